@@ -1,0 +1,37 @@
+"""Which floating-point type a computation runs in, whatever JAX's global flag says.
+
+NumPy in, NumPy out; JAX in, JAX out. float64 inputs are computed in float64 inside a scope that enables it; the
+global flag is never touched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import numpy as np
+
+
+def is_traced(x: Any) -> bool:
+    """Whether `x` is a JAX tracer, i.e. its values are not known yet."""
+    return isinstance(x, jax.core.Tracer)
+
+
+def working_dtype(*arrays: Any) -> np.dtype:
+    """float64 if any array is float64 (or integer), else float32."""
+    dtypes = [np.dtype(a.dtype) for a in arrays if a is not None]
+    if all(d == np.float32 or d == np.float16 or d.name == "bfloat16" for d in dtypes):
+        return np.dtype(np.float32)
+    return np.dtype(np.float64)
+
+
+@contextlib.contextmanager
+def scope(dtype: np.dtype | type | str) -> Iterator[None]:
+    """Within it, JAX computes in float64 if `dtype` is float64; otherwise nothing changes."""
+    if np.dtype(dtype) == np.float64:
+        with jax.enable_x64(True):
+            yield
+    else:
+        yield
