@@ -1,0 +1,42 @@
+"""Equitangents: what a neural network learns from symmetric data, exactly and at scale.
+
+Everything public is reached from here and imported when first used, so that `import equitangents` stays quick.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_SUBMODULES = ("actions", "data", "ensembles", "groups", "inference", "kernels", "metrics", "nn", "report", "studies")
+_NAMES = {
+    "DeepEnsemble": "equitangents.ensembles.deep",
+    "DeepEnsembleClassifier": "equitangents.ensembles.deep_classifier",
+    "InfiniteEnsemble": "equitangents.ensembles.infinite",
+    "InfiniteEnsembleClassifier": "equitangents.ensembles.infinite_classifier",
+    "EquitangentsError": "equitangents.errors",
+}
+
+__all__ = [*_SUBMODULES, *_NAMES, "__version__"]
+
+if TYPE_CHECKING:
+    from equitangents import actions, data, ensembles, groups, inference, kernels, metrics, nn, report, studies
+    from equitangents.ensembles.deep import DeepEnsemble
+    from equitangents.ensembles.deep_classifier import DeepEnsembleClassifier
+    from equitangents.ensembles.infinite import InfiniteEnsemble
+    from equitangents.ensembles.infinite_classifier import InfiniteEnsembleClassifier
+    from equitangents.errors import EquitangentsError
+
+
+def __getattr__(name: str) -> Any:
+    if name in _SUBMODULES:
+        return importlib.import_module(f"equitangents.{name}")
+    if name in _NAMES:
+        return getattr(importlib.import_module(_NAMES[name]), name)
+    raise AttributeError(f"module 'equitangents' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
