@@ -1,0 +1,56 @@
+# Every target sets up .venv by itself. PYTHON=... chooses the interpreter, JOBS=... the number of test processes.
+
+PYTHON ?=
+JOBS ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
+RUN ?= runs/rotated-images-quick
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+# One thread a test process: the processes already fill the cores.
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
+	XLA_FLAGS="--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS)
+
+.PHONY: help setup demo test test-all lint format docs bench clean
+
+help: ## this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 18
+
+setup: $(STAMP) ## .venv with the package and its tools
+
+$(STAMP): pyproject.toml constraints.txt scripts/setup.sh
+	@PYTHON="$(PYTHON)" bash scripts/setup.sh $(VENV) test,lint,docs
+	@touch $@
+
+demo: $(STAMP) ## the main job on real data, with a report
+	$(BIN)/python -m equitangents reproduce rotated-images --preset quick --out $(RUN)
+
+test: $(STAMP) ## all tests but the slow ones
+	$(PYTEST) -m "not slow"
+
+test-all: $(STAMP) ## all tests
+	$(PYTEST)
+
+lint: $(STAMP) ## ruff and mypy
+	$(BIN)/python -m ruff check .
+	$(BIN)/python -m ruff format --check .
+	$(BIN)/python -m mypy
+
+format: $(STAMP) ## let ruff mend what it can
+	$(BIN)/python -m ruff check --fix .
+	$(BIN)/python -m ruff format .
+
+docs: $(STAMP) ## the documentation, into site/
+	$(BIN)/python -m mkdocs build --strict --quiet
+
+bench: $(STAMP) $(VENV)/.installed-bench ## the benchmarks
+	$(BIN)/python -m benchmarks
+
+$(VENV)/.installed-bench: $(STAMP)
+	@PYTHON="$(PYTHON)" bash scripts/setup.sh $(VENV) bench
+	@touch $@
+
+clean: ## everything that was made, except runs/
+	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis

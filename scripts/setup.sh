@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# setup.sh VENV EXTRAS: the package, editable, with the named extras at the versions of constraints.txt.
+# PYTHON in the environment chooses the interpreter; otherwise the newest of Python 3.11 to 3.13 that runs.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+venv=$1
+extras=$2
+
+fail() {
+  printf 'setup: %s\n' "$@" >&2
+  exit 1
+}
+
+suitable() {
+  "$1" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' >/dev/null 2>&1
+}
+
+find_python() {
+  local candidate
+  for candidate in python3.13 python3.12 python3.11 python3 python; do
+    if suitable "$candidate"; then
+      echo "$candidate"
+      return
+    fi
+  done
+}
+
+if [ -n "${PYTHON:-}" ]; then
+  suitable "$PYTHON" || fail "PYTHON=$PYTHON is not a working Python 3.11, 3.12 or 3.13."
+  python=$PYTHON
+else
+  python=$(find_python)
+  [ -n "$python" ] || fail "no Python 3.11, 3.12 or 3.13 found." \
+    "Install one, or name it: make PYTHON=/path/to/python3.12"
+fi
+
+if ! suitable "$venv/bin/python"; then
+  "$python" -c 'import ensurepip, venv' 2>/dev/null \
+    || fail "$python cannot make virtual environments; install its venv package (Debian: python3-venv)."
+  rm -rf "$venv"
+  echo "setup: making $venv with $("$python" --version)"
+  "$python" -m venv "$venv"
+fi
+
+pip=("$venv/bin/python" -m pip --disable-pip-version-check install --quiet --constraint constraints.txt)
+echo "setup: installing equitangents[$extras]; the first time takes some minutes"
+"${pip[@]}" scikit-build-core
+"${pip[@]}" --no-build-isolation --editable ".[$extras]"
