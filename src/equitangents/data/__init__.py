@@ -1,0 +1,24 @@
+"""Data sets and inputs to test on: files in a folder, the digits of scikit-learn, noise and photographs."""
+
+from equitangents.data.dataset import Dataset
+from equitangents.data.digits import digits
+from equitangents.data.download import DownloadError, download
+from equitangents.data.folder import DataNotFoundError, available, load, names
+from equitangents.data.images import conform, grey, resize
+from equitangents.data.out_of_distribution import gaussian_noise, photo_patches
+
+__all__ = [
+    "DataNotFoundError",
+    "Dataset",
+    "DownloadError",
+    "available",
+    "conform",
+    "digits",
+    "download",
+    "gaussian_noise",
+    "grey",
+    "load",
+    "names",
+    "photo_patches",
+    "resize",
+]

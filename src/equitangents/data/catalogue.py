@@ -1,0 +1,126 @@
+"""What is known about each data set that is read from a file: its name, its citation, its public home."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """One file of a data set's public home, with its SHA-256 checksum."""
+
+    url: str
+    sha256: str
+
+    @property
+    def name(self) -> str:
+        """The file's name, the last part of its address."""
+        return self.url.rsplit("/", 1)[-1]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A data set kept as `<name>.npz`; `home` lists what `download` fetches, in the order its reader wants."""
+
+    name: str
+    title: str
+    citation: str
+    class_names: tuple[str, ...] = ()
+    format: str = ""
+    home: tuple[RemoteFile, ...] = ()
+
+    @property
+    def file(self) -> str:
+        """The file's name in the data folder."""
+        return f"{self.name}.npz"
+
+
+_FASHION = "https://github.com/zalandoresearch/fashion-mnist/raw/master/data/fashion/"
+_MNIST = "https://storage.googleapis.com/cvdf-datasets/mnist/"
+
+SOURCES: dict[str, Source] = {
+    source.name: source
+    for source in (
+        Source(
+            name="fashion_mnist",
+            title="Fashion-MNIST, 28×28, 10 classes of clothing",
+            citation="H. Xiao, K. Rasul and R. Vollgraf, Fashion-MNIST: a Novel Image Dataset for Benchmarking Machine "
+            "Learning Algorithms, arXiv:1708.07747 (2017).",
+            class_names=(
+                "T-shirt/top", "Trouser", "Pullover", "Dress", "Coat",
+                "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot",
+            ),
+            format="idx",
+            home=(
+                RemoteFile(
+                    f"{_FASHION}train-images-idx3-ubyte.gz",
+                    "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
+                ),
+                RemoteFile(
+                    f"{_FASHION}train-labels-idx1-ubyte.gz",
+                    "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
+                ),
+                RemoteFile(
+                    f"{_FASHION}t10k-images-idx3-ubyte.gz",
+                    "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
+                ),
+                RemoteFile(
+                    f"{_FASHION}t10k-labels-idx1-ubyte.gz",
+                    "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
+                ),
+            ),
+        ),
+        Source(
+            name="mnist",
+            title="MNIST, 28×28 handwritten digits",
+            citation="Y. LeCun, L. Bottou, Y. Bengio and P. Haffner, Gradient-based learning applied to document "
+            "recognition, Proc. IEEE 86 (1998).",
+            class_names=tuple("0123456789"),
+            format="idx",
+            home=(
+                RemoteFile(
+                    f"{_MNIST}train-images-idx3-ubyte.gz",
+                    "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
+                ),
+                RemoteFile(
+                    f"{_MNIST}train-labels-idx1-ubyte.gz",
+                    "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
+                ),
+                RemoteFile(
+                    f"{_MNIST}t10k-images-idx3-ubyte.gz",
+                    "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
+                ),
+                RemoteFile(
+                    f"{_MNIST}t10k-labels-idx1-ubyte.gz",
+                    "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
+                ),
+            ),
+        ),
+        Source(
+            name="cifar10",
+            title="CIFAR-10, 32×32 colour photographs, 10 classes",
+            citation="A. Krizhevsky, Learning Multiple Layers of Features from Tiny Images, technical report (2009).",
+            class_names=(
+                "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck",
+            ),
+            format="cifar",
+            home=(
+                RemoteFile(
+                    "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
+                    "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
+                ),
+            ),
+        ),
+        Source(
+            name="histology_crc5",
+            title="Colorectal H&E tiles, 64×64, 5 classes",
+            citation="Colorectal Carcinoma Classifier, a student project of Politecnico di Torino (2018).",
+        ),
+        Source(
+            name="histology_lc25000_colon",
+            title="LC25000 colon H&E tiles, 64×64, 2 classes, split by tile",
+            citation="A. A. Borkowski et al., Lung and Colon Cancer Histopathological Image Dataset (LC25000), "
+            "arXiv:1912.12142 (2019).",
+        ),
+    )
+}  # fmt: skip

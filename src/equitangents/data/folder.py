@@ -1,0 +1,114 @@
+"""Data sets kept as NumPy archives in one folder: which folder, and how an archive becomes a Dataset.
+
+An archive `<name>.npz` holds `train_x`, `test_x` (uint8, (N, H, W) or (N, H, W, C)), `train_y`, `test_y` (integers)
+and, where known, `class_names` and `train_tile`, `test_tile`.
+"""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from pathlib import Path
+
+import numpy as np
+
+from equitangents.data.catalogue import SOURCES, Source
+from equitangents.data.dataset import Dataset
+from equitangents.data.digits import digits
+from equitangents.errors import EquitangentsError, InvalidArgumentError
+
+ENVIRONMENT_VARIABLE = "EQUITANGENTS_DATA"
+_HOW_TO_SET = f"give the folder with data_dir=... (--data-dir on the command line) or set {ENVIRONMENT_VARIABLE}"
+
+
+class DataNotFoundError(EquitangentsError, FileNotFoundError):
+    """A data file is not where it was looked for; the message names the file, the folder and how to set it."""
+
+
+def names() -> tuple[str, ...]:
+    """Every name that `load` knows."""
+    return ("digits", *SOURCES)
+
+
+def data_folder(data_dir: str | Path | None = None) -> Path | None:
+    """`data_dir` if given, else the folder named by EQUITANGENTS_DATA, else None."""
+    if data_dir is not None:
+        return Path(data_dir).expanduser()
+    value = os.environ.get(ENVIRONMENT_VARIABLE)
+    return Path(value).expanduser() if value else None
+
+
+def available(name: str, data_dir: str | Path | None = None) -> bool:
+    """Whether `load(name, data_dir)` would find its file."""
+    if name == "digits":
+        return True
+    folder = data_folder(data_dir)
+    return folder is not None and (folder / _source(name).file).is_file()
+
+
+def load(name: str, data_dir: str | Path | None = None) -> Dataset:
+    """The data set called `name`, images as float32 `(N, H, W, C)` in [0, 1].
+
+    "digits" ships with scikit-learn; every other set is read from `<name>.npz` in `data_dir`, or in the folder named
+    by the environment variable EQUITANGENTS_DATA. Nothing is downloaded: see `equitangents.data.download`.
+
+    Raises InvalidArgumentError for an unknown name or a malformed file, DataNotFoundError where the file is missing.
+    """
+    if name == "digits":
+        return digits()
+    source = _source(name)
+    return _read(_path(source, data_dir), source)
+
+
+def _source(name: str) -> Source:
+    if name not in SOURCES:
+        raise InvalidArgumentError(f"unknown data set {name!r}; known are {', '.join(names())}")
+    return SOURCES[name]
+
+
+def _path(source: Source, data_dir: str | Path | None) -> Path:
+    folder = data_folder(data_dir)
+    fetch = f", or fetch it with equitangents.data.download({source.name!r}, folder)" if source.home else ""
+    if folder is None:
+        raise DataNotFoundError(f"{source.file} is needed and no data folder is set; {_HOW_TO_SET}{fetch}")
+    if not folder.is_dir():
+        raise DataNotFoundError(
+            f"{source.file} was looked for in {folder}, which is not a folder; {_HOW_TO_SET}{fetch}"
+        )
+    path = folder / source.file
+    if not path.is_file():
+        raise DataNotFoundError(f"{source.file} is not in {folder}; put it there, {_HOW_TO_SET}{fetch}")
+    return path
+
+
+def _read(path: Path, source: Source) -> Dataset:
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            arrays = {key: archive[key] for key in archive.files}
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        raise InvalidArgumentError(f"{path} is not a readable NumPy archive: {error}") from None
+    missing = [key for key in ("train_x", "train_y", "test_x", "test_y") if key not in arrays]
+    if missing:
+        raise InvalidArgumentError(f"{path} lacks {', '.join(missing)}; it holds {', '.join(arrays) or 'nothing'}")
+    labels = np.concatenate([arrays["train_y"], arrays["test_y"]])
+    names_in_file = tuple(str(n) for n in arrays.get("class_names", ()))
+    return Dataset(
+        name=source.name,
+        train_x=_unit_interval(arrays["train_x"], path),
+        train_y=arrays["train_y"].astype(np.int64),
+        test_x=_unit_interval(arrays["test_x"], path),
+        test_y=arrays["test_y"].astype(np.int64),
+        class_names=names_in_file or source.class_names or tuple(str(i) for i in range(int(labels.max()) + 1)),
+        citation=source.citation,
+        train_tile=arrays.get("train_tile"),
+        test_tile=arrays.get("test_tile"),
+    )
+
+
+def _unit_interval(x: np.ndarray, path: Path) -> np.ndarray:
+    if x.dtype != np.uint8 or x.ndim not in (3, 4):
+        raise InvalidArgumentError(
+            f"images in {path} are {x.dtype} of shape {x.shape}; expected uint8 (N, H, W) or (N, H, W, C)"
+        )
+    x = x if x.ndim == 4 else x[..., None]
+    return x.astype(np.float32) / np.float32(255)
