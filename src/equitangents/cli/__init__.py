@@ -1,0 +1,1 @@
+"""The command line: `main.py` joins the commands, one thin file each."""

@@ -1,0 +1,86 @@
+"""The `equitangents` command: joins the subcommands and turns what goes wrong into an exit status.
+
+0 done, 1 a crash (with its traceback) or a failed self-test, 2 bad input (one line on stderr), 130 Ctrl-C.
+Nothing heavy is imported here: `--help` and `list` start without JAX.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Annotated, Any, NoReturn
+
+import typer
+from typer.core import TyperGroup
+
+from equitangents import __version__
+from equitangents.cli.doctor import doctor
+from equitangents.cli.list_ import list_studies
+from equitangents.cli.reproduce import reproduce
+from equitangents.errors import EquitangentsError
+
+# The class of all of typer's complaints about usage, which it does not export by name.
+UsageError: Any = typer.BadParameter.__base__
+
+
+class OneLineErrors(TyperGroup):
+    """Reports an error that the package raised on purpose like one of usage, unless --debug asks for its traceback."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the chosen subcommand."""
+        try:
+            return super().invoke(ctx)
+        except EquitangentsError as error:
+            if ctx.params["debug"]:
+                raise
+            raise UsageError(str(error)) from error
+
+
+app = typer.Typer(name="equitangents", cls=OneLineErrors, add_completion=False, pretty_exceptions_enable=False)
+app.command("list")(list_studies)
+app.command("reproduce")(reproduce)
+app.command("doctor")(doctor)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"equitangents {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def _equitangents(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and leave.")
+    ] = False,
+    debug: Annotated[
+        bool,
+        typer.Option("--debug", envvar="EQUITANGENTS_DEBUG", help="Show the traceback of every error."),
+    ] = False,
+) -> None:
+    """What a neural network learns from symmetric data, exactly and at scale."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line on `arguments` (default: those of the process) and exit with its status."""
+    try:
+        status = app(arguments, prog_name="equitangents", standalone_mode=False)
+    except UsageError as error:
+        _stop(error.format_message(), 2)
+    except EquitangentsError:
+        traceback.print_exc()
+        sys.exit(2)
+    except (KeyboardInterrupt, typer.Abort):
+        _stop("interrupted", 130)
+    if status == 130:  # how typer itself reports Ctrl-C
+        _stop("interrupted", 130)
+    sys.exit(status or 0)
+
+
+def _stop(message: str, status: int) -> NoReturn:
+    print("equitangents:", " ".join(message.split()), file=sys.stderr)
+    sys.exit(status)

@@ -1,0 +1,52 @@
+"""`equitangents reproduce`: run a study and say which of its claims hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def reproduce(
+    study: Annotated[str, typer.Argument(help="Name of the study, as `equitangents list` shows it.")],
+    preset: Annotated[str, typer.Option(help="quick: minutes on two cores; paper: the sizes of the source.")] = "quick",
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of the results; by default one in runs/ named after study and preset.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder of the results.")] = False,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting of the preset; repeatable.")
+    ] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Folder with data sets that ship with no dependency.")] = None,
+) -> None:
+    """Run a study; write its results, figures and report; print its claims with their verdicts.
+
+    A claim that fails is a result: the exit status is 0 all the same.
+    """
+    changes = parse_settings(settings or [])
+    from rich.console import Console
+    from rich.table import Table
+
+    from equitangents import studies
+
+    result = studies.run(
+        study, preset=preset, out=out, resume=resume, settings=changes, data_dir=data_dir, progress=True
+    )
+    table = Table("claim", "number", "verdict", title=f"{study}, preset {preset}", title_justify="left")
+    for claim in result.claims:
+        table.add_row(claim.claim, claim.number, claim.verdict)
+    console = Console()
+    console.print(table)
+    console.print(f"report: {result.report}", soft_wrap=True, highlight=False)
+
+
+def parse_settings(pairs: list[str]) -> dict[str, str]:
+    """`["members=20"]` -> `{"members": "20"}`; the study gives each value its type."""
+    changes: dict[str, str] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not (key and equals and value):
+            raise typer.BadParameter(f"{pair!r} is not of the form key=value", param_hint="--set")
+        changes[key] = value
+    return changes

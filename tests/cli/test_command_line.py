@@ -1,0 +1,115 @@
+"""The command line as a user meets it: what it prints, where, and with which exit status."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from equitangents import __version__
+from equitangents.cli.main import main
+from equitangents.errors import InvalidArgumentError
+
+HEAVY = ("jax", "numpy", "scipy", "matplotlib", "sklearn", "optax", "orbax", "jinja2")
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    """Exit status, standard output and standard error of the command on `arguments`."""
+    with pytest.raises(SystemExit) as stop:
+        main(arguments)
+    output = capsys.readouterr()
+    return int(stop.value.code or 0), output.out, output.err
+
+
+def assert_one_line(text: str) -> None:
+    assert text.startswith("equitangents: ")
+    assert text.count("\n") == 1
+    assert text.endswith("\n")
+
+
+def modules_after(statement: str) -> set[str]:
+    """The heavy packages that a fresh interpreter has loaded after `statement`."""
+    program = f"{statement}\nimport sys\nprint('LOADED', *sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    names = done.stdout.rpartition("LOADED")[2].split()
+    return {name.partition(".")[0] for name in names} & set(HEAVY)
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["list"], ["reproduce", "--help"], ["reproduce"]])
+def test_light_commands_load_nothing_heavy(arguments: list[str]) -> None:
+    command = f"from equitangents.cli.main import main\ntry: main({arguments!r})\nexcept SystemExit: pass"
+    assert modules_after(command) == set()
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    assert modules_after("import equitangents") == set()
+    assert "jax" in modules_after("import equitangents.precision"), "the probe itself must see what is loaded"
+
+
+def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, "--version") == (0, f"equitangents {__version__}\n", "")
+    for arguments in ([], ["--help"]):
+        status, out, err = run(capsys, *arguments)
+        assert (status, err) == (0, "")
+        for command in ("list", "reproduce", "doctor"):
+            assert command in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--nonsense"], "--nonsense"),
+        (["nonsense"], "nonsense"),
+        (["reproduce"], "study"),
+        (["reproduce", "toy", "--set", "members"], "key=value"),
+        (["reproduce", "toy", "--set", "=3"], "key=value"),
+        (["reproduce", "no-such-study"], "no-such-study"),
+        (["reproduce", "toy", "--preset", "enormous"], "enormous"),
+        (["reproduce", "toy", "--set", "no_such_setting=3"], "no_such_setting"),
+    ],
+)
+def test_bad_input_is_one_line_and_status_2(
+    capsys: pytest.CaptureFixture[str], tmp_path, monkeypatch, arguments: list[str], said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    status, out, err = run(capsys, *arguments)
+    assert (status, out) == (2, "")
+    assert_one_line(err)
+    assert said in err
+    assert not list(tmp_path.iterdir()), "bad input must leave nothing behind"
+
+
+def raising(error: BaseException):
+    def run_study(*_, **__):
+        raise error
+
+    return run_study
+
+
+def test_error_of_the_package(capsys, monkeypatch) -> None:
+    monkeypatch.setattr("equitangents.studies.run", raising(InvalidArgumentError("members is 0;\n may be 1 or more")))
+    status, out, err = run(capsys, "reproduce", "toy")
+    assert (status, out, err) == (2, "", "equitangents: members is 0; may be 1 or more\n")
+
+
+@pytest.mark.parametrize("how", ["option", "environment"])
+def test_debug_shows_the_traceback(capsys, monkeypatch, how: str) -> None:
+    monkeypatch.setattr("equitangents.studies.run", raising(InvalidArgumentError("members is 0")))
+    if how == "environment":
+        monkeypatch.setenv("EQUITANGENTS_DEBUG", "1")
+    status, _, err = run(capsys, *(["--debug"] if how == "option" else []), "reproduce", "toy")
+    assert status == 2
+    assert "Traceback" in err
+    assert "InvalidArgumentError: members is 0" in err
+
+
+def test_interrupt(capsys, monkeypatch) -> None:
+    monkeypatch.setattr("equitangents.studies.run", raising(KeyboardInterrupt()))
+    assert run(capsys, "reproduce", "toy") == (130, "", "equitangents: interrupted\n")
+
+
+def test_a_crash_is_not_mistaken_for_bad_input(monkeypatch) -> None:
+    monkeypatch.setattr("equitangents.studies.run", raising(ZeroDivisionError("crash")))
+    with pytest.raises(ZeroDivisionError):
+        main(["reproduce", "toy"])
