@@ -1,0 +1,29 @@
+"""Finite groups, their subgroups and irreducible representations."""
+
+from equitangents.groups.families import cyclic, dihedral, quaternion, symmetric
+from equitangents.groups.group import Group
+from equitangents.groups.permutation_groups import from_permutations, generated_by_permutations
+from equitangents.groups.products import direct_product, semidirect_product
+from equitangents.groups.subgroup import Subgroup
+from equitangents.groups.table_group import TableGroup, from_table
+from equitangents.groups.translation_group import TranslationGroup, translations
+from equitangents.groups.wallpaper_group import WallpaperGroup, wallpaper
+
+__all__ = [
+    "Group",
+    "Subgroup",
+    "TableGroup",
+    "TranslationGroup",
+    "WallpaperGroup",
+    "cyclic",
+    "dihedral",
+    "direct_product",
+    "from_permutations",
+    "from_table",
+    "generated_by_permutations",
+    "quaternion",
+    "semidirect_product",
+    "symmetric",
+    "translations",
+    "wallpaper",
+]

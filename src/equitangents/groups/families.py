@@ -1,0 +1,69 @@
+"""The cyclic, dihedral, symmetric and quaternion groups."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+from equitangents.errors import InvalidArgumentError, InvalidTypeError
+from equitangents.groups.group import check_table_order
+from equitangents.groups.table_group import TableGroup
+
+
+def cyclic(n: int) -> TableGroup:
+    """C_n, the integers modulo n: a·b = a + b mod n."""
+    n = check_positive("n", n)
+    check_table_order(n, f"C{n}")
+    a = np.arange(n)
+    return TableGroup(f"C{n}", (a[:, None] + a) % n)
+
+
+def dihedral(n: int) -> TableGroup:
+    """D_n of order 2n: rotation^k · reflection^f is element number f·n + k, labelled (k, f).
+
+    rotation^n = reflection² = 1 and reflection · rotation = rotation⁻¹ · reflection.
+    """
+    n = check_positive("n", n)
+    check_table_order(2 * n, f"D{n}")
+    f, k = np.divmod(np.arange(2 * n), n)
+    sign = 1 - 2 * f[:, None]
+    table = (f[:, None] ^ f) * n + (k[:, None] + sign * k) % n
+    return TableGroup(f"D{n}", table, labels=list(zip(k.tolist(), f.tolist(), strict=True)))
+
+
+def symmetric(n: int) -> TableGroup:
+    """S_n, all permutations of 0 .. n − 1 in lexicographic order, labelled by tuples p with p[x] the image of x.
+
+    (p·q)[x] = p[q[x]]. n is at most 7 (order 5040).
+    """
+    n = check_positive("n", n)
+    if n > 7:
+        raise InvalidArgumentError(f"n is {n}; expected at most 7 (S_7 has 5040 elements)")
+    p = np.array(list(itertools.permutations(range(n))))
+    weights = n ** np.arange(n - 1, -1, -1)  # lexicographic order is the order of these numbers
+    table = np.empty((len(p), len(p)), np.int32)
+    code = p @ weights
+    for a in range(len(p)):
+        table[a] = np.searchsorted(code, p[a][p] @ weights)
+    return TableGroup(f"S{n}", table, labels=[tuple(row) for row in p.tolist()])
+
+
+def quaternion() -> TableGroup:
+    """Q_8 = {1, −1, i, −i, j, −j, k, −k} in this order, labelled by these names in ASCII ("1", "-1", "i", ...)."""
+    # unit u and sign s are element 2u + s; i·j = k and cyclically
+    unit = np.array([[0, 1, 2, 3], [1, 0, 3, 2], [2, 3, 0, 1], [3, 2, 1, 0]])
+    minus = np.array([[0, 0, 0, 0], [0, 1, 0, 1], [0, 1, 1, 0], [0, 0, 1, 1]])
+    u, s = np.divmod(np.arange(8), 2)
+    table = 2 * unit[u[:, None], u] + (s[:, None] ^ s ^ minus[u[:, None], u])
+    return TableGroup("Q8", table, labels=["1", "-1", "i", "-i", "j", "-j", "k", "-k"])
+
+
+def check_positive(name: str, n: Any) -> int:
+    """`n` as a positive int, or an error that names `name`."""
+    if isinstance(n, bool) or not isinstance(n, int | np.integer):
+        raise InvalidTypeError(f"{name} is {n!r}; expected a positive integer")
+    if n < 1:
+        raise InvalidArgumentError(f"{name} is {n}; expected a positive integer")
+    return int(n)

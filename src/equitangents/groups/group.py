@@ -1,0 +1,255 @@
+"""Finite groups whose elements are the integers 0 .. order − 1.
+
+A group is its multiplication, table[a, b] = a·b. Read as transformations, a·b is "b first, then a", so that
+ρ(a·b) = ρ(a) ρ(b) for every representation ρ.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from jaxtyping import Int
+
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, MemoryLimitError
+
+if TYPE_CHECKING:
+    from equitangents.groups.irreps import Irrep
+    from equitangents.groups.subgroup import Subgroup
+
+MAX_TABLE_ORDER = 30_000  # 3.6 GB of int32
+
+
+def read_only(array: np.ndarray) -> np.ndarray:
+    """`array`, no longer writeable: groups are shared and hashed."""
+    array.flags.writeable = False
+    return array
+
+
+class Group(ABC):
+    """A finite group of elements 0 .. order − 1; immutable, hashable, equal to a group of equal multiplication table.
+
+    Groups that carry more than a table (matrices, a grid) are equal if that is equal, too.
+    Make one with `cyclic`, `dihedral`, `wallpaper`, `from_permutations`, `from_table` and their like.
+
+    >>> from equitangents.groups import symmetric
+    >>> S3 = symmetric(3)
+    >>> S3.order, S3.identity, S3.is_abelian
+    (6, 0, False)
+    >>> S3.compose(1, S3.inverse(1)) == S3.identity
+    True
+    """
+
+    name: str
+    order: int
+    identity: int
+
+    @abstractmethod
+    def _compose(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """a·b for arrays of elements that are known to be in range, with broadcasting."""
+
+    @property
+    @abstractmethod
+    def inverses(self) -> Int[np.ndarray, " order"]:
+        """The inverse of every element, read-only."""
+
+    @property
+    @abstractmethod
+    def table(self) -> Int[np.ndarray, "order order"]:
+        """The multiplication table, table[a, b] = a·b, read-only int32."""
+
+    def _structure(self) -> tuple[Any, ...]:
+        """What the group carries besides its table, hashable; unless empty it fixes the table, and equality is its."""
+        return ()
+
+    def _element_label(self, i: int) -> Any:
+        return i
+
+    def _label_index(self, label: Any) -> int:
+        return self.check_element("label", label)
+
+    # multiplication -------------------------------------------------------------------
+
+    def compose(self, a: Any, b: Any) -> Any:
+        """The product a·b ("b first, then a"): an int for ints, an array for arrays (with broadcasting)."""
+        a, b = self._check_elements("a", a), self._check_elements("b", b)
+        product = self._compose(a, b)
+        return int(product) if np.ndim(product) == 0 else product
+
+    def inverse(self, a: Any) -> Any:
+        """The inverse of a: an int for an int, an array for an array."""
+        inverse = self.inverses[self._check_elements("a", a)]
+        return int(inverse) if np.ndim(inverse) == 0 else inverse
+
+    def conjugate(self, g: Any, a: Any) -> Any:
+        """g·a·g⁻¹."""
+        return self.compose(self.compose(g, a), self.inverse(g))
+
+    # elements -------------------------------------------------------------------------
+
+    def element(self, i: int) -> Any:
+        """What element number i stands for: a permutation, a (rotation, reflection, translation), ... or i itself."""
+        return self._element_label(self.check_element("i", i))
+
+    def index(self, *label: Any) -> int:
+        """The number of the element that `element` describes so; takes a tuple or its entries."""
+        return self._label_index(label[0] if len(label) == 1 else label)
+
+    def check_element(self, name: str, g: Any) -> int:
+        """`g` as an int if it is an element of the group; otherwise an error that names `name`."""
+        checked = self._check_elements(name, g)
+        if checked.ndim:
+            raise InvalidTypeError(f"{name} is an array of shape {checked.shape}; expected one element, an int")
+        return int(checked)
+
+    def _check_elements(self, name: str, g: Any) -> np.ndarray:
+        g = np.asarray(g)
+        if g.dtype.kind not in "iu":
+            raise InvalidTypeError(
+                f"{name} is {g.dtype}; expected elements of {self.name}, ints from 0 to {self.order - 1}"
+            )
+        outside = (g < 0) | (g >= self.order)
+        if outside.any():
+            raise InvalidArgumentError(
+                f"{name} is {int(g[outside].flat[0])}; expected an element of {self.name}, 0 to {self.order - 1}"
+            )
+        return g
+
+    # structure ------------------------------------------------------------------------
+
+    @cached_property
+    def generators(self) -> tuple[int, ...]:
+        """Elements that generate the group, each outside what those before it generate; none for the trivial group."""
+        chosen: list[int] = []
+        member = np.zeros(self.order, bool)
+        member[self.identity] = True
+        for candidate in range(self.order):
+            if not member[candidate]:
+                chosen.append(candidate)
+                member = self._closure(chosen)
+        return tuple(chosen)
+
+    @cached_property
+    def is_abelian(self) -> bool:
+        """Whether a·b = b·a for all elements."""
+        s = np.array(self.generators, int)
+        return bool(np.array_equal(self._compose(s[:, None], s), self._compose(s, s[:, None])))
+
+    @cached_property
+    def conjugacy_classes(self) -> tuple[Int[np.ndarray, " size"], ...]:
+        """The classes {g·a·g⁻¹}, each sorted, in the order of their first elements."""
+        everything = np.arange(self.order)
+        label = np.full(self.order, -1)
+        classes = []
+        for a in range(self.order):
+            if label[a] < 0:
+                members = np.unique(self._compose(self._compose(everything, np.array(a)), self.inverses))
+                label[members] = len(classes)
+                classes.append(read_only(members.astype(np.int32)))
+        return tuple(classes)
+
+    def _closure(self, generators: Any) -> np.ndarray:
+        """Which elements are products of `generators`, as a boolean mask."""
+        s = np.asarray(generators, int).reshape(1, -1)
+        member = np.zeros(self.order, bool)
+        member[self.identity] = True
+        frontier = np.array([self.identity])
+        while len(frontier):
+            reached = np.unique(self._compose(frontier[:, None], s))
+            frontier = reached[~member[reached]]
+            member[frontier] = True
+        return member
+
+    # subgroups and representations -----------------------------------------------------
+
+    def subgroup(self, elements: Any) -> Subgroup:
+        """The subgroup made of `elements`, which must be closed under multiplication."""
+        from equitangents.groups.subgroup import subgroup_of
+
+        return subgroup_of(self, elements)
+
+    def generated_subgroup(self, generators: Any) -> Subgroup:
+        """The smallest subgroup that contains `generators`."""
+        from equitangents.groups.subgroup import Subgroup
+
+        chosen = self._check_elements("generators", np.atleast_1d(np.asarray(generators, int)))
+        return Subgroup(self, np.flatnonzero(self._closure(chosen)))
+
+    def irreps(self, field: Literal["complex", "real"] = "complex") -> tuple[Irrep, ...]:
+        """All irreducible representations over the complex (unitary) or real (orthogonal) numbers, up to equivalence.
+
+        Computed on first use and kept. The trivial one comes first, then by dimension and character.
+        """
+        if field not in ("complex", "real"):
+            raise InvalidArgumentError(f"field is {field!r}; expected 'complex' or 'real'")
+        return self._complex_irreps if field == "complex" else self._real_irreps
+
+    @cached_property
+    def _complex_irreps(self) -> tuple[Irrep, ...]:
+        from equitangents.groups.irreps import complex_irreps
+
+        return complex_irreps(self)
+
+    @cached_property
+    def _real_irreps(self) -> tuple[Irrep, ...]:
+        from equitangents.groups.irreps import real_irreps
+
+        return real_irreps(self)
+
+    # a value, not a place --------------------------------------------------------------
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"groups are immutable; cannot set {name}")
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, Group):
+            return NotImplemented
+        if self._structure() or other._structure():
+            return self._structure() == other._structure()
+        return self.has_same_table(other)
+
+    def has_same_table(self, other: Group) -> bool:
+        """Whether both groups multiply alike under the same numbering, whatever else they carry."""
+        if self is other:
+            return True
+        if self.order != other.order or not np.array_equal(self.inverses, other.inverses):
+            return False
+        everything = np.arange(self.order)
+        return all(
+            np.array_equal(self._compose(a, everything), other._compose(a, everything)) for a in everything[:, None]
+        )
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.order, self.identity, self.inverses.astype(np.int32).tobytes(), self._structure()))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __copy__(self) -> Group:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Group:
+        return self
+
+    def __len__(self) -> int:
+        return self.order
+
+    def __iter__(self) -> Any:
+        return iter(range(self.order))
+
+    def __repr__(self) -> str:
+        return f"<group {self.name} of order {self.order}>"
+
+
+def check_table_order(order: int, name: str) -> None:
+    """Raise MemoryLimitError where a multiplication table would not fit in memory."""
+    if order > MAX_TABLE_ORDER:
+        raise MemoryLimitError(
+            f"the multiplication table of {name} has {order}² entries; at most {MAX_TABLE_ORDER}² are made. "
+            "Use compose and inverse, or a smaller group"
+        )

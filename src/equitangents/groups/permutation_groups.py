@@ -1,0 +1,85 @@
+"""Groups of permutations: p is the tuple of images, p[x] the image of x, and (p·q)[x] = p[q[x]]."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int
+
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
+from equitangents.groups.group import check_table_order
+from equitangents.groups.table_group import TableGroup
+
+
+def from_permutations(permutations: Sequence[Sequence[int]]) -> TableGroup:
+    """The group of a closed list of permutations, numbered in the list's order and labelled by tuples.
+
+    Raises InvalidArgumentError with the witness if one is no permutation, occurs twice, or a product is missing.
+
+    >>> G = from_permutations([(0, 1, 2), (1, 2, 0), (2, 0, 1)])
+    >>> G.element(G.compose(1, 1))
+    (2, 0, 1)
+    """
+    p = check_permutations("permutations", permutations)
+    number: dict[bytes, int] = {}
+    for i, row in enumerate(p):
+        if number.setdefault(row.tobytes(), i) != i:
+            raise InvalidArgumentError(
+                f"permutations[{i}] repeats permutations[{number[row.tobytes()]}], {tuple(row.tolist())}"
+            )
+    check_table_order(len(p), "the permutation group")
+    table = np.empty((len(p), len(p)), np.int32)
+    for a, pa in enumerate(p):
+        for b, product in enumerate(pa[p]):
+            c = number.get(product.tobytes())
+            if c is None:
+                raise InvalidArgumentError(
+                    f"permutations is not closed: permutations[{a}]·permutations[{b}] = {tuple(product.tolist())} "
+                    "is missing; generated_by_permutations makes the closure"
+                )
+            table[a, b] = c
+    return TableGroup(f"permutations of {p.shape[1]}", table, labels=[tuple(row) for row in p.tolist()])
+
+
+def generated_by_permutations(generators: Sequence[Sequence[int]], max_order: int = 10_000) -> TableGroup:
+    """The smallest group of permutations that holds `generators`; the identity is element 0.
+
+    >>> generated_by_permutations([(1, 2, 3, 0), (3, 2, 1, 0)]).order
+    8
+    """
+    s = check_permutations("generators", generators)
+    identity = np.arange(s.shape[1])
+    known, queue = {identity.tobytes(): identity}, [identity]
+    for p in queue:  # grows while it is read
+        for q in s:
+            product = p[q]
+            if product.tobytes() not in known:
+                known[product.tobytes()] = product
+                queue.append(product)
+                if len(queue) > max_order:
+                    raise InvalidArgumentError(
+                        f"generators generate more than max_order = {max_order} permutations; raise max_order"
+                    )
+    return from_permutations([tuple(row.tolist()) for row in queue])
+
+
+def check_permutations(name: str, permutations: Any) -> Int[np.ndarray, "n points"]:
+    """`permutations` as an int64 array whose rows are permutations, or an error that names the row."""
+    try:
+        p = np.asarray(permutations)
+    except ValueError:
+        raise ShapeError(f"{name} has rows of unequal length") from None
+    if p.ndim != 2 or p.size == 0:
+        raise ShapeError(f"{name} has shape {p.shape}; expected a list of permutations (n, points)")
+    if p.dtype.kind not in "iu":
+        raise InvalidTypeError(f"{name} has dtype {p.dtype}; expected integers")
+    p = p.astype(np.int64)
+    wrong = np.flatnonzero((np.sort(p, axis=1) != np.arange(p.shape[1])).any(axis=1))
+    if len(wrong):
+        i = int(wrong[0])
+        raise InvalidArgumentError(
+            f"{name}[{i}] is {tuple(p[i].tolist())}; expected a permutation of 0 .. {p.shape[1] - 1}"
+        )
+    return p

@@ -1,0 +1,161 @@
+"""Wallpaper groups of a torus: rotations by quarter or half turns, reflections, and all translations.
+
+An element takes the grid point x to P x + t mod shape with P = R^rotation F^reflection, R(i, j) = (−j, i),
+F(i, j) = (i, −j): R is a quarter turn (p4) or half turn (p2) about the grid point (0, 0), counter-clockwise as seen
+with rows downwards, the sense of np.rot90. Products: (P, t)(P′, t′) = (P P′, P t′ + t).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, final
+
+import numpy as np
+from jaxtyping import Int
+
+from equitangents.errors import InvalidArgumentError, ShapeError
+from equitangents.groups.group import Group, check_table_order, read_only
+from equitangents.groups.translation_group import check_shape
+
+_NAMES = {(1, False): "p1", (2, False): "p2", (4, False): "p4", (1, True): "pm", (2, True): "p2mm", (4, True): "p4m"}
+
+
+@final
+class WallpaperGroup(Group):
+    """A point group of order `point_order` with all translations of the torus `shape` = (H, W).
+
+    Element number point_index · (H·W) + row-major index of the translation, point_index = reflection · rotations +
+    rotation. The multiplication table is made on first use only; `compose`, `inverse` and `grid_rows` do without.
+    """
+
+    rotations: int
+    reflections: bool
+    shape: tuple[int, int]
+    point_order: int
+    point_matrices: Int[np.ndarray, "point_order 2 2"]
+
+    def __init__(self, rotations: int, reflections: bool, shape: tuple[int, int]):
+        quarter, flip = np.array([[0, -1], [1, 0]]), np.array([[1, 0], [0, -1]])
+        turn = np.linalg.matrix_power(quarter, 4 // rotations)
+        point = [
+            np.linalg.matrix_power(turn, r) @ np.linalg.matrix_power(flip, f)
+            for f in range(1 + reflections)
+            for r in range(rotations)
+        ]
+        vars(self).update(
+            name=f"{_NAMES[rotations, reflections]}({shape[0]}x{shape[1]})",
+            order=len(point) * shape[0] * shape[1],
+            identity=0,
+            rotations=rotations,
+            reflections=reflections,
+            shape=shape,
+            point_order=len(point),
+            point_matrices=read_only(np.array(point)),
+        )
+
+    def _split(self, g: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Point index and the two components of the translation."""
+        H, W = self.shape
+        p, t = np.divmod(g, H * W)
+        return p, *np.divmod(t, W)
+
+    def _move(self, p: np.ndarray, i: np.ndarray, j: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The point matrix number p applied to (i, j), not yet reduced modulo the shape."""
+        P = self.point_matrices[p]
+        return P[..., 0, 0] * i + P[..., 0, 1] * j, P[..., 1, 0] * i + P[..., 1, 1] * j
+
+    def _point_compose(self, p: np.ndarray, q: np.ndarray) -> np.ndarray:
+        n = self.rotations
+        (f, r), (e, s) = np.divmod(p, n), np.divmod(q, n)
+        return (f ^ e) * n + (r + (1 - 2 * f) * s) % n
+
+    def _compose(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        H, W = self.shape
+        p, i, j = self._split(np.asarray(a, np.int64))
+        q, k, l = self._split(np.asarray(b, np.int64))
+        u, v = self._move(p, k, l)
+        point = self._point_compose(p, q)
+        return np.asarray(point * (H * W) + (u + i) % H * W + (v + j) % W, np.int32)
+
+    @cached_property
+    def inverses(self) -> Int[np.ndarray, " order"]:
+        """The inverse of every element, read-only."""
+        H, W = self.shape
+        p, i, j = self._split(np.arange(self.order))
+        points = np.arange(self.point_order)
+        inverse_point = (self._point_compose(points[:, None], points) == 0).argmax(axis=1)[p]
+        u, v = self._move(inverse_point, i, j)
+        return read_only(np.asarray(inverse_point * (H * W) + -u % H * W + -v % W, np.int32))
+
+    @cached_property
+    def table(self) -> Int[np.ndarray, "order order"]:
+        """The multiplication table, made on first use: 4 · order² bytes."""
+        check_table_order(self.order, self.name)
+        table = np.empty((self.order, self.order), np.int32)
+        everything = np.arange(self.order)
+        step = max(1, 2**21 // self.order)
+        for start in range(0, self.order, step):
+            table[start : start + step] = self._compose(everything[start : start + step, None], everything)
+        return read_only(table)
+
+    def grid_rows(self, g: Any) -> Int[np.ndarray, "*g positions"]:
+        """grid_table[g] without making the whole table."""
+        H, W = self.shape
+        p, i, j = self._split(np.asarray(g, np.int64)[..., None])
+        u, v = self._move(p, *np.divmod(np.arange(H * W), W))
+        return np.asarray((u + i) % H * W + (v + j) % W, np.int32)
+
+    @cached_property
+    def grid_table(self) -> Int[np.ndarray, "order positions"]:
+        """grid_table[g, x]: the row-major index of the grid point g·x."""
+        table = np.empty((self.order, self.shape[0] * self.shape[1]), np.int32)
+        step = max(1, 2**21 // table.shape[1])
+        for start in range(0, self.order, step):
+            table[start : start + step] = self.grid_rows(np.arange(start, min(start + step, self.order)))
+        return read_only(table)
+
+    def _structure(self) -> tuple[Any, ...]:
+        return ("wallpaper", self.rotations, self.reflections, self.shape)
+
+    def _element_label(self, i: int) -> tuple[int, int, tuple[int, int]]:
+        p, ti, tj = self._split(np.array(i))
+        return int(p % self.rotations), int(p // self.rotations), (int(ti), int(tj))
+
+    def _label_index(self, label: Any) -> int:
+        try:
+            rotation, reflection, (i, j) = label
+            rotation, reflection, i, j = (int(v) for v in (rotation, reflection, i, j))
+        except (TypeError, ValueError):
+            raise InvalidArgumentError(
+                f"label is {label!r}; expected (rotation, reflection, (i, j)), all integers"
+            ) from None
+        if not (0 <= rotation < self.rotations and 0 <= reflection <= self.reflections):
+            raise InvalidArgumentError(
+                f"label is {label!r}; {self.name} has rotations 0 to {self.rotations - 1} "
+                f"and reflections 0 to {int(self.reflections)}"
+            )
+        H, W = self.shape
+        return (reflection * self.rotations + rotation) * H * W + i % H * W + j % W
+
+
+def wallpaper(rotations: int, reflections: bool, shape: Sequence[int]) -> WallpaperGroup:
+    """The group p1, p2, p4 (rotations 1, 2, 4), pm, p2mm, p4m (with reflections) on a torus of `shape` = (H, W).
+
+    Any side lengths, odd ones too; quarter turns need H = W. Elements are labelled (rotation, reflection, (i, j)).
+
+    >>> p4 = wallpaper(rotations=4, reflections=False, shape=(3, 3))
+    >>> p4.order, p4.element(10), p4.index(1, 0, (0, 1))
+    (36, (1, 0, (0, 1)), 10)
+    """
+    if rotations not in (1, 2, 4):
+        raise InvalidArgumentError(f"rotations is {rotations!r}; expected 1, 2 or 4")
+    if not isinstance(reflections, bool | np.bool_):
+        raise InvalidArgumentError(f"reflections is {reflections!r}; expected True or False")
+    checked = check_shape(shape)
+    if len(checked) != 2:
+        raise ShapeError(f"shape is {checked}; expected two side lengths (H, W)")
+    H, W = checked
+    if rotations == 4 and H != W:
+        raise ShapeError(f"shape is {checked}; quarter turns (rotations=4) need a square torus, H = W")
+    return WallpaperGroup(int(rotations), bool(reflections), (H, W))
