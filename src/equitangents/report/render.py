@@ -1,0 +1,65 @@
+"""From a page's content to one HTML file that needs nothing else: styles, figures, data and scripts inside."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+
+from equitangents.report.page import Figure, Page, Section, Table, Widget
+from equitangents.report.palette import COLOURS
+from equitangents.report.verdict import FAILS, HOLDS, UNDECIDED
+
+_BADGES = {
+    HOLDS: ("holds", "✓", "Holds"),
+    FAILS: ("fails", "✗", "Fails"),
+    UNDECIDED: ("undecided", "?", "Not decidable at this size"),
+}
+_RESOURCE = re.compile(
+    r"""<(?:script|img|iframe|source|video|audio|embed|object|image|use)\b[^>]*\s(?:src|href|data)\s*=\s*["']?+(?!data:|\#)
+        |<link\b(?![^>]*href=["']data:)|@import|url\(\s*["']?+(?!data:|\#)""",
+    re.I | re.X,
+)
+
+
+def render(page: Page) -> str:
+    """The page as HTML."""
+    return environment().get_template("page.html.jinja").render(page=page, badges=_BADGES, colours=COLOURS)
+
+
+def write(page: Page, path: Path) -> Path:
+    """Render `page` to `path`, which appears only when it is complete."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    partial.write_text(render(page), encoding="utf-8")
+    os.replace(partial, path)
+    return path
+
+
+def outside_resources(html: str) -> list[str]:
+    """Everything in `html` that a browser would fetch from elsewhere; links a reader may follow do not count."""
+    return [html[m.start() : m.start() + 120] for m in _RESOURCE.finditer(html)]
+
+
+def environment() -> Environment:
+    """Jinja's environment for the package's templates: text is escaped, a missing name is an error."""
+    loader = PackageLoader("equitangents.report", "templates")
+    jinja = Environment(
+        loader=loader,
+        autoescape=select_autoescape(("html", "html.jinja"), default=True),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    jinja.tests["figure"] = lambda item: isinstance(item, Figure)
+    jinja.tests["widget"] = lambda item: isinstance(item, Widget)
+    jinja.tests["data_table"] = lambda item: isinstance(item, Table)
+    jinja.filters["anchor"] = _anchor
+    return jinja
+
+
+def _anchor(section: Section | str) -> str:
+    title = section.title if isinstance(section, Section) else section
+    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")

@@ -1,0 +1,91 @@
+"""A piece of a page that moves through training time: functions on the plane as maps, and along a circle as curves."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from equitangents.errors import ShapeError
+from equitangents.report.page import Widget
+from equitangents.report.palette import Colour
+from equitangents.report.render import environment
+
+
+@dataclass(frozen=True, eq=False)
+class Map:
+    """A function on a square, one frame a time; `notes` is a line of text under it for each frame."""
+
+    title: str
+    values: Float[np.ndarray, "times rows columns"]
+    notes: Sequence[str]
+
+
+@dataclass(frozen=True, eq=False)
+class Curves:
+    """Functions of an angle, one frame a time, drawn alike: `(T, curves, angles)`."""
+
+    title: str
+    values: Float[np.ndarray, "times curves angles"]
+    colour: Colour
+    width: float = 2.0
+    dash: str = ""
+
+
+def time_slider(
+    name: str,
+    caption: str,
+    *,
+    times: Sequence[str],
+    maps: Sequence[Map],
+    curves: Sequence[Curves],
+    limit: float,
+    period: int,
+    circle: float | None = None,
+) -> Widget:
+    """A slider over `times` above `maps` and `curves`, which share the range −limit to limit.
+
+    Maps are stored as one byte a value, in 253 levels; angles run from 0 to 360° inclusive, with a mark every
+    360°/`period`; `circle` is the radius, as a fraction of half a map's width, of the circle that the curves follow.
+    Raises ShapeError where the frames do not match the times.
+    """
+    for item in (*maps, *curves):
+        if len(item.values) != len(times):
+            raise ShapeError(f"{item.title!r} has {len(item.values)} frames; there are {len(times)} times")
+    data = {
+        "times": list(times),
+        "limit": limit,
+        "period": period,
+        "circle": circle,
+        "maps": [
+            {
+                "title": m.title,
+                "size": list(m.values.shape[1:]),
+                "bytes": _encode(m.values / limit),
+                "notes": list(m.notes),
+            }
+            for m in maps
+        ],
+        "curves": [
+            {
+                "title": c.title,
+                "values": np.round(c.values, 3).tolist(),
+                "colour": f"var(--{c.colour.name})",
+                "width": c.width,
+                "dash": c.dash,
+            }
+            for c in curves
+        ],
+    }
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("</", "<\\/")
+    html = environment().get_template("time_slider.html.jinja").render(name=name, data=text)
+    return Widget(name=name, caption=caption, html=html)
+
+
+def _encode(values: np.ndarray) -> str:
+    """Values in [−1, 1] as bytes 1 to 255 around 128, in base64; larger ones are clipped."""
+    return base64.b64encode(np.round(128 + 127 * np.clip(values, -1, 1)).astype(np.uint8).tobytes()).decode("ascii")
