@@ -25,7 +25,11 @@ class TableGroup(Group):
         table = read_only(np.ascontiguousarray(table, np.int32))
         identity = int(np.flatnonzero((table == np.arange(len(table))).all(axis=1))[0])
         vars(self).update(
-            name=name, order=len(table), identity=identity, _table=table, labels=None if labels is None else tuple(labels)
+            name=name,
+            order=len(table),
+            identity=identity,
+            _table=table,
+            labels=None if labels is None else tuple(labels),
         )
 
     _table: np.ndarray

@@ -1,0 +1,264 @@
+"""What an action of a finite group on arrays is: maps ρ(g) with ρ(g) ρ(h) = ρ(g·h) and ρ(e) = 1.
+
+On signals, (ρ(g) f)(x) = f(g⁻¹ x): the signal is carried along with the positions.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Int
+
+from equitangents import precision
+from equitangents._types import ArrayLike
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotAnActionError
+from equitangents.groups import Group
+from equitangents.validation import check_array
+
+_VERIFIED_PAIRS = 256
+
+
+class Action(ABC):
+    """An action of `group` on batches of signals; NumPy in, NumPy out; JAX in, JAX out; works under jit.
+
+    `action(g, x)` applies element g (a Python int) to every signal of x (N, ...); `action.orbit(x)` applies all.
+    Actions are immutable, hashable and equal if they are the same map.
+    """
+
+    group: Group
+    name: str
+    exact: bool = True
+    """Whether ρ(g) ρ(h) = ρ(g·h) holds to rounding; False for resampled images."""
+    permutes_positions: bool = False
+    """Whether signals are carried along by a permutation of positions."""
+
+    @abstractmethod
+    def _check_signals(self, x: Any) -> ArrayLike:
+        """`x` as an array that the action can act upon, or an error that names x."""
+
+    @abstractmethod
+    def _act(self, g: int, x: Any) -> Any:
+        """ρ(g) x for a checked element and checked signals, NumPy or JAX."""
+
+    @abstractmethod
+    def _key(self) -> tuple[Any, ...]:
+        """A hashable value that, with the type and the group, fixes the map."""
+
+    @property
+    def matrices(self) -> Float[np.ndarray, "order d d"] | None:
+        """The representation matrices of an action on the last axis; None for other actions."""
+        return None
+
+    def position_table(self, shape: Sequence[int]) -> Int[np.ndarray, "order positions"] | None:
+        """table[g, x] = index of the position g·x, for an action that permutes positions; None for others.
+
+        `shape` is that of one signal, (*positions, channels) or (*positions,); positions count in row-major order.
+        """
+        return None
+
+    def __call__(self, g: int, x: Any) -> Any:
+        """ρ(g) x for signals x (N, ...)."""
+        if precision.is_traced(g):
+            raise InvalidTypeError("g is traced by jax; expected a Python int (act_each takes traced elements)")
+        g = self.group.check_element("g", g)
+        x = self._check_signals(x)
+        with _scope(x):
+            y = self._act(g, x)
+        return np.array(y) if isinstance(x, np.ndarray) else y
+
+    def orbit(self, x: Any, elements: Any = None) -> Any:
+        """All ρ(g) x along a new first axis: (N, ...) → (|G|, N, ...); only those of `elements` if given."""
+        chosen = np.arange(self.group.order) if elements is None else self._check_subset(elements)
+        x = self._check_signals(x)
+        with _scope(x):
+            return self._orbit(chosen, x)
+
+    def act_each(self, g: Any, x: Any) -> Any:
+        """ρ(g_i) x_i for elements g (N,) and signals x (N, ...); g may be traced by jax."""
+        x = self._check_signals(x)
+        if not precision.is_traced(g):
+            g = self._check_subset(g, "g")
+        if g.shape != x.shape[:1]:
+            raise InvalidArgumentError(f"g has shape {g.shape}; expected one element for each of {len(x)} signals")
+        with _scope(x):
+            return self._act_each(g, x)
+
+    def _orbit(self, elements: np.ndarray, x: Any) -> Any:
+        images = [self._act(int(g), x) for g in elements]
+        return np.stack(images) if isinstance(x, np.ndarray) else jnp.stack(images)
+
+    def _act_each(self, g: Any, x: Any) -> Any:
+        everything = self._orbit(np.arange(self.group.order), x)
+        if precision.is_traced(g) and isinstance(everything, np.ndarray):
+            everything = jnp.asarray(everything)
+        return everything[g, np.arange(len(x))]
+
+    def _check_subset(self, elements: Any, name: str = "elements") -> np.ndarray:
+        chosen = np.asarray(elements)
+        if chosen.ndim != 1 or not len(chosen):
+            raise InvalidArgumentError(f"{name} has shape {chosen.shape}; expected a non-empty list of elements")
+        return self.group._check_elements(name, chosen)
+
+    def verify(self, x: Any) -> None:
+        """Check on signals x that ρ(e) x = x and ρ(g) ρ(h) x = ρ(g·h) x.
+
+        Raises NotAnActionError with the witness. g runs over generators, which suffices for all g; of large groups
+        h is sampled. An action that declares itself inexact is not held to it: see `resampling_error`.
+        """
+        x = self._check_signals(x)
+        if not self.exact:
+            return
+        e, order = self.group.identity, self.group.order
+        scale = max(float(np.abs(np.asarray(x)).max()), np.finfo(np.float32).tiny)
+        tolerance = scale * (1e-8 if np.dtype(x.dtype) == np.float64 else 1e-4)
+        error = _distance(self(e, x), x)
+        if not error <= tolerance:
+            raise NotAnActionError(f"{self.name}: the identity {e} does not act as 1 on x; off by {error:.2e}")
+        h_sample = np.arange(order)
+        if order > _VERIFIED_PAIRS:
+            h_sample = np.random.default_rng(0).choice(order, _VERIFIED_PAIRS, replace=False)
+        for h in map(int, h_sample):
+            moved = self(h, x)
+            for g in self.group.generators:
+                error = _distance(self(g, moved), self(self.group.compose(g, h), x))
+                if not error <= tolerance:
+                    raise NotAnActionError(
+                        f"{self.name} is not an action: ρ({g}) ρ({h}) x and ρ({g}·{h}) x differ by {error:.2e} "
+                        f"with |x| up to {scale:.2e} (g = {g}, h = {h})"
+                    )
+
+    def resampling_error(self, x: Any) -> RoundTrip:
+        """‖ρ(g⁻¹) ρ(g) x − ρ(e) x‖ / ‖ρ(e) x‖ for every g and signal: what turning forth and back loses."""
+        x = self._check_signals(x)
+        start = np.asarray(self(self.group.identity, x), np.float64)
+        axes = tuple(range(1, start.ndim))
+        norm = np.maximum(np.sqrt((start**2).sum(axes)), np.finfo(np.float64).tiny)
+        values = [
+            np.sqrt(((np.asarray(self(self.group.inverse(g), self(g, x)), np.float64) - start) ** 2).sum(axes)) / norm
+            for g in self.group
+        ]
+        return RoundTrip(np.array(values))
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return type(self) is type(other) and self._key() == other._key() and self.group == other.group  # type: ignore[attr-defined]
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((type(self).__name__, self.group, self._key()))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __copy__(self) -> Action:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Action:
+        return self
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"actions are immutable; cannot set {name}")
+
+    def __repr__(self) -> str:
+        return f"<action {self.name} of {self.group.name}{'' if self.exact else ', resampled'}>"
+
+
+@dataclass(frozen=True)
+class RoundTrip:
+    """Relative errors of acting with g and then g⁻¹: `values` (|G|, N), their `mean`, and the `worst`."""
+
+    values: Float[np.ndarray, "order n"]
+
+    @property
+    def mean(self) -> float:
+        """Mean over elements and signals."""
+        return float(self.values.mean())
+
+    @property
+    def worst(self) -> float:
+        """The largest of all."""
+        return float(self.values.max())
+
+
+class PositionAction(Action):
+    """An action on signals (N, *positions, C) that carries each value along with its position.
+
+    Subclasses say how many axes the positions have and where each position goes.
+    """
+
+    permutes_positions = True
+    positions_rank: int
+
+    @abstractmethod
+    def _position_rows(self, g: Any, positions: tuple[int, ...]) -> np.ndarray:
+        """table[g] for elements g: where the positions go, row-major; `positions` was checked."""
+
+    @abstractmethod
+    def _check_positions(self, name: str, positions: tuple[int, ...]) -> None:
+        """Raise ShapeError if the action does not fit signals of these positions."""
+
+    def _check_signals(self, x: Any) -> ArrayLike:
+        x = check_array("x", x, rank=self.positions_rank + 2)
+        self._check_positions("x", x.shape[1:-1])
+        return x
+
+    def position_table(self, shape: Sequence[int]) -> Int[np.ndarray, "order positions"]:
+        """table[g, x] = row-major index of the position g·x on signals of `shape` = (*positions[, channels])."""
+        shape = tuple(int(n) for n in shape)
+        if len(shape) not in (self.positions_rank, self.positions_rank + 1):
+            raise InvalidArgumentError(
+                f"shape is {shape}; expected {self.positions_rank} position axes, then optionally the channels"
+            )
+        positions = shape[: self.positions_rank]
+        self._check_positions("shape", positions)
+        return self._position_rows(np.arange(self.group.order), positions)
+
+    def _gather(self, sources: Any, x: Any) -> Any:
+        """x at the positions `sources` (..., P), the batch axis first."""
+        return x.reshape(len(x), -1, x.shape[-1])[:, sources]
+
+    def _act(self, g: int, x: Any) -> Any:
+        # (ρ(g) f)(p) = f(g⁻¹ p): read at g⁻¹ p
+        return self._gather(self._position_rows(self.group.inverse(g), x.shape[1:-1]), x).reshape(x.shape)
+
+    def _orbit(self, elements: np.ndarray, x: Any) -> Any:
+        rows = self._position_rows(self.group.inverses[elements], x.shape[1:-1])
+        images = self._gather(rows, x)
+        xp = np if isinstance(x, np.ndarray) else jnp
+        return xp.moveaxis(images, 1, 0).reshape((len(elements), *x.shape))
+
+    def _act_each(self, g: Any, x: Any) -> Any:
+        table = self._position_rows(self.group.inverses, x.shape[1:-1])
+        if precision.is_traced(g):
+            table, x = jnp.asarray(table), jnp.asarray(x)
+        flat = x.reshape(len(x), -1, x.shape[-1])
+        return flat[np.arange(len(x))[:, None], table[g]].reshape(x.shape)
+
+
+def check_group(name: str, group: Any) -> Group:
+    """`group`, or an error that names `name`."""
+    if not isinstance(group, Group):
+        raise InvalidTypeError(f"{name} is of type {type(group).__name__}; expected a group from equitangents.groups")
+    return group
+
+
+def _scope(x: Any) -> Any:
+    # inside a trace the precision is the tracer's already
+    return precision.scope(np.float32 if isinstance(x, np.ndarray) or precision.is_traced(x) else x.dtype)
+
+
+def _distance(a: Any, b: Any) -> float:
+    return float(np.abs(np.asarray(a) - np.asarray(b)).max())
+
+
+def is_jax(x: Any) -> bool:
+    """Whether `x` is a JAX array, concrete or traced."""
+    return isinstance(x, jax.Array)

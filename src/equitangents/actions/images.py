@@ -1,0 +1,62 @@
+"""Exact motions of square images about their centre: quarter and half turns, reflections."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import numpy as np
+
+from equitangents.actions.action import PositionAction
+from equitangents.errors import InvalidArgumentError, ShapeError
+from equitangents.groups import Group, cyclic, dihedral
+
+
+@final
+class ImageTurns(PositionAction):
+    """Turns by multiples of 360°/n, n in {1, 2, 4}, with or without reflections, of images (N, H, W, C)."""
+
+    positions_rank = 2
+    turns: int
+
+    def __init__(self, group: Group, turns: int, name: str):
+        vars(self).update(group=group, turns=turns, name=name)
+
+    def _move(self, g: int, grid: np.ndarray) -> np.ndarray:
+        """ρ(g) of an array (H, W): g = f·n + k reflects (i, j) → (i, W − 1 − j) f times, then turns k times."""
+        f, k = divmod(g, self.turns)
+        return np.rot90(grid[:, ::-1] if f else grid, k * (4 // self.turns))
+
+    def _position_rows(self, g: Any, positions: tuple[int, ...]) -> np.ndarray:
+        index = np.arange(positions[0] * positions[1]).reshape(positions)
+        # position p of ρ(g⁻¹) index holds the label of the position g p
+        inverse = np.atleast_1d(self.group.inverse(g))
+        rows = np.stack([self._move(int(h), index).ravel() for h in inverse]).astype(np.int32)
+        return rows[0] if np.ndim(g) == 0 else rows
+
+    def _check_positions(self, name: str, positions: tuple[int, ...]) -> None:
+        check_square(name, positions, self.turns)
+
+    def _key(self) -> tuple[Any, ...]:
+        return (self.turns,)
+
+
+def image_dihedral(n: int) -> ImageTurns:
+    """The dihedral group D_n, n in {1, 2, 4}, on images (N, H, W, C) about their centre, exactly.
+
+    Element f·n + k reflects left and right f times, (i, j) → (i, W − 1 − j), then turns counter-clockwise by
+    k·360°/n. Quarter turns (n = 4) need square images.
+    """
+    if n not in (1, 2, 4):
+        raise InvalidArgumentError(f"n is {n!r}; expected 1, 2 or 4 (other turns do not map pixels to pixels)")
+    return ImageTurns(dihedral(int(n)), int(n), f"turns by {360 // n}° and reflections of images")
+
+
+def exact_rotations(n: int) -> ImageTurns:
+    """Turns by multiples of 360°/n, n in {1, 2, 4}."""
+    return ImageTurns(cyclic(n), n, f"turns by {360 // n}° of images")
+
+
+def check_square(name: str, positions: tuple[int, ...], turns: int) -> None:
+    """Raise ShapeError for a non-square image unless turns are by multiples of 180°."""
+    if turns not in (1, 2) and positions[0] != positions[1]:
+        raise ShapeError(f"{name} has images of {positions[0]}×{positions[1]} pixels; rotations need square ones")

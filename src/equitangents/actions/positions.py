@@ -1,0 +1,108 @@
+"""Permutations of a list of positions, and motions of a grid on a torus."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, final
+
+import numpy as np
+from jaxtyping import Int
+
+from equitangents.actions.action import PositionAction, check_group
+from equitangents.errors import InvalidTypeError, NotAnActionError, ShapeError
+from equitangents.groups import Group, TranslationGroup, WallpaperGroup
+from equitangents.groups import translations as translation_group
+from equitangents.groups.permutation_groups import check_permutations
+
+
+@final
+class Permutations(PositionAction):
+    """A group permuting the positions of signals (N, P, C); made by `permutations`."""
+
+    positions_rank = 1
+    table: Int[np.ndarray, "order positions"]
+
+    def __init__(self, group: Group, table: np.ndarray):
+        vars(self).update(group=group, name=f"permutations of {table.shape[1]} positions", table=table)
+
+    def _position_rows(self, g: Any, positions: tuple[int, ...]) -> np.ndarray:
+        return self.table[g]
+
+    def _check_positions(self, name: str, positions: tuple[int, ...]) -> None:
+        if positions != self.table.shape[1:]:
+            raise ShapeError(f"{name} has {positions[0]} positions; the action permutes {self.table.shape[1]}")
+
+    def _key(self) -> tuple[Any, ...]:
+        return (self.table.shape, self.table.tobytes())
+
+
+@final
+class GridMotions(PositionAction):
+    """A wallpaper or translation group moving the grid points of a torus; made by `grid` or `translations`."""
+
+    group: WallpaperGroup | TranslationGroup
+
+    def __init__(self, group: WallpaperGroup | TranslationGroup):
+        vars(self).update(group=group, name=f"motions of a grid by {group.name}", positions_rank=len(group.shape))
+
+    def _position_rows(self, g: Any, positions: tuple[int, ...]) -> np.ndarray:
+        g = np.asarray(g)
+        whole = g.ndim == 1 and len(g) == self.group.order
+        return self.group.grid_table[g] if whole else self.group.grid_rows(g)
+
+    def _check_positions(self, name: str, positions: tuple[int, ...]) -> None:
+        if positions != self.group.shape:
+            raise ShapeError(f"{name} has positions of shape {positions}; {self.group.name} moves {self.group.shape}")
+
+    def _key(self) -> tuple[Any, ...]:
+        return ()
+
+
+def permutations(group: Group, table: Any) -> Permutations:
+    """The action on positions, table[g, x] = g·x; on signals (N, P, C), (ρ(g) f)(x) = f(g⁻¹·x).
+
+    Raises NotAnActionError with the witness unless table[g·h] is table[g] after table[h].
+
+    >>> from equitangents.groups import cyclic
+    >>> shift = permutations(cyclic(3), [[0, 1, 2], [1, 2, 0], [2, 0, 1]])
+    >>> shift(1, np.array([[[5.0], [6.0], [7.0]]])).ravel()
+    array([7., 5., 6.])
+    """
+    return Permutations(check_group("group", group), check_permutation_table("table", group, table))
+
+
+def grid(group: WallpaperGroup | TranslationGroup) -> GridMotions:
+    """The action of a wallpaper group (or of translations) on the grid points of its torus, signals (N, H, W, C).
+
+    Turns are about the grid point (0, 0); image_rotations turns about the centre.
+    """
+    if not isinstance(group, WallpaperGroup | TranslationGroup):
+        raise InvalidTypeError(
+            f"group is of type {type(group).__name__}; expected one from groups.wallpaper or groups.translations"
+        )
+    return GridMotions(group)
+
+
+def translations(shape: Sequence[int]) -> GridMotions:
+    """Circular shifts of signals (N, *shape, C) by every vector of the torus `shape`."""
+    return GridMotions(translation_group(shape))
+
+
+def check_permutation_table(name: str, group: Group, table: Any) -> Int[np.ndarray, "order points"]:
+    """`table` (|G|, P) as a read-only int32 array if it is an action on points, or an error that names `name`."""
+    p = check_permutations(name, table).astype(np.int32)
+    if len(p) != group.order:
+        raise ShapeError(f"{name} has {len(p)} rows; expected one for each of the {group.order} elements")
+    points = np.arange(p.shape[1])
+    if not np.array_equal(p[group.identity], points):
+        raise NotAnActionError(f"{name} is not an action: the identity {group.identity} moves positions")
+    for g in group.generators:
+        unequal = np.argwhere(p[g][p] != p[group.compose(g, np.arange(group.order))])
+        if len(unequal):
+            h, x = map(int, unequal[0])
+            raise NotAnActionError(
+                f"{name} is not an action: {name}[{g}] after {name}[{h}] takes {x} to {p[g][p[h, x]]}, but "
+                f"{name}[{g}·{h}] takes it to {p[group.compose(g, h), x]} (g = {g}, h = {h})"
+            )
+    p.flags.writeable = False
+    return p

@@ -1,0 +1,128 @@
+"""Rotations of images by multiples of 360°/n about their centre; exact for n in {1, 2, 4}, resampled otherwise."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Literal, final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from equitangents._types import ArrayLike
+from equitangents.actions.action import Action
+from equitangents.actions.images import ImageTurns, check_square, exact_rotations
+from equitangents.actions.splines import prefilter, taps
+from equitangents.errors import InvalidArgumentError
+from equitangents.groups import cyclic
+from equitangents.groups.families import check_positive
+from equitangents.validation import check_array
+
+
+@final
+class ResampledRotations(Action):
+    """Rotations of images (N, H, W, C) read from a spline through the pixels; made by `image_rotations`.
+
+    Multiples of 90° move pixels to pixels and are not interpolated. What turns in from outside the image is zero.
+    """
+
+    exact = False
+    order: int
+    mask: str | None
+
+    def __init__(self, n: int, order: int, mask: str | None):
+        masked = "" if mask is None else f", {mask} mask"
+        name = f"turns by {360 / n:g}° of images, splines of order {order}{masked}"
+        vars(self).update(group=cyclic(n), order=order, mask=mask, name=name)
+
+    def _check_signals(self, x: Any) -> ArrayLike:
+        x = check_array("x", x, rank=4)
+        check_square("x", x.shape[1:-1], self.group.order)
+        return x
+
+    def _key(self) -> tuple[Any, ...]:
+        return (self.order, self.mask)
+
+    def _act(self, g: int, x: Any) -> Any:
+        return self._turn(g, x, self._coefficients(x) if self._interpolates(g) else None)
+
+    def _orbit(self, elements: np.ndarray, x: Any) -> Any:
+        c = self._coefficients(x) if any(self._interpolates(int(g)) for g in elements) else None
+        images = [self._turn(int(g), x, c) for g in elements]
+        return np.stack(images) if isinstance(x, np.ndarray) else jnp.stack(images)
+
+    def _interpolates(self, g: int) -> bool:
+        return (4 * g) % self.group.order != 0
+
+    def _coefficients(self, x: Any) -> Any:
+        """Spline coefficients of the images."""
+        xp, dtype = _namespace(x)
+        F, E = (xp.asarray(prefilter(self.order, n), dtype) for n in x.shape[1:3])
+        if xp is np:
+            return np.einsum("ai,nijc,bj->nabc", F, x, E, optimize=True)
+        return jnp.einsum("ai,nijc,bj->nabc", F, x, E, precision=jax.lax.Precision.HIGHEST)
+
+    def _turn(self, g: int, x: Any, c: Any) -> Any:
+        xp, dtype = _namespace(x)
+        if self._interpolates(g):
+            index, weights = _reading(self.group.order, g, self.order, x.shape[1:3])
+            flat = c.reshape(len(c), -1, c.shape[-1])
+            y = sum(flat[:, i] * xp.asarray(w[:, None], dtype) for i, w in zip(index, weights, strict=True))
+            y = y.reshape(x.shape)
+        else:
+            y = xp.rot90(x, 4 * g // self.group.order, axes=(1, 2))
+        return y if self.mask is None else y * xp.asarray(disc(x.shape[1:3])[..., None], dtype)
+
+
+def image_rotations(n: int, order: int = 3, mask: Literal["circle"] | None = None) -> ImageTurns | ResampledRotations:
+    """C_n on images (N, H, W, C): element g turns counter-clockwise by g·360°/n about the image's centre.
+
+    For n in {1, 2, 4} the action is exact, np.rot90(x, g, axes=(1, 2)) for n = 4. For other n the images are read
+    from a B-spline of `order` 0 to 5 through the pixels (what scipy.ndimage computes with mode "constant"):
+    `.exact` is False, and `.resampling_error(x)` measures what turning forth and back loses.
+    mask="circle" sets everything outside the inscribed disc to zero, for g = 0 too, so that all elements show the
+    same pixels; `.exact` is then False for every n, since the identity cuts the corners.
+
+    Images must be square unless n is 1 or 2.
+
+    >>> x = np.arange(4.0).reshape(1, 2, 2, 1)
+    >>> image_rotations(4)(1, x)[0, :, :, 0]
+    array([[1., 3.],
+           [0., 2.]])
+    """
+    n = check_positive("n", n)
+    if isinstance(order, bool) or order not in range(6):
+        raise InvalidArgumentError(f"order is {order!r}; expected a spline order from 0 to 5")
+    if mask not in (None, "circle"):
+        raise InvalidArgumentError(f"mask is {mask!r}; expected None or 'circle'")
+    return exact_rotations(n) if n in (1, 2, 4) and mask is None else ResampledRotations(n, int(order), mask)
+
+
+def disc(positions: tuple[int, ...]) -> np.ndarray:
+    """Which pixels lie in the disc about the image's centre that holds no corner and turns into itself."""
+    H, W = positions
+    i, j = np.indices((H, W))
+    return (2 * i - H + 1) ** 2 + (2 * j - W + 1) ** 2 <= (min(H, W) - 1) ** 2
+
+
+@lru_cache(maxsize=256)
+def _reading(n: int, g: int, order: int, positions: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+    """Flat indices and weights (taps, pixels) by which the image turned by g·360°/n reads spline coefficients."""
+    H, W = positions
+    centre = np.array([(H - 1) / 2, (W - 1) / 2])
+    i, j = np.indices(positions).reshape(2, -1) - centre[:, None]
+    angle = 2 * np.pi * g / n
+    # (ρ(g) f)(p) = f(g⁻¹ p), g (i, j) = (i cos − j sin, i sin + j cos)
+    u = np.cos(angle) * i + np.sin(angle) * j + centre[0]
+    v = -np.sin(angle) * i + np.cos(angle) * j + centre[1]
+    slack = 1e-9  # points on the border stay inside whatever the rounding
+    inside = (u >= -slack) & (u <= H - 1 + slack) & (v >= -slack) & (v <= W - 1 + slack)
+    rows, row_weights = taps(order, np.clip(u, 0, H - 1), H)
+    columns, column_weights = taps(order, np.clip(v, 0, W - 1), W)
+    index = (rows[:, None] * W + columns).reshape(-1, H * W)
+    weights = (row_weights[:, None] * column_weights * inside).reshape(-1, H * W)
+    return index, weights
+
+
+def _namespace(x: Any) -> tuple[Any, Any]:
+    return (np if isinstance(x, np.ndarray) else jnp), x.dtype

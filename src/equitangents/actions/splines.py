@@ -1,0 +1,51 @@
+"""Interpolation by B-splines of order 0 to 5 on a grid, as linear maps that do not depend on the signal.
+
+The spline Σ_k c_k β(x − k) takes the values f_k at the grid points if B c = f, B_ik = β(i − k), with the signal
+mirrored about its first and last point. Reading it at a point takes order + 1 coefficients along each axis.
+Source: Unser, "Splines: a perfect fit for signal and image processing", 1999.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import comb, factorial
+
+import numpy as np
+from jaxtyping import Float, Int
+
+
+def basis(order: int, x: np.ndarray) -> np.ndarray:
+    """The centred B-spline β of `order` at x: (1/n!) Σ_k (−1)^k C(n+1, k) (x + (n+1)/2 − k)₊ⁿ."""
+    if order == 0:
+        return ((x >= -0.5) & (x < 0.5)).astype(float)
+    # evaluated on the left half, where few terms are not zero: no cancellation, and exactly symmetric
+    x = -np.abs(x) + (order + 1) / 2
+    terms = [(-1) ** k * comb(order + 1, k) * np.maximum(x - k, 0) ** order for k in range((order + 1) // 2 + 1)]
+    return sum(terms) / factorial(order)
+
+
+def mirrored(i: np.ndarray, n: int) -> np.ndarray:
+    """The grid point that index i stands for when 0 .. n − 1 is mirrored about both ends."""
+    if n == 1:
+        return np.zeros_like(i)
+    i = np.mod(i, 2 * n - 2)
+    return np.minimum(i, 2 * n - 2 - i)
+
+
+@lru_cache(maxsize=64)
+def prefilter(order: int, n: int) -> Float[np.ndarray, "n n"]:
+    """B⁻¹: the matrix that takes n values to their spline coefficients."""
+    B = np.zeros((n, n))
+    points = np.arange(n)
+    for offset in range(-(order // 2), order // 2 + 1):
+        np.add.at(B, (points, mirrored(points + offset, n)), basis(order, np.array(float(offset))))
+    inverse = np.linalg.inv(B)
+    inverse.flags.writeable = False
+    return inverse
+
+
+def taps(order: int, x: np.ndarray, n: int) -> tuple[Int[np.ndarray, "taps points"], Float[np.ndarray, "taps points"]]:
+    """Which coefficients of an axis of length n a reading at x takes, and with which weights."""
+    first = np.floor(x + 0.5 * (1 - order % 2)).astype(int) - order // 2
+    index = first + np.arange(order + 1)[:, None]
+    return mirrored(index, n), basis(order, x - index)

@@ -1,0 +1,206 @@
+"""Linear actions on the last axis: vectors, channels, labels, and point clouds.
+
+ρ(g) x = M(g) x with M(g) M(h) = M(g·h), checked when the action is made.
+"""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Int
+
+from equitangents import precision
+from equitangents._types import ArrayLike
+from equitangents.actions.action import Action, check_group
+from equitangents.actions.positions import check_permutation_table
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotAnActionError, ShapeError
+from equitangents.groups import Group
+from equitangents.validation import check_array
+
+TOLERANCE = 1e-8  # by which M(g) M(h) and M(g·h) may differ, relative to the largest entry
+
+
+@final
+class LinearAction(Action):
+    """Matrices acting on the last axis of arrays of the given ranks; made by `linear`, `channels`, `rotations`, ..."""
+
+    ranks: tuple[int, ...] | None
+
+    def __init__(self, group: Group, matrices: np.ndarray, ranks: tuple[int, ...] | None, name: str):
+        matrices.flags.writeable = False
+        vars(self).update(group=group, _matrices=matrices, ranks=ranks, name=name)
+
+    @property
+    def matrices(self) -> Float[np.ndarray, "order d d"]:
+        """M(g), read-only float64."""
+        return vars(self)["_matrices"]
+
+    def _check_signals(self, x: Any) -> ArrayLike:
+        return check_last_axis(x, self.ranks, self.matrices.shape[-1], self.name)
+
+    def _act(self, g: int, x: Any) -> Any:
+        return _multiply("...j,ij->...i", x, self.matrices[g])
+
+    def _orbit(self, elements: np.ndarray, x: Any) -> Any:
+        return _multiply("...j,gij->g...i", x, self.matrices[elements])
+
+    def _act_each(self, g: Any, x: Any) -> Any:
+        if precision.is_traced(g):
+            return _multiply("n...j,nij->n...i", jnp.asarray(x), jnp.asarray(self.matrices, x.dtype)[g])
+        return _multiply("n...j,nij->n...i", x, self.matrices[g])
+
+    def _key(self) -> tuple[Any, ...]:
+        return (self.ranks, self.matrices.shape, self.matrices.tobytes())
+
+
+@final
+class LastAxisPermutation(Action):
+    """Permutations of the entries of the last axis: table[g, c] is where entry c goes; by `channels` and `labels`."""
+
+    ranks: tuple[int, ...] | None
+    table: Int[np.ndarray, "order d"]
+
+    def __init__(self, group: Group, table: np.ndarray, ranks: tuple[int, ...] | None, name: str):
+        vars(self).update(group=group, table=table, ranks=ranks, name=name)
+
+    @property
+    def matrices(self) -> Float[np.ndarray, "order d d"]:
+        """The permutation matrices."""
+        return permutation_matrices(self.table)
+
+    def _check_signals(self, x: Any) -> ArrayLike:
+        return check_last_axis(x, self.ranks, self.table.shape[-1], self.name)
+
+    def _act(self, g: int, x: Any) -> Any:
+        return x[..., self.table[self.group.inverse(g)]]
+
+    def _key(self) -> tuple[Any, ...]:
+        return (self.ranks, self.table.shape, self.table.tobytes())
+
+
+@final
+class TrivialAction(Action):
+    """Every element leaves everything as it is; made by `trivial`."""
+
+    def __init__(self, group: Group):
+        vars(self).update(group=group, name="trivial action")
+
+    def _check_signals(self, x: Any) -> ArrayLike:
+        return check_array("x", x, min_rank=1)
+
+    def _act(self, g: int, x: Any) -> Any:
+        return x
+
+    def _act_each(self, g: Any, x: Any) -> Any:
+        return x
+
+    def _key(self) -> tuple[Any, ...]:
+        return ()
+
+
+def linear(group: Group, matrices: Any) -> LinearAction:
+    """The action M(g) x on vectors x (N, d), matrices (|G|, d, d) real.
+
+    Raises NotAnActionError with the witness unless M(e) = 1 and M(g) M(h) = M(g·h) to 1e-8.
+
+    >>> from equitangents.groups import cyclic
+    >>> linear(cyclic(2), [[[1.0]], [[-1.0]]])(1, np.array([[3.0]]))
+    array([[-3.]])
+    """
+    group = check_group("group", group)
+    return LinearAction(group, check_matrices("matrices", group, matrices), (2,), "linear action on vectors")
+
+
+def channels(group: Group, representation: Any) -> LinearAction | LastAxisPermutation:
+    """The action on the last axis of arrays of any rank, (N, ..., C): every position's channel vector alike.
+
+    `representation`: real matrices (|G|, C, C), or a permutation table (|G|, C), table[g, c] = where channel c goes.
+    """
+    return _on_last_axis(group, representation, None, "action on channels")
+
+
+def labels(group: Group, representation: Any) -> LinearAction | LastAxisPermutation:
+    """The action on outputs (N, K), for equivariant labels; `representation` as in `channels`."""
+    return _on_last_axis(group, representation, (2,), "action on labels")
+
+
+def rotations(group: Group) -> LinearAction:
+    """The rotations of a group that carries 3×3 matrices, on vectors (N, 3) and point clouds (N, P, 3).
+
+    >>> from equitangents.groups import octahedral
+    >>> rotations(octahedral())(3, np.ones((2, 5, 3))).shape
+    (2, 5, 3)
+    """
+    matrices = getattr(check_group("group", group), "matrices", None)
+    if matrices is None or matrices.shape[1:] != (3, 3):
+        raise InvalidTypeError(
+            f"group {group.name} carries no 3×3 matrices; expected octahedral(), icosahedral(), from_matrices(...), ..."
+        )
+    if not np.allclose(matrices @ np.swapaxes(matrices, 1, 2), np.eye(3), atol=TOLERANCE):
+        raise InvalidArgumentError(f"group {group.name} holds matrices that are not orthogonal; expected rotations")
+    return LinearAction(group, np.array(matrices), (2, 3), "rotations of 3-vectors")
+
+
+def trivial(group: Group) -> TrivialAction:
+    """The action that moves nothing, on arrays of any rank."""
+    return TrivialAction(check_group("group", group))
+
+
+def check_matrices(name: str, group: Group, matrices: Any) -> Float[np.ndarray, "order d d"]:
+    """`matrices` as float64 if they are a representation of `group`, or an error that names `name`."""
+    M = check_array(name, np.asarray(matrices), rank=3)
+    M = np.array(M, np.float64)
+    if len(M) != group.order or M.shape[1] != M.shape[2]:
+        raise ShapeError(f"{name} has shape {M.shape}; expected ({group.order}, d, d), one matrix for each element")
+    tolerance = TOLERANCE * max(1.0, float(np.abs(M).max()))
+    if np.abs(M[group.identity] - np.eye(M.shape[1])).max() > tolerance:
+        raise NotAnActionError(f"{name} is not an action: {name}[{group.identity}], the identity's, is not the unit")
+    everything = np.arange(group.order)
+    for g in group.generators:
+        error = np.abs(M[g] @ M - M[group.compose(g, everything)]).max(axis=(1, 2))
+        if error.max() > tolerance:
+            h = int(error.argmax())
+            raise NotAnActionError(
+                f"{name} is not an action: {name}[{g}] @ {name}[{h}] and {name}[{g}·{h}] differ by {error[h]:.2e} "
+                f"(g = {g}, h = {h})"
+            )
+    return M
+
+
+def check_last_axis(x: Any, ranks: tuple[int, ...] | None, d: int, name: str) -> ArrayLike:
+    """`x` as an array of one of `ranks` (any from 2 on if None) whose last axis has d entries."""
+    x = check_array("x", x, rank=ranks, min_rank=2)
+    if x.shape[-1] != d:
+        raise ShapeError(f"x has shape {x.shape}; expected {d} entries along the last axis ({name})")
+    return x
+
+
+def permutation_matrices(table: np.ndarray) -> np.ndarray:
+    """M[g, table[g, c], c] = 1."""
+    return np.swapaxes(np.eye(table.shape[1])[table], 1, 2)
+
+
+def _on_last_axis(group: Group, representation: Any, ranks: tuple[int, ...] | None, name: str) -> Any:
+    group = check_group("group", group)
+    try:
+        array = np.asarray(representation)
+    except ValueError:
+        raise ShapeError("representation is not a rectangular array") from None
+    if array.ndim == 2:
+        return LastAxisPermutation(group, check_permutation_table("representation", group, array), ranks, name)
+    if array.ndim == 3:
+        return LinearAction(group, check_matrices("representation", group, array), ranks, name)
+    raise ShapeError(
+        f"representation has shape {array.shape}; expected matrices ({group.order}, C, C) "
+        f"or a permutation table ({group.order}, C)"
+    )
+
+
+def _multiply(subscripts: str, x: Any, M: Any) -> Any:
+    if isinstance(x, np.ndarray):
+        return np.einsum(subscripts, x, M.astype(x.dtype), optimize=True)
+    # the default precision of matrix products on GPUs would spoil a representation
+    return jnp.einsum(subscripts, x, jnp.asarray(M, x.dtype), precision=jax.lax.Precision.HIGHEST)
