@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+from cycler import cycler
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import FuncFormatter
 
 from equitangents.report.palette import BLUE, COLOURS, FRAME, GREEN, GRID, INK, MUTED, ORANGE, PURPLE, SKY, VERMILLION
 
-_STYLE: dict[str, Any] = {
+_STYLE: Any = {
     "font.family": ["DejaVu Sans"],
     "font.size": 9.0,
     "axes.titlesize": 9.5,
@@ -33,7 +34,7 @@ _STYLE: dict[str, Any] = {
     "axes.axisbelow": True,
     "axes.titlecolor": INK.light,
     "axes.facecolor": "none",
-    "axes.prop_cycle": mpl.cycler(color=[c.light for c in (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY)]),
+    "axes.prop_cycle": cycler(color=[c.light for c in (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY)]),
     "grid.color": GRID.light,
     "grid.linewidth": 0.8,
     "figure.facecolor": "none",

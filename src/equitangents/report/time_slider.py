@@ -53,9 +53,10 @@ def time_slider(
     360°/`period`; `circle` is the radius, as a fraction of half a map's width, of the circle that the curves follow.
     Raises ShapeError where the frames do not match the times.
     """
-    for item in (*maps, *curves):
-        if len(item.values) != len(times):
-            raise ShapeError(f"{item.title!r} has {len(item.values)} frames; there are {len(times)} times")
+    frames = {**{m.title: len(m.values) for m in maps}, **{c.title: len(c.values) for c in curves}}
+    for title, count in frames.items():
+        if count != len(times):
+            raise ShapeError(f"{title!r} has {count} frames; there are {len(times)} times")
     data = {
         "times": list(times),
         "limit": limit,

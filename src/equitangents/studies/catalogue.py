@@ -1,0 +1,53 @@
+"""Every study by name. Importable in a moment: nothing but the standard library is loaded here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_EMERGENT = "Gerken & Kessel 2024, arXiv 2403.03103"
+
+
+@dataclass(frozen=True)
+class StudyInfo:
+    """What `equitangents list` shows of a study, and the module that holds it as `STUDY`."""
+
+    name: str
+    title: str
+    source: str
+    presets: tuple[str, ...]
+    summary: str
+    module: str
+
+
+registry: dict[str, StudyInfo] = {
+    info.name: info
+    for info in (
+        StudyInfo(
+            name="toy",
+            title="An invariant function on the plane",
+            source=_EMERGENT,
+            presets=("quick", "paper"),
+            summary="MLPs learn a function invariant under rotations: no member is invariant, their mean is, at "
+            "initialisation and after 1, 2, 3 and 2000 steps; a page with a time slider.",
+            module="equitangents.studies.toy",
+        ),
+        StudyInfo(
+            name="ising",
+            title="Energies of the two-dimensional Ising model",
+            source=_EMERGENT,
+            presets=("quick", "paper"),
+            summary="Ensembles of MLPs of growing width against the closed form: their means converge, and the orbit "
+            "spread of M members follows GP(μ, Σ/M), on training, test and foreign spins.",
+            module="equitangents.studies.ising",
+        ),
+        StudyInfo(
+            name="rotated-images",
+            title="Rotated images",
+            source=_EMERGENT,
+            presets=("quick", "paper"),
+            summary="CNNs trained on rotated images: how often members, their mean and the infinitely wide ensemble "
+            "predict the same for all rotations of an image, in and out of distribution.",
+            module="equitangents.studies.rotated_images",
+        ),
+    )
+}

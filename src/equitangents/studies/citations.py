@@ -1,0 +1,16 @@
+"""BibTeX of the works that the studies reproduce."""
+
+from __future__ import annotations
+
+EMERGENT_EQUIVARIANCE = """\
+@inproceedings{gerken2024emergent,
+  title     = {Emergent Equivariance in Deep Ensembles},
+  author    = {Gerken, Jan E. and Kessel, Pan},
+  booktitle = {Proceedings of the 41st International Conference on Machine Learning},
+  series    = {Proceedings of Machine Learning Research},
+  volume    = {235},
+  year      = {2024},
+  publisher = {PMLR},
+  eprint    = {2403.03103},
+  archiveprefix = {arXiv}
+}"""

@@ -1,0 +1,93 @@
+"""Settings of a study as a frozen dataclass, changed by text: `--set members=20 --set widths=64,128`."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from equitangents.errors import InvalidArgumentError
+
+SettingsT = TypeVar("SettingsT")
+
+_TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
+
+
+def changed(settings: SettingsT, changes: Mapping[str, str] | None) -> SettingsT:
+    """`settings` with each named field set to what its text says, read by the field's type.
+
+    Types: int, float, bool, str, Literal[...], tuple[X, ...] (comma-separated) and X | None ("none").
+    Raises InvalidArgumentError naming the valid keys for an unknown key, and the type for text that does not fit.
+
+    Example:
+        >>> @dataclasses.dataclass(frozen=True)
+        ... class Settings:
+        ...     members: int = 10
+        ...     widths: tuple[int, ...] = (8, 16)
+        >>> changed(Settings(), {"widths": "64,128"})
+        Settings(members=10, widths=(64, 128))
+    """
+    if not changes:
+        return settings
+    hints = typing.get_type_hints(type(settings))
+    keys = [field.name for field in dataclasses.fields(settings)]  # type: ignore[arg-type]
+    values = {}
+    for key, text in changes.items():
+        name = key.replace("-", "_")
+        if name not in keys:
+            raise InvalidArgumentError(f"there is no setting {key!r}; the settings are {', '.join(keys)}")
+        values[name] = _parse(key, text, hints[name])
+    return dataclasses.replace(settings, **values)  # type: ignore[type-var]
+
+
+def _parse(key: str, text: str, hint: Any) -> Any:
+    text = text.strip()
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        if text.lower() == "none" and type(None) in arguments:
+            return None
+        return _parse(key, text, next(a for a in arguments if a is not type(None)))
+    if origin is typing.Literal:
+        for choice in arguments:
+            if text.lower() == str(choice).lower():
+                return choice
+        raise InvalidArgumentError(f"{key} was {text!r}; it must be one of {', '.join(map(str, arguments))}")
+    if origin is tuple:
+        items = [item for item in text.strip("()[]").split(",") if item.strip()]
+        return tuple(_parse(key, item, arguments[0]) for item in items)
+    if hint is bool:
+        if text.lower() in _TRUE + _FALSE:
+            return text.lower() in _TRUE
+        raise InvalidArgumentError(f"{key} was {text!r}; it must be true or false")
+    try:
+        return hint(text)
+    except ValueError:
+        kind = {int: "a whole number", float: "a number"}.get(hint, str(hint))
+        raise InvalidArgumentError(f"{key} was {text!r}; it must be {kind}") from None
+
+
+def check(condition: bool, name: str, value: Any, requirement: str) -> None:
+    """Raise InvalidArgumentError saying what setting `name` was and what it must be, unless `condition` is true."""
+    if not condition:
+        raise InvalidArgumentError(f"{name} was {value}; it must be {requirement}")
+
+
+def as_dict(settings: Any) -> dict[str, Any]:
+    """The settings as plain values, for JSON; tuples become lists."""
+    return {
+        name: list(value) if isinstance(value, tuple) else value for name, value in dataclasses.asdict(settings).items()
+    }
+
+
+def as_text(settings: Any) -> dict[str, str]:
+    """The settings as a reader would write them, in the form that `changed` reads."""
+    return {
+        name: ",".join(map(str, value))
+        if isinstance(value, tuple)
+        else str(value).lower()
+        if value is None
+        else str(value)
+        for name, value in ((f.name, getattr(settings, f.name)) for f in dataclasses.fields(settings))
+    }
