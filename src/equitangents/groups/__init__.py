@@ -2,8 +2,11 @@
 
 from equitangents.groups.families import cyclic, dihedral, quaternion, symmetric
 from equitangents.groups.group import Group
+from equitangents.groups.irreps import Irrep
+from equitangents.groups.matrix_group import MatrixGroup, from_matrices, generated_by_matrices
 from equitangents.groups.permutation_groups import from_permutations, generated_by_permutations
 from equitangents.groups.products import direct_product, semidirect_product
+from equitangents.groups.solids import icosahedral, octahedral, tetrahedral
 from equitangents.groups.subgroup import Subgroup
 from equitangents.groups.table_group import TableGroup, from_table
 from equitangents.groups.translation_group import TranslationGroup, translations
@@ -11,6 +14,8 @@ from equitangents.groups.wallpaper_group import WallpaperGroup, wallpaper
 
 __all__ = [
     "Group",
+    "Irrep",
+    "MatrixGroup",
     "Subgroup",
     "TableGroup",
     "TranslationGroup",
@@ -18,12 +23,17 @@ __all__ = [
     "cyclic",
     "dihedral",
     "direct_product",
+    "from_matrices",
     "from_permutations",
     "from_table",
+    "generated_by_matrices",
     "generated_by_permutations",
+    "icosahedral",
+    "octahedral",
     "quaternion",
     "semidirect_product",
     "symmetric",
+    "tetrahedral",
     "translations",
     "wallpaper",
 ]

@@ -1,0 +1,140 @@
+"""Groups of real matrices, multiplied as matrices."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, final
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError
+from equitangents.groups.group import Group, check_table_order, read_only
+from equitangents.groups.table_group import inverses_of
+
+TOLERANCE = 1e-8  # entries that differ by less, relative to the largest, are one number
+
+
+@final
+class MatrixGroup(Group):
+    """A finite group of real d×d matrices; made by `from_matrices`, `octahedral`, ..."""
+
+    matrices: Float[np.ndarray, "order d d"]
+
+    def __init__(self, name: str, matrices: np.ndarray, table: np.ndarray):
+        identity = int(np.flatnonzero((table == np.arange(len(table))).all(axis=1))[0])
+        vars(self).update(
+            name=name, order=len(table), identity=identity, matrices=read_only(matrices), _table=read_only(table)
+        )
+
+    @property
+    def table(self) -> Int[np.ndarray, "order order"]:
+        """The multiplication table, table[a, b] = a·b, read-only int32."""
+        return vars(self)["_table"]
+
+    @cached_property
+    def inverses(self) -> Int[np.ndarray, " order"]:
+        """The inverse of every element, read-only."""
+        return inverses_of(self.table, self.identity)
+
+    def _compose(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return self.table[a, b]
+
+    def _structure(self) -> tuple[Any, ...]:
+        return ("matrices", self.matrices.shape, self.matrices.tobytes())
+
+
+def from_matrices(matrices: Any, name: str = "matrix group") -> MatrixGroup:
+    """The group of a closed list of real matrices (n, d, d), numbered in the list's order; `.matrices` keeps them.
+
+    Matrices are equal if their entries agree to 1e-8 of the largest. Raises InvalidArgumentError with the witness if
+    one is singular or occurs twice, or a product is missing.
+
+    >>> from_matrices([[[1.0]], [[-1.0]]]).order
+    2
+    """
+    M = check_matrix_list("matrices", matrices)
+    check_table_order(len(M), name)
+    finder = _Finder(M)
+    for i, m in enumerate(M):
+        first = int(finder.find(m[None])[0])
+        if first != i:
+            raise InvalidArgumentError(f"matrices[{i}] repeats matrices[{first}]")
+    table = np.empty((len(M), len(M)), np.int32)
+    for a in range(len(M)):
+        table[a] = finder.find(M[a] @ M)
+        missing = np.flatnonzero(table[a] < 0)
+        if len(missing):
+            raise InvalidArgumentError(
+                f"matrices is not closed: matrices[{a}] @ matrices[{missing[0]}] is missing; "
+                "generated_by_matrices makes the closure"
+            )
+    return MatrixGroup(name, M, table)
+
+
+def generated_by_matrices(generators: Any, max_order: int = 1000, name: str = "matrix group") -> MatrixGroup:
+    """The smallest group of matrices that holds `generators` (k, d, d); the identity is element 0.
+
+    Products are multiplied out, so that rounding errors grow with the length of words; give exact generators.
+
+    >>> generated_by_matrices([[[0.0, -1.0], [1.0, 0.0]]]).order
+    4
+    """
+    s = check_matrix_list("generators", generators)
+    known = [np.eye(s.shape[1])]
+    for m in known:  # grows while it is read
+        for product in m @ s:
+            scale = max(1.0, np.abs(product).max())
+            if all(np.abs(product - k).max() > TOLERANCE * scale for k in known):
+                known.append(product)
+                if len(known) > max_order:
+                    raise InvalidArgumentError(
+                        f"generators generate more than max_order = {max_order} matrices; "
+                        "the group may be infinite, or else raise max_order"
+                    )
+    return from_matrices(np.array(known), name)
+
+
+def check_matrix_list(name: str, matrices: Any) -> Float[np.ndarray, "n d d"]:
+    """`matrices` as a new float64 array (n, d, d) of invertible matrices, or an error that names `name`."""
+    try:
+        M = np.array(matrices)
+    except ValueError:
+        raise ShapeError(f"{name} is not a list of matrices of equal shape") from None
+    if M.ndim != 3 or M.shape[1] != M.shape[2] or M.size == 0:
+        raise ShapeError(f"{name} has shape {M.shape}; expected (n, d, d)")
+    if M.dtype.kind not in "iuf":
+        raise InvalidTypeError(f"{name} has dtype {M.dtype}; expected real numbers")
+    M = M.astype(np.float64)
+    if not np.isfinite(M).all():
+        raise NotFiniteError(f"{name}[{int(np.argwhere(~np.isfinite(M))[0][0])}] holds NaN or infinite values")
+    singular = np.flatnonzero(np.linalg.matrix_rank(M) < M.shape[1])
+    if len(singular):
+        raise InvalidArgumentError(f"{name}[{singular[0]}] is singular; expected invertible matrices")
+    return M
+
+
+class _Finder:
+    """Finds matrices in a list by a random linear key, which all but surely tells unequal ones apart."""
+
+    def __init__(self, M: np.ndarray):
+        self.flat = M.reshape(len(M), -1)
+        self.tolerance = TOLERANCE * max(1.0, float(np.abs(M).max()))
+        self.direction = np.random.default_rng(0).normal(size=self.flat.shape[1])
+        key = self.flat @ self.direction
+        self.by_key = np.argsort(key, kind="stable")
+        self.key = key[self.by_key]
+
+    def find(self, m: np.ndarray) -> np.ndarray:
+        """The index in the list of each of `m` (k, d, d), −1 where it is not there."""
+        m = m.reshape(len(m), -1)
+        reach = self.tolerance * np.abs(self.direction).sum()
+        key = m @ self.direction
+        low, high = np.searchsorted(self.key, key - reach), np.searchsorted(self.key, key + reach)
+        found = np.full(len(m), -1, np.int32)
+        for i in range(len(m)):
+            candidates = np.sort(self.by_key[low[i] : high[i]])
+            near = np.abs(self.flat[candidates] - m[i]).max(axis=1, initial=0) <= self.tolerance
+            if near.any():
+                found[i] = candidates[near.argmax()]
+        return found
