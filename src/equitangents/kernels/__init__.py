@@ -1,0 +1,24 @@
+"""Kernels of infinitely wide networks: programs, duals, engines, orbit averages, and finite-width estimates."""
+
+from equitangents.kernels.compute import compute
+from equitangents.kernels.empirical import empirical, empirical_matrix
+from equitangents.kernels.engines import engine_name
+from equitangents.kernels.monte_carlo import MonteCarlo, monte_carlo
+from equitangents.kernels.orbit import OrbitAverage, kernel_invariance_error, orbit_average
+from equitangents.kernels.program import Program
+from equitangents.kernels.result import KernelFunction, Kernels
+
+__all__ = [
+    "KernelFunction",
+    "Kernels",
+    "MonteCarlo",
+    "OrbitAverage",
+    "Program",
+    "compute",
+    "empirical",
+    "empirical_matrix",
+    "engine_name",
+    "kernel_invariance_error",
+    "monte_carlo",
+    "orbit_average",
+]

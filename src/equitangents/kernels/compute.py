@@ -1,0 +1,153 @@
+"""Kernels of many inputs: tiles over pairs, half of them for a symmetric problem, memory planned beforehand.
+
+A tile's working set is (largest field) × (pairs in the tile) × (about ten fields); tiles are chosen to stay near the
+cache, so that peak memory does not grow with N1·N2·positions².
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from equitangents import precision
+from equitangents.errors import MemoryLimitError
+from equitangents.kernels.engines import engine_name, reference
+from equitangents.kernels.plan import FibrePlan, PairPlan, plan
+from equitangents.kernels.program import Program, arrays_of
+from equitangents.kernels.result import Kernels
+
+logger = logging.getLogger("equitangents")
+
+_TILE_ELEMENTS = 1 << 17  # numbers in one field of a tile
+_FIELDS = 12  # fields alive at once, at most, while a tile runs
+_MEMORY_LIMIT = 4 << 30  # bytes for one tile; only networks over all pairs of positions can come near
+
+
+def compute(program: Program, x1: Any, x2: Any = None, engine: str | None = None) -> Kernels:
+    """Kernels of `program` between inputs x1, (N1, *positions, C), and x2 (None: x1 with itself).
+
+    NumPy arrays give NumPy arrays in their own precision. JAX arrays, also traced ones, give JAX arrays, and are
+    differentiable.
+    """
+    name = engine_name(engine)
+    steps = plan(program)
+    form, notes = "fibre", ()
+    if isinstance(steps, PairPlan):
+        form = "pairs"
+        notes = (f"all pairs of positions: {steps.why}",)
+        logger.debug("kernel over all pairs of positions: %s", steps.why)
+    dtype = precision.working_dtype(x1, x2)
+    with precision.scope(dtype):
+        if any(precision.is_traced(x) for x in (x1, x2)):
+            nngp, ntk = _traced(steps, program, x1.astype(dtype), (x1 if x2 is None else x2).astype(dtype))
+        else:
+            nngp, ntk = _tiled(steps, program, np.asarray(x1, dtype), None if x2 is None else np.asarray(x2, dtype))
+            if any(isinstance(x, jax.Array) for x in (x1, x2)):
+                nngp, ntk = jnp.asarray(nngp), jnp.asarray(ntk)
+    return Kernels(nngp, ntk, engine=name, form=form, notes=notes)
+
+
+def tables_of(steps: FibrePlan | PairPlan, program: Program) -> dict[str, Any]:
+    """All index tables that running the plan needs."""
+    tables = arrays_of(program)
+    if isinstance(steps, FibrePlan):
+        tables[steps.labels.key] = steps.labels.array
+        tables[steps.fibres.key] = steps.fibres.array
+    return tables
+
+
+def tile_sides(steps: FibrePlan | PairPlan, n1: int, n2: int, itemsize: int) -> tuple[int, int]:
+    """Rows and columns of a tile; raises MemoryLimitError if even one pair of inputs is too large."""
+    field = steps.positions if isinstance(steps, FibrePlan) else steps.positions**2
+    needed = field * _FIELDS * itemsize
+    if needed > _MEMORY_LIMIT:
+        raise MemoryLimitError(
+            f"one pair of inputs needs {needed / 2**30:.1f} GiB over all {steps.positions}² pairs of positions, more "
+            f"than {_MEMORY_LIMIT / 2**30:.0f} GiB; use smaller inputs, a strided first layer, or a network whose "
+            "fibres close (one kind of padding, pooling only at the readout)"
+        )
+    pairs = max(1, _TILE_ELEMENTS // field)
+    side = max(1, int(pairs**0.5))
+    rows = min(n1, side)
+    return rows, min(n2, max(1, pairs // rows))
+
+
+def _by_position(x: Any) -> Any:
+    """(N, *positions, C) as (positions, N, C)."""
+    return x.reshape((x.shape[0], -1, x.shape[-1])).swapaxes(0, 1)
+
+
+@partial(jax.jit, static_argnums=0)
+def _prepare(steps: FibrePlan | PairPlan, tables: dict[str, Any], x: Any) -> Any:
+    return reference.prepare(steps, tables, x)
+
+
+@partial(jax.jit, static_argnums=0)
+def _tile(steps: FibrePlan | PairPlan, tables: dict[str, Any], x1: Any, p1: Any, x2: Any, p2: Any) -> Any:
+    return reference.tile(steps, tables, x1, p1, x2, p2)
+
+
+def _blocks(steps: FibrePlan | PairPlan, tables: dict[str, Any], x: np.ndarray, size: int) -> list[tuple[Any, Any]]:
+    """Inputs in blocks of equal size, the last filled up with zeros, each with what is known of it alone."""
+    count = -(-x.shape[1] // size)
+    padded = np.zeros((x.shape[0], count * size, x.shape[2]), x.dtype)
+    padded[:, : x.shape[1]] = x
+    blocks = [jnp.asarray(padded[:, i * size : (i + 1) * size]) for i in range(count)]
+    return [(block, _prepare(steps, tables, block)) for block in blocks]
+
+
+def _tiled(
+    steps: FibrePlan | PairPlan, program: Program, x1: np.ndarray, x2: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
+    symmetric = x2 is None
+    n1, n2 = len(x1), len(x1) if x2 is None else len(x2)
+    rows, columns = tile_sides(steps, n1, n2, x1.dtype.itemsize)
+    if symmetric:
+        columns = rows
+    tables = jax.device_put(tables_of(steps, program))
+    blocks1 = _blocks(steps, tables, _by_position(x1), rows)
+    blocks2 = blocks1 if x2 is None else _blocks(steps, tables, _by_position(x2), columns)
+    nngp, ntk = np.empty((n1, n2), x1.dtype), np.empty((n1, n2), x1.dtype)
+    for i, (a, pa) in enumerate(blocks1):
+        for j, (b, pb) in enumerate(blocks2):
+            if symmetric and j < i:
+                continue
+            for out, values in zip((nngp, ntk), _tile(steps, tables, a, pa, b, pb), strict=True):
+                r, c = slice(i * rows, min((i + 1) * rows, n1)), slice(j * columns, min((j + 1) * columns, n2))
+                part = np.asarray(values)[: r.stop - r.start, : c.stop - c.start]
+                out[r, c] = part
+                if symmetric and j > i:
+                    out[c, r] = part.T
+                elif symmetric:
+                    out[r, c] = (part + part.T) / 2
+    return nngp, ntk
+
+
+def _traced(steps: FibrePlan | PairPlan, program: Program, x1: Any, x2: Any) -> tuple[Any, Any]:
+    """The same inside a JAX program: one tile after another, recomputed rather than stored for derivatives."""
+    rows, columns = tile_sides(steps, len(x1), len(x2), x1.dtype.itemsize)
+    tables = {key: jnp.asarray(table) for key, table in tables_of(steps, program).items()}
+
+    def stacked(x: Any, size: int) -> Any:
+        y = _by_position(x)
+        y = jnp.pad(y, ((0, 0), (0, -len(x) % size), (0, 0)))
+        return y.reshape((y.shape[0], -1, size, y.shape[2])).swapaxes(0, 1)
+
+    def row(a: Any) -> Any:
+        def one(b: Any) -> Any:
+            return reference.tile(
+                steps, tables, a, reference.prepare(steps, tables, a), b, reference.prepare(steps, tables, b)
+            )
+
+        return jax.lax.map(jax.checkpoint(one), stacked(x2, columns))
+
+    nngp, ntk = (
+        values.transpose(0, 2, 1, 3).reshape(values.shape[0] * rows, values.shape[1] * columns)[: len(x1), : len(x2)]
+        for values in jax.lax.map(row, stacked(x1, rows))
+    )
+    return nngp, ntk

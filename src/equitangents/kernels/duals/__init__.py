@@ -1,0 +1,13 @@
+"""Dual activations: what a nonlinearity does to the covariance of two Gaussian variables.
+
+Each carries the squared distance d = q1 + q2 - 2k rather than the covariance k, so that nearly equal inputs keep all
+their digits, and each is differentiable, without NaN, also at equal and at zero inputs.
+"""
+
+from equitangents.kernels.duals.erf import Erf
+from equitangents.kernels.duals.gelu import Gelu
+from equitangents.kernels.duals.piecewise_linear import PiecewiseLinear
+from equitangents.kernels.duals.quadrature import Quadrature
+from equitangents.kernels.duals.trigonometric import Cos, Sin
+
+__all__ = ["Cos", "Erf", "Gelu", "PiecewiseLinear", "Quadrature", "Sin"]

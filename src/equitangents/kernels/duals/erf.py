@@ -1,0 +1,50 @@
+"""Dual of the error function (Williams 1997), with differences of arcsines taken without cancellation.
+
+E[φ(u)φ(v)] = (2/π) arcsin(2k / √((1+2q1)(1+2q2))),  E[φ'(u)φ'(v)] = (4/π) / √((1+2q1)(1+2q2) - 4k²).
+With α, β, γ the arcsines of (q1,q1), (q2,q2), (q1,q2) and m = (α+β)/2: E[(φ(u)-φ(v))²] = (4/π)(m - γ), where
+sin(m-γ) sin(m+γ) = sin²m - sin²γ has a form in d without cancellation.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+
+from equitangents.kernels.duals.geometry import root_gap, safe_sqrt
+
+
+def _self_angle(q: Any) -> Any:
+    """arcsin(2q/(1+2q)), accurate also where the argument is near 1."""
+    return jnp.arctan2(2 * q, jnp.sqrt(1 + 4 * q))
+
+
+@dataclass(frozen=True)
+class Erf:
+    """erf(x)."""
+
+    def pair(self, d: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+        """Squared distance after φ, and E[φ'φ']."""
+        k = (q1 + q2 - d) / 2
+        r = safe_sqrt(q1) * safe_sqrt(q2)
+        spread = d - root_gap(q1, q2)  # 2 (√(q1 q2) - k)
+        product = (1 + 2 * q1) * (1 + 2 * q2)
+        radicand = 1 + 2 * (q1 + q2) + 2 * spread * (r + k)  # product - 4k²
+        radicand = jnp.where(radicand < 1, 1, radicand)
+        gamma = jnp.arctan2(2 * k, jnp.sqrt(radicand))
+        m = (_self_angle(q1) + _self_angle(q2)) / 2
+        roots = jnp.sqrt(1 + 4 * q1) + jnp.sqrt(1 + 4 * q2)
+        numerator = 8 * (q1 - q2) ** 2 / roots**2 + 4 * spread * (r + k)
+        denominator = 2 * product * jnp.sin(m + gamma)
+        near = k > 0  # only then do m and γ nearly cancel, and only then is the denominator safely positive
+        sine = numerator / jnp.where(near, denominator, 1)
+        sine = jnp.where(sine > 1, 1, sine)
+        close = near & (sine < 0.5)
+        gap = jnp.where(close, jnp.arcsin(jnp.where(close, sine, 0)), m - gamma)
+        return (4 / math.pi) * gap, (4 / math.pi) / jnp.sqrt(radicand)
+
+    def moments(self, q: Any) -> tuple[Any, Any]:
+        """(2/π) arcsin(2q/(1+2q)) and 0."""
+        return (2 / math.pi) * _self_angle(q), jnp.zeros_like(q)

@@ -1,0 +1,47 @@
+"""Duals of sine and cosine: with d = E[(u-v)²] and S = E[(u+v)²] = 2(q1+q2) - d,
+
+E[sin u sin v] = (e^{-d/2} - e^{-S/2})/2,  E[cos u cos v] = (e^{-d/2} + e^{-S/2})/2; each is the other's derivative.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+
+
+def _sum_excess(d: Any, q1: Any, q2: Any) -> Any:
+    """e^{-S/2} - (e^{-2 q1} + e^{-2 q2})/2, without cancellation for near-equal u, v and without overflow."""
+    near = d < 1
+    gap = jnp.exp(-jnp.minimum(q1, q2)) * jnp.expm1(-jnp.abs(q1 - q2))
+    base = jnp.exp(-(q1 + q2))
+    grown = jnp.where(near, base * jnp.expm1(jnp.where(near, d, 0) / 2), jnp.exp(d / 2 - (q1 + q2)) - base)
+    return grown - gap**2 / 2
+
+
+@dataclass(frozen=True)
+class Sin:
+    """sin(x)."""
+
+    def pair(self, d: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+        """Squared distance after φ, and E[φ'φ']."""
+        return -jnp.expm1(-d / 2) + _sum_excess(d, q1, q2), (jnp.exp(-d / 2) + jnp.exp(d / 2 - (q1 + q2))) / 2
+
+    def moments(self, q: Any) -> tuple[Any, Any]:
+        """(1 - e^{-2q})/2 and 0."""
+        return -jnp.expm1(-2 * q) / 2, jnp.zeros_like(q)
+
+
+@dataclass(frozen=True)
+class Cos:
+    """cos(x)."""
+
+    def pair(self, d: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+        """Squared distance after φ, and E[φ'φ']."""
+        derivative = (jnp.exp(-d / 2) - jnp.exp(d / 2 - (q1 + q2))) / 2
+        return -jnp.expm1(-d / 2) - _sum_excess(d, q1, q2), derivative
+
+    def moments(self, q: Any) -> tuple[Any, Any]:
+        """(1 + e^{-2q})/2 and e^{-q/2}."""
+        return (1 + jnp.exp(-2 * q)) / 2, jnp.exp(-q / 2)

@@ -1,0 +1,71 @@
+"""Kernels of one finite network: Θ_ij = Σ_μ ∂_μ N(x1_i) ∂_μ N(x2_j), by Jacobians in tiles of inputs."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from equitangents import precision
+from equitangents.validation import check_array
+
+_MEMORY = 512 << 20  # bytes for the Jacobians held at once
+
+
+def empirical(net: Any, params: Any, x1: Any, x2: Any = None) -> Any:
+    """The finite-width NTK between x1 and x2 (None: x1), averaged over outputs: (N1, N2).
+
+    The mean over the outputs' diagonal is what converges to `net.kernel(...).ntk`; `empirical_matrix` keeps all outputs.
+    """
+    return _in_callers_type(x1, _tiles(net, params, x1, x2, _mean_product))
+
+
+def empirical_matrix(net: Any, params: Any, x1: Any, x2: Any = None) -> Any:
+    """The finite-width NTK between all outputs: (N1, N2, outputs, outputs)."""
+    return _in_callers_type(x1, _tiles(net, params, x1, x2, _full_product))
+
+
+def _in_callers_type(x: Any, result: Any) -> Any:
+    return result if isinstance(x, jax.Array) else np.asarray(result)
+
+
+def _mean_product(a: Any, b: Any) -> Any:
+    return jnp.einsum("iou,jou->ij", a, b, precision="highest") / a.shape[1]
+
+
+def _full_product(a: Any, b: Any) -> Any:
+    return jnp.einsum("iou,jpu->ijop", a, b, precision="highest")
+
+
+def _tiles(net: Any, params: Any, x1: Any, x2: Any, product: Any) -> Any:
+    x1 = check_array("x1", x1, min_rank=2)
+    x2 = x1 if x2 is None else check_array("x2", x2, min_rank=2)
+    leaves = jax.tree.leaves(params)
+    outputs = jax.eval_shape(net.apply, params, jax.ShapeDtypeStruct(x1[:1].shape, leaves[0].dtype)).shape[-1]
+    size = sum(leaf.size for leaf in leaves) * leaves[0].dtype.itemsize * outputs
+    rows = max(1, _MEMORY // (2 * size))
+    with precision.scope(leaves[0].dtype):
+        dtype = leaves[0].dtype
+        parts = []
+        for i in range(0, len(x1), rows):
+            a = _jacobian(net, params, jnp.asarray(x1[i : i + rows], dtype))
+            columns = []
+            for j in range(0, len(x2), rows):
+                b = a if x2 is x1 and i == j else _jacobian(net, params, jnp.asarray(x2[j : j + rows], dtype))
+                columns.append(product(a, b))
+            parts.append(jnp.concatenate(columns, axis=1))
+        return jnp.concatenate(parts, axis=0)
+
+
+@partial(jax.jit, static_argnums=0)
+def _jacobian(net: Any, params: Any, x: Any) -> Any:
+    """(N, outputs, parameters)."""
+
+    def one(example: Any) -> Any:
+        jacobian = jax.jacrev(lambda p: net.apply(p, example[None])[0])(params)
+        return jnp.concatenate([leaf.reshape((leaf.shape[0], -1)) for leaf in jax.tree.leaves(jacobian)], axis=1)
+
+    return jax.vmap(one)(x)

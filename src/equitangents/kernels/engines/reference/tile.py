@@ -1,0 +1,148 @@
+"""Kernels of one tile of input pairs: the sum over fibres, then the layers on plain vectors.
+
+Inputs are laid out (positions, N, channels), so that the pairs of a tile are contiguous at every position.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from equitangents.kernels.engines.reference.execute import State, covariance, distance, execute
+from equitangents.kernels.engines.reference.fibre import FibreGeometry
+from equitangents.kernels.engines.reference.moments import Moments, field_moments
+from equitangents.kernels.engines.reference.pairs import PairGeometry, self_moments
+from equitangents.kernels.levels import GridLevel, Levels
+from equitangents.kernels.plan import FibrePlan, PairPlan, has_dual
+from equitangents.kernels.program import Affine, Op
+
+_VECTOR = GridLevel((), wrap=True)
+
+
+class Prepared(NamedTuple):
+    """What is known of one set of inputs alone: moments in the field, and of the vectors after the readout."""
+
+    field: Moments
+    vector: Moments | None
+
+
+def prepare(plan: FibrePlan | PairPlan, tables: dict[str, Any], x: Any) -> Prepared:
+    """Moments of the inputs x, (positions, N, channels)."""
+    q, mean = jnp.mean(x * x, axis=-1), jnp.mean(x, axis=-1)
+    if isinstance(plan, PairPlan):
+        d = jnp.mean((x[:, None] - x[None]) ** 2, axis=-1)
+        return Prepared(self_moments(plan.ops, d, q, mean, tables), None)
+    moments = field_moments(plan.field, q, mean, tables)
+    if not has_dual(plan.vector):
+        return Prepared(moments, None)
+    kept = (tables[plan.labels.key] >= 0).astype(x.dtype)
+    pooled_mean = kept @ moments.mean[-1] / kept.sum()
+    if plan.single:
+        pooled = kept @ moments.q[-1] / kept.sum()
+    else:
+        pooled = _sum_fibres(plan, tables, x, x, moments, moments)[0]
+    return Prepared(moments, field_moments(plan.vector, pooled[None], pooled_mean[None], tables))
+
+
+def tile(
+    plan: FibrePlan | PairPlan, tables: dict[str, Any], x1: Any, p1: Prepared, x2: Any, p2: Prepared
+) -> tuple[Any, Any]:
+    """(NNGP, NTK) between x1, (positions, N1, channels), and x2, each (N1, N2)."""
+    x1, x2 = x1[:, :, None], x2[:, None]
+    p1 = jax.tree.map(lambda f: f[..., :, None], p1)
+    p2 = jax.tree.map(lambda f: f[..., None, :], p2)
+    if isinstance(plan, PairPlan):
+        d = jnp.mean((x1[:, None] - x2[None]) ** 2, axis=-1)
+        state = execute(plan.ops, PairGeometry(tables), State(d, jnp.zeros_like(d)), p1.field, p2.field)
+        return covariance(state, p1.field.q[-1], p2.field.q[-1])[0, 0], state.theta[0, 0]
+    if p1.vector is None or p2.vector is None:
+        k, theta = _sum_fibres(plan, tables, x1, x2, p1.field, p2.field)
+        return _affine(plan.vector, k, theta)
+    q1, q2 = p1.vector.q[0][0], p2.vector.q[0][0]
+    if plan.single:
+        d, theta = _diagonal_fibre(plan, tables, x1, x2, p1.field, p2.field)
+    else:
+        k, theta = _sum_fibres(plan, tables, x1, x2, p1.field, p2.field)
+        d = distance(k, q1, q2)
+    geometry = FibreGeometry(vector_levels(plan.vector), jnp.zeros((0,), jnp.int32), tables)
+    state = execute(plan.vector, geometry, State(d[None], theta[None]), p1.vector, p2.vector)
+    return covariance(state, p1.vector.q[-1], p2.vector.q[-1])[0], state.theta[0]
+
+
+def vector_levels(ops: tuple[Op, ...]) -> Levels:
+    """Levels of a program without positions."""
+    branches = tuple(vector_levels(op.ops) if hasattr(op, "ops") else None for op in ops)
+    return Levels((_VECTOR,) * (len(ops) + 1), branches)
+
+
+def _affine(ops: tuple[Op, ...], k: Any, theta: Any) -> tuple[Any, Any]:
+    for op in ops:
+        assert isinstance(op, Affine)
+        k = op.W_var * k + op.b_var
+        theta = k + op.W_var * theta
+    return k, theta
+
+
+def _run_fibre(
+    plan: FibrePlan, tables: dict[str, Any], label: Any, x1: Any, x2: Any, m1: Moments, m2: Moments
+) -> tuple[FibreGeometry, State]:
+    geometry = FibreGeometry(plan.levels, label, tables)
+    d = jnp.mean((x1 - geometry.second(0, x2)) ** 2, axis=-1)
+    return geometry, execute(plan.field, geometry, State(d, jnp.zeros_like(d)), m1, m2)
+
+
+def _readout(plan: FibrePlan, tables: dict[str, Any], geometry: FibreGeometry, values: Any) -> Any:
+    """Σ_p of the values at pairs whose two positions lie in one block, with the pairs' weight."""
+    labels = tables[plan.labels.key]
+    partner, valid = geometry.partners(plan.levels.levels[-1])
+    weight = jnp.where((labels == labels[partner]) & (labels >= 0) & valid, plan.block_weight, 0)
+    weighted = weight.astype(values.dtype).reshape((-1,) + (1,) * (values.ndim - 1)) * values
+    return _sum_in_groups(weighted)
+
+
+def _sum_in_groups(x: Any) -> Any:
+    """Sum over the leading axis in two stages, whose rounding grows with the root of its length."""
+    n = x.shape[0]
+    group = max(1, int(n**0.5))
+    rest = n - n % group
+    stages = jnp.sum(x[:rest].reshape((n // group, group) + x.shape[1:]), axis=1)
+    return jnp.sum(stages, axis=0) + jnp.sum(x[rest:], axis=0)
+
+
+def _diagonal_fibre(
+    plan: FibrePlan, tables: dict[str, Any], x1: Any, x2: Any, m1: Moments, m2: Moments
+) -> tuple[Any, Any]:
+    """(D, Θ) after a flattening readout, whose mean over positions is linear in D."""
+    geometry, state = _run_fibre(plan, tables, jnp.asarray(plan.fibres.array[0]), x1, x2, m1, m2)
+    return _readout(plan, tables, geometry, state.d), _readout(plan, tables, geometry, state.theta)
+
+
+def _sum_fibres(plan: FibrePlan, tables: dict[str, Any], x1: Any, x2: Any, m1: Moments, m2: Moments) -> tuple[Any, Any]:
+    """(K, Θ) after the readout, before the dense layers that follow it."""
+
+    def one(label: Any) -> tuple[Any, Any]:
+        geometry, state = _run_fibre(plan, tables, label, x1, x2, m1, m2)
+        last = len(plan.field)
+        k = covariance(state, geometry.first(last, m1.q[-1]), geometry.second(last, m2.q[-1]))
+        return _readout(plan, tables, geometry, k), _readout(plan, tables, geometry, state.theta)
+
+    if plan.single:
+        return one(jnp.asarray(plan.fibres.array[0]))
+
+    def add(carry: tuple[Any, Any, Any, Any], label: Any) -> tuple[tuple[Any, Any, Any, Any], None]:
+        k, theta = one(label)
+        return (*_compensated(carry[0], carry[1], k), *_compensated(carry[2], carry[3], theta)), None
+
+    zero = jnp.zeros(jnp.broadcast_shapes(x1.shape[1:-1], x2.shape[1:-1]), x1.dtype)
+    (k, _, theta, _), _ = lax.scan(jax.checkpoint(add), (zero, zero, zero, zero), tables[plan.fibres.key])
+    return k, theta
+
+
+def _compensated(total: Any, lost: Any, term: Any) -> tuple[Any, Any]:
+    """Kahan's summation: a million fibres in float32 would otherwise lose three digits."""
+    y = term - lost
+    new = total + y
+    return new, (new - total) - y

@@ -1,0 +1,68 @@
+"""Windowed means of fields whose leading axes are positions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from equitangents.kernels.program import Box, Table
+
+Axes = tuple[tuple[int, ...], ...]  # for each spatial dimension, the array axes that slide together
+
+
+def pad_grid(x: Any, op: Box, axes: Axes) -> Any:
+    """`x` enlarged by the window's reach: wrapped around the torus, or with zeros."""
+    if not any(op.low) and not any(op.high):
+        return x
+    widths = [(0, 0)] * x.ndim
+    for group, low, high in zip(axes, op.low, op.high, strict=True):
+        for axis in group:
+            widths[axis] = (low, high)
+    return jnp.pad(x, widths, mode="wrap" if op.wrap else "constant")
+
+
+def box_mean(x: Any, op: Box, axes: Axes) -> Any:
+    """Mean over the box of the padded `x`, one spatial dimension after the other."""
+    for group, n, w, s in zip(axes, op.out_shape, op.window, op.stride, strict=True):
+        total = None
+        for u in range(w):
+            piece = x
+            for axis in group:
+                piece = lax.slice_in_dim(piece, u, u + (n - 1) * s + 1, s, axis)
+            total = piece if total is None else total + piece
+        x = total / w
+    return x
+
+
+def table_mean(x: Any, op: Table, tables: dict[str, Any]) -> Any:
+    """Σ_s weights[s] x[index[:, s]] over the leading axis."""
+    index = tables[op.index.key]
+    weights = jnp.asarray(op.weights.array, x.dtype)
+    if x.shape[0] <= 8 * index.shape[1]:  # a dense window: one matrix product beats many gathers
+        return jnp.tensordot(_matrix(index, weights, x), x, axes=1, precision=lax.Precision.HIGHEST)
+    return _gather_mean(x, index, weights, lambda y, i: y[i])
+
+
+def table_mean_pairs(x: Any, op: Table, tables: dict[str, Any]) -> Any:
+    """Σ_s weights[s] x[index[:, s], index[:, s]] over the two leading axes."""
+    index = tables[op.index.key]
+    weights = jnp.asarray(op.weights.array, x.dtype)
+    return _gather_mean(x, index, weights, lambda y, i: y[i][:, i])
+
+
+def _gather_mean(x: Any, index: Any, weights: Any, gather: Any) -> Any:
+    def add(total: Any, column: Any) -> tuple[Any, None]:
+        i, weight = column
+        return total + weight * gather(x, i), None
+
+    first = weights[0] * gather(x, index[:, 0])
+    return lax.scan(jax.checkpoint(add), first, (index[:, 1:].T, weights[1:]))[0]
+
+
+def _matrix(index: Any, weights: Any, x: Any) -> Any:
+    rows = jnp.arange(index.shape[0])[:, None]
+    empty = jnp.zeros((index.shape[0], x.shape[0]), x.dtype)
+    return empty.at[rows, index].add(jnp.broadcast_to(weights, index.shape))

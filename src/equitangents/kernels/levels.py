@@ -1,0 +1,136 @@
+"""Where the second input's position lies along a fibre, at every depth of a program.
+
+A fibre q joins each position p of the first input to one position p' of the second: on grids p' = p + m·q, with m the
+product of the strides still to come (wrapped on a torus, or nowhere outside the grid); on a group p' = q·g.
+Source: theory of relative positions, arXiv 2406.06504; fibres are closed under every layer of the program.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from equitangents.kernels.program import Affine, Box, Branch, Decouple, Dual, FrozenArray, Op, Table
+
+
+@dataclass(frozen=True)
+class GridLevel:
+    """A grid of positions; `step` turns a fibre's label into an offset on this grid."""
+
+    shape: tuple[int, ...]
+    wrap: bool
+    step: tuple[int, ...] = ()
+
+    @property
+    def positions(self) -> int:
+        """How many positions there are."""
+        count = 1
+        for side in self.shape:
+            count *= side
+        return count
+
+
+@dataclass(frozen=True)
+class TableLevel:
+    """Positions moved by a group; row q of the table holds the partners of all positions."""
+
+    table: FrozenArray
+
+    @property
+    def positions(self) -> int:
+        """How many positions there are."""
+        return int(self.table.array.shape[1])
+
+
+Level = GridLevel | TableLevel
+
+
+@dataclass(frozen=True)
+class Levels:
+    """The levels before each operation and after the last; `branches[i]` those inside operation i if it is a Branch."""
+
+    levels: tuple[Level, ...]
+    branches: tuple[Levels | None, ...]
+
+
+class NoFibresError(Exception):
+    """The program mixes fibres: only all pairs of positions will do."""
+
+
+def grid_levels(ops: tuple[Op, ...], shape: tuple[int, ...]) -> Levels:
+    """Levels of a program on grids; raises NoFibresError where a layer mixes fibres."""
+    forward = _forward(ops, GridLevel(shape, wrap=True))
+    return _with_steps(ops, forward, (1,) * len(shape))
+
+
+def _forward(ops: tuple[Op, ...], level: GridLevel) -> Levels:
+    levels: list[Level] = [level]
+    branches: list[Levels | None] = []
+    for op in ops:
+        inner = None
+        if isinstance(op, Box):
+            level = _after_box(op, level)
+        elif isinstance(op, Branch):
+            inner = _forward(op.ops, level)
+            level = _last_grid(inner)
+        elif not isinstance(op, Affine | Dual | Decouple):
+            raise NoFibresError("pooling before a later layer mixes fibres")
+        levels.append(level)
+        branches.append(inner)
+    return Levels(tuple(levels), tuple(branches))
+
+
+def _last_grid(levels: Levels) -> GridLevel:
+    level = levels.levels[-1]
+    assert isinstance(level, GridLevel)
+    return level
+
+
+def _after_box(op: Box, level: GridLevel) -> GridLevel:
+    if op.wrap and not level.wrap:
+        raise NoFibresError("circular padding after a layer that breaks the torus mixes fibres")
+    closed = op.wrap and all(n % s == 0 for n, s in zip(op.in_shape, op.stride, strict=True))
+    return GridLevel(op.out_shape, wrap=closed)
+
+
+def _with_steps(ops: tuple[Op, ...], levels: Levels, step: tuple[int, ...]) -> Levels:
+    """Fill in the steps, from the readout backwards: a stride of s multiplies the offsets below it by s."""
+    found = [_set_step(levels.levels[-1], step)]
+    branches: list[Levels | None] = []
+    for op, level, inner in zip(reversed(ops), reversed(levels.levels[:-1]), reversed(levels.branches), strict=True):
+        if isinstance(op, Box):
+            step = tuple(m * s for m, s in zip(step, op.stride, strict=True))
+        if isinstance(op, Branch) and inner is not None:
+            inner = _with_steps(op.ops, inner, step)
+            first = inner.levels[0]
+            if not isinstance(first, GridLevel) or first.step != step:
+                raise NoFibresError("a strided branch mixes fibres")
+        found.append(_set_step(level, step))
+        branches.append(inner)
+    return Levels(tuple(reversed(found)), tuple(reversed(branches)))
+
+
+def _set_step(level: Level, step: tuple[int, ...]) -> GridLevel:
+    assert isinstance(level, GridLevel)
+    return replace(level, step=step)
+
+
+def lifted_levels(ops: tuple[Op, ...], points: FrozenArray, elements: FrozenArray) -> Levels:
+    """Levels of a lifted program: before the first table the group acts on points, afterwards on itself."""
+    levels, _ = _lifted(ops, TableLevel(points), TableLevel(elements))
+    return levels
+
+
+def _lifted(ops: tuple[Op, ...], level: TableLevel, lifted: TableLevel) -> tuple[Levels, TableLevel]:
+    levels: list[Level] = [level]
+    branches: list[Levels | None] = []
+    for op in ops:
+        inner = None
+        if isinstance(op, Table):
+            level = lifted
+        elif isinstance(op, Branch):
+            inner, level = _lifted(op.ops, level, lifted)
+        elif not isinstance(op, Affine | Dual):
+            raise NoFibresError("a convolution before the lift, or pooling before a later layer, mixes fibres")
+        levels.append(level)
+        branches.append(inner)
+    return Levels(tuple(levels), tuple(branches)), level

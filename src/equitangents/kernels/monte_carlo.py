@@ -1,0 +1,65 @@
+"""Kernels estimated from random finite networks, with their standard errors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from equitangents import precision
+from equitangents.errors import InvalidArgumentError
+from equitangents.kernels.empirical import _jacobian, _mean_product
+from equitangents.validation import check_array
+
+
+@dataclass(frozen=True)
+class MonteCarlo:
+    """Means over `samples` random networks of N(x1)N(x2) and of the finite-width NTK, and their standard errors.
+
+    All are (N1, N2) and averaged over the network's outputs. The standard error is that of the mean over networks;
+    at finite width the mean itself is off by a term of order 1/width.
+    """
+
+    nngp: Any
+    ntk: Any
+    nngp_std_error: Any
+    ntk_std_error: Any
+    samples: int
+
+
+def monte_carlo(net: Any, x1: Any, x2: Any = None, *, key: jax.Array, samples: int, dtype: Any = None) -> MonteCarlo:
+    """Estimate NNGP and NTK between x1 and x2 (None: x1) from `samples` initialisations drawn from `key`.
+
+    `dtype` of the networks: float32 unless given. Sample i depends on (key, i) alone.
+    """
+    x1 = check_array("x1", x1, min_rank=2)
+    x2 = None if x2 is None else check_array("x2", x2, min_rank=2)
+    if samples < 2:
+        raise InvalidArgumentError(f"samples is {samples}; expected at least 2, for a standard error")
+    dtype = np.dtype(dtype or np.float32)
+    with precision.scope(dtype):
+        a = jnp.asarray(x1, dtype)
+        b = a if x2 is None else jnp.asarray(x2, dtype)
+        totals = [np.zeros((len(a), len(b))) for _ in range(4)]
+        for i in range(samples):
+            nngp, ntk = (np.asarray(k, np.float64) for k in _sample(net, jax.random.fold_in(key, i), a, b))
+            for total, value in zip(totals, (nngp, nngp**2, ntk, ntk**2), strict=True):
+                total += value
+    nngp, nngp_square, ntk, ntk_square = (total / samples for total in totals)
+
+    def error(mean: np.ndarray, square: np.ndarray) -> np.ndarray:
+        return np.sqrt(np.maximum(square - mean**2, 0) / (samples - 1))
+
+    return MonteCarlo(nngp, ntk, error(nngp, nngp_square), error(ntk, ntk_square), samples)
+
+
+@partial(jax.jit, static_argnums=0)
+def _sample(net: Any, key: jax.Array, x1: Any, x2: Any) -> tuple[Any, Any]:
+    params = net.init(key, x1.shape[1:], dtype=x1.dtype)
+    y1, y2 = net.apply(params, x1), net.apply(params, x2)
+    nngp = jnp.matmul(y1, y2.T, precision="highest") / y1.shape[-1]
+    return nngp, _mean_product(_jacobian(net, params, x1), _jacobian(net, params, x2))

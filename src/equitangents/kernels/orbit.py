@@ -1,0 +1,94 @@
+"""Orbit averages: the kernel of the invariant network, from any network and any action of a finite group.
+
+Θ_inv(x, x') = (1/|G|) Σ_g Θ(x, ρ(g)x') where Θ(ρ(g)x, ρ(g)x') = Θ(x, x'); without that, the mean over both orbits,
+(1/|G|²) Σ_{g,h} Θ(ρ(g)x, ρ(h)x').   Source: arXiv 2403.03103, arXiv 2406.06504 (Theorem 5.1).
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from equitangents.actions import Action
+from equitangents.errors import InvalidTypeError
+from equitangents.kernels.result import KernelFunction, Kernels
+from equitangents.precision import is_traced
+
+logger = logging.getLogger("equitangents")
+
+_SAMPLE = 4  # inputs, and
+_ELEMENTS = 8  # group elements, on which invariance is checked
+_TOLERANCE = 1e-4, 1e-9  # of the invariance error in float32 and in float64
+
+
+def kernel_invariance_error(kernel: KernelFunction, action: Action, x: Any) -> float:
+    """max |k(ρ(g)x, ρ(g)x') - k(x, x')| / max |k(x, x)| over a sample of x and of g, NNGP and NTK."""
+    sample = x[:_SAMPLE]
+    order = action.group.order
+    elements = np.unique(np.concatenate([action.group.generators, np.linspace(0, order - 1, _ELEMENTS)]).astype(int))
+    base = kernel.kernel(sample)
+    worst = 0.0
+    for g in elements[:_ELEMENTS]:
+        moved = kernel.kernel(action(int(g), sample))
+        for a, b in ((base.nngp, moved.nngp), (base.ntk, moved.ntk)):
+            scale = max(float(np.abs(np.asarray(a)).max()), np.finfo(np.float32).tiny)
+            worst = max(worst, float(np.abs(np.asarray(a) - np.asarray(b)).max()) / scale)
+    return worst
+
+
+def is_invariant(kernel: KernelFunction, action: Action, x: Any) -> bool:
+    """Whether the kernel does not change when both inputs are moved alike, to rounding, on a sample of x."""
+    tolerance = _TOLERANCE[1] if np.dtype(x.dtype) == np.float64 else _TOLERANCE[0]
+    return action.exact and kernel_invariance_error(kernel, action, x) <= tolerance
+
+
+@dataclass(frozen=True)
+class OrbitAverage:
+    """The invariant kernel made from `base` by `action`; it has `.kernel` as a network has."""
+
+    base: KernelFunction
+    action: Action
+    _verdicts: dict[Any, bool] = field(default_factory=dict, compare=False, repr=False)
+
+    def kernel(self, x1: Any, x2: Any = None) -> Kernels:
+        """Orbit-averaged NNGP and NTK, (N1, N2); `.notes` says whether one orbit was averaged or both."""
+        x2 = x1 if x2 is None else x2
+        if self._one_orbit_suffices(x1):
+            firsts, note = [x1], "mean over one orbit"
+        else:
+            firsts = [self.action(g, x1) for g in range(self.action.group.order)]
+            note = "mean over both orbits: the base kernel is not known to be invariant"
+        nngp: Any = 0.0
+        ntk: Any = 0.0
+        for h in range(self.action.group.order):
+            moved = self.action(h, x2)
+            for first in firsts:
+                k = self.base.kernel(first, moved)
+                nngp, ntk = nngp + k.nngp, ntk + k.ntk
+        count = self.action.group.order * len(firsts)
+        return Kernels(nngp / count, ntk / count, engine=k.engine, form=k.form, notes=(*k.notes, note))
+
+    def _one_orbit_suffices(self, x: Any) -> bool:
+        key = x.shape[1:]
+        if key not in self._verdicts:
+            if is_traced(x):
+                return False
+            self._verdicts[key] = is_invariant(self.base, self.action, x)
+            if not self._verdicts[key]:
+                logger.info("the kernel is not invariant under %s: averaging over both orbits", self.action.name)
+        return self._verdicts[key]
+
+
+def orbit_average(net: KernelFunction, action: Action) -> OrbitAverage:
+    """The invariant kernel of any network and any action: (1/|G|) Σ_g Θ(x, ρ(g)x').
+
+    The base kernel's invariance is checked on the first inputs; where it fails, both orbits are averaged.
+    """
+    if not hasattr(net, "kernel"):
+        raise InvalidTypeError(f"net is {net!r}; expected a network, or anything with .kernel(x1, x2)")
+    if not isinstance(action, Action):
+        raise InvalidTypeError(f"action is {action!r}; expected an action of equitangents.actions")
+    return OrbitAverage(net, action)

@@ -1,0 +1,161 @@
+"""How a program is run: along fibres where they close, else over all pairs of positions.
+
+field operations → readout (blocks of positions, then their mean) → operations on plain vectors. A flattening readout
+needs one fibre, a global pool all of them, pooling in blocks those that join two positions of one block.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from equitangents.kernels.levels import GridLevel, Levels, NoFibresError, grid_levels, lifted_levels
+from equitangents.kernels.program import Affine, Branch, Dual, Flatten, FrozenArray, Op, Pool, Program
+
+
+@dataclass(frozen=True)
+class FibrePlan:
+    """Run `field` along each fibre, weigh the pairs that `labels` puts into one block, then run `vector`."""
+
+    field: tuple[Op, ...]
+    levels: Levels
+    fibres: FrozenArray  # int32 (F, d) offsets on grids, (F,) elements of a group
+    labels: FrozenArray  # int32 (P,), blocks of the readout, -1 where dropped
+    block_weight: float  # the weight of one pair of positions
+    vector: tuple[Op, ...]
+
+    @property
+    def single(self) -> bool:
+        """Whether the readout needs the diagonal fibre alone."""
+        return len(self.fibres.array) == 1
+
+    @property
+    def positions(self) -> int:
+        """The largest field that one fibre needs."""
+        return max(level.positions for level in self.levels.levels)
+
+
+@dataclass(frozen=True)
+class PairPlan:
+    """Run all operations over all pairs of positions; `why` says what mixes the fibres."""
+
+    ops: tuple[Op, ...]
+    positions: int
+    why: str
+
+
+@lru_cache(maxsize=256)
+def plan(program: Program) -> FibrePlan | PairPlan:
+    """The cheaper exact way to run `program`."""
+    if program.form == "pairs":
+        return _pairs(program, "asked for")
+    field, readout, vector = split(program.ops)
+    try:
+        if any(isinstance(op, Branch) for op in readout):
+            raise NoFibresError("a branch after partial pooling mixes fibres")
+        if program.lift is None:
+            levels = grid_levels(field, program.shape)
+        else:
+            levels = lifted_levels(field, program.lift.points, program.lift.elements)
+    except NoFibresError as error:
+        return _pairs(program, str(error))
+    labels, affine = _compose_readout(readout, levels.levels[-1].positions)
+    fibres = _needed_fibres(levels, labels, program)
+    sizes = np.bincount(labels[labels >= 0])
+    weight = 1.0 / (len(sizes) * float(sizes[0]) ** 2)
+    return FibrePlan(
+        field=field,
+        levels=levels,
+        fibres=FrozenArray(fibres),
+        labels=FrozenArray(labels),
+        block_weight=weight,
+        vector=affine + vector,
+    )
+
+
+def split(ops: tuple[Op, ...]) -> tuple[tuple[Op, ...], tuple[Op, ...], tuple[Op, ...]]:
+    """(operations on the field, readout, operations on vectors): the readout ends where one position is left.
+
+    It starts after the last operation that pooling would not commute with. A program without positions is all vector.
+    """
+    end = 0
+    for i, op in enumerate(ops):
+        if isinstance(op, Flatten) or (isinstance(op, Pool) and op.blocks == 1):
+            end = i + 1
+            break
+    # Once one position is left, further pooling and flattening change nothing.
+    vector = tuple(op for op in ops[end:] if not isinstance(op, Flatten | Pool))
+    start = end
+    while start > 0 and isinstance(ops[start - 1], Affine | Pool | Flatten):
+        start -= 1
+    # Dense layers before the first pooling belong to the field, where the distance carries them exactly.
+    while start < end and isinstance(ops[start], Affine):
+        start += 1
+    return ops[:start], ops[start:end], vector
+
+
+def _compose_readout(readout: tuple[Op, ...], positions: int) -> tuple[np.ndarray, tuple[Op, ...]]:
+    """Block labels of all pooling together, and the dense layers between, which commute with it."""
+    labels = np.arange(positions, dtype=np.int32)
+    affine: list[Op] = []
+    for op in readout:
+        if isinstance(op, Pool):
+            outer = op.labels.array
+            labels = np.where(labels >= 0, outer[np.maximum(labels, 0)], -1).astype(np.int32)
+        elif isinstance(op, Affine):
+            affine.append(op)
+    used = np.unique(labels[labels >= 0])
+    renumber = np.full(max(int(labels.max()) + 1, 1), -1, np.int32)
+    renumber[used] = np.arange(len(used), dtype=np.int32)
+    return np.where(labels >= 0, renumber[np.maximum(labels, 0)], -1).astype(np.int32), tuple(affine)
+
+
+def _needed_fibres(levels: Levels, labels: np.ndarray, program: Program) -> np.ndarray:
+    """The fibres that join two positions of one block."""
+    last = levels.levels[-1]
+    members = [np.flatnonzero(labels == block) for block in range(labels.max() + 1)]
+    if isinstance(last, GridLevel):
+        d = len(last.shape)
+        if all(len(m) == 1 for m in members) or d == 0:
+            return np.zeros((1, d), np.int32)
+        if len(members) == 1 and len(members[0]) == last.positions:
+            ranges = [range(n) if last.wrap else range(1 - n, n) for n in last.shape]
+            return np.array(list(itertools.product(*ranges)), np.int32)
+        shape = np.array(last.shape)
+        found: set[tuple[int, ...]] = set()
+        for m in members:
+            coordinates = np.stack(np.unravel_index(m, last.shape), axis=1)
+            offsets = (coordinates[None] - coordinates[:, None]).reshape(-1, d)
+            found |= set(map(tuple, np.unique(offsets % shape if last.wrap else offsets, axis=0).tolist()))
+        return np.array(sorted(found), np.int32)
+    assert program.lift is not None
+    table = last.table.array
+    if len(members) == 1 and len(members[0]) == table.shape[1]:
+        return np.arange(len(table), dtype=np.int32)
+    joins = np.array([((labels[row] == labels) & (labels >= 0)).any() for row in table])
+    return np.flatnonzero(joins).astype(np.int32)
+
+
+def _pairs(program: Program, why: str) -> PairPlan:
+    positions = int(np.prod(program.shape, dtype=np.int64))
+    return PairPlan(program.ops, _largest(program.ops, positions), why)
+
+
+def _largest(ops: tuple[Op, ...], positions: int) -> int:
+    largest = positions
+    for op in ops:
+        if hasattr(op, "out_shape"):
+            largest = max(largest, int(np.prod(op.out_shape, dtype=np.int64)))
+        elif hasattr(op, "index"):
+            largest = max(largest, len(op.index.array))
+        elif isinstance(op, Branch):
+            largest = max(largest, _largest(op.ops, positions))
+    return largest
+
+
+def has_dual(ops: tuple[Op, ...]) -> bool:
+    """Whether any operation needs the variances, i.e. is a nonlinearity or a residual sum."""
+    return any(isinstance(op, Dual | Branch) for op in ops)

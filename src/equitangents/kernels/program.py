@@ -1,0 +1,149 @@
+"""The field program: what a network does to kernels, as data that engines execute.
+
+A program is a list of operations on the squared distance D(p,p') = q1(p) + q2(p') - 2 K(p,p'), the tangent kernel
+Θ(p,p') and the variances q1, q2 of the two inputs, over pairs of positions (p, p'). Layers lower to it and know no
+engine; engines execute it and know no layer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+
+class FrozenArray:
+    """A read-only NumPy array that hashes and compares by content, so that programs can be cache keys."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = np.ascontiguousarray(array)
+        self.array.setflags(write=False)
+        digest = hashlib.sha256(self.array.tobytes())
+        digest.update(repr((self.array.shape, self.array.dtype.str)).encode())
+        self.key = digest.hexdigest()
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FrozenArray) and self.key == other.key
+
+    def __repr__(self) -> str:
+        return f"FrozenArray(shape={self.array.shape}, dtype={self.array.dtype})"
+
+
+class DualActivation(Protocol):
+    """How a nonlinearity φ acts on a pair of jointly Gaussian fields (u, v); see `equitangents.kernels.duals`."""
+
+    def pair(self, d: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+        """(E[(φ(u) - φ(v))²], E[φ'(u) φ'(v)]) for d = E[(u - v)²], q1 = E[u²], q2 = E[v²]."""
+
+    def moments(self, q: Any) -> tuple[Any, Any]:
+        """(E[φ(u)²], E[φ(u)]) for q = E[u²]."""
+
+
+@dataclass(frozen=True)
+class Box:
+    """Mean over a box window on a grid: out(p) = (1/|S|) Σ_u in(stride·p - low + u), zero or wrapped outside the grid."""
+
+    in_shape: tuple[int, ...]
+    out_shape: tuple[int, ...]
+    window: tuple[int, ...]
+    stride: tuple[int, ...]
+    low: tuple[int, ...]
+    high: tuple[int, ...]
+    wrap: bool
+
+
+@dataclass(frozen=True)
+class Table:
+    """Weighted mean over a window given by an index table: out(g) = Σ_s weights[s] in(index[g, s])."""
+
+    index: FrozenArray  # int32 (positions_out, |S|)
+    weights: FrozenArray  # float64 (|S|,), summing to 1
+
+
+@dataclass(frozen=True)
+class Affine:
+    """A linear layer's weights and bias: K ← W²K + b², Θ ← K + W²Θ (with the new K)."""
+
+    W_var: float
+    b_var: float
+
+
+@dataclass(frozen=True)
+class Dual:
+    """A nonlinearity: K ← E[φ(u)φ(v)], Θ ← Θ·E[φ'(u)φ'(v)]."""
+
+    activation: DualActivation
+
+
+@dataclass(frozen=True)
+class Decouple:
+    """Different positions share no weights: K and Θ vanish where p ≠ p'."""
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Average over blocks of positions: K(A,A') = mean of K over A × A'; positions with label -1 are dropped."""
+
+    labels: FrozenArray  # int32 (positions,), block number or -1
+    blocks: int
+
+
+@dataclass(frozen=True)
+class Flatten:
+    """Positions become channels: K = mean over p of K(p,p)."""
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A residual block: the field plus what `ops` make of it."""
+
+    ops: tuple[Op, ...]
+
+
+Op = Box | Table | Affine | Dual | Decouple | Pool | Flatten | Branch
+
+
+@dataclass(frozen=True)
+class GroupFibres:
+    """How the elements q of a lifted network's group move positions: before the lift x → qx, after it g → qg."""
+
+    points: FrozenArray  # int32 (|G|, positions of the input)
+    elements: FrozenArray  # int32 (|G|, |G|)
+
+
+@dataclass(frozen=True)
+class Program:
+    """Operations on fields over the input's positions, in order.
+
+    `shape` is the input's grid of positions, () for plain vectors. `lift` is set for networks that lift to a group.
+    """
+
+    shape: tuple[int, ...]
+    ops: tuple[Op, ...]
+    lift: GroupFibres | None = None
+    form: Literal["auto", "pairs"] = field(default="auto")
+
+
+def arrays_of(program: Program) -> dict[str, np.ndarray]:
+    """Every table of the program, by key: engines take them as run-time arguments rather than as constants."""
+    found: dict[str, np.ndarray] = {}
+
+    def visit(ops: tuple[Op, ...]) -> None:
+        for op in ops:
+            if isinstance(op, Table):
+                found[op.index.key] = op.index.array
+            elif isinstance(op, Pool):
+                found[op.labels.key] = op.labels.array
+            elif isinstance(op, Branch):
+                visit(op.ops)
+
+    visit(program.ops)
+    if program.lift is not None:
+        found[program.lift.points.key] = program.lift.points.array
+        found[program.lift.elements.key] = program.lift.elements.array
+    return found

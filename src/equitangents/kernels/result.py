@@ -1,0 +1,32 @@
+"""What a kernel computation returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import jax
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Kernels:
+    """The NNGP and neural tangent kernels between two sets of inputs, of one output unit.
+
+    `nngp[i, j] = E[N(x1_i) N(x2_j)]`, `ntk[i, j] = E[Σ_μ ∂_μ N(x1_i) ∂_μ N(x2_j)]`, both `(N1, N2)`.
+    `engine` says what computed them, `form` whether along fibres or over all pairs of positions, `notes` anything
+    that a reader of the numbers should know.
+    """
+
+    nngp: Any
+    ntk: Any
+    engine: str = field(default="reference", metadata={"static": True})
+    form: str = field(default="fibre", metadata={"static": True})
+    notes: tuple[str, ...] = field(default=(), metadata={"static": True})
+
+
+class KernelFunction(Protocol):
+    """Anything that has kernels: a network, an orbit average, a user's own object."""
+
+    def kernel(self, x1: Any, x2: Any = None) -> Kernels:
+        """The kernels between `x1` and `x2` (`x1` with itself if None)."""

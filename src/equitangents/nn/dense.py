@@ -1,0 +1,44 @@
+"""Dense layers: y(p) = W_std/√n · W x(p) + b_std · b, the same at every position."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+
+from equitangents.kernels.program import Affine, Op
+from equitangents.nn.layer import Layer, Weights, check_count, check_scale
+from equitangents.nn.signal import Signal
+
+
+@dataclass(frozen=True)
+class Dense(Layer):
+    """K ← W_std² K + b_std², Θ ← K + W_std² Θ. Signals on positions are mapped at each position alike."""
+
+    channels: int
+    W_std: float = 1.0
+    b_std: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_count("channels", self.channels)
+        check_scale("W_std", self.W_std)
+        check_scale("b_std", self.b_std)
+
+    def signal(self, signal: Signal) -> Signal:
+        """The same positions, Gaussian."""
+        return replace(signal, channels=self.channels, gaussian=True, given=False)
+
+    def init(self, key: jax.Array, signal: Signal, dtype: Any) -> Any:
+        """w (n, channels), b (channels,)."""
+        weights = Weights(self.W_std, self.b_std)
+        return weights.init(key, (signal.channels, self.channels), (self.channels,), dtype)
+
+    def apply(self, params: Any, x: Any, signal: Signal) -> Any:
+        """W_std/√n · x W + b_std · b."""
+        weights = Weights(self.W_std, self.b_std)
+        return weights.add_bias(params, x @ weights.scaled(params, signal.channels))
+
+    def lower(self, signal: Signal) -> tuple[Op, ...]:
+        """One affine operation."""
+        return (Affine(self.W_std**2, self.b_std**2),)

@@ -1,0 +1,82 @@
+"""Windows on groups and on the positions that a group moves: which elements they hold, and with what weight."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
+
+WindowSpec = str | tuple[int, ...] | list[int]
+
+
+@dataclass(frozen=True)
+class Elements:
+    """An explicit list of element or position numbers."""
+
+    numbers: tuple[int, ...]
+
+
+def freeze_window(window: Any) -> Any:
+    """A hashable form of what the user gave: "full", a box (a tuple), or an explicit list."""
+    if isinstance(window, Elements) or (isinstance(window, str) and window == "full"):
+        return window
+    if isinstance(window, tuple) and window and all(_is_whole(w) for w in window):
+        return tuple(int(w) for w in window)
+    if isinstance(window, list | np.ndarray | range):
+        numbers = list(window)
+        if numbers and all(_is_whole(w) for w in numbers):
+            return Elements(tuple(int(w) for w in numbers))
+    raise InvalidTypeError(
+        f"window is {window!r}; expected 'full', a box as a tuple of sizes such as (3, 3), or a list of element numbers"
+    )
+
+
+def freeze_weights(weights: Any) -> tuple[float, ...] | None:
+    """A profile as a tuple of numbers that sum to one."""
+    if weights is None:
+        return None
+    profile = np.asarray(weights, np.float64).ravel()
+    if not (profile.size and np.isfinite(profile).all() and (profile >= 0).all() and profile.sum() > 0):
+        raise InvalidArgumentError(
+            "weights must be finite, at least zero, and not all zero: one for each window element"
+        )
+    return tuple((profile / profile.sum()).tolist())
+
+
+def profile(weights: tuple[float, ...] | None, count: int) -> np.ndarray:
+    """The weight of each of the window's elements, uniform if none are given."""
+    if weights is None:
+        return np.full(count, 1.0 / count)
+    if len(weights) != count:
+        raise NetworkError(f"weights has {len(weights)} entries, but the window has {count} elements")
+    return np.array(weights)
+
+
+def explicit(numbers: Sequence[int], count: int, what: str) -> np.ndarray:
+    """A list of element numbers, checked."""
+    found = np.array(numbers, np.int64)
+    if found.min() < 0 or found.max() >= count:
+        raise NetworkError(f"window holds {what} {found.min()} to {found.max()}; there are {count}, numbered from 0")
+    if len(np.unique(found)) != len(found):
+        raise NetworkError("window names an element twice; use weights to count it more")
+    return found
+
+
+def box_offsets(window: tuple[int, ...], shape: tuple[int, ...]) -> np.ndarray:
+    """Row-major indices of the grid points of a centred box about the origin of a torus (low side (w - 1) // 2)."""
+    if len(window) != len(shape):
+        raise NetworkError(f"window is {window}, but the grid has {len(shape)} dimensions")
+    if any(not 1 <= w <= n for w, n in zip(window, shape, strict=True)):
+        raise NetworkError(f"window is {window}; expected 1 up to the grid's size {shape} in each dimension")
+    ranges = [[(u - (w - 1) // 2) % n for u in range(w)] for w, n in zip(window, shape, strict=True)]
+    points = np.array(list(itertools.product(*ranges)))
+    return np.ravel_multi_index(tuple(points.T), shape)
+
+
+def _is_whole(value: Any) -> bool:
+    return hasattr(value, "__index__") and not isinstance(value, bool)

@@ -1,0 +1,95 @@
+"""What every layer is: an immutable specification that can be initialised, applied, and lowered to a field program."""
+
+from __future__ import annotations
+
+import abc
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from equitangents.errors import InvalidArgumentError, InvalidTypeError
+from equitangents.kernels.program import GroupFibres, Op
+from equitangents.nn.signal import Signal
+
+
+class Layer(abc.ABC):
+    """A layer read three ways: `init` makes parameters, `apply` maps signals, `lower` says what it does to kernels."""
+
+    @abc.abstractmethod
+    def signal(self, signal: Signal) -> Signal:
+        """What comes out when `signal` goes in; raises NetworkError if it cannot go in."""
+
+    @abc.abstractmethod
+    def init(self, key: jax.Array, signal: Signal, dtype: Any) -> Any:
+        """Random parameters, a pytree."""
+
+    @abc.abstractmethod
+    def apply(self, params: Any, x: Any, signal: Signal) -> Any:
+        """The layer's output for x, (N, *positions, channels); `signal` describes x."""
+
+    @abc.abstractmethod
+    def lower(self, signal: Signal) -> tuple[Op, ...]:
+        """Operations on kernels (theory: NNGP and NTK recursions in NTK parametrisation)."""
+
+    def fibres(self, signal: Signal) -> GroupFibres | None:
+        """How group elements move positions, for the layer that lifts to a group; None for all others."""
+        return None
+
+
+class ParameterFree(Layer):
+    """A layer without parameters."""
+
+    def init(self, key: jax.Array, signal: Signal, dtype: Any) -> Any:
+        """No parameters."""
+        return ()
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Weights and bias of a linear map in NTK parametrisation: y = W_std/√fan_in · W x + b_std · b, all N(0, 1)."""
+
+    W_std: float
+    b_std: float
+
+    def init(self, key: jax.Array, shape: tuple[int, ...], bias_shape: tuple[int, ...], dtype: Any) -> dict[str, Any]:
+        """Standard normal weights, and a bias if it has any effect."""
+        w_key, b_key = jax.random.split(key)
+        params = {"w": jax.random.normal(w_key, shape, dtype)}
+        if self.b_std:
+            params["b"] = jax.random.normal(b_key, bias_shape, dtype)
+        return params
+
+    def scaled(self, params: dict[str, Any], fan_in: int) -> Any:
+        """W_std/√fan_in · W."""
+        return params["w"] * (self.W_std / math.sqrt(fan_in))
+
+    def add_bias(self, params: dict[str, Any], y: Any) -> Any:
+        """Y + b_std · b."""
+        return y + self.b_std * params["b"] if "b" in params else y
+
+
+def check_scale(name: str, value: Any) -> float:
+    """A finite standard deviation, at least zero."""
+    if (
+        isinstance(value, jax.core.Tracer)
+        or (not isinstance(value, int | float | jnp.ndarray)
+        and not hasattr(value, "item"))
+    ):
+        raise InvalidTypeError(f"{name} is {value!r}; expected a number")
+    number = float(value)
+    if not (math.isfinite(number) and number >= 0):
+        raise InvalidArgumentError(f"{name} is {number}; expected a finite number, at least 0")
+    return number
+
+
+def check_count(name: str, value: Any) -> int:
+    """A positive whole number."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise InvalidTypeError(f"{name} is {value!r}; expected a whole number")
+    number = int(value)
+    if number < 1:
+        raise InvalidArgumentError(f"{name} is {number}; expected at least 1")
+    return number

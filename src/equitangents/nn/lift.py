@@ -1,0 +1,139 @@
+"""Lifting: from signals on positions that a group moves to signals on the group itself."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import jax
+import numpy as np
+
+from equitangents.actions import Action, grid
+from equitangents.errors import InvalidTypeError, NetworkError, ShapeError
+from equitangents.groups import Group, TranslationGroup, WallpaperGroup
+from equitangents.kernels.program import Affine, FrozenArray, GroupFibres, Op, Table
+from equitangents.nn.group_windows import Elements, box_offsets, explicit, freeze_weights, freeze_window, profile
+from equitangents.nn.layer import Layer, Weights, check_count, check_scale
+from equitangents.nn.signal import Grid, OnGroup, Signal
+
+
+@dataclass(frozen=True)
+class Lift(Layer):
+    """N(f)(g) = W_std/√n Σ_{x∈S} √v(x) κ(x) f(g·x) + b_std · b;  K'(g,g') = W_std² Σ_x v(x) K(gx, g'x) + b_std².
+
+    `onto`: a wallpaper or translation group, which moves the points of its grid (input (N, H, W, C)), or an action that
+    permutes positions (input (N, P, C)). `window` S: a centred box such as (3, 3) on a grid, a list of position numbers
+    (row-major), or "full". `weights` v: a profile over S, normalised to sum 1; uniform by default.
+    """
+
+    onto: Group | Action
+    channels: int
+    window: Any = "full"
+    weights: Any = None
+    W_std: float = 1.0
+    b_std: float = 0.0
+
+    def __post_init__(self) -> None:
+        if isinstance(self.onto, WallpaperGroup | TranslationGroup):
+            object.__setattr__(self, "onto", grid(self.onto))
+        if not isinstance(self.onto, Action):
+            raise InvalidTypeError(
+                f"the first argument is {self.onto!r}; expected a wallpaper or translation group, or an action that "
+                "permutes positions, such as actions.permutations(G, table)"
+            )
+        check_count("channels", self.channels)
+        object.__setattr__(self, "window", freeze_window(self.window))
+        object.__setattr__(self, "weights", freeze_weights(self.weights))
+        check_scale("W_std", self.W_std)
+        check_scale("b_std", self.b_std)
+
+    @property
+    def action(self) -> Action:
+        """How the group moves positions."""
+        assert isinstance(self.onto, Action)
+        return self.onto
+
+    def _points(self, signal: Signal) -> FrozenArray:
+        """points[g, x] = the position g·x."""
+        if not isinstance(signal.positions, Grid):
+            raise NetworkError(f"Lift reads a signal on positions that the group moves, not one on {signal.positions}")
+        try:
+            return _position_table(self.action, signal.array_shape)
+        except ShapeError as error:
+            raise NetworkError(str(error)) from None
+
+    def _window(self, signal: Signal) -> tuple[np.ndarray, np.ndarray]:
+        """Positions of the window, and their weights."""
+        count = signal.positions.count
+        if isinstance(self.window, Elements):
+            chosen = explicit(self.window.numbers, count, "positions")
+        elif self.window == "full":
+            chosen = np.arange(count)
+        elif isinstance(self.action.group, WallpaperGroup | TranslationGroup):
+            chosen = box_offsets(self.window, self.action.group.shape)
+        else:
+            raise NetworkError(
+                f"window is the box {self.window}; {self.action.name} has no grid, so give a list or 'full'"
+            )
+        return chosen, profile(self.weights, len(chosen))
+
+    def signal(self, signal: Signal) -> Signal:
+        """One Gaussian field on the group."""
+        self._points(signal)
+        self._window(signal)
+        return Signal(OnGroup(self.action.group), self.channels, gaussian=True)
+
+    def init(self, key: jax.Array, signal: Signal, dtype: Any) -> Any:
+        """w (|S|, n, channels), b (channels,)."""
+        shape = (len(self._window(signal)[0]), signal.channels, self.channels)
+        return Weights(self.W_std, self.b_std).init(key, shape, (self.channels,), dtype)
+
+    def apply(self, params: Any, x: Any, signal: Signal) -> Any:
+        """(N, |G|, channels)."""
+        chosen, weights = self._window(signal)
+        index = self._points(signal).array[:, chosen]
+        flat = x.reshape((x.shape[0], -1, signal.channels))
+        return apply_table(Weights(self.W_std, self.b_std), params, flat, index, weights)
+
+    def lower(self, signal: Signal) -> tuple[Op, ...]:
+        """Mean over the window, then weights and bias."""
+        chosen, weights = self._window(signal)
+        index = FrozenArray(self._points(signal).array[:, chosen].astype(np.int32))
+        return (Table(index, FrozenArray(weights)), Affine(self.W_std**2, self.b_std**2))
+
+    def fibres(self, signal: Signal) -> GroupFibres:
+        """How q moves positions, x → q·x, and the group itself, g → q·g."""
+        return GroupFibres(self._points(signal), multiplication_table(self.action.group))
+
+
+def apply_table(weights: Weights, params: Any, x: Any, index: np.ndarray, window_weights: np.ndarray) -> Any:
+    """W_std/√n Σ_s √v(s) W(s) x(index[:, s]) + b_std · b, one window element after another if there are many."""
+    w = params["w"] * (weights.W_std / math.sqrt(x.shape[-1]))
+    w = w * np.sqrt(window_weights).astype(w.dtype)[:, None, None]
+    if index.shape[1] * x.shape[-1] <= 1024:
+        cut = x[:, index].reshape((x.shape[0], index.shape[0], -1))
+        return weights.add_bias(params, cut @ w.reshape((-1, w.shape[-1])))
+
+    def add(total: Any, part: Any) -> tuple[Any, None]:
+        column, kernel = part
+        return total + x[:, column] @ kernel, None
+
+    first = x[:, index[:, 0]] @ w[0]
+    y, _ = jax.lax.scan(add, first, (np.ascontiguousarray(index[:, 1:].T), w[1:]))
+    return weights.add_bias(params, y)
+
+
+@lru_cache(maxsize=64)
+def _position_table(action: Action, shape: tuple[int, ...]) -> FrozenArray:
+    table = action.position_table(shape)
+    if table is None:
+        raise NetworkError(f"{action.name} does not permute positions, so there is nothing to lift")
+    return FrozenArray(np.asarray(table, np.int32))
+
+
+@lru_cache(maxsize=64)
+def multiplication_table(group: Group) -> FrozenArray:
+    """table[a, b] = a·b, hashed once."""
+    return FrozenArray(np.asarray(group.table, np.int32))

@@ -1,0 +1,222 @@
+"""Elementwise nonlinearities, each with its dual activation."""
+
+from __future__ import annotations
+
+import abc
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
+from equitangents.kernels import duals
+from equitangents.kernels.program import Dual, DualActivation, Op
+from equitangents.nn.layer import ParameterFree
+from equitangents.nn.signal import Signal
+
+logger = logging.getLogger("equitangents")
+
+
+class Nonlinearity(ParameterFree):
+    """φ applied to every channel at every position."""
+
+    @property
+    @abc.abstractmethod
+    def dual(self) -> DualActivation:
+        """What φ does to the covariance of Gaussian fields."""
+
+    @abc.abstractmethod
+    def function(self, x: Any) -> Any:
+        """φ(x)."""
+
+    def signal(self, signal: Signal) -> Signal:
+        """The same positions; no longer Gaussian."""
+        if not (signal.gaussian or signal.given):
+            raise NetworkError(
+                "a nonlinearity needs a Gaussian field before it, that is a linear layer (Dense, Conv, ...); after "
+                "another nonlinearity compose the two with Elementwise, and put it before Flatten, not after"
+            )
+        return replace(signal, gaussian=False)
+
+    def apply(self, params: Any, x: Any, signal: Signal) -> Any:
+        """φ(x)."""
+        return self.function(x)
+
+    def lower(self, signal: Signal) -> tuple[Op, ...]:
+        """The dual activation."""
+        return (Dual(self.dual),)
+
+
+@dataclass(frozen=True)
+class Relu(Nonlinearity):
+    """max(x, 0), without gain."""
+
+    @property
+    def dual(self) -> DualActivation:
+        """Arc-cosine kernels of order 1 and 0."""
+        return duals.PiecewiseLinear(0.0)
+
+    def function(self, x: Any) -> Any:
+        """max(x, 0)."""
+        return jax.nn.relu(x)
+
+
+@dataclass(frozen=True)
+class LeakyRelu(Nonlinearity):
+    """max(x, 0) + negative_slope · min(x, 0)."""
+
+    negative_slope: float = 0.01
+
+    @property
+    def dual(self) -> DualActivation:
+        """That of a piecewise linear function."""
+        return duals.PiecewiseLinear(float(self.negative_slope))
+
+    def function(self, x: Any) -> Any:
+        """max(x, 0) + negative_slope · min(x, 0)."""
+        return jnp.where(x > 0, x, self.negative_slope * x)
+
+
+@dataclass(frozen=True)
+class Abs(Nonlinearity):
+    """|x|."""
+
+    @property
+    def dual(self) -> DualActivation:
+        """That of a piecewise linear function of slope -1."""
+        return duals.PiecewiseLinear(-1.0)
+
+    def function(self, x: Any) -> Any:
+        """|x|."""
+        return jnp.abs(x)
+
+
+@dataclass(frozen=True)
+class Erf(Nonlinearity):
+    """erf(x)."""
+
+    @property
+    def dual(self) -> DualActivation:
+        """The arcsine kernel."""
+        return duals.Erf()
+
+    def function(self, x: Any) -> Any:
+        """erf(x)."""
+        return jax.lax.erf(x)
+
+
+@dataclass(frozen=True)
+class Gelu(Nonlinearity):
+    """x Φ(x), exact (no tanh approximation)."""
+
+    @property
+    def dual(self) -> DualActivation:
+        """In closed form."""
+        return duals.Gelu()
+
+    def function(self, x: Any) -> Any:
+        """X Φ(x)."""
+        return jax.nn.gelu(x, approximate=False)
+
+
+@dataclass(frozen=True)
+class Sin(Nonlinearity):
+    """sin(x)."""
+
+    @property
+    def dual(self) -> DualActivation:
+        """In closed form."""
+        return duals.Sin()
+
+    def function(self, x: Any) -> Any:
+        """sin(x)."""
+        return jnp.sin(x)
+
+
+@dataclass(frozen=True)
+class Cos(Nonlinearity):
+    """cos(x)."""
+
+    @property
+    def dual(self) -> DualActivation:
+        """In closed form."""
+        return duals.Cos()
+
+    def function(self, x: Any) -> Any:
+        """cos(x)."""
+        return jnp.cos(x)
+
+
+@dataclass(frozen=True)
+class Identity(ParameterFree):
+    """x itself."""
+
+    def signal(self, signal: Signal) -> Signal:
+        """Unchanged."""
+        return signal
+
+    def apply(self, params: Any, x: Any, signal: Signal) -> Any:
+        """X."""
+        return x
+
+    def lower(self, signal: Signal) -> tuple[Op, ...]:
+        """Nothing."""
+        return ()
+
+
+_ORDERS = (8, 16, 32, 64, 128)
+_VARIANCES = np.array([1e-2, 1e-1, 0.5, 1.0, 2.0, 4.0])
+
+
+@dataclass(frozen=True)
+class Elementwise(Nonlinearity):
+    """Any differentiable function of one number, elementwise; its dual by Gauss–Hermite quadrature.
+
+    The order of the rule is the smallest for which E[φ²] and E[φ'²] change by less than `tolerance` (relative) when it
+    is doubled, over variances from 0.01 to 4. `quadrature_error` is that change. A function for which 128 nodes do not
+    suffice (one with kinks or jumps) is refused unless `order` is given, in which case the error is logged.
+    """
+
+    fn: Callable[[Any], Any]
+    tolerance: float = 1e-6
+    order: int | None = None
+    quadrature_error: float = field(init=False, compare=False, default=0.0)
+
+    def __post_init__(self) -> None:
+        if not callable(self.fn):
+            raise InvalidTypeError(f"fn is {self.fn!r}; expected a function of one array, applied elementwise")
+        with jax.enable_x64(True):
+            order, error = self._choose()
+        object.__setattr__(self, "order", order)
+        object.__setattr__(self, "quadrature_error", error)
+
+    def _choose(self) -> tuple[int, float]:
+        if self.order is not None:
+            error = duals.Quadrature(self.fn, self.order).error(_VARIANCES)
+            if error > self.tolerance:
+                logger.warning(
+                    "Elementwise: order %d is accurate to %.1e, not to %.1e", self.order, error, self.tolerance
+                )
+            return self.order, error
+        for order in _ORDERS:
+            error = duals.Quadrature(self.fn, order).error(_VARIANCES)
+            if error <= self.tolerance:
+                return order, error
+        raise InvalidArgumentError(
+            f"fn needs more than {_ORDERS[-1]} quadrature nodes for tolerance {self.tolerance:.1e} (reached {error:.1e}); "
+            "pass a larger tolerance, or order= to accept the error, or use a built-in nonlinearity"
+        )
+
+    @property
+    def dual(self) -> DualActivation:
+        """By quadrature."""
+        assert self.order is not None
+        return duals.Quadrature(self.fn, self.order)
+
+    def function(self, x: Any) -> Any:
+        """fn(x)."""
+        return self.fn(x)

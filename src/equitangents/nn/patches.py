@@ -1,0 +1,101 @@
+"""Windows on grids: where they read, and the patches that they cut.
+
+Positions follow `jax.lax`'s SAME rule: an output p reads stride·p - low + u, with low = total // 2 and
+total = max((⌈n/stride⌉ - 1)·stride + window - n, 0), for zero and circular padding; "valid" reads inside alone.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
+from equitangents.kernels.program import Box
+from equitangents.nn.signal import Grid, Signal
+
+PADDINGS = ("circular", "zero", "valid")
+
+
+def check_padding(padding: Any) -> None:
+    """Raise InvalidArgumentError unless `padding` is known."""
+    if padding not in PADDINGS:
+        raise InvalidArgumentError(f"padding is {padding!r}; expected one of {', '.join(map(repr, PADDINGS))}")
+
+
+def check_sizes(name: str, value: Any) -> tuple[int, ...] | int:
+    """A positive whole number, or a tuple of them, one for each spatial dimension."""
+    parts = value if isinstance(value, tuple | list) else (value,)
+    for part in parts:
+        if isinstance(part, bool) or not hasattr(part, "__index__"):
+            raise InvalidTypeError(f"{name} is {value!r}; expected a whole number or a tuple of them")
+        if int(part) < 1:
+            raise InvalidArgumentError(f"{name} is {value!r}; expected at least 1 in every dimension")
+    return tuple(int(p) for p in parts) if isinstance(value, tuple | list) else int(value)
+
+
+def per_dimension(name: str, value: tuple[int, ...] | int, dimensions: int) -> tuple[int, ...]:
+    """`value` for each of the spatial dimensions."""
+    if isinstance(value, int):
+        return (value,) * dimensions
+    if len(value) != dimensions:
+        raise NetworkError(f"{name} is {value}, but the signal has {dimensions} spatial dimensions")
+    return value
+
+
+def grid_shape(signal: Signal) -> tuple[int, ...]:
+    """The grid that a window needs; raises NetworkError for anything else."""
+    positions = signal.positions
+    if not isinstance(positions, Grid) or not 1 <= len(positions.shape) <= 3:
+        raise NetworkError(f"needs a signal on a grid of 1 to 3 dimensions (N, *grid, channels); it is on {positions}")
+    return positions.shape
+
+
+@dataclass(frozen=True)
+class Window:
+    """A box that slides over a grid."""
+
+    window: tuple[int, ...] | int
+    stride: tuple[int, ...] | int
+    padding: str
+
+    def box(self, shape: tuple[int, ...]) -> Box:
+        """Where the window reads on a grid of this shape."""
+        window = per_dimension("window", self.window, len(shape))
+        stride = per_dimension("stride", self.stride, len(shape))
+        if self.padding == "valid":
+            if any(w > n for w, n in zip(window, shape, strict=True)):
+                raise NetworkError(f"a window of {window} does not fit into a grid of {shape} with valid padding")
+            out = tuple((n - w) // s + 1 for n, w, s in zip(shape, window, stride, strict=True))
+            zero = (0,) * len(shape)
+            return Box(shape, out, window, stride, zero, zero, wrap=False)
+        out = tuple(-(-n // s) for n, s in zip(shape, stride, strict=True))
+        total = [max((o - 1) * s + w - n, 0) for o, s, w, n in zip(out, stride, window, shape, strict=True)]
+        low = tuple(t // 2 for t in total)
+        high = tuple(t - a for t, a in zip(total, low, strict=True))
+        return Box(shape, out, window, stride, low, high, wrap=self.padding == "circular")
+
+
+def patches(x: Any, box: Box) -> Any:
+    """(N, *grid, c) to (N, *out, |S|·c): what each window sees, window positions in row-major order.
+
+    Slices and one matrix product afterwards, rather than a convolution: under `vmap` over an ensemble's members that
+    stays a batched matrix product, where a convolution would become a slow grouped one.
+    """
+    widths = [(0, 0), *zip(box.low, box.high, strict=True), (0, 0)]
+    if any(box.low) or any(box.high):
+        x = jnp.pad(x, widths, mode="wrap" if box.wrap else "constant")
+    pieces = []
+    for offset in itertools.product(*map(range, box.window)):
+        limits = [u + (n - 1) * s + 1 for u, n, s in zip(offset, box.out_shape, box.stride, strict=True)]
+        pieces.append(lax.slice(x, (0, *offset, 0), (x.shape[0], *limits, x.shape[-1]), (1, *box.stride, 1)))
+    return jnp.concatenate(pieces, axis=-1) if len(pieces) > 1 else pieces[0]
+
+
+def taps(box: Box) -> int:
+    """|S|."""
+    return int(np.prod(box.window))

@@ -1,0 +1,162 @@
+"""Networks: layers one after another."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from equitangents import precision
+from equitangents.errors import InvalidTypeError, NetworkError, ShapeError
+from equitangents.kernels.compute import compute
+from equitangents.kernels.program import GroupFibres, Op, Program
+from equitangents.kernels.result import Kernels
+from equitangents.nn.layer import Layer, ParameterFree
+from equitangents.nn.signal import Grid, Signal
+from equitangents.validation import check_array
+
+
+class Sequential:
+    """Layers one after another; immutable, hashable, with three meanings.
+
+    ```python
+    net = Sequential(Dense(512, W_std=1.5, b_std=0.1), Relu(), Dense(1))
+    params = net.init(jax.random.key(0), (8,))   # finite width: parameters,
+    y = net.apply(params, x)                      # a function (N, 8) -> (N, 1),
+    k = net.kernel(x)                             # infinite width: k.nngp and k.ntk, (N, N)
+    ```
+    Inputs are channel-last: `(N, *positions, channels)`, or `(N, channels)` for plain vectors.
+    """
+
+    def __init__(self, *layers: Layer) -> None:
+        for i, layer in enumerate(layers):
+            if not isinstance(layer, Layer):
+                raise InvalidTypeError(f"layers[{i}] is {layer!r}; expected a layer of equitangents.nn")
+        if not layers:
+            raise NetworkError("a network needs at least one layer")
+        self._layers = tuple(layers)
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """The layers, first to last."""
+        return self._layers
+
+    def __repr__(self) -> str:
+        return f"Sequential({', '.join(map(repr, self._layers))})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequential) and self._layers == other._layers
+
+    def __hash__(self) -> int:
+        return hash(self._layers)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Sequential:
+        return self  # immutable, so scikit-learn's clone may share it
+
+    def signals(self, input_shape: tuple[int, ...]) -> tuple[Signal, ...]:
+        """What goes into each layer, and last what comes out; raises NetworkError naming the layer that does not fit."""
+        return _signals(self._layers, _check_input_shape(input_shape))
+
+    def output_shape(self, input_shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Shape of one output for inputs of shape (*positions, channels)."""
+        return self.signals(input_shape)[-1].array_shape
+
+    def init(self, key: jax.Array, input_shape: tuple[int, ...], dtype: Any = "float32") -> Any:
+        """Parameters of a finite network for inputs of shape (*positions, channels): a tuple with one entry a layer."""
+        signals = self.signals(input_shape)
+        with precision.scope(dtype):
+            keys = jax.random.split(key, len(self._layers))
+            return tuple(
+                layer.init(k, s, jnp.dtype(dtype)) for layer, k, s in zip(self._layers, keys, signals, strict=False)
+            )
+
+    def apply(self, params: Any, x: Any) -> Any:
+        """The finite network's outputs, (N, outputs), for x, (N, *positions, channels), in the parameters' precision."""
+        if np.ndim(x) < 2:
+            raise ShapeError(f"x has shape {np.shape(x)}; expected (N, channels) or (N, *positions, channels)")
+        signals = self.signals(np.shape(x)[1:])
+        leaves = jax.tree.leaves(params)
+        dtype = leaves[0].dtype if leaves else precision.working_dtype(x)
+        with precision.scope(dtype):
+            y = jnp.asarray(x, dtype)
+            for layer, p, s in zip(self._layers, params, signals, strict=False):
+                y = layer.apply(p, y, s)
+        return y
+
+    def lower(self, input_shape: tuple[int, ...]) -> tuple[int, Program]:
+        """(how many leading layers are functions of the input alone, the field program of the rest)."""
+        return _lower(self._layers, _check_input_shape(input_shape))
+
+    def kernel(self, x1: Any, x2: Any = None, engine: str | None = None) -> Kernels:
+        """NNGP and NTK of the infinitely wide network between x1, (N1, *positions, C), and x2 (None: x1, at half the cost).
+
+        float32 inputs give float32 kernels, float64 ones float64; NumPy gives NumPy and JAX gives JAX arrays; works
+        under jit and is differentiable. Kernels are of one output unit. Raises ShapeError, NotFiniteError, NetworkError.
+        """
+        x1 = check_array("x1", x1, min_rank=2)
+        if x2 is not None:
+            x2 = check_array("x2", x2, min_rank=2)
+            if x2.shape[1:] != x1.shape[1:]:
+                raise ShapeError(f"x2 has inputs of shape {x2.shape[1:]}; expected those of x1, {x1.shape[1:]}")
+        given, program = self.lower(x1.shape[1:])
+        if given:
+            x1 = self._given(given, x1)
+            x2 = None if x2 is None else self._given(given, x2)
+        return compute(program, x1, x2, engine)
+
+    def _given(self, count: int, x: Any) -> Any:
+        """The first layers, which have no parameters, applied to the input itself."""
+        dtype = precision.working_dtype(x)
+        with precision.scope(dtype):
+            y = jnp.asarray(x, dtype)
+            for layer, s in zip(self._layers[:count], self.signals(x.shape[1:]), strict=False):
+                y = layer.apply((), y, s)
+            return np.asarray(y) if isinstance(x, np.ndarray) else y
+
+
+def _check_input_shape(input_shape: Any) -> tuple[int, ...]:
+    try:
+        shape = tuple(int(n) for n in input_shape)
+    except TypeError:
+        raise InvalidTypeError(f"input_shape is {input_shape!r}; expected (*positions, channels)") from None
+    if not shape or min(shape) < 1:
+        raise ShapeError(f"input_shape is {shape}; expected (*positions, channels), each at least 1")
+    return shape
+
+
+def chain(layers: tuple[Layer, ...], signal: Signal) -> tuple[Signal, ...]:
+    """The signals before each layer and after the last."""
+    signals = [signal]
+    for i, layer in enumerate(layers):
+        try:
+            signals.append(layer.signal(signals[-1]))
+        except NetworkError as error:
+            raise NetworkError(f"layer {i}, {layer!r}: {error}") from None
+    return tuple(signals)
+
+
+@lru_cache(maxsize=512)
+def _signals(layers: tuple[Layer, ...], input_shape: tuple[int, ...]) -> tuple[Signal, ...]:
+    return chain(layers, Signal(Grid(input_shape[:-1]), input_shape[-1], given=True))
+
+
+@lru_cache(maxsize=256)
+def _lower(layers: tuple[Layer, ...], input_shape: tuple[int, ...]) -> tuple[int, Program]:
+    signals = _signals(layers, input_shape)
+    if signals[-1].positions.count != 1:
+        raise NetworkError(
+            f"the network ends on {signals[-1].positions}, so its kernel is a field; end it with Flatten, "
+            "GlobalAvgPool or GroupPool (and a Dense layer)"
+        )
+    given = 0
+    while given < len(layers) and isinstance(layers[given], ParameterFree) and signals[given + 1].given:
+        given += 1
+    ops: list[Op] = []
+    lift: GroupFibres | None = None
+    for layer, signal in zip(layers[given:], signals[given:], strict=False):
+        ops.extend(layer.lower(signal))
+        lift = lift or layer.fibres(signal)
+    return given, Program(signals[given].positions.shape, tuple(ops), lift)

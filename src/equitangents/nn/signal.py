@@ -1,0 +1,83 @@
+"""What flows between layers: on which positions a signal lives, and what is known of its distribution."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from equitangents.groups import Group
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A grid of positions; the shape () is a plain vector of channels, and a point set is a grid of one dimension."""
+
+    shape: tuple[int, ...]
+
+    @property
+    def count(self) -> int:
+        """Number of positions."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    def __str__(self) -> str:
+        return f"a grid of shape {self.shape}" if self.shape else "a plain vector"
+
+
+@dataclass(frozen=True)
+class OnGroup:
+    """One position for every element of a group."""
+
+    group: Group
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(|G|,)."""
+        return (self.group.order,)
+
+    @property
+    def count(self) -> int:
+        """Number of positions."""
+        return self.group.order
+
+    def __str__(self) -> str:
+        return f"the group {self.group.name}"
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Positions that are cosets of a subgroup: nothing but further pooling, flattening and dense layers may follow."""
+
+    count: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(count,)."""
+        return (self.count,)
+
+    def __str__(self) -> str:
+        return f"{self.count} cosets"
+
+
+Positions = Grid | OnGroup | Blocks
+
+
+@dataclass(frozen=True)
+class Signal:
+    """Fields of `channels` features over `positions`.
+
+    `gaussian`: at infinite width each channel is a Gaussian process, which is what a nonlinearity needs before it.
+    `given`: nothing random has happened yet: the signal is a function of the input alone.
+    """
+
+    positions: Positions
+    channels: int
+    gaussian: bool = False
+    given: bool = False
+
+    @property
+    def array_shape(self) -> tuple[int, ...]:
+        """Shape of one example, channels last."""
+        return (*self.positions.shape, self.channels)
