@@ -1,0 +1,233 @@
+"""The ensemble of infinitely many, infinitely wide networks: GP(μ_t, Σ_t) after training for a time t.
+
+μ_t = Θ(x,X) Θ⁻¹(1 − e^{−ηΘt/N}) Y, without training a network. With augmentation the training set is
+{(ρ_X(g)x_i, ρ_Y(g)y_i)}, and the mean is equivariant at every t and x.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils.metadata_routing import UNUSED
+
+from equitangents.ensembles import problem as problems
+from equitangents.ensembles.inputs import EstimatorNotFittedError, check_inputs, check_targets
+from equitangents.errors import InvalidArgumentError, InvalidTypeError
+from equitangents.inference import DYNAMICS, as_times, sample_gaussian
+
+logger = logging.getLogger("equitangents")
+
+_VERIFIED_SAMPLES = 4
+
+
+class InfiniteEnsemble(RegressorMixin, BaseEstimator):
+    """Regression by infinitely wide networks trained for a time t, following scikit-learn's conventions.
+
+    Parameters
+    ----------
+    net : a network, or anything with `kernel(x1, x2=None)` that returns an object with `.nngp` and `.ntk`.
+    augmentation : the `Action` ρ_X of full data augmentation, or None.
+    time : training time t ≥ 0, inf allowed; in steps if dynamics="discrete". `predict` takes any other time.
+    learning_rate : η of the loss (1/2N) Σ_i |f(x_i) − y_i|², N counting augmented copies; not divided by the number
+        of outputs.
+    ridge : r ≥ 0 adds δ = r · (mean diagonal of the training kernel) to the kernel that trains: weight decay towards
+        the initial weights for kernel="ntk", noise of variance δ on the targets for kernel="nngp".
+    kernel : "ntk", all layers are trained; "nngp", the last layer alone: at time inf the Bayesian posterior.
+    label_action : the `Action` ρ_Y of the same group on targets (N, outputs); None: labels are invariant.
+    input_shape : (*positions, channels) if X may come flattened, (N, prod(input_shape)).
+    dynamics : "flow", gradient flow; "discrete", full-batch gradient descent in steps.
+    memory_limit : bytes that a fit may take; None: half of the physical memory.
+
+    Attributes
+    ----------
+    solver_ : which problem gives the mean: "dense N×N", "orbit-averaged N×N" (augmentation by an exact action under
+        which the kernel is invariant, invariant labels) or "explicit N|G|". The first covariance, std or sample of an
+        orbit-averaged ensemble solves the explicit problem too.
+    max_learning_rate_ : the largest learning rate at which gradient descent in steps is stable, 2N/λ_max.
+    invariance_error_ : relative change of the kernel under the augmentation, on a sample; None if it was not needed.
+    n_features_in_, sample_shape_, n_outputs_ : what X and y were.
+
+    Training samples that are equal in input and target are merged, which changes nothing but makes the kernel matrix
+    invertible; likewise augmented copies of an input that some g fixes. Results are float64 NumPy arrays.
+
+    Sources: Jacot et al. 2018 (arXiv 1806.07572); Lee et al. 2019 (arXiv 1902.06720); Gerken & Kessel 2024 (arXiv
+    2403.03103).
+
+    Examples
+    --------
+    >>> import numpy as np, equitangents as et
+    >>> net = et.nn.Sequential(et.nn.Dense(512), et.nn.Relu(), et.nn.Dense(1))
+    >>> x = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])
+    >>> model = et.InfiniteEnsemble(net, time=float("inf")).fit(x, np.array([1.0, 2.0, 3.0]))
+    >>> model.predict(x).round(6).tolist()
+    [1.0, 2.0, 3.0]
+    """
+
+    __metadata_request__predict: ClassVar[dict[str, str]] = {"x": UNUSED}  # the data, not metadata to be routed
+
+    def __init__(
+        self,
+        net: Any,
+        augmentation: Any = None,
+        time: float = math.inf,
+        learning_rate: float = 1.0,
+        ridge: float = 0.0,
+        kernel: str = "ntk",
+        label_action: Any = None,
+        input_shape: tuple[int, ...] | None = None,
+        dynamics: str = "flow",
+        memory_limit: int | None = None,
+    ) -> None:
+        self.net = net
+        self.augmentation = augmentation
+        self.time = time
+        self.learning_rate = learning_rate
+        self.ridge = ridge
+        self.kernel = kernel
+        self.label_action = label_action
+        self.input_shape = input_shape
+        self.dynamics = dynamics
+        self.memory_limit = memory_limit
+
+    def fit(self, X: Any, y: Any) -> InfiniteEnsemble:
+        """Decompose the training kernel: X (N, features) or (N, *positions, channels), y (N,) or (N, outputs).
+
+        Raises InvalidArgumentError or InvalidTypeError for bad input, NotPositiveDefiniteError (naming the ridge that
+        helps) if the kernel matrix is singular and time is inf, MemoryLimitError before allocating too much.
+        """
+        self.__dict__.pop("_mean_problem", None)  # a fit that fails leaves no older one to predict with
+        settings = self._check_parameters()
+        x = check_inputs(self, X, self.input_shape, reset=True)
+        y = check_targets(x, y)
+        self.n_outputs_ = 1 if y.ndim == 1 else y.shape[1]
+        self._squeeze = y.ndim == 1
+        self._x, self._y, self._settings = x, y.reshape(len(y), -1), settings
+        self._covariance_problem: problems.Problem | None = None
+        self._check_actions()
+        self.invariance_error_: float | None = None
+        problem = self._solve_mean()
+        logger.info("InfiniteEnsemble: %s, N = %d", self.solver_, len(x))
+        problem.process.check(float(self.time))
+        self.max_learning_rate_ = problem.process.max_learning_rate
+        self._mean_problem = problem
+        return self
+
+    def predict(self, x: Any, time: Any = None, return_std: bool = False, return_cov: bool = False) -> Any:
+        """Mean (M, outputs), or (M,) for 1-d y; with it the std (M,) or the covariance (M, M) of one output.
+
+        `time`: None for the constructor's, a number, or an array of T times, which puts an axis T in front of every
+        result.
+        """
+        if return_std and return_cov:
+            raise InvalidArgumentError("return_std and return_cov are both True; at most one can be")
+        x, times, single = self._check_query(x, time)
+        mean = self._mean_problem.means(x, times)
+        mean = mean[..., 0] if self._squeeze else mean
+        if not (return_std or return_cov):
+            return mean[0] if single else mean
+        problem = self._problem_with_covariance()
+        spread = problem.covariances(x, times) if return_cov else np.sqrt(problem.variances(x, times))
+        return (mean[0], spread[0]) if single else (mean, spread)
+
+    def sample(self, x: Any, n: int, *, key: Any, time: Any = None) -> np.ndarray:
+        """n trained networks' outputs at x, drawn jointly over inputs: (n, M, outputs), or (n, M) for 1-d y."""
+        x, times, single = self._check_query(x, time)
+        if not single:
+            raise InvalidArgumentError(f"time has shape {times.shape}; samples are drawn at one time")
+        covariance = self._problem_with_covariance().covariances(x, times)[0]
+        draws = sample_gaussian(self._mean_problem.means(x, times)[0], covariance, n, key=key)
+        return draws[..., 0] if self._squeeze else draws
+
+    def _check_parameters(self) -> problems.Settings:
+        if not callable(getattr(self.net, "kernel", None)):
+            raise InvalidTypeError(f"net is {self.net!r}; expected a network or an object with kernel(x1, x2=None)")
+        if self.kernel not in ("ntk", "nngp"):
+            raise InvalidArgumentError(f"kernel is {self.kernel!r}; expected 'ntk' or 'nngp'")
+        if self.dynamics not in DYNAMICS:
+            raise InvalidArgumentError(f"dynamics is {self.dynamics!r}; expected {' or '.join(map(repr, DYNAMICS))}")
+        if not as_times(self.time)[1]:
+            raise InvalidArgumentError(f"time is {self.time!r}; expected one number (predict takes arrays of times)")
+        if not isinstance(self.ridge, int | float | np.number) or not 0 <= self.ridge < math.inf:
+            raise InvalidArgumentError(f"ridge is {self.ridge!r}; it must be a finite number ≥ 0")
+        dynamics = DYNAMICS[self.dynamics]
+        dynamics(self.learning_rate, samples=1)
+        field: problems.Field = "ntk" if self.kernel == "ntk" else "nngp"
+        return problems.Settings(field, dynamics, self.learning_rate, float(self.ridge), self.memory_limit)
+
+    def _check_actions(self) -> None:
+        if self.augmentation is None:
+            if self.label_action is not None:
+                raise InvalidArgumentError(
+                    "label_action is given without augmentation; it moves labels along with inputs"
+                )
+            return
+        for name in ("augmentation", "label_action"):
+            action = getattr(self, name)
+            if action is not None and not (callable(action) and hasattr(action, "group")):
+                raise InvalidTypeError(f"{name} is {action!r}; expected an action (equitangents.actions) or None")
+        if self.label_action is not None and self.label_action.group != self.augmentation.group:
+            raise InvalidArgumentError(
+                f"label_action is of group {self.label_action.group!r} and augmentation of group "
+                f"{self.augmentation.group!r}; they must be of the same group"
+            )
+        for action, values in ((self.augmentation, self._x), (self.label_action, self._y)):
+            if action is not None and action.exact:
+                action.verify(values[:_VERIFIED_SAMPLES])
+
+    def _solve_mean(self) -> problems.Problem:
+        """Choose the smallest problem that gives the mean exactly, solve it and name it in `solver_`."""
+        if self.augmentation is None:
+            self.solver_ = "dense N×N"
+            self._covariance_problem = problems.dense(self.net, self._x, self._y, self._settings)
+            return self._covariance_problem
+        reason = self._reason_for_explicit()
+        if reason is None:
+            self.solver_ = "orbit-averaged N×N"
+            return problems.orbit_averaged(self.net, self.augmentation, self._x, self._y, self._settings)
+        self.solver_ = f"explicit N|G| ({reason})"
+        return self._problem_with_covariance()
+
+    def _reason_for_explicit(self) -> str | None:
+        if self.label_action is not None:
+            return "labels move with the augmentation"
+        if not self.augmentation.exact:
+            return "the augmentation is only approximately an action"
+        from equitangents.kernels import kernel_invariance_error
+
+        stride = max(1, len(self._x) // _VERIFIED_SAMPLES)
+        sample = self._x[::stride][:_VERIFIED_SAMPLES]
+        self.invariance_error_ = float(kernel_invariance_error(self.net, self.augmentation, sample))
+        precision = np.float64 if np.dtype(sample.dtype) == np.float64 else np.float32
+        if self.invariance_error_ > float(np.sqrt(np.finfo(precision).eps)):
+            return f"the augmentation changes the kernel, by {self.invariance_error_:.1e} of its size"
+        return None
+
+    def _problem_with_covariance(self) -> problems.Problem:
+        if self._covariance_problem is None:
+            order = self.augmentation.group.order
+            logger.info("InfiniteEnsemble: solving the explicit N|G| problem, %d·%d samples", len(self._x), order)
+            self._covariance_problem = problems.explicit(
+                self.net, self.augmentation, self.label_action, self._x, self._y, self._settings
+            )
+        return self._covariance_problem
+
+    def _check_query(self, x: Any, time: Any) -> tuple[Any, np.ndarray, bool]:
+        if not self.__sklearn_is_fitted__():
+            raise EstimatorNotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first")
+        x = check_inputs(self, x, self.input_shape, reset=False)
+        times, single = as_times(self.time if time is None else time)
+        for t in times:
+            self._mean_problem.process.check(t)
+        return x, times, single
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_mean_problem")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags

@@ -1,0 +1,94 @@
+"""What estimators accept: X as (N, features) or (N, *positions, channels), y as (N,) or (N, outputs)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax
+import numpy as np
+import scipy.sparse
+import sklearn.exceptions
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import validate_data
+
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFittedError, ShapeError
+from equitangents.validation import check_array, check_same_length
+
+
+class EstimatorNotFittedError(NotFittedError, sklearn.exceptions.NotFittedError):
+    """Raised before `fit`; scikit-learn's error and ours in one."""
+
+
+def check_inputs(estimator: BaseEstimator, x: Any, input_shape: tuple[int, ...] | None, *, reset: bool) -> Any:
+    """x as a finite floating array (N, *input_shape), or (N, features…) as given if input_shape is None.
+
+    With `reset` (in fit) records `n_features_in_` (and `feature_names_in_` of a data frame) on the estimator; without,
+    checks x against them.
+    """
+    if hasattr(x, "columns"):
+        validate_data(estimator, x, skip_check_array=True, reset=reset)
+    x = check_array("X", _dense("X", x), min_rank=0)
+    if x.ndim < 2:
+        raise ShapeError(
+            f"X has rank {x.ndim} (shape {x.shape}); expected (N, features) or (N, *positions, channels). "
+            f"Reshape your data: X[:, None] for a single feature, X[None] for a single sample"
+        )
+    if input_shape is not None:
+        shape = check_input_shape(input_shape)
+        if x.ndim == 2 and x.shape[1] == math.prod(shape):
+            x = x.reshape(len(x), *shape)
+        elif x.shape[1:] != shape:
+            raise ShapeError(
+                f"X has shape {x.shape}; with input_shape={shape} expected (N, {', '.join(map(str, shape))}) "
+                f"or (N, {math.prod(shape)})"
+            )
+    features = math.prod(x.shape[1:])
+    if reset:
+        estimator.n_features_in_ = features
+        estimator.sample_shape_ = x.shape[1:]
+    elif x.shape[1:] != estimator.sample_shape_:
+        raise ShapeError(
+            f"X has {features} features, but {type(estimator).__name__} is expecting {estimator.n_features_in_} "
+            f"features as input: samples of shape {x.shape[1:]} in place of {estimator.sample_shape_}"
+        )
+    return x
+
+
+def check_input_shape(input_shape: Any) -> tuple[int, ...]:
+    """`input_shape` as a tuple of positive integers (*positions, channels)."""
+    try:
+        shape = tuple(int(n) for n in input_shape)
+    except (TypeError, ValueError):
+        shape = ()
+    if not shape or any(n < 1 for n in shape):
+        raise InvalidArgumentError(f"input_shape is {input_shape!r}; expected (*positions, channels), e.g. (8, 8, 1)")
+    return shape
+
+
+def check_targets(x: Any, y: Any) -> np.ndarray:
+    """y as a finite float64 array (N,) or (N, outputs) with as many rows as x."""
+    if y is None:
+        raise InvalidArgumentError("y is None; this estimator requires y to be passed, of shape (N,) or (N, outputs)")
+    y = np.asarray(check_array("y", _dense("y", y), rank=(1, 2)), dtype=np.float64)
+    check_same_length("X", x, "y", y)
+    return y
+
+
+def _dense(name: str, a: Any) -> Any:
+    if scipy.sparse.issparse(a):
+        raise InvalidTypeError(f"{name} is a sparse {type(a).__name__}; expected a dense array, e.g. {name}.toarray()")
+    if isinstance(a, jax.Array):
+        return a
+    try:
+        a = np.asarray(a)
+    except ValueError as error:
+        raise ShapeError(f"{name} is not a rectangular array: {error}") from None
+    if a.dtype.kind == "c":
+        raise InvalidArgumentError(f"{name} has dtype {a.dtype}: Complex data not supported; expected real numbers")
+    if a.dtype.kind in "OUS":
+        try:
+            return a.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise InvalidTypeError(f"{name} has dtype {a.dtype}; expected real numbers ({error})") from None
+    return a

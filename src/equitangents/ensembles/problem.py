@@ -1,0 +1,167 @@
+"""The training problems behind an infinite ensemble: which matrix is decomposed, and how test inputs meet it.
+
+dense N×N            the kernel on the training data as given, or on the explicitly augmented data
+orbit-averaged N×N   (1/|G|) Σ_g Θ(x, ρ(g)x′), ridge δ/|G|, N samples: the explicit problem's mean for invariant labels
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from equitangents.inference import (
+    Dynamics,
+    TrainedProcess,
+    augment_inputs,
+    augment_targets,
+    check_memory,
+    decompose,
+    dense_solve_bytes,
+    distinct,
+    orbit_digests,
+    row_digests,
+)
+
+if TYPE_CHECKING:
+    from equitangents.actions import Action
+    from equitangents.kernels import KernelFunction
+
+Field = Literal["ntk", "nngp"]
+_BLOCK_ENTRIES = 2**25  # of a block of test rows against the training data, 256 MB in float64
+_DIAGONAL_BLOCK = 32
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How an ensemble trains: what `InfiniteEnsemble` was given."""
+
+    field: Field
+    dynamics: type[Dynamics]
+    learning_rate: float
+    ridge: float
+    memory_limit: int | None
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A solved training problem: `process` holds its spectrum, `inputs` are the kernel's second argument."""
+
+    kernel: KernelFunction
+    field: Field
+    inputs: Any
+    process: TrainedProcess
+
+    def means(self, x: Any, times: np.ndarray) -> np.ndarray:
+        """μ_t(x) at every time: (T, M, outputs)."""
+        blocks = []
+        for rows in self._blocks(x):
+            projection = self.process.project(getattr(self.kernel.kernel(rows, self.inputs), self.field))
+            blocks.append(np.stack([projection.mean(t) for t in times]))
+        return np.concatenate(blocks, axis=1)
+
+    def variances(self, x: Any, times: np.ndarray) -> np.ndarray:
+        """The diagonal of Σ_t of one output at every time: (T, M)."""
+        blocks = []
+        for rows in self._blocks(x):
+            cross = self.kernel.kernel(rows, self.inputs)
+            projection = self.process.project(getattr(cross, self.field), cross.nngp)
+            prior = diagonal(self.kernel, rows, "nngp")
+            blocks.append(np.stack([projection.variance(prior, t) for t in times]))
+        return np.concatenate(blocks, axis=1)
+
+    def covariances(self, x: Any, times: np.ndarray) -> np.ndarray:
+        """Σ_t of one output at every time: (T, M, M)."""
+        cross = self.kernel.kernel(x, self.inputs)
+        projection = self.process.project(getattr(cross, self.field), cross.nngp)
+        prior = np.asarray(self.kernel.kernel(x).nngp)
+        return np.stack([projection.covariance(prior, t) for t in times])
+
+    def _blocks(self, x: Any) -> Iterator[Any]:
+        step = max(1, _BLOCK_ENTRIES // len(self.inputs))
+        return (x[start : start + step] for start in range(0, len(x), step))
+
+
+def dense(kernel: KernelFunction, x: Any, y: np.ndarray, settings: Settings, remedy: str = "") -> Problem:
+    """Train on the N inputs x (N, …) with targets y (N, outputs) as they are; equal samples are merged."""
+    check_memory(
+        f"the dense problem of {len(x)} samples",
+        dense_solve_bytes(len(x)),
+        settings.memory_limit,
+        remedy or "train on fewer samples",
+    )
+    first, copies = distinct(row_digests(x), row_digests(y))
+    total = len(x)
+    if len(first) < total:
+        x, y = x[first], y[first]
+    scale = np.sqrt(copies) if len(first) < total else None
+    kernels = kernel.kernel(x)
+    gram = _scaled(getattr(kernels, settings.field), scale)
+    spectrum = decompose(
+        gram,
+        ridge=settings.ridge,
+        ridge_unit=float(np.trace(gram)) / total,
+        precision=getattr(kernels, settings.field).dtype,
+    )
+    del gram
+    prior = None if settings.field == "nngp" else _scaled(kernels.nngp, scale)
+    dynamics = settings.dynamics(settings.learning_rate, total)
+    return Problem(kernel, settings.field, x, TrainedProcess(spectrum, y, dynamics, prior=prior, scale=scale))
+
+
+def explicit(
+    kernel: KernelFunction, action: Action, label_action: Action | None, x: Any, y: np.ndarray, settings: Settings
+) -> Problem:
+    """Train on all N|G| pairs (ρ_X(g) x_i, ρ_Y(g) y_i)."""
+    order = action.group.order
+    needed = dense_solve_bytes(len(x) * order) + 2 * order * np.asarray(x).nbytes
+    remedy = f"take fewer samples or a subgroup of the augmentation's {order} elements"
+    if label_action is None and action.exact:
+        remedy += ", or ask for the mean alone if the kernel is invariant under the augmentation"
+    check_memory(f"the explicit problem of {len(x)}·{order} augmented samples", needed, settings.memory_limit, remedy)
+    return dense(kernel, augment_inputs(action, x), augment_targets(label_action, y, order), settings, remedy)
+
+
+def orbit_averaged(kernel: KernelFunction, action: Action, x: Any, y: np.ndarray, settings: Settings) -> Problem:
+    """The mean after full augmentation with invariant labels, at the cost of N samples.
+
+    Needs Θ(ρ(g)x, ρ(g)x′) = Θ(x, x′). Samples on one orbit with one target are merged. Its process has no prior: the
+    covariance of the ensemble is not that of the invariant network, and needs the explicit problem.
+    """
+    from equitangents.kernels import orbit_average
+
+    check_memory(
+        f"the orbit-averaged problem of {len(x)} samples",
+        dense_solve_bytes(len(x)),
+        settings.memory_limit,
+        "train on fewer samples",
+    )
+    order, total = action.group.order, len(x)
+    first, copies = distinct(orbit_digests(action, x), row_digests(y))
+    if len(first) < total:
+        x, y = x[first], y[first]
+    scale = np.sqrt(copies) if len(first) < total else None
+    averaged = orbit_average(kernel, action)
+    gram = getattr(averaged.kernel(x), settings.field)
+    explicit_mean_diagonal = float(copies @ diagonal(kernel, x, settings.field)) / total
+    spectrum = decompose(
+        _scaled(gram, scale),
+        ridge=settings.ridge,
+        ridge_unit=explicit_mean_diagonal / order,
+        precision=gram.dtype,
+    )
+    dynamics = settings.dynamics(settings.learning_rate, total)
+    return Problem(averaged, settings.field, x, TrainedProcess(spectrum, y, dynamics, scale=scale))
+
+
+def diagonal(kernel: KernelFunction, x: Any, field: Field) -> np.ndarray:
+    """The kernel of every input with itself, (N,), in float64, in blocks whose off-diagonal entries are thrown away."""
+    blocks = (x[start : start + _DIAGONAL_BLOCK] for start in range(0, len(x), _DIAGONAL_BLOCK))
+    return np.concatenate([np.diagonal(np.asarray(getattr(kernel.kernel(b), field), np.float64)) for b in blocks])
+
+
+def _scaled(matrix: Any, scale: np.ndarray | None) -> np.ndarray:
+    matrix = np.asarray(matrix, dtype=np.float64)
+    return matrix if scale is None else matrix * np.outer(scale, scale)

@@ -1,0 +1,73 @@
+"""The explicit problem of full augmentation: {(ρ_X(g) x_i, ρ_Y(g) y_i) : g ∈ G}, N|G| samples, g running slowest.
+
+Equal samples may be merged: m copies of one input with one target act like one sample whose rows and columns of Θ and
+K and whose target are multiplied by √m, at every time and with every ridge (the other m − 1 directions are in the
+kernel of Θ and hold no target). So inputs that some g fixes need not make a singular system.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from equitangents.errors import ShapeError
+
+
+def augment_inputs(action: Any, x: Any) -> Any:
+    """All ρ_X(g) x_i, shape (|G|·N, …), in the order of `action.orbit`, flattened."""
+    orbit = action.orbit(x)
+    return orbit.reshape(-1, *x.shape[1:])
+
+
+def augment_targets(label_action: Any | None, y: np.ndarray, order: int) -> np.ndarray:
+    """All ρ_Y(g) y_i, shape (|G|·N, outputs); without a label action every copy keeps its target."""
+    if label_action is None:
+        return np.tile(y, (order, 1))
+    moved = [np.asarray(label_action(g, y), dtype=np.float64) for g in range(order)]
+    if moved[0].shape != y.shape:
+        raise ShapeError(f"label_action turns targets of shape {y.shape} into {moved[0].shape}; it must keep the shape")
+    return np.concatenate(moved)
+
+
+def row_digests(a: Any, scale: float | None = None) -> list[bytes]:
+    """A digest of each row: the same for rows that agree to rounding, relative to `scale` (default: the largest entry).
+
+    The tolerance is 1e-12, or 16 units in the last place of float32: symmetries given as matrices fix their inputs
+    only up to rounding.
+    """
+    a = np.asarray(a)
+    scale = float(np.abs(a).max()) if scale is None else scale
+    grid = scale * max(1e-12, 16 * float(jnp.finfo(a.dtype).eps))
+    rows = a.reshape(len(a), -1).astype(np.float64)
+    if grid == 0:
+        return [b""] * len(rows)
+    return [hashlib.blake2b(np.rint(row / grid).astype(np.int64).tobytes(), digest_size=16).digest() for row in rows]
+
+
+def orbit_digests(action: Any, x: Any) -> list[bytes]:
+    """A digest of each row's orbit: the same for x_i and every ρ_X(g) x_i."""
+    scale = float(np.abs(np.asarray(x)).max())
+    moved = [row_digests(action(g, x), scale) for g in range(action.group.order)]
+    return [min(copies) for copies in zip(*moved, strict=True)]
+
+
+def distinct(*digests: list[bytes]) -> tuple[np.ndarray, np.ndarray]:
+    """First index and number of copies of each distinct row; rows are equal if all their digests are.
+
+    >>> first, copies = distinct([b"a", b"b", b"a"])
+    >>> first.tolist(), copies.tolist()
+    ([0, 1], [2, 1])
+    """
+    seen: dict[tuple[bytes, ...], int] = {}
+    first: list[int] = []
+    copies: list[int] = []
+    for i, row in enumerate(zip(*digests, strict=True)):
+        at = seen.setdefault(row, len(first))
+        if at == len(first):
+            first.append(i)
+            copies.append(0)
+        copies[at] += 1
+    return np.array(first), np.array(copies)

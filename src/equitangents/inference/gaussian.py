@@ -1,0 +1,142 @@
+"""The Gaussian process that infinitely wide networks are after training: GP(μ_t, Σ_t ⊗ 1), one copy an output.
+
+With A = Θ(x,X) φ(Θ), φ the response of `dynamics`, and prior covariance K (all without argument: on the data X):
+    μ_t(x)     = A Y
+    Σ_t(x, x′) = K(x, x′) + A K A′ᵀ − A K(X, x′) − K(x, X) A′ᵀ
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+import scipy.linalg
+
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
+from equitangents.inference.dynamics import Dynamics
+from equitangents.inference.spectrum import Spectrum
+from equitangents.precision import scope
+from equitangents.validation import check_array
+
+
+class TrainedProcess:
+    """Training on N samples at infinite width, ready to be asked at any time.
+
+    spectrum: of the kernel that trains, Θ (or K for the Bayesian posterior), ridge included
+    targets:  (N, outputs)
+    dynamics: of the explicit problem, whose number of samples may exceed N when samples were merged
+    prior:    K on the data, (N, N), for an ensemble of networks of which all layers are trained; None for the
+              posterior, where the kernel that trains is K itself and the ridge is the variance of noise on the targets
+    scale:    (N,) square roots of how many equal samples each row stands for; every matrix here, spectrum and prior
+              included, is that of the rows times `scale`, and the kernels given to `project` are scaled here
+    """
+
+    def __init__(
+        self,
+        spectrum: Spectrum,
+        targets: np.ndarray,
+        dynamics: Dynamics,
+        *,
+        prior: np.ndarray | None = None,
+        scale: np.ndarray | None = None,
+    ) -> None:
+        targets = np.asarray(check_array("targets", targets, rank=2), dtype=np.float64)
+        n = len(spectrum.eigenvalues)
+        if len(targets) != n:
+            raise ShapeError(f"targets has {len(targets)} rows; the kernel matrix has {n}")
+        if prior is not None and np.shape(prior) != (n, n):
+            raise ShapeError(f"prior has shape {np.shape(prior)}; expected {(n, n)}")
+        self.spectrum = spectrum
+        self.dynamics = dynamics
+        self.scale = scale
+        self.targets = spectrum.vectors.T @ (targets if scale is None else targets * scale[:, None])
+        self._prior = None if prior is None else np.asarray(prior, dtype=np.float64)
+        self._prior_in_basis: np.ndarray | None = None
+
+    @property
+    def max_learning_rate(self) -> float:
+        """2N/λ_max: the largest learning rate at which gradient descent in steps is stable."""
+        return self.dynamics.max_learning_rate(self.spectrum.largest)
+
+    def check(self, time: float) -> None:
+        """Raise if this training cannot be asked at `time`: a singular kernel at inf, steps that diverge."""
+        self.dynamics.check(self.spectrum.largest, time)
+        if np.isinf(time):
+            self.spectrum.check_invertible()
+
+    def project(self, cross: np.ndarray, prior_cross: np.ndarray | None = None) -> Projection:
+        """Ask at M inputs: Θ(x, X) of shape (M, N), and K(x, X) if variances are wanted."""
+        return Projection(self, self._in_basis("cross", cross), prior_cross)
+
+    def prior_in_basis(self) -> np.ndarray | None:
+        """Uᵀ K U, computed when first wanted; None for the posterior."""
+        if self._prior is not None:
+            self._prior_in_basis = self.spectrum.vectors.T @ self._prior @ self.spectrum.vectors
+            self._prior = None
+        return self._prior_in_basis
+
+    def _in_basis(self, name: str, cross: np.ndarray) -> np.ndarray:
+        n = len(self.spectrum.eigenvalues)
+        cross = np.asarray(check_array(name, cross, shape=(None, n)), dtype=np.float64)
+        return (cross if self.scale is None else cross * self.scale) @ self.spectrum.vectors
+
+
+@dataclass(frozen=True)
+class Projection:
+    """The trained process at M inputs; each method takes the time, in units of the process's dynamics."""
+
+    process: TrainedProcess
+    cross: np.ndarray  # Θ(x, X) U
+    prior_cross: np.ndarray | None = None  # K(x, X)
+
+    def mean(self, time: float) -> np.ndarray:
+        """μ_t, (M, outputs)."""
+        return self.cross @ (self._response(time)[:, None] * self.process.targets)
+
+    def covariance(self, prior: np.ndarray, time: float) -> np.ndarray:
+        """Σ_t of one output, (M, M), symmetric; `prior` is K(x, x), (M, M). Positive semidefinite up to rounding."""
+        A, B = self._covariance_factors(time)
+        change = A @ B.T
+        return np.asarray(prior, dtype=np.float64) + (change + change.T) / 2
+
+    def variance(self, prior: np.ndarray, time: float) -> np.ndarray:
+        """The diagonal of Σ_t, (M,), clipped at 0; `prior` is the diagonal of K(x, x), (M,)."""
+        A, B = self._covariance_factors(time)
+        return np.maximum(np.asarray(prior, dtype=np.float64) + np.einsum("mn,mn->m", A, B), 0.0)
+
+    def _response(self, time: float) -> np.ndarray:
+        self.process.check(time)
+        return self.process.dynamics.response(self.process.spectrum.eigenvalues, time)
+
+    def _covariance_factors(self, time: float) -> tuple[np.ndarray, np.ndarray]:
+        """A and B with Σ_t = K(x, x′) + (A Bᵀ + B Aᵀ)/2, in the eigenbasis of the data."""
+        if self.prior_cross is None:
+            raise InvalidArgumentError("prior_cross is None; covariances need the prior kernel K(x, X)")
+        response = self._response(time)
+        prior_cross = self.process._in_basis("prior_cross", self.prior_cross)
+        prior = self.process.prior_in_basis()
+        if prior is None:
+            # A (Λ+δ) Aᵀ − 2 A K = −K(x,X) φ(1 + decay) K(X,x): noise of variance δ on the targets included.
+            decay = self.process.dynamics.decay(self.process.spectrum.eigenvalues, time)
+            return prior_cross * response * (1 + decay), -prior_cross
+        A = self.cross * response
+        return A, A @ prior - 2 * prior_cross
+
+
+def sample_gaussian(mean: np.ndarray, covariance: np.ndarray, n: int, *, key: Any) -> np.ndarray:
+    """n draws (n, M, outputs) from N(mean, covariance ⊗ 1): outputs independent, inputs jointly.
+
+    mean (M, outputs), covariance (M, M), whose eigenvalues count as 0 where negative by rounding; `key` is a
+    jax.random key. Drawn in float64.
+    """
+    if not isinstance(n, int | np.integer) or isinstance(n, bool) or n < 1:
+        raise InvalidArgumentError(f"n is {n!r}; expected the number of samples, at least 1")
+    if not isinstance(key, jax.Array):
+        raise InvalidTypeError(f"key is {key!r}; expected a key, e.g. jax.random.key(0)")
+    values, vectors = scipy.linalg.eigh(covariance)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    with scope(np.float64):
+        normals = np.asarray(jax.random.normal(key, (n, *mean.shape), dtype="float64"))
+    return mean + np.einsum("ij,njk->nik", root, normals, optimize=True)

@@ -1,0 +1,95 @@
+"""The equivariance error ‖f(ρ_X(g)x) − ρ_Y(g)f(x)‖ / ‖f(x)‖, for every input and every g."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from equitangents.errors import InvalidArgumentError, ShapeError
+from equitangents.metrics.measure import Bootstrap, Measure, check_action, evaluate, norms, ratio
+from equitangents.validation import check_array
+
+
+@dataclass(frozen=True)
+class Witness:
+    """Where an error is largest: which input, which group element, and how large."""
+
+    index: int
+    element: int
+    error: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class EquivarianceMeasure(Measure):
+    """`errors` (|G|, N) for every element and input; `values` are their means over G, identity included."""
+
+    errors: np.ndarray
+
+    @property
+    def per_element(self) -> np.ndarray:
+        """The mean over inputs for every g, (|G|,)."""
+        return self.errors.mean(axis=1)
+
+    @property
+    def worst(self) -> Witness:
+        """The input and the element with the largest error."""
+        g, i = np.unravel_index(int(np.argmax(self.errors)), self.errors.shape)
+        return Witness(index=int(i), element=int(g), error=float(self.errors[g, i]))
+
+    def quantiles(self, q: Any) -> np.ndarray:
+        """Quantiles over all elements and inputs; q between 0 and 1."""
+        return np.quantile(self.errors, q, method="inverted_cdf")
+
+
+def equivariance_error(
+    f: Callable[[Any], Any],
+    action: Any,
+    x: Any,
+    output_action: Any = None,
+    *,
+    confidence: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> EquivarianceMeasure:
+    """How far f is from f(ρ_X(g)x) = ρ_Y(g)f(x), relative to ‖f(x)‖, Euclidean norms over all of an output's axes.
+
+    `action` is ρ_X; `output_action` is ρ_Y, of the same group, and None means that f should be invariant. f maps a
+    batch (N, …) to outputs (N, …), NumPy or JAX; outputs (N,) meet `output_action` as (N, 1). 0/0 counts as 0, an
+    error where f(x) = 0 as inf.
+
+    >>> import numpy as np, equitangents as et
+    >>> rot = et.actions.image_rotations(4)
+    >>> et.metrics.equivariance_error(lambda x: x**2, rot, np.ones((3, 2, 2, 1)), output_action=rot).mean
+    0.0
+    """
+    bootstrap = Bootstrap(confidence, resamples, seed)
+    check_action("action", action)
+    if output_action is not None:
+        check_action("output_action", output_action)
+        if output_action.group != action.group:
+            raise InvalidArgumentError(
+                f"output_action is of group {output_action.group!r} and action of {action.group!r}; "
+                f"they must be of the same group"
+            )
+    x = check_array("x", x)
+    y = evaluate("f", f, x)
+    size = norms(y)
+    errors = []
+    for g in range(action.group.order):
+        expected = y if output_action is None else _moved(output_action, g, y)
+        measured = evaluate("f", f, action(g, x))
+        if measured.shape != y.shape:
+            raise ShapeError(f"f turns shape {x.shape} into {y.shape}, and after element {g} into {measured.shape}")
+        errors.append(ratio(norms(measured - expected), size))
+    table = np.stack(errors)
+    return EquivarianceMeasure("equivariance error", table.mean(axis=0), bootstrap, table)
+
+
+def _moved(output_action: Any, g: int, y: np.ndarray) -> np.ndarray:
+    moved = np.asarray(output_action(g, y if y.ndim > 1 else y[:, None]), dtype=np.float64)
+    if moved.size != y.size or (y.ndim > 1 and moved.shape != y.shape):
+        raise ShapeError(f"output_action turns outputs of shape {y.shape} into {moved.shape}; it must keep the shape")
+    return moved.reshape(y.shape)

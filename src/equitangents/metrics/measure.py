@@ -1,0 +1,127 @@
+"""A number per input, their mean, and how far the mean would move with other inputs.
+
+The interval is the percentile bootstrap: the mean over `resamples` draws of N inputs with replacement.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError
+from equitangents.validation import check_array
+
+
+@dataclass(frozen=True)
+class Bootstrap:
+    """How intervals are found: coverage, number of resamples, and the seed that makes them reproducible."""
+
+    confidence: float = 0.95
+    resamples: int = 1000
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.confidence < 1:
+            raise InvalidArgumentError(f"confidence is {self.confidence!r}; it must be between 0 and 1")
+        if not isinstance(self.resamples, int | np.integer) or self.resamples < 1:
+            raise InvalidArgumentError(f"resamples is {self.resamples!r}; expected a whole number, at least 1")
+        if not isinstance(self.seed, int | np.integer) or self.seed < 0:
+            raise InvalidArgumentError(f"seed is {self.seed!r}; expected a whole number ≥ 0")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Measure:
+    """`values` per input (N,), their `mean`, and the bootstrap `interval` of the mean; `float(measure)` is the mean."""
+
+    name: str
+    values: np.ndarray
+    bootstrap: Bootstrap
+
+    @property
+    def mean(self) -> float:
+        """The mean over inputs."""
+        return float(np.mean(self.values))
+
+    @cached_property
+    def interval(self) -> tuple[float, float]:
+        """Lower and upper end of the bootstrap interval of the mean."""
+        b = self.bootstrap
+        return bootstrap_interval(self.values, confidence=b.confidence, resamples=b.resamples, seed=b.seed)
+
+    def quantiles(self, q: Any) -> np.ndarray:
+        """Quantiles of `values` over inputs; q between 0 and 1. Always one of the values, so inf does no harm."""
+        return np.quantile(self.values, q, method="inverted_cdf")
+
+    def __float__(self) -> float:
+        return self.mean
+
+    def __repr__(self) -> str:
+        lower, upper = self.interval
+        return (
+            f"{type(self).__name__}({self.name}: mean {self.mean:.6g}, {self.bootstrap.confidence:.0%} interval "
+            f"[{lower:.6g}, {upper:.6g}], {len(self.values)} inputs)"
+        )
+
+
+def bootstrap_interval(
+    values: Any, *, confidence: float = 0.95, resamples: int = 1000, seed: int = 0
+) -> tuple[float, float]:
+    """Percentile bootstrap interval of the mean of `values` (N,), reproducible from `seed`.
+
+    Source: Efron & Tibshirani 1993, An Introduction to the Bootstrap, chapter 13.
+
+    >>> bootstrap_interval([2.0, 2.0, 2.0])
+    (2.0, 2.0)
+    """
+    b = Bootstrap(confidence, resamples, seed)
+    values = np.asarray(values, dtype=np.float64)
+    if values.ndim != 1 or values.size == 0:
+        raise ShapeError(f"values has shape {values.shape}; expected (N,), N ≥ 1")
+    if np.isnan(values).any():
+        raise NotFiniteError("values holds NaN")
+    rng = np.random.default_rng(b.seed)
+    means = [values[rng.integers(len(values), size=len(values))].mean() for _ in range(b.resamples)]
+    tail = (1 - b.confidence) / 2
+    lower, upper = np.quantile(means, [tail, 1 - tail], method="inverted_cdf")
+    return float(lower), float(upper)
+
+
+def evaluate(name: str, f: Callable[[Any], Any], x: Any) -> np.ndarray:
+    """f(x) as finite float64 with one row an input, whatever array type f returns."""
+    if not callable(f):
+        hint = "; pass its predict method" if hasattr(f, "predict") else ""
+        raise InvalidTypeError(
+            f"{name} is {f!r}; expected a callable from a batch of inputs to a batch of outputs{hint}"
+        )
+    y = np.asarray(check_array(f"{name}(x)", f(x)), dtype=np.float64)
+    if len(y) != len(x):
+        raise ShapeError(f"{name}(x) has {len(y)} rows for {len(x)} inputs; expected one row an input")
+    return y
+
+
+def check_action(name: str, action: Any) -> None:
+    """Raise InvalidTypeError unless `action` can be called as action(g, x) and has a group."""
+    if not (callable(action) and hasattr(action, "group")):
+        raise InvalidTypeError(
+            f"{name} is {action!r}; expected an action, e.g. equitangents.actions.image_rotations(4)"
+        )
+
+
+def norms(y: np.ndarray) -> np.ndarray:
+    """The Euclidean norm of every row, over all its trailing axes, (N,); no overflow."""
+    rows = np.abs(y.reshape(len(y), -1))
+    scale = rows.max(axis=1)
+    safe = np.where(scale > 0, scale, 1.0)
+    return scale * np.sqrt(np.sum((rows / safe[:, None]) ** 2, axis=1))
+
+
+def ratio(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:
+    """numerator/denominator, with 0/0 = 0 (no spread of nothing) and a/0 = inf."""
+    beyond = np.where(numerator > 0, math.inf, 0.0)
+    with np.errstate(over="ignore"):
+        return np.where(denominator > 0, numerator / np.where(denominator > 0, denominator, 1.0), beyond)

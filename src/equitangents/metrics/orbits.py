@@ -1,0 +1,73 @@
+"""What f does along orbits {ρ(g)x : g ∈ G} when it should do nothing.
+
+orbit same predictions    #{g : argmax f(ρ(g)x) = argmax f(x)}, |G| is perfect
+relative orbit std        ‖std_g f(ρ(g)x)‖ / ‖mean_g f(ρ(g)x)‖, 0 is perfect
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from equitangents.errors import ShapeError
+from equitangents.metrics.measure import Bootstrap, Measure, check_action, evaluate, norms, ratio
+from equitangents.validation import check_array
+
+
+def orbit_same_predictions(
+    f: Callable[[Any], Any], action: Any, x: Any, *, confidence: float = 0.95, resamples: int = 1000, seed: int = 0
+) -> Measure:
+    """For each input the number of g ∈ G, identity included, that leave the predicted class alone: between 1 and |G|.
+
+    f: batch of inputs to class scores (N, K), K ≥ 2, NumPy or JAX; the predicted class is the argmax (the first of
+    equals). x: (N, …), as `action` takes it. Raises ShapeError if f has a single output.
+
+    Source: Gerken & Kessel 2024, arXiv 2403.03103, section 6.
+
+    >>> import numpy as np, equitangents as et
+    >>> x = np.arange(8.0).reshape(2, 2, 2, 1)
+    >>> left_or_right = lambda x: x.sum((1, 3))
+    >>> et.metrics.orbit_same_predictions(left_or_right, et.actions.image_rotations(4), x).values.tolist()
+    [2.0, 2.0]
+    """
+    bootstrap = Bootstrap(confidence, resamples, seed)
+    check_action("action", action)
+    x = check_array("x", x)
+    reference = _predicted_class(f, x)
+    same = np.zeros(len(x))
+    for g in range(action.group.order):
+        same += reference == _predicted_class(f, action(g, x))
+    return Measure("orbit same predictions", same, bootstrap)
+
+
+def relative_orbit_std(
+    f: Callable[[Any], Any], action: Any, x: Any, *, confidence: float = 0.95, resamples: int = 1000, seed: int = 0
+) -> Measure:
+    """For each input the standard deviation of f over the orbit, relative to the mean of f over the orbit.
+
+    Deviations are those of the whole orbit (divided by |G|, not |G| − 1). Of vector outputs, the norm of the vector of
+    the components' standard deviations over the norm of the mean vector. 0/0 counts as 0; a spread about a mean of
+    exactly 0 as inf.
+
+    f: batch of inputs to outputs (N,) or (N, …), NumPy or JAX. Source: arXiv 2403.03103, section 6.
+    """
+    bootstrap = Bootstrap(confidence, resamples, seed)
+    check_action("action", action)
+    x = check_array("x", x)
+    reference = evaluate("f", f, x)
+    # About f(x), so that an f that is constant on orbits has deviation exactly 0.
+    deviations = np.stack([evaluate("f", f, action(g, x)) - reference for g in range(action.group.order)])
+    shift = deviations.mean(axis=0)
+    return Measure("relative orbit std", ratio(norms(deviations.std(axis=0)), norms(reference + shift)), bootstrap)
+
+
+def _predicted_class(f: Callable[[Any], Any], x: Any) -> np.ndarray:
+    scores = evaluate("f", f, x)
+    if scores.ndim != 2 or scores.shape[1] < 2:
+        raise ShapeError(
+            f"f(x) has shape {scores.shape}; expected class scores (N, K) with K ≥ 2. For the sign of a single output "
+            f"y return np.stack([-y, y], axis=-1); for regression use relative_orbit_std"
+        )
+    return np.argmax(scores, axis=1)

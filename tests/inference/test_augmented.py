@@ -1,0 +1,108 @@
+import numpy as np
+import pytest
+
+from equitangents import actions, groups
+from equitangents.errors import InvalidArgumentError, MemoryLimitError, ShapeError
+from equitangents.inference import (
+    augment_inputs,
+    augment_targets,
+    check_memory,
+    default_memory_limit,
+    dense_solve_bytes,
+    distinct,
+    orbit_digests,
+    row_digests,
+)
+
+matrices = np.stack([np.eye(3)[:, list(p)] for p in [(0, 1, 2), (1, 2, 0), (2, 0, 1)]])
+C3 = groups.cyclic(3)
+shift = actions.linear(C3, matrices)
+icosahedral = actions.rotations(groups.icosahedral())
+
+
+def test_samples_and_targets_run_over_the_group_in_the_same_order():
+    x, y = np.random.default_rng(0).normal(size=(2, 3)), np.random.default_rng(1).normal(size=(2, 3))
+    inputs, targets = augment_inputs(shift, x), augment_targets(shift, y, 3)
+    for g in range(3):
+        for i in range(2):
+            np.testing.assert_array_equal(inputs[2 * g + i], matrices[g] @ x[i])
+            np.testing.assert_array_equal(targets[2 * g + i], matrices[g] @ y[i])
+    np.testing.assert_array_equal(augment_targets(None, y, 3), np.concatenate([y, y, y]))
+
+
+def test_images_keep_their_shape():
+    x = np.random.default_rng(0).normal(size=(2, 4, 4, 3))
+    inputs = augment_inputs(actions.image_rotations(4), x)
+    assert inputs.shape == (8, 4, 4, 3)
+    np.testing.assert_array_equal(inputs[2 * 3 + 1], np.rot90(x[1], 3))
+
+
+def test_targets_must_keep_their_shape():
+    with pytest.raises(ShapeError, match="must keep the shape"):
+        augment_targets(lambda g, y: y[:, :1], np.ones((2, 3)), 3)
+
+
+class TestEqualRows:
+    def test_all_parts_must_be_equal(self):
+        x, y = np.array([[0.0, 1.0], [2.0, 3.0], [-0.0, 1.0], [0.0, 1.0]]), np.array([[1.0], [1.0], [1.0], [2.0]])
+        first, copies = distinct(row_digests(x), row_digests(y))
+        np.testing.assert_array_equal(first, [0, 1, 3])
+        np.testing.assert_array_equal(copies, [2, 1, 1])
+
+    def test_rounding_is_forgiven_and_more_is_not(self):
+        x = np.random.default_rng(0).normal(size=(20, 5))
+        first, _ = distinct(row_digests(np.concatenate([x, x + 1e-16])))
+        assert len(first) == 20
+        first, _ = distinct(row_digests(np.concatenate([x, x + 1e-10])))
+        assert len(first) == 40
+
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    def test_inputs_on_an_axis_of_rotation(self, dtype):
+        x = np.random.default_rng(2).normal(size=(1, 3)).astype(dtype)
+        on_axis = sum(icosahedral(g, x) for g in subgroup_of(groups.icosahedral(), 1))
+        stabiliser = len(subgroup_of(groups.icosahedral(), 1))
+        assert stabiliser > 1
+        first, copies = distinct(row_digests(augment_inputs(icosahedral, on_axis)))
+        assert len(first) == 60 // stabiliser
+        np.testing.assert_array_equal(copies, stabiliser)
+        first, copies = distinct(row_digests(augment_inputs(icosahedral, x)))
+        assert len(first) == 60
+
+    def test_orbits(self):
+        x = np.random.default_rng(0).normal(size=(4, 4, 4, 1))
+        rot = actions.image_rotations(4)
+        x[2] = rot(3, x[:1])[0]
+        first, copies = distinct(orbit_digests(rot, x))
+        np.testing.assert_array_equal(first, [0, 1, 3])
+        np.testing.assert_array_equal(copies, [2, 1, 1])
+
+    def test_nothing_but_zeros(self):
+        first, copies = distinct(row_digests(np.zeros((3, 2))))
+        assert (first.tolist(), copies.tolist()) == ([0], [3])
+
+
+def subgroup_of(group, generator):
+    elements, g = [group.identity], generator
+    while g != group.identity:
+        elements.append(g)
+        g = group.compose(generator, g)
+    return elements
+
+
+class TestMemory:
+    def test_the_estimate_bounds_what_a_solve_takes(self):
+        assert dense_solve_bytes(1000) >= 5 * 8 * 1000**2
+
+    def test_above_the_limit_it_says_what_to_do(self):
+        with pytest.raises(MemoryLimitError, match=r"a fit needs about 3 GB, the limit is 1 MB; take less, or raise"):
+            check_memory("a fit", 3 * 10**9, 10**6, "take less")
+        check_memory("a fit", 10**6, 10**6, "take less")
+
+    def test_the_default_is_half_of_the_memory(self):
+        assert 2**26 < default_memory_limit() < 2**50
+        with pytest.raises(MemoryLimitError):
+            check_memory("a fit", 2**51, None, "take less")
+
+    def test_the_limit_is_a_number_of_bytes(self):
+        with pytest.raises(InvalidArgumentError, match="memory_limit is 0"):
+            check_memory("a fit", 1, 0, "")

@@ -1,0 +1,239 @@
+import jax
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from equitangents.errors import (
+    InvalidArgumentError,
+    InvalidTypeError,
+    NotPositiveDefiniteError,
+    ShapeError,
+)
+from equitangents.inference import Descent, Flow, TrainedProcess, decompose, sample_gaussian
+from oracles import literal_training
+
+N, M, OUTPUTS = 7, 4, 2
+TIMES = [0.0, 0.01, 1.0, 40.0, np.inf]
+seeds = st.integers(0, 10**6)
+
+
+def kernels(seed, rank=30, prior_rank=30):
+    """Two unrelated positive definite kernels on N + M inputs, and targets."""
+    rng = np.random.default_rng(seed)
+    F, H = rng.normal(size=(N + M, rank)), rng.normal(size=(N + M, prior_rank))
+    return F @ F.T / rank, H @ H.T / prior_rank, rng.normal(size=(N, OUTPUTS))
+
+
+def blocks(matrix):
+    return matrix[:N, :N], matrix[N:, :N], matrix[N:, N:]
+
+
+def trained(Theta, K, y, *, dynamics=Flow, learning_rate=1.0, ridge=0.0):
+    prior = None if K is None else K[:N, :N]
+    return TrainedProcess(decompose(Theta[:N, :N], ridge=ridge), y, dynamics(learning_rate, N), prior=prior)
+
+
+def delta(Theta, ridge):
+    return ridge * np.trace(Theta[:N, :N]) / N
+
+
+class TestLiteralFormulas:
+    @pytest.mark.parametrize("time", TIMES)
+    @pytest.mark.parametrize("ridge", [0.0, 0.3])
+    @given(seed=seeds)
+    def test_flow(self, time, ridge, seed):
+        Theta, K, y = kernels(seed)
+        (T, T_cross, _), (P, P_cross, P_test) = blocks(Theta), blocks(K)
+        A = literal_training.operator(T, T_cross, time=time, learning_rate=0.8, delta=delta(Theta, ridge))
+        at = trained(Theta, K, y, learning_rate=0.8, ridge=ridge).project(T_cross, P_cross)
+        expected = literal_training.covariance(A, P, P_cross, P_test)
+        np.testing.assert_allclose(at.mean(time), A @ y, atol=1e-10)
+        np.testing.assert_allclose(at.covariance(P_test, time), expected, atol=1e-9)
+        np.testing.assert_allclose(at.variance(np.diag(P_test), time), np.diag(expected), atol=1e-9)
+
+    @pytest.mark.parametrize("steps", [0, 1, 2, 9, np.inf])
+    @pytest.mark.parametrize("ridge", [0.0, 0.3])
+    @given(seed=seeds)
+    def test_descent(self, steps, ridge, seed):
+        Theta, K, y = kernels(seed)
+        (T, T_cross, _), (P, P_cross, P_test) = blocks(Theta), blocks(K)
+        d = delta(Theta, ridge)
+        eta = 1.9 * N / (np.linalg.eigvalsh(T)[-1] + d)
+        A = literal_training.operator(T, T_cross, time=steps, learning_rate=eta, delta=d, dynamics="discrete")
+        process = trained(Theta, K, y, dynamics=Descent, learning_rate=eta, ridge=ridge)
+        at = process.project(T_cross, P_cross)
+        np.testing.assert_allclose(at.mean(steps), A @ y, atol=1e-10)
+        expected = literal_training.covariance(A, P, P_cross, P_test)
+        np.testing.assert_allclose(at.covariance(P_test, steps), expected, atol=1e-9)
+        assert process.max_learning_rate == pytest.approx(eta / 0.95, rel=1e-12)
+
+    @pytest.mark.parametrize("time", TIMES)
+    @pytest.mark.parametrize("ridge", [0.0, 0.3])
+    @pytest.mark.parametrize("dynamics", [Flow, Descent])
+    @given(seed=seeds)
+    def test_the_posterior(self, time, ridge, dynamics, seed):
+        _, K, y = kernels(seed)
+        P, P_cross, P_test = blocks(K)
+        d = delta(K, ridge)
+        if dynamics is Descent and not np.isinf(time):
+            time = np.ceil(time)
+        kind = "flow" if dynamics is Flow else "discrete"
+        A = literal_training.operator(P, P_cross, time=time, learning_rate=0.9, delta=d, dynamics=kind)
+        at = trained(K, None, y, dynamics=dynamics, learning_rate=0.9, ridge=ridge).project(P_cross, P_cross)
+        expected = literal_training.posterior_covariance(A, P, P_cross, P_test, d)
+        np.testing.assert_allclose(at.mean(time), A @ y, atol=1e-10)
+        np.testing.assert_allclose(at.covariance(P_test, time), expected, atol=1e-9)
+
+    def test_the_posterior_at_infinity_is_textbook_gaussian_process_regression(self):
+        _, K, y = kernels(3)
+        P, P_cross, P_test = blocks(K)
+        at = trained(K, None, y, ridge=0.2).project(P_cross, P_cross)
+        inverse = np.linalg.inv(P + delta(K, 0.2) * np.eye(N))
+        np.testing.assert_allclose(at.mean(np.inf), P_cross @ inverse @ y, atol=1e-12)
+        np.testing.assert_allclose(at.covariance(P_test, np.inf), P_test - P_cross @ inverse @ P_cross.T, atol=1e-12)
+
+    @pytest.mark.parametrize("time", [0.0, 0.5, 30.0])
+    def test_a_singular_kernel_at_finite_times(self, time):
+        Theta, K, y = kernels(1, rank=3)
+        (T, T_cross, _), (P, P_cross, P_test) = blocks(Theta), blocks(K)
+        A = literal_training.operator(T, T_cross, time=time)
+        at = trained(Theta, K, y).project(T_cross, P_cross)
+        np.testing.assert_allclose(at.mean(time), A @ y, atol=1e-11)
+        np.testing.assert_allclose(
+            at.covariance(P_test, time), literal_training.covariance(A, P, P_cross, P_test), atol=1e-11
+        )
+
+    def test_a_singular_kernel_at_infinity_is_refused(self):
+        Theta, K, y = kernels(1, rank=3)
+        at = trained(Theta, K, y).project(Theta[N:, :N], K[N:, :N])
+        with pytest.raises(NotPositiveDefiniteError, match="ridge="):
+            at.mean(np.inf)
+
+
+@pytest.mark.parametrize("ridge", [0.0, 0.2])
+def test_gradient_descent_on_parameters_of_a_linear_model(ridge):
+    """f = f_0 + F·w, f_0 a draw from GP(0, K): the loop's mean and covariance over f_0, by linearity exactly."""
+    rng = np.random.default_rng(5)
+    F, H = rng.normal(size=(N + M, 12)) / 3, rng.normal(size=(N + M, 9)) / 3
+    Theta, K, y = F @ F.T, H @ H.T, rng.normal(size=(N, OUTPUTS))
+    d, steps = delta(Theta, ridge), 25
+    eta = 1.5 * N / (np.linalg.eigvalsh(Theta[:N, :N])[-1] + d)
+    run = {"learning_rate": eta, "steps": steps, "delta": d}
+    mean = literal_training.descend(F[:N], 0, y, F[N:], 0, **run)
+    # One start for each feature of the prior: columns of a square root of the covariance after training.
+    root = literal_training.descend(F[:N], H[:N], np.zeros((N, 9)), F[N:], H[N:], **run)
+    at = trained(Theta, K, y, dynamics=Descent, learning_rate=eta, ridge=ridge).project(Theta[N:, :N], K[N:, :N])
+    np.testing.assert_allclose(at.mean(steps), mean, atol=1e-12)
+    np.testing.assert_allclose(at.covariance(K[N:, N:], steps), root @ root.T, atol=1e-12)
+
+
+class TestLaws:
+    @given(seeds)
+    def test_before_training_the_prior_is_left_exactly(self, seed):
+        Theta, K, y = kernels(seed)
+        at = trained(Theta, K, y).project(Theta[N:, :N], K[N:, :N])
+        np.testing.assert_array_equal(at.mean(0.0), 0)
+        np.testing.assert_array_equal(at.covariance(K[N:, N:], 0.0), K[N:, N:])
+        np.testing.assert_array_equal(at.variance(np.diag(K)[N:], 0.0), np.diag(K)[N:])
+
+    @given(seeds)
+    def test_after_training_the_data_are_interpolated_without_variance(self, seed):
+        Theta, K, y = kernels(seed)
+        at = trained(Theta, K, y).project(Theta[:N, :N], K[:N, :N])
+        np.testing.assert_allclose(at.mean(np.inf), y, atol=1e-9)
+        np.testing.assert_allclose(at.covariance(K[:N, :N], np.inf), 0, atol=1e-9)
+
+    @given(seeds, st.floats(0, 1e4), st.floats(0, 1))
+    def test_covariances_are_symmetric_and_positive_semidefinite(self, seed, time, ridge):
+        Theta, K, y = kernels(seed)
+        covariance = trained(Theta, K, y, ridge=ridge).project(Theta[:, :N], K[:, :N]).covariance(K, time)
+        np.testing.assert_array_equal(covariance, covariance.T)
+        eigenvalues = np.linalg.eigvalsh(covariance)
+        assert eigenvalues[0] > -1e-12 * np.linalg.eigvalsh(K)[-1] * max(1.0, np.abs(Theta).max() * 100)
+
+    @given(seeds, st.floats(0, 100))
+    def test_the_posterior_variance_only_falls(self, seed, time):
+        _, K, y = kernels(seed)
+        at = trained(K, None, y, ridge=0.1).project(K[N:, :N], K[N:, :N])
+        early, late = (at.variance(np.diag(K)[N:], t) for t in (time, 2 * time + 0.1))
+        assert (late <= early + 1e-12).all()
+
+    @given(seeds, st.integers(2, 4))
+    def test_samples_given_m_times_are_one_sample_scaled(self, seed, m):
+        Theta, K, y = kernels(seed)
+        copies = np.array([m] + [1] * (N - 1))
+        many, scale = np.repeat(np.arange(N), copies), np.sqrt(copies)
+        rows = np.concatenate([many, np.arange(N, N + M)])
+        T_cross, P_cross, P_test = Theta[np.ix_(rows, many)], K[np.ix_(rows, many)], K[np.ix_(rows, rows)]
+        total = len(many)
+        A = literal_training.operator(T_cross[:total], T_cross[total:], time=3.0, delta=0.1)
+        D = np.outer(scale, scale)
+        unit = float(copies @ np.diag(Theta)[:N]) / total
+        process = TrainedProcess(
+            decompose(Theta[:N, :N] * D, ridge=0.1 / unit, ridge_unit=unit),
+            y,
+            Flow(1.0, total),
+            prior=K[:N, :N] * D,
+            scale=scale,
+        )
+        at = process.project(Theta[N:, :N], K[N:, :N])
+        np.testing.assert_allclose(at.mean(3.0), A @ y[many], atol=1e-11)
+        expected = literal_training.covariance(A, P_cross[:total], P_cross[total:], P_test[total:, total:])
+        np.testing.assert_allclose(at.covariance(K[N:, N:], 3.0), expected, atol=1e-11)
+
+
+class TestSamples:
+    def test_their_moments(self):
+        rng = np.random.default_rng(0)
+        root = rng.normal(size=(3, 3))
+        mean, covariance, n = rng.normal(size=(3, 2)), root @ root.T, 40_000
+        draws = sample_gaussian(mean, covariance, n, key=jax.random.key(1))
+        assert draws.shape == (n, 3, 2)
+        assert draws.dtype == np.float64
+        centred = draws - mean
+        errors = np.sqrt(np.diag(covariance) / n)
+        assert (np.abs(draws.mean(0) - mean) < 4 * errors[:, None]).all()
+        for k in range(2):
+            measured = centred[:, :, k].T @ centred[:, :, k] / n
+            error = np.sqrt((np.outer(np.diag(covariance), np.diag(covariance)) + covariance**2) / n)
+            assert (np.abs(measured - covariance) < 4 * error).all()
+        across = np.abs(np.einsum("ni,nj->ij", centred[:, :, 0], centred[:, :, 1]) / n)
+        assert (across < 4 * np.sqrt(np.outer(np.diag(covariance), np.diag(covariance)) / n)).all()
+
+    def test_the_key_decides(self):
+        draw = lambda seed: sample_gaussian(np.zeros((2, 1)), np.eye(2), 3, key=jax.random.key(seed))
+        np.testing.assert_array_equal(draw(0), draw(0))
+        assert (draw(0) != draw(1)).all()
+
+    def test_no_variance_no_spread(self):
+        covariance = np.ones((3, 3))  # one shared number
+        draws = sample_gaussian(np.zeros((3, 1)), covariance, 5, key=jax.random.key(0))
+        np.testing.assert_allclose(draws, np.repeat(draws[:, :1], 3, axis=1), atol=1e-7)
+        still = sample_gaussian(np.ones((3, 1)), np.zeros((3, 3)), 5, key=jax.random.key(0))
+        np.testing.assert_array_equal(still, 1)
+
+
+class TestBadInput:
+    def test_shapes(self):
+        Theta, K, y = kernels(0)
+        spectrum = decompose(Theta[:N, :N])
+        with pytest.raises(ShapeError, match="targets has 3 rows"):
+            TrainedProcess(spectrum, y[:3], Flow(1.0, N))
+        with pytest.raises(ShapeError, match="targets has rank 1"):
+            TrainedProcess(spectrum, y[:, 0], Flow(1.0, N))
+        with pytest.raises(ShapeError, match="prior has shape"):
+            TrainedProcess(spectrum, y, Flow(1.0, N), prior=K)
+        with pytest.raises(ShapeError, match=r"cross has shape .*expected \(any, 7\)"):
+            TrainedProcess(spectrum, y, Flow(1.0, N)).project(Theta)
+
+    def test_a_covariance_needs_the_prior(self):
+        Theta, K, y = kernels(0)
+        with pytest.raises(InvalidArgumentError, match="prior_cross is None"):
+            trained(Theta, K, y).project(Theta[N:, :N]).variance(np.diag(K)[N:], 1.0)
+
+    def test_samples(self):
+        with pytest.raises(InvalidArgumentError, match="n is 0"):
+            sample_gaussian(np.zeros((1, 1)), np.eye(1), 0, key=jax.random.key(0))
+        with pytest.raises(InvalidTypeError, match="key is 0; expected a key"):
+            sample_gaussian(np.zeros((1, 1)), np.eye(1), 1, key=0)
