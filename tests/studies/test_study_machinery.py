@@ -1,0 +1,236 @@
+"""Settings from text, the folder of a run and its stages, and the runner on a small study made for the purpose."""
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Literal
+
+import numpy as np
+import pytest
+
+from equitangents import studies
+from equitangents.errors import InvalidArgumentError
+from equitangents.report import Figure, Section, outside_resources
+from equitangents.studies import runner
+from equitangents.studies.catalogue import StudyInfo
+from equitangents.studies.claims import judge
+from equitangents.studies.folder import RunFolder
+from equitangents.studies.settings import as_text, changed
+from equitangents.studies.statistics import bootstrap
+from equitangents.studies.study import Presentation, Study
+
+
+@dataclass(frozen=True)
+class Settings:
+    members: int = 10
+    rate: float = 0.5
+    widths: tuple[int, ...] = (8, 16)
+    group: Literal["C4", "C8"] = "C4"
+    limit: int | None = None
+    centred: bool = True
+
+
+class TestSettings:
+    def test_each_type(self):
+        text = {"members": "3", "rate": "1e-2", "widths": "64,128", "group": "c8", "limit": "7", "centred": "no"}
+        assert changed(Settings(), text) == Settings(3, 0.01, (64, 128), "C8", 7, False)
+        assert changed(Settings(limit=3), {"limit": "none"}).limit is None
+
+    def test_written_and_read_back(self):
+        settings = Settings(3, 0.01, (64,), "C8", None, False)
+        assert changed(Settings(), as_text(settings)) == settings
+
+    def test_unknown_key_lists_the_valid_ones(self):
+        with pytest.raises(InvalidArgumentError, match=r"no setting 'member'.*members, rate, widths"):
+            changed(Settings(), {"member": "3"})
+
+    @pytest.mark.parametrize(
+        ("key", "text", "message"),
+        [
+            ("members", "many", "whole number"),
+            ("members", "1.5", "whole number"),
+            ("rate", "fast", "a number"),
+            ("group", "C5", "C4, C8"),
+            ("centred", "perhaps", "true or false"),
+            ("widths", "8,x", "whole number"),
+        ],
+    )
+    def test_text_that_does_not_fit(self, key, text, message):
+        with pytest.raises(InvalidArgumentError, match=message):
+            changed(Settings(), {key: text})
+
+
+def _config(**settings):
+    return {"study": "s", "settings": settings}
+
+
+class TestFolder:
+    def test_stage_is_computed_once_when_resumed(self, tmp_path):
+        calls = []
+        compute = lambda task: calls.append(1) or {"a": np.arange(3.0), "label": np.array(["x"])}
+        for resume in (False, True):
+            arrays = RunFolder(tmp_path / "run", _config(n=1), resume=resume).stage("first", "First", compute)
+            np.testing.assert_array_equal(arrays["a"], np.arange(3.0))
+            assert arrays["label"].tolist() == ["x"]
+        assert len(calls) == 1
+        RunFolder(tmp_path / "run", _config(n=1)).stage("first", "First", compute)
+        assert len(calls) == 2
+
+    def test_checkpoints_go_when_the_stage_is_done(self, tmp_path):
+        folder = RunFolder(tmp_path / "run", _config())
+
+        def compute(task):
+            folder.checkpoints("first").mkdir(parents=True)
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            folder.stage("first", "First", compute)
+        assert folder.checkpoints("first").is_dir()
+        folder.stage("first", "First", lambda task: {"a": np.zeros(1)})
+        assert not folder.checkpoints("first").exists()
+
+    def test_other_settings_cannot_be_resumed(self, tmp_path):
+        RunFolder(tmp_path / "run", _config(n=1, m=2))
+        with pytest.raises(InvalidArgumentError, match="n was 1 and is now 3"):
+            RunFolder(tmp_path / "run", _config(n=3, m=2), resume=True)
+
+    def test_foreign_folders_are_left_alone(self, tmp_path):
+        (tmp_path / "notes.txt").write_text("mine")
+        with pytest.raises(InvalidArgumentError, match="holds no run"):
+            RunFolder(tmp_path, _config())
+        assert (tmp_path / "notes.txt").read_text() == "mine"
+
+    def test_new_run_keeps_files_that_are_not_ours(self, tmp_path):
+        folder = RunFolder(tmp_path / "run", _config())
+        folder.stage("first", "First", lambda task: {"a": np.zeros(1)})
+        (folder.path / "notes.txt").write_text("mine")
+        RunFolder(tmp_path / "run", _config(n=2))
+        assert (folder.path / "notes.txt").read_text() == "mine"
+        assert not (folder.path / "stages").exists()
+
+    def test_tables(self, tmp_path):
+        folder = RunFolder(tmp_path / "run", _config())
+        folder.write_table("t", {"name": ["a", "b"], "value": np.array([0.1, 1e-20]), "n": np.array([1, 2])})
+        assert (folder.path / "results" / "t.csv").read_text() == "name,value,n\na,0.1,1\nb,1e-20,2\n"
+        with pytest.raises(InvalidArgumentError, match="unequal lengths"):
+            folder.write_table("t", {"a": [1], "b": [1, 2]})
+
+
+class Interruptible:
+    """Two stages; the second is interrupted while `interrupt` is set."""
+
+    def __init__(self):
+        self.interrupt = False
+        self.calls = []
+
+    def measure(self, settings, folder):
+        def first(task):
+            self.calls.append("first")
+            return {"x": np.random.default_rng(settings.members).normal(settings.rate, 0.1, 50)}
+
+        def second(task):
+            if self.interrupt:
+                raise KeyboardInterrupt
+            self.calls.append("second")
+            task.step(1, 1)
+            return {"y": 2 * x}
+
+        x = folder.stage("first", "First stage", first)["x"]
+        return folder.stage("second", "Second stage", second)["y"]
+
+    def claims(self, settings, y):
+        return [judge("The mean exceeds 0.5", {"all": bootstrap(y)}, measure="Mean.", source="test", at_least=0.5)]
+
+    def present(self, settings, y, verdicts, folder):
+        section = Section("Numbers", ["Text."], [Figure("none", "Caption.", "<svg></svg>")])
+        return Presentation(f"It {verdicts[0].verdict}.", {"numbers": {"y": y}}, [section], {"Members": "3"})
+
+    def study(self):
+        return Study({"quick": Settings()}, self.measure, self.claims, self.present, ("@misc{a}",))
+
+
+@pytest.fixture
+def small(monkeypatch):
+    made = Interruptible()
+    monkeypatch.setitem(sys.modules, "a_small_study", SimpleNamespace(STUDY=made.study()))
+    info = StudyInfo("small", "A small study", "nobody", ("quick",), "s", "a_small_study")
+    monkeypatch.setitem(studies.registry, "small", info)
+    return made
+
+
+def _contents(folder):
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+class TestRunner:
+    def test_folder_report_and_verdicts(self, small, tmp_path):
+        result = studies.run("small", out=tmp_path / "run", progress=False)
+        files = _contents(tmp_path / "run")
+        assert {name for name in files if "/" not in name} == {"config.json", "verdicts.json", "report.html"}
+        assert {name for name in files if "/" in name} == {
+            "results/numbers.csv",
+            "stages/first.npz",
+            "stages/second.npz",
+        }
+        config = json.loads(files["config.json"])
+        assert config["settings"]["widths"] == [8, 16]
+        assert {"equitangents", "jax", "numpy", "python"} <= config["versions"].keys()
+        assert result.claims[0].verdict == "holds"
+        assert json.loads(files["verdicts.json"])[0]["verdict"] == "holds"
+        html = files["report.html"].decode()
+        assert "It holds." in html
+        assert outside_resources(html) == []
+
+    def test_a_false_claim_fails_and_is_no_error(self, small, tmp_path):
+        result = studies.run("small", out=tmp_path / "run", settings={"rate": "0.1"}, progress=False)
+        assert result.claims[0].verdict == "fails"
+        assert "Fails" in result.report.read_text()
+        assert "--set rate=0.1" in result.report.read_text()
+
+    def test_interrupted_and_resumed_equals_uninterrupted(self, small, tmp_path):
+        whole = studies.run("small", out=tmp_path / "whole", progress=False)
+        small.calls.clear()
+        small.interrupt = True
+        with pytest.raises(KeyboardInterrupt):
+            studies.run("small", out=tmp_path / "cut", progress=False)
+        small.interrupt = False
+        resumed = studies.run("small", out=tmp_path / "cut", resume=True, progress=False)
+        assert small.calls == ["first", "second"]
+        assert resumed.claims == whole.claims
+        a, b = _contents(tmp_path / "whole"), _contents(tmp_path / "cut")
+        assert a["results/numbers.csv"] == b["results/numbers.csv"]
+        assert a["verdicts.json"] == b["verdicts.json"]
+
+    def test_default_folder(self, small, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        assert (
+            studies.run("small", progress=False).report.resolve() == tmp_path / "runs" / "small-quick" / "report.html"
+        )
+
+    def test_progress_is_shown(self, small, tmp_path, capsys):
+        studies.run("small", out=tmp_path / "run", progress=True)
+        shown = capsys.readouterr()
+        assert "First stage" in shown.err
+        assert shown.out == ""
+
+    def test_unknown_names(self, tmp_path):
+        with pytest.raises(InvalidArgumentError, match="the studies are toy, ising, rotated-images"):
+            studies.run("tory", out=tmp_path / "run")
+        with pytest.raises(InvalidArgumentError, match="it has quick, paper"):
+            studies.run("toy", preset="huge", out=tmp_path / "run")
+        assert not (tmp_path / "run").exists()
+
+
+def test_catalogue_loads_without_heavy_imports():
+    code = (
+        "import sys; from equitangents.studies import registry; assert 'toy' in registry; "
+        "heavy = {'jax', 'numpy', 'matplotlib', 'jinja2', 'scipy'} & set(sys.modules); assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(48.4, "48 s"), (125, "2 min 5 s"), (12000, "3 h 20 min")])
+def test_durations(seconds, text):
+    assert runner.format_seconds(seconds) == text
