@@ -36,7 +36,7 @@ def compute(program: Program, x1: Any, x2: Any = None, engine: str | None = None
     """
     name = engine_name(engine)
     steps = plan(program)
-    form, notes = "fibre", ()
+    form, notes = "fibre", tuple[str, ...]()
     if isinstance(steps, PairPlan):
         form = "pairs"
         notes = (f"all pairs of positions: {steps.why}",)

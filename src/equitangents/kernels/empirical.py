@@ -18,7 +18,7 @@ _MEMORY = 512 << 20  # bytes for the Jacobians held at once
 def empirical(net: Any, params: Any, x1: Any, x2: Any = None) -> Any:
     """The finite-width NTK between x1 and x2 (None: x1), averaged over outputs: (N1, N2).
 
-    The mean over the outputs' diagonal is what converges to `net.kernel(...).ntk`; `empirical_matrix` keeps all outputs.
+    That mean is what converges to `net.kernel(...).ntk`; `empirical_matrix` keeps all outputs.
     """
     return _in_callers_type(x1, _tiles(net, params, x1, x2, _mean_product))
 

@@ -46,7 +46,7 @@ class DualActivation(Protocol):
 
 @dataclass(frozen=True)
 class Box:
-    """Mean over a box window on a grid: out(p) = (1/|S|) Σ_u in(stride·p - low + u), zero or wrapped outside the grid."""
+    """Mean over a box window on a grid: out(p) = (1/|S|) Σ_u in(stride·p - low + u), wrapped or zero outside."""
 
     in_shape: tuple[int, ...]
     out_shape: tuple[int, ...]

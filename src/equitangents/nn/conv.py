@@ -17,8 +17,8 @@ from equitangents.nn.signal import Grid, Signal
 class Conv(Layer):
     """K'(p,p') = W_std² mean over u of K(p+u, p'+u) + b_std², and Θ' = K' + W_std² mean of Θ.
 
-    Grids of one to three dimensions. `padding`: "circular" (a torus), "zero" (the mean still divides by the whole window
-    at borders) or "valid". `window` and `stride`: a number or one for each dimension.
+    Grids of one to three dimensions. `padding`: "circular" (a torus), "zero" (the mean still divides by the whole
+    window at borders) or "valid". `window` and `stride`: a number or one for each dimension.
     """
 
     channels: int

@@ -76,8 +76,8 @@ class GroupConv(Layer):
         for rotation, reflection in self.rotations:
             if not (0 <= rotation < group.rotations and 0 <= reflection <= group.reflections):
                 raise NetworkError(
-                    f"rotations holds {(rotation, reflection)}; {group.name} has rotations 0 to {group.rotations - 1} and "
-                    f"reflections 0 to {int(group.reflections)}"
+                    f"rotations holds {(rotation, reflection)}; {group.name} has rotations 0 to {group.rotations - 1} "
+                    f"and reflections 0 to {int(group.reflections)}"
                 )
         return [reflection * group.rotations + rotation for rotation, reflection in self.rotations]
 

@@ -73,10 +73,8 @@ class Weights:
 
 def check_scale(name: str, value: Any) -> float:
     """A finite standard deviation, at least zero."""
-    if (
-        isinstance(value, jax.core.Tracer)
-        or (not isinstance(value, int | float | jnp.ndarray)
-        and not hasattr(value, "item"))
+    if isinstance(value, jax.core.Tracer) or (
+        not isinstance(value, int | float | jnp.ndarray) and not hasattr(value, "item")
     ):
         raise InvalidTypeError(f"{name} is {value!r}; expected a number")
     number = float(value)

@@ -168,7 +168,7 @@ class Identity(ParameterFree):
         return ()
 
 
-_ORDERS = (8, 16, 32, 64, 128)
+_ORDERS = (8, 16, 32, 64, 128, 256, 512)
 _VARIANCES = np.array([1e-2, 1e-1, 0.5, 1.0, 2.0, 4.0])
 
 
@@ -177,7 +177,7 @@ class Elementwise(Nonlinearity):
     """Any differentiable function of one number, elementwise; its dual by Gauss–Hermite quadrature.
 
     The order of the rule is the smallest for which E[φ²] and E[φ'²] change by less than `tolerance` (relative) when it
-    is doubled, over variances from 0.01 to 4. `quadrature_error` is that change. A function for which 128 nodes do not
+    is doubled, over variances from 0.01 to 4. `quadrature_error` is that change. A function for which 512 nodes do not
     suffice (one with kinks or jumps) is refused unless `order` is given, in which case the error is logged.
     """
 
@@ -207,8 +207,8 @@ class Elementwise(Nonlinearity):
             if error <= self.tolerance:
                 return order, error
         raise InvalidArgumentError(
-            f"fn needs more than {_ORDERS[-1]} quadrature nodes for tolerance {self.tolerance:.1e} (reached {error:.1e}); "
-            "pass a larger tolerance, or order= to accept the error, or use a built-in nonlinearity"
+            f"fn needs more than {_ORDERS[-1]} quadrature nodes for tolerance {self.tolerance:.1e} "
+            f"(reached {error:.1e}); raise tolerance, or accept the error by giving order"
         )
 
     @property

@@ -18,7 +18,7 @@ from equitangents.nn.signal import Grid, Signal
 
 @dataclass(frozen=True)
 class AvgPool(ParameterFree):
-    """Mean over blocks of the grid, with stride = window; ragged edges are dropped.  K'(A,A') = mean of K over A × A'."""
+    """Mean over blocks of the grid, with stride = window, dropping ragged edges: K'(A,A') = mean of K over A × A'."""
 
     window: tuple[int, ...] | int
 

@@ -57,7 +57,7 @@ class Sequential:
         return self  # immutable, so scikit-learn's clone may share it
 
     def signals(self, input_shape: tuple[int, ...]) -> tuple[Signal, ...]:
-        """What goes into each layer, and last what comes out; raises NetworkError naming the layer that does not fit."""
+        """What goes into each layer, and last what comes out; NetworkError names the layer that does not fit."""
         return _signals(self._layers, _check_input_shape(input_shape))
 
     def output_shape(self, input_shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -74,7 +74,7 @@ class Sequential:
             )
 
     def apply(self, params: Any, x: Any) -> Any:
-        """The finite network's outputs, (N, outputs), for x, (N, *positions, channels), in the parameters' precision."""
+        """Outputs (N, outputs) of the finite network for x, (N, *positions, channels), in the precision of `params`."""
         if np.ndim(x) < 2:
             raise ShapeError(f"x has shape {np.shape(x)}; expected (N, channels) or (N, *positions, channels)")
         signals = self.signals(np.shape(x)[1:])
@@ -91,10 +91,11 @@ class Sequential:
         return _lower(self._layers, _check_input_shape(input_shape))
 
     def kernel(self, x1: Any, x2: Any = None, engine: str | None = None) -> Kernels:
-        """NNGP and NTK of the infinitely wide network between x1, (N1, *positions, C), and x2 (None: x1, at half the cost).
+        """NNGP and NTK of the infinitely wide network between x1, (N1, *positions, C), and x2 (None: x1 at half cost).
 
         float32 inputs give float32 kernels, float64 ones float64; NumPy gives NumPy and JAX gives JAX arrays; works
-        under jit and is differentiable. Kernels are of one output unit. Raises ShapeError, NotFiniteError, NetworkError.
+        under jit and is differentiable. Kernels are of one output unit.
+        Raises ShapeError, NotFiniteError, NetworkError.
         """
         x1 = check_array("x1", x1, min_rank=2)
         if x2 is not None:

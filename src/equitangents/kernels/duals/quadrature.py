@@ -14,8 +14,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy.special import roots_hermitenorm
 
 from equitangents.kernels.duals.geometry import half_angle, safe_sqrt
+
+_NEGLIGIBLE = 1e-18  # weights below this, relative to their sum, are left out
 
 
 @dataclass(frozen=True)
@@ -27,9 +30,16 @@ class Quadrature:
 
     @cached_property
     def _rule(self) -> tuple[np.ndarray, np.ndarray]:
-        nodes, weights = np.polynomial.hermite_e.hermegauss(self.order)
-        keep = weights > 1e-30  # nodes of no weight would only overflow the function
-        return nodes[keep], (weights / weights.sum())[keep]
+        nodes, weights = roots_hermitenorm(self.order)
+        keep = weights > _NEGLIGIBLE * weights.sum()  # far nodes would only overflow the function
+        return nodes[keep], weights[keep] / weights.sum()
+
+    @cached_property
+    def _plane_rule(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        nodes, weights = self._rule
+        product = np.outer(weights, weights)
+        i, j = np.nonzero(product > _NEGLIGIBLE)
+        return nodes[i], nodes[j], product[i, j]
 
     def pair(self, d: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
         """Squared distance after φ, and E[φ'φ']."""
@@ -40,11 +50,8 @@ class Quadrature:
         s = jnp.where(s < tiny, s + tiny, s)
         a, b = jnp.sqrt(1 - jnp.where(s < 1, s, 0)) * (s < 1), jnp.sqrt(s)
         r1, r2 = safe_sqrt(q1), safe_sqrt(q2)
-        nodes, weights = self._rule
+        z1, z2, w = (jnp.asarray(part, s.dtype) for part in self._plane_rule)
         slope = jax.grad(lambda z: jnp.sum(self.function(z)))
-        z1 = jnp.asarray(np.repeat(nodes, len(nodes)), s.dtype)
-        z2 = jnp.asarray(np.tile(nodes, len(nodes)), s.dtype)
-        w = jnp.asarray(np.outer(weights, weights).ravel(), s.dtype)
 
         def add(sums: tuple[Any, Any], node: tuple[Any, Any, Any]) -> tuple[tuple[Any, Any], None]:
             x, y, weight = node

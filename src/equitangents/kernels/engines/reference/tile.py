@@ -40,10 +40,8 @@ def prepare(plan: FibrePlan | PairPlan, tables: dict[str, Any], x: Any) -> Prepa
         return Prepared(moments, None)
     kept = (tables[plan.labels.key] >= 0).astype(x.dtype)
     pooled_mean = kept @ moments.mean[-1] / kept.sum()
-    if plan.single:
-        pooled = kept @ moments.q[-1] / kept.sum()
-    else:
-        pooled = _sum_fibres(plan, tables, x, x, moments, moments)[0]
+    diagonal = kept @ moments.q[-1] / kept.sum()
+    pooled = diagonal if plan.single else _sum_fibres(plan, tables, x, x, moments, moments)[0]
     return Prepared(moments, field_moments(plan.vector, pooled[None], pooled_mean[None], tables))
 
 
@@ -108,7 +106,7 @@ def _sum_in_groups(x: Any) -> Any:
     n = x.shape[0]
     group = max(1, int(n**0.5))
     rest = n - n % group
-    stages = jnp.sum(x[:rest].reshape((n // group, group) + x.shape[1:]), axis=1)
+    stages = jnp.sum(x[:rest].reshape((n // group, group, *x.shape[1:])), axis=1)
     return jnp.sum(stages, axis=0) + jnp.sum(x[rest:], axis=0)
 
 

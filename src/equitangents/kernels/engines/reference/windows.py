@@ -27,13 +27,13 @@ def pad_grid(x: Any, op: Box, axes: Axes) -> Any:
 def box_mean(x: Any, op: Box, axes: Axes) -> Any:
     """Mean over the box of the padded `x`, one spatial dimension after the other."""
     for group, n, w, s in zip(axes, op.out_shape, op.window, op.stride, strict=True):
-        total = None
+        pieces = []
         for u in range(w):
             piece = x
             for axis in group:
                 piece = lax.slice_in_dim(piece, u, u + (n - 1) * s + 1, s, axis)
-            total = piece if total is None else total + piece
-        x = total / w
+            pieces.append(piece)
+        x = sum(pieces[1:], pieces[0]) / w
     return x
 
 
