@@ -2,7 +2,6 @@
 
 PYTHON ?=
 JOBS ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
-RUN ?= runs/rotated-images-quick
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -25,7 +24,7 @@ $(STAMP): pyproject.toml constraints.txt scripts/setup.sh
 	@touch $@
 
 demo: $(STAMP) ## the main job on real data, with a report
-	$(BIN)/python -m equitangents reproduce rotated-images --preset quick --out $(RUN)
+	$(BIN)/python -m equitangents reproduce rotated-images --preset quick
 
 test: $(STAMP) ## all tests but the slow ones
 	$(PYTEST) -m "not slow"

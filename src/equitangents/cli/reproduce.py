@@ -33,9 +33,9 @@ def reproduce(
     result = studies.run(
         study, preset=preset, out=out, resume=resume, settings=changes, data_dir=data_dir, progress=True
     )
-    table = Table("claim", "number", "verdict", title=f"{study}, preset {preset}", title_justify="left")
+    table = Table("claim", "number", "uncertainty", "verdict", title=f"{study}, preset {preset}", title_justify="left")
     for claim in result.claims:
-        table.add_row(claim.claim, claim.number, claim.verdict)
+        table.add_row(claim.claim, claim.number, claim.uncertainty, claim.verdict)
     console = Console()
     console.print(table)
     console.print(f"report: {result.report}", soft_wrap=True, highlight=False)

@@ -1,0 +1,35 @@
+"""Every Python example of the README and the documentation runs, page by page, in the order in which it is read."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+
+
+def examples(page: Path) -> list[tuple[int, str]]:
+    """(line, source) of every Python block of `page`."""
+    text = page.read_text(encoding="utf-8")
+    return [(text.count("\n", 0, match.start(1)), match.group(1)) for match in BLOCK.finditer(text)]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if examples(page)], ids=lambda page: page.stem)
+def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {"__name__": "__main__"}
+    for line, source in examples(page):
+        # blank lines in front, so that a traceback gives the line of the page
+        exec(compile("\n" * line + source, str(page), "exec"), names)
+    plt.close("all")
+
+
+def test_no_page_hides_an_example_from_this_test() -> None:
+    for page in PAGES:
+        openings = re.findall(r"^\s*(?:```|~~~)\s*(?:python|py)\b.*$", page.read_text(encoding="utf-8"), re.MULTILINE)
+        assert len(openings) == len(examples(page)), f"{page}: an indented or annotated block is not run"
