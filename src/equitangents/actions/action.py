@@ -116,7 +116,7 @@ class Action(ABC):
         if not self.exact:
             return
         e, order = self.group.identity, self.group.order
-        scale = max(float(np.abs(np.asarray(x)).max()), np.finfo(np.float32).tiny)
+        scale: float = max(float(np.abs(np.asarray(x)).max()), float(np.finfo(np.float32).tiny))
         tolerance = scale * (1e-8 if np.dtype(x.dtype) == np.float64 else 1e-4)
         error = _distance(self(e, x), x)
         if not error <= tolerance:
@@ -149,7 +149,9 @@ class Action(ABC):
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        return type(self) is type(other) and self._key() == other._key() and self.group == other.group  # type: ignore[attr-defined]
+        if not isinstance(other, Action) or type(self) is not type(other):
+            return False
+        return self._key() == other._key() and self.group == other.group
 
     @cached_property
     def _hash(self) -> int:
@@ -236,7 +238,7 @@ class PositionAction(Action):
         return xp.moveaxis(images, 1, 0).reshape((len(elements), *x.shape))
 
     def _act_each(self, g: Any, x: Any) -> Any:
-        table = self._position_rows(self.group.inverses, x.shape[1:-1])
+        table: Any = self._position_rows(self.group.inverses, x.shape[1:-1])
         if precision.is_traced(g):
             table, x = jnp.asarray(table), jnp.asarray(x)
         flat = x.reshape(len(x), -1, x.shape[-1])

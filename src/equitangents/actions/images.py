@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, final
 
+import jax.numpy as jnp
 import numpy as np
 
 from equitangents.actions.action import PositionAction
@@ -32,6 +33,17 @@ class ImageTurns(PositionAction):
         inverse = np.atleast_1d(self.group.inverse(g))
         rows = np.stack([self._move(int(h), index).ravel() for h in inverse]).astype(np.int32)
         return rows[0] if np.ndim(g) == 0 else rows
+
+    def _act(self, g: int, x: Any) -> Any:
+        # the same map as reading from the table, without its gather
+        f, k = divmod(g, self.turns)
+        y = x[:, :, ::-1] if f else x
+        k = k * (4 // self.turns)
+        return np.rot90(y, k, axes=(1, 2)) if isinstance(x, np.ndarray) else jnp.rot90(y, k, axes=(1, 2))
+
+    def _orbit(self, elements: np.ndarray, x: Any) -> Any:
+        images = [self._act(int(g), x) for g in elements]
+        return np.stack(images) if isinstance(x, np.ndarray) else jnp.stack(images)
 
     def _check_positions(self, name: str, positions: tuple[int, ...]) -> None:
         check_square(name, positions, self.turns)

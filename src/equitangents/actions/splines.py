@@ -48,4 +48,6 @@ def taps(order: int, x: np.ndarray, n: int) -> tuple[Int[np.ndarray, "taps point
     """Which coefficients of an axis of length n a reading at x takes, and with which weights."""
     first = np.floor(x + 0.5 * (1 - order % 2)).astype(int) - order // 2
     index = first + np.arange(order + 1)[:, None]
-    return mirrored(index, n), basis(order, x - index)
+    # a reading halfway between two points may round to either, and then takes all of it
+    weights = np.ones(index.shape) if order == 0 else basis(order, x - index)
+    return mirrored(index, n), weights

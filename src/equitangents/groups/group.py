@@ -47,8 +47,8 @@ class Group(ABC):
     identity: int
 
     @abstractmethod
-    def _compose(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """a·b for arrays of elements that are known to be in range, with broadcasting."""
+    def _compose(self, a: Any, b: Any) -> np.ndarray:
+        """a·b for NumPy integers or arrays of elements that are known to be in range, with broadcasting."""
 
     @property
     @abstractmethod
@@ -142,10 +142,10 @@ class Group(ABC):
         """The classes {g·a·g⁻¹}, each sorted, in the order of their first elements."""
         everything = np.arange(self.order)
         label = np.full(self.order, -1)
-        classes = []
+        classes: list[np.ndarray] = []
         for a in range(self.order):
             if label[a] < 0:
-                members = np.unique(self._compose(self._compose(everything, np.array(a)), self.inverses))
+                members = np.unique(self._compose(self._compose(everything, a), self.inverses))
                 label[members] = len(classes)
                 classes.append(read_only(members.astype(np.int32)))
         return tuple(classes)

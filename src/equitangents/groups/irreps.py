@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from jaxtyping import Inexact
 
-from equitangents.errors import MemoryLimitError
+from equitangents.errors import EquitangentsError, MemoryLimitError
 from equitangents.groups.abelian_irreps import abelian_irreps
 from equitangents.groups.regular_representation import complex_structure, real_components, refine
 
@@ -83,10 +83,10 @@ def real_irreps(group: Group) -> tuple[Irrep, ...]:
         return _sorted(group, [Irrep(m, kind) for m, kind in abelian_irreps(group, real=True)])
     irreps = []
     for matrices in real_components(group):
-        character = np.trace(matrices, axis1=1, axis2=2)
-        commutant = round(float(np.mean(character**2)))
-        kind: Kind = {1: "real", 2: "complex", 4: "quaternionic"}[commutant]  # type: ignore[assignment]
-        irreps.append(Irrep(matrices, kind))
+        norm = float(np.mean(np.trace(matrices, axis1=1, axis2=2) ** 2))  # the dimension of the commutant
+        irreps.append(Irrep(matrices, min(_COMMUTANT, key=lambda kind: abs(norm - _COMMUTANT[kind]))))
+    if sum(irrep.dimension * irrep.multiplicity for irrep in irreps) != group.order:
+        raise EquitangentsError(f"the irreps found of {group.name} are not complete; please report this group")
     return _sorted(group, irreps)
 
 

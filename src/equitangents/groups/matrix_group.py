@@ -37,7 +37,7 @@ class MatrixGroup(Group):
         """The inverse of every element, read-only."""
         return inverses_of(self.table, self.identity)
 
-    def _compose(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    def _compose(self, a: Any, b: Any) -> np.ndarray:
         return self.table[a, b]
 
     def _structure(self) -> tuple[Any, ...]:

@@ -45,7 +45,7 @@ class TableGroup(Group):
         """The inverse of every element, read-only."""
         return inverses_of(self._table, self.identity)
 
-    def _compose(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    def _compose(self, a: Any, b: Any) -> np.ndarray:
         return self._table[a, b]
 
     @cached_property
@@ -99,7 +99,7 @@ def from_table(table: Any, name: str = "group") -> TableGroup:
     if not len(identities):
         raise InvalidArgumentError("table has no identity: no element e with e·a = a = a·e for every a")
     identity = int(identities[0])
-    for a in everything:
+    for a in range(n):
         if len(np.unique(table[a])) < n or len(np.unique(table[:, a])) < n:
             raise InvalidArgumentError(f"element {a} has no inverse: its row or column of table repeats an entry")
     _check_associative(table, identity)

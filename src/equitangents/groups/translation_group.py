@@ -25,7 +25,7 @@ class TranslationGroup(Group):
         name = "translations(" + "x".join(map(str, shape)) + ")"
         vars(self).update(name=name, order=math.prod(shape), identity=0, shape=shape)
 
-    def _compose(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    def _compose(self, a: Any, b: Any) -> np.ndarray:
         ta, tb = np.unravel_index(a, self.shape), np.unravel_index(b, self.shape)
         total = tuple((i + j) % n for i, j, n in zip(ta, tb, self.shape, strict=True))
         return np.asarray(np.ravel_multi_index(total, self.shape), np.int32)

@@ -70,7 +70,7 @@ class WallpaperGroup(Group):
         (f, r), (e, s) = np.divmod(p, n), np.divmod(q, n)
         return (f ^ e) * n + (r + (1 - 2 * f) * s) % n
 
-    def _compose(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    def _compose(self, a: Any, b: Any) -> np.ndarray:
         H, W = self.shape
         p, i, j = self._split(np.asarray(a, np.int64))
         q, k, l = self._split(np.asarray(b, np.int64))

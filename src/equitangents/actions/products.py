@@ -1,0 +1,166 @@
+"""Actions made of others: tensor products, direct sums, and restrictions along homomorphisms."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import numpy as np
+
+from equitangents._types import ArrayLike
+from equitangents.actions.action import Action, check_group
+from equitangents.actions.vectors import LinearAction, channels
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotAnActionError, ShapeError
+from equitangents.groups import Group, Subgroup
+
+
+@final
+class FieldAction(Action):
+    """Positions move and the channels turn with them, (ρ(g) f)(x) = M(g) f(g⁻¹ x); made by `tensor_product`."""
+
+    def __init__(self, positions: Action, fibre: Action):
+        vars(self).update(
+            group=positions.group,
+            exact=positions.exact,
+            name=f"{positions.name} with {fibre.name}",
+            positions=positions,
+            fibre=fibre,
+        )
+
+    positions: Action
+    fibre: Action
+
+    def _check_signals(self, x: Any) -> ArrayLike:
+        return self.fibre._check_signals(self.positions._check_signals(x))
+
+    def _act(self, g: int, x: Any) -> Any:
+        return self.fibre._act(g, self.positions._act(g, x))
+
+    def _act_each(self, g: Any, x: Any) -> Any:
+        return self.fibre._act_each(g, self.positions._act_each(g, x))
+
+    def _key(self) -> tuple[Any, ...]:
+        return (self.positions, self.fibre)
+
+
+@final
+class PulledBackAction(Action):
+    """An action through a homomorphism, ρ′(h) = ρ(φ(h)); made by `pullback` and `restrict`."""
+
+    def __init__(self, action: Action, group: Group, homomorphism: np.ndarray):
+        vars(self).update(
+            group=group,
+            exact=action.exact,
+            permutes_positions=action.permutes_positions,
+            name=f"{action.name}, pulled back",
+            action=action,
+            homomorphism=homomorphism,
+        )
+
+    action: Action
+    homomorphism: np.ndarray
+
+    @property
+    def matrices(self) -> np.ndarray | None:
+        """The representation matrices of an action on the last axis; None for other actions."""
+        M = self.action.matrices
+        return None if M is None else M[self.homomorphism]
+
+    def position_table(self, shape: Any) -> np.ndarray | None:
+        """table[h, x] = index of the position φ(h)·x, if the action permutes positions."""
+        table = self.action.position_table(shape)
+        return None if table is None else table[self.homomorphism]
+
+    def _check_signals(self, x: Any) -> ArrayLike:
+        return self.action._check_signals(x)
+
+    def _act(self, g: int, x: Any) -> Any:
+        return self.action._act(int(self.homomorphism[g]), x)
+
+    def _orbit(self, elements: np.ndarray, x: Any) -> Any:
+        return self.action._orbit(self.homomorphism[elements], x)
+
+    def _key(self) -> tuple[Any, ...]:
+        return (self.action, self.homomorphism.tobytes())
+
+
+def tensor_product(a: Action, b: Action) -> LinearAction | FieldAction:
+    """The product of two actions of one group, on products of what they act upon.
+
+    Of two actions on vectors, (N, d_a) and (N, d_b): M_a(g) ⊗ M_b(g) on (N, d_a·d_b), index i·d_b + j.
+    Of an action on positions (images, grids, ...) and one on vectors (N, C): fields (N, *positions, C) whose values
+    turn with the positions, (ρ(g) f)(x) = M_b(g) f(g⁻¹ x).
+    """
+    check_same_group(a, b)
+    if b.matrices is None:
+        raise InvalidTypeError(f"b is {b!r}; expected an action on vectors (linear, channels, labels, rotations)")
+    if a.matrices is None:
+        return FieldAction(a, channels(b.group, b.matrices))
+    order = a.group.order
+    kron = np.einsum("gij,gkl->gikjl", a.matrices, b.matrices)
+    d = a.matrices.shape[1] * b.matrices.shape[1]
+    return LinearAction(a.group, kron.reshape(order, d, d), (2,), f"tensor product of {a.name} and {b.name}")
+
+
+def direct_sum(*actions: Action) -> LinearAction:
+    """Actions on vectors side by side: on (N, d₁ + d₂ + ...) by block-diagonal matrices."""
+    if not actions:
+        raise InvalidArgumentError("actions is empty; expected at least one")
+    blocks = []
+    for action in actions:
+        check_same_group(actions[0], action)
+        if action.matrices is None:
+            raise InvalidTypeError(f"actions holds {action!r}; expected actions on vectors (linear, labels, rotations)")
+        blocks.append(action.matrices)
+    ends = np.cumsum([M.shape[1] for M in blocks])
+    total = np.zeros((actions[0].group.order, ends[-1], ends[-1]))
+    for M, end in zip(blocks, ends, strict=True):
+        block = slice(end - M.shape[1], end)
+        total[:, block, block] = M
+    return LinearAction(actions[0].group, total, (2,), "direct sum of " + ", ".join(a.name for a in actions))
+
+
+def pullback(action: Action, group: Group, homomorphism: Any) -> PulledBackAction:
+    """The action of `group` in which h acts as homomorphism[h], an element of `action.group`.
+
+    So the point group's action on labels becomes one of the whole wallpaper group. Raises NotAnActionError unless
+    homomorphism[g·h] = homomorphism[g]·homomorphism[h].
+    """
+    group = check_group("group", group)
+    phi = action.group._check_elements("homomorphism", homomorphism).astype(np.int64)
+    if phi.shape != (group.order,):
+        raise ShapeError(
+            f"homomorphism has shape {phi.shape}; expected ({group.order},), one element for each of group"
+        )
+    everything = np.arange(group.order)
+    for g in group.generators:
+        unequal = np.flatnonzero(phi[group.compose(g, everything)] != action.group.compose(phi[g], phi))
+        if len(unequal):
+            raise NotAnActionError(
+                f"homomorphism does not respect products: homomorphism[{g}·{unequal[0]}] is not "
+                f"homomorphism[{g}]·homomorphism[{unequal[0]}]"
+            )
+    return PulledBackAction(action, group, phi)
+
+
+def restrict(action: Action, subgroup: Subgroup) -> PulledBackAction:
+    """The action of a subgroup of `action.group`; its element i acts as `subgroup.elements[i]`.
+
+    >>> from equitangents.actions import image_rotations
+    >>> rot = image_rotations(4)
+    >>> restrict(rot, rot.group.subgroup([0, 2])).group.order
+    2
+    """
+    if not isinstance(subgroup, Subgroup):
+        raise InvalidTypeError(f"subgroup is of type {type(subgroup).__name__}; expected action.group.subgroup(...)")
+    if not subgroup.group.has_same_table(action.group):
+        raise InvalidArgumentError(f"subgroup is one of {subgroup.group.name}; expected one of {action.group.name}")
+    return pullback(action, subgroup.as_group, subgroup.elements)
+
+
+def check_same_group(a: Action, b: Action) -> None:
+    """Raise unless both act by one group, numbered alike."""
+    for name, action in (("a", a), ("b", b)):
+        if not isinstance(action, Action):
+            raise InvalidTypeError(f"{name} is of type {type(action).__name__}; expected an action")
+    if not a.group.has_same_table(b.group):
+        raise InvalidArgumentError(f"the actions are of different groups, {a.group.name} and {b.group.name}")
