@@ -18,6 +18,7 @@ from equitangents.ensembles import problem as problems
 from equitangents.ensembles.inputs import EstimatorNotFittedError, check_inputs, check_targets
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.inference import DYNAMICS, as_times, sample_gaussian
+from equitangents.kernels.orbit import is_invariant, kernel_invariance_error
 
 logger = logging.getLogger("equitangents")
 
@@ -48,7 +49,6 @@ class InfiniteEnsemble(RegressorMixin, BaseEstimator):
         which the kernel is invariant, invariant labels) or "explicit N|G|". The first covariance, std or sample of an
         orbit-averaged ensemble solves the explicit problem too.
     max_learning_rate_ : the largest learning rate at which gradient descent in steps is stable, 2N/λ_max.
-    invariance_error_ : relative change of the kernel under the augmentation, on a sample; None if it was not needed.
     n_features_in_, sample_shape_, n_outputs_ : what X and y were.
 
     Training samples that are equal in input and target are merged, which changes nothing but makes the kernel matrix
@@ -108,7 +108,6 @@ class InfiniteEnsemble(RegressorMixin, BaseEstimator):
         self._x, self._y, self._settings = x, y.reshape(len(y), -1), settings
         self._covariance_problem: problems.Problem | None = None
         self._check_actions()
-        self.invariance_error_: float | None = None
         problem = self._solve_mean()
         logger.info("InfiniteEnsemble: %s, N = %d", self.solver_, len(x))
         problem.process.check(float(self.time))
@@ -175,7 +174,7 @@ class InfiniteEnsemble(RegressorMixin, BaseEstimator):
                 f"{self.augmentation.group!r}; they must be of the same group"
             )
         for action, values in ((self.augmentation, self._x), (self.label_action, self._y)):
-            if action is not None and action.exact:
+            if action is not None:
                 action.verify(values[:_VERIFIED_SAMPLES])
 
     def _solve_mean(self) -> problems.Problem:
@@ -196,14 +195,11 @@ class InfiniteEnsemble(RegressorMixin, BaseEstimator):
             return "labels move with the augmentation"
         if not self.augmentation.exact:
             return "the augmentation is only approximately an action"
-        from equitangents.kernels import kernel_invariance_error
-
         stride = max(1, len(self._x) // _VERIFIED_SAMPLES)
         sample = self._x[::stride][:_VERIFIED_SAMPLES]
-        self.invariance_error_ = float(kernel_invariance_error(self.net, self.augmentation, sample))
-        precision = np.float64 if np.dtype(sample.dtype) == np.float64 else np.float32
-        if self.invariance_error_ > float(np.sqrt(np.finfo(precision).eps)):
-            return f"the augmentation changes the kernel, by {self.invariance_error_:.1e} of its size"
+        if not is_invariant(self.net, self.augmentation, sample):
+            change = kernel_invariance_error(self.net, self.augmentation, sample)
+            return f"the augmentation changes the kernel, by {change:.1e} of its size"
         return None
 
     def _problem_with_covariance(self) -> problems.Problem:

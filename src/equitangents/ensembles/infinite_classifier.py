@@ -116,7 +116,7 @@ class InfiniteEnsembleClassifier(ClassifierMixin, BaseEstimator):
 def check_labels(y: Any) -> np.ndarray:
     """y as a 1-d array of discrete labels; a column (N, 1) is flattened with a warning, as scikit-learn does."""
     if y is None:
-        raise InvalidArgumentError("y is None; this classifier requires y to be passed: labels of shape (N,)")
+        raise InvalidArgumentError("this classifier requires y to be passed, but the target y is None; expected labels (N,)")
     y = np.asarray(y)
     if y.ndim == 2 and y.shape[1] == 1:
         warnings.warn(
