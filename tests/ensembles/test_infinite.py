@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from equitangents import nn
+from equitangents import ensembles, nn
 from equitangents.ensembles import InfiniteEnsemble
 from equitangents.errors import (
     InvalidArgumentError,
@@ -119,6 +119,13 @@ class TestReferenceValues:
         late = [1.2478246087837794, 0.15534426059697815, 0.007069724869275484, -0.017121202881489106]
         np.testing.assert_allclose(model.predict(x_test, time=1.5, return_cov=True)[1][0, :4], early, atol=1e-12)
         np.testing.assert_allclose(model.predict(x_test, return_cov=True)[1][0, :4], late, atol=1e-12)
+
+
+def test_both_ensembles_are_reached_from_one_place():
+    assert {"InfiniteEnsemble", "DeepEnsemble"} <= set(dir(ensembles))
+    assert ensembles.InfiniteEnsemble is InfiniteEnsemble
+    with pytest.raises(AttributeError, match="no attribute 'ShallowEnsemble'"):
+        ensembles.ShallowEnsemble
 
 
 class TestTimes:
@@ -250,7 +257,7 @@ class TestBadInput:
             ({"input_shape": (0, 5)}, r"input_shape is \(0, 5\)"),
             ({"memory_limit": -1}, "memory_limit is -1"),
             ({"label_action": object()}, "label_action is given without augmentation"),
-            ({"dynamics": "discrete", "time": 1.5}, "counts steps"),
+            ({"dynamics": "discrete", "time": 1.5}, r"time is 1\.5; .*counts steps"),
             ({"dynamics": "discrete", "time": 3, "learning_rate": 1e3}, "diverges above"),
         ],
     )

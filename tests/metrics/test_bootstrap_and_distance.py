@@ -65,6 +65,10 @@ class TestDistance:
         np.testing.assert_allclose(s_dist(f2, f1, x).values, expected, rtol=1e-12)
         assert s_dist(f1, f1, x).mean == 0
 
+    def test_quantiles_are_values(self):
+        result = s_dist(lambda x: x, lambda x: 0 * x, np.arange(5.0)[:, None])
+        np.testing.assert_array_equal(result.quantiles([0.0, 0.5, 1.0]), [0, 4, 16])
+
     def test_outputs_of_one_axis(self):
         x = np.arange(4.0)[:, None]
         np.testing.assert_array_equal(s_dist(lambda x: x[:, 0], lambda x: 0 * x[:, 0], x).values, [0, 1, 4, 9])

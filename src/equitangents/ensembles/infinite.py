@@ -28,37 +28,35 @@ _VERIFIED_SAMPLES = 4
 class InfiniteEnsemble(RegressorMixin, BaseEstimator):
     """Regression by infinitely wide networks trained for a time t, following scikit-learn's conventions.
 
-    Parameters
-    ----------
-    net : a network, or anything with `kernel(x1, x2=None)` that returns an object with `.nngp` and `.ntk`.
-    augmentation : the `Action` ρ_X of full data augmentation, or None.
-    time : training time t ≥ 0, inf allowed; in steps if dynamics="discrete". `predict` takes any other time.
-    learning_rate : η of the loss (1/2N) Σ_i |f(x_i) − y_i|², N counting augmented copies; not divided by the number
-        of outputs.
-    ridge : r ≥ 0 adds δ = r · (mean diagonal of the training kernel) to the kernel that trains: weight decay towards
-        the initial weights for kernel="ntk", noise of variance δ on the targets for kernel="nngp".
-    kernel : "ntk", all layers are trained; "nngp", the last layer alone: at time inf the Bayesian posterior.
-    label_action : the `Action` ρ_Y of the same group on targets (N, outputs); None: labels are invariant.
-    input_shape : (*positions, channels) if X may come flattened, (N, prod(input_shape)).
-    dynamics : "flow", gradient flow; "discrete", full-batch gradient descent in steps.
-    memory_limit : bytes that a fit may take; None: half of the physical memory.
+    Results are float64 NumPy arrays. Training samples that are equal in input and target are merged, which changes
+    nothing but makes the kernel matrix invertible; likewise augmented copies of an input that some g fixes.
 
-    Attributes
-    ----------
-    solver_ : which problem gives the mean: "dense N×N", "orbit-averaged N×N" (augmentation by an exact action under
-        which the kernel is invariant, invariant labels) or "explicit N|G|". The first covariance, std or sample of an
-        orbit-averaged ensemble solves the explicit problem too.
-    max_learning_rate_ : the largest learning rate at which gradient descent in steps is stable, 2N/λ_max.
-    n_features_in_, sample_shape_, n_outputs_ : what X and y were.
+    Args:
+        net: a network, or anything with `kernel(x1, x2=None)` that returns an object with `.nngp` and `.ntk`.
+        augmentation: the action ρ_X of full data augmentation, or None.
+        time: training time t ≥ 0, inf allowed; in steps if dynamics="discrete". `predict` takes any other time.
+        learning_rate: η of the loss (1/2N) Σ_i |f(x_i) − y_i|², N counting augmented copies; not divided by the
+            number of outputs.
+        ridge: r ≥ 0 adds δ = r · (mean diagonal of the training kernel) to the kernel that trains: weight decay
+            towards the initial weights for kernel="ntk", noise of variance δ on the targets for kernel="nngp".
+        kernel: "ntk", all layers are trained; "nngp", the last layer alone: at time inf the Bayesian posterior.
+        label_action: the action ρ_Y of the same group on targets (N, outputs); None: labels are invariant.
+        input_shape: (*positions, channels) if X may come flattened, (N, prod(input_shape)).
+        dynamics: "flow", gradient flow; "discrete", full-batch gradient descent in steps.
+        memory_limit: bytes that a fit may take; None: half of the physical memory.
 
-    Training samples that are equal in input and target are merged, which changes nothing but makes the kernel matrix
-    invertible; likewise augmented copies of an input that some g fixes. Results are float64 NumPy arrays.
+    Attributes:
+        solver_: which problem gives the mean: "dense N×N", "orbit-averaged N×N" (augmentation by an exact action
+            under which the kernel is invariant, invariant labels) or "explicit N|G| (why)". The first covariance,
+            std or sample of an orbit-averaged ensemble solves the explicit problem too.
+        max_learning_rate_: 2N/λ_max of that problem: the largest learning rate at which steps are stable.
+        n_features_in_: numbers in one input.
+        sample_shape_: shape of one input.
+        n_outputs_: number of outputs.
 
     Sources: Jacot et al. 2018 (arXiv 1806.07572); Lee et al. 2019 (arXiv 1902.06720); Gerken & Kessel 2024 (arXiv
     2403.03103).
 
-    Examples
-    --------
     >>> import numpy as np, equitangents as et
     >>> net = et.nn.Sequential(et.nn.Dense(512), et.nn.Relu(), et.nn.Dense(1))
     >>> x = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])
@@ -153,7 +151,7 @@ class InfiniteEnsemble(RegressorMixin, BaseEstimator):
         if not isinstance(self.ridge, int | float | np.number) or not 0 <= self.ridge < math.inf:
             raise InvalidArgumentError(f"ridge is {self.ridge!r}; it must be a finite number ≥ 0")
         dynamics = DYNAMICS[self.dynamics]
-        dynamics(self.learning_rate, samples=1)
+        dynamics(self.learning_rate, samples=1).check(0.0, float(self.time))  # what can be said before any kernel
         field: problems.Field = "ntk" if self.kernel == "ntk" else "nngp"
         return problems.Settings(field, dynamics, self.learning_rate, float(self.ridge), self.memory_limit)
 
