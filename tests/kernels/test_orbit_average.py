@@ -21,6 +21,19 @@ def test_orbit_averages_are_literal_means_and_invariant(net, note, rng):
     np.testing.assert_allclose(k.ntk, literal, rtol=1e-12)
     np.testing.assert_allclose(average.kernel(ROTATIONS(1, x1), ROTATIONS(2, x2)).nngp, k.nngp, rtol=1e-12)
     assert any(note in n for n in k.notes)
+    np.testing.assert_allclose(average.kernel(x1).ntk, average.kernel(x1, x1).ntk, rtol=1e-12)
+
+
+def test_a_symmetric_average_needs_a_term_for_each_pair_of_inverses(rng, monkeypatch):
+    calls = []
+    run = Sequential.kernel
+    monkeypatch.setattr(Sequential, "kernel", lambda *args: calls.append(args) or run(*args))
+    x = rng.standard_normal((3, 4, 4, 1))
+    average = et.kernels.orbit_average(MLP, ROTATIONS)
+    average.kernel(x)
+    calls.clear()
+    average.kernel(x)
+    assert len(calls) == 3  # the identity, the quarter turns together, the half turn
 
 
 def test_invariance_of_a_kernel_is_measured(rng):
