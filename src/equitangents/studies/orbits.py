@@ -34,7 +34,10 @@ def same_predictions(action: Action, labels: Int[np.ndarray, "... order n"]) -> 
     return (labels == labels[..., action.group.identity, None, :]).sum(axis=-2).astype(np.float64)
 
 
-def relative_std(y: Float[np.ndarray, "... order n"]) -> Float[np.ndarray, "... n"]:
-    """Relative orbit standard deviation of a scalar function: std over g, divided by |mean over g|."""
+def relative_std(y: Float[np.ndarray, "... order n"]) -> np.ndarray:
+    """Relative orbit standard deviation of the predictions on a whole set, ‖std_g f‖ / ‖mean_g f‖, norms over inputs.
+
+    With one input it is that input's; the norms keep inputs whose mean is near 0 from dominating.
+    """
     y = np.asarray(y, dtype=np.float64)
-    return y.std(axis=-2) / np.abs(y.mean(axis=-2))
+    return np.sqrt(y.var(axis=-2).sum(axis=-1) / (y.mean(axis=-2) ** 2).sum(axis=-1))
