@@ -162,6 +162,11 @@ def _lower(layers: tuple[Layer, ...], input_shape: tuple[int, ...]) -> tuple[int
     given = 0
     while given < len(layers) and isinstance(layers[given], ParameterFree) and signals[given + 1].given:
         given += 1
+    from equitangents.nn.folding import fold  # it knows all layers, also those made of networks
+
+    folded = fold(layers[given:], signals[given:])
+    if folded is not None:
+        return given, Program(signals[given].positions.shape, *folded)
     ops: list[Op] = []
     lift: GroupFibres | None = None
     for layer, signal in zip(layers[given:], signals[given:], strict=False):
