@@ -61,8 +61,11 @@ def load_images(settings: Settings, data_dir: Path | None) -> Images:
     train = None if settings.train_images is None else min(settings.train_images, len(source.train_x))
     test = None if settings.test_images is None else min(settings.test_images, len(source.test_x))
     chosen = source.subset(train, test, seed=settings.seed)
-    if chosen.shape[0] != chosen.shape[1]:
-        raise InvalidArgumentError(f"images of {settings.data!r} are {chosen.shape[:2]}; rotations need square ones")
+    height, width, _ = chosen.shape
+    if height != width or height % 2:
+        raise InvalidArgumentError(
+            f"images of {settings.data!r} are {height}×{width}; the study needs square ones of even size"
+        )
     sets = {"test": standardise(chosen.test_x)}
     for name in settings.foreign:
         sets[name] = standardise(_foreign(name, settings, chosen.shape, data_dir))

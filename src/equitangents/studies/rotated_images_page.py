@@ -14,7 +14,7 @@ from equitangents.report.verdict import format_number
 from equitangents.studies.claims import say
 from equitangents.studies.folder import Columns, RunFolder
 from equitangents.studies.rotated_images import Results, Settings, ensemble_labels, lead
-from equitangents.studies.statistics import Estimate, bootstrap
+from equitangents.studies.statistics import Estimate, bootstrap, bootstrap_intervals
 from equitangents.studies.study import Presentation
 
 _SHOWN_MEMBERS = 6
@@ -103,10 +103,12 @@ def _capital(title: str) -> str:
 def _table(results: Results, names: Sequence[str], score: Callable[[np.ndarray], np.ndarray], column: str) -> Columns:
     rows = []
     for name in names:
-        for model, labels in _models(results, name).items():
+        models = _models(results, name)
+        scores = np.stack([score(labels) for labels in models.values()], axis=1)  # (E, models, N)
+        mean, low, high = bootstrap_intervals(np.moveaxis(scores, -1, 0), resamples=1000)
+        for m, model in enumerate(models):
             for i, epoch in enumerate(results.epochs):
-                e = bootstrap(score(labels[i]), resamples=500)
-                rows.append((results.images.titles[name], int(epoch), model, e.value, e.low, e.high))
+                rows.append((results.images.titles[name], int(epoch), model, mean[i, m], low[i, m], high[i, m]))
     columns = zip(*rows, strict=True)
     return dict(zip(("inputs", "epoch", "model", column, "low", "high"), map(list, columns), strict=True))
 
@@ -221,6 +223,7 @@ def _accuracy_and_size(settings: Settings, results: Results, sizes: Columns, fol
             )
             right.plot(x, y, "o-", color=colour.light)
             figures.label_line(right, x[-1], y[-1], results.images.titles[name], colour.light)
+        right.set_xlim(0.9, settings.members * 1.04)
         right.axhline(settings.order, color=INK.light, lw=0.8, ls=(0, (3, 3)))
         right.set_xscale("log", base=2)
         figures.plain_log(right, "x")
