@@ -13,7 +13,7 @@ from equitangents.report.palette import steps as shades
 from equitangents.studies.claims import say
 from equitangents.studies.folder import Columns, RunFolder
 from equitangents.studies.ising import SETS, Results, Settings, measured_spread, spread_ratio
-from equitangents.studies.statistics import log_ratio, squared_mean
+from equitangents.studies.statistics import geometric_mean, log_ratio, squared_mean
 from equitangents.studies.study import Presentation
 from equitangents.studies.toy_page import step_axis
 
@@ -196,7 +196,7 @@ def _distance(settings: Settings, table: Columns, folder: RunFolder) -> Figure:
             top = columns["high"][(columns["spins"] == "training") & (columns["step"] == trained[-1])].max()
             axes.plot(reference, top * (reference / reference[0]) ** -2, color=MUTED.light, lw=0.9, ls=(0, (2, 2)))
         canvas.axes[0].set_ylabel("squared distance of means")
-        canvas.axes[0].legend(loc="lower left", handlelength=0.8)
+        canvas.axes[1].legend(loc="upper right", handlelength=0.8)
         svg = figures.save(canvas, folder.figures, "distance-to-ntk")
     caption = (
         f"Squared distance between the mean of {settings.members} members and the closed form, per input, in units of "
@@ -215,17 +215,16 @@ def _spread(settings: Settings, results: Results, table: Columns, folder: RunFol
                 predicted = results.predicted[name][:, k]
                 low, high = np.quantile(predicted, [0.16, 0.84], axis=1)
                 axes.fill_between(results.times, low, high, color=colour, alpha=0.18, lw=0)
-                axes.plot(results.times, np.exp(np.log(predicted).mean(axis=1)), color=colour, lw=1.4)
+                axes.plot(results.times, geometric_mean(predicted), color=colour, lw=1.4)
                 measured = [measured_spread(results, wide, name, i, m) for i in range(len(results.times))]
-                means = [np.exp(np.log(v).mean()) for v in measured]
+                means = [geometric_mean(v) for v in measured]
                 axes.plot(results.times, means, "o", color=colour, ms=4, clip_on=False)
-                if name == SETS[-1]:
-                    end = float(np.exp(np.log(predicted[-1]).mean()))
-                    figures.label_line(axes, results.times[-1], end, f"M = {m}", colour, fontweight="normal")
+                axes.plot([], [], "o-", color=colour, lw=1.4, ms=4, label=f"M = {m}")
             axes.set_yscale("log")
             step_axis(axes, int(results.times[-1]))
             figures.plain_log(axes, "y")
         panels[SETS[0]].set_ylabel("relative orbit standard deviation")
+        panels[SETS[-1]].legend(loc="lower left", ncols=2)
         svg = figures.save(canvas, folder.figures, "orbit-spread")
     caption = (
         f"Relative orbit standard deviation of ensembles of M members over training time. Lines: drawn from GP(μ, Σ/M) "

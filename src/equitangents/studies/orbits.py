@@ -37,7 +37,9 @@ def same_predictions(action: Action, labels: Int[np.ndarray, "... order n"]) -> 
 def relative_std(y: Float[np.ndarray, "... order n"]) -> np.ndarray:
     """Relative orbit standard deviation of the predictions on a whole set, ‖std_g f‖ / ‖mean_g f‖, norms over inputs.
 
-    With one input it is that input's; the norms keep inputs whose mean is near 0 from dominating.
+    With one input it is that input's; the norms keep inputs whose mean is near 0 from dominating. 0/0 counts as 0.
     """
     y = np.asarray(y, dtype=np.float64)
-    return np.sqrt(y.var(axis=-2).sum(axis=-1) / (y.mean(axis=-2) ** 2).sum(axis=-1))
+    spread, size = y.var(axis=-2).sum(axis=-1), (y.mean(axis=-2) ** 2).sum(axis=-1)
+    beyond = np.where(spread > 0, np.inf, 0.0)
+    return np.sqrt(np.where(size > 0, spread / np.where(size > 0, size, 1.0), beyond))

@@ -173,14 +173,22 @@ def quotient_of_squared_means(
     return Estimate(a.value / b.value, float(centre - width), float(centre + width), level)
 
 
+def geometric_mean(values: np.ndarray, axis: int = -1) -> np.ndarray:
+    """exp of the mean logarithm; 0 where a value is 0."""
+    values = np.asarray(values, dtype=np.float64)
+    with np.errstate(divide="ignore"):
+        return np.exp(np.log(values).mean(axis=axis))
+
+
 def log_ratio(
     numerator: Float[np.ndarray, " n"], denominator: Float[np.ndarray, " m"], *, level: float = 0.95
 ) -> Estimate:
     """Ratio of the geometric means of two independent positive samples, with Welch's interval on the logarithms.
 
-    Not a number where a sample holds 0.
+    Not a number where a sample holds 0 or infinity.
     """
-    if min(np.min(numerator), np.min(denominator)) <= 0:
+    both = np.concatenate([numerator, denominator])
+    if both.min() <= 0 or not np.isfinite(both).all():
         return Estimate(np.nan, np.nan, np.nan, level)
     logs = [np.log(np.asarray(s, dtype=np.float64)) for s in (numerator, denominator)]
     parts = [x.var(ddof=1) / len(x) for x in logs]
