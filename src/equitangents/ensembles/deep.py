@@ -43,7 +43,8 @@ class DeepEnsemble(RegressorMixin, DeepEnsembleBase):
     seed : whole number.
     input_shape : (*positions, channels) if X may come flattened, (N, prod(input_shape)).
     dtype : "float32" or "float64", whatever JAX's flag says.
-    members_per_chunk : members that share a call; None: as many as stay in a core's cache, or fit on the device.
+    members_per_chunk : members that share a call, always as many (surplus ones are dropped); None: as many as stay in
+        a core's cache, or fit on the device.
     memory_limit : bytes that training may take; None: half of the physical memory, or all of the device's.
     checkpoint_dir : directory of checkpoints, one every `checkpoint_every` epochs and at the end, or None.
     callback : `callback(epoch, state)` after every epoch, with `state` a `TrainingState`; a resumed run does not
@@ -58,8 +59,9 @@ class DeepEnsemble(RegressorMixin, DeepEnsembleBase):
     recorded_, recorded_epochs_ : what `fit(record=…)` kept.
     n_features_in_, sample_shape_, n_outputs_ : what X and y were.
 
-    A resumed run is bit for bit the uninterrupted one. Members are bit for bit the same in any chunk of two or more,
-    and in ensembles of any size on the same machine; alone in a chunk they may differ by rounding. Results are NumPy
+    On one machine a resumed run is bit for bit the uninterrupted one, and the members of a small ensemble are bit for
+    bit the first of a large one (on a GPU: with the same members_per_chunk). Another members_per_chunk leaves initial
+    parameters and the order of data as they are; what is computed from them may differ by rounding. Results are NumPy
     arrays of type `dtype`.
 
     Examples

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -100,12 +101,17 @@ def execute(
                 _check_progress(snapshot, schedule)
         with Workers() as workers:
             run = Run(job.in_blocks(plan.rows), plan, workers, record=sets, snapshot=snapshot)
-            save = None if store is None else lambda: store.write(run.snapshot(), plan.as_dict())
+            save = None if store is None else partial(_save, run, plan, store, workers)
             train(run, schedule, inputs=inputs, save=save, progress=e.progress)
     finally:
         if store is not None:
             store.close()
     return run
+
+
+def _save(run: Run, plan: Plan, store: CheckpointStore, workers: Workers) -> None:
+    """Write a checkpoint, in a thread, so that an interrupt of the main one waits for it."""
+    workers.map(lambda snapshot: store.write(snapshot, plan.as_dict()), [run.snapshot()])
 
 
 def check_room(task: str, needed: int, limit: int | None, remedy: str) -> None:
@@ -154,10 +160,10 @@ def _bytes(job: Job, shapes: Any, plan: Plan) -> int:
     each = 2 * (params + tree_bytes(shapes.optimizer_state))
     if job.zero_output:
         each += 2 * params + job.y.nbytes
-    at_once = min(job.members, plan.chunk * worker_count())
-    return (
-        job.x.nbytes + job.members * each + at_once * working_bytes(job.recipe, shapes.params, job.x, job.y, plan.rows)
-    )
+    members = -(-job.members // plan.chunk) * plan.chunk
+    at_once = min(members, plan.chunk * worker_count())
+    working = working_bytes(job.recipe, shapes.params, job.x, job.y, plan.rows)
+    return job.x.nbytes + members * each + at_once * working
 
 
 def _check_progress(snapshot: Any, schedule: Schedule) -> None:

@@ -1,7 +1,10 @@
 """How members are spread: how many are trained in one call, how many rows at once, and in how many threads.
 
-On a CPU a chunk's working memory should stay in a core's cache, and every core takes chunks of its own; there a chunk
-of larger networks is one member. On a GPU more members at once are faster, up to its memory.
+Chunk k is always members kc, …, kc + c − 1, all of them, whether they are wanted or not: so a member is trained by one
+program in one place of it, and its bits cannot depend on how many members there are.
+
+On a CPU a chunk's working memory should stay in a core's cache, and every core takes chunks of its own: larger
+networks go alone, smaller ones in twos or fours. On a GPU more at once are faster, up to its memory.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from equitangents.ensembles.training import Recipe, loss_and_gradient
 CACHE_BYTES = 2 * 2**20
 """Working memory that a core keeps close."""
 _FEWEST_ROWS = 8
+_TINY = 64  # that many in the cache
 
 
 @dataclass(frozen=True)
@@ -36,11 +40,16 @@ class Plan:
 
 
 def make_plan(recipe: Recipe, member: Any, x: Any, y: Any, members: int, members_per_chunk: int | None) -> Plan:
-    """A plan for `members` members, each of the shapes `member` (parameters and optimiser state), on data x, y."""
+    """A plan for `members` members, each of the shapes `member` (parameters and optimiser state), on data x, y.
+
+    On a CPU it does not depend on `members`, nor on the number of cores.
+    """
     target = CACHE_BYTES if on_cpu() else device_bytes() // 8
     rows = _rows_at_once(recipe, member.params, x, y, 2 * target)
-    each = working_bytes(recipe, member.params, x, y, rows)
-    return Plan(members_per_chunk or _members_at_once(members, each, target), rows)
+    if members_per_chunk is not None:
+        return Plan(members_per_chunk, rows)
+    fit = target // max(1, working_bytes(recipe, member.params, x, y, rows))
+    return Plan(_in_cache(fit) if on_cpu() else max(1, min(members, fit)), rows)
 
 
 def working_bytes(recipe: Recipe, params: Any, x: Any, y: Any, rows: int) -> int:
@@ -59,22 +68,9 @@ def _rows_at_once(recipe: Recipe, params: Any, x: Any, y: Any, target: int) -> i
     return rows
 
 
-def _members_at_once(members: int, each: int, target: int) -> int:
-    """As many members as `target` bytes hold, balanced over the workers; 1 only where not even 2 fit.
-
-    A call with one member compiles to other matrix products than one with more, which may round differently; from two
-    on, a member's numbers do not depend on how many share its call. So whether it is one depends on the network and
-    the data, not on how many members or cores there are.
-    """
-    fit = target // max(each, 1)
-    if fit < 2:
-        return 1
-    workers = worker_count()
-    most = min(fit, max(2, -(-members // workers)))
-    chunks = -(-members // most)
-    if chunks % workers and members >= 2 * (chunks + workers):
-        chunks += workers - chunks % workers  # so that the last round has work for all
-    return max(2, -(-members // chunks))
+def _in_cache(fit: int) -> int:
+    """Members a chunk on a CPU where the cache holds `fit`: more only help where networks are tiny."""
+    return 1 if fit < 2 else 2 if fit < _TINY else 4
 
 
 def on_cpu() -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from equitangents import precision
 from equitangents._types import InputShape, Params
 from equitangents.ensembles.evaluation import evaluate
 from equitangents.ensembles.plan import Plan, Workers
-from equitangents.ensembles.training import SEGMENT, Members, Recipe, init_members, run_epochs
+from equitangents.ensembles.training import SEGMENT, Members, Recipe, init_members, member_shapes, run_epochs
 
 
 @dataclass(frozen=True)
@@ -42,17 +42,16 @@ class Job:
 
     def member_shapes(self) -> Members:
         """Shapes of one member's parameters and optimiser state."""
-        stacked = jax.eval_shape(lambda: self.init(jnp.arange(1)))
-        return jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), stacked)
+        return member_shapes(self.recipe, self.input_shape, self.dtype)
 
-    def init(self, ids: Any) -> Members:
+    def init(self, ids: Sequence[int]) -> Members:
         """The members `ids` before training."""
         return init_members(self.recipe, self.input_shape, self.dtype, self.seed, ids)
 
 
 @dataclass
 class Snapshot:
-    """All that a run needs to go on: stacked parameters and optimiser state, and what was measured so far."""
+    """All that a run needs to go on: parameters and optimiser state of all chunks, and what was measured so far."""
 
     epoch: int
     params: list[np.ndarray]
@@ -98,13 +97,19 @@ class Run:
         with precision.scope(job.dtype):
             self._x, self._y = jnp.asarray(job.x, job.dtype), jnp.asarray(job.y, job.dtype)
         self._seen: set[tuple[int, ...]] = set()
-        begins = range(0, job.members, plan.chunk)
-        self._chunks = workers.map(lambda begin: self._begin(begin, snapshot), begins, first_alone=True)
-        self._advance(self._chunks[0], 0)  # compiles, once for all
+        begins = range(job.first // plan.chunk * plan.chunk, job.first + job.members, plan.chunk)
+        self._wanted = slice(job.first - begins.start, job.first - begins.start + job.members)
+        self._chunks = workers.map(
+            lambda begin: self._begin(begin, begin - begins.start, snapshot), begins, first_alone=True
+        )
+        self._compiled = False
 
     def advance(self, count: int) -> None:
         """Train all members for `count` ≤ SEGMENT more epochs; an interrupt is raised once all of them have."""
         assert 1 <= count <= SEGMENT
+        if not self._compiled:
+            self._advance(self._chunks[0], 0)  # once for all chunks
+            self._compiled = True
         for chunk in self._chunks:
             chunk.losses = None
         try:
@@ -113,7 +118,7 @@ class Run:
             losses = [chunk.losses for chunk in self._chunks if chunk.losses is not None]
             self.torn = len(losses) < len(self._chunks)
             if not self.torn:
-                self._history.extend(np.concatenate(losses, axis=1)[:, : self.job.members])
+                self._history.extend(np.concatenate(losses, axis=1)[:, self._wanted])
 
     def record(self) -> None:
         """Keep all members' outputs on the recorded sets at this epoch."""
@@ -128,7 +133,7 @@ class Run:
             first_alone=x.shape not in self._seen,
         )
         self._seen.add(x.shape)
-        return np.concatenate(parts)[: self.job.members]
+        return np.concatenate(parts)[self._wanted]
 
     @property
     def epoch(self) -> int:
@@ -159,36 +164,36 @@ class Run:
 
     def params(self) -> Params:
         """Parameters stacked over members, as NumPy."""
-        return self._stacked(lambda chunk: chunk.state.params)
+        return self._cut(self._stacked(lambda chunk: chunk.state.params))
 
     def start(self) -> Params | None:
         """Initial parameters stacked over members, of members that start at zero."""
-        return self._stacked(lambda chunk: chunk.start) if self.job.zero_output else None
+        return self._cut(self._stacked(lambda chunk: chunk.start)) if self.job.zero_output else None
 
     def snapshot(self) -> Snapshot:
         """A copy of everything that changes."""
         return Snapshot(
             self.epoch,
-            jax.tree.leaves(self.params()),
+            jax.tree.leaves(self._stacked(lambda chunk: chunk.state.params)),
             jax.tree.leaves(self._stacked(lambda chunk: chunk.state.optimizer_state)),
             self.history,
             self.recorded_epochs,
             self.recorded,
         )
 
-    def _begin(self, begin: int, snapshot: Snapshot | None) -> _Chunk:
+    def _begin(self, begin: int, place: int, snapshot: Snapshot | None) -> _Chunk:
+        """The chunk from member `begin` on, whose state is from `place` on in a snapshot."""
         job = self.job
         with precision.scope(job.dtype):
-            # The last chunk is filled up with copies of the last member, so that all chunks share one program.
-            places = np.minimum(np.arange(begin, begin + self._plan.chunk), job.members - 1)
-            ids = jnp.asarray(job.first + places, jnp.uint32)
+            ids = range(begin, begin + self._plan.chunk)
             state, start, offsets = job.init(ids), None, None
             if job.zero_output:
                 start = job.init(ids).params
                 offsets = jnp.asarray(evaluate(job.recipe.net, start, None, job.x, job.dtype))
             if snapshot is not None:
-                params = [jnp.array(leaf[places]) for leaf in snapshot.params]
-                optimizer_state = [jnp.array(leaf[places]) for leaf in snapshot.optimizer_state]
+                own = slice(place, place + self._plan.chunk)
+                params = [jnp.array(leaf[own]) for leaf in snapshot.params]
+                optimizer_state = [jnp.array(leaf[own]) for leaf in snapshot.optimizer_state]
                 state = Members(
                     state.keys,
                     jax.tree.unflatten(jax.tree.structure(state.params), params),
@@ -216,4 +221,7 @@ class Run:
     def _stacked(self, part: Callable[[_Chunk], Any]) -> Any:
         # np.array copies: the buffers are given away at the next step
         parts = [jax.tree.map(np.array, part(chunk)) for chunk in self._chunks]
-        return jax.tree.map(lambda *leaves: np.concatenate(leaves)[: self.job.members], *parts)
+        return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
+
+    def _cut(self, stacked: Any) -> Any:
+        return jax.tree.map(lambda a: a[self._wanted], stacked)

@@ -7,12 +7,14 @@ batched matrix product.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 
 from equitangents._types import InputShape, Params
@@ -42,7 +44,7 @@ class Recipe:
 
 
 class Members(NamedTuple):
-    """Members in training: every leaf has a leading axis, one entry a member."""
+    """Members in training: every leaf has a leading axis, one entry a member. `keys` are data of order_keys."""
 
     keys: jax.Array
     params: Params
@@ -62,16 +64,27 @@ def member_keys(seed: int, member: Any) -> tuple[jax.Array, jax.Array]:
     return init_key, order_key
 
 
-@partial(jax.jit, static_argnames=("recipe", "input_shape", "dtype"))
-def init_members(recipe: Recipe, input_shape: InputShape, dtype: str, seed: Any, ids: jax.Array) -> Members:
-    """The members `ids` before training."""
+@partial(jax.jit, static_argnames=("net", "input_shape", "dtype"))
+def _init_member(net: Any, input_shape: InputShape, dtype: str, seed: Any, member: Any) -> tuple[jax.Array, Params]:
+    init_key, order_key = member_keys(seed, member)
+    return jax.random.key_data(order_key), net.init(init_key, input_shape, dtype)
 
-    def one(member: jax.Array) -> Members:
-        init_key, order_key = member_keys(seed, member)
-        params = recipe.net.init(init_key, input_shape, dtype)
-        return Members(order_key, params, recipe.transformation.init(params))
 
-    return jax.vmap(one)(ids)
+def init_members(recipe: Recipe, input_shape: InputShape, dtype: str, seed: int, ids: Sequence[int]) -> Members:
+    """The members `ids` before training.
+
+    One after another, in one small program: mapped over members it would take longer to compile.
+    """
+    members = [_init_member(recipe.net, input_shape, dtype, np.uint32(seed), np.uint32(i)) for i in ids]
+    stack = lambda *leaves: jnp.asarray(np.stack(leaves))
+    keys, params = jax.tree.map(stack, *members)
+    return Members(keys, params, jax.vmap(recipe.transformation.init)(params))
+
+
+def member_shapes(recipe: Recipe, input_shape: InputShape, dtype: str) -> Members:
+    """Shapes of one member; nothing is computed."""
+    keys, params = jax.eval_shape(partial(_init_member, recipe.net, input_shape, dtype), np.uint32(0), np.uint32(0))
+    return Members(keys, params, jax.eval_shape(recipe.transformation.init, params))
 
 
 @partial(jax.jit, static_argnames=("recipe",), donate_argnames=("params", "optimizer_state"))
@@ -98,7 +111,8 @@ def run_epochs(
         params, state, losses = carry
 
         def one(key: jax.Array, params: Params, state: Any, offset: Any) -> tuple[Params, Any, jax.Array]:
-            return _epoch(recipe, jax.random.fold_in(key, first + i), params, state, offset, x, y)
+            epoch_key = jax.random.fold_in(jax.random.wrap_key_data(key), first + i)
+            return _epoch(recipe, epoch_key, params, state, offset, x, y)
 
         params, state, loss = jax.vmap(one)(keys, params, state, offsets)
         return params, state, losses.at[i].set(loss)
