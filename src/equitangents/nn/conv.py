@@ -50,8 +50,7 @@ class Conv(Layer):
 
     def apply(self, params: Any, x: Any, signal: Signal) -> Any:
         """Patches times weights."""
-        weights, box = Weights(self.W_std, self.b_std), self._box(signal)
-        return weights.add_bias(params, patches(x, box) @ weights.scaled(params, taps(box) * signal.channels))
+        return Weights(self.W_std, self.b_std).multiply(params, patches(x, self._box(signal)))
 
     def lower(self, signal: Signal) -> tuple[Op, ...]:
         """Mean over the window, then weights and bias."""
