@@ -104,6 +104,7 @@ class TestVerdict:
         assert format_number(-0.5, (-0.6, -0.4)) == "−0.50"
         assert format_number(3.2e-15) == "3.2·10⁻¹⁵"
         assert format_number(0.0) == "0"
+        assert format_number(-0.01, (-0.8, 0.8)) == "0.0"
         assert format_number(float("nan")) == "not a number"
         assert format_number(4.0, (4.0, 4.0)) == "4.00"
 
