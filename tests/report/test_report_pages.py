@@ -183,3 +183,15 @@ class TestTimeSlider:
     def test_frames_must_match(self):
         with pytest.raises(ShapeError, match="frames"):
             _slider(times=1)
+
+
+class TestLabels:
+    def test_labels_at_the_end_of_lines_do_not_overlap(self):
+        with figures.canvas(4, 2.5) as canvas:
+            axes = canvas.subplots()
+            axes.set_ylim(0, 1)
+            figures.label_ends(axes, 1, [(0.99, "a", "#000000"), (0.1, "b", "#000000"), (0.98, "c", "#000000")], 100)
+            heights = sorted(100 * t.xy[1] + t.xyann[1] for t in axes.texts)
+        assert min(np.diff(heights)) > 10.9
+        assert heights[0] == pytest.approx(10)
+        assert heights[-1] <= 100 + 1e-9
