@@ -219,9 +219,9 @@ class Run:
             chunk.losses = np.array(losses)[:count]
 
     def _stacked(self, part: Callable[[_Chunk], Any]) -> Any:
-        # np.array copies: the buffers are given away at the next step
-        parts = [jax.tree.map(np.array, part(chunk)) for chunk in self._chunks]
-        return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
+        # concatenating copies; the buffers themselves are given away at the next step
+        parts = [part(chunk) for chunk in self._chunks]
+        return jax.tree.map(lambda *leaves: np.concatenate([np.asarray(a) for a in leaves]), *parts)
 
     def _cut(self, stacked: Any) -> Any:
         return jax.tree.map(lambda a: a[self._wanted], stacked)
