@@ -9,7 +9,7 @@ import jax
 
 from equitangents.errors import NetworkError
 from equitangents.kernels.program import Branch, Op
-from equitangents.nn.layer import Layer
+from equitangents.nn.layer import Layer, ParameterFree
 from equitangents.nn.sequential import Sequential, chain
 from equitangents.nn.signal import Signal
 
@@ -45,7 +45,8 @@ class Residual(Layer):
     def signal(self, signal: Signal) -> Signal:
         """The same signal; Gaussian if both summands are."""
         out = self.signals(signal)[-1]
-        if out.given:
+        if all(isinstance(layer, ParameterFree) for layer in self.layers):
+            # Without weights of its own the branch is not independent of its input.
             raise NetworkError("a residual block needs a layer with weights")
         if (out.positions, out.channels) != (signal.positions, signal.channels):
             raise NetworkError(
