@@ -2,8 +2,10 @@
 // positions, one first input, and as many second inputs as the vector has lanes.
 #pragma once
 
+#include "erf.hpp"
+#include "gelu.hpp"
 #include "piecewise_linear.hpp"
-#include "transcendental_duals.hpp"
+#include "trigonometric.hpp"
 
 namespace eqt::EQT_ISA {
 

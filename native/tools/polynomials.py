@@ -97,8 +97,6 @@ TARGETS = [
     Target("lens", "(θ cos θ - sin θ)/m^(3/2), m = sin²(θ/2) <= 1/2", lens, mp.mpf(0), half, 6, 16),
     Target("arcsine", "arcsin(√x)/√x, x <= 1/4", odd_part(mp.asin), mp.mpf(0), half / 2, 5, 12),
     Target("arctangent", "arctan(√x)/√x, x <= tan²(π/8)", odd_part(mp.atan), mp.mpf(0), (mp.sqrt(2) - 1) ** 2, 5, 11),
-    Target("sine", "sin(√x)/√x, x <= (π/4)²", odd_part(mp.sin), mp.mpf(0), (mp.pi / 4) ** 2, 3, 6),
-    Target("cosine", "cos(√x), x <= (π/4)²", lambda x: mp.cos(mp.sqrt(x)), mp.mpf(0), (mp.pi / 4) ** 2, 4, 6),
     Target("excess", "(e^x - 1)/x, |x| <= log(2)/2", excess, -mp.log(2) / 2, mp.log(2) / 2, 6, 10),
 ]
 

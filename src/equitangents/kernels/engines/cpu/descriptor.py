@@ -20,7 +20,7 @@ from equitangents.kernels.program import Affine, Box, Branch, Decouple, Dual, Fr
 _VERSION = 1
 _AXES = 3
 _LARGEST = 2**31 - 1  # what an index of the engine can count
-_DUALS = {duals.PiecewiseLinear: 0}
+_DUALS: dict[type, int] = {duals.PiecewiseLinear: 0, duals.Erf: 1, duals.Gelu: 2, duals.Sin: 3, duals.Cos: 4}
 
 
 @dataclass(frozen=True, eq=False)
