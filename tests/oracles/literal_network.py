@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
+from equitangents.kernels import Kernels
 from oracles import literal_kernels
-
-
-class LiteralKernels(NamedTuple):
-    nngp: np.ndarray
-    ntk: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -38,7 +33,7 @@ class LiteralNetwork:
         else:
             nngp, ntk = literal_kernels.cross_kernels(self.layers, a, self._read(x2))
         dtype = np.asarray(x1).dtype
-        return LiteralKernels(nngp.astype(dtype), ntk.astype(dtype))
+        return Kernels(nngp.astype(dtype), ntk.astype(dtype), engine="literal")
 
     def _read(self, x):
         x = np.asarray(x, dtype=np.float64)

@@ -102,7 +102,7 @@ class TestVerdict:
     def test_numbers(self):
         assert format_number(0.123456, (0.11, 0.13)) == "0.123"
         assert format_number(-0.5, (-0.6, -0.4)) == "−0.50"
-        assert format_number(3.2e-15) == "3.2e−15"
+        assert format_number(3.2e-15) == "3.2·10⁻¹⁵"
         assert format_number(0.0) == "0"
         assert format_number(float("nan")) == "not a number"
         assert format_number(4.0, (4.0, 4.0)) == "4.00"

@@ -153,8 +153,8 @@ class TestJudge:
         assert verdict.value == 0.5
 
     def test_criterion_in_words(self):
-        assert self._judge({"only": exactly(0.1)}, at_most=0.25).criterion == "at most 0.250"
-        assert self._judge(at_least=0.1, at_most=1).criterion == "between 0.100 and 1.00, each"
+        assert self._judge({"only": exactly(0.1)}, at_most=0.25).criterion == "at most 0.25"
+        assert self._judge(at_least=0.1, at_most=1).criterion == "between 0.1 and 1, each"
 
     def test_needs_a_number(self):
         with pytest.raises(InvalidArgumentError):

@@ -95,7 +95,7 @@ class TrivialAction(Action):
         return x
 
     def _act_each(self, g: Any, x: Any) -> Any:
-        return x
+        return np.array(x) if isinstance(x, np.ndarray) else x
 
     def _key(self) -> tuple[Any, ...]:
         return ()

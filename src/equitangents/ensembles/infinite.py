@@ -18,6 +18,7 @@ from equitangents.ensembles import problem as problems
 from equitangents.ensembles.inputs import EstimatorNotFittedError, check_inputs, check_targets
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.inference import DYNAMICS, as_times, sample_gaussian
+from equitangents.kernels.orbit import is_invariant, kernel_invariance_error
 
 logger = logging.getLogger("equitangents")
 
@@ -27,38 +28,35 @@ _VERIFIED_SAMPLES = 4
 class InfiniteEnsemble(RegressorMixin, BaseEstimator):
     """Regression by infinitely wide networks trained for a time t, following scikit-learn's conventions.
 
-    Parameters
-    ----------
-    net : a network, or anything with `kernel(x1, x2=None)` that returns an object with `.nngp` and `.ntk`.
-    augmentation : the `Action` ρ_X of full data augmentation, or None.
-    time : training time t ≥ 0, inf allowed; in steps if dynamics="discrete". `predict` takes any other time.
-    learning_rate : η of the loss (1/2N) Σ_i |f(x_i) − y_i|², N counting augmented copies; not divided by the number
-        of outputs.
-    ridge : r ≥ 0 adds δ = r · (mean diagonal of the training kernel) to the kernel that trains: weight decay towards
-        the initial weights for kernel="ntk", noise of variance δ on the targets for kernel="nngp".
-    kernel : "ntk", all layers are trained; "nngp", the last layer alone: at time inf the Bayesian posterior.
-    label_action : the `Action` ρ_Y of the same group on targets (N, outputs); None: labels are invariant.
-    input_shape : (*positions, channels) if X may come flattened, (N, prod(input_shape)).
-    dynamics : "flow", gradient flow; "discrete", full-batch gradient descent in steps.
-    memory_limit : bytes that a fit may take; None: half of the physical memory.
+    Results are float64 NumPy arrays. Training samples that are equal in input and target are merged, which changes
+    nothing but makes the kernel matrix invertible; likewise augmented copies of an input that some g fixes.
 
-    Attributes
-    ----------
-    solver_ : which problem gives the mean: "dense N×N", "orbit-averaged N×N" (augmentation by an exact action under
-        which the kernel is invariant, invariant labels) or "explicit N|G|". The first covariance, std or sample of an
-        orbit-averaged ensemble solves the explicit problem too.
-    max_learning_rate_ : the largest learning rate at which gradient descent in steps is stable, 2N/λ_max.
-    invariance_error_ : relative change of the kernel under the augmentation, on a sample; None if it was not needed.
-    n_features_in_, sample_shape_, n_outputs_ : what X and y were.
+    Args:
+        net: a network, or anything with `kernel(x1, x2=None)` that returns an object with `.nngp` and `.ntk`.
+        augmentation: the action ρ_X of full data augmentation, or None.
+        time: training time t ≥ 0, inf allowed; in steps if dynamics="discrete". `predict` takes any other time.
+        learning_rate: η of the loss (1/2N) Σ_i |f(x_i) − y_i|², N counting augmented copies; not divided by the
+            number of outputs.
+        ridge: r ≥ 0 adds δ = r · (mean diagonal of the training kernel) to the kernel that trains: weight decay
+            towards the initial weights for kernel="ntk", noise of variance δ on the targets for kernel="nngp".
+        kernel: "ntk", all layers are trained; "nngp", the last layer alone: at time inf the Bayesian posterior.
+        label_action: the action ρ_Y of the same group on targets (N, outputs); None: labels are invariant.
+        input_shape: (*positions, channels) if X may come flattened, (N, prod(input_shape)).
+        dynamics: "flow", gradient flow; "discrete", full-batch gradient descent in steps.
+        memory_limit: bytes that a fit may take; None: half of the physical memory.
 
-    Training samples that are equal in input and target are merged, which changes nothing but makes the kernel matrix
-    invertible; likewise augmented copies of an input that some g fixes. Results are float64 NumPy arrays.
+    Attributes:
+        solver_: which problem gives the mean: "dense N×N", "orbit-averaged N×N" (augmentation by an exact action
+            under which the kernel is invariant, invariant labels) or "explicit N|G| (why)". The first covariance,
+            std or sample of an orbit-averaged ensemble solves the explicit problem too.
+        max_learning_rate_: 2N/λ_max of that problem: the largest learning rate at which steps are stable.
+        n_features_in_: numbers in one input.
+        sample_shape_: shape of one input.
+        n_outputs_: number of outputs.
 
     Sources: Jacot et al. 2018 (arXiv 1806.07572); Lee et al. 2019 (arXiv 1902.06720); Gerken & Kessel 2024 (arXiv
     2403.03103).
 
-    Examples
-    --------
     >>> import numpy as np, equitangents as et
     >>> net = et.nn.Sequential(et.nn.Dense(512), et.nn.Relu(), et.nn.Dense(1))
     >>> x = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])
@@ -108,7 +106,6 @@ class InfiniteEnsemble(RegressorMixin, BaseEstimator):
         self._x, self._y, self._settings = x, y.reshape(len(y), -1), settings
         self._covariance_problem: problems.Problem | None = None
         self._check_actions()
-        self.invariance_error_: float | None = None
         problem = self._solve_mean()
         logger.info("InfiniteEnsemble: %s, N = %d", self.solver_, len(x))
         problem.process.check(float(self.time))
@@ -154,7 +151,7 @@ class InfiniteEnsemble(RegressorMixin, BaseEstimator):
         if not isinstance(self.ridge, int | float | np.number) or not 0 <= self.ridge < math.inf:
             raise InvalidArgumentError(f"ridge is {self.ridge!r}; it must be a finite number ≥ 0")
         dynamics = DYNAMICS[self.dynamics]
-        dynamics(self.learning_rate, samples=1)
+        dynamics(self.learning_rate, samples=1).check(0.0, float(self.time))  # what can be said before any kernel
         field: problems.Field = "ntk" if self.kernel == "ntk" else "nngp"
         return problems.Settings(field, dynamics, self.learning_rate, float(self.ridge), self.memory_limit)
 
@@ -175,7 +172,7 @@ class InfiniteEnsemble(RegressorMixin, BaseEstimator):
                 f"{self.augmentation.group!r}; they must be of the same group"
             )
         for action, values in ((self.augmentation, self._x), (self.label_action, self._y)):
-            if action is not None and action.exact:
+            if action is not None:
                 action.verify(values[:_VERIFIED_SAMPLES])
 
     def _solve_mean(self) -> problems.Problem:
@@ -196,14 +193,11 @@ class InfiniteEnsemble(RegressorMixin, BaseEstimator):
             return "labels move with the augmentation"
         if not self.augmentation.exact:
             return "the augmentation is only approximately an action"
-        from equitangents.kernels import kernel_invariance_error
-
         stride = max(1, len(self._x) // _VERIFIED_SAMPLES)
         sample = self._x[::stride][:_VERIFIED_SAMPLES]
-        self.invariance_error_ = float(kernel_invariance_error(self.net, self.augmentation, sample))
-        precision = np.float64 if np.dtype(sample.dtype) == np.float64 else np.float32
-        if self.invariance_error_ > float(np.sqrt(np.finfo(precision).eps)):
-            return f"the augmentation changes the kernel, by {self.invariance_error_:.1e} of its size"
+        if not is_invariant(self.net, self.augmentation, sample):
+            change = kernel_invariance_error(self.net, self.augmentation, sample)
+            return f"the augmentation changes the kernel, by {change:.1e} of its size"
         return None
 
     def _problem_with_covariance(self) -> problems.Problem:

@@ -28,14 +28,13 @@ class InfiniteEnsembleClassifier(ClassifierMixin, BaseEstimator):
     The network needs no particular number of outputs: its kernel is that of one. `label_action` acts on the targets
     (N, K), columns in the order of `classes_` (a permutation of classes, say); None: labels are invariant.
 
-    Attributes
-    ----------
-    classes_ : the K distinct labels, sorted, of any type.
-    ensemble_ : the fitted `InfiniteEnsemble`, for means, covariances and samples of the K outputs.
-    solver_, max_learning_rate_, n_features_in_ : as there.
+    Attributes:
+        classes_: the K distinct labels, sorted, of any type.
+        ensemble_: the fitted `InfiniteEnsemble`, for means, covariances and samples of the K outputs.
+        solver_: as there.
+        max_learning_rate_: as there.
+        n_features_in_: as there.
 
-    Examples
-    --------
     >>> import numpy as np, equitangents as et
     >>> net = et.nn.Sequential(et.nn.Dense(512), et.nn.Relu(), et.nn.Dense(2))
     >>> x = np.array([[1.0, 0.0], [0.9, 0.2], [-1.0, 0.0], [-0.8, 0.1]])
@@ -116,7 +115,9 @@ class InfiniteEnsembleClassifier(ClassifierMixin, BaseEstimator):
 def check_labels(y: Any) -> np.ndarray:
     """y as a 1-d array of discrete labels; a column (N, 1) is flattened with a warning, as scikit-learn does."""
     if y is None:
-        raise InvalidArgumentError("y is None; this classifier requires y to be passed: labels of shape (N,)")
+        raise InvalidArgumentError(
+            "this classifier requires y to be passed, but the target y is None; expected labels (N,)"
+        )
     y = np.asarray(y)
     if y.ndim == 2 and y.shape[1] == 1:
         warnings.warn(

@@ -28,12 +28,15 @@ def check_inputs(estimator: BaseEstimator, x: Any, input_shape: tuple[int, ...] 
     """
     if hasattr(x, "columns"):
         validate_data(estimator, x, skip_check_array=True, reset=reset)
-    x = check_array("X", _dense("X", x), min_rank=0)
+    x = check_array("X", _dense("X", x), min_rank=0, allow_empty=True)
     if x.ndim < 2:
         raise ShapeError(
             f"X has rank {x.ndim} (shape {x.shape}); expected (N, features) or (N, *positions, channels). "
             f"Reshape your data: X[:, None] for a single feature, X[None] for a single sample"
         )
+    if x.size == 0:
+        lacking = "sample" if len(x) == 0 else "feature"
+        raise ShapeError(f"X has 0 {lacking}(s) (shape={x.shape}) while a minimum of 1 is required.")
     if input_shape is not None:
         shape = check_input_shape(input_shape)
         if x.ndim == 2 and x.shape[1] == math.prod(shape):
@@ -69,7 +72,9 @@ def check_input_shape(input_shape: Any) -> tuple[int, ...]:
 def check_targets(x: Any, y: Any) -> np.ndarray:
     """y as a finite float64 array (N,) or (N, outputs) with as many rows as x."""
     if y is None:
-        raise InvalidArgumentError("y is None; this estimator requires y to be passed, of shape (N,) or (N, outputs)")
+        raise InvalidArgumentError(
+            "this estimator requires y to be passed, but the target y is None; expected (N,) or (N, outputs)"
+        )
     y = np.asarray(check_array("y", _dense("y", y), rank=(1, 2)), dtype=np.float64)
     check_same_length("X", x, "y", y)
     return y

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
+from equitangents.actions import Action
 from equitangents.inference import (
     Dynamics,
     TrainedProcess,
@@ -24,10 +25,7 @@ from equitangents.inference import (
     orbit_digests,
     row_digests,
 )
-
-if TYPE_CHECKING:
-    from equitangents.actions import Action
-    from equitangents.kernels import KernelFunction
+from equitangents.kernels import KernelFunction, orbit_average
 
 Field = Literal["ntk", "nngp"]
 _BLOCK_ENTRIES = 2**25  # of a block of test rows against the training data, 256 MB in float64
@@ -130,8 +128,6 @@ def orbit_averaged(kernel: KernelFunction, action: Action, x: Any, y: np.ndarray
     Needs Θ(ρ(g)x, ρ(g)x′) = Θ(x, x′). Samples on one orbit with one target are merged. Its process has no prior: the
     covariance of the ensemble is not that of the invariant network, and needs the explicit problem.
     """
-    from equitangents.kernels import orbit_average
-
     check_memory(
         f"the orbit-averaged problem of {len(x)} samples",
         dense_solve_bytes(len(x)),

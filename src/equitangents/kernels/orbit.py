@@ -7,7 +7,8 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -55,21 +56,39 @@ class OrbitAverage:
 
     def kernel(self, x1: Any, x2: Any = None) -> Kernels:
         """Orbit-averaged NNGP and NTK, (N1, N2); `.notes` says whether one orbit was averaged or both."""
-        x2 = x1 if x2 is None else x2
-        if self._one_orbit_suffices(x1):
-            firsts, note = [x1], "mean over one orbit"
-        else:
-            firsts = [self.action(g, x1) for g in range(self.action.group.order)]
-            note = "mean over both orbits: the base kernel is not known to be invariant"
-        nngp: Any = 0.0
-        ntk: Any = 0.0
-        for h in range(self.action.group.order):
-            moved = self.action(h, x2)
-            for first in firsts:
-                k = self.base.kernel(first, moved)
-                nngp, ntk = nngp + k.nngp, ntk + k.ntk
-        count = self.action.group.order * len(firsts)
-        return Kernels(nngp / count, ntk / count, engine=k.engine, form=k.form, notes=(*k.notes, note))
+        if not self._one_orbit_suffices(x1):
+            return self._both_orbits(x1, x1 if x2 is None else x2)
+        terms = self._symmetric_terms(x1) if x2 is None else self._terms(x1, x2)
+        return self._mean(terms, self.action.group.order, "mean over one orbit")
+
+    def _terms(self, x1: Any, x2: Any) -> Iterator[Kernels]:
+        """Θ(x1, ρ(g) x2) for every g."""
+        for g in range(self.action.group.order):
+            yield self.base.kernel(x1, self.action(g, x2))
+
+    def _symmetric_terms(self, x: Any) -> Iterator[Kernels]:
+        """The same for x with itself, at half the cost: the term of g⁻¹ is the transpose of that of g."""
+        group = self.action.group
+        for g in range(group.order):
+            inverse = group.inverse(g)
+            if g == group.identity:
+                yield self.base.kernel(x)
+            elif g <= inverse:
+                k = self.base.kernel(x, self.action(g, x))
+                yield k
+                if g < inverse:
+                    yield replace(k, nngp=k.nngp.T, ntk=k.ntk.T)
+
+    def _both_orbits(self, x1: Any, x2: Any) -> Kernels:
+        order = self.action.group.order
+        terms = (term for g in range(order) for term in self._terms(self.action(g, x1), x2))
+        return self._mean(terms, order**2, "mean over both orbits: the base kernel is not known to be invariant")
+
+    def _mean(self, terms: Iterator[Kernels], count: int, note: str) -> Kernels:
+        total = next(terms)
+        for k in terms:
+            total = replace(total, nngp=total.nngp + k.nngp, ntk=total.ntk + k.ntk)
+        return replace(total, nngp=total.nngp / count, ntk=total.ntk / count, notes=(*total.notes, note))
 
     def _one_orbit_suffices(self, x: Any) -> bool:
         key = x.shape[1:]

@@ -13,7 +13,19 @@ from functools import lru_cache
 import numpy as np
 
 from equitangents.kernels.levels import GridLevel, Levels, NoFibresError, grid_levels, lifted_levels
-from equitangents.kernels.program import Affine, Branch, Dual, Flatten, FrozenArray, Op, Pool, Program
+from equitangents.kernels.program import (
+    Affine,
+    Box,
+    Branch,
+    Decouple,
+    Dual,
+    Flatten,
+    FrozenArray,
+    Op,
+    Pool,
+    Program,
+    Table,
+)
 
 
 @dataclass(frozen=True)
@@ -77,24 +89,30 @@ def plan(program: Program) -> FibrePlan | PairPlan:
 
 
 def split(ops: tuple[Op, ...]) -> tuple[tuple[Op, ...], tuple[Op, ...], tuple[Op, ...]]:
-    """(operations on the field, readout, operations on vectors): the readout ends where one position is left.
+    """(operations on the field, readout, operations on vectors): the readout ends where one position is left for good.
 
     It starts after the last operation that pooling would not commute with. A program without positions is all vector.
     """
-    end = 0
+    settled = max((i + 1 for i, op in enumerate(ops) if _is_positional(op)), default=0)
+    end = settled
     for i, op in enumerate(ops):
-        if isinstance(op, Flatten) or (isinstance(op, Pool) and op.blocks == 1):
+        if isinstance(op, Flatten) or (isinstance(op, Pool) and op.blocks == 1 and i >= settled):
             end = i + 1
             break
     # Once one position is left, further pooling and flattening change nothing.
     vector = tuple(op for op in ops[end:] if not isinstance(op, Flatten | Pool))
     start = end
-    while start > 0 and isinstance(ops[start - 1], Affine | Pool | Flatten):
+    while start > settled and isinstance(ops[start - 1], Affine | Pool | Flatten):
         start -= 1
     # Dense layers before the first pooling belong to the field, where the distance carries them exactly.
     while start < end and isinstance(ops[start], Affine):
         start += 1
     return ops[:start], ops[start:end], vector
+
+
+def _is_positional(op: Op) -> bool:
+    """Whether the operation reads several positions, or tells them apart, without pooling them."""
+    return isinstance(op, Box | Table | Decouple) or (isinstance(op, Branch) and any(map(_is_positional, op.ops)))
 
 
 def _compose_readout(readout: tuple[Op, ...], positions: int) -> tuple[np.ndarray, tuple[Op, ...]]:

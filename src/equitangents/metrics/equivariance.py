@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from equitangents.errors import InvalidArgumentError, ShapeError
-from equitangents.metrics.measure import Bootstrap, Measure, check_action, evaluate, norms, ratio
-from equitangents.validation import check_array
+from equitangents.metrics.measure import Bootstrap, Measure, check_action, check_points, evaluate, norms, ratio
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,7 @@ def equivariance_error(
                 f"output_action is of group {output_action.group!r} and action of {action.group!r}; "
                 f"they must be of the same group"
             )
-    x = check_array("x", x)
+    x = check_points(action, x)
     y = evaluate("f", f, x)
     size = norms(y)
     errors = []

@@ -112,6 +112,13 @@ def check_action(name: str, action: Any) -> None:
         )
 
 
+def check_points(action: Any, x: Any) -> Any:
+    """x as a finite array that `action` can act on; raises before any function is called."""
+    x = check_array("x", x)
+    action(action.group.identity, x[:1])
+    return x
+
+
 def norms(y: np.ndarray) -> np.ndarray:
     """The Euclidean norm of every row, over all its trailing axes, (N,); no overflow."""
     rows = np.abs(y.reshape(len(y), -1))

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from equitangents.errors import ShapeError
-from equitangents.metrics.measure import Bootstrap, Measure, check_action, evaluate, norms, ratio
-from equitangents.validation import check_array
+from equitangents.metrics.measure import Bootstrap, Measure, check_action, check_points, evaluate, norms, ratio
 
 
 def orbit_same_predictions(
@@ -34,7 +33,7 @@ def orbit_same_predictions(
     """
     bootstrap = Bootstrap(confidence, resamples, seed)
     check_action("action", action)
-    x = check_array("x", x)
+    x = check_points(action, x)
     reference = _predicted_class(f, x)
     same = np.zeros(len(x))
     for g in range(action.group.order):
@@ -55,12 +54,16 @@ def relative_orbit_std(
     """
     bootstrap = Bootstrap(confidence, resamples, seed)
     check_action("action", action)
-    x = check_array("x", x)
-    reference = evaluate("f", f, x)
-    # About f(x), so that an f that is constant on orbits has deviation exactly 0.
-    deviations = np.stack([evaluate("f", f, action(g, x)) - reference for g in range(action.group.order)])
-    shift = deviations.mean(axis=0)
-    return Measure("relative orbit std", ratio(norms(deviations.std(axis=0)), norms(reference + shift)), bootstrap)
+    x = check_points(action, x)
+    orbit = np.stack([evaluate("f", f, action(g, x)) for g in range(action.group.order)]).reshape(
+        action.group.order, len(x), -1
+    )
+    largest = np.abs(orbit).max(axis=(0, 2))
+    orbit /= np.where(largest > 0, largest, 1.0)[:, None]  # squares of large and small outputs stay in range
+    # Deviations about one of the orbit's points, so that of a constant they are exactly 0.
+    deviations = orbit - orbit[0]
+    mean = orbit[0] + deviations.mean(axis=0)
+    return Measure("relative orbit std", ratio(norms(deviations.std(axis=0)), norms(mean)), bootstrap)
 
 
 def _predicted_class(f: Callable[[Any], Any], x: Any) -> np.ndarray:

@@ -176,9 +176,10 @@ _VARIANCES = np.array([1e-2, 1e-1, 0.5, 1.0, 2.0, 4.0])
 class Elementwise(Nonlinearity):
     """Any differentiable function of one number, elementwise; its dual by Gauss–Hermite quadrature.
 
-    The order of the rule is the smallest for which E[φ²] and E[φ'²] change by less than `tolerance` (relative) when it
-    is doubled, over variances from 0.01 to 4. `quadrature_error` is that change. A function for which 512 nodes do not
-    suffice (one with kinks or jumps) is refused unless `order` is given, in which case the error is logged.
+    The order of the rule is the smallest for which E[φ(u)φ(v)] and E[φ'(u)φ'(v)] change by less than `tolerance`
+    (relative) when it is doubled, over variances from 0.01 to 4. `quadrature_error` is that change. A function for
+    which 512 nodes do not suffice (one with kinks or jumps) is refused unless `order` is given, in which case the error
+    is logged.
     """
 
     fn: Callable[[Any], Any]

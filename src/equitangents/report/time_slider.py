@@ -46,11 +46,13 @@ def time_slider(
     limit: float,
     period: int,
     circle: float | None = None,
+    start: int = 0,
 ) -> Widget:
     """A slider over `times` above `maps` and `curves`, which share the range −limit to limit.
 
     Maps are stored as one byte a value, in 253 levels; angles run from 0 to 360° inclusive, with a mark every
-    360°/`period`; `circle` is the radius, as a fraction of half a map's width, of the circle that the curves follow.
+    360°/`period`; `circle` is the radius, as a fraction of half a map's width, of the circle that the curves follow;
+    `start` is the frame shown first.
     Raises ShapeError where the frames do not match the times.
     """
     frames = {**{m.title: len(m.values) for m in maps}, **{c.title: len(c.values) for c in curves}}
@@ -62,6 +64,7 @@ def time_slider(
         "limit": limit,
         "period": period,
         "circle": circle,
+        "start": start,
         "maps": [
             {
                 "title": m.title,

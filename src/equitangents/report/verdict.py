@@ -30,11 +30,12 @@ class Verdict:
     source: str
     level: float = 0.95
     note: str = ""
+    unit: str = ""
 
     @property
     def number(self) -> str:
-        """The value, rounded to what its interval supports."""
-        return format_number(self.value, self.interval)
+        """The value, rounded to what its interval supports, with its unit."""
+        return f"{format_number(self.value, self.interval)} {self.unit}".strip()
 
     @property
     def uncertainty(self) -> str:
@@ -59,7 +60,7 @@ def format_number(value: float, interval: tuple[float, float] | None = None) -> 
         >>> format_number(0.123456, (0.11, 0.13))
         '0.123'
         >>> format_number(3.2e-15)
-        '3.2e-15'
+        '3.2·10⁻¹⁵'
     """
     if not math.isfinite(value):
         return "∞" if value == math.inf else "−∞" if value == -math.inf else "not a number"
@@ -68,8 +69,15 @@ def format_number(value: float, interval: tuple[float, float] | None = None) -> 
     spread = interval[1] - interval[0] if interval is not None else 0.0
     scale = max(abs(value), spread)
     if not 1e-4 <= scale < 1e5:
-        return f"{value:.1e}".replace("-", "−").replace("e−0", "e−").replace("e+0", "e")
+        return _scientific(value)
     digits = 2 - math.floor(math.log10(scale))
     if spread > 0:
         digits = min(max(1 - math.floor(math.log10(spread)), 0), 6)
     return f"{value:.{max(digits, 0)}f}".replace("-", "−")
+
+
+def _scientific(value: float) -> str:
+    digits, exponent = f"{value:.1e}".split("e")
+    superscript = str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    digits = "" if digits == "1.0" else digits.replace("-", "−").removesuffix(".0") + "·"
+    return f"{digits}10{superscript}"

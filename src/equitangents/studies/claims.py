@@ -63,6 +63,7 @@ def judge(
         source=source,
         level=shown.level,
         note=note,
+        unit=unit,
     )
 
 
@@ -75,8 +76,14 @@ def _margin(estimate: Estimate, at_least: float, at_most: float) -> float:
 
 def _criterion(at_least: float, at_most: float, unit: str) -> str:
     unit = f" {unit}" if unit else ""
+    low, high = (format_number(x) if 0 < abs(x) < 1e-4 else f"{x:g}" for x in (at_least, at_most))
     if math.isinf(at_most):
-        return f"at least {format_number(at_least)}{unit}"
+        return f"at least {low}{unit}"
     if math.isinf(at_least):
-        return f"at most {format_number(at_most)}{unit}"
-    return f"between {format_number(at_least)} and {format_number(at_most)}{unit}"
+        return f"at most {high}{unit}"
+    return f"between {low} and {high}{unit}"
+
+
+def say(verdict: Verdict, *, holds: str, fails: str, undecided: str) -> str:
+    """The wording that belongs to the verdict."""
+    return {HOLDS: holds, FAILS: fails, UNDECIDED: undecided}[verdict.verdict]

@@ -32,6 +32,10 @@ class Estimate:
         """(low, high)."""
         return (self.low, self.high)
 
+    def times(self, factor: float) -> Estimate:
+        """The same number in other units; `factor` is positive."""
+        return Estimate(factor * self.value, factor * self.low, factor * self.high, self.level)
+
 
 def exactly(value: float) -> Estimate:
     """A number that no sampling enters."""

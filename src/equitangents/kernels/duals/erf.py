@@ -40,7 +40,8 @@ class Erf:
         denominator = 2 * product * jnp.sin(m + gamma)
         near = k > 0  # only then do m and γ nearly cancel, and only then is the denominator safely positive
         sine = numerator / jnp.where(near, denominator, 1)
-        sine = jnp.where(sine > 1, 1, sine)
+        # Beyond these bounds lies nothing but pairs of positions that are masked later.
+        sine = jnp.where(sine > 1, 1, jnp.where(sine < -0.5, -0.5, sine))
         close = near & (sine < 0.5)
         gap = jnp.where(close, jnp.arcsin(jnp.where(close, sine, 0)), m - gamma)
         return (4 / math.pi) * gap, (4 / math.pi) / jnp.sqrt(radicand)

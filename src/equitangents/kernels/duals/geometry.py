@@ -5,6 +5,10 @@ sin²(θ/2) = (d - (√q1 - √q2)²) / (4 √(q1 q2)), where cos θ = k / √(q
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import jax.numpy as jnp
@@ -34,8 +38,63 @@ def half_angle(d: Any, q1: Any, q2: Any) -> tuple[Any, Any, Any]:
     return s, r, g
 
 
+# With t = sin²(θ/2) and a_k = C(2k, k) / (4^k (2k + 1)):
+# arcsin(√t) / √t = Σ a_k t^k and (θ cos θ - sin θ) / √t³ = -4 Σ a_k t^k / (k + 3/2).
+# On 0 ≤ t ≤ 1/2 both are economised to polynomials in u = 4t - 1: the singularity t = 1 lies at u = 3, so that
+# Chebyshev coefficients fall as (3 + √8)^-k.
+_DEGREE = {"float32": 9, "float64": 21}
+_TERMS = 110  # 2^-110 is beyond any rounding
+
+
+def _arcsine_term(k: int) -> Fraction:
+    return Fraction(math.comb(2 * k, k), 4**k * (2 * k + 1))
+
+
+def _area_term(k: int) -> Fraction:
+    return -4 * _arcsine_term(k) / (k + Fraction(3, 2))
+
+
+@cache
+def _coefficients(term: Callable[[int], Fraction], degree: int) -> tuple[float, ...]:
+    """Power-series coefficients in u of the Chebyshev series of Σ term(k) t^k, cut at `degree`; exact but for rounding.
+
+    t^k = ((1 + u)/4)^k = 2^(1-3k) Σ'_j C(2k, k-j) T_j(u), the term j = 0 halved.
+    """
+    scaled = [term(k) * Fraction(2, 8**k) for k in range(_TERMS)]
+    zero = Fraction(0)
+    chebyshev = [sum((scaled[k] * math.comb(2 * k, k - j) for k in range(j, _TERMS)), zero) for j in range(degree + 1)]
+    chebyshev[0] = chebyshev[0] / 2
+    total = [Fraction(0)] * (degree + 1)
+    before, now = [Fraction(1)], [Fraction(0), Fraction(1)]
+    for c in chebyshev:
+        for power, coefficient in enumerate(before):
+            total[power] += c * coefficient
+        after = [Fraction(0), *(2 * x for x in now)]
+        for power, coefficient in enumerate(before):
+            after[power] -= coefficient
+        before, now = now, after
+    return tuple(float(x) for x in total)
+
+
+def _evaluate(term: Callable[[int], Fraction], t: Any) -> Any:
+    u = 4 * t - 1
+    value = jnp.zeros_like(u)
+    for coefficient in reversed(_coefficients(term, _DEGREE[u.dtype.name])):
+        value = value * u + coefficient
+    return value
+
+
 def angle(s: Any) -> Any:
     """θ from s = sin²(θ/2); the derivative at the kink θ = 0, and at θ = π, is set to 0."""
-    inner = (s > 0) & (s < 1)
-    theta = 2 * jnp.arcsin(jnp.sqrt(jnp.where(inner, s, 0.5)))
-    return jnp.where(inner, theta, jnp.where(s >= 1, jnp.pi, 0.0).astype(theta.dtype))
+    near = s <= 0.5
+    t = jnp.where(near, s, 1 - s)
+    half = safe_sqrt(t) * _evaluate(_arcsine_term, t)
+    return jnp.where(near, 2 * half, jnp.pi - 2 * half)
+
+
+def theta_cos_minus_sin(s: Any, theta: Any) -> Any:
+    """θ cos θ - sin θ, without cancellation near θ = 0."""
+    near = s <= 0.5
+    t = jnp.where(near, s, 0.25)
+    direct = theta * (1 - 2 * s) - 2 * safe_sqrt(s * (1 - s))
+    return jnp.where(near, t * safe_sqrt(t) * _evaluate(_area_term, t), direct)

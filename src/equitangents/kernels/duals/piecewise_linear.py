@@ -14,20 +14,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from equitangents.kernels.duals.geometry import angle, half_angle, safe_sqrt
-
-# θ cos θ - sin θ = Σ_{n≥1} (-1)^n 2n/(2n+1)! θ^(2n+1)
-_SERIES = [(-1) ** n * 2 * n / math.factorial(2 * n + 1) for n in range(1, 9)]
-
-
-def _theta_cos_minus_sin(theta: Any) -> Any:
-    small = theta < 0.75
-    x = jnp.where(small, theta, 0.5)
-    square = x * x
-    series = jnp.zeros_like(x)
-    for coefficient in reversed(_SERIES):
-        series = coefficient + square * series
-    return jnp.where(small, x * square * series, theta * jnp.cos(theta) - jnp.sin(theta))
+from equitangents.kernels.duals.geometry import angle, half_angle, safe_sqrt, theta_cos_minus_sin
 
 
 @dataclass(frozen=True)
@@ -43,7 +30,7 @@ class PiecewiseLinear:
             return odd * d, jnp.full_like(d, odd)
         s, r, gap = half_angle(d, q1, q2)
         theta = angle(s)
-        absolute = gap + 2 * r * (2 * s + (2 / math.pi) * _theta_cos_minus_sin(theta))
+        absolute = gap + 2 * r * (2 * s + (2 / math.pi) * theta_cos_minus_sin(s, theta))
         return odd * d + even * absolute, odd + even * (1 - (2 / math.pi) * theta)
 
     def moments(self, q: Any) -> tuple[Any, Any]:

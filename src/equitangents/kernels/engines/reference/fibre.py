@@ -73,7 +73,12 @@ class FibreGeometry:
         padded = State(pad_grid(d, op, axes), pad_grid(theta, op, axes))
         if not op.wrap and (any(op.low) or any(op.high)):
             padded = self._outside(i, op, padded, q1, q2, axes)
-        return State(*(box_mean(x, op, axes).reshape((-1, *x.shape[len(axes) :])) for x in padded))
+        means = State(*(box_mean(x, op, axes).reshape((-1, *x.shape[len(axes) :])) for x in padded))
+        if op.wrap:
+            return means
+        # Pairs without a second position are kept at zero, so that nothing overflows before they are left out.
+        valid = self.partners(self.levels.levels[i + 1])[1].reshape((-1,) + (1,) * (means.d.ndim - 1))
+        return State(*(jnp.where(valid, x, 0) for x in means))
 
     def _outside(self, i: int, op: Box, padded: State, q1: Any, q2: Any, axes: Any) -> State:
         level = self.levels.levels[i]

@@ -96,9 +96,9 @@ def _readout(plan: FibrePlan, tables: dict[str, Any], geometry: FibreGeometry, v
     """Σ_p of the values at pairs whose two positions lie in one block, with the pairs' weight."""
     labels = tables[plan.labels.key]
     partner, valid = geometry.partners(plan.levels.levels[-1])
-    weight = jnp.where((labels == labels[partner]) & (labels >= 0) & valid, plan.block_weight, 0)
-    weighted = weight.astype(values.dtype).reshape((-1,) + (1,) * (values.ndim - 1)) * values
-    return _sum_in_groups(weighted)
+    joined = (labels == labels[partner]) & (labels >= 0) & valid
+    joined = joined.reshape((-1,) + (1,) * (values.ndim - 1))
+    return _sum_in_groups(jnp.where(joined, plan.block_weight * values, 0))
 
 
 def _sum_in_groups(x: Any) -> Any:

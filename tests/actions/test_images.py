@@ -1,0 +1,190 @@
+"""Rotations and reflections of images against np.rot90, explicit coordinates and scipy.ndimage."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.ndimage
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from equitangents import actions
+from equitangents.actions import splines
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
+
+
+def images(H, W, channels=1, seed=0):
+    return np.random.default_rng(seed).normal(size=(2, H, W, channels))
+
+
+class TestExactTurns:
+    @given(st.sampled_from([1, 2, 4]), st.integers(1, 6), st.integers(0, 99))
+    def test_is_rot90(self, n, size, seed):
+        x = images(size, size, 2, seed)
+        rot = actions.image_rotations(n)
+        assert rot.exact
+        assert rot.group.order == n
+        for g in range(n):
+            assert np.array_equal(rot(g, x), np.rot90(x, g * 4 // n, axes=(1, 2)))
+
+    @given(st.integers(1, 6), st.integers(0, 3))
+    def test_moves_pixels_about_the_centre(self, size, g):
+        # counter-clockwise as seen, rows downwards, the centre at the origin: (i, j) → (−j, i)
+        x = images(size, size)
+        y = actions.image_rotations(4)(g, x)
+        for i, j in np.ndindex(size, size):
+            u, v = 2 * i - size + 1, 2 * j - size + 1
+            for _ in range(g):
+                u, v = -v, u
+            assert y[0, (u + size - 1) // 2, (v + size - 1) // 2, 0] == x[0, i, j, 0]
+
+    @given(st.sampled_from([1, 2, 4]), st.integers(1, 5), st.integers(1, 5))
+    def test_dihedral_reflects_first(self, n, H, W):
+        x = images(H, H if n == 4 else W)
+        action = actions.image_dihedral(n)
+        for g in action.group:
+            k, f = action.group.element(g)
+            assert np.array_equal(action(g, x), np.rot90(x[:, :, ::-1] if f else x, k * 4 // n, axes=(1, 2)))
+
+    def test_half_turns_of_oblong_images(self):
+        x = images(2, 5)
+        assert np.array_equal(actions.image_rotations(2)(1, x), x[:, ::-1, ::-1])
+
+
+class TestResampledTurns:
+    @given(st.integers(1, 5), st.sampled_from([3, 8, 12, 5]), st.integers(2, 9), st.data())
+    def test_is_what_scipy_computes(self, order, n, size, data):
+        g = data.draw(st.integers(0, n - 1).filter(lambda g: 4 * g % n))
+        x = images(size, size, 2, seed=size)
+        angle, centre = 2 * np.pi * g / n, (size - 1) / 2
+        # output (i, j) reads the input at the point turned clockwise
+        M = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
+        offset = centre - M @ [centre, centre]
+        # a margin in the comparison only: SciPy drops points that rounding puts outside the image
+        points = np.einsum("ij,jkl->ikl", M, np.indices((size, size)).astype(float)) + offset[:, None, None]
+        on_border = (np.abs(np.abs(points - centre) - centre) < 1e-9).any(axis=0)
+        expected = np.stack(
+            [
+                [scipy.ndimage.affine_transform(x[b, :, :, c], M, offset, order=order) for c in range(2)]
+                for b in range(2)
+            ]
+        ).transpose(0, 2, 3, 1)
+        turned = actions.image_rotations(n, order=order)(g, x)
+        np.testing.assert_allclose(turned[:, ~on_border], expected[:, ~on_border], atol=1e-12)
+
+    @settings(max_examples=6)
+    @given(st.integers(0, 5), st.sampled_from([8, 12, 3]), st.integers(2, 6), st.sampled_from([None, "circle"]))
+    def test_jax_has_the_same_numbers(self, order, n, size, mask):
+        x = images(size, size)
+        rot = actions.image_rotations(n, order=order, mask=mask)
+        with jax.enable_x64(True):
+            orbit = jax.jit(rot.orbit)(jnp.asarray(x))
+            assert orbit.dtype == np.float64
+        np.testing.assert_allclose(orbit, rot.orbit(x), atol=1e-13)
+        np.testing.assert_allclose(jax.jit(lambda x: rot(1, x))(x.astype("f4")), rot(1, x), atol=1e-4)
+
+    @pytest.mark.parametrize("mask", [None, "circle"])
+    @pytest.mark.parametrize("order", [0, 2, 3])
+    def test_one_element_for_each_image(self, order, mask):
+        x = np.random.default_rng(0).normal(size=(12, 5, 5, 2))
+        rot = actions.image_rotations(12, order=order, mask=mask)
+        g = np.random.default_rng(1).permutation(12)
+        expected = rot.orbit(x)[g, np.arange(12)]
+        np.testing.assert_allclose(rot.act_each(g, x), expected, atol=1e-14)
+        np.testing.assert_allclose(jax.jit(rot.act_each)(g, x.astype("f4")), expected, atol=1e-4)
+
+    @pytest.mark.parametrize("n", [8, 12, 16])
+    def test_quarter_turns_among_them_are_exact(self, n):
+        x = images(5, 5)
+        for k in range(4):
+            assert np.array_equal(actions.image_rotations(n)(k * n // 4, x), np.rot90(x, k, axes=(1, 2)))
+
+    def test_turns_a_smooth_image_as_its_formula_says(self):
+        i, j = np.indices((33, 33)) - 16.0
+        bump = lambda i, j: np.exp(-((i - 5) ** 2 + (j + 2) ** 2) / 18)
+        x = bump(i, j)[None, :, :, None]
+        errors = []
+        for order in (1, 3, 5):
+            y = actions.image_rotations(16, order=order)(3, x)[0, :, :, 0]
+            angle = 2 * np.pi * 3 / 16
+            u, v = np.cos(angle) * i + np.sin(angle) * j, -np.sin(angle) * i + np.cos(angle) * j
+            errors.append(np.abs(y - bump(u, v))[i**2 + j**2 <= 144].max())
+        assert errors[0] < 3e-2
+        assert errors[1] < 5e-4
+        assert errors[2] < 1e-4
+
+    def test_order_zero_takes_pixels(self):
+        x = images(7, 7)
+        assert set(actions.image_rotations(8, order=0)(1, x).ravel()) <= {0.0, *x.ravel()}
+
+    def test_is_not_exact_and_measures_it(self):
+        i, j = np.indices((17, 17)) - 8.0
+        x = np.exp(-(i**2 + (j - 1) ** 2) / 4)[None, :, :, None]
+        lost = [actions.image_rotations(8, order=order).resampling_error(x) for order in (1, 3, 5)]
+        assert not actions.image_rotations(8).exact
+        assert "resampled" in repr(actions.image_rotations(8))
+        assert lost[1].values.shape == (8, 1)
+        assert lost[0].worst > 10 * lost[1].worst > 50 * lost[2].worst
+        assert lost[1].mean == pytest.approx(lost[1].values.mean())
+        np.testing.assert_allclose(lost[1].values[::2], 0, atol=1e-15)
+        forth_and_back = actions.image_rotations(8)(7, actions.image_rotations(8)(1, x))
+        assert lost[1].values[1, 0] == pytest.approx(np.linalg.norm(forth_and_back - x) / np.linalg.norm(x))
+
+
+class TestMask:
+    @pytest.mark.parametrize("size", [1, 2, 5, 8])
+    def test_every_element_shows_the_same_pixels(self, size):
+        rot = actions.image_rotations(8, mask="circle")
+        shown = rot.orbit(np.ones((1, size, size, 1)))[:, 0, :, :, 0] != 0
+        for i, j in np.ndindex(size, size):
+            inside = np.hypot(i - (size - 1) / 2, j - (size - 1) / 2) <= (size - 1) / 2 + 1e-12
+            assert (shown[:, i, j] == inside).all()
+
+    def test_composes_exactly_for_quarter_turns(self):
+        x, rot = images(6, 6), actions.image_rotations(4, mask="circle")
+        assert not rot.exact
+        for g in range(4):
+            for h in range(4):
+                assert np.array_equal(rot(g, rot(h, x)), rot((g + h) % 4, x))
+
+
+class TestSplines:
+    @given(st.integers(0, 5), st.floats(-1, 1))
+    def test_basis_is_a_partition_of_unity(self, order, x):
+        assert splines.basis(order, x - np.arange(-5.0, 6.0)).sum() == pytest.approx(1, abs=1e-14)
+
+    @given(st.integers(1, 5), st.integers(1, 12))
+    def test_reads_the_values_at_the_grid_points(self, order, n):
+        f = np.random.default_rng(n).normal(size=n)
+        index, weights = splines.taps(order, np.arange(n, dtype=float), n)
+        assert np.abs((weights * (splines.prefilter(order, n) @ f)[index]).sum(axis=0) - f).max() < 1e-12
+
+    @given(st.integers(1, 12), st.integers(-30, 30))
+    def test_mirrors_about_both_ends(self, n, i):
+        padded = np.pad(np.arange(n), 60, mode="reflect") if n > 1 else np.zeros(121, int)
+        assert splines.mirrored(np.array(i), n) == padded[i + 60]
+
+
+class TestBadInput:
+    def test_constructors(self):
+        with pytest.raises(InvalidArgumentError, match="n is 0"):
+            actions.image_rotations(0)
+        with pytest.raises(InvalidTypeError, match="n is '4'"):
+            actions.image_rotations("4")
+        with pytest.raises(InvalidArgumentError, match="order is 6; expected a spline order from 0 to 5"):
+            actions.image_rotations(8, order=6)
+        with pytest.raises(InvalidArgumentError, match="mask is 'square'"):
+            actions.image_rotations(8, mask="square")
+        with pytest.raises(InvalidArgumentError, match="n is 3; expected 1, 2 or 4"):
+            actions.image_dihedral(3)
+
+    @pytest.mark.parametrize(
+        "action", [actions.image_rotations(4), actions.image_rotations(8), actions.image_dihedral(4)]
+    )
+    def test_images(self, action):
+        with pytest.raises(ShapeError, match="x has images of 4×5 pixels; rotations need square ones"):
+            action(1, np.zeros((1, 4, 5, 1)))
+        with pytest.raises(ShapeError, match="x has rank 3"):
+            action(1, np.zeros((4, 4, 1)))
+        with pytest.raises(InvalidTypeError, match="x has dtype complex128"):
+            action(1, np.zeros((1, 4, 4, 1), complex))

@@ -1,0 +1,121 @@
+"""Actions on positions against loops over explicit coordinates: (ρ(g) f)(x) = f(g⁻¹ x)."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from equitangents import actions, groups
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotAnActionError, ShapeError
+
+
+class TestPermutations:
+    @given(st.lists(st.permutations(range(5)), min_size=1, max_size=2), st.integers(0, 99), st.data())
+    def test_values_travel_with_their_positions(self, generators, seed, data):
+        G = groups.generated_by_permutations(generators)
+        action = actions.permutations(G, [G.element(g) for g in G])
+        f = np.random.default_rng(seed).normal(size=(2, 5, 3))
+        g = data.draw(st.integers(0, G.order - 1))
+        moved = action(g, f)
+        for x in range(5):
+            assert np.array_equal(moved[:, G.element(g)[x]], f[:, x])
+
+    def test_refuses_what_is_no_action(self):
+        S3 = groups.symmetric(3)
+        backwards = [np.argsort(S3.element(g)) for g in S3]
+        with pytest.raises(NotAnActionError, match="table is not an action") as error:
+            actions.permutations(S3, backwards)
+        g, h = (int(t.rstrip(")")) for t in str(error.value).split("(g = ")[1].split(", h = "))
+        assert not np.array_equal(backwards[g][backwards[h]], backwards[S3.compose(g, h)])
+        with pytest.raises(NotAnActionError, match="identity 0 moves"):
+            actions.permutations(groups.cyclic(2), [[1, 0], [0, 1]])
+
+    def test_refuses_bad_tables(self):
+        C2 = groups.cyclic(2)
+        with pytest.raises(InvalidArgumentError, match=r"table\[1\] is \(1, 1\)"):
+            actions.permutations(C2, [[0, 1], [1, 1]])
+        with pytest.raises(ShapeError, match="table has 1 rows; expected one for each of the 2"):
+            actions.permutations(C2, [[0, 1]])
+        with pytest.raises(InvalidTypeError, match="group is of type list"):
+            actions.permutations([], [[0, 1]])
+        swap = actions.permutations(C2, [[0, 1], [1, 0]])
+        with pytest.raises(ShapeError, match="x has 3 positions; the action permutes 2"):
+            swap(0, np.zeros((1, 3, 1)))
+        with pytest.raises(ShapeError, match="x has rank 2"):
+            swap(0, np.zeros((2, 1)))
+
+
+class TestGrid:
+    @given(st.sampled_from([(1, False), (2, False), (4, False), (2, True), (4, True)]), st.integers(1, 5), st.data())
+    def test_reads_at_the_inverse_motion(self, kind, H, data):
+        rotations, reflections = kind
+        W = H if rotations == 4 else data.draw(st.integers(1, 5))
+        G = groups.wallpaper(rotations, reflections, (H, W))
+        g = data.draw(st.integers(0, G.order - 1))
+        rotation, reflection, t = G.element(g)
+        f = np.random.default_rng(0).normal(size=(1, H, W, 2))
+        moved = actions.grid(G)(g, f)
+        turn = np.linalg.matrix_power(np.array([[0, -1], [1, 0]]), rotation * 4 // rotations)
+        P = turn @ np.linalg.matrix_power(np.diag([1, -1]), reflection)
+        for x in np.ndindex(H, W):
+            u, v = (P @ x + t) % (H, W)
+            assert np.array_equal(moved[0, u, v], f[0, x[0], x[1]])
+
+    @given(st.lists(st.integers(1, 4), min_size=1, max_size=3), st.data())
+    def test_translations_roll(self, shape, data):
+        action = actions.translations(shape)
+        g = data.draw(st.integers(0, action.group.order - 1))
+        f = np.random.default_rng(0).normal(size=(2, *shape, 1))
+        rolled = np.roll(f, action.group.element(g), axis=tuple(range(1, len(shape) + 1)))
+        assert np.array_equal(action(g, f), rolled)
+
+    def test_large_groups_act_without_their_tables(self):
+        action = actions.grid(groups.wallpaper(4, False, (50, 50)))
+        f = np.random.default_rng(0).normal(size=(1, 50, 50, 1))
+        assert np.array_equal(action(7504, action(7503, f)), action(action.group.compose(7504, 7503), f))
+        assert not {"table", "grid_table"} & set(vars(action.group))
+
+    def test_refuses(self):
+        with pytest.raises(InvalidTypeError, match="group is of type TableGroup"):
+            actions.grid(groups.cyclic(4))
+        action = actions.grid(groups.wallpaper(4, False, (3, 3)))
+        with pytest.raises(ShapeError, match=r"x has positions of shape \(3, 4\)"):
+            action(0, np.zeros((1, 3, 4, 1)))
+
+
+class TestPositionTable:
+    CASES = (
+        (actions.image_rotations(4), (3, 3)),
+        (actions.image_rotations(2), (2, 3)),
+        (actions.image_dihedral(4), (4, 4)),
+        (actions.grid(groups.wallpaper(2, True, (2, 3))), (2, 3)),
+        (actions.translations((2, 2, 3)), (2, 2, 3)),
+        (actions.permutations(groups.symmetric(3), groups.symmetric(3).table), (6,)),
+        (actions.restrict(actions.image_rotations(4), groups.cyclic(4).subgroup([0, 2])), (3, 3)),
+    )
+
+    @pytest.mark.parametrize(("action", "positions"), CASES)
+    def test_says_where_positions_go(self, action, positions):
+        table = action.position_table(positions)
+        P = int(np.prod(positions))
+        assert table.shape == (action.group.order, P)
+        assert np.array_equal(action.position_table((*positions, 5)), table)
+        f = np.random.default_rng(0).normal(size=(1, *positions, 1))
+        for g in action.group:
+            moved = action(g, f).reshape(P)
+            for x in range(P):
+                assert moved[table[g, x]] == f.reshape(P)[x]
+            for h in action.group:
+                assert np.array_equal(table[g][table[h]], table[action.group.compose(g, h)])
+
+    def test_none_for_other_actions(self):
+        assert actions.image_rotations(8).position_table((3, 3)) is None
+        assert actions.image_rotations(4, mask="circle").position_table((3, 3)) is None
+        assert actions.rotations(groups.octahedral()).position_table((3,)) is None
+        assert actions.trivial(groups.cyclic(2)).position_table((3,)) is None
+
+    def test_refuses(self):
+        with pytest.raises(ShapeError, match="shape has images of 3×4 pixels"):
+            actions.image_rotations(4).position_table((3, 4))
+        with pytest.raises(InvalidArgumentError, match="expected 2 position axes"):
+            actions.image_rotations(4).position_table((3,))

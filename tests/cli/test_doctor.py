@@ -1,0 +1,46 @@
+"""`equitangents doctor`: its checks pass here, and notice an installation that computes wrong numbers."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+
+from equitangents import kernels
+from equitangents.cli import self_test
+from equitangents.cli.main import main
+from equitangents.kernels.result import Kernels
+
+
+def run_doctor(capsys) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as stop:
+        main(["doctor"])
+    return int(stop.value.code or 0), *capsys.readouterr()
+
+
+def test_this_installation_is_well(capsys) -> None:
+    status, out, err = run_doctor(capsys)
+    assert (status, err) == (0, "")
+    assert jax.__version__ in out
+    assert kernels.engine_name() in out
+    assert out.count(" ok ") == len(self_test.CHECKS)
+    assert "WRONG" not in out
+
+
+def test_wrong_numbers_are_reported(capsys, monkeypatch) -> None:
+    def kernel(net, x1, x2=None, engine=None) -> Kernels:
+        ones = np.ones((len(x1), len(x1)))
+        return Kernels(nngp=ones, ntk=ones, engine="broken", form="fibre", notes=())
+
+    monkeypatch.setattr("equitangents.nn.Sequential.kernel", kernel)
+    monkeypatch.setattr(self_test, "CHECKS", self_test.CHECKS[:1])
+    status, out, err = run_doctor(capsys)
+    assert status == 1
+    assert "WRONG" in out
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("error", [float("nan"), float("inf"), 2e-3])
+def test_a_check_passes_only_on_a_small_number(error: float) -> None:
+    assert self_test.Check("name", 1e-3, 1e-3).passed
+    assert not self_test.Check("name", error, 1e-3).passed

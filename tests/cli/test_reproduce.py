@@ -1,0 +1,74 @@
+"""`equitangents reproduce`: what it hands to the study, and what it shows of the outcome."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from equitangents.cli.main import main
+from equitangents.report.verdict import FAILS, HOLDS, Verdict
+from equitangents.studies import StudyResult
+
+
+@pytest.fixture
+def calls(monkeypatch) -> list[tuple[tuple, dict]]:
+    """The calls of `studies.run`, which here returns one claim that holds and one that fails."""
+    made: list[tuple[tuple, dict]] = []
+
+    def run(*arguments, **options) -> StudyResult:
+        made.append((arguments, options))
+        verdicts = tuple(
+            Verdict(
+                claim=claim,
+                verdict=verdict,
+                measure="a number",
+                criterion="above 3",
+                value=value,
+                interval=(value - 0.05, value + 0.05),
+                source="here",
+            )
+            for claim, verdict, value in (("the mean agrees", HOLDS, 3.75), ("members do not", FAILS, 2.25))
+        )
+        return StudyResult("toy", "quick", Path("runs"), Path("runs/report.html"), "in short", verdicts, 1.0)
+
+    monkeypatch.setattr("equitangents.studies.run", run)
+    return made
+
+
+def reproduce(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as stop:
+        main(["reproduce", *arguments])
+    return int(stop.value.code or 0)
+
+
+def test_claims_verdicts_and_report_are_shown(capsys, calls) -> None:
+    assert reproduce("toy") == 0, "a claim that fails is a result, not an error"
+    output = capsys.readouterr()
+    assert output.err == ""
+    for said in ("the mean agrees", "members do not", "holds", "fails", "3.75", "2.25", "runs/report.html"):
+        assert said in output.out
+
+
+def test_defaults(calls) -> None:
+    reproduce("toy")
+    (call,) = calls
+    assert call == (
+        ("toy",),
+        {"preset": "quick", "out": None, "resume": False, "settings": {}, "data_dir": None, "progress": True},
+    )
+
+
+def test_options_reach_the_study(calls) -> None:
+    reproduce(
+        "toy", "--preset=paper", "--out=here", "--resume", "--set", "a=1", "--set", "b=x=y", "--data-dir", "there"
+    )
+    (call,) = calls
+    assert call[1] == {
+        "preset": "paper",
+        "out": Path("here"),
+        "resume": True,
+        "settings": {"a": "1", "b": "x=y"},
+        "data_dir": Path("there"),
+        "progress": True,
+    }

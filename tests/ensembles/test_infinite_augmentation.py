@@ -1,0 +1,284 @@
+import itertools
+import logging
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from equitangents import actions, groups, nn
+from equitangents.ensembles import InfiniteEnsemble
+from equitangents.errors import (
+    InvalidArgumentError,
+    MemoryLimitError,
+    NotAnActionError,
+    NotPositiveDefiniteError,
+)
+from equitangents.kernels import orbit_average
+from oracles import literal_training
+from oracles.literal_network import LiteralNetwork
+
+PERMUTATIONS = list(itertools.permutations(range(3)))
+S3 = groups.from_permutations(PERMUTATIONS)
+matrices = np.zeros((6, 3, 3))
+for g, p in enumerate(PERMUTATIONS):
+    matrices[g, list(p), range(3)] = 1  # e_i to e_{p(i)}
+permute = actions.permutations(S3, np.array(PERMUTATIONS))  # on (N, 3, channels)
+turn_labels = actions.linear(S3, matrices)  # on (N, 3)
+mlp = LiteralNetwork.relu_mlp(1)
+seeds = st.integers(0, 10**6)
+times = pytest.mark.parametrize("time", [0.0, 0.9, 30.0, np.inf])
+
+
+def data(seed, n=4, m=3):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n, 3, 2)), rng.normal(size=(n, 3)), rng.normal(size=(m, 3, 2))
+
+
+def literal(net, x, y, x_test, *, kernel="ntk", time, ridge=0.0, dynamics="flow", learning_rate=1.0):
+    """Mean and covariance of training on samples as they are."""
+    k, cross = net.kernel(x), net.kernel(x_test, x)
+    Theta, Theta_cross = getattr(k, kernel), getattr(cross, kernel)
+    delta = ridge * np.trace(Theta) / len(x)
+    A = literal_training.operator(
+        Theta, Theta_cross, time=time, delta=delta, dynamics=dynamics, learning_rate=learning_rate
+    )
+    covariance = literal_training.covariance(A, k.nngp, cross.nngp, net.kernel(x_test).nngp)
+    return A @ y, covariance + (delta * A @ A.T if kernel == "nngp" else 0)
+
+
+def augmented(action, label_action, x, y):
+    order = action.group.order
+    inputs = np.concatenate([action(g, x) for g in range(order)])
+    targets = np.concatenate([y if label_action is None else label_action(g, y) for g in range(order)])
+    return inputs, targets
+
+
+class TestInvariantLabels:
+    @times
+    @pytest.mark.parametrize("ridge", [0.0, 0.2])
+    @pytest.mark.parametrize("kernel", ["ntk", "nngp"])
+    @given(seed=seeds)
+    def test_the_orbit_averaged_problem_is_the_explicit_one(self, time, ridge, kernel, seed):
+        x, y, x_test = data(seed)
+        expected, covariance = literal(
+            mlp, *augmented(permute, None, x, y), x_test, kernel=kernel, time=time, ridge=ridge
+        )
+        model = InfiniteEnsemble(mlp, augmentation=permute, time=time, ridge=ridge, kernel=kernel).fit(x, y)
+        assert model.solver_ == "orbit-averaged N×N"
+        np.testing.assert_allclose(model.predict(x_test), expected, atol=1e-8)
+        np.testing.assert_allclose(model.predict(x_test, return_cov=True)[1], covariance, atol=1e-7)
+
+    @pytest.mark.parametrize("steps", [0, 1, 6, np.inf])
+    @pytest.mark.parametrize("ridge", [0.0, 0.2])
+    def test_in_discrete_steps(self, steps, ridge):
+        x, y, x_test = data(1)
+        eta = 0.95 * InfiniteEnsemble(mlp, augmentation=permute, ridge=ridge).fit(x, y).max_learning_rate_
+        how = {"time": steps, "ridge": ridge, "dynamics": "discrete", "learning_rate": eta}
+        expected, covariance = literal(mlp, *augmented(permute, None, x, y), x_test, **how)
+        model = InfiniteEnsemble(mlp, augmentation=permute, **how).fit(x, y)
+        np.testing.assert_allclose(model.predict(x_test), expected, atol=1e-10)
+        np.testing.assert_allclose(model.predict(x_test, return_cov=True)[1], covariance, atol=1e-10)
+
+    @given(seeds, st.floats(0, 100))
+    def test_it_is_the_invariant_network_without_augmentation(self, seed, time):
+        x, y, x_test = data(seed)
+        model = InfiniteEnsemble(mlp, augmentation=permute).fit(x, y)
+        invariant = InfiniteEnsemble(orbit_average(mlp, permute)).fit(x, y)
+        np.testing.assert_allclose(model.predict(x_test, time=time), invariant.predict(x_test, time=time), atol=1e-11)
+
+    @given(seeds, st.one_of(st.floats(0, 100), st.just(np.inf)))
+    def test_its_mean_is_invariant_on_and_off_the_data_and_its_covariance_too(self, seed, time):
+        x, y, x_test = data(seed)
+        model = InfiniteEnsemble(mlp, augmentation=permute, time=time).fit(x, y)
+        for points in (x, x_test):
+            mean, covariance = model.predict(points, return_cov=True)
+            for g in S3:
+                moved, moved_covariance = model.predict(permute(g, points), return_cov=True)
+                np.testing.assert_allclose(moved, mean, atol=1e-10)
+                np.testing.assert_allclose(moved_covariance, covariance, atol=1e-8)
+
+    def test_a_convolutional_network_under_translations_becomes_the_pooled_one(self):
+        """Flatten and augmentation by all translations against global average pooling, trained as long."""
+        rng = np.random.default_rng(0)
+        x, y, x_test = rng.normal(size=(5, 3, 4, 2)), rng.normal(size=(5, 2)), rng.normal(size=(3, 3, 4, 2))
+        features = (nn.Conv(4, (3, 3), W_std=1.4, b_std=0.1), nn.Relu(), nn.Conv(4, (2, 2)), nn.Relu())
+        flat = nn.Sequential(*features, nn.Flatten(), nn.Dense(2))
+        pooled = nn.Sequential(*features, nn.GlobalAvgPool(), nn.Dense(2))
+        shifts = actions.translations((3, 4))
+        times = [0.0, 1.0, 50.0, np.inf]
+        model = InfiniteEnsemble(flat, augmentation=shifts).fit(x, y)
+        expected = InfiniteEnsemble(pooled).fit(x, y).predict(x_test, time=times)
+        assert model.solver_ == "orbit-averaged N×N"
+        np.testing.assert_allclose(model.predict(x_test, time=times), expected, atol=1e-10)
+
+    def test_the_covariance_is_solved_when_first_wanted(self, caplog):
+        x, y, x_test = data(0)
+        with caplog.at_level(logging.INFO, "equitangents"):
+            model = InfiniteEnsemble(mlp, augmentation=permute, time=1.0).fit(x, y)
+            model.predict(x_test)
+            assert "explicit" not in caplog.text
+            model.predict(x_test, return_std=True)
+            model.predict(x_test, return_cov=True)
+        assert caplog.text.count("solving the explicit N|G| problem, 4·6 samples") == 1
+
+
+class TestEquivariantLabels:
+    @times
+    @pytest.mark.parametrize("ridge", [0.0, 0.2])
+    @given(seed=seeds)
+    def test_against_the_literal_problem(self, time, ridge, seed):
+        x, y, x_test = data(seed)
+        expected, covariance = literal(mlp, *augmented(permute, turn_labels, x, y), x_test, time=time, ridge=ridge)
+        model = InfiniteEnsemble(mlp, augmentation=permute, label_action=turn_labels, time=time, ridge=ridge).fit(x, y)
+        assert model.solver_ == "explicit N|G| (labels move with the augmentation)"
+        np.testing.assert_allclose(model.predict(x_test), expected, atol=1e-8)
+        np.testing.assert_allclose(model.predict(x_test, return_cov=True)[1], covariance, atol=1e-7)
+
+    @given(seeds, st.one_of(st.floats(0, 100), st.just(np.inf)))
+    def test_the_mean_is_equivariant_on_and_off_the_data(self, seed, time):
+        x, y, x_test = data(seed)
+        model = InfiniteEnsemble(mlp, augmentation=permute, label_action=turn_labels, time=time).fit(x, y)
+        for points in (x, x_test, 100 * x_test):
+            mean = model.predict(points)
+            for g in S3:
+                np.testing.assert_allclose(
+                    model.predict(permute(g, points)), turn_labels(g, mean), atol=1e-10 * max(1, np.abs(mean).max())
+                )
+
+    def test_one_output_that_changes_sign(self):
+        signs = actions.linear(S3, np.array([[[np.linalg.det(m)]] for m in matrices]))
+        x, y, x_test = data(2)
+        model = InfiniteEnsemble(mlp, augmentation=permute, label_action=signs, time=5.0).fit(x, y[:, 0])
+        mean = model.predict(x_test)
+        assert mean.shape == (3,)
+        np.testing.assert_allclose(model.predict(permute(1, x_test)), -mean, atol=1e-12)
+
+    def test_another_action_of_the_labels_is_another_result(self):
+        x, y, x_test = data(2)
+        wrong = actions.linear(S3, matrices[S3.inverses].transpose(0, 2, 1)[::1])
+        trivial = InfiniteEnsemble(mlp, augmentation=permute, time=5.0).fit(x, y).predict(x_test)
+        moved = InfiniteEnsemble(mlp, augmentation=permute, label_action=wrong, time=5.0).fit(x, y).predict(x_test)
+        assert np.abs(trivial - moved).max() > 1e-3
+
+
+class TestWithoutInvariance:
+    def test_a_kernel_that_the_action_changes(self):
+        net = LiteralNetwork.relu_mlp(1, feature_weights=(1.0, 1.3, 0.7, 1.0, 1.1, 0.8))
+        x, y, x_test = data(0)
+        expected, covariance = literal(net, *augmented(permute, None, x, y), x_test, time=2.0, ridge=0.1)
+        model = InfiniteEnsemble(net, augmentation=permute, time=2.0, ridge=0.1).fit(x, y)
+        assert model.solver_.startswith("explicit N|G| (the augmentation changes the kernel, by ")
+        np.testing.assert_allclose(model.predict(x_test), expected, atol=1e-11)
+        np.testing.assert_allclose(model.predict(x_test, return_cov=True)[1], covariance, atol=1e-11)
+
+    def test_an_action_that_resamples(self):
+        rotations = actions.image_rotations(8)
+        rng = np.random.default_rng(0)
+        x, y, x_test = rng.normal(size=(3, 4, 4, 1)), rng.normal(size=(3, 2)), rng.normal(size=(2, 4, 4, 1))
+        expected, _ = literal(mlp, *augmented(rotations, None, x, y), x_test, time=2.0)
+        model = InfiniteEnsemble(mlp, augmentation=rotations, time=2.0).fit(x, y)
+        assert model.solver_ == "explicit N|G| (the augmentation is only approximately an action)"
+        np.testing.assert_allclose(model.predict(x_test), expected, atol=1e-11)
+
+
+class TestFixedInputs:
+    """Inputs that some elements leave alone: their copies coincide, and the explicit matrix is singular."""
+
+    @staticmethod
+    def symmetric_data(seed=0):
+        x, y, x_test = data(seed)
+        x[0] = x[0, :1]  # fixed by all of S3
+        x[1, 1] = x[1, 2]  # fixed by one transposition
+        return x, y, x_test
+
+    @pytest.mark.parametrize("time", [0.9, 30.0, np.inf])
+    @pytest.mark.parametrize("ridge", [0.0, 0.2])
+    def test_invariant_labels(self, time, ridge):
+        x, y, x_test = self.symmetric_data()
+        inputs, targets = augmented(permute, None, x, y)
+        expected, covariance = self.literal_with_pseudoinverse(inputs, targets, x_test, time, ridge)
+        model = InfiniteEnsemble(mlp, augmentation=permute, time=time, ridge=ridge).fit(x, y)
+        np.testing.assert_allclose(model.predict(x_test), expected, atol=1e-8)
+        np.testing.assert_allclose(model.predict(x_test, return_cov=True)[1], covariance, atol=1e-8)
+
+    @pytest.mark.parametrize("time", [0.9, 30.0, np.inf])
+    @pytest.mark.parametrize("ridge", [0.0, 0.2])
+    def test_equivariant_labels(self, time, ridge):
+        x, y, x_test = self.symmetric_data()
+        y[0] = y[0, 0]  # consistent: fixed by what fixes the input
+        y[1, 1] = y[1, 2]
+        inputs, targets = augmented(permute, turn_labels, x, y)
+        expected, covariance = self.literal_with_pseudoinverse(inputs, targets, x_test, time, ridge)
+        model = InfiniteEnsemble(mlp, augmentation=permute, label_action=turn_labels, time=time, ridge=ridge).fit(x, y)
+        np.testing.assert_allclose(model.predict(x_test), expected, atol=1e-8)
+        np.testing.assert_allclose(model.predict(x_test, return_cov=True)[1], covariance, atol=1e-8)
+
+    def literal_with_pseudoinverse(self, inputs, targets, x_test, time, ridge):
+        if not np.isinf(time) or ridge:
+            return literal(mlp, inputs, targets, x_test, time=time, ridge=ridge)
+        k, cross = mlp.kernel(inputs), mlp.kernel(x_test, inputs)
+        A = cross.ntk @ np.linalg.pinv(k.ntk, rcond=1e-10, hermitian=True)
+        return A @ targets, literal_training.covariance(A, k.nngp, cross.nngp, mlp.kernel(x_test).nngp)
+
+    def test_labels_at_odds_with_the_symmetry_have_a_course_but_no_end(self):
+        x, y, x_test = self.symmetric_data()
+        inputs, targets = augmented(permute, turn_labels, x, y)
+        model = InfiniteEnsemble(mlp, augmentation=permute, label_action=turn_labels, time=20.0).fit(x, y)
+        np.testing.assert_allclose(
+            model.predict(x_test), literal(mlp, inputs, targets, x_test, time=20.0)[0], atol=1e-9
+        )
+        with pytest.raises(NotPositiveDefiniteError, match="ridge="):
+            model.predict(x_test, time=np.inf)
+
+    @pytest.mark.parametrize("time", [0.9, np.inf])
+    def test_samples_on_one_orbit(self, time):
+        x, y, x_test = data(4)
+        x[2], y[2] = permute(4, x[:1])[0], y[0]
+        model = InfiniteEnsemble(mlp, augmentation=permute, time=time, ridge=0.05).fit(x, y)
+        expected, covariance = literal(mlp, *augmented(permute, None, x, y), x_test, time=time, ridge=0.05)
+        np.testing.assert_allclose(model.predict(x_test), expected, atol=1e-10)
+        np.testing.assert_allclose(model.predict(x_test, return_cov=True)[1], covariance, atol=1e-10)
+        unregularised = InfiniteEnsemble(mlp, augmentation=permute).fit(x, y)
+        np.testing.assert_allclose(unregularised.predict(x), y, atol=1e-9)
+
+    def test_samples_on_one_orbit_with_two_targets_have_no_end(self):
+        x, y, _ = data(4)
+        x[2] = permute(4, x[:1])[0]
+        with pytest.raises(NotPositiveDefiniteError):
+            InfiniteEnsemble(mlp, augmentation=permute).fit(x, y)
+
+
+class TestBadInput:
+    def test_actions_of_two_groups(self):
+        x, y, _ = data(0)
+        other = actions.trivial(groups.cyclic(6))
+        with pytest.raises(InvalidArgumentError, match="same group"):
+            InfiniteEnsemble(mlp, augmentation=permute, label_action=other).fit(x, y)
+
+    def test_what_is_no_action(self):
+        class Skewed(actions.Action):
+            group, name = S3, "skewed"
+
+            def _check_signals(self, x):
+                return x
+
+            def _act(self, g, x):
+                return turn_labels(g, x) * (1 + 0.1 * g)
+
+            def _key(self):
+                return ()
+
+        x, y, _ = data(0)
+        skewed = Skewed()
+        with pytest.raises(NotAnActionError):
+            InfiniteEnsemble(mlp, augmentation=permute, label_action=skewed).fit(x, y)
+
+    def test_memory(self):
+        x, y, x_test = data(0)
+        model = InfiniteEnsemble(mlp, augmentation=permute, time=1.0, memory_limit=2000).fit(x, y)
+        model.predict(x_test)
+        with pytest.raises(MemoryLimitError, match=r"explicit problem of 4·6 .* ask for the mean alone"):
+            model.predict(x_test, return_std=True)
+        with pytest.raises(MemoryLimitError, match=r"fewer samples or a subgroup of the augmentation's 6 elements"):
+            InfiniteEnsemble(mlp, augmentation=permute, label_action=turn_labels, memory_limit=2000).fit(x, y)

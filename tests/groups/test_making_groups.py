@@ -1,0 +1,225 @@
+"""Groups from tables, permutations, matrices and products: right answers, and errors that name the witness."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from random_groups import small_groups
+
+from equitangents import groups
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError
+
+
+class TestTables:
+    @given(small_groups())
+    def test_keeps_the_numbering(self, G):
+        assert np.array_equal(groups.from_table(G.table).table, G.table)
+        assert groups.from_table(G.table.tolist()).identity == G.identity
+
+    @given(small_groups(), st.data())
+    def test_refuses_a_table_with_two_entries_exchanged(self, G, data):
+        if G.order < 3:
+            return
+        a = data.draw(st.integers(0, G.order - 1))
+        b, c = data.draw(st.permutations(range(G.order)))[:2]
+        table = G.table.copy()
+        table[a, [b, c]] = table[a, [c, b]]
+        with pytest.raises(InvalidArgumentError, match=r"table|element"):
+            groups.from_table(table)
+
+    def test_names_a_failure_of_associativity(self):
+        # a loop of order 5: identity, and every row and column holds all elements, but it is no group
+        loop = np.array([[0, 1, 2, 3, 4], [1, 0, 3, 4, 2], [2, 4, 0, 1, 3], [3, 2, 4, 0, 1], [4, 3, 1, 2, 0]])
+        with pytest.raises(InvalidArgumentError, match="not associative") as error:
+            groups.from_table(loop)
+        x, s, y = map(
+            int,
+            [t for t in str(error.value).replace("(", " ").replace("·", " ").replace(")", " ").split() if t.isdigit()][
+                :3
+            ],
+        )
+        assert loop[loop[x, s], y] != loop[x, loop[s, y]]
+
+    def test_refuses(self):
+        with pytest.raises(ShapeError, match="square"):
+            groups.from_table([[0, 1]])
+        with pytest.raises(InvalidTypeError, match="dtype float64"):
+            groups.from_table([[0.0]])
+        with pytest.raises(InvalidArgumentError, match=r"table\[1, 1\] is 2"):
+            groups.from_table([[0, 1], [1, 2]])
+        with pytest.raises(InvalidArgumentError, match="no identity"):
+            groups.from_table([[1, 1], [1, 1]])
+        with pytest.raises(InvalidArgumentError, match="element 1 has no inverse"):
+            groups.from_table([[0, 1], [1, 1]])
+
+
+class TestPermutations:
+    @given(st.lists(st.permutations(range(4)), min_size=1, max_size=3))
+    def test_generated_group_is_the_closure(self, generators):
+        G = groups.generated_by_permutations(generators)
+        closure = {tuple(range(4))}
+        while True:
+            products = {tuple(p[q[x]] for x in range(4)) for p in closure for q in map(tuple, generators)} | closure
+            if products == closure:
+                break
+            closure = products
+        assert {G.element(g) for g in G} == closure
+        assert G.element(G.identity) == (0, 1, 2, 3)
+        for a, b in itertools.product(range(min(G.order, 6)), repeat=2):
+            p, q = G.element(a), G.element(b)
+            assert G.element(G.compose(a, b)) == tuple(p[q[x]] for x in range(4))
+
+    @given(st.permutations(range(6)))
+    def test_keeps_the_order_of_the_list(self, order):
+        all_of_them = list(itertools.permutations(range(3)))
+        chosen = [all_of_them[i] for i in order]
+        G = groups.from_permutations(chosen)
+        assert [G.element(g) for g in G] == chosen
+        assert chosen[G.identity] == (0, 1, 2)
+
+    def test_refuses(self):
+        with pytest.raises(InvalidArgumentError, match=r"permutations\[1\]·permutations\[1\] = \(2, 0, 1\) is missing"):
+            groups.from_permutations([(0, 1, 2), (1, 2, 0)])
+        with pytest.raises(InvalidArgumentError, match=r"permutations\[2\] repeats permutations\[1\]"):
+            groups.from_permutations([(0, 1), (1, 0), (1, 0)])
+        with pytest.raises(InvalidArgumentError, match=r"permutations\[1\] is \(0, 0\); expected a permutation"):
+            groups.from_permutations([(0, 1), (0, 0)])
+        with pytest.raises(ShapeError, match="unequal length"):
+            groups.from_permutations([(0, 1), (0, 1, 2)])
+        with pytest.raises(ShapeError, match="shape"):
+            groups.from_permutations([])
+        with pytest.raises(InvalidTypeError, match="dtype float64"):
+            groups.from_permutations([(0.0, 1.0)])
+        with pytest.raises(InvalidArgumentError, match="max_order = 100"):
+            groups.generated_by_permutations([(1, 2, 3, 4, 0), (1, 0, 2, 3, 4)], max_order=100)
+
+
+class TestMatrices:
+    @given(small_groups(), st.integers(0, 99))
+    def test_multiplies_as_matrices_in_any_basis(self, G, seed):
+        rng = np.random.default_rng(seed)
+        regular = np.swapaxes(np.eye(G.order)[G.table], 1, 2)
+        basis = np.eye(G.order) + 0.3 * rng.normal(size=(G.order, G.order)) / np.sqrt(G.order)
+        matrices = basis @ regular @ np.linalg.inv(basis)
+        M = groups.from_matrices(matrices)
+        assert M.has_same_table(G)
+        assert np.array_equal(M.matrices, matrices)
+
+    def test_generated_group(self):
+        turn, flip = np.array([[0, -1], [1, 0]]), np.diag([1, -1])
+        G = groups.generated_by_matrices([turn, flip])
+        assert G.order == 8
+        assert not G.is_abelian
+        assert np.array_equal(G.matrices[0], np.eye(2))
+
+    def test_refuses(self):
+        with pytest.raises(InvalidArgumentError, match=r"matrices\[1\] @ matrices\[1\] is missing"):
+            groups.from_matrices([np.eye(2), [[0, -1], [1, 0]]])
+        with pytest.raises(InvalidArgumentError, match=r"matrices\[1\] repeats matrices\[0\]"):
+            groups.from_matrices([np.eye(2), np.eye(2) * (1 + 1e-12)])
+        with pytest.raises(InvalidArgumentError, match=r"matrices\[0\] is singular"):
+            groups.from_matrices([np.zeros((2, 2))])
+        with pytest.raises(NotFiniteError, match=r"matrices\[1\] holds NaN"):
+            groups.from_matrices([np.eye(2), np.full((2, 2), np.nan)])
+        with pytest.raises(ShapeError, match=r"expected \(n, d, d\)"):
+            groups.from_matrices(np.ones((2, 2, 3)))
+        with pytest.raises(ShapeError, match="equal shape"):
+            groups.from_matrices([np.eye(2), np.eye(3)])
+        with pytest.raises(InvalidTypeError, match="complex"):
+            groups.from_matrices(np.eye(2)[None] * 1j)
+        with pytest.raises(InvalidArgumentError, match="may be infinite"):
+            groups.generated_by_matrices([[[1, 1], [0, 1]]], max_order=20)
+
+
+class TestSolids:
+    CASES = ((groups.tetrahedral, 12), (groups.octahedral, 24), (groups.icosahedral, 60))
+
+    @pytest.mark.parametrize(("make", "order"), CASES)
+    def test_rotations_closed_under_products(self, make, order):
+        G = make()
+        assert G.order == order
+        assert np.array_equal(G.matrices[G.identity], np.eye(3))
+        assert G.identity == 0
+        np.testing.assert_allclose(np.linalg.det(G.matrices), 1, atol=1e-14)
+        np.testing.assert_allclose(
+            G.matrices @ G.matrices.transpose(0, 2, 1), np.eye(3) + np.zeros((order, 1, 1)), atol=4e-16
+        )
+        for a, b in np.random.default_rng(0).integers(0, order, (50, 2)):
+            np.testing.assert_allclose(G.matrices[a] @ G.matrices[b], G.matrices[G.compose(a, b)], atol=4e-16)
+
+    def test_they_keep_their_solids(self):
+        phi = (1 + np.sqrt(5)) / 2
+        signs = list(itertools.product((1, -1), repeat=2))
+        solids = {
+            groups.tetrahedral: [(1, 1, 1), (1, -1, -1), (-1, 1, -1), (-1, -1, 1)],
+            groups.octahedral: [tuple(s * e) for s in (1, -1) for e in np.eye(3)],
+            groups.icosahedral: [tuple(np.roll((0, s, t * phi), k)) for s, t in signs for k in range(3)],
+        }
+        for make, vertices in solids.items():
+            expected = np.array(sorted(np.round(vertices, 9).tolist()))
+            for m in make().matrices:
+                image = np.round(np.array(vertices) @ m.T, 9) + 0.0
+                np.testing.assert_allclose(np.array(sorted(image.tolist())), expected, atol=1e-8)
+
+    def test_class_sizes(self):
+        sizes = {
+            groups.tetrahedral: [1, 3, 4, 4],
+            groups.octahedral: [1, 3, 6, 6, 8],
+            groups.icosahedral: [1, 12, 12, 15, 20],
+        }
+        for make, expected in sizes.items():
+            assert sorted(len(c) for c in make().conjugacy_classes) == expected
+
+
+class TestProducts:
+    @given(small_groups(), small_groups(), st.data())
+    def test_direct_product_multiplies_side_by_side(self, G, H, data):
+        if G.order * H.order > 300:
+            return
+        P = groups.direct_product(G, H)
+        x, y = (data.draw(st.integers(0, P.order - 1)) for _ in range(2))
+        (a, b), (c, d) = P.element(x), P.element(y)
+        assert x == a * H.order + b
+        assert P.element(P.compose(x, y)) == (G.compose(a, c), H.compose(b, d))
+
+    def test_semidirect_product_with_trivial_automorphisms_is_direct(self):
+        G, H = groups.symmetric(3), groups.cyclic(4)
+        assert groups.semidirect_product(G, H, [range(6)] * 4) == groups.direct_product(G, H)
+
+    @given(st.integers(3, 8))
+    def test_dihedral_is_semidirect(self, n):
+        D = groups.semidirect_product(groups.cyclic(n), groups.cyclic(2), [np.arange(n), -np.arange(n) % n])
+        E = groups.dihedral(n)
+        for a, b in itertools.product(range(2 * n), repeat=2):
+            assert E.index(D.element(D.compose(a, b))) == E.compose(E.index(D.element(a)), E.index(D.element(b)))
+
+    def test_wallpaper_is_semidirect(self):
+        W = groups.wallpaper(4, True, (3, 3))
+        T, D = groups.translations((3, 3)), groups.dihedral(4)
+        S = groups.semidirect_product(T, D, [W.grid_table[p * 9] for p in range(8)])
+        renumbered = np.array([p * 9 + t for t in range(9) for p in range(8)])
+        assert np.array_equal(renumbered[S.table], W.table[renumbered[:, None], renumbered])
+
+    def test_refuses(self):
+        C2, C3, C4 = groups.cyclic(2), groups.cyclic(3), groups.cyclic(4)
+        with pytest.raises(InvalidTypeError, match="H is of type int"):
+            groups.direct_product(C2, 3)
+        with pytest.raises(ShapeError, match=r"automorphisms has shape \(1, 3\)"):
+            groups.semidirect_product(C3, C2, [[0, 1, 2]])
+        with pytest.raises(InvalidArgumentError, match=r"automorphisms\[1\] is no automorphism"):
+            groups.semidirect_product(C4, C2, [[0, 1, 2, 3], [0, 2, 1, 3]])
+        with pytest.raises(InvalidArgumentError, match="does not respect H"):
+            groups.semidirect_product(C3, C3, [[0, 1, 2], [0, 2, 1], [0, 1, 2]])
+        with pytest.raises(InvalidArgumentError, match="expected a permutation"):
+            groups.semidirect_product(C3, C2, [[0, 1, 2], [0, 0, 0]])
+
+
+def test_importing_groups_is_light(tmp_path):
+    import subprocess
+    import sys
+
+    code = "import sys, equitangents.groups; print(sorted({'jax', 'scipy', 'sklearn'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert done.stdout.strip() == "[]"

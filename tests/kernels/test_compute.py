@@ -1,0 +1,109 @@
+"""Tiles, precision, types, and derivatives of kernel computations."""
+
+import importlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import equitangents as et
+from equitangents.errors import MemoryLimitError
+from equitangents.nn import Conv, Dense, Erf, Flatten, GlobalAvgPool, Relu, Sequential
+
+compute_module = importlib.import_module("equitangents.kernels.compute")
+NET = Sequential(Conv(2, 3, W_std=1.4, b_std=0.1), Relu(), Conv(2, 2), Erf(), GlobalAvgPool(), Dense(1))
+
+
+@pytest.fixture
+def small_tiles(monkeypatch):
+    monkeypatch.setattr(compute_module, "_TILE_ELEMENTS", 5 * 6)
+
+
+@pytest.mark.parametrize(("n1", "n2"), [(7, 5), (1, 3), (4, 2)])
+def test_tiles_of_any_raggedness_give_one_matrix(n1, n2, rng, small_tiles):
+    x1, x2 = rng.standard_normal((n1, 5, 2)), rng.standard_normal((n2, 5, 2))
+    tiled = NET.kernel(x1, x2)
+    for i in range(n1):
+        single = NET.kernel(x1[i : i + 1], x2)
+        np.testing.assert_allclose(tiled.ntk[i], single.ntk[0], rtol=1e-13)
+        np.testing.assert_allclose(tiled.nngp[i], single.nngp[0], rtol=1e-13)
+
+
+def test_half_of_a_symmetric_matrix_is_enough(rng, small_tiles):
+    x = rng.standard_normal((7, 5, 2))
+    half, full = NET.kernel(x), NET.kernel(x, x)
+    np.testing.assert_array_equal(half.ntk, half.ntk.T)
+    np.testing.assert_allclose(half.ntk, full.ntk, rtol=1e-13)
+    np.testing.assert_allclose(half.nngp, full.nngp, rtol=1e-13)
+
+
+def test_only_half_of_the_tiles_run(rng, small_tiles, monkeypatch):
+    ran = []
+    run = compute_module._tile
+    monkeypatch.setattr(compute_module, "_tile", lambda *args: ran.append(1) or run(*args))
+    x = rng.standard_normal((8, 5, 2))
+    NET.kernel(x)
+    half = len(ran)
+    NET.kernel(x, x)
+    assert half == 4 * 5 // 2
+    assert len(ran) - half >= 4 * 4 // 2
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_precision_and_array_type_are_the_callers(dtype, rng):
+    x = rng.standard_normal((3, 5, 2)).astype(dtype)
+    numpy_kernel = NET.kernel(x)
+    assert isinstance(numpy_kernel.ntk, np.ndarray)
+    assert numpy_kernel.ntk.dtype == numpy_kernel.nngp.dtype == dtype
+    jax_kernel = NET.kernel(jnp.asarray(x, "float32"))
+    assert isinstance(jax_kernel.ntk, jax.Array)
+    assert jax_kernel.ntk.dtype == np.float32
+    assert not jax.config.jax_enable_x64
+
+
+def test_whole_numbers_are_read_as_double_precision():
+    assert Sequential(Dense(1)).kernel(np.array([[1, 2], [3, 4]])).nngp.dtype == np.float64
+
+
+def test_inside_jit_the_same_numbers_come_out(rng, small_tiles):
+    x1, x2 = (jnp.asarray(rng.standard_normal((n, 5, 2)), "float32") for n in (5, 3))
+    outside = NET.kernel(x1, x2)
+    inside = jax.jit(NET.kernel)(x1, x2)
+    np.testing.assert_allclose(inside.ntk, outside.ntk, rtol=2e-6)
+    assert inside.form == outside.form
+    symmetric = jax.jit(lambda x: NET.kernel(x).nngp)(x1)
+    np.testing.assert_allclose(symmetric, NET.kernel(x1).nngp, rtol=2e-6)
+
+
+def test_derivatives_are_those_of_finite_differences(rng, small_tiles):
+    x1, x2 = rng.standard_normal((3, 5, 2)), rng.standard_normal((2, 5, 2))
+    weights, direction = rng.standard_normal((3, 2)), rng.standard_normal(x1.shape)
+
+    def total(x):
+        k = NET.kernel(x, x2)
+        return (weights * (k.ntk + 2 * k.nngp)).sum()
+
+    with jax.enable_x64(True):
+        gradient = jax.grad(total)(jnp.asarray(x1))
+        _, forward = jax.jvp(total, (jnp.asarray(x1),), (jnp.asarray(direction),))
+    step = 1e-5
+    difference = (total(x1 + step * direction) - total(x1 - step * direction)) / (2 * step)
+    np.testing.assert_allclose((np.asarray(gradient) * direction).sum(), difference, rtol=1e-7)
+    np.testing.assert_allclose(float(forward), difference, rtol=1e-7)
+
+
+def test_leading_layers_without_weights_act_on_the_input(rng):
+    x = rng.standard_normal((4, 3, 3, 2))
+    flat = Sequential(Flatten(), Dense(8, b_std=0.3), Relu(), Dense(1)).kernel(x)
+    vector = Sequential(Dense(8, b_std=0.3), Relu(), Dense(1)).kernel(x.reshape(4, -1))
+    np.testing.assert_allclose(flat.ntk, vector.ntk, rtol=1e-14)
+    rectified = Sequential(Relu(), Flatten(), Dense(8), Relu(), Dense(1)).kernel(x)
+    expected = Sequential(Dense(8), Relu(), Dense(1)).kernel(np.maximum(x, 0).reshape(4, -1))
+    np.testing.assert_allclose(rectified.ntk, expected.ntk, rtol=1e-14)
+
+
+def test_pairs_too_large_for_memory_are_refused_with_a_remedy():
+    net = Sequential(Conv(1, 3), Relu(), et.nn.AvgPool(2), Conv(1, 3), Relu(), GlobalAvgPool(), Dense(1))
+    with pytest.raises(MemoryLimitError, match="strided"):
+        net.kernel(np.zeros((1, 128, 128, 1)))

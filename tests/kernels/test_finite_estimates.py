@@ -1,0 +1,74 @@
+"""Kernels of finite networks, and their means over random networks."""
+
+import jax
+import numpy as np
+import pytest
+
+import equitangents as et
+from equitangents.errors import EquitangentsError
+from equitangents.kernels import empirical_matrix
+from equitangents.nn import Conv, Dense, Flatten, Relu, Sequential
+
+
+def test_a_linear_network_has_the_kernel_of_its_inputs(rng):
+    x1, x2 = rng.standard_normal((4, 3)), rng.standard_normal((2, 3))
+    net = Sequential(Dense(5, W_std=1.5, b_std=0.5))
+    params = net.init(jax.random.key(0), (3,), dtype="float64")
+    expected = 1.5**2 * x1 @ x2.T / 3 + 0.25
+    np.testing.assert_allclose(et.kernels.empirical(net, params, x1, x2), expected, rtol=1e-12)
+    full = empirical_matrix(net, params, x1, x2)
+    np.testing.assert_allclose(full, expected[..., None, None] * np.eye(5), atol=1e-12)
+
+
+def test_the_empirical_kernel_is_the_product_of_finite_difference_gradients(rng):
+    net = Sequential(Conv(3, 2), Relu(), Flatten(), Dense(2, b_std=0.2))
+    params = net.init(jax.random.key(1), (4, 1), dtype="float64")
+    x = rng.standard_normal((3, 4, 1))
+    leaves, tree = jax.tree.flatten(params)
+    columns = []
+    for i, leaf in enumerate(leaves):
+        for index in np.ndindex(leaf.shape):
+            outputs = []
+            for step in (1e-6, -1e-6):
+                moved = np.array(leaf)
+                moved[index] += step
+                outputs.append(
+                    np.asarray(net.apply(jax.tree.unflatten(tree, [*leaves[:i], moved, *leaves[i + 1 :]]), x))
+                )
+            columns.append((outputs[0] - outputs[1]) / 2e-6)
+    jacobian = np.stack(columns, axis=-1)
+    expected = np.einsum("iou,jou->ij", jacobian, jacobian) / 2
+    np.testing.assert_allclose(et.kernels.empirical(net, params, x), expected, rtol=1e-6)
+
+
+def test_tiles_of_inputs_do_not_change_the_empirical_kernel(rng, monkeypatch):
+    import importlib
+
+    net = Sequential(Dense(4), Relu(), Dense(1))
+    params = net.init(jax.random.key(2), (3,), dtype="float64")
+    x = rng.standard_normal((5, 3))
+    whole = et.kernels.empirical(net, params, x)
+    monkeypatch.setattr(importlib.import_module("equitangents.kernels.empirical"), "_MEMORY", 600)
+    np.testing.assert_allclose(et.kernels.empirical(net, params, x), whole, rtol=1e-12)
+
+
+def test_monte_carlo_is_the_mean_over_networks_with_its_standard_error(rng):
+    net = Sequential(Dense(64, W_std=1.3), Relu(), Dense(1))
+    x = rng.standard_normal((3, 4))
+    estimate = et.kernels.monte_carlo(net, x, key=jax.random.key(0), samples=40)
+    singles = []
+    for i in range(40):
+        params = net.init(jax.random.fold_in(jax.random.key(0), i), (4,))
+        y = np.asarray(net.apply(params, x), np.float64)
+        singles.append(y @ y.T)
+    np.testing.assert_allclose(estimate.nngp, np.mean(singles, axis=0), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        estimate.nngp_std_error, np.std(singles, axis=0, ddof=1) / np.sqrt(40), rtol=1e-3, atol=1e-6
+    )
+    assert estimate.samples == 40
+    assert (np.abs(estimate.ntk - net.kernel(x).ntk) < 5 * estimate.ntk_std_error).all()
+
+
+def test_one_network_gives_no_standard_error():
+    with pytest.raises(EquitangentsError, match="samples is 1"):
+        et.kernels.monte_carlo(Sequential(Dense(1)), np.ones((2, 3)), key=jax.random.key(0), samples=1)

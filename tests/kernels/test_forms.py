@@ -1,0 +1,110 @@
+"""Fibres and all pairs of positions are two ways to one kernel."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import equitangents as et
+from equitangents.kernels import compute
+from equitangents.nn import (
+    Abs,
+    AvgPool,
+    Conv,
+    Dense,
+    Erf,
+    Flatten,
+    GlobalAvgPool,
+    GroupConv,
+    GroupPool,
+    LeakyRelu,
+    Lift,
+    LocallyConnected,
+    Relu,
+    Residual,
+    Sequential,
+)
+
+P4 = et.groups.wallpaper(rotations=4, reflections=False, shape=(3, 3))
+Q8 = et.groups.quaternion()
+W = {"W_std": 1.4, "b_std": 0.2}
+
+FIBRES = {
+    "circular flatten": ((4, 3, 2), [Conv(2, (3, 2), **W), Relu(), Conv(2, (3, 3), **W), Erf(), Flatten(), Dense(1)]),
+    "zero gap": ((4, 3, 2), [Conv(2, (3, 2), padding="zero", **W), Relu(), GlobalAvgPool(), Dense(1, **W)]),
+    "strided torus": ((4, 6, 1), [Conv(2, 3, stride=2, **W), Relu(), Conv(2, (2, 1), **W), Abs(), GlobalAvgPool()]),
+    "ragged strides": ((7, 1), [Conv(2, 3, stride=2, **W), Relu(), Conv(2, 2, padding="valid", **W), GlobalAvgPool()]),
+    "torus then zeros": (
+        (5, 1),
+        [Conv(2, 3, **W), Relu(), Conv(2, 4, 2, "zero", **W), Erf(), GlobalAvgPool(), Dense(1)],
+    ),
+    "pool in blocks": ((5, 4, 1), [Conv(2, 3, **W), Relu(), AvgPool((2, 3)), Dense(3, **W), Flatten(), Dense(1)]),
+    "local": ((4, 3, 1), [LocallyConnected(2, 3, **W), Relu(), Conv(2, 2, **W), Relu(), GlobalAvgPool(), Dense(1)]),
+    "layers after pooling": ((4, 1), [Conv(2, 3, **W), Relu(), GlobalAvgPool(), Dense(3), Relu(), Dense(1, **W)]),
+    "layers after flattening": ((4, 1), [Conv(2, 3, **W), Relu(), Flatten(), Dense(3), Relu(), Dense(1, **W)]),
+    "residual": (
+        (4, 1),
+        [Conv(2, 3, **W), LeakyRelu(0.1), Residual(Conv(2, 3, **W), Relu()), Conv(2, 3), Relu(), GlobalAvgPool()],
+    ),
+    "roto-translations": (
+        (3, 3, 2),
+        [Lift(P4, 2, (2, 3), **W), Relu(), GroupConv(2, (3, 1), rotations=[0, 1], **W), Relu(), GroupPool(), Dense(1)],
+    ),
+    "cosets": (
+        (8, 2),
+        [
+            Lift(et.actions.permutations(Q8, Q8.table), 2, [0, 3, 5], **W),
+            Relu(),
+            GroupConv(2, [1, 2], weights=[1, 3], **W),
+            Erf(),
+            GroupPool(Q8.generated_subgroup([1])),
+            Flatten(),
+            Dense(1),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FIBRES)
+def test_fibres_agree_with_all_pairs(name, rng):
+    shape, layers = FIBRES[name]
+    x1, x2 = rng.standard_normal((3, *shape)), rng.standard_normal((2, *shape))
+    net = Sequential(*layers)
+    fibre = net.kernel(x1, x2)
+    given, program = net.lower(shape)
+    pairs = compute(replace(program, form="pairs"), x1, x2)
+    assert (fibre.form, pairs.form, given) == ("fibre", "pairs", 0)
+    np.testing.assert_allclose(fibre.nngp, pairs.nngp, rtol=1e-13)
+    np.testing.assert_allclose(fibre.ntk, pairs.ntk, rtol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("shape", "layers", "why"),
+    [
+        ((6, 1), [Conv(2, 3), Relu(), AvgPool(2), Conv(2, 2), Relu(), GlobalAvgPool()], "pooling"),
+        ((4, 1), [Conv(2, 3, padding="zero"), Relu(), Conv(2, 3), Relu(), GlobalAvgPool()], "circular padding"),
+        ((3, 3, 1), [Conv(2, 3), Relu(), Lift(P4, 2, (3, 3)), Relu(), GroupPool()], "before the lift"),
+    ],
+)
+def test_networks_that_mix_fibres_say_so(shape, layers, why, rng):
+    kernels = Sequential(*layers, Dense(1)).kernel(rng.standard_normal((2, *shape)))
+    assert kernels.form == "pairs"
+    assert any(why in note for note in kernels.notes)
+
+
+@pytest.mark.parametrize(
+    ("layers", "fibres"),
+    [
+        ([Conv(2, 3), Relu(), Flatten(), Dense(1)], 1),
+        ([Conv(2, 3), Relu(), GlobalAvgPool(), Dense(1)], 4 * 6),
+        ([Conv(2, 3, padding="zero"), Relu(), GlobalAvgPool(), Dense(1)], 7 * 11),
+        ([Conv(2, 3), Relu(), AvgPool((2, 2)), Flatten(), Dense(1)], 3 * 3),
+        ([Conv(2, 3), Relu(), Conv(2, 3, stride=2), Relu(), GlobalAvgPool(), Dense(1)], 2 * 3),
+    ],
+)
+def test_a_readout_costs_the_fibres_it_joins(layers, fibres):
+    from equitangents.kernels.plan import FibrePlan, plan
+
+    steps = plan(Sequential(*layers).lower((4, 6, 1))[1])
+    assert isinstance(steps, FibrePlan)
+    assert len(steps.fibres.array) == fibres

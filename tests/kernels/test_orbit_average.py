@@ -1,0 +1,49 @@
+"""Orbit averages are invariant, by one orbit where the kernel is and by both where it is not."""
+
+import numpy as np
+import pytest
+
+import equitangents as et
+from equitangents.errors import EquitangentsError
+from equitangents.nn import Conv, Dense, Flatten, Relu, Sequential
+
+ROTATIONS = et.actions.image_rotations(4)
+MLP = Sequential(Flatten(), Dense(8, W_std=1.3, b_std=0.2), Relu(), Dense(1))
+UPRIGHT = Sequential(Conv(8, (1, 2)), Relu(), Flatten(), Dense(1))  # a window that rotations turn into another one
+
+
+@pytest.mark.parametrize(("net", "note"), [(MLP, "one orbit"), (UPRIGHT, "both orbits")])
+def test_orbit_averages_are_literal_means_and_invariant(net, note, rng):
+    x1, x2 = rng.standard_normal((3, 4, 4, 1)), rng.standard_normal((2, 4, 4, 1))
+    average = et.kernels.orbit_average(net, ROTATIONS)
+    k = average.kernel(x1, x2)
+    literal = np.mean([net.kernel(ROTATIONS(g, x1), ROTATIONS(h, x2)).ntk for g in range(4) for h in range(4)], axis=0)
+    np.testing.assert_allclose(k.ntk, literal, rtol=1e-12)
+    np.testing.assert_allclose(average.kernel(ROTATIONS(1, x1), ROTATIONS(2, x2)).nngp, k.nngp, rtol=1e-12)
+    assert any(note in n for n in k.notes)
+    np.testing.assert_allclose(average.kernel(x1).ntk, average.kernel(x1, x1).ntk, rtol=1e-12)
+
+
+def test_a_symmetric_average_needs_a_term_for_each_pair_of_inverses(rng, monkeypatch):
+    calls = []
+    run = Sequential.kernel
+    monkeypatch.setattr(Sequential, "kernel", lambda *args: calls.append(args) or run(*args))
+    x = rng.standard_normal((3, 4, 4, 1))
+    average = et.kernels.orbit_average(MLP, ROTATIONS)
+    average.kernel(x)
+    calls.clear()
+    average.kernel(x)
+    assert len(calls) == 3  # the identity, the quarter turns together, the half turn
+
+
+def test_invariance_of_a_kernel_is_measured(rng):
+    x = rng.standard_normal((3, 4, 4, 1))
+    assert et.kernels.kernel_invariance_error(MLP, ROTATIONS, x) < 1e-13
+    assert et.kernels.kernel_invariance_error(UPRIGHT, ROTATIONS, x) > 1e-3
+
+
+def test_what_is_no_kernel_or_no_action_is_refused():
+    with pytest.raises(EquitangentsError, match="net is"):
+        et.kernels.orbit_average(3, ROTATIONS)
+    with pytest.raises(EquitangentsError, match="action is"):
+        et.kernels.orbit_average(MLP, lambda g, x: x)

@@ -1,0 +1,170 @@
+"""Law: kernels of convolutional networks on grids are the literal sums over pairs of pixels."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+import equitangents as et
+from laws.networks import check
+from oracles import literal_duals, literal_kernels
+
+DENSE = ("dense", 1.1, 0.2)
+RELU, ERF, GELU, COS, ABS = (("phi", name) for name in ("relu", "erf", "gelu", "cos", "abs"))
+
+
+def conv(window, stride=None, padding="circular", W=1.4, b=0.1):
+    return ("conv", window, stride or (1,) * len(window), padding, W, b)
+
+
+def local(*args, **kwargs):
+    return ("local", *conv(*args, **kwargs)[1:])
+
+
+zconv, vconv, zlocal, vlocal = (
+    partial(make, padding=padding) for make in (conv, local) for padding in ("zero", "valid")
+)
+FLAT, GAP = [("flatten",), DENSE], [("global_pool",), DENSE]
+pool = lambda *window: ("avg_pool", window)
+res = lambda *layers: ("residual", list(layers))
+
+TABLE = {
+    "one dimension, even window": ((7,), [conv((4,)), RELU, zconv((2,)), RELU, *FLAT]),
+    "one dimension, strides": ((7,), [conv((3,), (2,)), RELU, zconv((3,), (2,)), ERF, *FLAT]),
+    "a single pixel": ((1, 1), [conv((3, 3)), RELU, zconv((2, 2)), RELU, *FLAT]),
+    "window as wide as the grid": ((3, 5), [conv((3, 5)), RELU, zconv((5, 5)), RELU, *GAP]),
+    "strides 2 and 3, zero": ((6, 7), [zconv((3, 2), (2, 3)), RELU, conv((2, 2)), RELU, *FLAT]),
+    "strides 2, circular": ((5, 6), [conv((3, 3), (2, 2)), RELU, conv((3, 3)), ERF, *GAP]),
+    "strides then pooling, even grid": ((6, 6), [conv((3, 3), (2, 2)), RELU, conv((2, 3)), RELU, *GAP]),
+    "valid": ((5, 6), [vconv((3, 2)), RELU, vconv((2, 3), (1, 2)), RELU, *FLAT]),
+    "valid and pooled": ((5, 5), [vconv((2, 2)), RELU, vconv((3, 3)), RELU, *GAP]),
+    "zero and pooled": ((4, 5), [zconv((3, 3)), RELU, zconv((2, 3)), RELU, *GAP]),
+    "three dimensions": ((3, 2, 4), [conv((2, 1, 3)), RELU, zconv((3, 2, 2), (1, 1, 2)), RELU, *FLAT]),
+    "three dimensions, pooled": ((2, 3, 2), [conv((2, 2, 2)), RELU, zconv((1, 3, 2)), ERF, *GAP]),
+    "locally connected": ((4, 4), [local((3, 3)), RELU, zlocal((2, 2)), RELU, *FLAT]),
+    "locally connected, pooled": ((4, 4), [local((3, 3)), RELU, zlocal((2, 2)), RELU, *GAP]),
+    "locally connected, strides, valid": ((5, 4), [vlocal((3, 2), (2, 1)), ERF, conv((2, 2)), RELU, *FLAT]),
+    "conv then locally connected": ((4, 4), [conv((3, 3)), RELU, zlocal((3, 3)), GELU, *GAP]),
+    "locally connected then conv": ((4, 4), [local((3, 3)), RELU, zconv((3, 3)), RELU, *GAP]),
+    "pooling inside": ((5, 4), [conv((3, 3)), RELU, pool(2, 2), conv((2, 2)), RELU, *FLAT]),
+    "pooling inside, pooled": ((4, 5), [zconv((3, 3)), ERF, pool(2, 2), conv((2, 2)), RELU, *GAP]),
+    "pooling at the readout": ((5, 6), [conv((3, 3)), RELU, conv((2, 2)), RELU, pool(2, 3), *FLAT]),
+    "pooling at the readout, zero": ((4, 4), [zconv((3, 3)), RELU, pool(2, 2), *FLAT]),
+    "pooling before a nonlinearity": ((4, 4), [conv((3, 3)), pool(2, 2), RELU, *FLAT]),
+    "pooling the input": ((4, 4), [pool(2, 2), conv((2, 2)), RELU, *FLAT]),
+    "pool, dense head": ((3, 4), [conv((2, 2)), RELU, ("global_pool",), DENSE, RELU, DENSE]),
+    "pool twice": ((4, 4), [conv((3, 3)), RELU, pool(2, 2), pool(2, 1), *FLAT]),
+    "dense at every pixel": ((3, 3), [("dense", 1.4, 0.1), RELU, conv((2, 2)), RELU, DENSE, ERF, *GAP]),
+    "flatten first": ((3, 3), [("flatten",), DENSE, ABS, DENSE, COS, DENSE]),
+    "two linear layers": ((3, 3), [conv((2, 2)), zconv((2, 2)), RELU, DENSE, *FLAT]),
+    "residual": ((4, 4), [conv((3, 3)), res(RELU, conv((3, 3))), RELU, *FLAT]),
+    "residual, pooled": ((4, 3), [conv((3, 3)), res(RELU, zconv((3, 3))), res(ERF, conv((2, 2))), RELU, *GAP]),
+    "residual of means": ((4, 4), [conv((3, 3)), RELU, res(conv((3, 3)), RELU), *FLAT]),
+    "residual of means, pooled": ((3, 4), [conv((2, 2)), COS, res(conv((2, 3)), GELU), conv((2, 2)), RELU, *GAP]),
+    "residual of means of means": (
+        (3, 3),
+        [conv((2, 2)), RELU, res(conv((3, 3)), ABS), res(conv((2, 2)), RELU), *FLAT],
+    ),
+    "residual in residual": ((3, 4), [conv((2, 2)), res(ERF, conv((2, 2)), res(RELU, conv((2, 2)))), RELU, *FLAT]),
+    "residual after pooling": ((4, 4), [conv((3, 3)), RELU, pool(2, 2), res(conv((2, 2)), RELU), *FLAT]),
+    "residual, locally connected": ((3, 3), [conv((2, 2)), RELU, res(local((2, 2)), RELU), *GAP]),
+    "residual of a vector": ((5,), [("flatten",), DENSE, RELU, res(DENSE, RELU), DENSE, RELU, res(DENSE), DENSE]),
+}
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_networks_by_name(name):
+    grid, layers = TABLE[name]
+    x = np.random.default_rng(len(name)).standard_normal((3, *grid, 2))
+    check(layers, x[:2], x[2:])
+
+
+@pytest.mark.parametrize("nonlinearity", ["relu", "leaky_relu", "abs", "erf", "gelu", "sin", "cos", "identity"])
+def test_every_nonlinearity(nonlinearity):
+    phi = ("phi", nonlinearity, 0.15) if nonlinearity == "leaky_relu" else ("phi", nonlinearity)
+    x = np.random.default_rng(5).standard_normal((3, 5, 2))
+    check([conv((3,)), phi, conv((2,)), phi, ("global_pool",), DENSE], x)
+
+
+@pytest.mark.parametrize("name", ["tanh", "softplus", "square"])
+def test_elementwise_is_the_double_integral(name):
+    import jax
+
+    phi, derivative, fn = {
+        "tanh": (np.tanh, lambda u: 1 / np.cosh(u) ** 2, jax.numpy.tanh),
+        "softplus": (lambda u: np.logaddexp(u, 0), lambda u: 0.5 * (1 + np.tanh(u / 2)), jax.nn.softplus),
+        "square": (lambda u: u**2, lambda u: 2 * u, jax.numpy.square),
+    }[name]
+    x = np.random.default_rng(6).standard_normal((3, 4))
+    net = et.nn.Sequential(et.nn.Dense(4, W_std=1.3, b_std=0.2), et.nn.Elementwise(fn), et.nn.Dense(1, b_std=0.5))
+    K = 1.3**2 * x @ x.T / 4 + 0.2**2
+    q = np.broadcast_to(np.diag(K), (3, 3))
+    value, slope = literal_duals.trapezoid_dual(phi, derivative, q.T, q, K)
+    got = net.kernel(x)
+    np.testing.assert_allclose(got.nngp, value + 0.25, rtol=1e-9)
+    np.testing.assert_allclose(got.ntk, value + 0.25 + K * slope, rtol=1e-9)
+
+
+@pytest.mark.parametrize("readout", [FLAT, GAP])
+def test_more_inputs_than_one_tile_holds(readout):
+    x = np.random.default_rng(8).standard_normal((103, 3, 2))
+    layers = [conv((2,)), RELU, zconv((2,)), ERF, *readout]
+    check(layers, x[:70], x[70:])
+    check(layers, x[:67])
+
+
+@st.composite
+def grid_networks(draw):
+    """Random grids in one to three dimensions, layers of every kind, readouts of every kind."""
+    dims = draw(st.integers(1, 3))
+    grid = tuple(draw(st.lists(st.integers(1, {1: 7, 2: 5, 3: 3}[dims]), min_size=dims, max_size=dims)))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    phis = st.sampled_from([RELU, RELU, ERF, GELU, ABS, COS, ("phi", "leaky_relu", 0.3), ("phi", "sin")])
+
+    def linear(grid, keep=False):
+        kind = draw(st.sampled_from(["conv", "conv", "conv", "local", "dense"]))
+        W, b = float(rng.uniform(0.8, 1.6)), float(rng.choice([0.0, 0.3]))
+        if kind == "dense":
+            return ("dense", W, b), grid
+        padding = draw(st.sampled_from(["circular", "zero"] if keep else ["circular", "zero", "valid"]))
+        window = tuple(int(rng.integers(1, n + 1 if padding != "zero" else n + 2)) for n in grid)
+        stride = (1,) * len(grid) if keep else tuple(draw(st.lists(st.integers(1, 2), min_size=dims, max_size=dims)))
+        out, _ = literal_kernels.grid_reads(grid, window, stride, padding)
+        return (kind, window, stride, padding, W, b), out
+
+    layers, at = [], grid
+    for _ in range(draw(st.integers(1, 3))):
+        layer, at = linear(at)
+        layers.append(layer)
+        if draw(st.integers(0, 4)) == 0:
+            layers.append(("residual", [draw(phis), linear(at, keep=True)[0]]))
+        layers.append(draw(phis))
+        if draw(st.integers(0, 4)) == 0:
+            layers.append(("residual", [linear(at, keep=True)[0], draw(phis)]))
+        if draw(st.integers(0, 3)) == 0:
+            window = tuple(int(rng.integers(1, min(n, 2) + 1)) for n in at)
+            layers, at = [*layers, ("avg_pool", window)], tuple(n // w for n, w in zip(at, window, strict=True))
+    layers += [draw(st.sampled_from([("flatten",), ("global_pool",)])), DENSE]
+    if draw(st.booleans()):
+        layers += [draw(phis), DENSE]
+    x = rng.standard_normal((2, *grid, 3))
+    return layers, x
+
+
+@given(grid_networks(), st.booleans())
+@settings(max_examples=12, phases=[Phase.explicit, Phase.generate])
+def test_random_networks_on_grids(case, two):
+    layers, x = case
+    check(layers, *((x[:1], x[1:]) if two else (x,)))
+
+
+@pytest.mark.slow
+@given(grid_networks(), st.booleans())
+@settings(max_examples=200, phases=[Phase.explicit, Phase.generate])
+def test_many_random_networks_on_grids(case, two):
+    layers, x = case
+    check(layers, *((x[:1], x[1:]) if two else (x,)))

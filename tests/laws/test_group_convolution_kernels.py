@@ -1,0 +1,189 @@
+"""Law: kernels of lifting and group convolutional networks are the literal sums over pairs of group elements."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+import equitangents as et
+from laws.networks import box, check, group_box, plane_group, small_group
+from oracles import finite_groups
+
+NONLINEARITIES = [
+    ("phi", "relu"),
+    ("phi", "erf"),
+    ("phi", "gelu"),
+    ("phi", "abs"),
+    ("phi", "leaky_relu", 0.2),
+    ("phi", "sin"),
+    ("phi", "cos"),
+]
+
+
+@st.composite
+def small_networks(draw):
+    """A group, an action on a few points, random windows, weights, depth, nonlinearities and readout."""
+    name = draw(st.sampled_from(sorted(finite_groups.SMALL)))
+    group, table = small_group(name)
+    order = len(table)
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+
+    parts = []
+    for _ in range(draw(st.integers(1, 2))):
+        inside = finite_groups.subgroup(table, draw(st.lists(st.integers(0, order - 1), max_size=1)))
+        parts.append(finite_groups.coset_action(table, inside))
+    offsets = np.cumsum([0, *(p.shape[1] for p in parts)])
+    action = np.concatenate([p + o for p, o in zip(parts, offsets, strict=False)], axis=1)
+
+    def window(size):
+        chosen = rng.choice(size, size=rng.integers(1, size + 1), replace=False)
+        weights = rng.dirichlet(np.ones(len(chosen))) if draw(st.booleans()) else None
+        return chosen.tolist(), weights
+
+    def scales():
+        return float(rng.uniform(0.8, 1.6)), float(rng.choice([0.0, 0.3]))
+
+    layers = [("lift", action, *window(action.shape[1]), *scales()), draw(st.sampled_from(NONLINEARITIES))]
+    for _ in range(draw(st.integers(0, 2))):
+        layers += [("group_conv", table, *window(order), *scales()), draw(st.sampled_from(NONLINEARITIES))]
+    subgroup = None
+    readout = draw(st.sampled_from(["flatten", "pool", "cosets"]))
+    if readout == "cosets":
+        inside = finite_groups.subgroup(table, [draw(st.integers(0, order - 1))])
+        subgroup = group.subgroup(inside)
+        layers += [("coset_pool", finite_groups.left_cosets(table, inside)), ("flatten",)]
+    else:
+        layers += [("flatten",) if readout == "flatten" else ("coset_pool", np.zeros(order, dtype=int))]
+    layers += [("dense", *scales())]
+    if draw(st.booleans()):
+        layers += [draw(st.sampled_from(NONLINEARITIES)), ("dense", *scales())]
+    x1, x2 = rng.standard_normal((2, 2, action.shape[1], 3))
+    return layers, et.actions.permutations(group, action), subgroup, x1, x2 if draw(st.booleans()) else None
+
+
+@given(small_networks())
+@settings(max_examples=10, phases=[Phase.explicit, Phase.generate])
+def test_random_networks_on_small_groups(case):
+    layers, action, subgroup, x1, x2 = case
+    check(layers, x1, x2, action=action, subgroup=subgroup)
+
+
+@pytest.mark.slow
+@given(small_networks())
+@settings(max_examples=150, phases=[Phase.explicit, Phase.generate])
+def test_many_random_networks_on_small_groups(case):
+    layers, action, subgroup, x1, x2 = case
+    check(layers, x1, x2, action=action, subgroup=subgroup)
+
+
+@pytest.mark.parametrize("readout", ["flatten", "pool", "cosets"])
+@pytest.mark.parametrize("nonlinearity", ["relu", "erf"])
+@pytest.mark.parametrize(
+    ("rotations", "reflections", "shape"), [(4, 0, (4, 4)), (4, 0, (5, 5)), (4, 1, (4, 4)), (2, 0, (3, 4))]
+)
+def test_boxes_on_the_plane(rotations, reflections, shape, nonlinearity, readout):
+    group, table, grid = plane_group(rotations, reflections, shape)
+    window, inner = (3, 3), (2, 3)
+    layers = [
+        ("lift", grid, box(shape, window), None, 1.4, 0.1),
+        ("phi", nonlinearity),
+        ("group_conv", table, group_box(group, shape, inner, range(rotations), range(1 + reflections)), None, 1.2, 0.2),
+        ("phi", nonlinearity),
+    ]
+    n = et.nn
+    spec = [
+        n.Lift(group, 2, window=window, W_std=1.4, b_std=0.1),
+        n.Relu() if nonlinearity == "relu" else n.Erf(),
+        n.GroupConv(2, window=inner, W_std=1.2, b_std=0.2),
+        n.Relu() if nonlinearity == "relu" else n.Erf(),
+    ]
+    if readout == "flatten":
+        layers, spec = [*layers, ("flatten",)], [*spec, n.Flatten()]
+    elif readout == "pool":
+        layers, spec = [*layers, ("coset_pool", np.zeros(len(table), dtype=int))], [*spec, n.GroupPool()]
+    else:
+        point_group = [group.index(r, s, (0, 0)) for r in range(rotations) for s in range(1 + reflections)]
+        labels = finite_groups.left_cosets(table, point_group)
+        layers = [*layers, ("coset_pool", labels), ("flatten",)]
+        spec = [*spec, n.GroupPool(group.subgroup(point_group)), n.Flatten()]
+    layers, spec = [*layers, ("dense", 1.1, 0.3)], [*spec, n.Dense(1, W_std=1.1, b_std=0.3)]
+    x = np.random.default_rng(1).standard_normal((2, *shape, 3))
+    x = np.random.default_rng(1).standard_normal((2, *shape, 3))
+    check(layers, x[:1], x[1:], net=n.Sequential(*spec))
+
+
+@pytest.mark.parametrize("rotations", [[0], [0, 1], [1, 2, 3]])
+def test_boxes_with_some_of_the_rotations(rotations):
+    shape = (4, 4)
+    group, table, grid = plane_group(4, 0, shape)
+    n = et.nn
+    net = n.Sequential(
+        n.Lift(group, 2, window=(2, 2), W_std=1.4),
+        n.Relu(),
+        n.GroupConv(2, window=(3, 1), rotations=rotations, W_std=1.2, b_std=0.2),
+        n.Relu(),
+        n.GroupPool(),
+        n.Dense(1),
+    )
+    layers = [
+        ("lift", grid, box(shape, (2, 2)), None, 1.4, 0.0),
+        ("phi", "relu"),
+        ("group_conv", table, group_box(group, shape, (3, 1), rotations, [0]), None, 1.2, 0.2),
+        ("phi", "relu"),
+        ("coset_pool", np.zeros(len(table), dtype=int)),
+        ("dense", 1.0, 0.0),
+    ]
+    x = np.random.default_rng(2).standard_normal((3, *shape, 2))
+    check(layers, x, net=net)
+
+
+def test_full_windows_and_arbitrary_elements_of_the_plane_group():
+    shape = (3, 3)
+    group, table, grid = plane_group(4, 0, shape)
+    rng = np.random.default_rng(3)
+    chosen = rng.choice(len(table), size=7, replace=False).tolist()
+    weights = rng.dirichlet(np.ones(7))
+    n = et.nn
+    net = n.Sequential(
+        n.Lift(group, 2, window="full", W_std=1.4, b_std=0.1),
+        n.Erf(),
+        n.GroupConv(2, window=chosen, weights=weights.tolist()),
+        n.Relu(),
+        n.GroupConv(2, window="full"),
+        n.Gelu(),
+        n.Flatten(),
+        n.Dense(1),
+    )
+    layers = [
+        ("lift", grid, range(9), None, 1.4, 0.1),
+        ("phi", "erf"),
+        ("group_conv", table, chosen, weights, 1.0, 0.0),
+        ("phi", "relu"),
+        ("group_conv", table, range(len(table)), None, 1.0, 0.0),
+        ("phi", "gelu"),
+        ("flatten",),
+        ("dense", 1.0, 0.0),
+    ]
+    x = rng.standard_normal((3, *shape, 2))
+    check(layers, x[:2], x[2:], net=net)
+
+
+def test_the_order_of_multiplication_shows():
+    # With the arguments of the table exchanged the literal sums change: the law above would notice.
+    group, table = small_group("S3")
+    layers = [
+        ("lift", table, [1, 2], None, 1.0, 0.0),
+        ("phi", "relu"),
+        ("group_conv", table, [1, 4], None, 1.0, 0.0),
+        ("phi", "relu"),
+        ("coset_pool", np.zeros(6, dtype=int)),
+        ("dense", 1.0, 0.0),
+    ]
+    action = et.actions.permutations(group, table)
+    x = np.random.default_rng(4).standard_normal((3, 6, 2))
+    check(layers, x, action=action)
+    layers[2] = ("group_conv", table.T, [1, 4], None, 1.0, 0.0)
+    with pytest.raises(AssertionError, match="off by"):
+        check(layers, x, action=action)

@@ -1,0 +1,275 @@
+"""Laws that every kernel obeys: invariance, symmetry, positivity, and what floating point may not spoil."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+
+import equitangents as et
+from laws.networks import check, got_pair, network, plane_group, relative_error, small_group
+from oracles import finite_groups, literal_kernels
+
+n = et.nn
+
+
+def gcnn(window=(3, 3), readout=None, phi=None, shape=(4, 4), reflections=False):
+    group = et.groups.wallpaper(rotations=4, reflections=reflections, shape=shape)
+    phi = phi or n.Relu()
+    return n.Sequential(
+        n.Lift(group, 3, window=window, W_std=1.4, b_std=0.1),
+        phi,
+        n.GroupConv(3, window=window, W_std=1.3),
+        phi,
+        readout or n.GroupPool(),
+        n.Dense(1),
+    )
+
+
+def cnn(*readout):
+    return n.Sequential(
+        n.Conv(3, (3, 3), W_std=1.4, b_std=0.1),
+        n.Relu(),
+        n.Conv(3, (2, 2), padding="zero"),
+        n.Relu(),
+        *(readout or (n.Flatten(),)),
+        n.Dense(1),
+    )
+
+
+def mlp(depth=2, W=1.4, b=0.1):
+    layers = [layer for _ in range(depth) for layer in (n.Dense(4, W_std=W, b_std=b), n.Relu())]
+    return n.Sequential(*layers, n.Dense(1, W_std=W, b_std=b))
+
+
+NETWORKS = {
+    "gcnn, pooled": gcnn,
+    "gcnn, flattened": lambda: gcnn(readout=n.Flatten()),
+    "cnn, flattened": cnn,
+    "cnn, pooled": lambda: cnn(n.GlobalAvgPool()),
+    "cnn, pooled in blocks": lambda: cnn(n.AvgPool((2, 2)), n.Flatten()),
+}
+
+
+def images(count, shape=(4, 4), channels=2, seed=0):
+    return np.random.default_rng(seed).standard_normal((count, *shape, channels))
+
+
+# Symmetry and positivity -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_symmetric_and_positive(name):
+    net = NETWORKS[name]()
+    x = images(4)
+    x = np.concatenate([x, 2 * x[:1], np.rot90(x[:1], axes=(1, 2)), x[:1] + 1e-7, 0 * x[:1]])
+    joint, cross = got_pair(net.kernel(x)), got_pair(net.kernel(x, x.copy()))
+    for own, other, part in zip(joint, cross, got_pair(net.kernel(x[:3], x[3:])), strict=True):
+        np.testing.assert_array_equal(own, own.T)
+        assert relative_error(other, own, np.diag(own), np.diag(own)) < 1e-12
+        assert relative_error(part, own[:3, 3:], np.diag(own)[:3], np.diag(own)[3:]) < 1e-12
+        assert np.linalg.eigvalsh(own).min() > -1e-12 * np.trace(own)
+
+
+def test_exchanging_the_arguments_transposes():
+    for make in NETWORKS.values():
+        net, x1, x2 = make(), images(3), images(2, seed=1)
+        for one, other in zip(got_pair(net.kernel(x1, x2)), got_pair(net.kernel(x2, x1)), strict=True):
+            np.testing.assert_allclose(one, other.T, rtol=1e-12, atol=1e-13)
+
+
+# Invariance --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reflections", [False, True])
+def test_group_networks_are_invariant(reflections):
+    shape = (4, 4)
+    _, table, grid = plane_group(4, int(reflections), shape)
+    inverse = finite_groups.inverses(table)
+    x1, x2 = images(2), images(2, seed=1)
+
+    def move(g, f):
+        return f.reshape(len(f), -1, 2)[:, grid[inverse[g]]].reshape(f.shape)
+
+    pooled, flat = gcnn(reflections=reflections), gcnn(readout=n.Flatten(), reflections=reflections)
+    for net, both in ((pooled, False), (flat, True)):
+        for name in ("nngp", "ntk"):
+            plain = np.asarray(getattr(net.kernel(x1, x2), name))
+            for g in (1, 5, len(table) // 2 + 3, len(table) - 1):
+                moved = np.asarray(getattr(net.kernel(move(g, x1), move(g, x2)), name))
+                np.testing.assert_allclose(moved, plain, rtol=1e-12)
+                if not both:  # a pooled network sees no difference even if one argument alone is moved
+                    alone = np.asarray(getattr(net.kernel(move(g, x1), x2), name))
+                    np.testing.assert_allclose(alone, plain, rtol=1e-12)
+                else:
+                    alone = np.asarray(getattr(net.kernel(move(g, x1), x2), name))
+                    assert np.abs(alone - plain).max() > 1e-3 * np.abs(plain).max()
+
+
+def test_invariance_on_a_group_that_does_not_commute():
+    group, table = small_group("S3")
+    action = et.actions.permutations(group, table)
+    net = n.Sequential(
+        n.Lift(action, 3, window=[0, 2]), n.Relu(), n.GroupConv(3, window=[1, 3, 4]), n.Relu(), n.Flatten(), n.Dense(1)
+    )
+    x1, x2 = np.random.default_rng(0).standard_normal((2, 3, 6, 2))
+    for g in range(6):
+        for a, b in zip(got_pair(net.kernel(x1, x2)), got_pair(net.kernel(action(g, x1), action(g, x2))), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-13)
+
+
+# Precision -----------------------------------------------------------------------------------------------------
+
+# ReLU networks with W = 1.5, b = 0.125 on x = (1, 0), x′ = (1, d): depth, d, NNGP and NTK of (x, x′), by the
+# textbook recursion in 60 digits.
+NEAR_EQUAL = [
+    (3, 0.0, 1.677032470703125, 6.6063232421875),
+    (3, 1e-10, 1.677032470703125, 6.60632324187941416),
+    (3, 1e-7, 1.677032470703125, 6.60632293410166775),
+    (3, 1e-5, 1.6770324707031255, 6.60629243371066359),
+    (3, 1e-3, 1.67703247120640652, 6.60324346016666312),
+    (3, 1e-2, 1.67703297253459428, 6.5756239014236716),
+    (3, 0.1, 1.67751760345890093, 6.31066133268737922),
+    (3, 1.0, 1.93429279559707127, 5.23000409617951096),
+    (20, 0.0, 13.2211343943497685, 269.405591708589789),
+    (20, 1e-10, 13.2211343943497685, 269.40559162794807),
+    (20, 1e-7, 13.2211343943497685, 269.405511066896988),
+    (20, 1e-5, 13.2211343943497927, 269.397527796121321),
+    (20, 1e-3, 13.2211344185133962, 268.601761928468335),
+    (20, 1e-2, 13.2211579388929022, 261.594253812149204),
+    (20, 0.1, 13.2396586856384522, 209.27014399413989),
+    (20, 1.0, 17.5257772722439955, 140.3956202615753),
+]
+
+
+@pytest.mark.parametrize("depth", [3, 20])
+@pytest.mark.parametrize(("dtype", "rtol"), [(np.float64, 1e-13), (np.float32, 2e-6)])
+def test_near_equal_inputs_of_relu_networks(depth, dtype, rtol):
+    rows = np.array([row[1:] for row in NEAR_EQUAL if row[0] == depth])
+    x1 = np.array([[1.0, 0.0]], dtype)
+    x2 = np.stack([np.ones(len(rows)), rows[:, 0]], axis=1).astype(dtype)
+    kernels = mlp(depth, 1.5, 0.125).kernel(x1, x2)
+    assert kernels.ntk.dtype == dtype
+    np.testing.assert_allclose(np.asarray(kernels.nngp)[0], rows[:, 1], rtol=rtol)
+    np.testing.assert_allclose(np.asarray(kernels.ntk)[0], rows[:, 2], rtol=rtol)
+
+
+@pytest.mark.parametrize("depth", [3, 20])
+def test_relu_diagonals_follow_the_exact_recursion(depth):
+    x = np.random.default_rng(0).standard_normal((5, 7)) * np.array([[1e-3], [0.1], [1.0], [10.0], [1e3]])
+    W, b = 1.5, 0.125
+    q, t = np.mean(x**2, axis=1), np.zeros(5)
+    for layer in range(depth + 1):
+        q = W**2 * q + b**2
+        t = q + W**2 * t
+        if layer < depth:
+            q, t = q / 2, t / 2
+    for kernels in (mlp(depth, W, b).kernel(x), mlp(depth, W, b).kernel(x, x.copy())):
+        np.testing.assert_allclose(np.diag(kernels.nngp), q, rtol=1e-13)
+        np.testing.assert_allclose(np.diag(kernels.ntk), t, rtol=1e-13)
+
+
+def test_relu_diagonals_of_flattened_convolutions():
+    # On the diagonal a flattened circular convolution is a mean of variances: a linear recursion, pixel by pixel.
+    x = images(3, (5, 4), 3)
+    q, t = np.mean(x**2, axis=-1), np.zeros((3, 5, 4))
+    smooth = lambda a: sum(np.roll(a, (i, j), (1, 2)) for i in (-1, 0, 1) for j in (-1, 0, 1)) / 9
+    for _ in range(3):
+        q, t = 2 * smooth(q) + 0.01, 2 * smooth(t)
+        q, t = q / 2, (q + t) / 2
+    q, t = 2 * q.mean((1, 2)) + 0.01, 2 * t.mean((1, 2))
+    layers = [layer for _ in range(3) for layer in (n.Conv(3, (3, 3), W_std=2**0.5, b_std=0.1), n.Relu())]
+    kernels = n.Sequential(*layers, n.Flatten(), n.Dense(1, W_std=2**0.5, b_std=0.1)).kernel(x)
+    np.testing.assert_allclose(np.diag(kernels.nngp), q, rtol=1e-13)
+    np.testing.assert_allclose(np.diag(kernels.ntk), q + t, rtol=1e-13)
+
+
+@pytest.mark.parametrize("phi", ["relu", "erf", "gelu", "abs", "cos"])
+@pytest.mark.parametrize("readout", ["flatten", "global_pool"])
+def test_float32_keeps_its_digits(phi, readout):
+    layers = [
+        ("conv", (3, 3), (1, 1), "circular", 1.4, 0.1),
+        ("phi", phi),
+        ("conv", (3, 2), (1, 1), "zero", 1.3, 0.1),
+        ("phi", phi),
+        (readout,),
+        ("dense", 1.0, 0.1),
+    ]
+    x = images(3).astype(np.float32)
+    x = np.concatenate([x, x[:1] + np.float32(1e-3), x[:1] + np.float32(1e-6)])
+    got = network(layers).kernel(x)
+    for value, expected in zip(got_pair(got), literal_kernels.kernels(layers, x.astype(np.float64)), strict=True):
+        assert value.dtype == np.float32
+        assert relative_error(value, expected, np.diag(expected), np.diag(expected)) < 2e-6
+
+
+def test_dtype_follows_the_input():
+    net, x = cnn(), images(2)
+    assert isinstance(net.kernel(x).ntk, np.ndarray)
+    assert net.kernel(x).ntk.dtype == np.float64
+    assert net.kernel(x.astype(np.float32)).nngp.dtype == np.float32
+    assert isinstance(net.kernel(jax.numpy.asarray(x, dtype="float32")).ntk, jax.Array)
+
+
+# Zeros, gradients, compilation -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("b", [0.0, 0.2])
+@pytest.mark.parametrize("phi", ["relu", "leaky_relu", "abs", "erf", "gelu", "sin", "cos"])
+def test_zero_inputs_give_finite_kernels(phi, b):
+    phi = ("phi", phi, 0.1) if phi == "leaky_relu" else ("phi", phi)
+    layers = [
+        ("conv", (3,), (1,), "zero", 1.2, b),
+        phi,
+        ("conv", (2,), (1,), "circular", 1.2, b),
+        phi,
+        ("global_pool",),
+        ("dense", 1.0, b),
+    ]
+    x = np.random.default_rng(0).standard_normal((3, 4, 2))
+    x[0] = 0
+    x[1, :2] = 0
+    check(layers, x)
+    got = network(layers).kernel(x.astype(np.float32))
+    assert np.isfinite(got_pair(got)).all()
+
+
+@pytest.mark.parametrize("name", ["mlp", "gcnn", "cnn"])
+def test_gradients_are_finite_even_at_equal_inputs(name):
+    net, shape = {
+        "mlp": (mlp(3), (4,)),
+        "gcnn": (gcnn(shape=(2, 2), window=(1, 2)), (2, 2, 1)),
+        "cnn": (cnn(), (2, 2, 1)),
+    }[name]
+    x = np.random.default_rng(1).standard_normal((2, *shape)).astype(np.float32)
+    moved = x + 0.3 * np.random.default_rng(2).standard_normal(x.shape).astype(np.float32)
+
+    def total(a, b):
+        kernels = net.kernel(a, b)
+        return kernels.nngp.sum() + kernels.ntk.sum()
+
+    gradient = jax.jit(jax.grad(total, argnums=(0, 1)))
+    for other in (moved, x, 0 * x):
+        for part in gradient(jax.numpy.asarray(x), jax.numpy.asarray(other)):
+            assert np.isfinite(part).all()
+    direction = np.random.default_rng(3).standard_normal(x.shape)
+    slope = float(np.vdot(gradient(jax.numpy.asarray(x), jax.numpy.asarray(moved))[0], direction))
+    h = 1e-6
+    up, down = (float(total(x.astype(np.float64) + s * h * direction, moved.astype(np.float64))) for s in (1, -1))
+    assert slope == pytest.approx((up - down) / (2 * h), rel=1e-4)
+
+
+@pytest.mark.parametrize("name", ["mlp", "gcnn", "cnn"])
+def test_compiled_and_uncompiled_agree(name):
+    net, shape = {"mlp": (mlp(), (4,)), "gcnn": (gcnn(), (4, 4, 2)), "cnn": (cnn(), (4, 4, 2))}[name]
+    x1, x2 = (np.random.default_rng(s).standard_normal((2, *shape)).astype(np.float32) for s in (0, 1))
+    plain = net.kernel(x1, x2)
+    compiled = jax.jit(net.kernel)(jax.numpy.asarray(x1), jax.numpy.asarray(x2))
+    for a, b in zip(got_pair(plain), got_pair(compiled), strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-6)
+
+
+def test_the_global_flag_is_untouched():
+    before = jax.config.jax_enable_x64
+    mlp().kernel(np.ones((2, 3)))
+    assert jax.config.jax_enable_x64 == before

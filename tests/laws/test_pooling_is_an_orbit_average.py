@@ -1,0 +1,222 @@
+"""Law: kernels of pooled networks are orbit averages of kernels of simpler networks.
+
+For any finite group and any window, Θ^pool(f, f′) = (1/|G|) Σ_q Θ^flat(f, ρ(q) f′). With full windows the flattened
+network is an MLP, with windows that all rotations preserve it is a CNN (arXiv 2406.06504, Theorems 5.2 and 5.3).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+import equitangents as et
+from laws.networks import ACTIVATIONS, got_pair, plane_group, relative_error, small_group
+from oracles import finite_groups
+
+n = et.nn
+NAMES = st.sampled_from(["relu", "erf", "gelu", "abs"])
+
+
+def assert_same(a, b, x1, x2, rtol=1e-12):
+    """Equal kernels, up to rounding; a and b map (x1, x2) to kernels. Returns the larger relative error."""
+    worst = 0.0
+    for one, other, s1, s2 in zip(
+        got_pair(a(x1, x2)), got_pair(b(x1, x2)), got_pair(a(x1, x1)), got_pair(a(x2, x2)), strict=True
+    ):
+        worst = max(worst, relative_error(one, other, np.diag(s1), np.diag(s2)))
+    assert worst <= rtol, f"the kernels differ by {worst:.2e} (relative), allowed {rtol:.0e}"
+    return worst
+
+
+class Mean:
+    """The mean over a list of moved second arguments."""
+
+    def __init__(self, net, moves):
+        self.net, self.moves = net, moves
+
+    def __call__(self, x1, x2):
+        parts = [self.net.kernel(x1, move(x2)) for move in self.moves]
+        return Pair(*(np.mean([np.asarray(getattr(k, name)) for k in parts], axis=0) for name in ("nngp", "ntk")))
+
+
+class Pair:
+    def __init__(self, nngp, ntk):
+        self.nngp, self.ntk = nngp, ntk
+
+
+def moves_of(action_table, table):
+    """(ρ(q) f)(x) = f(q⁻¹x), for signals (N, P, C)."""
+    return [lambda f, at=action_table[q]: f[:, at] for q in finite_groups.inverses(table)]
+
+
+@st.composite
+def group_networks(draw):
+    name = draw(st.sampled_from(sorted(finite_groups.SMALL)))
+    group, table = small_group(name)
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    inside = finite_groups.subgroup(table, draw(st.lists(st.integers(0, len(table) - 1), max_size=1)))
+    positions = finite_groups.coset_action(table, inside)
+    action = et.actions.permutations(group, positions)
+    phis = [ACTIVATIONS[draw(NAMES)]() for _ in range(2)]
+
+    def subset(size):
+        return rng.choice(size, size=rng.integers(1, size + 1), replace=False).tolist()
+
+    body = [
+        n.Lift(action, 3, window=subset(positions.shape[1]), W_std=1.3, b_std=0.1),
+        phis[0],
+        n.GroupConv(3, window=subset(len(table)), W_std=1.2, b_std=0.2),
+        phis[1],
+    ]
+    x1, x2 = rng.standard_normal((2, 2, positions.shape[1], 3))
+    return body, moves_of(positions, table), x1, x2
+
+
+@given(group_networks())
+@settings(max_examples=5, phases=[Phase.explicit, Phase.generate])
+def test_pooling_averages_flattening_over_the_orbit(case):
+    body, moves, x1, x2 = case
+    head = n.Dense(1, W_std=1.1, b_std=0.3)
+    pooled, flat = n.Sequential(*body, n.GroupPool(), head), n.Sequential(*body, n.Flatten(), head)
+    assert_same(pooled.kernel, Mean(flat, moves), x1, x2)
+
+
+@pytest.mark.slow
+@given(group_networks())
+@settings(max_examples=60, phases=[Phase.explicit, Phase.generate])
+def test_pooling_averages_flattening_over_the_orbit_of_many(case):
+    body, moves, x1, x2 = case
+    head = n.Dense(1, W_std=1.1, b_std=0.3)
+    pooled, flat = n.Sequential(*body, n.GroupPool(), head), n.Sequential(*body, n.Flatten(), head)
+    assert_same(pooled.kernel, Mean(flat, moves), x1, x2)
+
+
+@pytest.mark.parametrize("name", finite_groups.SMALL)
+def test_full_windows_make_an_mlp(name):
+    group, table = small_group(name)
+    inside = finite_groups.subgroup(table, [1])
+    positions = finite_groups.coset_action(table, inside)
+    action = et.actions.permutations(group, positions)
+    one, two, three = (1.4, 0.1), (1.2, 0.3), (1.1, 0.2)
+    gcnn = n.Sequential(
+        n.Lift(action, 3, window="full", W_std=one[0], b_std=one[1]),
+        n.Relu(),
+        n.GroupConv(3, window="full", W_std=two[0], b_std=two[1]),
+        n.Erf(),
+        n.GroupPool(),
+        n.Dense(1, W_std=three[0], b_std=three[1]),
+    )
+    mlp = n.Sequential(
+        n.Flatten(),
+        n.Dense(3, W_std=one[0], b_std=one[1]),
+        n.Relu(),
+        n.Dense(3, W_std=two[0], b_std=two[1]),
+        n.Erf(),
+        n.Dense(1, W_std=three[0], b_std=three[1]),
+    )
+    x1, x2 = np.random.default_rng(1).standard_normal((2, 2, positions.shape[1], 2))
+    assert_same(gcnn.kernel, Mean(mlp, moves_of(positions, table)), x1, x2)
+    assert_same(gcnn.kernel, et.kernels.orbit_average(mlp, action).kernel, x1, x2)
+
+
+@pytest.mark.parametrize(("rotations", "reflections"), [(4, 0), (4, 1)])
+def test_full_windows_on_the_plane_make_an_mlp(rotations, reflections):
+    shape = (3, 3)
+    group, table, grid = plane_group(rotations, reflections, shape)
+    gcnn = n.Sequential(
+        n.Lift(group, 3, window="full", b_std=0.1),
+        n.Relu(),
+        n.GroupConv(3, "full"),
+        n.Relu(),
+        n.GroupPool(),
+        n.Dense(1),
+    )
+    mlp = n.Sequential(n.Flatten(), n.Dense(3, b_std=0.1), n.Relu(), n.Dense(3), n.Relu(), n.Dense(1))
+    x1, x2 = np.random.default_rng(2).standard_normal((2, 2, *shape, 2))
+    moves = [lambda f, m=m: m(f.reshape(len(f), -1, 2)).reshape(f.shape) for m in moves_of(grid, table)]
+    assert_same(gcnn.kernel, Mean(mlp, moves), x1, x2)
+
+
+def _roto_translations(size, window, rotations=4):
+    group, _, _ = plane_group(rotations, 0, (size, size))
+    gcnn = n.Sequential(
+        n.Lift(group, 3, window=window, W_std=1.4, b_std=0.1),
+        n.Relu(),
+        n.GroupConv(3, window=window, W_std=1.3, b_std=0.2),
+        n.Erf(),
+        n.GroupPool(),
+        n.Dense(1),
+    )
+    cnn = n.Sequential(
+        n.Conv(3, window, W_std=1.4, b_std=0.1),
+        n.Relu(),
+        n.Conv(3, window, W_std=1.3, b_std=0.2),
+        n.Erf(),
+        n.GlobalAvgPool(),
+        n.Dense(1),
+    )
+    turns = [lambda f, k=k: np.rot90(f, k * (4 // rotations), axes=(1, 2)) for k in range(rotations)]
+    x1, x2 = np.random.default_rng(size).standard_normal((2, 2, size, size, 2))
+    return gcnn, cnn, turns, x1, x2
+
+
+@pytest.mark.parametrize(("size", "window", "rotations"), [(4, (3, 3), 4), (5, (3, 3), 4), (4, (1, 3), 2)])
+def test_symmetric_windows_average_the_pooled_cnn_over_rotations(size, window, rotations):
+    gcnn, cnn, turns, x1, x2 = _roto_translations(size, window, rotations)
+    assert_same(gcnn.kernel, Mean(cnn, turns), x1, x2)
+    assert_same(gcnn.kernel, et.kernels.orbit_average(cnn, et.actions.image_rotations(rotations)).kernel, x1, x2)
+
+
+@pytest.mark.parametrize(("size", "window"), [(4, (1, 3)), (5, (2, 2)), (4, (2, 3))])
+def test_other_windows_do_not(size, window):
+    gcnn, cnn, turns, x1, x2 = _roto_translations(size, window)
+    with pytest.raises(AssertionError, match="differ by"):
+        assert_same(gcnn.kernel, Mean(cnn, turns), x1, x2, rtol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (3, 5), (6,), (2, 3, 2)])
+def test_pooled_cnns_average_flattened_ones_over_translations(shape):
+    body = [
+        n.Conv(3, (3, 2, 2)[: len(shape)], W_std=1.4, b_std=0.1),
+        n.Relu(),
+        n.Conv(3, (2, 2, 1)[: len(shape)], b_std=0.2),
+        n.Relu(),
+    ]
+    pooled = n.Sequential(*body, n.GlobalAvgPool(), n.Dense(1))
+    flat = n.Sequential(*body, n.Flatten(), n.Dense(1))
+    axes = tuple(range(1, 1 + len(shape)))
+    shifts = [lambda f, s=s: np.roll(f, s, axes) for s in np.ndindex(*shape)]
+    x1, x2 = np.random.default_rng(3).standard_normal((2, 2, *shape, 2))
+    assert_same(pooled.kernel, Mean(flat, shifts), x1, x2)
+
+
+def test_zero_padding_breaks_the_translation_average():
+    body = [n.Conv(3, (3, 3), padding="zero"), n.Relu()]
+    pooled = n.Sequential(*body, n.GlobalAvgPool(), n.Dense(1))
+    flat = n.Sequential(*body, n.Flatten(), n.Dense(1))
+    shifts = [lambda f, s=s: np.roll(f, s, (1, 2)) for s in np.ndindex(4, 4)]
+    x1, x2 = np.random.default_rng(4).standard_normal((2, 2, 4, 4, 2))
+    with pytest.raises(AssertionError, match="differ by"):
+        assert_same(pooled.kernel, Mean(flat, shifts), x1, x2, rtol=1e-3)
+
+
+def test_coset_pooling_averages_over_the_subgroup():
+    # Cosets gH: the pooled, flattened kernel is the mean over h in H of K_{g, gh}, the fibres q = g h g⁻¹.
+    # For a normal subgroup those are the flattened network's orbit average over H.
+    group, table = small_group("D4")
+    center = next(
+        s
+        for a in range(8)
+        if len(s := finite_groups.subgroup(table, [a])) == 2
+        and all(sorted(table[g, s]) == sorted(table[s, g]) for g in range(8))
+    )
+    action = et.actions.permutations(group, table)
+    body = [n.Lift(action, 3, window=[0, 3, 4]), n.Relu(), n.GroupConv(3, window=[1, 2]), n.Relu()]
+    pooled = n.Sequential(*body, n.GroupPool(group.subgroup(center)), n.Flatten(), n.Dense(1))
+    flat = n.Sequential(*body, n.Flatten(), n.Dense(1))
+    inverse = finite_groups.inverses(table)
+    moves = [lambda f, at=table[inverse[q]]: f[:, at] for q in center]
+    x1, x2 = np.random.default_rng(5).standard_normal((2, 2, 8, 2))
+    assert_same(pooled.kernel, Mean(flat, moves), x1, x2)

@@ -1,0 +1,124 @@
+"""What networks refuse, and what they say."""
+
+import jax
+import numpy as np
+import pytest
+
+import equitangents as et
+from equitangents.errors import EquitangentsError, NetworkError
+from equitangents.nn import (
+    AvgPool,
+    Conv,
+    Dense,
+    Elementwise,
+    Flatten,
+    GlobalAvgPool,
+    GroupConv,
+    GroupPool,
+    Lift,
+    Relu,
+    Residual,
+    Sequential,
+)
+
+P4 = et.groups.wallpaper(rotations=4, reflections=False, shape=(4, 4))
+C3 = et.groups.cyclic(3)
+IMAGE = (4, 4, 2)
+
+
+@pytest.mark.parametrize(
+    ("layers", "shape", "message"),
+    [
+        ((GroupConv(3),), IMAGE, "put a Lift before it"),
+        ((Conv(3, (3, 3)), GroupPool()), IMAGE, "put a Lift before it"),
+        ((Lift(P4, 3), Conv(3, (3, 3))), IMAGE, "grid of 1 to 3 dimensions"),
+        ((Lift(P4, 3), Lift(P4, 3)), IMAGE, "Lift reads"),
+        ((Lift(P4, 3, (5, 3)),), IMAGE, "window is"),
+        ((Lift(P4, 3, (3, 3), weights=[1, 2]),), IMAGE, "weights has 2"),
+        ((Lift(P4, 3, [0, 0]),), IMAGE, "twice"),
+        ((Lift(P4, 3, [16]),), IMAGE, "numbered from 0"),
+        ((Lift(P4, 3),), (5, 5, 2), "(5, 5)"),
+        ((Lift(P4, 3), GroupConv(3, (3, 3), rotations=[4])), IMAGE, "rotations 0 to 3"),
+        ((Lift(P4, 3), GroupConv(3, [1], rotations=[0])), IMAGE, "box window"),
+        ((Lift(et.actions.permutations(C3, C3.table), 3, (3, 3)),), (3, 1), "no grid"),
+        ((Conv(3, (3, 3, 3)),), IMAGE, "2 spatial dimensions"),
+        ((Conv(3, (5, 3), padding="valid"),), IMAGE, "does not fit"),
+        ((AvgPool((5, 1)),), IMAGE, "does not fit"),
+        ((Dense(3), GlobalAvgPool(), AvgPool(2)), IMAGE, "grid of 1 to 3"),
+        ((Dense(3), Relu(), Relu()), (5,), "Gaussian field"),
+        ((Conv(3, (3, 3)), Flatten(), Relu()), IMAGE, "before Flatten"),
+        ((Residual(Dense(3)),), (5,), "equal shapes"),
+        ((Residual(Relu()),), (5,), "layer with weights"),
+    ],
+)
+def test_layers_that_cannot_follow_are_named(layers, shape, message):
+    with pytest.raises(NetworkError) as error:
+        Sequential(*layers).init(jax.random.key(0), shape)
+    assert message in str(error.value)
+    assert "layer " in str(error.value)
+
+
+def test_a_network_that_ends_on_positions_has_no_kernel():
+    with pytest.raises(NetworkError, match="Flatten"):
+        Sequential(Conv(3, (3, 3))).kernel(np.zeros((2, *IMAGE)))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Dense(0), "channels"),
+        (lambda: Dense(2.5), "channels"),
+        (lambda: Dense(2, W_std=-1), "W_std"),
+        (lambda: Dense(2, b_std=float("nan")), "b_std"),
+        (lambda: Conv(2, (0, 3)), "window"),
+        (lambda: Conv(2, (3, 3), padding="same"), "padding"),
+        (lambda: Conv(2, (3, 3), stride=0), "stride"),
+        (lambda: Lift(C3, 2), "expected a wallpaper"),
+        (lambda: Lift(P4, 2, window="all"), "window"),
+        (lambda: Lift(P4, 2, weights=[-1.0]), "weights"),
+        (lambda: GroupConv(2, (3, 3), rotations="no"), "rotations"),
+        (lambda: Sequential(), "at least one layer"),
+        (lambda: Sequential(Dense), "layers[0]"),
+        (lambda: Elementwise(3), "fn"),
+        (lambda: Elementwise(lambda x: (x > 0) * 1.0), "tolerance"),
+    ],
+)
+def test_bad_specifications_are_refused_when_written(make, message):
+    with pytest.raises(EquitangentsError) as error:
+        make()
+    assert message in str(error.value)
+    assert isinstance(error.value, ValueError | TypeError)
+
+
+@pytest.mark.parametrize(
+    ("x1", "x2", "message"),
+    [
+        (np.ones(3), None, "x1 has rank 1"),
+        (np.ones((0, 3)), None, "x1 is empty"),
+        (np.full((2, 3), np.inf), None, "index (0, 0)"),
+        (np.ones((2, 3)), np.ones((2, 4)), "x2 has inputs of shape (4,)"),
+        (np.array([["a", "b"]]), None, "dtype"),
+        (np.ones((2, 3)) * 1j, None, "complex"),
+    ],
+)
+def test_bad_inputs_are_refused_before_anything_is_computed(x1, x2, message):
+    with pytest.raises(EquitangentsError) as error:
+        Sequential(Dense(2)).kernel(x1, x2)
+    assert message in str(error.value)
+
+
+def test_engines_are_chosen_by_name():
+    net = Sequential(Dense(2))
+    assert net.kernel(np.ones((2, 3)), engine="reference").engine == "reference"
+    with pytest.raises(EquitangentsError, match="engine is 'quantum'"):
+        net.kernel(np.ones((2, 3)), engine="quantum")
+
+
+def test_networks_are_values():
+    def build():
+        return Sequential(Lift(P4, 3, (3, 3)), Relu(), GroupConv(3, [0, 1]), Residual(Dense(3)), GroupPool(), Dense(1))
+
+    assert build() == build()
+    assert len({build(), build()}) == 1
+    assert build() != Sequential(Dense(1))
+    assert "GroupConv" in repr(build())
