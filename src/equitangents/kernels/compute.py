@@ -63,15 +63,15 @@ def _on_cpu(steps: FibrePlan, program: Program, x1: Any, x2: Any, dtype: Any) ->
         return cpu.kernels(steps, np.asarray(x1, dtype), None if x2 is None else np.asarray(x2, dtype))
 
     @jax.custom_jvp
-    def run(a: Any, b: Any) -> tuple[Any, Any]:
-        return cpu.traced_kernels(steps, a, b)
+    def run(*inputs: Any) -> tuple[Any, Any]:
+        return cpu.traced_kernels(steps, *inputs)
 
     @run.defjvp
     def _(primals: Any, tangents: Any) -> Any:
-        _, slopes = jax.jvp(lambda a, b: _traced(steps, program, a, b), primals, tangents)
+        _, slopes = jax.jvp(lambda *inputs: _traced(steps, program, inputs[0], inputs[-1]), primals, tangents)
         return run(*primals), slopes
 
-    return run(x1.astype(dtype), (x1 if x2 is None else x2).astype(dtype))
+    return run(*(x.astype(dtype) for x in (x1, x2) if x is not None))
 
 
 def tables_of(steps: FibrePlan | PairPlan, program: Program) -> dict[str, Any]:

@@ -89,7 +89,7 @@ def _interruptible(call: Any, cancel: ctypes.c_int32) -> int:
     return status[0]
 
 
-def traced_kernels(plan: FibrePlan, x1: Any, x2: Any | None) -> tuple[Any, Any]:
+def traced_kernels(plan: FibrePlan, x1: Any, x2: Any | None = None) -> tuple[Any, Any]:
     """The same for traced JAX arrays; without derivatives."""
     d: Description = describe(plan, x1.shape[-1])
     other = x1 if x2 is None else x2
