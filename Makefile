@@ -1,7 +1,7 @@
 # Every target sets up .venv by itself. PYTHON=... chooses the interpreter, JOBS=... the number of test processes.
 
 PYTHON ?=
-JOBS ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
+JOBS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); echo $$((n < 8 ? n : 8)))
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -10,7 +10,7 @@ STAMP := $(VENV)/.installed
 # One thread a test process: the processes already fill the cores.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
 	XLA_FLAGS="--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
-PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS)
+PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 .PHONY: help setup demo test test-all lint format docs bench clean
 

@@ -79,7 +79,7 @@ void sum_along(const T* sums, int width, int64_t stride, T scale, T* cells, int6
 }
 
 // Outside the carried positions K = Θ = 0: D is the variance of whichever input still has a position there.
-template <class T>
+template <class T, bool Own>
 void fill_margin(const Level& level, const Place& place, T* field, const T* first, const T* second) {
   constexpr int L = kLanes<T>;
   T* cell = field;
@@ -104,7 +104,10 @@ void fill_margin(const Level& level, const Place& place, T* field, const T* firs
           at = at * level.shape[i] + p[i];
           partner = partner * level.shape[i] + moved;
         }
-        if (inside) d += first[at];
+        if (inside) {
+          if constexpr (Own) d += load(first + L * at);
+          else d += first[at];
+        }
         if (partner_inside) d += load(second + L * partner);
         store(cell, d);
         store(cell + L, Vec<T>{});

@@ -48,4 +48,13 @@ void distances(const Plan& plan, const Tile<T>& tile) {
     }
 }
 
+// Of every input with itself.
+template <class T>
+void own_distances(const Plan& plan, const Tile<T>& tile) {
+  for (int l = 0; l < kLanes<T>; ++l) {
+    tile.k[l] = plan.vector_dual ? 0 : tile.variances2[l];
+    tile.theta[l] = 0;
+  }
+}
+
 }  // namespace eqt::EQT_ISA

@@ -48,7 +48,8 @@ class Computation {
  public:
   Computation(const Plan& plan, const Problem<T>& problem)
       : plan_(plan), problem_(problem), loops_(kernels<T>(problem.instructions)), lanes_(loops_.lanes) {
-    const double cells = double(problem.n1) * problem.n2 / lanes_ * plan.fibre_count * work_of_fibre();
+    const double pairs = double(problem.n1) * (problem.diagonal ? 1 : problem.n2);
+    const double cells = pairs / lanes_ * plan.fibre_count * work_of_fibre();
     threads_ = std::clamp(int(std::min(cells / kThreadWork, 1e6)), 1, std::max(problem.threads, 1));
     self_ = plan.vector_dual && !plan.single;
     for (int t = 0; t < threads_; ++t) {
@@ -62,18 +63,24 @@ class Computation {
     const T* x2 = symmetric ? problem_.x1 : problem_.x2;
     const int64_t step = panel_inputs();
     for (int64_t i = 0; i < problem_.n1; i += step) {
-      const Panel rows(*this, problem_.x1, i, std::min(i + step, problem_.n1), true, symmetric || self_);
+      const Panel rows(*this, problem_.x1, i, std::min(i + step, problem_.n1), !problem_.diagonal,
+                       symmetric || self_ || problem_.diagonal);
+      if (cancelled()) return Outcome::cancelled;
+      if (problem_.diagonal) {
+        diagonal(rows);
+        continue;
+      }
       for (int64_t j = symmetric ? i : 0; j < problem_.n2; j += step) {
         if (symmetric && i == j) {
           pairs(rows, rows);
         } else {
-          const Panel columns(*this, x2, j, std::min(j + step, problem_.n2), self_, true);
+          const Panel columns(*this, x2, j, std::min(j + step, problem_.n2), false, true);
           pairs(rows, columns);
         }
         if (cancelled()) return Outcome::cancelled;
       }
     }
-    return Outcome::done;
+    return cancelled() ? Outcome::cancelled : Outcome::done;
   }
 
  private:
@@ -108,10 +115,9 @@ class Computation {
       void* workspace = c.workspaces_[thread]->get();
       c.loops_.prepare_field(c.plan_, group, workspace);
       if (c.self_) {
-        Tile<T> tile = c.tile(thread, *this, at, count, *this, g);
-        for (int l = 0; l < count; ++l) tile.inputs[l] = inputs[l];
-        c.loops_.readout(c.plan_, tile);
-        for (int l = 0; l < c.lanes_; ++l) group.variance[l] = l < count ? tile.k[l * c.lanes_ + l] : 0;
+        const Tile<T> tile = c.own_tile(thread, *this, g);
+        c.loops_.own.readout(c.plan_, tile);
+        for (int l = 0; l < c.lanes_; ++l) group.variance[l] = tile.k[l];
       }
       if (c.plan_.vector_dual) c.loops_.prepare_vector(c.plan_, group);
     }
@@ -132,13 +138,10 @@ class Computation {
     return (fit + kTileRows - 1) / kTileRows * kTileRows;
   }
 
-  // A tile of first inputs from number `at` of `rows` on, with group g of `columns`; the inputs themselves are not set.
-  Tile<T> tile(int thread, const Panel& rows, int64_t at, int count, const Panel& columns, int64_t g) const {
+  // Group g of `columns`, each input with itself.
+  Tile<T> own_tile(int thread, const Panel& columns, int64_t g) const {
     Tile<T> t{};
-    t.rows = count;
-    for (int r = 0; r < count; ++r) t.sides[r] = rows.rows.get() + (at + r) * plan_.side_size;
-    t.variance_sums = rows.variance_sums.get() + at;
-    t.variances = rows.variances.get() + at;
+    t.rows = 1;
     t.signals2 = columns.signals.get() + g * lanes_ * signal_size();
     t.sides2 = columns.lanes.get() + g * lanes_ * plan_.side_size;
     t.variance_sums2 = columns.variance_sums.get() + g * lanes_;
@@ -148,6 +151,35 @@ class Computation {
     t.workspace = workspaces_[thread]->get();
     t.cancel = problem_.cancel;
     return t;
+  }
+
+  // First inputs from number `at` of `rows` on, with group g of `columns`.
+  Tile<T> tile(int thread, const Panel& rows, int64_t at, int count, const Panel& columns, int64_t g) const {
+    Tile<T> t = own_tile(thread, columns, g);
+    t.rows = count;
+    for (int r = 0; r < count; ++r) {
+      t.inputs[r] = problem_.x1 + (rows.begin + at + r) * signal_size();
+      t.sides[r] = rows.rows.get() + (at + r) * plan_.side_size;
+    }
+    t.variance_sums = rows.variance_sums.get() + at;
+    t.variances = rows.variances.get() + at;
+    return t;
+  }
+
+  // Kernels of the inputs of a panel with themselves.
+  void diagonal(const Panel& panel) {
+    share_out(panel.groups(*this), threads_, [&](int64_t g, int thread) {
+      if (cancelled()) return;
+      const Tile<T> t = own_tile(thread, panel, g);
+      loops_.own.readout(plan_, t);
+      if (cancelled()) return;
+      loops_.own.vector(plan_, t);
+      const int64_t first = panel.begin + g * lanes_;
+      for (int64_t l = 0; l < lanes_ && first + l < panel.end; ++l) {
+        problem_.nngp[first + l] = T(t.k[l]);
+        problem_.ntk[first + l] = T(t.theta[l]);
+      }
+    });
   }
 
   void pairs(const Panel& rows, const Panel& columns) {
@@ -168,11 +200,10 @@ class Computation {
     const int64_t i0 = rows.begin + at, j0 = columns.begin + g * lanes_;
     if (symmetric) count = std::min(count, j0 + lanes_ - i0);  // nothing below the diagonal
     if (count <= 0) return;
-    Tile<T> t = tile(thread, rows, at, int(count), columns, g);
-    for (int r = 0; r < count; ++r) t.inputs[r] = problem_.x1 + (i0 + r) * signal_size();
-    loops_.readout(plan_, t);
+    const Tile<T> t = tile(thread, rows, at, int(count), columns, g);
+    loops_.pairs.readout(plan_, t);
     if (cancelled()) return;
-    loops_.vector(plan_, t);
+    loops_.pairs.vector(plan_, t);
     for (int64_t r = 0; r < count; ++r)
       for (int64_t l = 0; l < lanes_ && j0 + l < columns.end; ++l) {
         const int64_t i = i0 + r, j = j0 + l;

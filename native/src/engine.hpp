@@ -16,6 +16,7 @@ struct Problem {
   T *nngp, *ntk;  // (n1, n2)
   int threads;
   const volatile int32_t* cancel;  // computation stops soon after this becomes nonzero; may be null
+  bool diagonal;                   // only of every first input with itself: nngp and ntk are (n1,)
   int instructions;                // -1: the best that this machine has; else a number as in `instruction_set_name`
 };
 

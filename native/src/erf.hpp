@@ -10,22 +10,22 @@ namespace eqt::EQT_ISA {
 
 template <class T>
 struct Erf {
-  static constexpr int kSides = 6;  // √q, α/2, sin(α/2), cos(α/2), √(1+2q), √(1+4q)
+  static constexpr int kSides = 7;  // √q, q, α/2, sin(α/2), cos(α/2), √(1+2q), √(1+4q)
   using V = Vec<T>;
 
   EQT_INLINE void pair(V& d, V& theta, const V (&x)[kSides], const V (&y)[kSides]) const {
     const T scale = T(4 / 3.14159265358979323846);
     const V gap = x[0] - y[0], r = x[0] * y[0];
-    const V k = T(0.5) * (x[0] * x[0] + (y[0] * y[0] - d));
+    const V k = T(0.5) * (x[1] + (y[1] - d));
     const V spread = d - gap * gap;
     const V product = spread * (r + k);  // 2 (r - k)(r + k)
-    const V root_p = x[4] * y[4];
+    const V root_p = x[5] * y[5];
     // p - 4k², with 1 + 2 (q1 + q2) = p - 4 r²
-    const V radicand = maximum(T(1) + T(2) * (x[0] * x[0] + y[0] * y[0]) + T(2) * product, T(1) - V{});
+    const V radicand = maximum(T(1) + T(2) * (x[1] + y[1]) + T(2) * product, T(1) - V{});
     const V root = square_root(radicand);
-    const V m = x[1] + y[1];
-    const V sine_m = x[2] * y[3] + x[3] * y[2], cosine_m = x[3] * y[3] - x[2] * y[2];
-    const V q_gap = gap * (x[0] + y[0]) / (x[5] + y[5]);
+    const V m = x[2] + y[2];
+    const V sine_m = x[3] * y[4] + x[4] * y[3], cosine_m = x[4] * y[4] - x[3] * y[3];
+    const V q_gap = gap * (x[0] + y[0]) / (x[6] + y[6]);
     const V above = T(8) * q_gap * q_gap + T(4) * product;
     const V below = T(2) * root_p * (sine_m * root + T(2) * cosine_m * k);
     const auto near = k > 0;  // only then do m and γ nearly cancel, and only then is `below` safely positive
@@ -40,11 +40,12 @@ struct Erf {
   static EQT_INLINE void sides(Doubles q, Doubles (&out)[kSides]) {
     const Doubles root = square_root(1 + 4 * q), both = 1 + 2 * q;
     out[0] = square_root(q);
-    out[1] = 0.5 * angle(q);
-    out[3] = square_root(0.5 * (1 + root / both));
-    out[2] = q / (both * out[3]);
-    out[4] = square_root(both);
-    out[5] = root;
+    out[1] = q;
+    out[2] = 0.5 * angle(q);
+    out[4] = square_root(0.5 * (1 + root / both));
+    out[3] = q / (both * out[4]);
+    out[5] = square_root(both);
+    out[6] = root;
   }
   static EQT_INLINE Doubles variance(const Op&, Doubles q) { return (2 / 3.14159265358979323846) * angle(q); }
 };

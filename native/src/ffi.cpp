@@ -23,6 +23,7 @@ ffi::Error kernel(ffi::Buffer<ffi::S32> code, ffi::Buffer<ffi::S32> reals, ffi::
                                 ntk->typed_data(),
                                 int(threads),
                                 nullptr,
+                                false,
                                 -1};
   try {
     const eqt::OwnedPlan plan(description);

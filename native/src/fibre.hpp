@@ -1,4 +1,5 @@
-// One fibre of one first input with a vector of second inputs, through all operations on the field to its readout.
+// One fibre of one first input with a vector of second inputs, through all operations on the field to its readout;
+// or (`Own`) of a vector of inputs, each with itself.
 #pragma once
 
 #include "box.hpp"
@@ -88,7 +89,7 @@ inline void find_places(const Plan& plan, int f, Place* places, int32_t* partner
   }
 }
 
-template <class T>
+template <class T, bool Own>
 struct Fibre {
   static constexpr int L = kLanes<T>;
   const Plan& plan;
@@ -113,8 +114,9 @@ struct Fibre {
     return {(int64_t(z) * shape[1] + y) * shape[2] + x, (int64_t(z2) * shape[1] + y2) * shape[2], place.partner + x, n};
   }
 
-  Sides<T> sides(int64_t at, int count, const Row& row) const {
-    return {sides1 + at + row.first * count, count, sides2 + (at + row.second * count) * L, int64_t(count) * L,
+  Sides<T, Own> sides(int64_t at, int count, const Row& row) const {
+    const int64_t lanes = Own ? L : 1;
+    return {sides1 + (at + row.first * count) * lanes, count * lanes, sides2 + (at + row.second * count) * L, int64_t(count) * L,
             row.partner};
   }
 
@@ -135,11 +137,11 @@ struct Fibre {
     const int c = plan.channels;
     const T scale = T(1.0 / c);
     for (int64_t k = 0; k < row.n; ++k, cells += 2 * L) {
-      const T* a = x1 + (row.first + k) * c;
+      const T* a = x1 + (row.first + k) * c * (Own ? L : 1);
       const T* b = x2 + (row.second + row.partner[k]) * c * L;
       Vec<T> sum{};
       for (int i = 0; i < c; ++i) {
-        const Vec<T> gap = a[i] - load(b + i * L);
+        const Vec<T> gap = (Own ? load(a + i * L) : splat(a[i])) - load(b + i * L);
         sum += gap * gap;
       }
       store(cells, scale * sum);
@@ -168,7 +170,8 @@ struct Fibre {
   void box(int i, T* in, T* out) const {
     const Op& op = plan.field[i];
     const Place& place = places[i];
-    if (op.sides) fill_margin(plan.levels[i], place, in, sides1 + op.side_at, sides2 + op.side_at * L);
+    if (op.sides)
+      fill_margin<T, Own>(plan.levels[i], place, in, sides1 + op.side_at * (Own ? L : 1), sides2 + op.side_at * L);
     const T scale = T(1.0 / (double(op.window[0]) * op.window[1] * op.window[2]));
     const Place& to = places[i + 1];
     const bool fuse = i + 1 < plan.field_count && plan.field[i + 1].kind == OpKind::affine && !plan.field[i + 1].sides;

@@ -12,8 +12,8 @@ int64_t workspace_bytes(const Plan& plan) {
 }
 
 template <class T>
-constexpr Kernels<T> kKernels{kLanes<T>, workspace_bytes<T>, prepare_field<T>, prepare_vector<T>, readout<T>,
-                              vector_stage<T>};
+constexpr Kernels<T> kKernels{kLanes<T>, workspace_bytes<T>, prepare_field<T>, prepare_vector<T>,
+                              {readout<T, false>, vector_stage<T, false>}, {readout<T, true>, vector_stage<T, true>}};
 
 const Kernels<float>& kernels_float() { return kKernels<float>; }
 const Kernels<double>& kernels_double() { return kKernels<double>; }

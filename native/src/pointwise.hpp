@@ -10,7 +10,8 @@
 namespace eqt::EQT_ISA {
 
 // The sides at a row of pairs: the first input's follow each other, the second's lie where `partner` says.
-template <class T>
+// `Own`: every input of the vector is paired with itself, so that the first inputs' sides are vectors too.
+template <class T, bool Own>
 struct Sides {
   const T* first;
   int64_t first_step;
@@ -23,15 +24,16 @@ struct Sides {
     const T* a = first + k * first_step;
     const T* b = second + partner[k] * second_step;
     for (int i = 0; i < K; ++i) {
-      x[i] = splat(a[i]);
+      if constexpr (Own) x[i] = load(a + i * kLanes<T>);
+      else x[i] = splat(a[i]);
       y[i] = load(b + i * kLanes<T>);
     }
   }
 };
 
 // K = q1/2 + q2/2 - D/2; the sides are the halved variances.
-template <class T>
-void affine_row(const Op& op, T* cells, int64_t n, const Sides<T>& sides) {
+template <class T, class S>
+void affine_row(const Op& op, T* cells, int64_t n, const S& sides) {
   const T w = T(op.first);
   for (int64_t k = 0; k < n; ++k, cells += 2 * kLanes<T>) {
     Vec<T> x[1], y[1];
@@ -43,8 +45,8 @@ void affine_row(const Op& op, T* cells, int64_t n, const Sides<T>& sides) {
 }
 
 // Away from the diagonal K = Θ = 0.
-template <class T>
-void decouple_row(T* cells, int64_t n, const Sides<T>& sides) {
+template <class T, class S>
+void decouple_row(T* cells, int64_t n, const S& sides) {
   for (int64_t k = 0; k < n; ++k, cells += 2 * kLanes<T>) {
     Vec<T> x[1], y[1];
     sides.get(k, x, y);
@@ -53,8 +55,8 @@ void decouple_row(T* cells, int64_t n, const Sides<T>& sides) {
   }
 }
 
-template <class T, class D>
-void dual_row(const D& dual, T* cells, int64_t n, const Sides<T>& sides) {
+template <class T, class D, class S>
+void dual_row(const D& dual, T* cells, int64_t n, const S& sides) {
   for (int64_t k = 0; k < n; ++k, cells += 2 * kLanes<T>) {
     Vec<T> x[D::kSides], y[D::kSides], d = load(cells), theta = load(cells + kLanes<T>);
     sides.get(k, x, y);
@@ -78,9 +80,9 @@ EQT_INLINE void with_dual(const Op& op, F&& f) {
 
 // A dense or convolutional layer and a piecewise linear nonlinearity in one pass, with the windowed sum along the row
 // before it: `sums` holds the sums over the window's rows, `W` (0: `width`) neighbours of which are added.
-template <class T, int W>
+template <class T, int W, class S>
 void fused_row(const Op& affine, const Op& op, T scale, const T* sums, int width, int64_t stride, T* cells, int64_t n,
-               const Sides<T>& sides) {
+               const S& sides) {
   constexpr int L = kLanes<T>;
   const PiecewiseLinear<T> dual(op);
   const T w = T(affine.first * scale);
@@ -101,9 +103,9 @@ void fused_row(const Op& affine, const Op& op, T scale, const T* sums, int width
   }
 }
 
-template <class T>
+template <class T, class S>
 void fused(const Op& affine, const Op& dual, T scale, const T* sums, int width, int64_t stride, T* cells, int64_t n,
-           const Sides<T>& sides) {
+           const S& sides) {
   switch (width) {
     case 1: return fused_row<T, 1>(affine, dual, scale, sums, width, stride, cells, n, sides);
     case 3: return fused_row<T, 3>(affine, dual, scale, sums, width, stride, cells, n, sides);

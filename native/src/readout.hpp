@@ -15,8 +15,8 @@ EQT_INLINE void accumulate(double* sums, Vec<T> v) {
 
 // Adds D, Θ, and unless `full` the halved variances, of the pairs whose positions have one label. Rows are summed in T,
 // and their sums in double.
-template <class T>
-void add_fibre(const Fibre<T>& fibre, T* field, bool full, double* d, double* theta, double* q) {
+template <class T, bool Own>
+void add_fibre(const Fibre<T, Own>& fibre, T* field, bool full, double* d, double* theta, double* q) {
   constexpr int L = kLanes<T>;
   const Plan& plan = fibre.plan;
   const int last = plan.field_count;
@@ -46,10 +46,10 @@ void add_fibre(const Fibre<T>& fibre, T* field, bool full, double* d, double* th
   });
 }
 
-template <class T>
+template <class T, bool Own>
 void readout(const Plan& plan, const Tile<T>& tile) {
   constexpr int L = kLanes<T>;
-  if (plan.distance_only) return distances(plan, tile);
+  if (plan.distance_only) return Own ? own_distances(plan, tile) : distances(plan, tile);
   const Workspace<T> work(plan, tile.workspace);
   for (int i = 0; i < tile.rows * L; ++i) work.d[i] = work.theta[i] = work.q[i] = 0;
   for (int f = 0; f < plan.fibre_count; ++f) {
@@ -61,11 +61,14 @@ void readout(const Plan& plan, const Tile<T>& tile) {
     const bool full = plan.all_kept && (diagonal || (plan.one_block && last.torus));
     for (int r = 0; r < tile.rows; ++r) {
       if (tile.cancel && *tile.cancel) return;
-      const Fibre<T> fibre{plan, work, work.places, tile.sides[r], tile.sides2, diagonal};
-      T* field = fibre.run(tile.inputs[r], tile.signals2);
+      const Fibre<T, Own> fibre{plan, work, work.places, Own ? tile.sides2 : tile.sides[r], tile.sides2, diagonal};
+      T* field = fibre.run(Own ? tile.signals2 : tile.inputs[r], tile.signals2);
       add_fibre(fibre, field, full, work.d + r * L, work.theta + r * L, work.q + r * L);
       if (full)
-        for (int l = 0; l < L; ++l) work.q[r * L + l] += tile.variance_sums[r] + tile.variance_sums2[l];
+        for (int l = 0; l < L; ++l) {
+          const double first = Own ? tile.variance_sums2[l] : tile.variance_sums[r];
+          work.q[r * L + l] += first + tile.variance_sums2[l];
+        }
     }
   }
   const bool distance = plan.single && plan.vector_dual;

@@ -32,14 +32,20 @@ struct Tile {
   const volatile int32_t* cancel;
 };
 
+// The two halves of a program on a tile; `own`: on one row, of every second input with itself.
+template <class T>
+struct Stages {
+  void (*readout)(const Plan&, const Tile<T>&);  // K (D if `single` and a dual follows) and Θ after the readout
+  void (*vector)(const Plan&, const Tile<T>&);   // in place: K and Θ after the operations on vectors
+};
+
 template <class T>
 struct Kernels {
   int lanes;
   int64_t (*workspace_bytes)(const Plan&);
   void (*prepare_field)(const Plan&, const Group<T>&, void* workspace);
   void (*prepare_vector)(const Plan&, const Group<T>&);
-  void (*readout)(const Plan&, const Tile<T>&);  // K (D if `single` and a dual follows) and Θ after the readout
-  void (*vector)(const Plan&, const Tile<T>&);   // in place: K and Θ after the operations on vectors
+  Stages<T> pairs, own;
 };
 
 }  // namespace eqt

@@ -5,7 +5,7 @@
 
 namespace eqt::EQT_ISA {
 
-template <class T>
+template <class T, bool Own>
 void vector_stage(const Plan& plan, const Tile<T>& tile) {
   constexpr int L = kLanes<T>;
   if (!plan.vector_dual) {
@@ -25,7 +25,7 @@ void vector_stage(const Plan& plan, const Tile<T>& tile) {
     for (int l = 0; l < L; ++l) {
       double d = tile.k[r * L + l];
       if (!plan.single) {  // differences below their rounding count as zero, which keeps equal inputs exact
-        const double total = tile.variances[r] + tile.variances2[l];
+        const double total = (Own ? tile.variances2[l] : tile.variances[r]) + tile.variances2[l];
         d = total - 2 * d;
         if (d <= rounding * total) d = 0;
       }
@@ -38,7 +38,8 @@ void vector_stage(const Plan& plan, const Tile<T>& tile) {
     const bool fuse = op.kind == OpKind::affine && op.sides == 0;
     const int64_t at = fuse ? plan.vector[o + 1].side_at : op.side_at;
     // The first inputs' sides are `side_size` apart.
-    const Sides<T> sides{tile.sides[0] + at, plan.side_size, tile.sides2 + at * L, 0, here};
+    const T* second = tile.sides2 + at * L;
+    const Sides<T, Own> sides{Own ? second : tile.sides[0] + at, plan.side_size, second, 0, here};
     if (fuse) {
       fused<T>(op, plan.vector[++o], T(1), cells, 1, 1, cells, tile.rows, sides);
     } else if (op.kind == OpKind::affine) {
@@ -50,7 +51,8 @@ void vector_stage(const Plan& plan, const Tile<T>& tile) {
   for (int r = 0; r < tile.rows; ++r)
     for (int l = 0; l < L; ++l) {
       const int64_t at = plan.side_vector;
-      const double q = double(tile.sides[r][at]) + double(tile.sides2[at * L + l]);
+      const double second = tile.sides2[at * L + l];
+      const double q = (Own ? second : double(tile.sides[r][at])) + second;
       tile.k[r * L + l] = q - double(cells[2 * r * L + l]) / 2;
       tile.theta[r * L + l] = cells[(2 * r + 1) * L + l];
     }

@@ -77,7 +77,9 @@ def lens(m: mp.mpf) -> mp.mpf:
     if m == 0:
         return mp.mpf(-8) / 3
     theta = 2 * mp.asin(mp.sqrt(m))
-    series = mp.nsum(lambda n: (-1) ** int(n) * 2 * n / mp.factorial(2 * int(n) + 1) * theta ** (2 * int(n) + 1), [1, 60])
+    series = mp.nsum(
+        lambda n: (-1) ** int(n) * 2 * n / mp.factorial(2 * int(n) + 1) * theta ** (2 * int(n) + 1), [1, 60]
+    )
     return series / m ** (mp.mpf(3) / 2)
 
 

@@ -37,9 +37,7 @@ def check_array(
         raise InvalidTypeError(f"{name} has dtype {dtype}; expected real numbers (float32 or float64)")
     ranks = (rank,) if isinstance(rank, int) else rank
     if ranks is not None and x.ndim not in ranks:
-        raise ShapeError(
-            f"{name} has rank {x.ndim} (shape {x.shape}); expected rank {' or '.join(map(str, ranks))}"
-        )
+        raise ShapeError(f"{name} has rank {x.ndim} (shape {x.shape}); expected rank {' or '.join(map(str, ranks))}")
     if x.ndim < min_rank:
         raise ShapeError(f"{name} has rank {x.ndim} (shape {x.shape}); expected at least {min_rank} axes")
     if shape is not None and (
@@ -52,9 +50,7 @@ def check_array(
     if not is_traced(x) and not bool(np.isfinite(np.asarray(x)).all()):
         bad = np.argwhere(~np.isfinite(np.asarray(x)))[0]
         where = tuple(int(i) for i in bad)
-        raise NotFiniteError(
-            f"{name} holds NaN or infinite values, the first at index {where}; remove or impute them"
-        )
+        raise NotFiniteError(f"{name} holds NaN or infinite values, the first at index {where}; remove or impute them")
     return x
 
 

@@ -46,7 +46,7 @@ def test_claims_verdicts_and_report_are_shown(capsys, calls) -> None:
     assert reproduce("toy") == 0, "a claim that fails is a result, not an error"
     output = capsys.readouterr()
     assert output.err == ""
-    for said in ("the mean agrees", "members do not", "holds", "fails", "3.75", "2.25", "runs/report.html"):
+    for said in ("the mean agrees", "members do not", "holds", "fails", "3.75", "2.25", "in short", "runs/report.html"):
         assert said in output.out
 
 

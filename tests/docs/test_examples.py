@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import re
 from pathlib import Path
 
@@ -27,6 +28,17 @@ def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         # blank lines in front, so that a traceback gives the line of the page
         exec(compile("\n" * line + source, str(page), "exec"), names)
     plt.close("all")
+
+
+SESSIONS = [page for page in PAGES if "```pycon" in page.read_text(encoding="utf-8")]
+
+
+@pytest.mark.parametrize("page", SESSIONS, ids=lambda page: page.stem)
+def test_interpreter_sessions_print_what_they_show(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    outcome = doctest.testfile(str(page), module_relative=False, encoding="utf-8")
+    assert outcome.attempted > 0
+    assert outcome.failed == 0
 
 
 def test_no_page_hides_an_example_from_this_test() -> None:

@@ -14,7 +14,7 @@ from equitangents.errors import InvalidArgumentError
 from equitangents.kernels.engines import cpu, select
 from equitangents.nn import AvgPool, Conv, Dense, Elementwise, Flatten, Relu, Residual, Sequential
 
-QUADRATURE = Sequential(Dense(1), Elementwise(lambda x: x / (1 + x**2)), Dense(1))
+QUADRATURE = Sequential(Dense(1), Elementwise(lambda x: x + x**2), Dense(1))
 
 
 @pytest.fixture

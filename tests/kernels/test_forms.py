@@ -76,6 +76,10 @@ def test_fibres_agree_with_all_pairs(name, rng):
     assert (fibre.form, pairs.form, given) == ("fibre", "pairs", 0)
     np.testing.assert_allclose(fibre.nngp, pairs.nngp, rtol=1e-13)
     np.testing.assert_allclose(fibre.ntk, pairs.ntk, rtol=1e-13)
+    own = net.kernel_diagonal(x1)
+    whole = compute(replace(program, form="pairs"), x1)
+    np.testing.assert_allclose(own.nngp, np.diag(whole.nngp), rtol=1e-13)
+    np.testing.assert_allclose(own.ntk, np.diag(whole.ntk), rtol=1e-13)
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,7 @@ def reproduce(
         table.add_row(claim.claim, claim.number, claim.uncertainty, claim.verdict)
     console = Console()
     console.print(table)
+    console.print(result.summary)
     console.print(f"report: {result.report}", soft_wrap=True, highlight=False)
 
 

@@ -153,7 +153,12 @@ def orbit_averaged(kernel: KernelFunction, action: Action, x: Any, y: np.ndarray
 
 
 def diagonal(kernel: KernelFunction, x: Any, field: Field) -> np.ndarray:
-    """The kernel of every input with itself, (N,), in float64, in blocks whose off-diagonal entries are thrown away."""
+    """The kernel of every input with itself, (N,), in float64.
+
+    A kernel without `kernel_diagonal` is computed in blocks, whose off-diagonal entries are thrown away.
+    """
+    if hasattr(kernel, "kernel_diagonal"):
+        return np.asarray(getattr(kernel.kernel_diagonal(x), field), np.float64)
     blocks = (x[start : start + _DIAGONAL_BLOCK] for start in range(0, len(x), _DIAGONAL_BLOCK))
     return np.concatenate([np.diagonal(np.asarray(getattr(kernel.kernel(b), field), np.float64)) for b in blocks])
 

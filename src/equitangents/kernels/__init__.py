@@ -1,6 +1,6 @@
 """Kernels of infinitely wide networks: programs, duals, engines, orbit averages, and finite-width estimates."""
 
-from equitangents.kernels.compute import compute
+from equitangents.kernels.compute import compute, compute_diagonal
 from equitangents.kernels.empirical import empirical, empirical_matrix
 from equitangents.kernels.engines import engine_name
 from equitangents.kernels.monte_carlo import MonteCarlo, monte_carlo
@@ -15,6 +15,7 @@ __all__ = [
     "OrbitAverage",
     "Program",
     "compute",
+    "compute_diagonal",
     "empirical",
     "empirical_matrix",
     "engine_name",

@@ -74,6 +74,27 @@ def _on_cpu(steps: FibrePlan, program: Program, x1: Any, x2: Any, dtype: Any) ->
     return run(*(x.astype(dtype) for x in (x1, x2) if x is not None))
 
 
+def compute_diagonal(program: Program, x: Any, engine: str | None = None) -> Kernels:
+    """Kernels of each input x, (N, *positions, C), with itself: NNGP and NTK of shape (N,), at the cost of N pairs."""
+    steps = plan(program)
+    name, note = choose(steps, engine)
+    form = "pairs" if isinstance(steps, PairPlan) else "fibre"
+    dtype = precision.working_dtype(x)
+    with precision.scope(dtype):
+        if name == "cpu":
+            assert isinstance(steps, FibrePlan)
+            nngp, ntk = cpu.diagonal(steps, np.asarray(x, dtype))
+        else:
+            rows, columns = tile_sides(steps, len(x), len(x), dtype.itemsize)
+            tables = jax.device_put(tables_of(steps, program))
+            blocks = _blocks(steps, tables, _by_position(np.asarray(x, dtype)), rows * columns)
+            parts = [_diagonal(steps, tables, block, prepared) for block, prepared in blocks]
+            nngp, ntk = (np.concatenate([np.asarray(part[i]) for part in parts])[: len(x)] for i in range(2))
+        if isinstance(x, jax.Array):
+            nngp, ntk = jnp.asarray(nngp), jnp.asarray(ntk)
+    return Kernels(nngp, ntk, engine=name, form=form, notes=() if note is None else (note,))
+
+
 def tables_of(steps: FibrePlan | PairPlan, program: Program) -> dict[str, Any]:
     """All index tables that running the plan needs."""
     tables = arrays_of(program)
@@ -112,6 +133,11 @@ def _prepare(steps: FibrePlan | PairPlan, tables: dict[str, Any], x: Any) -> Any
 @partial(jax.jit, static_argnums=0)
 def _tile(steps: FibrePlan | PairPlan, tables: dict[str, Any], x1: Any, p1: Any, x2: Any, p2: Any) -> Any:
     return reference.tile(steps, tables, x1, p1, x2, p2)
+
+
+@partial(jax.jit, static_argnums=0)
+def _diagonal(steps: FibrePlan | PairPlan, tables: dict[str, Any], x: Any, p: Any) -> Any:
+    return reference.diagonal(steps, tables, x, p)
 
 
 def _blocks(steps: FibrePlan | PairPlan, tables: dict[str, Any], x: np.ndarray, size: int) -> list[tuple[Any, Any]]:

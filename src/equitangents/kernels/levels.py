@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from equitangents.kernels.program import Affine, Box, Branch, Decouple, Dual, FrozenArray, Op, Table
+from equitangents.kernels.program import Affine, Box, Branch, Decouple, Dual, FrozenArray, GroupFibres, Op, Table
 
 
 @dataclass(frozen=True)
@@ -114,13 +114,13 @@ def _set_step(level: Level, step: tuple[int, ...]) -> GridLevel:
     return replace(level, step=step)
 
 
-def lifted_levels(ops: tuple[Op, ...], points: FrozenArray, elements: FrozenArray) -> Levels:
+def lifted_levels(ops: tuple[Op, ...], lift: GroupFibres) -> Levels:
     """Levels of a lifted program: before the first table the group acts on points, afterwards on itself."""
-    levels, _ = _lifted(ops, TableLevel(points), TableLevel(elements))
+    levels, _ = _lifted(ops, TableLevel(lift.points), TableLevel(lift.elements), lift.folded > 1)
     return levels
 
 
-def _lifted(ops: tuple[Op, ...], level: TableLevel, lifted: TableLevel) -> tuple[Levels, TableLevel]:
+def _lifted(ops: tuple[Op, ...], level: TableLevel, lifted: TableLevel, folded: bool) -> tuple[Levels, TableLevel]:
     levels: list[Level] = [level]
     branches: list[Levels | None] = []
     for op in ops:
@@ -128,8 +128,8 @@ def _lifted(ops: tuple[Op, ...], level: TableLevel, lifted: TableLevel) -> tuple
         if isinstance(op, Table):
             level = lifted
         elif isinstance(op, Branch):
-            inner, level = _lifted(op.ops, level, lifted)
-        elif not isinstance(op, Affine | Dual):
+            inner, level = _lifted(op.ops, level, lifted, folded)
+        elif not (isinstance(op, Affine | Dual) or (folded and isinstance(op, Box))):
             raise NoFibresError("a convolution before the lift, or pooling before a later layer, mixes fibres")
         levels.append(level)
         branches.append(inner)

@@ -68,16 +68,15 @@ def plan(program: Program) -> FibrePlan | PairPlan:
     try:
         if any(isinstance(op, Branch) for op in readout):
             raise NoFibresError("a branch after partial pooling mixes fibres")
-        if program.lift is None:
-            levels = grid_levels(field, program.shape)
-        else:
-            levels = lifted_levels(field, program.lift.points, program.lift.elements)
+        lift = program.lift
+        levels = grid_levels(field, program.shape) if lift is None else lifted_levels(field, lift)
     except NoFibresError as error:
         return _pairs(program, str(error))
     labels, affine = _compose_readout(readout, levels.levels[-1].positions)
     fibres = _needed_fibres(levels, labels, program)
     sizes = np.bincount(labels[labels >= 0])
-    weight = 1.0 / (len(sizes) * float(sizes[0]) ** 2)
+    folded = 1 if lift is None else lift.folded
+    weight = 1.0 / (len(sizes) * float(sizes[0]) ** 2 * folded)
     return FibrePlan(
         field=field,
         levels=levels,
@@ -158,6 +157,8 @@ def _needed_fibres(levels: Levels, labels: np.ndarray, program: Program) -> np.n
 
 
 def _pairs(program: Program, why: str) -> PairPlan:
+    if program.lift is not None and program.lift.folded > 1:
+        raise ValueError("a folded program holds no pairs of positions of different rotations")
     positions = int(np.prod(program.shape, dtype=np.int64))
     return PairPlan(program.ops, _largest(program.ops, positions), why)
 

@@ -110,10 +110,15 @@ Op = Box | Table | Affine | Dual | Decouple | Pool | Flatten | Branch
 
 @dataclass(frozen=True)
 class GroupFibres:
-    """How the elements q of a lifted network's group move positions: before the lift x → qx, after it g → qg."""
+    """How the elements q of a lifted network's group move positions: before the lift x → qx, after it g → qg.
+
+    `folded` > 1: each position of the field stands for that many elements of the group (those that differ in their
+    rotation), because the fields do not depend on the rotation. The field then lives on the grid, moved as the input.
+    """
 
     points: FrozenArray  # int32 (|G|, positions of the input)
-    elements: FrozenArray  # int32 (|G|, |G|)
+    elements: FrozenArray  # int32 (|G|, positions of the lifted field)
+    folded: int = 1
 
 
 @dataclass(frozen=True)

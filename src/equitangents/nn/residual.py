@@ -24,8 +24,17 @@ class Residual(Layer):
     def __init__(self, *layers: Layer) -> None:
         self._body = Sequential(*layers)
 
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """The layers of the branch."""
+        return self._body.layers
+
+    def signals(self, signal: Signal) -> tuple[Signal, ...]:
+        """What goes into each layer of the branch, and last what comes out."""
+        return chain(self.layers, signal)
+
     def __repr__(self) -> str:
-        return f"Residual({', '.join(map(repr, self._body.layers))})"
+        return f"Residual({', '.join(map(repr, self.layers))})"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Residual) and self._body == other._body
@@ -35,7 +44,7 @@ class Residual(Layer):
 
     def signal(self, signal: Signal) -> Signal:
         """The same signal; Gaussian if both summands are."""
-        out = chain(self._body.layers, signal)[-1]
+        out = self.signals(signal)[-1]
         if out.given:
             raise NetworkError("a residual block needs a layer with weights")
         if (out.positions, out.channels) != (signal.positions, signal.channels):
@@ -46,18 +55,18 @@ class Residual(Layer):
 
     def init(self, key: jax.Array, signal: Signal, dtype: Any) -> Any:
         """A tuple with one entry a layer of the branch."""
-        signals = chain(self._body.layers, signal)
-        keys = jax.random.split(key, len(self._body.layers))
-        return tuple(la.init(k, s, dtype) for la, k, s in zip(self._body.layers, keys, signals, strict=False))
+        signals = self.signals(signal)
+        keys = jax.random.split(key, len(self.layers))
+        return tuple(la.init(k, s, dtype) for la, k, s in zip(self.layers, keys, signals, strict=False))
 
     def apply(self, params: Any, x: Any, signal: Signal) -> Any:
         """X + branch(x)."""
         y = x
-        for layer, p, s in zip(self._body.layers, params, chain(self._body.layers, signal), strict=False):
+        for layer, p, s in zip(self.layers, params, self.signals(signal), strict=False):
             y = layer.apply(p, y, s)
         return x + y
 
     def lower(self, signal: Signal) -> tuple[Op, ...]:
         """A branch."""
-        signals = chain(self._body.layers, signal)
-        return (Branch(tuple(op for la, s in zip(self._body.layers, signals, strict=False) for op in la.lower(s))),)
+        signals = self.signals(signal)
+        return (Branch(tuple(op for la, s in zip(self.layers, signals, strict=False) for op in la.lower(s))),)

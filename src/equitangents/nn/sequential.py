@@ -11,7 +11,7 @@ import numpy as np
 
 from equitangents import precision
 from equitangents.errors import InvalidTypeError, NetworkError, ShapeError
-from equitangents.kernels.compute import compute
+from equitangents.kernels.compute import compute, compute_diagonal
 from equitangents.kernels.program import GroupFibres, Op, Program
 from equitangents.kernels.result import Kernels
 from equitangents.nn.layer import Layer, ParameterFree
@@ -103,13 +103,20 @@ class Sequential:
             if x2.shape[1:] != x1.shape[1:]:
                 raise ShapeError(f"x2 has inputs of shape {x2.shape[1:]}; expected those of x1, {x1.shape[1:]}")
         given, program = self.lower(x1.shape[1:])
-        if given:
-            x1 = self._given(given, x1)
-            x2 = None if x2 is None else self._given(given, x2)
+        x1 = self._given(given, x1)
+        x2 = None if x2 is None else self._given(given, x2)
         return compute(program, x1, x2, engine)
+
+    def kernel_diagonal(self, x: Any, engine: str | None = None) -> Kernels:
+        """NNGP and NTK of every input with itself, each (N,): the diagonal of `kernel(x)` at the cost of N pairs."""
+        x = check_array("x", x, min_rank=2)
+        given, program = self.lower(x.shape[1:])
+        return compute_diagonal(program, self._given(given, x), engine)
 
     def _given(self, count: int, x: Any) -> Any:
         """The first layers, which have no parameters, applied to the input itself."""
+        if not count:
+            return x
         dtype = precision.working_dtype(x)
         with precision.scope(dtype):
             y = jnp.asarray(x, dtype)
@@ -155,6 +162,11 @@ def _lower(layers: tuple[Layer, ...], input_shape: tuple[int, ...]) -> tuple[int
     given = 0
     while given < len(layers) and isinstance(layers[given], ParameterFree) and signals[given + 1].given:
         given += 1
+    from equitangents.nn.folding import fold  # it knows all layers, also those made of networks
+
+    folded = fold(layers[given:], signals[given:])
+    if folded is not None:
+        return given, Program(signals[given].positions.shape, *folded)
     ops: list[Op] = []
     lift: GroupFibres | None = None
     for layer, signal in zip(layers[given:], signals[given:], strict=False):

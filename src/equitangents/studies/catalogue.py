@@ -42,7 +42,7 @@ registry: dict[str, StudyInfo] = {
         ),
         StudyInfo(
             name="rotated-images",
-            title="Rotated images",
+            title="Predictions on rotated images",
             source=_EMERGENT,
             presets=("quick", "paper"),
             summary="CNNs trained on rotated images: how often members, their mean and the infinitely wide ensemble "

@@ -34,7 +34,12 @@ def same_predictions(action: Action, labels: Int[np.ndarray, "... order n"]) -> 
     return (labels == labels[..., action.group.identity, None, :]).sum(axis=-2).astype(np.float64)
 
 
-def relative_std(y: Float[np.ndarray, "... order n"]) -> Float[np.ndarray, "... n"]:
-    """Relative orbit standard deviation of a scalar function: std over g, divided by |mean over g|."""
+def relative_std(y: Float[np.ndarray, "... order n"]) -> np.ndarray:
+    """Relative orbit standard deviation of the predictions on a whole set, ‖std_g f‖ / ‖mean_g f‖, norms over inputs.
+
+    With one input it is that input's; the norms keep inputs whose mean is near 0 from dominating. 0/0 counts as 0.
+    """
     y = np.asarray(y, dtype=np.float64)
-    return y.std(axis=-2) / np.abs(y.mean(axis=-2))
+    spread, size = y.var(axis=-2).sum(axis=-1), (y.mean(axis=-2) ** 2).sum(axis=-1)
+    beyond = np.where(spread > 0, np.inf, 0.0)
+    return np.sqrt(np.where(size > 0, spread / np.where(size > 0, size, 1.0), beyond))

@@ -79,11 +79,6 @@ class Results:
         """The index of a training step."""
         return int(np.flatnonzero(self.times == step)[0])
 
-    def rms(self, region: int, members: slice | int = slice(None)) -> np.ndarray:
-        """Root mean square of f(gx) − f(x), relative to the truth's standard deviation: (T, M)."""
-        d = _violations(self, region)[:, members]
-        return np.sqrt((d**2).mean(axis=(-2, -1))) / self.scale
-
 
 def ground_truth(x: Float[np.ndarray, "n 2"], rotations: int) -> Float[np.ndarray, " n"]:
     """The function to be learned."""
@@ -282,6 +277,10 @@ def claims(settings: Settings, results: Results) -> Sequence[Verdict]:
             source=STATED,
         ),
     ]
+
+
+def _flat(members: np.ndarray) -> np.ndarray:
+    return members.reshape(len(members), -1)
 
 
 def _largest_change(orbits: np.ndarray, scale: float) -> float:

@@ -26,7 +26,7 @@ _TITLES = ("On the training disc", "Beyond the training disc")
 def present(settings: Settings, results: Results, verdicts: Sequence[Verdict], folder: RunFolder) -> Presentation:
     """Tables, figures and words."""
     tables = {"violation": violation_table(results), "ensemble_size": ensemble_size_table(settings, results)}
-    turn = f"360°/{settings.rotations}"
+    turn = f"{360 / settings.rotations:.4g}°"
     sections = [
         Section(
             "Through training time",
@@ -129,7 +129,7 @@ def _slider(settings: Settings, results: Results) -> Widget:
     together = [violations(results, r).mean(axis=1) for r in (0, 1)]
     mean = np.sqrt(sum((d**2).mean(axis=(1, 2)) for d in together) / 2) / results.scale
     frames = range(len(results.times))
-    note = lambda value: f"a turn changes it by {100 * value:.2g} %"
+    note = lambda value: f"a turn changes it by {100 * value:.{0 if value >= 0.1 else 1}f} %"
     stack = lambda image: np.broadcast_to(image, (len(frames), *image.shape))
     maps = [Map("True function", stack(results.maps["truth"]), ["unchanged by a turn"] * len(frames))]
     for m in range(min(3, settings.members)):

@@ -37,12 +37,13 @@ class Erf:
         m = (_self_angle(q1) + _self_angle(q2)) / 2
         roots = jnp.sqrt(1 + 4 * q1) + jnp.sqrt(1 + 4 * q2)
         numerator = 8 * (q1 - q2) ** 2 / roots**2 + 4 * spread * (r + k)
-        denominator = 2 * product * jnp.sin(m + gamma)
-        near = k > 0  # only then do m and γ nearly cancel, and only then is the denominator safely positive
-        sine = numerator / jnp.where(near, denominator, 1)
+        # Both formulas below hold around k = 0, where compiled code may take k as positive in one place and not in
+        # another; so the denominator, positive unless both variances vanish, must not depend on the choice.
+        denominator = 2 * product * jnp.sin(m + jnp.where(gamma > 0, gamma, 0))
+        sine = numerator / jnp.where(denominator > 0, denominator, 1)
         # Beyond these bounds lies nothing but pairs of positions that are masked later.
         sine = jnp.where(sine > 1, 1, jnp.where(sine < -0.5, -0.5, sine))
-        close = near & (sine < 0.5)
+        close = (k > 0) & (sine < 0.5)  # only then do m and γ nearly cancel
         gap = jnp.where(close, jnp.arcsin(jnp.where(close, sine, 0)), m - gamma)
         return (4 / math.pi) * gap, (4 / math.pi) / jnp.sqrt(radicand)
 

@@ -43,7 +43,9 @@ def choose(plan: FibrePlan | PairPlan, engine: str | None = None) -> Choice:
     else:
         why = cpu.obstacle(plan)
         if why and engine == "cpu":
-            raise InvalidArgumentError(f"engine is 'cpu', which cannot run this network: {why}; use None or 'reference'")
+            raise InvalidArgumentError(
+                f"engine is 'cpu', which cannot run this network: {why}; use None or 'reference'"
+            )
     if why is None:
         return Choice(name, None)
     note = f"reference engine in place of cpu: {why}"

@@ -3,11 +3,12 @@
 from equitangents.kernels.engines.cpu.descriptor import Description, describe, obstacle
 from equitangents.kernels.engines.cpu.library import description as library_description
 from equitangents.kernels.engines.cpu.library import why_unavailable
-from equitangents.kernels.engines.cpu.run import kernels, traced_kernels
+from equitangents.kernels.engines.cpu.run import diagonal, kernels, traced_kernels
 
 __all__ = [
     "Description",
     "describe",
+    "diagonal",
     "kernels",
     "library_description",
     "obstacle",

@@ -34,6 +34,7 @@ class _Problem(ctypes.Structure):
         ("ntk", ctypes.c_void_p),
         ("threads", ctypes.c_int),
         ("cancel", ctypes.c_void_p),
+        ("diagonal", ctypes.c_bool),
         ("instructions", ctypes.c_int),
     ]
 
@@ -45,33 +46,55 @@ def kernels(
 
     `instruction_set` numbers one of `library.instruction_sets()`; -1 is the best.
     """
+    return _run(plan, x1, x2, (len(x1), len(x1) if x2 is None else len(x2)), instruction_set)
+
+
+def diagonal(plan: FibrePlan, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(NNGP, NTK) of every input of x, (N, *positions, C), with itself, each (N,)."""
+    return _run(plan, x, None, (len(x),), -1)
+
+
+def _run(
+    plan: FibrePlan, x1: np.ndarray, x2: np.ndarray | None, shape: tuple[int, ...], instruction_set: int
+) -> tuple[np.ndarray, np.ndarray]:
     x1 = np.ascontiguousarray(x1)
     x2 = None if x2 is None else np.ascontiguousarray(x2)
-    n1, n2 = len(x1), len(x1) if x2 is None else len(x2)
-    nngp, ntk = np.empty((n1, n2), x1.dtype), np.empty((n1, n2), x1.dtype)
+    nngp, ntk = np.empty(shape, x1.dtype), np.empty(shape, x1.dtype)
     if nngp.size == 0:
         return nngp, ntk
     d = describe(plan, x1.shape[-1])
     description = _Description(*(v for a in (d.code, d.reals, d.tables) for v in (a.ctypes.data, a.size)))
     cancel = ctypes.c_int32(0)
     problem = _Problem(
-        x1.ctypes.data, n1, None if x2 is None else x2.ctypes.data, n2, nngp.ctypes.data, ntk.ctypes.data,
-        threads(), ctypes.addressof(cancel), instruction_set,
-    )  # fmt: skip
+        x1=x1.ctypes.data,
+        n1=shape[0],
+        x2=None if x2 is None else x2.ctypes.data,
+        n2=shape[-1],
+        nngp=nngp.ctypes.data,
+        ntk=ntk.ctypes.data,
+        threads=threads(),
+        cancel=ctypes.addressof(cancel),
+        diagonal=len(shape) == 1,
+        instructions=instruction_set,
+    )
     function = getattr(library(), TARGETS[x1.dtype.name][0])
     message = ctypes.create_string_buffer(_MESSAGE_SIZE)
 
     def call() -> int:
         return int(function(ctypes.byref(description), ctypes.byref(problem), message, _MESSAGE_SIZE))
 
-    work = float(n1) * n2 * len(plan.fibres.array) * (plan.positions * (len(plan.field) + x1.shape[-1]) + 1)
-    status = call() if work < _WATCH_FROM else _interruptible(call, cancel)
+    status = call() if _work(plan, x1, nngp.size) < _WATCH_FROM else _interruptible(call, cancel)
     if status == _CANCELLED:
         raise KeyboardInterrupt
     if status != 0:
         text = message.value.decode()
         raise MemoryError(text) if text == "out of memory" else RuntimeError(f"the CPU engine failed: {text}")
     return nngp, ntk
+
+
+def _work(plan: FibrePlan, x: np.ndarray, pairs: int) -> float:
+    """Roughly how many numbers are computed."""
+    return float(pairs) * len(plan.fibres.array) * (plan.positions * (len(plan.field) + x.shape[-1]) + 1)
 
 
 def _interruptible(call: Any, cancel: ctypes.c_int32) -> int:

@@ -70,6 +70,20 @@ def tile(
     return covariance(state, p1.vector.q[-1], p2.vector.q[-1])[0], state.theta[0]
 
 
+def diagonal(plan: FibrePlan | PairPlan, tables: dict[str, Any], x: Any, p: Prepared) -> tuple[Any, Any]:
+    """(NNGP, NTK) of each input of x, (positions, N, channels), with itself, each (N,)."""
+    if isinstance(plan, PairPlan):
+        d = jnp.mean((x[:, None] - x[None]) ** 2, axis=-1)
+        state = execute(plan.ops, PairGeometry(tables), State(d, jnp.zeros_like(d)), p.field, p.field)
+        return covariance(state, p.field.q[-1], p.field.q[-1])[0, 0], state.theta[0, 0]
+    k, theta = _sum_fibres(plan, tables, x, x, p.field, p.field)
+    if p.vector is None:
+        return _affine(plan.vector, k, theta)
+    geometry = FibreGeometry(vector_levels(plan.vector), jnp.zeros((0,), jnp.int32), tables)
+    state = execute(plan.vector, geometry, State(jnp.zeros_like(k)[None], theta[None]), p.vector, p.vector)
+    return p.vector.q[-1][0], state.theta[0]
+
+
 def vector_levels(ops: tuple[Op, ...]) -> Levels:
     """Levels of a program without positions."""
     branches = tuple(vector_levels(op.ops) if hasattr(op, "ops") else None for op in ops)

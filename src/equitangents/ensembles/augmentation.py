@@ -1,0 +1,39 @@
+"""Training data of an augmented ensemble: all pairs (ρ_X(g) x_i, ρ_Y(g) y_i), g running slowest.
+
+full    the data set is replaced by all N|G| pairs
+random  every epoch visits each sample once, moved by a random element: copy g of sample i is row g·N + i
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from equitangents.inference import augment_inputs, augment_targets
+
+
+@dataclass(frozen=True)
+class Augmented:
+    """Data x (rows, …), y (rows, outputs); an epoch visits `samples`, each drawn from `copies` rows."""
+
+    x: np.ndarray
+    y: np.ndarray
+    samples: int
+    copies: int
+
+
+def augment(action: Any, label_action: Any, mode: str, x: Any, y: np.ndarray, dtype: str) -> Augmented:
+    """The data that are trained on, in `dtype`; `action` None leaves them as they are.
+
+    The copies are made once, before training; images that are resampled cost no more later than exact ones.
+    """
+    if action is None:
+        return Augmented(np.asarray(x, dtype), np.asarray(y, dtype), len(x), 1)
+    order = action.group.order
+    moved = np.asarray(augment_inputs(action, x), dtype)
+    targets = np.asarray(augment_targets(label_action, y, order), dtype)
+    if mode == "full":
+        return Augmented(moved, targets, len(moved), 1)
+    return Augmented(moved, targets, len(x), order)

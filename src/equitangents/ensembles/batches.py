@@ -1,0 +1,60 @@
+"""Which samples an epoch visits, in which order: a function of one key, so that nothing else has to be remembered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+
+
+@dataclass(frozen=True)
+class Batches:
+    """How an epoch runs over its samples.
+
+    samples : samples an epoch visits, each once.
+    batch_size : of one step; the last step of an epoch may have fewer.
+    rows : how many of a batch are computed at once; a batch of more is summed up in blocks.
+    copies : 1, or the number of transformed copies that each sample is drawn from: copy g of sample i is row
+        g · samples + i of the data.
+    shuffle : whether the order is random.
+    """
+
+    samples: int
+    batch_size: int
+    rows: int
+    copies: int = 1
+    shuffle: bool = True
+
+    @property
+    def steps(self) -> int:
+        """Steps an epoch."""
+        return -(-self.samples // self.batch_size)
+
+    @property
+    def blocks(self) -> int:
+        """Blocks a batch."""
+        return -(-self.batch_size // self.rows)
+
+    @property
+    def whole(self) -> bool:
+        """Whether each step takes all data in their own order, so that nothing is gathered."""
+        return self.batch_size == self.samples == self.rows and self.copies == 1 and not self.shuffle
+
+    def draw(self, key: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """(rows of the data, weights 1 or 0 for padding), each (steps, blocks, rows)."""
+        order_key, copy_key = jax.random.split(key)
+        index = jnp.arange(self.samples, dtype=jnp.int32)
+        if self.shuffle:
+            index = jax.random.permutation(order_key, index)
+        if self.copies > 1:
+            copy = jax.random.randint(copy_key, (self.samples,), 0, self.copies, dtype=jnp.int32)
+            index = index + self.samples * copy
+        weight = jnp.ones(self.samples, dtype=jnp.int32)
+        return self._arrange(index), self._arrange(weight)
+
+    def _arrange(self, values: jax.Array) -> jax.Array:
+        values = jnp.pad(values, (0, self.steps * self.batch_size - self.samples))
+        values = values.reshape(self.steps, self.batch_size)
+        values = jnp.pad(values, ((0, 0), (0, self.blocks * self.rows - self.batch_size)))
+        return values.reshape(self.steps, self.blocks, self.rows)

@@ -1,0 +1,105 @@
+"""Member i is a function of (seed, i) alone: threads, other members and their number change no bit of it."""
+
+from functools import partial
+
+import jax
+import numpy as np
+import pytest
+
+from equitangents import DeepEnsemble, actions, nn
+from equitangents.ensembles import plan as planning
+from equitangents.ensembles.training import member_keys
+from equitangents.errors import InvalidArgumentError
+
+rng = np.random.default_rng(1)
+X, Y = rng.normal(size=(12, 4, 4, 1)), rng.normal(size=(12, 2))
+CNN = nn.Sequential(nn.Conv(4, (3, 3), b_std=0.1), nn.Relu(), nn.Flatten(), nn.Dense(2))
+SETTINGS = {
+    "optimizer": "momentum",
+    "learning_rate": 0.2,
+    "batch_size": 5,
+    "epochs": 3,
+    "augmentation": actions.image_rotations(4),
+    "augmentation_mode": "random",
+}
+
+
+def member(params, i):
+    return jax.tree.map(lambda a: a[i], params)
+
+
+def bits_equal(a, b):
+    jax.tree.map(np.testing.assert_array_equal, a, b)
+
+
+@pytest.fixture(scope="module")
+def five():
+    return DeepEnsemble(CNN, members=5, members_per_chunk=2, **SETTINGS).fit(X, Y, record={"x": X}, record_at=[0, 2])
+
+
+def test_chunks_change_neither_initialisation_nor_order(five):
+    for chunk in (1, 3):
+        model = DeepEnsemble(CNN, members=5, members_per_chunk=chunk, **SETTINGS).fit(X, Y)
+        jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-5), model.params_, five.params_)
+        np.testing.assert_allclose(model.history_, five.history_, rtol=1e-5)
+        start = DeepEnsemble(CNN, members=5, members_per_chunk=chunk, **SETTINGS | {"epochs": 0}).fit(X, Y)
+        for i in range(5):
+            expected = CNN.init(member_keys(0, i)[0], (4, 4, 1))
+            jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-6), member(start.params_, i), expected)
+
+
+def test_training_again_gives_the_same_bits(five):
+    again = DeepEnsemble(CNN, members=5, members_per_chunk=2, **SETTINGS).fit(X, Y)
+    bits_equal(again.params_, five.params_)
+
+
+@pytest.mark.parametrize("optimizer", ["gd", "adam"])
+def test_members_of_a_small_ensemble_are_the_first_of_a_large_one(optimizer, monkeypatch):
+    settings = SETTINGS | {"optimizer": optimizer, "batch_size": None, "augmentation": None}
+    small = DeepEnsemble(CNN, members=3, **settings).fit(X, Y)
+    monkeypatch.setattr(planning, "worker_count", lambda: 5)
+    large = DeepEnsemble(CNN, members=7, **settings).fit(X, Y)
+    bits_equal(jax.tree.map(lambda a: a[:3], large.params_), small.params_)
+    bits_equal(large.history_[:, :3], small.history_)
+
+
+@pytest.mark.parametrize(("first", "chunk"), [(3, 2), (4, 2), (1, 3)])
+def test_extending_makes_the_larger_ensemble(first, chunk):
+    settings = SETTINGS | {"members_per_chunk": chunk, "zero_output": True, "optimizer": "gd", "batch_size": None}
+    record = {"x": X}
+    large = DeepEnsemble(CNN, members=5, **settings).fit(X, Y, record=record, record_at=[0, 2])
+    model = DeepEnsemble(CNN, members=first, **settings).fit(X, Y, record=record, record_at=[0, 2])
+    before = jax.tree.map(np.copy, model.params_)
+    assert model.extend(5, X, Y, record=record) is model
+    bits_equal(jax.tree.map(lambda a: a[:first], model.params_), before)
+    for name in ("params_", "params0_", "history_", "recorded_"):
+        bits_equal(getattr(model, name), getattr(large, name))
+    assert model.members == 5
+    np.testing.assert_array_equal(model.predict(X), large.predict(X))
+
+
+def test_extending_needs_the_same_data_settings_and_records(five):
+    model = DeepEnsemble(CNN, members=2, **SETTINGS).fit(X, Y)
+    with pytest.raises(InvalidArgumentError, match=r"X .* there"):
+        model.extend(3, X + 1, Y)
+    with pytest.raises(InvalidArgumentError, match="members is 1; expected a whole number, at least 2"):
+        model.extend(1, X, Y)
+    with pytest.raises(InvalidArgumentError, match=r"network, optimizer"):
+        model.set_params(learning_rate=0.1).extend(3, X, Y)
+    model.set_params(learning_rate=0.2)
+    with pytest.raises(InvalidArgumentError, match="epochs is 4; the members so far had 3"):
+        model.set_params(epochs=4).extend(3, X, Y)
+    with pytest.raises(InvalidArgumentError, match=r"record has \[\], the members so far recorded \['x'\]"):
+        five.extend(6, X, Y)
+    assert len(model.history_.T) == 2
+
+
+def test_members_differ_from_one_another_and_with_the_seed(five):
+    w = five.params_[0]["w"]
+    assert len({w[i].tobytes() for i in range(5)}) == 5
+    other = DeepEnsemble(CNN, members=5, seed=1, epochs=0).fit(X, Y)
+    assert not (other.params_[0]["w"] == DeepEnsemble(CNN, members=5, epochs=0).fit(X, Y).params_[0]["w"]).any()
+
+
+def test_chunks_hold_what_stays_in_the_cache():
+    assert [planning._in_cache(fit) for fit in (0, 1, 2, 63, 64, 10**6)] == [1, 1, 2, 2, 4, 4]

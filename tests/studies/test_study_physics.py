@@ -1,0 +1,150 @@
+"""What the studies feed to the ensembles: lattices, orbits, images, and networks whose kernels keep the symmetry."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import equitangents as et
+from equitangents.errors import InvalidArgumentError
+from equitangents.kernels import kernel_invariance_error
+from equitangents.studies import ising, rotated_images, toy
+from equitangents.studies.ising_lattice import energy, hot_spins, thermal_spins
+from equitangents.studies.orbits import by_element, deviations, orbit_batch, relative_std, same_predictions
+from equitangents.studies.rotated_images_data import load_images, standardise
+
+
+class TestLattice:
+    def test_energy_literally(self):
+        spins = hot_spins(5, 4, np.random.default_rng(0))
+        for s, found in zip(spins, energy(spins, coupling=1.5), strict=True):
+            total = 0.0
+            for i, j in itertools.product(range(4), repeat=2):
+                total -= 1.5 * s[i, j] * (s[(i + 1) % 4, j] + s[i, (j + 1) % 4])
+            assert found == total
+
+    def test_energy_is_invariant_and_scaled_to_unit_variance(self):
+        spins = hot_spins(4000, 6, np.random.default_rng(0))
+        np.testing.assert_array_equal(energy(np.rot90(spins, axes=(1, 2))), energy(spins))
+        assert ising.targets(ising.Settings(), spins[..., None]).std() == pytest.approx(1.0, abs=0.05)
+
+    @pytest.mark.parametrize("temperature", [1.5, 3.0])
+    def test_metropolis_against_enumeration(self, temperature):
+        states = np.array(list(itertools.product([-1.0, 1.0], repeat=9))).reshape(-1, 3, 3)
+        energies = energy(states)
+        weights = np.exp(-(energies - energies.min()) / temperature)
+        weights /= weights.sum()
+        exact = weights @ energies
+        spread = np.sqrt(weights @ (energies - exact) ** 2)
+        found = energy(thermal_spins(2000, 3, temperature, np.random.default_rng(0), sweeps=60)).mean()
+        assert abs(found - exact) < 4 * spread / np.sqrt(2000)
+
+    def test_bad_temperature(self):
+        with pytest.raises(InvalidArgumentError, match="positive"):
+            thermal_spins(1, 3, 0.0, np.random.default_rng(0))
+
+
+class TestOrbits:
+    action = et.actions.image_rotations(4)
+
+    def _function(self, outputs):
+        weights = np.random.default_rng(1).normal(size=(16, outputs))
+        return lambda x: np.asarray(x).reshape(len(x), -1) @ weights
+
+    def test_same_predictions_agree_with_the_metric(self):
+        x, f = np.random.default_rng(0).normal(size=(30, 4, 4, 1)), self._function(3)
+        labels = by_element(self.action, f(orbit_batch(self.action, x))).argmax(-1)
+        expected = et.metrics.orbit_same_predictions(f, self.action, x).values
+        np.testing.assert_array_equal(same_predictions(self.action, labels), expected)
+        assert 1 < expected.mean() < 4
+
+    def test_relative_std_agrees_with_the_metric_for_each_input(self):
+        x, f = np.random.default_rng(0).normal(size=(6, 4, 4, 1)), self._function(1)
+        y = by_element(self.action, f(orbit_batch(self.action, x)))[..., 0]
+        found = [relative_std(y[:, i : i + 1]) for i in range(6)]
+        np.testing.assert_allclose(found, et.metrics.relative_orbit_std(f, self.action, x).values)
+
+    def test_relative_std_of_a_set_is_that_of_the_vector_of_its_predictions(self):
+        y = np.random.default_rng(0).normal(size=(4, 7))
+        expected = np.linalg.norm(y.std(axis=0)) / np.linalg.norm(y.mean(axis=0))
+        assert relative_std(y) == pytest.approx(expected)
+
+    def test_deviations_leave_out_the_identity(self):
+        y = np.arange(8.0).reshape(4, 2)
+        np.testing.assert_array_equal(deviations(self.action, y), [[2, 2], [4, 4], [6, 6]])
+
+
+class TestNetworksKeepTheSymmetry:
+    def test_toy(self):
+        x = np.random.default_rng(0).normal(size=(4, 2))
+        error = kernel_invariance_error(toy.network(toy.Settings()), toy.plane_rotations(4), x)
+        assert error < 1e-12
+
+    def test_ising(self):
+        x = np.random.default_rng(0).normal(size=(3, 6, 6, 1))
+        net = ising.network(ising.Settings(), 64)
+        assert kernel_invariance_error(net, et.actions.image_rotations(4), x) < 1e-12
+
+    @pytest.mark.parametrize("padding", ["circular", "zero"])
+    def test_rotated_images(self, padding):
+        x = np.random.default_rng(0).normal(size=(3, 8, 8, 1))
+        net = rotated_images.network(rotated_images.Settings(padding=padding), 10)
+        assert kernel_invariance_error(net, et.actions.image_rotations(4), x) < 1e-12
+        assert net.kernel(x).form == "fibre"
+
+
+class TestToy:
+    def test_truth_is_invariant(self):
+        x = np.random.default_rng(0).normal(size=(20, 2))
+        action = toy.plane_rotations(6)
+        values = np.stack([toy.ground_truth(np.asarray(action(g, x)), 6) for g in range(6)])
+        np.testing.assert_allclose(values, np.broadcast_to(values[0], values.shape), atol=1e-12)
+
+    def test_times_hold_the_claims_steps(self):
+        times = toy.training_times(toy.Settings(steps=(0, 1, 2, 3, 50), frames=7))
+        assert {0, 1, 2, 3, 50} <= set(times.tolist())
+        assert times.max() == 50
+
+    def test_expected_violation_against_samples(self):
+        import jax
+
+        action = toy.plane_rotations(4)
+        settings = toy.Settings(train_points=5)
+        points = toy._points(settings)
+        model = et.InfiniteEnsemble(toy.network(settings), augmentation=action, time=2.0)
+        model.fit(points["train"], toy.ground_truth(points["train"], 4))
+        batch = orbit_batch(action, points["inside"][:6])
+        _, covariance = model.predict(batch, return_cov=True)
+        expected = toy._expected_square(action, covariance[None], 6)[0]
+        draws = by_element(action, model.sample(batch, 4000, key=jax.random.key(0))[..., None])[..., 0]
+        assert (deviations(action, draws) ** 2).mean() == pytest.approx(expected, rel=0.1)
+
+
+class TestImages:
+    def test_standardised(self):
+        x = standardise(np.random.default_rng(0).random((5, 8, 8, 1)))
+        np.testing.assert_allclose(x.mean(axis=(1, 2, 3)), 0, atol=1e-6)
+        np.testing.assert_allclose(x.std(axis=(1, 2, 3)), 1, atol=1e-5)
+        assert not standardise(np.ones((1, 8, 8, 1))).any()
+
+    def test_sets_share_a_shape_and_test_comes_first(self):
+        settings = rotated_images.Settings(train_images=30, test_images=20, foreign_images=10)
+        images = load_images(settings, None)
+        assert list(images.sets) == ["test", "photographs", "noise"]
+        assert {x.shape[1:] for x in images.sets.values()} == {(8, 8, 1)}
+        np.testing.assert_allclose(images.targets.sum(axis=1), 0, atol=1e-12)
+
+    def test_foreign_files_are_fitted_to_the_training_images(self, tmp_path):
+        colour = np.random.default_rng(0).integers(0, 256, (12, 10, 10, 3), dtype=np.uint8)
+        labels = np.arange(12, dtype=np.uint8) % 3
+        np.savez(tmp_path / "cifar10.npz", train_x=colour, train_y=labels, test_x=colour, test_y=labels)
+        settings = rotated_images.Settings(train_images=30, foreign=("cifar10",), foreign_images=9)
+        images = load_images(settings, tmp_path)
+        assert images.sets["cifar10"].shape == (9, 8, 8, 1)
+        assert images.titles["cifar10"] == "grey CIFAR-10"
+
+    def test_missing_and_unknown_sets(self, tmp_path):
+        with pytest.raises(et.data.DataNotFoundError, match=r"mnist\.npz"):
+            load_images(rotated_images.Settings(foreign=("mnist",)), tmp_path)
+        with pytest.raises(InvalidArgumentError, match="photographs, noise"):
+            load_images(rotated_images.Settings(foreign=("photos",)), tmp_path)

@@ -1,0 +1,252 @@
+"""The three studies in miniature: what they write, that interruption changes nothing, and that false claims fail."""
+
+import csv
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from equitangents import studies
+from equitangents.report import outside_resources
+from equitangents.studies import ising, rotated_images, toy
+from equitangents.studies.progress import Task
+
+TINY = {
+    "toy": {
+        "members": "12", "width": "8", "train_points": "6", "orbit_points": "5", "pixels": "9",
+        "steps": "0,1,2,3,12", "frames": "4",
+    },
+    "ising": {
+        "lattice": "3", "train_spins": "5", "test_spins": "4", "widths": "4,16", "members": "32",
+        "groups": "1,2,4", "steps": "0,1,4", "gp_samples": "50",
+    },
+    "rotated-images": {
+        "train_images": "24", "test_images": "10", "foreign_images": "6", "members": "4", "channels": "4,4",
+        "epochs": "5", "recorded_epochs": "0,1,3", "infinite_train": "16",
+    },
+}  # fmt: skip
+FIGURES = {
+    "toy": {"snapshots", "violation-over-time", "violation-over-members"},
+    "ising": {"predictions", "distance-to-ntk", "orbit-spread", "spread-ratio"},
+    "rotated-images": {"agreement-over-training", "accuracy-and-size", "single-images"},
+}
+TABLES = {
+    "toy": {"violation", "ensemble_size"},
+    "ising": {"distance", "spread", "predictions"},
+    "rotated-images": {"agreement", "accuracy", "ensemble_size"},
+}
+
+
+@pytest.fixture(scope="module", params=list(TINY))
+def finished(request, tmp_path_factory):
+    name = request.param
+    out = tmp_path_factory.mktemp(name) / "run"
+    return studies.run(name, out=out, settings=TINY[name], progress=False)
+
+
+class TestFolder:
+    def test_files(self, finished):
+        folder = finished.folder
+        assert {p.name for p in folder.iterdir()} >= {
+            "config.json",
+            "verdicts.json",
+            "report.html",
+            "results",
+            "figures",
+        }
+        stems = {p.stem for p in (folder / "figures").iterdir()}
+        assert stems == FIGURES[finished.name]
+        assert {p.name for p in (folder / "figures").iterdir()} == {f"{s}.{e}" for s in stems for e in ("svg", "png")}
+        assert {p.stem for p in (folder / "results").iterdir()} == TABLES[finished.name]
+        assert not (folder / "checkpoints").exists() or not any((folder / "checkpoints").iterdir())
+
+    def test_config_repeats_the_run(self, finished):
+        config = json.loads((finished.folder / "config.json").read_text())
+        assert config["study"] == finished.name
+        assert config["preset"] == "quick"
+        assert config["settings"]["seed"] == 0
+        assert str(config["settings"]["members"]) == TINY[finished.name]["members"]
+
+    def test_tables_are_tidy(self, finished):
+        for path in (finished.folder / "results").iterdir():
+            with path.open(newline="") as file:
+                rows = list(csv.reader(file))
+            assert len(rows) > 3
+            assert {len(row) for row in rows} == {len(rows[0])}
+
+    def test_report_stands_alone_and_says_what_was_found(self, finished):
+        html = finished.report.read_text()
+        assert outside_resources(html) == []
+        assert finished.summary.split(";")[0] in html.replace("&#39;", "'")
+        for verdict in finished.claims:
+            assert verdict.claim in html
+            assert verdict.number in html
+        for stem in FIGURES[finished.name]:
+            assert f'id="{stem}-' in html
+        assert f"equitangents reproduce {finished.name}" in html
+        assert "@inproceedings" in html
+
+    def test_verdicts_file_is_what_was_returned(self, finished):
+        stored = json.loads((finished.folder / "verdicts.json").read_text())
+        assert [v["verdict"] for v in stored] == [v.verdict for v in finished.claims]
+        assert {v["verdict"] for v in stored} <= {"holds", "fails", "not decidable at this size"}
+
+    def test_resuming_a_finished_run_changes_nothing(self, finished):
+        before = {p: p.read_bytes() for p in finished.folder.rglob("*") if p.suffix in (".csv", ".svg", ".npz")}
+        again = studies.run(
+            finished.name, out=finished.folder, resume=True, settings=TINY[finished.name], progress=False
+        )
+        assert again.claims == finished.claims
+        assert before == {p: p.read_bytes() for p in before}
+
+
+@pytest.mark.parametrize("name", ["toy", "rotated-images"])
+def test_killed_in_the_middle_of_training_and_resumed(name, tmp_path, monkeypatch):
+    whole = studies.run(name, out=tmp_path / "whole", settings=TINY[name], progress=False)
+    step = Task.step
+
+    def interrupting(self, done, total):
+        step(self, done, total)
+        if total in (5, 12) and done == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Task, "step", interrupting)
+    with pytest.raises(KeyboardInterrupt):
+        studies.run(name, out=tmp_path / "cut", settings=TINY[name], progress=False)
+    assert any((tmp_path / "cut" / "checkpoints").rglob("*"))
+    assert not (tmp_path / "cut" / "report.html").exists()
+    monkeypatch.setattr(Task, "step", step)
+    resumed = studies.run(name, out=tmp_path / "cut", settings=TINY[name], resume=True, progress=False)
+    assert resumed.claims == whole.claims
+    for table in TABLES[name]:
+        path = f"results/{table}.csv"
+        assert (tmp_path / "cut" / path).read_bytes() == (tmp_path / "whole" / path).read_bytes()
+
+
+def _verdicts(claims):
+    return [v.verdict for v in claims]
+
+
+class TestToyClaims:
+    """On numbers made for the purpose: Gaussian deviations with and without a common part."""
+
+    settings = toy.Settings(members=200, steps=(0, 5), orbit_points=30)
+
+    def _results(self, *, common=0.0, spread=1.0, infinite=0.0):
+        rng = np.random.default_rng(0)
+        shape = (2, 200, 4, 30)
+        pattern = common * rng.normal(size=(1, 1, 4, 30))
+        orbits = tuple(spread * rng.normal(size=shape) + pattern for _ in range(2))
+        exact = np.zeros((2, 4, 30))
+        exact[1, 2, 3] = infinite
+        return toy.Results(
+            times=np.array([0, 5]), learning_rate=1.0, train_x=np.zeros((1, 2)), orbits=orbits,
+            infinite_orbits=(exact, exact), expected_violation=(np.ones(2), np.ones(2)), maps={}, circles={}, scale=1.0,
+        )  # fmt: skip
+
+    def test_true(self):
+        assert _verdicts(toy.claims(self.settings, self._results())) == ["holds"] * 3
+
+    def test_a_biased_mean_fails(self):
+        assert _verdicts(toy.claims(self.settings, self._results(common=0.5)))[1] == "fails"
+
+    def test_invariant_members_fail(self):
+        assert _verdicts(toy.claims(self.settings, self._results(spread=1e-4)))[0] == "fails"
+
+    def test_one_broken_input_at_infinite_width_fails(self):
+        assert _verdicts(toy.claims(self.settings, self._results(infinite=1e-5)))[2] == "fails"
+
+    def test_few_members_decide_nothing(self):
+        results = self._results()
+        few = dataclasses.replace(results, orbits=tuple(y[:, :4] for y in results.orbits))
+        settings = dataclasses.replace(self.settings, members=4)
+        assert _verdicts(toy.claims(settings, few))[1] == "not decidable at this size"
+
+
+class TestIsingClaims:
+    settings = ising.Settings(members=120, widths=(8, 64), groups=(1, 2, 4), steps=(0, 1, 2), test_spins=6)
+
+    def _results(self, *, distances=(1.0, 0.0), spread=1.0):
+        """Members with mean `distances` away from the closed form, by width, and `spread` times its spread."""
+        rng = np.random.default_rng(0)
+        mean = rng.normal(size=(1, 1, 6)) * np.ones((3, 4, 6))
+        members = {}
+        for width, distance in zip(self.settings.widths, distances, strict=True):
+            noise = 0.3 * spread * rng.normal(size=(3, 120, 4, 6))
+            members[width] = {name: mean[:, None] + noise + distance for name in ising.SETS}
+        fluctuation = 0.3 * rng.normal(size=(400, 4, 6))
+        predicted = [ising.relative_std(mean[0] + fluctuation / np.sqrt(m)) for m in self.settings.groups]
+        each = lambda value: dict.fromkeys(ising.SETS, value)
+        return ising.Results(
+            times=np.array([0, 1, 2]), learning_rate=1.0, truth=each(mean[0, 0]), mean=each(mean),
+            std=each(np.ones((3, 6))), predicted=each(np.broadcast_to(predicted, (3, 3, 400))), members=members,
+        )  # fmt: skip
+
+    def test_true(self):
+        assert _verdicts(ising.claims(self.settings, self._results())) == ["holds"] * 3
+
+    def test_a_mean_that_stays_away_fails(self):
+        assert _verdicts(ising.claims(self.settings, self._results(distances=(1.0, 1.0))))[:2] == ["fails"] * 2
+
+    def test_a_spread_that_is_too_large_fails(self):
+        assert _verdicts(ising.claims(self.settings, self._results(spread=3.0)))[2] == "fails"
+
+    def test_equal_distances_within_noise_decide_nothing(self):
+        assert _verdicts(ising.claims(self.settings, self._results(distances=(0.0, 0.0))))[0].startswith(
+            "not decidable"
+        )
+
+
+class TestRotatedImagesClaims:
+    def _results(self, settings, *, mean_errors=0, infinite_errors=0):
+        """Members err on random quarter of the orbit; the mean and the closed form on as many inputs as told."""
+        rng = np.random.default_rng(0)
+        images = rotated_images.load_images(settings, None)
+        members, mean, infinite = {}, {}, {}
+        for name, x in images.sets.items():
+            base = rng.integers(0, 10, len(x))
+            labels = np.broadcast_to(base, (2, 4, 4, len(x)))
+            members[name] = np.where(rng.random(labels.shape) < 0.25, (labels + 1) % 10, labels)
+            mean[name] = np.array(labels[:, 0])
+            mean[name][1, 1:, :mean_errors] += 1
+            infinite[name] = np.array(labels[:, 0])
+            infinite[name][1, 1:, :infinite_errors] += 1
+        action = rotated_images.actions.image_rotations(4)
+        return rotated_images.Results(images, action, np.array([0, 1]), 1.0, members, mean, infinite, {})
+
+    settings = rotated_images.Settings(members=4, train_images=20, test_images=60, foreign_images=60)
+
+    def test_true(self):
+        assert _verdicts(rotated_images.claims(self.settings, self._results(self.settings))) == ["holds"] * 2
+
+    def test_an_ensemble_behind_its_members_fails(self):
+        results = self._results(self.settings, mean_errors=50)
+        assert _verdicts(rotated_images.claims(self.settings, results))[0] == "fails"
+
+    def test_one_input_is_enough_to_fail_exactness(self):
+        results = self._results(self.settings, infinite_errors=1)
+        verdict = rotated_images.claims(self.settings, results)[1]
+        assert verdict.verdict == "fails"
+        assert verdict.value == 1.0
+
+    def test_without_the_closed_form_there_is_no_claim_about_it(self):
+        results = dataclasses.replace(self._results(self.settings), infinite={})
+        assert len(rotated_images.claims(self.settings, results)) == 1
+
+
+class TestBadSettings:
+    @pytest.mark.parametrize(
+        ("name", "settings", "message"),
+        [
+            ("toy", {"rotations": "1"}, "rotations was 1"),
+            ("ising", {"groups": "1,500"}, "groups"),
+            ("ising", {"widths": "64"}, "two different widths"),
+            ("rotated-images", {"recorded_epochs": "0,99"}, "recorded_epochs"),
+            ("rotated-images", {"foreign": "noise,noise"}, "foreign"),
+            ("toy", {"size": "3"}, "the settings are rotations, members"),
+        ],
+    )
+    def test_named(self, name, settings, message, tmp_path):
+        with pytest.raises(studies.runner.InvalidArgumentError, match=message):
+            studies.run(name, out=tmp_path / "run", settings=settings, progress=False)
