@@ -1,7 +1,7 @@
 """Makes src/polynomials.hpp: minimax polynomials for the dual activations, by Remez's algorithm in 60 digits.
 
-`python native/tools/polynomials.py > native/src/polynomials.hpp`; needs mpmath. Every function here is smooth and of one
-sign on its interval, and the error that is made small is the relative one.
+`python native/tools/polynomials.py > native/src/polynomials.hpp`; needs mpmath. Every function here is smooth and of
+one sign on its interval, and the error that is made small is the relative one.
 """
 
 from __future__ import annotations
@@ -77,9 +77,7 @@ def lens(m: mp.mpf) -> mp.mpf:
     if m == 0:
         return mp.mpf(-8) / 3
     theta = 2 * mp.asin(mp.sqrt(m))
-    series = mp.nsum(
-        lambda n: (-1) ** int(n) * 2 * n / mp.factorial(2 * int(n) + 1) * theta ** (2 * int(n) + 1), [1, 60]
-    )
+    series = sum((-1) ** n * 2 * n / mp.factorial(2 * n + 1) * theta ** (2 * n + 1) for n in range(1, 40))
     return series / m ** (mp.mpf(3) / 2)
 
 

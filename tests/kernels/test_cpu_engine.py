@@ -1,4 +1,4 @@
-"""The CPU engine computes what the reference engine computes: on random programs, at any raggedness, in every variant."""
+"""The CPU engine computes what the reference engine computes: on random programs, of any size, in every variant."""
 
 import jax
 import jax.numpy as jnp

@@ -80,6 +80,8 @@ def compute_diagonal(program: Program, x: Any, engine: str | None = None) -> Ker
     name, note = choose(steps, engine)
     form = "pairs" if isinstance(steps, PairPlan) else "fibre"
     dtype = precision.working_dtype(x)
+    nngp: Any
+    ntk: Any
     with precision.scope(dtype):
         if name == "cpu":
             assert isinstance(steps, FibrePlan)
