@@ -6,9 +6,11 @@
 
 namespace eqt::EQT_ISA {
 
-inline int wrapped(int x, int n) {
-  x %= n;
-  return x < 0 ? x + n : x;
+// x modulo n, for x not far outside [0, n): windows read so often that a division would show.
+EQT_INLINE int wrapped(int x, int n) {
+  while (x < 0) x += n;
+  while (x >= n) x -= n;
+  return x;
 }
 
 struct Place {

@@ -81,7 +81,7 @@ EQT_INLINE void with_dual(const Op& op, F&& f) {
 // A dense or convolutional layer and a piecewise linear nonlinearity in one pass, with the windowed sum along the row
 // before it: `sums` holds the sums over the window's rows, `W` (0: `width`) neighbours of which are added.
 template <class T, int W, class S>
-void fused_row(const Op& affine, const Op& op, T scale, const T* sums, int width, int64_t stride, T* cells, int64_t n,
+__attribute__((noinline)) void fused_row(const Op& affine, const Op& op, T scale, const T* sums, int width, int64_t stride, T* cells, int64_t n,
                const S& sides) {
   constexpr int L = kLanes<T>;
   const PiecewiseLinear<T> dual(op);

@@ -93,8 +93,8 @@ def excess(x: mp.mpf) -> mp.mpf:
 
 half = mp.mpf(1) / 2
 TARGETS = [
-    Target("angle", "θ/√m, m = sin²(θ/2) <= 1/2", angle, mp.mpf(0), half, 7, 17),
-    Target("lens", "(θ cos θ - sin θ)/m^(3/2), m = sin²(θ/2) <= 1/2", lens, mp.mpf(0), half, 6, 16),
+    Target("angle", "θ/√m, m = sin²(θ/2) <= 1/2", angle, mp.mpf(0), half, 6, 17),
+    Target("lens", "(θ cos θ - sin θ)/m^(3/2), m = sin²(θ/2) <= 1/2", lens, mp.mpf(0), half, 5, 16),
     Target("arcsine", "arcsin(√x)/√x, x <= 1/4", odd_part(mp.asin), mp.mpf(0), half / 2, 5, 12),
     Target("arctangent", "arctan(√x)/√x, x <= tan²(π/8)", odd_part(mp.atan), mp.mpf(0), (mp.sqrt(2) - 1) ** 2, 5, 11),
     Target("excess", "(e^x - 1)/x, |x| <= log(2)/2", excess, -mp.log(2) / 2, mp.log(2) / 2, 6, 10),
