@@ -10,7 +10,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import equitangents as et
-from laws.networks import check
+from laws.networks import check, got_pair, network
 from oracles import literal_duals, literal_kernels
 
 SLOW = pytest.mark.slow
@@ -134,6 +134,30 @@ def test_elementwise_is_the_double_integral(name):
         got = net.kernel(x)
         np.testing.assert_allclose(got.nngp, value + 0.25, rtol=tolerance)
         np.testing.assert_allclose(got.ntk, value + 0.25 + K * slope, rtol=tolerance)
+
+
+def test_a_nonlinearity_of_the_input_is_applied_to_it():
+    x = np.random.default_rng(9).standard_normal((3, 4, 2))
+    layers = [conv((2,)), ERF, *FLAT]
+    first = network([RELU, *layers]).kernel(x)
+    for got, expected in zip(got_pair(first), literal_kernels.kernels(layers, np.maximum(x, 0)), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "layers",
+    [
+        [conv((2,)), RELU, RELU, *FLAT],
+        [conv((2,)), RELU, res(conv((2,)), RELU), RELU, *FLAT],
+        [conv((2,)), RELU, pool(2), RELU, *FLAT],
+        [conv((2,)), res(RELU), *FLAT],
+        [conv((2,)), res(("phi", "identity")), *FLAT],
+    ],
+    ids=["twice", "of a sum", "of a mean", "branch without weights", "twice the same"],
+)
+def test_what_is_not_gaussian_is_refused(layers):
+    with pytest.raises(et.EquitangentsError):
+        network(layers).kernel(np.ones((2, 4, 2)))
 
 
 @pytest.mark.parametrize("readout", [GAP, pytest.param(FLAT, marks=SLOW)], ids=["pooled", "flattened"])

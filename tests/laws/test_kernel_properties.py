@@ -244,12 +244,13 @@ def test_zero_inputs_of_deeper_networks(phi, b):
     assert np.isfinite(got_pair(network(layers).kernel(_with_zeros().astype(np.float32)))).all()
 
 
-@pytest.mark.parametrize("name", ["gcnn", "cnn", pytest.param("mlp", marks=SLOW)])
+@pytest.mark.parametrize("name", ["gcnn", "cnn", *(pytest.param(k, marks=SLOW) for k in ("mlp", "pairs"))])
 def test_gradients_are_finite_even_at_equal_inputs(name):
     net, shape = {
         "mlp": (mlp(3), (4,)),
         "gcnn": (gcnn(shape=(2, 2), window=(1, 2)), (2, 2, 1)),
         "cnn": (cnn(), (2, 2, 1)),
+        "pairs": (cnn(n.AvgPool((2, 1)), n.Conv(3, (1, 2)), n.Erf(), n.Flatten()), (2, 2, 1)),
     }[name]
     x = np.random.default_rng(1).standard_normal((2, *shape)).astype(np.float32)
     moved = x + 0.3 * np.random.default_rng(2).standard_normal(x.shape).astype(np.float32)

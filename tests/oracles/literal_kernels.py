@@ -194,6 +194,8 @@ def flatten(fields):
 
 
 def residual(fields, layers):
+    if not any(kind in LINEAR for kind, *_ in layers):
+        raise ValueError("a residual branch without weights of its own is not independent of its input")
     branch = run(layers, fields)
     if branch.K.shape != fields.K.shape:
         raise ValueError("a residual branch must keep the positions")
@@ -211,6 +213,7 @@ def residual(fields, layers):
     )
 
 
+LINEAR = ("dense", "conv", "local", "lift", "group_conv")
 RULES = {
     "dense": dense,
     "conv": conv,

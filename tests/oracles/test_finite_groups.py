@@ -8,7 +8,7 @@ import pytest
 import equitangents as et
 from oracles import finite_groups
 
-PLANES = [(1, 0, (3, 4)), (2, 0, (3, 4)), (4, 0, (4, 4)), (4, 0, (5, 5)), (4, 1, (4, 4))]
+PLANES = [(1, 0, (3, 4)), (2, 0, (3, 4)), (2, 1, (3, 4)), (4, 0, (4, 4)), (4, 0, (5, 5)), (4, 1, (4, 4))]
 
 
 @pytest.mark.parametrize("name", finite_groups.SMALL)

@@ -104,6 +104,7 @@ class TestVerdict:
         assert format_number(-0.5, (-0.6, -0.4)) == "−0.50"
         assert format_number(3.2e-15) == "3.2·10⁻¹⁵"
         assert format_number(0.0) == "0"
+        assert format_number(-0.01, (-0.8, 0.8)) == "0.0"
         assert format_number(float("nan")) == "not a number"
         assert format_number(4.0, (4.0, 4.0)) == "4.00"
 
@@ -182,3 +183,15 @@ class TestTimeSlider:
     def test_frames_must_match(self):
         with pytest.raises(ShapeError, match="frames"):
             _slider(times=1)
+
+
+class TestLabels:
+    def test_labels_at_the_end_of_lines_do_not_overlap(self):
+        with figures.canvas(4, 2.5) as canvas:
+            axes = canvas.subplots()
+            axes.set_ylim(0, 1)
+            figures.label_ends(axes, 1, [(0.99, "a", "#000000"), (0.1, "b", "#000000"), (0.98, "c", "#000000")], 100)
+            heights = sorted(100 * t.xy[1] + t.xyann[1] for t in axes.texts)
+        assert min(np.diff(heights)) > 10.9
+        assert heights[0] == pytest.approx(10)
+        assert heights[-1] <= 100 + 1e-9

@@ -19,7 +19,7 @@ TINY = {
     },
     "ising": {
         "lattice": "3", "train_spins": "5", "test_spins": "4", "widths": "4,16", "members": "32",
-        "groups": "1,2,4", "steps": "0,1,4", "gp_samples": "50",
+        "members_at_once": "20", "groups": "1,2,4", "steps": "0,1,4", "gp_samples": "50",
     },
     "rotated-images": {
         "train_images": "24", "test_images": "10", "foreign_images": "6", "members": "4", "channels": "4,4",

@@ -97,6 +97,7 @@ class DeepEnsemble(RegressorMixin, DeepEnsembleBase):
         Raises InvalidArgumentError or InvalidTypeError for bad input, NetworkError if the network's outputs are not
         those of y, MemoryLimitError before allocating too much.
         """
+        self._forget()
         x, targets = self._data(X, y, reset=True)
         self._squeeze = np.ndim(y) == 1
         self._fit(x, targets, record, record_at, resume)

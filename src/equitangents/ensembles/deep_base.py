@@ -101,9 +101,12 @@ class DeepEnsembleBase(BaseEstimator):
         """
         return persistence.load(cls, Path(path), parameters)
 
-    def _fit(self, x: Any, targets: np.ndarray, record: Mapping[str, Any] | None, record_at: Any, resume: bool) -> None:
+    def _forget(self) -> None:
+        """Drop what an earlier fit left, so that a fit that fails leaves nothing to predict with."""
         for name in ("params_", "params0_", "history_", "recorded_", "recorded_epochs_"):
-            self.__dict__.pop(name, None)  # a fit that fails leaves no older one to predict with
+            self.__dict__.pop(name, None)
+
+    def _fit(self, x: Any, targets: np.ndarray, record: Mapping[str, Any] | None, record_at: Any, resume: bool) -> None:
         prepared = prepare(self, self._loss, x, targets, 0, self.members)
         run = execute(prepared, self, self._inputs, record, record_at, resume)
         self.n_outputs_ = targets.shape[1]

@@ -54,6 +54,7 @@ class DeepEnsembleClassifier(ClassifierMixin, DeepEnsembleBase):
         resume: bool = False,
     ) -> DeepEnsembleClassifier:
         """X as `DeepEnsemble.fit` takes it; y (N,) labels of any type, at least two different ones."""
+        self._forget()
         x = check_inputs(self, X, self.input_shape, reset=True)
         labels = check_labels(y)
         check_same_length("X", x, "y", labels)

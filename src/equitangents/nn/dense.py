@@ -36,8 +36,7 @@ class Dense(Layer):
 
     def apply(self, params: Any, x: Any, signal: Signal) -> Any:
         """W_std/√n · x W + b_std · b."""
-        weights = Weights(self.W_std, self.b_std)
-        return weights.add_bias(params, x @ weights.scaled(params, signal.channels))
+        return Weights(self.W_std, self.b_std).multiply(params, x)
 
     def lower(self, signal: Signal) -> tuple[Op, ...]:
         """One affine operation."""

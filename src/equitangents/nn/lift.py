@@ -113,8 +113,9 @@ def apply_table(weights: Weights, params: Any, x: Any, index: np.ndarray, window
     w = params["w"] * (weights.W_std / math.sqrt(x.shape[-1]))
     w = w * np.sqrt(window_weights).astype(w.dtype)[:, None, None]
     if index.shape[1] * x.shape[-1] <= 1024:
-        cut = x[:, index].reshape((x.shape[0], index.shape[0], -1))
-        return weights.add_bias(params, cut @ w.reshape((-1, w.shape[-1])))
+        cut = x[:, index].reshape((x.shape[0] * index.shape[0], -1))
+        y = (cut @ w.reshape((-1, w.shape[-1]))).reshape((x.shape[0], index.shape[0], -1))
+        return weights.add_bias(params, y)
 
     def add(total: Any, part: Any) -> tuple[Any, None]:
         column, kernel = part

@@ -73,7 +73,10 @@ def format_number(value: float, interval: tuple[float, float] | None = None) -> 
     digits = 2 - math.floor(math.log10(scale))
     if spread > 0:
         digits = min(max(1 - math.floor(math.log10(spread)), 0), 6)
-    return f"{value:.{max(digits, 0)}f}".replace("-", "−")
+    text = f"{value:.{max(digits, 0)}f}"
+    if float(text) == 0:
+        text = text.removeprefix("-")
+    return text.replace("-", "−")
 
 
 def _scientific(value: float) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -44,8 +45,8 @@ class Settings:
     """Training and test spins are independent (infinite temperature); foreign ones have `temperature`, in units of J.
 
     Near the critical 2.27 foreign spins are strongly aligned. `steps` are the times that are recorded; `groups` are
-    ensemble sizes M; `rate` is a fraction of the largest stable learning rate. Lattice size and sample counts are our
-    choice.
+    ensemble sizes M; `members_at_once` bounds memory; `rate` is a fraction of the largest stable learning rate.
+    Lattice size and sample counts are our choice.
     """
 
     lattice: int = 6
@@ -56,6 +57,7 @@ class Settings:
     widths: tuple[int, ...] = (64, 128, 256, 512)
     hidden_layers: int = 2
     members: int = 128
+    members_at_once: int = 128
     groups: tuple[int, ...] = (1, 2, 4, 8, 16, 32)
     steps: tuple[int, ...] = (0, 1, 3, 10, 30, 100)
     rate: float = 0.5
@@ -73,6 +75,7 @@ PRESETS = {
         test_spins=128,
         widths=(128, 256, 512, 1024, 2048),
         members=1000,
+        members_at_once=125,
         groups=(1, 2, 5, 10, 20, 50, 100),
         steps=(0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000),
         gp_samples=5000,
@@ -138,6 +141,7 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     check(settings.lattice >= 3, "lattice", settings.lattice, "at least 3")
     check(settings.coupling != 0, "coupling", settings.coupling, "different from 0")
     check(max(settings.groups) <= settings.members, "groups", settings.groups, "at most the number of members each")
+    check(settings.members_at_once >= 3, "members_at_once", settings.members_at_once, "at least 3")
     check(len(set(settings.widths)) >= 2, "widths", settings.widths, "at least two different widths")
     spins, times = _spins(settings), np.array(sorted({0, *settings.steps}))
     closed = folder.stage(
@@ -146,11 +150,14 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     rate = float(closed["learning_rate"])
     members = {}
     for width in sorted(settings.widths):
-        members[width] = folder.stage(
-            f"width-{width}",
-            f"Training {settings.members} members of width {width}",
-            partial(_finite, settings, folder, width, spins, times, rate),
-        )
+        parts = []
+        for first in range(0, settings.members, settings.members_at_once):
+            count = min(settings.members_at_once, settings.members - first)
+            stage = f"width-{width}-from-{first}"
+            title = f"Training {count} members of width {width}"
+            train = partial(_finite, settings, folder.checkpoints(stage), width, first, count, spins, times, rate)
+            parts.append(folder.stage(stage, title, train))
+        members[width] = {name: np.concatenate([part[name] for part in parts], axis=1) for name in SETS}
     return Results(
         times=times,
         learning_rate=rate,
@@ -198,27 +205,30 @@ def _predicted_spread(
 
 def _finite(
     settings: Settings,
-    folder: RunFolder,
+    checkpoints: Path,
     width: int,
+    first: int,
+    count: int,
     spins: dict[str, np.ndarray],
     times: np.ndarray,
     rate: float,
     task: Task,
 ) -> Arrays:
     action = actions.image_rotations(4)
+    seed = int(np.random.SeedSequence((settings.seed, width, first)).generate_state(1)[0])
     recorded = train_recorded(
         network(settings, width),
         spins["training"],
         targets(settings, spins["training"]),
         augmentation=action,
-        members=settings.members,
+        members=count,
         optimizer="gd",
         learning_rate=rate,
         epochs=int(times[-1]),
-        seed=settings.seed + width,
+        seed=seed,
         record={name: orbit_batch(action, spins[name]) for name in SETS},
         record_at=times,
-        checkpoints=folder.checkpoints(f"width-{width}"),
+        checkpoints=checkpoints,
         task=task,
     )
     return {name: by_element(action, recorded[name])[..., 0] for name in SETS}

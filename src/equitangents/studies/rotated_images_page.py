@@ -166,8 +166,7 @@ def agreement_figure(settings: Settings, results: Results, folder: RunFolder) ->
         names.append((np.median(results.agreement(results.members[name][-1]).mean(axis=-1)), "members", MUTED))
         if results.infinite:
             names.append((results.agreement(results.infinite[name][-1]).mean(), "infinite width", VERMILLION))
-        for y, text, colour in names:
-            figures.label_line(panels[-1], last, y, text, colour.light)
+        figures.label_ends(panels[-1], last, [(float(y), text, colour.light) for y, text, colour in names])
         panels[0].set_ylabel(f"orbit same predictions, of {settings.order}")
         svg = figures.save(canvas, folder.figures, "agreement-over-training")
     start = lead(results, "test", 0)
@@ -175,8 +174,8 @@ def agreement_figure(settings: Settings, results: Results, folder: RunFolder) ->
         f"Orbit same predictions over training: {settings.members} members (grey), the mean of their outputs (blue, "
         f"band: 95 % interval over inputs)"
         + (", and the infinitely wide ensemble in closed form (orange)" if results.infinite else "")
-        + ". At initialisation a mean of wide networks is distributed like one of them, up to scale, and cannot be "
-        f"ahead: its lead over the best member is {_with_interval(start)} on {results.images.titles['test']}. The "
+        + ". At initialisation a mean of wide networks is distributed like one of them, up to scale, so no lead is to "
+        f"be expected: over the best member it is {_with_interval(start)} on {results.images.titles['test']}. The "
         "claim is about what follows."
     )
     return Figure("agreement-over-training", caption, svg, alt="Orbit same predictions against epochs")
@@ -215,6 +214,7 @@ def _accuracy_and_size(settings: Settings, results: Results, sizes: Columns, fol
         left.set_ylim(0, 1)
         left.set_title(f"Accuracy on {results.images.titles['test']}, all orientations")
         columns = {key: np.array(values) for key, values in sizes.items()}
+        ends: list[tuple[float, str, str]] = []
         for name, colour in zip(results.images.sets, (BLUE, GREEN, PURPLE, ORANGE), strict=False):
             rows = columns["inputs"] == results.images.titles[name]
             x, y = columns["members"][rows], columns["orbit_same_predictions"][rows]
@@ -222,13 +222,14 @@ def _accuracy_and_size(settings: Settings, results: Results, sizes: Columns, fol
                 x, columns["lowest"][rows], columns["highest"][rows], color=colour.light, alpha=0.15, lw=0
             )
             right.plot(x, y, "o-", color=colour.light)
-            figures.label_line(right, x[-1], y[-1], results.images.titles[name], colour.light)
+            ends.append((float(y[-1]), results.images.titles[name], colour.light))
         right.set_xlim(0.9, settings.members * 1.04)
         right.axhline(settings.order, color=INK.light, lw=0.8, ls=(0, (3, 3)))
         right.set_xscale("log", base=2)
         figures.plain_log(right, "x")
         right.set_xticks(np.unique(columns["members"]))
         right.set_xlabel("members averaged, M")
+        figures.label_ends(right, settings.members, ends)
         right.set_title(f"Orbit same predictions, of {settings.order}, after epoch {settings.epochs}")
         svg = figures.save(canvas, folder.figures, "accuracy-and-size")
     caption = (

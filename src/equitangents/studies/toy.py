@@ -54,7 +54,7 @@ class Settings:
 
 PRESETS = {
     "quick": Settings(),
-    "paper": Settings(members=10_000, width=1024, orbit_points=128, pixels=81, frames=30),
+    "paper": Settings(members=1000, width=512, orbit_points=128, pixels=81, frames=30),
 }
 
 

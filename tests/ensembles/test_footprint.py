@@ -1,0 +1,52 @@
+"""The working memory of a function, estimated from its jaxpr."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from equitangents.ensembles.footprint import peak_bytes, tree_bytes
+
+x = jax.ShapeDtypeStruct((100,), jnp.float32)
+m = jax.ShapeDtypeStruct((100, 100), jnp.float32)
+
+
+def test_chains_hold_two_arrays_at_a_time():
+    assert peak_bytes(lambda x: jnp.sin(x), x) == 400
+    assert peak_bytes(lambda x: jnp.sin(jnp.sin(jnp.sin(x))), x) == 800
+
+
+def test_values_that_are_read_later_stay():
+    def fn(x):
+        a, b, c = jnp.sin(x), jnp.cos(x), jnp.tan(x)
+        return a + b + c
+
+    assert peak_bytes(fn, x) == 4 * 400
+
+
+def test_nested_programs_count():
+    inner = jax.jit(lambda x: jnp.outer(x, x).sum())
+    assert 40_000 <= peak_bytes(lambda x: inner(x) + 1, x) < 41_000
+    scan = lambda x: jax.lax.scan(lambda c, _: (c + jnp.outer(x, x).sum(), None), 0.0, length=9)[0]
+    assert 40_000 <= peak_bytes(scan, x) < 41_000
+
+
+def test_more_rows_take_more():
+    layer = lambda w, x: jnp.tanh(x @ w).sum()
+    small, large = (peak_bytes(jax.grad(layer), m, jax.ShapeDtypeStruct((n, 100), jnp.float32)) for n in (50, 500))
+    assert 11 * small > large > 3 * small
+
+
+@pytest.mark.parametrize("rows", [64, 512])
+def test_the_estimate_bounds_what_the_compiler_takes(rows):
+    def loss(w, x):
+        return (jnp.tanh(jnp.tanh(x @ w) @ w) ** 2).sum()
+
+    shape = jax.ShapeDtypeStruct((rows, 100), jnp.float32)
+    compiled = jax.jit(jax.grad(loss)).lower(m, shape).compile().memory_analysis()
+    actual = compiled.temp_size_in_bytes + compiled.output_size_in_bytes
+    assert actual / 1.2 < peak_bytes(jax.grad(loss), m, shape) < 4 * actual
+
+
+def test_trees():
+    assert tree_bytes({"a": np.zeros(3), "b": [x, None]}) == 24 + 400
