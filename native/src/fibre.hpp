@@ -60,7 +60,7 @@ inline void find_places(const Plan& plan, int f, Place* places, int32_t* partner
       place.torus = true;
       for (int a = 0; a < kAxes; ++a) {
         place.low[a] = place.from[a] = place.offset[a] = 0;
-        place.high[a] = place.to[a] = a == 2 ? int(level.positions) : 1;
+        place.high[a] = place.to[a] = level.shape[a];
       }
       place.partner = level.partners + plan.fibres[f] * level.positions;
       continue;
@@ -108,10 +108,11 @@ struct Fibre {
   Row row_of(int level, int z, int y, int x, int64_t n) const {
     const Place& place = places[level];
     const int* shape = plan.levels[level].shape;
-    if (!plan.levels[level].grid) return {x, 0, place.partner + x, n};
+    const int64_t first = (int64_t(z) * shape[1] + y) * shape[2] + x;
+    if (!plan.levels[level].grid) return {first, 0, place.partner + first, n};
     int z2 = z + place.offset[0], y2 = y + place.offset[1];
     if (place.torus) z2 = z2 < shape[0] ? z2 : z2 - shape[0], y2 = y2 < shape[1] ? y2 : y2 - shape[1];
-    return {(int64_t(z) * shape[1] + y) * shape[2] + x, (int64_t(z2) * shape[1] + y2) * shape[2], place.partner + x, n};
+    return {first, (int64_t(z2) * shape[1] + y2) * shape[2], place.partner + x, n};
   }
 
   Sides<T, Own> sides(int64_t at, int count, const Row& row) const {
@@ -207,8 +208,9 @@ struct Fibre {
         box(i, in, out);
       } else {
         each_row(i + 1, out, [&](int z, int y, int x, int n, T* cells) {
-          table_cells(plan.field[i], in, x, n, cells, work.row);
-          pointwise(i + 1, row_of(i + 1, z, y, x, n), cells);
+          const Row row = row_of(i + 1, z, y, x, n);
+          table_cells(plan.field[i], in, row.first, n, cells, work.row);
+          pointwise(i + 1, row, cells);
         });
       }
       T* swap = in;

@@ -139,7 +139,7 @@ void OwnedPlan::measure_fields() {
   plan_.rows = 1;
   for (int i = 0; i <= plan_.field_count; ++i) {
     int64_t cells = levels_[i].positions;
-    int64_t widest = levels_[i].grid ? levels_[i].shape[2] : 1;
+    int64_t widest = levels_[i].shape[2];
     const Op* op = nullptr;  // the next window, whose margins are kept at every level up to it
     for (int next = i; next < plan_.field_count && !op; ++next)
       if (plan_.field[next].kind == OpKind::box || plan_.field[next].kind == OpKind::table) op = &plan_.field[next];

@@ -36,7 +36,7 @@ struct Op {
 };
 
 struct Level {
-  bool grid;
+  bool grid;  // else positions that a group moves: those of a torus, or in one row
   int shape[kAxes], step[kAxes];
   bool wrap;
   const int32_t* partners;  // groups: the second position by fibre and first position

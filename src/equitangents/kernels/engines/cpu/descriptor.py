@@ -41,12 +41,26 @@ def obstacle(plan: FibrePlan | PairPlan) -> str | None:
             return "it has no residual branches"
         if isinstance(op, Dual) and type(op.activation) not in _DUALS:
             return f"it has no dual of {type(op.activation).__name__}"
-    if any(isinstance(level, GridLevel) and len(level.shape) > _AXES for level in plan.levels.levels):
+    levels = plan.levels.levels
+    for op, before, after in zip(plan.field, levels[:-1], levels[1:], strict=True):
+        if not _is_known(op, before, after):
+            return f"it has no {type(op).__name__} of this kind"
+    if any(isinstance(level, GridLevel) and len(level.shape) > _AXES for level in levels):
         return f"its grids have at most {_AXES} dimensions"
     tables = {t.key: t.array.size for t in _tables(plan)}
     if sum(tables.values()) > _LARGEST or plan.positions > _LARGEST // 64:
         return "the index tables of the network are too large for it"
     return None
+
+
+def _is_known(op: Op, before: Level, after: Level) -> bool:
+    """Whether the engine's rules for levels cover `op` between these two."""
+    if isinstance(op, Box):
+        lifted = not (isinstance(before, GridLevel) or isinstance(after, GridLevel))
+        return not lifted or (op.wrap and int(np.prod(op.in_shape)) == int(np.prod(op.out_shape)) == before.positions)
+    if isinstance(op, Table):
+        return not isinstance(after, GridLevel)
+    return isinstance(op, Affine | Dual | Decouple)
 
 
 def _tables(plan: FibrePlan) -> list[FrozenArray]:
@@ -84,8 +98,8 @@ class _Writer:
             fibres = np.pad(fibres, ((0, 0), (_AXES - fibres.shape[1], 0)))
         self.code += [_VERSION, channels, len(plan.field), len(plan.vector), len(fibres), int(plan.single)]
         self.code += [self.table(FrozenArray(fibres)), self.table(plan.labels)]
-        for level in plan.levels.levels:
-            self.level(level)
+        for i, level in enumerate(plan.levels.levels):
+            self.level(level, _torus(plan, i))
         for op in (*plan.field, *plan.vector):
             self.operation(op)
         reals = np.array(self.reals, np.float64).view(np.int32)
@@ -100,13 +114,13 @@ class _Writer:
             self.size += table.array.size
         return self.at[table.key]
 
-    def level(self, level: Level) -> None:
+    def level(self, level: Level, torus: tuple[int, ...]) -> None:
         if isinstance(level, GridLevel):
             shape, step = _three(level.shape, 1), _three(level.step, 1)
             self.code += [1, *shape, *step, int(level.wrap), level.positions, 0, 0]
         else:
             rows = len(level.table.array)
-            self.code += [0, *[1] * _AXES, *[1] * _AXES, 1, level.positions, self.table(level.table), rows]
+            self.code += [0, *_three(torus, 1), *[1] * _AXES, 1, level.positions, self.table(level.table), rows]
 
     def operation(self, op: Op) -> None:
         box = [1] * _AXES + [1] * _AXES + [1] * _AXES + [1] * _AXES + [0] * _AXES + [1]
@@ -130,6 +144,15 @@ class _Writer:
             kind = 4
         self.code += [kind, *box, index, weights, window, total, dual, len(self.reals)]
         self.reals += [float(first), float(second)]
+
+
+def _torus(plan: FibrePlan, i: int) -> tuple[int, ...]:
+    """The grid on which the windows around level i of a lifted program work; without windows, one row."""
+    for op in plan.field[i:]:
+        if isinstance(op, Box | Table):
+            return op.in_shape if isinstance(op, Box) else (plan.levels.levels[i].positions,)
+    before = [op.out_shape for op in plan.field[:i] if isinstance(op, Box)]
+    return before[-1] if before else (plan.levels.levels[i].positions,)
 
 
 def _is_total(op: Table) -> bool:
