@@ -3,6 +3,6 @@
 `reference` is pure JAX: every program, differentiable, on any device. `cpu` is C++: programs along fibres, much faster.
 """
 
-from equitangents.kernels.engines.select import ENGINES, Choice, choose, engine_name
+from equitangents.kernels.engines.select import ENGINES, Choice, choose, engine_description, engine_name
 
-__all__ = ["ENGINES", "Choice", "choose", "engine_name"]
+__all__ = ["ENGINES", "Choice", "choose", "engine_description", "engine_name"]

@@ -35,6 +35,13 @@ def engine_name(engine: str | None = None) -> str:
     return engine
 
 
+def engine_description() -> str:
+    """The engine that runs by default, for people: its name, and what it makes of this machine."""
+    if why := _unavailable():
+        return f"reference ({why})"
+    return f"cpu ({cpu.library_description()})"
+
+
 def choose(plan: FibrePlan | PairPlan, engine: str | None = None) -> Choice:
     """The engine for `plan`. What the CPU engine cannot run goes to `reference`; the reason is logged once."""
     name = engine_name(engine)
