@@ -44,5 +44,5 @@ fi
 
 pip=("$venv/bin/python" -m pip --disable-pip-version-check install --quiet --constraint constraints.txt)
 echo "setup: installing equitangents[$extras]; the first time takes some minutes"
-"${pip[@]}" scikit-build-core
+"${pip[@]}" scikit-build-core cmake ninja jaxlib
 "${pip[@]}" --no-build-isolation --editable ".[$extras]"

@@ -21,7 +21,7 @@ def doctor() -> None:
 
     import equitangents
     from equitangents.cli.self_test import run_checks
-    from equitangents.kernels import engine_name
+    from equitangents.kernels.engines import engine_description
 
     about = Table.grid(padding=(0, 2))
     about.add_row("equitangents", equitangents.__version__)
@@ -29,7 +29,7 @@ def doctor() -> None:
     for package in PACKAGES:
         about.add_row(package, version(package))
     about.add_row("devices", ", ".join(f"{d.platform}:{d.id} ({d.device_kind})" for d in jax.devices()))
-    about.add_row("kernel engine", engine_name())
+    about.add_row("kernel engine", engine_description())
 
     checks = run_checks()
     table = Table("self-test", "error", "allowed", "")

@@ -16,7 +16,7 @@ import numpy as np
 
 from equitangents import precision
 from equitangents.errors import MemoryLimitError
-from equitangents.kernels.engines import engine_name, reference
+from equitangents.kernels.engines import choose, cpu, reference
 from equitangents.kernels.plan import FibrePlan, PairPlan, plan
 from equitangents.kernels.program import Program, arrays_of
 from equitangents.kernels.result import Kernels
@@ -34,39 +34,67 @@ def compute(program: Program, x1: Any, x2: Any = None, engine: str | None = None
     NumPy arrays give NumPy arrays in their own precision. JAX arrays, also traced ones, give JAX arrays, and are
     differentiable.
     """
-    name = engine_name(engine)
     steps = plan(program)
+    name, note = choose(steps, engine)
     form, notes = "fibre", tuple[str, ...]()
     if isinstance(steps, PairPlan):
         form = "pairs"
         notes = (f"all pairs of positions: {steps.why}",)
         logger.debug("kernel over all pairs of positions: %s", steps.why)
+    if note is not None:
+        notes = (*notes, note)
     dtype = precision.working_dtype(x1, x2)
     with precision.scope(dtype):
-        if any(precision.is_traced(x) for x in (x1, x2)):
+        if name == "cpu":
+            assert isinstance(steps, FibrePlan)
+            nngp, ntk = _on_cpu(steps, program, x1, x2, dtype)
+        elif any(precision.is_traced(x) for x in (x1, x2)):
             nngp, ntk = _traced(steps, program, x1.astype(dtype), (x1 if x2 is None else x2).astype(dtype))
         else:
             nngp, ntk = _tiled(steps, program, np.asarray(x1, dtype), None if x2 is None else np.asarray(x2, dtype))
-            if any(isinstance(x, jax.Array) for x in (x1, x2)):
-                nngp, ntk = jnp.asarray(nngp), jnp.asarray(ntk)
+        if any(isinstance(x, jax.Array) for x in (x1, x2)):
+            nngp, ntk = jnp.asarray(nngp), jnp.asarray(ntk)
     return Kernels(nngp, ntk, engine=name, form=form, notes=notes)
+
+
+def _on_cpu(steps: FibrePlan, program: Program, x1: Any, x2: Any, dtype: Any) -> tuple[Any, Any]:
+    """Kernels by the CPU engine; derivatives, which it lacks, by the rule of the reference engine."""
+    if not any(precision.is_traced(x) for x in (x1, x2)):
+        return cpu.kernels(steps, np.asarray(x1, dtype), None if x2 is None else np.asarray(x2, dtype))
+
+    @jax.custom_jvp
+    def run(*inputs: Any) -> tuple[Any, Any]:
+        return cpu.traced_kernels(steps, *inputs)
+
+    @run.defjvp
+    def _(primals: Any, tangents: Any) -> Any:
+        _, slopes = jax.jvp(lambda *inputs: _traced(steps, program, inputs[0], inputs[-1]), primals, tangents)
+        return run(*primals), slopes
+
+    return run(*(x.astype(dtype) for x in (x1, x2) if x is not None))
 
 
 def compute_diagonal(program: Program, x: Any, engine: str | None = None) -> Kernels:
     """Kernels of each input x, (N, *positions, C), with itself: NNGP and NTK of shape (N,), at the cost of N pairs."""
-    name = engine_name(engine)
     steps = plan(program)
+    name, note = choose(steps, engine)
     form = "pairs" if isinstance(steps, PairPlan) else "fibre"
     dtype = precision.working_dtype(x)
+    nngp: Any
+    ntk: Any
     with precision.scope(dtype):
-        rows, columns = tile_sides(steps, len(x), len(x), dtype.itemsize)
-        tables = jax.device_put(tables_of(steps, program))
-        blocks = _blocks(steps, tables, _by_position(np.asarray(x, dtype)), rows * columns)
-        parts = [_diagonal(steps, tables, block, prepared) for block, prepared in blocks]
-        nngp, ntk = (np.concatenate([np.asarray(part[i]) for part in parts])[: len(x)] for i in range(2))
+        if name == "cpu":
+            assert isinstance(steps, FibrePlan)
+            nngp, ntk = cpu.diagonal(steps, np.asarray(x, dtype))
+        else:
+            rows, columns = tile_sides(steps, len(x), len(x), dtype.itemsize)
+            tables = jax.device_put(tables_of(steps, program))
+            blocks = _blocks(steps, tables, _by_position(np.asarray(x, dtype)), rows * columns)
+            parts = [_diagonal(steps, tables, block, prepared) for block, prepared in blocks]
+            nngp, ntk = (np.concatenate([np.asarray(part[i]) for part in parts])[: len(x)] for i in range(2))
         if isinstance(x, jax.Array):
-            return Kernels(jnp.asarray(nngp), jnp.asarray(ntk), engine=name, form=form)
-    return Kernels(nngp, ntk, engine=name, form=form)
+            nngp, ntk = jnp.asarray(nngp), jnp.asarray(ntk)
+    return Kernels(nngp, ntk, engine=name, form=form, notes=() if note is None else (note,))
 
 
 def tables_of(steps: FibrePlan | PairPlan, program: Program) -> dict[str, Any]:

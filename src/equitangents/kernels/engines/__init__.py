@@ -1,16 +1,8 @@
-"""What executes field programs. `reference` is pure JAX: differentiable, on any device, in either precision."""
+"""What executes field programs.
 
-from __future__ import annotations
+`reference` is pure JAX: every program, differentiable, on any device. `cpu` is C++: programs along fibres, much faster.
+"""
 
-from equitangents.errors import InvalidArgumentError
+from equitangents.kernels.engines.select import ENGINES, Choice, choose, engine_description, engine_name
 
-ENGINES = ("reference",)
-
-
-def engine_name(engine: str | None = None) -> str:
-    """The engine that will run when `engine` is asked for (None: the best one for this machine)."""
-    if engine is None:
-        return ENGINES[0]
-    if engine not in ENGINES:
-        raise InvalidArgumentError(f"engine is {engine!r}; expected None or one of {', '.join(map(repr, ENGINES))}")
-    return engine
+__all__ = ["ENGINES", "Choice", "choose", "engine_description", "engine_name"]

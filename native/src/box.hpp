@@ -1,0 +1,118 @@
+// Sums over box windows: over the window's rows first, into a row buffer with margins, then along the row.
+#pragma once
+
+#include "place.hpp"
+#include "vector.hpp"
+
+namespace eqt::EQT_ISA {
+
+template <class T, int R>
+void add_rows_of(const T* const* rows, int count, T* out, int64_t cells) {
+  constexpr int L = kLanes<T>;
+  const int n = R ? R : count;
+  for (int64_t i = 0; i < 2 * L * cells; i += L) {
+    Vec<T> sum = load(rows[0] + i);
+    for (int r = 1; r < n; ++r) sum += load(rows[r] + i);
+    store(out + i, sum);
+  }
+}
+
+template <class T>
+void add_rows(const T* const* rows, int count, T* out, int64_t cells) {
+  switch (count) {
+    case 1: return add_rows_of<T, 1>(rows, count, out, cells);
+    case 2: return add_rows_of<T, 2>(rows, count, out, cells);
+    case 3: return add_rows_of<T, 3>(rows, count, out, cells);
+    case 5: return add_rows_of<T, 5>(rows, count, out, cells);
+    default: return add_rows_of<T, 0>(rows, count, out, cells);
+  }
+}
+
+template <class T>
+EQT_INLINE void copy_cell(T* to, const T* from) {
+  store(to, load(from));
+  store(to + kLanes<T>, load(from + kLanes<T>));
+}
+
+// The sums over the rows that output row (z, y) reads, from the first column that its first column reads.
+template <class T>
+const T* sum_of_rows(const Op& op, const Place& in, const Place& out, const T* field, int z, int y, const T** rows,
+                     T* buffer) {
+  const int64_t cell = 2 * kLanes<T>;
+  const int first = op.stride[2] * out.low[2] - op.low[2];
+  const int last = op.stride[2] * (out.high[2] - 1) - op.low[2] + op.window[2];
+  int count = 0;
+  for (int dz = 0; dz < op.window[0]; ++dz)
+    for (int dy = 0; dy < op.window[1]; ++dy) {
+      int rz = op.stride[0] * z - op.low[0] + dz, ry = op.stride[1] * y - op.low[1] + dy;
+      if (in.torus) rz = wrapped(rz, op.in[0]), ry = wrapped(ry, op.in[1]);
+      rows[count++] = field + cell * in.row(rz, ry);
+    }
+  if (!in.torus) {
+    for (int r = 0; r < count; ++r) rows[r] += cell * (first - in.from[2]);
+    if (count == 1) return rows[0];
+    add_rows(rows, count, buffer, last - first);
+    return buffer;
+  }
+  const int n = op.in[2];
+  if (count == 1 && first >= 0 && last <= n) return rows[0] + cell * first;
+  T* zero = buffer + cell * (first < 0 ? -first : 0);
+  add_rows(rows, count, zero, n);
+  for (int x = first; x < 0; ++x) copy_cell(zero + cell * x, zero + cell * wrapped(x, n));
+  for (int x = n; x < last; ++x) copy_cell(zero + cell * x, zero + cell * wrapped(x, n));
+  return zero + cell * first;
+}
+
+// out(k) = scale · Σ_u sums(stride·k + u)
+template <class T>
+void sum_along(const T* sums, int width, int64_t stride, T scale, T* cells, int64_t n) {
+  constexpr int L = kLanes<T>;
+  for (int64_t k = 0; k < n; ++k, sums += 2 * L * stride, cells += 2 * L) {
+    Vec<T> d = load(sums), theta = load(sums + L);
+    for (int u = 1; u < width; ++u) {
+      d += load(sums + 2 * L * u);
+      theta += load(sums + 2 * L * u + L);
+    }
+    store(cells, scale * d);
+    store(cells + L, scale * theta);
+  }
+}
+
+// Outside the carried positions K = Θ = 0: D is the variance of whichever input still has a position there.
+template <class T, bool Own>
+void fill_margin(const Level& level, const Place& place, T* field, const T* first, const T* second) {
+  constexpr int L = kLanes<T>;
+  T* cell = field;
+  for (int z = place.from[0]; z < place.to[0]; ++z)
+    for (int y = place.from[1]; y < place.to[1]; ++y) {
+      const bool row_carried =
+          z >= place.low[0] && z < place.high[0] && y >= place.low[1] && y < place.high[1];
+      for (int x = place.from[2]; x < place.to[2]; ++x, cell += 2 * L) {
+        if (row_carried && x >= place.low[2] && x < place.high[2]) {
+          cell += 2 * L * (place.high[2] - 1 - x);
+          x = place.high[2] - 1;
+          continue;
+        }
+        Vec<T> d{};
+        const int p[kAxes] = {z, y, x};
+        int64_t at = 0, partner = 0;
+        bool inside = true, partner_inside = true;
+        for (int i = 0; i < kAxes; ++i) {
+          const int moved = p[i] + place.offset[i];
+          inside = inside && p[i] >= 0 && p[i] < level.shape[i];
+          partner_inside = partner_inside && moved >= 0 && moved < level.shape[i];
+          at = at * level.shape[i] + p[i];
+          partner = partner * level.shape[i] + moved;
+        }
+        if (inside) {
+          if constexpr (Own) d += load(first + L * at);
+          else d += first[at];
+        }
+        if (partner_inside) d += load(second + L * partner);
+        store(cell, d);
+        store(cell + L, Vec<T>{});
+      }
+    }
+}
+
+}  // namespace eqt::EQT_ISA

@@ -1,0 +1,60 @@
+// Squared distances of plain vectors, the first step of an MLP's kernel: like a matrix product, in blocks that keep
+// sums in registers, but of differences, so that near-equal inputs lose nothing.
+#pragma once
+
+#include "fibre.hpp"
+
+namespace eqt::EQT_ISA {
+
+constexpr int kSpan = 128;                          // channels summed before their sum is rounded into the total
+constexpr int kRows = EQT_BYTES == 64 ? 12 : 6;     // first inputs at a time: what the registers hold
+
+template <class T, int R>
+void distance_rows(const T* const* a, const T* b, int64_t n, T* out) {
+  constexpr int L = kLanes<T>;
+  Vec<T> sum[R]{};
+  for (int64_t c = 0; c < n; ++c) {
+    const Vec<T> y = load(b + c * L);
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r) {
+      const Vec<T> gap = a[r][c] - y;
+      sum[r] += gap * gap;
+    }
+  }
+  for (int r = 0; r < R; ++r) store(out + r * L, load(out + r * L) + sum[r]);
+}
+
+template <class T>
+void distances(const Plan& plan, const Tile<T>& tile) {
+  constexpr int L = kLanes<T>;
+  const Workspace<T> work(plan, tile.workspace);
+  const int64_t size = plan.positions_in * plan.channels;
+  T* out = work.row;
+  for (int r = 0; r < tile.rows; ++r) store(out + r * L, Vec<T>{});
+  for (int64_t c = 0; c < size; c += kSpan) {
+    const int64_t n = size - c < kSpan ? size - c : kSpan;
+    if (tile.cancel && *tile.cancel) return;
+    int r = 0;
+    const T* a[kTileRows];
+    for (int i = 0; i < tile.rows; ++i) a[i] = tile.inputs[i] + c;
+    for (; r + kRows <= tile.rows; r += kRows) distance_rows<T, kRows>(a + r, tile.signals2 + c * L, n, out + r * L);
+    for (; r < tile.rows; ++r) distance_rows<T, 1>(a + r, tile.signals2 + c * L, n, out + r * L);
+  }
+  for (int r = 0; r < tile.rows; ++r)
+    for (int l = 0; l < L; ++l) {
+      const double d = double(out[r * L + l]) / double(size);
+      tile.k[r * L + l] = plan.vector_dual ? d : (tile.variances[r] + tile.variances2[l] - d) / 2;
+      tile.theta[r * L + l] = 0;
+    }
+}
+
+// Of every input with itself.
+template <class T>
+void own_distances(const Plan& plan, const Tile<T>& tile) {
+  for (int l = 0; l < kLanes<T>; ++l) {
+    tile.k[l] = plan.vector_dual ? 0 : tile.variances2[l];
+    tile.theta[l] = 0;
+  }
+}
+
+}  // namespace eqt::EQT_ISA

@@ -1,0 +1,241 @@
+#include "engine.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <new>
+#include <thread>
+
+#include "instruction_sets.hpp"
+
+namespace eqt {
+namespace {
+
+constexpr int64_t kPanelBytes = int64_t(48) << 20;  // prepared inputs held at a time, on each side
+constexpr double kThreadWork = 2e5;                 // below this many cells another thread costs more than it brings
+
+// Uninitialised memory on the boundary of a cache line.
+template <class T>
+class Buffer {
+ public:
+  explicit Buffer(int64_t size)
+      : data_(static_cast<T*>(::operator new(std::max<int64_t>(size, 1) * sizeof(T), std::align_val_t(64)))) {}
+  ~Buffer() { ::operator delete(data_, std::align_val_t(64)); }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  T* get() const { return data_; }
+
+ private:
+  T* data_;
+};
+
+// Calls work(item, thread) for all items, by several threads.
+void share_out(int64_t items, int threads, const std::function<void(int64_t, int)>& work) {
+  std::atomic<int64_t> next{0};
+  auto loop = [&](int thread) {
+    for (int64_t i = next++; i < items; i = next++) work(i, thread);
+  };
+  std::vector<std::thread> others;
+  for (int t = 1; t < std::min<int64_t>(threads, items); ++t) others.emplace_back(loop, t);
+  loop(0);
+  for (std::thread& other : others) other.join();
+}
+
+template <class T>
+class Computation {
+ public:
+  Computation(const Plan& plan, const Problem<T>& problem)
+      : plan_(plan), problem_(problem), loops_(kernels<T>(problem.instructions)), lanes_(loops_.lanes) {
+    const double pairs = double(problem.n1) * (problem.diagonal ? 1 : problem.n2);
+    const double cells = pairs / lanes_ * plan.fibre_count * work_of_fibre();
+    threads_ = std::clamp(int(std::min(cells / kThreadWork, 1e6)), 1, std::max(problem.threads, 1));
+    self_ = plan.vector_dual && !plan.single;
+    for (int t = 0; t < threads_; ++t) {
+      workspaces_.push_back(std::make_unique<Buffer<char>>(loops_.workspace_bytes(plan)));
+      outputs_.push_back(std::make_unique<Buffer<double>>(2 * kTileRows * lanes_));
+    }
+  }
+
+  Outcome run() {
+    const bool symmetric = problem_.x2 == nullptr;
+    const T* x2 = symmetric ? problem_.x1 : problem_.x2;
+    const int64_t step = panel_inputs();
+    for (int64_t i = 0; i < problem_.n1; i += step) {
+      const Panel rows(*this, problem_.x1, i, std::min(i + step, problem_.n1), !problem_.diagonal,
+                       symmetric || self_ || problem_.diagonal);
+      if (cancelled()) return Outcome::cancelled;
+      if (problem_.diagonal) {
+        diagonal(rows);
+        continue;
+      }
+      for (int64_t j = symmetric ? i : 0; j < problem_.n2; j += step) {
+        if (symmetric && i == j) {
+          pairs(rows, rows);
+        } else {
+          const Panel columns(*this, x2, j, std::min(j + step, problem_.n2), false, true);
+          pairs(rows, columns);
+        }
+        if (cancelled()) return Outcome::cancelled;
+      }
+    }
+    return cancelled() ? Outcome::cancelled : Outcome::done;
+  }
+
+ private:
+  // A range of inputs with what is known of each alone.
+  struct Panel {
+    int64_t begin, end;
+    Buffer<T> rows, lanes, signals;
+    Buffer<double> variance_sums, variances;
+
+    Panel(const Computation& c, const T* x, int64_t first, int64_t last, bool as_rows, bool as_lanes)
+        : begin(first), end(last), rows(as_rows ? padded(c) * c.plan_.side_size : 0),
+          lanes(as_lanes ? padded(c) * c.plan_.side_size : 0), signals(as_lanes ? padded(c) * c.signal_size() : 0),
+          variance_sums(padded(c)), variances(padded(c)) {
+      share_out(groups(c), c.threads_, [&](int64_t g, int thread) { prepare(c, x, g, thread, as_rows, as_lanes); });
+    }
+
+    int64_t groups(const Computation& c) const { return (end - begin + c.lanes_ - 1) / c.lanes_; }
+    int64_t padded(const Computation& c) const { return groups(c) * c.lanes_; }
+
+    void prepare(const Computation& c, const T* x, int64_t g, int thread, bool as_rows, bool as_lanes) {
+      const int64_t at = g * c.lanes_;
+      const T* inputs[kTileRows] = {};
+      const int count = int(std::min<int64_t>(c.lanes_, end - begin - at));
+      for (int l = 0; l < count; ++l) inputs[l] = x + (begin + at + l) * c.signal_size();
+      const Group<T> group{inputs,
+                           count,
+                           as_rows ? rows.get() + at * c.plan_.side_size : nullptr,
+                           as_lanes ? lanes.get() + at * c.plan_.side_size : nullptr,
+                           as_lanes ? signals.get() + at * c.signal_size() : nullptr,
+                           variance_sums.get() + at,
+                           variances.get() + at};
+      void* workspace = c.workspaces_[thread]->get();
+      c.loops_.prepare_field(c.plan_, group, workspace);
+      if (c.self_) {
+        const Tile<T> tile = c.own_tile(thread, *this, g);
+        c.loops_.own.readout(c.plan_, tile);
+        for (int l = 0; l < c.lanes_; ++l) group.variance[l] = tile.k[l];
+      }
+      if (c.plan_.vector_dual) c.loops_.prepare_vector(c.plan_, group);
+    }
+  };
+
+  int64_t signal_size() const { return plan_.positions_in * plan_.channels; }
+  bool cancelled() const { return problem_.cancel && *problem_.cancel; }
+
+  double work_of_fibre() const {
+    double cells = signal_size() / 8.0 + plan_.vector_count;
+    for (int i = 0; i < plan_.field_count; ++i) cells += plan_.levels[i + 1].positions;
+    return cells;
+  }
+
+  int64_t panel_inputs() const {
+    const int64_t each = (2 * plan_.side_size + signal_size()) * int64_t(sizeof(T));
+    const int64_t fit = std::max<int64_t>(kPanelBytes / std::max<int64_t>(each, 1), 1);
+    return (fit + kTileRows - 1) / kTileRows * kTileRows;
+  }
+
+  // Group g of `columns`, each input with itself.
+  Tile<T> own_tile(int thread, const Panel& columns, int64_t g) const {
+    Tile<T> t{};
+    t.rows = 1;
+    t.signals2 = columns.signals.get() + g * lanes_ * signal_size();
+    t.sides2 = columns.lanes.get() + g * lanes_ * plan_.side_size;
+    t.variance_sums2 = columns.variance_sums.get() + g * lanes_;
+    t.variances2 = columns.variances.get() + g * lanes_;
+    t.k = outputs_[thread]->get();
+    t.theta = t.k + kTileRows * lanes_;
+    t.workspace = workspaces_[thread]->get();
+    t.cancel = problem_.cancel;
+    return t;
+  }
+
+  // First inputs from number `at` of `rows` on, with group g of `columns`.
+  Tile<T> tile(int thread, const Panel& rows, int64_t at, int count, const Panel& columns, int64_t g) const {
+    Tile<T> t = own_tile(thread, columns, g);
+    t.rows = count;
+    for (int r = 0; r < count; ++r) {
+      t.inputs[r] = problem_.x1 + (rows.begin + at + r) * signal_size();
+      t.sides[r] = rows.rows.get() + (at + r) * plan_.side_size;
+    }
+    t.variance_sums = rows.variance_sums.get() + at;
+    t.variances = rows.variances.get() + at;
+    return t;
+  }
+
+  // Kernels of the inputs of a panel with themselves.
+  void diagonal(const Panel& panel) {
+    share_out(panel.groups(*this), threads_, [&](int64_t g, int thread) {
+      if (cancelled()) return;
+      const Tile<T> t = own_tile(thread, panel, g);
+      loops_.own.readout(plan_, t);
+      if (cancelled()) return;
+      loops_.own.vector(plan_, t);
+      const int64_t first = panel.begin + g * lanes_;
+      for (int64_t l = 0; l < lanes_ && first + l < panel.end; ++l) {
+        problem_.nngp[first + l] = T(t.k[l]);
+        problem_.ntk[first + l] = T(t.theta[l]);
+      }
+    });
+  }
+
+  void pairs(const Panel& rows, const Panel& columns) {
+    const int64_t n = rows.end - rows.begin, groups = columns.groups(*this);
+    // Enough tiles for all threads to end at about the same time; long ones, so that fibres are placed once for many.
+    int64_t chunk = plan_.distance_only ? 60 : 16;
+    chunk = std::clamp<int64_t>(n * groups / (8 * threads_), 1, chunk);
+    const int64_t chunks = (n + chunk - 1) / chunk;
+    share_out(groups * chunks, threads_, [&](int64_t item, int thread) {
+      if (cancelled()) return;
+      const int64_t g = item / chunks, at = item % chunks * chunk;
+      one_tile(thread, rows, at, std::min(chunk, n - at), columns, g);
+    });
+  }
+
+  void one_tile(int thread, const Panel& rows, int64_t at, int64_t count, const Panel& columns, int64_t g) const {
+    const bool symmetric = problem_.x2 == nullptr;
+    const int64_t i0 = rows.begin + at, j0 = columns.begin + g * lanes_;
+    if (symmetric) count = std::min(count, j0 + lanes_ - i0);  // nothing below the diagonal
+    if (count <= 0) return;
+    const Tile<T> t = tile(thread, rows, at, int(count), columns, g);
+    loops_.pairs.readout(plan_, t);
+    if (cancelled()) return;
+    loops_.pairs.vector(plan_, t);
+    for (int64_t r = 0; r < count; ++r)
+      for (int64_t l = 0; l < lanes_ && j0 + l < columns.end; ++l) {
+        const int64_t i = i0 + r, j = j0 + l;
+        if (symmetric && j < i) continue;
+        put(i, j, t.k[r * lanes_ + l], t.theta[r * lanes_ + l]);
+        if (symmetric && j > i) put(j, i, t.k[r * lanes_ + l], t.theta[r * lanes_ + l]);
+      }
+  }
+
+  void put(int64_t i, int64_t j, double k, double theta) const {
+    problem_.nngp[i * problem_.n2 + j] = T(k);
+    problem_.ntk[i * problem_.n2 + j] = T(theta);
+  }
+
+  const Plan& plan_;
+  const Problem<T>& problem_;
+  const Kernels<T>& loops_;
+  const int lanes_;
+  int threads_ = 1;
+  bool self_ = false;  // variances after pooling are kernels of inputs with themselves
+  std::vector<std::unique_ptr<Buffer<char>>> workspaces_;
+  std::vector<std::unique_ptr<Buffer<double>>> outputs_;
+};
+
+}  // namespace
+
+template <class T>
+Outcome compute(const Plan& plan, const Problem<T>& problem) {
+  return Computation<T>(plan, problem).run();
+}
+
+template Outcome compute<float>(const Plan&, const Problem<float>&);
+template Outcome compute<double>(const Plan&, const Problem<double>&);
+
+}  // namespace eqt

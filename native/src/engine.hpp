@@ -1,0 +1,29 @@
+// The kernels of many inputs: panels of inputs that are prepared once, tiles over pairs shared out among threads.
+#pragma once
+
+#include "plan.hpp"
+
+namespace eqt {
+
+enum class Outcome : int { done, cancelled };
+
+template <class T>
+struct Problem {
+  const T* x1;
+  int64_t n1;
+  const T* x2;  // null: x1 with itself, at half the cost
+  int64_t n2;
+  T *nngp, *ntk;  // (n1, n2)
+  int threads;
+  const volatile int32_t* cancel;  // computation stops soon after this becomes nonzero; may be null
+  bool diagonal;                   // only of every first input with itself: nngp and ntk are (n1,)
+  int instructions;                // -1: the best that this machine has; else a number as in `instruction_set_name`
+};
+
+template <class T>
+Outcome compute(const Plan& plan, const Problem<T>& problem);
+
+int best_instruction_set();
+const char* instruction_set_name(int number);  // null past the last
+
+}  // namespace eqt

@@ -1,0 +1,223 @@
+// One fibre of one first input with a vector of second inputs, through all operations on the field to its readout;
+// or (`Own`) of a vector of inputs, each with itself.
+#pragma once
+
+#include "box.hpp"
+#include "pointwise.hpp"
+#include "table.hpp"
+#include "tile.hpp"
+
+#include <initializer_list>
+
+namespace eqt::EQT_ISA {
+
+template <class T>
+struct Workspace {
+  T *field, *other, *row;
+  double *d, *theta, *q;  // sums over fibres, (kTileRows, lanes)
+  const T** rows;
+  Place* places;
+  int32_t* partners;
+
+  static int64_t align(int64_t n) { return (n + 63) / 64 * 64; }
+
+  static int64_t bytes(const Plan& plan) { return Workspace(plan, nullptr).end; }
+
+  Workspace(const Plan& plan, void* memory) {
+    char* at = static_cast<char*>(memory);
+    const int64_t cell = 2 * EQT_BYTES;
+    auto take = [&](int64_t size) {
+      char* found = at;
+      at += align(size);
+      return found;
+    };
+    field = reinterpret_cast<T*>(take(plan.cells * cell));
+    other = reinterpret_cast<T*>(take(plan.cells * cell));
+    row = reinterpret_cast<T*>(take((plan.widest + kTileRows) * cell));
+    for (double** sum : {&d, &theta, &q})
+      *sum = reinterpret_cast<double*>(take(kTileRows * kLanes<T> * int64_t(sizeof(double))));
+    rows = reinterpret_cast<const T**>(take(plan.rows * int64_t(sizeof(T*))));
+    places = reinterpret_cast<Place*>(take((plan.field_count + 1) * int64_t(sizeof(Place))));
+    int64_t columns = 0;
+    for (int i = 0; i <= plan.field_count; ++i)
+      if (plan.levels[i].grid) columns += plan.levels[i].shape[2];
+    partners = reinterpret_cast<int32_t*>(take(columns * int64_t(sizeof(int32_t))));
+    end = at - static_cast<char*>(memory);
+  }
+
+ private:
+  int64_t end;
+};
+
+inline bool spatial(const Op& op) { return op.kind == OpKind::box || op.kind == OpKind::table; }
+
+// The places of all levels along fibre number f.
+inline void find_places(const Plan& plan, int f, Place* places, int32_t* partners) {
+  for (int i = plan.field_count; i >= 0; --i) {
+    const Level& level = plan.levels[i];
+    Place& place = places[i];
+    if (!level.grid) {
+      place.torus = true;
+      for (int a = 0; a < kAxes; ++a) {
+        place.low[a] = place.from[a] = place.offset[a] = 0;
+        place.high[a] = place.to[a] = level.shape[a];
+      }
+      place.partner = level.partners + plan.fibres[f] * level.positions;
+      continue;
+    }
+    const Op* next = nullptr;  // the next operation that moves positions
+    int after = i;
+    for (; after < plan.field_count && !next; ++after)
+      if (spatial(plan.field[after])) next = &plan.field[after];
+    place.torus = level.wrap && (!next || next->wrap);
+    const Place& out = places[after];
+    for (int a = 0; a < kAxes; ++a) {
+      const int n = level.shape[a], o = plan.fibres[3 * f + a] * level.step[a];
+      const bool none = !place.torus && (o >= n || o <= -n);
+      place.offset[a] = place.torus ? wrapped(o, n) : o;
+      place.low[a] = place.from[a] = place.torus || none || o > 0 ? 0 : -o;
+      place.high[a] = place.to[a] = none ? 0 : place.torus || o < 0 ? n : n - o;
+      if (next && !place.torus && out.high[a] > out.low[a]) {
+        const int first = next->stride[a] * out.low[a] - next->low[a];
+        const int last = next->stride[a] * (out.high[a] - 1) - next->low[a] + next->window[a];
+        if (first < place.from[a]) place.from[a] = first;
+        if (last > place.to[a]) place.to[a] = last;
+      }
+    }
+    place.partner = partners;
+    for (int x = 0; x < level.shape[2]; ++x) *partners++ = wrapped(x + place.offset[2], level.shape[2]);
+  }
+}
+
+template <class T, bool Own>
+struct Fibre {
+  static constexpr int L = kLanes<T>;
+  const Plan& plan;
+  const Workspace<T>& work;
+  const Place* places;
+  const T *sides1, *sides2;
+  bool diagonal;
+
+  // Positions (z, y, x...) of a level, and where their partners' row begins.
+  struct Row {
+    int64_t first, second;
+    const int32_t* partner;
+    int64_t n;
+  };
+
+  Row row_of(int level, int z, int y, int x, int64_t n) const {
+    const Place& place = places[level];
+    const int* shape = plan.levels[level].shape;
+    const int64_t first = (int64_t(z) * shape[1] + y) * shape[2] + x;
+    if (!plan.levels[level].grid) return {first, 0, place.partner + first, n};
+    int z2 = z + place.offset[0], y2 = y + place.offset[1];
+    if (place.torus) z2 = z2 < shape[0] ? z2 : z2 - shape[0], y2 = y2 < shape[1] ? y2 : y2 - shape[1];
+    return {first, (int64_t(z2) * shape[1] + y2) * shape[2], place.partner + x, n};
+  }
+
+  Sides<T, Own> sides(int64_t at, int count, const Row& row) const {
+    const int64_t lanes = Own ? L : 1;
+    return {sides1 + (at + row.first * count) * lanes, count * lanes, sides2 + (at + row.second * count) * L, int64_t(count) * L,
+            row.partner};
+  }
+
+  // Calls f(z, y, x, n, cells) for every stretch of a row that is carried at a level; short enough for the cache.
+  template <class F>
+  EQT_INLINE void each_row(int level, T* field, F&& f) const {
+    const Place& place = places[level];
+    for (int z = place.low[0]; z < place.high[0]; ++z)
+      for (int y = place.low[1]; y < place.high[1]; ++y)
+        for (int x = place.low[2]; x < place.high[2]; x += kTileRows) {
+          const int n = place.high[2] - x < kTileRows ? place.high[2] - x : kTileRows;
+          f(z, y, x, n, field + 2 * L * (place.row(z, y) + x - place.from[2]));
+        }
+  }
+
+  // D(p) = mean over channels of (f1(p) - f2(p'))², Θ = 0.
+  void start(const T* x1, const T* x2, const Row& row, T* cells) const {
+    const int c = plan.channels;
+    const T scale = T(1.0 / c);
+    for (int64_t k = 0; k < row.n; ++k, cells += 2 * L) {
+      const T* a = x1 + (row.first + k) * c * (Own ? L : 1);
+      const T* b = x2 + (row.second + row.partner[k]) * c * L;
+      Vec<T> sum{};
+      for (int i = 0; i < c; ++i) {
+        const Vec<T> gap = (Own ? load(a + i * L) : splat(a[i])) - load(b + i * L);
+        sum += gap * gap;
+      }
+      store(cells, scale * sum);
+      store(cells + L, Vec<T>{});
+    }
+  }
+
+  // The pointwise operations from number i on, at a row of level i.
+  void pointwise(int i, const Row& row, T* cells) const {
+    for (; i < plan.field_count && !spatial(plan.field[i]); ++i) {
+      const Op& op = plan.field[i];
+      if (op.kind == OpKind::affine && op.sides == 0) {
+        const Op& next = plan.field[i + 1];
+        fused<T>(op, next, T(1), cells, 1, 1, cells, row.n, sides(next.side_at, next.sides, row));
+        ++i;
+      } else if (op.kind == OpKind::affine) {
+        affine_row(op, cells, row.n, sides(op.side_at, op.sides, row));
+      } else if (op.kind == OpKind::dual) {
+        with_dual<T>(op, [&](const auto& dual) { dual_row(dual, cells, row.n, sides(op.side_at, op.sides, row)); });
+      } else if (op.kind == OpKind::decouple && !diagonal) {
+        decouple_row(cells, row.n, sides(op.side_at, op.sides, row));
+      }
+    }
+  }
+
+  void box(int i, T* in, T* out) const {
+    const Op& op = plan.field[i];
+    const Place& place = places[i];
+    if (op.sides)
+      fill_margin<T, Own>(plan.levels[i], place, in, sides1 + op.side_at * (Own ? L : 1), sides2 + op.side_at * L);
+    const T scale = T(1.0 / (double(op.window[0]) * op.window[1] * op.window[2]));
+    const Place& to = places[i + 1];
+    const bool fuse = i + 1 < plan.field_count && plan.field[i + 1].kind == OpKind::affine && !plan.field[i + 1].sides;
+    for (int z = to.low[0]; z < to.high[0]; ++z)
+      for (int y = to.low[1]; y < to.high[1]; ++y) {
+        const T* sums = sum_of_rows(op, place, to, in, z, y, work.rows, work.row);
+        const Row row = row_of(i + 1, z, y, to.low[2], to.high[2] - to.low[2]);
+        T* cells = out + 2 * L * (to.row(z, y) + to.low[2] - to.from[2]);
+        if (fuse) {
+          const Op& dual = plan.field[i + 2];
+          fused<T>(plan.field[i + 1], dual, scale, sums, op.window[2], op.stride[2], cells, row.n,
+                   sides(dual.side_at, dual.sides, row));
+          pointwise(i + 3, row, cells);
+        } else {
+          sum_along(sums, op.window[2], op.stride[2], scale, cells, row.n);
+          pointwise(i + 1, row, cells);
+        }
+      }
+  }
+
+  // The field after all operations: `work.field` or `work.other`.
+  T* run(const T* x1, const T* x2) const {
+    T *in = work.field, *out = work.other;
+    int i = 0;
+    each_row(0, in, [&](int z, int y, int x, int n, T* cells) {
+      const Row row = row_of(0, z, y, x, n);
+      start(x1, x2, row, cells);
+      pointwise(0, row, cells);
+    });
+    for (; i < plan.field_count; ++i) {
+      if (!spatial(plan.field[i])) continue;
+      if (plan.field[i].kind == OpKind::box) {
+        box(i, in, out);
+      } else {
+        each_row(i + 1, out, [&](int z, int y, int x, int n, T* cells) {
+          const Row row = row_of(i + 1, z, y, x, n);
+          table_cells(plan.field[i], in, row.first, n, cells, work.row);
+          pointwise(i + 1, row, cells);
+        });
+      }
+      T* swap = in;
+      in = out, out = swap;
+    }
+    return in;
+  }
+};
+
+}  // namespace eqt::EQT_ISA

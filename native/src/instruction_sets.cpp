@@ -1,0 +1,85 @@
+// Which compiled variant runs here: the best of those that this processor and its operating system support.
+#include "instruction_sets.hpp"
+
+#include <iterator>
+
+#include "engine.hpp"
+
+namespace eqt {
+
+#define EQT_DECLARE(ISA)                     \
+  namespace ISA {                            \
+  const Kernels<float>& kernels_float();     \
+  const Kernels<double>& kernels_double();   \
+  }
+
+namespace {
+struct Variant {
+  const char* name;
+  bool (*supported)();
+  const Kernels<float>& (*of_float)();
+  const Kernels<double>& (*of_double)();
+};
+}  // namespace
+
+#if defined(__x86_64__)
+EQT_DECLARE(x86_64_v2)
+EQT_DECLARE(x86_64_v3)
+EQT_DECLARE(x86_64_v4)
+
+namespace {
+bool always() { return true; }
+bool avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2"); }
+bool avx512() {
+  return avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512cd");
+}
+const Variant kVariants[] = {
+    {"sse2", always, x86_64_v2::kernels_float, x86_64_v2::kernels_double},
+    {"avx2", avx2, x86_64_v3::kernels_float, x86_64_v3::kernels_double},
+    {"avx512", avx512, x86_64_v4::kernels_float, x86_64_v4::kernels_double},
+};
+}  // namespace
+#else
+EQT_DECLARE(generic)
+
+namespace {
+bool always() { return true; }
+const Variant kVariants[] = {
+#if defined(__aarch64__)
+    {"neon", always, generic::kernels_float, generic::kernels_double},
+#else
+    {"generic", always, generic::kernels_float, generic::kernels_double},
+#endif
+};
+}  // namespace
+#endif
+
+int best_instruction_set() {
+  int best = 0;
+  for (int i = 0; i < int(std::size(kVariants)); ++i)
+    if (kVariants[i].supported()) best = i;
+  return best;
+}
+
+const char* instruction_set_name(int number) {
+  return number >= 0 && number < int(std::size(kVariants)) ? kVariants[number].name : nullptr;
+}
+
+namespace {
+const Variant& variant(int number) {
+  const int best = best_instruction_set();
+  return kVariants[number < 0 || number > best ? best : number];
+}
+}  // namespace
+
+template <>
+const Kernels<float>& kernels<float>(int number) {
+  return variant(number).of_float();
+}
+template <>
+const Kernels<double>& kernels<double>(int number) {
+  return variant(number).of_double();
+}
+
+}  // namespace eqt

@@ -1,0 +1,21 @@
+// All loops over numbers, compiled once for each instruction set.
+#include "prepare.hpp"
+#include "readout.hpp"
+#include "vector_stage.hpp"
+
+namespace eqt::EQT_ISA {
+
+template <class T>
+int64_t workspace_bytes(const Plan& plan) {
+  const int64_t tile = Workspace<T>::bytes(plan), prepare = prepare_bytes<T>(plan);
+  return tile > prepare ? tile : prepare;
+}
+
+template <class T>
+constexpr Kernels<T> kKernels{kLanes<T>, workspace_bytes<T>, prepare_field<T>, prepare_vector<T>,
+                              {readout<T, false>, vector_stage<T, false>}, {readout<T, true>, vector_stage<T, true>}};
+
+const Kernels<float>& kernels_float() { return kKernels<float>; }
+const Kernels<double>& kernels_double() { return kKernels<double>; }
+
+}  // namespace eqt::EQT_ISA

@@ -1,0 +1,117 @@
+// Operations at single pairs of positions, on rows of cells. A cell is a vector of D and a vector of Θ: one pair of
+// positions, one first input, and as many second inputs as the vector has lanes.
+#pragma once
+
+#include "erf.hpp"
+#include "gelu.hpp"
+#include "piecewise_linear.hpp"
+#include "trigonometric.hpp"
+
+namespace eqt::EQT_ISA {
+
+// The sides at a row of pairs: the first input's follow each other, the second's lie where `partner` says.
+// `Own`: every input of the vector is paired with itself, so that the first inputs' sides are vectors too.
+template <class T, bool Own>
+struct Sides {
+  const T* first;
+  int64_t first_step;
+  const T* second;
+  int64_t second_step;
+  const int32_t* partner;
+
+  template <int K>
+  EQT_INLINE void get(int64_t k, Vec<T> (&x)[K], Vec<T> (&y)[K]) const {
+    const T* a = first + k * first_step;
+    const T* b = second + partner[k] * second_step;
+    for (int i = 0; i < K; ++i) {
+      if constexpr (Own) x[i] = load(a + i * kLanes<T>);
+      else x[i] = splat(a[i]);
+      y[i] = load(b + i * kLanes<T>);
+    }
+  }
+};
+
+// K = q1/2 + q2/2 - D/2; the sides are the halved variances.
+template <class T, class S>
+void affine_row(const Op& op, T* cells, int64_t n, const S& sides) {
+  const T w = T(op.first);
+  for (int64_t k = 0; k < n; ++k, cells += 2 * kLanes<T>) {
+    Vec<T> x[1], y[1];
+    sides.get(k, x, y);
+    const Vec<T> d = w * load(cells);
+    store(cells, d);
+    store(cells + kLanes<T>, (x[0] + y[0] - T(0.5) * d) + w * load(cells + kLanes<T>));
+  }
+}
+
+// Away from the diagonal K = Θ = 0.
+template <class T, class S>
+void decouple_row(T* cells, int64_t n, const S& sides) {
+  for (int64_t k = 0; k < n; ++k, cells += 2 * kLanes<T>) {
+    Vec<T> x[1], y[1];
+    sides.get(k, x, y);
+    store(cells, x[0] + y[0]);
+    store(cells + kLanes<T>, Vec<T>{});
+  }
+}
+
+template <class T, class D, class S>
+void dual_row(const D& dual, T* cells, int64_t n, const S& sides) {
+  for (int64_t k = 0; k < n; ++k, cells += 2 * kLanes<T>) {
+    Vec<T> x[D::kSides], y[D::kSides], d = load(cells), theta = load(cells + kLanes<T>);
+    sides.get(k, x, y);
+    dual.pair(d, theta, x, y);
+    store(cells, d);
+    store(cells + kLanes<T>, theta);
+  }
+}
+
+// Calls f with the dual activation that `op` names.
+template <class T, class F>
+EQT_INLINE void with_dual(const Op& op, F&& f) {
+  switch (op.dual) {
+    case DualKind::piecewise_linear: return f(PiecewiseLinear<T>(op));
+    case DualKind::erf: return f(Erf<T>());
+    case DualKind::gelu: return f(Gelu<T>());
+    case DualKind::sine: return f(Trigonometric<T>(1));
+    case DualKind::cosine: return f(Trigonometric<T>(-1));
+  }
+}
+
+// A dense or convolutional layer and a piecewise linear nonlinearity in one pass, with the windowed sum along the row
+// before it: `sums` holds the sums over the window's rows, `W` (0: `width`) neighbours of which are added.
+template <class T, int W, class S>
+__attribute__((noinline)) void fused_row(const Op& affine, const Op& op, T scale, const T* sums, int width, int64_t stride, T* cells, int64_t n,
+               const S& sides) {
+  constexpr int L = kLanes<T>;
+  const PiecewiseLinear<T> dual(op);
+  const T w = T(affine.first * scale);
+  const int taps = W ? W : width;
+  for (int64_t k = 0; k < n; ++k, sums += 2 * L * stride, cells += 2 * L) {
+    Vec<T> d = load(sums), theta = load(sums + L);
+    for (int u = 1; u < taps; ++u) {
+      d += load(sums + 2 * L * u);
+      theta += load(sums + 2 * L * u + L);
+    }
+    Vec<T> x[2], y[2];
+    sides.get(k, x, y);
+    d *= w;
+    theta = w * theta + T(0.5) * (x[0] * x[0] + (y[0] * y[0] - d));
+    dual.pair(d, theta, x, y);
+    store(cells, d);
+    store(cells + L, theta);
+  }
+}
+
+template <class T, class S>
+void fused(const Op& affine, const Op& dual, T scale, const T* sums, int width, int64_t stride, T* cells, int64_t n,
+           const S& sides) {
+  switch (width) {
+    case 1: return fused_row<T, 1>(affine, dual, scale, sums, width, stride, cells, n, sides);
+    case 3: return fused_row<T, 3>(affine, dual, scale, sums, width, stride, cells, n, sides);
+    case 5: return fused_row<T, 5>(affine, dual, scale, sums, width, stride, cells, n, sides);
+    default: return fused_row<T, 0>(affine, dual, scale, sums, width, stride, cells, n, sides);
+  }
+}
+
+}  // namespace eqt::EQT_ISA

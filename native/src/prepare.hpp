@@ -1,0 +1,194 @@
+// What depends on one input only: variances q(p) through all operations, in double, and the sides made of them.
+#pragma once
+
+#include <type_traits>
+
+#include "fibre.hpp"
+
+namespace eqt::EQT_ISA {
+
+// Variances of as many inputs as a vector of T has lanes, at all positions: (positions, lanes) in double.
+template <class T>
+struct Variances {
+  static constexpr int L = kLanes<T>;
+  static constexpr int D = kLanes<double>;
+  const Plan& plan;
+  const Group<T>& group;
+
+  // K doubles for each lane at one place of the layouts.
+  template <int K>
+  EQT_INLINE void put(int64_t at, int lane, const Doubles (&values)[K]) const {
+    for (int i = 0; i < K; ++i)
+      for (int l = 0; l < D; ++l) {
+        const T value = T(values[i][l]);
+        if (group.rows) group.rows[(lane + l) * plan.side_size + at + i] = value;
+        if (group.lanes) group.lanes[(at + i) * L + lane + l] = value;
+      }
+  }
+
+  void put_each(int64_t at, double factor, const double* q, int64_t positions) const {
+    for (int64_t p = 0; p < positions; ++p)
+      for (int lane = 0; lane < L; lane += D) {
+        const Doubles value[1] = {factor * load(q + p * L + lane)};
+        put(at + p, lane, value);
+      }
+  }
+
+  // The sides of `op`, whose variances before it are q, or after it for affine operations.
+  void put_sides(const Op& op, const double* q, int64_t positions) const {
+    if (op.sides == 0) return;
+    if (op.kind == OpKind::affine) return put_each(op.side_at, 0.5, q, positions);
+    if (op.kind != OpKind::dual) return put_each(op.side_at, 1, q, positions);
+    with_dual<T>(op, [&](const auto& dual) {
+      using Dual = std::decay_t<decltype(dual)>;
+      for (int64_t p = 0; p < positions; ++p)
+        for (int lane = 0; lane < L; lane += D) {
+          Doubles values[Dual::kSides];
+          Dual::sides(load(q + p * L + lane), values);
+          put(op.side_at + p * Dual::kSides, lane, values);
+        }
+    });
+  }
+
+  // q ← q after a pointwise operation.
+  void advance(const Op& op, double* q, int64_t positions) const {
+    if (op.kind == OpKind::affine) {
+      for (int64_t i = 0; i < positions * L; i += D) store(q + i, op.first * load(q + i) + op.second);
+    } else if (op.kind == OpKind::dual) {
+      with_dual<T>(op, [&](const auto& dual) {
+        using Dual = std::decay_t<decltype(dual)>;
+        for (int64_t i = 0; i < positions * L; i += D) store(q + i, Dual::variance(op, load(q + i)));
+      });
+    }
+  }
+
+  void table(const Op& op, const double* in, double* out, int64_t positions) const {
+    for (int64_t p = 0; p < positions; ++p) {
+      double* to = out + p * L;
+      if (op.total && p > 0) {
+        std::memcpy(to, out, L * sizeof(double));
+        continue;
+      }
+      for (int lane = 0; lane < L; lane += D) {
+        Doubles sum{};
+        for (int s = 0; s < op.window_size; ++s)
+          sum += op.weights[s] * load(in + int64_t(op.index[p * op.window_size + s]) * L + lane);
+        store(to + lane, sum);
+      }
+    }
+  }
+
+  // Mean over the window along one axis; reads outside the grid wrap, or count as zero.
+  static void along(const Op& op, int axis, const double* in, double* out, const int* shape) {
+    const int64_t outer = axis == 0 ? 1 : axis == 1 ? shape[0] : int64_t(shape[0]) * shape[1];
+    const int64_t inner = (axis == 0 ? int64_t(shape[1]) * shape[2] : axis == 1 ? shape[2] : 1) * L;
+    const int n = shape[axis], m = op.out[axis];
+    const double scale = 1.0 / op.window[axis];
+    for (int64_t o = 0; o < outer; ++o)
+      for (int y = 0; y < m; ++y) {
+        double* to = out + (o * m + y) * inner;
+        for (int64_t i = 0; i < inner; i += D) store(to + i, Doubles{});
+        for (int u = 0; u < op.window[axis]; ++u) {
+          int x = op.stride[axis] * y - op.low[axis] + u;
+          if (op.wrap) x = wrapped(x, n);
+          if (x < 0 || x >= n) continue;
+          const double* from = in + (o * n + x) * inner;
+          for (int64_t i = 0; i < inner; i += D) store(to + i, load(to + i) + load(from + i));
+        }
+        for (int64_t i = 0; i < inner; i += D) store(to + i, scale * load(to + i));
+      }
+  }
+
+  // The result of a box is in `a` again.
+  static void box(const Op& op, double*& a, double*& b) {
+    int shape[kAxes] = {op.in[0], op.in[1], op.in[2]};
+    for (int axis = 0; axis < kAxes; ++axis) {
+      if (op.window[axis] == 1 && op.stride[axis] == 1 && op.low[axis] == 0 && op.out[axis] == shape[axis]) continue;
+      along(op, axis, a, b, shape);
+      shape[axis] = op.out[axis];
+      double* swap = a;
+      a = b, b = swap;
+    }
+  }
+
+  void signals(double* q) const {
+    const int64_t size = plan.positions_in * plan.channels;
+    for (int64_t i = 0; i < plan.positions_in * L; i += D) store(q + i, Doubles{});
+    for (int l = 0; l < L; ++l) {
+      const T* x = l < group.count ? group.inputs[l] : nullptr;
+      for (int64_t i = 0; i < size; ++i) {
+        const T value = x ? x[i] : T(0);
+        if (group.signals) group.signals[i * L + l] = value;
+        q[i / plan.channels * L + l] += double(value) * double(value) / plan.channels;
+      }
+    }
+  }
+};
+
+inline int64_t largest_level(const Plan& plan) {
+  int64_t largest = plan.cells;
+  for (int i = 0; i <= plan.field_count; ++i)
+    if (plan.levels[i].positions > largest) largest = plan.levels[i].positions;
+  return largest;
+}
+
+// Doubles that prepare_field needs: two fields of variances. Boxes along one axis after another never exceed `cells`.
+template <class T>
+int64_t prepare_bytes(const Plan& plan) {
+  return 2 * largest_level(plan) * kLanes<T> * int64_t(sizeof(double));
+}
+
+template <class T>
+void prepare_field(const Plan& plan, const Group<T>& group, void* workspace) {
+  constexpr int L = kLanes<T>;
+  const Variances<T> of{plan, group};
+  double* q = static_cast<double*>(workspace);
+  double* other = q + largest_level(plan) * L;
+  of.signals(q);
+  for (int i = 0; i < plan.field_count; ++i) {
+    const Op& op = plan.field[i];
+    const int64_t positions = plan.levels[i].positions;
+    if (op.kind != OpKind::affine) of.put_sides(op, q, positions);
+    if (op.kind == OpKind::box) {
+      Variances<T>::box(op, q, other);
+    } else if (op.kind == OpKind::table) {
+      of.table(op, q, other, plan.levels[i + 1].positions);
+      double* swap = q;
+      q = other, other = swap;
+    } else {
+      of.advance(op, q, positions);
+    }
+    if (op.kind == OpKind::affine) of.put_sides(op, q, positions);
+  }
+  if (plan.side_last >= 0) of.put_each(plan.side_last, 0.5, q, plan.positions_out);
+  for (int l = 0; l < L; ++l) {
+    double sum = 0, kept = 0;
+    int64_t count = 0;
+    for (int64_t p = 0; p < plan.positions_out; ++p) {
+      sum += q[p * L + l];
+      if (plan.labels[p] < 0) continue;
+      kept += q[p * L + l];
+      ++count;
+    }
+    group.variance_sum[l] = sum / 2;
+    group.variance[l] = kept / double(count);
+  }
+}
+
+// From the variances after the readout, which are in the group, the sides of the operations on vectors.
+template <class T>
+void prepare_vector(const Plan& plan, const Group<T>& group) {
+  constexpr int L = kLanes<T>;
+  const Variances<T> of{plan, group};
+  alignas(64) double q[L];
+  std::memcpy(q, group.variance, sizeof q);
+  for (int o = 0; o < plan.vector_count; ++o) {
+    const Op& op = plan.vector[o];
+    if (op.kind != OpKind::affine) of.put_sides(op, q, 1);
+    of.advance(op, q, 1);
+    if (op.kind == OpKind::affine) of.put_sides(op, q, 1);
+  }
+  of.put_each(plan.side_vector, 0.5, q, 1);
+}
+
+}  // namespace eqt::EQT_ISA

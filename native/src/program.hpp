@@ -1,0 +1,68 @@
+// A plan as the engine sees it: what to do with the fields of one fibre, at which positions, with which tables.
+// Grids have three axes, the leading ones of length 1 where the network has fewer.
+#pragma once
+
+#include <cstdint>
+
+namespace eqt {
+
+enum class OpKind : int32_t { box, table, affine, dual, decouple };
+enum class DualKind : int32_t { piecewise_linear, erf, gelu, sine, cosine };
+
+constexpr int kAxes = 3;
+
+// Numbers per position that a dual activation needs of each input alone.
+constexpr int dual_sides(DualKind kind) {
+  return kind == DualKind::erf ? 7 : kind == DualKind::gelu ? 4 : 2;
+}
+
+struct Op {
+  OpKind kind;
+  // box
+  int in[kAxes], out[kAxes], window[kAxes], stride[kAxes], low[kAxes];
+  bool wrap;
+  // table: out(p) = Σ_s weights[s] in(index[p * window_size + s])
+  const int32_t* index;
+  const double* weights;
+  int window_size;
+  bool total;  // every position's window is all positions, alike
+  // affine: W_var, b_var; piecewise linear: slope, unused
+  double first, second;
+  DualKind dual;
+  // Values that depend on one input only ("sides"), `sides` of them at each position of the level before the operation
+  // (after it, for affine): where they begin, in numbers per input.
+  int sides;
+  int64_t side_at;
+};
+
+struct Level {
+  bool grid;  // else positions that a group moves: those of a torus, or in one row
+  int shape[kAxes], step[kAxes];
+  bool wrap;
+  const int32_t* partners;  // groups: the second position by fibre and first position
+  int64_t positions;
+};
+
+struct Plan {
+  int channels;
+  int64_t positions_in, positions_out;
+  int field_count, vector_count;
+  const Op* field;
+  const Op* vector;
+  const Level* levels;  // field_count + 1
+  int fibre_count;
+  const int32_t* fibres;  // grids: three offsets each; groups: one element each
+  const int32_t* labels;  // of the last level's positions
+  double block_weight;
+  bool single;        // the readout needs the diagonal fibre alone
+  bool one_block;     // every position has the same label
+  bool all_kept;      // no label is -1
+  bool vector_dual;   // a nonlinearity follows the readout, so distances are needed there
+  bool distance_only; // no operation on fields: the readout is a distance of plain vectors
+  int64_t side_last, side_vector;  // where the halved variance after the field begins, and the sides of `vector`
+  int64_t side_size;               // numbers per input in all
+  int64_t cells;                   // the largest field with the margins its windows read
+  int widest, rows;                // its longest row, and the most rows that one window reads
+};
+
+}  // namespace eqt

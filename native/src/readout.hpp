@@ -1,0 +1,81 @@
+// Sums of one fibre's field over the pairs of positions that the readout joins, and of all fibres of a tile.
+#pragma once
+
+#include "distance.hpp"
+#include "fibre.hpp"
+
+namespace eqt::EQT_ISA {
+
+template <class T>
+EQT_INLINE void accumulate(double* sums, Vec<T> v) {
+  T values[kLanes<T>];
+  std::memcpy(values, &v, sizeof v);
+  for (int l = 0; l < kLanes<T>; ++l) sums[l] += values[l];
+}
+
+// Adds D, Θ, and unless `full` the halved variances, of the pairs whose positions have one label. Rows are summed in T,
+// and their sums in double.
+template <class T, bool Own>
+void add_fibre(const Fibre<T, Own>& fibre, T* field, bool full, double* d, double* theta, double* q) {
+  constexpr int L = kLanes<T>;
+  const Plan& plan = fibre.plan;
+  const int last = plan.field_count;
+  fibre.each_row(last, field, [&](int z, int y, int x, int n, const T* cells) {
+    Vec<T> sum_d{}, sum_theta{}, sum_q{};
+    if (full) {
+      for (int k = 0; k < n; ++k, cells += 2 * L) {
+        sum_d += load(cells);
+        sum_theta += load(cells + L);
+      }
+    } else {
+      const auto row = fibre.row_of(last, z, y, x, n);
+      const auto sides = fibre.sides(plan.side_last, 1, row);
+      for (int k = 0; k < n; ++k, cells += 2 * L) {
+        const int32_t label = plan.labels[row.first + k];
+        if (label < 0 || label != plan.labels[row.second + row.partner[k]]) continue;
+        Vec<T> a[1], b[1];
+        sides.get(k, a, b);
+        sum_d += load(cells);
+        sum_theta += load(cells + L);
+        sum_q += a[0] + b[0];
+      }
+      accumulate<T>(q, sum_q);
+    }
+    accumulate<T>(d, sum_d);
+    accumulate<T>(theta, sum_theta);
+  });
+}
+
+template <class T, bool Own>
+void readout(const Plan& plan, const Tile<T>& tile) {
+  constexpr int L = kLanes<T>;
+  if (plan.distance_only) return Own ? own_distances(plan, tile) : distances(plan, tile);
+  const Workspace<T> work(plan, tile.workspace);
+  for (int i = 0; i < tile.rows * L; ++i) work.d[i] = work.theta[i] = work.q[i] = 0;
+  for (int f = 0; f < plan.fibre_count; ++f) {
+    find_places(plan, f, work.places, work.partners);
+    const Place& last = work.places[plan.field_count];
+    const bool grid = plan.levels[0].grid;
+    const int32_t* q = plan.fibres + 3 * f;
+    const bool diagonal = grid ? !q[0] && !q[1] && !q[2] : plan.single;
+    const bool full = plan.all_kept && (diagonal || (plan.one_block && last.torus));
+    for (int r = 0; r < tile.rows; ++r) {
+      if (tile.cancel && *tile.cancel) return;
+      const Fibre<T, Own> fibre{plan, work, work.places, Own ? tile.sides2 : tile.sides[r], tile.sides2, diagonal};
+      T* field = fibre.run(Own ? tile.signals2 : tile.inputs[r], tile.signals2);
+      add_fibre(fibre, field, full, work.d + r * L, work.theta + r * L, work.q + r * L);
+      if (full)
+        for (int l = 0; l < L; ++l) {
+          const double first = Own ? tile.variance_sums2[l] : tile.variance_sums[r];
+          work.q[r * L + l] += first + tile.variance_sums2[l];
+        }
+    }
+  }
+  const bool distance = plan.single && plan.vector_dual;
+  for (int i = 0; i < tile.rows * L; ++i) {
+    tile.k[i] = plan.block_weight * (distance ? work.d[i] : work.q[i] - work.d[i] / 2);
+    tile.theta[i] = plan.block_weight * work.theta[i];
+  }
+}
+
+}  // namespace eqt::EQT_ISA

@@ -1,0 +1,51 @@
+// What the dispatcher hands to the code of one instruction set, for one type of numbers: plain pointers only.
+#pragma once
+
+#include "program.hpp"
+
+namespace eqt {
+
+constexpr int kTileRows = 64;  // first inputs in a tile, at most
+
+// Inputs and what is known of each alone, in the layouts that tiles read.
+template <class T>
+struct Group {
+  const T* const* inputs;  // `lanes` of them, (positions, channels) each
+  int count;               // how many are real; the others are zeros
+  T* rows;                 // sides, (lanes, side_size), for first inputs
+  T* lanes;                // sides, (side_size, lanes), for second inputs
+  T* signals;              // the inputs, (positions · channels, lanes)
+  double* variance_sum;    // Σ_p q(p)/2 after the field
+  double* variance;        // q of the vector after the readout
+};
+
+template <class T>
+struct Tile {
+  int rows;
+  const T* inputs[kTileRows];  // first inputs
+  const T* sides[kTileRows];
+  const double *variance_sums, *variances;  // of the first inputs
+  const T *signals2, *sides2;               // second inputs, by lanes
+  const double *variance_sums2, *variances2;
+  double *k, *theta;  // (rows, lanes)
+  void* workspace;
+  const volatile int32_t* cancel;
+};
+
+// The two halves of a program on a tile; `own`: on one row, of every second input with itself.
+template <class T>
+struct Stages {
+  void (*readout)(const Plan&, const Tile<T>&);  // K (D if `single` and a dual follows) and Θ after the readout
+  void (*vector)(const Plan&, const Tile<T>&);   // in place: K and Θ after the operations on vectors
+};
+
+template <class T>
+struct Kernels {
+  int lanes;
+  int64_t (*workspace_bytes)(const Plan&);
+  void (*prepare_field)(const Plan&, const Group<T>&, void* workspace);
+  void (*prepare_vector)(const Plan&, const Group<T>&);
+  Stages<T> pairs, own;
+};
+
+}  // namespace eqt

@@ -1,0 +1,145 @@
+// Vectors of the width that this translation unit is compiled for, as GCC and Clang spell them on every machine.
+// Everything lives in a namespace of its own per instruction set, so that the linker cannot mix them.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#if defined(__SSE2__)
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
+#ifndef EQT_ISA
+#error "EQT_ISA names the instruction set, EQT_BYTES the width of its vectors"
+#endif
+
+namespace eqt::EQT_ISA {
+
+typedef float Floats __attribute__((vector_size(EQT_BYTES)));
+typedef double Doubles __attribute__((vector_size(EQT_BYTES)));
+typedef int32_t Ints __attribute__((vector_size(EQT_BYTES)));
+typedef int64_t Longs __attribute__((vector_size(EQT_BYTES)));
+
+template <class T>
+struct Traits;
+template <>
+struct Traits<float> {
+  using Vector = Floats;
+  using Integers = Ints;
+};
+template <>
+struct Traits<double> {
+  using Vector = Doubles;
+  using Integers = Longs;
+};
+
+template <class T>
+using Vec = typename Traits<T>::Vector;
+template <class T>
+constexpr int kLanes = EQT_BYTES / sizeof(T);
+
+#define EQT_INLINE inline __attribute__((always_inline))
+
+template <class T>
+EQT_INLINE Vec<T> load(const T* p) {
+  return *reinterpret_cast<const Vec<T>*>(p);
+}
+template <class T>
+EQT_INLINE void store(T* p, Vec<T> v) {
+  *reinterpret_cast<Vec<T>*>(p) = v;
+}
+template <class T>
+EQT_INLINE Vec<T> splat(T x) {
+  return x - Vec<T>{};
+}
+
+EQT_INLINE Floats square_root(Floats x) {
+#if EQT_BYTES == 64
+  return (Floats)_mm512_sqrt_ps((__m512)x);
+#elif EQT_BYTES == 32
+  return (Floats)_mm256_sqrt_ps((__m256)x);
+#elif defined(__SSE2__)
+  return (Floats)_mm_sqrt_ps((__m128)x);
+#else
+  return (Floats)vsqrtq_f32((float32x4_t)x);
+#endif
+}
+EQT_INLINE Doubles square_root(Doubles x) {
+#if EQT_BYTES == 64
+  return (Doubles)_mm512_sqrt_pd((__m512d)x);
+#elif EQT_BYTES == 32
+  return (Doubles)_mm256_sqrt_pd((__m256d)x);
+#elif defined(__SSE2__)
+  return (Doubles)_mm_sqrt_pd((__m128d)x);
+#else
+  return (Doubles)vsqrtq_f64((float64x2_t)x);
+#endif
+}
+
+EQT_INLINE Floats minimum(Floats a, Floats b) {
+#if EQT_BYTES == 64
+  return (Floats)_mm512_min_ps((__m512)a, (__m512)b);
+#elif EQT_BYTES == 32
+  return (Floats)_mm256_min_ps((__m256)a, (__m256)b);
+#elif defined(__SSE2__)
+  return (Floats)_mm_min_ps((__m128)a, (__m128)b);
+#else
+  return (Floats)vminq_f32((float32x4_t)a, (float32x4_t)b);
+#endif
+}
+EQT_INLINE Doubles minimum(Doubles a, Doubles b) {
+#if EQT_BYTES == 64
+  return (Doubles)_mm512_min_pd((__m512d)a, (__m512d)b);
+#elif EQT_BYTES == 32
+  return (Doubles)_mm256_min_pd((__m256d)a, (__m256d)b);
+#elif defined(__SSE2__)
+  return (Doubles)_mm_min_pd((__m128d)a, (__m128d)b);
+#else
+  return (Doubles)vminq_f64((float64x2_t)a, (float64x2_t)b);
+#endif
+}
+EQT_INLINE Floats maximum(Floats a, Floats b) {
+#if EQT_BYTES == 64
+  return (Floats)_mm512_max_ps((__m512)a, (__m512)b);
+#elif EQT_BYTES == 32
+  return (Floats)_mm256_max_ps((__m256)a, (__m256)b);
+#elif defined(__SSE2__)
+  return (Floats)_mm_max_ps((__m128)a, (__m128)b);
+#else
+  return (Floats)vmaxq_f32((float32x4_t)a, (float32x4_t)b);
+#endif
+}
+EQT_INLINE Doubles maximum(Doubles a, Doubles b) {
+#if EQT_BYTES == 64
+  return (Doubles)_mm512_max_pd((__m512d)a, (__m512d)b);
+#elif EQT_BYTES == 32
+  return (Doubles)_mm256_max_pd((__m256d)a, (__m256d)b);
+#elif defined(__SSE2__)
+  return (Doubles)_mm_max_pd((__m128d)a, (__m128d)b);
+#else
+  return (Doubles)vmaxq_f64((float64x2_t)a, (float64x2_t)b);
+#endif
+}
+
+// Σ c_i x^i by Estrin's scheme: neighbours are joined with ever higher powers of x, so that chains of dependent
+// operations stay short; these loops are bound by latency.
+template <class V, class T, int N>
+EQT_INLINE V polynomial(const T (&c)[N], V x) {
+  V terms[(N + 1) / 2];
+#pragma GCC unroll 16
+  for (int i = 0; i < N / 2; ++i) terms[i] = c[2 * i + 1] * x + c[2 * i];
+  if (N % 2) terms[N / 2] = c[N - 1] - V{};
+  V power = x;
+#pragma GCC unroll 8
+  for (int n = (N + 1) / 2; n > 1; n = (n + 1) / 2) {
+    power = power * power;
+#pragma GCC unroll 16
+    for (int i = 0; i < n / 2; ++i) terms[i] = terms[2 * i + 1] * power + terms[2 * i];
+    if (n % 2) terms[n / 2] = terms[n - 1];
+  }
+  return terms[0];
+}
+
+}  // namespace eqt::EQT_ISA

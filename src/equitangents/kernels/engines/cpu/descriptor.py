@@ -1,0 +1,161 @@
+"""A plan as three arrays of numbers, which the engine in C++ reads (`native/src/plan.cpp`).
+
+`code` holds the levels and operations, `reals` all factors and weights, `tables` all tables of indices; code refers to
+the other two by position. Grids get leading axes of length 1 up to three.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from equitangents.kernels import duals
+from equitangents.kernels.levels import GridLevel, Level
+from equitangents.kernels.plan import FibrePlan, PairPlan
+from equitangents.kernels.program import Affine, Box, Branch, Decouple, Dual, FrozenArray, Op, Table
+
+_VERSION = 1
+_AXES = 3
+_LARGEST = 2**31 - 1  # what an index of the engine can count
+_DUALS: dict[type, int] = {duals.PiecewiseLinear: 0, duals.Erf: 1, duals.Gelu: 2, duals.Sin: 3, duals.Cos: 4}
+
+
+@dataclass(frozen=True, eq=False)
+class Description:
+    """The arrays, all int32; `reals` are the bits of doubles."""
+
+    code: np.ndarray
+    reals: np.ndarray
+    tables: np.ndarray
+
+
+def obstacle(plan: FibrePlan | PairPlan) -> str | None:
+    """Why the engine cannot run `plan`, or None if it can."""
+    if isinstance(plan, PairPlan):
+        return f"it runs along fibres only, and here {plan.why}"
+    for op in (*plan.field, *plan.vector):
+        if isinstance(op, Branch):
+            return "it has no residual branches"
+        if isinstance(op, Dual) and type(op.activation) not in _DUALS:
+            return f"it has no dual of {type(op.activation).__name__}"
+    levels = plan.levels.levels
+    for op, before, after in zip(plan.field, levels[:-1], levels[1:], strict=True):
+        if not _is_known(op, before, after):
+            return f"it has no {type(op).__name__} of this kind"
+    if any(isinstance(level, GridLevel) and len(level.shape) > _AXES for level in levels):
+        return f"its grids have at most {_AXES} dimensions"
+    tables = {t.key: t.array.size for t in _tables(plan)}
+    if sum(tables.values()) > _LARGEST or plan.positions > _LARGEST // 64:
+        return "the index tables of the network are too large for it"
+    return None
+
+
+def _is_known(op: Op, before: Level, after: Level) -> bool:
+    """Whether the engine's rules for levels cover `op` between these two."""
+    if isinstance(op, Box):
+        lifted = not (isinstance(before, GridLevel) or isinstance(after, GridLevel))
+        return not lifted or (op.wrap and int(np.prod(op.in_shape)) == int(np.prod(op.out_shape)) == before.positions)
+    if isinstance(op, Table):
+        return not isinstance(after, GridLevel)
+    return isinstance(op, Affine | Dual | Decouple)
+
+
+def _tables(plan: FibrePlan) -> list[FrozenArray]:
+    found = [plan.labels]
+    found += [op.index for op in plan.field if isinstance(op, Table)]
+    found += [level.table for level in plan.levels.levels if not isinstance(level, GridLevel)]
+    return found
+
+
+@lru_cache(maxsize=64)
+def describe(plan: FibrePlan, channels: int) -> Description:
+    """The description of a plan that has no obstacle, for inputs with `channels` channels."""
+    writer = _Writer(plan)
+    return writer.description(channels)
+
+
+def _three(values: Any, filler: int) -> list[int]:
+    numbers = [int(v) for v in values]
+    return [filler] * (_AXES - len(numbers)) + numbers
+
+
+class _Writer:
+    def __init__(self, plan: FibrePlan) -> None:
+        self.plan = plan
+        self.code: list[int] = []
+        self.reals: list[float] = [plan.block_weight]
+        self.tables: list[np.ndarray] = []
+        self.size = 0
+        self.at: dict[str, int] = {}
+
+    def description(self, channels: int) -> Description:
+        plan = self.plan
+        fibres = plan.fibres.array
+        if isinstance(plan.levels.levels[0], GridLevel):
+            fibres = np.pad(fibres, ((0, 0), (_AXES - fibres.shape[1], 0)))
+        self.code += [_VERSION, channels, len(plan.field), len(plan.vector), len(fibres), int(plan.single)]
+        self.code += [self.table(FrozenArray(fibres)), self.table(plan.labels)]
+        for i, level in enumerate(plan.levels.levels):
+            self.level(level, _torus(plan, i))
+        for op in (*plan.field, *plan.vector):
+            self.operation(op)
+        reals = np.array(self.reals, np.float64).view(np.int32)
+        tables = np.concatenate([np.asarray(t, np.int32).ravel() for t in self.tables])
+        return Description(np.array(self.code, np.int32), reals, tables)
+
+    def table(self, table: FrozenArray) -> int:
+        """Where a table begins; equal ones are stored once."""
+        if table.key not in self.at:
+            self.at[table.key] = self.size
+            self.tables.append(table.array)
+            self.size += table.array.size
+        return self.at[table.key]
+
+    def level(self, level: Level, torus: tuple[int, ...]) -> None:
+        if isinstance(level, GridLevel):
+            shape, step = _three(level.shape, 1), _three(level.step, 1)
+            self.code += [1, *shape, *step, int(level.wrap), level.positions, 0, 0]
+        else:
+            rows = len(level.table.array)
+            self.code += [0, *_three(torus, 1), *[1] * _AXES, 1, level.positions, self.table(level.table), rows]
+
+    def operation(self, op: Op) -> None:
+        box = [1] * _AXES + [1] * _AXES + [1] * _AXES + [1] * _AXES + [0] * _AXES + [1]
+        index, weights, window, total, dual = 0, 0, 0, 0, 0
+        first, second = 0.0, 0.0
+        if isinstance(op, Box):
+            kind = 0
+            box = [*_three(op.in_shape, 1), *_three(op.out_shape, 1), *_three(op.window, 1), *_three(op.stride, 1)]
+            box += [*_three(op.low, 0), int(op.wrap)]
+        elif isinstance(op, Table):
+            kind, index, weights = 1, self.table(op.index), len(self.reals)
+            self.reals += op.weights.array.tolist()
+            window, total = op.index.array.shape[1], int(_is_total(op))
+        elif isinstance(op, Affine):
+            kind, first, second = 2, op.W_var, op.b_var
+        elif isinstance(op, Dual):
+            kind, dual = 3, _DUALS[type(op.activation)]
+            first = getattr(op.activation, "slope", 0.0)
+        else:
+            assert isinstance(op, Decouple)
+            kind = 4
+        self.code += [kind, *box, index, weights, window, total, dual, len(self.reals)]
+        self.reals += [float(first), float(second)]
+
+
+def _torus(plan: FibrePlan, i: int) -> tuple[int, ...]:
+    """The grid on which the windows around level i of a lifted program work; without windows, one row."""
+    for op in plan.field[i:]:
+        if isinstance(op, Box | Table):
+            return op.in_shape if isinstance(op, Box) else (plan.levels.levels[i].positions,)
+    before = [op.out_shape for op in plan.field[:i] if isinstance(op, Box)]
+    return before[-1] if before else (plan.levels.levels[i].positions,)
+
+
+def _is_total(op: Table) -> bool:
+    """Whether every window holds every position it can read equally often, so that all sums are one."""
+    index, weights = np.sort(op.index.array, axis=1), op.weights.array
+    return bool((index == index[0]).all() and np.ptp(weights) <= 1e-15 * np.abs(weights).max())

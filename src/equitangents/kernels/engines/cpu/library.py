@@ -1,0 +1,74 @@
+"""Finds and loads the compiled engine, and registers its custom calls with JAX."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import equitangents
+
+_NAMES = ("libequitangents.so", "libequitangents.dylib")
+TARGETS = {"float32": ("eqt_kernel_float", "eqt_ffi_float"), "float64": ("eqt_kernel_double", "eqt_ffi_double")}
+
+
+@cache
+def _loaded() -> tuple[ctypes.CDLL | None, str | None]:
+    """The library, or why there is none."""
+    places = [Path(root) / "_native" for root in equitangents.__path__]
+    found = [place / name for place in places for name in _NAMES if (place / name).exists()]
+    if not found:
+        return None, f"it was not built (no library in {', '.join(map(str, places))})"
+    try:
+        library = ctypes.CDLL(str(found[0]))
+        library.eqt_instruction_set_name.restype = ctypes.c_char_p
+        return library, None
+    except (OSError, AttributeError) as error:
+        return None, f"its library cannot be loaded: {error}"
+
+
+def why_unavailable() -> str | None:
+    """Why the engine cannot run on this machine, or None if it can."""
+    return _loaded()[1]
+
+
+def library() -> ctypes.CDLL:
+    """The loaded library; only where `why_unavailable()` is None."""
+    found, why = _loaded()
+    if found is None:
+        raise RuntimeError(f"the CPU engine is not available: {why}")
+    return found
+
+
+def instruction_sets() -> tuple[str, ...]:
+    """The names of the variants that this processor can run, the best one last."""
+    names = (library().eqt_instruction_set_name(i) for i in range(library().eqt_best_instruction_set() + 1))
+    return tuple(name.decode() for name in names)
+
+
+def description() -> str:
+    """What runs, for people: instruction set and threads."""
+    return f"{instruction_sets()[-1]}, {threads()} threads"
+
+
+def threads() -> int:
+    """How many threads the engine uses: OMP_NUM_THREADS, else the cores that this process may use."""
+    wanted = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
+    if wanted.isdigit() and int(wanted) > 0:
+        return int(wanted)
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@cache
+def registered(dtype: str) -> str:
+    """The name under which JAX knows the engine's custom call for `dtype`."""
+    import jax.ffi
+
+    name = f"equitangents_{TARGETS[dtype][1]}"
+    handler: Any = getattr(library(), TARGETS[dtype][1])
+    jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(handler), platform="cpu")
+    return name

@@ -1,0 +1,123 @@
+"""Runs described plans: on NumPy arrays directly, inside JAX programs as a custom call."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from equitangents.kernels.engines.cpu.descriptor import Description, describe
+from equitangents.kernels.engines.cpu.library import TARGETS, library, registered, threads
+from equitangents.kernels.plan import FibrePlan
+
+_MESSAGE_SIZE = 256
+_WATCH_FROM = 2e8  # numbers to compute from which a thread watches for Ctrl-C
+_CANCELLED = 1
+
+
+class _Description(ctypes.Structure):
+    _fields_ = [(name + end, kind) for name in ("code", "reals", "tables") for end, kind in (
+        ("", ctypes.c_void_p), ("_size", ctypes.c_int64))]  # fmt: skip
+
+
+class _Problem(ctypes.Structure):
+    _fields_ = [
+        ("x1", ctypes.c_void_p),
+        ("n1", ctypes.c_int64),
+        ("x2", ctypes.c_void_p),
+        ("n2", ctypes.c_int64),
+        ("nngp", ctypes.c_void_p),
+        ("ntk", ctypes.c_void_p),
+        ("threads", ctypes.c_int),
+        ("cancel", ctypes.c_void_p),
+        ("diagonal", ctypes.c_bool),
+        ("instructions", ctypes.c_int),
+    ]
+
+
+def kernels(
+    plan: FibrePlan, x1: np.ndarray, x2: np.ndarray | None, instruction_set: int = -1
+) -> tuple[np.ndarray, np.ndarray]:
+    """(NNGP, NTK) between x1, (N1, *positions, C), and x2 (None: x1 with itself, at half the cost).
+
+    `instruction_set` numbers one of `library.instruction_sets()`; -1 is the best.
+    """
+    return _run(plan, x1, x2, (len(x1), len(x1) if x2 is None else len(x2)), instruction_set)
+
+
+def diagonal(plan: FibrePlan, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(NNGP, NTK) of every input of x, (N, *positions, C), with itself, each (N,)."""
+    return _run(plan, x, None, (len(x),), -1)
+
+
+def _run(
+    plan: FibrePlan, x1: np.ndarray, x2: np.ndarray | None, shape: tuple[int, ...], instruction_set: int
+) -> tuple[np.ndarray, np.ndarray]:
+    x1 = np.ascontiguousarray(x1)
+    x2 = None if x2 is None else np.ascontiguousarray(x2)
+    nngp, ntk = np.empty(shape, x1.dtype), np.empty(shape, x1.dtype)
+    if nngp.size == 0:
+        return nngp, ntk
+    d = describe(plan, x1.shape[-1])
+    description = _Description(*(v for a in (d.code, d.reals, d.tables) for v in (a.ctypes.data, a.size)))
+    cancel = ctypes.c_int32(0)
+    problem = _Problem(
+        x1=x1.ctypes.data,
+        n1=shape[0],
+        x2=None if x2 is None else x2.ctypes.data,
+        n2=shape[-1],
+        nngp=nngp.ctypes.data,
+        ntk=ntk.ctypes.data,
+        threads=threads(),
+        cancel=ctypes.addressof(cancel),
+        diagonal=len(shape) == 1,
+        instructions=instruction_set,
+    )
+    function = getattr(library(), TARGETS[x1.dtype.name][0])
+    message = ctypes.create_string_buffer(_MESSAGE_SIZE)
+
+    def call() -> int:
+        return int(function(ctypes.byref(description), ctypes.byref(problem), message, _MESSAGE_SIZE))
+
+    status = call() if _work(plan, x1, nngp.size) < _WATCH_FROM else _interruptible(call, cancel)
+    if status == _CANCELLED:
+        raise KeyboardInterrupt
+    if status != 0:
+        text = message.value.decode()
+        raise MemoryError(text) if text == "out of memory" else RuntimeError(f"the CPU engine failed: {text}")
+    return nngp, ntk
+
+
+def _work(plan: FibrePlan, x: np.ndarray, pairs: int) -> float:
+    """Roughly how many numbers are computed."""
+    return float(pairs) * len(plan.fibres.array) * (plan.positions * (len(plan.field) + x.shape[-1]) + 1)
+
+
+def _interruptible(call: Any, cancel: ctypes.c_int32) -> int:
+    """call() in another thread, so that Ctrl-C reaches this one and stops it."""
+    status: list[int] = []
+    worker = threading.Thread(target=lambda: status.append(call()), daemon=True)
+    worker.start()
+    try:
+        while worker.is_alive():
+            worker.join(0.2)
+    except BaseException:
+        cancel.value = 1
+        worker.join()
+        raise
+    return status[0]
+
+
+def traced_kernels(plan: FibrePlan, x1: Any, x2: Any | None = None) -> tuple[Any, Any]:
+    """The same for traced JAX arrays; without derivatives."""
+    d: Description = describe(plan, x1.shape[-1])
+    other = x1 if x2 is None else x2
+    shape = jax.ShapeDtypeStruct((len(x1), len(other)), x1.dtype)
+    call = jax.ffi.ffi_call(registered(x1.dtype.name), (shape, shape), vmap_method="sequential")
+    arrays = (jnp.asarray(a, jnp.int32) for a in (d.code, d.reals, d.tables))
+    nngp, ntk = call(*arrays, x1, other, threads=np.int64(threads()), symmetric=x2 is None)
+    return nngp, ntk
