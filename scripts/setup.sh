@@ -34,6 +34,10 @@ else
     "Install one, or name it: make PYTHON=/path/to/python3.12"
 fi
 
+compilers=(${CXX:+"$CXX"} c++ g++ clang++)
+command -v "${compilers[@]}" >/dev/null || fail "no C++ compiler found (looked for: ${compilers[*]})." \
+  "Install one (Debian: g++, Fedora: gcc-c++, macOS: xcode-select --install), or name it with CXX=..."
+
 if ! suitable "$venv/bin/python"; then
   "$python" -c 'import ensurepip, venv' 2>/dev/null \
     || fail "$python cannot make virtual environments; install its venv package (Debian: python3-venv)."
