@@ -42,7 +42,7 @@ format: $(STAMP) ## let ruff mend what it can
 	$(BIN)/python -m ruff format .
 
 docs: $(STAMP) ## the documentation, into site/
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 bench: $(STAMP) $(VENV)/.installed-bench ## the benchmarks
 	$(BIN)/python -m benchmarks
