@@ -61,6 +61,7 @@ def test_members_of_a_small_ensemble_are_the_first_of_a_large_one(optimizer, mon
     large = DeepEnsemble(CNN, members=7, **settings).fit(X, Y)
     bits_equal(jax.tree.map(lambda a: a[:3], large.params_), small.params_)
     bits_equal(large.history_[:, :3], small.history_)
+    bits_equal(large.predict_members(X)[:3], small.predict_members(X))
 
 
 @pytest.mark.parametrize(("first", "chunk"), [(3, 2), (4, 2), (1, 3)])

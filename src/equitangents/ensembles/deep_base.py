@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -13,16 +14,16 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from equitangents.ensembles import persistence
-from equitangents.ensembles.evaluation import evaluate
+from equitangents.ensembles.evaluation import evaluate, rows_at_once
 from equitangents.ensembles.fingerprint import check_same
 from equitangents.ensembles.inputs import EstimatorNotFittedError, check_inputs
 from equitangents.ensembles.jobs import check_room, execute, prepare
 from equitangents.ensembles.loop import TrainingState
+from equitangents.ensembles.plan import Workers
 from equitangents.ensembles.settings import check_whole
 from equitangents.errors import InvalidArgumentError
 
-_ROWS = 1024
-_MEMBERS = 32
+_ROWS = 1024  # evaluated by all members before the next
 
 
 class DeepEnsembleBase(BaseEstimator):
@@ -114,6 +115,7 @@ class DeepEnsembleBase(BaseEstimator):
         self.history_ = run.history
         self.params0_ = run.start()
         self.params_ = run.params()
+        self._chunk = run.chunk
         self._fingerprint = prepared.fingerprint
         self._warn_if_diverged()
 
@@ -158,14 +160,24 @@ class DeepEnsembleBase(BaseEstimator):
         return self._inputs(X)
 
     def _member_outputs(self, x: np.ndarray) -> Iterator[np.ndarray]:
-        """Outputs of all members, (members, some rows, outputs), for one block of rows after another."""
-        for begin in range(0, len(x), _ROWS):
-            rows = x[begin : begin + _ROWS]
-            parts = []
-            for first in range(0, self._trained, _MEMBERS):
-                some = lambda tree, first=first: jax.tree.map(lambda a: a[first : first + _MEMBERS], tree)
-                parts.append(evaluate(self.net, some(self.params_), some(self.params0_), rows, self.dtype))
-            yield np.concatenate(parts)
+        """Outputs of all members, (members, some rows, outputs), for one block of rows after another.
+
+        In the chunks of training: so a member's outputs too do not depend on how many members there are.
+        """
+        begins = range(0, self._trained, self._chunk)
+        some = lambda tree, begin: jax.tree.map(lambda a: _filled_up(a[begin : begin + self._chunk], self._chunk), tree)
+        size = rows_at_once(self.net, some(self.params_, 0), x, self.dtype)
+        step = -(-_ROWS // size) * size
+
+        def part(begin: int, rows: np.ndarray) -> np.ndarray:
+            params, start = some(self.params_, begin), some(self.params0_, begin)
+            return evaluate(self.net, params, start, rows, self.dtype, size)
+
+        with Workers() as workers:
+            for first in range(0, len(x), step):
+                rows = x[first : first + step]
+                parts = workers.map(partial(part, rows=rows), begins, first_alone=first == 0)
+                yield np.concatenate(parts)[: self._trained]
 
     def _moments(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean and standard deviation over members, (N, outputs) each."""
@@ -194,3 +206,8 @@ class DeepEnsembleBase(BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "params_")
+
+
+def _filled_up(a: np.ndarray, length: int) -> np.ndarray:
+    """The rows of a, and copies of the last up to `length`."""
+    return a if len(a) == length else np.concatenate([a, np.repeat(a[-1:], length - len(a), axis=0)])

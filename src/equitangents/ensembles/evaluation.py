@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import jax
@@ -30,39 +29,39 @@ def outputs(net: Any, params: Params, start: Params | None, x: jax.Array) -> jax
     return jax.vmap(one)(params, start)
 
 
-def blocks(net: Any, params: Params, x: np.ndarray, dtype: str) -> Iterator[tuple[int, np.ndarray]]:
-    """(how many rows count, block) of x, so small that evaluating stacked members on one stays within bounds.
+def evaluate(net: Any, params: Params, start: Params | None, x: np.ndarray, dtype: str, size: int) -> np.ndarray:
+    """Outputs (members, N, outputs) of stacked members on all of x, `size` rows at a time.
 
-    All blocks have one shape, so that they share one compiled program; the last is filled up with copies of its
-    last row.
+    All blocks have one shape, so that they share one compiled program; the last is filled up with copies of its last
+    row.
     """
-    size = _rows_at_once(net, params, x, dtype)
-    for begin in range(0, len(x), size):
-        rows = x[begin : begin + size]
-        count = len(rows)
-        if count < size:
-            rows = np.concatenate([rows, np.repeat(rows[-1:], size - count, axis=0)])
-        yield count, rows
-
-
-def evaluate(net: Any, params: Params, start: Params | None, x: np.ndarray, dtype: str) -> np.ndarray:
-    """Outputs (members, N, outputs) of stacked members on all of x, in blocks."""
+    parts = []
     with precision.scope(dtype):
-        parts = [
-            np.asarray(outputs(net, params, start, jnp.asarray(rows, dtype)))[:, :count]
-            for count, rows in blocks(net, params, x, dtype)
-        ]
+        for begin in range(0, len(x), size):
+            rows = x[begin : begin + size]
+            surplus = size - len(rows)
+            if surplus:
+                rows = np.concatenate([rows, np.repeat(rows[-1:], surplus, axis=0)])
+            parts.append(np.asarray(outputs(net, params, start, jnp.asarray(rows, dtype)))[:, : size - surplus])
     return np.concatenate(parts, axis=1)
 
 
-def _rows_at_once(net: Any, params: Params, x: np.ndarray, dtype: str) -> int:
+def rows_at_once(net: Any, params: Params, x: np.ndarray, dtype: str) -> int:
+    """Rows of x whose evaluation by stacked members stays within bounds: in the cache, or on the device."""
+    leaves, structure = jax.tree.flatten(params)
+    shapes = tuple((leaf.shape, np.dtype(leaf.dtype).name) for leaf in leaves)
+    return min(len(x), _rows_at_once(net, structure, shapes, x.shape[1:], dtype))
+
+
+@lru_cache(maxsize=128)
+def _rows_at_once(net: Any, structure: Any, shapes: Any, input_shape: tuple[int, ...], dtype: str) -> int:
     target = 2 * CACHE_BYTES if on_cpu() else _DEVICE_BYTES
+    params = jax.tree.unflatten(structure, [jax.ShapeDtypeStruct(*shape) for shape in shapes])
+
+    def peak(rows: int) -> int:
+        x = jax.ShapeDtypeStruct((rows, *input_shape), dtype)
+        return peak_bytes(lambda p, x: outputs(net, p, None, x), params, x)
+
     with precision.scope(dtype):
-        stacked = jax.tree.map(lambda p: jax.ShapeDtypeStruct(p.shape, p.dtype), params)
-
-        def peak(rows: int) -> int:
-            shape = jax.ShapeDtypeStruct((rows, *x.shape[1:]), dtype)
-            return peak_bytes(lambda p, x: outputs(net, p, None, x), stacked, shape)
-
         each = (peak(2 * _FEWEST_ROWS) - peak(_FEWEST_ROWS)) // _FEWEST_ROWS
-    return min(len(x), max(_FEWEST_ROWS, target // max(each, 1)))
+    return max(_FEWEST_ROWS, target // max(each, 1))

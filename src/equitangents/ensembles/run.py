@@ -12,7 +12,7 @@ import numpy as np
 
 from equitangents import precision
 from equitangents._types import InputShape, Params
-from equitangents.ensembles.evaluation import evaluate
+from equitangents.ensembles.evaluation import evaluate, rows_at_once
 from equitangents.ensembles.plan import Plan, Workers
 from equitangents.ensembles.training import SEGMENT, Members, Recipe, init_members, member_shapes, run_epochs
 
@@ -127,13 +127,19 @@ class Run:
     def predict_members(self, x: np.ndarray) -> np.ndarray:
         """Outputs (members, N, outputs)."""
         net, dtype = self.job.recipe.net, self.job.dtype
+        size = rows_at_once(net, self._chunks[0].state.params, x, dtype)
         parts = self._workers.map(
-            lambda chunk: evaluate(net, chunk.state.params, chunk.start, x, dtype),
+            lambda chunk: evaluate(net, chunk.state.params, chunk.start, x, dtype, size),
             self._chunks,
             first_alone=x.shape not in self._seen,
         )
         self._seen.add(x.shape)
         return np.concatenate(parts)[self._wanted]
+
+    @property
+    def chunk(self) -> int:
+        """Members that share a call."""
+        return self._plan.chunk
 
     @property
     def epoch(self) -> int:
@@ -189,7 +195,8 @@ class Run:
             state, start, offsets = job.init(ids), None, None
             if job.zero_output:
                 start = job.init(ids).params
-                offsets = jnp.asarray(evaluate(job.recipe.net, start, None, job.x, job.dtype))
+                size = rows_at_once(job.recipe.net, start, job.x, job.dtype)
+                offsets = jnp.asarray(evaluate(job.recipe.net, start, None, job.x, job.dtype, size))
             if snapshot is not None:
                 own = slice(place, place + self._plan.chunk)
                 params = [jnp.array(leaf[own]) for leaf in snapshot.params]
