@@ -1,0 +1,72 @@
+"""Runs random programs through the engine's library named on the command line, one built with sanitizers."""
+
+import ctypes
+import sys
+
+import numpy as np
+
+import equitangents as et
+from equitangents import nn
+from equitangents.kernels.engines import cpu
+from equitangents.kernels.engines.cpu import library
+from equitangents.kernels.plan import plan
+
+NONLINEARITIES = (nn.Relu(), nn.Erf(), nn.Gelu(), nn.Sin(), nn.Cos(), nn.Abs())
+LARGEST = 20_000  # positions times fibres
+
+
+def random_grid(rng):
+    """(network, shape of an input), or None where the layers do not fit each other."""
+    d = int(rng.integers(1, 4))
+    shape = tuple(int(n) for n in rng.integers(1, {1: 20, 2: 9, 3: 5}[d], d))
+    padding = str(rng.choice(["circular", "zero", "valid"]))
+    layers = []
+    for _ in range(rng.integers(1, 4)):
+        window = tuple(int(rng.integers(1, min(6, n) + 1)) for n in shape)
+        layers += [nn.Conv(1, window, stride=int(rng.integers(1, 3)), padding=padding, b_std=0.1)]
+        layers += [NONLINEARITIES[rng.integers(len(NONLINEARITIES))]]
+    readout = (nn.Flatten(), nn.GlobalAvgPool())[rng.integers(2)]
+    end = (nn.Erf(), nn.Dense(1)) if rng.integers(2) else ()
+    return nn.Sequential(*layers, readout, nn.Dense(1), *end), (*shape, int(rng.integers(1, 4)))
+
+
+def groups():
+    """Networks on groups, with windows of several kinds."""
+    for order, reflections, shape in ((4, True, (3, 3)), (2, False, (4, 3))):
+        group = et.groups.wallpaper(rotations=order, reflections=reflections, shape=shape)
+        for window in ((3, 3), (2, 1), "full"):
+            for readout in (nn.Flatten(), nn.GroupPool()):
+                layers = (nn.Lift(group, 1, window=window), nn.Relu(), nn.GroupConv(1, window=window), nn.Relu())
+                yield nn.Sequential(*layers, readout, nn.Dense(1)), (*shape, 2)
+
+
+def run(net, shape, rng):
+    """Every variant, precision and kind of matrix; False where the engine does not run the network."""
+    try:
+        steps = plan(net.lower(shape)[1])
+    except et.errors.EquitangentsError:
+        return False
+    if cpu.obstacle(steps) or len(steps.fibres.array) * steps.positions > LARGEST:
+        return False
+    for dtype in (np.float32, np.float64):
+        x, y = (rng.standard_normal((int(rng.integers(1, 20)), *shape)).astype(dtype) for _ in range(2))
+        for number in range(len(library.instruction_sets())):
+            for other in (y, None):
+                assert all(np.isfinite(k).all() for k in cpu.kernels(steps, x, other, number))
+        cpu.diagonal(steps, x)
+    return True
+
+
+def main(path):
+    """Count what ran."""
+    sanitized = ctypes.CDLL(path)
+    sanitized.eqt_instruction_set_name.restype = ctypes.c_char_p
+    library._loaded = lambda: (sanitized, None)
+    rng = np.random.default_rng(0)
+    vectors = nn.Sequential(nn.Dense(1), nn.Relu(), nn.Dense(1))
+    cases = [*(random_grid(rng) for _ in range(60)), *groups(), *((vectors, (n,)) for n in (1, 130, 300))]
+    print(sum(run(net, shape, rng) for net, shape in cases))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
