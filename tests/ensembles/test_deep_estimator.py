@@ -173,7 +173,6 @@ class TestClassifier:
         model = DeepEnsembleClassifier(THREE, members=4, epochs=2).fit(X, LABELS)
         members = scipy.special.softmax(model.predict_members(X), axis=2)
         np.testing.assert_allclose(model.predict_proba(X), members.mean(axis=0), rtol=1e-5)
-        np.testing.assert_allclose(model.decision_function(X), model.predict_members(X).mean(axis=0), rtol=1e-5)
         assert (model.predict(X) == model.classes_[members.mean(axis=0).argmax(axis=1)]).all()
 
     def test_with_mse_it_is_regression_on_centred_one_hot_targets(self):

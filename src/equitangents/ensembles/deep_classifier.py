@@ -82,7 +82,8 @@ class DeepEnsembleClassifier(ClassifierMixin, DeepEnsembleBase):
 
     def predict(self, X: Any) -> np.ndarray:
         """The class with the largest probability, (N,)."""
-        return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
+        probabilities = self.predict_proba(X)
+        return self.classes_[np.argmax(probabilities, axis=1)]
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probability of every class, (N, K), columns in the order of `classes_`.
@@ -95,10 +96,6 @@ class DeepEnsembleClassifier(ClassifierMixin, DeepEnsembleBase):
             return argmax_probabilities(*self._moments(x))
         probabilities = (scipy.special.softmax(f.astype(np.float64), axis=2) for f in self._member_outputs(x))
         return np.concatenate([p.mean(axis=0) for p in probabilities])
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Mean output over members, (N, K)."""
-        return self._moments(self._query(X))[0]
 
     def _targets(self, index: np.ndarray) -> np.ndarray:
         if self._loss == "mse":
