@@ -8,7 +8,8 @@ import pytest
 
 from equitangents import DeepEnsemble, actions, nn
 from equitangents.ensembles import plan as planning
-from equitangents.ensembles.training import member_keys
+from equitangents.ensembles.batches import Batches
+from equitangents.ensembles.training import Recipe, member_keys, member_shapes
 from equitangents.errors import InvalidArgumentError
 
 rng = np.random.default_rng(1)
@@ -100,6 +101,20 @@ def test_members_differ_from_one_another_and_with_the_seed(five):
     assert len({w[i].tobytes() for i in range(5)}) == 5
     other = DeepEnsemble(CNN, members=5, seed=1, epochs=0).fit(X, Y)
     assert not (other.params_[0]["w"] == DeepEnsemble(CNN, members=5, epochs=0).fit(X, Y).params_[0]["w"]).any()
+
+
+def test_large_batches_are_computed_in_blocks_that_stay_in_the_cache():
+    def plan(samples):
+        x, y = np.zeros((samples, 8, 8, 1), np.float32), np.zeros((samples, 2), np.float32)
+        recipe = Recipe(CNN, "mse", "gd", 0.1, 0.9, Batches(samples, samples, samples, shuffle=False))
+        shapes = member_shapes(recipe, (8, 8, 1), "float32")
+        found = planning.make_plan(recipe, shapes, x, y, members=10, members_per_chunk=None)
+        return found, planning.working_bytes(recipe, shapes.params, x, y, found.rows)
+
+    small, large = plan(16), plan(5000)
+    assert small[0] == planning.Plan(chunk=2, rows=16)
+    assert large[0].chunk == 1
+    assert planning.CACHE_BYTES / 2 < large[1] <= 2 * planning.CACHE_BYTES
 
 
 def test_chunks_hold_what_stays_in_the_cache():

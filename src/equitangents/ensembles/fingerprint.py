@@ -42,6 +42,7 @@ def program_digest(job: Job) -> str:
 def job_fingerprint(job: Job, settings: dict[str, Any]) -> dict[str, str]:
     """What the run depends on, by name: settings as they are, the rest as digests."""
     return {
+        "JAX": jax.__version__,
         **{name: json.dumps(value) for name, value in settings.items()},
         "network, optimizer or their settings": program_digest(job),
         "X (after augmentation)": array_digest(job.x),
