@@ -64,10 +64,12 @@ def test_without_a_library_the_reference_runs_and_says_why(monkeypatch, fresh_lo
 
 
 LONG = """
+import signal
 import numpy as np
 from equitangents.nn import *
 net = Sequential(*[Conv(1, 3), Relu()] * 4, GlobalAvgPool(), Dense(1))
 x = np.random.default_rng(0).standard_normal((400, 32, 32, 3)).astype(np.float32)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # it may be ignored where tests run in the background
 print("start", flush=True)
 try:
     net.kernel(x, engine="cpu")
