@@ -67,6 +67,7 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
         (["reproduce", "no-such-study"], "no-such-study"),
         (["reproduce", "toy", "--preset", "enormous"], "enormous"),
         (["reproduce", "toy", "--set", "no_such_setting=3"], "no_such_setting"),
+        (["reproduce", "toy", "--out", "/dev/null/x"], "out is"),
     ],
 )
 def test_bad_input_is_one_line_and_status_2(

@@ -49,8 +49,11 @@ class RunFolder:
             self._check_same(previous)
         else:
             self._clear()
-        path.mkdir(parents=True, exist_ok=True)
-        write_json(path / "config.json", config)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            write_json(path / "config.json", config)
+        except OSError as error:
+            raise InvalidArgumentError(f"out is {path}, where nothing can be written: {error.strerror}") from None
 
     def stage(self, name: str, title: str, compute: Callable[[Task], Arrays]) -> Arrays:
         """The arrays of `compute(task)`, from disk if an earlier run with the same settings has computed them."""
