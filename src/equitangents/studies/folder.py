@@ -47,9 +47,9 @@ class RunFolder:
         previous = self._previous_config()
         if resume and previous is not None:
             self._check_same(previous)
-        else:
-            self._clear()
         try:
+            if not resume or previous is None:
+                self._clear()
             path.mkdir(parents=True, exist_ok=True)
             write_json(path / "config.json", config)
         except OSError as error:
