@@ -1,0 +1,1 @@
+"""How equivariant is a trained model, where does it break, and what would mend it?"""
