@@ -10,15 +10,38 @@ _NAMES = {
     "DeepEnsembleClassifier": "equitangents.ensembles.deep_classifier",
     "InfiniteEnsemble": "equitangents.ensembles.infinite",
     "InfiniteEnsembleClassifier": "equitangents.ensembles.infinite_classifier",
+    "OrbitLaw": "equitangents.ensembles.orbit_law",
+    "OrbitMoments": "equitangents.ensembles.orbit_moments",
+    "OrbitStatistic": "equitangents.ensembles.orbit_statistics",
+    "OrbitStatistics": "equitangents.ensembles.orbit_statistics",
+    "TrainingState": "equitangents.ensembles.loop",
+    "orbit_law": "equitangents.ensembles.orbit_law",
+    "orbit_moments": "equitangents.ensembles.orbit_moments",
 }
 
-__all__ = ["DeepEnsemble", "DeepEnsembleClassifier", "InfiniteEnsemble", "InfiniteEnsembleClassifier"]
+__all__ = [
+    "DeepEnsemble",
+    "DeepEnsembleClassifier",
+    "InfiniteEnsemble",
+    "InfiniteEnsembleClassifier",
+    "OrbitLaw",
+    "OrbitMoments",
+    "OrbitStatistic",
+    "OrbitStatistics",
+    "TrainingState",
+    "orbit_law",
+    "orbit_moments",
+]
 
 if TYPE_CHECKING:
     from equitangents.ensembles.deep import DeepEnsemble
     from equitangents.ensembles.deep_classifier import DeepEnsembleClassifier
     from equitangents.ensembles.infinite import InfiniteEnsemble
     from equitangents.ensembles.infinite_classifier import InfiniteEnsembleClassifier
+    from equitangents.ensembles.loop import TrainingState
+    from equitangents.ensembles.orbit_law import OrbitLaw, orbit_law
+    from equitangents.ensembles.orbit_moments import OrbitMoments, orbit_moments
+    from equitangents.ensembles.orbit_statistics import OrbitStatistic, OrbitStatistics
 
 
 def __getattr__(name: str) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +17,8 @@ from sklearn.utils.metadata_routing import UNUSED
 
 from equitangents.ensembles import problem as problems
 from equitangents.ensembles.inputs import EstimatorNotFittedError, check_inputs, check_targets
-from equitangents.errors import InvalidArgumentError, InvalidTypeError
+from equitangents.ensembles.orbit_statistics import OrbitStatistics, orbit_statistics
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.inference import DYNAMICS, as_times, sample_gaussian
 from equitangents.kernels.orbit import is_invariant, kernel_invariance_error
 
@@ -139,6 +141,65 @@ class InfiniteEnsemble(RegressorMixin, BaseEstimator):
         draws = sample_gaussian(self._mean_problem.means(x, times)[0], covariance, n, key=key)
         return draws[..., 0] if self._squeeze else draws
 
+    def orbit_statistics(
+        self,
+        action: Any,
+        x: Any,
+        members: Sequence[int] = (1, 10, 100),
+        time: Any = None,
+        *,
+        y: Any = None,
+        output_action: Any = None,
+        draws: int = 1000,
+        seed: Any = 0,
+        confidence: float = 0.95,
+        over_inputs: str = "mean",
+    ) -> OrbitStatistics:
+        """What to expect of ensembles of M networks on the orbits of x, from GP(μ_t, Σ_t/M).
+
+        Args:
+            action: ρ_X on inputs, of any group; it need not be the augmentation.
+            x: inputs (n, …).
+            members: ensemble sizes M.
+            time: one training time; None: the constructor's.
+            y: targets (n,) or (n, outputs), for the error at x.
+            output_action: ρ_Y on outputs (n, outputs), of the same group; outputs are then carried back by ρ_Y(g)⁻¹
+                before the relative orbit std and the predicted class are taken. None: outputs should be invariant.
+            draws: how many ensembles are drawn.
+            seed: a whole number or a jax.random key.
+            confidence: of all intervals.
+            over_inputs: "mean", "median" or "max": how an ensemble's values on all inputs are summarised. Relative
+                measures of single inputs are large where outputs are near zero, and dominate a mean.
+
+        Returns:
+            relative orbit std, orbit same predictions (of the argmax, or of the sign of a single output), equivariance
+            error and error, each with its distribution across ensembles. See `OrbitStatistics`.
+
+        Source: arXiv 2403.03103, section 4: the mean of M networks has covariance Σ_t/M.
+        """
+        self._check_fitted()
+        x = check_inputs(self, x, self.input_shape, reset=False)
+        return orbit_statistics(
+            self,
+            action,
+            x,
+            members,
+            time=time,
+            truth=None if y is None else self._check_truth(x, y),
+            output_action=output_action,
+            draws=draws,
+            seed=seed,
+            confidence=confidence,
+            over_inputs=over_inputs,
+        )
+
+    def _check_truth(self, x: Any, y: Any) -> np.ndarray:
+        y = check_targets(x, y)
+        y = y.reshape(len(y), -1)
+        if y.shape[1] != self.n_outputs_:
+            raise ShapeError(f"y has {y.shape[1]} outputs; this ensemble was fitted to {self.n_outputs_}")
+        return y
+
     def _check_parameters(self) -> problems.Settings:
         if not callable(getattr(self.net, "kernel", None)):
             raise InvalidTypeError(f"net is {self.net!r}; expected a network or an object with kernel(x1, x2=None)")
@@ -209,9 +270,12 @@ class InfiniteEnsemble(RegressorMixin, BaseEstimator):
             )
         return self._covariance_problem
 
-    def _check_query(self, x: Any, time: Any) -> tuple[Any, np.ndarray, bool]:
+    def _check_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
             raise EstimatorNotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first")
+
+    def _check_query(self, x: Any, time: Any) -> tuple[Any, np.ndarray, bool]:
+        self._check_fitted()
         x = check_inputs(self, x, self.input_shape, reset=False)
         times, single = as_times(self.time if time is None else time)
         for t in times:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,6 +18,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from equitangents.ensembles.infinite import InfiniteEnsemble
 from equitangents.ensembles.inputs import EstimatorNotFittedError, check_inputs
+from equitangents.ensembles.orbit_statistics import OrbitStatistics, orbit_statistics
 from equitangents.errors import InvalidArgumentError, NotFiniteError, ShapeError
 from equitangents.inference import argmax_probabilities
 from equitangents.validation import check_same_length
@@ -102,6 +104,43 @@ class InfiniteEnsembleClassifier(ClassifierMixin, BaseEstimator):
         mean, std = ensemble.predict(x, time, return_std=True)
         K = len(self.classes_)
         return argmax_probabilities(mean.reshape(-1, K), std.reshape(-1)).reshape(mean.shape)
+
+    def orbit_statistics(
+        self,
+        action: Any,
+        x: Any,
+        members: Sequence[int] = (1, 10, 100),
+        time: Any = None,
+        *,
+        y: Any = None,
+        output_action: Any = None,
+        draws: int = 1000,
+        seed: Any = 0,
+        confidence: float = 0.95,
+        over_inputs: str = "mean",
+    ) -> OrbitStatistics:
+        """As `InfiniteEnsemble.orbit_statistics`; y (n,) are labels, and the error is the share of wrong classes."""
+        ensemble, x = self._fitted(x)
+        return orbit_statistics(
+            ensemble,
+            action,
+            x,
+            members,
+            time=time,
+            truth=None if y is None else self._class_indices(y),
+            output_action=output_action,
+            draws=draws,
+            seed=seed,
+            confidence=confidence,
+            over_inputs=over_inputs,
+        )
+
+    def _class_indices(self, y: Any) -> np.ndarray:
+        labels = check_labels(y)
+        index = np.searchsorted(self.classes_, labels).clip(max=len(self.classes_) - 1)
+        if (self.classes_[index] != labels).any():
+            raise InvalidArgumentError(f"y holds labels beyond those of fit, {self.classes_.tolist()}")
+        return index
 
     def _fitted(self, x: Any) -> tuple[InfiniteEnsemble, Any]:
         if not self.__sklearn_is_fitted__():
