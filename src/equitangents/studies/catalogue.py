@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 _EMERGENT = "Gerken & Kessel 2024, arXiv 2403.03103"
+_KERNELS = "Misof, Kessel & Gerken 2024, arXiv 2406.06504"
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,15 @@ registry: dict[str, StudyInfo] = {
             summary="CNNs trained on rotated images: how often members, their mean and the infinitely wide ensemble "
             "predict the same for all rotations of an image, in and out of distribution.",
             module="equitangents.studies.rotated_images",
+        ),
+        StudyInfo(
+            name="mlp-to-gcnn",
+            title="Augmented MLPs are group-convolutional networks",
+            source=_KERNELS,
+            presets=("quick", "paper"),
+            summary="Mean predictions of augmented MLPs and of group-convolutional networks without augmentation: "
+            "equal at infinite width at all times, for frozen finite kernels, and in the limit for trained networks.",
+            module="equitangents.studies.mlp_to_gcnn",
         ),
     )
 }

@@ -14,3 +14,13 @@ EMERGENT_EQUIVARIANCE = """\
   eprint    = {2403.03103},
   archiveprefix = {arXiv}
 }"""
+
+EQUIVARIANT_KERNELS = """\
+@article{misof2024equivariant,
+  title         = {Equivariant Neural Tangent Kernels},
+  author        = {Misof, Philipp and Kessel, Pan and Gerken, Jan E.},
+  journal       = {arXiv preprint arXiv:2406.06504},
+  year          = {2024},
+  eprint        = {2406.06504},
+  archiveprefix = {arXiv}
+}"""

@@ -21,7 +21,7 @@ def train_recorded(
     x: np.ndarray,
     y: np.ndarray,
     *,
-    augmentation: Action,
+    augmentation: Action | None,
     members: int,
     optimizer: str,
     learning_rate: float,
@@ -32,6 +32,8 @@ def train_recorded(
     task: Task,
     loss: str = "mse",
     batch_size: int | None = None,
+    label_action: Action | None = None,
+    zero_output: bool = False,
     seed: int = 0,
 ) -> dict[str, Float[np.ndarray, "times members n outputs"]]:
     """Outputs of all members on every input set of `record` after the epochs `record_at` (0: before training).
@@ -42,6 +44,8 @@ def train_recorded(
         net,
         members=members,
         augmentation=augmentation,
+        label_action=label_action,
+        zero_output=zero_output,
         optimizer=optimizer,
         learning_rate=learning_rate,
         epochs=epochs,
