@@ -10,13 +10,13 @@ _NAMES = {
     "DeepEnsembleClassifier": "equitangents.ensembles.deep_classifier",
     "InfiniteEnsemble": "equitangents.ensembles.infinite",
     "InfiniteEnsembleClassifier": "equitangents.ensembles.infinite_classifier",
-    "OrbitLaw": "equitangents.ensembles.orbit_law",
-    "OrbitMoments": "equitangents.ensembles.orbit_moments",
+    "OrbitLaw": "equitangents.ensembles.orbit_draws",
+    "OrbitMoments": "equitangents.ensembles.orbit_covariance",
     "OrbitStatistic": "equitangents.ensembles.orbit_statistics",
     "OrbitStatistics": "equitangents.ensembles.orbit_statistics",
     "TrainingState": "equitangents.ensembles.loop",
-    "orbit_law": "equitangents.ensembles.orbit_law",
-    "orbit_moments": "equitangents.ensembles.orbit_moments",
+    "orbit_law": "equitangents.ensembles.orbit_draws",
+    "orbit_moments": "equitangents.ensembles.orbit_covariance",
 }
 
 __all__ = [
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from equitangents.ensembles.infinite import InfiniteEnsemble
     from equitangents.ensembles.infinite_classifier import InfiniteEnsembleClassifier
     from equitangents.ensembles.loop import TrainingState
-    from equitangents.ensembles.orbit_law import OrbitLaw, orbit_law
-    from equitangents.ensembles.orbit_moments import OrbitMoments, orbit_moments
+    from equitangents.ensembles.orbit_covariance import OrbitMoments, orbit_moments
+    from equitangents.ensembles.orbit_draws import OrbitLaw, orbit_law
     from equitangents.ensembles.orbit_statistics import OrbitStatistic, OrbitStatistics
 
 

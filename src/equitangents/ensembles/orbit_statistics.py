@@ -17,7 +17,7 @@ import scipy.stats
 from jaxtyping import Float
 
 from equitangents.ensembles import orbit_measures
-from equitangents.ensembles.orbit_law import OrbitLaw, orbit_law
+from equitangents.ensembles.orbit_draws import OrbitLaw, orbit_law
 from equitangents.ensembles.settings import check_choice, check_number, check_whole
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.inference import as_times

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from equitangents.ensembles.orbit_moments import as_key, check_orbit_inputs, orbit_batch
+from equitangents.ensembles.orbit_covariance import as_key, check_orbit_inputs, orbit_batch
 from equitangents.ensembles.settings import check_whole
 from equitangents.inference import check_memory
 

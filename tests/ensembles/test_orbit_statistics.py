@@ -1,0 +1,291 @@
+"""What theory expects of M networks on orbits: laws of Gaussian orbits, agreement with the measures of functions."""
+
+import jax
+import numpy as np
+import pytest
+
+from equitangents import InfiniteEnsemble, InfiniteEnsembleClassifier, actions, groups, metrics, nn
+from equitangents.ensembles import orbit_law, orbit_moments
+from equitangents.ensembles.orbit_covariance import OrbitMoments, orbit_batch
+from equitangents.ensembles.orbit_measures import carried_back, relative_spread
+from equitangents.ensembles.orbit_statistics import OrbitMeasures, quantile_interval
+from equitangents.errors import (
+    InvalidArgumentError,
+    InvalidTypeError,
+    MemoryLimitError,
+    NotFittedError,
+    ShapeError,
+)
+
+ROT = actions.image_rotations(4)
+CYCLE = actions.linear(groups.cyclic(3), np.stack([np.roll(np.eye(3), g, 0) for g in range(3)]))
+FLIP = actions.linear(groups.cyclic(2), np.array([[[1.0, 0.0], [0.0, 1.0]], [[-1.0, 0.0], [0.0, 1.0]]]))
+# On three outputs, not orthogonal: a flip seen in a skewed basis.
+SKEWED = actions.linear(groups.cyclic(2), np.stack([np.eye(3), [[1, 0, 0], [2, -1, 0], [0, 0, 1]]]).astype(float))
+
+
+def mlp():
+    return nn.Sequential(nn.Flatten(), nn.Dense(1, W_std=1.5, b_std=0.3), nn.Relu(), nn.Dense(1))
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(size=(9, 3, 3, 1)), rng.normal(size=(9, 2)) + 1
+    return InfiniteEnsemble(mlp(), augmentation=ROT, time=3.0).fit(x, y), rng.normal(size=(5, 3, 3, 1))
+
+
+def test_moments_are_the_blocks_of_the_joint_covariance(fitted):
+    model, x = fitted
+    moments = orbit_moments(model, ROT, x, time=2.0)
+    points = np.stack([ROT(g, x[i : i + 1])[0] for i in range(5) for g in range(4)])
+    mean, covariance = model.predict(points, time=2.0, return_cov=True)
+    for i in range(5):
+        rows = slice(4 * i, 4 * i + 4)
+        np.testing.assert_allclose(moments.mean[i], mean[rows], atol=1e-12)
+        np.testing.assert_allclose(moments.covariance[i], covariance[rows, rows], atol=1e-12)
+
+
+def test_moments_do_not_depend_on_batches(fitted, monkeypatch):
+    model, x = fitted
+    whole = orbit_moments(model, ROT, x)
+    monkeypatch.setattr("equitangents.ensembles.orbit_covariance._BATCH", 8)
+    parts = orbit_moments(model, ROT, x)
+    np.testing.assert_allclose(parts.covariance, whole.covariance, atol=1e-12)
+    np.testing.assert_allclose(parts.mean, whole.mean, atol=1e-12)
+
+
+def test_moments_serve_any_ensemble_with_means_and_covariances():
+    class Toy:
+        def predict(self, x, time=None, return_cov=False):
+            flat = x.reshape(len(x), -1)
+            return flat.sum(axis=1), flat @ flat.T
+
+    x = np.random.default_rng(0).normal(size=(2, 3, 3, 1))
+    moments = orbit_moments(Toy(), ROT, x)
+    assert moments.mean.shape == (2, 4, 1)
+    turned = [np.rot90(x[1, :, :, 0], g).ravel() for g in range(4)]
+    np.testing.assert_allclose(moments.covariance[1], [[a @ b for b in turned] for a in turned])
+
+
+@pytest.mark.parametrize("members", [1, 7])
+def test_expected_squares_are_those_of_draws(fitted, members):
+    model, x = fitted
+    moments = orbit_moments(model, ROT, x, time=1.0)
+    one = moments.sample(40_000, key=3)
+    f = moments.mean + (one - moments.mean) / np.sqrt(members)
+    spread = f.var(axis=2).sum(axis=-1)
+    size = (f.mean(axis=2) ** 2).sum(axis=-1)
+    for drawn, expected in ((spread, moments.square_spread(members)), (size, moments.square_size(members))):
+        assert np.all(abs(drawn.mean(axis=0) - expected) < 4.5 * drawn.std(axis=0) / np.sqrt(len(drawn)))
+
+
+def test_expected_spread_falls_as_one_over_members_for_an_augmented_ensemble(fitted):
+    model, x = fitted
+    moments = orbit_moments(model, ROT, x)
+    np.testing.assert_allclose(moments.square_spread(100) * 100, moments.square_spread(1), rtol=1e-9)
+
+
+def test_draws_follow_singular_covariances_exactly():
+    covariance = np.array([[[1.0, 1.0], [1.0, 1.0]], [[0.0, 0.0], [0.0, 0.0]]])
+    moments = OrbitMoments(np.ones((2, 2, 1)), covariance)
+    draws = moments.sample(200, key=jax.random.key(1))
+    np.testing.assert_allclose(draws[:, 0, 0], draws[:, 0, 1], atol=1e-7)
+    np.testing.assert_array_equal(draws[:, 1], 1.0)
+    assert 0.7 < draws[:, 0, 0].std() < 1.3
+
+
+def test_a_whole_number_seeds_the_key_of_that_number(fitted):
+    model, x = fitted
+    by_number = orbit_law(model, ROT, x, draws=3, key=5).fluctuations
+    np.testing.assert_array_equal(by_number, orbit_law(model, ROT, x, draws=3, key=jax.random.key(5)).fluctuations)
+    assert abs(by_number - orbit_law(model, ROT, x, draws=3, key=6).fluctuations).max() > 1e-3
+
+
+def lookup(points, outputs):
+    """The function that takes each of `points` to its row of `outputs`."""
+    table = {p.round(9).tobytes(): y for p, y in zip(points + 0.0, outputs, strict=True)}
+    return lambda x: np.stack([table[p.round(9).tobytes()] for p in np.asarray(x) + 0.0])
+
+
+@pytest.mark.parametrize(
+    ("action", "output_action", "outputs"),
+    [(ROT, None, 3), (CYCLE, CYCLE, 3), (FLIP, SKEWED, 3), (FLIP, None, 1)],
+    ids=["images", "moving outputs", "not orthogonal", "one output"],
+)
+def test_measures_are_those_of_equitangents_metrics(action, output_action, outputs):
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(6, 3, 3, 1) if action is ROT else (6, len(action.matrices[0])))
+    order, group = action.group.order, action.group
+    f = rng.normal(size=(4, 6, order, outputs))
+    measures = OrbitMeasures(group.identity, output_action)
+    for draw in range(4):
+        function = lookup(orbit_batch(action, x), f[draw].reshape(-1, outputs))
+        error = metrics.equivariance_error(function, action, x, output_action)
+        np.testing.assert_allclose(measures.of("equivariance_error", f)[draw], error.values, rtol=1e-12)
+        back = [f[draw, :, g] for g in range(order)]
+        if output_action is not None:
+            back = [back[g] @ output_action.matrices[group.inverse(g)].T for g in range(order)]
+        carried = lookup(orbit_batch(action, x), np.stack(back, axis=1).reshape(-1, outputs))
+        spread = metrics.relative_orbit_std(carried, action, x)
+        np.testing.assert_allclose(measures.of("rsd", f)[draw], spread.values, rtol=1e-12)
+        scores = carried if outputs > 1 else lambda x, c=carried: np.concatenate([-c(x), c(x)], axis=1)
+        same = metrics.orbit_same_predictions(scores, action, x)
+        np.testing.assert_array_equal(measures.of("osp", f)[draw], same.values)
+
+
+def test_ratios_of_nothing():
+    z = np.array([[[0.0], [0.0]], [[1.0], [-1.0]], [[0.1], [0.1]]])
+    np.testing.assert_array_equal(relative_spread(z), [0.0, np.inf, 0.0])
+    assert carried_back(None, z) is z
+
+
+def test_same_signs_of_an_untrained_network_are_arcsines():
+    """P(sign f(x) = sign f(gx)) = 1/2 + arcsin(r)/π for jointly normal outputs of correlation r and mean 0."""
+    x = np.array([[1.0, 0.5], [0.2, 1.0], [2.0, 0.1]])
+    model = InfiniteEnsemble(mlp(), time=0.0).fit(x, np.zeros(3))
+    drawn = model.orbit_statistics(FLIP, x, [1, 50], draws=20_000).osp
+    K = mlp().kernel(np.concatenate([x, x * [-1.0, 1.0]])).nngp
+    r = np.array([K[i, i + 3] / np.sqrt(K[i, i] * K[i + 3, i + 3]) for i in range(3)])
+    expected = 1.5 + np.arcsin(r) / np.pi
+    for per_input in drawn.per_input:
+        assert np.all(abs(per_input - expected) < 4.5 * 0.5 / np.sqrt(20_000))
+
+
+def test_expected_error_is_bias_plus_variance_over_members(fitted):
+    model, x = fitted
+    y = np.ones((5, 2))
+    statistics = model.orbit_statistics(ROT, x, [1, 4, 9], y=y, draws=20_000).error
+    mean, std = model.predict(x, return_std=True)
+    for m, drawn, values in zip([1, 4, 9], statistics.expected, statistics.of_ensembles, strict=True):
+        expected = np.mean(((mean - y) ** 2).sum(axis=1) + 2 * std**2 / m)
+        assert abs(drawn - expected) < 4.5 * values.std() / np.sqrt(20_000)
+    low, high = statistics.expected_interval.T
+    assert np.all((low < statistics.expected) & (statistics.expected < high))
+    assert np.all((high - low) < np.diff(statistics.interval).ravel() / 20)
+
+
+def test_joint_draws_keep_inputs_together():
+    """Twice the same input: its two values are equal in every ensemble, not only in law."""
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(4, 3))
+    model = InfiniteEnsemble(mlp(), time=1.0).fit(x, rng.normal(size=4))
+    values = model.orbit_statistics(CYCLE, x[[0, 0]], [3], draws=50).rsd.values
+    np.testing.assert_allclose(values[..., 0], values[..., 1], rtol=1e-4)
+    assert values[..., 0].std() > 0.01
+
+
+def test_inputs_that_the_group_leaves_alone_have_no_spread(fitted):
+    model, _ = fitted
+    x = np.full((1, 3, 3, 1), 0.7)
+    statistics = model.orbit_statistics(ROT, x, [1])
+    assert statistics.rsd.values.max() < 1e-5
+    np.testing.assert_array_equal(statistics.osp.values, 4.0)
+
+
+def test_more_members_are_more_equivariant_and_infinitely_many_are_perfect(fitted):
+    model, x = fitted
+    statistics = model.orbit_statistics(ROT, x, [1, 10, 100, 10**12], draws=300, seed=jax.random.key(2))
+    assert np.all(np.diff(statistics.rsd.expected) < 0)
+    assert np.all(np.diff(statistics.osp.expected) >= 0)
+    assert statistics.rsd.expected[-1] < 1e-5
+    assert statistics.osp.expected[-1] == 4.0
+
+
+def test_equivariant_outputs_need_their_action():
+    rng = np.random.default_rng(3)
+    x, y = rng.normal(size=(6, 3)), rng.normal(size=(6, 3))
+    model = InfiniteEnsemble(mlp(), augmentation=CYCLE, label_action=CYCLE, time=5.0).fit(x, y)
+    new = rng.normal(size=(4, 3))
+    moving = model.orbit_statistics(CYCLE, new, [10**12], output_action=CYCLE, draws=20)
+    assert moving.rsd.expected[0] < 1e-5
+    assert moving.equivariance_error.expected[0] < 1e-5
+    still = model.orbit_statistics(CYCLE, new, [10**12], draws=20)
+    assert still.rsd.expected[0] > 0.1
+    assert still.equivariance_error.expected[0] > 0.1
+
+
+def test_classifiers_err_where_the_largest_mean_output_is_not_the_label():
+    rng = np.random.default_rng(5)
+    x, y = rng.normal(size=(12, 3, 3, 1)), np.array(list("abc" * 4))
+    model = InfiniteEnsembleClassifier(mlp(), time=2.0).fit(x, y)
+    new, labels = rng.normal(size=(8, 3, 3, 1)), np.array(list("aabbccab"))
+    statistics = model.orbit_statistics(ROT, new, [10**12], y=labels, draws=10)
+    assert statistics.error.expected[0] == 1 - model.score(new, labels)
+    same = metrics.orbit_same_predictions(model.ensemble_.predict, ROT, new)
+    np.testing.assert_array_equal(statistics.osp.per_input[0], same.values)
+    with pytest.raises(InvalidArgumentError, match="beyond those of fit"):
+        model.orbit_statistics(ROT, new, y=np.array(list("aabbccaz")))
+
+
+def test_summaries_over_inputs(fitted):
+    model, x = fitted
+    by = {
+        name: model.orbit_statistics(ROT, x, [2], draws=40, over_inputs=name).rsd for name in ("mean", "median", "max")
+    }
+    values = by["mean"].values[0]
+    for name, expected in (("mean", values.mean(1)), ("median", np.median(values, 1)), ("max", values.max(1))):
+        np.testing.assert_array_equal(by[name].of_ensembles[0], expected)
+    assert by["mean"].quantiles([0.0, 1.0]).tolist() == [[values.mean(1).min(), values.mean(1).max()]]
+
+
+def test_flattened_inputs_are_read_in_the_given_shape(fitted):
+    model, x = fitted
+    rng = np.random.default_rng(1)
+    train, y = rng.normal(size=(9, 3, 3, 1)), rng.normal(size=(9, 2)) + 1
+    flat = InfiniteEnsemble(mlp(), augmentation=ROT, time=3.0, input_shape=(3, 3, 1)).fit(train.reshape(9, 9), y)
+    a, b = (m.orbit_statistics(ROT, q, [2], draws=5).rsd for m, q in ((model, x), (flat, x.reshape(5, 9))))
+    np.testing.assert_allclose(a.values, b.values, rtol=1e-6)
+
+
+def test_tables_say_what_was_asked(fitted):
+    model, x = fitted
+    statistics = model.orbit_statistics(ROT, x, [1, 25], draws=30, y=np.zeros((5, 2)))
+    text = str(statistics)
+    for said in ("5 inputs", "4 elements", "30 ensembles", "relative orbit std", "M = 25", "median across ensembles"):
+        assert said in text
+    rows = statistics.rows()
+    assert {(r["measure"], r["members"]) for r in rows} == {
+        (name, m) for name in ("rsd", "osp", "equivariance_error", "error") for m in (1, 25)
+    }
+    assert all(r["low"] <= r["expected"] <= r["high"] for r in rows)
+    assert model.orbit_statistics(ROT, x, [1], draws=5).error is None
+
+
+def test_quantile_intervals_cover_the_true_quantile():
+    rng = np.random.default_rng(0)
+    covered = 0
+    for _ in range(400):
+        low, high = quantile_interval(rng.normal(size=100), 0.95, 0.9)
+        covered += low <= 1.6448536 <= high
+    assert 0.87 < covered / 400 < 0.97
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "said"),
+    [
+        ({"members": []}, InvalidArgumentError, "members is empty"),
+        ({"members": [0]}, InvalidArgumentError, "members is 0"),
+        ({"members": 1.5}, InvalidTypeError, "members is 1.5"),
+        ({"draws": 1}, InvalidArgumentError, "draws is 1"),
+        ({"confidence": 1.0}, InvalidArgumentError, "confidence is 1.0"),
+        ({"seed": "x"}, InvalidTypeError, "'x'"),
+        ({"time": [1.0, 2.0]}, InvalidArgumentError, "one time"),
+        ({"over_inputs": "mode"}, InvalidArgumentError, "over_inputs"),
+        ({"action": None}, InvalidTypeError, "action is None"),
+        ({"output_action": CYCLE}, InvalidArgumentError, "same group"),
+        ({"y": np.zeros((4, 2))}, ShapeError, "rows"),
+        ({"y": np.zeros((5, 3))}, ShapeError, "3 outputs"),
+        ({"draws": 10**12}, MemoryLimitError, "fewer inputs or draws"),
+    ],
+)
+def test_bad_arguments_are_named(fitted, change, error, said):
+    model, x = fitted
+    arguments = {"action": ROT, "x": x, **change}
+    with pytest.raises(error, match=said):
+        model.orbit_statistics(**arguments)
+
+
+def test_unfitted_ensembles_say_so():
+    with pytest.raises(NotFittedError):
+        InfiniteEnsemble(mlp()).orbit_statistics(ROT, np.zeros((1, 3, 3, 1)))
