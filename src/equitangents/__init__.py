@@ -10,7 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-_SUBMODULES = ("actions", "data", "ensembles", "groups", "inference", "kernels", "metrics", "nn", "report", "studies")
+_SUBMODULES = (
+    "actions",
+    "data",
+    "ensembles",
+    "groups",
+    "inference",
+    "kernels",
+    "metrics",
+    "nn",
+    "report",
+    "sphere",
+    "studies",
+)
 _NAMES = {
     "DeepEnsemble": "equitangents.ensembles.deep",
     "DeepEnsembleClassifier": "equitangents.ensembles.deep_classifier",
@@ -22,7 +34,7 @@ _NAMES = {
 __all__ = [*_SUBMODULES, *_NAMES, "__version__"]
 
 if TYPE_CHECKING:
-    from equitangents import actions, data, ensembles, groups, inference, kernels, metrics, nn, report, studies
+    from equitangents import actions, data, ensembles, groups, inference, kernels, metrics, nn, report, sphere, studies
     from equitangents.ensembles.deep import DeepEnsemble
     from equitangents.ensembles.deep_classifier import DeepEnsembleClassifier
     from equitangents.ensembles.infinite import InfiniteEnsemble

@@ -33,6 +33,11 @@ class MatrixGroup(Group):
         return vars(self)["_table"]
 
     @cached_property
+    def weights(self) -> Float[np.ndarray, " order"]:
+        """1/order for every element: the group's Haar measure."""
+        return read_only(np.full(self.order, 1 / self.order))
+
+    @cached_property
     def inverses(self) -> Int[np.ndarray, " order"]:
         """The inverse of every element, read-only."""
         return inverses_of(self.table, self.identity)

@@ -1,0 +1,80 @@
+"""Signals made of bumps around directions: f(x) = Σ_j w_j g(x · r_j/|r_j|)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from equitangents import precision
+from equitangents._types import ArrayLike
+from equitangents.errors import InvalidArgumentError, ShapeError
+from equitangents.sphere.checks import check_bandlimit
+from equitangents.sphere.harmonics import degrees, polynomials
+from equitangents.sphere.zonal import legendre_coefficients
+from equitangents.validation import check_array
+
+
+def from_directions(
+    r: Float[ArrayLike, "n points 3"],
+    weights: Float[ArrayLike, "n points channels"],
+    bandlimit: int,
+    width: float = 0.0,
+) -> Float[ArrayLike, "n bandlimit**2 channels"]:
+    """Coefficients Σ_j w_j exp(-l(l+1) width²/2) Y_lm(r_j/|r_j|) of deltas or Gaussian bumps around directions.
+
+    Args:
+        r: Vectors, of any length but zero; where a vector is zero its weights must be, too.
+        weights: One weight for each channel, (N, P, C), or a single channel (N, P).
+        bandlimit: Degrees below it are kept; a delta's higher degrees are cut.
+        width: Standard deviation in radians of the heat kernel; 0 for deltas. A bump of weight w has ∫ f = w.
+
+    Returns:
+        (N, B², C), differentiable in `r` and `weights` for JAX arrays.
+
+    >>> from_directions(np.array([[[0.0, 0.0, 2.0]]]), np.ones((1, 1, 1)), 2)[0, :, 0].round(4)
+    array([0.2821, 0.    , 0.4886, 0.    ])
+    """
+    bandlimit = check_bandlimit("bandlimit", bandlimit)
+    if not (np.isfinite(width) and width >= 0):
+        raise InvalidArgumentError(f"width is {width}; expected an angle in radians, at least 0")
+    l = np.arange(bandlimit)
+    return _bumps(r, weights, bandlimit, np.exp(-l * (l + 1) * width**2 / 2))
+
+
+def from_profile(
+    r: Float[ArrayLike, "n points 3"],
+    weights: Float[ArrayLike, "n points channels"],
+    bandlimit: int,
+    profile: Callable[[Any], Any],
+) -> Float[ArrayLike, "n bandlimit**2 channels"]:
+    """The same with bumps profile(x · r_j/|r_j|), a function of the cosine: coefficients Σ_j w_j 4π p_l Y_lm."""
+    bandlimit = check_bandlimit("bandlimit", bandlimit)
+    return _bumps(r, weights, bandlimit, 4 * np.pi * legendre_coefficients(profile, bandlimit))
+
+
+def _bumps(r: Any, weights: Any, bandlimit: int, factors: np.ndarray) -> Any:
+    r = check_array("r", r, shape=(None, None, 3))
+    weights = check_array("weights", weights, rank=(2, 3))
+    if weights.shape[:2] != r.shape[:2]:
+        raise ShapeError(f"weights has shape {weights.shape}; expected {r.shape[:2]} and channels, as r has {r.shape}")
+    if not precision.is_traced(r) and not precision.is_traced(weights):
+        missing = (np.asarray(r) == 0).all(axis=-1)
+        if np.asarray(weights)[missing].any():
+            raise InvalidArgumentError("r holds a zero vector, which has no direction, with a weight that is not zero")
+    dtype = precision.working_dtype(r, weights)
+    with precision.scope(dtype):
+        traced = isinstance(r, jax.Array) or isinstance(weights, jax.Array)
+        xp = jnp if traced else np
+        r, w = xp.asarray(r, dtype), xp.asarray(weights, dtype)
+        w = w.reshape((*r.shape[:2], -1))
+        square = (r * r).sum(axis=-1, keepdims=True)
+        unit = r / xp.sqrt(xp.where(square > 0, square, 1))
+        scaled = polynomials(unit, bandlimit) * factors[degrees(bandlimit)].astype(dtype)
+        if traced:
+            return jnp.einsum("npk,npc->nkc", scaled, w, precision=jax.lax.Precision.HIGHEST)
+        return np.einsum("npk,npc->nkc", scaled, w, optimize=True)
