@@ -1,6 +1,7 @@
 """Kernels of infinitely wide networks: programs, duals, engines, orbit averages, and finite-width estimates."""
 
 from equitangents.kernels.compute import compute, compute_diagonal
+from equitangents.kernels.cost import KernelCost, kernel_cost
 from equitangents.kernels.empirical import empirical, empirical_matrix
 from equitangents.kernels.engines import engine_name
 from equitangents.kernels.monte_carlo import MonteCarlo, monte_carlo
@@ -9,6 +10,7 @@ from equitangents.kernels.program import Program
 from equitangents.kernels.result import KernelFunction, Kernels
 
 __all__ = [
+    "KernelCost",
     "KernelFunction",
     "Kernels",
     "MonteCarlo",
@@ -19,6 +21,7 @@ __all__ = [
     "empirical",
     "empirical_matrix",
     "engine_name",
+    "kernel_cost",
     "kernel_invariance_error",
     "monte_carlo",
     "orbit_average",

@@ -7,6 +7,8 @@ cache, so that peak memory does not grow with N1·N2·positions².
 from __future__ import annotations
 
 import logging
+import time
+from collections import OrderedDict
 from functools import partial
 from typing import Any
 
@@ -26,6 +28,8 @@ logger = logging.getLogger("equitangents")
 _TILE_ELEMENTS = 1 << 17  # numbers in one field of a tile
 _FIELDS = 12  # fields alive at once, at most, while a tile runs
 _MEMORY_LIMIT = 4 << 30  # bytes for one tile; only networks over all pairs of positions can come near
+_PANEL = 64 << 20  # bytes of prepared inputs that are held at a time, on each side
+_REPORTED = 10.0  # seconds between reports of progress
 
 
 def compute(program: Program, x1: Any, x2: Any = None, engine: str | None = None) -> Kernels:
@@ -44,6 +48,10 @@ def compute(program: Program, x1: Any, x2: Any = None, engine: str | None = None
     if note is not None:
         notes = (*notes, note)
     dtype = precision.working_dtype(x1, x2)
+    if not any(precision.is_traced(x) for x in (x1, x2)):
+        from equitangents.kernels.cost import announce  # which calibrates itself by computing kernels
+
+        announce(steps, name, x1.shape[-1], len(x1), None if x2 is None else len(x2), dtype)
     with precision.scope(dtype):
         if name == "cpu":
             assert isinstance(steps, FibrePlan)
@@ -89,8 +97,8 @@ def compute_diagonal(program: Program, x: Any, engine: str | None = None) -> Ker
         else:
             rows, columns = tile_sides(steps, len(x), len(x), dtype.itemsize)
             tables = jax.device_put(tables_of(steps, program))
-            blocks = _blocks(steps, tables, _by_position(np.asarray(x, dtype)), rows * columns)
-            parts = [_diagonal(steps, tables, block, prepared) for block, prepared in blocks]
+            blocks = _Blocks(steps, tables, np.asarray(x, dtype), rows * columns)
+            parts = [_diagonal(steps, tables, *blocks[i]) for i in range(len(blocks))]
             nngp, ntk = (np.concatenate([np.asarray(part[i]) for part in parts])[: len(x)] for i in range(2))
         if isinstance(x, jax.Array):
             nngp, ntk = jnp.asarray(nngp), jnp.asarray(ntk)
@@ -142,13 +150,48 @@ def _diagonal(steps: FibrePlan | PairPlan, tables: dict[str, Any], x: Any, p: An
     return reference.diagonal(steps, tables, x, p)
 
 
-def _blocks(steps: FibrePlan | PairPlan, tables: dict[str, Any], x: np.ndarray, size: int) -> list[tuple[Any, Any]]:
-    """Inputs in blocks of equal size, the last filled up with zeros, each with what is known of it alone."""
-    count = -(-x.shape[1] // size)
-    padded = np.zeros((x.shape[0], count * size, x.shape[2]), x.dtype)
-    padded[:, : x.shape[1]] = x
-    blocks = [jnp.asarray(padded[:, i * size : (i + 1) * size]) for i in range(count)]
-    return [(block, _prepare(steps, tables, block)) for block in blocks]
+class _Blocks:
+    """Inputs in blocks of equal size, the last filled up with zeros, each with what is known of it alone.
+
+    Blocks are prepared when they are asked for; so many are held as fit into `_PANEL`.
+    """
+
+    def __init__(self, steps: FibrePlan | PairPlan, tables: dict[str, Any], x: np.ndarray, size: int) -> None:
+        self._steps, self._tables, self._x, self._size = steps, tables, x, size
+        self._held: OrderedDict[int, tuple[Any, Any]] = OrderedDict()
+        each = size * _prepared_numbers(steps, x.shape[-1]) * x.dtype.itemsize
+        self._most = max(1, _PANEL // each)
+
+    def __len__(self) -> int:
+        return -(-len(self._x) // self._size)
+
+    def __getitem__(self, i: int) -> tuple[Any, Any]:
+        if i not in self._held:
+            rows = self._x[i * self._size : (i + 1) * self._size]
+            block = np.zeros((self._size, *rows.shape[1:]), rows.dtype)
+            block[: len(rows)] = rows
+            values = jnp.asarray(_by_position(block))
+            if len(self._held) >= self._most:
+                self._held.popitem()  # the latest one: those before it are asked for first next time
+            self._held[i] = values, _prepare(self._steps, self._tables, values)
+        return self._held[i]
+
+
+def _prepared_numbers(steps: FibrePlan | PairPlan, channels: int) -> int:
+    """How many numbers are held of one input: itself, and its moments at every level."""
+    if isinstance(steps, FibrePlan):
+        levels = [level.positions for level in steps.levels.levels]
+        return levels[0] * channels + 2 * sum(levels) + 2 * (len(steps.vector) + 1)
+    return steps.positions * channels + 2 * steps.positions * (len(steps.ops) + 1)
+
+
+def tile_bytes(steps: FibrePlan | PairPlan, channels: int, n1: int, n2: int, itemsize: int) -> int:
+    """Bytes that the reference engine holds beyond inputs and results: two panels of inputs, tables and one tile."""
+    rows, columns = tile_sides(steps, n1, n2, itemsize)
+    each = _prepared_numbers(steps, channels) * itemsize
+    panels = sum(min(-(-n // side) * side * each, max(_PANEL, side * each)) for n, side in ((n1, rows), (n2, columns)))
+    field = steps.positions if isinstance(steps, FibrePlan) else steps.positions**2
+    return panels + rows * columns * field * _FIELDS * itemsize
 
 
 def _tiled(
@@ -160,13 +203,14 @@ def _tiled(
     if symmetric:
         columns = rows
     tables = jax.device_put(tables_of(steps, program))
-    blocks1 = _blocks(steps, tables, _by_position(x1), rows)
-    blocks2 = blocks1 if x2 is None else _blocks(steps, tables, _by_position(x2), columns)
+    blocks1 = _Blocks(steps, tables, x1, rows)
+    blocks2 = blocks1 if x2 is None else _Blocks(steps, tables, x2, columns)
     nngp, ntk = np.empty((n1, n2), x1.dtype), np.empty((n1, n2), x1.dtype)
-    for i, (a, pa) in enumerate(blocks1):
-        for j, (b, pb) in enumerate(blocks2):
-            if symmetric and j < i:
-                continue
+    progress = _Progress(len(blocks1) * (len(blocks1) + 1) // 2 if symmetric else len(blocks1) * len(blocks2))
+    for i in range(len(blocks1)):
+        a, pa = blocks1[i]
+        for j in range(i if symmetric else 0, len(blocks2)):
+            b, pb = blocks2[j]
             for out, values in zip((nngp, ntk), _tile(steps, tables, a, pa, b, pb), strict=True):
                 r, c = slice(i * rows, min((i + 1) * rows, n1)), slice(j * columns, min((j + 1) * columns, n2))
                 part = np.asarray(values)[: r.stop - r.start, : c.stop - c.start]
@@ -175,7 +219,25 @@ def _tiled(
                     out[c, r] = part.T
                 elif symmetric:
                     out[r, c] = (part + part.T) / 2
+            progress.step()
     return nngp, ntk
+
+
+class _Progress:
+    """Logs how far a long run is, every ten seconds."""
+
+    def __init__(self, total: int) -> None:
+        self._done, self._total = 0, total
+        self._start = self._shown = time.monotonic()
+
+    def step(self) -> None:
+        """One more tile is done."""
+        self._done += 1
+        now = time.monotonic()
+        if now - self._shown > _REPORTED and self._done < self._total:
+            self._shown = now
+            left = (now - self._start) * (self._total / self._done - 1)
+            logger.info("kernels: %.0f %% of the tiles are done, %.0f s to go", 100 * self._done / self._total, left)
 
 
 def _traced(steps: FibrePlan | PairPlan, program: Program, x1: Any, x2: Any) -> tuple[Any, Any]:

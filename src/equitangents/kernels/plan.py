@@ -55,7 +55,8 @@ class PairPlan:
     """Run all operations over all pairs of positions; `why` says what mixes the fibres."""
 
     ops: tuple[Op, ...]
-    positions: int
+    positions_in: int
+    positions: int  # the largest number on the way
     why: str
 
 
@@ -160,7 +161,7 @@ def _pairs(program: Program, why: str) -> PairPlan:
     if program.lift is not None and program.lift.folded > 1:
         raise ValueError("a folded program holds no pairs of positions of different rotations")
     positions = int(np.prod(program.shape, dtype=np.int64))
-    return PairPlan(program.ops, _largest(program.ops, positions), why)
+    return PairPlan(program.ops, positions, _largest(program.ops, positions), why)
 
 
 def _largest(ops: tuple[Op, ...], positions: int) -> int:

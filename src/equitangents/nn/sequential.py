@@ -12,6 +12,7 @@ import numpy as np
 from equitangents import precision
 from equitangents.errors import InvalidTypeError, NetworkError, ShapeError
 from equitangents.kernels.compute import compute, compute_diagonal
+from equitangents.kernels.cost import KernelCost, kernel_cost
 from equitangents.kernels.program import GroupFibres, Op, Program
 from equitangents.kernels.result import Kernels
 from equitangents.nn.layer import Layer, ParameterFree
@@ -112,6 +113,17 @@ class Sequential:
         x = check_array("x", x, min_rank=2)
         given, program = self.lower(x.shape[1:])
         return compute_diagonal(program, self._given(given, x), engine)
+
+    def kernel_cost(
+        self, shape: tuple[int, ...], n1: int, n2: int | None = None, dtype: Any = "float32", engine: str | None = None
+    ) -> KernelCost:
+        """What `kernel` will take for n1 and n2 inputs of `shape` = (*positions, channels), before it is run.
+
+        n2 None: n1 inputs with themselves. Work is counted, memory is as planned, and the time on this machine comes
+        from a short calibration; `print(net.kernel_cost((32, 32, 3), 1000))` says it in words.
+        """
+        given, program = self.lower(shape)
+        return kernel_cost(program, self.signals(shape)[given].channels, n1, n2, dtype, engine)
 
     def _given(self, count: int, x: Any) -> Any:
         """The first layers, which have no parameters, applied to the input itself."""

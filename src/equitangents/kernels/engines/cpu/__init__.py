@@ -3,6 +3,7 @@
 from equitangents.kernels.engines.cpu.descriptor import Description, describe, obstacle
 from equitangents.kernels.engines.cpu.library import description as library_description
 from equitangents.kernels.engines.cpu.library import why_unavailable
+from equitangents.kernels.engines.cpu.memory import working_bytes
 from equitangents.kernels.engines.cpu.run import diagonal, kernels, traced_kernels
 
 __all__ = [
@@ -14,4 +15,5 @@ __all__ = [
     "obstacle",
     "traced_kernels",
     "why_unavailable",
+    "working_bytes",
 ]

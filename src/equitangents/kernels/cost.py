@@ -1,0 +1,183 @@
+"""What a kernel computation costs, before it runs: work counted literally, time from a calibration, memory as planned.
+
+element-layers = pairs of inputs × Σ over fibres and layers of positions; a symmetric problem has N(N+1)/2 pairs.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from equitangents.errors import InvalidArgumentError
+from equitangents.groups.families import check_positive
+from equitangents.kernels.calibration import layer_rate, product_rate, uncertainty
+from equitangents.kernels.counting import Work, count
+from equitangents.kernels.engines import choose, cpu
+from equitangents.kernels.plan import FibrePlan, PairPlan, plan
+from equitangents.kernels.program import Program
+
+logger = logging.getLogger("equitangents")
+
+_ANNOUNCED = 10.0  # seconds from which a run is announced
+_WORTH_ASKING = {"cpu": 1e9}  # element-layers and multiply-adds below which no run takes that long
+_WORTH_ASKING_OTHERS = 2e8
+
+
+@dataclass(frozen=True)
+class KernelCost:
+    """What computing one kernel matrix will take.
+
+    `seconds` is expected on this machine, now, within a factor of `uncertainty`, without compiling; `element_layers`
+    counts positions × fibres × layers × pairs (a layer is a window mean with the nonlinearity after it, NNGP and NTK
+    together), `multiply_adds` the first inner products of all pairs; `memory` is the peak beyond the inputs, of which
+    `output_bytes` are the two matrices.
+
+    >>> import equitangents as et
+    >>> net = et.nn.Sequential(et.nn.Conv(1, 3), et.nn.Relu(), et.nn.GlobalAvgPool(), et.nn.Dense(1))
+    >>> cost = net.kernel_cost((8, 8, 3), 100)
+    >>> cost.fibres, cost.field_size, cost.layers, cost.pairs, cost.element_layers
+    (64, 64, 1, 5050, 20684800)
+    """
+
+    fibres: int
+    field_size: int
+    layers: int
+    pairs: int
+    element_layers: int
+    multiply_adds: int
+    seconds: float
+    uncertainty: float
+    output_bytes: int
+    working_bytes: int
+    engine: str
+    form: str
+    dtype: str
+    notes: tuple[str, ...] = ()
+
+    @property
+    def memory(self) -> int:
+        """Bytes of peak memory beyond the inputs."""
+        return self.output_bytes + self.working_bytes
+
+    def __str__(self) -> str:
+        along = f"{_plural(self.fibres, 'fibre')} of {_plural(self.field_size, 'position')}"
+        if self.form == "pairs":
+            along = f"all {self.fibres}² pairs of positions"
+        text = (
+            f"{self.pairs:,} pairs of inputs in {self.dtype} by the {self.engine} engine: {along}, "
+            f"{_plural(self.layers, 'layer')}; {self.element_layers:.3g} element-layers and {self.multiply_adds:.3g} "
+            f"multiply-adds; about {duration(self.seconds)} (within a factor of {self.uncertainty:.1f}); at most "
+            f"{size(self.memory)} beyond the inputs, {size(self.output_bytes)} of them the results."
+        )
+        return text + "".join(f" {note[0].upper()}{note[1:]}." for note in self.notes)
+
+
+def kernel_cost(
+    program: Program, channels: int, n1: int, n2: int | None = None, dtype: Any = "float32", engine: str | None = None
+) -> KernelCost:
+    """The cost of the kernels of `program` between n1 and n2 inputs (None: n1 with themselves, at half the cost).
+
+    The first call for a kind of layer times small programs, for a fraction of a second (longer where an engine has to
+    compile them first); later ones remember.
+    """
+    n1 = check_positive("n1", n1)
+    n2 = None if n2 is None else check_positive("n2", n2)
+    name = _check_dtype(dtype)
+    steps = plan(program)
+    chosen, note = choose(steps, engine)
+    notes = (f"all pairs of positions: {steps.why}",) if isinstance(steps, PairPlan) else ()
+    work = count(steps)
+    pairs = n1 * (n1 + 1) // 2 if n2 is None else n1 * n2
+    seconds, factor = _forecast(work, channels, pairs, chosen, name)
+    itemsize = np.dtype(name).itemsize
+    return KernelCost(
+        fibres=work.fibres,
+        field_size=work.field,
+        layers=work.depth,
+        pairs=pairs,
+        element_layers=pairs * work.element_layers,
+        multiply_adds=pairs * work.products * channels,
+        seconds=seconds,
+        uncertainty=factor,
+        output_bytes=2 * n1 * (n1 if n2 is None else n2) * itemsize,
+        working_bytes=working_bytes(steps, chosen, channels, n1, n1 if n2 is None else n2, itemsize),
+        engine=chosen,
+        form="pairs" if isinstance(steps, PairPlan) else "fibre",
+        dtype=name,
+        notes=notes if note is None else (*notes, note),
+    )
+
+
+def announce(steps: FibrePlan | PairPlan, engine: str, channels: int, n1: int, n2: int | None, dtype: Any) -> None:
+    """Log how long a run will take, if that is long."""
+    if not logger.isEnabledFor(logging.INFO):
+        return
+    work = count(steps)
+    pairs = n1 * (n1 + 1) // 2 if n2 is None else n1 * n2
+    if pairs * (work.element_layers + work.products * channels / 8) < _WORTH_ASKING.get(engine, _WORTH_ASKING_OTHERS):
+        return
+    seconds, factor = _forecast(work, channels, pairs, engine, np.dtype(dtype).name)
+    if seconds > _ANNOUNCED:
+        logger.info(
+            "kernels of %d × %d inputs by the %s engine: about %s (within a factor of %.1f)",
+            n1,
+            n1 if n2 is None else n2,
+            engine,
+            duration(seconds),
+            factor,
+        )
+
+
+def _forecast(work: Work, channels: int, pairs: int, engine: str, dtype: str) -> tuple[float, float]:
+    """(seconds, the factor within which they are known)."""
+    product = product_rate(engine, dtype)
+    seconds = pairs * work.products * channels * product.seconds
+    spreads = [product.spread]
+    for kind, elements in work.layers:
+        rate = layer_rate(engine, dtype, kind)
+        seconds += pairs * elements * rate.seconds
+        spreads.append(rate.spread)
+    return seconds, uncertainty(spreads)
+
+
+def working_bytes(steps: FibrePlan | PairPlan, engine: str, channels: int, n1: int, n2: int, itemsize: int) -> int:
+    """Bytes that a run holds beyond inputs and results, as the engine plans them."""
+    if engine == "cpu":
+        assert isinstance(steps, FibrePlan)
+        return cpu.working_bytes(steps, channels, n1, n2, itemsize)
+    from equitangents.kernels.compute import tile_bytes  # which announces its runs with the help of this module
+
+    return tile_bytes(steps, channels, n1, n2, itemsize)
+
+
+def _check_dtype(dtype: Any) -> str:
+    try:
+        name = np.dtype(dtype).name
+    except TypeError:
+        name = repr(dtype)
+    if name not in ("float32", "float64"):
+        raise InvalidArgumentError(f"dtype is {dtype!r}; expected 'float32' or 'float64'")
+    return name
+
+
+def _plural(n: int, noun: str) -> str:
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds for people: 3 ms, 2.4 s, 7 min, 3.5 h."""
+    for limit, unit, name in ((1, 1e-3, "ms"), (120, 1, "s"), (7200, 60, "min")):
+        if seconds < limit:
+            return f"{seconds / unit:.2g} {name}" if seconds / unit < 10 else f"{seconds / unit:.0f} {name}"
+    return f"{seconds / 3600:.1f} h"
+
+
+def size(number: int) -> str:
+    """Bytes for people."""
+    for limit, unit, name in ((1e6, 1e3, "kB"), (1e9, 1e6, "MB")):
+        if number < limit:
+            return f"{number / unit:.0f} {name}"
+    return f"{number / 1e9:.1f} GB"

@@ -1,0 +1,142 @@
+"""How much work a plan is for one pair of inputs: literal counts, before anything runs.
+
+A layer is a window mean, a nonlinearity, or the two together with the dense layers between them. An element-layer is
+one position of one fibre through one layer, NNGP and NTK together. Fibres on grids that are no torus hold only the
+positions whose partners lie on the grid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from equitangents.kernels.levels import GridLevel, Level, Levels
+from equitangents.kernels.plan import FibrePlan, PairPlan
+from equitangents.kernels.program import Box, Branch, Dual, Flatten, Op, Pool, Table
+
+
+@dataclass(frozen=True)
+class LayerKind:
+    """What one element-layer costs: its window (sides of a box, or the size of a table; () is none), and its φ."""
+
+    window: tuple[int, ...] = ()
+    indexed: bool = False
+    activation: Any = None
+    pairs: bool = False
+
+
+@dataclass(frozen=True)
+class Work:
+    """Of one pair of inputs: `layers` maps kinds to element-layers, `products` are positions of the first product."""
+
+    fibres: int
+    field: int
+    depth: int
+    layers: tuple[tuple[LayerKind, int], ...]
+    products: int
+
+    @property
+    def element_layers(self) -> int:
+        """All of them."""
+        return sum(count for _, count in self.layers)
+
+
+@lru_cache(maxsize=256)
+def count(plan: FibrePlan | PairPlan) -> Work:
+    """The work of `plan` for one pair of inputs."""
+    if isinstance(plan, PairPlan):
+        found = list(_pair_layers(plan.ops, plan.positions_in))
+        return Work(plan.positions, plan.positions, len(found), _merged(found), plan.positions_in**2)
+    fibres = plan.fibres.array
+    found = list(_fibre_layers(plan.field, plan.levels, fibres))
+    found += [(kind, 1) for kind in _vector_layers(plan.vector)]
+    products = _held(plan.levels.levels[0], fibres)
+    return Work(len(fibres), plan.positions, len(found), _merged(found), products)
+
+
+def _merged(found: list[tuple[LayerKind, int]]) -> tuple[tuple[LayerKind, int], ...]:
+    total: dict[LayerKind, int] = {}
+    for kind, elements in found:
+        total[kind] = total.get(kind, 0) + elements
+    return tuple(total.items())
+
+
+def _held(level: Level, fibres: np.ndarray) -> int:
+    """Positions with a partner, summed over fibres."""
+    if not isinstance(level, GridLevel) or level.wrap:
+        return len(fibres) * level.positions
+    offsets = np.abs(fibres.astype(np.int64) * np.array(level.step, np.int64))
+    return int(np.maximum(np.array(level.shape) - offsets, 0).prod(axis=1).sum())
+
+
+def _fibre_layers(ops: tuple[Op, ...], levels: Levels, fibres: np.ndarray) -> Iterator[tuple[LayerKind, int]]:
+    for kind, at, inner in _layers(ops):
+        if inner is None:
+            yield kind, _held(levels.levels[at + 1], fibres)
+        else:
+            branch = levels.branches[at]
+            assert branch is not None
+            yield from _fibre_layers(inner, branch, fibres)
+
+
+def _vector_layers(ops: tuple[Op, ...]) -> Iterator[LayerKind]:
+    for kind, _, inner in _layers(ops):
+        if inner is None:
+            yield kind
+        else:
+            yield from _vector_layers(inner)
+
+
+def _pair_layers(ops: tuple[Op, ...], positions: int) -> Iterator[tuple[LayerKind, int]]:
+    sizes = [positions]
+    for op in ops:
+        sizes.append(_after(op, sizes[-1]))
+    for kind, at, inner in _layers(ops):
+        if inner is None:
+            yield LayerKind(kind.window, kind.indexed, kind.activation, pairs=True), sizes[at + 1] ** 2
+        else:
+            yield from _pair_layers(inner, sizes[at])
+
+
+def _after(op: Op, positions: int) -> int:
+    if isinstance(op, Box):
+        return int(np.prod(op.out_shape, dtype=np.int64))
+    if isinstance(op, Table):
+        return len(op.index.array)
+    if isinstance(op, Pool):
+        return op.blocks
+    return 1 if isinstance(op, Flatten) else positions
+
+
+def _layers(ops: tuple[Op, ...]) -> Iterator[tuple[LayerKind, int, tuple[Op, ...] | None]]:
+    """(kind, number of the operation after which the layer ends, operations of a branch in its place)."""
+    window: tuple[LayerKind, int] | None = None
+    for at, op in enumerate(ops):
+        if not isinstance(op, Box | Table | Dual | Branch):
+            continue
+        if isinstance(op, Dual):
+            kind = LayerKind() if window is None else window[0]
+            yield LayerKind(kind.window, kind.indexed, op.activation), at, None
+            window = None
+            continue
+        if window is not None:
+            yield *window, None
+            window = None
+        if isinstance(op, Box):
+            window = LayerKind(op.window), at
+        elif isinstance(op, Table):
+            window = LayerKind(() if _is_total(op) else (op.index.array.shape[1],), indexed=True), at
+        else:
+            yield LayerKind(), at, op.ops
+    if window is not None:
+        yield *window, None
+
+
+def _is_total(op: Table) -> bool:
+    """Whether every window holds every position alike, so that one sum serves all."""
+    index, weights = op.index.array, op.weights.array
+    return bool(index.shape[1] == index.max() + 1 and np.ptp(weights) <= 1e-15 * np.abs(weights).max())

@@ -1,0 +1,44 @@
+"""How much memory a run of the CPU engine takes beyond its inputs and results: an upper bound.
+
+Two panels of prepared inputs (`engine.cpp`), and for every thread the fields of one tile (`fibre.hpp`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from equitangents.kernels import duals
+from equitangents.kernels.engines.cpu.library import threads
+from equitangents.kernels.plan import FibrePlan
+from equitangents.kernels.program import Affine, Box, Branch, Op
+
+_PANEL = 48 << 20  # bytes of prepared inputs that a panel holds,
+_LEAST = 64  # or so many inputs
+_VECTOR = 64  # bytes, at most
+
+
+def working_bytes(plan: FibrePlan, channels: int, n1: int, n2: int, itemsize: int) -> int:
+    """Bytes for N1 × N2 pairs of inputs with `channels` channels."""
+    lanes = _VECTOR // itemsize
+    signals = plan.levels.levels[0].positions * channels
+    sides = sum(_sides(op) for op in (*plan.field, *plan.vector)) + 2
+    each = (2 * sides * plan.positions + signals) * itemsize
+    largest = max(_LEAST, _PANEL // max(each, 1) // _LEAST * _LEAST + _LEAST)
+    panels = sum(min(largest, -(-n // lanes) * lanes) * (each + 16) for n in (n1, n2))
+    margin = max((_reach(op) for op in plan.field if isinstance(op, Box)), default=1)
+    tile = 2 * max(plan.positions, margin) * 2 * _VECTOR  # two fields of D and Θ, by lanes
+    return panels + threads() * (tile + 5 * _LEAST * lanes * 8 + 2 * _VECTOR * plan.positions)
+
+
+def _sides(op: Op) -> int:
+    """Numbers a position that an operation needs of each input alone."""
+    if isinstance(op, Branch):
+        return 2 + sum(map(_sides, op.ops))
+    if isinstance(op, Affine):
+        return 1
+    return {duals.Erf: 7, duals.Gelu: 4}.get(type(getattr(op, "activation", None)), 2)
+
+
+def _reach(op: Box) -> int:
+    """The field that a window reads, with its margins."""
+    return int(np.prod([n + w for n, w in zip(op.in_shape, op.window, strict=True)]))

@@ -1,0 +1,217 @@
+"""Costs are literal counts, memory is what the engines plan, and long runs are announced."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import logging
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import equitangents as et
+from equitangents.errors import InvalidArgumentError
+from equitangents.kernels import calibration, cost
+from equitangents.nn import (
+    AvgPool,
+    Conv,
+    Dense,
+    Erf,
+    Flatten,
+    GlobalAvgPool,
+    GroupConv,
+    GroupPool,
+    Lift,
+    Relu,
+    Residual,
+    Sequential,
+)
+from oracles.literal_kernels import grid_reads
+
+compute_module = importlib.import_module("equitangents.kernels.compute")
+
+
+@pytest.fixture(autouse=True)
+def no_stopwatch(monkeypatch):
+    """Counts need no calibration: a nanosecond for everything."""
+    rate = calibration.Rate(1e-9, 1.0)
+    monkeypatch.setattr(cost, "layer_rate", lambda *args: rate)
+    monkeypatch.setattr(cost, "product_rate", lambda *args: rate)
+
+
+def literal(grid, layers, readout):
+    """(fibres, element-layers) by going through every fibre and every position, or None where fibres mix."""
+    levels, torus = [(grid, True)], [True]
+    for window, stride, padding, _ in layers:
+        shape, wrap = levels[-1]
+        if padding == "circular" and not wrap:
+            return None
+        out, _ = grid_reads(shape, window, stride, padding)
+        levels.append((out, padding == "circular" and all(n % s == 0 for n, s in zip(shape, stride, strict=True))))
+        torus.append(levels[-1][1])
+    last, wrap = levels[-1]
+    positions = list(np.ndindex(*last))
+    if readout == "flatten":
+        joined = [(p, p) for p in positions]
+    elif readout == "pool":
+        joined = list(itertools.product(positions, positions))
+    else:
+        block = lambda p: tuple(i // 2 for i in p)
+        kept = [p for p in positions if all(i // 2 < n // 2 for i, n in zip(p, last, strict=True))]
+        joined = [(p, o) for p in kept for o in kept if block(p) == block(o)]
+    difference = lambda p, o: tuple((b - a) % n if wrap else b - a for a, b, n in zip(p, o, last, strict=True))
+    fibres = {difference(p, o) for p, o in joined}
+    total, step = 0, (1,) * len(grid)
+    for (_, stride, *_), (shape, wraps) in zip(reversed(layers), reversed(levels[1:]), strict=True):
+        for q in fibres:
+            for p in np.ndindex(*shape):
+                other = [a + m * b for a, m, b in zip(p, step, q, strict=True)]
+                total += wraps or all(0 <= a < n for a, n in zip(other, shape, strict=True))
+        step = tuple(m * s for m, s in zip(step, stride, strict=True))
+    return len(fibres), total
+
+
+@st.composite
+def networks(draw):
+    d = draw(st.integers(1, 2))
+    grid = tuple(draw(st.integers(2, 6)) for _ in range(d))
+    layers, shape = [], grid
+    for _ in range(draw(st.integers(1, 3))):
+        padding = draw(st.sampled_from(["circular", "zero", "valid"]))
+        window = tuple(draw(st.integers(1, min(3, n))) for n in shape)
+        stride = tuple(draw(st.sampled_from([1, 1, 2])) for _ in shape)
+        layers.append((window, stride, padding, draw(st.booleans())))
+        shape, _ = grid_reads(shape, window, stride, padding)
+    readouts = ["flatten", "pool"] + (["blocks"] if min(shape) >= 2 else [])
+    return grid, layers, draw(st.sampled_from(readouts))
+
+
+def network(layers, readout):
+    body = []
+    for window, stride, padding, phi in layers:
+        body += [Conv(1, window, stride=stride, padding=padding), *([Relu()] if phi else [])]
+    end = {"flatten": [Flatten()], "pool": [GlobalAvgPool()], "blocks": [AvgPool(2), Flatten()]}[readout]
+    return Sequential(*body, *end, Dense(1))
+
+
+@given(networks(), st.integers(1, 9), st.one_of(st.none(), st.integers(1, 9)))
+@settings(max_examples=60)
+def test_counts_are_literal(case, n1, n2):
+    grid, layers, readout = case
+    found = network(layers, readout).kernel_cost((*grid, 2), n1, n2)
+    pairs = n1 * (n1 + 1) // 2 if n2 is None else n1 * n2
+    expected = literal(grid, layers, readout)
+    assert (found.form == "pairs") == (expected is None)
+    assert (found.pairs, found.layers) == (pairs, len(layers))
+    if expected is not None:
+        fibres, elements = expected
+        assert found.fibres == fibres
+        assert found.element_layers == pairs * elements
+        assert found.field_size == max(math.prod(s) for s in (grid, *_shapes(grid, layers)))
+
+
+def _shapes(grid, layers):
+    for window, stride, padding, _ in layers:
+        grid, _ = grid_reads(grid, window, stride, padding)
+        yield grid
+
+
+def test_vectors_count_products_and_layers():
+    net = Sequential(Dense(1), Relu(), Dense(1), Erf(), Residual(Dense(1), Relu()), Dense(1))
+    found = net.kernel_cost((784,), 20, 30)
+    assert (found.fibres, found.field_size, found.layers) == (1, 1, 3)
+    assert (found.pairs, found.element_layers, found.multiply_adds) == (600, 1800, 600 * 784)
+    flattened = Sequential(Flatten(), Dense(1), Relu(), Dense(1)).kernel_cost((28, 28, 1), 20)
+    assert (flattened.pairs, flattened.multiply_adds) == (210, 210 * 784)
+
+
+def test_pairs_of_positions_count_all_pairs():
+    net = Sequential(Conv(1, 2), Relu(), AvgPool(2), Conv(1, 2), Relu(), Flatten(), Dense(1))
+    found = net.kernel_cost((4, 4, 3), 2, 5)
+    assert (found.form, found.fibres, found.engine) == ("pairs", 16, "reference")
+    assert found.element_layers == 10 * (16**2 + 4**2)
+    assert any("mixes fibres" in note for note in found.notes)
+
+
+def roto_translations(reflections, window):
+    group = et.groups.wallpaper(rotations=4, reflections=reflections, shape=(8, 8))
+    hidden = [Lift(group, 1, window=window), Relu(), GroupConv(1, window=window), Relu()]
+    return Sequential(*hidden, GroupPool(), Dense(1)).kernel_cost((8, 8, 3), 5)
+
+
+def test_rotations_multiply_the_cost_by_their_number_where_the_theorem_holds():
+    cnn = Sequential(*[Conv(1, 3), Relu()] * 2, GlobalAvgPool(), Dense(1)).kernel_cost((8, 8, 3), 5)
+    assert roto_translations(False, (3, 3)).element_layers == 4 * cnn.element_layers
+    assert roto_translations(True, (3, 3)).element_layers == 8 * cnn.element_layers
+    assert roto_translations(False, (2, 3)).element_layers == 16 * cnn.element_layers  # a field on the whole group
+
+
+def test_pooling_in_blocks_costs_the_fibres_within_a_block():
+    body = [Conv(1, 3), Relu()] * 2
+    cost_of = lambda *readout: Sequential(*body, *readout, Dense(1)).kernel_cost((12, 12, 3), 4)
+    flat, pooled = cost_of(Flatten()), cost_of(GlobalAvgPool())
+    assert (flat.fibres, pooled.fibres) == (1, 144)
+    for w in (2, 3, 4):
+        blocks = cost_of(AvgPool(w), Flatten())
+        assert blocks.fibres == (2 * w - 1) ** 2
+        assert blocks.element_layers == blocks.fibres * flat.element_layers
+
+
+def test_it_reads_as_a_paragraph():
+    text = str(
+        Sequential(Conv(1, 3), Relu(), GlobalAvgPool(), Dense(1)).kernel_cost((8, 8, 3), 100, engine="reference")
+    )
+    assert "5,050 pairs of inputs in float32 by the reference engine: 64 fibres of 64 positions, 1 layer;" in text
+    assert "80 kB of them the results" in text
+    assert "\n" not in text
+
+
+def test_memory_is_what_the_tiles_take(monkeypatch):
+    net = Sequential(Conv(1, 3), Relu(), GlobalAvgPool(), Dense(1))
+    few, many = (net.kernel_cost((8, 8, 3), n, engine="reference") for n in (1000, 100_000))
+    assert few.output_bytes == 2 * 1000**2 * 4
+    assert many.working_bytes < few.working_bytes * 100
+    assert many.working_bytes <= 2 * compute_module._PANEL + (64 << 20)
+    monkeypatch.setattr(compute_module, "_TILE_ELEMENTS", 4 * compute_module._TILE_ELEMENTS)
+    assert net.kernel_cost((8, 8, 3), 1000, engine="reference").working_bytes > few.working_bytes
+
+
+@pytest.mark.parametrize(("arguments", "message"), [((0,), "n1"), ((3, -1), "n2"), ((3, 3, "int8"), "dtype is 'int8'")])
+def test_wrong_questions_are_refused(arguments, message):
+    with pytest.raises(InvalidArgumentError, match=message):
+        Sequential(Dense(1)).kernel_cost((3,), *arguments)
+
+
+def test_long_runs_are_announced(monkeypatch, caplog):
+    net = Sequential(Conv(1, 3), Relu(), GlobalAvgPool(), Dense(1))
+    x = np.ones((3, 4, 4, 1))
+    caplog.set_level(logging.INFO, logger="equitangents")
+    net.kernel(x)
+    assert not caplog.records
+    monkeypatch.setitem(cost._WORTH_ASKING, "cpu", 1)
+    slow = calibration.Rate(1.0, 1.0)
+    monkeypatch.setattr(cost, "layer_rate", lambda *args: slow)
+    net.kernel(x, x)
+    assert "kernels of 3 × 3 inputs by the cpu engine: about 38 min (within a factor of 1.5)" in caplog.text
+
+
+def test_progress_is_logged(monkeypatch, caplog):
+    caplog.set_level(logging.INFO, logger="equitangents")
+    monkeypatch.setattr(compute_module, "_TILE_ELEMENTS", 16 * 4)
+    monkeypatch.setattr(compute_module, "_REPORTED", 0.0)
+    Sequential(Conv(1, 3), Relu(), GlobalAvgPool(), Dense(1)).kernel(np.ones((4, 4, 4, 1)), engine="reference")
+    assert "kernels: 33 % of the tiles are done" in caplog.text
+
+
+def test_inputs_prepared_again_and_again_give_the_same_kernels(monkeypatch, rng):
+    net = Sequential(Conv(1, 3), Relu(), GlobalAvgPool(), Dense(1))
+    x = rng.standard_normal((7, 4, 4, 2))
+    whole = net.kernel(x, engine="reference")
+    monkeypatch.setattr(compute_module, "_TILE_ELEMENTS", 16 * 4)
+    monkeypatch.setattr(compute_module, "_PANEL", 1)
+    for other in (net.kernel(x, engine="reference"), net.kernel(x, x[::-1].copy(), engine="reference")):
+        mirrored = other.ntk if np.allclose(other.ntk, whole.ntk) else other.ntk[:, ::-1]
+        np.testing.assert_allclose(mirrored, whole.ntk, rtol=1e-13)
