@@ -58,10 +58,9 @@ class OrbitMeasures:
             return orbit_measures.same_predictions(orbit_measures.carried_back(self.output_action, f), self.identity)
         if name == "equivariance_error":
             return orbit_measures.equivariance_errors(self.output_action, f, self.identity)
-        start = f[..., self.identity, :]
-        if self.truth is not None and self.truth.ndim == 1:
-            return orbit_measures.misclassified(start, self.truth)
-        return orbit_measures.squared_errors(start, self.truth)
+        assert self.truth is not None
+        error = orbit_measures.misclassified if self.truth.ndim == 1 else orbit_measures.squared_errors
+        return error(f[..., self.identity, :], self.truth)
 
     def of_ensembles(self, name: str, law: OrbitLaw, members: int) -> Float[np.ndarray, "draws n"]:
         """One measure of all ensembles of `members` networks that the law draws, a block of them at a time."""
