@@ -5,13 +5,17 @@ from equitangents.actions.functions import from_function
 from equitangents.actions.images import image_dihedral
 from equitangents.actions.positions import grid, permutations, translations
 from equitangents.actions.products import direct_sum, pullback, restrict, tensor_product
+from equitangents.actions.rings import circular_harmonics, ring_rotations, to_rings, turn_rings
 from equitangents.actions.rotated_images import image_rotations
+from equitangents.actions.subset import ActionSubset, subset
 from equitangents.actions.vectors import channels, labels, linear, rotations, trivial
 
 __all__ = [
     "Action",
+    "ActionSubset",
     "RoundTrip",
     "channels",
+    "circular_harmonics",
     "direct_sum",
     "from_function",
     "grid",
@@ -22,8 +26,12 @@ __all__ = [
     "permutations",
     "pullback",
     "restrict",
+    "ring_rotations",
     "rotations",
+    "subset",
     "tensor_product",
+    "to_rings",
     "translations",
     "trivial",
+    "turn_rings",
 ]

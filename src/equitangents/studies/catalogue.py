@@ -59,5 +59,14 @@ registry: dict[str, StudyInfo] = {
             "equal at infinite width at all times, for frozen finite kernels, and in the limit for trained networks.",
             module="equitangents.studies.mlp_to_gcnn",
         ),
+        StudyInfo(
+            name="cross-product",
+            title="Two vectors and their cross product",
+            source=_EMERGENT,
+            presets=("quick", "paper"),
+            summary="MLPs learn vectors that turn with the inputs, under the rotation groups of the regular solids: "
+            "equivariance of mean and covariance, in closed form and of trained ensembles, on and off the data.",
+            module="equitangents.studies.cross_product",
+        ),
     )
 }

@@ -1,0 +1,139 @@
+"""Rotations of the plane on signals sampled along rings, or given by circular harmonics: exact for every angle.
+
+A ring f(φ) with an odd number A of samples is Σ_m c_m e^{imφ}, |m| ≤ (A − 1)/2; turning it by α multiplies c_m by
+e^{−imα}, (ρ(α) f)(φ) = f(φ − α): an orthogonal representation of SO(2), computed by FFT.
+"""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from equitangents import precision
+from equitangents._types import ArrayLike
+from equitangents.actions.action import Action
+from equitangents.actions.splines import prefilter, taps
+from equitangents.actions.vectors import LinearAction, channels
+from equitangents.errors import InvalidArgumentError, ShapeError
+from equitangents.groups import cyclic
+from equitangents.groups.families import check_positive
+from equitangents.validation import check_array
+
+_AXIS = 2  # of the angles
+
+
+@final
+class RingRotations(Action):
+    """C_n on signals (N, rings, angles, C); made by `ring_rotations`."""
+
+    def __init__(self, n: int):
+        vars(self).update(group=cyclic(n), name=f"turns by {360 / n:g}° of rings")
+
+    def _check_signals(self, x: Any) -> ArrayLike:
+        x = check_array("x", x, rank=4)
+        angles, n = x.shape[_AXIS], self.group.order
+        if angles % 2 == 0 and angles % n:
+            raise ShapeError(
+                f"x has shape {x.shape}; expected an odd number of angles, or a multiple of {n}: an even number of "
+                "samples does not say how its highest frequency turns"
+            )
+        return x
+
+    def _act(self, g: int, x: Any) -> Any:
+        return self._orbit(np.array([g]), x)[0]
+
+    def _orbit(self, elements: np.ndarray, x: Any) -> Any:
+        return turn_rings(x, 2 * np.pi * elements / self.group.order)
+
+    def _act_each(self, g: Any, x: Any) -> Any:
+        xp = jnp if precision.is_traced(g) or precision.is_traced(x) or not isinstance(x, np.ndarray) else np
+        return _turned(xp, xp.asarray(x), 2 * np.pi * g[:, None] / self.group.order)
+
+    def _key(self) -> tuple[Any, ...]:
+        return ()
+
+
+def ring_rotations(n: int) -> RingRotations:
+    """C_n on signals on rings (N, rings, angles, C): element g turns counter-clockwise by g·360°/n.
+
+    Exact for every n if the number of angles is odd (or a multiple of n): trigonometric interpolation, so that C_n may
+    be as fine a subgroup of SO(2) as one likes. `to_rings` samples images this way.
+
+    >>> x = np.arange(5.0).reshape(1, 1, 5, 1)
+    >>> ring_rotations(5)(1, x)[0, 0, :, 0].round(12).tolist()
+    [4.0, 0.0, 1.0, 2.0, 3.0]
+    """
+    return RingRotations(check_positive("n", n))
+
+
+def turn_rings(x: Any, angles: Float[np.ndarray, " turns"]) -> Any:
+    """Rings (N, rings, angles, C) turned by every one of `angles` in radians: (turns, N, rings, angles, C)."""
+    x = check_array("x", x, rank=4)
+    turns = np.asarray(angles, np.float64)
+    if turns.ndim != 1:
+        raise ShapeError(f"angles has shape {turns.shape}; expected a list of angles")
+    return _turned(np if isinstance(x, np.ndarray) else jnp, x[None], turns[:, None, None, None, None], axis=_AXIS + 1)
+
+
+def _turned(xp: Any, x: Any, angle: Any, axis: int = _AXIS) -> Any:
+    """Multiply mode m by e^{−imα}; the angle's axes are those of x, or the batch axis alone."""
+    count = x.shape[axis]
+    angle = xp.asarray(angle, x.dtype)
+    angle = angle.reshape(angle.shape[:1] + (1,) * (x.ndim - 1))
+    modes = xp.arange(count // 2 + 1, dtype=x.dtype).reshape((-1,) + (1,) * (x.ndim - 1 - axis))
+    turned = xp.fft.rfft(x, axis=axis) * xp.exp(-1j * modes * angle)
+    return xp.fft.irfft(turned, n=count, axis=axis).astype(x.dtype)
+
+
+def circular_harmonics(n: int, degree: int) -> LinearAction:
+    """C_n on coefficients (N, …, 2·degree + 1) of 1, √2 cos φ, √2 sin φ, √2 cos 2φ, …: rotations of each pair.
+
+    Element g turns by g·360°/n, (ρ(g) f)(φ) = f(φ − 2πg/n).
+
+    >>> circular_harmonics(4, 1)(1, np.array([[1.0, 1.0, 0.0]])).round(12).tolist()  # cos φ becomes sin φ
+    [[1.0, 0.0, 1.0]]
+    """
+    n = check_positive("n", n)
+    if isinstance(degree, bool) or not isinstance(degree, int | np.integer) or degree < 0:
+        raise InvalidArgumentError(f"degree is {degree!r}; expected a whole number, at least 0")
+    matrices = np.zeros((n, 2 * degree + 1, 2 * degree + 1))
+    matrices[:, 0, 0] = 1
+    for m in range(1, degree + 1):
+        angle = 2 * np.pi * m * np.arange(n) / n
+        block = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+        matrices[:, 2 * m - 1 : 2 * m + 1, 2 * m - 1 : 2 * m + 1] = np.moveaxis(block, -1, 0)
+    action = channels(cyclic(n), matrices)
+    assert isinstance(action, LinearAction)
+    return action
+
+
+def to_rings(
+    images: Float[np.ndarray, "n height width channels"], rings: int, angles: int, order: int = 3
+) -> Float[np.ndarray, "n rings angles channels"]:
+    """Images read along circles about their centre, from a B-spline of `order` through the pixels.
+
+    Ring k has the radius (k + 1/2)/rings times half the image's smaller side (from pixel centre to pixel centre); angle
+    0 points down the rows and angles run counter-clockwise, so that `ring_rotations` turns what `image_rotations`
+    turns.
+    """
+    images = check_array("images", np.asarray(images), rank=4)
+    rings, angles = check_positive("rings", rings), check_positive("angles", angles)
+    if isinstance(order, bool) or order not in range(6):
+        raise InvalidArgumentError(f"order is {order!r}; expected a spline order from 0 to 5")
+    H, W = images.shape[1:3]
+    radius = (np.arange(rings) + 0.5) / rings * (min(H, W) - 1) / 2
+    phi = 2 * np.pi * np.arange(angles) / angles
+    i = ((H - 1) / 2 + radius[:, None] * np.cos(phi)).ravel()
+    j = ((W - 1) / 2 + radius[:, None] * np.sin(phi)).ravel()
+    F, E = (prefilter(order, n).astype(images.dtype) for n in (H, W))
+    coefficients = np.einsum("ai,nijc,bj->nabc", F, images, E, optimize=True)
+    rows, row_weights = taps(order, i, H)
+    columns, column_weights = taps(order, j, W)
+    y = np.zeros((len(images), rings * angles, images.shape[-1]), images.dtype)
+    for r, a in zip(rows, row_weights, strict=True):
+        for s, b in zip(columns, column_weights, strict=True):
+            y += coefficients[:, r, s] * (a * b)[:, None].astype(images.dtype)
+    return y.reshape(len(images), rings, angles, -1)
