@@ -24,8 +24,21 @@ void distance_rows(const T* const* a, const T* b, int64_t n, T* out) {
   for (int r = 0; r < R; ++r) store(out + r * L, load(out + r * L) + sum[r]);
 }
 
+// Distances that the caller knows already.
+template <class T>
+void given_distances(const Plan& plan, const Tile<T>& tile) {
+  constexpr int L = kLanes<T>;
+  for (int r = 0; r < tile.rows; ++r)
+    for (int l = 0; l < L; ++l) {
+      const double d = l < tile.columns ? tile.distances[r * tile.distance_stride + l] : 0;
+      tile.k[r * L + l] = plan.vector_dual ? d : (tile.variances[r] + tile.variances2[l] - d) / 2;
+      tile.theta[r * L + l] = 0;
+    }
+}
+
 template <class T>
 void distances(const Plan& plan, const Tile<T>& tile) {
+  if (tile.distances) return given_distances(plan, tile);
   constexpr int L = kLanes<T>;
   const Workspace<T> work(plan, tile.workspace);
   const int64_t size = plan.positions_in * plan.channels;

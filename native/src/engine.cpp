@@ -163,6 +163,12 @@ class Computation {
     }
     t.variance_sums = rows.variance_sums.get() + at;
     t.variances = rows.variances.get() + at;
+    if (problem_.distances) {
+      const int64_t first = columns.begin + g * lanes_;
+      t.distances = problem_.distances + (rows.begin + at) * problem_.n2 + first;
+      t.distance_stride = problem_.n2;
+      t.columns = int(std::min<int64_t>(lanes_, columns.end - first));
+    }
     return t;
   }
 

@@ -30,6 +30,9 @@ struct Tile {
   double *k, *theta;  // (rows, lanes)
   void* workspace;
   const volatile int32_t* cancel;
+  const double* distances;  // null, or those of the tile's pairs, in rows `distance_stride` apart
+  int64_t distance_stride;
+  int columns;  // how many lanes hold second inputs
 };
 
 // The two halves of a program on a tile; `own`: on one row, of every second input with itself.

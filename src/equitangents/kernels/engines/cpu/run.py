@@ -36,6 +36,7 @@ class _Problem(ctypes.Structure):
         ("cancel", ctypes.c_void_p),
         ("diagonal", ctypes.c_bool),
         ("instructions", ctypes.c_int),
+        ("distances", ctypes.c_void_p),
     ]
 
 
@@ -49,13 +50,29 @@ def kernels(
     return _run(plan, x1, x2, (len(x1), len(x1) if x2 is None else len(x2)), instruction_set)
 
 
+def kernels_of_distances(
+    plan: FibrePlan, d: np.ndarray, q1: np.ndarray, q2: np.ndarray, dtype: np.dtype
+) -> tuple[np.ndarray, np.ndarray]:
+    """(NNGP, NTK), (N1, N2), of a plan without positions, from mean squared distances d, (N1, N2), of its inputs.
+
+    q1, (N1,), and q2, (N2,), are the inputs' mean squares. Only for plans whose first operation is affine.
+    """
+    x1, x2 = (np.sqrt(q).astype(dtype)[:, None] for q in (q1, q2))
+    return _run(plan, x1, x2, d.shape, -1, np.ascontiguousarray(d, np.float64))
+
+
 def diagonal(plan: FibrePlan, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(NNGP, NTK) of every input of x, (N, *positions, C), with itself, each (N,)."""
     return _run(plan, x, None, (len(x),), -1)
 
 
 def _run(
-    plan: FibrePlan, x1: np.ndarray, x2: np.ndarray | None, shape: tuple[int, ...], instruction_set: int
+    plan: FibrePlan,
+    x1: np.ndarray,
+    x2: np.ndarray | None,
+    shape: tuple[int, ...],
+    instruction_set: int,
+    distances: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     x1 = np.ascontiguousarray(x1)
     x2 = None if x2 is None else np.ascontiguousarray(x2)
@@ -76,6 +93,7 @@ def _run(
         cancel=ctypes.addressof(cancel),
         diagonal=len(shape) == 1,
         instructions=instruction_set,
+        distances=None if distances is None else distances.ctypes.data,
     )
     function = getattr(library(), TARGETS[x1.dtype.name][0])
     message = ctypes.create_string_buffer(_MESSAGE_SIZE)
