@@ -19,6 +19,7 @@ _SUBMODULES = (
     "kernels",
     "metrics",
     "nn",
+    "planning",
     "report",
     "sphere",
     "studies",
@@ -29,17 +30,32 @@ _NAMES = {
     "InfiniteEnsemble": "equitangents.ensembles.infinite",
     "InfiniteEnsembleClassifier": "equitangents.ensembles.infinite_classifier",
     "EquitangentsError": "equitangents.errors",
+    "plan_ensemble": "equitangents.planning.members",
 }
 
 __all__ = [*_SUBMODULES, *_NAMES, "__version__"]
 
 if TYPE_CHECKING:
-    from equitangents import actions, data, ensembles, groups, inference, kernels, metrics, nn, report, sphere, studies
+    from equitangents import (
+        actions,
+        data,
+        ensembles,
+        groups,
+        inference,
+        kernels,
+        metrics,
+        nn,
+        planning,
+        report,
+        sphere,
+        studies,
+    )
     from equitangents.ensembles.deep import DeepEnsemble
     from equitangents.ensembles.deep_classifier import DeepEnsembleClassifier
     from equitangents.ensembles.infinite import InfiniteEnsemble
     from equitangents.ensembles.infinite_classifier import InfiniteEnsembleClassifier
     from equitangents.errors import EquitangentsError
+    from equitangents.planning.members import plan_ensemble
 
 
 def __getattr__(name: str) -> Any:

@@ -177,15 +177,14 @@ class InfiniteEnsemble(RegressorMixin, BaseEstimator):
 
         Source: arXiv 2403.03103, section 4: the mean of M networks has covariance Σ_t/M.
         """
-        self._check_fitted()
-        x = check_inputs(self, x, self.input_shape, reset=False)
+        ensemble, x, truth = self._orbit_question(x, y)
         return orbit_statistics(
-            self,
+            ensemble,
             action,
             x,
             members,
             time=time,
-            truth=None if y is None else self._check_truth(x, y),
+            truth=truth,
             output_action=output_action,
             draws=draws,
             seed=seed,
@@ -193,12 +192,17 @@ class InfiniteEnsemble(RegressorMixin, BaseEstimator):
             over_inputs=over_inputs,
         )
 
-    def _check_truth(self, x: Any, y: Any) -> np.ndarray:
+    def _orbit_question(self, x: Any, y: Any) -> tuple[InfiniteEnsemble, Any, np.ndarray | None]:
+        """(the ensemble whose outputs are measured, x, targets (n, outputs) or None), checked."""
+        self._check_fitted()
+        x = check_inputs(self, x, self.input_shape, reset=False)
+        if y is None:
+            return self, x, None
         y = check_targets(x, y)
         y = y.reshape(len(y), -1)
         if y.shape[1] != self.n_outputs_:
             raise ShapeError(f"y has {y.shape[1]} outputs; this ensemble was fitted to {self.n_outputs_}")
-        return y
+        return self, x, y
 
     def _check_parameters(self) -> problems.Settings:
         if not callable(getattr(self.net, "kernel", None)):

@@ -120,14 +120,14 @@ class InfiniteEnsembleClassifier(ClassifierMixin, BaseEstimator):
         over_inputs: str = "mean",
     ) -> OrbitStatistics:
         """As `InfiniteEnsemble.orbit_statistics`; y (n,) are labels, and the error is the share of wrong classes."""
-        ensemble, x = self._fitted(x)
+        ensemble, x, truth = self._orbit_question(x, y)
         return orbit_statistics(
             ensemble,
             action,
             x,
             members,
             time=time,
-            truth=None if y is None else self._class_indices(y),
+            truth=truth,
             output_action=output_action,
             draws=draws,
             seed=seed,
@@ -135,12 +135,17 @@ class InfiniteEnsembleClassifier(ClassifierMixin, BaseEstimator):
             over_inputs=over_inputs,
         )
 
-    def _class_indices(self, y: Any) -> np.ndarray:
+    def _orbit_question(self, x: Any, y: Any) -> tuple[InfiniteEnsemble, Any, np.ndarray | None]:
+        """(the ensemble whose outputs are measured, x, indices of the labels or None), checked."""
+        ensemble, x = self._fitted(x)
+        if y is None:
+            return ensemble, x, None
         labels = check_labels(y)
+        check_same_length("x", x, "y", labels)
         index = np.searchsorted(self.classes_, labels).clip(max=len(self.classes_) - 1)
         if (self.classes_[index] != labels).any():
             raise InvalidArgumentError(f"y holds labels beyond those of fit, {self.classes_.tolist()}")
-        return index
+        return ensemble, x, index
 
     def _fitted(self, x: Any) -> tuple[InfiniteEnsemble, Any]:
         if not self.__sklearn_is_fitted__():

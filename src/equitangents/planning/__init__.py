@@ -1,0 +1,8 @@
+"""How many members does an ensemble need? Planned from theory, before a network is trained."""
+
+from equitangents.planning.alternatives import Alternative
+from equitangents.planning.members import plan_ensemble
+from equitangents.planning.pilot import SpreadRatio
+from equitangents.planning.plan import Plan
+
+__all__ = ["Alternative", "Plan", "SpreadRatio", "plan_ensemble"]

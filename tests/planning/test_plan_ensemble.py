@@ -1,0 +1,264 @@
+"""Plans of ensembles: the smallest number of members that meets a target, against formulas, draws and training."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given
+from hypothesis import strategies as st
+
+import equitangents as et
+from equitangents import DeepEnsemble, InfiniteEnsemble, InfiniteEnsembleClassifier, actions, metrics, nn, plan_ensemble
+from equitangents.ensembles import orbit_moments
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, MemoryLimitError, NotFittedError, ShapeError
+from equitangents.planning.search import smallest
+from equitangents.report import outside_resources
+
+ROT = actions.image_rotations(4)
+
+
+def mlp(width=1, outputs=1):
+    return nn.Sequential(nn.Flatten(), nn.Dense(width, W_std=1.4, b_std=0.5), nn.Relu(), nn.Dense(outputs))
+
+
+def task(seed=0, n=8, side=2):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n, side, side, 1)), 2 + 0.3 * rng.normal(size=n)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return InfiniteEnsemble(mlp(), augmentation=ROT, time=20.0).fit(*task())
+
+
+@pytest.fixture(scope="module")
+def new():
+    return task(seed=9, n=6)[0]
+
+
+@given(st.floats(0.1, 50.0), st.floats(0.001, 3.0), st.sampled_from([0.3, 0.5, 1.0]), st.integers(1, 10**6))
+def test_search_finds_the_first_number_at_or_below_the_target(scale, target, power, most):
+    value = lambda m: scale / m**power
+    found = smallest(value, target, most)
+    if found is None:
+        assert value(most) > target
+    else:
+        assert 1 <= found <= most
+        assert value(found) <= target
+        assert found == 1 or value(found - 1) > target
+
+
+def test_search_asks_rarely():
+    asked = []
+    assert smallest(lambda m: asked.append(m) or 30 / math.sqrt(m), 0.01, 10**9) == 9_000_000
+    assert len(asked) < 40
+
+
+@pytest.mark.parametrize("measure", ["rsd", "equivariance_error", "osp", "error"])
+def test_members_are_the_smallest_number_whose_quantile_meets_the_target(model, new, measure):
+    target = {"rsd": 0.01, "equivariance_error": 0.015, "osp": 0.01, "error": 0.03}[measure]
+    x, y = (new - 2.5, None) if measure == "osp" else (new, np.full(6, 1.7))
+    plan = plan_ensemble(model, ROT, x, target, measure, draws=400, y=y)
+    assert plan.members is not None
+    statistics = model.orbit_statistics(ROT, x, [max(plan.members - 1, 1), plan.members], draws=400, y=y)
+    one = getattr(statistics, measure)
+    values = one.of_ensembles
+    if measure == "osp":
+        values = 1 - values / 4
+    if measure == "error":
+        values = values / ((model.predict(x) - y) ** 2).mean() - 1
+    below = (values <= target).mean(axis=1)
+    assert below[1] >= 0.95
+    assert plan.members == 1 or below[0] < 0.95
+    assert plan.members_interval[0] <= plan.members <= plan.members_interval[1]
+
+
+def test_members_follow_from_the_chi_square_law_of_a_single_orbit():
+    """One input, |G| = 2, mean far above the spread: RSD ≈ |f(x) − f(gx)|/(2 μ), half a normal deviate."""
+    flip = actions.image_rotations(2)
+    x, y = task(n=8)
+    model = InfiniteEnsemble(mlp(), augmentation=flip, time=20.0).fit(x, y)
+    new = task(seed=3, n=1)[0]
+    moments = orbit_moments(model, flip, new)
+    c, mean = moments.covariance[0], moments.mean[0, 0, 0]
+    std = math.sqrt(c[0, 0] + c[1, 1] - 2 * c[0, 1]) / 2 / abs(mean)
+    plan = plan_ensemble(model, flip, new, target=std / 30, draws=20_000)
+    expected = (scipy.stats.norm.ppf(0.975) * 30) ** 2
+    assert plan.members_interval[0] <= 1.02 * expected
+    assert plan.members_interval[1] >= 0.98 * expected
+    assert abs(plan.members / expected - 1) < 0.06
+
+
+def test_half_the_target_takes_four_times_the_members(model, new):
+    coarse, fine = (plan_ensemble(model, ROT, new, target, draws=500).members for target in (0.004, 0.002))
+    assert abs(fine / coarse - 4) < 0.1
+
+
+def test_later_training_changes_the_plan_and_the_time_is_the_ensembles_by_default(model, new):
+    assert plan_ensemble(model, ROT, new, time=20.0).members == plan_ensemble(model, ROT, new).members
+    assert plan_ensemble(model, ROT, new, time=1.0).members > 2 * plan_ensemble(model, ROT, new).members
+
+
+def test_without_augmentation_no_number_of_members_suffices(new):
+    model = InfiniteEnsemble(mlp(), time=20.0).fit(*task())
+    plan = plan_ensemble(model, ROT, new)
+    assert plan.members is None
+    np.testing.assert_allclose(plan.limit, metrics.relative_orbit_std(model.predict, ROT, new).mean, rtol=1e-9)
+    assert plan.limit > 0.01
+    assert "without augmentation" in plan.reason
+    assert "No number of members" in str(plan)
+
+
+def test_more_members_than_allowed_are_no_plan(model, new):
+    plan = plan_ensemble(model, ROT, new, target=1e-4, max_members=50)
+    assert plan.members is None
+    assert "more than 50" in plan.reason
+    assert plan.members_interval == (None, None)
+
+
+def test_a_pilot_scales_the_spread_to_its_own(model, new):
+    class Pilot:
+        """Members drawn from theory, with their fluctuations doubled."""
+
+        def predict_members(self, x):
+            import jax
+
+            draws = model.sample(x, 60, key=jax.random.key(7))
+            mean = model.predict(x)
+            return (mean + 2 * (draws - mean))[..., None]
+
+    plain, scaled = (plan_ensemble(model, ROT, new, 0.003, pilot=p, draws=500) for p in (None, Pilot()))
+    ratio = scaled.spread_ratio
+    assert ratio.low < 4 < ratio.high
+    assert ratio.members == 60
+    assert abs(scaled.members / plain.members / ratio.value - 1) < 0.05
+    assert "pilot" in " ".join(scaled.notes())
+
+
+def test_pilots_that_cannot_be_compared_are_refused(model, new):
+    class Pilot:
+        def __init__(self, *shape):
+            self.shape = shape
+
+        def predict_members(self, x):
+            return np.zeros((self.shape[0], len(x), self.shape[1]))
+
+    with pytest.raises(InvalidTypeError, match="pilot"):
+        plan_ensemble(model, ROT, new, pilot=3)
+    with pytest.raises(InvalidArgumentError, match="at least 3"):
+        plan_ensemble(model, ROT, new, pilot=Pilot(2, 1))
+    with pytest.raises(ShapeError, match="2 outputs"):
+        plan_ensemble(model, ROT, new, pilot=Pilot(4, 2))
+
+
+def test_classifiers_plan_for_the_classes(new):
+    x, _ = task(n=12)
+    labels = np.array(list("ab" * 6))
+    model = InfiniteEnsembleClassifier(mlp(), augmentation=ROT, time=30.0).fit(x, labels)
+    plan = plan_ensemble(model, ROT, new, target=0.05, measure="osp", draws=300)
+    same = model.orbit_statistics(ROT, new, [plan.members], draws=300).osp.of_ensembles
+    assert (same[0] >= 4 * 0.95).mean() >= 0.95
+
+
+def test_costs_of_alternatives():
+    model = InfiniteEnsemble(mlp(), augmentation=ROT, time=20.0).fit(*task())
+    plan = plan_ensemble(model, ROT, task(n=3)[0], target=0.01)
+    ensemble, average, canonical, as_many_parameters, as_many_activations = plan.alternatives
+    M = plan.members
+    assert (ensemble.parameters, ensemble.prediction, ensemble.training) == (M, M, 4 * M)
+    assert (average.parameters, average.prediction, canonical.prediction) == (1, 4, 1)
+    # a hidden layer of C channels: C² multiplications and parameters; C' an element: |G|²C'² and |G|C'²
+    C = 40.0
+    for channels, found in ((C / 2, as_many_parameters), (C / 4, as_many_activations)):
+        assert found.prediction == 16 * channels**2 / C**2
+        assert found.parameters == 4 * channels**2 / C**2
+
+
+def test_files(model, new, tmp_path):
+    plan = plan_ensemble(model, ROT, new, target=0.02, draws=200)
+    html = plan.to_html(tmp_path / "deep" / "plan.html").read_text()
+    assert f"{plan.members:,} member" in html
+    assert "<svg" in html
+    assert outside_resources(html) == []
+    written = json.loads(plan.to_json(tmp_path / "plan.json").read_text())
+    assert written["members"] == plan.members
+    assert written["curve"][0]["members"] == 1
+    assert plan.plot(tmp_path / "plan.svg").read_text().startswith("<?xml")
+    assert plan.plot(tmp_path / "plan.png").read_bytes()[:4] == b"\x89PNG"
+    with pytest.raises(InvalidArgumentError, match=r"\.svg or \.png"):
+        plan.plot(tmp_path / "plan.gif")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["deep", "plan.json", "plan.png", "plan.svg"]
+
+
+def test_infinite_values_are_text_in_json(tmp_path):
+    x, y = task()
+    model = InfiniteEnsemble(mlp(), augmentation=ROT).fit(x, y)
+    plan = plan_ensemble(model, ROT, x, target=0.5, draws=20)
+    assert json.loads(plan.to_json(tmp_path / "plan.json").read_text())["time"] == "inf"
+
+
+def test_a_plan_is_reproducible(model, new):
+    first, second, other = (plan_ensemble(model, ROT, new, draws=50, seed=s).to_dict() for s in (1, 1, 2))
+    assert first == second
+    assert first != other
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "said"),
+    [
+        ({"target": 0.0}, InvalidArgumentError, "target is 0.0"),
+        ({"target": "small"}, InvalidTypeError, "target"),
+        ({"measure": "nonsense"}, InvalidArgumentError, "'rsd' or 'osp'"),
+        ({"measure": "error"}, InvalidArgumentError, "y is None"),
+        ({"confidence": 2.0}, InvalidArgumentError, "confidence"),
+        ({"max_members": 0}, InvalidArgumentError, "max_members"),
+        ({"over_inputs": "sum"}, InvalidArgumentError, "over_inputs"),
+        ({"ensemble": 3}, InvalidTypeError, "ensemble is 3"),
+        ({"ensemble": InfiniteEnsemble(mlp())}, NotFittedError, "fit"),
+        ({"draws": 10**12}, MemoryLimitError, "draws"),
+    ],
+)
+def test_bad_arguments_are_named(model, new, change, error, said):
+    arguments = {"ensemble": model, "action": ROT, "x": new, **change}
+    with pytest.raises(error, match=said):
+        plan_ensemble(**arguments)
+
+
+def test_errors_relative_to_nothing_are_refused(model, new):
+    with pytest.raises(InvalidArgumentError, match="that is 0"):
+        plan_ensemble(model, ROT, new, measure="error", y=model.predict(new))
+
+
+def test_it_is_reached_from_the_package():
+    assert et.plan_ensemble is plan_ensemble
+    assert et.planning.Plan.__name__ == "Plan"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("measure", ["rsd", "osp"])
+def test_trained_ensembles_of_the_recommended_size_meet_the_target(measure):
+    """20 ensembles of wide networks, all of new members: at least 18 meet a target planned at 95 %."""
+    rng = np.random.default_rng(11)
+    x = rng.normal(size=(10, 3, 3, 1))
+    y = np.sin(x.sum(axis=(1, 2, 3))) + (1.5 if measure == "rsd" else 0.0)
+    new = rng.normal(size=(12, 3, 3, 1))
+    limit = InfiniteEnsemble(mlp(), augmentation=ROT, dynamics="discrete", time=0.0).fit(x, y)
+    rate, steps = limit.max_learning_rate_ / 2, 30
+    limit.set_params(learning_rate=rate, time=float(steps)).fit(x, y)
+    target = 0.1 if measure == "rsd" else 0.15
+    plan = plan_ensemble(limit, ROT, new, target, measure, over_inputs="median" if measure == "rsd" else "mean")
+    assert 3 < plan.members < 60
+    met = 0
+    for repetition in range(20):
+        ensemble = DeepEnsemble(
+            mlp(1024), plan.members, ROT, optimizer="gd", learning_rate=rate, epochs=steps, seed=repetition
+        ).fit(x, y)
+        if measure == "rsd":
+            violation = np.median(metrics.relative_orbit_std(ensemble.predict, ROT, new).values)
+        else:
+            signs = lambda x, e=ensemble: np.stack([-e.predict(x), e.predict(x)], axis=1)
+            violation = 1 - metrics.orbit_same_predictions(signs, ROT, new).mean / 4
+        met += violation <= target
+    assert met >= 18
