@@ -15,16 +15,14 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.metadata_routing import UNUSED
 
-from equitangents.ensembles import problem as problems
 from equitangents.ensembles.inputs import EstimatorNotFittedError, check_inputs, check_targets
 from equitangents.ensembles.orbit_statistics import OrbitStatistics, orbit_statistics
+from equitangents.ensembles.problem import Field, Settings
+from equitangents.ensembles.solvers import make_training
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.inference import DYNAMICS, as_times, sample_gaussian
-from equitangents.kernels.orbit import is_invariant, kernel_invariance_error
 
 logger = logging.getLogger("equitangents")
-
-_VERIFIED_SAMPLES = 4
 
 
 class InfiniteEnsemble(RegressorMixin, BaseEstimator):
@@ -35,7 +33,8 @@ class InfiniteEnsemble(RegressorMixin, BaseEstimator):
 
     Args:
         net: a network, or anything with `kernel(x1, x2=None)` that returns an object with `.nngp` and `.ntk`.
-        augmentation: the action ρ_X of full data augmentation, or None.
+        augmentation: the action ρ_X of full data augmentation, some of its elements with or without weights
+            (`equitangents.actions.subset`), or None.
         time: training time t ≥ 0, inf allowed; in steps if dynamics="discrete". `predict` takes any other time.
         learning_rate: η of the loss (1/2N) Σ_i |f(x_i) − y_i|², N counting augmented copies; not divided by the
             number of outputs.
@@ -48,9 +47,10 @@ class InfiniteEnsemble(RegressorMixin, BaseEstimator):
         memory_limit: bytes that a fit may take; None: half of the physical memory.
 
     Attributes:
-        solver_: which problem gives the mean: "dense N×N", "orbit-averaged N×N" (augmentation by an exact action
-            under which the kernel is invariant, invariant labels) or "explicit N|G| (why)". The first covariance,
-            std or sample of an orbit-averaged ensemble solves the explicit problem too.
+        solver_: which problem gives the mean, exactly in each case: "dense N×N"; "orbit-averaged N×N" for invariant
+            labels, "irreps of D4: 5 blocks, largest 2N" for others, if the augmentation is by an exact action under
+            which the kernel is invariant (checked on a sample); or "explicit N|G| (why)".
+        covariance_solver_: which gives covariances, stds and samples; solved when first asked for.
         max_learning_rate_: 2N/λ_max of that problem: the largest learning rate at which steps are stable.
         n_features_in_: numbers in one input.
         sample_shape_: shape of one input.
@@ -96,24 +96,31 @@ class InfiniteEnsemble(RegressorMixin, BaseEstimator):
     def fit(self, X: Any, y: Any) -> InfiniteEnsemble:
         """Decompose the training kernel: X (N, features) or (N, *positions, channels), y (N,) or (N, outputs).
 
+        With augmentation y may also be (|G|, N, outputs): y[g, i] is the label of the copy ρ_X(g) x_i.
         Raises InvalidArgumentError or InvalidTypeError for bad input, NotPositiveDefiniteError (naming the ridge that
         helps) if the kernel matrix is singular and time is inf, MemoryLimitError before allocating too much.
         """
-        self.__dict__.pop("_mean_problem", None)  # a fit that fails leaves no older one to predict with
+        self.__dict__.pop("_training", None)  # a fit that fails leaves no older one to predict with
         settings = self._check_parameters()
         x = check_inputs(self, X, self.input_shape, reset=True)
-        y = check_targets(x, y)
-        self.n_outputs_ = 1 if y.ndim == 1 else y.shape[1]
+        y = check_targets(x, y, copies=self.augmentation is not None)
+        self.n_outputs_ = 1 if y.ndim == 1 else y.shape[-1]
         self._squeeze = y.ndim == 1
-        self._x, self._y, self._settings = x, y.reshape(len(y), -1), settings
-        self._covariance_problem: problems.Problem | None = None
-        self._check_actions()
-        problem = self._solve_mean()
+        labels = y[:, None] if y.ndim == 1 else y
+        training = make_training(self.net, self.augmentation, self.label_action, x, labels, settings)
+        process = training.mean_problem.process
+        self.solver_ = training.solver
         logger.info("InfiniteEnsemble: %s, N = %d", self.solver_, len(x))
-        problem.process.check(float(self.time))
-        self.max_learning_rate_ = problem.process.max_learning_rate
-        self._mean_problem = problem
+        process.check(float(self.time))
+        self.max_learning_rate_ = process.max_learning_rate
+        self._training = training
         return self
+
+    @property
+    def covariance_solver_(self) -> str:
+        """Which problem gives covariances, stds and samples, named as in `solver_`."""
+        self._check_fitted()
+        return self._training.covariance_solver
 
     def predict(self, x: Any, time: Any = None, return_std: bool = False, return_cov: bool = False) -> Any:
         """Mean (M, outputs), or (M,) for 1-d y; with it the std (M,) or the covariance (M, M) of one output.
@@ -124,21 +131,47 @@ class InfiniteEnsemble(RegressorMixin, BaseEstimator):
         if return_std and return_cov:
             raise InvalidArgumentError("return_std and return_cov are both True; at most one can be")
         x, times, single = self._check_query(x, time)
-        mean = self._mean_problem.means(x, times)
+        training = self._training
+        # the covariance first: what is too large is refused before anything is computed
+        spread = np.empty(0)
+        if return_cov:
+            spread = training.covariances(x, times)
+        elif return_std:
+            spread = np.sqrt(training.variances(x, times))
+        mean = training.means(x, times)
         mean = mean[..., 0] if self._squeeze else mean
         if not (return_std or return_cov):
             return mean[0] if single else mean
-        problem = self._problem_with_covariance()
-        spread = problem.covariances(x, times) if return_cov else np.sqrt(problem.variances(x, times))
         return (mean[0], spread[0]) if single else (mean, spread)
+
+    def predict_orbits(self, x: Any, time: Any = None) -> tuple[np.ndarray, np.ndarray]:
+        """Mean (M, |G|, outputs) and covariance (M, |G|, |G|) of one output along each orbit {ρ_X(g) x_i}.
+
+        Of the augmentation's group, jointly over its elements; for 1-d y the mean is (M, |G|, 1). `time`: one number,
+        or None for the constructor's. Where the irreps are solved this costs hardly more than the M inputs alone, as
+        Σ_t(gx, hx) depends on g⁻¹h; else it is what `predict` gives.
+        """
+        x, times, single = self._check_query(x, time)
+        if not single:
+            raise InvalidArgumentError(f"time has shape {times.shape}; orbits are predicted at one time")
+        mean, covariance = self._training.orbits(x, times)
+        return mean[0], covariance[0]
+
+    def predict_joint_orbits(self, x: Any, time: Any = None) -> tuple[np.ndarray, np.ndarray]:
+        """As `predict_orbits`, the covariance between all orbits: (M, |G|, M, |G|)."""
+        x, times, single = self._check_query(x, time)
+        if not single:
+            raise InvalidArgumentError(f"time has shape {times.shape}; orbits are predicted at one time")
+        mean, covariance = self._training.joint_orbits(x, times)
+        return mean[0], covariance[0]
 
     def sample(self, x: Any, n: int, *, key: Any, time: Any = None) -> np.ndarray:
         """n trained networks' outputs at x, drawn jointly over inputs: (n, M, outputs), or (n, M) for 1-d y."""
         x, times, single = self._check_query(x, time)
         if not single:
             raise InvalidArgumentError(f"time has shape {times.shape}; samples are drawn at one time")
-        covariance = self._problem_with_covariance().covariances(x, times)[0]
-        draws = sample_gaussian(self._mean_problem.means(x, times)[0], covariance, n, key=key)
+        covariance = self._training.covariances(x, times)[0]
+        draws = sample_gaussian(self._training.means(x, times)[0], covariance, n, key=key)
         return draws[..., 0] if self._squeeze else draws
 
     def orbit_statistics(
@@ -204,7 +237,7 @@ class InfiniteEnsemble(RegressorMixin, BaseEstimator):
             raise ShapeError(f"y has {y.shape[1]} outputs; this ensemble was fitted to {self.n_outputs_}")
         return self, x, y
 
-    def _check_parameters(self) -> problems.Settings:
+    def _check_parameters(self) -> Settings:
         if not callable(getattr(self.net, "kernel", None)):
             raise InvalidTypeError(f"net is {self.net!r}; expected a network or an object with kernel(x1, x2=None)")
         if self.kernel not in ("ntk", "nngp"):
@@ -217,77 +250,23 @@ class InfiniteEnsemble(RegressorMixin, BaseEstimator):
             raise InvalidArgumentError(f"ridge is {self.ridge!r}; it must be a finite number ≥ 0")
         dynamics = DYNAMICS[self.dynamics]
         dynamics(self.learning_rate, samples=1).check(0.0, float(self.time))  # what can be said before any kernel
-        field: problems.Field = "ntk" if self.kernel == "ntk" else "nngp"
-        return problems.Settings(field, dynamics, self.learning_rate, float(self.ridge), self.memory_limit)
-
-    def _check_actions(self) -> None:
-        if self.augmentation is None:
-            if self.label_action is not None:
-                raise InvalidArgumentError(
-                    "label_action is given without augmentation; it moves labels along with inputs"
-                )
-            return
-        for name in ("augmentation", "label_action"):
-            action = getattr(self, name)
-            if action is not None and not (callable(action) and hasattr(action, "group")):
-                raise InvalidTypeError(f"{name} is {action!r}; expected an action (equitangents.actions) or None")
-        if self.label_action is not None and self.label_action.group != self.augmentation.group:
-            raise InvalidArgumentError(
-                f"label_action is of group {self.label_action.group!r} and augmentation of group "
-                f"{self.augmentation.group!r}; they must be of the same group"
-            )
-        for action, values in ((self.augmentation, self._x), (self.label_action, self._y)):
-            if action is not None:
-                action.verify(values[:_VERIFIED_SAMPLES])
-
-    def _solve_mean(self) -> problems.Problem:
-        """Choose the smallest problem that gives the mean exactly, solve it and name it in `solver_`."""
-        if self.augmentation is None:
-            self.solver_ = "dense N×N"
-            self._covariance_problem = problems.dense(self.net, self._x, self._y, self._settings)
-            return self._covariance_problem
-        reason = self._reason_for_explicit()
-        if reason is None:
-            self.solver_ = "orbit-averaged N×N"
-            return problems.orbit_averaged(self.net, self.augmentation, self._x, self._y, self._settings)
-        self.solver_ = f"explicit N|G| ({reason})"
-        return self._problem_with_covariance()
-
-    def _reason_for_explicit(self) -> str | None:
-        if self.label_action is not None:
-            return "labels move with the augmentation"
-        if not self.augmentation.exact:
-            return "the augmentation is only approximately an action"
-        stride = max(1, len(self._x) // _VERIFIED_SAMPLES)
-        sample = self._x[::stride][:_VERIFIED_SAMPLES]
-        if not is_invariant(self.net, self.augmentation, sample):
-            change = kernel_invariance_error(self.net, self.augmentation, sample)
-            return f"the augmentation changes the kernel, by {change:.1e} of its size"
-        return None
-
-    def _problem_with_covariance(self) -> problems.Problem:
-        if self._covariance_problem is None:
-            order = self.augmentation.group.order
-            logger.info("InfiniteEnsemble: solving the explicit N|G| problem, %d·%d samples", len(self._x), order)
-            self._covariance_problem = problems.explicit(
-                self.net, self.augmentation, self.label_action, self._x, self._y, self._settings
-            )
-        return self._covariance_problem
-
-    def _check_fitted(self) -> None:
-        if not self.__sklearn_is_fitted__():
-            raise EstimatorNotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first")
+        field: Field = "ntk" if self.kernel == "ntk" else "nngp"
+        return Settings(field, dynamics, self.learning_rate, float(self.ridge), self.memory_limit)
 
     def _check_query(self, x: Any, time: Any) -> tuple[Any, np.ndarray, bool]:
         self._check_fitted()
         x = check_inputs(self, x, self.input_shape, reset=False)
         times, single = as_times(self.time if time is None else time)
         for t in times:
-            self._mean_problem.process.check(t)
+            self._training.mean_problem.process.check(t)
         return x, times, single
 
+    def _check_fitted(self) -> None:
+        if not self.__sklearn_is_fitted__():
+            raise EstimatorNotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first")
+
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_mean_problem")
+        return hasattr(self, "_training")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

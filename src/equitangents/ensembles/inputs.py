@@ -69,14 +69,15 @@ def check_input_shape(input_shape: Any) -> tuple[int, ...]:
     return shape
 
 
-def check_targets(x: Any, y: Any) -> np.ndarray:
-    """y as a finite float64 array (N,) or (N, outputs) with as many rows as x."""
+def check_targets(x: Any, y: Any, *, copies: bool = False) -> np.ndarray:
+    """y as a finite float64 array (N,) or (N, outputs) with as many rows as x; with `copies` also (|G|, N, outputs)."""
     if y is None:
         raise InvalidArgumentError(
             "this estimator requires y to be passed, but the target y is None; expected (N,) or (N, outputs)"
         )
-    y = np.asarray(check_array("y", _dense("y", y), rank=(1, 2)), dtype=np.float64)
-    check_same_length("X", x, "y", y)
+    y = np.asarray(check_array("y", _dense("y", y), rank=(1, 2, 3) if copies else (1, 2)), dtype=np.float64)
+    if y.ndim < 3:
+        check_same_length("X", x, "y", y)
     return y
 
 

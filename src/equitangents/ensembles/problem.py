@@ -6,7 +6,7 @@ orbit-averaged N×N   (1/|G|) Σ_g Θ(x, ρ(g)x′), ridge δ/|G|, N samples: th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -16,8 +16,6 @@ from equitangents.actions import Action
 from equitangents.inference import (
     Dynamics,
     TrainedProcess,
-    augment_inputs,
-    augment_targets,
     check_memory,
     decompose,
     dense_solve_bytes,
@@ -77,24 +75,34 @@ class Problem:
         prior = np.asarray(self.kernel.kernel(x).nngp)
         return np.stack([projection.covariance(prior, t) for t in times])
 
+    def query_bytes(self, m: int, times: int) -> int:
+        """Bytes that the joint covariance of m inputs takes at so many times."""
+        return 8 * (6 * m * len(self.inputs) + (times + 3) * m * m)
+
     def _blocks(self, x: Any) -> Iterator[Any]:
         step = max(1, _BLOCK_ENTRIES // len(self.inputs))
         return (x[start : start + step] for start in range(0, len(x), step))
 
 
-def dense(kernel: KernelFunction, x: Any, y: np.ndarray, settings: Settings, remedy: str = "") -> Problem:
-    """Train on the N inputs x (N, …) with targets y (N, outputs) as they are; equal samples are merged."""
-    check_memory(
-        f"the dense problem of {len(x)} samples",
-        dense_solve_bytes(len(x)),
-        settings.memory_limit,
-        remedy or "train on fewer samples",
-    )
-    first, copies = distinct(row_digests(x), row_digests(y))
+def dense(
+    kernel: KernelFunction,
+    x: Any,
+    y: np.ndarray,
+    settings: Settings,
+    weights: np.ndarray | None = None,
+    remedy: str = "train on fewer samples",
+) -> Problem:
+    """Train on the N inputs x (N, …) with targets y (N, outputs) as they are; equal samples are merged.
+
+    Loss (1/2N) Σ_i ω_i |f(x_i) − y_i|², weights ω of mean 1 (None: all 1). With Ω = diag(ω) the training is that of
+    √Ω f with the kernel √Ω Θ √Ω and the targets √Ω y; samples that are equal in input and target add their weights.
+    """
+    check_memory(f"the dense problem of {len(x)} samples", dense_solve_bytes(len(x)), settings.memory_limit, remedy)
     total = len(x)
+    first, weight = distinct(row_digests(x), row_digests(y), weights=weights)
     if len(first) < total:
         x, y = x[first], y[first]
-    scale = np.sqrt(copies) if len(first) < total else None
+    scale = np.sqrt(weight) if len(first) < total or weights is not None else None
     kernels = kernel.kernel(x)
     gram = _scaled(getattr(kernels, settings.field), scale)
     spectrum = decompose(
@@ -110,23 +118,32 @@ def dense(kernel: KernelFunction, x: Any, y: np.ndarray, settings: Settings, rem
 
 
 def explicit(
-    kernel: KernelFunction, action: Action, label_action: Action | None, x: Any, y: np.ndarray, settings: Settings
+    kernel: KernelFunction,
+    orbit: Callable[[Any], Any],
+    labels: np.ndarray,
+    x: Any,
+    settings: Settings,
+    weights: np.ndarray,
 ) -> Problem:
-    """Train on all N|G| pairs (ρ_X(g) x_i, ρ_Y(g) y_i)."""
-    order = action.group.order
-    needed = dense_solve_bytes(len(x) * order) + 2 * order * np.asarray(x).nbytes
-    remedy = f"take fewer samples or a subgroup of the augmentation's {order} elements"
-    if label_action is None and action.exact:
-        remedy += ", or ask for the mean alone if the kernel is invariant under the augmentation"
-    check_memory(f"the explicit problem of {len(x)}·{order} augmented samples", needed, settings.memory_limit, remedy)
-    return dense(kernel, augment_inputs(action, x), augment_targets(label_action, y, order), settings, remedy)
+    """Train on all pairs (ρ_X(g) x_i, y_i(g)): `orbit` x (N, …) ↦ (|G|, N, …), labels (|G|, N, outputs).
+
+    weights (|G|,): how much each element counts.
+    """
+    n, copies = len(x), len(weights)
+    needed = dense_solve_bytes(n * copies) + 2 * copies * np.asarray(x[:1]).nbytes * n
+    remedy = f"take fewer samples or fewer of the augmentation's {copies} elements (equitangents.actions.subset)"
+    check_memory(f"the explicit problem of {n}·{copies} augmented samples", needed, settings.memory_limit, remedy)
+    moved = orbit(x)
+    each = None if np.ptp(weights) == 0 else np.repeat(weights / weights.mean(), n)
+    y = labels.reshape(n * copies, -1)
+    return dense(kernel, moved.reshape(-1, *x.shape[1:]), y, settings, each, remedy)
 
 
 def orbit_averaged(kernel: KernelFunction, action: Action, x: Any, y: np.ndarray, settings: Settings) -> Problem:
     """The mean after full augmentation with invariant labels, at the cost of N samples.
 
     Needs Θ(ρ(g)x, ρ(g)x′) = Θ(x, x′). Samples on one orbit with one target are merged. Its process has no prior: the
-    covariance of the ensemble is not that of the invariant network, and needs the explicit problem.
+    covariance of the ensemble is not that of the invariant network, and needs all irreps (`irrep_problem`).
     """
     check_memory(
         f"the orbit-averaged problem of {len(x)} samples",

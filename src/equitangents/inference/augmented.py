@@ -54,8 +54,10 @@ def orbit_digests(action: Any, x: Any) -> list[bytes]:
     return [min(copies) for copies in zip(*moved, strict=True)]
 
 
-def distinct(*digests: list[bytes]) -> tuple[np.ndarray, np.ndarray]:
+def distinct(*digests: list[bytes], weights: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """First index and number of copies of each distinct row; rows are equal if all their digests are.
+
+    With `weights`, one a row, the sum of the copies' weights in place of their number.
 
     >>> first, copies = distinct([b"a", b"b", b"a"])
     >>> first.tolist(), copies.tolist()
@@ -63,11 +65,10 @@ def distinct(*digests: list[bytes]) -> tuple[np.ndarray, np.ndarray]:
     """
     seen: dict[tuple[bytes, ...], int] = {}
     first: list[int] = []
-    copies: list[int] = []
+    kind: list[int] = []
     for i, row in enumerate(zip(*digests, strict=True)):
         at = seen.setdefault(row, len(first))
         if at == len(first):
             first.append(i)
-            copies.append(0)
-        copies[at] += 1
-    return np.array(first), np.array(copies)
+        kind.append(at)
+    return np.array(first), np.bincount(kind, weights=weights)

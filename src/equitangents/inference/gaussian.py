@@ -8,6 +8,7 @@ With A = Θ(x,X) φ(Θ), φ the response of `dynamics`, and prior covariance K (
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -24,7 +25,8 @@ from equitangents.validation import check_array
 class TrainedProcess:
     """Training on N samples at infinite width, ready to be asked at any time.
 
-    spectrum: of the kernel that trains, Θ (or K for the Bayesian posterior), ridge included
+    spectrum: of the kernel that trains, Θ (or K for the Bayesian posterior), ridge included; real, or complex as the
+              blocks of some irreps are, and everything else with it
     targets:  (N, outputs)
     dynamics: of the explicit problem, whose number of samples may exceed N when samples were merged
     prior:    K on the data, (N, N), for an ensemble of networks of which all layers are trained; None for the
@@ -42,7 +44,7 @@ class TrainedProcess:
         prior: np.ndarray | None = None,
         scale: np.ndarray | None = None,
     ) -> None:
-        targets = np.asarray(check_array("targets", targets, rank=2), dtype=np.float64)
+        targets = _matrix("targets", targets)
         n = len(spectrum.eigenvalues)
         if len(targets) != n:
             raise ShapeError(f"targets has {len(targets)} rows; the kernel matrix has {n}")
@@ -51,8 +53,8 @@ class TrainedProcess:
         self.spectrum = spectrum
         self.dynamics = dynamics
         self.scale = scale
-        self.targets = spectrum.vectors.T @ (targets if scale is None else targets * scale[:, None])
-        self._prior = None if prior is None else np.asarray(prior, dtype=np.float64)
+        self.targets = spectrum.vectors.conj().T @ (targets if scale is None else targets * scale[:, None])
+        self._prior = prior
         self._prior_in_basis: np.ndarray | None = None
 
     @property
@@ -71,15 +73,15 @@ class TrainedProcess:
         return Projection(self, self._in_basis("cross", cross), prior_cross)
 
     def prior_in_basis(self) -> np.ndarray | None:
-        """Uᵀ K U, computed when first wanted; None for the posterior."""
+        """U* K U, computed when first wanted; None for the posterior."""
         if self._prior is not None:
-            self._prior_in_basis = self.spectrum.vectors.T @ self._prior @ self.spectrum.vectors
+            self._prior_in_basis = self.spectrum.vectors.conj().T @ self._prior @ self.spectrum.vectors
             self._prior = None
         return self._prior_in_basis
 
     def _in_basis(self, name: str, cross: np.ndarray) -> np.ndarray:
         n = len(self.spectrum.eigenvalues)
-        cross = np.asarray(check_array(name, cross, shape=(None, n)), dtype=np.float64)
+        cross = _matrix(name, cross, n)
         return (cross if self.scale is None else cross * self.scale) @ self.spectrum.vectors
 
 
@@ -93,29 +95,35 @@ class Projection:
 
     def mean(self, time: float) -> np.ndarray:
         """μ_t, (M, outputs)."""
-        return self.cross @ (self._response(time)[:, None] * self.process.targets)
+        return self.cross @ (self.response(time)[:, None] * self.process.targets)
 
     def covariance(self, prior: np.ndarray, time: float) -> np.ndarray:
         """Σ_t of one output, (M, M), symmetric; `prior` is K(x, x), (M, M). Positive semidefinite up to rounding."""
-        A, B = self._covariance_factors(time)
+        A, B = self.covariance_factors(time)
         change = A @ B.T
         return np.asarray(prior, dtype=np.float64) + (change + change.T) / 2
 
     def variance(self, prior: np.ndarray, time: float) -> np.ndarray:
         """The diagonal of Σ_t, (M,), clipped at 0; `prior` is the diagonal of K(x, x), (M,)."""
-        A, B = self._covariance_factors(time)
+        A, B = self.covariance_factors(time)
         return np.maximum(np.asarray(prior, dtype=np.float64) + np.einsum("mn,mn->m", A, B), 0.0)
 
-    def _response(self, time: float) -> np.ndarray:
+    @cached_property
+    def _prior_in_basis(self) -> np.ndarray:
+        assert self.prior_cross is not None
+        return self.process._in_basis("prior_cross", self.prior_cross)
+
+    def response(self, time: float) -> np.ndarray:
+        """φ of every eigenvalue; raises if the process cannot be asked at `time`."""
         self.process.check(time)
         return self.process.dynamics.response(self.process.spectrum.eigenvalues, time)
 
-    def _covariance_factors(self, time: float) -> tuple[np.ndarray, np.ndarray]:
-        """A and B with Σ_t = K(x, x′) + (A Bᵀ + B Aᵀ)/2, in the eigenbasis of the data."""
+    def covariance_factors(self, time: float) -> tuple[np.ndarray, np.ndarray]:
+        """A and B, (M, N), with Σ_t = K(x, x′) + (A B* + B A*)/2, in the eigenbasis of the data."""
         if self.prior_cross is None:
             raise InvalidArgumentError("prior_cross is None; covariances need the prior kernel K(x, X)")
-        response = self._response(time)
-        prior_cross = self.process._in_basis("prior_cross", self.prior_cross)
+        response = self.response(time)
+        prior_cross = self._prior_in_basis
         prior = self.process.prior_in_basis()
         if prior is None:
             # A (Λ+δ) Aᵀ − 2 A K = −K(x,X) φ(1 + decay) K(X,x): noise of variance δ on the targets included.
@@ -123,6 +131,12 @@ class Projection:
             return prior_cross * response * (1 + decay), -prior_cross
         A = self.cross * response
         return A, A @ prior - 2 * prior_cross
+
+
+def _matrix(name: str, a: Any, columns: int | None = None) -> np.ndarray:
+    if np.iscomplexobj(a):
+        return a
+    return np.asarray(check_array(name, a, rank=2, shape=None if columns is None else (None, columns)), np.float64)
 
 
 def sample_gaussian(mean: np.ndarray, covariance: np.ndarray, n: int, *, key: Any) -> np.ndarray:

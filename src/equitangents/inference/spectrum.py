@@ -1,7 +1,8 @@
 """One eigendecomposition of the training kernel serves every time: Θ = U Λ Uᵀ.
 
 With a ridge the eigenvalues become λ_i + δ, δ = ridge · ridge_unit (ridge_unit: the mean diagonal, tr Θ/N).
-Rounding in Θ blurs eigenvalues by about `resolution` · λ_max; what lies below is not known to be positive.
+Rounding in Θ blurs eigenvalues by about `resolution` · λ_max; what lies below is not known to be positive. A Θ that
+is itself a sum of larger numbers, such as the block of an irrep, is blurred as they are: by `resolution` · `scale`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _INDEFINITE = 100.0  # so many times beyond the resolution, a negative eigenvalu
 
 @dataclass(frozen=True)
 class Spectrum:
-    """Eigenvalues of Θ + δ (N,), ascending and clipped at 0, and the eigenvectors (N, N) in columns."""
+    """Eigenvalues of Θ + δ (N,), ascending, clipped at 0; eigenvectors (N, N) in columns, real or complex."""
 
     eigenvalues: np.ndarray
     vectors: np.ndarray
@@ -28,37 +29,44 @@ class Spectrum:
     ridge_unit: float
     resolution: float
     smallest: float  # of Θ + δ, before clipping
+    scale: float = 0.0
+    name: str = "kernel matrix"  # as errors call it
 
     @property
     def largest(self) -> float:
         """λ_max of Θ + δ."""
         return float(self.eigenvalues[-1])
 
+    @property
+    def blur(self) -> float:
+        """How far rounding may have moved the eigenvalues."""
+        return self.resolution * max(self.largest, self.scale)
+
     def check_invertible(self) -> None:
         """Raise NotPositiveDefiniteError, with the ridge that helps, unless Θ + δ is surely invertible."""
-        threshold = self.resolution * self.largest
-        if self.largest > 0 and self.smallest > threshold:
+        if self.largest > 0 and self.smallest > self.blur:
             return
         raise NotPositiveDefiniteError(
-            f"the kernel matrix of the {len(self.eigenvalues)} training inputs is not positive definite to working "
+            f"the {self.name} is not positive definite to working "
             f"precision (smallest eigenvalue {self.smallest:.2e}, largest {self.largest:.2e}), so training never ends "
-            f"(time=inf) at one function; {self._remedy()} or take a finite time"
+            f"(time=inf) at one function; {self.remedy()} or take a finite time"
         )
 
     def check_semidefinite(self) -> None:
         """Raise NotPositiveDefiniteError if Θ + δ has eigenvalues too negative to be rounding."""
-        if self.smallest < -_INDEFINITE * self.resolution * max(self.largest, 0.0) or self.largest < 0:
+        if self.smallest < -_INDEFINITE * max(self.blur, 0.0) or self.largest < 0:
             raise NotPositiveDefiniteError(
-                f"the kernel matrix of the {len(self.eigenvalues)} training inputs is indefinite (smallest eigenvalue "
-                f"{self.smallest:.2e}, largest {self.largest:.2e}): it is no kernel; {self._remedy()}"
+                f"the {self.name} is indefinite (smallest eigenvalue "
+                f"{self.smallest:.2e}, largest {self.largest:.2e}): it is no kernel; {self.remedy()}"
             )
 
-    def _remedy(self) -> str:
+    def remedy(self, smallest: float | None = None) -> str:
+        """The advice that errors end with: the ridge that makes Θ + δ invertible; `smallest` replaces its own."""
         if self.ridge_unit <= 0:
             return "its diagonal vanishes, so no ridge helps: check the inputs and the network"
         delta = self.ridge * self.ridge_unit
         # Ten times above the threshold, itself taken for the matrix with the new ridge, so that the advice works.
-        missing = 10 * self.resolution * self.largest - self.smallest
+        missing = 10 * self.blur - (self.smallest if smallest is None else smallest)
         wanted = (delta + missing / (1 - 10 * self.resolution)) / self.ridge_unit
         digit = 10.0 ** math.floor(math.log10(wanted))
         return f"set ridge={math.ceil(wanted / digit) * digit:.0e} or more,"
@@ -70,26 +78,38 @@ def decompose(
     ridge: float = 0.0,
     ridge_unit: float | None = None,
     precision: np.dtype | type | str = np.float64,
+    resolution: float | None = None,
+    scale: float = 0.0,
+    name: str | None = None,
 ) -> Spectrum:
-    """Eigenvalues and eigenvectors of a kernel matrix (N, N), symmetric; δ = ridge · ridge_unit is added.
+    """Eigenvalues and eigenvectors of a kernel matrix (N, N), symmetric or Hermitian; δ = ridge · ridge_unit is added.
 
-    `precision` is the type the matrix was computed in: N·ε of float64, or ε of float32 if larger, is the relative
-    resolution. Raises NotPositiveDefiniteError if the matrix, ridge included, is clearly indefinite.
+    `precision` is the type the matrix was computed in: N·ε of float64, or ε of float32 if larger, is the resolution
+    unless `resolution` is given; it is relative to λ_max, or to `scale` if that is larger. `name` is for errors.
+    Raises NotPositiveDefiniteError if the matrix, ridge included, is clearly indefinite.
     """
-    matrix = np.asarray(check_array("kernel matrix", matrix, rank=2), dtype=np.float64)
-    if matrix.shape[0] != matrix.shape[1]:
+    if not np.iscomplexobj(matrix):
+        matrix = np.asarray(check_array("kernel matrix", matrix, rank=2), dtype=np.float64)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise ShapeError(f"kernel matrix has shape {matrix.shape}; expected a square one")
     if not (np.isfinite(ridge) and ridge >= 0):
         raise InvalidArgumentError(f"ridge is {ridge!r}; it must be a finite number ≥ 0")
     n = len(matrix)
-    eps = float(np.finfo(np.dtype(precision)).eps)
-    resolution = max(n * float(np.finfo(np.float64).eps), eps)
-    asymmetry = float(np.abs(matrix - matrix.T).max())
-    if asymmetry > 1e3 * resolution * float(np.abs(matrix).max()):
+    if resolution is None:
+        resolution = relative_resolution(n, precision)
+    name = name or f"kernel matrix of the {n} training inputs"
+    adjoint = matrix.conj().T
+    asymmetry = float(np.abs(matrix - adjoint).max())
+    if not asymmetry <= 1e3 * resolution * max(float(np.abs(matrix).max()), scale):
         raise InvalidArgumentError(f"kernel matrix is not symmetric: entries ij and ji differ by up to {asymmetry:.2e}")
-    unit = float(np.trace(matrix)) / n if ridge_unit is None else ridge_unit
-    values, vectors = scipy.linalg.eigh((matrix + matrix.T) / 2, driver="evd", check_finite=False, overwrite_a=True)
+    unit = float(np.trace(matrix).real) / n if ridge_unit is None else ridge_unit
+    values, vectors = scipy.linalg.eigh((matrix + adjoint) / 2, driver="evd", check_finite=False, overwrite_a=True)
     values = values + ridge * unit
-    spectrum = Spectrum(np.maximum(values, 0.0), vectors, ridge, unit, resolution, float(values[0]))
+    spectrum = Spectrum(np.maximum(values, 0.0), vectors, ridge, unit, resolution, float(values[0]), scale, name)
     spectrum.check_semidefinite()
     return spectrum
+
+
+def relative_resolution(n: int, precision: np.dtype | type | str) -> float:
+    """N·ε of float64, or ε of `precision` if larger: by how much of λ_max rounding moves eigenvalues of N samples."""
+    return max(n * float(np.finfo(np.float64).eps), float(np.finfo(np.dtype(precision)).eps))

@@ -1,0 +1,239 @@
+"""Which problem gives an infinite ensemble's mean and which its covariance: the smallest that is exact.
+
+no augmentation                            dense N×N, for both
+the kernel is invariant under the action   mean: orbit-averaged N×N for invariant labels, else the irreps that hold
+                                           labels; covariance: all irreps
+anything else                              the explicit augmented samples, for both; it says why
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from equitangents.actions import Action, ActionSubset, restrict
+from equitangents.ensembles import irrep_problem, problem
+from equitangents.ensembles.irrep_problem import IrrepProblem
+from equitangents.ensembles.problem import Problem, Settings
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
+from equitangents.groups import Group
+from equitangents.inference import check_memory
+from equitangents.inference.group_fourier import fourier_irreps
+from equitangents.kernels import KernelFunction
+from equitangents.kernels.orbit import is_invariant, kernel_invariance_error
+
+logger = logging.getLogger("equitangents")
+
+_VERIFIED_SAMPLES = 4
+
+
+@dataclass(frozen=True)
+class Training:
+    """What an ensemble is trained on; problems are solved when first asked for.
+
+    augmentation: an action, an `ActionSubset` of one, or None. labels (N, outputs), or (|G|, N, outputs) for labels
+    of each augmented copy; label_action moves labels (N, outputs).
+    """
+
+    kernel: KernelFunction
+    augmentation: Any
+    label_action: Any
+    x: Any
+    labels: np.ndarray
+    settings: Settings
+
+    @cached_property
+    def solver(self) -> str:
+        """What gives the mean."""
+        if self.augmentation is None:
+            return "dense N×N"
+        if self._reason is not None:
+            return f"explicit N|G| ({self._reason})"
+        return "orbit-averaged N×N" if self._invariant_labels else self.mean_problem.name  # type: ignore[union-attr]
+
+    @cached_property
+    def covariance_solver(self) -> str:
+        """What gives covariances."""
+        if self.augmentation is None or self._reason is not None:
+            return self.solver
+        return irrep_problem.name_of(self.augmentation, fourier_irreps(self.augmentation.group))
+
+    @cached_property
+    def mean_problem(self) -> Problem | IrrepProblem:
+        """Solved for the mean."""
+        if self.augmentation is None or self._reason is not None:
+            return self.covariance_problem
+        if self._invariant_labels:
+            return problem.orbit_averaged(self.kernel, self.augmentation, self.x, self.labels, self.settings)
+        return self._solve_irreps(labelled_only=True, known=None)
+
+    @cached_property
+    def covariance_problem(self) -> Problem | IrrepProblem:
+        """Solved for mean and covariance."""
+        if self.augmentation is None:
+            return problem.dense(self.kernel, self.x, self.labels, self.settings)
+        if self._reason is None:
+            logger.info("covariances by %s", self.covariance_solver)
+            solved = None if self._invariant_labels else self.mean_problem
+            return self._solve_irreps(labelled_only=False, known=solved)
+        logger.info("solving the explicit N|G| problem, %d·%d samples", len(self.x), len(self._weights))
+        return problem.explicit(
+            self.kernel, self.augmentation.orbit, self._augmented_labels(), self.x, self.settings, self._weights
+        )
+
+    def means(self, x: Any, times: np.ndarray) -> np.ndarray:
+        """μ_t(x) at every time: (T, M, outputs)."""
+        return self.mean_problem.means(x, times)
+
+    def variances(self, x: Any, times: np.ndarray) -> np.ndarray:
+        """The diagonal of Σ_t of one output at every time: (T, M)."""
+        return self._covariance_problem_at(times, points=0).variances(x, times)
+
+    def covariances(self, x: Any, times: np.ndarray) -> np.ndarray:
+        """Σ_t of one output at every time: (T, M, M)."""
+        return self._covariance_problem_at(times, points=len(x)).covariances(x, times)
+
+    def orbits(self, x: Any, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Means (T, M, |G|, outputs) and covariances (T, M, |G|, |G|) along the orbit of each input."""
+        group = self._orbit_group()
+        solved = self._covariance_problem_at(times, points=group.order, blocks=len(x))
+        if isinstance(solved, IrrepProblem):
+            return solved.orbit_moments(x, times)
+        orbit = np.moveaxis(np.asarray(self.augmentation.orbit(x)), 0, 1)
+        means = solved.means(orbit.reshape(-1, *orbit.shape[2:]), times)
+        covariances = np.stack([solved.covariances(points, times) for points in orbit], axis=1)
+        return means.reshape(len(times), len(x), group.order, -1), covariances
+
+    def joint_orbits(self, x: Any, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """As `orbits`, the covariance between all of them: (T, M, |G|, M, |G|)."""
+        order = self._orbit_group().order
+        solved = self._covariance_problem_at(times, points=len(x) * order)
+        if isinstance(solved, IrrepProblem):
+            return solved.joint_orbit_moments(x, times)
+        orbit = np.moveaxis(np.asarray(self.augmentation.orbit(x)), 0, 1)
+        flat = orbit.reshape(-1, *orbit.shape[2:])
+        means = solved.means(flat, times).reshape(len(times), len(x), order, -1)
+        return means, solved.covariances(flat, times).reshape(len(times), len(x), order, len(x), order)
+
+    def _orbit_group(self) -> Group:
+        if not isinstance(self.augmentation, Action):
+            raise InvalidArgumentError("orbits are those of the augmentation's group; this ensemble has no such group")
+        return self.augmentation.group
+
+    def _covariance_problem_at(self, times: np.ndarray, points: int, blocks: int = 1) -> Problem | IrrepProblem:
+        """The problem that gives covariances; raises if it cannot be asked at some time, or at so many points."""
+        solved = self.covariance_problem
+        for t in times:
+            solved.process.check(t)
+        check_memory(
+            f"the joint covariance of {points} inputs" if blocks == 1 else f"the covariances on {blocks} orbits",
+            solved.query_bytes(points, len(times)) + 8 * blocks * points**2 * len(times),
+            self.settings.memory_limit,
+            "ask for fewer inputs at once" + (", or for return_std" if blocks == 1 else ""),
+        )
+        return solved
+
+    def _solve_irreps(self, *, labelled_only: bool, known: Any) -> IrrepProblem:
+        return irrep_problem.solve(
+            self.kernel,
+            self.augmentation,
+            self.x,
+            self._augmented_labels(),
+            self.settings,
+            fourier_irreps(self.augmentation.group),
+            labelled_only=labelled_only,
+            known=known,
+        )
+
+    @property
+    def _invariant_labels(self) -> bool:
+        return self.label_action is None and self.labels.ndim == 2
+
+    @cached_property
+    def _weights(self) -> np.ndarray:
+        """How often each augmented copy counts."""
+        if isinstance(self.augmentation, ActionSubset):
+            return self.augmentation.weights
+        return np.ones(self.augmentation.group.order)
+
+    @cached_property
+    def _reason(self) -> str | None:
+        """Why the explicit problem has to be solved; None if it need not."""
+        if isinstance(self.augmentation, ActionSubset):
+            return self.augmentation.name
+        if not self.augmentation.exact:
+            return "the augmentation is only approximately an action"
+        stride = max(1, len(self.x) // _VERIFIED_SAMPLES)
+        sample = self.x[::stride][:_VERIFIED_SAMPLES]
+        if not is_invariant(self.kernel, self.augmentation, sample):
+            change = kernel_invariance_error(self.kernel, self.augmentation, sample)
+            return f"the augmentation changes the kernel, by {change:.1e} of its size"
+        return None
+
+    def _augmented_labels(self) -> np.ndarray:
+        """The label of every augmented copy, (|G|, N, outputs)."""
+        if self.labels.ndim == 3:
+            return self.labels
+        if isinstance(self.augmentation, ActionSubset):
+            elements = self.augmentation.elements
+        else:
+            elements = np.arange(self.augmentation.group.order)
+        if self.label_action is None:
+            return np.broadcast_to(self.labels, (len(elements), *self.labels.shape))
+        moved = [np.asarray(self.label_action(int(g), self.labels), dtype=np.float64) for g in elements]
+        if moved[0].shape != self.labels.shape:
+            raise ShapeError(
+                f"label_action turns targets of shape {self.labels.shape} into {moved[0].shape}; it must keep the shape"
+            )
+        return np.stack(moved)
+
+
+def make_training(
+    kernel: KernelFunction, augmentation: Any, label_action: Any, x: Any, labels: np.ndarray, settings: Settings
+) -> Training:
+    """Check actions and labels against each other; a subset that is a subgroup becomes an action of its own."""
+    _check_actions(augmentation, label_action)
+    if labels.ndim == 3:
+        if augmentation is None or label_action is not None:
+            raise ShapeError(
+                f"y has shape {labels.shape}: a label for every augmented copy, (|G|, N, outputs), "
+                f"needs an augmentation and no label_action; else expected (N,) or (N, outputs)"
+            )
+        copies = len(augmentation) if isinstance(augmentation, ActionSubset) else augmentation.group.order
+        if labels.shape[:2] != (copies, len(x)):
+            raise ShapeError(
+                f"y has shape {labels.shape}; with a label for every augmented copy expected "
+                f"({copies}, {len(x)}, outputs)"
+            )
+    if augmentation is not None:
+        full = augmentation.action if isinstance(augmentation, ActionSubset) else augmentation
+        full.verify(x[:_VERIFIED_SAMPLES])
+    if label_action is not None:
+        label_action.verify(labels[:_VERIFIED_SAMPLES])
+    if isinstance(augmentation, ActionSubset) and augmentation.is_subgroup:
+        subgroup = augmentation.action.group.subgroup(augmentation.elements)
+        if labels.ndim == 3:
+            labels = labels[np.argsort(augmentation.elements)]
+        label_action = None if label_action is None else restrict(label_action, subgroup)
+        augmentation = restrict(augmentation.action, subgroup)
+    return Training(kernel, augmentation, label_action, x, labels, settings)
+
+
+def _check_actions(augmentation: Any, label_action: Any) -> None:
+    if augmentation is None:
+        if label_action is not None:
+            raise InvalidArgumentError("label_action is given without augmentation; it moves labels along with inputs")
+        return
+    full = augmentation.action if isinstance(augmentation, ActionSubset) else augmentation
+    for name, action in (("augmentation", full), ("label_action", label_action)):
+        if action is not None and not (callable(action) and hasattr(action, "group")):
+            raise InvalidTypeError(f"{name} is {action!r}; expected an action (equitangents.actions) or None")
+    if label_action is not None and label_action.group != full.group:
+        raise InvalidArgumentError(
+            f"label_action is of group {label_action.group!r} and augmentation of group {full.group!r}; "
+            f"they must be of the same group"
+        )

@@ -1,0 +1,120 @@
+"""Which samples lie on one orbit of a group, and what leaves them alone: x_j = ρ(g_j) x_i, H_i = {h : ρ(h) x_i = x_i}.
+
+A random projection s_i(g) = ⟨r, ρ(g) x_i⟩ tells candidates, the inputs themselves decide. Two inputs count as equal if
+they agree to 1e-12 of the largest entry of all, or 16 units in the last place of float32.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Int
+
+from equitangents.groups import Group
+
+_LABEL_TOLERANCE = 1e-11  # of the largest label, to which labels of equal inputs must agree
+
+
+@dataclass(frozen=True)
+class DataOrbits:
+    """N samples as N′ orbits with representatives x_o: x_j = ρ(element[j]) x_o, o = orbit[j].
+
+    `first` (N′,) are the representatives' rows, `copies` (N′,) how many samples lie on each orbit, `stabilisers` the
+    subgroups that fix a representative, of those alone where it is more than the identity.
+    """
+
+    group: Group
+    first: Int[np.ndarray, " orbits"]
+    orbit: Int[np.ndarray, " n"]
+    element: Int[np.ndarray, " n"]
+    stabilisers: dict[int, Int[np.ndarray, " size"]]
+
+    @property
+    def copies(self) -> Int[np.ndarray, " orbits"]:
+        """Samples on each orbit."""
+        return np.bincount(self.orbit, minlength=len(self.first))
+
+    @property
+    def generic(self) -> bool:
+        """Whether no two samples share an orbit and no sample is fixed by anything."""
+        return len(self.first) == len(self.orbit) and not self.stabilisers
+
+    def mean_labels(
+        self, y: Float[np.ndarray, "order n outputs"]
+    ) -> tuple[Float[np.ndarray, "order orbits outputs"], bool]:
+        """ȳ_o(g), the mean label of all augmented samples equal to ρ(g) x_o, and whether equal samples agree.
+
+        y[g, j] is the label of ρ(g) x_j.
+        """
+        if self.generic:
+            return y[:, self.first], True
+        everything, inverses = np.arange(self.group.order), self.group.inverses
+        mean = np.zeros((y.shape[0], len(self.first), y.shape[2]))
+        worst = 0.0
+        for o in range(len(self.first)):
+            # ρ(h) x_j = ρ(h g_j) x_o
+            moved = [y[self.group._compose(everything, inverses[self.element[j]]), j] for j in self._members(o)]
+            stabiliser = self.stabilisers.get(o, np.array([self.group.identity]))
+            fixed = [a[self.group._compose(everything, h)] for a in moved for h in stabiliser]
+            mean[:, o] = np.mean(fixed, axis=0)
+            worst = max(worst, max(float(np.abs(a - mean[:, o]).max()) for a in fixed))
+        return mean, worst <= _LABEL_TOLERANCE * float(np.abs(y).max())
+
+    def _members(self, o: int) -> np.ndarray:
+        return np.flatnonzero(self.orbit == o)
+
+
+def find_orbits(action: Any, x: Any) -> DataOrbits:
+    """The orbits of x (N, …) under an exact action."""
+    rows = np.asarray(x)
+    n, order, identity = len(rows), action.group.order, action.group.identity
+    tolerance = float(np.abs(rows).max()) * max(1e-12, 16 * float(jnp.finfo(rows.dtype).eps))
+    r = np.random.default_rng(0).normal(size=rows[0].size)
+    r /= np.abs(r).sum()  # so that projections of rows within the tolerance are within it
+    projected = np.stack([_flat(action(g, rows)) @ r for g in range(order)])
+    slack = tolerance + 1e-14 * float(np.abs(projected).max())
+
+    def equal(g: int, i: int, j: int) -> bool:
+        return bool(np.abs(_flat(action(g, rows[i : i + 1])) - _flat(rows[j : j + 1])).max() <= tolerance)
+
+    orbit, element = np.full(n, -1), np.full(n, identity)
+    first: list[int] = []
+    for group in _near(projected.max(axis=0), slack):
+        found: list[int] = []  # numbers of the orbits met in this group
+        for j in group:
+            for o in found:
+                i = first[o]
+                near = np.flatnonzero(np.abs(projected[:, i] - projected[identity, j]) <= 2 * slack)
+                g = next((int(g) for g in near if equal(int(g), i, j)), None)
+                if g is not None:
+                    orbit[j], element[j] = o, g
+                    break
+            else:
+                orbit[j] = len(first)
+                found.append(len(first))
+                first.append(int(j))
+    # in the order of the data
+    rank = np.argsort(np.argsort(first))
+    orbit, first = rank[orbit], sorted(first)
+    stabilisers = {}
+    close = np.abs(projected[:, first] - projected[identity, first]) <= 2 * slack
+    close[identity] = False
+    for o in np.flatnonzero(close.any(axis=0)):
+        fixing = [int(g) for g in np.flatnonzero(close[:, o]) if equal(int(g), first[o], first[o])]
+        if fixing:
+            stabilisers[int(o)] = np.flatnonzero(action.group._closure(fixing))
+    return DataOrbits(action.group, np.array(first), orbit, element, stabilisers)
+
+
+def _flat(x: Any) -> np.ndarray:
+    return np.asarray(x, np.float64).reshape(len(x), -1)
+
+
+def _near(key: np.ndarray, slack: float) -> list[np.ndarray]:
+    """Indices in groups whose keys follow one another within `slack`, each group ascending."""
+    order = np.argsort(key, kind="stable")
+    edges = np.flatnonzero(np.diff(key[order]) > slack) + 1
+    return [np.sort(part) for part in np.split(order, edges)]

@@ -1,0 +1,241 @@
+"""Training on all augmented samples, one irrep after another: the group Fourier transform of TrainedProcess.
+
+Number the augmented samples ρ_X(g) x_i by (g, i). Where the kernel is invariant their Gram matrix is
+    Θ(ρ_X(g) x_i, ρ_X(h) x_j) = F_ij(g⁻¹h),   F_ij(q) = Θ(x_i, ρ_X(q) x_j).
+On functions v_j(h) = ρ(h)_ab w_jb, ρ an irrep with matrices (d, d), it acts as
+    (Gram v)_i(g) = Σ_qj F_ij(q) Σ_c ρ(g)_ac ρ(q)_cb w_jb = Σ_c ρ(g)_ac (Θ̂ w)_ic,   Θ̂_(ic)(jb) = F̂_ij(ρ)_cb,
+whatever a: one Hermitian block of size N·d, d times. With f̂(ρ) = Σ_q f(q) ρ(q) taken of the labels, Ŷ_(jb)a =
+conj ŷ_j(ρ)_ab, and of a test row C_i(h) = Θ(x, ρ_X(h) x_i), Ĉ_a(ic) = Ĉ_i(ρ)_ac, every function of the Gram matrix is
+    Σ_ihj C_i(g) [φ(Gram)]_(gi)(hj) Y_j(h) = Σ_ρ (d/|G|) Σ_a Ĉ_a φ(Θ̂) Ŷ_a,
+so the dynamics act inside the blocks, with the eigenvalues, ridge and learning rate of the whole. K̂ likewise.
+Moving the test input, x → ρ_X(g) x, turns the rows of Ĉ by ρ(g): one transform serves a whole orbit.
+
+Equal samples: those on an orbit of m samples act like one, times √m, with their mean label. If h ∈ H fixes x_i, the
+rows and columns of i hold vectors w_i with ρ(h) w_i = w_i alone; an orthonormal basis of those replaces all w_i.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from jaxtyping import Float, Inexact
+
+from equitangents.errors import NotPositiveDefiniteError
+from equitangents.inference.data_orbits import DataOrbits
+from equitangents.inference.dynamics import Dynamics
+from equitangents.inference.gaussian import Projection, TrainedProcess
+from equitangents.inference.group_fourier import FourierIrrep
+from equitangents.inference.spectrum import Spectrum, decompose, relative_resolution
+
+_NO_LABELS = 1e-13  # labels whose transform is smaller, relative to all labels, hold nothing of an irrep
+
+
+@dataclass(frozen=True)
+class Augmented:
+    """What all blocks share. mean_diagonal: tr Θ/N|G| of all augmented samples; precision: of the kernels."""
+
+    orbits: DataOrbits
+    dynamics: Dynamics
+    ridge: float
+    mean_diagonal: float
+    precision: Any
+
+    def spectrum(self, irrep: FourierIrrep, gram: Inexact[np.ndarray, "orbits*d orbits*d"]) -> Spectrum:
+        """The eigenvalues of one block, which are eigenvalues of the explicit problem."""
+        n, order = len(self.orbits.orbit), self.orbits.group.order
+        return decompose(
+            embed(gram, embedding(self.orbits, irrep)),
+            ridge=self.ridge,
+            ridge_unit=self.mean_diagonal,
+            resolution=relative_resolution(n * order, self.precision),
+            scale=order * self.mean_diagonal * np.sqrt(n),
+            name=f"kernel matrix of the {n}·{order} augmented training inputs",
+        )
+
+
+@dataclass(frozen=True)
+class IrrepBlock:
+    """One irrep's share of the training problem; `labelled` says whether labels have a part in it."""
+
+    irrep: FourierIrrep
+    embedding: Any
+    process: TrainedProcess
+    labelled: bool
+
+
+class IrrepProcess:
+    """The trained process of an augmented ensemble in some irreps; all that hold labels are needed for its mean.
+
+    spectra and priors (or None) are those of the irreps' blocks; labels (|G|, orbits, outputs) the mean labels of
+    ρ_X(g) x_o; consistent says whether equal samples agreed in their labels.
+    """
+
+    def __init__(
+        self,
+        shared: Augmented,
+        irreps: Sequence[FourierIrrep],
+        spectra: Sequence[Spectrum],
+        priors: Sequence[np.ndarray] | None,
+        labels: Sequence[Inexact[np.ndarray, "orbits outputs d d"]],
+        *,
+        consistent: bool,
+        label_size: float,
+    ) -> None:
+        self.shared = shared
+        self.consistent = consistent
+        blocks = []
+        for i, (irrep, spectrum) in enumerate(zip(irreps, spectra, strict=True)):
+            E = embedding(shared.orbits, irrep)
+            labelled = holds_labels(labels[i], label_size)
+            targets = labels[i].conj().transpose(0, 3, 2, 1) * float(labelled)  # (orbits, b, a, outputs)
+            targets = targets.reshape(targets.shape[0] * irrep.dimension, -1)
+            process = TrainedProcess(
+                spectrum,
+                targets if E is None else E.conj().T @ targets,
+                shared.dynamics,
+                prior=None if priors is None else embed(priors[i], E),
+            )
+            blocks.append(IrrepBlock(irrep, E, process, labelled))
+        self.blocks = tuple(blocks)
+
+    @property
+    def max_learning_rate(self) -> float:
+        """2N|G|/λ_max over the blocks: the largest learning rate at which gradient descent in steps is stable."""
+        return min(block.process.max_learning_rate for block in self.blocks)
+
+    def check(self, time: float) -> None:
+        """Raise if this training cannot be asked at `time`."""
+        for block in self.blocks:
+            block.process.check(time)
+        if np.isinf(time) and not self.consistent:
+            spectrum = max((block.process.spectrum for block in self.blocks), key=lambda s: s.blur)
+            delta = self.shared.ridge * self.shared.mean_diagonal
+            if delta <= spectrum.blur:
+                raise NotPositiveDefiniteError(
+                    "some augmented training inputs are equal and their labels are not (an input that the augmentation "
+                    "fixes or repeats, with labels at odds with that), so training never ends (time=inf) at one "
+                    f"function; {spectrum.remedy(delta)} or take a finite time"
+                )
+
+    def project(
+        self,
+        cross: Sequence[Inexact[np.ndarray, "m orbits d d"]],
+        prior_cross: Sequence[Inexact[np.ndarray, "m orbits d d"]] | None = None,
+    ) -> IrrepProjection:
+        """Ask at m inputs: the transforms Ĉ of Θ(x, ρ_X(·) x_o), and those of K if variances are wanted."""
+        projections = []
+        for i, block in enumerate(self.blocks):
+            prior = None if prior_cross is None else _rows(prior_cross[i], block.embedding)
+            projections.append(block.process.project(_rows(cross[i], block.embedding), prior))
+        return IrrepProjection(self, tuple(projections))
+
+
+@dataclass(frozen=True)
+class IrrepProjection:
+    """The trained process at m inputs and on their orbits; each method takes the time."""
+
+    process: IrrepProcess
+    projections: tuple[Projection, ...]
+
+    def mean(self, time: float) -> Float[np.ndarray, "m outputs"]:
+        """μ_t."""
+        total: Any = 0.0
+        for block, at in self._labelled():
+            d = block.irrep.dimension
+            moved = at.response(time)[:, None] * block.process.targets
+            moved = moved.reshape(len(moved), d, -1).transpose(1, 0, 2)
+            rows = at.cross.reshape(len(at.cross) // d, -1)
+            total = total + block.irrep.weight * (rows @ moved.reshape(rows.shape[1], -1)).real
+        return total
+
+    def variance(self, prior: Float[np.ndarray, " m"], time: float) -> Float[np.ndarray, " m"]:
+        """The diagonal of Σ_t of one output, clipped at 0; `prior` is K(x, x)."""
+        total = np.array(prior, dtype=np.float64)
+        for block, at in self._all():
+            A, B = (a.reshape(len(total), -1) for a in at.covariance_factors(time))
+            total += block.irrep.weight * np.einsum("mn,mn->m", A, B.conj()).real
+        return np.maximum(total, 0.0)
+
+    def covariance(self, prior: Float[np.ndarray, "m m"], time: float) -> Float[np.ndarray, "m m"]:
+        """Σ_t of one output, symmetric; `prior` is K(x, x′)."""
+        total = np.array(prior, dtype=np.float64)
+        for block, at in self._all():
+            A, B = (a.reshape(len(total), -1) for a in at.covariance_factors(time))
+            change = (A @ B.conj().T).real
+            total += block.irrep.weight / 2 * (change + change.T)
+        return total
+
+    def orbit_mean(self, time: float) -> list[Inexact[np.ndarray, "m outputs d d"]]:
+        """μ_t(ρ_X(·) x) as its transforms, one for each block: d × d matrices for every input and output."""
+        found = []
+        for block, at in self._all():
+            d = block.irrep.dimension
+            moved = at.response(time)[:, None] * block.process.targets
+            # W_ba = Ĉ_b φ Ŷ_a, μ(gx) = Σ_ρ (d/|G|) tr(ρ(g) W), the inverse transform of W*
+            W = (at.cross @ moved).reshape(len(at.cross) // d, d, d, -1)
+            found.append(W.conj().transpose(0, 3, 2, 1))
+        return found
+
+    def orbit_covariance(self, time: float) -> list[Inexact[np.ndarray, "m d d"]]:
+        """Σ_t(x, ρ_X(·) x) − K as its transforms, one for each block: Σ_t(gx, hx) = Σ_t(x, g⁻¹h x)."""
+        found = []
+        for block, at in self._all():
+            d = block.irrep.dimension
+            A, B = (a.reshape(len(a) // d, d, -1) for a in at.covariance_factors(time))
+            change = A @ B.conj().transpose(0, 2, 1)
+            found.append((change + change.conj().transpose(0, 2, 1)) / 2)
+        return found
+
+    def joint_orbit_covariance(self, time: float) -> list[Inexact[np.ndarray, "m m d d"]]:
+        """Σ_t(x, ρ_X(·) x′) − K as its transforms, for all pairs of inputs."""
+        found = []
+        for block, at in self._all():
+            d = block.irrep.dimension
+            A, B = at.covariance_factors(time)
+            change = A @ B.conj().T
+            change = (change + change.conj().T) / 2
+            m = len(A) // d
+            found.append(change.reshape(m, d, m, d).transpose(0, 2, 1, 3))
+        return found
+
+    def _all(self) -> list[tuple[IrrepBlock, Projection]]:
+        return list(zip(self.process.blocks, self.projections, strict=True))
+
+    def _labelled(self) -> list[tuple[IrrepBlock, Projection]]:
+        return [(block, at) for block, at in self._all() if block.labelled]
+
+
+def holds_labels(transformed: Inexact[np.ndarray, "orbits outputs d d"], label_size: float) -> bool:
+    """Whether labels, of which `transformed` is the transform to one irrep, have a part in it.
+
+    label_size: Σ_g |y(g)|, the size that the sums of the transform come from.
+    """
+    return bool(np.abs(transformed).max() > _NO_LABELS * label_size)
+
+
+def embedding(orbits: DataOrbits, irrep: FourierIrrep) -> Any:
+    """The sparse map (orbits·d, n) from a block's reduced basis, √copies included; None where nothing is reduced."""
+    if orbits.generic:
+        return None
+    d = irrep.dimension
+    parts = [
+        np.sqrt(m) * (irrep.fixed_basis(orbits.stabilisers[o]) if o in orbits.stabilisers else np.eye(d))
+        for o, m in enumerate(orbits.copies)
+    ]
+    return scipy.sparse.block_diag(parts, format="csr")
+
+
+def embed(matrix: Inexact[np.ndarray, "nd nd"], E: Any) -> Inexact[np.ndarray, "n n"]:
+    """E* M E."""
+    return matrix if E is None else (E.conj().T @ (matrix @ E))
+
+
+def _rows(transformed: Inexact[np.ndarray, "m orbits d d"], E: Any) -> Inexact[np.ndarray, "m*d n"]:
+    """Rows (m, a) and columns (o, c) of a test row's transform, in a block's reduced basis."""
+    m, orbits, d, _ = transformed.shape
+    rows = transformed.transpose(0, 2, 1, 3).reshape(m * d, orbits * d)
+    return rows if E is None else rows @ E
