@@ -68,5 +68,14 @@ registry: dict[str, StudyInfo] = {
             "equivariance of mean and covariance, in closed form and of trained ensembles, on and off the data.",
             module="equitangents.studies.cross_product",
         ),
+        StudyInfo(
+            name="continuous",
+            title="A continuous group sampled by finite ones",
+            source=_EMERGENT,
+            presets=("quick", "paper"),
+            summary="Images augmented with C2 to C32 and turned by any angle: the change against the bound of Lemma "
+            "6.2, with exact rotations of rings and with resampled pixels beside their floor.",
+            module="equitangents.studies.continuous",
+        ),
     )
 }

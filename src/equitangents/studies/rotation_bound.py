@@ -1,0 +1,67 @@
+"""How far a finite subgroup is from SO(2), and how far a prediction can change between its elements.
+
+Lemma 6.2 of arXiv 2403.03103: |f̄(ρ(g)x) − f̄(x)| ≤ κ C(x) for augmentation by a subgroup B, with
+κ = max_g min_{b ∈ B} ‖ρ(g) − ρ(b)‖ (operator norm). As f̄(ρ(b)x) = f̄(x), the mean value theorem on the chord from ρ(b)x
+to ρ(g)x gives C(x) = |x| · max ‖∇f̄‖, the maximum over all chords.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from jaxtyping import Float
+
+from equitangents.actions import Action
+
+_STEP = 1e-5  # of the central differences, relative to |x|
+
+
+def representation(action: Action, shape: tuple[int, ...]) -> Float[np.ndarray, "order d d"]:
+    """Matrices of a linear action on signals of `shape`."""
+    d = int(np.prod(shape))
+    images = np.asarray(action.orbit(np.eye(d).reshape(d, *shape)))
+    return np.swapaxes(images.reshape(action.group.order, d, d), 1, 2)
+
+
+def coarseness(matrices: Float[np.ndarray, "order d d"], subgroup: int) -> float:
+    """κ of C_subgroup among the cyclic group of all `matrices`; the nearest b is one of the two next to g."""
+    order = len(matrices)
+    step = order // subgroup
+    worst = 0.0
+    for g in range(order):
+        below = g // step * step
+        nearest = min(np.linalg.norm(matrices[g] - matrices[b % order], ord=2) for b in (below, below + step))
+        worst = max(worst, float(nearest))
+    return worst
+
+
+def gradient_norms(f: Callable[[np.ndarray], np.ndarray], x: Float[np.ndarray, "n ..."]) -> Float[np.ndarray, "... n"]:
+    """Largest singular value of f's Jacobian at every x, by central differences; f gives (..., n, outputs)."""
+    d, n = int(np.prod(x.shape[1:])), len(x)
+    size = _STEP * np.sqrt((x.reshape(n, d) ** 2).sum(axis=1))
+    moves = np.eye(d)[None] * size[:, None, None]
+    ends = [f((x.reshape(n, 1, d) + sign * moves).reshape(n * d, *x.shape[1:])) for sign in (1, -1)]
+    difference = (ends[0] - ends[1]).reshape(*ends[0].shape[:-2], n, d, ends[0].shape[-1])
+    return np.linalg.norm(difference, ord=2, axis=(-2, -1)) / (2 * size)
+
+
+def largest_gradients(
+    f: Callable[[np.ndarray], np.ndarray],
+    turn: Callable[[np.ndarray, float], np.ndarray],
+    x: Float[np.ndarray, "n ..."],
+    subgroup: int,
+    points: int,
+) -> Float[np.ndarray, "... n"]:
+    """Largest ‖∇f̄‖ on a grid of `points`² places on the chords from x to ρ(α)x, |α| ≤ π/`subgroup`.
+
+    f̄ is invariant under the subgroup, so these are as good as all chords.
+    """
+    worst: np.ndarray | None = None
+    for angle in np.pi / subgroup * np.linspace(-1, 1, points):
+        moved = turn(x, angle)
+        for part in np.linspace(0, 1, points):
+            norms = gradient_norms(f, (1 - part) * x + part * moved)
+            worst = norms if worst is None else np.maximum(worst, norms)
+    assert worst is not None
+    return worst
