@@ -17,6 +17,7 @@ from typer.core import TyperGroup
 from equitangents import __version__
 from equitangents.cli.doctor import doctor
 from equitangents.cli.list_ import list_studies
+from equitangents.cli.plan import plan
 from equitangents.cli.reproduce import reproduce
 from equitangents.errors import EquitangentsError
 
@@ -40,6 +41,7 @@ class OneLineErrors(TyperGroup):
 app = typer.Typer(name="equitangents", cls=OneLineErrors, add_completion=False, pretty_exceptions_enable=False)
 app.command("list")(list_studies)
 app.command("reproduce")(reproduce)
+app.command("plan")(plan)
 app.command("doctor")(doctor)
 
 

@@ -1,0 +1,64 @@
+"""`equitangents plan`: how many members an ensemble needs for a wanted equivariance."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def plan(
+    data: Annotated[Path, typer.Option(help=".npz file with x, y and optionally x_test, y_test.")],
+    group: Annotated[str, typer.Option(help="C4, D4, … for images (N, H, W, C); C5 or S5 for vectors (N, 5).")],
+    net: Annotated[str, typer.Option(help="mlp or cnn.")] = "mlp",
+    depth: Annotated[int, typer.Option(help="Hidden layers.")] = 2,
+    w_std: Annotated[float, typer.Option("--W-std", help="Standard deviation of weights.")] = math.sqrt(2),
+    b_std: Annotated[float, typer.Option("--b-std", help="Standard deviation of biases.")] = 0.1,
+    augment: Annotated[bool, typer.Option(help="Train on all transformed copies, or on the data as they are.")] = True,
+    target: Annotated[float, typer.Option(help="The largest violation that is accepted.")] = 0.01,
+    measure: Annotated[str, typer.Option(help="rsd, osp, equivariance_error or error.")] = "rsd",
+    over_inputs: Annotated[str, typer.Option(help="mean, median or max over inputs.")] = "mean",
+    confidence: Annotated[float, typer.Option(help="Share of ensembles that are to meet the target.")] = 0.95,
+    time: Annotated[float, typer.Option(help="Training time; inf is allowed.")] = math.inf,
+    learning_rate: Annotated[float, typer.Option(help="Learning rate; time counts in its units.")] = 1.0,
+    ridge: Annotated[float, typer.Option(help="Relative to the kernel's mean diagonal.")] = 0.0,
+    inputs: Annotated[int, typer.Option(help="Plan for at most so many inputs.")] = 100,
+    draws: Annotated[int, typer.Option(help="Ensembles drawn from theory.")] = 2000,
+    max_members: Annotated[int, typer.Option(help="The most members to consider.")] = 1_000_000,
+    seed: Annotated[int, typer.Option(help="Of the draws.")] = 0,
+    html: Annotated[Path | None, typer.Option(help="Write a page.")] = None,
+    json: Annotated[Path | None, typer.Option(help="Write all numbers.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Write a drawing, .svg or .png.")] = None,
+) -> None:
+    """How many members bring an ensemble's violation of a symmetry below a target, from theory.
+
+    Labels (whole numbers or text in y) make a classifier, other targets a regression.
+    """
+    from equitangents.planning import plan_ensemble, question
+
+    for option, path, suffixes in (("html", html, ()), ("json", json, ()), ("plot", plot, (".svg", ".png"))):
+        question.check_writable(option, path, suffixes)
+    asked = question.read_data(data, inputs)
+    action = question.action_of(group, asked.x)
+    network = question.network(net, depth, w_std, b_std)
+    settings = {"time": time, "learning_rate": learning_rate, "ridge": ridge}
+    ensemble = question.fit(asked, network, action if augment else None, **settings)
+    found = plan_ensemble(
+        ensemble,
+        action,
+        asked.inputs,
+        target,
+        measure,
+        confidence,
+        y=asked.targets if measure == "error" else None,
+        over_inputs=over_inputs,
+        draws=draws,
+        seed=seed,
+        max_members=max_members,
+    )
+    typer.echo(str(found))
+    for path, write in ((html, found.to_html), (json, found.to_json), (plot, found.plot)):
+        if path is not None:
+            typer.echo(f"written: {write(path)}")

@@ -1,0 +1,123 @@
+"""`equitangents plan`: data in a file, an answer on the screen, and what bad input gets."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from equitangents import InfiniteEnsemble, actions, nn, plan_ensemble
+from equitangents.cli.main import main
+from equitangents.planning.question import action_of, network, read_data
+
+
+@pytest.fixture
+def images(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(8, 3, 3, 1)), rng.normal(size=8) + 3
+    np.savez(tmp_path / "images.npz", x=x, y=y, x_test=x[:4] + 0.1, y_test=y[:4])
+    return tmp_path / "images.npz"
+
+
+@pytest.fixture
+def vectors(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    np.savez(tmp_path / "vectors.npz", x=rng.normal(size=(12, 3)), y=np.array(list("abc" * 4)))
+    return tmp_path / "vectors.npz"
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as stop:
+        main(["plan", *map(str, arguments)])
+    output = capsys.readouterr()
+    return int(stop.value.code or 0), output.out, output.err
+
+
+def test_the_answer_is_that_of_plan_ensemble(capsys, images, tmp_path):
+    written = tmp_path / "out" / "plan.json"
+    files = ["--json", written, "--html", tmp_path / "plan.html", "--plot", tmp_path / "plan.svg"]
+    options = ["--depth", 1, "--b-std", 0.5, "--time", 30, "--target", 0.05, "--draws", 200]
+    status, out, err = run(capsys, "--data", images, "--group", "C4", *options, *files)
+    assert (status, err) == (0, "")
+    rot = actions.image_rotations(4)
+    net = nn.Sequential(nn.Flatten(), nn.Dense(1, W_std=2**0.5, b_std=0.5), nn.Relu(), nn.Dense(1, W_std=2**0.5))
+    data = np.load(images)
+    model = InfiniteEnsemble(net, augmentation=rot, time=30.0).fit(data["x"], data["y"])
+    plan = plan_ensemble(model, rot, data["x_test"], 0.05, draws=200)
+    assert f"{plan.members} members bring" in out
+    assert json.loads(written.read_text())["members"] == plan.members
+    assert (tmp_path / "plan.html").is_file()
+    assert (tmp_path / "plan.svg").is_file()
+
+
+def test_labels_make_a_classifier_and_augmentation_can_be_left_out(capsys, vectors):
+    arguments = ["--data", vectors, "--group", "S3", "--time", 50, "--measure", "osp", "--target", 0.2, "--draws", 100]
+    status, out, _ = run(capsys, *arguments)
+    assert (status, "in 95% of ensembles" in out) == (0, True)
+    status, out, _ = run(capsys, *arguments, "--no-augment", "--target", 0.001)
+    assert (status, "without augmentation" in out) == (0, True)
+
+
+def test_errors_are_measured_at_the_test_targets(capsys, images):
+    arguments = ["--data", images, "--group", "D4", "--net", "cnn", "--measure", "error", "--target", 0.1]
+    status, out, _ = run(capsys, *arguments, "--time", 5, "--depth", 1, "--draws", 50)
+    assert (status, "excess of the error" in out) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--data", "nowhere.npz"], "nowhere.npz"),
+        (["--data", "text.npz"], "cannot be read"),
+        (["--data", "half.npz"], "expected arrays x and y"),
+        (["--group", "Q8"], "'Q8'"),
+        (["--group", "S9"], "S9"),
+        (["--net", "transformer"], "'mlp' or 'cnn'"),
+        (["--measure", "beauty"], "beauty"),
+        (["--target", "0"], "target"),
+        (["--depth", "0"], "depth"),
+        (["--inputs", "0"], "inputs"),
+        (["--plot", "plan.gif"], ".svg or .png"),
+        (["--html", "/dev/null/plan.html"], "cannot be written"),
+        (["--time", "-1"], "time"),
+    ],
+)
+def test_bad_input_is_one_line_and_status_2(capsys, images, tmp_path, monkeypatch, options, said):
+    monkeypatch.chdir(tmp_path)
+    Path("text.npz").write_text("no archive")
+    np.savez("half.npz", x=np.zeros((3, 2)))
+    status, out, err = run(capsys, "--data", images, "--group", "C4", *options)
+    assert (status, out) == (2, "")
+    assert err.count("\n") == 1
+    assert said in err
+
+
+def test_actions_by_name():
+    x = np.arange(3.0)[None] + 1
+    shift, mix = action_of("C3", x), action_of("S3", x)
+    shift.verify(x)
+    mix.verify(x)
+    assert shift(1, x).tolist() == [[3.0, 1.0, 2.0]]
+    permuted = {tuple(mix(g, x)[0].tolist()) for g in range(6)}
+    assert permuted == set(itertools.permutations((1.0, 2.0, 3.0)))
+    image = np.arange(16.0).reshape(1, 4, 4, 1)
+    assert action_of("D4", image) == actions.image_dihedral(4)
+    assert not action_of("C8", image).exact
+
+
+def test_networks_by_name():
+    x = np.random.default_rng(0).normal(size=(2, 4, 4, 1))
+    for kind, layers in (
+        ("mlp", [nn.Flatten(), nn.Dense(1, b_std=0.2), nn.Relu(), nn.Dense(1)]),
+        ("cnn", [nn.Conv(1, (3, 3), b_std=0.2), nn.Relu(), nn.Flatten(), nn.Dense(1)]),
+    ):
+        np.testing.assert_allclose(network(kind, 1, 1.0, 0.2).kernel(x).ntk, nn.Sequential(*layers).kernel(x).ntk)
+
+
+def test_planned_inputs_are_the_first_of_the_test_or_training_inputs(images, vectors):
+    assert read_data(images, 3).inputs.shape == (3, 3, 3, 1)
+    assert read_data(images, 100).targets.shape == (4,)
+    assert read_data(vectors, 5).targets.tolist() == list("abcab")
