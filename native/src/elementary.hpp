@@ -1,15 +1,10 @@
 // Elementary functions of vectors, to rounding on the ranges that the dual activations need.
 #pragma once
 
-#include <type_traits>
-
 #include "polynomials.hpp"
 #include "vector.hpp"
 
 namespace eqt::EQT_ISA {
-
-template <class V>
-using Number = std::remove_reference_t<decltype(V{}[0])>;
 
 template <class V>
 EQT_INLINE V magnitude(V x) {
@@ -42,8 +37,8 @@ EQT_INLINE V exponential_less_one(V x) {
   const V shifted = x * T(1.44269504088896340736) + E::shift;
   const V n = shifted - E::shift;
   const V r = (x - n * E::log2_high) - n * E::log2_low;
-  const I bits = ((I)shifted - (I)(E::shift - V{}) + E::bias) << E::width;
-  const V power = (V)bits;
+  const I exponent = (bits<I>(shifted) - bits<I>(E::shift - V{}) + E::bias) << E::width;
+  const V power = bits<V>(exponent);
   return power * (r * polynomial(Polynomials<T>::excess, r)) + (power - T(1));
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #if defined(__SSE2__)
 #include <immintrin.h>
@@ -37,6 +38,8 @@ struct Traits<double> {
 
 template <class T>
 using Vec = typename Traits<T>::Vector;
+template <class V>
+using Number = std::remove_reference_t<decltype(V{}[0])>;
 template <class T>
 constexpr int kLanes = EQT_BYTES / sizeof(T);
 
@@ -53,6 +56,12 @@ EQT_INLINE void store(T* p, Vec<T> v) {
 template <class T>
 EQT_INLINE Vec<T> splat(T x) {
   return x - Vec<T>{};
+}
+
+// The same bits as another type.
+template <class To, class From>
+EQT_INLINE To bits(From value) {
+  return (To)value;
 }
 
 EQT_INLINE Floats square_root(Floats x) {

@@ -1,5 +1,23 @@
 """The reference engine: every program in pure JAX."""
 
-from equitangents.kernels.engines.reference.tile import Prepared, diagonal, prepare, tile
+from equitangents.kernels.engines.reference.tile import (
+    Prepared,
+    after_readout,
+    aligned,
+    carries_distance,
+    diagonal,
+    own_after_readout,
+    prepare,
+    tile,
+)
 
-__all__ = ["Prepared", "diagonal", "prepare", "tile"]
+__all__ = [
+    "Prepared",
+    "after_readout",
+    "aligned",
+    "carries_distance",
+    "diagonal",
+    "own_after_readout",
+    "prepare",
+    "tile",
+]

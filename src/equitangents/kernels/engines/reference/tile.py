@@ -5,6 +5,7 @@ Inputs are laid out (positions, N, channels), so that the pairs of a tile are co
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -29,8 +30,13 @@ class Prepared(NamedTuple):
     vector: Moments | None
 
 
-def prepare(plan: FibrePlan | PairPlan, tables: dict[str, Any], x: Any) -> Prepared:
-    """Moments of the inputs x, (positions, N, channels)."""
+def prepare(
+    plan: FibrePlan | PairPlan, tables: dict[str, Any], x: Any, own: Callable[[Moments], Any] | None = None
+) -> Prepared:
+    """Moments of the inputs x, (positions, N, channels).
+
+    `own` gives the variances of the pooled vectors from the field's moments, where another engine sums the fibres.
+    """
     q, mean = jnp.mean(x * x, axis=-1), jnp.mean(x, axis=-1)
     if isinstance(plan, PairPlan):
         d = jnp.mean((x[:, None] - x[None]) ** 2, axis=-1)
@@ -41,7 +47,10 @@ def prepare(plan: FibrePlan | PairPlan, tables: dict[str, Any], x: Any) -> Prepa
     kept = (tables[plan.labels.key] >= 0).astype(x.dtype)
     pooled_mean = kept @ moments.mean[-1] / kept.sum()
     diagonal = kept @ moments.q[-1] / kept.sum()
-    pooled = diagonal if plan.single else _sum_fibres(plan, tables, x, x, moments, moments)[0]
+    if plan.single:
+        pooled = diagonal
+    else:
+        pooled = own(moments) if own else _sum_fibres(plan, tables, x, x, moments, moments)[0]
     return Prepared(moments, field_moments(plan.vector, pooled[None], pooled_mean[None], tables))
 
 
@@ -50,21 +59,32 @@ def tile(
 ) -> tuple[Any, Any]:
     """(NNGP, NTK) between x1, (positions, N1, channels), and x2, each (N1, N2)."""
     x1, x2 = x1[:, :, None], x2[:, None]
-    p1 = jax.tree.map(lambda f: f[..., :, None], p1)
-    p2 = jax.tree.map(lambda f: f[..., None, :], p2)
+    p1, p2 = aligned(p1, p2)
     if isinstance(plan, PairPlan):
         d = jnp.mean((x1[:, None] - x2[None]) ** 2, axis=-1)
         state = execute(plan.ops, PairGeometry(tables), State(d, jnp.zeros_like(d)), p1.field, p2.field)
         return covariance(state, p1.field.q[-1], p2.field.q[-1])[0, 0], state.theta[0, 0]
+    sums = _diagonal_fibre if carries_distance(plan) else _sum_fibres
+    return after_readout(plan, tables, *sums(plan, tables, x1, x2, p1.field, p2.field), p1, p2)
+
+
+def aligned(p1: Prepared, p2: Prepared) -> tuple[Prepared, Prepared]:
+    """What is known of N1 and of N2 inputs, with batch axes of shape (N1, 1) and (1, N2)."""
+    return jax.tree.map(lambda f: f[..., :, None], p1), jax.tree.map(lambda f: f[..., None, :], p2)
+
+
+def carries_distance(plan: FibrePlan) -> bool:
+    """Whether the readout is linear in D and a nonlinearity follows it, so that D rather than K is read out."""
+    return plan.single and has_dual(plan.vector)
+
+
+def after_readout(
+    plan: FibrePlan, tables: dict[str, Any], first: Any, theta: Any, p1: Prepared, p2: Prepared
+) -> tuple[Any, Any]:
+    """(NNGP, NTK) from the readout's K (or D, if `carries_distance`) and Θ, by the layers on plain vectors."""
     if p1.vector is None or p2.vector is None:
-        k, theta = _sum_fibres(plan, tables, x1, x2, p1.field, p2.field)
-        return _affine(plan.vector, k, theta)
-    q1, q2 = p1.vector.q[0][0], p2.vector.q[0][0]
-    if plan.single:
-        d, theta = _diagonal_fibre(plan, tables, x1, x2, p1.field, p2.field)
-    else:
-        k, theta = _sum_fibres(plan, tables, x1, x2, p1.field, p2.field)
-        d = distance(k, q1, q2)
+        return _affine(plan.vector, first, theta)
+    d = first if plan.single else distance(first, p1.vector.q[0][0], p2.vector.q[0][0])
     geometry = FibreGeometry(vector_levels(plan.vector), jnp.zeros((0,), jnp.int32), tables)
     state = execute(plan.vector, geometry, State(d[None], theta[None]), p1.vector, p2.vector)
     return covariance(state, p1.vector.q[-1], p2.vector.q[-1])[0], state.theta[0]
@@ -77,10 +97,15 @@ def diagonal(plan: FibrePlan | PairPlan, tables: dict[str, Any], x: Any, p: Prep
         state = execute(plan.ops, PairGeometry(tables), State(d, jnp.zeros_like(d)), p.field, p.field)
         return covariance(state, p.field.q[-1], p.field.q[-1])[0, 0], state.theta[0, 0]
     k, theta = _sum_fibres(plan, tables, x, x, p.field, p.field)
+    return own_after_readout(plan, tables, k, theta, p)
+
+
+def own_after_readout(plan: FibrePlan, tables: dict[str, Any], k: Any, theta: Any, p: Prepared) -> tuple[Any, Any]:
+    """`after_readout` of inputs with themselves: distances are zero, and K is the variance."""
     if p.vector is None:
         return _affine(plan.vector, k, theta)
     geometry = FibreGeometry(vector_levels(plan.vector), jnp.zeros((0,), jnp.int32), tables)
-    state = execute(plan.vector, geometry, State(jnp.zeros_like(k)[None], theta[None]), p.vector, p.vector)
+    state = execute(plan.vector, geometry, State(jnp.zeros_like(theta)[None], theta[None]), p.vector, p.vector)
     return p.vector.q[-1][0], state.theta[0]
 
 
@@ -112,10 +137,10 @@ def _readout(plan: FibrePlan, tables: dict[str, Any], geometry: FibreGeometry, v
     partner, valid = geometry.partners(plan.levels.levels[-1])
     joined = (labels == labels[partner]) & (labels >= 0) & valid
     joined = joined.reshape((-1,) + (1,) * (values.ndim - 1))
-    return _sum_in_groups(jnp.where(joined, plan.block_weight * values, 0))
+    return sum_in_groups(jnp.where(joined, plan.block_weight * values, 0))
 
 
-def _sum_in_groups(x: Any) -> Any:
+def sum_in_groups(x: Any) -> Any:
     """Sum over the leading axis in two stages, whose rounding grows with the root of its length."""
     n = x.shape[0]
     group = max(1, int(n**0.5))

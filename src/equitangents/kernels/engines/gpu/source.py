@@ -1,0 +1,293 @@
+"""The kernel of one network in CUDA C++: settings and stages written for it, after the engine's own source.
+
+A stage is a window (or the start) and the pointwise operations that follow it; every stage reads one field of the
+fibre and writes the other, both in shared memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import equitangents
+from equitangents.kernels import duals
+from equitangents.kernels.engines.gpu.shape import Level, Orbit, Shape, shape_of, three
+from equitangents.kernels.engines.gpu.sides import DUAL_SIDES, Side
+from equitangents.kernels.engines.reference import carries_distance
+from equitangents.kernels.plan import FibrePlan
+from equitangents.kernels.program import Affine, Box, Decouple, Dual, Table
+
+HEADERS = (
+    "gpu/scalar.hpp",
+    "program.hpp",
+    "polynomials.hpp",
+    "elementary.hpp",
+    "piecewise_linear.hpp",
+    "erf.hpp",
+    "gelu.hpp",
+    "trigonometric.hpp",
+    "gpu/block.hpp",
+    "gpu/geometry.hpp",
+    "gpu/fibre.hpp",
+    "gpu/kernel.hpp",
+)
+NAMES = {"float32": ("eqt_fibres_float", "float"), "float64": ("eqt_fibres_double", "double")}
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """The text of a kernel, and what goes with it."""
+
+    text: str
+    name: str
+    shape: Shape
+    sides: tuple[Side, ...]
+    size: int  # numbers per input in `sides`
+    tables: np.ndarray  # int32
+    reals: np.ndarray  # weights of windows
+
+
+def folder() -> Path | None:
+    """Where the engine's headers are installed, if they are."""
+    places = (Path(root) / "_native" / "gpu_source" for root in equitangents.__path__)
+    return next((place for place in places if (place / "fibre.hpp").exists()), None)
+
+
+@cache
+def _common() -> str:
+    place = folder()
+    assert place is not None
+    parts = []
+    for name in HEADERS:
+        lines = (place / Path(name).name).read_text(encoding="utf-8").splitlines()
+        keep = (
+            line for line in lines if not line.startswith(('#include "', "#pragma once"))
+            and (name == HEADERS[0] or not line.startswith("#include"))
+        )  # fmt: skip
+        parts.append("\n".join(keep))
+    return "\n".join(parts)
+
+
+@lru_cache(maxsize=64)
+def source(plan: FibrePlan, channels: int, dtype: str) -> Source:
+    """The kernel of a plan that has no obstacle, for inputs with `channels` channels."""
+    return _Writer(plan, channels, dtype).source()
+
+
+class _Writer:
+    def __init__(self, plan: FibrePlan, channels: int, dtype: str) -> None:
+        self.plan, self.channels, self.dtype = plan, channels, dtype
+        self.shape = shape_of(plan, np.dtype(dtype).itemsize)
+        self.lines: list[str] = []
+        self.sides: list[Side] = []
+        self.side_end = 0
+        self.tables: list[np.ndarray] = [self.shape.labels]
+        self.table_end = self.shape.labels.size
+        self.at: dict[str, int] = {}
+        self.reals: list[float] = []
+
+    def source(self) -> Source:
+        plan = self.plan
+        for i, level in enumerate(self.shape.levels):
+            self.lines.append(f"using Level{i} = {self.level(level)};")
+        stages = self.stages()
+        name, number = NAMES[self.dtype]
+        text = "\n".join(
+            [
+                _common(),
+                "namespace eqt::EQT_ISA {",
+                *self.lines,
+                "struct Network {",
+                *(f"  static constexpr {kind} {key} = {value};" for kind, key, value in self.settings()),
+                "  template <class T, class Run>",
+                "  static EQT_INLINE void stages(Run& run) {",
+                *(f"    {stage};" for stage in stages),
+                "  }",
+                "};",
+                "}  // namespace eqt::EQT_ISA",
+                f"EQT_KERNEL({name}, {number})",
+                "",
+            ]
+        )
+        tables = np.concatenate([t.ravel() for t in self.tables]).astype(np.int32)
+        reals = np.array(self.reals or [0.0])
+        return Source(text, name, self.shape, tuple(self.sides), self.side_end, tables, reals)
+
+    def settings(self) -> list[tuple[str, str, Any]]:
+        plan, shape = self.plan, self.shape
+        labels = plan.labels.array
+        last = shape.levels[-1]
+        one_block = bool((labels == 0).all())
+        diagonal = plan.single and bool((labels >= 0).all())
+        whole = isinstance(last, Orbit) or last.torus or all(axis.paired for axis in last.axes)
+        half = self.side(0.5, len(plan.field), 1)
+        positions = plan.levels.levels[0].positions
+        return [
+            ("int", "kCrew", shape.crew),
+            ("int", "kPairs", shape.pairs),
+            ("int", "kFibres", shape.fibres),
+            ("int", "kThreads", shape.threads),
+            ("int", "kRows", shape.rows),
+            ("int", "kFields", 2),
+            ("int", "kCells", shape.cells),
+            ("int64_t", "kPartials", shape.fields_bytes),
+            ("int", "kChannels", self.channels),
+            ("int64_t", "kInputs", positions * self.channels),
+            ("int", "kLabels", self.table(plan.labels.key, labels)),
+            ("int64_t", "kFibreCount", len(shape.labels)),
+            ("int", "kLabelSize", shape.labels.shape[1]),
+            ("bool", "kAllJoined", str(bool(diagonal or (one_block and whole))).lower()),
+            ("bool", "kDistance", str(carries_distance(plan)).lower()),
+            ("int", "kLastSide", half),
+            ("double", "kWeight", repr(float(plan.block_weight))),
+            ("int64_t", "kSides", self.side_end),
+        ]
+
+    def level(self, level: Level) -> str:
+        if isinstance(level, Orbit):
+            depth, height, width = level.sides
+            table = next(lv.table for lv in self.plan.levels.levels if getattr(lv, "table", None) and lv.table.key == level.table)  # type: ignore[union-attr]
+            return f"Orbit<{depth}, {height}, {width}, {self.table(level.table, table.array)}>"
+        axes = [f"Axis<{a.side}, {a.cells}, {a.step}, {a.period}, {str(a.paired).lower()}>" for a in level.axes]
+        axes = ["Axis<1, 1, 1, 1, true>"] * (3 - len(axes)) + axes
+        return f"Grid<{', '.join(axes)}, {str(level.torus).lower()}>"
+
+    def stages(self) -> list[str]:
+        plan = self.plan
+        spatial = [i for i, op in enumerate(plan.field) if isinstance(op, Box | Table)]
+        begins = [-1, *spatial]
+        found = []
+        for number, i in enumerate(begins):
+            end = begins[number + 1] if number + 1 < len(begins) else len(plan.field)
+            sink = "Store" if number + 1 < len(begins) else "Readout"
+            into = f"typename Run::template {sink}<{number % 2}>"
+            if i < 0:
+                self.point(number, 0, end, 1.0)
+                found.append(f"run.template start<Level0, Point{number}, {into}>()")
+                continue
+            op = plan.field[i]
+            if isinstance(op, Box):
+                found.append(self.box(op, i, number, end, into))
+            else:
+                assert isinstance(op, Table)
+                found.append(self.window_table(op, i, number, end, into))
+        return found
+
+    def box(self, op: Box, i: int, number: int, end: int, into: str) -> str:
+        into_level, from_level = self.shape.levels[i + 1], self.shape.levels[i]
+        axes = zip(three(op.window), three(op.stride), three(op.low, 0), strict=True)
+        reach = ", ".join(f"Reach<{w}, {s}, {low}>" for w, s, low in axes)
+        at = -1
+        if not op.wrap and (any(op.low) or any(op.high)):
+            at = self.side(1.0, i, 1)
+        scale = 1.0 / float(np.prod(op.window))
+        self.point(number, i + 1, end, scale)
+        window = f"Window<{reach}, {str(op.wrap).lower()}, {at}>"
+        wrapped = op.wrap and (isinstance(into_level, Orbit) or into_level.torus)
+        assert not op.wrap or isinstance(from_level, Orbit) or from_level.torus
+        kind = "wrapped_box" if wrapped else "plain_box"
+        return f"run.template {kind}<{window}, Level{i}, Level{i + 1}, Point{number}, {into}>()"
+
+    def window_table(self, op: Table, i: int, number: int, end: int, into: str) -> str:
+        self.point(number, i + 1, end, 1.0)
+        index, weights = op.index.array, op.weights.array
+        if _is_total(index, weights, self.plan.levels.levels[i].positions):
+            return f"run.template total<Level{i}, Level{i + 1}, Point{number}, {into}>()"
+        at = len(self.reals)
+        self.reals += weights.tolist()
+        arguments = f"{self.table(op.index.key, index)}, {at}, {index.shape[1]}"
+        return f"run.template table<{arguments}, Level{i + 1}, Point{number}, {into}>()"
+
+    def point(self, number: int, begin: int, end: int, scale: float) -> None:
+        """The pointwise operations [begin, end), after a factor `scale`, as one function."""
+        ops = self.plan.field[begin:end]
+        lines: list[str] = []
+        skip = False
+        for k, op in enumerate(ops):
+            if skip:
+                skip = False
+                continue
+            following = ops[k + 1] if k + 1 < len(ops) else None
+            if isinstance(op, Affine):
+                linear = isinstance(following, Dual) and isinstance(following.activation, duals.PiecewiseLinear)
+                lines += self.affine(op, begin + k, scale, following.activation if linear else None)  # type: ignore[union-attr]
+                skip, scale = linear, 1.0
+                continue
+            lines += self.scaling(scale)
+            scale = 1.0
+            if isinstance(op, Decouple):
+                at = self.side(1.0, begin + k, 1)
+                lines += [f"if (!diagonal) {{ {self.get(at, 1)} d = x[0] + y[0]; theta = 0; }}"]
+            else:
+                assert isinstance(op, Dual)
+                kind = type(op.activation)
+                at = self.side(kind, begin + k, DUAL_SIDES[kind])
+                lines += [f"{{ {self.get(at, DUAL_SIDES[kind])} {_dual(op.activation)}.pair(d, theta, x, y); }}"]
+        lines += self.scaling(scale)
+        self.lines += [
+            f"struct Point{number} {{",
+            "  template <class T>",
+            "  static EQT_INLINE void apply(const Pair<T>& at, bool diagonal, T& d, T& theta) {",
+            "    (void)at, (void)diagonal, (void)d, (void)theta;",
+            *(f"    {line}" for line in lines),
+            "  }",
+            "};",
+        ]
+
+    def affine(self, op: Affine, i: int, scale: float, dual: Any) -> list[str]:
+        factor = f"T({op.W_var * scale!r})"
+        if dual is None:
+            at = self.side(0.5, i + 1, 1)
+            return [f"{{ {self.get(at, 1)} d *= {factor}; theta = (x[0] + y[0] - T(0.5) * d) + {factor} * theta; }}"]
+        at = self.side(duals.PiecewiseLinear, i + 1, 2)
+        covariance = "T(0.5) * (x[0] * x[0] + (y[0] * y[0] - d))"
+        return [
+            f"{{ {self.get(at, 2)} d *= {factor}; theta = {factor} * theta + {covariance};"
+            f" {_dual(dual)}.pair(d, theta, x, y); }}"
+        ]
+
+    def scaling(self, scale: float) -> list[str]:
+        return [] if scale == 1.0 else [f"d *= T({scale!r}); theta *= T({scale!r});"]
+
+    def get(self, at: int, count: int) -> str:
+        return f"T x[{count}], y[{count}]; at.template get<{at}, {count}>(x, y);"
+
+    def side(self, kind: type | float, level: int, count: int) -> int:
+        """Where these sides begin; equal ones are kept once. Always at an even number, for loads of two at a time."""
+        for side in self.sides:
+            if side.kind == kind and side.level == level:
+                return side.at
+        at = self.side_end
+        self.sides.append(Side(kind, level, count, at))
+        self.side_end += count * self.plan.levels.levels[level].positions
+        self.side_end += self.side_end % 2
+        return at
+
+    def table(self, key: str, array: np.ndarray) -> int:
+        """Where a table begins; equal ones are stored once."""
+        if key not in self.at:
+            self.at[key] = self.table_end
+            self.tables.append(array)
+            self.table_end += array.size
+        return self.at[key]
+
+
+def _dual(activation: Any) -> str:
+    if isinstance(activation, duals.PiecewiseLinear):
+        return f"PiecewiseLinear<T>(linear_pieces({float(activation.slope)!r}))"
+    if isinstance(activation, duals.Sin | duals.Cos):
+        return f"Trigonometric<T>({1 if isinstance(activation, duals.Sin) else -1})"
+    return f"{type(activation).__name__}<T>()"
+
+
+def _is_total(index: np.ndarray, weights: np.ndarray, positions: int) -> bool:
+    """Whether every window holds every position equally often, so that all sums are one."""
+    ordered = np.sort(index, axis=1)
+    counts = np.bincount(index[0], minlength=positions)
+    even = np.ptp(weights) <= 1e-15 * np.abs(weights).max()
+    return bool((ordered == ordered[0]).all() and np.ptp(counts) == 0 and even)
+
