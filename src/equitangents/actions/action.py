@@ -38,6 +38,8 @@ class Action(ABC):
     """Whether ρ(g) ρ(h) = ρ(g·h) holds to rounding; False for resampled images."""
     permutes_positions: bool = False
     """Whether signals are carried along by a permutation of positions."""
+    torus: tuple[int, ...] | None = None
+    """The grid's shape, if element c·|grid| + t translates by t (row-major) after what element c·|grid| does."""
 
     @abstractmethod
     def _check_signals(self, x: Any) -> ArrayLike:

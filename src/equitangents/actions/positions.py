@@ -43,7 +43,8 @@ class GridMotions(PositionAction):
     group: WallpaperGroup | TranslationGroup
 
     def __init__(self, group: WallpaperGroup | TranslationGroup):
-        vars(self).update(group=group, name=f"motions of a grid by {group.name}", positions_rank=len(group.shape))
+        name = f"motions of a grid by {group.name}"
+        vars(self).update(group=group, name=name, positions_rank=len(group.shape), torus=group.shape)
 
     def _position_rows(self, g: Any, positions: tuple[int, ...]) -> np.ndarray:
         g = np.asarray(g)

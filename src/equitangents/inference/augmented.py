@@ -48,10 +48,36 @@ def row_digests(a: Any, scale: float | None = None) -> list[bytes]:
 
 
 def orbit_digests(action: Any, x: Any) -> list[bytes]:
-    """A digest of each row's orbit: the same for x_i and every ρ_X(g) x_i."""
+    """A digest of each row's orbit: the same for x_i and every ρ_X(g) x_i.
+
+    Where positions are only permuted, rows that no other row can be a permutation of get a digest of their own.
+    """
     scale = float(np.abs(np.asarray(x)).max())
-    moved = [row_digests(action(g, x), scale) for g in range(action.group.order)]
-    return [min(copies) for copies in zip(*moved, strict=True)]
+    digests = row_digests(x, scale)
+    rows = np.arange(len(x))
+    if getattr(action, "permutes_positions", False):
+        rows = _alike(np.asarray(x), scale)
+    if len(rows):
+        moved = [row_digests(action(g, x[rows]), scale) for g in range(action.group.order)]
+        for row, copies in zip(rows, zip(*moved, strict=True), strict=True):
+            digests[row] = min(copies)
+    return digests
+
+
+def _alike(x: np.ndarray, scale: float) -> np.ndarray:
+    """Rows whose sum and sum of squares another row shares, within what rounding of single entries can do."""
+    flat = x.reshape(len(x), -1).astype(np.float64)
+    slack = 4 * flat.shape[1] * scale * max(1e-12, 16 * float(jnp.finfo(x.dtype).eps))
+    sums, squares = flat.sum(axis=1), (flat**2).sum(axis=1)
+    order = np.argsort(sums)
+    found = np.zeros(len(x), bool)
+    for at, i in enumerate(order):
+        for j in order[at + 1 :]:
+            if sums[j] - sums[i] > slack:
+                break
+            if abs(squares[j] - squares[i]) <= 2 * slack * scale:
+                found[[i, j]] = True
+    return np.flatnonzero(found)
 
 
 def distinct(*digests: list[bytes], weights: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:

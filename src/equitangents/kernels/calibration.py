@@ -57,7 +57,7 @@ def layer_rate(engine: str, dtype: str, kind: LayerKind) -> Rate:
     each = count(plan(program)).element_layers
     inputs = _inputs(engine, each)
     x = np.random.default_rng(0).standard_normal((inputs, *program.shape, 1)).astype(dtype)
-    seconds, spread = _timed(lambda: _run(program, x, engine))
+    seconds, spread = timed(lambda: _run(program, x, engine))
     return Rate(seconds / (each * inputs**2) * scale, spread)
 
 
@@ -67,7 +67,7 @@ def product_rate(engine: str, dtype: str) -> Rate:
     inputs = _inputs(engine, 20)
     program = Program((), (Affine(1.0, 0.0),))
     x = np.random.default_rng(0).standard_normal((inputs, _CHANNELS)).astype(dtype)
-    seconds, spread = _timed(lambda: _run(program, x, engine))
+    seconds, spread = timed(lambda: _run(program, x, engine))
     return Rate(seconds / (inputs**2 * _CHANNELS), spread)
 
 
@@ -82,7 +82,8 @@ def _run(program: Program, x: np.ndarray, engine: str) -> None:
     compute(program, x, x.copy(), engine)
 
 
-def _timed(run: Callable[[], None]) -> tuple[float, float]:
+def timed(run: Callable[[], object]) -> tuple[float, float]:
+    """(median seconds of a run after one that compiles, the factor between the median and the fastest)."""
     run()  # compiles
     times = []
     for _ in range(_REPEATS):

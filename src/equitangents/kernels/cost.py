@@ -6,7 +6,7 @@ element-layers = pairs of inputs × Σ over fibres and layers of positions; a sy
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -85,7 +85,7 @@ def kernel_cost(
     """
     n1 = check_positive("n1", n1)
     n2 = None if n2 is None else check_positive("n2", n2)
-    name = _check_dtype(dtype)
+    name = check_dtype(dtype)
     steps = plan(program)
     chosen, note = choose(steps, engine)
     notes = (f"all pairs of positions: {steps.why}",) if isinstance(steps, PairPlan) else ()
@@ -143,6 +143,21 @@ def _forecast(work: Work, channels: int, pairs: int, engine: str, dtype: str) ->
     return seconds, uncertainty(spreads)
 
 
+def repeated(runs: list[tuple[KernelCost, int]], extra_bytes: int) -> KernelCost:
+    """The cost of several runs, one after another, whose results are added up while `extra_bytes` are held."""
+    first = runs[0][0]
+    total = {
+        name: sum(getattr(cost, name) * times for cost, times in runs)
+        for name in ("pairs", "element_layers", "multiply_adds", "seconds")
+    }
+    return replace(
+        first,
+        **total,
+        uncertainty=max(cost.uncertainty for cost, _ in runs),
+        working_bytes=max(cost.memory for cost, _ in runs) + extra_bytes,
+    )
+
+
 def working_bytes(steps: FibrePlan | PairPlan, engine: str, channels: int, n1: int, n2: int, itemsize: int) -> int:
     """Bytes that a run holds beyond inputs and results, as the engine plans them."""
     if engine == "cpu":
@@ -153,7 +168,8 @@ def working_bytes(steps: FibrePlan | PairPlan, engine: str, channels: int, n1: i
     return tile_bytes(steps, channels, n1, n2, itemsize)
 
 
-def _check_dtype(dtype: Any) -> str:
+def check_dtype(dtype: Any) -> str:
+    """The name of a precision in which kernels are computed."""
     try:
         name = np.dtype(dtype).name
     except TypeError:

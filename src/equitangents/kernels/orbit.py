@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,7 +16,9 @@ import numpy as np
 
 from equitangents.actions import Action
 from equitangents.errors import InvalidTypeError
+from equitangents.kernels.cost import KernelCost, check_dtype, repeated
 from equitangents.kernels.result import KernelFunction, Kernels
+from equitangents.kernels.translations import translation_mean
 from equitangents.precision import is_traced
 
 logger = logging.getLogger("equitangents")
@@ -50,38 +53,64 @@ def is_invariant(kernel: KernelFunction, action: Action, x: Any) -> bool:
 class OrbitAverage:
     """The invariant kernel made from `base` by `action`; it has `.kernel` as a network has."""
 
-    base: KernelFunction
+    base: Any  # a KernelFunction
     action: Action
     _verdicts: dict[Any, bool] = field(default_factory=dict, compare=False, repr=False)
 
     def kernel(self, x1: Any, x2: Any = None) -> Kernels:
-        """Orbit-averaged NNGP and NTK, (N1, N2); `.notes` says whether one orbit was averaged or both."""
+        """Orbit-averaged NNGP and NTK, (N1, N2); `.notes` says whether one orbit was averaged or both, and how."""
         if not self._one_orbit_suffices(x1):
             return self._both_orbits(x1, x1 if x2 is None else x2)
-        terms = self._symmetric_terms(x1) if x2 is None else self._terms(x1, x2)
-        return self._mean(terms, self.action.group.order, "mean over one orbit")
+        base, elements = self._parts(x1)
+        terms = self._symmetric_terms(base, elements, x1) if x2 is None else self._terms(base, elements, x1, x2)
+        return self._mean(terms, len(elements), "mean over one orbit")
 
-    def _terms(self, x1: Any, x2: Any) -> Iterator[Kernels]:
+    def kernel_cost(self, shape: tuple[int, ...], n1: int, n2: int | None = None, dtype: Any = "float32") -> KernelCost:
+        """What `kernel` will take for n1 and n2 inputs of `shape` (None: n1 with themselves), before it is run.
+
+        Whether one orbit suffices is decided on random inputs.
+        """
+        x = np.random.default_rng(0).standard_normal((_SAMPLE, *shape)).astype(check_dtype(dtype))
+        order, columns = self.action.group.order, n1 if n2 is None else n2
+        if not is_invariant(self.base, self.action, x):
+            return repeated([(self.base.kernel_cost(shape, n1, columns, dtype), order**2)], x[0].nbytes * columns)
+        base, elements = self._parts(x)
+        runs = [(base.kernel_cost(shape, n1, columns, dtype), len(elements))]
+        if n2 is None:
+            moved = sum(self.action.group.inverses[list(elements)] >= list(elements)) - 1
+            runs = [(base.kernel_cost(shape, n1, None, dtype), 1), (runs[0][0], int(moved))]
+        return repeated(runs, x[0].nbytes * columns)
+
+    def _parts(self, x: Any) -> tuple[Any, range]:
+        """(what is averaged, elements over which): of MLPs the mean over translations comes at once, by FFT."""
+        order = self.action.group.order
+        averaged = translation_mean(self.base, self.action, x)
+        if averaged is None:
+            return self.base, range(order)
+        return averaged, range(0, order, math.prod(averaged.torus))
+
+    def _terms(self, base: KernelFunction, elements: range, x1: Any, x2: Any) -> Iterator[Kernels]:
         """Θ(x1, ρ(g) x2) for every g."""
-        for g in range(self.action.group.order):
-            yield self.base.kernel(x1, self.action(g, x2))
+        for g in elements:
+            yield base.kernel(x1, self.action(g, x2))
 
-    def _symmetric_terms(self, x: Any) -> Iterator[Kernels]:
+    def _symmetric_terms(self, base: KernelFunction, elements: range, x: Any) -> Iterator[Kernels]:
         """The same for x with itself, at half the cost: the term of g⁻¹ is the transpose of that of g."""
         group = self.action.group
-        for g in range(group.order):
+        for g in elements:
             inverse = group.inverse(g)
             if g == group.identity:
-                yield self.base.kernel(x)
+                yield base.kernel(x)
             elif g <= inverse:
-                k = self.base.kernel(x, self.action(g, x))
+                k = base.kernel(x, self.action(g, x))
                 yield k
                 if g < inverse:
                     yield replace(k, nngp=k.nngp.T, ntk=k.ntk.T)
 
     def _both_orbits(self, x1: Any, x2: Any) -> Kernels:
         order = self.action.group.order
-        terms = (term for g in range(order) for term in self._terms(self.action(g, x1), x2))
+        orbit = range(order)
+        terms = (term for g in orbit for term in self._terms(self.base, orbit, self.action(g, x1), x2))
         return self._mean(terms, order**2, "mean over both orbits: the base kernel is not known to be invariant")
 
     def _mean(self, terms: Iterator[Kernels], count: int, note: str) -> Kernels:

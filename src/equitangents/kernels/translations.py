@@ -1,0 +1,257 @@
+"""The mean of an MLP's kernel over all translations of its second input: every inner product from one FFT a pair.
+
+Σ_p f(p) f'(p - t) for all t is the inverse transform of F(k) conj(F'(k)), so that |T| kernels of d-dimensional vectors
+cost |T| log |T| + |T| × layers in place of |T| × (d + layers). Squared distances come from these products in float64,
+of inputs from which their common mean was taken; where a distance is small against its rounding it is summed directly.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy import fft
+
+from equitangents import precision
+from equitangents.actions import Action
+from equitangents.kernels.calibration import Rate, timed, uncertainty
+from equitangents.kernels.cost import KernelCost
+from equitangents.kernels.engines import Choice, choose, cpu
+from equitangents.kernels.engines.cpu.library import threads
+from equitangents.kernels.engines.reference.execute import State, covariance, execute
+from equitangents.kernels.engines.reference.fibre import FibreGeometry
+from equitangents.kernels.engines.reference.moments import field_moments
+from equitangents.kernels.engines.reference.tile import sum_in_groups, vector_levels
+from equitangents.kernels.plan import FibrePlan, plan
+from equitangents.kernels.program import Affine, Op, Program
+from equitangents.kernels.result import Kernels
+
+_Alone = tuple[np.ndarray, np.ndarray]
+
+_TILE_ELEMENTS = 1 << 18  # distances at a time
+_DIRECT_NUMBERS = 1 << 21  # numbers gathered at a time where distances are summed directly
+# Distances below this share of the centred variances are summed directly. Products are good to 1e-15 of those; angles,
+# roots of distances, then to 1e-15 over the root of this, and so are kernels.
+_NEAR = {"float32": 1e-8, "float64": 1e-3}
+_CHECKED = 2  # inputs on which the leading layers are seen to commute with translations
+
+
+@dataclass(frozen=True)
+class TranslationMean:
+    """(1/|T|) Σ_t Θ(x, ρ(t)x') of a network that begins with a dense layer over all of its input; has `.kernel`."""
+
+    net: Any
+    torus: tuple[int, ...]
+
+    def kernel(self, x1: Any, x2: Any = None) -> Kernels:
+        """NNGP and NTK, (N1, N2), between x1, (N1, *torus, C), and the orbits of x2 (None: of x1, at half the cost)."""
+        v1, program = self.net.lowered(x1)
+        v2 = None if x2 is None else self.net.lowered(x2)[0]
+        dtype = precision.working_dtype(x1, x2)
+        steps = plan(program)
+        assert isinstance(steps, FibrePlan)
+        engine, note = _engine(steps)
+        with precision.scope(dtype):
+            nngp, ntk = _means(steps, self.torus, np.asarray(v1), None if v2 is None else np.asarray(v2), dtype, engine)
+            arrays: tuple[Any, Any] = nngp, ntk
+            if any(isinstance(x, jax.Array) for x in (x1, x2)):
+                arrays = jnp.asarray(nngp), jnp.asarray(ntk)
+        notes = (self._method,) if note is None else (note, self._method)
+        return Kernels(*arrays, engine=engine, form="fibre", notes=notes)
+
+    def kernel_cost(self, shape: tuple[int, ...], n1: int, n2: int | None = None, dtype: Any = "float32") -> KernelCost:
+        """What `kernel` will take; its time is that of a few tiles. The products are those of transforms."""
+        cost: KernelCost = self.net.kernel_cost(shape, n1, n2, dtype)
+        count, side = math.prod(self.torus), _tile_side(self.torus)
+        channels = math.prod(shape) // count
+        rate = _tile_rate(self, shape, cost.dtype)
+        return replace(
+            cost,
+            fibres=count,
+            element_layers=cost.element_layers * count,
+            multiply_adds=cost.pairs * count * (2 * channels + math.ceil(2.5 * math.log2(2 * count))),
+            seconds=rate.seconds * cost.pairs,
+            uncertainty=uncertainty([rate.spread]),
+            working_bytes=count * side * (6 * side + 4 * channels) * 8 + max(n1, n2 or n1) * math.prod(shape) * 8,
+            notes=(*cost.notes, self._method),
+        )
+
+    @property
+    def _method(self) -> str:
+        return f"inner products with all {math.prod(self.torus):,} translations by FFT"
+
+
+@lru_cache(maxsize=64)
+def _tile_rate(mean: TranslationMean, shape: tuple[int, ...], dtype: str) -> Rate:
+    """Seconds for one pair of inputs."""
+    x = np.random.default_rng(0).standard_normal((min(_tile_side(mean.torus), 64), *shape)).astype(dtype)
+    seconds, spread = timed(lambda: mean.kernel(x, x + 1))
+    return Rate(seconds / len(x) ** 2, spread)
+
+
+def translation_mean(net: Any, action: Action, x: Any) -> TranslationMean | None:
+    """`net` averaged over the translations in `action`, or None where FFTs cannot do that.
+
+    They can if the action holds all translations of the torus on which the inputs live, and the network is an MLP of
+    all their values, or of a function of each value.
+    """
+    if action.torus is None or not hasattr(net, "lowered") or precision.is_traced(x):
+        return None
+    sample = x[:_CHECKED]
+    values, program = net.lowered(sample)
+    if not _is_mlp(program) or values.size % math.prod(action.torus):
+        return None
+    for t in action.group.generators:
+        if t < math.prod(action.torus) and not _commutes(net, action, int(t), sample, values):
+            return None
+    return TranslationMean(net, action.torus)
+
+
+def _engine(steps: FibrePlan) -> Choice:
+    """What runs the layers after the products; the CPU engine needs a dense layer first."""
+    chosen = choose(steps)
+    if chosen.engine == "cpu" and not (steps.vector and isinstance(steps.vector[0], Affine)):
+        return Choice("reference", "reference engine in place of cpu: no dense layer comes first")
+    return chosen if chosen.engine == "cpu" else Choice("reference", chosen.note)
+
+
+def _is_mlp(program: Program) -> bool:
+    return program.shape == () and program.lift is None and isinstance(plan(program), FibrePlan)
+
+
+def _commutes(net: Any, action: Action, t: int, sample: Any, values: Any) -> bool:
+    """Whether the leading layers carry a translated input to their translated output."""
+    assert action.torus is not None
+    grid = np.asarray(values).reshape(len(sample), *action.torus, -1)
+    moved = np.asarray(net.lowered(action(t, sample))[0]).reshape(grid.shape)
+    return bool(np.array_equal(moved, np.asarray(action(t, grid))))
+
+
+def _means(
+    steps: FibrePlan, torus: tuple[int, ...], v1: np.ndarray, v2: np.ndarray | None, dtype: np.dtype, engine: str
+) -> tuple[np.ndarray, np.ndarray]:
+    side = _tile_side(torus)
+    average = _on_cpu if engine == "cpu" else _on_reference
+    centre = _centre(torus, v1, v2)
+    inputs1 = _Inputs(torus, v1, centre, side)
+    inputs2 = inputs1 if v2 is None else _Inputs(torus, v2, centre, side)
+    n1, n2 = len(v1), len(inputs2.values)
+    nngp, ntk = np.empty((n1, n2), dtype), np.empty((n1, n2), dtype)
+    for i in range(0, n1, side):
+        first = inputs1.spectra(i)
+        for j in range(i if v2 is None else 0, n2, side):
+            d = _distances(inputs1, first, i, inputs2, j)
+            tile = average(steps, d, inputs1.alone(i), inputs2.alone(j), dtype)
+            r, c = slice(i, min(i + side, n1)), slice(j, min(j + side, n2))
+            for out, part in zip((nngp, ntk), tile, strict=True):
+                out[r, c] = part if v2 is not None or i != j else (part + part.T) / 2
+                if v2 is None and i != j:
+                    out[c, r] = part.T
+    return nngp, ntk
+
+
+def _tile_side(torus: tuple[int, ...]) -> int:
+    """Inputs on each side of a tile, in whole vectors of the CPU engine if possible."""
+    side = max(1, math.isqrt(_TILE_ELEMENTS // math.prod(torus)))
+    return side - side % 16 if side > 16 else side
+
+
+def _centre(torus: tuple[int, ...], v1: np.ndarray, v2: np.ndarray | None) -> np.ndarray:
+    """The mean of every channel: what all inputs share cancels in distances, and would cost digits."""
+    channels = v1.shape[1] // math.prod(torus)
+    parts = [v.reshape(-1, channels).mean(axis=0, dtype=np.float64) for v in (v1, v2) if v is not None]
+    return np.mean(parts, axis=0)
+
+
+class _Inputs:
+    """Inputs as (N, *torus, C), in blocks of `side`."""
+
+    def __init__(self, torus: tuple[int, ...], v: np.ndarray, centre: np.ndarray, side: int) -> None:
+        self.torus, self.centre, self.side = torus, centre, side
+        self.values = v.reshape(len(v), *torus, -1)
+
+    def block(self, i: int) -> np.ndarray:
+        """(≤ side, *torus, C), in float64."""
+        return np.asarray(self.values[i : i + self.side], np.float64)
+
+    def spectra(self, i: int) -> tuple[np.ndarray, np.ndarray]:
+        """Of centred inputs: (transforms, (*frequencies, inputs, C); mean squares, (inputs,))."""
+        block = self.block(i) - self.centre
+        axes = tuple(range(1, 1 + len(self.torus)))
+        spectrum = np.moveaxis(fft.rfftn(block, axes=axes, workers=threads()), 0, -2)
+        return np.ascontiguousarray(spectrum), np.mean(block**2, axis=(*axes, -1))
+
+    def alone(self, i: int) -> tuple[np.ndarray, np.ndarray]:
+        """(mean squares, means) of the inputs, each (inputs,)."""
+        block = self.block(i)
+        block = block.reshape(len(block), -1)
+        return np.mean(block**2, axis=1), np.mean(block, axis=1)
+
+
+def _distances(a: _Inputs, first: tuple[np.ndarray, np.ndarray], i: int, b: _Inputs, j: int) -> np.ndarray:
+    """Mean squared distances of a's block i to b's block j moved by every translation, (|T|, n1, n2)."""
+    spectrum1, squares1 = first
+    spectrum2, squares2 = b.spectra(j)
+    n1, n2, size = len(squares1), len(squares2), a.values[0].size
+    product = spectrum1 @ np.conj(np.swapaxes(spectrum2, -1, -2))
+    axes = tuple(range(len(a.torus)))
+    inner = fft.irfftn(product, s=a.torus, axes=axes, workers=threads()).reshape(-1, n1, n2)
+    total = squares1[:, None] + squares2
+    found = total - (2 / size) * inner
+    near = np.nonzero(found < _NEAR[np.dtype(a.values.dtype).name] * total)
+    if len(near[0]):
+        found[near] = _direct(a, i, b, j, near)
+    return found
+
+
+def _direct(a: _Inputs, i: int, b: _Inputs, j: int, near: tuple[Any, ...]) -> np.ndarray:
+    """Mean squared distances of chosen (translation, first, second), as sums of squared differences."""
+    t, rows, columns = near
+    block1 = a.values[i : i + a.side].reshape(-1, math.prod(a.torus), a.values.shape[-1])
+    block2 = b.values[j : j + b.side].reshape(-1, *block1.shape[1:])
+    positions = np.unravel_index(np.arange(block1.shape[1]), a.torus)
+    step = max(1, _DIRECT_NUMBERS // block1[0].size)
+    found = np.empty(len(t))
+    for k in range(0, len(t), step):
+        part = slice(k, k + step)
+        moved = np.unravel_index(t[part], a.torus)
+        source = np.ravel_multi_index(
+            [(p - m[:, None]) % n for p, m, n in zip(positions, moved, a.torus, strict=True)], a.torus
+        )
+        gap = block1[rows[part]].astype(np.float64) - block2[columns[part, None], source]
+        found[part] = np.mean(gap**2, axis=(1, 2))
+    return found
+
+
+def _on_cpu(steps: FibrePlan, d: np.ndarray, one: _Alone, other: _Alone, dtype: np.dtype) -> tuple[Any, Any]:
+    """Means over translations of NNGP and NTK, (n1, n2), by the CPU engine, from distances d, (|T|, n1, n2)."""
+    count, n1, n2 = d.shape
+    found = cpu.kernels_of_distances(steps, d.reshape(count * n1, n2), np.tile(one[0], count), other[0], dtype)
+    nngp, ntk = (values.reshape(d.shape).mean(axis=0, dtype=np.float64) for values in found)
+    return nngp, ntk
+
+
+def _on_reference(steps: FibrePlan, d: np.ndarray, one: _Alone, other: _Alone, dtype: np.dtype) -> tuple[Any, Any]:
+    """The same by the reference engine; equal shapes compile once."""
+    n1, n2 = d.shape[1:]
+    side = _tile_side((len(d),))
+    filled = np.ones((len(d), side, side), dtype)
+    filled[:, :n1, :n2] = d
+    values = [np.concatenate([v, np.ones(side - len(v))]).astype(dtype) for v in (*one, *other)]
+    nngp, ntk = (np.asarray(value)[:n1, :n2] for value in _average(steps.vector, filled, *values))
+    return nngp, ntk
+
+
+@partial(jax.jit, static_argnums=0)
+def _average(ops: tuple[Op, ...], d: Any, q1: Any, mean1: Any, q2: Any, mean2: Any) -> tuple[Any, Any]:
+    m1 = field_moments(ops, q1[None, None, :, None], mean1[None, None, :, None], {})
+    m2 = field_moments(ops, q2[None, None, None, :], mean2[None, None, None, :], {})
+    geometry = FibreGeometry(vector_levels(ops), jnp.zeros((0,), jnp.int32), {})
+    state = execute(ops, geometry, State(d[None], jnp.zeros_like(d)[None]), m1, m2)
+    k = covariance(state, m1.q[-1], m2.q[-1])[0]
+    return sum_in_groups(k) / len(d), sum_in_groups(state.theta[0]) / len(d)
