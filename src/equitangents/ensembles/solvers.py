@@ -22,7 +22,7 @@ from equitangents.ensembles.problem import Problem, Settings
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.groups import Group
 from equitangents.inference import check_memory
-from equitangents.inference.group_fourier import fourier_irreps
+from equitangents.inference.group_fourier import FourierIrrep, fourier_irreps
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.orbit import is_invariant, kernel_invariance_error
 
@@ -60,7 +60,7 @@ class Training:
         """What gives covariances."""
         if self.augmentation is None or self._reason is not None:
             return self.solver
-        return irrep_problem.name_of(self.augmentation, fourier_irreps(self.augmentation.group))
+        return irrep_problem.name_of(self.augmentation, self._irreps)
 
     @cached_property
     def mean_problem(self) -> Problem | IrrepProblem:
@@ -144,10 +144,14 @@ class Training:
             self.x,
             self._augmented_labels(),
             self.settings,
-            fourier_irreps(self.augmentation.group),
+            self._irreps,
             labelled_only=labelled_only,
             known=known,
         )
+
+    @cached_property
+    def _irreps(self) -> tuple[FourierIrrep, ...]:
+        return fourier_irreps(self.augmentation.group)
 
     @property
     def _invariant_labels(self) -> bool:

@@ -143,13 +143,15 @@ class IrrepProjection:
 
     def mean(self, time: float) -> Float[np.ndarray, "m outputs"]:
         """μ_t."""
-        total: Any = 0.0
+        first, rows = self.process.blocks[0], len(self.projections[0].cross)
+        d = first.irrep.dimension
+        total = np.zeros((rows // d, first.process.targets.shape[1] // d))
         for block, at in self._labelled():
             d = block.irrep.dimension
             moved = at.response(time)[:, None] * block.process.targets
             moved = moved.reshape(len(moved), d, -1).transpose(1, 0, 2)
-            rows = at.cross.reshape(len(at.cross) // d, -1)
-            total = total + block.irrep.weight * (rows @ moved.reshape(rows.shape[1], -1)).real
+            cross = at.cross.reshape(len(total), -1)
+            total += block.irrep.weight * (cross @ moved.reshape(cross.shape[1], -1)).real
         return total
 
     def variance(self, prior: Float[np.ndarray, " m"], time: float) -> Float[np.ndarray, " m"]:
