@@ -103,16 +103,20 @@ class Sequential:
             x2 = check_array("x2", x2, min_rank=2)
             if x2.shape[1:] != x1.shape[1:]:
                 raise ShapeError(f"x2 has inputs of shape {x2.shape[1:]}; expected those of x1, {x1.shape[1:]}")
-        given, program = self.lower(x1.shape[1:])
-        x1 = self._given(given, x1)
-        x2 = None if x2 is None else self._given(given, x2)
+        x1, program = self.lowered(x1)
+        x2 = None if x2 is None else self.lowered(x2)[0]
         return compute(program, x1, x2, engine)
 
     def kernel_diagonal(self, x: Any, engine: str | None = None) -> Kernels:
         """NNGP and NTK of every input with itself, each (N,): the diagonal of `kernel(x)` at the cost of N pairs."""
         x = check_array("x", x, min_rank=2)
+        x, program = self.lowered(x)
+        return compute_diagonal(program, x, engine)
+
+    def lowered(self, x: Any) -> tuple[Any, Program]:
+        """(x, (N, *positions, channels), after the leading layers without weights; the field program of the rest)."""
         given, program = self.lower(x.shape[1:])
-        return compute_diagonal(program, self._given(given, x), engine)
+        return self._given(given, x), program
 
     def kernel_cost(
         self, shape: tuple[int, ...], n1: int, n2: int | None = None, dtype: Any = "float32", engine: str | None = None
