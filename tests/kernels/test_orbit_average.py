@@ -36,6 +36,15 @@ def test_a_symmetric_average_needs_a_term_for_each_pair_of_inverses(rng, monkeyp
     assert len(calls) == 3  # the identity, the quarter turns together, the half turn
 
 
+def test_terms_of_involutions_are_computed_in_blocks(rng, monkeypatch):
+    monkeypatch.setattr("equitangents.kernels.orbit._BLOCK", 2)
+    x = rng.standard_normal((9, 4, 4, 1))
+    average = et.kernels.orbit_average(MLP, et.actions.image_dihedral(4))
+    found, expected = average.kernel(x), average.kernel(x, x)
+    np.testing.assert_allclose(found.nngp, expected.nngp, rtol=1e-12)
+    np.testing.assert_allclose(found.ntk, expected.ntk, rtol=1e-12)
+
+
 def test_invariance_of_a_kernel_is_measured(rng):
     x = rng.standard_normal((3, 4, 4, 1))
     assert et.kernels.kernel_invariance_error(MLP, ROTATIONS, x) < 1e-13

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from equitangents.actions import Action
@@ -25,6 +26,7 @@ logger = logging.getLogger("equitangents")
 
 _SAMPLE = 4  # inputs, and
 _ELEMENTS = 8  # group elements, on which invariance is checked
+_BLOCK = 32  # inputs below which a symmetric matrix is computed in full
 _TOLERANCE = 1e-4, 1e-9  # of the invariance error in float32 and in float64
 
 
@@ -101,11 +103,12 @@ class OrbitAverage:
             inverse = group.inverse(g)
             if g == group.identity:
                 yield base.kernel(x)
-            elif g <= inverse:
+            elif g == inverse:
+                yield _symmetric_kernel(base, x, self.action(g, x))
+            elif g < inverse:
                 k = base.kernel(x, self.action(g, x))
                 yield k
-                if g < inverse:
-                    yield replace(k, nngp=k.nngp.T, ntk=k.ntk.T)
+                yield _transposed(k)
 
     def _both_orbits(self, x1: Any, x2: Any) -> Kernels:
         order = self.action.group.order
@@ -128,6 +131,22 @@ class OrbitAverage:
             if not self._verdicts[key]:
                 logger.info("the kernel is not invariant under %s: averaging over both orbits", self.action.name)
         return self._verdicts[key]
+
+
+def _symmetric_kernel(base: KernelFunction, x: Any, moved: Any) -> Kernels:
+    """Θ(x, ρ(g) x) for g = g⁻¹, a symmetric matrix: of the blocks off the diagonal one of each two is computed."""
+    n = len(x)
+    if n < 2 * _BLOCK:
+        return base.kernel(x, moved)
+    half = n // 2
+    a, b = _symmetric_kernel(base, x[:half], moved[:half]), _symmetric_kernel(base, x[half:], moved[half:])
+    c = base.kernel(x[:half], moved[half:])
+    join = np.block if isinstance(a.nngp, np.ndarray) else jnp.block
+    return replace(c, nngp=join([[a.nngp, c.nngp], [c.nngp.T, b.nngp]]), ntk=join([[a.ntk, c.ntk], [c.ntk.T, b.ntk]]))
+
+
+def _transposed(k: Kernels) -> Kernels:
+    return replace(k, nngp=k.nngp.T, ntk=k.ntk.T)
 
 
 def orbit_average(net: KernelFunction, action: Action) -> OrbitAverage:
