@@ -26,7 +26,11 @@ _RESOURCE = re.compile(
 
 def render(page: Page) -> str:
     """The page as HTML."""
-    return environment().get_template("page.html.jinja").render(page=page, badges=_BADGES, colours=COLOURS)
+    return (
+        environment()
+        .get_template("page.html.jinja")
+        .render(page=page, badges=_BADGES, colours=COLOURS, version=page.versions.get("equitangents", ""))
+    )
 
 
 def write(page: Page, path: Path) -> Path:
