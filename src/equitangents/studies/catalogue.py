@@ -77,5 +77,14 @@ registry: dict[str, StudyInfo] = {
             "6.2, with exact rotations of rings and with resampled pixels beside their floor.",
             module="equitangents.studies.continuous",
         ),
+        StudyInfo(
+            name="sampling",
+            title="How to spend a budget of augmented samples",
+            source=_EMERGENT,
+            presets=("quick", "paper"),
+            summary="Complete augmentation against subgroups, random, partial and importance-sampled group elements at "
+            "a fixed budget: how much the mean changes over orbits, and how that grows in training.",
+            module="equitangents.studies.sampling",
+        ),
     )
 }
