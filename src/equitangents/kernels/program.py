@@ -120,6 +120,10 @@ class GroupFibres:
     elements: FrozenArray  # int32 (|G|, positions of the lifted field)
     folded: int = 1
 
+    def program(self, shape: tuple[int, ...], ops: tuple[Op, ...]) -> Program:
+        """The program of lowered layers that lift to the group."""
+        return Program(shape, ops, self)
+
 
 @dataclass(frozen=True)
 class Program:

@@ -15,7 +15,8 @@ class Kernels:
 
     `nngp[i, j] = E[N(x1_i) N(x2_j)]`, `ntk[i, j] = E[Σ_μ ∂_μ N(x1_i) ∂_μ N(x2_j)]`, both `(N1, N2)`.
     `engine` says what computed them, `form` whether along fibres or over all pairs of positions, `notes` anything
-    that a reader of the numbers should know.
+    that a reader of the numbers should know. Integrals over rotations are sampled at `resolution` (nodes in cos β);
+    `error_estimate` is the error measured there, relative to √(K(x,x) K(x',x')). Both are None where all is exact.
     """
 
     nngp: Any
@@ -23,6 +24,8 @@ class Kernels:
     engine: str = field(default="reference", metadata={"static": True})
     form: str = field(default="fibre", metadata={"static": True})
     notes: tuple[str, ...] = field(default=(), metadata={"static": True})
+    error_estimate: float | None = field(default=None, metadata={"static": True})
+    resolution: int | None = field(default=None, metadata={"static": True})
 
 
 class KernelFunction(Protocol):

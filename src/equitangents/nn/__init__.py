@@ -22,6 +22,8 @@ from equitangents.nn.nonlinearities import (
 from equitangents.nn.pooling import AvgPool, Flatten, GlobalAvgPool
 from equitangents.nn.residual import Residual
 from equitangents.nn.sequential import Sequential
+from equitangents.nn.sphere_lift import SphereLift
+from equitangents.nn.zonal_window import ZonalWindow
 
 __all__ = [
     "Abs",
@@ -46,4 +48,6 @@ __all__ = [
     "Residual",
     "Sequential",
     "Sin",
+    "SphereLift",
+    "ZonalWindow",
 ]

@@ -11,7 +11,8 @@ import jax
 import jax.numpy as jnp
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
-from equitangents.kernels.program import GroupFibres, Op
+from equitangents.kernels.program import GroupFibres
+from equitangents.kernels.rotations import RotationFibres
 from equitangents.nn.signal import Signal
 
 
@@ -31,10 +32,10 @@ class Layer(abc.ABC):
         """The layer's output for x, (N, *positions, channels); `signal` describes x."""
 
     @abc.abstractmethod
-    def lower(self, signal: Signal) -> tuple[Op, ...]:
-        """Operations on kernels (theory: NNGP and NTK recursions in NTK parametrisation)."""
+    def lower(self, signal: Signal) -> tuple[Any, ...]:
+        """Operations on kernels (`Op`, or `RotationOp` on rotations)."""
 
-    def fibres(self, signal: Signal) -> GroupFibres | None:
+    def fibres(self, signal: Signal) -> GroupFibres | RotationFibres | None:
         """How group elements move positions, for the layer that lifts to a group; None for all others."""
         return None
 

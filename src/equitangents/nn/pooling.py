@@ -87,7 +87,10 @@ class Flatten(ParameterFree):
         return replace(signal, positions=Grid(()), channels=channels, gaussian=signal.gaussian and single)
 
     def apply(self, params: Any, x: Any, signal: Signal) -> Any:
-        """(N, positions·channels)."""
+        """(N, positions·channels), times the roots of positions' weights where these differ."""
+        weights = signal.positions.weights
+        if weights is not None:
+            x = x * np.sqrt(len(weights) * weights).astype(x.dtype)[:, None]
         return x.reshape((x.shape[0], -1))
 
     def lower(self, signal: Signal) -> tuple[Op, ...]:

@@ -11,10 +11,11 @@ import numpy as np
 
 from equitangents import precision
 from equitangents.errors import InvalidTypeError, NetworkError, ShapeError
-from equitangents.kernels.compute import compute, compute_diagonal
 from equitangents.kernels.cost import KernelCost, kernel_cost
+from equitangents.kernels.dispatch import compute, compute_diagonal, compute_pairs
 from equitangents.kernels.program import GroupFibres, Op, Program
 from equitangents.kernels.result import Kernels
+from equitangents.kernels.rotations import RotationFibres, RotationProgram
 from equitangents.nn.layer import Layer, ParameterFree
 from equitangents.nn.signal import Grid, Signal
 from equitangents.validation import check_array
@@ -87,7 +88,7 @@ class Sequential:
                 y = layer.apply(p, y, s)
         return y
 
-    def lower(self, input_shape: tuple[int, ...]) -> tuple[int, Program]:
+    def lower(self, input_shape: tuple[int, ...]) -> tuple[int, Program | RotationProgram]:
         """(how many leading layers are functions of the input alone, the field program of the rest)."""
         return _lower(self._layers, _check_input_shape(input_shape))
 
@@ -113,7 +114,22 @@ class Sequential:
         x, program = self.lowered(x)
         return compute_diagonal(program, x, engine)
 
-    def lowered(self, x: Any) -> tuple[Any, Program]:
+    def kernel_pairs(self, x1: Any, x2: Any, first: Any, second: Any, engine: str | None = None) -> Kernels:
+        """NNGP and NTK of the pairs (x1[first[p]], x2[second[p]]), each (P,); the network begins with a SphereLift.
+
+        For sums over some pairs of many signals, such as pairs of atoms of equal element: `first` and `second` are
+        whole numbers (P,), known also where x1 and x2 are traced.
+        """
+        x1, x2 = check_array("x1", x1, min_rank=2), check_array("x2", x2, min_rank=2)
+        if x2.shape[1:] != x1.shape[1:]:
+            raise ShapeError(f"x2 has inputs of shape {x2.shape[1:]}; expected those of x1, {x1.shape[1:]}")
+        first, second = _check_index("first", first, len(x1)), _check_index("second", second, len(x2))
+        if len(first) != len(second):
+            raise ShapeError(f"first has {len(first)} entries and second {len(second)}; they must be equal")
+        x1, program = self.lowered(x1)
+        return compute_pairs(program, x1, self.lowered(x2)[0], first, second, engine)
+
+    def lowered(self, x: Any) -> tuple[Any, Program | RotationProgram]:
         """(x, (N, *positions, channels), after the leading layers without weights; the field program of the rest)."""
         given, program = self.lower(x.shape[1:])
         return self._given(given, x), program
@@ -127,6 +143,8 @@ class Sequential:
         from a short calibration; `print(net.kernel_cost((32, 32, 3), 1000))` says it in words.
         """
         given, program = self.lower(shape)
+        if not isinstance(program, Program):
+            raise NetworkError("there is no estimate of cost for networks on rotations")
         return kernel_cost(program, self.signals(shape)[given].channels, n1, n2, dtype, engine)
 
     def _given(self, count: int, x: Any) -> Any:
@@ -151,6 +169,15 @@ def _check_input_shape(input_shape: Any) -> tuple[int, ...]:
     return shape
 
 
+def _check_index(name: str, index: Any, count: int) -> np.ndarray:
+    index = np.asarray(index)
+    if index.ndim != 1 or index.dtype.kind not in "iu":
+        raise InvalidTypeError(f"{name} has shape {index.shape} and dtype {index.dtype}; expected whole numbers (P,)")
+    if index.size and not (index.min() >= 0 and index.max() < count):
+        raise ShapeError(f"{name} holds {index.min()} to {index.max()}; expected 0 to {count - 1}")
+    return index
+
+
 def chain(layers: tuple[Layer, ...], signal: Signal) -> tuple[Signal, ...]:
     """The signals before each layer and after the last."""
     signals = [signal]
@@ -168,7 +195,7 @@ def _signals(layers: tuple[Layer, ...], input_shape: tuple[int, ...]) -> tuple[S
 
 
 @lru_cache(maxsize=256)
-def _lower(layers: tuple[Layer, ...], input_shape: tuple[int, ...]) -> tuple[int, Program]:
+def _lower(layers: tuple[Layer, ...], input_shape: tuple[int, ...]) -> tuple[int, Program | RotationProgram]:
     signals = _signals(layers, input_shape)
     if signals[-1].positions.count != 1:
         raise NetworkError(
@@ -184,8 +211,9 @@ def _lower(layers: tuple[Layer, ...], input_shape: tuple[int, ...]) -> tuple[int
     if folded is not None:
         return given, Program(signals[given].positions.shape, *folded)
     ops: list[Op] = []
-    lift: GroupFibres | None = None
+    lift: GroupFibres | RotationFibres | None = None
     for layer, signal in zip(layers[given:], signals[given:], strict=False):
         ops.extend(layer.lower(signal))
         lift = lift or layer.fibres(signal)
-    return given, Program(signals[given].positions.shape, tuple(ops), lift)
+    shape = signals[given].positions.shape
+    return given, Program(shape, tuple(ops)) if lift is None else lift.program(shape, tuple(ops))

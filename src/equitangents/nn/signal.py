@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from equitangents.groups import Group
+    from equitangents.groups import Group, RotationGroup
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,10 @@ class Grid:
     def count(self) -> int:
         """Number of positions."""
         return int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def weights(self) -> None:
+        """All positions count alike."""
 
     def __str__(self) -> str:
         return f"a grid of shape {self.shape}" if self.shape else "a plain vector"
@@ -42,6 +46,10 @@ class OnGroup:
         """Number of positions."""
         return self.group.order
 
+    @property
+    def weights(self) -> None:
+        """All positions count alike."""
+
     def __str__(self) -> str:
         return f"the group {self.group.name}"
 
@@ -57,11 +65,40 @@ class Blocks:
         """(count,)."""
         return (self.count,)
 
+    @property
+    def weights(self) -> None:
+        """All positions count alike."""
+
     def __str__(self) -> str:
         return f"{self.count} cosets"
 
 
-Positions = Grid | OnGroup | Blocks
+@dataclass(frozen=True)
+class OnRotations:
+    """One position for every sample point of SO(3) or O(3), with quadrature weights."""
+
+    group: RotationGroup
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(number of sample points,)."""
+        return (self.group.order,)
+
+    @property
+    def count(self) -> int:
+        """Number of positions."""
+        return self.group.order
+
+    @property
+    def weights(self) -> np.ndarray:
+        """What each position counts, (count,), summing to 1."""
+        return self.group.weights
+
+    def __str__(self) -> str:
+        return f"the group {self.group.name}"
+
+
+Positions = Grid | OnGroup | Blocks | OnRotations
 
 
 @dataclass(frozen=True)

@@ -117,7 +117,7 @@ def project(values: Float[ArrayLike, "n n_theta n_phi channels"], bandlimit: int
         return Projection(c, xp.where(total > 0, lost / xp.where(total > 0, total, 1), 0))
 
 
-def _grid_of(shape: tuple[int, int]) -> SphereGrid:
+def _grid_of(shape: tuple[int, ...]) -> SphereGrid:
     rings, azimuths = shape
     if azimuths == 2 * rings - 1:
         return gauss_legendre(rings)

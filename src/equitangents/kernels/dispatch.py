@@ -1,0 +1,42 @@
+"""Which code computes a program: field programs along fibres or over pairs of positions, rotation programs by rotation.
+
+A kind of program registers itself here; networks ask these functions, and know neither programs nor engines.
+"""
+
+from __future__ import annotations
+
+from functools import singledispatch
+from typing import Any
+
+from equitangents.errors import NetworkError
+from equitangents.kernels import rotations
+from equitangents.kernels.compute import compute as compute_fields
+from equitangents.kernels.compute import compute_diagonal as compute_fields_diagonal
+from equitangents.kernels.program import Program
+from equitangents.kernels.result import Kernels
+from equitangents.kernels.rotations import RotationProgram
+
+
+@singledispatch
+def compute(program: Any, x1: Any, x2: Any = None, engine: str | None = None) -> Kernels:
+    """Kernels between x1 and x2 (None: x1 with itself), each (N1, N2)."""
+    raise TypeError(f"{program!r} is not a program")
+
+
+@singledispatch
+def compute_diagonal(program: Any, x: Any, engine: str | None = None) -> Kernels:
+    """Kernels of each input with itself, each (N,)."""
+    raise TypeError(f"{program!r} is not a program")
+
+
+@singledispatch
+def compute_pairs(program: Any, x1: Any, x2: Any, first: Any, second: Any, engine: str | None = None) -> Kernels:
+    """Kernels of the pairs (x1[first[p]], x2[second[p]]), each (P,)."""
+    raise NetworkError("kernels of a list of pairs are there for networks that begin with a SphereLift")
+
+
+compute.register(Program)(compute_fields)
+compute.register(RotationProgram)(rotations.compute)
+compute_diagonal.register(Program)(compute_fields_diagonal)
+compute_diagonal.register(RotationProgram)(rotations.compute_diagonal)
+compute_pairs.register(RotationProgram)(rotations.compute_pairs)

@@ -1,0 +1,130 @@
+"""Fields on the sphere: networks whose first windows are narrower than the sphere.
+
+At each relative rotation Q the squared distance D(y) = (1/C) Σ_c (f(y) - f'(Qy))² is a field on the sphere. Windows
+multiply its harmonic coefficients, and those of the variance fields q1(y) and q2(Qy), which nonlinearities need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from equitangents.groups import RotationGroup
+from equitangents.kernels.program import Affine
+from equitangents.kernels.rotations.pointwise import Variances, after, moments, run
+from equitangents.kernels.rotations.program import RotationProgram, SphereOp, Zonal
+from equitangents.sphere import degrees, gauss_legendre
+from equitangents.sphere.harmonics import polynomials
+
+_HIGHEST = jax.lax.Precision.HIGHEST
+
+
+class Sphere(NamedTuple):
+    """Points y (S, 3) of a grid with weights that sum to 1, their harmonics (S, s²), and rotations with weights."""
+
+    points: Any
+    weights: Any
+    basis: Any
+    rotations: Any
+    rotation_weights: Any
+
+
+@lru_cache(maxsize=16)
+def sphere_samples(program: RotationProgram, resolution: int) -> Sphere:
+    """The samples at a resolution, in NumPy and float64; without pooling the identity is the only rotation."""
+    s = max(resolution, 2 * program.bandlimit - 1)
+    grid = gauss_legendre(s)
+    points = grid.points.reshape(-1, 3)
+    rotations, weights = np.eye(3)[None], np.ones(1)
+    if program.readout == "pool":
+        assert isinstance(program.group, RotationGroup)
+        sampled = RotationGroup(resolution, program.group.reflections)
+        rotations, weights = sampled.matrices, sampled.weights
+    return Sphere(points, grid.weights.ravel() / (4 * np.pi), polynomials(points, s), rotations, weights)
+
+
+class _Walk(NamedTuple):
+    """A variance field before each operation and after the last, (S, P), and the mean after the last."""
+
+    q: list[Any]
+    mean: Any
+
+
+def _walk(ops: tuple[SphereOp, ...], q: Any, window: Callable[[int, Zonal, Any], Any]) -> _Walk:
+    """Follow a variance field; `window(i, op, q)` is its mean over the window of operation i."""
+    fields, mean = [q], jnp.zeros_like(q)
+    for i, op in enumerate(ops):
+        if isinstance(op, Zonal):
+            q, mean = window(i, op, q), jnp.zeros_like(q)
+        elif isinstance(op, Affine):
+            q, mean = op.W_var * q + op.b_var, jnp.zeros_like(q)
+        else:
+            q, mean = op.activation.moments(q)
+        fields.append(q)
+    return _Walk(fields, mean)
+
+
+def _coefficients(samples: Sphere, op: Zonal, field: Any) -> Any:
+    """Harmonic coefficients (n², P) of the mean of a field (S, P) over a window."""
+    n = min(op.coefficients.array.size, int(samples.basis.shape[1] ** 0.5 + 0.5))
+    factors = 4 * np.pi * op.coefficients.array[degrees(n)]
+    transform = samples.basis[:, : n * n] * samples.weights[:, None] * factors.astype(field.dtype)
+    return jnp.matmul(transform.T, field, precision=_HIGHEST)
+
+
+def _values(basis: Any, coefficients: Any) -> Any:
+    return jnp.matmul(basis[:, : coefficients.shape[0]], coefficients, precision=_HIGHEST)
+
+
+def sphere_distances(
+    program: RotationProgram, samples: Sphere, a: Any, b: Any
+) -> tuple[Any, Any, Variances, Variances]:
+    """(D, Θ, variances of both) after the readout for the pairs of a and b, (B², C, P) scaled by 1/√C."""
+    ops = program.sphere
+    count, channels, pairs = a.shape
+    f, f2 = (_values(samples.basis, x.reshape(count, -1)).reshape(-1, channels, pairs) for x in (a, b))
+    kept: dict[int, Any] = {}
+
+    def at_rest(i: int, op: Zonal, q: Any) -> Any:
+        kept[i] = _coefficients(samples, op, q)
+        return _values(samples.basis, kept[i])
+
+    walk1 = _walk(ops, jnp.sum(f * f, axis=1), lambda i, op, q: _values(samples.basis, _coefficients(samples, op, q)))
+    walk2 = _walk(ops, jnp.sum(f2 * f2, axis=1), at_rest)
+    v1, v2 = (Variances(samples.weights @ w.q[-1], samples.weights @ w.mean) for w in (walk1, walk2))
+    m1, m2 = moments(program.field, v1), moments(program.field, v2)
+    size = max([program.bandlimit, *(int(c.shape[0] ** 0.5 + 0.5) for c in kept.values())])
+
+    def add(carry: tuple[Any, Any], rotation: tuple[Any, Any]) -> tuple[tuple[Any, Any], None]:
+        R, weight = rotation
+        turned = polynomials(jnp.matmul(samples.points, R.T, precision=_HIGHEST), size)
+        other = _values(turned, b.reshape(count, -1)).reshape(-1, channels, pairs)
+        q2 = _walk(ops, jnp.sum(other * other, axis=1), lambda i, op, q: _values(turned, kept[i])).q
+        d, theta = _run(ops, samples, jnp.sum((f - other) ** 2, axis=1), walk1.q, q2)
+        d, theta = run(program.field, samples.weights @ d, samples.weights @ theta, m1, m2)
+        return (carry[0] + weight * d, carry[1] + weight * theta), None
+
+    zero = jnp.zeros((pairs,), a.dtype)
+    rotations = (samples.rotations, samples.rotation_weights)
+    (d, theta), _ = jax.lax.scan(jax.checkpoint(add), (zero, zero), rotations)
+    return d, theta, after(m1), after(m2)
+
+
+def _run(ops: tuple[SphereOp, ...], samples: Sphere, d: Any, q1: list[Any], q2: list[Any]) -> tuple[Any, Any]:
+    """(D, Θ) on the sphere after `ops`, each (S, P)."""
+    theta = jnp.zeros_like(d)
+    for i, op in enumerate(ops):
+        if isinstance(op, Zonal):
+            d, theta = (_values(samples.basis, _coefficients(samples, op, x)) for x in (d, theta))
+        elif isinstance(op, Affine):
+            d = op.W_var * d
+            theta = (q1[i + 1] + q2[i + 1] - d) / 2 + op.W_var * theta
+        else:
+            d, slope = op.activation.pair(d, q1[i], q2[i])
+            theta = theta * slope
+    return d, theta

@@ -1,0 +1,121 @@
+"""What a network on a rotation group does to kernels, as data.
+
+Lifted to rotations R, R', the kernel of two signals on the sphere depends on the relative rotation Q = R'R⁻¹ and, under
+windows narrower than the sphere, on the point y = Rn to which R takes the pole n: a field on the sphere for each Q.
+Averages over windows keep Q, nonlinearities act at each (Q, y), pooling averages over all. Source: arXiv 2406.06504.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from equitangents.errors import NetworkError
+from equitangents.groups import MatrixGroup, RotationGroup
+from equitangents.kernels.program import Affine, Branch, Dual, Flatten, FrozenArray, Op, Pool, Table
+
+
+@dataclass(frozen=True)
+class Zonal:
+    """Mean over a zonal window: multiplies degree l of a field on the sphere by coefficients[l]; just 1 is the mean."""
+
+    coefficients: FrozenArray  # float64 (degrees,), the first of them 1
+
+    @property
+    def is_full(self) -> bool:
+        """Whether only the mean over the sphere is left."""
+        return self.coefficients.array.size == 1
+
+
+FULL = Zonal(FrozenArray(np.ones(1)))
+
+
+@dataclass(frozen=True)
+class HaarMean:
+    """Average over the group: the mean over all relative rotations Q and all points y."""
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """How finely integrals over rotations are sampled: to an error of `tolerance`, or at `resolution` if it is set."""
+
+    tolerance: float
+    resolution: int | None = None
+
+
+@dataclass(frozen=True)
+class RotationProgram:
+    """`sphere` runs on fields over the sphere, for each Q; `field` at each Q alone; `vector` after the readout.
+
+    `sphere` is empty or ends with a mean over the sphere, unless the readout takes that mean.
+    """
+
+    bandlimit: int
+    group: RotationGroup | MatrixGroup
+    sphere: tuple[SphereOp, ...]
+    field: tuple[Op, ...]
+    readout: Literal["pool", "flatten"]
+    vector: tuple[Op, ...]
+    accuracy: Accuracy
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether anything is left to a quadrature that is not exact."""
+        sampled = self.readout == "pool" and isinstance(self.group, RotationGroup)
+        return sampled or any(isinstance(op, Dual) for op in self.sphere)
+
+
+SphereOp = Zonal | Affine | Dual
+RotationOp = Op | Zonal | HaarMean
+
+
+@dataclass(frozen=True)
+class RotationFibres:
+    """What the layer that lifts to rotations says: signals of `bandlimit`, the group, the accuracy wanted."""
+
+    bandlimit: int
+    group: RotationGroup | MatrixGroup
+    accuracy: Accuracy
+
+    def program(self, shape: tuple[int, ...], ops: tuple[Any, ...]) -> RotationProgram:
+        """The program of the lowered layers `ops`."""
+        end = next((i for i, op in enumerate(ops) if isinstance(op, HaarMean | Flatten | Pool)), len(ops))
+        if end == len(ops):
+            raise NetworkError(
+                "the network ends on rotations, so its kernel is a field; end it with GroupPool or Flatten"
+            )
+        before, readout, after = ops[:end], ops[end], ops[end + 1 :]
+        full = next(i for i, op in enumerate((*before, FULL)) if isinstance(op, Zonal) and op.is_full)
+        sphere: tuple[Any, ...]
+        if full == 0:
+            sphere, field = (), before
+        elif full < end:
+            sphere, field = before[: full + 1], before[full + 1 :]
+        else:
+            sphere, field = before, ()
+        if isinstance(readout, Pool) and readout.blocks != 1:
+            raise NetworkError("pooling over a subgroup of the rotations has no kernel here; use GroupPool()")
+        # Behind a full window K depends on Q alone, which right translations keep: further windows change nothing.
+        return RotationProgram(
+            bandlimit=self.bandlimit,
+            group=self.group,
+            sphere=_checked(sphere, (Zonal, Affine, Dual)),
+            field=_checked(_without_windows(field), (Affine, Dual, Branch)),
+            readout="flatten" if isinstance(readout, Flatten) else "pool",
+            vector=_checked(_without_windows(after), (Affine, Dual, Branch)),
+            accuracy=self.accuracy,
+        )
+
+
+def _without_windows(ops: tuple[Any, ...]) -> tuple[Any, ...]:
+    kept = (op for op in ops if not isinstance(op, Zonal | Table | HaarMean | Flatten | Pool))
+    return tuple(Branch(_without_windows(op.ops)) if isinstance(op, Branch) else op for op in kept)
+
+
+def _checked(ops: tuple[Any, ...], known: tuple[type, ...]) -> tuple[Any, ...]:
+    for op in ops:
+        if not isinstance(op, known):
+            raise NetworkError(f"{type(op).__name__} has no rule on rotations with windows narrower than the sphere")
+    return ops

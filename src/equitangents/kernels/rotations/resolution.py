@@ -1,0 +1,88 @@
+"""How finely to sample rotations: measured on the signals themselves, against a finer grid.
+
+K(Q) of bandlimited signals is bandlimited, but a nonlinearity of it is not: the error of the Haar mean falls with the
+resolution at a rate that depends on the nonlinearity, on the signals' size, and most of all on how alike they are (the
+angle of a signal with itself has a kink at Q = 1). So a sample of pairs, those of signals with themselves among them,
+is computed at growing resolution until it agrees with a grid at least half as fine again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from equitangents.kernels.rotations.program import Accuracy
+
+logger = logging.getLogger("equitangents")
+
+LADDER = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 64)
+LADDER_OF_FIELDS = (2, 3, 4, 6, 8, 12, 16, 24)  # a field on the sphere for each rotation: five powers of the resolution
+_FINER = 1.5  # how much finer the grid is that errors are measured against
+_SIGNALS = 4  # in a sample
+
+
+class Resolution(NamedTuple):
+    """Nodes in cos β, the error measured there relative to √(K(x,x) K(x',x')), and what a reader should know of it."""
+
+    value: int
+    error: float | None
+    note: str | None
+
+
+Values = tuple[np.ndarray, np.ndarray]
+
+
+def sample_pairs(x1: np.ndarray, x2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs to measure on: n signals, the largest among them, with themselves; then each with the next."""
+    x = np.concatenate([x1, x2])
+    largest = np.argsort(-(x**2).sum(axis=(1, 2)), kind="stable")[: _SIGNALS // 2]
+    spread = np.linspace(0, len(x) - 1, _SIGNALS // 2).astype(int)
+    picked = np.unique(np.concatenate([largest, spread]))
+    return x[np.concatenate([picked, picked])], x[np.concatenate([picked, np.roll(picked, 1)])]
+
+
+def surrogates(bandlimit: int, channels: int) -> np.ndarray:
+    """Random signals of unit variance, which stand in for signals that are not known yet."""
+    return np.random.default_rng(0).normal(size=(_SIGNALS, bandlimit**2, channels)) * np.sqrt(4 * np.pi) / bandlimit
+
+
+def choose(accuracy: Accuracy, ladder: tuple[int, ...], values: Callable[[int], Values], least: float) -> Resolution:
+    """The lowest resolution whose error is within the tolerance, or within rounding, `least`.
+
+    `values(r)` are NNGP and NTK of the sample at resolution r.
+    """
+    known: dict[int, Values] = {}
+
+    def at(r: int) -> Values:
+        if r not in known:
+            known[r] = values(r)
+        return known[r]
+
+    if accuracy.resolution is not None:
+        r = accuracy.resolution
+        return Resolution(r, difference(at(r), at(int(np.ceil(_FINER * r)))), "as asked for")
+    tolerance = max(accuracy.tolerance, least)
+    for i, r in enumerate(ladder):
+        finer = next((s for s in ladder[i + 1 :] if s >= _FINER * r), None)
+        if finer is None:
+            break
+        last, error = r, difference(at(r), at(finer))
+        if error <= tolerance:
+            return Resolution(r, error, None)
+    note = f"the tolerance {tolerance:.1e} is not reached"
+    logger.warning("integrals over rotations: %s; the error is about %.1e", note, error)
+    return Resolution(last, error, note)
+
+
+def difference(coarse: Values, fine: Values) -> float:
+    """Largest difference of both kernels, relative to those of the two signals with themselves."""
+    n = len(fine[0]) // 2
+    found = 0.0
+    for a, b in zip(coarse, fine, strict=True):
+        own = np.sqrt(np.abs(b[:n]))
+        scale = np.concatenate([own * own, own * np.roll(own, 1)])
+        found = max(found, float((np.abs(a - b) / np.maximum(scale, 1e-12 * scale.max() + 1e-300)).max()))
+    return found

@@ -1,0 +1,153 @@
+"""Kernels of one tile of pairs of signals: the recursion at every relative rotation, the readout, the layers after it.
+
+Signals are laid out (B², C, N), scaled so that K(Q) = c'ᵀ D(Q) c at the input. The constant part (l = 0) does not
+depend on Q and is kept apart, so that signals without directions are at an exact distance.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from equitangents.kernels.plan import has_dual
+from equitangents.kernels.program import Affine, Op
+from equitangents.kernels.rotations import rings as correlation
+from equitangents.kernels.rotations.fields import Sphere, sphere_distances
+from equitangents.kernels.rotations.pointwise import Variances, after, covariance, moments, run, settled
+from equitangents.kernels.rotations.program import RotationProgram
+from equitangents.kernels.rotations.rings import Rings
+
+
+class Side(NamedTuple):
+    """Signals of one side of a tile, (B², C, N), and their variances after the readout where these are needed."""
+
+    c: Any
+    pooled: Variances | None
+
+
+class Readout(NamedTuple):
+    """What is known of pairs after the readout, each (P,): K, Θ, the distance before averaging, variances before it."""
+
+    k: Any
+    theta: Any
+    d: Any
+    first: Variances
+    second: Variances
+
+
+def scaled(program: RotationProgram, x: Any) -> Any:
+    """Signals (N, B², C) as (B², C, N), scaled for the input kernel; for fields on the sphere without 1/4π."""
+    norm = x.shape[-1] if program.sphere else 4 * jnp.pi * x.shape[-1]
+    return jnp.moveaxis(x, 0, -1) / jnp.sqrt(jnp.asarray(norm, x.dtype))
+
+
+def prepare(program: RotationProgram, samples: Rings | Sphere, c: Any) -> Side:
+    """What is known of signals c, (B², C, N), alone."""
+    if not has_dual(program.vector):
+        return Side(c, None)
+    own = readout(program, samples, c, c, blocks=False)
+    return Side(c, Variances(own.k, own.first.mean))
+
+
+def listed(program: RotationProgram, samples: Rings | Sphere, a: Side, b: Side) -> tuple[Any, Any]:
+    """(NNGP, NTK) of the pairs (a_p, b_p), each (P,)."""
+    return _kernels(program, samples, a, b, blocks=False)
+
+
+def block(program: RotationProgram, samples: Rings | Sphere, a: Side, b: Side) -> tuple[Any, Any]:
+    """(NNGP, NTK) between all of a and all of b, each (N1, N2)."""
+    n1, n2 = a.c.shape[-1], b.c.shape[-1]
+    return tuple(v.reshape(n1, n2) for v in _kernels(program, samples, a, b, blocks=True))
+
+
+def diagonal(program: RotationProgram, samples: Rings | Sphere, a: Side) -> tuple[Any, Any]:
+    """(NNGP, NTK) of each signal with itself, each (N,)."""
+    return _kernels(program, samples, a, a, blocks=False)
+
+
+def _kernels(program: RotationProgram, samples: Rings | Sphere, a: Side, b: Side, blocks: bool) -> tuple[Any, Any]:
+    k, theta, d, *_ = readout(program, samples, a.c, b.c, blocks)
+    if not has_dual(program.vector):
+        return _affine(program.vector, k, theta)
+    assert a.pooled is not None
+    assert b.pooled is not None
+    w1, w2 = _spread(a.pooled, b.pooled, blocks)
+    if program.readout == "pool":
+        d = settled(w1.q + w2.q - 2 * k, w1.q + w2.q)
+    m1, m2 = moments(program.vector, w1), moments(program.vector, w2)
+    d, theta = run(program.vector, d, theta, m1, m2)
+    return covariance(d, after(m1), after(m2)), theta
+
+
+def _spread(v1: Variances, v2: Variances, blocks: bool) -> tuple[Variances, Variances]:
+    """Values by input as values by pair."""
+    if not blocks:
+        return v1, v2
+    n1, n2 = len(v1.q), len(v2.q)
+    return Variances(*(jnp.repeat(x, n2) for x in v1)), Variances(*(jnp.tile(x, n1) for x in v2))
+
+
+def readout(program: RotationProgram, samples: Rings | Sphere, a: Any, b: Any, blocks: bool) -> Readout:
+    """Pairs of a and b, (B², C, N), after pooling or flattening; `d` is that of the readout only after flattening."""
+    if isinstance(samples, Sphere):
+        if blocks:
+            a, b = _all_pairs(a, b)
+        d, theta, v1, v2 = sphere_distances(program, samples, a, b)
+        return Readout(covariance(d, v1, v2), theta, d, v1, v2)
+    v1, v2 = _spread(_variance(a), _variance(b), blocks)
+    m1, m2 = moments(program.field, v1), moments(program.field, v2)
+    v1, v2 = after(m1), after(m2)
+    if program.readout == "flatten":
+        if blocks:
+            d = jnp.sum((a[..., :, None] - b[..., None, :]) ** 2, axis=(0, 1)).reshape(-1)
+        else:
+            d = jnp.sum((a - b) ** 2, axis=(0, 1))
+        d, theta = run(program.field, d, jnp.zeros_like(d), m1, m2)
+    else:
+        d, theta = _haar_mean(program, samples, a, b, blocks, m1, m2)
+    return Readout(covariance(d, v1, v2), theta, d, v1, v2)
+
+
+def _haar_mean(program: RotationProgram, rings: Any, a: Any, b: Any, blocks: bool, m1: Any, m2: Any) -> tuple[Any, Any]:
+    pairs = m1.q[0].shape[-1]
+    multiply = correlation.block_products if blocks else correlation.products
+    shared, scanned = correlation.prepared(rings, multiply(a, b, program.bandlimit))
+    constant, p1, p2 = a[0], _directional(a), _directional(b)
+    if blocks:
+        d0 = jnp.sum((a[0][:, :, None] - b[0][:, None, :]) ** 2, axis=0).reshape(-1)
+        total = (p1[:, None] + p2[None]).reshape(-1)
+    else:
+        d0, total = jnp.sum((constant - b[0]) ** 2, axis=0), p1 + p2
+
+    def add(carry: tuple[Any, Any], ring: dict[str, Any]) -> tuple[tuple[Any, Any], None]:
+        d = settled(total - 2 * correlation.ring_values(rings, shared, ring, pairs), total) + d0
+        d, theta = run(program.field, d, jnp.zeros_like(d), m1, m2)
+        weights = ring["weights"][:, None]
+        return (carry[0] + jnp.sum(weights * d, axis=0), carry[1] + jnp.sum(weights * theta, axis=0)), None
+
+    zero = jnp.zeros((pairs,), a.dtype)
+    (d, theta), _ = jax.lax.scan(jax.checkpoint(add), (zero, zero), scanned)
+    return d, theta
+
+
+def _variance(c: Any) -> Variances:
+    q = jnp.sum(c * c, axis=(0, 1))
+    return Variances(q, jnp.zeros_like(q))
+
+
+def _directional(c: Any) -> Any:
+    return jnp.sum(c[1:] * c[1:], axis=(0, 1))
+
+
+def _all_pairs(a: Any, b: Any) -> tuple[Any, Any]:
+    return jnp.repeat(a, b.shape[-1], axis=-1), jnp.tile(b, a.shape[-1])
+
+
+def _affine(ops: tuple[Op, ...], k: Any, theta: Any) -> tuple[Any, Any]:
+    for op in ops:
+        assert isinstance(op, Affine)
+        k = op.W_var * k + op.b_var
+        theta = k + op.W_var * theta
+    return k, theta

@@ -1,0 +1,124 @@
+"""Lifting from signals on the sphere to signals on rotations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
+from equitangents.groups import MatrixGroup, RotationGroup
+from equitangents.kernels.program import Affine
+from equitangents.kernels.rotations import Accuracy, RotationFibres, RotationOp
+from equitangents.nn.layer import Layer, Weights, check_count, check_scale
+from equitangents.nn.rotation_filters import sphere_root, wigner_basis
+from equitangents.nn.signal import Grid, OnGroup, OnRotations, Signal
+from equitangents.nn.zonal_window import FULL_WINDOW, ZonalWindow, zonal_window
+from equitangents.sphere.checks import check_bandlimit
+
+
+@dataclass(frozen=True)
+class SphereLift(Layer):
+    """N(f)(R) = W_std/√n ∫ √v(x) κ(x) f(Rx) dx/4π + b_std · b;  K'(R,R') = W_std² ∫ v(x) K(Rx, R'x) dx/4π + b_std².
+
+    Reads harmonic coefficients (N, B², C): real, orthonormal over the sphere, at the index l² + l + m.
+
+    Args:
+        onto: `so3(bandlimit)` or `o3(bandlimit)`, which a finite network samples, or a finite group of rotations, such
+            as `octahedral()`. Kernels of SO(3) are not limited by its bandlimit.
+        channels: Features of a finite network.
+        window: v, "full", or narrower: a smooth profile (a function of the cosine of the angle to the pole), or
+            Legendre coefficients.
+        W_std: Standard deviation of the weights.
+        b_std: Standard deviation of the bias.
+        tolerance: Error allowed to integrals over rotations, relative to √(K(x,x) K(x',x')). The kernel's resolution
+            is raised until it is met; `Kernels.error_estimate` says what was reached.
+        resolution: Nodes in cos β for the kernel, in place of those that `tolerance` asks for.
+    """
+
+    onto: RotationGroup | MatrixGroup
+    channels: int
+    window: Any = "full"
+    W_std: float = 1.0
+    b_std: float = 0.0
+    tolerance: float = 1e-6
+    resolution: int | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.onto, RotationGroup | MatrixGroup):
+            raise InvalidTypeError(
+                f"the first argument is {self.onto!r}; expected so3(bandlimit), o3(bandlimit) or a finite group of "
+                "rotations such as octahedral()"
+            )
+        if isinstance(self.onto, MatrixGroup):
+            _check_orthogonal(self.onto)
+        check_count("channels", self.channels)
+        object.__setattr__(self, "window", zonal_window(self.window))
+        check_scale("W_std", self.W_std)
+        check_scale("b_std", self.b_std)
+        if not 0 < check_scale("tolerance", self.tolerance) < 1:
+            raise InvalidArgumentError(f"tolerance is {self.tolerance}; expected a number between 0 and 1")
+        if self.resolution is not None:
+            check_bandlimit("resolution", self.resolution)
+
+    @property
+    def _window(self) -> ZonalWindow:
+        assert isinstance(self.window, ZonalWindow)
+        return self.window
+
+    def _bandlimit(self, signal: Signal) -> int:
+        positions = signal.positions
+        if not isinstance(positions, Grid) or len(positions.shape) != 1:
+            raise NetworkError(f"SphereLift reads harmonic coefficients (N, B², C), not a signal on {positions}")
+        bandlimit = round(positions.count**0.5)
+        if bandlimit**2 != positions.count:
+            raise NetworkError(f"SphereLift reads B² coefficients; {positions.count} is not a square number")
+        if isinstance(self.onto, RotationGroup) and bandlimit > self.onto.bandlimit:
+            raise NetworkError(
+                f"the signals have bandlimit {bandlimit}; {self.onto.name} is sampled for {self.onto.bandlimit}"
+            )
+        if isinstance(self.onto, MatrixGroup) and self._window != FULL_WINDOW:
+            raise NetworkError("windows narrower than the sphere go with so3 and o3; on finite groups use 'full'")
+        return bandlimit
+
+    def signal(self, signal: Signal) -> Signal:
+        """One Gaussian field on the rotations."""
+        self._bandlimit(signal)
+        positions = OnRotations(self.onto) if isinstance(self.onto, RotationGroup) else OnGroup(self.onto)
+        return Signal(positions, self.channels, gaussian=True)
+
+    def init(self, key: jax.Array, signal: Signal, dtype: Any) -> Any:
+        """w (B², n, channels), b (channels,)."""
+        shape = (self._bandlimit(signal) ** 2, signal.channels, self.channels)
+        return Weights(self.W_std, self.b_std).init(key, shape, (self.channels,), dtype)
+
+    def apply(self, params: Any, x: Any, signal: Signal) -> Any:
+        """(N, order, channels): Σ_lmn c_lm D^l_mn(R) g_ln, g the filter's coefficients."""
+        bandlimit = self._bandlimit(signal)
+        weights = Weights(self.W_std, self.b_std)
+        root = jnp.asarray(sphere_root(self._window, bandlimit), x.dtype)
+        g = jnp.einsum("kj,jcd->kcd", root, weights.scaled(params, signal.channels))
+        entries = []
+        for l in range(bandlimit):
+            here = slice(l * l, (l + 1) ** 2)
+            product = jnp.einsum("zmc,ncd->zmnd", x[:, here], g[here])
+            entries.append(product.reshape((len(x), -1, self.channels)))
+        basis = jnp.asarray(wigner_basis(self.onto, bandlimit), x.dtype)
+        return weights.add_bias(params, jnp.einsum("rk,zkd->zrd", basis, jnp.concatenate(entries, axis=1)))
+
+    def lower(self, signal: Signal) -> tuple[RotationOp, ...]:
+        """Mean over the window, then weights and bias."""
+        return (self._window.op, Affine(self.W_std**2, self.b_std**2))
+
+    def fibres(self, signal: Signal) -> RotationFibres:
+        """Relative rotations, and how finely they are sampled."""
+        return RotationFibres(self._bandlimit(signal), self.onto, Accuracy(float(self.tolerance), self.resolution))
+
+
+def _check_orthogonal(group: MatrixGroup) -> None:
+    M = group.matrices
+    if M.shape[1:] != (3, 3) or not np.allclose(M @ np.swapaxes(M, 1, 2), np.eye(3), atol=1e-8):
+        raise InvalidArgumentError(f"{group.name} is not a group of orthogonal 3×3 matrices")
