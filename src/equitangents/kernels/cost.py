@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from equitangents.errors import InvalidArgumentError
+from equitangents.errors import InvalidArgumentError, NetworkError
 from equitangents.groups.families import check_positive
 from equitangents.kernels.calibration import layer_rate, product_rate, uncertainty
 from equitangents.kernels.counting import Work, count
@@ -83,6 +83,8 @@ def kernel_cost(
     The first call for a kind of layer times small programs, for a fraction of a second (longer where an engine has to
     compile them first); later ones remember.
     """
+    if not isinstance(program, Program):
+        raise NetworkError("the cost of kernels is counted for networks on grids and on finite groups alone")
     n1 = check_positive("n1", n1)
     n2 = None if n2 is None else check_positive("n2", n2)
     name = check_dtype(dtype)

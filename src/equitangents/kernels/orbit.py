@@ -64,8 +64,10 @@ class OrbitAverage:
         if not self._one_orbit_suffices(x1):
             return self._both_orbits(x1, x1 if x2 is None else x2)
         base, elements = self._parts(x1)
-        terms = self._symmetric_terms(base, elements, x1) if x2 is None else self._terms(base, elements, x1, x2)
-        return self._mean(terms, len(elements), "mean over one orbit")
+        if x2 is not None:
+            return self._mean(self._terms(base, elements, x1, x2), len(elements), "mean over one orbit")
+        k = self._mean(self._symmetric_terms(base, elements, x1), len(elements), "mean over one orbit")
+        return replace(k, nngp=(k.nngp + k.nngp.T) / 2, ntk=(k.ntk + k.ntk.T) / 2)
 
     def kernel_cost(self, shape: tuple[int, ...], n1: int, n2: int | None = None, dtype: Any = "float32") -> KernelCost:
         """What `kernel` will take for n1 and n2 inputs of `shape` (None: n1 with themselves), before it is run.

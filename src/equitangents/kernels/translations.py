@@ -120,8 +120,9 @@ def _engine(steps: FibrePlan) -> Choice:
     return chosen if chosen.engine == "cpu" else Choice("reference", chosen.note)
 
 
-def _is_mlp(program: Program) -> bool:
-    return program.shape == () and program.lift is None and isinstance(plan(program), FibrePlan)
+def _is_mlp(program: Any) -> bool:
+    vectors = isinstance(program, Program) and program.shape == () and program.lift is None
+    return vectors and isinstance(plan(program), FibrePlan)
 
 
 def _commutes(net: Any, action: Action, t: int, sample: Any, values: Any) -> bool:

@@ -57,13 +57,20 @@ def kernels_of_distances(
 
     q1, (N1,), and q2, (N2,), are the inputs' mean squares. Only for plans whose first operation is affine.
     """
-    x1, x2 = (np.sqrt(q).astype(dtype)[:, None] for q in (q1, q2))
+    x1, x2 = (_of_mean_square(q, dtype) for q in (q1, q2))
     return _run(plan, x1, x2, d.shape, -1, np.ascontiguousarray(d, np.float64))
 
 
 def diagonal(plan: FibrePlan, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(NNGP, NTK) of every input of x, (N, *positions, C), with itself, each (N,)."""
     return _run(plan, x, None, (len(x),), -1)
+
+
+def _of_mean_square(q: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Vectors (N, 2) of mean square q, (N,), to more digits than one number of `dtype` could give."""
+    most = (np.sqrt(2 * q) * (1 - 2.0**-20)).astype(dtype)
+    rest = np.sqrt(np.maximum(2 * q - most.astype(np.float64) ** 2, 0)).astype(dtype)
+    return np.stack([most, rest], axis=1)
 
 
 def _run(
