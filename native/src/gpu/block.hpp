@@ -16,35 +16,35 @@ struct Sums {
   double k, theta;
 };
 
+// State: what a thread keeps from step to step.
 #if defined(__CUDACC__)
 
-template <int Threads>
+template <int Threads, class State>
 struct Block {
   void* memory;
   int64_t index;
-  Sums own{0, 0};
+  State own{};
 
+  // Calls step(thread, state) in every thread.
   template <class F>
   EQT_INLINE void each(F&& step) {
-    step(int(threadIdx.x));
+    step(int(threadIdx.x), own);
     __syncthreads();
   }
-  EQT_INLINE Sums& sums(int) { return own; }
 };
 
 #else
 
-template <int Threads>
+template <int Threads, class State>
 struct Block {
   void* memory;
   int64_t index;
-  std::vector<Sums> own = std::vector<Sums>(Threads, Sums{0, 0});
+  std::vector<State> own = std::vector<State>(Threads);
 
   template <class F>
   void each(F&& step) {
-    for (int thread = 0; thread < Threads; ++thread) step(thread);
+    for (int thread = 0; thread < Threads; ++thread) step(thread, own[thread]);
   }
-  Sums& sums(int thread) { return own[thread]; }
 };
 
 #endif

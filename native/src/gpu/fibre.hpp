@@ -4,6 +4,7 @@
 
 #include "block.hpp"
 #include "geometry.hpp"
+#include "program.hpp"
 
 namespace eqt::EQT_ISA {
 
@@ -60,19 +61,39 @@ struct Window {
   static constexpr int kSideAt = SideAt;  // of variances, for reads outside the grid
 };
 
+// What a thread keeps: the fibre that it works on together with its crew, and the sums over its own pairs of positions.
+template <class T>
+struct Member {
+  bool active, diagonal;
+  int number;                 // within the crew
+  int field;                  // where the crew's two fields begin, in cells
+  int label[3];               // of the fibre
+  int i, j;                   // the inputs
+  const T *sides1, *sides2;   // what is known of each alone
+  Sums sums{0, 0};
+
+  template <class L>
+  EQT_INLINE Pair<T> pair(const L& level, int z, int y, int x) const {
+    return {sides1, sides2, level.first(z, y, x), level.second(z, y, x)};
+  }
+};
+
 // P: the settings and stages of one network, generated for it.
 template <class T, class P>
 class Fibres {
  public:
-  EQT_INLINE Fibres(const Arguments<T>& arguments, Block<P::kThreads>& block) : a(arguments), block(block) {}
+  using Threads = Block<P::kThreads, Member<T>>;
+
+  EQT_INLINE Fibres(const Arguments<T>& arguments, Threads& threads) : a(arguments), block(threads) {}
 
   // All fibres that are this block's share; then each pair's sums.
   EQT_INLINE void run() {
-    const int64_t share = (P::kFibreCount + a.splits - 1) / a.splits;
-    const int64_t begin = split() * share;
-    const int64_t end = begin + share < P::kFibreCount ? begin + share : P::kFibreCount;
-    for (int64_t f = begin; f < end; f += P::kFibres) {
-      next = f, last = end;
+    const int share = int((P::kFibreCount + a.splits - 1) / a.splits);
+    const int begin = int(split()) * share;
+    const int end = begin + share < P::kFibreCount ? begin + share : P::kFibreCount;
+    block.each([&](int thread, Member<T>& member) { join(thread, member); });
+    for (int first = begin; first < end; first += P::kFibres) {
+      block.each([&](int thread, Member<T>& member) { follow(first + thread / P::kCrew % P::kFibres, end, member); });
       P::template stages<T>(*this);
     }
     finish();
@@ -81,16 +102,16 @@ class Fibres {
   // D(p, p') = mean over channels of (f1(p) - f2(p'))², Θ = 0.
   template <class L, class Point, class Sink>
   EQT_INLINE void start() {
-    step<L, Sink>([&](const Crew& crew, const L& level, auto&& emit, int z, int y, int x) {
+    step<L, Sink>([&](const Member<T>& member, const L& level, Sink& sink, int z, int y, int x) {
       if (!level.holds(z, y, x)) return;
-      const Pair<T> at = crew.pair(level, z, y, x);
-      const T* f = crew.x1 + int64_t(at.first) * P::kChannels;
-      const T* g = crew.x2 + int64_t(at.second) * P::kChannels;
+      const Pair<T> at = member.pair(level, z, y, x);
+      const T* f = a.x1 + member.i * P::kInputs + at.first * P::kChannels;
+      const T* g = a.x2 + member.j * P::kInputs + at.second * P::kChannels;
       T d = 0, theta = 0;
       for (int i = 0; i < P::kChannels; ++i) d += (f[i] - g[i]) * (f[i] - g[i]);
       d *= T(1.0 / P::kChannels);
-      Point::apply(at, crew.diagonal, d, theta);
-      emit(z, y, x, at, d, theta);
+      Point::apply(at, member.diagonal, d, theta);
+      sink.template take<L>(*this, member, z, y, x, at, d, theta);
     });
   }
 
@@ -101,23 +122,27 @@ class Fibres {
     using X = typename W::ReachX;
     using Z = typename W::ReachZ;
     constexpr int R = P::kRows, span = (R - 1) * Y::kStride + Y::kWindow;
-    constexpr int unrolled = span * X::kWindow * Z::kWindow <= 160 ? span : 1;
-    each_crew([&](const Crew& crew, int thread) {
-      const To level(a.tables, crew.label);
-      const Cell<T>* in = crew.field[P::kFields - 1 - Sink::kField];
+    constexpr bool small = span * X::kWindow * Z::kWindow <= 160;
+    constexpr bool aligned = Y::kStride == 1 && From::kHeight % R == 0 && From::kHeight == To::kHeight;
+    block.each([&](int, Member<T>& member) {
+      if (!member.active) return;
+      const To level(a.tables, member.label);
+      const Cell<T>* in = field(member, 1 - Sink::kField);
       Sink sink;
-      for (int task = crew.member; task < tasks<To>(); task += P::kCrew) {
+      for (int task = member.number; task < tasks<To>(); task += P::kCrew) {
         const int x = task % To::kWidth, z = task / To::kWidth % To::kDepth, top = task / (To::kWidth * To::kDepth) * R;
         T d[R] = {}, theta[R] = {};
         for (int dz = 0; dz < Z::kWindow; ++dz) {
-          const Cell<T>* plane = in + modulo(z * Z::kStride - Z::kLow + dz, From::kDepth) * From::kHeight * From::kWidth;
-#pragma unroll(unrolled)
+          const int plane = modulo<From::kDepth>(z * Z::kStride - Z::kLow + dz) * From::kHeight * From::kWidth;
+#pragma unroll(small ? span : 1)
           for (int i = 0; i < span; ++i) {
-            const Cell<T>* row = plane + modulo(top * Y::kStride - Y::kLow + i, From::kHeight) * From::kWidth;
+            int y = top * Y::kStride - Y::kLow + i;
+            if (!aligned || i < Y::kLow || i >= Y::kLow + R) y = modulo<From::kHeight>(y);
             T sum_d = 0, sum_theta = 0;
-#pragma unroll(unrolled > 1 ? X::kWindow : 1)
+#pragma unroll(small ? X::kWindow : 1)
             for (int dx = 0; dx < X::kWindow; ++dx) {
-              const Cell<T> cell = row[modulo(x * X::kStride - X::kLow + dx, From::kWidth)];
+              const Cell<T>* column = in + plane + modulo<From::kWidth>(x * X::kStride - X::kLow + dx);
+              const Cell<T> cell = column[y * From::kWidth];
               sum_d += cell.d;
               sum_theta += cell.theta;
             }
@@ -126,15 +151,16 @@ class Fibres {
               if (i >= r * Y::kStride && i < r * Y::kStride + Y::kWindow) d[r] += sum_d, theta[r] += sum_theta;
           }
         }
+        const int first = level.first(z, top, x);
 #pragma unroll
         for (int r = 0; r < R; ++r)
-          if (top + r < To::kHeight) {
-            const Pair<T> at = crew.pair(level, z, top + r, x);
-            Point::apply(at, crew.diagonal, d[r], theta[r]);
-            sink.template take<To>(crew, a.tables, z, top + r, x, at, d[r], theta[r]);
+          if (To::kHeight % R == 0 || top + r < To::kHeight) {
+            const Pair<T> at{member.sides1, member.sides2, first + r * To::kWidth, level.second(z, top + r, x)};
+            Point::apply(at, member.diagonal, d[r], theta[r]);
+            sink.template take<To>(*this, member, z, top + r, x, at, d[r], theta[r]);
           }
       }
-      sink.close(block.sums(thread));
+      sink.close(member.sums);
     });
   }
 
@@ -142,13 +168,13 @@ class Fibres {
   // position.
   template <class W, class From, class To, class Point, class Sink>
   EQT_INLINE void plain_box() {
-    step<To, Sink>([&](const Crew& crew, const To& level, auto&& emit, int z, int y, int x) {
+    step<To, Sink>([&](const Member<T>& member, const To& level, Sink& sink, int z, int y, int x) {
       if (!level.holds(z, y, x)) return;
       using Z = typename W::ReachZ;
       using Y = typename W::ReachY;
       using X = typename W::ReachX;
-      const From from(a.tables, crew.label);
-      const Cell<T>* in = crew.field[P::kFields - 1 - Sink::kField];
+      const From from(a.tables, member.label);
+      const Cell<T>* in = field(member, 1 - Sink::kField);
       const bool oz = level.z.second_fibre(z), oy = level.y.second_fibre(y), ox = level.x.second_fibre(x);
       const int pz = level.z.first(z) * Z::kStride - Z::kLow, qz = level.z.second(z) * Z::kStride - Z::kLow;
       const int py = level.y.first(y) * Y::kStride - Y::kLow, qy = level.y.second(y) * Y::kStride - Y::kLow;
@@ -159,13 +185,13 @@ class Fibres {
           for (int dx = 0; dx < X::kWindow; ++dx) {
             int cz, cy, cx;
             if constexpr (W::kWrap) {
-              cz = modulo(pz + dz, From::kDepth), cy = modulo(py + dy, From::kHeight), cx = modulo(px + dx, From::kWidth);
+              cz = modulo<From::kDepth>(pz + dz), cy = modulo<From::kHeight>(py + dy), cx = modulo<From::kWidth>(px + dx);
             } else {
               const bool one = From::inside(pz + dz, py + dy, px + dx), two = From::inside(qz + dz, qy + dy, qx + dx);
               if (!one || !two) {
                 if constexpr (W::kSideAt >= 0) {
-                  if (one) d += crew.sides1[W::kSideAt + From::flat(pz + dz, py + dy, px + dx)];
-                  if (two) d += crew.sides2[W::kSideAt + From::flat(qz + dz, qy + dy, qx + dx)];
+                  if (one) d += member.sides1[W::kSideAt + From::flat(pz + dz, py + dy, px + dx)];
+                  if (two) d += member.sides2[W::kSideAt + From::flat(qz + dz, qy + dy, qx + dx)];
                 }
                 continue;
               }
@@ -177,18 +203,18 @@ class Fibres {
             d += cell.d;
             theta += cell.theta;
           }
-      const Pair<T> at = crew.pair(level, z, y, x);
-      Point::apply(at, crew.diagonal, d, theta);
-      emit(z, y, x, at, d, theta);
+      const Pair<T> at = member.pair(level, z, y, x);
+      Point::apply(at, member.diagonal, d, theta);
+      sink.template take<To>(*this, member, z, y, x, at, d, theta);
     });
   }
 
   // out(g) = Σ_s weights[s] in(index[g, s])
   template <int Index, int Weights, int Size, class To, class Point, class Sink>
   EQT_INLINE void table() {
-    step<To, Sink>([&](const Crew& crew, const To& level, auto&& emit, int z, int y, int x) {
-      const Cell<T>* in = crew.field[P::kFields - 1 - Sink::kField];
-      const Pair<T> at = crew.pair(level, z, y, x);
+    step<To, Sink>([&](const Member<T>& member, const To& level, Sink& sink, int z, int y, int x) {
+      const Cell<T>* in = field(member, 1 - Sink::kField);
+      const Pair<T> at = member.pair(level, z, y, x);
       const int32_t* index = a.tables + Index + int64_t(at.first) * Size;
       T d = 0, theta = 0;
       for (int s = 0; s < Size; ++s) {
@@ -196,8 +222,8 @@ class Fibres {
         d += a.reals[Weights + s] * cell.d;
         theta += a.reals[Weights + s] * cell.theta;
       }
-      Point::apply(at, crew.diagonal, d, theta);
-      emit(z, y, x, at, d, theta);
+      Point::apply(at, member.diagonal, d, theta);
+      sink.template take<To>(*this, member, z, y, x, at, d, theta);
     });
   }
 
@@ -205,43 +231,31 @@ class Fibres {
   template <class From, class To, class Point, class Sink>
   EQT_INLINE void total() {
     Cell<T>* partial = reinterpret_cast<Cell<T>*>(static_cast<char*>(block.memory) + P::kPartials);
-    each_crew([&](const Crew& crew, int thread) {
-      const Cell<T>* in = crew.field[P::kFields - 1 - Sink::kField];
+    block.each([&](int thread, Member<T>& member) {
+      if (!member.active) return;
+      const Cell<T>* in = field(member, 1 - Sink::kField);
       T d = 0, theta = 0;
-      for (int i = crew.member; i < From::kCells; i += P::kCrew) d += in[i].d, theta += in[i].theta;
+      for (int i = member.number; i < From::kCells; i += P::kCrew) d += in[i].d, theta += in[i].theta;
       partial[thread] = {d, theta};
     });
-    step<To, Sink>([&](const Crew& crew, const To& level, auto&& emit, int z, int y, int x) {
-      const Pair<T> at = crew.pair(level, z, y, x);
+    step<To, Sink>([&](const Member<T>& member, const To& level, Sink& sink, int z, int y, int x) {
+      const Pair<T> at = member.pair(level, z, y, x);
+      const Cell<T>* parts = partial + member.field / (2 * P::kCells) * P::kCrew;
       T d = 0, theta = 0;
-      for (int i = 0; i < P::kCrew; ++i) d += partial[crew.first_thread + i].d, theta += partial[crew.first_thread + i].theta;
+      for (int i = 0; i < P::kCrew; ++i) d += parts[i].d, theta += parts[i].theta;
       d *= T(1.0 / From::kCells), theta *= T(1.0 / From::kCells);
-      Point::apply(at, crew.diagonal, d, theta);
-      emit(z, y, x, at, d, theta);
+      Point::apply(at, member.diagonal, d, theta);
+      sink.template take<To>(*this, member, z, y, x, at, d, theta);
     });
   }
-
-  // One fibre of one pair of inputs, and which of its threads this is.
-  struct Crew {
-    const T *x1, *x2, *sides1, *sides2;
-    const int32_t* label;
-    Cell<T>* field[P::kFields];
-    int member, first_thread;
-    bool diagonal;
-
-    template <class L>
-    EQT_INLINE Pair<T> pair(const L& level, int z, int y, int x) const {
-      return {sides1, sides2, level.first(z, y, x), level.second(z, y, x)};
-    }
-  };
 
   // Where a stage's results go: into one of the two fields, ...
   template <int Field>
   struct Store {
     static constexpr int kField = Field;
     template <class L>
-    EQT_INLINE void take(const Crew& crew, const int32_t*, int z, int y, int x, const Pair<T>&, T d, T theta) {
-      crew.field[Field][(z * L::kHeight + y) * L::kWidth + x] = {d, theta};
+    EQT_INLINE void take(Fibres& run, const Member<T>& member, int z, int y, int x, const Pair<T>&, T d, T theta) {
+      run.field(member, Field)[(z * L::kHeight + y) * L::kWidth + x] = {d, theta};
     }
     EQT_INLINE void close(Sums&) {}
   };
@@ -252,10 +266,10 @@ class Fibres {
     static constexpr int kField = Field;
     T k = 0, theta = 0;
     template <class L>
-    EQT_INLINE void take(const Crew&, const int32_t* tables, int, int, int, const Pair<T>& at, T d, T t) {
+    EQT_INLINE void take(Fibres& run, const Member<T>&, int, int, int, const Pair<T>& at, T d, T t) {
       if constexpr (!P::kAllJoined) {
-        const int32_t label = tables[P::kLabels + at.first];
-        if (label < 0 || label != tables[P::kLabels + at.second]) return;
+        const int32_t label = run.a.tables[P::kLabels + at.first];
+        if (label < 0 || label != run.a.tables[P::kLabels + at.second]) return;
       }
       if constexpr (P::kDistance) {
         k += d;
@@ -274,28 +288,51 @@ class Fibres {
 
  private:
   const Arguments<T>& a;
-  Block<P::kThreads>& block;
-  int64_t next = 0, last = 0;
+  Threads& block;
 
   EQT_INLINE int64_t split() const { return block.index % a.splits; }
   EQT_INLINE int64_t pair_number(int thread) const {
     return block.index / a.splits * P::kPairs + thread / (P::kCrew * P::kFibres);
   }
+  EQT_INLINE Cell<T>* field(const Member<T>& member, int number) const {
+    return static_cast<Cell<T>*>(block.memory) + member.field + number * P::kCells;
+  }
 
-  // The inputs of pair `number`; in the upper triangle row i begins at i n - i (i-1) / 2.
-  EQT_INLINE void inputs(int64_t number, int64_t& i, int64_t& j) const {
+  // Gives a thread its crew and its pair of inputs; in the upper triangle row i begins at i n - i (i-1) / 2.
+  EQT_INLINE void join(int thread, Member<T>& member) {
+    member.number = thread % P::kCrew;
+    member.field = thread / P::kCrew * 2 * P::kCells;
+    const int64_t number = pair_number(thread);
     if (a.kind == 0) {
-      i = number / a.n2, j = number % a.n2;
+      member.i = int(number / a.n2), member.j = int(number % a.n2);
     } else if (a.kind == 2) {
-      i = j = number;
+      member.i = member.j = int(number);
     } else {
       const int64_t n = a.n1;
-      const double b = double(2 * n + 1);
-      i = int64_t((b - square_root(b * b - 8.0 * double(number))) / 2);
+      const double b = double(2 * n + 1), under = b * b - 8.0 * double(number);
+      int64_t i = under > 0 ? int64_t((b - square_root(under)) / 2) : 0;
       while (i > 0 && i * n - i * (i - 1) / 2 > number) --i;
-      while ((i + 1) * n - (i + 1) * i / 2 <= number) ++i;
-      j = i + number - (i * n - i * (i - 1) / 2);
+      while ((i + 1) * n - (i + 1) * i / 2 <= number && i + 1 < n) ++i;
+      member.i = int(i), member.j = int(i + number - (i * n - i * (i - 1) / 2));
     }
+    member.active = number < a.pairs;
+    if (!member.active) member.i = member.j = 0;
+    member.sides1 = a.sides1 + member.i * P::kSides, member.sides2 = a.sides2 + member.j * P::kSides;
+  }
+
+  // Turns to a fibre, if it is below `end`.
+  EQT_INLINE void follow(int fibre, int end, Member<T>& member) {
+    member.active = fibre < end && pair_in_range(member);
+    member.diagonal = true;
+    for (int axis = 0; axis < 3; ++axis) {
+      const bool known = member.active && axis < P::kLabelSize;
+      member.label[axis] = known ? a.tables[fibre * P::kLabelSize + axis] : 0;
+      member.diagonal = member.diagonal && member.label[axis] == 0;
+    }
+  }
+
+  EQT_INLINE bool pair_in_range(const Member<T>& member) const {
+    return block.index / a.splits * P::kPairs + member.field / (2 * P::kCells * P::kFibres) < a.pairs;
   }
 
   template <class L>
@@ -303,43 +340,18 @@ class Fibres {
     return L::kDepth * L::kWidth * ((L::kHeight + P::kRows - 1) / P::kRows);
   }
 
-  // Calls f(crew, thread) in every thread that has a fibre to work on.
-  template <class F>
-  EQT_INLINE void each_crew(F&& f) {
-    block.each([&](int thread) {
-      const int number = thread / P::kCrew;
-      const int64_t fibre = next + number % P::kFibres, pair = pair_number(thread);
-      if (fibre >= last || pair >= a.pairs) return;
-      int64_t i, j;
-      inputs(pair, i, j);
-      Crew crew;
-      crew.x1 = a.x1 + i * P::kInputs, crew.x2 = a.x2 + j * P::kInputs;
-      crew.sides1 = a.sides1 + i * P::kSides, crew.sides2 = a.sides2 + j * P::kSides;
-      crew.label = a.tables + fibre * P::kLabelSize;
-      for (int n = 0; n < P::kFields; ++n)
-        crew.field[n] = static_cast<Cell<T>*>(block.memory) + (int64_t(number) * P::kFields + n) * P::kCells;
-      crew.member = thread % P::kCrew;
-      crew.first_thread = number * P::kCrew;
-      crew.diagonal = true;
-      for (int n = 0; n < P::kLabelSize; ++n) crew.diagonal = crew.diagonal && crew.label[n] == 0;
-      f(crew, thread);
-    });
-  }
-
-  // Calls cell(crew, level, emit, z, y, x) for all cells of a level.
+  // Calls cell(member, level, sink, z, y, x) for all cells of a level.
   template <class L, class Sink, class F>
   EQT_INLINE void step(F&& cell) {
-    each_crew([&](const Crew& crew, int thread) {
-      const L level(a.tables, crew.label);
+    block.each([&](int, Member<T>& member) {
+      if (!member.active) return;
+      const L level(a.tables, member.label);
       Sink sink;
-      auto emit = [&](int z, int y, int x, const Pair<T>& at, T d, T theta) {
-        sink.template take<L>(crew, a.tables, z, y, x, at, d, theta);
-      };
-      for (int task = crew.member; task < tasks<L>(); task += P::kCrew) {
+      for (int task = member.number; task < tasks<L>(); task += P::kCrew) {
         const int x = task % L::kWidth, z = task / L::kWidth % L::kDepth, top = task / (L::kWidth * L::kDepth) * P::kRows;
-        for (int y = top; y < top + P::kRows && y < L::kHeight; ++y) cell(crew, level, emit, z, y, x);
+        for (int y = top; y < top + P::kRows && y < L::kHeight; ++y) cell(member, level, sink, z, y, x);
       }
-      sink.close(block.sums(thread));
+      sink.close(member.sums);
     });
   }
 
@@ -347,24 +359,24 @@ class Fibres {
   EQT_INLINE void finish() {
     constexpr int members = P::kCrew * P::kFibres;
     Sums* all = static_cast<Sums*>(block.memory);
-    block.each([&](int thread) { all[thread] = block.sums(thread); });
+    block.each([&](int thread, Member<T>& member) { all[thread] = member.sums; });
+#pragma unroll 1
     for (int n = members; n > 1; n = (n + 1) / 2)
-      block.each([&](int thread) {
+      block.each([&](int thread, Member<T>&) {
         const int other = thread + (n + 1) / 2;
         if (thread % members >= n / 2) return;
         all[thread].k += all[other].k;
         all[thread].theta += all[other].theta;
       });
-    block.each([&](int thread) {
-      const int64_t pair = pair_number(thread);
-      if (thread % members || pair >= a.pairs) return;
-      int64_t i, j;
-      inputs(pair, i, j);
+    block.each([&](int thread, Member<T>& member) {
+      if (thread % members || pair_number(thread) >= a.pairs) return;
       const T k = T(P::kWeight * all[thread].k), theta = T(P::kWeight * all[thread].theta);
       const int64_t columns = a.kind == 2 ? 1 : a.n2, base = split() * a.n1 * columns;
-      const int64_t at = base + (a.kind == 2 ? i : i * columns + j);
+      const int64_t at = base + (a.kind == 2 ? member.i : member.i * columns + member.j);
       a.k[at] = k, a.theta[at] = theta;
-      if (a.kind == 1) a.k[base + j * columns + i] = k, a.theta[base + j * columns + i] = theta;
+      if (a.kind != 1) return;
+      const int64_t mirrored = base + member.j * columns + member.i;
+      a.k[mirrored] = k, a.theta[mirrored] = theta;
     });
   }
 };

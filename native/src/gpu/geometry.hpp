@@ -17,9 +17,11 @@ struct Axis {
   static constexpr bool kPaired = Paired;
 };
 
-EQT_INLINE int modulo(int x, int n) {
-  const int rest = x % n;
-  return rest < 0 ? rest + n : rest;
+template <int N>
+EQT_INLINE int modulo(int x) {
+  if constexpr ((N & (N - 1)) == 0) return x & (N - 1);
+  const int rest = x % N;
+  return rest < 0 ? rest + N : rest;
 }
 
 // One axis of a level along one fibre.
@@ -31,7 +33,7 @@ struct Line {
     const int offset = label * A::kStep;
     if (Torus) {
       count = turn = A::kSide;
-      forward = modulo(offset, A::kSide);
+      forward = modulo<A::kSide>(offset);
       backward = 0;
     } else {
       forward = offset;
@@ -46,7 +48,8 @@ struct Line {
   EQT_INLINE bool second_fibre(int cell) const { return !Torus && cell >= turn; }
   EQT_INLINE int first(int cell) const { return second_fibre(cell) ? cell - turn + backward : cell; }
   EQT_INLINE int second(int cell) const {
-    if (Torus) return cell + forward < A::kSide ? cell + forward : cell + forward - A::kSide;
+    if constexpr (Torus && (A::kSide & (A::kSide - 1)) == 0) return modulo<A::kSide>(cell + forward);
+    if constexpr (Torus) return cell + forward < A::kSide ? cell + forward : cell + forward - A::kSide;
     return second_fibre(cell) ? cell - turn : cell + forward;
   }
   // The cell of the pair (p, p') of the same fibre as a pair whose `second_fibre` is `other`.
@@ -67,7 +70,7 @@ struct Grid {
   Line<Y, Torus> y;
   Line<X, Torus> x;
 
-  EQT_INLINE Grid(const int32_t*, const int32_t* label) : z(label[0]), y(label[1]), x(label[2]) {}
+  EQT_INLINE Grid(const int32_t*, const int (&label)[3]) : z(label[0]), y(label[1]), x(label[2]) {}
 
   EQT_INLINE bool holds(int cz, int cy, int cx) const { return cz < z.count && cy < y.count && cx < x.count; }
   static EQT_INLINE int flat(int pz, int py, int px) { return (pz * Y::kSide + py) * X::kSide + px; }
@@ -86,7 +89,7 @@ struct Orbit {
   static constexpr int kDepth = Depth, kHeight = Height, kWidth = Width;
   const int32_t* partners;
 
-  EQT_INLINE Orbit(const int32_t* tables, const int32_t* label) : partners(tables + At + int64_t(*label) * kCells) {}
+  EQT_INLINE Orbit(const int32_t* tables, const int (&label)[3]) : partners(tables + At + int64_t(label[0]) * kCells) {}
 
   EQT_INLINE bool holds(int, int, int) const { return true; }
   EQT_INLINE int first(int z, int y, int x) const { return (z * kHeight + y) * kWidth + x; }

@@ -9,7 +9,7 @@
   extern "C" __global__ void __launch_bounds__(eqt::gpu::Network::kThreads)                         \
       name(eqt::gpu::Arguments<T> arguments) {                                                       \
     extern __shared__ __align__(16) unsigned char memory[];                                          \
-    eqt::gpu::Block<eqt::gpu::Network::kThreads> block{memory, int64_t(blockIdx.x)};                 \
+    eqt::gpu::Fibres<T, eqt::gpu::Network>::Threads block{memory, int64_t(blockIdx.x)};              \
     eqt::gpu::Fibres<T, eqt::gpu::Network>(arguments, block).run();                                  \
   }
 
@@ -19,7 +19,7 @@
   extern "C" void name(const eqt::gpu::Arguments<T>* arguments, int64_t blocks, int64_t bytes) {     \
     std::vector<double> memory(bytes / sizeof(double) + 2);                                          \
     for (int64_t index = 0; index < blocks; ++index) {                                               \
-      eqt::gpu::Block<eqt::gpu::Network::kThreads> block{memory.data(), index};                      \
+      eqt::gpu::Fibres<T, eqt::gpu::Network>::Threads block{memory.data(), index};                   \
       eqt::gpu::Fibres<T, eqt::gpu::Network>(*arguments, block).run();                               \
     }                                                                                                \
   }

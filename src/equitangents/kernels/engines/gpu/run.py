@@ -5,10 +5,12 @@ Before: what is known of each input alone. After: the layers on plain vectors th
 
 from __future__ import annotations
 
+import hashlib
 from functools import cache, partial
 from typing import Any
 
 import jax
+import jax.ffi
 import jax.numpy as jnp
 import numpy as np
 
@@ -83,17 +85,20 @@ def _on_host(made: Source, inputs: tuple[Any, ...], numbers: tuple[int, ...], sh
 
 def _on_device(made: Source, inputs: tuple[Any, ...], numbers: tuple[int, ...], shape: tuple[int, ...]) -> Any:
     out = jax.ShapeDtypeStruct(shape, inputs[0].dtype)
-    code = np.frombuffer(cubin(made.text, capability()), np.uint8)
-    call = jax.ffi.ffi_call(_registered(), (out, out), vmap_method="sequential")
-    layout = (made.shape.threads, made.shape.bytes)
-    return call(*inputs, code=code, name=made.name, numbers=np.array((*numbers, *layout), np.int64))
+    code = cubin(made.text, capability())
+    call = jax.ffi.ffi_call(registered(), (out, out), vmap_method="sequential")
+    return call(
+        *inputs,
+        code=np.frombuffer(code, np.uint8),
+        digest=hashlib.sha256(code).hexdigest(),
+        name=made.name,
+        numbers=np.array((*numbers, made.shape.threads, made.shape.bytes), np.int64),
+    )
 
 
 @cache
-def _registered() -> str:
+def registered() -> str:
     """The name under which JAX knows what launches kernels."""
-    import jax.ffi
-
     handler = jax.ffi.pycapsule(library.library().eqt_ffi_gpu_launch)
     jax.ffi.register_ffi_target(_TARGET, handler, platform="CUDA")
     return _TARGET

@@ -132,7 +132,6 @@ class _Writer:
             ("int", "kFibres", shape.fibres),
             ("int", "kThreads", shape.threads),
             ("int", "kRows", shape.rows),
-            ("int", "kFields", 2),
             ("int", "kCells", shape.cells),
             ("int64_t", "kPartials", shape.fields_bytes),
             ("int", "kChannels", self.channels),
