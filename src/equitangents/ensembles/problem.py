@@ -28,6 +28,7 @@ from equitangents.kernels import KernelFunction, orbit_average
 Field = Literal["ntk", "nngp"]
 _BLOCK_ENTRIES = 2**25  # of a block of test rows against the training data, 256 MB in float64
 _DIAGONAL_BLOCK = 32
+_SAME_VARIANCE = 1e-5  # relative; inputs on one orbit agree to rounding, in float32 at worst
 
 
 @dataclass(frozen=True)
@@ -152,17 +153,17 @@ def orbit_averaged(kernel: KernelFunction, action: Action, x: Any, y: np.ndarray
         "train on fewer samples",
     )
     order, total = action.group.order, len(x)
-    first, copies = distinct(orbit_digests(action, x), row_digests(y))
+    variances = diagonal(kernel, x, settings.field)
+    first, copies = distinct(_orbit_labels(action, x, variances), row_digests(y))
     if len(first) < total:
         x, y = x[first], y[first]
     scale = np.sqrt(copies) if len(first) < total else None
     averaged = orbit_average(kernel, action)
     gram = getattr(averaged.kernel(x), settings.field)
-    explicit_mean_diagonal = float(copies @ diagonal(kernel, x, settings.field)) / total
     spectrum = decompose(
         _scaled(gram, scale),
         ridge=settings.ridge,
-        ridge_unit=explicit_mean_diagonal / order,
+        ridge_unit=float(variances.mean()) / order,
         precision=gram.dtype,
     )
     dynamics = settings.dynamics(settings.learning_rate, total)
@@ -178,6 +179,18 @@ def diagonal(kernel: KernelFunction, x: Any, field: Field) -> np.ndarray:
         return np.asarray(getattr(kernel.kernel_diagonal(x), field), np.float64)
     blocks = (x[start : start + _DIAGONAL_BLOCK] for start in range(0, len(x), _DIAGONAL_BLOCK))
     return np.concatenate([np.diagonal(np.asarray(getattr(kernel.kernel(b), field), np.float64)) for b in blocks])
+
+
+def _orbit_labels(action: Action, x: Any, variances: np.ndarray) -> list[bytes]:
+    """Equal for samples on one orbit; orbits are compared only where `variances`, which they share, are equal."""
+    labels = [i.to_bytes(8, "little") for i in range(len(x))]
+    order = np.argsort(variances)
+    near = np.diff(variances[order]) <= _SAME_VARIANCE * float(variances.max())
+    alike = np.sort(order[np.append(near, False) | np.append(False, near)])
+    if len(alike):
+        for i, digest in zip(alike, orbit_digests(action, x[alike]), strict=True):
+            labels[i] = b"orbit" + digest
+    return labels
 
 
 def _scaled(matrix: Any, scale: np.ndarray | None) -> np.ndarray:
