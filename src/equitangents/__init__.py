@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 
 _SUBMODULES = (
     "actions",
+    "audit",
     "data",
     "ensembles",
     "groups",
@@ -38,6 +39,7 @@ __all__ = [*_SUBMODULES, *_NAMES, "__version__"]
 if TYPE_CHECKING:
     from equitangents import (
         actions,
+        audit,
         data,
         ensembles,
         groups,

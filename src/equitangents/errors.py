@@ -41,3 +41,7 @@ class MemoryLimitError(InvalidArgumentError):
 
 class NotFittedError(EquitangentsError, ValueError, AttributeError):
     """A model was asked to predict before it was fitted."""
+
+
+class MissingLibraryError(EquitangentsError, ImportError):
+    """An optional library is needed and not installed; the message names the extra that installs it."""

@@ -1,1 +1,25 @@
-"""How equivariant is a trained model, where does it break, and what would mend it?"""
+"""How equivariant is a trained model, where does it break, and what would mend it?
+
+`equitangents.audit` is this package and, called, the function `audit.run.audit`.
+"""
+
+import sys
+from types import ModuleType
+from typing import Any
+
+from equitangents.audit.result import AuditReport
+from equitangents.audit.run import audit
+from equitangents.audit.schema import schema
+from equitangents.audit.trees import Shared
+
+__all__ = ["AuditReport", "Shared", "audit", "schema"]
+
+
+class _CallablePackage(ModuleType):
+    """Makes `et.audit(f, action, x)` work whichever way the package was imported first."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> AuditReport:
+        return audit(*args, **kwargs)
+
+
+sys.modules[__name__].__class__ = _CallablePackage

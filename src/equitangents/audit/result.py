@@ -49,7 +49,8 @@ class AuditReport:
     format: Literal["equitangents.audit/1"]
     verdict: Verdict
     """"equivariant": every element at its floor; "broken": some are above it; "stochastic": the model is random, and
-    its violation is no larger than its noise; "undecided": the interval holds the floor."""
+    its violation is no larger than its noise; "undecided": the interval holds the floor, or interpolation
+    hides too much."""
     sentence: str
     """The finding in one sentence."""
     contract: ContractSection

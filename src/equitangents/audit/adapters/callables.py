@@ -1,0 +1,105 @@
+"""Functions of NumPy or JAX arrays, and networks of this library with their parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, final
+
+import jax
+import numpy as np
+
+from equitangents import precision
+from equitangents.audit.adapters.model import LayerTrace, Model
+from equitangents.nn import Sequential
+from equitangents.nn.window_layer import WindowLayer
+
+
+@final
+class CallableModel(Model):
+    """A batched function; a tuple of inputs is given as several arguments."""
+
+    kind = "callable"
+
+    def __init__(self, function: Callable[..., Any], layers: Sequence[Any] | None = None):
+        self.function = function
+        self.layers = None if layers is None else [_named(i, layer) for i, layer in enumerate(layers)]
+        name = getattr(function, "__name__", type(function).__name__)
+        self.name = "the function" if name == "<lambda>" else name
+
+    def run(self, x: Any) -> Any:
+        """f(x), or f(*x)."""
+        return self.function(*x) if isinstance(x, tuple) else self.function(x)
+
+    def double(self) -> Callable[[Any], Any]:
+        """The same function where JAX computes in double precision, too."""
+
+        def run(x: Any) -> Any:
+            with precision.scope(np.float64):
+                return jax.tree.map(np.asarray, self.run(x))
+
+        return run
+
+    def trace(self, x: Any) -> list[LayerTrace] | None:
+        """The functions that were given as layers, one after another."""
+        if self.layers is None:
+            return None
+        traces = []
+        for i, (name, layer) in enumerate(self.layers):
+            before = np.asarray(x) if not isinstance(x, tuple | dict | list) else None
+            x = layer(*x) if i == 0 and isinstance(x, tuple) else layer(x)
+            traces.append(LayerTrace(name, type(layer).__name__, before, np.asarray(jax.tree.leaves(x)[0])))
+        return traces
+
+
+@final
+class NetworkModel(Model):
+    """A network of `equitangents.nn` with its parameters."""
+
+    kind = "network"
+
+    def __init__(self, net: Sequential, params: Any):
+        self.net, self.params = net, params
+        self.name = f"Sequential of {len(net.layers)} layers"
+        self._apply = jax.jit(net.apply)
+
+    def run(self, x: Any) -> Any:
+        """net.apply(params, x)."""
+        return self._apply(self.params, x)
+
+    def double(self) -> Callable[[Any], Any]:
+        """The network with its parameters in double precision."""
+
+        def run(x: Any) -> Any:
+            with precision.scope(np.float64):
+                params = jax.tree.map(lambda p: np.asarray(p, np.float64), self.params)
+                return np.asarray(self.net.apply(params, np.asarray(x, np.float64)))
+
+        return run
+
+    def variants(self) -> Iterator[tuple[str, str, NetworkModel]]:
+        """(change, layer, model) with one layer's stride or padding changed, the parameters kept."""
+        for i, layer in enumerate(self.net.layers):
+            if not isinstance(layer, WindowLayer):
+                continue
+            changes: list[tuple[str, dict[str, Any]]] = [] if layer.stride == 1 else [("stride 1", {"stride": 1})]
+            changes += [(f"{p} padding", {"padding": p}) for p in ("circular", "zero") if p != layer.padding]
+            for change, settings in changes:
+                layers = list(self.net.layers)
+                layers[i] = replace(layer, **settings)
+                yield change, f"{i}: {layer!r}", NetworkModel(Sequential(*layers), self.params)
+
+    def trace(self, x: Any) -> list[LayerTrace]:
+        """Layer by layer."""
+        traces = []
+        signals = self.net.signals(np.shape(x)[1:])
+        for i, (layer, p, signal) in enumerate(zip(self.net.layers, self.params, signals, strict=False)):
+            before, x = x, layer.apply(p, jax.numpy.asarray(x), signal)
+            traces.append(LayerTrace(f"{i}: {layer!r}", type(layer).__name__, np.asarray(before), np.asarray(x)))
+        return traces
+
+
+def _named(i: int, layer: Any) -> tuple[str, Callable[[Any], Any]]:
+    if isinstance(layer, tuple):
+        return str(layer[0]), layer[1]
+    return f"{i}: {getattr(layer, '__name__', type(layer).__name__)}", layer

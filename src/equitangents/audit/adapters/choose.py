@@ -1,0 +1,54 @@
+"""Which adapter a model needs, found without importing any library that it does not come from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from equitangents.audit.adapters.callables import CallableModel, NetworkModel
+from equitangents.audit.adapters.estimators import EnsembleModel, EstimatorModel, MembersModel
+from equitangents.audit.adapters.model import Model
+from equitangents.errors import InvalidTypeError
+from equitangents.nn import Sequential
+
+
+def as_model(f: Any, *, layers: Sequence[Any] | None = None, method: str | None = None) -> Model:
+    """An adapter for whatever f is; raises InvalidTypeError if it is no model."""
+    if isinstance(f, Model):
+        return f
+    if isinstance(f, list) and f:
+        return MembersModel([as_model(member, method=method) for member in f])
+    if isinstance(f, tuple) and len(f) == 2 and isinstance(f[0], Sequential):
+        return NetworkModel(*f)
+    if isinstance(f, Sequential):
+        raise InvalidTypeError("f is a network without parameters; give (net, params)")
+    if _is_a(f, "torch.nn.modules.module", "Module"):
+        from equitangents.audit.adapters.torch_modules import TorchModel
+
+        return TorchModel(f)
+    if _is_a(f, "torch.export.exported_program", "ExportedProgram"):
+        from equitangents.audit.adapters.torch_modules import TorchModel
+
+        return TorchModel(f.module(), "exported program")
+    if _is_a(f, "onnxruntime.capi.onnxruntime_inference_collection", "InferenceSession"):
+        from equitangents.audit.adapters.onnx_files import OnnxModel
+
+        return OnnxModel(f, "ONNX session")
+    if isinstance(f, str):
+        from equitangents.audit.adapters.files import load_model
+
+        return as_model(load_model(f), layers=layers, method=method)
+    if hasattr(f, "predict"):
+        ours = any(c.__module__.startswith("equitangents.ensembles") for c in type(f).__mro__)
+        return EnsembleModel(f, method) if ours else EstimatorModel(f, method)
+    if callable(f):
+        return CallableModel(f, layers)
+    raise InvalidTypeError(
+        f"f is {f!r}; expected a function of a batch, a PyTorch module, an ONNX or .pt2 file, an estimator with "
+        "predict, (net, params), or a list of such models"
+    )
+
+
+def _is_a(f: Any, module: str, name: str) -> bool:
+    """Whether f is an instance of a class that is known by name alone."""
+    return any(c.__module__ == module and c.__name__ == name for c in type(f).__mro__)

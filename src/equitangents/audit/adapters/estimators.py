@@ -1,0 +1,136 @@
+"""Estimators that follow scikit-learn, and this library's ensembles among them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, final
+
+import jax
+import numpy as np
+
+from equitangents.audit.adapters.callables import CallableModel, NetworkModel
+from equitangents.audit.adapters.model import LayerTrace, Model
+from equitangents.errors import InvalidArgumentError
+
+METHODS = ("predict_proba", "decision_function", "predict")
+
+
+@final
+class EstimatorModel(Model):
+    """An estimator's scores: predict_proba, else decision_function, of classifiers; predict of regressors.
+
+    Arrays of higher rank are flattened if that gives the number of features that the estimator was fitted to.
+    """
+
+    kind = "scikit-learn"
+
+    def __init__(self, estimator: Any, method: str | None = None):
+        self.estimator = estimator
+        self.name = type(estimator).__name__
+        self.method = method or choose_method(estimator)
+        if not hasattr(estimator, self.method):
+            raise InvalidArgumentError(f"method is {self.method!r}, which {self.name} does not have")
+
+    def run(self, x: Any) -> Any:
+        """The chosen method's output."""
+        return getattr(self.estimator, self.method)(self._flat(x))
+
+    def members(self) -> list[Model] | None:
+        """The trees of a forest, the estimators of a bagging or voting ensemble, where the mean of theirs is f."""
+        parts = getattr(self.estimator, "estimators_", None)
+        if parts is None or not _averages(self.estimator):
+            return None
+        columns = getattr(self.estimator, "estimators_features_", None)
+        flat = [part for part in np.ravel(np.asarray(parts, dtype=object))]
+        if columns is not None and any(len(c) != self.estimator.n_features_in_ for c in columns):
+            return None
+        return [CallableModel(lambda x, m=member: getattr(m, self.method)(self._flat(x))) for member in flat]
+
+    def _flat(self, x: Any) -> Any:
+        wanted = getattr(self.estimator, "n_features_in_", None)
+        if np.ndim(x) > 2 and wanted == int(np.prod(np.shape(x)[1:])):
+            return np.asarray(x).reshape(len(x), -1)
+        return x
+
+
+@final
+class EnsembleModel(Model):
+    """A DeepEnsemble or InfiniteEnsemble, or one of their classifiers."""
+
+    def __init__(self, ensemble: Any, method: str | None = None):
+        self.ensemble = ensemble
+        self.name = type(ensemble).__name__
+        self.deep = hasattr(ensemble, "predict_members")
+        self.kind = "deep ensemble" if self.deep else "infinite ensemble"
+        self.method = method or choose_method(ensemble)
+
+    def run(self, x: Any) -> Any:
+        """The ensemble's mean."""
+        return getattr(self.ensemble, self.method)(x)
+
+    def member_outputs(self, x: Any) -> np.ndarray:
+        """Outputs of all members, (M, N, outputs)."""
+        return self.ensemble.predict_members(x)
+
+    def trace(self, x: Any) -> list[LayerTrace] | None:
+        """The layers of the first member of a deep ensemble."""
+        if not self.deep:
+            return None
+        first = jax.tree.map(lambda p: p[0], self.ensemble.params_)
+        return NetworkModel(self.ensemble.net, first).trace(x)
+
+
+@final
+class MembersModel(Model):
+    """Several models of one kind, audited together with their mean."""
+
+    kind = "members"
+
+    def __init__(self, models: list[Model]):
+        self._members = models
+        self.name = f"mean of {len(models)} models"
+        self.device = models[0].device
+        self.states_layout = any(m.states_layout for m in models)
+
+    def run(self, x: Any) -> Any:
+        """The mean of the members' outputs."""
+        outputs = [jax.tree.map(_as_array, m.run(x)) for m in self._members]
+        return jax.tree.map(lambda *parts: np.mean(np.stack(parts), axis=0), *outputs)
+
+    def double(self) -> Callable[[Any], Any] | None:
+        """The mean of the members in double precision, if all can."""
+        runs = [m.double() for m in self._members]
+        if any(run is None for run in runs):
+            return None
+        return lambda x: np.mean([_as_array(run(x)) for run in runs if run is not None], axis=0)
+
+    def members(self) -> list[Model]:
+        """The models."""
+        return self._members
+
+    def trace(self, x: Any) -> list[LayerTrace] | None:
+        """The layers of the first."""
+        return self._members[0].trace(x)
+
+
+def choose_method(estimator: Any) -> str:
+    """Which method gives scores that can be compared: probabilities, decision values, or predicted numbers."""
+    for method in METHODS:
+        if hasattr(estimator, method):
+            return method
+    raise InvalidArgumentError(f"{type(estimator).__name__} has none of the methods {', '.join(METHODS)}")
+
+
+def _averages(estimator: Any) -> bool:
+    """Whether the estimator's output is the plain mean of its members'."""
+    name = type(estimator).__name__
+    return name in {
+        "RandomForestRegressor", "RandomForestClassifier", "ExtraTreesRegressor", "ExtraTreesClassifier",
+        "BaggingRegressor", "BaggingClassifier",
+    }  # fmt: skip
+
+
+def _as_array(y: Any) -> np.ndarray:
+    from equitangents.audit.trees import to_numpy
+
+    return to_numpy(y)

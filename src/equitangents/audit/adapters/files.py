@@ -1,0 +1,93 @@
+"""Models and data from files and import paths. Nothing is unpickled unless it is trusted: a pickle runs any code."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from equitangents.errors import InvalidArgumentError
+
+_PICKLES = (".pt", ".pth", ".pkl", ".pickle", ".joblib")
+WHY = "it is a pickle, and loading one runs whatever code its author put in; --trust (trust=True) loads it all the same"
+
+
+def load_model(spec: str, trust: bool = False) -> Any:
+    """The model in file.onnx or file.pt2, or the object package.module:object.
+
+    Pickles (.pt, .pth, .pkl, .joblib) are refused unless `trust`.
+    """
+    suffix = Path(spec).suffix.lower()
+    if suffix in (".onnx", ".pt2", *_PICKLES):
+        if not Path(spec).is_file():
+            raise InvalidArgumentError(f"model is {spec!r}, which is no file")
+        if suffix == ".onnx":
+            from equitangents.audit.adapters.onnx_files import load_onnx
+
+            return load_onnx(spec)
+        if suffix == ".pt2":
+            from equitangents.audit.adapters.torch_modules import load_exported
+
+            return load_exported(spec, trust)
+        if not trust:
+            raise InvalidArgumentError(f"model is {spec!r}, which is not loaded: {WHY}")
+        return _unpickle(spec, suffix)
+    module, colon, name = spec.partition(":")
+    if not (colon and module and name):
+        raise InvalidArgumentError(f"model is {spec!r}; expected file.onnx, file.pt2 or package.module:object")
+    return _imported(spec, module, name)
+
+
+def load_data(path: str, trust: bool = False) -> tuple[Any, Any]:
+    """(x, y) from .npy or .npz; y is None unless the archive has an array "y".
+
+    Of an archive "x" is the input; without it, all arrays but "y" are inputs by their names. Arrays of objects are
+    pickles, and refused unless `trust`.
+    """
+    if not Path(path).is_file():
+        raise InvalidArgumentError(f"data is {path!r}, which is no file")
+    try:
+        loaded = np.load(path, allow_pickle=trust)
+        if isinstance(loaded, np.ndarray):
+            return loaded, None
+        with loaded:
+            arrays = {name: loaded[name] for name in loaded.files}
+    except ValueError as error:
+        if "pickle" in str(error).lower():
+            raise InvalidArgumentError(f"data is {path!r}, which is not loaded: {WHY}") from None
+        raise InvalidArgumentError(f"data is {path!r}, which NumPy cannot read: {error}") from None
+    except (OSError, EOFError) as error:
+        raise InvalidArgumentError(f"data is {path!r}, which NumPy cannot read: {error}") from None
+    y = arrays.pop("y", None)
+    if not arrays:
+        raise InvalidArgumentError(f"data is {path!r}, which holds no inputs; expected an array 'x'")
+    return arrays.get("x", arrays), y
+
+
+def _unpickle(path: str, suffix: str) -> Any:
+    if suffix in (".pt", ".pth"):
+        from equitangents.audit.adapters.optional import require
+
+        return require("torch", "torch").load(path, map_location="cpu", weights_only=False)
+    import joblib
+
+    return joblib.load(path)
+
+
+def _imported(spec: str, module: str, name: str) -> Any:
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.insert(0, here)  # as `python -m` does
+    try:
+        found: Any = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise InvalidArgumentError(f"model is {spec!r}; no module named {error.name!r}") from None
+    for part in name.split("."):
+        if not hasattr(found, part):
+            raise InvalidArgumentError(f"model is {spec!r}; {module} has no {name!r}")
+        found = getattr(found, part)
+    return found

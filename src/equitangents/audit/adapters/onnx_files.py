@@ -1,0 +1,62 @@
+"""ONNX files, by onnxruntime."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import numpy as np
+
+from equitangents.audit.adapters.model import Model
+from equitangents.audit.adapters.optional import require
+from equitangents.errors import InvalidArgumentError, NetworkError
+
+_TYPES = {
+    "tensor(float)": np.float32,
+    "tensor(double)": np.float64,
+    "tensor(float16)": np.float16,
+    "tensor(int64)": np.int64,
+    "tensor(int32)": np.int32,
+    "tensor(bool)": np.bool_,
+    "tensor(uint8)": np.uint8,
+}
+
+
+@final
+class OnnxModel(Model):
+    """An inference session; inputs in the file's order, or by name from a dictionary; outputs by name if several."""
+
+    kind = "onnx"
+    states_layout = True
+
+    def __init__(self, session: Any, name: str):
+        self.session, self.name = session, name
+        self._inputs = session.get_inputs()
+        self._outputs = [o.name for o in session.get_outputs()]
+        first = self._inputs[0].shape
+        self.fixed_batch = first[0] if first and isinstance(first[0], int) else None
+        self.device = "cpu" if session.get_providers() == ["CPUExecutionProvider"] else session.get_providers()[0]
+
+    def run(self, x: Any) -> Any:
+        """All outputs."""
+        values = self.session.run(None, self._feed(x))
+        return values[0] if len(values) == 1 else dict(zip(self._outputs, values, strict=True))
+
+    def _feed(self, x: Any) -> dict[str, np.ndarray]:
+        names = [i.name for i in self._inputs]
+        arrays = x if isinstance(x, dict) else dict(zip(names, x if isinstance(x, tuple) else (x,), strict=False))
+        missing = [name for name in names if name not in arrays]
+        if missing or len(arrays) != len(names):
+            raise InvalidArgumentError(f"the file reads {names}; x has {sorted(arrays)}")
+        return {i.name: np.ascontiguousarray(arrays[i.name], _TYPES.get(i.type, np.float32)) for i in self._inputs}
+
+
+def load_onnx(path: str) -> OnnxModel:
+    """The model in an ONNX file, on the CPU."""
+    runtime = require("onnxruntime", "onnx")
+    options = runtime.SessionOptions()
+    options.log_severity_level = 3
+    try:
+        session = runtime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime's errors share no public class
+        raise NetworkError(f"{path} cannot be loaded by onnxruntime: {str(error).splitlines()[0]}") from None
+    return OnnxModel(session, path)

@@ -1,0 +1,202 @@
+"""PyTorch modules and exported programs: on their own device, in evaluation mode, without gradients."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import io
+import json
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, final
+
+import jax
+import numpy as np
+
+from equitangents.audit.adapters.files import WHY
+from equitangents.audit.adapters.model import LayerTrace, Model
+from equitangents.audit.adapters.optional import require
+from equitangents.audit.trees import to_numpy
+from equitangents.errors import InvalidArgumentError, NetworkError
+
+
+@final
+class TorchModel(Model):
+    """A module; a tuple of inputs goes in as several arguments, a dictionary as keywords.
+
+    Real numbers become the type of the module's parameters, and go to their device; whole numbers become int64.
+    """
+
+    kind = "torch"
+    states_layout = True
+
+    def __init__(self, module: Any, name: str | None = None, fixed_batch: int | None = None):
+        self.torch = require("torch", "torch")
+        self.module = module
+        self.name = name or type(module).__name__
+        self.fixed_batch = fixed_batch
+        tensors = [*module.parameters(), *module.buffers()]
+        first = next((t for t in tensors if t.is_floating_point()), None)
+        self._dtype = self.torch.float32 if first is None else first.dtype
+        self._device = self.torch.device("cpu") if first is None else first.device
+        self.device = str(self._device)
+
+    def run(self, x: Any) -> Any:
+        """The module's output, on the host."""
+        with self.torch.inference_mode():
+            return jax.tree.map(to_numpy, _plain(_call(self.module, self._tensors(x, self._dtype))))
+
+    def double(self) -> Callable[[Any], Any] | None:
+        """A copy of the module in double precision."""
+        if self.fixed_batch is not None or type(self.module).__name__ == "GraphModule":
+            return None  # types are compiled into exported programs
+        twin = copy.deepcopy(self.module).to("cpu").double()
+
+        def run(x: Any) -> Any:
+            with self.torch.inference_mode():
+                tensors = self._tensors(x, self.torch.float64, "cpu")
+                return jax.tree.map(to_numpy, _plain(_call(twin, tensors)))
+
+        return run
+
+    def trace(self, x: Any) -> list[LayerTrace]:
+        """Input and output of every module without children, by hooks, in order of execution."""
+        traces: list[LayerTrace] = []
+        counts: dict[str, int] = {}
+
+        def hook(name: str) -> Callable[..., None]:
+            def note(module: Any, inputs: Any, output: Any) -> None:
+                made = _first_tensor(self.torch, output)
+                if made is None or made.ndim < 2:
+                    return
+                counts[name] = counts.get(name, 0) + 1
+                again = f" (call {counts[name]})" if counts[name] > 1 else ""
+                read = _first_tensor(self.torch, inputs)
+                before = None if read is None else to_numpy(read)
+                traces.append(LayerTrace(name + again, type(module).__name__, before, to_numpy(made)))
+
+            return note
+
+        named = [(name, m) for name, m in self.module.named_modules() if name and not list(m.children())]
+        handles = [module.register_forward_hook(hook(name)) for name, module in named]
+        try:
+            self.run(x)
+        finally:
+            for handle in handles:
+                handle.remove()
+        return traces
+
+    @contextlib.contextmanager
+    def ready(self) -> Iterator[None]:
+        """Evaluation mode, and every submodule back in its own mode afterwards."""
+        modes = {m: m.training for m in self.module.modules()}
+        with contextlib.suppress(NotImplementedError):  # exported programs have one mode
+            self.module.eval()
+        try:
+            yield
+        finally:
+            for m, training in modes.items():
+                m.training = training
+
+    def variants(self) -> Iterator[tuple[str, str, TorchModel]]:
+        """(change, layer, model) with one layer's stride or padding changed; of convolutions and poolings."""
+        for name, layer in self.module.named_modules():
+            for change, settings in _changes(layer):
+                module = copy.deepcopy(self.module)
+                for key, value in settings.items():
+                    setattr(module.get_submodule(name), key, value)
+                yield change, name, TorchModel(module, self.name, self.fixed_batch)
+
+    def _tensors(self, x: Any, dtype: Any, device: Any = None) -> Any:
+        def tensor(a: Any) -> Any:
+            a = np.ascontiguousarray(a)
+            if a.dtype.kind == "f":
+                return self.torch.from_numpy(a).to(device=device or self._device, dtype=dtype)
+            t = self.torch.from_numpy(a.astype(np.int64) if a.dtype.kind in "iu" else a)
+            return t.to(device or self._device)
+
+        return jax.tree.map(tensor, x)
+
+
+def load_exported(path: str, trust: bool = False) -> TorchModel:
+    """A program saved by `torch.export.save`, e.g. file.pt2; refused if it holds pickles that run code."""
+    torch = require("torch", "torch")
+    content = Path(path).read_bytes()
+    if not trust:
+        check_archive(torch, path, content)
+    try:
+        program = torch.export.load(io.BytesIO(content))
+    except Exception as error:  # whatever the archive's reader raises
+        raise NetworkError(f"{path} is no program of torch.export.save: {_first_line(error)}") from None
+    given = set(program.graph_signature.user_inputs)
+    sizes = {
+        node.meta["val"].shape[0]
+        for node in program.graph.nodes
+        if node.op == "placeholder" and node.name in given and len(getattr(node.meta.get("val"), "shape", ()))
+    }
+    fixed = [s for s in sizes if isinstance(s, int)]
+    return TorchModel(program.module(), name=path, fixed_batch=fixed[0] if fixed else None)
+
+
+def check_archive(torch: Any, path: str, content: bytes) -> None:
+    """Raise InvalidArgumentError if PyTorch would unpickle arbitrary objects from this archive.
+
+    Tensors in `.pt` entries must load with weights_only=True; no weight may be stored as a pickle; no constant may be
+    an object.
+    """
+    try:
+        archive = zipfile.ZipFile(io.BytesIO(content))
+        names = archive.namelist()
+    except zipfile.BadZipFile:
+        raise NetworkError(f"{path} is no program of torch.export.save: not an archive") from None
+    for name in names:
+        stem = name.rpartition("/")[2]
+        unsafe = stem.startswith(("custom_obj", "opaque_obj"))
+        if stem.endswith("_config.json"):
+            unsafe = any(entry.get("use_pickle") for entry in json.loads(archive.read(name))["config"].values())
+        elif stem.endswith(".pt") and archive.getinfo(name).file_size:
+            try:
+                torch.load(io.BytesIO(archive.read(name)), weights_only=True)
+            except Exception:  # anything but plain tensors
+                unsafe = True
+        if unsafe:
+            raise InvalidArgumentError(f"model is {path!r}, which is not loaded for its entry {name!r}: {WHY}")
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)
+
+
+def _changes(layer: Any) -> list[tuple[str, dict[str, Any]]]:
+    """What can be changed about a layer without changing its parameters."""
+    found: list[tuple[str, dict[str, Any]]] = []
+    stride, padding = getattr(layer, "stride", None), getattr(layer, "padding", None)
+    if isinstance(stride, tuple) and any(s != 1 for s in stride):
+        found.append(("stride 1", {"stride": (1,) * len(stride)}))
+    if hasattr(layer, "padding_mode") and isinstance(padding, tuple) and any(padding):
+        mode = "zeros" if layer.padding_mode == "circular" else "circular"
+        # what circular padding reads is kept beside the mode, twice for each axis and last axis first
+        twice = [p for p in reversed(padding) for _ in range(2)]
+        named = "zero" if mode == "zeros" else mode
+        found.append((f"{named} padding", {"padding_mode": mode, "_reversed_padding_repeated_twice": twice}))
+    return found
+
+
+def _call(module: Any, x: Any) -> Any:
+    if isinstance(x, tuple):
+        return module(*x)
+    return module(**x) if isinstance(x, dict) else module(x)
+
+
+def _plain(output: Any) -> Any:
+    """Outputs of model hubs, which are dictionaries of another class, as plain dictionaries."""
+    return dict(output) if hasattr(output, "keys") and not isinstance(output, dict) else output
+
+
+def _first_tensor(torch: Any, value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value if value.is_floating_point() else None
+    if isinstance(value, tuple | list):
+        return next((t for t in (_first_tensor(torch, v) for v in value) if t is not None), None)
+    return None

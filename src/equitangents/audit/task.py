@@ -1,0 +1,124 @@
+"""One audit at work: the model, the contract, the inputs, and evaluation in batches."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import numpy as np
+
+from equitangents.audit.adapters import Answer, Model
+from equitangents.audit.adapters.model import answer
+from equitangents.audit.contract import Contract
+from equitangents.audit.intervals import Resampler
+from equitangents.audit.leaf_actions import LeafAction
+from equitangents.audit.trees import Inputs, Shared
+from equitangents.errors import ShapeError
+from equitangents.metrics.measure import norms, ratio
+
+_BATCH_BYTES = 64 * 2**20
+_LARGEST_BATCH = 256
+
+
+@dataclass(eq=False)
+class Clock:
+    """Seconds spent in the model, and inputs it has seen."""
+
+    seconds: float = 0.0
+    evaluations: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What every part of an audit needs."""
+
+    model: Model
+    contract: Contract
+    x: Inputs
+    elements: list[Any]
+    complete: bool
+    output_action: Any
+    outputs: str
+    regression: bool
+    """Whether the labels are real numbers, so that outputs are no class scores."""
+    batch_size: int
+    confidence: float
+    resamples: int
+    seed: int
+    clock: Clock = field(default_factory=Clock)
+
+    def resampler(self, inputs: int) -> Resampler:
+        """Intervals over this many inputs, and over the elements if they are a sample."""
+        elements = None if self.complete else len(self.elements)
+        return Resampler(inputs, elements, self.confidence, self.resamples, self.seed)
+
+    def evaluate(self, x: Inputs, run: Callable[[Any], Any] | None = None) -> Answer:
+        """The model's outputs for all of x, in batches."""
+        parts = [self.batch(x.subset(rows), run) for rows in batches(x.n, self.batch_size)]
+        leaves = tuple(np.concatenate(columns) for columns in zip(*(p.leaves for p in parts), strict=True))
+        return Answer(leaves, parts[0].structure, parts[0].dtype)
+
+    def batch(self, x: Inputs, run: Callable[[Any], Any] | None = None) -> Answer:
+        """The model's outputs for one batch."""
+        run = run or self.model.run
+        size = self.model.fixed_batch
+        began = time.perf_counter()
+        if size is None or size == x.n:
+            output = run(x.tree())
+        else:  # fill up the last batch of a model that takes one size alone
+            chunks = []
+            for rows in batches(x.n, size):
+                filled = np.concatenate([rows, np.repeat(rows[-1:], size - len(rows))])
+                used = slice(len(rows))
+                chunks.append(jax.tree.map(lambda a, used=used: np.asarray(a)[used], run(x.subset(filled).tree())))
+            output = jax.tree.map(lambda *a: np.concatenate(a), *chunks)
+        self.clock.seconds += time.perf_counter() - began
+        self.clock.evaluations += x.n
+        return answer(output, x.n)
+
+    def output_actions(self, y: Answer) -> list[LeafAction | None]:
+        """The action on every output."""
+        return self.contract.output_actions(self.output_action, y.structure, y.leaves)
+
+    def rows(self, count: int) -> np.ndarray:
+        """At most `count` rows of the sample, spread over it, always the same."""
+        if self.x.n <= count:
+            return np.arange(self.x.n)
+        return np.sort(np.random.default_rng(self.seed).choice(self.x.n, count, replace=False))
+
+
+def batches(n: int, size: int) -> list[np.ndarray]:
+    """Row numbers in consecutive batches."""
+    return [np.arange(i, min(i + size, n)) for i in range(0, n, size)]
+
+
+def default_batch_size(x: Inputs) -> int:
+    """Rows whose inputs take 64 MiB at most, and 256 at most: a model's own arrays are larger than its inputs."""
+    row = sum(a[:1].nbytes for a in x.leaves if not isinstance(a, Shared))
+    return int(max(1, min(_LARGEST_BATCH, _BATCH_BYTES // max(row, 1))))
+
+
+def relative(a: Sequence[np.ndarray], b: Sequence[np.ndarray], to: Sequence[np.ndarray] | None = None) -> np.ndarray:
+    """‖a − b‖/‖to‖ (‖b‖ if not given) for every input, the largest over the outputs, (N,)."""
+    to = b if to is None else to
+    return np.max([ratio(norms(p - q), norms(r)) for p, q, r in zip(a, b, to, strict=True)], axis=0)
+
+
+def pulled_back(actions: Sequence[LeafAction | None], inverse: Any, leaves: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """ρ_Y(g)⁻¹ on every output."""
+    return [y if a is None else a.act(inverse, y) for a, y in zip(actions, leaves, strict=True)]
+
+
+def flattened(leaves: Sequence[np.ndarray]) -> np.ndarray:
+    """All outputs side by side, (N, D)."""
+    return np.concatenate([y.reshape(len(y), -1) for y in leaves], axis=1)
+
+
+def check_same_shapes(y: Answer, moved: Answer, label: str) -> None:
+    """Raise unless outputs keep their shapes when inputs move."""
+    for a, b in zip(y.leaves, moved.leaves, strict=True):
+        if a.shape != b.shape:
+            raise ShapeError(f"f(x) has shape {a.shape}, and after {label} {b.shape}; it must be the same")

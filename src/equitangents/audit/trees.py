@@ -1,0 +1,109 @@
+"""Inputs and outputs as trees of arrays: one array, tuples, dictionaries, and any nesting of them.
+
+A tuple of inputs is several arguments, f(*x); everything else is one argument, f(x).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from equitangents.errors import InvalidTypeError, NotFiniteError, ShapeError
+
+
+@dataclass(frozen=True, eq=False)
+class Shared:
+    """An input that is no batch: handed to the model as it is, whatever inputs a batch holds.
+
+    For the edges of a graph that all inputs share, say.
+    """
+
+    value: Any
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """The leaves of x with their names and how to put them together again; `n` inputs."""
+
+    leaves: tuple[Any, ...]
+    names: tuple[str, ...]
+    structure: Any
+    n: int
+
+    def rows(self, chosen: Any) -> tuple[Any, ...]:
+        """The leaves of some inputs."""
+        return tuple(a if isinstance(a, Shared) else a[chosen] for a in self.leaves)
+
+    def subset(self, chosen: Any) -> Inputs:
+        """The same for some inputs only."""
+        rows = self.rows(chosen)
+        return self.replaced(rows)
+
+    def replaced(self, leaves: Sequence[Any]) -> Inputs:
+        """Other arrays in place of these."""
+        n = next(len(a) for a in leaves if not isinstance(a, Shared))
+        return Inputs(tuple(leaves), self.names, self.structure, n)
+
+    def tree(self, leaves: Sequence[Any] | None = None) -> Any:
+        """What the model gets."""
+        values = [a.value if isinstance(a, Shared) else a for a in (self.leaves if leaves is None else leaves)]
+        return jax.tree.unflatten(self.structure, values)
+
+
+def as_inputs(x: Any) -> Inputs:
+    """x as NumPy arrays with names; raises errors that name the array that cannot be used."""
+    if isinstance(x, list) and not any(isinstance(part, np.ndarray | jax.Array | Shared) for part in x):
+        x = np.asarray(x)  # nested lists of numbers are one array
+    pairs, structure = jax.tree_util.tree_flatten_with_path(x)
+    if not pairs:
+        raise InvalidTypeError("x holds no array; expected a batch of inputs, or a tuple or dictionary of them")
+    names = tuple("x" + jax.tree_util.keystr(path) for path, _ in pairs)
+    leaves = tuple(_as_leaf(name, leaf) for name, (_, leaf) in zip(names, pairs, strict=True))
+    sizes = {name: len(a) for name, a in zip(names, leaves, strict=True) if not isinstance(a, Shared)}
+    if not sizes:
+        raise ShapeError("every input is Shared; expected at least one batch")
+    if len(set(sizes.values())) > 1:
+        raise ShapeError(f"the inputs have different numbers of rows: {sizes}; wrap those that are no batch in Shared")
+    return Inputs(leaves, names, structure, next(iter(sizes.values())))
+
+
+def _as_leaf(name: str, leaf: Any) -> Any:
+    if isinstance(leaf, Shared):
+        return leaf
+    array = to_numpy(leaf)
+    if array.dtype.kind not in "fiub":
+        raise InvalidTypeError(f"{name} has dtype {array.dtype}; expected numbers")
+    if array.ndim < 1 or array.shape[0] < 1:
+        raise ShapeError(f"{name} has shape {array.shape}; expected (N, …), at least one input")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+        raise NotFiniteError(f"{name} holds NaN or infinite values, the first at index {where}")
+    return array
+
+
+def to_numpy(leaf: Any) -> np.ndarray:
+    """An array of any library as NumPy, on the host and detached from gradients."""
+    if hasattr(leaf, "detach"):  # a PyTorch tensor
+        leaf = leaf.detach().cpu()
+        leaf = leaf.float() if str(leaf.dtype) == "torch.bfloat16" else leaf
+    array = np.asarray(leaf)
+    return array.astype(np.float32) if array.dtype.name in ("bfloat16", "float16") else array
+
+
+def spread_over(name: str, value: Any, structure: Any, count: int) -> list[Any]:
+    """`value` (a tree of None, strings, actions) matched leaf by leaf to a structure of `count` leaves.
+
+    None or a single value stands for all leaves only if there is one leaf, or the value is None.
+    """
+    if value is None:
+        return [None] * count
+    leaves, own = jax.tree.flatten(value, is_leaf=lambda part: part is None)
+    if own == structure:
+        return leaves
+    if count == 1 and len(leaves) == 1:
+        return leaves
+    raise InvalidTypeError(f"{name} has the structure {own}; expected one entry for each array, {structure}")

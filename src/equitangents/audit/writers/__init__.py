@@ -1,0 +1,1 @@
+"""Writing a report down: a few lines of text, Markdown, one HTML file."""
