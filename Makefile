@@ -44,8 +44,8 @@ format: $(STAMP) ## let ruff mend what it can
 docs: $(STAMP) ## the documentation, into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
-bench: $(STAMP) $(VENV)/.installed-bench ## the benchmarks
-	$(BIN)/python -m benchmarks
+bench: $(STAMP) $(VENV)/.installed-bench ## the benchmarks; ARGS=--full for more, ARGS=groups for one
+	$(BIN)/python -m benchmarks $(ARGS)
 
 $(VENV)/.installed-bench: $(STAMP)
 	@PYTHON="$(PYTHON)" bash scripts/setup.sh $(VENV) bench

@@ -5,16 +5,13 @@ position of one fibre through one convolution and nonlinearity, NNGP and NTK tog
 """
 
 import os
-import shutil
-import subprocess
-import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 
 import equitangents as et
+from benchmarks.rooflines import bare_loop
 
 nn = et.nn
 WEIGHTS = {"W_std": 2**0.5, "b_std": 0.1}
@@ -42,21 +39,6 @@ def shortest(run: Callable[[], object], repeats: int) -> float:
         run()
         times.append(time.process_time() - start)
     return min(times)
-
-
-def bare_loop() -> tuple[float, float] | None:
-    """Element-layers per second of a loop without anything around it, carrying K and carrying D."""
-    compiler = shutil.which("c++") or shutil.which("g++")
-    if compiler is None:
-        return None
-    with tempfile.TemporaryDirectory() as folder:
-        program = Path(folder) / "roofline"
-        flags = ["-std=c++17", "-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math"]
-        subprocess.run(
-            [compiler, *flags, str(Path(__file__).with_name("roofline.cpp")), "-o", str(program)], check=True
-        )
-        covariance, distance = map(float, subprocess.run([program], capture_output=True, check=True).stdout.split())
-    return covariance, distance
 
 
 def main() -> None:

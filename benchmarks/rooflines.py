@@ -1,0 +1,57 @@
+"""What the machine could do: the bare loop (`roofline.cpp`) on all cores at once, and a bare matrix product."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from equitangents.kernels.engines.cpu.library import threads
+
+_FLAGS = ["-std=c++17", "-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math"]
+
+
+def bare_loop(copies: int = 1) -> tuple[float, float] | None:
+    """Element-layers per second of `copies` loops at once, carrying K and carrying D; None without a compiler."""
+    compiler = shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
+    if compiler is None:
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        program = str(Path(folder) / "roofline")
+        source = str(Path(__file__).with_name("roofline.cpp"))
+        subprocess.run([compiler, *_FLAGS, source, "-o", program], check=True)
+        running = [subprocess.Popen([program], stdout=subprocess.PIPE, text=True) for _ in range(copies)]
+        found = [tuple(map(float, process.communicate()[0].split())) for process in running]
+    return sum(f[0] for f in found), sum(f[1] for f in found)
+
+
+def all_cores() -> tuple[float, float] | None:
+    """The bare loop on as many cores as the engine uses."""
+    return bare_loop(threads())
+
+
+def matrix_product(n1: int, n2: int, d: int) -> float:
+    """Seconds of a float32 product (n1, d) × (d, n2) by NumPy's BLAS, the best of several."""
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal((n, d)).astype(np.float32) for n in (n1, n2))
+    times = []
+    for _ in range(6):
+        start = time.perf_counter()
+        a @ b.T
+        times.append(time.perf_counter() - start)
+    return min(times[1:])
+
+
+def stream() -> float:
+    """Bytes per second that one NumPy addition of large arrays moves."""
+    a, b, c = (np.ones(1 << 24, np.float32) for _ in range(3))
+    times = []
+    for _ in range(5):
+        start = time.perf_counter()
+        np.add(a, b, out=c)
+        times.append(time.perf_counter() - start)
+    return 3 * a.nbytes / min(times)
