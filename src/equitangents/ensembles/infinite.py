@@ -20,7 +20,7 @@ from equitangents.ensembles.orbit_statistics import OrbitStatistics, orbit_stati
 from equitangents.ensembles.problem import Field, Settings
 from equitangents.ensembles.solvers import make_training
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
-from equitangents.inference import DYNAMICS, as_times, sample_gaussian
+from equitangents.inference import DYNAMICS, as_times, check_sample, sample_gaussian
 
 logger = logging.getLogger("equitangents")
 
@@ -170,9 +170,21 @@ class InfiniteEnsemble(RegressorMixin, BaseEstimator):
         x, times, single = self._check_query(x, time)
         if not single:
             raise InvalidArgumentError(f"time has shape {times.shape}; samples are drawn at one time")
+        check_sample("n", n, key)
         covariance = self._training.covariances(x, times)[0]
         draws = sample_gaussian(self._training.means(x, times)[0], covariance, n, key=key)
         return draws[..., 0] if self._squeeze else draws
+
+    def sample_orbits(self, x: Any, n: int, *, key: Any, time: Any = None) -> np.ndarray:
+        """n trained networks on the orbits of x, drawn jointly over inputs and elements: (n, M, |G|, outputs).
+
+        Of the augmentation's group. Where the irreps are solved, the covariance of all M|G| points is not formed.
+        """
+        x, times, single = self._check_query(x, time)
+        if not single:
+            raise InvalidArgumentError(f"time has shape {times.shape}; samples are drawn at one time")
+        check_sample("n", n, key)
+        return self._training.sample_orbits(x, n, float(times[0]), key=key)
 
     def orbit_statistics(
         self,

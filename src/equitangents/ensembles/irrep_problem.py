@@ -19,6 +19,7 @@ from equitangents.inference import check_memory
 from equitangents.inference.data_orbits import DataOrbits, find_orbits
 from equitangents.inference.group_fourier import FourierIrrep, GroupFourier
 from equitangents.inference.irrep_process import Augmented, IrrepProcess, IrrepProjection, holds_labels
+from equitangents.inference.orbit_samples import sample_on_orbits
 from equitangents.inference.spectrum import Spectrum
 from equitangents.kernels import KernelFunction
 
@@ -92,6 +93,24 @@ class IrrepProblem:
             between = (between + between.swapaxes(0, 1)[..., group.inverses]) / 2
             covariance[i] = between[:, :, relative_elements(group)].transpose(0, 2, 1, 3)
         return mean, covariance
+
+    def sample_orbits(self, x: Any, draws: int, time: float, *, key: Any) -> np.ndarray:
+        """Draws of one network jointly over the orbits of all inputs: (draws, M, |G|, outputs).
+
+        By irreps, without the covariance of all M|G| points.
+        """
+        irreps = self.transform.irreps
+        at = self._project(x, prior=True)
+        blocks = gram_transforms(self.kernel, self.action, x, irreps, ("nngp",))[0]
+        for block, change in zip(blocks, at.joint_orbit_covariance(time), strict=True):
+            block += change.transpose(0, 2, 1, 3).reshape(block.shape)
+        mean = _points(self.transform.inverse(at.orbit_mean(time)))
+        return mean + sample_on_orbits(irreps, blocks, draws, mean.shape[-1], key=key)
+
+    def orbit_sample_bytes(self, m: int, draws: int) -> int:
+        """Bytes that `sample_orbits` takes."""
+        order, outputs = self.action.group.order, self.process.outputs
+        return self.query_bytes(m, 1) + 8 * (6 * m * m * order + 4 * draws * m * order * outputs)
 
     def query_bytes(self, m: int, times: int) -> int:
         """Bytes that the joint covariance of m inputs takes at so many times: rows in all irreps, four times over."""

@@ -21,7 +21,7 @@ from equitangents.ensembles.irrep_problem import IrrepProblem
 from equitangents.ensembles.problem import Problem, Settings
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.groups import Group
-from equitangents.inference import check_memory
+from equitangents.inference import check_memory, sample_gaussian
 from equitangents.inference.group_fourier import FourierIrrep, fourier_irreps
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.orbit import is_invariant, kernel_invariance_error
@@ -118,6 +118,24 @@ class Training:
         flat = orbit.reshape(-1, *orbit.shape[2:])
         means = solved.means(flat, times).reshape(len(times), len(x), order, -1)
         return means, solved.covariances(flat, times).reshape(len(times), len(x), order, len(x), order)
+
+    def sample_orbits(self, x: Any, draws: int, time: float, *, key: Any) -> np.ndarray:
+        """Draws of one network jointly over the orbits of all inputs: (draws, M, |G|, outputs)."""
+        group, times = self._orbit_group(), np.array([time])
+        if self._reason is not None:
+            mean, covariance = self.joint_orbits(x, times)
+            points = len(x) * group.order
+            flat = mean[0].reshape(points, -1), covariance[0].reshape(points, points)
+            return sample_gaussian(*flat, draws, key=key).reshape(draws, *mean.shape[1:])
+        solved = self._covariance_problem_at(times, points=0)
+        assert isinstance(solved, IrrepProblem)
+        check_memory(
+            f"{draws} draws on the orbits of {len(x)} inputs",
+            solved.orbit_sample_bytes(len(x), draws),
+            self.settings.memory_limit,
+            "ask for fewer inputs or draws at once",
+        )
+        return solved.sample_orbits(x, draws, time, key=key)
 
     def _orbit_group(self) -> Group:
         if not isinstance(self.augmentation, Action):

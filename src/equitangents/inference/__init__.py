@@ -1,17 +1,26 @@
 """Training at infinite width in closed form: time, mean, covariance and samples from kernel matrices."""
 
 from equitangents.inference.augmented import augment_inputs, augment_targets, distinct, orbit_digests, row_digests
+from equitangents.inference.data_orbits import DataOrbits, find_orbits
 from equitangents.inference.dynamics import DYNAMICS, Descent, Dynamics, Flow, as_times
-from equitangents.inference.gaussian import Projection, TrainedProcess, sample_gaussian
+from equitangents.inference.gaussian import Projection, TrainedProcess, check_sample, sample_gaussian
+from equitangents.inference.group_fourier import FourierIrrep, GroupFourier, fourier_irreps, trivial_irrep
+from equitangents.inference.irrep_process import IrrepProcess, IrrepProjection
 from equitangents.inference.memory import check_memory, default_memory_limit, dense_solve_bytes
+from equitangents.inference.orbit_samples import sample_on_orbits
 from equitangents.inference.probabilities import argmax_probabilities
 from equitangents.inference.spectrum import Spectrum, decompose
 
 __all__ = [
     "DYNAMICS",
+    "DataOrbits",
     "Descent",
     "Dynamics",
     "Flow",
+    "FourierIrrep",
+    "GroupFourier",
+    "IrrepProcess",
+    "IrrepProjection",
     "Projection",
     "Spectrum",
     "TrainedProcess",
@@ -20,11 +29,16 @@ __all__ = [
     "augment_inputs",
     "augment_targets",
     "check_memory",
+    "check_sample",
     "decompose",
     "default_memory_limit",
     "dense_solve_bytes",
     "distinct",
+    "find_orbits",
+    "fourier_irreps",
     "orbit_digests",
     "row_digests",
     "sample_gaussian",
+    "sample_on_orbits",
+    "trivial_irrep",
 ]

@@ -145,12 +145,17 @@ def sample_gaussian(mean: np.ndarray, covariance: np.ndarray, n: int, *, key: An
     mean (M, outputs), covariance (M, M), whose eigenvalues count as 0 where negative by rounding; `key` is a
     jax.random key. Drawn in float64.
     """
-    if not isinstance(n, int | np.integer) or isinstance(n, bool) or n < 1:
-        raise InvalidArgumentError(f"n is {n!r}; expected the number of samples, at least 1")
-    if not isinstance(key, jax.Array):
-        raise InvalidTypeError(f"key is {key!r}; expected a key, e.g. jax.random.key(0)")
+    check_sample("n", n, key)
     values, vectors = scipy.linalg.eigh(covariance)
     root = vectors * np.sqrt(np.maximum(values, 0.0))
     with scope(np.float64):
         normals = np.asarray(jax.random.normal(key, (n, *mean.shape), dtype="float64"))
     return mean + np.einsum("ij,njk->nik", root, normals, optimize=True)
+
+
+def check_sample(name: str, n: Any, key: Any) -> None:
+    """Raise unless n is a number of samples and key a jax.random key."""
+    if not isinstance(n, int | np.integer) or isinstance(n, bool) or n < 1:
+        raise InvalidArgumentError(f"{name} is {n!r}; expected the number of samples, at least 1")
+    if not isinstance(key, jax.Array):
+        raise InvalidTypeError(f"key is {key!r}; expected a key, e.g. jax.random.key(0)")

@@ -103,6 +103,12 @@ class IrrepProcess:
         self.blocks = tuple(blocks)
 
     @property
+    def outputs(self) -> int:
+        """Numbers in one label."""
+        block = self.blocks[0]
+        return block.process.targets.shape[1] // block.irrep.dimension
+
+    @property
     def max_learning_rate(self) -> float:
         """2N|G|/λ_max over the blocks: the largest learning rate at which gradient descent in steps is stable."""
         return min(block.process.max_learning_rate for block in self.blocks)
@@ -143,9 +149,8 @@ class IrrepProjection:
 
     def mean(self, time: float) -> Float[np.ndarray, "m outputs"]:
         """μ_t."""
-        first, rows = self.process.blocks[0], len(self.projections[0].cross)
-        d = first.irrep.dimension
-        total = np.zeros((rows // d, first.process.targets.shape[1] // d))
+        m = len(self.projections[0].cross) // self.process.blocks[0].irrep.dimension
+        total = np.zeros((m, self.process.outputs))
         for block, at in self._labelled():
             d = block.irrep.dimension
             moved = at.response(time)[:, None] * block.process.targets
