@@ -164,6 +164,20 @@ def test_in_discrete_steps(seed, group, steps, ridge):
     check(model, action, x, labels, x_test, orbits=False, **how)
 
 
+@pytest.mark.parametrize("time", TIMES)
+@pytest.mark.parametrize("name", ["C8", "D4", "O"])
+def test_ill_conditioned_kernels(name, time):
+    """Near-equal samples: eigenvalues over seven orders of magnitude."""
+    action, _, label_action = CASES[name]
+    x, y, x_test = data(name, 5)
+    x[1] = x[0] + 1e-6 * x[1]
+    theta = mlp.kernel(action.orbit(x).reshape(-1, *x.shape[1:])).ntk
+    assert np.linalg.cond(theta) > 1e7
+    labels = literal_augmentation.copies_of_labels(action.group, label_action, y)
+    model = InfiniteEnsemble(mlp, augmentation=action, label_action=label_action, time=time).fit(x, y)
+    check(model, action, x, labels, x_test, kernel="ntk", time=time, ridge=0.0, atol=1e-8, orbits=False)
+
+
 class TestIrrepsThatMatter:
     def test_only_those_that_hold_labels(self):
         x, y, _ = data("O", 0)

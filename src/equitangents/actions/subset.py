@@ -61,7 +61,7 @@ def subset(action: Action, elements: Any, weights: Any = None) -> ActionSubset:
 
     >>> from equitangents.actions import image_rotations
     >>> subset(image_rotations(4), [0, 1, 3])
-    <3 of 4 elements of C4: rotations of images by 90°>
+    <3 of 4 elements of C4: turns by 90° of images>
     >>> subset(image_rotations(4), [0, 2]).is_subgroup
     True
     """
