@@ -12,7 +12,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
 	XLA_FLAGS="--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
-.PHONY: help setup demo test test-all lint format docs bench clean
+.PHONY: help setup demo test test-all test-extras test-browser lint format docs bench clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 18
@@ -29,8 +29,14 @@ demo: $(STAMP) ## the main job on real data, with a report
 test: $(STAMP) ## all tests but the slow ones
 	$(PYTEST) -m "not slow"
 
-test-all: $(STAMP) ## all tests
-	$(PYTEST)
+test-all: $(STAMP) $(VENV)/.installed-torch $(VENV)/.installed-onnx ## all tests, with PyTorch and ONNX
+	$(PYTEST) tests tests/audit_extras
+
+test-extras: $(STAMP) $(VENV)/.installed-torch $(VENV)/.installed-onnx ## tests of PyTorch and ONNX models
+	$(PYTEST) tests/audit_extras
+
+test-browser: $(STAMP) $(VENV)/.installed-browser ## the pages in a headless Chromium
+	$(BIN)/python -m pytest tests/browser
 
 lint: $(STAMP) ## ruff and mypy
 	$(BIN)/python -m ruff check .
@@ -47,8 +53,8 @@ docs: $(STAMP) ## the documentation, into site/
 bench: $(STAMP) $(VENV)/.installed-bench ## the benchmarks; ARGS=--full for more, ARGS=groups for one
 	$(BIN)/python -m benchmarks $(ARGS)
 
-$(VENV)/.installed-bench: $(STAMP)
-	@PYTHON="$(PYTHON)" bash scripts/setup.sh $(VENV) bench
+$(VENV)/.installed-%: $(STAMP)
+	@PYTHON="$(PYTHON)" bash scripts/setup.sh $(VENV) $*
 	@touch $@
 
 clean: ## everything that was made, except runs/

@@ -57,7 +57,7 @@ def _charts(report: AuditReport) -> dict[str, str]:
         "irreps": report.irreps and report.irreps.shares and charts.irreps(report.irreps),
         "checkpoints": len(report.checkpoints) > 1 and charts.checkpoints(report.checkpoints),
     }
-    return {name: drawing for name, drawing in found.items() if isinstance(drawing, str)}
+    return {name: drawing if isinstance(drawing, str) else "" for name, drawing in found.items()}
 
 
 def _facts(report: AuditReport) -> dict[str, str]:

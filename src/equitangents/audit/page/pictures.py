@@ -57,7 +57,7 @@ def png(image: Float[np.ndarray, "rows columns channels"], low: float, high: flo
     unit = np.clip((image - low) / ((high - low) or 1.0), 0, 1)
     pixels = np.round(255 * np.broadcast_to(unit, (*unit.shape[:2], 3))).astype(np.uint8)
     stream = io.BytesIO()
-    imsave(stream, pixels, format="png", metadata={"Software": None})
+    imsave(stream, pixels, format="png")
     return "data:image/png;base64," + base64.b64encode(stream.getvalue()).decode("ascii")
 
 

@@ -1,0 +1,121 @@
+"""The page of an audit shows what its report holds, escapes it, and loads nothing."""
+
+import dataclasses
+import functools
+import html as entities
+import re
+
+import numpy as np
+import pytest
+
+from audit.example_report import GUILTY, example_report
+from equitangents.audit.page import html
+from equitangents.audit.page.pictures import cells
+from equitangents.audit.page.polar import CENTRE, RADIUS, place
+from equitangents.audit.page.svg import nice_ticks
+from equitangents.audit.page.words import relative, share
+from equitangents.report import outside_resources
+
+SECTIONS = ("elements", "orbits", "layers", "sets", "irreps", "ensemble", "remedies", "contract", "reproduce", "cite")
+
+
+@functools.cache
+def drawn(**options):
+    """The page of the example: figures take most of a second."""
+    return html(example_report(**options))
+
+
+def sections(page):
+    return re.findall(r'<section id="([a-z]+)"', page)
+
+
+@pytest.mark.parametrize("reflections", [0, 4])
+@pytest.mark.parametrize("order", [4, 64])
+def test_every_section_is_shown_and_nothing_is_loaded(order, reflections):
+    page = drawn(order=order, reflections=reflections)
+    assert sections(page) == list(SECTIONS)
+    assert outside_resources(page) == []
+    assert ("Elements without an angle" in page) == (reflections > 0)
+    assert page.count("data:image/png;base64,") == 2 * order
+
+
+def test_same_report_same_page():
+    assert html(example_report()) == drawn()
+
+
+def test_what_was_not_measured_is_not_shown():
+    report = dataclasses.replace(
+        example_report(),
+        irreps=None,
+        layers=None,
+        ensemble=None,
+        data=None,
+        lie=[],
+        remedies=[],
+        checkpoints=[],
+        witnesses=[],
+        citations=[],
+    )
+    page = html(report)
+    assert sections(page) == ["elements", "sets", "contract", "reproduce"]
+    assert 'id="checkpoint"' not in page
+    assert "member spread" in page  # what was left out is said
+
+
+def test_names_are_escaped():
+    page = html(example_report(name="<script>alert(1)</script>"))
+    assert "<script>alert" not in page
+    assert entities.escape("<script>alert(1)</script>") in page
+
+
+def test_numbers_of_the_table_are_those_of_the_report():
+    report = example_report(order=8, reflections=2)
+    page = drawn(order=8, reflections=2)
+    for e in report.elements:
+        row = re.search(rf'<th scope="row">{re.escape(e.label)}.*?</tr>', page, re.S)
+        assert row, e.label
+        assert relative(e.error.estimate.mean) in row[0]
+        assert share(e.same_prediction) in row[0]
+
+
+def test_the_guilty_layer_is_named():
+    assert f"The symmetry breaks at <strong>{GUILTY}</strong>" in drawn()
+
+
+def test_errors_stand_at_their_angle_counter_clockwise():
+    np.testing.assert_allclose(place(90, 0.1, 0.2), (CENTRE, CENTRE - RADIUS / 2), atol=1e-9)
+    np.testing.assert_allclose(place(0, 0.2, 0.2), (CENTRE + RADIUS, CENTRE), atol=1e-9)
+
+
+@pytest.mark.parametrize("limit", [1e-16, 3e-7, 0.034, 1.0, 7.3, 1e5])
+def test_ticks_reach_the_largest_error(limit):
+    ticks = nice_ticks(limit)
+    assert ticks[-1] >= limit * (1 - 1e-9)
+    assert ticks[-1] <= 2.1 * limit
+    assert len(ticks) <= 5
+    np.testing.assert_allclose(np.diff([0, *ticks]), ticks[0])
+
+
+def test_zero_errors_can_be_drawn():
+    report = example_report(order=4, reflections=0)
+    spread = report.error
+    zero = dataclasses.replace(spread, estimate=dataclasses.replace(spread.estimate, mean=0.0, low=0.0, high=0.0))
+    zero = dataclasses.replace(zero, q05=0.0, q25=0.0, median=0.0, q75=0.0, q95=0.0, worst=0.0)
+    elements = [dataclasses.replace(e, error=zero, floor=0.0) for e in report.elements]
+    page = html(dataclasses.replace(report, elements=elements, verdict="equivariant"))
+    assert "At the floor" in page
+    assert "nan" not in re.sub(r"base64,[^\"]*", "", page).lower().split("<style>")[0]
+
+
+def test_pictures_of_one_orbit_share_their_scale():
+    report = example_report(order=4)
+    found = cells(report.witnesses[0])
+    assert [cell.identity for cell in found] == [True, False, False, False]
+    assert all(cell.picture and cell.bars for cell in found)
+    assert len({cell.picture for cell in found}) == 4
+
+
+def test_inputs_that_are_no_images_have_no_pictures():
+    page = html(example_report(images=False))
+    assert "data:image/png" not in page
+    assert "largest output" in page
