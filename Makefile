@@ -30,7 +30,8 @@ test: $(STAMP) ## all tests but the slow ones
 	$(PYTEST) -m "not slow"
 
 test-all: $(STAMP) $(VENV)/.installed-torch $(VENV)/.installed-onnx ## all tests, with PyTorch and ONNX
-	$(PYTEST) tests tests/audit_extras
+	$(PYTEST)
+	$(PYTEST) tests/audit_extras
 
 test-extras: $(STAMP) $(VENV)/.installed-torch $(VENV)/.installed-onnx ## tests of PyTorch and ONNX models
 	$(PYTEST) tests/audit_extras

@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import numpy as np
-import scipy.stats
 from scipy.spatial.distance import cdist
 
 from equitangents.audit.sections import DataSection
@@ -92,6 +91,7 @@ def _kernel_test(a: np.ndarray, b: np.ndarray, rng: np.random.Generator) -> tupl
 
 
 def _classifier_test(a: np.ndarray, b: np.ndarray, seed: int) -> tuple[float, float]:
+    import scipy.stats
     from sklearn.ensemble import RandomForestClassifier
     from sklearn.model_selection import cross_val_predict
 

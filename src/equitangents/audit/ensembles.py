@@ -11,7 +11,7 @@ import math
 from typing import Any
 
 import numpy as np
-import scipy.stats
+import scipy.special
 from jaxtyping import Float
 
 from equitangents.audit.adapters.estimators import EnsembleModel
@@ -111,7 +111,7 @@ def _jackknife(task: Task, D: np.ndarray) -> tuple[float, float]:
     without = lambda m: float(((total - D[m]) ** 2).sum(axis=-1).mean()) - (own.sum() - own[m])
     left = np.array([without(m) / ((M - 1) * (M - 2)) for m in range(M)])
     error = math.sqrt((M - 1) / M * float(((left - left.mean()) ** 2).sum()))
-    width = float(scipy.stats.t.ppf((1 + task.confidence) / 2, M - 1)) * error
+    width = float(scipy.special.stdtrit(M - 1, (1 + task.confidence) / 2)) * error
     value = _limit(D)
     return value - width, value + width
 

@@ -25,6 +25,7 @@ FACTOR = 2.0
 """An error up to this many floors is explained by them."""
 UNINFORMATIVE = 0.25
 """A floor above this hides too much for a model to be called equivariant."""
+_CHANCE = 1000.0  # roundings by which two evaluations may differ: parallel sums on accelerators do
 _PERTURBATION_FACTOR = 8.0  # layers round their sums, too, not only their inputs
 
 
@@ -60,13 +61,13 @@ def measure_floors(task: Task, x: Inputs, actions: list[LeafAction | None]) -> F
     """Floors on inputs x, `ROWS` of them at most."""
     x = x.subset(np.arange(min(x.n, ROWS)))
     y = task.evaluate(x)
-    rounding = float_floor(task, x, y)
-    tolerance = 10 * max(rounding.value, float(np.finfo(y.dtype).eps))
     noise = float(np.mean(relative(task.evaluate(x).leaves, y.leaves)))
+    tolerance = _CHANCE * float(np.finfo(y.dtype).eps)
+    deterministic = noise <= tolerance
+    rounding = float_floor(task, x, y, deterministic)
     backwards = np.arange(x.n)[::-1]
     reversed_y = task.evaluate(x.subset(backwards))
     mixing = float(np.mean(relative([v[backwards] for v in reversed_y.leaves], y.leaves)))
-    deterministic = noise <= tolerance
     round_trip, reference = resampling(task, x, y, actions)
     return Floors(
         round_trip=round_trip,
@@ -106,9 +107,11 @@ def resampling(
     return round_trip, reference
 
 
-def float_floor(task: Task, x: Inputs, y: Answer) -> FloatFloor:
+def float_floor(task: Task, x: Inputs, y: Answer, deterministic: bool) -> FloatFloor:
     """What rounding does to the outputs for x, relative to their norms, mean over inputs."""
     eps = float(np.finfo(y.dtype).eps)
+    if not deterministic:  # chance would be taken for rounding
+        return FloatFloor(_PERTURBATION_FACTOR * eps, "none")
     if y.dtype != np.float64:
         double = task.model.double()
         if double is not None:

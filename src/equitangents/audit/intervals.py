@@ -11,7 +11,7 @@ import math
 from typing import Any, final
 
 import numpy as np
-import scipy.stats
+import scipy.special
 from jaxtyping import Float
 
 from equitangents.audit.sections import Estimate, Spread
@@ -68,4 +68,4 @@ class Resampler:
 
 
 def _expanded_tail(tail: float, n: int) -> float:
-    return float(scipy.stats.norm.cdf(-math.sqrt(n / (n - 1)) * scipy.stats.t.ppf(1 - tail, n - 1)))
+    return float(scipy.special.ndtr(-math.sqrt(n / (n - 1)) * scipy.special.stdtrit(n - 1, 1 - tail)))

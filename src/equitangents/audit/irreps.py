@@ -7,7 +7,7 @@ d_r ∬ χ_r(g⁻¹h) φ(g)·φ(h) dg dh, by Schur's orthogonality.
 from __future__ import annotations
 
 import numpy as np
-import scipy.stats
+import scipy.special
 from jaxtyping import Float
 
 from equitangents.audit.haar import O3, SO2, SO3, rotation_angle
@@ -84,7 +84,7 @@ def _space(task: Task, phi: Float[np.ndarray, "E1 K D"], reflections: bool) -> I
     left_out = np.array([[_pairs(k * gram, np.arange(E) != a) for a in range(E)] for k in kernels])
     power = np.array([np.trace(gram) / E] + [(np.trace(gram) - gram[a, a]) / (E - 1) for a in range(E)])
     violation = np.maximum(power - np.array([estimates[0], *left_out[0]]), 1e-300)
-    width = float(scipy.stats.t.ppf((1 + task.confidence) / 2, E - 1))
+    width = float(scipy.special.stdtrit(E - 1, (1 + task.confidence) / 2))
     shares = []
     for name, d, value, jack in zip(names[1:], dimensions[1:], estimates[1:], left_out[1:], strict=True):
         share, resampled = value / violation[0], jack / violation[1:]

@@ -15,6 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from equitangents import __version__
+from equitangents.cli.audit import audit
 from equitangents.cli.doctor import doctor
 from equitangents.cli.list_ import list_studies
 from equitangents.cli.plan import plan
@@ -41,6 +42,7 @@ class OneLineErrors(TyperGroup):
 app = typer.Typer(name="equitangents", cls=OneLineErrors, add_completion=False, pretty_exceptions_enable=False)
 app.command("list")(list_studies)
 app.command("reproduce")(reproduce)
+app.command("audit")(audit)
 app.command("plan")(plan)
 app.command("doctor")(doctor)
 

@@ -1,0 +1,109 @@
+"""`equitangents audit`: how equivariant a model in a file is, with an exit status for continuous integration."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+ABOVE = 3  # the exit status of a model whose error is above --fail-above
+
+
+def audit(
+    model: Annotated[str, typer.Argument(help="file.onnx, file.pt2 (torch.export), or package.module:object.")],
+    data: Annotated[str, typer.Option(help="Inputs: .npy, or .npz with x and, if there are labels, y.")],
+    group: Annotated[
+        str, typer.Option(help="C4, D4 (any number), SO2, SO3, O3, S_n, S5 (any number), translations, octahedral, …")
+    ],
+    inputs: Annotated[
+        str | None,
+        typer.Option(help="What each input is to the group, with commas: images, vectors, points, edges, none."),
+    ] = None,
+    outputs: Annotated[
+        str | None, typer.Option(help="What each output is to the group: invariant (the default), vectors, images, …")
+    ] = None,
+    layout: Annotated[
+        str | None, typer.Option(help="Where images keep channels: channels_last or channels_first.")
+    ] = None,
+    html: Annotated[Path | None, typer.Option(help="Write the report as one HTML page.")] = None,
+    json: Annotated[Path | None, typer.Option(help="Write the report as JSON.")] = None,
+    markdown: Annotated[Path | None, typer.Option(help="Write a summary that GitHub renders.")] = None,
+    fail_above: Annotated[
+        float | None, typer.Option(help=f"Exit with status {ABOVE} if the mean relative error is above this.")
+    ] = None,
+    elements: Annotated[int | None, typer.Option(help="How many elements of the group to try.")] = None,
+    limit: Annotated[int | None, typer.Option(help="Use this many inputs, drawn at random.")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Inputs at a time.")] = None,
+    on_data_only: Annotated[bool, typer.Option("--on-data-only", help="No noise and no shuffled inputs.")] = False,
+    seed: Annotated[int, typer.Option(help="Of everything random in the audit.")] = 0,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Load pickles, too. They run whatever code their author put in.")
+    ] = False,
+) -> None:
+    """Measure how far a model is from being equivariant, and where it breaks.
+
+    The error is relative, and printed beside the floor that interpolation and rounding explain.
+    """
+    from equitangents.audit.adapters.files import load_data, load_model
+    from equitangents.audit.run import audit as run
+    from equitangents.errors import InvalidArgumentError
+
+    if fail_above is not None and not fail_above >= 0:
+        raise typer.BadParameter("expected a number, at least 0", param_hint="--fail-above")
+    for path in (html, json, markdown):
+        if path is not None and not path.resolve().parent.is_dir():
+            raise InvalidArgumentError(f"path is {str(path)!r}, whose folder does not exist")
+    x, y = load_data(data, trust)
+    f = load_model(model, trust)
+    x, y = _limited(x, y, limit, seed)
+    report = run(
+        f,
+        group,
+        x,
+        _kinds(outputs, x, single=True),
+        inputs=_kinds(inputs, x),
+        y=y,
+        layout=layout,  # type: ignore[arg-type]
+        elements=elements,
+        batch_size=batch_size,
+        off_data=not on_data_only,
+        seed=seed,
+    )
+    typer.echo(report.summary())
+    for path, write in ((html, report.to_html), (json, report.to_json), (markdown, report.to_markdown)):
+        if path is not None:
+            write(path)
+            typer.echo(f"written: {path}")
+    if fail_above is not None:
+        error = report.error.estimate.mean
+        if not error <= fail_above:
+            typer.echo(f"above: mean relative error {error:.3g} > {fail_above:g}", err=True)
+            raise typer.Exit(ABOVE)
+
+
+def _kinds(text: str | None, x: object, single: bool = False) -> object:
+    """ "vectors,none" as the tree of kinds that belongs to x."""
+    if text is None:
+        return None
+    parts = [None if part in ("none", "invariant") else part for part in text.replace(" ", "").split(",")]
+    if isinstance(x, dict) and not single:
+        if len(parts) != len(x):
+            raise typer.BadParameter(f"{len(parts)} kinds for the inputs {', '.join(x)}", param_hint="--inputs")
+        return dict(zip(x, parts, strict=True))
+    return parts[0] if len(parts) == 1 else tuple(parts)
+
+
+def _limited(x: object, y: object, limit: int | None, seed: int) -> tuple[object, object]:
+    """At most `limit` rows of x and y."""
+    if limit is None:
+        return x, y
+    import numpy as np
+
+    arrays = x if isinstance(x, dict) else {"x": x}
+    n = len(next(iter(arrays.values())))
+    if limit < 1:
+        raise typer.BadParameter("expected at least 1", param_hint="--limit")
+    rows = np.sort(np.random.default_rng(seed).choice(n, min(limit, n), replace=False))
+    chosen = {name: np.asarray(a)[rows] for name, a in arrays.items()}
+    return (chosen if isinstance(x, dict) else chosen["x"]), (None if y is None else np.asarray(y)[rows])
