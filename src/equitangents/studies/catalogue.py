@@ -86,5 +86,14 @@ registry: dict[str, StudyInfo] = {
             "a fixed budget: how much the mean changes over orbits, and how that grows in training.",
             module="equitangents.studies.sampling",
         ),
+        StudyInfo(
+            name="finite-width",
+            title="What the violation of a finite ensemble consists of",
+            source=_EMERGENT,
+            presets=("quick", "paper"),
+            summary="Size of the violation against width and members, with fitted exponents, separated into the parts "
+            "of finitely many members, finite width and incomplete augmentation.",
+            module="equitangents.studies.finite_width",
+        ),
     )
 }

@@ -22,9 +22,13 @@ def clock(model: InfiniteEnsemble, units: Sequence[float] | np.ndarray) -> np.nd
 
 def descending(net: Any, x: np.ndarray, y: np.ndarray, rate: float, **options: Any) -> InfiniteEnsemble:
     """Fitted by gradient descent in steps, with `rate` times the largest stable learning rate."""
-    trial = InfiniteEnsemble(net, time=0.0, **options).fit(x, y)  # tells the largest stable rate
-    options |= {"learning_rate": rate * float(trial.max_learning_rate_), "dynamics": "discrete"}
-    return InfiniteEnsemble(net, time=0.0, **options).fit(x, y)
+    # The fastest direction is shared by all inputs and labels, so that only invariant labels are sure to show it.
+    invariant = {key: value for key, value in options.items() if key != "label_action"}
+    largest = min(
+        InfiniteEnsemble(net, time=0.0, **trial).fit(x, y).max_learning_rate_ for trial in (options, invariant)
+    )
+    settings = {**options, "learning_rate": rate * float(largest), "dynamics": "discrete"}
+    return InfiniteEnsemble(net, time=0.0, **settings).fit(x, y)
 
 
 def orbit_means(model: InfiniteEnsemble, action: Action, x: np.ndarray, times: np.ndarray) -> np.ndarray:

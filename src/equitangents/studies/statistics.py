@@ -199,3 +199,32 @@ def log_ratio(
     centre = logs[0].mean() - logs[1].mean()
     low, value, high = np.exp([centre - width, centre, centre + width])
     return Estimate(float(value), float(low), float(high), level)
+
+
+def excess_exponent(
+    x: Float[np.ndarray, " points"],
+    samples: list[np.ndarray],
+    *,
+    level: float = 0.95,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> Estimate:
+    """Exponent a of means ∝ x^a, by weighted least squares on logarithms, bootstrapped over independent samples.
+
+    `samples[i]` are independent values whose mean is the quantity at x[i]; weights are those of the logarithms' errors.
+    Not a number where any interval of a mean holds 0: then there is no excess to speak of.
+    """
+    means = np.stack(
+        [_resampled_means(np.asarray(s, dtype=np.float64), resamples, seed + i) for i, s in enumerate(samples)], axis=1
+    )
+    whole = np.array([np.mean(s) for s in samples])
+    tail = (1 - level) / 2
+    low, high = np.quantile(means, [tail, 1 - tail], axis=0)
+    if not ((low > 0).all() or (high < 0).all()):
+        return Estimate(np.nan, np.nan, np.nan, level)
+    logs, size = np.log(np.maximum(np.abs(means), np.finfo(float).tiny)), np.log(np.abs(whole))
+    weights = 1 / logs.var(axis=0)
+    centred = np.log(x) - np.average(np.log(x), weights=weights)
+    slope = lambda y: (weights * y) @ centred / (weights @ centred**2)
+    bounds = np.quantile(slope(logs), [tail, 1 - tail])
+    return Estimate(float(slope(size)), float(bounds[0]), float(bounds[1]), level)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float
@@ -32,12 +33,14 @@ SHOWN_MEMBERS = 12
 
 @dataclass(frozen=True)
 class Settings:
-    """`steps` are the times of the claims; `rotations` is n; points are drawn in a disc of radius 1 and a ring to
-    `plane`, the half width of the square that is shown; `rate` is a fraction of the largest stable learning rate.
+    """`steps` are the times of the claims; `rotations` is n; `plain_members` train without augmentation, to compare;
+    points are drawn in a disc of radius 1 and a ring to `plane`, the half width of the square that is shown; `rate` is
+    a fraction of the largest stable learning rate.
     """
 
     rotations: int = 4
     members: int = 400
+    plain_members: int = 100
     width: int = 64
     hidden_layers: int = 2
     train_points: int = 24
@@ -54,25 +57,35 @@ class Settings:
 
 PRESETS = {
     "quick": Settings(),
-    "paper": Settings(members=1000, width=512, orbit_points=128, pixels=81, frames=30),
+    "paper": Settings(members=1000, plain_members=1000, width=512, orbit_points=128, pixels=81, frames=30),
 }
 
 
 @dataclass(frozen=True, eq=False)
-class Results:
-    """Predictions at every time of `times`: orbits by region (T, M, |G|, N), maps and a circle for the page.
+class Trained:
+    """Predictions of one ensemble, with or without augmentation, at every time: orbits by region (T, M, |G|, N), those
+    of infinite width (T, |G|, N), and what the page shows on the square and along a circle.
+    """
 
-    `infinite_orbits` (T, |G|, N) and `expected_violation` (T,) are closed-form, one entry per region.
+    orbits: tuple[np.ndarray, np.ndarray]
+    infinite_orbits: tuple[np.ndarray, np.ndarray]
+    maps: dict[str, np.ndarray]
+    circles: dict[str, np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """Both ensembles at every time of `times`; `expected_violation` (T,) of the augmented one, one entry per region, is
+    closed-form.
     """
 
     times: np.ndarray
     learning_rate: float
     train_x: np.ndarray
-    orbits: tuple[np.ndarray, np.ndarray]
-    infinite_orbits: tuple[np.ndarray, np.ndarray]
+    augmented: Trained
+    plain: Trained
     expected_violation: tuple[np.ndarray, np.ndarray]
-    maps: dict[str, np.ndarray]
-    circles: dict[str, np.ndarray]
+    truth: dict[str, np.ndarray]
     scale: float
 
     def at(self, step: int) -> int:
@@ -130,49 +143,69 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     """Train the ensemble, solve the infinite one, both at the same steps of gradient descent."""
     check(settings.rotations >= 2, "rotations", settings.rotations, "at least 2")
     check(settings.members >= 3, "members", settings.members, "at least 3")
+    check(settings.plain_members >= 3, "plain_members", settings.plain_members, "at least 3")
     check(settings.plane > 1, "plane", settings.plane, "larger than 1, the radius of the training disc")
     points, times = _points(settings), training_times(settings)
-    infinite = folder.stage("infinite", "Infinite width, closed form", lambda task: _infinite(settings, points, times))
-    rate = float(infinite["learning_rate"])
-    finite = folder.stage(
-        "ensemble",
-        f"Training {settings.members} members together",
-        lambda task: _finite(settings, folder, points, times, rate, task),
-    )
+    action = plane_rotations(settings.rotations)
+    # One rate for both, so that a step means the same on the page.
+    rate = settings.rate * min(_largest_rate(settings, points, augmentation) for augmentation in (action, None))
+
+    def trained(suffix: str, words: str, augmentation: actions.Action | None, members: int) -> tuple[Arrays, Trained]:
+        infinite = folder.stage(
+            f"infinite{suffix}",
+            f"Infinite width, closed form{words}",
+            lambda task: _infinite(settings, points, times, rate, augmentation),
+        )
+        finite = folder.stage(
+            f"ensemble{suffix}",
+            f"Training {members} members together{words}",
+            lambda task: _finite(
+                settings,
+                points,
+                times,
+                rate,
+                augmentation,
+                members=members,
+                checkpoints=folder.checkpoints(f"ensemble{suffix}"),
+                task=task,
+            ),
+        )
+        return infinite, _together(settings, finite, infinite)
+
+    infinite, augmented = trained("", "", action, settings.members)
+    _, plain = trained("-plain", " without augmentation", None, settings.plain_members)
     truth = {name: ground_truth(points[name], settings.rotations) for name in ("square", "circle")}
-    size = (settings.pixels, settings.pixels)
     return Results(
         times=times,
         learning_rate=rate,
         train_x=points["train"],
-        orbits=(finite["inside"], finite["outside"]),
-        infinite_orbits=(infinite["inside"], infinite["outside"]),
+        augmented=augmented,
+        plain=plain,
         expected_violation=(infinite["violation_inside"], infinite["violation_outside"]),
-        maps={
-            "truth": truth["square"].reshape(size),
-            "members": finite["square_members"].reshape(len(times), -1, *size),
-            "mean": finite["square_mean"].reshape(len(times), *size),
-            "infinite": infinite["square"].reshape(len(times), *size),
-        },
-        circles={
-            "truth": truth["circle"],
-            "members": finite["circle_members"],
-            "mean": finite["circle_mean"],
-            "infinite": infinite["circle"],
-        },
+        truth={"square": truth["square"].reshape(settings.pixels, settings.pixels), "circle": truth["circle"]},
         scale=float(ground_truth(points["inside"], settings.rotations).std()),
     )
 
 
-def _infinite(settings: Settings, points: dict[str, np.ndarray], times: np.ndarray) -> Arrays:
-    action, net = plane_rotations(settings.rotations), network(settings)
+def _largest_rate(settings: Settings, points: dict[str, np.ndarray], augmentation: actions.Action | None) -> float:
     targets = ground_truth(points["train"], settings.rotations)
-    # a first fit at any rate tells the largest stable one
-    trial = InfiniteEnsemble(net, augmentation=action, time=0.0).fit(points["train"], targets)
-    rate = settings.rate * float(trial.max_learning_rate_)
-    model = InfiniteEnsemble(net, augmentation=action, time=0.0, learning_rate=rate, dynamics="discrete")
-    model.fit(points["train"], targets)
-    arrays: Arrays = {"learning_rate": np.array(rate)}
+    trial = InfiniteEnsemble(network(settings), augmentation=augmentation, time=0.0)
+    return float(trial.fit(points["train"], targets).max_learning_rate_)
+
+
+def _infinite(
+    settings: Settings,
+    points: dict[str, np.ndarray],
+    times: np.ndarray,
+    rate: float,
+    augmentation: actions.Action | None,
+) -> Arrays:
+    action = plane_rotations(settings.rotations)
+    model = InfiniteEnsemble(
+        network(settings), augmentation=augmentation, time=0.0, learning_rate=rate, dynamics="discrete"
+    )
+    model.fit(points["train"], ground_truth(points["train"], settings.rotations))
+    arrays: Arrays = {}
     for name in ("square", "circle"):
         arrays[name] = model.predict(points[name], time=times)
     for name in ("inside", "outside"):
@@ -184,15 +217,23 @@ def _infinite(settings: Settings, points: dict[str, np.ndarray], times: np.ndarr
 
 
 def _finite(
-    settings: Settings, folder: RunFolder, points: dict[str, np.ndarray], times: np.ndarray, rate: float, task: Task
+    settings: Settings,
+    points: dict[str, np.ndarray],
+    times: np.ndarray,
+    rate: float,
+    augmentation: actions.Action | None,
+    *,
+    members: int,
+    checkpoints: Path,
+    task: Task,
 ) -> Arrays:
     action = plane_rotations(settings.rotations)
     recorded = train_recorded(
         network(settings),
         points["train"],
         ground_truth(points["train"], settings.rotations),
-        augmentation=action,
-        members=settings.members,
+        augmentation=augmentation,
+        members=members,
         optimizer="gd",
         learning_rate=rate,
         epochs=int(times[-1]),
@@ -204,7 +245,7 @@ def _finite(
             "outside": orbit_batch(action, points["outside"]),
         },
         record_at=times,
-        checkpoints=folder.checkpoints("ensemble"),
+        checkpoints=checkpoints,
         task=task,
     )
     arrays: Arrays = {name: by_element(action, recorded[name])[..., 0] for name in ("inside", "outside")}
@@ -212,6 +253,25 @@ def _finite(
         arrays[f"{name}_members"] = recorded[name][:, :SHOWN_MEMBERS, :, 0]
         arrays[f"{name}_mean"] = recorded[name].mean(axis=1)[..., 0]
     return arrays
+
+
+def _together(settings: Settings, finite: Arrays, infinite: Arrays) -> Trained:
+    size = (settings.pixels, settings.pixels)
+    shape = lambda square: square.reshape(*square.shape[:-1], *size)
+    return Trained(
+        orbits=(finite["inside"], finite["outside"]),
+        infinite_orbits=(infinite["inside"], infinite["outside"]),
+        maps={
+            "members": shape(finite["square_members"]),
+            "mean": shape(finite["square_mean"]),
+            "infinite": shape(infinite["square"]),
+        },
+        circles={
+            "members": finite["circle_members"],
+            "mean": finite["circle_mean"],
+            "infinite": infinite["circle"],
+        },
+    )
 
 
 def _expected_square(action: actions.Action, covariance: np.ndarray, n: int) -> np.ndarray:
@@ -222,15 +282,15 @@ def _expected_square(action: actions.Action, covariance: np.ndarray, n: int) -> 
     return np.mean(terms, axis=(0, 2))
 
 
-def violations(results: Results, region: int) -> np.ndarray:
+def violations(trained: Trained, region: int) -> np.ndarray:
     """f(gx) − f(x) for g ≠ e, element 0: (T, M, |G| − 1, N)."""
-    y = results.orbits[region].astype(np.float64)
+    y = trained.orbits[region].astype(np.float64)
     return y[:, :, 1:] - y[:, :, :1]
 
 
 def member_violation(results: Results, region: int, time: int, level: float) -> Estimate:
     """Violation of the most nearly invariant member, relative to the truth, bootstrapped over inputs."""
-    squares = (violations(results, region)[time] ** 2).mean(axis=1)
+    squares = (violations(results.augmented, region)[time] ** 2).mean(axis=1)
     return bootstrap(squares.T, lambda means: np.sqrt(means.min(axis=1)) / results.scale, level=level)
 
 
@@ -242,13 +302,18 @@ def claims(settings: Settings, results: Results) -> Sequence[Verdict]:
     members = {label(s, r): member_violation(results, r, results.at(s), level) for s, r in families}
     surviving = {
         label(s, r): surviving_share(
-            violations(results, r)[results.at(s)].reshape(settings.members, -1), level=level
+            violations(results.augmented, r)[results.at(s)].reshape(settings.members, -1), level=level
         ).times(100)
         for s, r in families
     }
     infinite = {
-        label(s, r): exactly(_largest_change(results.infinite_orbits[r][results.at(s)], results.scale))
+        label(s, r): exactly(_largest_change(results.augmented.infinite_orbits[r][results.at(s)], results.scale))
         for s, r in families
+    }
+    last = max(settings.steps)
+    plain = {
+        label(last, r): exactly(_largest_change(results.plain.infinite_orbits[r][results.at(last)], results.scale))
+        for r in (0, 1)
     }
     return [
         judge(
@@ -276,11 +341,15 @@ def claims(settings: Settings, results: Results) -> Sequence[Verdict]:
             at_most=1e-8,
             source=STATED,
         ),
+        judge(
+            "Without augmentation it is not",
+            plain,
+            measure="The same of an ensemble that saw every training point in one orientation only, after the last "
+            "step.",
+            at_least=0.01,
+            source="a control of ours",
+        ),
     ]
-
-
-def _flat(members: np.ndarray) -> np.ndarray:
-    return members.reshape(len(members), -1)
 
 
 def _largest_change(orbits: np.ndarray, scale: float) -> float:

@@ -11,13 +11,13 @@ from matplotlib.ticker import FixedLocator
 
 from equitangents.report import Figure, Section, Verdict, Widget, figures
 from equitangents.report.palette import BLUE, INK, MEMBER, MUTED, VERMILLION
-from equitangents.report.time_slider import Curves, Map, time_slider
+from equitangents.report.time_slider import Curves, Map, View, time_slider
 from equitangents.report.verdict import format_number
 from equitangents.studies.claims import say
 from equitangents.studies.folder import Columns, RunFolder
 from equitangents.studies.statistics import bootstrap, surviving_share
 from equitangents.studies.study import Presentation
-from equitangents.studies.toy import REGIONS, Results, Settings, violations
+from equitangents.studies.toy import REGIONS, Results, Settings, Trained, violations
 
 _COLOURS = LinearSegmentedColormap.from_list("two-sided", ["#004478", "#56a0d0", "#f7f7f7", "#f09646", "#aa3c00"])
 _TITLES = ("On the training disc", "Beyond the training disc")
@@ -33,8 +33,9 @@ def present(settings: Settings, results: Results, verdicts: Sequence[Verdict], f
             [
                 f"An ensemble of {settings.members} networks learns a function that does not change under turns by "
                 f"{turn}, from {settings.train_points} points on the disc of radius 1, each shown to the networks in "
-                f"all {settings.rotations} orientations. Move the slider: every network breaks the symmetry in its own "
-                "way. The networks are shown on the whole square, most of which no training point reaches."
+                f"all {settings.rotations} orientations; a second one saw each point in one orientation only. Move the "
+                "slider: every network breaks the symmetry in its own way, and only the mean of the first ensemble "
+                "does not. The networks are shown on the whole square, most of which no training point reaches."
             ],
             [_slider(settings, results)],
         ),
@@ -65,7 +66,7 @@ def present(settings: Settings, results: Results, verdicts: Sequence[Verdict], f
 
 
 def _summary(settings: Settings, verdicts: Sequence[Verdict]) -> str:
-    members, mean, infinite = verdicts
+    members, mean, infinite, plain = verdicts
     first = say(
         members,
         holds=f"None of {settings.members:,} augmented networks is invariant",
@@ -84,17 +85,23 @@ def _summary(settings: Settings, verdicts: Sequence[Verdict]) -> str:
         fails="the infinitely wide ensemble is not invariant to rounding.",
         undecided="the infinitely wide ensemble could not be judged.",
     )
-    return f"{first}; {second}; {third}"
+    fourth = say(
+        plain,
+        holds=" Without augmentation it is not.",
+        fails=" So it is without augmentation.",
+        undecided="",
+    )
+    return f"{first}; {second}; {third}{fourth}"
 
 
 def violation_table(results: Results) -> Columns:
     """One row per region, time and model: the relative change under a turn."""
     rows: list[tuple[str, int, str, float]] = []
     for region, name in enumerate(REGIONS):
-        d = violations(results, region)
+        d = violations(results.augmented, region)
         single = np.sqrt((d**2).mean(axis=(2, 3))) / results.scale
         mean = np.sqrt((d.mean(axis=1) ** 2).mean(axis=(1, 2))) / results.scale
-        exact = results.infinite_orbits[region]
+        exact = results.augmented.infinite_orbits[region]
         infinite = np.sqrt(((exact[:, 1:] - exact[:, :1]) ** 2).mean(axis=(1, 2))) / results.scale
         expected = results.expected_violation[region] / results.scale
         for i, time in enumerate(map(int, results.times)):
@@ -110,7 +117,7 @@ def ensemble_size_table(settings: Settings, results: Results) -> Columns:
     sizes = [2**k for k in range(int(np.log2(settings.members)) + 1)]
     rows: list[tuple[str, int, int, float, float, float]] = []
     for region, name in enumerate(REGIONS):
-        d = violations(results, region)
+        d = violations(results.augmented, region)
         for step in settings.steps:
             now = d[results.at(step)]
             for m in sizes:
@@ -123,34 +130,21 @@ def ensemble_size_table(settings: Settings, results: Results) -> Columns:
 
 
 def _slider(settings: Settings, results: Results) -> Widget:
-    limit = 1.2 * float(np.abs(results.maps["truth"]).max())
-    rms = [np.sqrt((violations(results, r) ** 2).mean(axis=(2, 3))) for r in (0, 1)]
-    single = np.sqrt((rms[0] ** 2 + rms[1] ** 2) / 2) / results.scale
-    together = [violations(results, r).mean(axis=1) for r in (0, 1)]
-    mean = np.sqrt(sum((d**2).mean(axis=(1, 2)) for d in together) / 2) / results.scale
-    frames = range(len(results.times))
-    note = lambda value: f"a turn changes it by {100 * value:.{0 if value >= 0.1 else 1}f} %"
-    stack = lambda image: np.broadcast_to(image, (len(frames), *image.shape))
-    maps = [Map("True function", stack(results.maps["truth"]), ["unchanged by a turn"] * len(frames))]
-    for m in range(min(3, settings.members)):
-        maps.append(Map(f"Member {m + 1}", results.maps["members"][:, m], [note(single[t, m]) for t in frames]))
-    maps.append(Map(f"Mean of {settings.members}", results.maps["mean"], [note(mean[t]) for t in frames]))
-    maps.append(Map("Infinite width", results.maps["infinite"], ["unchanged to rounding"] * len(frames)))
-    curve = lambda key: results.circles[key]
+    limit = 1.2 * float(np.abs(results.truth["square"]).max())
+    views = [
+        _view("With augmentation", settings, results, results.augmented, settings.members),
+        _view("Without augmentation", settings, results, results.plain, settings.plain_members),
+    ]
+    members = results.augmented.circles["members"].shape[1]
     return time_slider(
         "training-time",
         "The true function, three members, the mean of all members and the infinitely wide ensemble on the square of "
-        f"half width {settings.plane:g}; below, the same and {curve('members').shape[1]} members along the dashed "
-        f"circle of radius 1. Colours run from −{limit:.2g} (blue) to {limit:.2g} (orange). An invariant function "
-        "repeats between the vertical lines. Percentages are of the true function’s standard deviation.",
+        f"half width {settings.plane:g}; below, the same and {members} members along the dashed circle of radius 1. "
+        f"Colours run from −{limit:.2g} (blue) to {limit:.2g} (orange). An invariant function repeats between the "
+        "vertical lines. Percentages are of the true function’s standard deviation. Without augmentation there are "
+        f"{settings.plain_members} members, trained at the same step size.",
         times=[f"step {int(t):,}" for t in results.times],
-        maps=maps,
-        curves=[
-            Curves("members", curve("members"), MEMBER, 0.9),
-            Curves("mean of members", curve("mean")[:, None], BLUE, 2.6),
-            Curves("infinite width", curve("infinite")[:, None], VERMILLION, 1.6, "7 4"),
-            Curves("true function", stack(curve("truth"))[:, None], INK, 1.2, "2 4"),
-        ],
+        views=views,
         limit=limit,
         period=settings.rotations,
         start=results.at(sorted(settings.steps)[-2]) if len(settings.steps) > 1 else 0,
@@ -158,14 +152,43 @@ def _slider(settings: Settings, results: Results) -> Widget:
     )
 
 
+def _view(title: str, settings: Settings, results: Results, trained: Trained, members: int) -> View:
+    """One ensemble through time, with the change under a turn in words below each map."""
+    changes = [violations(trained, r) for r in (0, 1)]
+    rms = lambda parts, axes: np.sqrt(np.mean([(d**2).mean(axis=axes) for d in parts], axis=0)) / results.scale
+    single = rms(changes, (2, 3))
+    mean = rms([d.mean(axis=1) for d in changes], (1, 2))
+    exact = rms([trained.infinite_orbits[r][:, 1:] - trained.infinite_orbits[r][:, :1] for r in (0, 1)], (1, 2))
+    stack = lambda image: np.broadcast_to(image, (len(results.times), *image.shape))
+    maps = [Map("True function", stack(results.truth["square"]), ["unchanged by a turn"] * len(results.times))]
+    for m in range(min(3, members)):
+        maps.append(Map(f"Member {m + 1}", trained.maps["members"][:, m], [_note(v) for v in single[:, m]]))
+    maps.append(Map("Mean of members", trained.maps["mean"], [_note(v) for v in mean]))
+    maps.append(Map("Infinite width", trained.maps["infinite"], [_note(v) for v in exact]))
+    curve = trained.circles
+    curves = [
+        Curves("members", curve["members"], MEMBER, 0.9),
+        Curves("mean of members", curve["mean"][:, None], BLUE, 2.6),
+        Curves("infinite width", curve["infinite"][:, None], VERMILLION, 1.6, "7 4"),
+        Curves("true function", stack(results.truth["circle"])[:, None], INK, 1.2, "2 4"),
+    ]
+    return View(title, maps, curves)
+
+
+def _note(change: float) -> str:
+    if change < 1e-6:
+        return "unchanged to rounding"
+    return f"a turn changes it by {100 * change:.{0 if change >= 0.1 else 1}f} %"
+
+
 def _snapshots(settings: Settings, results: Results, folder: RunFolder) -> Figure:
     rows = [
-        ("Member 1", results.maps["members"][:, 0]),
-        ("Member 2", results.maps["members"][:, min(1, results.maps["members"].shape[1] - 1)]),
-        (f"Mean of {settings.members}", results.maps["mean"]),
-        ("Infinite width", results.maps["infinite"]),
+        ("Member 1", results.augmented.maps["members"][:, 0]),
+        ("Member 2", results.augmented.maps["members"][:, min(1, results.augmented.maps["members"].shape[1] - 1)]),
+        (f"Mean of {settings.members}", results.augmented.maps["mean"]),
+        ("Infinite width", results.augmented.maps["infinite"]),
     ]
-    limit = 1.2 * float(np.abs(results.maps["truth"]).max())
+    limit = 1.2 * float(np.abs(results.truth["square"]).max())
     p = settings.plane
     look = {"cmap": _COLOURS, "vmin": -limit, "vmax": limit, "extent": (-p, p, -p, p), "interpolation": "bilinear"}
     columns = len(settings.steps) + 1
@@ -181,7 +204,7 @@ def _snapshots(settings: Settings, results: Results, folder: RunFolder) -> Figur
             axes[i, -1].axis("off")
         middle = axes[0, -1]
         middle.axis("on")
-        middle.imshow(results.maps["truth"], **look)
+        middle.imshow(results.truth["square"], **look)
         _bare(middle)
         middle.set_title("true function", fontweight="normal")
         angles = np.linspace(0, 2 * np.pi, 200)
@@ -225,7 +248,7 @@ def _over_time(settings: Settings, results: Results, folder: RunFolder) -> Figur
     with figures.canvas(8.6, 3.3) as canvas:
         panels = canvas.subplots(1, 2, sharey=True)
         for region, axes in enumerate(panels):
-            d = violations(results, region)
+            d = violations(results.augmented, region)
             single = np.sqrt((d**2).mean(axis=(2, 3))) / results.scale
             axes.plot(results.times, single[:, :40], color=MEMBER.light, lw=0.6, alpha=0.55)
             mean = np.sqrt((d.mean(axis=1) ** 2).mean(axis=(1, 2))) / results.scale
@@ -275,7 +298,7 @@ def _over_members(settings: Settings, results: Results, table: Columns, folder: 
         panels[0].set_ylabel("relative change under a turn")
         panels[1].legend(loc="lower left")
         svg = figures.save(canvas, folder.figures, "violation-over-members")
-    surviving = surviving_share(violations(results, 0)[-1].reshape(settings.members, -1)).times(100)
+    surviving = surviving_share(violations(results.augmented, 0)[-1].reshape(settings.members, -1)).times(100)
     caption = (
         "Change under a turn of the mean of M members, root mean square over all disjoint groups of M members (band: "
         "95 % interval over groups, where there are at least 10). Grey dots: 1/√M, the law of an exactly invariant "
