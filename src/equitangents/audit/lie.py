@@ -34,7 +34,7 @@ def lie_derivatives(task: Task, actions: list[LeafAction | None]) -> list[LieRes
 
 def _along(task: Task, flow: Flow, x: Inputs, actions: list[LeafAction | None]) -> LieResult:
     y = task.evaluate(x)
-    derivative = _by_jvp(task, flow, x, y.leaves, actions)
+    derivative = _by_jvp(task, flow, x, actions)
     step = None
     if derivative is None:
         step = float(np.finfo(y.dtype).eps) ** (1 / 3)  # where rounding and curvature weigh the same
@@ -48,7 +48,7 @@ def _along(task: Task, flow: Flow, x: Inputs, actions: list[LeafAction | None]) 
     return LieResult(flow.name, flow.unit, value, "jvp" if step is None else "differences", step)
 
 
-def _by_jvp(task: Task, flow: Flow, x: Inputs, y: Any, actions: list[LeafAction | None]) -> list[np.ndarray] | None:
+def _by_jvp(task: Task, flow: Flow, x: Inputs, actions: list[LeafAction | None]) -> list[np.ndarray] | None:
     """The derivative by forward differentiation in double precision; None where f is no JAX function of reals."""
     if not isinstance(task.model, CallableModel | NetworkModel):
         return None
@@ -56,17 +56,17 @@ def _by_jvp(task: Task, flow: Flow, x: Inputs, y: Any, actions: list[LeafAction 
         return None
     wide = [a.astype(np.float64) for a in x.leaves]
     velocity = _differences(lambda t: task.contract.move(flow.at(t), wide))
-    output_velocity = _differences(
-        lambda t: [v if a is None else a.act(flow.at(t), v) for a, v in zip(actions, y, strict=True)]
-    )
     try:
         with precision.scope(np.float64):
             run = lambda *leaves: jax.tree.leaves(task.model.run(x.tree(leaves)))
-            _, tangents = jax.jvp(run, tuple(map(jax.numpy.asarray, wide)), tuple(map(jax.numpy.asarray, velocity)))
-            moved = [np.asarray(t, np.float64) for t in tangents]
+            outputs, tangents = jax.jvp(
+                run, tuple(map(jax.numpy.asarray, wide)), tuple(map(jax.numpy.asarray, velocity))
+            )
+            y, moved = ([np.asarray(t, np.float64) for t in part] for part in (outputs, tangents))
     except Exception:  # a function of NumPy arrays fails on tracers in its own way
         return None
-    return [a - b for a, b in zip(moved, output_velocity, strict=True)]
+    turned = lambda t: [v if a is None else a.act(flow.at(t), v) for a, v in zip(actions, y, strict=True)]
+    return [a - b for a, b in zip(moved, _differences(turned), strict=True)]
 
 
 def _differences(curve: Any, step: float = 1e-5) -> list[np.ndarray]:

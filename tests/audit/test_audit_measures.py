@@ -1,0 +1,325 @@
+"""Errors, floors and verdicts of an audit against literal computations and against functions whose error is known."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given
+from hypothesis import strategies as st
+
+import equitangents as et
+from equitangents.audit.intervals import Resampler
+from equitangents.audit.probabilities import jensen_shannon
+from equitangents.audit.turning import Turner
+
+QUIET = {"off_data": False, "data_test": None, "resamples": 200}
+
+
+def blobs(n: int, size: int, seed: int, dtype: type = np.float32) -> np.ndarray:
+    """Smooth images that vanish before the border: sums of Gaussians, (n, size, size, 1)."""
+    rng = np.random.default_rng(seed)
+    i, j = np.indices((size, size)) - (size - 1) / 2
+    images = np.zeros((n, size, size, 1))
+    for image in images:
+        for _ in range(4):
+            a, b = rng.uniform(-size / 6, size / 6, 2)
+            width = rng.uniform(0.07, 0.1) * size
+            image[..., 0] += rng.normal() * np.exp(-((i - a) ** 2 + (j - b) ** 2) / (2 * width**2))
+    return images.astype(dtype)
+
+
+def rings(size: int) -> np.ndarray:
+    """Weights that depend on the distance from the centre alone, and smoothly, (size², 3)."""
+    i, j = np.indices((size, size)) - (size - 1) / 2
+    r = np.hypot(i, j)
+    profiles = [np.exp(-((r - q * size) ** 2) / (2 * (0.08 * size) ** 2)) for q in (0.0, 0.15, 0.3)]
+    return np.stack(profiles, axis=-1).reshape(-1, 3)
+
+
+@given(st.integers(0, 10**6), st.sampled_from([(4, 2), (2, 4)]), st.integers(1, 3))
+def test_errors_are_those_of_the_definition(seed: int, group: tuple[int, int], outputs: int) -> None:
+    n, batch = group
+    rng = np.random.default_rng(seed)
+    x, w = rng.normal(size=(7, 4, 4, 2)), rng.normal(size=(32, outputs))
+    f = lambda x: np.tanh(x.reshape(len(x), -1) @ w)
+    action = et.actions.image_rotations(n)
+    report = et.audit(f, action, x, batch_size=batch, **QUIET)
+    literal = et.metrics.equivariance_error(f, action, x).errors[1:]
+    np.testing.assert_allclose(report.errors, literal, rtol=1e-12)
+    assert report.error.estimate.mean == pytest.approx(literal.mean())
+    assert report.error.worst == pytest.approx(literal.max())
+    assert [e.worst_input for e in report.elements] == literal.argmax(axis=1).tolist()
+    assert report.contract.complete
+    rsd = et.metrics.relative_orbit_std(f, action, x).mean
+    assert report.orbit.relative_std.mean == pytest.approx(rsd)
+    if outputs > 1:
+        osp = et.metrics.orbit_same_predictions(f, action, x).mean / n
+        assert report.orbit.same_predictions.mean == pytest.approx(osp)
+    else:
+        assert report.orbit.same_predictions is None
+
+
+def test_equivariant_outputs_are_pulled_back() -> None:
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(5, 6, 6, 1))
+    action = et.actions.image_dihedral(4)
+    sharpened = lambda x: x**3 + 0.1 * np.roll(x, 1, axis=1)
+    report = et.audit(sharpened, action, x, action, **QUIET)
+    literal = et.metrics.equivariance_error(sharpened, action, x, action).errors[1:]
+    np.testing.assert_allclose(report.errors, literal, rtol=1e-12)
+    assert et.audit(lambda x: x**3, action, x, action, **QUIET).verdict == "equivariant"
+    assert report.verdict == "broken"
+    assert report.orbit.same_predictions is None, "the argmax of an image means nothing"
+
+
+def test_resampled_turns_are_those_of_the_library() -> None:
+    x = np.random.default_rng(0).normal(size=(3, 7, 7, 2))
+    for n in (5, 16):
+        action = et.actions.image_rotations(n)
+        ours = Turner(3, None).orbit([(360 * g / n, False) for g in range(n)], x)
+        for g, turned in enumerate(ours):
+            np.testing.assert_allclose(turned, action(g, x), atol=1e-12)
+    reflected = next(Turner(3, None).orbit([(90.0, True)], x))
+    np.testing.assert_array_equal(reflected, et.actions.image_dihedral(4)(5, x))
+
+
+@pytest.mark.parametrize("group", ["SO2", "C16", "D8"])
+def test_an_invariant_function_of_continuous_images_is_at_the_resampling_floor(group: str) -> None:
+    x, w = blobs(30, 20, 0), rings(20).astype(np.float32)
+    report = et.audit(lambda x: np.tanh(x.reshape(len(x), -1) @ w), group, x, **QUIET)
+    assert report.verdict == "equivariant"
+    assert all(e.at_floor for e in report.elements)
+    resampled = [e for e in report.elements if not e.exact]
+    for e in resampled:
+        assert 0.1 < e.error.estimate.mean / e.floor <= 2
+    # the same with weights that are no function of the distance
+    shifted = np.roll(w.reshape(20, 20, 3), 2, axis=0).reshape(-1, 3)
+    broken = et.audit(lambda x: np.tanh(x.reshape(len(x), -1) @ shifted), group, x, **QUIET)
+    assert broken.verdict == "broken"
+    assert broken.error.estimate.mean > 50 * report.error.estimate.mean
+
+
+def test_where_interpolation_hides_everything_nothing_is_claimed() -> None:
+    rng = np.random.default_rng(0)
+    x, w = rng.normal(size=(20, 4, 4, 1)), rng.normal(size=(16, 1))
+    report = et.audit(lambda x: x.reshape(len(x), -1) @ w, "SO2", x, **QUIET)
+    assert report.verdict == "undecided"
+    assert "interpolation" in report.sentence
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rounding_is_told_from_violation(dtype: type) -> None:
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(40, 6, 3)).astype(dtype)
+    # sums over points in another order round differently, and no permutation is a violation
+    f = lambda p: jnp.tanh(jnp.sum(jnp.sin(3 * p), axis=1))
+    report = et.audit(f, "S_n", x, **QUIET)
+    assert report.verdict == "equivariant"
+    assert report.float_floor.method == "float64"
+    assert 0 < report.error.estimate.mean < 1e-6
+    tiny = et.audit(lambda p: f(p) + 1e-4 * p[:, 0], "S_n", x, **QUIET)
+    assert tiny.verdict == "broken"
+
+
+def test_an_exactly_rotation_equivariant_function_is_at_the_floor() -> None:
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(30, 5, 3)).astype(np.float32)
+
+    def forces(p: jnp.ndarray) -> jnp.ndarray:
+        apart = p[:, :, None] - p[:, None]
+        squares = (apart**2).sum(-1, keepdims=True)
+        return (apart * jnp.exp(-squares)).sum(2)
+
+    report = et.audit(forces, "SO3", x, "vectors", **QUIET)
+    assert report.verdict == "equivariant"
+    assert {d.method for d in report.lie} == {"jvp"}
+    assert max(d.value.mean for d in report.lie) < 1e-9
+    pulled = et.audit(lambda p: forces(p) + jnp.array([0.0, 0.0, 1e-3]), "SO3", x, "vectors", **QUIET)
+    assert pulled.verdict == "broken"
+    about = {d.generator: d.value.mean for d in pulled.lie}
+    assert about["turn about z"] < 1e-9 < about["turn about x"]
+
+
+def test_lie_derivatives_have_their_closed_form() -> None:
+    rng = np.random.default_rng(4)
+    x, w = rng.normal(size=(50, 3)), rng.normal(size=3)
+    sizes = np.abs(np.cross([0, 0, 1], x) @ w) / np.abs(x @ w)
+    for f, method in ((lambda x: x @ jnp.asarray(w), "jvp"), (lambda x: np.asarray(x) @ w, "differences")):
+        lie = et.audit(f, "SO3", x, **QUIET).lie
+        about_z = next(d for d in lie if d.generator == "turn about z")
+        assert about_z.method == method
+        assert about_z.value.mean == pytest.approx(sizes.mean(), rel=1e-3 if method == "jvp" else 1e-5)
+
+
+def test_irreps_of_a_signal_that_is_known() -> None:
+    # f reads the first coordinate and the second harmonic of the angle: frequencies 1 and 2 with powers 1 and 1/4
+    rng = np.random.default_rng(5)
+    angle = rng.uniform(0, 2 * np.pi, 40)
+    x = np.stack([np.cos(angle), np.sin(angle)], axis=-1)
+
+    def f(x: np.ndarray) -> np.ndarray:
+        z = x[:, 0] + 1j * x[:, 1]
+        return np.stack([3 + z.real, z.imag, 0.5 * (z**2).real, 0.5 * (z**2).imag], axis=-1)
+
+    for group in ("C8", "SO2"):
+        section = et.audit(f, group, x, **QUIET).irreps
+        shares = {s.name: s.share.mean for s in section.shares}
+        assert shares["frequency 1"] == pytest.approx(0.8)
+        assert shares["frequency 2"] == pytest.approx(0.2)
+        assert sum(shares.values()) == pytest.approx(1)
+        assert section.violation_share == pytest.approx(1.25 / 10.25, rel=0.1)
+
+
+def test_irreps_of_a_nonabelian_group() -> None:
+    x = np.random.default_rng(6).normal(size=(20, 3, 2))
+    action = et.actions.permutations(
+        et.groups.symmetric(3), [list(et.groups.symmetric(3).element(g)) for g in range(6)]
+    )
+    # antisymmetric under exchange: the sign representation alone
+    f = lambda p: np.linalg.det(np.concatenate([p, np.ones((len(p), 3, 1))], axis=2))
+    section = et.audit(f, action, x, **QUIET).irreps
+    alone = [s for s in section.shares if s.share.mean > 0.5]
+    assert len(alone) == 1
+    assert alone[0].dimension == 1
+    assert alone[0].share.mean == pytest.approx(1)
+    assert section.violation_share == pytest.approx(1)
+
+
+def test_irreps_of_rotations_of_space() -> None:
+    x = np.random.default_rng(7).normal(size=(30, 3))
+    shares = et.audit(lambda x: x[:, 2] + 0.0, "SO3", x, elements=100, **QUIET).irreps.shares
+    assert shares[0].name == "l = 1"
+    assert shares[0].share.mean > 0.85
+    assert all(s.share.low < 0.1 for s in shares[1:])
+
+
+def test_divergence_is_that_of_shannon() -> None:
+    rng = np.random.default_rng(8)
+    p, q = rng.dirichlet(np.ones(4), 10), rng.dirichlet(np.ones(4), 10)
+    kl = lambda a, b: scipy.stats.entropy(a, b, base=2, axis=-1)
+    m = (p + q) / 2
+    np.testing.assert_allclose(jensen_shannon(p, q), (kl(p, m) + kl(q, m)) / 2, atol=1e-12)
+    x, w = rng.normal(size=(20, 4, 4, 1)), rng.normal(size=(16, 3))
+    logits = lambda x: x.reshape(len(x), -1) @ w
+    soft = lambda x: scipy.special.softmax(logits(x), axis=1)
+    stated = et.audit(logits, "C4", x, outputs="logits", **QUIET)
+    seen = et.audit(soft, "C4", x, **QUIET)
+    assert seen.orbit.outputs == "probabilities"
+    assert stated.orbit.divergence.mean == pytest.approx(seen.orbit.divergence.mean)
+    assert 0 < seen.orbit.divergence.mean < 1
+    assert et.audit(logits, "C4", x, **QUIET).orbit.divergence is None
+    with pytest.raises(et.EquitangentsError, match="outputs is 'probabilities'"):
+        et.audit(logits, "C4", x, outputs="probabilities", **QUIET)
+
+
+def test_a_random_function_is_recognised() -> None:
+    rng = np.random.default_rng(9)
+    x = rng.normal(size=(30, 4, 4, 1)).astype(np.float32)
+    noisy = lambda x: x.sum((1, 2)) ** 2 + 10 + rng.normal(size=(len(x), 1)).astype(np.float32)
+    report = et.audit(noisy, "C4", x, **QUIET)
+    assert report.verdict == "stochastic"
+    assert not report.model.deterministic
+    assert "stochastic" in report.sentence
+    broken = et.audit(lambda x: noisy(x) + 100 * x[:, 0, 0], "C4", x, **QUIET)
+    assert broken.verdict == "broken"
+    assert "stochastic" in broken.sentence
+
+
+def test_functions_of_the_batch_are_recognised() -> None:
+    x = np.random.default_rng(10).normal(size=(30, 4, 4, 1))
+    report = et.audit(lambda x: np.cumsum(x.sum((1, 2)), axis=0), "C4", x, **QUIET)
+    assert not report.model.batch_independent
+    assert et.audit(lambda x: x.sum((1, 2)), "C4", x, **QUIET).model.batch_independent
+
+
+def test_off_the_data_sets_are_measured_apart() -> None:
+    rng = np.random.default_rng(11)
+    x = np.full((20, 4, 4, 1), 1.0) + 1e-3 * rng.normal(size=(20, 4, 4, 1))  # nearly symmetric data
+    f = lambda x: x[:, 0, 0] + 2
+    report = et.audit(f, "C4", x, off_data=True, data_test=None, resamples=200)
+    assert [s.kind for s in report.sets] == ["data", "noise", "shuffled"]
+    assert report.sets[0].error == report.error.estimate
+    other = et.audit(f, "C4", x, off_data={"wide": rng.normal(size=(9, 4, 4, 1))}, data_test=None, resamples=200)
+    data, wide = other.sets
+    assert (wide.name, wide.kind, wide.inputs) == ("wide", "other", 9)
+    assert wide.error.mean > 20 * data.error.mean
+
+
+def test_labels_put_the_violation_in_units_of_the_task() -> None:
+    rng = np.random.default_rng(12)
+    x = rng.normal(size=(60, 4, 4, 1))
+    truth = x.sum((1, 2))
+    off = lambda x: x.sum((1, 2)) + 0.5 * x[:, 0, 0]
+    report = et.audit(off, "C4", x, y=truth, **QUIET)
+    assert report.relative.task == "root mean square error"
+    assert report.relative.task_error == pytest.approx(np.sqrt(np.mean((0.5 * x[:, 0, 0]) ** 2)))
+    assert report.relative.violation_over_task_error == pytest.approx(
+        report.relative.rms_violation / report.relative.task_error
+    )
+    classes = (x[:, 0, 0, 0] > 0).astype(int)
+    scores = lambda x: np.stack([-x[:, 0, 0, 0], x[:, 0, 0, 0]], axis=-1)
+    report = et.audit(scores, "C4", x, y=classes, **QUIET)
+    assert report.relative.task == "error rate"
+    assert report.relative.task_error == 0
+    expected = np.mean([scores(np.rot90(x, k, (1, 2))).argmax(1) != classes for k in (1, 2, 3)])
+    assert report.relative.transformed_task_error == pytest.approx(expected)
+
+
+def test_checkpoints_show_training() -> None:
+    x = np.random.default_rng(13).normal(size=(20, 4, 4, 1))
+    at = lambda t: lambda x: x.sum((1, 2)) + (1 - t) * x[:, 0, 0]
+    report = et.audit(at(1), "C4", x, checkpoints={0.0: at(0), "0.5": at(0.5), "last": at(1)}, **QUIET)
+    errors = [c.error.mean for c in report.checkpoints]
+    assert errors[0] > errors[1] > errors[2]
+    assert [c.step for c in report.checkpoints] == [0.0, 0.5, 2.0]
+    assert all(len(c.elements) == len(report.elements) for c in report.checkpoints)
+
+
+def test_witnesses_can_be_replayed() -> None:
+    rng = np.random.default_rng(14)
+    x, w = rng.normal(size=(15, 4, 4, 1)), rng.normal(size=(16, 2))
+    f = lambda x: np.tanh(x.reshape(len(x), -1) @ w)
+    report = et.audit(f, "C4", x, **QUIET)
+    worst = report.witnesses[0]
+    assert worst.kind == "worst"
+    assert worst.error == report.error.worst
+    start, moved = x[worst.index][None], np.rot90(x[worst.index][None], worst.parameter, (1, 2))
+    replayed = np.linalg.norm(f(moved) - f(start)) / np.linalg.norm(f(start))
+    assert replayed == pytest.approx(worst.error)
+    shown = next(p for p in worst.orbit if p.parameter == worst.parameter)
+    np.testing.assert_allclose(shown.inputs["x"], moved[0], rtol=1e-4)
+    np.testing.assert_allclose(shown.prediction, f(moved)[0], rtol=1e-4)
+    assert worst.orbit[0].label == "0°"
+
+
+@pytest.mark.slow
+def test_intervals_cover_the_truth() -> None:
+    """Crossed effects of inputs and elements, skewed: the mean's interval holds it in at least 93 % of 200 audits."""
+    rng = np.random.default_rng(0)
+    w = np.array([1.0, 0.3, 0.2])
+    f = lambda x: np.asarray(x) @ w + 4.0
+    everything = rng.normal(size=(4000, 3))
+    truth = et.audit(f, "SO3", everything, elements=600, resamples=10, off_data=False, data_test=None, layers=False)
+    value = truth.error.estimate.mean
+    held = {"sampled": 0, "finite": 0}
+    action = et.actions.rotations(et.groups.octahedral())
+    exactly = et.metrics.equivariance_error(f, action, everything, resamples=1).errors[1:].mean()
+    for trial in range(200):
+        x = np.random.default_rng(trial + 1).normal(size=(60, 3))
+        settings = {"seed": trial, "off_data": False, "data_test": None, "resamples": 500, "layers": False}
+        found = et.audit(f, "SO3", x, **settings).error.estimate
+        held["sampled"] += found.low <= value <= found.high
+        found = et.audit(f, action, x, **settings).error.estimate
+        held["finite"] += found.low <= exactly <= found.high
+    assert min(held.values()) >= 186, held
+
+
+def test_intervals_are_not_needlessly_wide() -> None:
+    values = np.random.default_rng(0).normal(size=400)
+    found = Resampler(400, None, 0.95, 1000, 0).mean(values)
+    assert found.high - found.low == pytest.approx(2 * 1.96 * values.std() / 20, rel=0.1)
+    table = np.broadcast_to(values, (10, 400))
+    assert Resampler(400, 10, 0.95, 1000, 0).mean(table).mean == pytest.approx(values.mean())
+    assert Resampler(9000, None, 0.9, 100, 0).mean(np.ones(9000)).high == pytest.approx(1)
