@@ -137,10 +137,11 @@ def test_blocks_of_a_batch_add_up_to_the_batch():
     from equitangents.ensembles.plan import Plan, Workers
     from equitangents.ensembles.run import Job, Run
     from equitangents.ensembles.training import Recipe
+    from equitangents.ensembles.variations import ZeroOutput
 
     def trained(rows):
-        recipe = Recipe(MLP, "mse", "sgd", 0.3, 0.9, Batches(7, 5, rows))
-        job = Job(recipe, X, Y, 0, 2, seed=1, dtype="float64", zero_output=True)
+        recipe = Recipe(MLP, "mse", "sgd", 0.3, 0.9, Batches(7, 5, rows), ZeroOutput())
+        job = Job(recipe, X, Y, 0, 2, seed=1, dtype="float64")
         with Workers() as workers:
             run = Run(job, Plan(2, rows), workers)
             run.advance(3)

@@ -12,12 +12,14 @@ import jax.numpy as jnp
 class Batches:
     """How an epoch runs over its samples.
 
-    samples : samples an epoch visits, each once.
-    batch_size : of one step; the last step of an epoch may have fewer.
-    rows : how many of a batch are computed at once; a batch of more is summed up in blocks.
-    copies : 1, or the number of transformed copies that each sample is drawn from: copy g of sample i is row
-        g · samples + i of the data.
-    shuffle : whether the order is random.
+    Args:
+        samples: samples an epoch visits, each once.
+        batch_size: of one step; the last step of an epoch may have fewer.
+        rows: how many of a batch are computed at once; a batch of more is summed up in blocks.
+        copies: 1, or the number of transformed copies that each sample is drawn from: copy g of sample i is row
+            g · samples + i of the data.
+        shuffle: whether the order is random.
+        gathered: whether each member has rows of its own in the place of the data's.
     """
 
     samples: int
@@ -25,6 +27,7 @@ class Batches:
     rows: int
     copies: int = 1
     shuffle: bool = True
+    gathered: bool = False
 
     @property
     def steps(self) -> int:
@@ -39,7 +42,8 @@ class Batches:
     @property
     def whole(self) -> bool:
         """Whether each step takes all data in their own order, so that nothing is gathered."""
-        return self.batch_size == self.samples == self.rows and self.copies == 1 and not self.shuffle
+        own_order = self.shuffle or self.gathered
+        return self.batch_size == self.samples == self.rows and self.copies == 1 and not own_order
 
     def draw(self, key: jax.Array) -> tuple[jax.Array, jax.Array]:
         """(rows of the data, weights 1 or 0 for padding), each (steps, blocks, rows)."""

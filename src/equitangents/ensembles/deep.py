@@ -20,52 +20,50 @@ from equitangents.errors import InvalidArgumentError
 class DeepEnsemble(RegressorMixin, DeepEnsembleBase):
     """Finite networks trained together, following scikit-learn's conventions.
 
-    Parameters
-    ----------
-    net : a network with `init(key, input_shape, dtype)` and `apply(params, x)`, such as `equitangents.nn.Sequential`.
-    members : how many are trained. Member i is a function of (seed, i) alone: its initial parameters are
-        `net.init(init_key, …)` and its data come in the order that order_key draws, with `init_key, order_key =
-        jax.random.split(jax.random.fold_in(jax.random.key(seed), i))`.
-    augmentation : the `Action` ρ_X of data augmentation, or None.
-    label_action : the `Action` ρ_Y of the same group on targets (N, outputs); None: labels are invariant.
-    augmentation_mode : "full", every epoch visits all N|G| pairs (ρ_X(g) x_i, ρ_Y(g) y_i); "random", each sample once,
-        moved by an element drawn anew for every member, epoch and sample.
-    optimizer : "gd", full-batch gradient descent, whose k-th epoch is gradient-flow time k at this learning rate;
-        "sgd", "momentum", "adam"; or an `optax.GradientTransformation`, to which learning_rate and momentum are of no
-        concern.
-    learning_rate : η of the loss L = (1/2N) Σ_i |f(x_i) − y_i|² ("mse"), N the samples of a batch; not divided by the
-        number of outputs.
-    epochs : passes over the data; with "gd" one step each. 0 leaves the members at initialisation.
-    batch_size : samples a step; None: all for "gd", else 32. The last batch of an epoch may be smaller.
-    momentum : of "momentum".
-    loss : "mse", or "cross_entropy" for targets that are probabilities and outputs that are logits; None: "mse".
-    zero_output : train and predict f(x; θ) − f(x; θ_0), which is zero at initialisation.
-    seed : whole number.
-    input_shape : (*positions, channels) if X may come flattened, (N, prod(input_shape)).
-    dtype : "float32" or "float64", whatever JAX's flag says.
-    members_per_chunk : members that share a call, always as many (surplus ones are dropped); None: as many as stay in
-        a core's cache, or fit on the device.
-    memory_limit : bytes that training may take; None: half of the physical memory, or all of the device's.
-    checkpoint_dir : directory of checkpoints, one every `checkpoint_every` epochs and at the end, or None.
-    callback : `callback(epoch, state)` after every epoch, with `state` a `TrainingState`; a resumed run does not
-        repeat the calls of epochs before its checkpoint.
-    progress : show a progress bar; otherwise long runs log to "equitangents".
+    Args:
+        net: a network with `init(key, input_shape, dtype)` and `apply(params, x)`, e.g. `equitangents.nn.Sequential`.
+        members: how many are trained. Member i is a function of (seed, i) alone: its initial parameters are
+            `net.init(init_key, …)` and its data come in the order that order_key draws, with `init_key, order_key =
+            jax.random.split(jax.random.fold_in(jax.random.key(seed), i))`.
+        augmentation: the `Action` ρ_X of data augmentation, or None.
+        label_action: the `Action` ρ_Y of the same group on targets (N, outputs); None: labels are invariant.
+        augmentation_mode: "full", every epoch visits all N|G| pairs (ρ_X(g) x_i, ρ_Y(g) y_i); "random", each sample
+            once, moved by an element drawn anew for every member, epoch and sample.
+        optimizer: "gd", full-batch gradient descent, whose k-th epoch is gradient-flow time k at this learning rate;
+            "sgd", "momentum", "adam"; or an `optax.GradientTransformation`, to which learning_rate and momentum are of
+            no concern.
+        learning_rate: η of the loss L = (1/2N) Σ_i |f(x_i) − y_i|² ("mse"), N the samples of a batch; not divided by
+            the number of outputs.
+        epochs: passes over the data; with "gd" one step each. 0 leaves the members at initialisation.
+        batch_size: samples a step; None: all for "gd", else 32. The last batch of an epoch may be smaller.
+        momentum: of "momentum".
+        loss: "mse", or "cross_entropy" for targets that are probabilities and outputs that are logits; None: "mse".
+        zero_output: train and predict f(x; θ) − f(x; θ_0), which is zero at initialisation.
+        variation: what sets members apart besides initial parameters and order: None, nothing; `Bootstrap()`,
+            bagging; `NTKPosterior(noise)` or `NNGPPosterior(noise)`, members that sample a posterior.
+        seed: whole number.
+        input_shape: (*positions, channels) if X may come flattened, (N, prod(input_shape)).
+        dtype: "float32" or "float64", whatever JAX's flag says.
+        members_per_chunk: members that share a call, always as many (surplus ones are dropped); None: as many as stay
+            in a core's cache, or fit on the device.
+        memory_limit: bytes that training may take; None: half of the physical memory, or all of the device's.
+        checkpoint_dir: directory of checkpoints, one every `checkpoint_every` epochs and at the end, or None.
+        callback: `callback(epoch, state)` after every epoch, with `state` a `TrainingState`; a resumed run does not
+            repeat the calls of epochs before its checkpoint.
+        progress: show a progress bar; otherwise long runs log to "equitangents".
 
-    Attributes
-    ----------
-    params_ : parameters stacked over members; `jax.tree.map(lambda a: a[i], params_)` are those of member i.
-    params0_ : those at initialisation if zero_output, else None.
-    history_ : (epochs, members), each member's mean loss over an epoch's samples, before the step that uses them.
-    recorded_, recorded_epochs_ : what `fit(record=…)` kept.
-    n_features_in_, sample_shape_, n_outputs_ : what X and y were.
+    Attributes:
+        params_: parameters stacked over members; `jax.tree.map(lambda a: a[i], params_)` are those of member i.
+        params0_: those at initialisation if zero_output, what a `variation` subtracts by, or None.
+        history_: (epochs, members), each member's mean loss over an epoch's samples, before the step that uses them.
+        recorded_, recorded_epochs_: what `fit(record=…)` kept.
+        n_features_in_, sample_shape_, n_outputs_: what X and y were.
 
     On one machine a resumed run is bit for bit the uninterrupted one, and the members of a small ensemble are bit for
     bit the first of a large one (on a GPU: with the same members_per_chunk). Another members_per_chunk leaves initial
     parameters and the order of data as they are; what is computed from them may differ by rounding. Results are NumPy
     arrays of type `dtype`.
 
-    Examples
-    --------
     >>> import numpy as np, equitangents as et
     >>> net = et.nn.Sequential(et.nn.Dense(64), et.nn.Relu(), et.nn.Dense(1))
     >>> x, y = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]]), np.array([1.0, 2.0, 3.0])
@@ -88,14 +86,19 @@ class DeepEnsemble(RegressorMixin, DeepEnsembleBase):
     ) -> DeepEnsemble:
         """Train all members on X (N, features) or (N, *positions, channels) and y (N,) or (N, outputs).
 
-        record : inputs by name whose outputs, of every member, are kept in `recorded_[name]`,
-            (len(recorded_epochs_), members, n, outputs).
-        record_at : the epochs at which they are, 0 for the initialisation; None: all from 0 on.
-        resume : go on from the newest checkpoint in checkpoint_dir, if there is one. It must be of the same
-            parameters and data, but `epochs` may have grown.
+        Args:
+            X: inputs.
+            y: targets.
+            record: inputs by name whose outputs, of every member, are kept in `recorded_[name]`,
+                (len(recorded_epochs_), members, n, outputs).
+            record_at: the epochs at which they are, 0 for the initialisation; None: all from 0 on.
+            resume: go on from the newest checkpoint in checkpoint_dir, if there is one. It must be of the same
+                parameters and data, but `epochs` may have grown.
 
-        Raises InvalidArgumentError or InvalidTypeError for bad input, NetworkError if the network's outputs are not
-        those of y, MemoryLimitError before allocating too much.
+        Raises:
+            InvalidArgumentError: for bad input; InvalidTypeError likewise.
+            NetworkError: if the network's outputs are not those of y.
+            MemoryLimitError: before allocating too much.
         """
         self._forget()
         x, targets = self._data(X, y, reset=True)

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from equitangents.ensembles import persistence
-from equitangents.ensembles.evaluation import evaluate, rows_at_once
+from equitangents.ensembles.evaluation import evaluate, outputs, rows_at_once
 from equitangents.ensembles.fingerprint import check_same
 from equitangents.ensembles.inputs import EstimatorNotFittedError, check_inputs
 from equitangents.ensembles.jobs import check_room, execute, prepare
@@ -45,6 +45,7 @@ class DeepEnsembleBase(BaseEstimator):
         momentum: float = 0.9,
         loss: str | None = None,
         zero_output: bool = False,
+        variation: Any = None,
         seed: int = 0,
         input_shape: tuple[int, ...] | None = None,
         dtype: str = "float32",
@@ -67,6 +68,7 @@ class DeepEnsembleBase(BaseEstimator):
         self.momentum = momentum
         self.loss = loss
         self.zero_output = zero_output
+        self.variation = variation
         self.seed = seed
         self.input_shape = input_shape
         self.dtype = dtype
@@ -113,6 +115,7 @@ class DeepEnsembleBase(BaseEstimator):
         self.n_outputs_ = targets.shape[1]
         self.recorded_, self.recorded_epochs_ = run.recorded, np.array(run.recorded_epochs, dtype=int)
         self.history_ = run.history
+        self._variation = prepared.job.recipe.variation
         self.params0_ = run.start()
         self.params_ = run.params()
         self._chunk = run.chunk
@@ -171,7 +174,7 @@ class DeepEnsembleBase(BaseEstimator):
 
         def part(begin: int, rows: np.ndarray) -> np.ndarray:
             params, start = some(self.params_, begin), some(self.params0_, begin)
-            return evaluate(self.net, params, start, rows, self.dtype, size)
+            return evaluate(partial(outputs, self.net, self._variation, params, start), rows, self.dtype, size)
 
         with Workers() as workers:
             for first in range(0, len(x), step):
@@ -183,9 +186,9 @@ class DeepEnsembleBase(BaseEstimator):
         """Mean and standard deviation over members, (N, outputs) each."""
         ddof = 1 if self._trained > 1 else 0
         pairs = []
-        for outputs in self._member_outputs(x):
-            outputs = outputs.astype(np.float64)
-            pairs.append((outputs.mean(axis=0), outputs.std(axis=0, ddof=ddof)))
+        for part in self._member_outputs(x):
+            part = part.astype(np.float64)
+            pairs.append((part.mean(axis=0), part.std(axis=0, ddof=ddof)))
         mean, std = (np.concatenate(parts).astype(self.dtype) for parts in zip(*pairs, strict=True))
         return mean, std
 

@@ -27,13 +27,10 @@ class DeepEnsembleClassifier(ClassifierMixin, DeepEnsembleBase):
     The network's last layer makes one output a class. `label_action` acts on the targets (N, K), columns in the order
     of `classes_`: with "cross_entropy" it must permute classes.
 
-    Attributes
-    ----------
-    classes_ : the K distinct labels, sorted, of any type.
-    params_, history_, recorded_, … : as there; recorded are outputs, not probabilities.
+    Attributes:
+        classes_: the K distinct labels, sorted, of any type.
+        params_, history_, recorded_, …: as there; recorded are outputs, not probabilities.
 
-    Examples
-    --------
     >>> import numpy as np, equitangents as et
     >>> net = et.nn.Sequential(et.nn.Dense(64), et.nn.Relu(), et.nn.Dense(2))
     >>> x = np.array([[1.0, 0.0], [0.9, 0.2], [-1.0, 0.0], [-0.8, 0.1]])

@@ -1,7 +1,8 @@
-"""Outputs of many trained members: f_i(x), or f_i(x) − f_i,0(x) for members that start at zero."""
+"""Outputs of many trained members: f_i(x) − b_i(x), with a baseline b_i where the members' variation has one."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any
 
@@ -13,24 +14,31 @@ from equitangents import precision
 from equitangents._types import Params
 from equitangents.ensembles.footprint import peak_bytes
 from equitangents.ensembles.plan import CACHE_BYTES, on_cpu
+from equitangents.ensembles.variations import PLAIN, Variation
 
 _FEWEST_ROWS = 16
 _DEVICE_BYTES = 2**30
 
 
-@partial(jax.jit, static_argnames=("net",))
-def outputs(net: Any, params: Params, start: Params | None, x: jax.Array) -> jax.Array:
-    """Outputs (members, N, outputs) of stacked members, less those of their initial parameters `start`."""
+@partial(jax.jit, static_argnames=("net", "variation"))
+def outputs(net: Any, variation: Variation, params: Params, start: Any, x: jax.Array) -> jax.Array:
+    """Outputs (members, N, outputs) of stacked members, less their baselines."""
 
-    def one(params: Params, start: Params | None) -> jax.Array:
+    def one(params: Params, start: Any) -> jax.Array:
         y = net.apply(params, x)
-        return y if start is None else y - net.apply(start, x)
+        return y - variation.baseline(net, start, x) if variation.has_baseline else y
 
     return jax.vmap(one)(params, start)
 
 
-def evaluate(net: Any, params: Params, start: Params | None, x: np.ndarray, dtype: str, size: int) -> np.ndarray:
-    """Outputs (members, N, outputs) of stacked members on all of x, `size` rows at a time.
+@partial(jax.jit, static_argnames=("net", "variation"))
+def baselines(net: Any, variation: Variation, start: Any, x: jax.Array) -> jax.Array:
+    """What is subtracted from the outputs of stacked members, (members, N, outputs)."""
+    return jax.vmap(lambda start: variation.baseline(net, start, x))(start)
+
+
+def evaluate(fn: Callable[[jax.Array], jax.Array], x: np.ndarray, dtype: str, size: int) -> np.ndarray:
+    """fn on all of x, `size` rows at a time: (members, N, outputs).
 
     All blocks have one shape, so that they share one compiled program; the last is filled up with copies of its last
     row.
@@ -42,7 +50,7 @@ def evaluate(net: Any, params: Params, start: Params | None, x: np.ndarray, dtyp
             surplus = size - len(rows)
             if surplus:
                 rows = np.concatenate([rows, np.repeat(rows[-1:], surplus, axis=0)])
-            parts.append(np.asarray(outputs(net, params, start, jnp.asarray(rows, dtype)))[:, : size - surplus])
+            parts.append(np.asarray(fn(jnp.asarray(rows, dtype)))[:, : size - surplus])
     return np.concatenate(parts, axis=1)
 
 
@@ -60,7 +68,7 @@ def _rows_at_once(net: Any, structure: Any, shapes: Any, input_shape: tuple[int,
 
     def peak(rows: int) -> int:
         x = jax.ShapeDtypeStruct((rows, *input_shape), dtype)
-        return peak_bytes(lambda p, x: outputs(net, p, None, x), params, x)
+        return peak_bytes(lambda p, x: outputs(net, PLAIN, p, None, x), params, x)
 
     with precision.scope(dtype):
         each = (peak(2 * _FEWEST_ROWS) - peak(_FEWEST_ROWS)) // _FEWEST_ROWS

@@ -12,7 +12,7 @@ import numpy as np
 
 from equitangents import precision
 from equitangents.ensembles.run import Job
-from equitangents.ensembles.training import run_epochs
+from equitangents.ensembles.training import Own, run_epochs
 from equitangents.errors import InvalidArgumentError
 
 _ADDRESS = re.compile(r"0x[0-9a-f]+")
@@ -33,7 +33,7 @@ def program_digest(job: Job) -> str:
     with precision.scope(job.dtype):
         one = jax.tree.map(lambda a: jax.ShapeDtypeStruct((1, *a.shape), a.dtype), job.member_shapes())
         data = (jax.ShapeDtypeStruct(a.shape, job.dtype) for a in (job.x, job.y))
-        step = lambda members, x, y: run_epochs(job.recipe, *members, None, x, y, np.int32(0), np.int32(1))
+        step = lambda members, x, y: run_epochs(job.recipe, *members, Own(), x, y, np.int32(0), np.int32(1))
         program = jax.make_jaxpr(step)(one, *data)
     text = _ADDRESS.sub("", str(program))
     return hashlib.sha256((text + array_digest(*program.consts)).encode()).hexdigest()[:16]

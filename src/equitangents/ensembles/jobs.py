@@ -23,7 +23,8 @@ from equitangents.ensembles.plan import Plan, Workers, device_bytes, make_plan, 
 from equitangents.ensembles.run import Job, Run
 from equitangents.ensembles.settings import check_actions, check_record, check_settings
 from equitangents.ensembles.training import Recipe
-from equitangents.errors import InvalidArgumentError, NetworkError
+from equitangents.ensembles.variations import PLAIN, Variation, ZeroOutput
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.inference import check_memory
 
 
@@ -49,9 +50,12 @@ def prepare(estimator: Any, loss: str, x: Any, targets: np.ndarray, first: int, 
     if loss == "cross_entropy":
         _check_probabilities(data.y)
     batch_size = resolve_batch_size(e.optimizer, e.batch_size, data.samples)
-    batches = Batches(data.samples, batch_size, batch_size, data.copies, shuffle=batch_size < data.samples)
-    recipe = Recipe(e.net, loss, e.optimizer, float(e.learning_rate), float(e.momentum), batches)
-    job = Job(recipe, data.x, data.y, first, members, int(e.seed), e.dtype, bool(e.zero_output))
+    variation = _variation(e)
+    variation.check(e.net, loss)
+    shuffle = batch_size < data.samples
+    batches = Batches(data.samples, batch_size, batch_size, data.copies, shuffle, variation.gathers)
+    recipe = Recipe(e.net, loss, e.optimizer, float(e.learning_rate), float(e.momentum), batches, variation)
+    job = Job(recipe, data.x, data.y, first, members, int(e.seed), e.dtype, len(data.x) // len(x))
     with precision.scope(e.dtype):
         shapes = job.member_shapes()
         _check_outputs(job, shapes.params)
@@ -59,7 +63,8 @@ def prepare(estimator: Any, loss: str, x: Any, targets: np.ndarray, first: int, 
         check_room(f"training {members} members", _bytes(job, shapes, plan), e.memory_limit, "train fewer, then extend")
     settings = {
         "seed": job.seed,
-        "zero_output": job.zero_output,
+        "zero_output": bool(e.zero_output),
+        "variation": repr(variation),
         "loss": loss,
         "batch size": batch_size,
         "augmentation_mode": e.augmentation_mode if e.augmentation is not None else None,
@@ -121,6 +126,19 @@ def check_room(task: str, needed: int, limit: int | None, remedy: str) -> None:
     check_memory(task, needed, limit, remedy)
 
 
+def _variation(e: Any) -> Variation:
+    if e.variation is None:
+        return ZeroOutput() if e.zero_output else PLAIN
+    if not isinstance(e.variation, Variation):
+        raise InvalidTypeError(
+            f"variation is {e.variation!r}; expected None, or Bootstrap(), NTKPosterior() or NNGPPosterior() of "
+            f"equitangents.ensembles"
+        )
+    if e.zero_output:
+        raise InvalidArgumentError(f"zero_output is True and variation is {e.variation!r}; only one can be set")
+    return e.variation
+
+
 def _augmented(e: Any, x: Any, targets: np.ndarray) -> Augmented:
     if e.augmentation is not None:
         order = e.augmentation.group.order
@@ -158,8 +176,8 @@ def _bytes(job: Job, shapes: Any, plan: Plan) -> int:
     """Of data, of all members' parameters and optimiser states and a copy of them, and of what is at work."""
     params = tree_bytes(shapes.params)
     each = 2 * (params + tree_bytes(shapes.optimizer_state))
-    if job.zero_output:
-        each += 2 * params + job.y.nbytes
+    if job.recipe.variation.has_baseline:
+        each += 4 * params + job.y.nbytes
     members = -(-job.members // plan.chunk) * plan.chunk
     at_once = min(members, plan.chunk * worker_count())
     working = working_bytes(job.recipe, shapes.params, job.x, job.y, plan.rows)

@@ -25,9 +25,10 @@ _SECONDS_A_LOG = 10.0
 class TrainingState:
     """What a callback sees after an epoch.
 
-    epoch : how many epochs are done, 1 to epochs.
-    epochs : how many there will be.
-    losses : (members,) each member's loss over this epoch.
+    Attributes:
+        epoch: how many epochs are done, 1 to epochs.
+        epochs: how many there will be.
+        losses: (members,) each member's loss over this epoch.
     """
 
     epoch: int
@@ -54,9 +55,11 @@ class TrainingState:
 class Schedule:
     """When a run of `epochs` epochs stops on its way.
 
-    record_at : sorted epochs at which outputs on the recorded sets are kept.
-    callback : called after every epoch, or None.
-    checkpoint_every : epochs between checkpoints.
+    Args:
+        epochs: how many there are.
+        record_at: sorted epochs at which outputs on the recorded sets are kept.
+        callback: called after every epoch, or None.
+        checkpoint_every: epochs between checkpoints.
     """
 
     epochs: int

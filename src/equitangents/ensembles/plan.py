@@ -19,7 +19,7 @@ import jax
 
 from equitangents.ensembles.batches import Batches
 from equitangents.ensembles.footprint import peak_bytes, tree_bytes
-from equitangents.ensembles.training import Recipe, loss_and_gradient
+from equitangents.ensembles.training import Own, Recipe, loss_and_gradient
 
 CACHE_BYTES = 2 * 2**20
 """Working memory that a core keeps close."""
@@ -56,7 +56,7 @@ def working_bytes(recipe: Recipe, params: Any, x: Any, y: Any, rows: int) -> int
     """Bytes that one member's gradient of `rows` rows takes, apart from its parameters and optimiser state."""
     batch = replace(recipe, batches=Batches(rows, rows, rows, shuffle=False))
     shapes = (jax.ShapeDtypeStruct((rows, *a.shape[1:]), a.dtype) for a in (x, y))
-    return peak_bytes(lambda params, x, y: loss_and_gradient(batch, params, None, None, x, y), params, *shapes)
+    return peak_bytes(lambda params, x, y: loss_and_gradient(batch, params, Own(), None, x, y), params, *shapes)
 
 
 def _rows_at_once(recipe: Recipe, params: Any, x: Any, y: Any, target: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -12,14 +13,18 @@ import numpy as np
 
 from equitangents import precision
 from equitangents._types import InputShape, Params
-from equitangents.ensembles.evaluation import evaluate, rows_at_once
+from equitangents.ensembles.evaluation import baselines, evaluate, outputs, rows_at_once
 from equitangents.ensembles.plan import Plan, Workers
-from equitangents.ensembles.training import SEGMENT, Members, Recipe, init_members, member_shapes, run_epochs
+from equitangents.ensembles.training import SEGMENT, Members, Own, Recipe, init_members, member_shapes, run_epochs
+from equitangents.ensembles.variations import Variation, variation_key
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a run computes: members `first` to `first + members − 1`, trained by `recipe` on x, y (augmented)."""
+    """What a run computes: members `first` to `first + members − 1`, trained by `recipe` on x, y (augmented).
+
+    `copies` is how many transformed copies of each sample x and y hold, running slowest.
+    """
 
     recipe: Recipe
     x: np.ndarray
@@ -28,7 +33,7 @@ class Job:
     members: int
     seed: int
     dtype: str
-    zero_output: bool
+    copies: int = 1
 
     @property
     def input_shape(self) -> InputShape:
@@ -48,6 +53,44 @@ class Job:
         """The members `ids` before training."""
         return init_members(self.recipe, self.input_shape, self.dtype, self.seed, ids)
 
+    def start(self, ids: Sequence[int], params: Params) -> Any:
+        """What the baselines of the members `ids` depend on, stacked, given their stacked initial parameters."""
+        variation, net = self.recipe.variation, self.recipe.net
+        starts = [
+            _start_member(variation, net, self.input_shape, self.dtype, variation_key(self.seed, i), part)
+            for i, part in zip(ids, _unstacked(params, len(ids)), strict=True)
+        ]
+        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *starts)
+
+    def own(self, ids: Sequence[int], params: Params, start: Any) -> Own:
+        """What the members `ids` have of their own in training, given initial parameters and what baselines need."""
+        variation, net = self.recipe.variation, self.recipe.net
+        keys = [variation_key(self.seed, i) for i in ids]
+        offsets: Any = None
+        if variation.has_baseline:
+            size = rows_at_once(net, params, self.x, self.dtype)
+            offsets = evaluate(partial(baselines, net, variation, start), self.x, self.dtype, size)
+        disturbances = [d for key in keys if (d := variation.disturbance(key, self.y.shape, self.dtype)) is not None]
+        if disturbances:
+            offsets = np.stack(disturbances) + (0 if offsets is None else offsets)
+        samples = len(self.x) // self.copies
+        rows = [r for key in keys if (r := variation.rows(key, samples, self.copies)) is not None]
+        return Own(
+            None if offsets is None else jnp.asarray(offsets, self.dtype),
+            jnp.asarray(np.stack(rows)) if rows else None,
+        )
+
+
+@partial(jax.jit, static_argnames=("variation", "net", "input_shape", "dtype"))
+def _start_member(
+    variation: Variation, net: Any, input_shape: InputShape, dtype: str, key: jax.Array, params: Params
+) -> Any:
+    return variation.start(key, net, params, input_shape, dtype)
+
+
+def _unstacked(tree: Any, count: int) -> list[Any]:
+    return [jax.tree.map(lambda a, i=i: a[i], tree) for i in range(count)]
+
 
 @dataclass
 class Snapshot:
@@ -66,8 +109,8 @@ class _Chunk:
     """Members that share a call."""
 
     state: Members
-    start: Params | None
-    offsets: jax.Array | None
+    start: Any
+    own: Own
     losses: np.ndarray | None = None  # of the last call, (epochs, members)
 
 
@@ -126,10 +169,10 @@ class Run:
 
     def predict_members(self, x: np.ndarray) -> np.ndarray:
         """Outputs (members, N, outputs)."""
-        net, dtype = self.job.recipe.net, self.job.dtype
+        net, variation, dtype = self.job.recipe.net, self.job.recipe.variation, self.job.dtype
         size = rows_at_once(net, self._chunks[0].state.params, x, dtype)
         parts = self._workers.map(
-            lambda chunk: evaluate(net, chunk.state.params, chunk.start, x, dtype, size),
+            lambda chunk: evaluate(partial(outputs, net, variation, chunk.state.params, chunk.start), x, dtype, size),
             self._chunks,
             first_alone=x.shape not in self._seen,
         )
@@ -172,9 +215,9 @@ class Run:
         """Parameters stacked over members, as NumPy."""
         return self._cut(self._stacked(lambda chunk: chunk.state.params))
 
-    def start(self) -> Params | None:
-        """Initial parameters stacked over members, of members that start at zero."""
-        return self._cut(self._stacked(lambda chunk: chunk.start)) if self.job.zero_output else None
+    def start(self) -> Any:
+        """What the members' baselines depend on, stacked; None if they have none."""
+        return self._cut(self._stacked(lambda chunk: chunk.start)) if self.job.recipe.variation.has_baseline else None
 
     def snapshot(self) -> Snapshot:
         """A copy of everything that changes."""
@@ -192,21 +235,19 @@ class Run:
         job = self.job
         with precision.scope(job.dtype):
             ids = range(begin, begin + self._plan.chunk)
-            state, start, offsets = job.init(ids), None, None
-            if job.zero_output:
-                start = job.init(ids).params
-                size = rows_at_once(job.recipe.net, start, job.x, job.dtype)
-                offsets = jnp.asarray(evaluate(job.recipe.net, start, None, job.x, job.dtype, size))
+            state = job.init(ids)
+            start = job.start(ids, state.params)
+            own = job.own(ids, state.params, start)
             if snapshot is not None:
-                own = slice(place, place + self._plan.chunk)
-                params = [jnp.array(leaf[own]) for leaf in snapshot.params]
-                optimizer_state = [jnp.array(leaf[own]) for leaf in snapshot.optimizer_state]
+                mine = slice(place, place + self._plan.chunk)
+                params = [jnp.array(leaf[mine]) for leaf in snapshot.params]
+                optimizer_state = [jnp.array(leaf[mine]) for leaf in snapshot.optimizer_state]
                 state = Members(
                     state.keys,
                     jax.tree.unflatten(jax.tree.structure(state.params), params),
                     jax.tree.unflatten(jax.tree.structure(state.optimizer_state), optimizer_state),
                 )
-            return _Chunk(state, start, offsets)
+            return _Chunk(state, start, own)
 
     def _advance(self, chunk: _Chunk, count: int) -> None:
         with precision.scope(self.job.dtype):  # the scope belongs to a thread
@@ -216,7 +257,7 @@ class Run:
                 state.keys,
                 state.params,
                 state.optimizer_state,
-                chunk.offsets,
+                chunk.own,
                 self._x,
                 self._y,
                 np.int32(self.epoch),

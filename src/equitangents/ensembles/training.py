@@ -21,6 +21,7 @@ from equitangents._types import InputShape, Params
 from equitangents.ensembles.batches import Batches
 from equitangents.ensembles.losses import LOSSES
 from equitangents.ensembles.optimizers import transformation
+from equitangents.ensembles.variations import PLAIN, Variation
 
 SEGMENT = 512
 """The most epochs that one call of `run_epochs` can make."""
@@ -36,11 +37,13 @@ class Recipe:
     learning_rate: float
     momentum: float
     batches: Batches
+    variation: Variation = PLAIN
 
     @property
     def transformation(self) -> optax.GradientTransformation:
         """The optimiser."""
-        return transformation(self.optimizer, self.learning_rate, self.momentum)
+        base = transformation(self.optimizer, self.learning_rate, self.momentum)
+        return self.variation.transformation(base, self.batches.samples * self.batches.copies)
 
 
 class Members(NamedTuple):
@@ -49,6 +52,17 @@ class Members(NamedTuple):
     keys: jax.Array
     params: Params
     optimizer_state: Any
+
+
+class Own(NamedTuple):
+    """What members have of their own besides parameters; leading axis: members.
+
+    offsets: (members, rows of x, outputs), subtracted from outputs in training, or None.
+    rows: (members, rows of x), the row of x and y that stands in the place of each, or None.
+    """
+
+    offsets: jax.Array | None = None
+    rows: jax.Array | None = None
 
 
 def member_keys(seed: int, member: Any) -> tuple[jax.Array, jax.Array]:
@@ -93,7 +107,7 @@ def run_epochs(
     keys: jax.Array,
     params: Params,
     optimizer_state: Any,
-    offsets: jax.Array | None,
+    own: Own,
     x: jax.Array,
     y: jax.Array,
     first: Any,
@@ -101,20 +115,19 @@ def run_epochs(
 ) -> tuple[Params, Any, jax.Array]:
     """Train all members for the epochs first, …, first + count − 1, count ≤ SEGMENT.
 
-    offsets: (members, rows of x, outputs), subtracted from the outputs, or None. Returns parameters, optimiser state
-    and losses (SEGMENT, members), of which the first `count` rows are set: the mean over the epoch's samples, each
-    before the step that it is used in. `count` is no static argument: epochs are the same machine code however many
-    run in one call, so that cutting a run into pieces changes no bit of it.
+    Returns parameters, optimiser state and losses (SEGMENT, members), of which the first `count` rows are set: the
+    mean over the epoch's samples, each before the step that it is used in. `count` is no static argument: epochs are
+    the same machine code however many run in one call, so that cutting a run into pieces changes no bit of it.
     """
 
     def epoch(i: jax.Array, carry: tuple[Params, Any, jax.Array]) -> tuple[Params, Any, jax.Array]:
         params, state, losses = carry
 
-        def one(key: jax.Array, params: Params, state: Any, offset: Any) -> tuple[Params, Any, jax.Array]:
+        def one(key: jax.Array, params: Params, state: Any, own: Own) -> tuple[Params, Any, jax.Array]:
             epoch_key = jax.random.fold_in(jax.random.wrap_key_data(key), first + i)
-            return _epoch(recipe, epoch_key, params, state, offset, x, y)
+            return _epoch(recipe, epoch_key, params, state, own, x, y)
 
-        params, state, loss = jax.vmap(one)(keys, params, state, offsets)
+        params, state, loss = jax.vmap(one)(keys, params, state, own)
         return params, state, losses.at[i].set(loss)
 
     losses = jnp.zeros((SEGMENT, len(keys)), y.dtype)
@@ -122,13 +135,13 @@ def run_epochs(
 
 
 def _epoch(
-    recipe: Recipe, key: jax.Array, params: Params, state: Any, offset: Any, x: jax.Array, y: jax.Array
+    recipe: Recipe, key: jax.Array, params: Params, state: Any, own: Own, x: jax.Array, y: jax.Array
 ) -> tuple[Params, Any, jax.Array]:
     update = recipe.transformation.update
 
     def step(carry: tuple[Params, Any], batch: Any) -> tuple[tuple[Params, Any], jax.Array]:
         params, state = carry
-        loss, gradient, samples = loss_and_gradient(recipe, params, offset, batch, x, y)
+        loss, gradient, samples = loss_and_gradient(recipe, params, own, batch, x, y)
         updates, state = update(gradient, state, params)
         return (optax.apply_updates(params, updates), state), loss * samples
 
@@ -142,19 +155,20 @@ def _epoch(
 
 
 def loss_and_gradient(
-    recipe: Recipe, params: Params, offset: Any, batch: Any, x: jax.Array, y: jax.Array
+    recipe: Recipe, params: Params, own: Own, batch: Any, x: jax.Array, y: jax.Array
 ) -> tuple[jax.Array, Params, Any]:
     """(mean loss, its gradient, number of samples) of one member on one batch, (index, weight) each (blocks, rows)."""
     batches = recipe.batches
     if batches.whole:
-        loss, gradient = jax.value_and_grad(partial(_loss, recipe))(params, offset, x, y, None, batches.samples)
+        loss, gradient = jax.value_and_grad(partial(_loss, recipe))(params, own.offsets, x, y, None, batches.samples)
         return loss, gradient, batches.samples
     index, weight = batch
     samples = weight.sum().astype(y.dtype)
 
     def block(index: jax.Array, weight: jax.Array) -> Any:
-        rows = None if offset is None else offset[index]
-        return jax.value_and_grad(partial(_loss, recipe))(params, rows, x[index], y[index], weight, samples)
+        index = index if own.rows is None else own.rows[index]
+        offset = None if own.offsets is None else own.offsets[index]
+        return jax.value_and_grad(partial(_loss, recipe))(params, offset, x[index], y[index], weight, samples)
 
     if batches.blocks == 1:
         return *block(index[0], weight[0]), samples

@@ -80,11 +80,12 @@ def network(kind: str, depth: int, W_std: float, b_std: float) -> nn.Sequential:
     if kind not in NETS:
         raise InvalidArgumentError(f"net is {kind!r}; expected {' or '.join(map(repr, NETS))}")
     check_whole("depth", depth, 1)
+    readout = nn.Dense(1, W_std=W_std)
     if kind == "mlp":
-        hidden = [layer for _ in range(depth) for layer in (nn.Dense(1, W_std=W_std, b_std=b_std), nn.Relu())]
-        return nn.Sequential(nn.Flatten(), *hidden, nn.Dense(1, W_std=W_std))
-    hidden = [layer for _ in range(depth) for layer in (nn.Conv(1, (3, 3), W_std=W_std, b_std=b_std), nn.Relu())]
-    return nn.Sequential(*hidden, nn.Flatten(), nn.Dense(1, W_std=W_std))
+        dense = [nn.Dense(1, W_std=W_std, b_std=b_std), nn.Relu()]
+        return nn.Sequential(nn.Flatten(), *(depth * dense), readout)
+    convolutions = [nn.Conv(1, (3, 3), W_std=W_std, b_std=b_std), nn.Relu()]
+    return nn.Sequential(*(depth * convolutions), nn.Flatten(), readout)
 
 
 def action_of(name: str, x: np.ndarray) -> actions.Action:

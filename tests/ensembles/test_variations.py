@@ -1,0 +1,309 @@
+"""Other ensembles: bagging and randomised posteriors, member by member and in the limit of infinite width."""
+
+import jax
+import numpy as np
+import pytest
+
+from equitangents import DeepEnsemble, DeepEnsembleClassifier, InfiniteEnsemble, actions, kernels, metrics, nn
+from equitangents.ensembles import (
+    BaggedInfiniteEnsemble,
+    Bootstrap,
+    NNGPPosterior,
+    NTKPosterior,
+    tangent_prior,
+)
+from equitangents.ensembles.variations import variation_key
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, NotFittedError
+
+FLIP = actions.image_rotations(2)
+rng = np.random.default_rng(0)
+X, ELSEWHERE = rng.normal(size=(6, 2, 2, 1)), rng.normal(size=(4, 2, 2, 1))
+Y = np.stack([np.sin(X.sum(axis=(1, 2, 3))), X[:, 0, 0, 0]], axis=1)
+
+NO_READOUT = nn.Sequential(nn.Flatten(), nn.Dense(2), nn.Relu())
+
+
+def mlp(width, outputs=2):
+    return nn.Sequential(
+        nn.Flatten(), nn.Dense(width, W_std=1.5, b_std=0.3), nn.Relu(), nn.Dense(outputs, W_std=1.2, b_std=0.2)
+    )
+
+
+def trained(variation, **settings):
+    given = {"members": 3, "optimizer": "gd", "learning_rate": 0.3, "epochs": 7, "seed": 4, "dtype": "float64"}
+    return DeepEnsemble(mlp(16), variation=variation, **given | settings).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"augmentation": FLIP},
+        {"augmentation": FLIP, "augmentation_mode": "random", "optimizer": "sgd", "batch_size": 4},
+        {"optimizer": "sgd", "batch_size": 4},
+    ],
+    ids=["full batch", "augmented", "random copies", "batches"],
+)
+def test_a_bagged_member_is_one_trained_on_its_resample(settings):
+    bagged = trained(Bootstrap(), **settings)
+    drawn = []
+    for i in range(3):
+        rows = np.asarray(Bootstrap().rows(variation_key(4, i), 6, 1))
+        given = {"members": 3, "optimizer": "gd", "learning_rate": 0.3, "epochs": 7, "seed": 4, "dtype": "float64"}
+        alone = DeepEnsemble(mlp(16), **given | settings).fit(X[rows], Y[rows])
+        np.testing.assert_allclose(
+            bagged.predict_members(ELSEWHERE)[i], alone.predict_members(ELSEWHERE)[i], rtol=1e-9, atol=1e-12
+        )
+        np.testing.assert_allclose(bagged.history_[:, i], alone.history_[:, i], rtol=1e-9)
+        drawn.append(tuple(rows))
+    assert len(set(drawn)) == 3
+    assert all(set(rows) <= set(range(6)) and len(rows) == 6 for rows in drawn)
+
+
+def test_resamples_draw_every_sample_equally_often():
+    rows = np.stack([Bootstrap().rows(variation_key(0, i), 10, 1) for i in range(300)])
+    counts = np.bincount(rows.ravel(), minlength=10)
+    assert ((counts - 300) ** 2 / 300).sum() < 27.9  # chi square, 9 degrees of freedom, 1 in 1000
+    copies = Bootstrap().rows(variation_key(0, 1), 5, 3)
+    np.testing.assert_array_equal(copies.reshape(3, 5) % 5, np.tile(copies[:5], (3, 1)))
+    np.testing.assert_array_equal(copies.reshape(3, 5) // 5, np.repeat([[0], [1], [2]], 5, axis=1))
+
+
+def test_the_untrained_function_of_an_ntk_posterior_is_a_derivative():
+    model = trained(NTKPosterior(), epochs=0)
+    start, direction = model.params0_
+    for leaf in jax.tree.leaves(direction[-1]):
+        np.testing.assert_array_equal(leaf, 0.0)
+    assert all(abs(leaf).min() > 0 for leaf in jax.tree.leaves(direction[:-1]))
+    h, net = 1e-6, mlp(16)
+    for i in range(3):
+        at = lambda s, i=i: jax.tree.map(lambda a, d: a[i] + s * d[i], start, direction)
+        delta = (np.asarray(net.apply(at(h), X)) - np.asarray(net.apply(at(-h), X))) / (2 * h)
+        expected = np.asarray(net.apply(at(0.0), X)) + delta
+        np.testing.assert_allclose(model.predict_members(X)[i], expected, rtol=1e-6, atol=1e-8)
+
+
+def test_untrained_members_of_an_ntk_posterior_have_the_ntk_as_covariance():
+    model = DeepEnsemble(mlp(64), members=400, epochs=0, variation=NTKPosterior()).fit(X, Y)
+    f = model.predict_members(ELSEWHERE)
+    k = mlp(1).kernel(ELSEWHERE)
+    measured = np.einsum("mik,mjk->ij", f, f) / (2 * 400)
+    error = np.sqrt((np.outer(np.diag(k.ntk), np.diag(k.ntk)) + k.ntk**2) / 800)
+    assert np.all(abs(measured - k.ntk) < 4.5 * error)
+    assert np.any(abs(measured - k.nngp) > 8 * error)
+
+
+def last_layer_descent(member, model, noise, steps, rate):
+    """Outputs at ELSEWHERE after `steps` of gradient descent of the last layer alone: a linear model in closed form."""
+    init_key, _ = jax.random.split(jax.random.fold_in(jax.random.key(4), member))
+    params = model.net.init(init_key, (2, 2, 1), "float64")
+    hidden = nn.Sequential(*model.net.layers[:-1])
+
+    def features(x):
+        return np.asarray(hidden.apply(params[:-1], x))
+
+    def start(x):
+        return np.asarray(model.net.apply(params, x))
+
+    n = 2 * len(X)
+    x = np.concatenate([X, np.rot90(X, 2, axes=(1, 2))])
+    disturbed = np.tile(Y, (2, 1)) + NNGPPosterior(noise).disturbance(variation_key(4, member), (n, 2), "float64")
+    kernel = lambda a, b: 1.2**2 * features(a) @ features(b).T / 16 + 0.2**2
+    A = kernel(x, x) + noise * np.eye(n)
+    values, vectors = np.linalg.eigh(A)
+    response = (vectors * ((1 - (1 - rate * values / n) ** steps) / values)) @ vectors.T
+    return start(ELSEWHERE) + kernel(ELSEWHERE, x) @ response @ (disturbed - start(x))
+
+
+@pytest.mark.parametrize("steps", [1, 5, 4000])
+def test_members_of_an_nngp_posterior_descend_in_closed_form_at_any_width(steps):
+    model = trained(NNGPPosterior(0.3), epochs=steps, augmentation=FLIP, members=2, learning_rate=0.4)
+    for member in range(2):
+        expected = last_layer_descent(member, model, 0.3, steps, 0.4)
+        np.testing.assert_allclose(model.predict_members(ELSEWHERE)[member], expected, rtol=1e-8, atol=1e-9)
+
+
+def test_disturbances_have_the_variance_of_the_noise():
+    draws = [NTKPosterior(0.25).disturbance(variation_key(1, i), (50, 2), "float64") for i in range(40)]
+    assert abs(np.var(draws) / 0.25 - 1) < 0.1
+    assert NTKPosterior(0.0).disturbance(variation_key(1, 0), (50, 2), "float64") is None
+
+
+def test_the_closed_form_of_an_ntk_posterior_is_gaussian_process_regression():
+    k, cross, prior = mlp(1).kernel(X).ntk, mlp(1).kernel(ELSEWHERE, X).ntk, mlp(1).kernel(ELSEWHERE).ntk
+    A = k + 0.05 * np.trace(k) / 6 * np.eye(6)
+    model = InfiniteEnsemble(tangent_prior(mlp(1)), kernel="nngp", ridge=0.05).fit(X, Y)
+    mean, covariance = model.predict(ELSEWHERE, return_cov=True)
+    np.testing.assert_allclose(mean, cross @ np.linalg.solve(A, Y), atol=1e-10)
+    np.testing.assert_allclose(covariance, prior - cross @ np.linalg.solve(A, cross.T), atol=1e-10)
+
+
+def deviations(variation, closed, net, members, width, noise, times, **settings):
+    """(mean error in standard errors, measured variance over predicted) of an ensemble beside its closed form."""
+    limit = InfiniteEnsemble(closed, kernel="nngp", ridge=noise, dynamics="discrete", time=0.0, **settings).fit(X, Y)
+    rate = limit.max_learning_rate_ / 3
+    limit.set_params(learning_rate=rate, time=float(times[-1])).fit(X, Y)
+    model = DeepEnsemble(
+        net(width), members, optimizer="gd", learning_rate=rate, epochs=times[-1], variation=variation, **settings
+    ).fit(X, Y, record={"elsewhere": ELSEWHERE}, record_at=times)
+    f = model.recorded_["elsewhere"].astype(float)
+    errors, ratios = [], []
+    for at, t in enumerate(times):
+        mean, std = limit.predict(ELSEWHERE, time=float(t), return_std=True)
+        errors.append(abs(f[at].mean(axis=0) - mean) / (std[:, None] / np.sqrt(members)))
+        ratios.append((((f[at] - mean) ** 2).mean(axis=(0, 2)) / std**2).mean())
+    return np.max(errors), np.array(ratios)
+
+
+def noise_of(field, share, x=X):
+    return share * float(np.trace(getattr(mlp(1).kernel(x), field))) / len(x)
+
+
+@pytest.mark.parametrize(("kind", "field"), [(NTKPosterior, "ntk"), (NNGPPosterior, "nngp")], ids=["NTK", "NNGP"])
+def test_wide_members_sample_the_posterior_at_every_time(kind, field):
+    closed = tangent_prior(mlp(1)) if field == "ntk" else mlp(1)
+    variation = kind(noise_of(field, 0.05))
+    error, ratio = deviations(variation, closed, mlp, 100, 512, 0.05, [1, 10, 60])
+    assert error < 4.5
+    assert np.all(abs(ratio - 1) < 0.35)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "field"), [(NTKPosterior, "ntk"), (NNGPPosterior, "nngp")], ids=["NTK", "NNGP"])
+@pytest.mark.parametrize("settings", [{}, {"augmentation": FLIP}], ids=["plain", "augmented"])
+def test_many_wide_members_sample_the_posterior(kind, field, settings):
+    closed = tangent_prior(mlp(1)) if field == "ntk" else mlp(1)
+    variation = kind(noise_of(field, 0.05))
+    error, ratio = deviations(variation, closed, mlp, 500, 2048, 0.05, [1, 10, 100, 400], **settings)
+    assert error < 4.5
+    assert np.all(abs(ratio - 1) < 0.15)
+
+
+def test_bagging_at_infinite_width_is_a_mean_over_resamples():
+    settings = {"time": 5.0, "augmentation": FLIP}
+    model = BaggedInfiniteEnsemble(InfiniteEnsemble(mlp(1), **settings), resamples=4, seed=3).fit(X, Y)
+    means, covariances = [], []
+    for i in range(4):
+        rows = np.asarray(Bootstrap().rows(variation_key(3, i), 6, 1))
+        one = InfiniteEnsemble(mlp(1), **settings).fit(X[rows], Y[rows]).predict(ELSEWHERE, return_cov=True)
+        means.append(one[0])
+        covariances.append(one[1])
+    mean, covariance = model.predict(ELSEWHERE, return_cov=True)
+    np.testing.assert_allclose(mean, np.mean(means, axis=0), atol=1e-12)
+    for k in range(2):
+        between = np.cov(np.stack(means)[:, :, k].T, bias=True)
+        np.testing.assert_allclose(covariance[:, :, k], np.mean(covariances, axis=0) + between, atol=1e-12)
+    std = model.predict(ELSEWHERE, return_std=True)[1]
+    np.testing.assert_allclose(std**2, np.stack([np.diag(covariance[..., k]) for k in range(2)], axis=1), atol=1e-12)
+
+
+def test_draws_of_bagged_members_have_its_moments():
+    model = BaggedInfiniteEnsemble(InfiniteEnsemble(mlp(1), time=20.0), resamples=3).fit(X, Y[:, 0])
+    mean, covariance = model.predict(ELSEWHERE, return_cov=True)
+    draws = model.sample(ELSEWHERE, 6000, key=1)
+    std = np.sqrt(np.diag(covariance))
+    assert np.all(abs(draws.mean(axis=0) - mean) < 4.5 * std / np.sqrt(6000))
+    assert np.all(abs(np.cov(draws.T) - covariance) < 0.1 * np.outer(std, std))
+
+
+def test_bagged_ensembles_are_equivariant_in_the_mean_and_no_member_is():
+    model = BaggedInfiniteEnsemble(InfiniteEnsemble(mlp(1), FLIP, time=5.0), resamples=3).fit(X, Y)
+    assert metrics.relative_orbit_std(model.predict, FLIP, ELSEWHERE).values.max() < 1e-10
+    statistics = model.orbit_statistics(FLIP, ELSEWHERE, [1, 10**12], draws=100, y=np.zeros((4, 2)))
+    assert statistics.rsd.expected[0] > 0.05
+    assert statistics.rsd.expected[1] < 1e-5
+
+
+@pytest.mark.slow
+def test_wide_bagged_members_follow_the_closed_form():
+    """Member by member: each has its own resample, so its mean and variance are those of that resample."""
+    members, width, steps = 200, 1024, 40
+    limit = InfiniteEnsemble(mlp(1), dynamics="discrete", time=0.0).fit(X, Y)
+    rate = limit.max_learning_rate_ / 4
+    closed = InfiniteEnsemble(mlp(1), dynamics="discrete", time=float(steps), learning_rate=rate)
+    bagged = BaggedInfiniteEnsemble(closed, resamples=members, seed=0).fit(X, Y)
+    settings = {"optimizer": "gd", "learning_rate": rate, "epochs": steps, "variation": Bootstrap()}
+    f = DeepEnsemble(mlp(width), members, **settings).fit(X, Y).predict_members(ELSEWHERE)
+    scores = []
+    for member, one in zip(f, bagged.ensembles_, strict=True):
+        mean, std = one.predict(ELSEWHERE, return_std=True)
+        scores.append((member - mean) / std[:, None])
+    assert np.all(abs(np.mean(scores, axis=0)) < 4.5 / np.sqrt(members))
+    assert abs(np.mean(np.square(scores)) - 1) < 0.2
+
+
+@pytest.mark.parametrize(
+    "variation", [Bootstrap(), NTKPosterior(0.1), NNGPPosterior(0.1)], ids=lambda v: type(v).__name__
+)
+def test_members_do_not_depend_on_how_many_there_are_or_how_they_are_kept(variation, tmp_path):
+    few, many = (trained(variation, members=m) for m in (2, 5))
+    np.testing.assert_array_equal(few.predict_members(X), many.predict_members(X)[:2])
+    few.extend(5, X, Y)
+    np.testing.assert_array_equal(few.predict_members(X), many.predict_members(X))
+    few.save(tmp_path / "saved")
+    np.testing.assert_array_equal(DeepEnsemble.load(tmp_path / "saved").predict_members(X), few.predict_members(X))
+
+
+def test_an_interrupted_posterior_goes_on_to_the_same_bits(tmp_path):
+    settings = {"checkpoint_dir": tmp_path, "checkpoint_every": 3}
+    trained(NTKPosterior(0.1), epochs=3, **settings)
+    longer = DeepEnsemble(
+        mlp(16),
+        members=3,
+        optimizer="gd",
+        learning_rate=0.3,
+        epochs=7,
+        seed=4,
+        dtype="float64",
+        variation=NTKPosterior(0.1),
+        **settings,
+    ).fit(X, Y, resume=True)
+    np.testing.assert_array_equal(longer.predict_members(X), trained(NTKPosterior(0.1)).predict_members(X))
+    other = DeepEnsemble(mlp(16), members=3, optimizer="gd", seed=4, variation=NTKPosterior(0.2), **settings)
+    with pytest.raises(InvalidArgumentError, match="variation"):
+        other.fit(X, Y, resume=True)
+
+
+def test_bagged_classifiers_learn():
+    labels = np.array(list("ababab"))
+    model = DeepEnsembleClassifier(mlp(32), members=4, learning_rate=1.0, variation=Bootstrap()).fit(X, labels)
+    assert model.score(X, labels) > 0.6
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "said"),
+    [
+        ({"variation": "bagging"}, InvalidTypeError, "variation is 'bagging'"),
+        ({"variation": Bootstrap(), "zero_output": True}, InvalidArgumentError, "only one"),
+        ({"variation": NTKPosterior(), "loss": "cross_entropy"}, NetworkError, "mse"),
+        (
+            {"variation": NNGPPosterior(), "net": nn.Sequential(nn.Flatten(), nn.Dense(2), nn.Relu())},
+            NetworkError,
+            "Dense",
+        ),
+    ],
+)
+def test_what_cannot_vary_is_named(settings, error, said):
+    with pytest.raises(error, match=said):
+        DeepEnsemble(**{"net": mlp(4), "epochs": 1, **settings}).fit(X, abs(Y) / abs(Y).sum(axis=1, keepdims=True))
+
+
+@pytest.mark.parametrize("noise", [-1.0, np.inf])
+def test_noise_is_a_variance(noise):
+    with pytest.raises(InvalidArgumentError, match="noise"):
+        NTKPosterior(noise)
+
+
+def test_bagging_needs_an_infinite_ensemble_and_a_fit():
+    with pytest.raises(InvalidTypeError, match="InfiniteEnsemble"):
+        BaggedInfiniteEnsemble(mlp(1)).fit(X, Y)
+    with pytest.raises(InvalidArgumentError, match="resamples"):
+        BaggedInfiniteEnsemble(InfiniteEnsemble(mlp(1)), resamples=1).fit(X, Y)
+    with pytest.raises(NotFittedError):
+        BaggedInfiniteEnsemble(InfiniteEnsemble(mlp(1))).predict(X)
+
+
+def test_the_tangent_prior_keeps_the_ntk():
+    k = tangent_prior(mlp(1)).kernel(X, ELSEWHERE)
+    np.testing.assert_array_equal(k.nngp, k.ntk)
+    assert kernels.kernel_invariance_error(tangent_prior(mlp(1)), FLIP, X) < 1e-12
