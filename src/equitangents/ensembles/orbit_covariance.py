@@ -68,7 +68,8 @@ def orbit_moments(ensemble: Any, action: Any, x: Any, time: Any = None) -> Orbit
 
     ensemble: a fitted `InfiniteEnsemble` (of a classifier: its `ensemble_`), or anything whose `predict(x, time=…,
     return_cov=True)` gives a mean (N, K) or (N,) and the covariance (N, N) of one output. time: one training time;
-    None: the ensemble's. Works through a few orbits at a time, so memory grows with n|G|² and not (n|G|)².
+    None: the ensemble's. Works through a few orbits at a time, so memory grows with n|G|² and not (n|G|)². Orbits of
+    the ensemble's own augmentation come from `predict_orbits`, irrep by irrep.
 
     >>> import numpy as np, equitangents as et
     >>> net = et.nn.Sequential(et.nn.Flatten(), et.nn.Dense(1), et.nn.Relu(), et.nn.Dense(1))
@@ -84,6 +85,9 @@ def orbit_moments(ensemble: Any, action: Any, x: Any, time: Any = None) -> Orbit
     limit = getattr(ensemble, "memory_limit", None)
     needed = 8 * (len(x) * order**2 + 4 * (at_once * order) ** 2)
     check_memory(f"the covariances over {len(x)} orbits of {order} points", needed, limit, "ask for fewer inputs")
+    if is_own_action(ensemble, action):
+        mean, covariance = ensemble.predict_orbits(x, time=time)
+        return OrbitMoments(mean, covariance)
     means, covariances = [], []
     for begin in range(0, len(x), at_once):
         part = x[begin : begin + at_once]
@@ -98,6 +102,11 @@ def orbit_moments(ensemble: Any, action: Any, x: Any, time: Any = None) -> Orbit
         means.append(np.asarray(mean, np.float64).reshape(n, order, -1))
         covariances.append(blocks[np.arange(n), :, np.arange(n), :])
     return OrbitMoments(np.concatenate(means), np.concatenate(covariances))
+
+
+def is_own_action(ensemble: Any, action: Any) -> bool:
+    """Whether the orbits are those that the ensemble was augmented with, so that it knows a shorter way to them."""
+    return hasattr(ensemble, "sample_orbits") and action == ensemble.augmentation
 
 
 def orbit_batch(action: Any, x: Any) -> Any:

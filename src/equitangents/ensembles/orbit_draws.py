@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from equitangents.ensembles.orbit_covariance import as_key, check_orbit_inputs, orbit_batch
+from equitangents.ensembles.orbit_covariance import as_key, check_orbit_inputs, is_own_action, orbit_batch
 from equitangents.ensembles.settings import check_whole
 from equitangents.inference import check_memory
 
@@ -39,14 +39,15 @@ def orbit_law(ensemble: Any, action: Any, x: Any, *, draws: int, key: Any, time:
     """`draws` networks on the orbits of x (n, …), jointly over inputs and group elements.
 
     ensemble: a fitted `InfiniteEnsemble`, or anything with `predict` and `sample` like it. key: a jax.random key or a
-    whole number. Needs the covariance of all n|G| points; raises MemoryLimitError if that is too large.
+    whole number. Needs the covariance of all n|G| points, unless `action` is the ensemble's own augmentation, whose
+    irreps are drawn one by one; raises MemoryLimitError for what is too large.
     """
     check_whole("draws", draws, 2)
     key = as_key("key", key)
     x = check_orbit_inputs(action, x)
     points, order = len(x) * action.group.order, action.group.order
-    outputs = getattr(ensemble, "n_outputs_", 1)
-    needed = 8 * (4 * points**2 + _TEMPORARIES * draws * points * outputs)
+    outputs, own = getattr(ensemble, "n_outputs_", 1), is_own_action(ensemble, action)
+    needed = 8 * ((0 if own else 4 * points**2) + _TEMPORARIES * draws * points * outputs)
     check_memory(
         f"{draws} draws on {len(x)} orbits of {order} points",
         needed,
@@ -55,5 +56,8 @@ def orbit_law(ensemble: Any, action: Any, x: Any, *, draws: int, key: Any, time:
     )
     batch = orbit_batch(action, x)
     mean = np.asarray(ensemble.predict(batch, time=time), np.float64).reshape(len(x), order, -1)
-    networks = ensemble.sample(batch, draws, key=key, time=time)
+    if own:
+        networks = ensemble.sample_orbits(x, draws, key=key, time=time)
+    else:
+        networks = ensemble.sample(batch, draws, key=key, time=time)
     return OrbitLaw(mean, np.asarray(networks, np.float64).reshape(draws, *mean.shape) - mean)

@@ -102,10 +102,10 @@ def find_orbits(action: Any, x: Any) -> DataOrbits:
     stabilisers = {}
     close = np.abs(projected[:, first] - projected[identity, first]) <= 2 * slack
     close[identity] = False
-    for o in np.flatnonzero(close.any(axis=0)):
-        fixing = [int(g) for g in np.flatnonzero(close[:, o]) if equal(int(g), first[o], first[o])]
+    for at in map(int, np.flatnonzero(close.any(axis=0))):
+        fixing = [int(g) for g in np.flatnonzero(close[:, at]) if equal(int(g), first[at], first[at])]
         if fixing:
-            stabilisers[int(o)] = np.flatnonzero(action.group._closure(fixing))
+            stabilisers[at] = np.flatnonzero(action.group._closure(fixing))
     return DataOrbits(action.group, np.array(first), orbit, element, stabilisers)
 
 
