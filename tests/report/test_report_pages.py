@@ -8,7 +8,7 @@ import pytest
 
 from equitangents.errors import ShapeError
 from equitangents.report import Figure, Page, Section, Table, Verdict, figures, outside_resources, palette, render
-from equitangents.report.time_slider import Curves, Map, time_slider
+from equitangents.report.time_slider import Curves, Map, View, time_slider
 from equitangents.report.verdict import FAILS, HOLDS, UNDECIDED, format_number
 
 
@@ -165,7 +165,7 @@ def _slider(times=2):
     values = np.linspace(-2, 2, 2 * 9).reshape(2, 3, 3)
     maps = [Map("Truth </script>", values, ["a", "b"])]
     curves = [Curves("mean", np.zeros((2, 1, 5)), palette.BLUE)]
-    return time_slider("s", "Caption.", times=["0", "1"][:times], maps=maps, curves=curves, limit=1.0, period=4)
+    return time_slider("s", "Caption.", times=["0", "1"][:times], views=[View("v", maps, curves)], limit=1.0, period=4)
 
 
 class TestTimeSlider:
@@ -175,14 +175,20 @@ class TestTimeSlider:
         html = _slider().html
         data = json.loads(re.search(r'class="data">(.*?)</script>', html, re.S)[1])
         assert data["times"] == ["0", "1"]
-        assert data["maps"][0]["title"] == "Truth </script>"
-        stored = np.frombuffer(base64.b64decode(data["maps"][0]["bytes"]), np.uint8)
+        assert data["views"][0]["maps"][0]["title"] == "Truth </script>"
+        stored = np.frombuffer(base64.b64decode(data["views"][0]["maps"][0]["bytes"]), np.uint8)
         expected = np.clip(np.linspace(-2, 2, 18), -1, 1)
         np.testing.assert_allclose((stored.astype(float) - 128) / 127, expected, atol=0.5 / 127 + 1e-9)
 
     def test_frames_must_match(self):
         with pytest.raises(ShapeError, match="frames"):
             _slider(times=1)
+
+    def test_views_must_show_the_same(self):
+        maps = [Map("a", np.zeros((1, 2, 2)), [""])]
+        views = [View("v", maps, []), View("w", [Map("b", np.zeros((1, 2, 2)), [""])], [])]
+        with pytest.raises(ShapeError, match="view 'w'"):
+            time_slider("s", "", times=["0"], views=views, limit=1.0, period=4)
 
 
 class TestLabels:

@@ -14,7 +14,7 @@ from equitangents.studies.progress import Task
 
 TINY = {
     "toy": {
-        "members": "12", "width": "8", "train_points": "6", "orbit_points": "5", "pixels": "9",
+        "members": "12", "plain_members": "5", "width": "8", "train_points": "6", "orbit_points": "5", "pixels": "9",
         "steps": "0,1,2,3,12", "frames": "4",
     },
     "ising": {
@@ -28,12 +28,12 @@ TINY = {
 }  # fmt: skip
 FIGURES = {
     "toy": {"snapshots", "violation-over-time", "violation-over-members"},
-    "ising": {"predictions", "distance-to-ntk", "orbit-spread", "spread-ratio"},
+    "ising": {"predictions", "distance-to-ntk", "orbit-spread", "spread-for-every-size", "spread-ratio"},
     "rotated-images": {"agreement-over-training", "accuracy-and-size", "single-images"},
 }
 TABLES = {
     "toy": {"violation", "ensemble_size"},
-    "ising": {"distance", "spread", "predictions"},
+    "ising": {"distance", "spread", "predictions", "every_size"},
     "rotated-images": {"agreement", "accuracy", "ensemble_size"},
 }
 
@@ -133,20 +133,22 @@ class TestToyClaims:
 
     settings = toy.Settings(members=200, steps=(0, 5), orbit_points=30)
 
-    def _results(self, *, common=0.0, spread=1.0, infinite=0.0):
+    def _results(self, *, common=0.0, spread=1.0, infinite=0.0, control=1.0, members=200):
         rng = np.random.default_rng(0)
-        shape = (2, 200, 4, 30)
         pattern = common * rng.normal(size=(1, 1, 4, 30))
-        orbits = tuple(spread * rng.normal(size=shape) + pattern for _ in range(2))
-        exact = np.zeros((2, 4, 30))
+        orbits = tuple(spread * rng.normal(size=(2, 200, 4, 30))[:, :members] + pattern for _ in range(2))
+        exact, plain = np.zeros((2, 2, 4, 30))
         exact[1, 2, 3] = infinite
+        plain[1, 2, 3] = control
         return toy.Results(
-            times=np.array([0, 5]), learning_rate=1.0, train_x=np.zeros((1, 2)), orbits=orbits,
-            infinite_orbits=(exact, exact), expected_violation=(np.ones(2), np.ones(2)), maps={}, circles={}, scale=1.0,
+            times=np.array([0, 5]), learning_rate=1.0, train_x=np.zeros((1, 2)), truth={}, scale=1.0,
+            augmented=toy.Trained(orbits, (exact, exact), maps={}, circles={}),
+            plain=toy.Trained(orbits, (plain, plain), maps={}, circles={}),
+            expected_violation=(np.ones(2), np.ones(2)),
         )  # fmt: skip
 
     def test_true(self):
-        assert _verdicts(toy.claims(self.settings, self._results())) == ["holds"] * 3
+        assert _verdicts(toy.claims(self.settings, self._results())) == ["holds"] * 4
 
     def test_a_biased_mean_fails(self):
         assert _verdicts(toy.claims(self.settings, self._results(common=0.5)))[1] == "fails"
@@ -157,11 +159,12 @@ class TestToyClaims:
     def test_one_broken_input_at_infinite_width_fails(self):
         assert _verdicts(toy.claims(self.settings, self._results(infinite=1e-5)))[2] == "fails"
 
+    def test_a_control_that_is_invariant_fails(self):
+        assert _verdicts(toy.claims(self.settings, self._results(control=1e-3)))[3] == "fails"
+
     def test_few_members_decide_nothing(self):
-        results = self._results()
-        few = dataclasses.replace(results, orbits=tuple(y[:, :4] for y in results.orbits))
         settings = dataclasses.replace(self.settings, members=4)
-        assert _verdicts(toy.claims(settings, few))[1] == "not decidable at this size"
+        assert _verdicts(toy.claims(settings, self._results(members=4)))[1] == "not decidable at this size"
 
 
 class TestIsingClaims:
@@ -184,13 +187,15 @@ class TestIsingClaims:
         )  # fmt: skip
 
     def test_true(self):
-        assert _verdicts(ising.claims(self.settings, self._results())) == ["holds"] * 3
+        assert _verdicts(ising.claims(self.settings, self._results())) == ["holds"] * 4
 
     def test_a_mean_that_stays_away_fails(self):
         assert _verdicts(ising.claims(self.settings, self._results(distances=(1.0, 1.0))))[:2] == ["fails"] * 2
 
     def test_a_spread_that_is_too_large_fails(self):
-        assert _verdicts(ising.claims(self.settings, self._results(spread=3.0)))[2] == "fails"
+        verdicts = _verdicts(ising.claims(self.settings, self._results(spread=3.0)))
+        assert verdicts[2] == "fails"
+        assert verdicts[3] != "holds"
 
     def test_equal_distances_within_noise_decide_nothing(self):
         assert _verdicts(ising.claims(self.settings, self._results(distances=(0.0, 0.0))))[0].startswith(

@@ -6,6 +6,7 @@ import base64
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -36,58 +37,78 @@ class Curves:
     dash: str = ""
 
 
+@dataclass(frozen=True, eq=False)
+class View:
+    """What is shown together; a reader chooses one of several views, which hold the same titles in the same order."""
+
+    title: str
+    maps: Sequence[Map]
+    curves: Sequence[Curves]
+
+
 def time_slider(
     name: str,
     caption: str,
     *,
     times: Sequence[str],
-    maps: Sequence[Map],
-    curves: Sequence[Curves],
+    views: Sequence[View],
     limit: float,
     period: int,
     circle: float | None = None,
     start: int = 0,
 ) -> Widget:
-    """A slider over `times` above `maps` and `curves`, which share the range −limit to limit.
+    """A slider over `times` above the maps and curves of a view, which share the range −limit to limit.
 
     Maps are stored as one byte a value, in 253 levels; angles run from 0 to 360° inclusive, with a mark every
     360°/`period`; `circle` is the radius, as a fraction of half a map's width, of the circle that the curves follow;
     `start` is the frame shown first.
     Raises ShapeError where the frames do not match the times.
     """
-    frames = {**{m.title: len(m.values) for m in maps}, **{c.title: len(c.values) for c in curves}}
-    for title, count in frames.items():
-        if count != len(times):
-            raise ShapeError(f"{title!r} has {count} frames; there are {len(times)} times")
+    titles = [item.title for item in _items(views[0])]
+    for view in views:
+        if [item.title for item in _items(view)] != titles:
+            raise ShapeError(f"view {view.title!r} does not show the same as {views[0].title!r}: {titles}")
+        for item in _items(view):
+            if len(item.values) != len(times):
+                raise ShapeError(f"{item.title!r} has {len(item.values)} frames; there are {len(times)} times")
     data = {
         "times": list(times),
         "limit": limit,
         "period": period,
         "circle": circle,
         "start": start,
-        "maps": [
-            {
-                "title": m.title,
-                "size": list(m.values.shape[1:]),
-                "bytes": _encode(m.values / limit),
-                "notes": list(m.notes),
-            }
-            for m in maps
-        ],
-        "curves": [
-            {
-                "title": c.title,
-                "values": np.round(c.values, 3).tolist(),
-                "colour": f"var(--{c.colour.name})",
-                "width": c.width,
-                "dash": c.dash,
-            }
-            for c in curves
-        ],
+        "views": [_view(view, limit) for view in views],
     }
     text = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("</", "<\\/")
     html = environment().get_template("time_slider.html.jinja").render(name=name, data=text)
     return Widget(name=name, caption=caption, html=html)
+
+
+def _items(view: View) -> list[Map | Curves]:
+    return [*view.maps, *view.curves]
+
+
+def _view(view: View, limit: float) -> dict[str, Any]:
+    maps = [
+        {
+            "title": m.title,
+            "size": list(m.values.shape[1:]),
+            "bytes": _encode(m.values / limit),
+            "notes": list(m.notes),
+        }
+        for m in view.maps
+    ]
+    curves = [
+        {
+            "title": c.title,
+            "values": np.round(c.values, 3).tolist(),
+            "colour": f"var(--{c.colour.name})",
+            "width": c.width,
+            "dash": c.dash,
+        }
+        for c in view.curves
+    ]
+    return {"title": view.title, "maps": maps, "curves": curves}
 
 
 def _encode(values: np.ndarray) -> str:
