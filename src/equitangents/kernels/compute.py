@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -18,7 +19,7 @@ import numpy as np
 
 from equitangents import precision
 from equitangents.errors import MemoryLimitError
-from equitangents.kernels.engines import choose, cpu, reference
+from equitangents.kernels.engines import choose, cpu, gpu, reference
 from equitangents.kernels.plan import FibrePlan, PairPlan, plan
 from equitangents.kernels.program import Program, arrays_of
 from equitangents.kernels.result import Kernels
@@ -39,7 +40,8 @@ def compute(program: Program, x1: Any, x2: Any = None, engine: str | None = None
     differentiable.
     """
     steps = plan(program)
-    name, note = choose(steps, engine)
+    dtype = precision.working_dtype(x1, x2)
+    name, note = choose(steps, engine, dtype)
     form, notes = "fibre", tuple[str, ...]()
     if isinstance(steps, PairPlan):
         form = "pairs"
@@ -47,15 +49,14 @@ def compute(program: Program, x1: Any, x2: Any = None, engine: str | None = None
         logger.debug("kernel over all pairs of positions: %s", steps.why)
     if note is not None:
         notes = (*notes, note)
-    dtype = precision.working_dtype(x1, x2)
     if not any(precision.is_traced(x) for x in (x1, x2)):
         from equitangents.kernels.cost import announce  # which calibrates itself by computing kernels
 
         announce(steps, name, x1.shape[-1], len(x1), None if x2 is None else len(x2), dtype)
     with precision.scope(dtype):
-        if name == "cpu":
+        if name != "reference":
             assert isinstance(steps, FibrePlan)
-            nngp, ntk = _on_cpu(steps, program, x1, x2, dtype)
+            nngp, ntk = (_on_cpu if name == "cpu" else _on_gpu)(steps, program, x1, x2, dtype)
         elif any(precision.is_traced(x) for x in (x1, x2)):
             nngp, ntk = _traced(steps, program, x1.astype(dtype), (x1 if x2 is None else x2).astype(dtype))
         else:
@@ -69,10 +70,26 @@ def _on_cpu(steps: FibrePlan, program: Program, x1: Any, x2: Any, dtype: Any) ->
     """Kernels by the CPU engine; derivatives, which it lacks, by the rule of the reference engine."""
     if not any(precision.is_traced(x) for x in (x1, x2)):
         return cpu.kernels(steps, np.asarray(x1, dtype), None if x2 is None else np.asarray(x2, dtype))
+    return _differentiable(partial(cpu.traced_kernels, steps), steps, program, x1, x2, dtype)
+
+
+def _on_gpu(steps: FibrePlan, program: Program, x1: Any, x2: Any, dtype: Any) -> tuple[Any, Any]:
+    """Kernels by the GPU engine; derivatives, which it lacks, by the rule of the reference engine."""
+    tables = tables_of(steps, program)
+    if not any(precision.is_traced(x) for x in (x1, x2)):
+        return gpu.tiled_kernels(steps, tables, np.asarray(x1, dtype), None if x2 is None else np.asarray(x2, dtype))
+    traced = {key: jnp.asarray(table) for key, table in tables.items()}
+    return _differentiable(partial(gpu.kernels, steps, traced), steps, program, x1, x2, dtype)
+
+
+def _differentiable(
+    engine: Callable[..., tuple[Any, Any]], steps: FibrePlan, program: Program, x1: Any, x2: Any, dtype: Any
+) -> tuple[Any, Any]:
+    """engine(x1[, x2]) with the derivatives of the reference engine."""
 
     @jax.custom_jvp
     def run(*inputs: Any) -> tuple[Any, Any]:
-        return cpu.traced_kernels(steps, *inputs)
+        return engine(*inputs)
 
     @run.defjvp
     def _(primals: Any, tangents: Any) -> Any:
@@ -85,15 +102,18 @@ def _on_cpu(steps: FibrePlan, program: Program, x1: Any, x2: Any, dtype: Any) ->
 def compute_diagonal(program: Program, x: Any, engine: str | None = None) -> Kernels:
     """Kernels of each input x, (N, *positions, C), with itself: NNGP and NTK of shape (N,), at the cost of N pairs."""
     steps = plan(program)
-    name, note = choose(steps, engine)
-    form = "pairs" if isinstance(steps, PairPlan) else "fibre"
     dtype = precision.working_dtype(x)
+    name, note = choose(steps, engine, dtype)
+    form = "pairs" if isinstance(steps, PairPlan) else "fibre"
     nngp: Any
     ntk: Any
     with precision.scope(dtype):
         if name == "cpu":
             assert isinstance(steps, FibrePlan)
             nngp, ntk = cpu.diagonal(steps, np.asarray(x, dtype))
+        elif name == "gpu":
+            assert isinstance(steps, FibrePlan)
+            nngp, ntk = gpu.tiled_diagonal(steps, tables_of(steps, program), np.asarray(x, dtype))
         else:
             rows, columns = tile_sides(steps, len(x), len(x), dtype.itemsize)
             tables = jax.device_put(tables_of(steps, program))

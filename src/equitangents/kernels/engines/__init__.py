@@ -1,6 +1,7 @@
 """What executes field programs.
 
-`reference` is pure JAX: every program, differentiable, on any device. `cpu` is C++: programs along fibres, much faster.
+`reference` is pure JAX: every program, differentiable, on any device. `cpu` is C++, `gpu` CUDA C++: programs along
+fibres, much faster.
 """
 
 from equitangents.kernels.engines.select import ENGINES, Choice, choose, engine_description, engine_name

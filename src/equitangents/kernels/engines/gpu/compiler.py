@@ -64,7 +64,9 @@ def cubin(text: str, capability: str) -> bytes:
             library.nvrtcGetProgramLog(program, log)
             raise RuntimeError(f"NVRTC failed to {doing} (status {status}): {log.value.decode()[:4000]}")
 
-    check(library.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"fibres.cu", 0, None, None), "take the kernel")
+    check(
+        library.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"fibres.cu", 0, None, None), "take the kernel"
+    )
     try:
         options = [*_OPTIONS, f"--gpu-architecture=sm_{capability.replace('.', '')}"]
         array = (ctypes.c_char_p * len(options))(*(o.encode() for o in options))
@@ -80,7 +82,10 @@ def cubin(text: str, capability: str) -> bytes:
 
 def host_compiler() -> str | None:
     """The C++ compiler for the emulation."""
-    return next((found for name in (os.environ.get("CXX"), "c++", "g++", "clang++") if (found := shutil.which(name or ""))), None)
+    return next(
+        (found for name in (os.environ.get("CXX"), "c++", "g++", "clang++") if (found := shutil.which(name or ""))),
+        None,
+    )
 
 
 @cache
@@ -89,18 +94,29 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
 
 
 @lru_cache(maxsize=256)
-def host_function(text: str, name: str) -> Any:
+def host_library(text: str) -> Path:
+    """The kernel compiled for the host.
+
+    Raises:
+        RuntimeError: if there is no compiler, or it refuses the kernel; the message is what it says.
+    """
     compiler = host_compiler()
     if compiler is None:
         raise RuntimeError("emulating the GPU engine needs a C++ compiler")
     stem = Path(_folder().name) / hashlib.sha256(text.encode()).hexdigest()
-    stem.with_suffix(".cpp").write_text(text, encoding="utf-8")
-    library = stem.with_suffix(".so")
-    command = [compiler, "-std=c++17", "-O1", "-w", "-shared", "-fPIC", str(stem.with_suffix(".cpp")), "-o", str(library)]
+    text_file, library = stem.with_suffix(".cpp"), stem.with_suffix(".so")
+    text_file.write_text(text, encoding="utf-8")
+    command = [compiler, "-std=c++17", "-O1", "-w", "-shared", "-fPIC", str(text_file), "-o", str(library)]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         raise RuntimeError(f"{compiler} cannot compile the kernel: {done.stderr[:4000]}")
-    function = getattr(ctypes.CDLL(str(library)), name)
+    return library
+
+
+@lru_cache(maxsize=256)
+def host_function(text: str, name: str) -> Any:
+    """The kernel as a function of (arguments, blocks, bytes of shared memory)."""
+    function = getattr(ctypes.CDLL(str(host_library(text))), name)
     function.argtypes = [ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64]
     function.restype = None
     return function

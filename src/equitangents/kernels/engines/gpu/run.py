@@ -16,6 +16,7 @@ import numpy as np
 
 from equitangents.kernels.engines import reference
 from equitangents.kernels.engines.cpu import library
+from equitangents.kernels.engines.gpu.availability import capability
 from equitangents.kernels.engines.gpu.compiler import cubin, emulated, host_function, run_on_host
 from equitangents.kernels.engines.gpu.sides import sides
 from equitangents.kernels.engines.gpu.source import Source, source
@@ -27,7 +28,10 @@ _TARGET = "equitangents_gpu_fibres"
 
 
 def kernels(plan: FibrePlan, tables: dict[str, Any], x1: Any, x2: Any | None = None) -> tuple[Any, Any]:
-    """(NNGP, NTK) between x1, (N1, *positions, C), and x2 (None: x1 with itself, at half the cost); without derivatives."""
+    """(NNGP, NTK) between x1, (N1, *positions, C), and x2 (None: x1 with itself, at half the cost).
+
+    It has no derivatives.
+    """
     p1 = _prepare(plan, tables, x1)
     p2 = p1 if x2 is None else _prepare(plan, tables, x2)
     first, theta = _sums(plan, x1, p1.field, x1 if x2 is None else x2, p2.field, TRIANGLE if x2 is None else ALL)
@@ -104,11 +108,6 @@ def registered() -> str:
     return _TARGET
 
 
-def capability() -> str:
-    """The compute capability of JAX's first CUDA device, such as "9.0"."""
-    return str(jax.devices("cuda")[0].compute_capability)
-
-
 @partial(jax.jit, static_argnums=0)
 def jitted_kernels(plan: FibrePlan, tables: dict[str, Any], x1: Any, x2: Any | None) -> tuple[Any, Any]:
     """`kernels`, compiled once for each plan and shape."""
@@ -119,4 +118,3 @@ def jitted_kernels(plan: FibrePlan, tables: dict[str, Any], x1: Any, x2: Any | N
 def jitted_diagonal(plan: FibrePlan, tables: dict[str, Any], x: Any) -> tuple[Any, Any]:
     """`diagonal`, compiled once for each plan and shape."""
     return diagonal(plan, tables, x)
-

@@ -29,7 +29,7 @@ def three(values: tuple[int, ...], filler: int = 1) -> tuple[int, int, int]:
 
 @dataclass(frozen=True)
 class Axis:
-    """One axis of a grid: positions, cells, offset a unit of the label, offset between the two fibres, if they share."""
+    """One axis of a grid: positions, cells, offset a unit of the label, offset between two fibres that share."""
 
     side: int
     cells: int

@@ -18,6 +18,7 @@ from equitangents.kernels import duals
 from equitangents.kernels.engines.gpu.shape import Level, Orbit, Shape, shape_of, three
 from equitangents.kernels.engines.gpu.sides import DUAL_SIDES, Side
 from equitangents.kernels.engines.reference import carries_distance
+from equitangents.kernels.levels import TableLevel
 from equitangents.kernels.plan import FibrePlan
 from equitangents.kernels.program import Affine, Box, Decouple, Dual, Table
 
@@ -91,7 +92,6 @@ class _Writer:
         self.reals: list[float] = []
 
     def source(self) -> Source:
-        plan = self.plan
         for i, level in enumerate(self.shape.levels):
             self.lines.append(f"using Level{i} = {self.level(level)};")
         stages = self.stages()
@@ -149,7 +149,8 @@ class _Writer:
     def level(self, level: Level) -> str:
         if isinstance(level, Orbit):
             depth, height, width = level.sides
-            table = next(lv.table for lv in self.plan.levels.levels if getattr(lv, "table", None) and lv.table.key == level.table)  # type: ignore[union-attr]
+            tables = (lv.table for lv in self.plan.levels.levels if isinstance(lv, TableLevel))
+            table = next(table for table in tables if table.key == level.table)
             return f"Orbit<{depth}, {height}, {width}, {self.table(level.table, table.array)}>"
         axes = [f"Axis<{a.side}, {a.cells}, {a.step}, {a.period}, {str(a.paired).lower()}>" for a in level.axes]
         axes = ["Axis<1, 1, 1, 1, true>"] * (3 - len(axes)) + axes
@@ -289,4 +290,3 @@ def _is_total(index: np.ndarray, weights: np.ndarray, positions: int) -> bool:
     counts = np.bincount(index[0], minlength=positions)
     even = np.ptp(weights) <= 1e-15 * np.abs(weights).max()
     return bool((ordered == ordered[0]).all() and np.ptp(counts) == 0 and even)
-

@@ -47,10 +47,8 @@ def prepare(
     kept = (tables[plan.labels.key] >= 0).astype(x.dtype)
     pooled_mean = kept @ moments.mean[-1] / kept.sum()
     diagonal = kept @ moments.q[-1] / kept.sum()
-    if plan.single:
-        pooled = diagonal
-    else:
-        pooled = own(moments) if own else _sum_fibres(plan, tables, x, x, moments, moments)[0]
+    own = own or (lambda m: _sum_fibres(plan, tables, x, x, m, m)[0])
+    pooled = diagonal if plan.single else own(moments)
     return Prepared(moments, field_moments(plan.vector, pooled[None], pooled_mean[None], tables))
 
 

@@ -1,0 +1,109 @@
+"""Whether the GPU engine can run here, and what it can run."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import jax
+import numpy as np
+
+from equitangents.kernels.engines import cpu
+from equitangents.kernels.engines.gpu.compiler import EMULATE, emulated, host_compiler, nvrtc
+from equitangents.kernels.engines.gpu.shape import AXES, shape_of
+from equitangents.kernels.engines.gpu.sides import DUAL_SIDES
+from equitangents.kernels.engines.gpu.source import folder
+from equitangents.kernels.levels import GridLevel, Level
+from equitangents.kernels.plan import FibrePlan, PairPlan
+from equitangents.kernels.program import Affine, Box, Branch, Decouple, Dual, Op, Table
+
+# Shared memory that a block may have, by compute capability; CUDA C++ Programming Guide, technical specifications.
+_SHARED_KB = {"7.0": 96, "7.5": 64, "8.0": 163, "8.6": 99, "8.7": 163, "8.9": 99, "9.0": 227, "10.0": 227, "10.3": 227}
+_SHARED_KB_OTHERS = 99
+_LARGEST = 2**31 - 1  # what an index of the engine can count
+
+
+def why_unavailable() -> str | None:
+    """Why the engine cannot run on this machine, or None if it can."""
+    if folder() is None:
+        return "its source was not installed (it comes with the compiled part of the package)"
+    if emulated():
+        return None if host_compiler() else "emulating it needs a C++ compiler"
+    if (device := _device()) is None:
+        return f"JAX sees no CUDA device here (to emulate one on the CPU, slowly, for tests: {EMULATE}=1)"
+    if why := cpu.why_unavailable():
+        return why
+    if not hasattr(device, "compute_capability"):
+        return f"{device.device_kind} is not a CUDA device"
+    if nvrtc() is None:
+        return "NVRTC, with which it compiles, is not installed (it comes with jax[cuda13], or as nvidia-cuda-nvrtc)"
+    return None
+
+
+@cache
+def _device() -> Any:
+    try:
+        return jax.devices("cuda")[0]
+    except RuntimeError:
+        return None
+
+
+def capability() -> str:
+    """The compute capability that kernels are compiled for, such as "9.0"."""
+    device = _device()
+    return "9.0" if emulated() or device is None else str(device.compute_capability)
+
+
+def description() -> str:
+    """What runs, for people."""
+    if emulated():
+        return "emulated on the CPU"
+    return f"{_device().device_kind}, compute capability {capability()}"
+
+
+def obstacle(plan: FibrePlan | PairPlan, dtype: Any = "float64") -> str | None:
+    """Why the engine cannot run `plan` in `dtype`, or None if it can."""
+    if isinstance(plan, PairPlan):
+        return f"it runs along fibres only, and here {plan.why}"
+    if not any(isinstance(op, Box | Table) for op in plan.field):
+        return "without windows there are no fibres to carry, and JAX does as well"
+    for op in plan.field:
+        if isinstance(op, Branch):
+            return "it has no residual branches before the readout"
+        if isinstance(op, Dual) and type(op.activation) not in DUAL_SIDES:
+            return f"it has no dual of {type(op.activation).__name__}"
+    levels = plan.levels.levels
+    for op, before, after in zip(plan.field, levels[:-1], levels[1:], strict=True):
+        if not _is_known(op, before, after):
+            return f"it has no {type(op).__name__} of this kind"
+    if any(isinstance(level, GridLevel) and len(level.shape) > AXES for level in levels):
+        return f"its grids have at most {AXES} dimensions"
+    if sum(_table_sizes(plan).values()) > _LARGEST:
+        return "the index tables of the network are too large for it"
+    needed, limit = shape_of(plan, np.dtype(dtype).itemsize).bytes, _shared_bytes()
+    if needed > limit:
+        return (
+            f"a fibre in {np.dtype(dtype).name} takes {needed >> 10} KiB of shared memory, and there are {limit >> 10}"
+        )
+    return None
+
+
+def _shared_bytes() -> int:
+    return _SHARED_KB.get(capability(), _SHARED_KB_OTHERS) << 10
+
+
+def _is_known(op: Op, before: Level, after: Level) -> bool:
+    """Whether the engine's rules for levels cover `op` between these two."""
+    if isinstance(op, Box):
+        lifted = not (isinstance(before, GridLevel) or isinstance(after, GridLevel))
+        return not lifted or (op.wrap and int(np.prod(op.in_shape)) == int(np.prod(op.out_shape)) == before.positions)
+    if isinstance(op, Table):
+        return not isinstance(after, GridLevel)
+    return isinstance(op, Affine | Dual | Decouple)
+
+
+def _table_sizes(plan: FibrePlan) -> dict[str, int]:
+    found = [plan.labels, plan.fibres]
+    found += [op.index for op in plan.field if isinstance(op, Table)]
+    found += [level.table for level in plan.levels.levels if not isinstance(level, GridLevel)]
+    return {table.key: table.array.size for table in found}

@@ -1,0 +1,295 @@
+"""The GPU engine computes what the reference engine computes; emulated, since tests cannot count on a GPU.
+
+The emulation compiles the kernel that a GPU would run with a C++ compiler, its threads as iterations of loops.
+"""
+
+import ctypes
+import hashlib
+import shutil
+import subprocess
+from pathlib import Path
+
+import jax
+import jax.ffi
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import equitangents as et
+from equitangents import kernels
+from equitangents.errors import InvalidArgumentError
+from equitangents.kernels.compute import compute_diagonal
+from equitangents.kernels.engines import choose, gpu, select
+from equitangents.kernels.engines.gpu import availability, compiler, run, source
+from equitangents.kernels.plan import plan
+from equitangents.nn import (
+    Abs,
+    AvgPool,
+    Conv,
+    Cos,
+    Dense,
+    Elementwise,
+    Erf,
+    Flatten,
+    Gelu,
+    GlobalAvgPool,
+    GroupConv,
+    GroupPool,
+    Identity,
+    LeakyRelu,
+    Lift,
+    LocallyConnected,
+    Relu,
+    Residual,
+    Sequential,
+    Sin,
+)
+
+NONLINEARITIES = (Relu(), LeakyRelu(0.2), Abs(), Erf(), Gelu(), Sin(), Cos(), Identity())
+DOUBLE, SINGLE = 1e-12, 2e-6
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def emulated(monkeypatch):
+    monkeypatch.setenv(gpu.EMULATE, "1")
+
+
+def relative(found, expected):
+    """Largest deviation of either kernel, in units of the largest number of the matrix."""
+    pairs = ((found.nngp, expected.nngp), (found.ntk, expected.ntk))
+    return max(float(np.abs(np.asarray(a, np.float64) - b).max() / np.abs(b).max()) for a, b in pairs)
+
+
+def check(net, x1, x2=None, dtypes=(np.float64, np.float32)):
+    """The engine against the reference in float64, of the rounded inputs."""
+    for dtype, tolerance in ((np.float64, DOUBLE), (np.float32, SINGLE)):
+        if dtype not in dtypes:
+            continue
+        inputs = tuple(None if x is None else x.astype(dtype) for x in (x1, x2))
+        found = net.kernel(*inputs, engine="gpu")
+        assert (found.engine, found.ntk.dtype) == ("gpu", dtype)
+        exact = net.kernel(*(None if x is None else x.astype(float) for x in inputs), engine="reference")
+        assert relative(found, exact) <= tolerance
+        if x2 is None:
+            np.testing.assert_array_equal(found.ntk, found.ntk.T)
+
+
+@st.composite
+def grid_cases(draw):
+    """(network, inputs, more inputs or None) on grids of one to three dimensions."""
+    d = draw(st.integers(1, 3))
+    shape = tuple(draw(st.lists(st.integers(1, {1: 20, 2: 8, 3: 4}[d]), min_size=d, max_size=d)))
+    padding = draw(st.sampled_from(["circular", "zero"]))
+    layers, sides = [], shape
+    for _ in range(draw(st.integers(1, 3))):
+        window = tuple(draw(st.integers(1, min(5, n))) for n in sides)
+        divisors = [[s for s in (1, 2, 3) if n % s == 0] if padding == "circular" else [1, 2] for n in sides]
+        stride = tuple(draw(st.sampled_from(choices)) for choices in divisors)
+        weights = {"W_std": draw(st.sampled_from([0.7, 1.5])), "b_std": draw(st.sampled_from([0.0, 0.3]))}
+        layers += [Conv(1, window, stride=stride, padding=padding, **weights)]
+        layers += [draw(st.sampled_from(NONLINEARITIES))]
+        sides = tuple(-(-n // s) for n, s in zip(sides, stride, strict=True))
+    readout = draw(st.sampled_from(["flatten", "pool", "blocks"]))
+    if readout == "blocks" and min(sides) >= 2:
+        layers += [AvgPool(2), Flatten()]
+    else:
+        layers += [Flatten() if readout == "flatten" else GlobalAvgPool()]
+    layers += [Dense(1, b_std=0.1)]
+    if draw(st.booleans()):
+        layers += [draw(st.sampled_from(NONLINEARITIES)), Dense(1)]
+    rng = np.random.default_rng(draw(st.integers(0, 1000)))
+    n1, n2 = draw(st.integers(1, 5)), draw(st.integers(0, 4))
+    shape = (*shape, draw(st.integers(2, 4)))  # one channel alone is parallel or opposite to any other
+    return Sequential(*layers), rng.standard_normal((n1, *shape)), rng.standard_normal((n2, *shape)) if n2 else None
+
+
+@given(grid_cases(), st.sampled_from([np.float64, np.float32]))
+@settings(max_examples=3)
+def test_random_networks_on_grids(case, dtype):
+    check(*case, dtypes=(dtype,))
+
+
+@pytest.mark.slow
+@given(grid_cases())
+@settings(max_examples=60, derandomize=False)
+def test_many_random_networks_on_grids(case):
+    check(*case)
+
+
+def test_every_nonlinearity(rng):
+    layers = [layer for dual in NONLINEARITIES for layer in (Conv(1, 3, W_std=1.3, b_std=0.2), dual)]
+    check(Sequential(*layers, GlobalAvgPool(), Dense(1)), rng.standard_normal((3, 5, 4, 3)))
+
+
+def test_valid_windows_and_a_torus_that_is_broken_later(rng):
+    broken = (Conv(1, 3, padding="valid", b_std=0.1), Gelu(), Conv(1, (2, 3), stride=2, padding="zero", b_std=0.1))
+    net = Sequential(Conv(1, 3, b_std=0.1), Relu(), *broken, Erf(), GlobalAvgPool(), Dense(1))
+    check(net, rng.standard_normal((2, 7, 6, 2)), rng.standard_normal((3, 7, 6, 2)))
+
+
+def test_locally_connected_layers(rng):
+    layers = (LocallyConnected(1, 3, padding="zero", b_std=0.1), Relu(), Conv(1, 2, padding="zero"), Abs())
+    check(Sequential(*layers, GlobalAvgPool(), Dense(1)), rng.standard_normal((3, 5, 4, 2)))
+
+
+@pytest.mark.parametrize("readout", [Flatten(), GroupPool()], ids=["flatten", "pool"])
+@pytest.mark.parametrize("window", [(2, 3), (1, 1), "full"])
+def test_groups(readout, window, rng):
+    group = et.groups.wallpaper(rotations=4, reflections=True, shape=(3, 3))
+    hidden = (Lift(group, 1, window=window, b_std=0.1), Relu(), GroupConv(1, window=window), Erf())
+    net = Sequential(*hidden, readout, Dense(1))
+    check(net, rng.standard_normal((3, 3, 3, 2)), rng.standard_normal((2, 3, 3, 2)))
+
+
+def test_folded_groups(rng):
+    group = et.groups.wallpaper(rotations=4, reflections=False, shape=(4, 4))
+    hidden = (Lift(group, 1, window=(3, 3), b_std=0.1), Relu(), GroupConv(1, window=(3, 3)), Relu())
+    net = Sequential(*hidden, GroupPool(), Dense(1))
+    assert net.lower((4, 4, 2))[1].lift.folded > 1
+    check(net, rng.standard_normal((3, 4, 4, 2)))
+
+
+def test_long_sums_in_single_precision(rng):
+    layers = [layer for _ in range(6) for layer in (Conv(1, 3, W_std=1.4), Relu())]
+    check(Sequential(*layers, GlobalAvgPool(), Dense(1)), 3 + rng.standard_normal((2, 16, 16, 3)), dtypes=(np.float32,))
+
+
+def test_equal_inputs_are_equal_and_near_ones_keep_their_digits(rng):
+    layers = [layer for _ in range(8) for layer in (Conv(1, 3, W_std=2**0.5), Relu())]
+    net = Sequential(*layers, Flatten(), Dense(1))
+    x = rng.standard_normal((3, 5, 5, 2)).astype(np.float32)
+    y = x + np.float32(1e-3) * rng.standard_normal(x.shape).astype(np.float32)
+    y[2] = x[2]
+    check(net, x.astype(float), y.astype(float), dtypes=(np.float32,))
+    found = net.kernel(x, y, engine="gpu")
+    np.testing.assert_allclose(found.ntk[2, 2], compute_diagonal(net.lower(x.shape[1:])[1], x, "gpu").ntk[2], rtol=1e-6)
+
+
+@pytest.mark.parametrize("end", [(Dense(1),), (Dense(1), Relu(), Dense(1))], ids=["linear", "deep"])
+def test_kernels_of_inputs_with_themselves(end, rng):
+    net = Sequential(Conv(1, 3, padding="zero", b_std=0.1), Relu(), GlobalAvgPool(), *end)
+    x = rng.standard_normal((5, 5, 4, 2))
+    whole, own = net.kernel(x, engine="gpu"), compute_diagonal(net.lower(x.shape[1:])[1], x, "gpu")
+    assert own.engine == "gpu"
+    np.testing.assert_allclose(own.nngp, np.diag(whole.nngp), rtol=1e-13)
+    np.testing.assert_allclose(own.ntk, np.diag(whole.ntk), rtol=1e-13)
+
+
+@pytest.mark.parametrize("n", [(7, None), (7, 5)], ids=["symmetric", "two"])
+def test_tiles_fit_together(n, rng, monkeypatch):
+    net = Sequential(Conv(1, 3), Relu(), GlobalAvgPool(), Dense(1))
+    x1, x2 = (None if k is None else rng.standard_normal((k, 4, 2)) for k in n)
+    whole = net.kernel(x1, x2, engine="gpu")
+    monkeypatch.setattr("equitangents.kernels.engines.gpu.tiles._EMULATED_WORK", 16 * 9)
+    parts = net.kernel(x1, x2, engine="gpu")
+    np.testing.assert_allclose(parts.ntk, whole.ntk, rtol=1e-14)
+    np.testing.assert_allclose(parts.nngp, whole.nngp, rtol=1e-14)
+
+
+def test_it_runs_inside_jax_programs(rng):
+    net = Sequential(Conv(1, 3, b_std=0.1), Relu(), Conv(1, 3), Relu(), GlobalAvgPool(), Dense(1), Relu(), Dense(1))
+    x1 = jnp.asarray(rng.standard_normal((5, 6, 2)), jnp.float32)
+    x2 = jnp.asarray(rng.standard_normal((3, 6, 2)), jnp.float32)
+    eager, jitted = net.kernel(x1, x2, engine="gpu"), jax.jit(lambda a, b: net.kernel(a, b, engine="gpu"))(x1, x2)
+    assert jitted.engine == "gpu"
+    np.testing.assert_allclose(jitted.ntk, eager.ntk, rtol=1e-6)
+    batched = jax.vmap(lambda a: net.kernel(a, x2, engine="gpu").ntk)(x1[:, None])
+    np.testing.assert_allclose(batched[:, 0], eager.ntk, rtol=1e-6)
+    symmetric = jax.jit(lambda a: net.kernel(a, engine="gpu").ntk)(x1)
+    np.testing.assert_allclose(symmetric, net.kernel(x1, engine="gpu").ntk, rtol=1e-6)
+
+
+@pytest.mark.parametrize("symmetric", [False, True], ids=["two", "one"])
+def test_derivatives_are_those_of_the_reference(symmetric, rng):
+    net = Sequential(Conv(1, 3, b_std=0.1), Erf(), Flatten(), Dense(1))
+    x1, x2 = rng.standard_normal((2, 4, 2)), None if symmetric else rng.standard_normal((3, 4, 2))
+
+    def total(a, engine):
+        k = net.kernel(a, x2, engine=engine)
+        return jnp.sum(jnp.sin(k.ntk) + k.nngp)
+
+    with jax.enable_x64(True):
+        fast, slow = (jax.grad(total)(jnp.asarray(x1), engine) for engine in ("gpu", "reference"))
+    np.testing.assert_allclose(fast, slow, rtol=1e-12)
+
+
+NETS = {
+    "vectors": (Sequential(Dense(1), Relu(), Dense(1)), (3,), "no fibres to carry"),
+    "quadrature": (Sequential(Conv(1, 1), Elementwise(lambda x: x + x**2), Flatten(), Dense(1)), (3, 1), "Quadrature"),
+    "branch": (Sequential(Conv(1, 1), Residual(Conv(1, 3), Relu()), Flatten(), Dense(1)), (3, 1), "residual branches"),
+    "pairs": (Sequential(Conv(1, 3), AvgPool(2), Conv(1, 2), Flatten(), Dense(1)), (4, 4, 2), "along fibres only"),
+    "large": (Sequential(Conv(1, 3), Relu(), Flatten(), Dense(1)), (200, 200, 1), "KiB of shared memory"),
+}
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_what_it_cannot_run_is_refused_with_the_reason(name):
+    net, shape, reason = NETS[name]
+    assert reason in gpu.obstacle(plan(net.lower(shape)[1]))
+    with pytest.raises(InvalidArgumentError, match=f"'gpu', which cannot run this network: .*{reason}"):
+        net.kernel(np.ones((2, *shape)), engine="gpu")
+
+
+def test_where_jax_runs_on_a_gpu_it_is_the_default_and_says_what_it_leaves_to_the_reference(monkeypatch):
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    monkeypatch.setattr(select, "_logged", set())
+    assert kernels.engine_name() == "gpu"
+    assert select.engine_description() == "gpu (emulated on the CPU)"
+    net, shape, reason = NETS["vectors"]
+    name, note = choose(plan(net.lower(shape)[1]))
+    assert name == "reference"
+    assert note.startswith("reference engine in place of gpu: ")
+    assert reason in note
+    assert choose(plan(Sequential(Conv(1, 3), Relu(), Flatten(), Dense(1)).lower((4, 1))[1])) == ("gpu", None)
+
+
+def test_without_a_gpu_it_says_so(monkeypatch):
+    monkeypatch.delenv(gpu.EMULATE)
+    monkeypatch.setattr(availability, "_device", lambda: None)
+    net = Sequential(Conv(1, 3), Relu(), Flatten(), Dense(1))
+    with pytest.raises(InvalidArgumentError, match="engine is 'gpu', which is not available: JAX sees no CUDA device"):
+        net.kernel(np.ones((2, 3, 1)), engine="gpu")
+
+
+def build(target, *arguments):
+    command = [shutil.which("c++") or "g++", "-std=c++17", "-O0", "-shared", "-fPIC", *arguments, "-o", str(target)]
+    subprocess.run(command, check=True, capture_output=True)
+    return ctypes.CDLL(str(target), mode=ctypes.RTLD_GLOBAL)
+
+
+@pytest.fixture
+def pretended(tmp_path, monkeypatch):
+    """The launcher, bound without a stream, above a driver that runs kernels on the host."""
+    here = Path(__file__).parent
+    build(tmp_path / "driver.so", str(here / "pretended_driver.cpp"), "-Wl,-soname,libcuda.so.1", "-ldl")
+    launcher = build(tmp_path / "launcher.so", "-isystem", jax.ffi.include_dir(), str(here / "launch_on_host.cpp"))
+    name = f"pretended_{hashlib.sha256(str(tmp_path).encode()).hexdigest()[:8]}"
+    jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(launcher.launch_on_host), platform="cpu")
+    monkeypatch.delenv(gpu.EMULATE)
+    monkeypatch.setattr(run, "registered", lambda: name)
+    monkeypatch.setattr(run, "capability", lambda: "9.0")
+    monkeypatch.setattr(gpu, "why_unavailable", lambda: None)
+
+    def machine_code(text, capability):
+        assert capability == "9.0"
+        path = compiler.host_library(text)
+        return str(path).encode() + b"\0"
+
+    monkeypatch.setattr(run, "cubin", machine_code)
+
+
+def test_kernels_are_launched_with_what_they_need(pretended, rng):
+    net = Sequential(Conv(1, 3, b_std=0.1), Relu(), Conv(1, 3), Erf(), GlobalAvgPool(), Dense(1), Relu(), Dense(1))
+    check(net, rng.standard_normal((3, 5, 4, 2)))
+    check(net, rng.standard_normal((3, 5, 4, 2)), rng.standard_normal((2, 5, 4, 2)))
+
+
+def test_the_kernel_names_no_part_of_a_standard_library_that_gpus_lack():
+    net = Sequential(Conv(1, 3), Relu(), Conv(1, 3), Gelu(), GlobalAvgPool(), Dense(1))
+    text = source.source(plan(net.lower((8, 8, 3))[1]), 3, "float32").text
+    standard = [line for line in text.splitlines() if line.startswith("#include")]
+    guarded = text[text.index("#else") : text.index("#endif")]
+    assert standard == [line for line in guarded.splitlines() if line.startswith("#include")]
