@@ -10,8 +10,6 @@ import jax
 import numpy as np
 
 from equitangents.errors import InvalidTypeError, NetworkError
-from equitangents.kernels.program import Op
-from equitangents.kernels.rotations import RotationOp
 from equitangents.nn.group_windows import freeze_weights, freeze_window
 from equitangents.nn.layer import Layer, check_count, check_scale
 from equitangents.nn.rotation_conv import RotationConvolution
@@ -60,7 +58,7 @@ class GroupConv(Layer):
         """(N, |G|, channels)."""
         return convolution(signal.positions, self).apply(params, x)
 
-    def lower(self, signal: Signal) -> tuple[Op | RotationOp, ...]:
+    def lower(self, signal: Signal) -> tuple[Any, ...]:
         """Mean over the window, then weights and bias."""
         return convolution(signal.positions, self).lower()
 

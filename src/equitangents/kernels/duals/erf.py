@@ -13,7 +13,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from equitangents.kernels.duals.geometry import root_gap, safe_sqrt
+from equitangents.kernels.duals.geometry import arcsine, root_gap, safe_sqrt
 
 
 def _self_angle(q: Any) -> Any:
@@ -33,19 +33,23 @@ class Erf:
         product = (1 + 2 * q1) * (1 + 2 * q2)
         radicand = 1 + 2 * (q1 + q2) + 2 * spread * (r + k)  # product - 4k²
         radicand = jnp.where(radicand < 1, 1, radicand)
-        gamma = jnp.arctan2(2 * k, jnp.sqrt(radicand))
+        root_product, root = jnp.sqrt(product), jnp.sqrt(radicand)
+        sine_gamma, cosine_gamma = 2 * k / root_product, root / root_product
         m = (_self_angle(q1) + _self_angle(q2)) / 2
         roots = jnp.sqrt(1 + 4 * q1) + jnp.sqrt(1 + 4 * q2)
         numerator = 8 * (q1 - q2) ** 2 / roots**2 + 4 * spread * (r + k)
         # Both formulas below hold around k = 0, where compiled code may take k as positive in one place and not in
         # another; so the denominator, positive unless both variances vanish, must not depend on the choice.
-        denominator = 2 * product * jnp.sin(m + jnp.where(gamma > 0, gamma, 0))
+        positive = k > 0
+        sine_sum = jnp.sin(m) * jnp.where(positive, cosine_gamma, 1) + jnp.cos(m) * jnp.where(positive, sine_gamma, 0)
+        denominator = 2 * product * sine_sum
         sine = numerator / jnp.where(denominator > 0, denominator, 1)
         # Beyond these bounds lies nothing but pairs of positions that are masked later.
         sine = jnp.where(sine > 1, 1, jnp.where(sine < -0.5, -0.5, sine))
-        close = (k > 0) & (sine < 0.5)  # only then do m and γ nearly cancel
-        gap = jnp.where(close, jnp.arcsin(jnp.where(close, sine, 0)), m - gamma)
-        return (4 / math.pi) * gap, (4 / math.pi) / jnp.sqrt(radicand)
+        close = positive & (sine < 0.5)  # only then do m and γ nearly cancel
+        sine = jnp.where(close, sine, 0)
+        gap = jnp.where(close, arcsine(sine, jnp.sqrt(1 - sine * sine)), m - arcsine(sine_gamma, cosine_gamma))
+        return (4 / math.pi) * gap, (4 / math.pi) / root
 
     def moments(self, q: Any) -> tuple[Any, Any]:
         """(2/π) arcsin(2q/(1+2q)) and 0."""

@@ -11,6 +11,7 @@ from fractions import Fraction
 from functools import cache
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
 
@@ -90,6 +91,22 @@ def angle(s: Any) -> Any:
     t = jnp.where(near, s, 1 - s)
     half = safe_sqrt(t) * _evaluate(_arcsine_term, t)
     return jnp.where(near, 2 * half, jnp.pi - 2 * half)
+
+
+@jax.custom_jvp
+def arcsine(x: Any, y: Any) -> Any:
+    """arcsin(x), given y = √(1 - x²) ≥ 0: to full relative accuracy, and in vector registers, unlike XLA's own."""
+    near = x * x <= 0.5
+    t = jnp.where(near, x * x, y * y)
+    part = jnp.where(near, jnp.abs(x), y) * _evaluate(_arcsine_term, t)
+    value = jnp.where(near, part, jnp.pi / 2 - part)
+    return jnp.where(x < 0, -value, value)
+
+
+@arcsine.defjvp
+def _(primals: Any, tangents: Any) -> Any:
+    (x, y), (dx, dy) = primals, tangents
+    return arcsine(x, y), y * dx - x * dy
 
 
 def theta_cos_minus_sin(s: Any, theta: Any) -> Any:
