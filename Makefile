@@ -19,7 +19,7 @@ help: ## this list
 
 setup: $(STAMP) ## .venv with the package and its tools
 
-$(STAMP): pyproject.toml constraints.txt scripts/setup.sh native/CMakeLists.txt $(wildcard native/src/*)
+$(STAMP): pyproject.toml constraints.txt scripts/setup.sh native/CMakeLists.txt $(wildcard native/src/* native/src/gpu/*)
 	@PYTHON="$(PYTHON)" bash scripts/setup.sh $(VENV) test,lint,docs
 	@touch $@
 
