@@ -55,6 +55,45 @@ def digits():
     return Task("digits", data.train_x.astype(float), y, data.test_x.astype(float), (2, 10, 30), "mean")
 
 
+@dataclass
+class Row:
+    """One measure of ENSEMBLES trained ensembles of `size` members at one time, beside what was predicted."""
+
+    step: int
+    size: int
+    resampled: bool
+    measure: str
+    predicted: float
+    values: np.ndarray
+
+    @property
+    def centre(self):
+        return np.median(self.values) if self.measure == "rsd" else self.values.mean()
+
+    @property
+    def range(self):
+        tail = (1 - LEVEL) / 2
+        return tuple(np.quantile(self.values, [tail, 1 - tail]))
+
+    @property
+    def interval(self):
+        if self.measure == "rsd":
+            return quantile_interval(self.values, 0.5, LEVEL)
+        n = len(self.values)
+        width = scipy.stats.t.ppf((1 + LEVEL) / 2, n - 1) * self.values.std(ddof=1) / n**0.5
+        return self.centre - width, self.centre + width
+
+    def holds(self, ends):
+        return ends[0] <= self.predicted <= ends[1]
+
+    def __str__(self):
+        mark = "*" if self.resampled else " "
+        ends = "  ".join(f"{a:>9.4g} to {b:<9.4g}" for a, b in (self.range, self.interval))
+        beyond = "" if self.holds(self.range) else "  out of range"
+        head = f"{self.step:>5} {self.size:>3}{mark}  {self.measure:4}"
+        return f"{head} {self.predicted:>10.4g} {self.centre:>10.4g}  {ends}{beyond}"
+
+
 def compare(task, members, width=WIDTH, draws=2000):
     """One row a time, M and measure: prediction, range and interval of ENSEMBLES trained ensembles."""
     trial = et.InfiniteEnsemble(task.network(1), ROT, time=0.0, dynamics="discrete").fit(task.x, task.y)
@@ -71,17 +110,17 @@ def compare(task, members, width=WIDTH, draws=2000):
     measures = OrbitMeasures(ROT.group.identity)
     rows = []
     for at, step in enumerate(task.steps):
-        predicted = limit.orbit_statistics(ROT, task.new, SIZES, float(step), draws=draws, over_inputs=task.over_inputs)
+        summaries = {"rsd": task.over_inputs, "osp": "mean"}
+        predicted = {
+            name: limit.orbit_statistics(ROT, task.new, SIZES, float(step), draws=draws, over_inputs=how)
+            for name, how in summaries.items()
+        }
         for j, m in enumerate(SIZES):
             ensembles, resampled = drawn(outputs[at], m)
-            for name, statistic in (("rsd", predicted.rsd), ("osp", predicted.osp)):
-                values = OVER_INPUTS[task.over_inputs](measures.of(name, ensembles), axis=1)
-                tail = (1 - LEVEL) / 2
-                low, high = np.quantile(values, [tail, 1 - tail])
-                centre = np.median(values) if name == "rsd" else values.mean()
-                rows.append(
-                    (step, m, resampled, name, statistic.expected[j], centre, low, high, *interval(name, values))
-                )
+            for name, how in summaries.items():
+                values = OVER_INPUTS[how](measures.of(name, ensembles), axis=1)
+                expected = getattr(predicted[name], name).expected[j]
+                rows.append(Row(step, m, resampled, name, expected, values))
     return rows
 
 
@@ -96,33 +135,15 @@ def drawn(outputs, size):
     return outputs[index].mean(axis=1), True
 
 
-def interval(name, values):
-    """Where the median or mean of such ensembles lies, at LEVEL."""
-    if name == "rsd":
-        return quantile_interval(values, 0.5, LEVEL)
-    width = scipy.stats.t.ppf((1 + LEVEL) / 2, len(values) - 1) * values.std(ddof=1) / len(values) ** 0.5
-    return values.mean() - width, values.mean() + width
-
-
 def main(full=False):
     """The default takes a minute or two, `full` about ten on two cores."""
     for task in (ising(), digits()):
         rows = compare(task, 1250 if full else 150)
-        print(
-            f"{'step':>5} {'M':>4}  {'':4} {'predicted':>10} {'measured':>10}  {'95 % of ensembles':^20} {'interval':^20}"
-        )
-        inside = within = 0
-        for step, m, resampled, name, predicted, centre, low, high, a, b in rows:
-            inside += low <= predicted <= high
-            within += a <= predicted <= b
-            mark = "*" if resampled else " "
-            print(
-                f"{step:>5} {m:>3}{mark}  {name:4} {predicted:>10.4g} {centre:>10.4g}  [{low:.4g}, {high:.4g}]".ljust(
-                    62
-                )
-                + f"[{a:.4g}, {b:.4g}]"
-                + ("" if low <= predicted <= high else "  out of range")
-            )
+        print(" step   M        predicted   measured    95 % of ensembles       95 % of the centre")
+        for row in rows:
+            print(row)
+        inside = sum(row.holds(row.range) for row in rows)
+        within = sum(row.holds(row.interval) for row in rows)
         print(f"{inside} of {len(rows)} predictions in range, {within} in the interval of the centre", flush=True)
 
 
