@@ -131,3 +131,16 @@ class TestBadInput:
     def test_before_fitting(self):
         with pytest.raises(NotFittedError, match="InfiniteEnsembleClassifier is not fitted"):
             InfiniteEnsembleClassifier(net).predict(x)
+
+
+def test_a_label_for_every_copy():
+    rotations = actions.image_rotations(4)
+    rng = np.random.default_rng(0)
+    x, labels = rng.normal(size=(6, 3, 3, 1)), np.array(["a", "b", "c"])[rng.integers(0, 3, (4, 6))]
+    net = LiteralNetwork.relu_mlp(1)
+    model = InfiniteEnsembleClassifier(net, augmentation=rotations, time=3.0).fit(x, labels)
+    inputs = np.concatenate([rotations(g, x) for g in range(4)])
+    expected = InfiniteEnsembleClassifier(net, time=3.0).fit(inputs, labels.ravel())
+    np.testing.assert_allclose(model.predict_proba(x), expected.predict_proba(x), atol=1e-8)
+    with pytest.raises(ShapeError, match=r"y has shape \(4, 6\)"):
+        InfiniteEnsembleClassifier(net).fit(x, labels)

@@ -7,25 +7,21 @@
 from __future__ import annotations
 
 import logging
-import math
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.metadata_routing import UNUSED
+from sklearn.base import RegressorMixin
 
-from equitangents.ensembles.inputs import EstimatorNotFittedError, check_inputs, check_targets
-from equitangents.ensembles.orbit_statistics import OrbitStatistics, orbit_statistics
-from equitangents.ensembles.problem import Field, Settings
+from equitangents.ensembles.infinite_base import InfiniteEnsembleBase
+from equitangents.ensembles.inputs import check_inputs, check_targets
 from equitangents.ensembles.solvers import make_training
-from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
-from equitangents.inference import DYNAMICS, as_times, check_sample, sample_gaussian
+from equitangents.errors import InvalidArgumentError, ShapeError
+from equitangents.inference import as_times, check_sample, sample_gaussian
 
 logger = logging.getLogger("equitangents")
 
 
-class InfiniteEnsemble(RegressorMixin, BaseEstimator):
+class InfiniteEnsemble(RegressorMixin, InfiniteEnsembleBase):
     """Regression by infinitely wide networks trained for a time t, following scikit-learn's conventions.
 
     Results are float64 NumPy arrays. Training samples that are equal in input and target are merged, which changes
@@ -66,32 +62,6 @@ class InfiniteEnsemble(RegressorMixin, BaseEstimator):
     >>> model.predict(x).round(6).tolist()
     [1.0, 2.0, 3.0]
     """
-
-    __metadata_request__predict: ClassVar[dict[str, str]] = {"x": UNUSED}  # the data, not metadata to be routed
-
-    def __init__(
-        self,
-        net: Any,
-        augmentation: Any = None,
-        time: float = math.inf,
-        learning_rate: float = 1.0,
-        ridge: float = 0.0,
-        kernel: str = "ntk",
-        label_action: Any = None,
-        input_shape: tuple[int, ...] | None = None,
-        dynamics: str = "flow",
-        memory_limit: int | None = None,
-    ) -> None:
-        self.net = net
-        self.augmentation = augmentation
-        self.time = time
-        self.learning_rate = learning_rate
-        self.ridge = ridge
-        self.kernel = kernel
-        self.label_action = label_action
-        self.input_shape = input_shape
-        self.dynamics = dynamics
-        self.memory_limit = memory_limit
 
     def fit(self, X: Any, y: Any) -> InfiniteEnsemble:
         """Decompose the training kernel: X (N, features) or (N, *positions, channels), y (N,) or (N, outputs).
@@ -186,57 +156,6 @@ class InfiniteEnsemble(RegressorMixin, BaseEstimator):
         check_sample("n", n, key)
         return self._training.sample_orbits(x, n, float(times[0]), key=key)
 
-    def orbit_statistics(
-        self,
-        action: Any,
-        x: Any,
-        members: Sequence[int] = (1, 10, 100),
-        time: Any = None,
-        *,
-        y: Any = None,
-        output_action: Any = None,
-        draws: int = 1000,
-        seed: Any = 0,
-        confidence: float = 0.95,
-        over_inputs: str = "mean",
-    ) -> OrbitStatistics:
-        """What to expect of ensembles of M networks on the orbits of x, from GP(μ_t, Σ_t/M).
-
-        Args:
-            action: ρ_X on inputs, of any group; it need not be the augmentation.
-            x: inputs (n, …).
-            members: ensemble sizes M.
-            time: one training time; None: the constructor's.
-            y: targets (n,) or (n, outputs), for the error at x.
-            output_action: ρ_Y on outputs (n, outputs), of the same group; outputs are then carried back by ρ_Y(g)⁻¹
-                before the relative orbit std and the predicted class are taken. None: outputs should be invariant.
-            draws: how many ensembles are drawn.
-            seed: a whole number or a jax.random key.
-            confidence: of all intervals.
-            over_inputs: "mean", "median" or "max": how an ensemble's values on all inputs are summarised. Relative
-                measures of single inputs are large where outputs are near zero, and dominate a mean.
-
-        Returns:
-            relative orbit std, orbit same predictions (of the argmax, or of the sign of a single output), equivariance
-            error and error, each with its distribution across ensembles. See `OrbitStatistics`.
-
-        Source: arXiv 2403.03103, section 4: the mean of M networks has covariance Σ_t/M.
-        """
-        ensemble, x, truth = self._orbit_question(x, y)
-        return orbit_statistics(
-            ensemble,
-            action,
-            x,
-            members,
-            time=time,
-            truth=truth,
-            output_action=output_action,
-            draws=draws,
-            seed=seed,
-            confidence=confidence,
-            over_inputs=over_inputs,
-        )
-
     def _orbit_question(self, x: Any, y: Any) -> tuple[InfiniteEnsemble, Any, np.ndarray | None]:
         """(the ensemble whose outputs are measured, x, targets (n, outputs) or None), checked."""
         self._check_fitted()
@@ -249,22 +168,6 @@ class InfiniteEnsemble(RegressorMixin, BaseEstimator):
             raise ShapeError(f"y has {y.shape[1]} outputs; this ensemble was fitted to {self.n_outputs_}")
         return self, x, y
 
-    def _check_parameters(self) -> Settings:
-        if not callable(getattr(self.net, "kernel", None)):
-            raise InvalidTypeError(f"net is {self.net!r}; expected a network or an object with kernel(x1, x2=None)")
-        if self.kernel not in ("ntk", "nngp"):
-            raise InvalidArgumentError(f"kernel is {self.kernel!r}; expected 'ntk' or 'nngp'")
-        if self.dynamics not in DYNAMICS:
-            raise InvalidArgumentError(f"dynamics is {self.dynamics!r}; expected {' or '.join(map(repr, DYNAMICS))}")
-        if not as_times(self.time)[1]:
-            raise InvalidArgumentError(f"time is {self.time!r}; expected one number (predict takes arrays of times)")
-        if not isinstance(self.ridge, int | float | np.number) or not 0 <= self.ridge < math.inf:
-            raise InvalidArgumentError(f"ridge is {self.ridge!r}; it must be a finite number ≥ 0")
-        dynamics = DYNAMICS[self.dynamics]
-        dynamics(self.learning_rate, samples=1).check(0.0, float(self.time))  # what can be said before any kernel
-        field: Field = "ntk" if self.kernel == "ntk" else "nngp"
-        return Settings(field, dynamics, self.learning_rate, float(self.ridge), self.memory_limit)
-
     def _check_query(self, x: Any, time: Any) -> tuple[Any, np.ndarray, bool]:
         self._check_fitted()
         x = check_inputs(self, x, self.input_shape, reset=False)
@@ -272,10 +175,6 @@ class InfiniteEnsemble(RegressorMixin, BaseEstimator):
         for t in times:
             self._training.mean_problem.process.check(t)
         return x, times, single
-
-    def _check_fitted(self) -> None:
-        if not self.__sklearn_is_fitted__():
-            raise EstimatorNotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first")
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_training")

@@ -5,26 +5,24 @@ P(class k) = P(output k is the largest) under the outputs' Gaussian law N(μ_t(x
 
 from __future__ import annotations
 
-import math
 import warnings
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.multiclass import check_classification_targets
 
 from equitangents.ensembles.infinite import InfiniteEnsemble
-from equitangents.ensembles.inputs import EstimatorNotFittedError, check_inputs
-from equitangents.ensembles.orbit_statistics import OrbitStatistics, orbit_statistics
+from equitangents.ensembles.infinite_base import InfiniteEnsembleBase
+from equitangents.ensembles.inputs import check_inputs
 from equitangents.errors import InvalidArgumentError, NotFiniteError, ShapeError
 from equitangents.inference import argmax_probabilities
 from equitangents.validation import check_same_length
 
 
-class InfiniteEnsembleClassifier(ClassifierMixin, BaseEstimator):
+class InfiniteEnsembleClassifier(ClassifierMixin, InfiniteEnsembleBase):
     """`InfiniteEnsemble` on one-hot targets minus 1/K; parameters as there.
 
     The network needs no particular number of outputs: its kernel is that of one. `label_action` acts on the targets
@@ -45,45 +43,26 @@ class InfiniteEnsembleClassifier(ClassifierMixin, BaseEstimator):
     ['cat']
     """
 
-    __metadata_request__predict: ClassVar[dict[str, str]] = {"x": UNUSED}
     __metadata_request__predict_proba: ClassVar[dict[str, str]] = {"x": UNUSED}
 
-    def __init__(
-        self,
-        net: Any,
-        augmentation: Any = None,
-        time: float = math.inf,
-        learning_rate: float = 1.0,
-        ridge: float = 0.0,
-        kernel: str = "ntk",
-        label_action: Any = None,
-        input_shape: tuple[int, ...] | None = None,
-        dynamics: str = "flow",
-        memory_limit: int | None = None,
-    ) -> None:
-        self.net = net
-        self.augmentation = augmentation
-        self.time = time
-        self.learning_rate = learning_rate
-        self.ridge = ridge
-        self.kernel = kernel
-        self.label_action = label_action
-        self.input_shape = input_shape
-        self.dynamics = dynamics
-        self.memory_limit = memory_limit
-
     def fit(self, X: Any, y: Any) -> InfiniteEnsembleClassifier:
-        """X as `InfiniteEnsemble.fit` takes it; y (N,) labels of any type, at least two different ones."""
+        """X as `InfiniteEnsemble.fit` takes it; y (N,) labels of any type, at least two different ones.
+
+        With augmentation y may also be (|G|, N): y[g, i] is the label of the copy ρ_X(g) x_i.
+        """
         self.__dict__.pop("ensemble_", None)
         x = check_inputs(self, X, self.input_shape, reset=True)
-        labels = check_labels(y)
-        check_same_length("X", x, "y", labels)
+        labels = check_labels(y, copies=None if self.augmentation is None else len(x))
+        if labels.ndim == 1:
+            check_same_length("X", x, "y", labels)
         self.classes_, index = np.unique(labels, return_inverse=True)
         if len(self.classes_) < 2:
             raise InvalidArgumentError(
                 f"y holds one class, {self.classes_[0]!r}; a classifier needs more than 1 class to tell apart"
             )
-        ensemble = InfiniteEnsemble(**self.get_params(deep=False)).fit(x, centred_one_hot(index, len(self.classes_)))
+        ensemble = InfiniteEnsemble(**self.get_params(deep=False)).fit(
+            x, centred_one_hot(index.reshape(labels.shape), len(self.classes_))
+        )
         self.solver_ = ensemble.solver_
         self.max_learning_rate_ = ensemble.max_learning_rate_
         self.ensemble_ = ensemble
@@ -97,43 +76,13 @@ class InfiniteEnsembleClassifier(ClassifierMixin, BaseEstimator):
     def predict_proba(self, x: Any, time: Any = None) -> np.ndarray:
         """P(class k's output is the largest) in one trained network, (M, K) or (T, M, K); columns as `classes_`.
 
-        The largest probability is that of the predicted class. With augmentation the variance needs the explicit
-        problem of N|G| samples, solved at the first call.
+        The largest probability is that of the predicted class. With augmentation the first call solves what variances
+        need (`ensemble_.covariance_solver_`).
         """
         ensemble, x = self._fitted(x)
         mean, std = ensemble.predict(x, time, return_std=True)
         K = len(self.classes_)
         return argmax_probabilities(mean.reshape(-1, K), std.reshape(-1)).reshape(mean.shape)
-
-    def orbit_statistics(
-        self,
-        action: Any,
-        x: Any,
-        members: Sequence[int] = (1, 10, 100),
-        time: Any = None,
-        *,
-        y: Any = None,
-        output_action: Any = None,
-        draws: int = 1000,
-        seed: Any = 0,
-        confidence: float = 0.95,
-        over_inputs: str = "mean",
-    ) -> OrbitStatistics:
-        """As `InfiniteEnsemble.orbit_statistics`; y (n,) are labels, and the error is the share of wrong classes."""
-        ensemble, x, truth = self._orbit_question(x, y)
-        return orbit_statistics(
-            ensemble,
-            action,
-            x,
-            members,
-            time=time,
-            truth=truth,
-            output_action=output_action,
-            draws=draws,
-            seed=seed,
-            confidence=confidence,
-            over_inputs=over_inputs,
-        )
 
     def _orbit_question(self, x: Any, y: Any) -> tuple[InfiniteEnsemble, Any, np.ndarray | None]:
         """(the ensemble whose outputs are measured, x, indices of the labels or None), checked."""
@@ -148,21 +97,25 @@ class InfiniteEnsembleClassifier(ClassifierMixin, BaseEstimator):
         return ensemble, x, index
 
     def _fitted(self, x: Any) -> tuple[InfiniteEnsemble, Any]:
-        if not self.__sklearn_is_fitted__():
-            raise EstimatorNotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first")
+        self._check_fitted()
         return self.ensemble_, check_inputs(self, x, self.input_shape, reset=False)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "ensemble_")
 
 
-def check_labels(y: Any) -> np.ndarray:
-    """y as a 1-d array of discrete labels; a column (N, 1) is flattened with a warning, as scikit-learn does."""
+def check_labels(y: Any, copies: int | None = None) -> np.ndarray:
+    """y as a 1-d array of discrete labels; a column (N, 1) is flattened with a warning, as scikit-learn does.
+
+    With `copies`, the number N of samples, it may also hold a row of N labels for each element of a group.
+    """
     if y is None:
         raise InvalidArgumentError(
             "this classifier requires y to be passed, but the target y is None; expected labels (N,)"
         )
     y = np.asarray(y)
+    if copies is not None and y.ndim == 2 and y.shape[1] == copies:
+        return check_labels(y.ravel()).reshape(y.shape)
     if y.ndim == 2 and y.shape[1] == 1:
         warnings.warn(
             "A column-vector y was passed when a 1d array was expected: y has shape (N, 1), expected (N,)",
