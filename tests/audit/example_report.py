@@ -88,7 +88,7 @@ def example_report(order=16, reflections=4, name="module.net", images=True):
         ],
         lie=[s.LieResult("turn", "radian", estimate(0.4), "jvp", None)],
         irreps=s.IrrepSection(
-            "Characters of the cyclic group.",
+            "all elements, exactly",
             0.004,
             [s.IrrepShare(f"E{i}", 1 + i % 2, estimate(share)) for i, share in enumerate((0.6, 0.3, 0.1))],
         ),

@@ -110,7 +110,7 @@ class AuditReport:
 
     def to_html(self, path: Any) -> Path:
         """Write the report as one HTML file that needs nothing else. Returns the path."""
-        from equitangents.audit.writers.html import html
+        from equitangents.audit.page import html
 
         return write_text(path, html(self))
 

@@ -163,7 +163,7 @@ def _view(title: str, settings: Settings, results: Results, trained: Trained, me
     maps = [Map("True function", stack(results.truth["square"]), ["unchanged by a turn"] * len(results.times))]
     for m in range(min(3, members)):
         maps.append(Map(f"Member {m + 1}", trained.maps["members"][:, m], [_note(v) for v in single[:, m]]))
-    maps.append(Map("Mean of members", trained.maps["mean"], [_note(v) for v in mean]))
+    maps.append(Map("Mean", trained.maps["mean"], [_note(v) for v in mean]))
     maps.append(Map("Infinite width", trained.maps["infinite"], [_note(v) for v in exact]))
     curve = trained.circles
     curves = [

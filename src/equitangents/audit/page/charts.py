@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, LogLocator
 
 from equitangents.audit.sections import Checkpoint, EnsembleSection, IrrepSection, LayerSection
 from equitangents.report.figures import canvas, inline_svg, label_line, plain_log
@@ -66,6 +67,9 @@ def ensemble(section: EnsembleSection) -> str:
         axes.set_xscale("log")
         axes.set_yscale("log")
         axes.set_ylim(middle.min() / 3, middle.max() * 2)
+        axes.xaxis.set_major_locator(FixedLocator(list(members)))
+        axes.xaxis.set_minor_locator(FixedLocator([]))
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         plain_log(axes)
         axes.set_xlabel("members M")
         axes.set_ylabel("relative error of the mean")

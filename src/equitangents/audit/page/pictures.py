@@ -6,7 +6,6 @@ import base64
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -16,6 +15,7 @@ from equitangents.audit.page.svg import tag
 from equitangents.audit.sections import OrbitPoint, Witness
 
 MOST_BARS = 40
+_TALL = 40.0  # height of the bars' drawing, 100 wide
 
 
 @dataclass(frozen=True)
@@ -38,12 +38,13 @@ def cells(witness: Witness) -> list[Cell]:
     images = [_image(point, witness.image_layout) for point in witness.orbit]
     shown = [image for image in images if image is not None]
     low, high = (min(i.min() for i in shown), max(i.max() for i in shown)) if shown else (0.0, 1.0)
-    largest = max((abs(v) for point in witness.orbit for v in point.prediction or []), default=1.0) or 1.0
+    values = [v for point in witness.orbit for v in point.prediction or []]
+    largest, signed = max(map(abs, values), default=1.0) or 1.0, min(values, default=0.0) < 0
     return [
         Cell(
             label=point.label,
             picture=None if image is None else png(image, float(low), float(high)),
-            bars=_bars(point.prediction, largest),
+            bars=_bars(point.prediction, largest, signed),
             said=_say(point.prediction),
             error=point.error,
             identity=k == 0,
@@ -76,25 +77,27 @@ def _image(point: OrbitPoint, layout: str | None) -> np.ndarray | None:
     return image if image.shape[-1] in (1, 3) else image.mean(axis=-1, keepdims=True)
 
 
-def _bars(prediction: Sequence[float] | None, largest: float) -> str | None:
+def _bars(prediction: Sequence[float] | None, largest: float, signed: bool) -> str | None:
     if prediction is None or not 1 < len(prediction) <= MOST_BARS:
         return None
     top = int(np.argmax(prediction))
     wide = 100 / len(prediction)
-    parts: list[Any] = [tag("line", x1=0.0, x2=100.0, y1=20.0, y2=20.0, class_="ring")]
+    zero = _TALL / 2 if signed else _TALL
+    most = zero - 1
+    parts = [tag("line", x1=0.0, x2=100.0, y1=zero, y2=zero, class_="ring")]
     for i, value in enumerate(prediction):
-        height = 19 * abs(value) / largest
+        height = most * abs(value) / largest
         parts.append(
             tag(
                 "rect",
                 x=i * wide + 0.12 * wide,
-                y=20 - height if value >= 0 else 20.0,
+                y=zero - height if value >= 0 else zero,
                 width=0.76 * wide,
                 height=height,
                 class_="top" if i == top else "bar",
             )
         )
-    return tag("svg", "".join(parts), viewBox="0 0 100 40", role="img", aria_label=_say(prediction))
+    return tag("svg", "".join(parts), viewBox=f"0 0 100 {_TALL:g}", role="img", aria_label=_say(prediction))
 
 
 def _say(prediction: Sequence[float] | None) -> str:

@@ -83,7 +83,11 @@ def _spokes(elements: Sequence[ElementResult], limit: float) -> str:
         parts.append(tag("circle", cx=x, cy=y, r=4.0, class_="dot"))
         half = min(6.0, 0.4 * 360 / len(elements))
         parts.append(
-            tag("path", d=path(place(angle + s * half, e.floor, limit) for s in (-1, -0.5, 0, 0.5, 1)), class_="floor")
+            tag(
+                "path",
+                d=path(place(angle + s * half, e.floor, limit) for s in (-1, -0.5, 0, 0.5, 1)),
+                class_="floor alone",
+            )
         )
     return "".join(parts)
 
