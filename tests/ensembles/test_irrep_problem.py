@@ -246,8 +246,9 @@ class TestKernels:
         model = InfiniteEnsemble(mlp, **how).fit(x, y)
         mean, covariance = model.predict(x_test, return_cov=True)
         std, orbits = model.predict(x_test, return_std=True)[1], model.predict_orbits(x_test)
-        for name, value in (("_TILE_ENTRIES", 8 * 9), ("_ROW_ENTRIES", 8 * 7 * 2), ("_SMALLEST_TILE", 1)):
-            monkeypatch.setattr(f"equitangents.ensembles.irrep_problem.{name}", value)
+        monkeypatch.setattr("equitangents.ensembles.irrep_problem._ROW_ENTRIES", 8 * 7 * 2)
+        for name, value in (("_TILE_ENTRIES", 8 * 9), ("_INPUT_ENTRIES", 8 * 8 * 3), ("_SMALLEST_TILE", 2)):
+            monkeypatch.setattr(f"equitangents.ensembles.kernel_transforms.{name}", value)
         model = InfiniteEnsemble(mlp, **how).fit(x, y)
         tiled, tiled_covariance = model.predict(x_test, return_cov=True)
         np.testing.assert_allclose(tiled, mean, atol=1e-12)
@@ -446,7 +447,7 @@ class TestBadInput:
 
 def test_the_log_forecasts_long_kernels(monkeypatch, caplog):
     monkeypatch.setattr("equitangents.ensembles.forecast._QUIET_SECONDS", 0.0)
-    monkeypatch.setattr("equitangents.ensembles.irrep_problem._SMALLEST_TILE", 1)
+    monkeypatch.setattr("equitangents.ensembles.kernel_transforms._SMALLEST_TILE", 1)
     x, y, _ = data("D4", 0)
     action, _, label_action = CASES["D4"]
     with caplog.at_level(logging.INFO, "equitangents"):

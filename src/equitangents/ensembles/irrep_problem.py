@@ -13,7 +13,13 @@ from typing import Any
 import numpy as np
 
 from equitangents.actions import Action
-from equitangents.ensembles.forecast import Forecast
+from equitangents.ensembles.kernel_transforms import (
+    cross_transforms,
+    gram_transforms,
+    orbit_kernels,
+    slices,
+    tile_bytes,
+)
 from equitangents.ensembles.problem import Field, Settings, diagonal
 from equitangents.inference import check_memory
 from equitangents.inference.data_orbits import DataOrbits, find_orbits
@@ -23,10 +29,7 @@ from equitangents.inference.orbit_samples import sample_on_orbits
 from equitangents.inference.spectrum import Spectrum
 from equitangents.kernels import KernelFunction
 
-_TILE_ENTRIES = 2**21  # kernel entries of one tile
 _ROW_ENTRIES = 2**24  # of a block of test rows against the orbits of the training data
-_SMALLEST_TILE = 24
-_TILES = 8  # along one side: diagonal tiles are computed in full, off-diagonal ones once for both triangles
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,7 @@ class IrrepProblem:
         """As `orbit_moments`, the covariance between all orbits: (T, M, |G|, M, |G|)."""
         group, transform = self.action.group, self.transform
         at = self._project(x, prior=True)
-        prior = self._tile(x, self.action.orbit(x), ("nngp",))[0].transpose(0, 2, 1)
+        prior = orbit_kernels(self.kernel, x, self.action.orbit(x), ("nngp",))[0].transpose(0, 2, 1)
         mean = np.stack([_points(transform.inverse(at.orbit_mean(t))) for t in times])
         covariance = np.empty((len(times), len(x), group.order, len(x), group.order))
         for i, t in enumerate(times):
@@ -120,27 +123,17 @@ class IrrepProblem:
 
     def _project(self, x: Any, *, prior: bool) -> IrrepProjection:
         """Transforms of the kernels between x and the orbits of the training data."""
-        fields = _fields(self.field, prior)
-        irreps, n = self.transform.irreps, len(self.inputs)
-        found = [[np.empty((len(x), n, i.dimension, i.dimension), _dtype(i)) for i in irreps] for _ in fields]
-        step = max(1, _TILE_ENTRIES // (len(x) * self.action.group.order))
-        for columns in _slices(n, step):
-            tile = self._tile(x, self.action.orbit(self.inputs[columns]), fields)
-            for into, values in zip(found, tile, strict=True):
-                for block, part in zip(into, self.transform.forward(_last_axis_elements(values)), strict=True):
-                    block[:, columns] = part
+        fields, irreps = _fields(self.field, prior), self.transform.irreps
+        found = cross_transforms(self.kernel, self.action, x, self.inputs, irreps, fields)
         return self.process.project(found[0], found[-1] if prior else None)
-
-    def _tile(self, x: Any, orbit: Any, fields: Sequence[Field]) -> list[np.ndarray]:
-        return orbit_kernels(self.kernel, x, orbit, fields)
 
     def _kernel_along_orbit(self, x: Any) -> np.ndarray:
         """K(x, ρ(q) x) for one input (1, …): (|G|,)."""
-        return self._tile(x, self.action.orbit(x), ("nngp",))[0][0, :, 0]
+        return orbit_kernels(self.kernel, x, self.action.orbit(x), ("nngp",))[0][0, :, 0]
 
     def _row_blocks(self, x: Any, width: int = 1) -> Iterator[Any]:
         step = max(1, _ROW_ENTRIES // (width * len(self.inputs) * self.action.group.order))
-        return (x[rows] for rows in _slices(len(x), step))
+        return (x[rows] for rows in slices(0, len(x), step))
 
 
 def solve(
@@ -201,33 +194,6 @@ def solve(
     return IrrepProblem(kernel, action, settings.field, inputs, process)
 
 
-def gram_transforms(
-    kernel: KernelFunction, action: Action, x: Any, irreps: Sequence[FourierIrrep], fields: Sequence[Field]
-) -> list[list[np.ndarray]]:
-    """For each field and irrep the block Σ_q F_ij(q) ρ(q)_cb at row (i, c) and column (j, b), Hermitian."""
-    n, order, transform = len(x), action.group.order, GroupFourier(tuple(irreps))
-    grams = [[np.empty((n, i.dimension, n, i.dimension), _dtype(i)) for i in irreps] for _ in fields]
-    most = max(1, int((_TILE_ENTRIES / order) ** 0.5))
-    tiles = list(_slices(n, min(most, max(_SMALLEST_TILE, -(-n // _TILES)))))
-    forecast = Forecast(f"kernel of {n}·{order} augmented samples", len(tiles) * (len(tiles) + 1) / 2)
-    for j, columns in enumerate(tiles):
-        orbit = action.orbit(x[columns])
-        for rows in tiles[: j + 1]:
-            for into, values in zip(grams, orbit_kernels(kernel, x[rows], orbit, fields), strict=True):
-                for block, part in zip(into, transform.forward(_last_axis_elements(values)), strict=True):
-                    block[rows, :, columns] = part.transpose(0, 2, 1, 3)
-                    if rows != columns:
-                        block[columns, :, rows] = part.conj().transpose(1, 3, 0, 2)
-            forecast.advance()
-    return [[block.reshape(n * block.shape[1], -1) for block in blocks] for blocks in grams]
-
-
-def orbit_kernels(kernel: KernelFunction, x: Any, orbit: Any, fields: Sequence[Field]) -> list[np.ndarray]:
-    """Kernels of x (M, …) with all ρ(q) x_j, `orbit` (|G|, N, …): (M, |G|, N) for each field, in float64."""
-    kernels = kernel.kernel(x, orbit.reshape(-1, *orbit.shape[2:]))
-    return [np.asarray(getattr(kernels, f), np.float64).reshape(len(x), *orbit.shape[:2]) for f in fields]
-
-
 def block_size(orbits: DataOrbits, irrep: FourierIrrep) -> int:
     """Unknowns of an irrep's block: d for each orbit, less where inputs are fixed by more than the identity."""
     full = irrep.dimension * (len(orbits.first) - len(orbits.stabilisers))
@@ -237,7 +203,7 @@ def block_size(orbits: DataOrbits, irrep: FourierIrrep) -> int:
 def solve_bytes(irreps: Sequence[FourierIrrep], n: int, *, prior: bool) -> int:
     """Bytes at the peak of solving n orbits: all blocks of one or both kernels, and LAPACK's copies of the largest."""
     sizes = [(n * i.dimension) ** 2 * (8 if i.is_real else 16) for i in irreps]
-    return sum(sizes) * (2 if prior else 1) + 5 * max(sizes)
+    return sum(sizes) * (2 if prior else 1) + 5 * max(sizes) + tile_bytes(n, len(irreps[0].matrices))
 
 
 def name_of(action: Action, irreps: Sequence[FourierIrrep]) -> str:
@@ -262,19 +228,6 @@ def _fields(field: Field, prior: bool) -> tuple[Field, ...]:
     return (field, "nngp") if prior and field == "ntk" else (field,)
 
 
-def _last_axis_elements(values: np.ndarray) -> np.ndarray:
-    """(M, |G|, N) as (M, N, |G|), contiguous."""
-    return np.ascontiguousarray(values.transpose(0, 2, 1))
-
-
 def _points(along: np.ndarray) -> np.ndarray:
     """(M, outputs, |G|) as (M, |G|, outputs)."""
     return along.transpose(0, 2, 1)
-
-
-def _slices(n: int, step: int) -> Iterator[slice]:
-    return (slice(start, min(start + step, n)) for start in range(0, n, step))
-
-
-def _dtype(irrep: FourierIrrep) -> Any:
-    return np.float64 if irrep.is_real else np.complex128
