@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import equitangents as et
 from oracles import finite_groups, literal_kernels
@@ -17,6 +18,19 @@ ACTIVATIONS = {
     "cos": lambda: et.nn.Cos(),
     "identity": lambda: et.nn.Identity(),
 }
+
+
+def by_engines(name, cases, often, reference):
+    """Parametrize `name` and the fixture `engine`: all cases by the fastest engine, and all by the reference engine.
+
+    The usual run takes those in `often` by the fastest one and those in `reference`, which compiles each, by that.
+    """
+    runs = []
+    for case in cases:
+        for engine, usual in (("fastest", often), ("reference", reference)):
+            values = case if isinstance(case, tuple) else (case,)
+            runs.append(pytest.param(engine, *values, marks=() if case in usual else pytest.mark.slow))
+    return pytest.mark.parametrize(f"engine, {name}", runs, indirect=["engine"])
 
 
 def network(layers, *, action=None, subgroup=None, channels=3, out=1):
@@ -64,12 +78,12 @@ def relative_error(got, expected, scale1, scale2):
     return float(np.max(np.abs(np.asarray(got) - expected) / np.where(scale > 0, scale, 1.0)))
 
 
-def check(layers, x1, x2=None, *, net=None, rtol=1e-12, **kwargs):
+def check(layers, x1, x2=None, *, net=None, rtol=1e-12, engine=None, **kwargs):
     """The package's kernels are the literal sums; returns the larger of the two relative errors."""
     net = network(layers, **kwargs) if net is None else net
     x = x1 if x2 is None else np.concatenate([x1, x2])
     n = len(x1)
-    got = net.kernel(x1) if x2 is None else net.kernel(x1, x2)
+    got = net.kernel(x1, x2, engine)
     worst = 0.0
     for name, full, value in zip(("nngp", "ntk"), literal_kernels.kernels(layers, x), got_pair(got), strict=True):
         own = np.diag(full)

@@ -10,7 +10,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import equitangents as et
-from laws.networks import check, got_pair, network
+from laws.networks import by_engines, check, got_pair, network
 from oracles import literal_duals, literal_kernels
 
 SLOW = pytest.mark.slow
@@ -100,15 +100,21 @@ OFTEN = {
 }
 
 
-@pytest.mark.parametrize("name", [name if name in OFTEN else pytest.param(name, marks=SLOW) for name in TABLE])
-def test_networks_by_name(name):
+REFERENCE = {"window as wide as the grid", "valid and pooled", "locally connected then conv", "pooling at the readout"}
+
+
+@by_engines("name", TABLE, OFTEN, REFERENCE)
+def test_networks_by_name(engine, name):
     grid, layers = TABLE[name]
     x = np.random.default_rng(len(name)).standard_normal((3, *grid, 2))
     check(layers, x[:2], x[2:])
 
 
-@pytest.mark.parametrize("nonlinearity", ["relu", "leaky_relu", "abs", "erf", "gelu", "sin", "cos", "identity"])
-def test_every_nonlinearity(nonlinearity):
+NONLINEARITIES = ["relu", "leaky_relu", "abs", "erf", "gelu", "sin", "cos", "identity"]
+
+
+@by_engines("nonlinearity", NONLINEARITIES, NONLINEARITIES, ["leaky_relu", "gelu"])
+def test_every_nonlinearity(engine, nonlinearity):
     phi = ("phi", nonlinearity, 0.15) if nonlinearity == "leaky_relu" else ("phi", nonlinearity)
     x = np.random.default_rng(5).standard_normal((3, 5, 2))
     check([zconv((3,)), phi, *GAP], x)

@@ -10,7 +10,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import equitangents as et
-from laws.networks import box, check, group_box, plane_group, small_group
+from laws.networks import box, by_engines, check, group_box, plane_group, small_group
 from oracles import finite_groups
 
 NONLINEARITIES = [
@@ -66,18 +66,26 @@ def small_networks(draw):
 
 
 @given(small_networks())
-@settings(max_examples=6, phases=[Phase.explicit, Phase.generate])
+@settings(max_examples=20, phases=[Phase.explicit, Phase.generate])
 def test_random_networks_on_small_groups(case):
     layers, action, subgroup, x1, x2 = case
     check(layers, x1, x2, action=action, subgroup=subgroup)
 
 
-@pytest.mark.slow
 @given(small_networks())
-@settings(max_examples=60, phases=[Phase.explicit, Phase.generate])
-def test_many_random_networks_on_small_groups(case):
+@settings(max_examples=2, phases=[Phase.explicit, Phase.generate])
+def test_random_networks_on_small_groups_by_the_reference(case):
     layers, action, subgroup, x1, x2 = case
-    check(layers, x1, x2, action=action, subgroup=subgroup)
+    check(layers, x1, x2, action=action, subgroup=subgroup, engine="reference")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("run_by", [None, "reference"])
+@given(case=small_networks())
+@settings(max_examples=60, phases=[Phase.explicit, Phase.generate])
+def test_many_random_networks_on_small_groups(run_by, case):
+    layers, action, subgroup, x1, x2 = case
+    check(layers, x1, x2, action=action, subgroup=subgroup, engine=run_by)
 
 
 PLANES = {"p4, 4×4": (4, 0, (4, 4)), "p4, 5×5": (4, 0, (5, 5)), "p4m, 4×4": (4, 1, (4, 4)), "p2, 3×4": (2, 0, (3, 4))}
@@ -91,14 +99,13 @@ OFTEN = {
 }
 
 
-@pytest.mark.parametrize(
-    ("plane", "nonlinearity", "readout"),
-    [
-        case if case in OFTEN else pytest.param(*case, marks=pytest.mark.slow)
-        for case in itertools.product(PLANES, ["relu", "erf"], ["flatten", "pool", "cosets"])
-    ],
+@by_engines(
+    "plane, nonlinearity, readout",
+    list(itertools.product(PLANES, ["relu", "erf"], ["flatten", "pool", "cosets"])),
+    OFTEN,
+    {("p2, 3×4", "relu", "cosets"), ("p4, 5×5", "relu", "flatten")},
 )
-def test_boxes_on_the_plane(plane, nonlinearity, readout):
+def test_boxes_on_the_plane(engine, plane, nonlinearity, readout):
     rotations, reflections, shape = PLANES[plane]
     group, table, grid = plane_group(rotations, reflections, shape)
     window, inner = (3, 3), (2, 3)

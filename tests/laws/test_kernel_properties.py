@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import equitangents as et
-from laws.networks import check, got_pair, network, plane_group, relative_error, small_group
+from laws.networks import by_engines, check, got_pair, network, plane_group, relative_error, small_group
 from oracles import finite_groups, literal_kernels
 
 n = et.nn
@@ -190,9 +190,11 @@ def test_relu_diagonals_of_flattened_convolutions():
     np.testing.assert_allclose(np.diag(kernels.ntk), q + t, rtol=1e-13)
 
 
-@pytest.mark.parametrize("phi", ["relu", "erf", *(pytest.param(phi, marks=SLOW) for phi in ("gelu", "abs", "cos"))])
-@pytest.mark.parametrize("readout", ["global_pool", pytest.param("flatten", marks=SLOW)])
-def test_float32_keeps_its_digits(phi, readout):
+DIGITS = [(phi, readout) for phi in ("relu", "erf", "gelu", "abs", "cos") for readout in ("global_pool", "flatten")]
+
+
+@by_engines("phi, readout", DIGITS, DIGITS, [("relu", "global_pool")])
+def test_float32_keeps_its_digits(engine, phi, readout):
     layers = [
         ("conv", (3, 3), (1, 1), "circular", 1.4, 0.1),
         ("phi", phi),
@@ -227,8 +229,11 @@ def _with_zeros():
     return x
 
 
-@pytest.mark.parametrize("phi", ["relu", "leaky_relu", "abs", "erf", "gelu", "sin", "cos"])
-def test_zero_inputs(phi):
+ALL = ["relu", "leaky_relu", "abs", "erf", "gelu", "sin", "cos"]
+
+
+@by_engines("phi", ALL, ALL, ["relu"])
+def test_zero_inputs(engine, phi):
     phi = ("phi", phi, 0.1) if phi == "leaky_relu" else ("phi", phi)
     check([("conv", (3,), (1,), "zero", 1.2, 0.0), phi, ("global_pool",), ("dense", 1.0, 0.0)], _with_zeros())
 

@@ -12,7 +12,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import equitangents as et
-from laws.networks import ACTIVATIONS, got_pair, plane_group, relative_error, small_group
+from laws.networks import ACTIVATIONS, by_engines, got_pair, plane_group, relative_error, small_group
 from oracles import finite_groups
 
 n = et.nn
@@ -92,8 +92,8 @@ def test_pooling_averages_flattening_over_the_orbit_of_many(case):
     assert_same(pooled.kernel, Mean(flat, moves), x)
 
 
-@pytest.mark.parametrize("name", finite_groups.SMALL)
-def test_full_windows_make_an_mlp(name):
+@by_engines("name", list(finite_groups.SMALL), list(finite_groups.SMALL), ["S3"])
+def test_full_windows_make_an_mlp(engine, name):
     group, table = small_group(name)
     inside = finite_groups.subgroup(table, [1])
     positions = finite_groups.coset_action(table, inside)
@@ -180,8 +180,11 @@ def test_other_windows_do_not(size, window):
         assert_same(gcnn.kernel, Mean(cnn, turns), x, rtol=1e-4)
 
 
-@pytest.mark.parametrize("shape", [(3, 4), pytest.param((6,), marks=SLOW), pytest.param((2, 3, 2), marks=SLOW)])
-def test_pooled_cnns_average_flattened_ones_over_translations(shape):
+SHAPES = [((3, 4),), ((6,),), ((2, 3, 2),)]
+
+
+@by_engines("shape", SHAPES, SHAPES, [((6,),)])
+def test_pooled_cnns_average_flattened_ones_over_translations(engine, shape):
     body = [
         n.Conv(3, (3, 2, 2)[: len(shape)], W_std=1.4, b_std=0.1),
         n.Relu(),

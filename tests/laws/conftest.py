@@ -1,0 +1,15 @@
+"""Laws hold for every engine: `engine` makes one of them the default of a test."""
+
+from __future__ import annotations
+
+import pytest
+
+from equitangents.kernels.engines import select
+
+
+@pytest.fixture
+def engine(request, monkeypatch):
+    """Which engine networks without another wish run by: the fastest that can, or the reference engine."""
+    if request.param == "reference":
+        monkeypatch.setattr(select, "_fastest", lambda: ("cpu", "the test asks for the reference"))
+    return request.param
