@@ -301,10 +301,13 @@ class TestLaws:
         error = np.sqrt((np.outer(np.diag(covariance), np.diag(covariance)) + covariance**2) / 4000)
         assert (np.abs(np.cov(draws, rowvar=False) - covariance) < 4 * error).all()
 
+    @pytest.mark.parametrize("symmetric", [False, True])
     @pytest.mark.parametrize("name", ["C8", "D4", "Q8"])  # complex, real and quaternionic irreps
-    def test_samples_on_orbits_have_the_joint_covariance(self, name):
+    def test_samples_on_orbits_have_the_joint_covariance(self, name, symmetric):
         action, _, label_action = CASES[name]
         x, y, x_test = data(name, 0)
+        if symmetric:  # no data in any but the trivial irrep
+            x = action.orbit(x).mean(axis=0)
         model = InfiniteEnsemble(mlp, augmentation=action, label_action=label_action, time=2.0).fit(x, y)
         mean, covariance = model.predict_joint_orbits(x_test)
         n, points = 4000, 16

@@ -34,12 +34,16 @@ _ROW_ENTRIES = 2**24  # of a block of test rows against the orbits of the traini
 
 @dataclass(frozen=True)
 class IrrepProblem:
-    """A solved problem. `inputs` are the orbits' representatives; fields: the kernels that queries need."""
+    """A solved problem: `inputs` are the orbits' representatives, `irreps` all that were asked for.
+
+    The process has a block for each irrep that is not empty of data.
+    """
 
     kernel: KernelFunction
     action: Action
     field: Field
     inputs: Any
+    irreps: tuple[FourierIrrep, ...]
     process: IrrepProcess
 
     @property
@@ -102,13 +106,14 @@ class IrrepProblem:
 
         By irreps, without the covariance of all M|G| points.
         """
-        irreps = self.transform.irreps
         at = self._project(x, prior=True)
-        blocks = gram_transforms(self.kernel, self.action, x, irreps, ("nngp",))[0]
-        for block, change in zip(blocks, at.joint_orbit_covariance(time), strict=True):
+        blocks = gram_transforms(self.kernel, self.action, x, self.irreps, ("nngp",))[0]
+        where = {id(irrep): i for i, irrep in enumerate(self.irreps)}
+        for irrep, change in zip(self.transform.irreps, at.joint_orbit_covariance(time), strict=True):
+            block = blocks[where[id(irrep)]]
             block += change.transpose(0, 2, 1, 3).reshape(block.shape)
         mean = _points(self.transform.inverse(at.orbit_mean(time)))
-        return mean + sample_on_orbits(irreps, blocks, draws, mean.shape[-1], key=key)
+        return mean + sample_on_orbits(self.irreps, blocks, draws, mean.shape[-1], key=key)
 
     def orbit_sample_bytes(self, m: int, draws: int) -> int:
         """Bytes that `sample_orbits` takes."""
@@ -151,6 +156,7 @@ def solve(
 
     labels (|G|, N, outputs): that of ρ(g) x_i. known: the problem solved in some of the irreps before.
     """
+    asked = tuple(irreps)
     orbits = find_orbits(action, x)
     mean_labels, consistent = orbits.mean_labels(labels)
     transformed = GroupFourier(tuple(irreps)).forward(np.ascontiguousarray(np.moveaxis(mean_labels, 0, -1)))
@@ -191,7 +197,7 @@ def solve(
         consistent=consistent,
         label_size=label_size,
     )
-    return IrrepProblem(kernel, action, settings.field, inputs, process)
+    return IrrepProblem(kernel, action, settings.field, inputs, asked, process)
 
 
 def block_size(orbits: DataOrbits, irrep: FourierIrrep) -> int:
