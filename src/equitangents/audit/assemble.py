@@ -142,7 +142,7 @@ def assemble(
 def _elements(task: Task, orbits: Orbits, floors: Floors) -> list[ElementResult]:
     symmetry = task.contract.symmetry
     resampler = replace(task, complete=True).resampler(task.x.n)  # of one element, over inputs alone
-    means = resampler.columns(orbits.errors)
+    estimates = resampler.each(orbits.errors)
     scores = orbits.scores
     same = None if scores is None else (scores.argmax(axis=2) == scores[0].argmax(axis=1)).mean(axis=1)
     apart = divergences(orbits, task.outputs)
@@ -150,8 +150,6 @@ def _elements(task: Task, orbits: Orbits, floors: Floors) -> list[ElementResult]
     results = []
     for k, g in enumerate(task.elements):
         errors, mean = orbits.errors[k], float(orbits.errors[k].mean())
-        finite = np.isfinite(errors).all()
-        estimate = Estimate(mean, *resampler.limits(means[:, k], mean)) if finite else resampler.mean(errors)
         quantiles = np.quantile(errors, [0.05, 0.25, 0.5, 0.75, 0.95], method="inverted_cdf")
         floor = float(floors.of_elements[k])
         results.append(
@@ -160,7 +158,7 @@ def _elements(task: Task, orbits: Orbits, floors: Floors) -> list[ElementResult]
                 parameter=symmetry.parameter(g),
                 angle=symmetry.angle(g),
                 exact=task.contract.moves_exactly(g),
-                error=Spread(estimate, *(float(q) for q in quantiles), float(errors.max())),
+                error=Spread(estimates[k], *(float(q) for q in quantiles), float(errors.max())),
                 worst_input=int(errors.argmax()),
                 round_trip_floor=mean_or_none(floors.round_trip[k]),
                 reference_floor=mean_or_none(floors.reference[k]),

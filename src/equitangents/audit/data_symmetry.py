@@ -16,7 +16,6 @@ from scipy.spatial.distance import cdist
 from equitangents.audit.sections import DataSection
 from equitangents.audit.task import Task, flattened
 from equitangents.audit.trees import Inputs, Shared
-from equitangents.errors import InvalidArgumentError
 
 _INPUTS = 600
 _COMPONENTS = 20
@@ -29,8 +28,6 @@ def data_symmetry(
     task: Task, y: np.ndarray | None, test: Literal["kernel", "classifier"] = "kernel"
 ) -> DataSection | str:
     """The two-sample test and, for class labels, how often neighbours of moved inputs have their label."""
-    if test not in ("kernel", "classifier"):
-        raise InvalidArgumentError(f"data_test is {test!r}; expected 'kernel' or 'classifier'")
     x = task.x
     if x.n < 8:
         return f"there are {x.n} inputs; the test needs at least 8"

@@ -21,6 +21,7 @@ from equitangents.audit.sections import EnsembleSection, EnsembleSize, Estimate
 from equitangents.audit.task import Task, flattened, pulled_back
 from equitangents.audit.trees import Inputs
 from equitangents.errors import InvalidTypeError, ShapeError
+from equitangents.metrics.measure import ratio
 
 _ROWS = 48
 _ELEMENTS = 16
@@ -78,9 +79,9 @@ def _section(task: Task, D: np.ndarray, outputs: np.ndarray, theory: tuple[float
         expected = None if theory is None else theory[0] + theory[1] / k
         sizes.append(EnsembleSize(k, _over_inputs(task, squared), max(limit2, 0.0) + finite2 / k, expected))
     norms = lambda y: np.sqrt((y**2).sum(axis=-1))
-    own = norms(outputs[:, 1:] - outputs[:, :1]) / np.maximum(norms(outputs[:, :1]), 1e-300)
+    own = ratio(norms(outputs[:, 1:] - outputs[:, :1]), norms(outputs[:, :1]))
     mean = outputs.mean(axis=0)
-    of_mean = norms(mean[1:] - mean[:1]) / np.maximum(norms(mean[:1]), 1e-300)
+    of_mean = ratio(norms(mean[1:] - mean[:1]), norms(mean[:1]))
     return EnsembleSection(
         members=M,
         member_error=_over_inputs(task, own.mean(axis=0)),

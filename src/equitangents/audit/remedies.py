@@ -7,14 +7,18 @@ from typing import Any
 
 import numpy as np
 
+from equitangents.audit.haar import O3, SO3, Permutations
+from equitangents.audit.leaf_actions import LeafAction
 from equitangents.audit.orbits import Orbits
 from equitangents.audit.relative import task_error
 from equitangents.audit.sections import EnsembleSection, Remedy
 from equitangents.audit.symmetry import Finite
-from equitangents.audit.task import Task
+from equitangents.audit.task import Task, pulled_back, relative
+from equitangents.audit.trees import Inputs, as_inputs
 from equitangents.metrics.measure import norms, ratio
 
 _TARGET = 0.01
+_ROWS = 16
 
 
 def remedies(
@@ -33,18 +37,42 @@ def _averaging(task: Task, orbits: Orbits, y: np.ndarray | None, error: float) -
     after, _ = task_error(mean, orbits, y, task.outputs)
     if task.complete and isinstance(symmetry, Finite) and task.contract.exact:
         left, note = 0.0, "exact: every element is averaged over, and the action is exact"
+    elif (isinstance(symmetry, Finite) and not task.complete) or isinstance(symmetry, SO3 | O3 | Permutations):
+        # a mean over E independent elements keeps 1/√E of the deviations, two such means differ by √2 of that
+        E = len(phi) - 1
+        left = float(np.mean(ratio(norms(phi[1:].std(axis=0)), norms(mean)))) * math.sqrt(2 / max(E - 1, 1))
+        note = f"what is left of the violation after averaging over {E} random elements"
     else:
-        # two means over different elements differ by √2 of what each still varies
-        half = len(phi[1:]) // 2
-        one, two = phi[1 : 1 + 2 * half : 2].mean(axis=0), phi[2 : 2 + 2 * half : 2].mean(axis=0)
-        left = float(np.mean(ratio(norms(one - two), norms(mean)))) / math.sqrt(2) if half else None
-        note = "what is left is estimated from two halves of the elements, " + (
-            "as the group was sampled" if not task.complete else "as the inputs are resampled"
-        )
+        left = _left_after_averaging(task, orbits.actions)
+        note = "measured on some inputs, turned once more; what is left is interpolation, or too few angles"
     times = len(task.elements) + (symmetry.order is not None)
     return Remedy(
         "averaging over the group at test time", True, error, left, before, after, f"{times} evaluations an input", note
     )
+
+
+def _left_after_averaging(task: Task, actions: list[LeafAction | None]) -> float:
+    """The error of the averaged model itself, f̄(ρ(h)x) against f̄(x), for two elements h."""
+    symmetry = task.contract.symmetry
+    x = task.x.subset(task.rows(_ROWS))
+    start = _average(task, x, actions)
+    errors = []
+    for h in task.elements[:: max(1, len(task.elements) // 2)][:2]:
+        moved = _average(task, x.replaced(task.contract.move(h, x.leaves)), actions)
+        errors.append(relative(pulled_back(actions, symmetry.inverse(h), moved), start))
+    return float(np.mean(errors))
+
+
+def _average(task: Task, x: Inputs, actions: list[LeafAction | None]) -> list[np.ndarray]:
+    """f̄(x), the mean of ρ(g)⁻¹f(ρ(g)x) over the elements, and the identity of a finite group."""
+    symmetry = task.contract.symmetry
+    elements = [*([symmetry.identity] if symmetry.order is not None else []), *task.elements]
+    total: list[np.ndarray] | None = None
+    for g in elements:
+        y = task.evaluate(x.replaced(task.contract.move(g, x.leaves)))
+        back = pulled_back(actions, symmetry.inverse(g), y.leaves)
+        total = back if total is None else [a + b for a, b in zip(total, back, strict=True)]
+    return [a / len(elements) for a in total or []]
 
 
 def _members(ensemble: EnsembleSection | None) -> Remedy:
@@ -72,7 +100,6 @@ def _augmentation(task: Task, orbits: Orbits, y: np.ndarray | None, train: Any, 
     from sklearn.base import clone
 
     from equitangents.audit.adapters.estimators import EstimatorModel
-    from equitangents.audit.trees import as_inputs
 
     x_train, y_train = as_inputs(train[0]), np.asarray(train[1])
     if any(a is not None for a in orbits.actions):

@@ -100,6 +100,8 @@ def audit(
     for name, count in (("elements", elements), ("batch_size", batch_size)):
         if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 1):
             raise InvalidArgumentError(f"{name} is {count!r}; expected a whole number, at least 1")
+    if data_test not in (None, "kernel", "classifier"):
+        raise InvalidArgumentError(f"data_test is {data_test!r}; expected 'kernel', 'classifier' or None")
     model = as_model(f, layers=None if isinstance(layers, bool) else layers, method=method)
     batch = as_inputs(x)
     contract = make_contract(action, batch, inputs, layout, output_layout, model.states_layout)

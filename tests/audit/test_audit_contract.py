@@ -1,0 +1,224 @@
+"""What an audit is told about groups, inputs and layouts: understood, or refused with the reason."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import equitangents as et
+from equitangents.audit import Shared
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotAnActionError, NotFiniteError, ShapeError
+
+QUIET = {"off_data": False, "data_test": None, "resamples": 100}
+RNG = np.random.default_rng(0)
+IMAGES = RNG.normal(size=(12, 6, 6, 2))
+CLOUDS = RNG.normal(size=(12, 7, 3))
+
+
+def pooled(x: np.ndarray) -> np.ndarray:
+    return np.tanh(x).sum((1, 2))
+
+
+@pytest.mark.parametrize(
+    ("group", "x", "order"),
+    [
+        ("C4", IMAGES, 4),
+        ("D4", IMAGES, 8),
+        ("C2", IMAGES, 2),
+        ("translations", IMAGES, 36),
+        ("SO(3)", CLOUDS, None),
+        ("O3", CLOUDS, None),
+        ("octahedral", CLOUDS, 24),
+        ("S_n", CLOUDS, None),
+        ("S3", CLOUDS[:, :3], 6),
+        ("SO2", CLOUDS[..., :2], None),
+        ("C5", CLOUDS[..., :2], 5),
+    ],
+)
+def test_groups_by_name(group: str, x: np.ndarray, order: int | None) -> None:
+    report = et.audit(lambda x: (x**2).sum(tuple(range(1, x.ndim))), group, x, elements=8, **QUIET)
+    assert report.contract.order == order
+    assert report.verdict in ("equivariant", "undecided")  # noise images resample too badly to say
+    broken = et.audit(lambda x: np.tanh(x).reshape(len(x), -1)[:, 1] + 3, group, x, elements=8, **QUIET)
+    assert broken.verdict == "broken"
+
+
+@pytest.mark.parametrize("name", ["C", "C0", "Q8", "SO4", "S", "", "c4", "rotations"])
+def test_unknown_groups_are_refused(name: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="group"):
+        et.audit(pooled, name, IMAGES, **QUIET)
+
+
+def test_a_group_with_one_element_is_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match="no element but the identity"):
+        et.audit(pooled, "C1", IMAGES, **QUIET)
+
+
+def test_layouts_are_two_views_of_one_thing() -> None:
+    w = RNG.normal(size=(6, 6, 2))
+    last = et.audit(lambda x: np.tanh((x * w).sum((1, 2))), "C4", IMAGES, **QUIET)
+    first = et.audit(
+        lambda x: np.tanh((x * w.transpose(2, 0, 1)).sum((2, 3))),
+        "C4",
+        IMAGES.transpose(0, 3, 1, 2),
+        layout="channels_first",
+        **QUIET,
+    )
+    np.testing.assert_allclose(first.errors, last.errors, rtol=1e-10)
+    assert (last.contract.layout, first.contract.layout) == ("channels_last", "channels_first")
+    sharpened = et.audit(
+        lambda x: x.transpose(0, 3, 1, 2) ** 3, "C8", IMAGES, "images", output_layout="channels_first", **QUIET
+    )
+    assert sharpened.contract.outputs[0].shape == [2, 6, 6]
+
+
+def test_a_layout_that_would_be_a_guess_must_be_stated() -> None:
+    first = RNG.normal(size=(5, 3, 8, 8))
+    with pytest.raises(InvalidArgumentError, match="layout is not stated"):
+        et.audit(pooled, "C4", first, **QUIET)
+    with pytest.raises(InvalidArgumentError, match="layout is not stated"):
+        et.audit(pooled, et.actions.image_rotations(4), first, **QUIET)
+    assert et.audit(lambda x: x.sum((1, 2, 3)), "C4", first, layout="channels_first", **QUIET)
+    with pytest.raises(InvalidArgumentError, match="layout is 'NCHW'"):
+        et.audit(pooled, "C4", first, layout="NCHW", **QUIET)
+    with pytest.raises(ShapeError, match=r"8×4|4×8|square"):
+        et.audit(pooled, "C4", RNG.normal(size=(5, 8, 4, 1)), **QUIET)
+
+
+def test_a_broken_action_is_refused_with_its_witness() -> None:
+    C3 = et.groups.cyclic(3)
+    shift = et.actions.from_function(C3, lambda g, x: np.roll(x, 1 if g else 0, axis=1), name="one step for all")
+    with pytest.raises(NotAnActionError, match=r"one step for all.*g = 1, h = 1"):
+        et.audit(pooled, shift, IMAGES, **QUIET)
+    tilt = et.actions.image_rotations(7)
+    wrong = et.actions.from_function(et.groups.cyclic(8), lambda g, x: tilt(g % 7, x), exact=False, name="a seventh")
+    with pytest.raises(NotAnActionError, match="a seventh"):
+        et.audit(lambda x: x.sum((1, 2)), wrong, RNG.normal(size=(4, 16, 16, 1)), **QUIET)
+    right = et.actions.from_function(et.groups.cyclic(7), lambda g, x: tilt(g, x), exact=False, name="sevenths")
+    assert et.audit(lambda x: x.sum((1, 2)), right, RNG.normal(size=(4, 16, 16, 1)), **QUIET).contract.order == 7
+
+
+def test_actions_of_different_groups_are_refused() -> None:
+    rot, flip = et.actions.image_rotations(4), et.actions.image_dihedral(2)
+    with pytest.raises(InvalidArgumentError, match="different groups"):
+        et.audit(lambda a, b: pooled(a) + pooled(b), (rot, flip), (IMAGES, IMAGES), **QUIET)
+    with pytest.raises(InvalidArgumentError, match="different groups"):
+        et.audit(lambda x: x, rot, IMAGES, flip, **QUIET)
+
+
+def test_inputs_that_do_not_move() -> None:
+    mask = (RNG.random((12, 7)) > 0.3).astype(float)
+    centre = lambda p, m: (p * m[..., None]).sum(1) / m.sum(1, keepdims=True)
+    report = et.audit(centre, "SO3", (CLOUDS, mask), "vectors", inputs=("vectors", None), **QUIET)
+    assert report.verdict == "equivariant"
+    assert [i.action for i in report.contract.inputs] == ["vectors of space", "none"]
+    assert [i.name for i in report.contract.inputs] == ["x[0]", "x[1]"]
+    moved = et.audit(centre, "S_n", (CLOUDS, mask), inputs=("points", None), **QUIET)
+    assert moved.verdict == "broken", "the mask must be permuted with the points"
+    assert et.audit(centre, "S_n", (CLOUDS, mask), inputs=("points", "points"), **QUIET).verdict == "equivariant"
+    with pytest.raises(InvalidArgumentError, match="several inputs"):
+        et.audit(centre, "SO3", (CLOUDS, mask), **QUIET)
+
+
+def test_graphs_are_positions_and_edges() -> None:
+    edges = RNG.integers(0, 7, (12, 9, 2))
+    edges[:, -1] = -1  # padding
+
+    def lengths(p: np.ndarray, e: np.ndarray) -> np.ndarray:
+        rows = np.arange(len(p))[:, None]
+        apart = np.linalg.norm(p[rows, e[..., 0]] - p[rows, e[..., 1]], axis=-1)
+        return (apart * (e[..., 0] >= 0)).sum(1)
+
+    assert et.audit(lengths, "SO3", (CLOUDS, edges), inputs=("vectors", None), **QUIET).verdict == "equivariant"
+    assert et.audit(lengths, "S_n", (CLOUDS, edges), inputs=("points", "edges"), **QUIET).verdict == "equivariant"
+    assert et.audit(lengths, "S_n", (CLOUDS, edges), inputs=("points", None), **QUIET).verdict == "broken"
+
+
+def test_an_input_that_all_batches_share() -> None:
+    pairs = np.array([[0, 1], [2, 3]])
+    f = lambda p, e: np.linalg.norm(p[:, e[:, 0]] - p[:, e[:, 1]], axis=-1)
+    report = et.audit(f, "SO3", (CLOUDS, Shared(pairs)), inputs=("vectors", None), batch_size=5, **QUIET)
+    assert report.verdict == "equivariant"
+    with pytest.raises(ShapeError, match="Shared"):
+        et.audit(f, "SO3", (CLOUDS, pairs), inputs=("vectors", None), **QUIET)
+
+
+def test_trees_in_and_out() -> None:
+    def f(x: dict) -> dict:
+        total = x["positions"].sum(1)
+        return {"energy": (total**2).sum(-1) + x["charge"], "dipole": total}
+
+    x = {"positions": CLOUDS, "charge": RNG.normal(size=12)}
+    outputs = {"energy": None, "dipole": "vectors"}
+    kinds = {"positions": "vectors", "charge": None}
+    report = et.audit(f, "SO3", x, outputs, inputs=kinds, **QUIET)
+    assert report.verdict == "equivariant"
+    assert [o.action for o in report.contract.outputs] == ["vectors of space", "invariant"]
+    invariant = et.audit(f, "SO3", x, inputs=kinds, **QUIET)
+    errors = [o.error.mean for o in invariant.contract.outputs]
+    assert errors[0] > 0.1 > 1e-6 > errors[1], "the dipole is not invariant, the energy is"
+
+
+def test_pseudovectors_and_matrices() -> None:
+    pair = (CLOUDS[:, 0], CLOUDS[:, 1])
+    cross = lambda a, b: np.cross(a, b)
+    kinds = {"inputs": ("vectors", "vectors"), **QUIET}
+    assert et.audit(cross, "O3", pair, "pseudovectors", **kinds).verdict == "equivariant"
+    assert et.audit(cross, "O3", pair, "vectors", **kinds).verdict == "broken"
+    outer = lambda a, b: a[:, :, None] * b[:, None, :]
+    assert et.audit(outer, "O3", pair, "matrices", **kinds).verdict == "equivariant"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "said"),
+    [
+        ({"f": 3}, InvalidTypeError, "f is 3"),
+        ({"action": 3}, InvalidTypeError, "action is 3"),
+        ({"x": np.full((3, 4, 4, 1), np.nan)}, NotFiniteError, "NaN"),
+        ({"x": "images"}, InvalidTypeError, "x has dtype"),
+        ({"x": np.zeros((0, 4, 4, 1))}, ShapeError, "at least one input"),
+        ({"y": np.zeros(3)}, ShapeError, "y has shape"),
+        ({"elements": 0}, InvalidArgumentError, "elements is 0"),
+        ({"batch_size": 2.5}, InvalidArgumentError, "batch_size is 2.5"),
+        ({"confidence": 2}, InvalidArgumentError, "confidence is 2"),
+        ({"outputs": "classes"}, InvalidArgumentError, "outputs is 'classes'"),
+        ({"off_data": "noise"}, InvalidTypeError, "off_data"),
+        ({"data_test": "t"}, InvalidArgumentError, "data_test is 't'"),
+        ({"output_action": 4}, InvalidTypeError, "output_action is 4"),
+        ({"output_action": "points"}, InvalidArgumentError, "'points' is not what C4 acts on"),
+        ({"f": lambda x: x.sum()}, ShapeError, "one row an input"),
+        ({"f": lambda x: np.array(["cat"] * len(x))}, ShapeError, "scores, not names"),
+        ({"f": lambda x: np.full(len(x), np.inf)}, NotFiniteError, "infinite"),
+        ({"x": (np.arange(64).reshape(4, 4, 4, 1) % 7), "action": "C8"}, InvalidTypeError, "real numbers"),
+        ({"f": et.nn.Sequential(et.nn.Dense(2))}, InvalidTypeError, "without parameters"),
+    ],
+)
+def test_bad_arguments_are_named(arguments: dict, error: type, said: str) -> None:
+    given = {"f": pooled, "action": "C4", "x": IMAGES, "resamples": 50, **arguments}
+    with pytest.raises(error, match=said):
+        et.audit(given.pop("f"), given.pop("action"), given.pop("x"), **given)
+
+
+def test_the_same_seed_gives_the_same_report() -> None:
+    def run(seed: int) -> dict:
+        report = et.audit(pooled, "SO3", CLOUDS, elements=6, seed=seed, resamples=100).to_dict()
+        return {key: value for key, value in report.items() if key != "timing"}
+
+    assert run(3) == run(3)
+    assert run(3)["elements"] != run(4)["elements"]
+
+
+def test_masked_turns_start_from_the_masked_image() -> None:
+    rot = et.actions.image_rotations(4, mask="circle")
+    total = lambda x: x.sum((1, 2)) ** 2
+    assert et.audit(total, rot, IMAGES + 1, **QUIET).error.worst < 1e-12
+
+
+def test_whichever_way_it_is_imported_it_can_be_called() -> None:
+    import equitangents.audit
+    from equitangents.audit import audit
+    from equitangents.audit.run import audit as same
+
+    assert audit is same
+    assert callable(equitangents.audit)
+    assert et.audit is equitangents.audit

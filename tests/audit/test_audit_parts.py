@@ -1,0 +1,226 @@
+"""Layers, ensembles, data and remedies: each part finds what was put there, and nothing where nothing was."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+from sklearn.ensemble import BaggingRegressor, GradientBoostingRegressor, RandomForestClassifier, RandomForestRegressor
+from sklearn.linear_model import Ridge
+
+import equitangents as et
+
+QUIET = {"off_data": False, "data_test": None, "resamples": 200}
+N = et.nn
+
+
+def group_network(*breaking: int, **changes: object) -> et.nn.Sequential:
+    """Convolutions on the torus with pooling over all of it: invariant under translations."""
+    layers = [
+        N.Conv(6, (3, 3), b_std=0.3), N.Relu(), N.Conv(6, (3, 3), b_std=0.3), N.Relu(), N.Conv(6, (2, 3)), N.Relu(),
+        N.GlobalAvgPool(), N.Dense(3),
+    ]  # fmt: skip
+    for i in breaking:
+        settings = {name: getattr(layers[i], name) for name in ("channels", "window", "stride", "padding", "b_std")}
+        layers[i] = N.Conv(**{**settings, **changes})
+    return N.Sequential(*layers)
+
+
+def audit_network(net: et.nn.Sequential, seed: int, **settings: object) -> et.audit.AuditReport:
+    x = np.random.default_rng(seed).normal(size=(26, 4, 4, 1)).astype(np.float32)
+    params = net.init(jax.random.key(seed), (4, 4, 1))
+    return et.audit((net, params), "translations", x, **{**QUIET, "elements": 5, **settings})
+
+
+def test_a_network_without_a_flaw_has_no_guilty_layer() -> None:
+    report = audit_network(group_network(), 0)
+    assert report.verdict == "equivariant"
+    assert report.layers.guilty is None
+    assert not any(layer.broken for layer in report.layers.layers)
+    assert report.layers.sweep == []
+
+
+@pytest.mark.parametrize(("at", "change"), [(0, {"padding": "zero"}), (2, {"stride": 2}), (4, {"padding": "zero"})])
+def test_the_layer_that_breaks_translations_is_named(at: int, change: dict) -> None:
+    report = audit_network(group_network(at, **change), at, layers=True)
+    assert report.verdict == "broken"
+    assert report.layers.guilty.startswith(f"{at}: Conv")
+    first = [layer.broken for layer in report.layers.layers].index(True)
+    assert report.layers.layers[first].name == report.layers.guilty
+    cured = [s for s in report.layers.sweep if s.layer == report.layers.guilty and s.first_broken is None]
+    assert any(s.change == ("circular padding" if "padding" in change else "stride 1") for s in cured)
+
+
+def test_functions_may_be_given_as_layers() -> None:
+    x = np.random.default_rng(0).normal(size=(20, 4, 4, 2))
+    w = np.random.default_rng(1).normal(size=(4, 4, 2))
+    layers = [np.tanh, ("weights", lambda x: x * w), lambda x: x.sum((1, 2))]
+
+    def f(x: np.ndarray) -> np.ndarray:
+        for layer in layers:
+            x = layer[1](x) if isinstance(layer, tuple) else layer(x)
+        return x
+
+    section = et.audit(f, "C4", x, layers=layers, **QUIET).layers
+    assert section.guilty == "weights"
+    assert [layer.broken for layer in section.layers] == [False, True, True]
+    assert et.audit(f, "C4", x, layers=False, **QUIET).layers is None
+
+
+def synthetic(members: int, common: float, own: float, seed: int) -> tuple[list, np.ndarray]:
+    """Members x ↦ 1 + (common·a + own·b_m)·x₀ with normal b_m, on vectors that the group turns."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(40, 2))
+    b = own * rng.normal(size=(members, 1))
+    return [lambda x, b=b: 10 + (common + b) * x[:, :1] for b in b], x
+
+
+def test_the_law_of_ensembles_separates_what_members_cure() -> None:
+    models, x = synthetic(64, common=0.0, own=1.0, seed=0)
+    cured = et.audit(models, "C4", x, **QUIET).ensemble
+    assert cured.members == 64
+    assert cured.limit.low == 0
+    assert cured.limit.high < cured.finite / 4
+    assert cured.exponent == pytest.approx(-0.5, abs=0.15)
+    assert cured.mean_error.mean < cured.member_error.mean / 4
+    models, x = synthetic(64, common=1.0, own=1.0, seed=1)
+    stays = et.audit(models, "C4", x, **QUIET).ensemble
+    assert stays.limit.low > 0
+    alone = et.audit(lambda x: 10 + x[:, :1], "C4", x, **QUIET)
+    expected = alone.relative.rms_violation / alone.relative.rms_norm
+    assert stays.limit.low < expected < stays.limit.high
+    for size in stays.sizes:
+        assert size.fitted == pytest.approx(stays.limit.mean**2 + stays.finite**2 / size.members)
+
+
+def test_the_limit_of_ensembles_is_covered() -> None:
+    held = 0
+    for seed in range(40):
+        models, x = synthetic(12, common=0.5, own=1.0, seed=100 + seed)
+        alone = et.audit(lambda x: 10 + 0.5 * x[:, :1], "C4", x, **QUIET)
+        truth = alone.relative.rms_violation / alone.relative.rms_norm
+        limit = et.audit(models, "C4", x, **QUIET).ensemble.limit
+        held += limit.low <= truth <= limit.high
+    assert held >= 34
+
+
+def test_deep_ensembles_beside_their_theory() -> None:
+    rng = np.random.default_rng(2)
+    x, w = rng.normal(size=(16, 3, 3, 1)), rng.normal(size=9)
+    y = (x.reshape(16, -1) @ w)[:, None] / 3
+    net = N.Sequential(N.Flatten(), N.Dense(256, W_std=1.4, b_std=0.3), N.Relu(), N.Dense(1))
+    settings = {"learning_rate": 1.0}
+    deep = et.DeepEnsemble(net, members=24, optimizer="gd", epochs=10, **settings).fit(x, y)
+    wide = et.InfiniteEnsemble(net, dynamics="discrete", time=10, **settings).fit(x, y)
+    report = et.audit(deep, "C4", rng.normal(size=(12, 3, 3, 1)), theory=wide, **QUIET)
+    law = report.ensemble
+    assert report.model.kind == "deep ensemble"
+    assert law.members == 24
+    assert law.theory_limit == pytest.approx(law.limit.mean, rel=0.5)
+    first = law.sizes[0]
+    assert first.theory == pytest.approx(first.squared_error.mean, rel=0.5)
+    assert report.relative.member_spread > 0
+    assert report.layers.guilty.startswith("1: Dense")
+    infinite = et.audit(wide, "C4", rng.normal(size=(6, 3, 3, 1)), **QUIET)
+    assert infinite.model.kind == "infinite ensemble"
+    assert infinite.ensemble is None
+    with pytest.raises(et.EquitangentsError, match="theory"):
+        et.audit(deep, "C4", x, theory="wide", **QUIET)
+
+
+def test_estimators_of_scikit_learn() -> None:
+    rng = np.random.default_rng(3)
+    images, y = rng.normal(size=(60, 4, 4, 1)), rng.integers(0, 3, 60)
+    flat = images.reshape(60, -1)
+    forest = RandomForestClassifier(10, random_state=0).fit(flat, y)
+    report = et.audit(forest, "C4", images, y=y, **QUIET)
+    assert (report.model.kind, report.model.name) == ("scikit-learn", "RandomForestClassifier")
+    assert report.orbit.outputs == "probabilities"
+    assert report.ensemble.members == 10
+    literal = et.metrics.equivariance_error(
+        lambda x: forest.predict_proba(x.reshape(len(x), -1)), et.actions.image_rotations(4), images
+    )
+    np.testing.assert_allclose(report.errors, literal.errors[1:])
+    for estimator, members in (
+        (RandomForestRegressor(5, random_state=0), 5),
+        (BaggingRegressor(Ridge(), n_estimators=4, random_state=0), 4),
+        (GradientBoostingRegressor(n_estimators=4), None),
+        (Ridge(), None),
+    ):
+        found = et.audit(estimator.fit(flat, y), "C4", images, **QUIET)
+        assert (found.ensemble and found.ensemble.members) == members
+    with pytest.raises(et.EquitangentsError, match="method is 'transform'"):
+        et.audit(forest, "C4", images, method="transform", **QUIET)
+
+
+@pytest.mark.parametrize("test", ["kernel", "classifier"])
+def test_whether_the_data_have_the_symmetry(test: str) -> None:
+    rng = np.random.default_rng(4)
+    symmetric = rng.normal(size=(200, 6, 6, 1))
+    upright = symmetric + np.linspace(-1, 1, 6)[None, :, None, None]
+    f = lambda x: x.sum((1, 2))
+    settings = {"off_data": False, "data_test": test, "resamples": 100}
+    assert et.audit(f, "C4", symmetric, **settings).data.symmetric
+    found = et.audit(f, "C4", upright, **settings).data
+    assert found.symmetric is False
+    assert found.p_value < 0.01
+
+
+def test_the_two_sample_test_keeps_its_level() -> None:
+    p_values = []
+    for seed in range(60):
+        x = np.random.default_rng(seed).normal(size=(40, 3))
+        p_values.append(et.audit(lambda x: x[:, 0] + 9, "SO3", x, off_data=False, resamples=50, seed=seed).data.p_value)
+    assert np.mean(np.array(p_values) <= 0.1) <= 0.2
+    assert np.mean(p_values) > 0.35
+
+
+def test_interpolation_alone_does_not_give_the_data_away() -> None:
+    rng = np.random.default_rng(5)
+    noise = rng.normal(size=(300, 10, 10, 1))
+    i, j = np.indices((10, 10)) - 4.5
+    isotropic = noise * (np.hypot(i, j) < 4)[None, ..., None]
+    assert et.audit(lambda x: x.sum((1, 2)) + 9, "C8", isotropic, off_data=False, resamples=50).data.p_value > 0.01
+
+
+def test_labels_that_a_turn_changes() -> None:
+    rng = np.random.default_rng(6)
+    x = rng.normal(size=(150, 2))
+    settings = {"off_data": False, "resamples": 50}
+    by_sign = et.audit(lambda x: x, "C4", x, "vectors", y=(x[:, 0] > 0).astype(int), **settings).data
+    by_radius = et.audit(lambda x: x, "C4", x, "vectors", y=(np.hypot(*x.T) > 1).astype(int), **settings).data
+    assert by_sign.label_agreement < 0.75 < 0.9 < by_sign.label_agreement_untransformed
+    assert by_radius.label_agreement > 0.85
+
+
+def test_remedies_are_measured() -> None:
+    rng = np.random.default_rng(7)
+    x = rng.normal(size=(120, 4, 4, 1))
+    flat, y = x.reshape(120, -1), (x**2).sum((1, 2, 3))
+    forest = RandomForestRegressor(20, random_state=0).fit(flat, y)
+    x_new = rng.normal(size=(50, 4, 4, 1))
+    y_new = (x_new**2).sum((1, 2, 3))
+    report = et.audit(forest, "C4", x_new, y=y_new, train=(x, y), **QUIET)
+    averaging, members, augmentation = report.remedies
+    f = lambda x: forest.predict(x.reshape(len(x), -1))
+    averaged = np.mean([f(np.rot90(x_new, k, (1, 2))) for k in range(4)], axis=0)
+    assert averaging.measured
+    assert averaging.error_after == 0
+    assert averaging.task_before == pytest.approx(np.sqrt(np.mean((f(x_new) - y_new) ** 2)))
+    assert averaging.task_after == pytest.approx(np.sqrt(np.mean((averaged - y_new) ** 2)))
+    assert averaging.task_after < averaging.task_before
+    assert not members.measured
+    assert augmentation.measured
+    assert augmentation.error_after < augmentation.error_before
+    unknown = et.audit(f, "C4", x_new, **QUIET).remedies
+    assert [r.measured for r in unknown] == [True, False, False]
+
+
+def test_averaging_over_a_sample_leaves_what_two_samples_differ_by() -> None:
+    x = np.random.default_rng(8).normal(size=(60, 3))
+    f = lambda x: 5 + x[:, :1]
+    few, many = (et.audit(f, "SO3", x, elements=e, **QUIET).remedies[0].error_after for e in (16, 256))
+    assert few / many == pytest.approx(4, rel=0.5)
+    # the mean of x₀ over e random rotations keeps |x|/√(3e), and two such means differ by √2 of that
+    expected = np.linalg.norm(x, axis=1).mean() * np.sqrt(2 / (3 * 256)) / 5
+    assert many == pytest.approx(expected, rel=0.2)
