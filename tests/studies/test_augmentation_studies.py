@@ -30,6 +30,10 @@ TINY = {
         "lattice": "3", "train_spins": "4", "test_spins": "3", "widths": "2,4,8", "members": "12", "sizes": "1,2,4",
         "steps": "1,3",
     },
+    "other-ensembles": {
+        "lattice": "3", "train_spins": "4", "test_spins": "3", "width": "4", "members": "12", "runs": "4",
+        "sizes": "1,2,4", "steps": "3", "every": "1", "stage_steps": "2", "resamples": "3",
+    },
 }  # fmt: skip
 FIGURES = {
     "mlp-to-gcnn": {"difference-over-time", "convergence"},
@@ -37,6 +41,7 @@ FIGURES = {
     "continuous": {"change-against-kappa", "change-over-angles"},
     "sampling": {"violation-against-budget", "violation-over-time"},
     "finite-width": {"violation-against-members", "width", "parts"},
+    "other-ensembles": {"change-against-size"},
 }
 TABLES = {
     "mlp-to-gcnn": {"distance", "independent", "trained"},
@@ -44,8 +49,16 @@ TABLES = {
     "continuous": {"violation", "angles"},
     "sampling": {"choices"},
     "finite-width": {"parts", "members"},
+    "other-ensembles": {"size", "closed_form"},
 }
-EXACT = {"mlp-to-gcnn": (0, 2), "cross-product": (0, 1), "continuous": (1,), "sampling": (0,), "finite-width": ()}
+EXACT = {
+    "mlp-to-gcnn": (0, 2),
+    "cross-product": (0, 1),
+    "continuous": (1,),
+    "sampling": (0,),
+    "finite-width": (),
+    "other-ensembles": (0,),
+}
 
 
 @pytest.fixture(scope="module", params=list(TINY))

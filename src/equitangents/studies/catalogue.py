@@ -95,5 +95,14 @@ registry: dict[str, StudyInfo] = {
             "of finitely many members, finite width and incomplete augmentation.",
             module="equitangents.studies.finite_width",
         ),
+        StudyInfo(
+            name="other-ensembles",
+            title="Ensembles beyond plain averaging",
+            source=_EMERGENT,
+            presets=("quick", "paper"),
+            summary="Bayesian posteriors, random priors, bagging, snapshots and boosting: which are invariant in "
+            "expectation, which come close to it as they grow, and why.",
+            module="equitangents.studies.other_ensembles",
+        ),
     )
 }

@@ -8,15 +8,16 @@ GP(μ_t, Σ_t/M) predicts, on training, test and foreign spins, over training ti
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 import jax
 import numpy as np
+import scipy.stats
 
 from equitangents import actions, nn
-from equitangents.ensembles import InfiniteEnsemble
+from equitangents.ensembles import InfiniteEnsemble, orbit_law
 from equitangents.report.verdict import Verdict
 from equitangents.studies.citations import EMERGENT_EQUIVARIANCE
 from equitangents.studies.claims import judge
@@ -38,6 +39,9 @@ from equitangents.studies.training import train_recorded
 STATED = "stated in arXiv 2403.03103"
 SETS = ("training", "test", "foreign")
 ENOUGH_GROUPS = 30  # disjoint groups of M members that an interval for M needs
+TYPICAL_GROUPS = 50  # ensembles that a prediction is compared with, resampled where disjoint ones are too few
+EVERY = 64  # up to this M a prediction is made for every M, beyond on a logarithmic scale
+QUANTILES = (0.025, 0.5, 0.975)
 
 
 @dataclass(frozen=True)
@@ -88,7 +92,8 @@ class Results:
     """Predicted energies, in units of their standard deviation, on orbits, by set of spins.
 
     `members[w][set]` is (T, M, |G|, N); `mean[set]` is μ_t, (T, |G|, N); `std[set]` is √Σ_t, (T, N);
-    `predicted[set]` (T, groups, samples) holds the relative orbit std of ensembles drawn from GP(μ_t, Σ_t/M).
+    `predicted[set]` (T, groups, samples) holds the relative orbit std of ensembles drawn from GP(μ_t, Σ_t/M);
+    `curve[set]` (T, sizes, 3) its 2.5 %, 50 % and 97.5 % quantiles for every M of `predicted_sizes`.
     """
 
     times: np.ndarray
@@ -98,6 +103,7 @@ class Results:
     std: dict[str, np.ndarray]
     predicted: dict[str, np.ndarray]
     members: dict[int, dict[str, np.ndarray]]
+    curve: dict[str, np.ndarray] = field(default_factory=dict)
 
     def at(self, step: int) -> int:
         """The index of a training step."""
@@ -166,7 +172,17 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
         std={name: closed[f"std_{name}"] for name in SETS},
         predicted={name: closed[f"predicted_{name}"] for name in SETS},
         members=members,
+        curve={name: closed[f"curve_{name}"] for name in SETS},
     )
+
+
+def predicted_sizes(settings: Settings) -> np.ndarray:
+    """Every M up to 64, then about eight a doubling, to the largest of `groups`, which are all among them."""
+    largest = max(settings.groups)
+    beyond = (
+        np.round(np.geomspace(EVERY, largest, max(2, int(8 * np.log2(largest / EVERY))))) if largest > EVERY else []
+    )
+    return np.unique([*range(1, min(largest, EVERY) + 1), *map(int, beyond), *settings.groups])
 
 
 def _infinite(settings: Settings, spins: dict[str, np.ndarray], times: np.ndarray, task: Task) -> Arrays:
@@ -179,28 +195,23 @@ def _infinite(settings: Settings, spins: dict[str, np.ndarray], times: np.ndarra
     model.fit(spins["training"], y)
     arrays: Arrays = {"learning_rate": np.array(rate)}
     for i, name in enumerate(SETS):
-        batch = orbit_batch(action, spins[name])
-        mean, covariance = model.predict(batch, time=times, return_cov=True)
-        arrays[f"mean_{name}"] = by_element(action, mean[..., None])[..., 0]
-        arrays[f"std_{name}"] = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))[:, : len(spins[name])]
-        arrays[f"predicted_{name}"] = np.stack(
-            [
-                _predicted_spread(settings, action, model, batch, m, int(t))
-                for t, m in zip(times, arrays[f"mean_{name}"], strict=True)
-            ]
-        )
+        arrays[f"std_{name}"] = model.predict(spins[name], time=times, return_std=True)[1]
+        found = [_predicted_spread(settings, action, model, spins[name], int(t)) for t in times]
+        for k, key in enumerate(("mean", "predicted", "curve")):
+            arrays[f"{key}_{name}"] = np.stack([parts[k] for parts in found])
         task.step(i + 1, len(SETS))
     return arrays
 
 
 def _predicted_spread(
-    settings: Settings, action: actions.Action, model: InfiniteEnsemble, batch: np.ndarray, mean: np.ndarray, time: int
-) -> np.ndarray:
-    """Relative orbit std of draws from GP(μ, Σ/M), for every M of `groups`: (groups, samples)."""
-    key = jax.random.key(settings.seed + 1)
-    draws = model.sample(batch, settings.gp_samples, key=jax.random.fold_in(key, time), time=float(time))
-    fluctuation = by_element(action, draws[..., None])[..., 0] - mean
-    return np.stack([relative_std(mean + fluctuation / np.sqrt(m)) for m in settings.groups])
+    settings: Settings, action: actions.Action, model: InfiniteEnsemble, x: np.ndarray, time: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """μ_t (|G|, N), relative orbit std of draws from GP(μ, Σ/M) for `groups`, and quantiles for every M."""
+    key = jax.random.fold_in(jax.random.key(settings.seed + 1), time)
+    law = orbit_law(model, action, x, draws=settings.gp_samples, key=key, time=float(time))
+    spread = {int(m): relative_std(np.swapaxes(law.ensembles(int(m))[..., 0], 1, 2)) for m in predicted_sizes(settings)}
+    quantiles = np.stack([np.quantile(values, QUANTILES) for values in spread.values()])
+    return law.mean[..., 0].T, np.stack([spread[m] for m in settings.groups]), quantiles
 
 
 def _finite(
@@ -241,6 +252,26 @@ def measured_spread(results: Results, width: int, name: str, time: int, size: in
     return relative_std(groups)
 
 
+def typical_share(
+    settings: Settings, results: Results, width: int, name: str, time: int, size: int, level: float = 0.95
+) -> Estimate:
+    """Share of `TYPICAL_GROUPS` ensembles of `size` whose spread lies below the predicted median; Clopper–Pearson.
+
+    Ensembles are disjoint groups of the trained members where there are as many, else random subsets of them.
+    """
+    if settings.members // size >= TYPICAL_GROUPS:
+        spread = measured_spread(results, width, name, time, size)[:TYPICAL_GROUPS]
+    else:
+        y = results.members[width][name][time].astype(np.float64)
+        rng = np.random.default_rng((settings.seed, time, size))
+        spread = np.concatenate(
+            [relative_std(y[rng.permutation(len(y))[:size]].mean(axis=0)[None]) for _ in range(TYPICAL_GROUPS)]
+        )
+    median = np.median(results.predicted[name][time, settings.groups.index(size)])
+    below = scipy.stats.binomtest(int((spread < median).sum()), len(spread)).proportion_ci(level, "exact")
+    return Estimate(float((spread < median).mean()), float(below.low), float(below.high), level)
+
+
 def spread_ratio(
     settings: Settings, results: Results, width: int, name: str, time: int, size: int, level: float = 0.95
 ) -> Estimate:
@@ -251,7 +282,7 @@ def spread_ratio(
 
 
 def claims(settings: Settings, results: Results) -> Sequence[Verdict]:
-    """The source's two claims, the first as a decrease and as a distance left at the largest width."""
+    """The source's two claims: the first as a decrease and as a distance left, the second as a ratio and as a rank."""
     narrow, wide = min(settings.widths), max(settings.widths)
     trained = [t for t in settings.steps if t > 0]
     late = trained[-2:]
@@ -281,6 +312,17 @@ def claims(settings: Settings, results: Results) -> Sequence[Verdict]:
         for name in SETS
         for m in sizes
     }
+    chosen = three_times(settings)
+    level = shared_level(len(SETS) * len(chosen) * len(settings.groups))
+    typical = {
+        f"M = {m}, after {t} steps, {name} spins": typical_share(
+            settings, results, wide, name, results.at(t), m, level
+        ).times(100)
+        for t in chosen
+        for name in SETS
+        for m in settings.groups
+    }
+    resampled = [m for m in settings.groups if settings.members // m < TYPICAL_GROUPS]
     return [
         judge(
             "The ensemble’s mean approaches the NTK’s as the width grows",
@@ -308,7 +350,28 @@ def claims(settings: Settings, results: Results) -> Sequence[Verdict]:
             at_most=1.5,
             source=STATED + "; the bounds are our choice",
         ),
+        judge(
+            "The predicted spread lies among the central 95 % of trained ensembles’",
+            typical,
+            measure=f"Share of {TYPICAL_GROUPS} ensembles of M members of width {wide} whose relative orbit standard "
+            "deviation lies below the predicted median"
+            + (
+                f"; for M = {', '.join(map(str, resampled))} ensembles are drawn anew from the same members."
+                if resampled
+                else "."
+            ),
+            at_least=2.5,
+            at_most=97.5,
+            unit="%",
+            source=STATED + "; the criterion is ours",
+        ),
     ]
+
+
+def three_times(settings: Settings) -> list[int]:
+    """The first, a middle and the last recorded step of training."""
+    trained = sorted(t for t in set(settings.steps) if t > 0)
+    return sorted({trained[0], trained[len(trained) // 2], trained[-1]})
 
 
 def _present(settings: Settings, results: Results, verdicts: Sequence[Verdict], folder: RunFolder) -> Presentation:

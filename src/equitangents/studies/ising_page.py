@@ -12,9 +12,18 @@ from equitangents.report.palette import BLUE, GREEN, INK, MUTED, PURPLE, VERMILL
 from equitangents.report.palette import steps as shades
 from equitangents.studies.claims import say
 from equitangents.studies.folder import Columns, RunFolder
-from equitangents.studies.ising import SETS, Results, Settings, measured_spread, spread_ratio
+from equitangents.studies.ising import (
+    SETS,
+    Results,
+    Settings,
+    measured_spread,
+    predicted_sizes,
+    spread_ratio,
+    three_times,
+)
 from equitangents.studies.statistics import geometric_mean, log_ratio, squared_mean
 from equitangents.studies.study import Presentation
+from equitangents.studies.tables import columns as columns_of
 from equitangents.studies.toy_page import step_axis
 
 _TITLES = {"training": "Training spins", "test": "Test spins", "foreign": "Foreign spins"}
@@ -27,6 +36,7 @@ def present(settings: Settings, results: Results, verdicts: Sequence[Verdict], f
         "distance": distance_table(settings, results),
         "spread": spread_table(settings, results),
         "predictions": prediction_table(settings, results),
+        "every_size": every_size_table(settings, results),
     }
     sections = [
         Section(
@@ -57,7 +67,11 @@ def present(settings: Settings, results: Results, verdicts: Sequence[Verdict], f
                 "ensembles of M members from GP(μ, Σ/M) on whole orbits. At initialisation the expected prediction is "
                 "zero, so an ensemble’s spread and mean shrink together, and M does not matter."
             ],
-            [_spread(settings, results, tables["spread"], folder), _ratio(settings, results, folder)],
+            [
+                _spread(settings, results, tables["spread"], folder),
+                _for_every_size(settings, results, folder),
+                _ratio(settings, results, folder),
+            ],
         ),
     ]
     facts = {
@@ -71,7 +85,7 @@ def present(settings: Settings, results: Results, verdicts: Sequence[Verdict], f
 
 
 def _summary(settings: Settings, verdicts: Sequence[Verdict]) -> str:
-    approach, arrived, spread = verdicts
+    approach, arrived, spread, _ = verdicts
     first = say(
         approach,
         holds="As networks get wider, the mean of an ensemble approaches the closed form",
@@ -93,10 +107,6 @@ def _summary(settings: Settings, verdicts: Sequence[Verdict]) -> str:
     return f"{first}; {second}; {third}"
 
 
-def _rows_to_columns(names: Sequence[str], rows: Sequence[Sequence[object]]) -> Columns:
-    return dict(zip(names, (list(column) for column in zip(*rows, strict=True)), strict=True))
-
-
 def distance_table(settings: Settings, results: Results) -> Columns:
     """Unbiased squared distance between the ensemble's mean and μ_t, by width, set and step."""
     rows = []
@@ -105,7 +115,7 @@ def distance_table(settings: Settings, results: Results) -> Columns:
             for i, step in enumerate(results.times):
                 e = squared_mean(results.errors(width, name, i))
                 rows.append((width, name, int(step), e.value, e.low, e.high))
-    return _rows_to_columns(("width", "spins", "step", "squared_distance", "low", "high"), rows)
+    return columns_of(("width", "spins", "step", "squared_distance", "low", "high"), rows)
 
 
 def spread_table(settings: Settings, results: Results) -> Columns:
@@ -119,7 +129,7 @@ def spread_table(settings: Settings, results: Results) -> Columns:
                 for width in sorted(settings.widths):
                     values = measured_spread(results, width, name, i, m)
                     rows += [(f"width {width}", name, step, m, g, v, "", "") for g, v in enumerate(values)]
-    return _rows_to_columns(("model", "spins", "step", "members", "group", "relative_orbit_std", "low", "high"), rows)
+    return columns_of(("model", "spins", "step", "members", "group", "relative_orbit_std", "low", "high"), rows)
 
 
 def prediction_table(settings: Settings, results: Results) -> Columns:
@@ -132,7 +142,21 @@ def prediction_table(settings: Settings, results: Results) -> Columns:
             for width in sorted(settings.widths):
                 y = results.members[width][name][-1, :, 0, j].astype(np.float64)
                 rows.append((f"width {width}", name, j, y.mean(), y.std(ddof=1)))
-    return _rows_to_columns(("model", "spins", "configuration", "energy", "std"), rows)
+    return columns_of(("model", "spins", "configuration", "energy", "std"), rows)
+
+
+def every_size_table(settings: Settings, results: Results) -> Columns:
+    """Quantiles of the predicted relative orbit std for every M."""
+    names = ("spins", "step", "members", "median", "low", "high")
+    return columns_of(
+        names,
+        [
+            (name, int(step), int(m), middle, low, high)
+            for name in SETS
+            for i, step in enumerate(results.times)
+            for m, (low, middle, high) in zip(predicted_sizes(settings), results.curve[name][i], strict=True)
+        ],
+    )
 
 
 def _panels(canvas: figures.Canvas, sharey: bool = True) -> dict[str, Axes]:
@@ -232,6 +256,37 @@ def _spread(settings: Settings, results: Results, table: Columns, folder: RunFol
         f"{settings.members} trained members of width {wide}."
     )
     return Figure("orbit-spread", caption, svg, alt="Relative orbit standard deviation against training steps")
+
+
+def _for_every_size(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+    wide, sizes = max(settings.widths), predicted_sizes(settings)
+    chosen = three_times(settings)
+    with figures.canvas(8.6, 3.4) as canvas:
+        panels = _panels(canvas)
+        for name, axes in panels.items():
+            for step, colour in zip(chosen, shades(len(chosen)), strict=True):
+                i = results.at(step)
+                low, middle, high = results.curve[name][i].T
+                axes.fill_between(sizes, low, high, color=colour, alpha=0.22, lw=0)
+                axes.plot(sizes, middle, color=colour, lw=1.4, label=f"step {step:,}")
+                for m in settings.groups:
+                    spread = measured_spread(results, wide, name, i, m)
+                    axes.plot(np.full(len(spread), m), spread, "_", color=colour, ms=4, alpha=0.35)
+                    axes.plot(m, np.median(spread), "o", color=colour, ms=4, mec=INK.light, mew=0.6)
+            axes.set_xscale("log", base=2)
+            axes.set_yscale("log")
+            axes.set_xticks(settings.groups)
+            figures.plain_log(axes)
+            axes.set_xlabel("members averaged, M")
+        panels[SETS[0]].set_ylabel("relative orbit standard deviation")
+        panels[SETS[-1]].legend(loc="lower left")
+        svg = figures.save(canvas, folder.figures, "spread-for-every-size")
+    caption = (
+        "Relative orbit standard deviation against the number of members. Lines: median over ensembles drawn from "
+        f"GP(μ, Σ/M), for every M; bands: central 95 % of them. Dashes: disjoint groups of the {settings.members} "
+        f"trained members of width {wide}, dots their medians."
+    )
+    return Figure("spread-for-every-size", caption, svg, alt="Relative orbit standard deviation against members")
 
 
 def _ratio(settings: Settings, results: Results, folder: RunFolder) -> Figure:

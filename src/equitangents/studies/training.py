@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from equitangents.actions import Action
-from equitangents.ensembles import DeepEnsemble
+from equitangents.ensembles import DeepEnsemble, Variation
 from equitangents.studies.progress import Task
 
 _CHECKPOINTS = 10  # in one training, at most
@@ -34,6 +34,7 @@ def train_recorded(
     batch_size: int | None = None,
     label_action: Action | None = None,
     zero_output: bool = False,
+    variation: Variation | None = None,
     seed: int = 0,
 ) -> dict[str, Float[np.ndarray, "times members n outputs"]]:
     """Outputs of all members on every input set of `record` after the epochs `record_at` (0: before training).
@@ -46,6 +47,7 @@ def train_recorded(
         augmentation=augmentation,
         label_action=label_action,
         zero_output=zero_output,
+        variation=variation,
         optimizer=optimizer,
         learning_rate=learning_rate,
         epochs=epochs,
