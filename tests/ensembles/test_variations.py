@@ -1,8 +1,12 @@
 """Other ensembles: bagging and randomised posteriors, member by member and in the limit of infinite width."""
 
+import warnings
+from unittest import SkipTest
+
 import jax
 import numpy as np
 import pytest
+from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from equitangents import DeepEnsemble, DeepEnsembleClassifier, InfiniteEnsemble, actions, kernels, metrics, nn
 from equitangents.ensembles import (
@@ -14,7 +18,9 @@ from equitangents.ensembles import (
 )
 from equitangents.ensembles.variations import variation_key
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, NotFittedError
+from oracles.literal_network import LiteralNetwork
 
+RELU = LiteralNetwork.relu_mlp(1)
 FLIP = actions.image_rotations(2)
 rng = np.random.default_rng(0)
 X, ELSEWHERE = rng.normal(size=(6, 2, 2, 1)), rng.normal(size=(4, 2, 2, 1))
@@ -217,9 +223,8 @@ def test_bagged_ensembles_are_equivariant_in_the_mean_and_no_member_is():
 @pytest.mark.slow
 def test_wide_bagged_members_follow_the_closed_form():
     """Member by member: each has its own resample, so its mean and variance are those of that resample."""
-    members, width, steps = 200, 1024, 40
-    limit = InfiniteEnsemble(mlp(1), dynamics="discrete", time=0.0).fit(X, Y)
-    rate = limit.max_learning_rate_ / 4
+    members, width, steps = 200, 1024, 100
+    rate = 1 / float(np.diagonal(mlp(1).kernel(X).ntk).max())  # stable on any resample, one sample N times included
     closed = InfiniteEnsemble(mlp(1), dynamics="discrete", time=float(steps), learning_rate=rate)
     bagged = BaggedInfiniteEnsemble(closed, resamples=members, seed=0).fit(X, Y)
     settings = {"optimizer": "gd", "learning_rate": rate, "epochs": steps, "variation": Bootstrap()}
@@ -301,6 +306,19 @@ def test_bagging_needs_an_infinite_ensemble_and_a_fit():
         BaggedInfiniteEnsemble(InfiniteEnsemble(mlp(1)), resamples=1).fit(X, Y)
     with pytest.raises(NotFittedError):
         BaggedInfiniteEnsemble(InfiniteEnsemble(mlp(1))).predict(X)
+
+
+@pytest.mark.slow
+def test_bagged_ensembles_pass_scikit_learns_checks():
+    skipped = []
+    for estimator, check in estimator_checks_generator(BaggedInfiniteEnsemble(InfiniteEnsemble(RELU), resamples=2)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                check(estimator)
+            except SkipTest:
+                skipped.append(check.func.__name__)  # pandas, or a setting made before SciPy is imported
+    assert len(skipped) < 5
 
 
 def test_the_tangent_prior_keeps_the_ntk():

@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 
 from equitangents.ensembles.infinite import InfiniteEnsemble
-from equitangents.ensembles.inputs import EstimatorNotFittedError, check_targets
+from equitangents.ensembles.inputs import EstimatorNotFittedError, check_inputs, check_targets
 from equitangents.ensembles.orbit_covariance import as_key
 from equitangents.ensembles.orbit_statistics import OrbitStatistics, orbit_statistics
 from equitangents.ensembles.settings import check_whole
@@ -58,17 +58,15 @@ class BaggedInfiniteEnsemble(RegressorMixin, BaseEstimator):
             raise InvalidTypeError(f"ensemble is {self.ensemble!r}; expected an InfiniteEnsemble")
         check_whole("resamples", self.resamples, 2)
         check_whole("seed", self.seed, 0, 2**32 - 1)
-        X = X if hasattr(X, "shape") else np.asarray(X)
-        y = check_targets(X, y)
+        x = check_inputs(self, X, self.ensemble.input_shape, reset=True)
+        y = check_targets(x, y)
         ensembles = []
         for i in range(self.resamples):
             rows = Bootstrap().rows(variation_key(self.seed, i), len(y), 1)
-            ensembles.append(clone(self.ensemble).fit(np.asarray(X)[rows], y[rows]))
+            ensembles.append(clone(self.ensemble).fit(x[rows], y[rows]))
         self.ensembles_ = ensembles
         self.n_outputs_ = ensembles[0].n_outputs_
         self.solver_ = ensembles[0].solver_
-        self.n_features_in_ = ensembles[0].n_features_in_
-        self.sample_shape_ = ensembles[0].sample_shape_
         self._one_column = y.ndim == 1
         return self
 
@@ -90,7 +88,7 @@ class BaggedInfiniteEnsemble(RegressorMixin, BaseEstimator):
         """
         if return_std and return_cov:
             raise InvalidArgumentError("return_std and return_cov are both True; at most one can be")
-        self._check_fitted()
+        x = self._query(x)
         if not (return_std or return_cov):
             return np.mean([e.predict(x, time) for e in self.ensembles_], axis=0)
         found = [e.predict(x, time, return_std=return_std, return_cov=return_cov) for e in self.ensembles_]
@@ -107,7 +105,7 @@ class BaggedInfiniteEnsemble(RegressorMixin, BaseEstimator):
 
     def sample(self, x: Any, n: int, *, key: Any, time: Any = None) -> np.ndarray:
         """n members' outputs at x, each with a resample drawn at random: (n, M, outputs), or (n, M) for 1-d y."""
-        self._check_fitted()
+        x = self._query(x)
         check_whole("n", n, 1)
         key = as_key("key", key)
         choice_key, draw_key = jax.random.split(key)
@@ -140,8 +138,7 @@ class BaggedInfiniteEnsemble(RegressorMixin, BaseEstimator):
         Exact in law for M = 1. For more members the mean's first two moments are exact, and its distribution is taken
         to be that of a single member, narrowed by 1/√M.
         """
-        self._check_fitted()
-        _, x, truth = self.ensembles_[0]._orbit_question(x, y)
+        _, x, truth = self.ensembles_[0]._orbit_question(self._query(x), y)
         return orbit_statistics(
             self,
             action,
@@ -159,9 +156,10 @@ class BaggedInfiniteEnsemble(RegressorMixin, BaseEstimator):
     def _columns(self, mean: np.ndarray) -> np.ndarray:
         return mean[:, None] if mean.ndim == 1 else mean
 
-    def _check_fitted(self) -> None:
+    def _query(self, x: Any) -> Any:
         if not self.__sklearn_is_fitted__():
             raise EstimatorNotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first")
+        return check_inputs(self, x, self.ensemble.input_shape, reset=False)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "ensembles_")
