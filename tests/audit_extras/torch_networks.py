@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import nn
-from torch.nn import functional as F
+from torch.nn.functional import conv2d, dropout, pad
 
 
 class Lifting(nn.Module):
@@ -19,7 +19,7 @@ class Lifting(nn.Module):
         return torch.cat([torch.rot90(self.weight, r, (2, 3)) for r in range(4)])
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return F.conv2d(F.pad(x, self.pad), self.kernels(), stride=self.stride)
+        return conv2d(pad(x, self.pad), self.kernels(), stride=self.stride)
 
 
 class GroupConvolution(Lifting):
@@ -37,7 +37,7 @@ class GroupConvolution(Lifting):
 
 
 class AsymmetricWindow(GroupConvolution):
-    """The same with one entry of every kernel left out after turning: the window is no longer the same for all turns."""
+    """The same with one entry of every kernel left out after turning: another window for every turn."""
 
     def kernels(self) -> torch.Tensor:
         mask = torch.ones(self.weight.shape[-2:])
@@ -49,7 +49,7 @@ class AlwaysDropout(nn.Module):
     """Dropout that forgot about evaluation mode."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return F.dropout(x, 0.2, training=True)
+        return dropout(x, 0.2, training=True)
 
 
 class TurnPool(nn.Module):

@@ -130,11 +130,11 @@ def load_exported(path: str, trust: bool = False) -> TorchModel:
     except Exception as error:  # whatever the archive's reader raises
         raise NetworkError(f"{path} is no program of torch.export.save: {_first_line(error)}") from None
     given = set(program.graph_signature.user_inputs)
-    sizes = {
+    sizes = [
         node.meta["val"].shape[0]
         for node in program.graph.nodes
         if node.op == "placeholder" and node.name in given and len(getattr(node.meta.get("val"), "shape", ()))
-    }
+    ]
     fixed = [s for s in sizes if isinstance(s, int)]
     return TorchModel(program.module(), name=path, fixed_batch=fixed[0] if fixed else None)
 

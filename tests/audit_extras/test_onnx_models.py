@@ -1,0 +1,87 @@
+"""ONNX files: the same numbers as the PyTorch models that they were exported from."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import equitangents as et
+from equitangents.cli.main import main
+from equitangents.errors import InvalidArgumentError, NetworkError
+
+QUIET = {"off_data": False, "data_test": None, "resamples": 200}
+
+
+def export(module: nn.Module, x: tuple[torch.Tensor, ...], path, dynamic: bool, names: list[str]) -> None:
+    shapes = tuple({0: torch.export.Dim("batch")} for _ in x) if dynamic else None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program = torch.onnx.export(
+            module.eval(), x, input_names=names, dynamic_shapes=shapes, dynamo=True, verbose=False
+        )
+    program.save(path)
+
+
+@pytest.mark.parametrize("dynamic", [True, False])
+def test_an_exported_network(tmp_path, dynamic: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    x = np.random.default_rng(0).normal(size=(13, 1, 6, 6)).astype(np.float32)
+    path = tmp_path / "network.onnx"
+    export(network, (torch.from_numpy(x[:4]),), path, dynamic, ["image"])
+    report = et.audit(str(path), "C4", x, layout="channels_first", **QUIET)
+    literal = et.audit(network, "C4", x, layout="channels_first", **QUIET)
+    np.testing.assert_allclose(report.errors, literal.errors, rtol=1e-3, atol=1e-6)
+    assert report.model.kind == "onnx"
+    assert "onnxruntime" in report.versions
+    with pytest.raises(InvalidArgumentError, match="layout is not stated"):
+        et.audit(str(path), "C4", x, **QUIET)
+    data = tmp_path / "data.npz"
+    np.savez(data, x=x)
+    arguments = [
+        "audit",
+        str(path),
+        "--data",
+        str(data),
+        "--group",
+        "C4",
+        "--layout",
+        "channels_first",
+        "--on-data-only",
+    ]
+    for limit, status in (("100", 0), ("1e-9", 3)):
+        with pytest.raises(SystemExit) as stop:
+            main([*arguments, "--fail-above", limit])
+        assert stop.value.code == status
+    assert "is not invariant under C4" in capsys.readouterr().out
+
+
+def test_named_inputs(tmp_path) -> None:
+    class Centre(nn.Module):
+        def forward(self, positions: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+            return (positions * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)
+
+    rng = np.random.default_rng(1)
+    positions, mask = rng.normal(size=(9, 5, 3)).astype(np.float32), np.ones((9, 5), np.float32)
+    path = tmp_path / "centre.onnx"
+    export(Centre(), (torch.from_numpy(positions[:4]), torch.from_numpy(mask[:4])), path, True, ["positions", "mask"])
+    kinds = {"positions": "vectors", "mask": None}
+    report = et.audit(str(path), "SO3", {"mask": mask, "positions": positions}, "vectors", inputs=kinds, **QUIET)
+    assert report.verdict == "equivariant"
+    ordered = et.audit(str(path), "SO3", (positions, mask), "vectors", inputs=("vectors", None), **QUIET)
+    assert ordered.verdict == "equivariant"
+    with pytest.raises(InvalidArgumentError, match="the file reads"):
+        et.audit(str(path), "SO3", positions, "vectors", **QUIET)
+
+
+def test_files_that_are_none(tmp_path) -> None:
+    path = tmp_path / "broken.onnx"
+    path.write_bytes(b"nothing")
+    with pytest.raises(NetworkError, match="cannot be loaded by onnxruntime"):
+        et.audit(str(path), "C4", np.zeros((3, 1, 4, 4)), **QUIET)
+    with pytest.raises(InvalidArgumentError, match="no file"):
+        et.audit(str(tmp_path / "none.onnx"), "C4", np.zeros((3, 1, 4, 4)), **QUIET)

@@ -1,0 +1,206 @@
+"""PyTorch modules and exported programs: controls at the floor, and every flaw found in the layer where it is."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch_networks import BREAKS, break_one, c4_network
+
+import equitangents as et
+from equitangents.audit.adapters.files import load_model
+from equitangents.errors import InvalidArgumentError, NetworkError
+
+QUIET = {"off_data": False, "data_test": None, "resamples": 200}
+FIRST = {"layout": "channels_first", **QUIET}
+
+
+def images(seed: int, n: int = 30, size: int = 12) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=(n, 1, size, size)).astype(np.float32)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_c4_invariant_network_is_at_the_floor(seed: int) -> None:
+    torch.manual_seed(seed)
+    report = et.audit(c4_network(depth=2 + seed), "C4", images(seed), **FIRST)
+    assert report.verdict == "equivariant"
+    assert report.float_floor.method == "float64"
+    assert report.layers.guilty is None
+    assert report.model.deterministic
+
+
+@pytest.mark.parametrize("case", range(20))
+def test_the_guilty_layer_is_named(case: int) -> None:
+    torch.manual_seed(case)
+    network = c4_network(depth=2 + case % 3)
+    how = BREAKS[case % 4]
+    guilty = break_one(network, how, case // 4)
+    report = et.audit(network, "C4", images(case), **FIRST)
+    assert report.layers.guilty == guilty
+    if how == "dropout":
+        assert not report.model.deterministic
+        assert report.verdict == "stochastic"
+        assert "random" in report.layers.reason
+    else:
+        assert report.model.deterministic
+        assert report.verdict == "broken"
+        assert f"starts in {guilty}" in report.sentence
+    if how == "stride":
+        odd = {s.change: s for s in report.layers.sweep if s.layer is None}
+        assert odd["images of 11×11"].first_broken is None
+        assert odd["images of 10×10"].first_broken == guilty
+
+
+def test_the_sweep_cures_the_layer_that_breaks_translations() -> None:
+    torch.manual_seed(0)
+    layers = [
+        nn.Conv2d(1, 6, 3, padding=1, padding_mode="circular"),
+        nn.ReLU(),
+        nn.Conv2d(6, 6, 3, padding=1),
+        nn.ReLU(),
+    ]
+    network = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(6, 3))
+    section = et.audit(network, "translations", images(0, size=8), elements=6, **FIRST).layers
+    assert section.guilty == "2"
+    cure = next(s for s in section.sweep if s.layer == "2" and s.change == "circular padding")
+    assert cure.first_broken is None
+    assert cure.error < 1e-5
+    assert network[2].padding_mode == "zeros", "the audited model stays as it is"
+
+
+def test_operations_between_layers_are_found() -> None:
+    class Shifted(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = nn.ReLU(), nn.Tanh()
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            x = self.first(x)
+            x = x * torch.arange(x.shape[-1])  # no module
+            return self.second(x).mean((1, 2, 3))[:, None] + 1
+
+    section = et.audit(Shifted(), "C4", images(1), **FIRST).layers
+    assert section.guilty == "second"
+    assert "after first" in section.reason
+
+
+def test_modules_stay_in_their_mode_and_are_evaluated_in_evaluation_mode() -> None:
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Flatten(), nn.BatchNorm1d(16), nn.Dropout(0.5), nn.Linear(16, 2))
+    network.train()
+    network[1].eval()
+    before = {name: value.clone() for name, value in network.state_dict().items()}
+    report = et.audit(network, "C4", images(2, size=4), **FIRST)
+    assert report.model.deterministic
+    assert report.model.batch_independent
+    assert [m.training for m in network] == [True, False, True, True]
+    assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
+    network.eval()
+    x = torch.from_numpy(images(2, size=4))
+    with torch.no_grad():
+        moved, start = network(torch.rot90(x, 1, (2, 3))), network(x)
+    literal = (moved - start).norm(dim=1) / start.norm(dim=1)
+    np.testing.assert_allclose(report.errors[0], literal.numpy(), rtol=1e-4)
+    assert all(p.grad is None for p in network.parameters())
+
+
+def test_layouts_of_modules_are_never_guessed() -> None:
+    with pytest.raises(InvalidArgumentError, match="PyTorch and ONNX"):
+        et.audit(c4_network(), "C4", images(0), **QUIET)
+
+
+def test_several_inputs_and_outputs() -> None:
+    class Forces(nn.Module):
+        def forward(self, positions: torch.Tensor, mask: torch.Tensor) -> dict[str, torch.Tensor]:
+            apart = positions[:, :, None] - positions[:, None]
+            weights = torch.exp(-(apart**2).sum(-1, keepdim=True)) * mask[:, None, :, None] * mask[:, :, None, None]
+            return {"energy": weights.sum((1, 2, 3)) + 1, "forces": (apart * weights).sum(2)}
+
+    rng = np.random.default_rng(3)
+    x = (rng.normal(size=(20, 5, 3)).astype(np.float32), np.ones((20, 5), np.float32))
+    outputs = {"energy": None, "forces": "vectors"}
+    settings = {"inputs": ("vectors", None), **QUIET}
+    assert et.audit(Forces(), "O3", x, outputs, **settings).verdict == "equivariant"
+    by_name = {"positions": x[0], "mask": x[1]}
+    settings["inputs"] = {"positions": "vectors", "mask": None}
+    assert et.audit(Forces(), "O3", by_name, outputs, **settings).verdict == "equivariant"
+    tensors = tuple(map(torch.from_numpy, x))
+    assert et.audit(Forces(), "SO3", tensors, outputs, inputs=("vectors", None), **QUIET).verdict == "equivariant"
+
+
+def test_lists_of_modules_are_ensembles() -> None:
+    torch.manual_seed(0)
+    members = [nn.Sequential(nn.Flatten(), nn.Linear(16, 1)) for _ in range(8)]
+    report = et.audit(members, "C4", images(4, size=4), **FIRST)
+    assert report.model.kind == "members"
+    assert report.ensemble.members == 8
+    assert report.layers.guilty == "1"
+
+
+def exported(module: nn.Module, dynamic: bool = True) -> bytes:
+    x = torch.from_numpy(images(0, n=4))
+    shapes = ({0: torch.export.Dim("batch")},) if dynamic else None
+    buffer = io.BytesIO()
+    torch.export.save(torch.export.export(module.eval(), (x,), dynamic_shapes=shapes), buffer)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("dynamic", [True, False])
+@pytest.mark.filterwarnings("ignore")  # exporting itself warns
+def test_exported_programs(tmp_path, dynamic: bool) -> None:
+    torch.manual_seed(5)
+    network = nn.Sequential(nn.Conv2d(1, 3, 3), nn.ReLU(), nn.Flatten(), nn.Linear(300, 4))
+    path = tmp_path / "network.pt2"
+    path.write_bytes(exported(network, dynamic))
+    x = images(5)
+    report = et.audit(str(path), "C4", x, **FIRST)
+    literal = et.audit(network, "C4", x, **FIRST)
+    np.testing.assert_allclose(report.errors, literal.errors, rtol=1e-4)
+    assert report.float_floor.method == "perturbation"
+    assert "layers" in {m.section for m in report.missing}
+
+
+def with_entry(archive: bytes, stem: str, content: bytes) -> bytes:
+    """The archive with the content of one entry replaced."""
+    result = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(archive)) as old, zipfile.ZipFile(result, "w") as new:
+        for name in old.namelist():
+            new.writestr(name, content if name.endswith(stem) else old.read(name))
+    return result.getvalue()
+
+
+class Surprise:
+    """What a malicious pickle does when it is loaded."""
+
+    def __reduce__(self):
+        return (print, ("this must not be run",))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_exported_programs_with_pickles_inside_are_refused(tmp_path, capsys: pytest.CaptureFixture[str]) -> None:
+    good = exported(nn.Sequential(nn.Flatten(), nn.Linear(144, 2)))
+    buffer = io.BytesIO()
+    torch.save([Surprise()], buffer)
+    path = tmp_path / "bad.pt2"
+    path.write_bytes(with_entry(good, "sample_inputs/model.pt", buffer.getvalue()))
+    with pytest.raises(InvalidArgumentError, match=r"sample_inputs/model\.pt.*pickle"):
+        load_model(str(path))
+    with zipfile.ZipFile(io.BytesIO(good)) as archive:
+        name = next(n for n in archive.namelist() if n.endswith("weights_config.json"))
+        config = archive.read(name).replace(b'"use_pickle": false', b'"use_pickle": true', 1)
+    path.write_bytes(with_entry(good, "weights_config.json", config))
+    with pytest.raises(InvalidArgumentError, match="weights_config"):
+        load_model(str(path))
+    path.write_bytes(b"no archive")
+    with pytest.raises(NetworkError, match="not an archive"):
+        load_model(str(path))
+    assert "must not be run" not in capsys.readouterr().out
+    pickled = tmp_path / "whole.pt"
+    torch.save(nn.Linear(2, 2), pickled)
+    with pytest.raises(InvalidArgumentError, match="--trust"):
+        load_model(str(pickled))
+    assert isinstance(load_model(str(pickled), trust=True), nn.Linear)
