@@ -31,6 +31,7 @@ from equitangents.nn import (
 )
 from oracles.literal_kernels import grid_reads
 
+orbit_module = importlib.import_module("equitangents.kernels.orbit")
 compute_module = importlib.import_module("equitangents.kernels.compute")
 
 
@@ -177,6 +178,14 @@ def test_memory_is_what_the_tiles_take(monkeypatch):
     assert many.working_bytes <= 2 * compute_module._PANEL + (64 << 20)
     monkeypatch.setattr(compute_module, "_TILE_ELEMENTS", 4 * compute_module._TILE_ELEMENTS)
     assert net.kernel_cost((8, 8, 3), 1000, engine="reference").working_bytes > few.working_bytes
+
+
+def test_symmetric_orbit_terms_are_counted_once():
+    turns = et.kernels.orbit_average(Sequential(Flatten(), Dense(1)), et.actions.image_rotations(4))
+    n = 4 * orbit_module._BLOCK
+    b = n // 4
+    halves = 4 * b**2 + 2 * b**2 + (2 * b) ** 2  # of the half turn, in blocks of a quarter
+    assert turns.kernel_cost((2, 2, 1), n).pairs == n * (n + 1) // 2 + n**2 + halves
 
 
 @pytest.mark.parametrize(("arguments", "message"), [((0,), "n1"), ((3, -1), "n2"), ((3, 3, "int8"), "dtype is 'int8'")])

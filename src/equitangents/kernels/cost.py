@@ -89,7 +89,7 @@ def kernel_cost(
     n2 = None if n2 is None else check_positive("n2", n2)
     name = check_dtype(dtype)
     steps = plan(program)
-    chosen, note = choose(steps, engine)
+    chosen, note = choose(steps, engine, name)
     notes = (f"all pairs of positions: {steps.why}",) if isinstance(steps, PairPlan) else ()
     work = count(steps)
     pairs = n1 * (n1 + 1) // 2 if n2 is None else n1 * n2
@@ -145,16 +145,17 @@ def _forecast(work: Work, channels: int, pairs: int, engine: str, dtype: str) ->
     return seconds, uncertainty(spreads)
 
 
-def repeated(runs: list[tuple[KernelCost, int]], extra_bytes: int) -> KernelCost:
+def repeated(runs: list[tuple[KernelCost, float]], extra_bytes: int) -> KernelCost:
     """The cost of several runs, one after another, whose results are added up while `extra_bytes` are held."""
     first = runs[0][0]
     total = {
-        name: sum(getattr(cost, name) * times for cost, times in runs)
-        for name in ("pairs", "element_layers", "multiply_adds", "seconds")
+        name: round(sum(getattr(cost, name) * times for cost, times in runs))
+        for name in ("pairs", "element_layers", "multiply_adds")
     }
     return replace(
         first,
         **total,
+        seconds=sum(cost.seconds * times for cost, times in runs),
         uncertainty=max(cost.uncertainty for cost, _ in runs),
         working_bytes=max(cost.memory for cost, _ in runs) + extra_bytes,
     )

@@ -79,10 +79,13 @@ class OrbitAverage:
         if not is_invariant(self.base, self.action, x):
             return repeated([(self.base.kernel_cost(shape, n1, columns, dtype), order**2)], x[0].nbytes * columns)
         base, elements = self._parts(x)
-        runs = [(base.kernel_cost(shape, n1, columns, dtype), len(elements))]
-        if n2 is None:
-            moved = sum(self.action.group.inverses[list(elements)] >= list(elements)) - 1
-            runs = [(base.kernel_cost(shape, n1, None, dtype), 1), (runs[0][0], int(moved))]
+        whole = base.kernel_cost(shape, n1, columns, dtype)
+        if n2 is not None:
+            return repeated([(whole, len(elements))], x[0].nbytes * columns)
+        inverses = self.action.group.inverses[list(elements)]
+        once = int((inverses == elements).sum()) - 1  # elements that are their own inverse, without the identity
+        pairs = int((inverses > elements).sum())
+        runs = [(base.kernel_cost(shape, n1, None, dtype), 1), (whole, once * _symmetric_share(n1) + pairs)]
         return repeated(runs, x[0].nbytes * columns)
 
     def _parts(self, x: Any) -> tuple[Any, range]:
@@ -145,6 +148,15 @@ def _symmetric_kernel(base: KernelFunction, x: Any, moved: Any) -> Kernels:
     c = base.kernel(x[:half], moved[half:])
     join = np.block if isinstance(a.nngp, np.ndarray) else jnp.block
     return replace(c, nngp=join([[a.nngp, c.nngp], [c.nngp.T, b.nngp]]), ntk=join([[a.ntk, c.ntk], [c.ntk.T, b.ntk]]))
+
+
+def _symmetric_share(n: int) -> float:
+    """The share of n² pairs that `_symmetric_kernel` computes."""
+    if n < 2 * _BLOCK:
+        return 1.0
+    half = n // 2
+    blocks = (_symmetric_share(m) * m**2 for m in (half, n - half))
+    return (sum(blocks) + half * (n - half)) / n**2
 
 
 def _transposed(k: Kernels) -> Kernels:

@@ -55,7 +55,7 @@ class TranslationMean:
         dtype = precision.working_dtype(x1, x2)
         steps = plan(program)
         assert isinstance(steps, FibrePlan)
-        engine, note = _engine(steps)
+        engine, note = _engine(steps, dtype)
         with precision.scope(dtype):
             nngp, ntk = _means(steps, self.torus, np.asarray(v1), None if v2 is None else np.asarray(v2), dtype, engine)
             arrays: tuple[Any, Any] = nngp, ntk
@@ -112,9 +112,9 @@ def translation_mean(net: Any, action: Action, x: Any) -> TranslationMean | None
     return TranslationMean(net, action.torus)
 
 
-def _engine(steps: FibrePlan) -> Choice:
+def _engine(steps: FibrePlan, dtype: np.dtype) -> Choice:
     """What runs the layers after the products; the CPU engine needs a dense layer first."""
-    chosen = choose(steps)
+    chosen = choose(steps, None, dtype)
     if chosen.engine == "cpu" and not (steps.vector and isinstance(steps.vector[0], Affine)):
         return Choice("reference", "reference engine in place of cpu: no dense layer comes first")
     return chosen if chosen.engine == "cpu" else Choice("reference", chosen.note)
