@@ -179,6 +179,18 @@ def test_ill_conditioned_kernels(name, time):
 
 
 class TestIrrepsThatMatter:
+    @pytest.mark.parametrize("n", [3, 20])
+    def test_steps_are_stable_in_irreps_without_labels_too(self, n, monkeypatch):
+        monkeypatch.setattr("equitangents.inference.irrep_process._FEW", 10)
+        action, _, label_action = CASES["O"]
+        x, y, _ = data("O", 0, n=n)
+        largest = literal_augmentation.largest_eigenvalue(mlp, action, x, "ntk", 0.2)
+        how = {"augmentation": action, "label_action": label_action, "ridge": 0.2}
+        rate = InfiniteEnsemble(mlp, **how).fit(x, y).max_learning_rate_
+        assert rate == pytest.approx(2 * 24 * n / largest, rel=1e-10)
+        with pytest.raises(InvalidArgumentError, match="diverges above"):
+            InfiniteEnsemble(mlp, dynamics="discrete", learning_rate=1.01 * rate, time=3, **how).fit(x, y)
+
     def test_only_those_that_hold_labels(self):
         x, y, _ = data("O", 0)
         turn = actions.rotations(O)

@@ -47,7 +47,8 @@ class InfiniteEnsemble(RegressorMixin, InfiniteEnsembleBase):
             labels, "irreps of D4: 5 blocks, largest 2N" for others, if the augmentation is by an exact action under
             which the kernel is invariant (checked on a sample); or "explicit N|G| (why)".
         covariance_solver_: which gives covariances, stds and samples; solved when first asked for.
-        max_learning_rate_: 2N/λ_max of that problem: the largest learning rate at which steps are stable.
+        max_learning_rate_: 2N/λ_max of that problem, of irreps always with the trivial one: the largest learning rate
+            at which steps are stable.
         n_features_in_: numbers in one input.
         sample_shape_: shape of one input.
         n_outputs_: number of outputs.

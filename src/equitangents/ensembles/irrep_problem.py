@@ -166,10 +166,12 @@ def solve(
     else:
         held = [i for i in range(len(irreps)) if block_size(orbits, irreps[i])]
     irreps, transformed = [irreps[i] for i in held], [transformed[i] for i in held]
+    # the trivial irrep, where kernels ≥ 0 have their largest eigenvalue, decides which steps are stable
+    bounding = [] if 0 in held else [asked[0]]
     prior = not labelled_only and settings.field == "ntk"
     check_memory(
         f"the augmented problem of {len(x)}·{action.group.order} samples, irrep by irrep,",
-        solve_bytes(irreps, len(orbits.first), prior=prior),
+        solve_bytes([*irreps, *bounding], len(orbits.first), prior=prior),
         settings.memory_limit,
         "take fewer samples or a subgroup of the augmentation"
         + ("" if labelled_only else ", or ask for the mean alone"),
@@ -182,7 +184,7 @@ def solve(
         mean_diagonal=float(orbits.copies @ diagonal(kernel, inputs, settings.field)) / len(x),
         precision=inputs.dtype,
     )
-    grams = gram_transforms(kernel, action, inputs, irreps, _fields(settings.field, prior))
+    grams = gram_transforms(kernel, action, inputs, [*irreps, *bounding], _fields(settings.field, prior))
     spectra = []
     for i, irrep in enumerate(irreps):
         spectrum = None if known is None else _known_spectrum(known, irrep)
@@ -196,6 +198,7 @@ def solve(
         transformed,
         consistent=consistent,
         label_size=label_size,
+        bound=shared.largest_eigenvalue(bounding[0], grams[0][-1]) if bounding else 0.0,
     )
     return IrrepProblem(kernel, action, settings.field, inputs, asked, process)
 

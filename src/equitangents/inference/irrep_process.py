@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
+import scipy.sparse.linalg
 from jaxtyping import Float, Inexact
 
 from equitangents.errors import NotPositiveDefiniteError
@@ -31,6 +32,7 @@ from equitangents.inference.gaussian import Projection, TrainedProcess
 from equitangents.inference.group_fourier import FourierIrrep
 from equitangents.inference.spectrum import Spectrum, decompose, relative_resolution
 
+_FEW = 50  # unknowns whose eigenvalues are computed all together
 _NO_LABELS = 1e-13  # labels whose transform is smaller, relative to all labels, hold nothing of an irrep
 
 
@@ -56,6 +58,16 @@ class Augmented:
             name=f"kernel matrix of the {n}·{order} augmented training inputs",
         )
 
+    def largest_eigenvalue(self, irrep: FourierIrrep, gram: Inexact[np.ndarray, "orbits*d orbits*d"]) -> float:
+        """λ_max of one block, ridge included, without the others."""
+        reduced = embed(gram, embedding(self.orbits, irrep))
+        if len(reduced) < _FEW:
+            largest = float(np.linalg.eigvalsh(reduced)[-1])
+        else:
+            start = np.ones(len(reduced), reduced.dtype)
+            largest = float(scipy.sparse.linalg.eigsh(reduced, k=1, which="LA", v0=start, return_eigenvectors=False)[0])
+        return largest + self.ridge * self.mean_diagonal
+
 
 @dataclass(frozen=True)
 class IrrepBlock:
@@ -71,7 +83,8 @@ class IrrepProcess:
     """The trained process of an augmented ensemble in some irreps; all that hold labels are needed for its mean.
 
     spectra and priors (or None) are those of the irreps' blocks; labels (|G|, orbits, outputs) the mean labels of
-    ρ_X(g) x_o; consistent says whether equal samples agreed in their labels.
+    ρ_X(g) x_o; consistent says whether equal samples agreed in their labels; bound is the largest eigenvalue known
+    of irreps that are left out: steps have to be stable in those, too.
     """
 
     def __init__(
@@ -84,8 +97,10 @@ class IrrepProcess:
         *,
         consistent: bool,
         label_size: float,
+        bound: float = 0.0,
     ) -> None:
         self.shared = shared
+        self.bound = bound
         self.consistent = consistent
         blocks = []
         for i, (irrep, spectrum) in enumerate(zip(irreps, spectra, strict=True)):
@@ -110,11 +125,13 @@ class IrrepProcess:
 
     @property
     def max_learning_rate(self) -> float:
-        """2N|G|/λ_max over the blocks: the largest learning rate at which gradient descent in steps is stable."""
-        return min(block.process.max_learning_rate for block in self.blocks)
+        """2N|G|/λ_max: the largest learning rate at which gradient descent in steps is stable."""
+        largest = max(self.bound, *(block.process.spectrum.largest for block in self.blocks))
+        return self.shared.dynamics.max_learning_rate(largest)
 
     def check(self, time: float) -> None:
         """Raise if this training cannot be asked at `time`."""
+        self.shared.dynamics.check(self.bound, time)
         for block in self.blocks:
             block.process.check(time)
         if np.isinf(time) and not self.consistent:
