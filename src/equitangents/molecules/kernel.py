@@ -1,0 +1,151 @@
+"""Kernels of molecules: sums over their atoms of the kernel of what each atom sees.
+
+k(m, m') = Σ_{i ∈ m, j ∈ m'} [z_i = z_j] κ(f_i, f'_j), κ the kernel of a network that is invariant under rotations. So k
+does not change when a molecule is turned (to the network's tolerance), moved, or its atoms are numbered otherwise (to
+rounding). It is the kernel of a sum of independent networks, one for each element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from equitangents.errors import InvalidArgumentError
+from equitangents.kernels.result import Kernels
+from equitangents.molecules.molecules import Molecules
+from equitangents.molecules.signals import AtomSignals, Neighbourhoods
+
+Pairs = Literal["same element", "all"]
+_BLOCK = 4096  # atoms in a block of κ
+
+
+def kernel(
+    net: Any,
+    molecules1: Molecules,
+    molecules2: Molecules | None = None,
+    *,
+    signals: AtomSignals | None = None,
+    pairs: Pairs = "same element",
+    normalise: bool = False,
+) -> Kernels:
+    """NNGP and NTK between two sets of molecules (the first with itself if there is one), each (N1, N2).
+
+    Args:
+        net: A network on spherical signals, from `SphereLift` to a readout; `SphereLift(tolerance=)` sets the accuracy.
+        molecules1: N1 molecules.
+        molecules2: N2 molecules; None: the first again, for half the cost.
+        signals: What atoms see; by default `AtomSignals()` with the elements of these molecules. Give `elements` if
+            kernels of several sets are to belong together.
+        pairs: Which atoms are compared: those of the same element, or all.
+        normalise: Divide by √(k(m, m) k(m', m')), so that large molecules count as much as small ones.
+
+    Returns:
+        `error_estimate` is the largest of those of the atoms' kernels, relative to √(κ(f, f) κ(f', f')).
+    """
+    if pairs not in ("same element", "all"):
+        raise InvalidArgumentError(f"pairs is {pairs!r}; expected 'same element' or 'all'")
+    signals = (signals or AtomSignals()).for_molecules(*(m for m in (molecules1, molecules2) if m is not None))
+    first = signals(molecules1)
+    second = None if molecules2 is None else signals(molecules2)
+    size = (len(molecules1), len(molecules1 if molecules2 is None else molecules2))
+    total, found = np.zeros((2, *size)), []
+    for a, b in _groups(first, second, pairs):
+        for rows, columns, part in _blocks(net, a, b):
+            left, right = _sum_over_atoms(a, rows, size[0]), _sum_over_atoms(b or a, columns, size[1])
+            for out, values in zip(total, (part.nngp, part.ntk), strict=True):
+                block = left @ np.asarray(values, np.float64) @ right.T
+                out += block
+                if b is None and rows != columns:
+                    out += block.T
+            found.append(part)
+    if normalise:
+        own1 = _own(net, first, len(molecules1), pairs)
+        own2 = own1 if second is None else _own(net, second, size[1], pairs)
+        total /= np.sqrt(own1[:, :, None] * own2[:, None, :])
+    return _result(total, first.signals.dtype, found)
+
+
+def kernel_diagonal(
+    net: Any, molecules: Molecules, *, signals: AtomSignals | None = None, pairs: Pairs = "same element"
+) -> Kernels:
+    """NNGP and NTK of each molecule with itself, each (N,), without the others'."""
+    signals = (signals or AtomSignals()).for_molecules(molecules)
+    fields = signals(molecules)
+    own = _own(net, fields, len(molecules), pairs)
+    return _result(own, fields.signals.dtype, [])
+
+
+def _groups(
+    first: Neighbourhoods, second: Neighbourhoods | None, pairs: Pairs
+) -> Iterator[tuple[Neighbourhoods, Neighbourhoods | None]]:
+    """Atoms that are compared with one another: those of each element, or all."""
+    if pairs == "all":
+        yield _in_order(first), None if second is None else _in_order(second)
+        return
+    for z in np.unique(first.element):
+        a = _in_order(first, first.element == z)
+        if second is None:
+            yield a, None
+        elif (second.element == z).any():
+            yield a, _in_order(second, second.element == z)
+
+
+def _in_order(fields: Neighbourhoods, which: Any = slice(None)) -> Neighbourhoods:
+    """Atoms by size of their signal: an order that knows no numbering, since a network measures its resolution on
+    some of the signals that it is given."""
+    size = (fields.signals[which].astype(np.float64) ** 2).sum(axis=(1, 2))
+    order = np.argsort(-size, kind="stable")
+    return Neighbourhoods(*(x[which][order] for x in fields))
+
+
+def _blocks(net: Any, a: Neighbourhoods, b: Neighbourhoods | None) -> Iterator[tuple[slice, slice, Kernels]]:
+    """κ in blocks; of a symmetric problem those on and above the diagonal."""
+    columns = a if b is None else b
+    for i in range(0, len(a.signals), _BLOCK):
+        here = slice(i, i + _BLOCK)
+        for j in range(i if b is None else 0, len(columns.signals), _BLOCK):
+            there = slice(j, j + _BLOCK)
+            own = b is None and i == j
+            yield here, there, net.kernel(a.signals[here], None if own else columns.signals[there])
+
+
+def _sum_over_atoms(fields: Neighbourhoods, which: slice, molecules: int) -> csr_array:
+    """The matrix (molecules, atoms of the slice) that adds up what belongs to each molecule."""
+    molecule = fields.molecule[which]
+    ones = np.ones(len(molecule))
+    return csr_array((ones, (molecule, np.arange(len(molecule)))), shape=(molecules, len(molecule)))
+
+
+def _own(net: Any, fields: Neighbourhoods, molecules: int, pairs: Pairs) -> np.ndarray:
+    """(NNGP, NTK) of each molecule with itself, (2, N): only pairs of atoms within molecules."""
+    first, second = [], []
+    for m in range(molecules):
+        atoms = np.flatnonzero(fields.molecule == m)
+        i, j = np.triu_indices(len(atoms))
+        first.append(atoms[i])
+        second.append(atoms[j])
+    i, j = np.concatenate(first), np.concatenate(second)
+    if pairs == "same element":
+        same = fields.element[i] == fields.element[j]
+        i, j = i[same], j[same]
+    found = net.kernel_pairs(fields.signals, fields.signals, i, j)
+    twice = np.where(i == j, 1.0, 2.0)
+    return np.stack([np.bincount(fields.molecule[i], twice * v, molecules) for v in (found.nngp, found.ntk)])
+
+
+def _result(total: np.ndarray, dtype: np.dtype, found: list[Kernels]) -> Kernels:
+    errors = [k.error_estimate for k in found if k.error_estimate is not None]
+    resolutions = [k.resolution for k in found if k.resolution is not None]
+    notes = tuple(dict.fromkeys(note for k in found for note in k.notes))
+    return Kernels(
+        total[0].astype(dtype),
+        total[1].astype(dtype),
+        found[0].engine if found else "reference",
+        "sum over atoms",
+        notes,
+        max(errors, default=None),
+        max(resolutions, default=None),
+    )

@@ -1,0 +1,131 @@
+"""Molecules in one padded batch: elements and positions of their atoms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from equitangents._types import ArrayLike
+from equitangents.errors import InvalidArgumentError, MissingLibraryError, ShapeError
+from equitangents.validation import check_array
+
+if TYPE_CHECKING:
+    from ase import Atoms
+
+LARGEST_ATOMIC_NUMBER = 118
+_CLOSEST = 1e-3  # Å: nearer atoms are one atom given twice
+
+
+@dataclass(frozen=True, eq=False)
+class Molecules:
+    """N molecules of at most A atoms; both arrays are read-only copies.
+
+    Args:
+        atomic_numbers: (N, A) integers from 1 to 118; 0 where a smaller molecule has no atom.
+        positions: (N, A, 3) in ångström; anything where there is no atom.
+
+    Raises:
+        ShapeError: The shapes do not fit.
+        InvalidArgumentError: An atomic number is no element's, a molecule has no atom, or two atoms coincide.
+
+    >>> water = Molecules(np.array([[8, 1, 1]]), np.array([[[0, 0, 0.1], [0, 0.8, -0.5], [0, -0.8, -0.5]]]))
+    >>> len(water), water.sizes.tolist()
+    (1, [3])
+    """
+
+    atomic_numbers: Int[np.ndarray, "molecules atoms"]
+    positions: Float[np.ndarray, "molecules atoms 3"]
+
+    def __init__(self, atomic_numbers: Int[ArrayLike, "n a"], positions: Float[ArrayLike, "n a 3"]) -> None:
+        numbers = _checked_numbers(atomic_numbers)
+        x = np.asarray(positions)
+        if x.shape != (*numbers.shape, 3):
+            raise ShapeError(
+                f"positions has shape {x.shape}; expected {(*numbers.shape, 3)}, as atomic_numbers has {numbers.shape}"
+            )
+        x = np.where(numbers[..., None] > 0, x, 0).astype(np.float32 if x.dtype == np.float32 else np.float64)
+        check_array("positions", x, rank=3)
+        _check_apart(numbers, x)
+        for name, value in (("atomic_numbers", numbers), ("positions", x)):
+            value.flags.writeable = False
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def from_ase(cls, atoms: Iterable[Atoms]) -> Molecules:
+        """From ASE's Atoms; cells and periodicity are not looked at."""
+        atoms = list(atoms)
+        if not atoms:
+            raise InvalidArgumentError("atoms is empty; expected at least one molecule")
+        most = max(len(a) for a in atoms)
+        numbers, positions = np.zeros((len(atoms), most), int), np.zeros((len(atoms), most, 3))
+        for i, a in enumerate(atoms):
+            numbers[i, : len(a)], positions[i, : len(a)] = a.numbers, a.positions
+        return cls(numbers, positions)
+
+    def to_ase(self) -> list[Atoms]:
+        """One Atoms of ASE for each molecule."""
+        try:
+            from ase import Atoms
+        except ImportError:
+            raise MissingLibraryError("to_ase needs ASE: pip install 'equitangents[molecules]'") from None
+        present = self.atomic_numbers > 0
+        return [
+            Atoms(numbers=z[here], positions=x[here])
+            for z, x, here in zip(self.atomic_numbers, self.positions, present, strict=True)
+        ]
+
+    @property
+    def sizes(self) -> Int[np.ndarray, " molecules"]:
+        """How many atoms each molecule has."""
+        return (self.atomic_numbers > 0).sum(axis=1)
+
+    @property
+    def elements(self) -> tuple[int, ...]:
+        """The atomic numbers that occur, in order."""
+        return tuple(int(z) for z in np.unique(self.atomic_numbers) if z > 0)
+
+    def with_positions(self, positions: Float[ArrayLike, "n a 3"]) -> Molecules:
+        """The same atoms elsewhere."""
+        return Molecules(self.atomic_numbers, positions)
+
+    def __len__(self) -> int:
+        return len(self.atomic_numbers)
+
+    def __getitem__(self, index: Any) -> Molecules:
+        """Some of the molecules, by a slice, a mask or indices."""
+        index = [index] if isinstance(index, int | np.integer) else index
+        return Molecules(self.atomic_numbers[index], self.positions[index])
+
+    def __repr__(self) -> str:
+        return f"Molecules({len(self)}, of up to {self.atomic_numbers.shape[1]} atoms)"
+
+
+def _checked_numbers(atomic_numbers: Any) -> np.ndarray:
+    numbers = np.asarray(atomic_numbers)
+    if numbers.ndim != 2 or 0 in numbers.shape:
+        raise ShapeError(f"atomic_numbers has shape {numbers.shape}; expected (molecules, atoms)")
+    if not (np.issubdtype(numbers.dtype, np.integer) or np.array_equal(numbers, np.round(numbers))):
+        raise InvalidArgumentError(f"atomic_numbers has type {numbers.dtype}; expected whole numbers")
+    numbers = numbers.astype(np.int64)
+    if numbers.min() < 0 or numbers.max() > LARGEST_ATOMIC_NUMBER:
+        wrong = numbers[(numbers < 0) | (numbers > LARGEST_ATOMIC_NUMBER)][0]
+        raise InvalidArgumentError(f"atomic_numbers holds {wrong}; expected 1 to 118, or 0 for no atom")
+    empty = np.flatnonzero((numbers > 0).sum(axis=1) == 0)
+    if len(empty):
+        raise InvalidArgumentError(f"atomic_numbers: molecule {empty[0]} has no atom")
+    return numbers
+
+
+def _check_apart(numbers: np.ndarray, x: np.ndarray) -> None:
+    for start in range(0, len(x), 1024):
+        z, y = numbers[start : start + 1024], x[start : start + 1024]
+        distance = np.linalg.norm(y[:, :, None] - y[:, None], axis=-1)
+        both = (z[:, :, None] > 0) & (z[:, None] > 0) & ~np.eye(z.shape[1], dtype=bool)
+        close = np.argwhere(both & (distance < _CLOSEST))
+        if len(close):
+            n, i, j = (int(v) for v in close[0])
+            raise InvalidArgumentError(f"positions: atoms {i} and {j} of molecule {start + n} coincide")

@@ -1,0 +1,123 @@
+"""What an atom sees of its molecule: a signal on the sphere around it, a bump in the direction of every other atom.
+
+Around atom i, in the direction n: Σ_j q_i q_j / |r_ij|^p · exp(-(n · r̂_ij - 1)²/β), one channel for each element of j
+and each power p; q are nuclear charges. Source: arXiv 2406.06504.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Int
+
+from equitangents._types import ArrayLike
+from equitangents.errors import InvalidArgumentError
+from equitangents.molecules.molecules import Molecules
+from equitangents.sphere.checks import check_bandlimit
+from equitangents.sphere.harmonics import degrees, polynomials
+from equitangents.sphere.zonal import legendre_coefficients
+
+# The bump falls to a twentieth at 45°.
+SHARPNESS = -((math.cos(math.pi / 4) - 1) ** 2) / math.log(0.05)
+
+_CHUNK = 1 << 23  # numbers at a time
+
+
+class Neighbourhoods(NamedTuple):
+    """Signals of all atoms of a batch, one row an atom, padding left out."""
+
+    signals: Float[np.ndarray, "total bandlimit**2 channels"]
+    molecule: Int[np.ndarray, " total"]
+    element: Int[np.ndarray, " total"]
+
+
+@dataclass(frozen=True)
+class AtomSignals:
+    """How atoms become signals.
+
+    Args:
+        bandlimit: Harmonics of degree below it are kept.
+        powers: The powers p of the distance, one channel each.
+        elements: Atomic numbers that have channels; None: those that occur. Atoms of other elements are refused.
+        sharpness: β; larger bumps are wider.
+    """
+
+    bandlimit: int = 6
+    powers: tuple[float, ...] = (2.0, 6.0)
+    elements: tuple[int, ...] | None = None
+    sharpness: float = SHARPNESS
+
+    def __post_init__(self) -> None:
+        check_bandlimit("bandlimit", self.bandlimit)
+        object.__setattr__(self, "powers", tuple(float(p) for p in self.powers))
+        if not self.powers or not all(math.isfinite(p) for p in self.powers):
+            raise InvalidArgumentError(f"powers is {self.powers}; expected at least one finite number")
+        if self.elements is not None:
+            object.__setattr__(self, "elements", tuple(sorted({int(z) for z in self.elements})))
+        if not (math.isfinite(self.sharpness) and self.sharpness > 0):
+            raise InvalidArgumentError(f"sharpness is {self.sharpness}; it must be above 0")
+
+    def for_molecules(self, *batches: Molecules) -> AtomSignals:
+        """The same with the elements of these molecules, where none are given."""
+        present = sorted({z for batch in batches for z in batch.elements})
+        if self.elements is None:
+            return AtomSignals(self.bandlimit, self.powers, tuple(present), self.sharpness)
+        missing = [z for z in present if z not in self.elements]
+        if missing:
+            raise InvalidArgumentError(f"elements is {self.elements}; the molecules hold {missing[0]} as well")
+        return self
+
+    def __call__(self, molecules: Molecules) -> Neighbourhoods:
+        """The signals of all atoms, molecule by molecule, in the precision of the positions."""
+        signals = self.for_molecules(molecules)
+        z, x = molecules.atomic_numbers, molecules.positions
+        present = z > 0
+        each = z.shape[1] ** 2 * (self.bandlimit**2 + signals.channels)
+        step = max(1, _CHUNK // each)
+        parts = [
+            signals.coefficients(z[start : start + step], x[start : start + step])[present[start : start + step]]
+            for start in range(0, len(z), step)
+        ]
+        molecule, atom = np.nonzero(present)
+        return Neighbourhoods(np.concatenate(parts), molecule, z[molecule, atom])
+
+    @property
+    def channels(self) -> int:
+        """How many numbers there are in each direction."""
+        return len(self.elements or ()) * len(self.powers)
+
+    def coefficients(self, numbers: Int[np.ndarray, "*n a"], positions: Float[ArrayLike, "*n a 3"]) -> Any:
+        """Signals (..., A, B², channels) of padded molecules; differentiable in positions that are JAX arrays.
+
+        Where there is no atom the signal is zero.
+        """
+        if self.elements is None:
+            raise InvalidArgumentError("elements is None; name them, or use `for_molecules`")
+        xp: Any = jnp if isinstance(positions, jax.Array) else np
+        dtype = positions.dtype
+        atoms = numbers.shape[-1]
+        pair = (numbers[..., :, None] > 0) & (numbers[..., None, :] > 0) & ~np.eye(atoms, dtype=bool)
+        r = positions[..., None, :, :] - positions[..., :, None, :]
+        # No atom sees itself or padding; any vector but zero in their place keeps derivatives finite.
+        r = xp.where(pair[..., None], r, np.array([0.0, 0.0, 1.0], dtype))
+        distance = xp.sqrt((r * r).sum(axis=-1))
+        charges = (numbers[..., :, None] * numbers[..., None, :] * pair).astype(dtype)
+        radial = xp.stack([charges / distance**p for p in self.powers], axis=-1)
+        which = (numbers[..., None] == np.asarray(self.elements)).astype(dtype)
+        weights = which[..., None, :, :, None] * radial[..., None, :]
+        weights = weights.reshape(*weights.shape[:-2], self.channels)
+        bumps = polynomials(r / distance[..., None], self.bandlimit) * _factors(self.bandlimit, self.sharpness, dtype)
+        return xp.einsum("...ijk,...ijc->...ikc", bumps, weights)
+
+
+@lru_cache(maxsize=32)
+def _factors(bandlimit: int, sharpness: float, dtype: np.dtype) -> np.ndarray:
+    """4π p_l of the bump's profile, for every coefficient."""
+    profile = lambda cosine: np.exp(-((cosine - 1) ** 2) / sharpness)
+    return (4 * np.pi * legendre_coefficients(profile, bandlimit)[degrees(bandlimit)]).astype(dtype)
