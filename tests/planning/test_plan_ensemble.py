@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import equitangents as et
 from equitangents import DeepEnsemble, InfiniteEnsemble, InfiniteEnsembleClassifier, actions, metrics, nn, plan_ensemble
-from equitangents.ensembles import orbit_moments
+from equitangents.ensembles import BaggedInfiniteEnsemble, orbit_moments
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, MemoryLimitError, NotFittedError, ShapeError
 from equitangents.planning.search import smallest
 from equitangents.report import outside_resources
@@ -229,6 +229,27 @@ def test_bad_arguments_are_named(model, new, change, error, said):
 def test_errors_relative_to_nothing_are_refused(model, new):
     with pytest.raises(InvalidArgumentError, match="that is 0"):
         plan_ensemble(model, ROT, new, measure="error", y=model.predict(new))
+
+
+def test_the_orbit_std_is_set_beside_the_error_of_the_task(model, new):
+    """E spread² = tr(PΣ)/(|G| M): with target τ·rmse, M is near tr(PΣ)/(|G| τ² rmse²) for the mean over many inputs."""
+    y = np.full(6, 1.7)
+    plan = plan_ensemble(model, ROT, new, 0.02, "spread_over_error", y=y, draws=300)
+    rmse = np.sqrt(((model.predict(new) - y) ** 2).mean())
+    spreads = np.sqrt(orbit_moments(model, ROT, new).square_spread(plan.members))
+    assert 0.4 * 0.02 < spreads.mean() / rmse < 0.02
+    labels = InfiniteEnsembleClassifier(mlp(), time=1.0).fit(*task()[:1], list("abababab"))
+    with pytest.raises(InvalidArgumentError, match="regression"):
+        plan_ensemble(labels, ROT, new, measure="spread_over_error", y=list("ababab"))
+
+
+def test_bagged_ensembles_are_planned_for_too(new):
+    x, y = task()
+    model = BaggedInfiniteEnsemble(InfiniteEnsemble(mlp(), augmentation=ROT, time=20.0), resamples=3).fit(x, y)
+    bagged = plan_ensemble(model, ROT, new, target=0.01, draws=400)
+    plain = plan_ensemble(model.ensemble.fit(x, y), ROT, new, target=0.01, draws=400)
+    assert bagged.members > plain.members
+    assert bagged.augmentation_order == 4
 
 
 def test_it_is_reached_from_the_package():

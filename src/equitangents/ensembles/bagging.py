@@ -76,6 +76,11 @@ class BaggedInfiniteEnsemble(RegressorMixin, BaseEstimator):
         return self.ensemble.time
 
     @property
+    def augmentation(self) -> Any:
+        """The action by which each resample is augmented, or None."""
+        return self.ensemble.augmentation
+
+    @property
     def memory_limit(self) -> int | None:
         """Bytes that a computation may take."""
         return self.ensemble.memory_limit
@@ -138,9 +143,9 @@ class BaggedInfiniteEnsemble(RegressorMixin, BaseEstimator):
         Exact in law for M = 1. For more members the mean's first two moments are exact, and its distribution is taken
         to be that of a single member, narrowed by 1/√M.
         """
-        _, x, truth = self.ensembles_[0]._orbit_question(self._query(x), y)
+        ensemble, x, truth = self._orbit_question(x, y)
         return orbit_statistics(
-            self,
+            ensemble,
             action,
             x,
             members,
@@ -152,6 +157,11 @@ class BaggedInfiniteEnsemble(RegressorMixin, BaseEstimator):
             confidence=confidence,
             over_inputs=over_inputs,
         )
+
+    def _orbit_question(self, x: Any, y: Any) -> tuple[BaggedInfiniteEnsemble, Any, np.ndarray | None]:
+        """(the ensemble whose outputs are measured, x, targets (n, outputs) or None), checked."""
+        x = self._query(x)
+        return self, *self.ensembles_[0]._orbit_question(x, y)[1:]
 
     def _columns(self, mean: np.ndarray) -> np.ndarray:
         return mean[:, None] if mean.ndim == 1 else mean

@@ -32,6 +32,11 @@ def relative_spread(z: Float[np.ndarray, "*draws n order outputs"]) -> Float[np.
     return _ratio(_norm(deviations.std(axis=-2)), _norm(mean))
 
 
+def spread(z: Float[np.ndarray, "*draws n order outputs"]) -> Float[np.ndarray, "*draws n"]:
+    """‖std_g z‖, the norm over outputs."""
+    return _norm((z - z[..., :1, :]).std(axis=-2))
+
+
 def same_predictions(z: Float[np.ndarray, "*draws n order outputs"], identity: int) -> Float[np.ndarray, "*draws n"]:
     """For how many g the predicted class is that at the identity, itself included."""
     classes = predicted_classes(z)

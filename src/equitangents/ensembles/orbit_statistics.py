@@ -51,9 +51,11 @@ class OrbitMeasures:
         return tuple(name for name in NAMES if name != "error" or self.truth is not None)
 
     def of(self, name: str, f: Float[np.ndarray, "draws n order outputs"]) -> Float[np.ndarray, "draws n"]:
-        """One measure of every draw and input."""
+        """One measure of every draw and input: those of NAMES, or "spread", the orbit std itself."""
         if name == "rsd":
             return orbit_measures.relative_spread(orbit_measures.carried_back(self.output_action, f))
+        if name == "spread":
+            return orbit_measures.spread(orbit_measures.carried_back(self.output_action, f))
         if name == "osp":
             return orbit_measures.same_predictions(orbit_measures.carried_back(self.output_action, f), self.identity)
         if name == "equivariance_error":

@@ -77,4 +77,4 @@ def draw(figure: Figure, plan: Plan) -> None:
         axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     plain_log(axes)
     axes.set_xlabel("members")
-    axes.set_ylabel(MEASURES[plan.measure])
+    axes.set_ylabel(MEASURES[plan.measure].title)

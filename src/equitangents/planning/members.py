@@ -10,7 +10,7 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from equitangents.ensembles import InfiniteEnsemble, InfiniteEnsembleClassifier
+from equitangents.ensembles import BaggedInfiniteEnsemble, InfiniteEnsemble, InfiniteEnsembleClassifier
 from equitangents.ensembles.orbit_draws import orbit_law
 from equitangents.ensembles.orbit_statistics import OVER_INPUTS, check_measures, check_time, quantile_interval
 from equitangents.ensembles.settings import check_choice, check_number, check_whole
@@ -26,7 +26,7 @@ _CURVE = (1, 2, 5)
 
 
 def plan_ensemble(
-    ensemble: InfiniteEnsemble | InfiniteEnsembleClassifier,
+    ensemble: InfiniteEnsemble | InfiniteEnsembleClassifier | BaggedInfiniteEnsemble,
     action: Any,
     x: Any,
     target: float = 0.01,
@@ -50,11 +50,12 @@ def plan_ensemble(
         x: inputs (n, …) on whose orbits the target is to be met.
         target: the largest violation that is accepted.
         measure: "rsd", the relative orbit std; "osp", the share of the orbit on which the predicted class changes,
-            1 − OSP/|G|; "equivariance_error"; "error", by how much the error at x exceeds that of infinitely many
-            members, relative to the latter (needs y).
+            1 − OSP/|G|; "equivariance_error"; "spread_over_error", the orbit std over the root mean square error of
+            infinitely many members at x; "error", by how much the error at x exceeds that of infinitely many members,
+            relative to the latter (both need y).
         confidence: the share of ensembles that are to meet the target.
         time: one training time; None: the ensemble's.
-        y: targets, or labels for a classifier.
+        y: targets, or labels for a classifier; only looked at by measures that need an error.
         output_action: ρ_Y on outputs; None: outputs should be invariant.
         over_inputs: "mean", "median" or "max", how violations at several inputs are summarised. The mean of relative
             measures is dominated by inputs whose outputs are near zero; the median is not.
@@ -81,17 +82,20 @@ def plan_ensemble(
     >>> plan.violation(plan.members).upper <= 0.05 < plan.violation(plan.members - 1).upper
     True
     """
-    if not isinstance(ensemble, InfiniteEnsemble | InfiniteEnsembleClassifier):
+    if not isinstance(ensemble, InfiniteEnsemble | InfiniteEnsembleClassifier | BaggedInfiniteEnsemble):
         raise InvalidTypeError(
-            f"ensemble is {ensemble!r}; expected a fitted InfiniteEnsemble or InfiniteEnsembleClassifier"
+            f"ensemble is {ensemble!r}; expected a fitted InfiniteEnsemble, InfiniteEnsembleClassifier or "
+            f"BaggedInfiniteEnsemble"
         )
     check_choice("measure", measure, tuple(MEASURES))
     check_choice("over_inputs", over_inputs, tuple(OVER_INPUTS))
     check_number("target", target, "a finite number above 0", lambda t: t > 0)
     check_whole("max_members", max_members, 1)
-    if measure == "error" and y is None:
-        raise InvalidArgumentError("measure is 'error' and y is None; an error needs targets")
-    regression, x, truth = ensemble._orbit_question(x, y)
+    if MEASURES[measure].needs_error and y is None:
+        raise InvalidArgumentError(f"measure is {measure!r} and y is None; an error needs targets")
+    regression, x, truth = ensemble._orbit_question(x, y if MEASURES[measure].needs_error else None)
+    if measure == "spread_over_error" and truth is not None and truth.ndim == 1:
+        raise InvalidArgumentError("measure is 'spread_over_error', which needs a regression; take 'osp' or 'rsd'")
     measures = check_measures(action, output_action, x, truth, confidence)
     time = check_time(ensemble, time)
     law = orbit_law(regression, action, x, draws=draws, key=seed, time=time)
@@ -99,7 +103,7 @@ def plan_ensemble(
     if pilot is not None:
         ratio = spread_ratio(pilot, action, x, law, _LEVEL)
         law = replace(law, fluctuations=law.fluctuations * math.sqrt(ratio.value))
-    violations = Violations(measures, measure, law, action.group.order, over_inputs)
+    violations = Violations(measures, MEASURES[measure], law, action.group.order, over_inputs)
     augmentation = ensemble.augmentation
     return _search(
         violations,

@@ -43,7 +43,7 @@ def render(plan: Plan) -> str:
     template = environment().get_template("plan.html.jinja")
     return template.render(
         plan=plan,
-        measure=MEASURES[plan.measure],
+        measure=MEASURES[plan.measure].title,
         drawing=svg(plan),
         rows=rows,
         facts=facts,

@@ -60,7 +60,8 @@ class Plan:
     @property
     def answer(self) -> str:
         """The result in one sentence."""
-        what = f"the {MEASURES[self.measure]}, {self.over_inputs} over {self.inputs} inputs, to at most {self.target:g}"
+        title = MEASURES[self.measure].title
+        what = f"the {title}, {self.over_inputs} over {self.inputs} inputs, to at most {self.target:g}"
         if self.members is None:
             return f"No number of members brings {what}: {self.reason}."
         low, high = self.members_interval
