@@ -66,5 +66,5 @@ def nested_means(
 ) -> Float[np.ndarray, "runs sizes"]:
     """Mean square of means over M members of one run, evenly spaced among all of them, the last included."""
     count = len(d)
-    chosen = [np.unique(np.round(np.linspace(count - 1, 0, m, endpoint=False)).astype(int)) for m in sizes]
+    chosen = [np.unique(np.round(np.linspace(count - 1, -1, m, endpoint=False)).astype(int)) for m in sizes]
     return np.stack([(d[rows].mean(axis=0) ** 2).mean(axis=-1) for rows in chosen], axis=1)
