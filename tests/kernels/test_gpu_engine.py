@@ -246,6 +246,15 @@ def test_where_jax_runs_on_a_gpu_it_is_the_default_and_says_what_it_leaves_to_th
     assert choose(plan(Sequential(Conv(1, 3), Relu(), Flatten(), Dense(1)).lower((4, 1))[1])) == ("gpu", None)
 
 
+def test_its_cost_is_known_before_it_runs():
+    net = Sequential(Conv(1, 3), Relu(), GlobalAvgPool(), Dense(1), Relu(), Dense(1))
+    cost = net.kernel_cost((6, 5, 2), 4, engine="gpu")
+    assert cost.engine == "gpu"
+    assert cost.seconds > 0
+    assert 0 < cost.working_bytes < 1 << 20
+    assert cost.element_layers >= 10 * 30 * 30
+
+
 def test_without_a_gpu_it_says_so(monkeypatch):
     monkeypatch.delenv(gpu.EMULATE)
     monkeypatch.setattr(availability, "_device", lambda: None)

@@ -12,6 +12,13 @@ struct alignas(2 * sizeof(T)) Cell {
   T d, theta;
 };
 
+// A sum begins with its first term: adding to zero is an operation like any other, because of the sign of zero.
+template <class T>
+EQT_INLINE void add(Cell<T>& sum, const Cell<T>& term, bool first) {
+  if (first) sum = term;
+  else sum.d += term.d, sum.theta += term.theta;
+}
+
 struct Sums {
   double k, theta;
 };

@@ -131,24 +131,22 @@ class Fibres {
       Sink sink;
       for (int task = member.number; task < tasks<To>(); task += P::kCrew) {
         const int x = task % To::kWidth, z = task / To::kWidth % To::kDepth, top = task / (To::kWidth * To::kDepth) * R;
-        T d[R] = {}, theta[R] = {};
+        Cell<T> total[R];
         for (int dz = 0; dz < Z::kWindow; ++dz) {
           const int plane = modulo<From::kDepth>(z * Z::kStride - Z::kLow + dz) * From::kHeight * From::kWidth;
 #pragma unroll(small ? span : 1)
           for (int i = 0; i < span; ++i) {
             int y = top * Y::kStride - Y::kLow + i;
             if (!aligned || i < Y::kLow || i >= Y::kLow + R) y = modulo<From::kHeight>(y);
-            T sum_d = 0, sum_theta = 0;
+            Cell<T> sum;
 #pragma unroll(small ? X::kWindow : 1)
             for (int dx = 0; dx < X::kWindow; ++dx) {
               const Cell<T>* column = in + plane + modulo<From::kWidth>(x * X::kStride - X::kLow + dx);
-              const Cell<T> cell = column[y * From::kWidth];
-              sum_d += cell.d;
-              sum_theta += cell.theta;
+              add(sum, column[y * From::kWidth], dx == 0);
             }
 #pragma unroll
             for (int r = 0; r < R; ++r)
-              if (i >= r * Y::kStride && i < r * Y::kStride + Y::kWindow) d[r] += sum_d, theta[r] += sum_theta;
+              if (i >= r * Y::kStride && i < r * Y::kStride + Y::kWindow) add(total[r], sum, dz == 0 && i == r * Y::kStride);
           }
         }
         const int first = level.first(z, top, x);
@@ -156,8 +154,8 @@ class Fibres {
         for (int r = 0; r < R; ++r)
           if (To::kHeight % R == 0 || top + r < To::kHeight) {
             const Pair<T> at{member.sides1, member.sides2, first + r * To::kWidth, level.second(z, top + r, x)};
-            Point::apply(at, member.diagonal, d[r], theta[r]);
-            sink.template take<To>(*this, member, z, top + r, x, at, d[r], theta[r]);
+            Point::apply(at, member.diagonal, total[r].d, total[r].theta);
+            sink.template take<To>(*this, member, z, top + r, x, at, total[r].d, total[r].theta);
           }
       }
       sink.close(member.sums);

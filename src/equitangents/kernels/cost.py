@@ -15,14 +15,14 @@ from equitangents.errors import InvalidArgumentError, NetworkError
 from equitangents.groups.families import check_positive
 from equitangents.kernels.calibration import layer_rate, product_rate, uncertainty
 from equitangents.kernels.counting import Work, count
-from equitangents.kernels.engines import choose, cpu
+from equitangents.kernels.engines import choose, cpu, gpu
 from equitangents.kernels.plan import FibrePlan, PairPlan, plan
 from equitangents.kernels.program import Program
 
 logger = logging.getLogger("equitangents")
 
 _ANNOUNCED = 10.0  # seconds from which a run is announced
-_WORTH_ASKING = {"cpu": 1e9}  # element-layers and multiply-adds below which no run takes that long
+_WORTH_ASKING = {"cpu": 1e9, "gpu": 1e11}  # element-layers and multiply-adds below which no run takes that long
 _WORTH_ASKING_OTHERS = 2e8
 
 
@@ -163,9 +163,9 @@ def repeated(runs: list[tuple[KernelCost, float]], extra_bytes: int) -> KernelCo
 
 def working_bytes(steps: FibrePlan | PairPlan, engine: str, channels: int, n1: int, n2: int, itemsize: int) -> int:
     """Bytes that a run holds beyond inputs and results, as the engine plans them."""
-    if engine == "cpu":
+    if engine != "reference":
         assert isinstance(steps, FibrePlan)
-        return cpu.working_bytes(steps, channels, n1, n2, itemsize)
+        return (cpu if engine == "cpu" else gpu).working_bytes(steps, channels, n1, n2, itemsize)
     from equitangents.kernels.compute import tile_bytes  # which announces its runs with the help of this module
 
     return tile_bytes(steps, channels, n1, n2, itemsize)

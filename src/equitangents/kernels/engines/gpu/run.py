@@ -22,7 +22,7 @@ from equitangents.kernels.engines.gpu.sides import sides
 from equitangents.kernels.engines.gpu.source import Source, source
 from equitangents.kernels.plan import FibrePlan
 
-_BLOCKS = 2048  # blocks that keep a large GPU busy
+BLOCKS = 2048  # blocks that keep a large GPU busy
 ALL, TRIANGLE, DIAGONAL = 0, 1, 2  # kinds of pairs, as in native/src/gpu/fibre.hpp
 _TARGET = "equitangents_gpu_fibres"
 
@@ -61,7 +61,7 @@ def _sums(plan: FibrePlan, x1: Any, m1: Any, x2: Any, m2: Any, kind: int) -> tup
     n1, n2 = len(x1), len(x2)
     pairs = {ALL: n1 * n2, TRIANGLE: n1 * (n1 + 1) // 2, DIAGONAL: n1}[kind]
     groups = -(-pairs // made.shape.pairs)
-    splits = max(1, min(-(-_BLOCKS // groups), -(-len(made.shape.labels) // made.shape.fibres)))
+    splits = max(1, min(-(-BLOCKS // groups), -(-len(made.shape.labels) // made.shape.fibres)))
     inputs = (
         x1,
         x2,
@@ -118,3 +118,8 @@ def jitted_kernels(plan: FibrePlan, tables: dict[str, Any], x1: Any, x2: Any | N
 def jitted_diagonal(plan: FibrePlan, tables: dict[str, Any], x: Any) -> tuple[Any, Any]:
     """`diagonal`, compiled once for each plan and shape."""
     return diagonal(plan, tables, x)
+
+
+def compiled(plan: FibrePlan, tables: dict[str, Any], x: Any) -> Any:
+    """The compiled program of x with itself, to look into (`as_text()`, `memory_analysis()`)."""
+    return jitted_kernels.lower(plan, tables, x, None).compile()

@@ -13,7 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents.kernels.engines.gpu.compiler import emulated
-from equitangents.kernels.engines.gpu.run import jitted_diagonal, jitted_kernels
+from equitangents.kernels.engines.gpu.run import BLOCKS, jitted_diagonal, jitted_kernels
+from equitangents.kernels.engines.gpu.source import source
 from equitangents.kernels.plan import FibrePlan
 
 _TILE_WORK = 1e11  # element-layers in a tile
@@ -25,6 +26,16 @@ def tile_side(plan: FibrePlan) -> int:
     """How many inputs a tile has on each side."""
     work = len(plan.fibres.array) * plan.positions * max(1, len(plan.field) // 3)
     return int(min(_LARGEST_SIDE, max(1.0, ((_EMULATED_WORK if emulated() else _TILE_WORK) / work) ** 0.5)))
+
+
+def working_bytes(plan: FibrePlan, channels: int, n1: int, n2: int, itemsize: int) -> int:
+    """Bytes on the GPU beyond inputs and results: a tile's inputs, what is known of each alone, and its results."""
+    made = source(plan, channels, np.dtype(f"float{8 * itemsize}").name)
+    rows, columns = (min(n, tile_side(plan)) for n in (n1, n2))
+    each = plan.levels.levels[0].positions * channels + 3 * made.size  # moments, and numbers made of them
+    tables = 4 * made.tables.size
+    splits = 2 * max(rows * columns, BLOCKS * made.shape.pairs)
+    return tables + itemsize * ((rows + columns) * each + 2 * splits)
 
 
 def tiled_kernels(
