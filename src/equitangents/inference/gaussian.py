@@ -21,6 +21,8 @@ from equitangents.inference.spectrum import Spectrum
 from equitangents.precision import scope
 from equitangents.validation import check_array
 
+_FEW_ROWS = 4  # rows below N/4 are carried through the prior one way and back
+
 
 class TrainedProcess:
     """Training on N samples at infinite width, ready to be asked at any time.
@@ -56,6 +58,7 @@ class TrainedProcess:
         self.targets = spectrum.vectors.conj().T @ (targets if scale is None else targets * scale[:, None])
         self._prior = prior
         self._prior_in_basis: np.ndarray | None = None
+        self._rows_asked = 0
 
     @property
     def max_learning_rate(self) -> float:
@@ -72,12 +75,22 @@ class TrainedProcess:
         """Ask at M inputs: Θ(x, X) of shape (M, N), and K(x, X) if variances are wanted."""
         return Projection(self, self._in_basis("cross", cross), prior_cross)
 
-    def prior_in_basis(self) -> np.ndarray | None:
-        """U* K U, computed when first wanted; None for the posterior."""
+    @property
+    def is_posterior(self) -> bool:
+        """Whether the kernel that trains is the prior itself."""
+        return self._prior is None and self._prior_in_basis is None
+
+    def through_prior(self, rows: np.ndarray) -> np.ndarray:
+        """A U* K U for rows A (M, N); U* K U itself is computed once more rows have been asked for than pay without."""
+        vectors = self.spectrum.vectors
         if self._prior is not None:
-            self._prior_in_basis = self.spectrum.vectors.conj().T @ self._prior @ self.spectrum.vectors
+            self._rows_asked += len(rows)
+            if self._rows_asked * _FEW_ROWS < len(vectors):
+                return ((rows @ vectors.conj().T) @ self._prior) @ vectors
+            self._prior_in_basis = vectors.conj().T @ self._prior @ vectors
             self._prior = None
-        return self._prior_in_basis
+        assert self._prior_in_basis is not None
+        return rows @ self._prior_in_basis
 
     def _in_basis(self, name: str, cross: np.ndarray) -> np.ndarray:
         n = len(self.spectrum.eigenvalues)
@@ -124,13 +137,12 @@ class Projection:
             raise InvalidArgumentError("prior_cross is None; covariances need the prior kernel K(x, X)")
         response = self.response(time)
         prior_cross = self._prior_in_basis
-        prior = self.process.prior_in_basis()
-        if prior is None:
+        if self.process.is_posterior:
             # A (Λ+δ) Aᵀ − 2 A K = −K(x,X) φ(1 + decay) K(X,x): noise of variance δ on the targets included.
             decay = self.process.dynamics.decay(self.process.spectrum.eigenvalues, time)
             return prior_cross * response * (1 + decay), -prior_cross
         A = self.cross * response
-        return A, A @ prior - 2 * prior_cross
+        return A, self.process.through_prior(A) - 2 * prior_cross
 
 
 def _matrix(name: str, a: Any, columns: int | None = None) -> np.ndarray:
