@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 
 import numpy as np
+import scipy.linalg
 
 from equitangents import actions, data
 from equitangents.inference import augment_inputs
@@ -53,7 +55,7 @@ class Settings:
 
 PRESETS = {
     "quick": Settings(),
-    "paper": Settings(order=64, budgets=(1, 2, 4, 8, 16, 32), draws=300, train_images=100, test_images=64),
+    "paper": Settings(order=32, budgets=(1, 2, 4, 8, 16), draws=300, train_images=100, test_images=64),
 }
 
 
@@ -76,13 +78,19 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     ok = all(0 < b < settings.order and settings.order % b == 0 for b in settings.budgets)
     check(ok and len(settings.budgets) >= 2, "budgets", settings.budgets, "at least two divisors of order below it")
     check(settings.samples % 2 == 1, "samples", settings.samples, "odd")
-    arrays = folder.stage("choices", "Training on chosen elements", lambda task: _choices(settings, task))
-    return Results(
-        times=np.array(settings.times),
-        violation={s: arrays[f"violation_{s}"] for s in STRATEGIES},
-        distance={s: arrays[f"distance_{s}"] for s in STRATEGIES},
-        complete=arrays["complete"],
-    )
+    complete = _Complete(settings)
+    whole = folder.stage("complete", "Complete augmentation", lambda task: complete.violation())["complete"]
+    found = {
+        (strategy, j): folder.stage(
+            f"{strategy}-{budget}",
+            f"{STRATEGIES[strategy].capitalize()}, {budget} of {settings.order}",
+            partial(_choices, settings, complete, strategy, budget),
+        )
+        for strategy in STRATEGIES
+        for j, budget in enumerate(settings.budgets)
+    }
+    table = lambda key: {s: np.stack([found[s, j][key] for j in range(len(settings.budgets))]) for s in STRATEGIES}
+    return Results(np.array(settings.times), table("violation"), table("distance"), whole)
 
 
 def _inputs(settings: Settings) -> tuple[dict[str, np.ndarray], np.ndarray]:
@@ -93,41 +101,66 @@ def _inputs(settings: Settings) -> tuple[dict[str, np.ndarray], np.ndarray]:
     return {name: rings(x) for name, x in images.items()}, np.eye(source.classes)[source.train_y] - 1 / source.classes
 
 
-def _choices(settings: Settings, task: Task) -> Arrays:
-    sets, y = _inputs(settings)
-    action, x = actions.ring_rotations(settings.order), sets["training"]
-    net = mlp(1, settings.hidden_layers, W_std=settings.W_std, b_std=settings.b_std, flatten=True)
-    everything, n = augment_inputs(action, x), len(x)
-    gram = np.asarray(net.kernel(everything).ntk)
-    points = np.concatenate([orbit_batch(action, sets[name]) for name in SETS])
-    cross, targets = np.asarray(net.kernel(points, everything).ntk), np.tile(y, (settings.order, 1))
-    times = np.array(settings.times) * len(everything) / np.linalg.eigvalsh(gram)[-1]
-    orbit = np.asarray(action.orbit(x))
-    probabilities = importance(np.sqrt(((orbit - x) ** 2).sum(axis=(2, 3, 4))))
-    split = lambda means: [by_element(action, part) for part in np.split(means, len(SETS), axis=1)]
-    reference = split(trained_means(gram, cross, targets, np.ones(len(everything)), len(everything), times))
-    arrays: Arrays = {"complete": np.stack([_violation(part) for part in reference], axis=-1)}
-    total = len(STRATEGIES) * len(settings.budgets) * settings.draws
-    for k, strategy in enumerate(STRATEGIES):
-        draws = settings.draws if strategy in RANDOM else 1
-        found = np.zeros((2, len(settings.budgets), draws, len(times), len(SETS)))
-        for j, budget in enumerate(settings.budgets):
-            for d in range(draws):
-                rng = np.random.default_rng((settings.seed, k, j, d))
-                chosen = sample(strategy, budget, probabilities, rng)
-                rows = chosen.rows
-                means = split(
-                    trained_means(
-                        gram[np.ix_(rows, rows)], cross[:, rows], targets[rows], chosen.weights, n * budget, times
-                    )
-                )
-                for s, (part, whole) in enumerate(zip(means, reference, strict=True)):
-                    found[0, j, d, :, s] = _violation(part)
-                    off = ((part - whole) ** 2).sum(axis=(1, 2, 3)) / (whole**2).sum(axis=(1, 2, 3))
-                    found[1, j, d, :, s] = np.sqrt(off)
-            task.step((k * len(settings.budgets) + j + 1) * settings.draws, total)
-        arrays[f"violation_{strategy}"], arrays[f"distance_{strategy}"] = found
-    return arrays
+class _Complete:
+    """The kernel on all pairs (g, i), and the mean after complete augmentation; computed when first wanted."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings, self.action = settings, actions.ring_rotations(settings.order)
+
+    @cached_property
+    def problem(self) -> dict[str, np.ndarray]:
+        """Gram matrix, kernel across, targets, times, and what importance sampling draws from."""
+        sets, y = _inputs(self.settings)
+        s, x = self.settings, sets["training"]
+        net = mlp(1, s.hidden_layers, W_std=s.W_std, b_std=s.b_std, flatten=True)
+        everything = augment_inputs(self.action, x)
+        gram = np.asarray(net.kernel(everything).ntk)
+        points = np.concatenate([orbit_batch(self.action, sets[name]) for name in SETS])
+        return {
+            "gram": gram,
+            "cross": np.asarray(net.kernel(points, everything).ntk),
+            "targets": np.tile(y, (s.order, 1)),
+            "times": np.array(s.times)
+            * len(gram)
+            / scipy.linalg.eigvalsh(gram, subset_by_index=[len(gram) - 1] * 2)[0],
+            "probabilities": importance(np.sqrt(((np.asarray(self.action.orbit(x)) - x) ** 2).sum(axis=(2, 3, 4)))),
+        }
+
+    def means(self, rows: np.ndarray, weights: np.ndarray, samples: int) -> list[np.ndarray]:
+        """μ_t on the orbits of every set after training on some rows: (T, |G|, N, K)."""
+        p = self.problem
+        found = trained_means(
+            p["gram"][np.ix_(rows, rows)], p["cross"][:, rows], p["targets"][rows], weights, samples, p["times"]
+        )
+        return [by_element(self.action, part) for part in np.split(found, len(SETS), axis=1)]
+
+    @cached_property
+    def reference(self) -> list[np.ndarray]:
+        """The means of complete augmentation."""
+        rows = np.arange(len(self.problem["gram"]))
+        return self.means(rows, np.ones(len(rows)), len(rows))
+
+    def violation(self) -> Arrays:
+        """Of complete augmentation, (T, sets)."""
+        return {"complete": np.stack([_violation(part) for part in self.reference], axis=-1)}
+
+
+def _choices(settings: Settings, complete: _Complete, strategy: str, budget: int, task: Task) -> Arrays:
+    """Violation and distance of every draw: (draws, T, sets)."""
+    probabilities = complete.problem["probabilities"]
+    _, n = probabilities.shape
+    draws = settings.draws if strategy in RANDOM else 1
+    found = np.zeros((2, draws, len(settings.times), len(SETS)))
+    for d in range(draws):
+        rng = np.random.default_rng((settings.seed, list(STRATEGIES).index(strategy), budget, d))
+        chosen = sample(strategy, budget, probabilities, rng)
+        means = complete.means(chosen.rows, chosen.weights, n * budget)
+        for s, (part, whole) in enumerate(zip(means, complete.reference, strict=True)):
+            found[0, d, :, s] = _violation(part)
+            off = ((part - whole) ** 2).sum(axis=(1, 2, 3)) / (whole**2).sum(axis=(1, 2, 3))
+            found[1, d, :, s] = np.sqrt(off)
+        task.step(d + 1, draws)
+    return {"violation": found[0], "distance": found[1]}
 
 
 def _violation(means: np.ndarray) -> np.ndarray:
