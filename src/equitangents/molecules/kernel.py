@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 import numpy as np
+from jaxtyping import Float
 from scipy.sparse import csr_array
 
 from equitangents.errors import InvalidArgumentError
@@ -27,6 +28,21 @@ def kernel(
     molecules1: Molecules,
     molecules2: Molecules | None = None,
     *,
+    kernel: Literal["ntk", "nngp"] = "ntk",
+    **options: Any,
+) -> Float[np.ndarray, "n1 n2"]:
+    """One of the two `kernels` alone, as an array; the same options."""
+    if kernel not in ("ntk", "nngp"):
+        raise InvalidArgumentError(f"kernel is {kernel!r}; expected 'ntk' or 'nngp'")
+    found = kernels(net, molecules1, molecules2, **options)
+    return np.asarray(found.ntk if kernel == "ntk" else found.nngp)
+
+
+def kernels(
+    net: Any,
+    molecules1: Molecules,
+    molecules2: Molecules | None = None,
+    *,
     signals: AtomSignals | None = None,
     pairs: Pairs = "same element",
     normalise: bool = False,
@@ -37,7 +53,7 @@ def kernel(
         net: A network on spherical signals, from `SphereLift` to a readout; `SphereLift(tolerance=)` sets the accuracy.
         molecules1: N1 molecules.
         molecules2: N2 molecules; None: the first again, for half the cost.
-        signals: What atoms see; by default `AtomSignals()` with the elements of these molecules. Give `elements` if
+        signals: What atoms see; by default `signals_for(net)` with the elements of these molecules. Give `elements` if
             kernels of several sets are to belong together.
         pairs: Which atoms are compared: those of the same element, or all.
         normalise: Divide by √(k(m, m) k(m', m')), so that large molecules count as much as small ones.
@@ -47,7 +63,8 @@ def kernel(
     """
     if pairs not in ("same element", "all"):
         raise InvalidArgumentError(f"pairs is {pairs!r}; expected 'same element' or 'all'")
-    signals = (signals or AtomSignals()).for_molecules(*(m for m in (molecules1, molecules2) if m is not None))
+    batches = [m for m in (molecules1, molecules2) if m is not None]
+    signals = (signals or signals_for(net)).for_molecules(*batches)
     first = signals(molecules1)
     second = None if molecules2 is None else signals(molecules2)
     size = (len(molecules1), len(molecules1 if molecules2 is None else molecules2))
@@ -68,14 +85,22 @@ def kernel(
     return _result(total, first.signals.dtype, found)
 
 
-def kernel_diagonal(
+def kernels_diagonal(
     net: Any, molecules: Molecules, *, signals: AtomSignals | None = None, pairs: Pairs = "same element"
 ) -> Kernels:
     """NNGP and NTK of each molecule with itself, each (N,), without the others'."""
-    signals = (signals or AtomSignals()).for_molecules(molecules)
+    signals = (signals or signals_for(net)).for_molecules(molecules)
     fields = signals(molecules)
     own = _own(net, fields, len(molecules), pairs)
     return _result(own, fields.signals.dtype, [])
+
+
+def signals_for(net: Any) -> AtomSignals:
+    """Signals that a network can read: those of `AtomSignals()`, or fewer degrees if its group holds fewer."""
+    lift = next(iter(getattr(net, "layers", ())), None)
+    limit = getattr(getattr(lift, "onto", None), "bandlimit", None)
+    default = AtomSignals()
+    return default if limit is None or limit >= default.bandlimit else AtomSignals(bandlimit=limit)
 
 
 def _groups(
