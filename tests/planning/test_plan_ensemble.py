@@ -199,6 +199,13 @@ def test_infinite_values_are_text_in_json(tmp_path):
     assert json.loads(plan.to_json(tmp_path / "plan.json").read_text())["time"] == "inf"
 
 
+def test_violations_of_other_numbers_come_from_the_same_draws(model, new):
+    plan = plan_ensemble(model, ROT, new, target=0.01, draws=100)
+    assert plan.curve[0] == plan.violation(1)
+    with pytest.raises(InvalidArgumentError, match="members is 0"):
+        plan.violation(0)
+
+
 def test_a_plan_is_reproducible(model, new):
     first, second, other = (plan_ensemble(model, ROT, new, draws=50, seed=s).to_dict() for s in (1, 1, 2))
     assert first == second

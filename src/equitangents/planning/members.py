@@ -77,9 +77,9 @@ def plan_ensemble(
     >>> net = et.nn.Sequential(et.nn.Flatten(), et.nn.Dense(1), et.nn.Relu(), et.nn.Dense(1))
     >>> rot = et.actions.image_rotations(4)
     >>> x = np.random.default_rng(0).normal(size=(6, 3, 3, 1))
-    >>> model = et.InfiniteEnsemble(net, augmentation=rot).fit(x, np.arange(1.0, 7.0))
-    >>> plan = et.plan_ensemble(model, rot, x + 0.1, target=0.05)
-    >>> plan.violation(plan.members).upper <= 0.05 < plan.violation(plan.members - 1).upper
+    >>> model = et.InfiniteEnsemble(net, augmentation=rot, time=50.0).fit(x, np.arange(1.0, 7.0))
+    >>> plan = et.plan_ensemble(model, rot, x + 0.1, target=0.01)
+    >>> plan.violation(plan.members).upper <= 0.01 < plan.violation(plan.members - 1).upper
     True
     """
     if not isinstance(ensemble, InfiniteEnsemble | InfiniteEnsembleClassifier | BaggedInfiniteEnsemble):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from equitangents.ensembles.settings import check_whole
 from equitangents.planning.alternatives import Alternative
 from equitangents.planning.pilot import SpreadRatio
 from equitangents.planning.violations import MEASURES, CurvePoint, Violations
@@ -45,6 +46,7 @@ class Plan:
 
     def violation(self, members: int) -> CurvePoint:
         """The violation of ensembles of any size, from the same draws."""
+        check_whole("members", members, 1)
         return self._violations.point(members, self.confidence)
 
     @property
