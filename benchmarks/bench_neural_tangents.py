@@ -50,8 +50,8 @@ class Row:
 def run_case(case: Case, peer: str | None, bare: tuple[float, float] | None) -> Row:
     """Measure one case by all libraries, one after another."""
     job, few = case.job, case.job.sized(case.few, case.few)
-    found = {d: measure("cpu", [_in(job, d), _in(few, d)]) for d in ("float32", "float64")}
-    ours = {d: (measured[0], measured[1]) for d, measured in found.items()}
+    found = {d: measure("cpu", [_in(few, d), _in(job, d)]) for d in ("float32", "float64")}
+    ours = {d: (measured[1], measured[0]) for d, measured in found.items()}
     slow = few if job.side else few.sized(400, 400)
     reference = measure("reference", [slow])[0]
     theirs: dict[str, Measured] = {}

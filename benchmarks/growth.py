@@ -1,7 +1,8 @@
-"""How time and memory grow with image size, depth and the number of inputs: fitted exponents, and a plot."""
+"""How time grows with image size, depth and the number of inputs: fitted exponents, and a plot."""
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -68,37 +69,25 @@ def exponent(points: list[tuple[float, float]]) -> float:
 
 def run(peer: str | None, full: bool) -> tuple[str, list[dict]]:
     """(a table in Markdown, all measurements)."""
-    lines = [
-        "| time grows with | expected exponent | ours | neural-tangents | its memory |",
-        "|---|---:|---:|---:|---:|",
-    ]
+    lines = ["| time grows with | expected exponent | ours | neural-tangents |", "|---|---:|---:|---:|"]
     record = []
     for sweep in sweeps(full):
-        found = _points(sweep.ours, "cpu", None, sweep.name)
+        found = _points(sweep.ours, "cpu", sys.executable, sweep.name)
         theirs = [] if peer is None else _points(sweep.theirs, "neural_tangents", peer, sweep.name)
         record.append({"name": sweep.name, "expected": sweep.expected, "ours": found, "theirs": theirs})
-        memory = [(x, m) for x, _, m in theirs if m > 1]
-        cells = [
-            sweep.name,
-            f"{sweep.expected:g}",
-            f"{exponent([p[:2] for p in found]):.2f}",
-            f"{exponent([p[:2] for p in theirs]):.2f}" if theirs else "",
-            f"{exponent(memory):.2f}" if len(memory) > 1 else "",
-        ]
-        lines.append("| " + " | ".join(cells) + " |")
+        slopes = f"{exponent(found):.2f} | {f'{exponent(theirs):.2f}' if theirs else ''}"
+        lines.append(f"| {sweep.name} | {sweep.expected:g} | {slopes} |")
     _plot(record)
     return "\n".join(lines), record
 
 
-def _points(jobs: tuple[tuple[int, Job], ...], library: str, python: str | None, name: str) -> list:
-    """(number, seconds of a pair, or of all for the number of inputs, peak megabytes)."""
-    options = {} if python is None else {"python": python}
-    found = []
-    for number, job in jobs:
-        m = measure(library, [job], seconds=1.0, **options)[0]
-        seconds = m.seconds if name.startswith("number") else m.seconds / job.pairs
-        found.append((number, seconds, m.megabytes))
-    return found
+def _points(jobs: tuple[tuple[int, Job], ...], library: str, python: str, name: str) -> list[tuple[int, float]]:
+    """(number, seconds of processor time of a pair, or of all for the number of inputs)."""
+    measured = measure(library, [job for _, job in jobs], python, seconds=1.0)
+    return [
+        (number, m.processor_seconds / (1 if name.startswith("number") else job.pairs))
+        for (number, job), m in zip(jobs, measured, strict=True)
+    ]
 
 
 def _plot(record: list[dict]) -> None:
@@ -115,7 +104,7 @@ def _plot(record: list[dict]) -> None:
                 name = "equitangents" if label == "ours" else "neural-tangents"
                 ax.loglog([p[0] for p in points], [p[1] for p in points], marker=marker, label=name)
         ax.set_xlabel(sweep["name"])
-        ax.set_ylabel("seconds" if sweep["name"].startswith("number") else "seconds a pair")
+        ax.set_ylabel("processor seconds" if sweep["name"].startswith("number") else "processor seconds a pair")
     axes[0].legend(frameon=False)
     figure.savefig(OUT / "growth.svg")
     plt.close(figure)
