@@ -70,6 +70,7 @@ def check(model, action, x, labels, x_test, *, atol=1e-11, orbits=True, **how):
     found, joint = model.predict_joint_orbits(x_test)
     np.testing.assert_allclose(found / scale, mean.reshape(m, order, -1) / scale, atol=atol)
     np.testing.assert_allclose(joint / size, covariance.reshape(shape) / size, atol=atol)
+    np.testing.assert_allclose(model.predict_orbit_means(x_test) / scale, found / scale, atol=atol)
     found, each = model.predict_orbits(x_test)
     np.testing.assert_allclose(found / scale, mean.reshape(m, order, -1) / scale, atol=atol)
     own = covariance.reshape(shape)[np.arange(m), :, np.arange(m)]
@@ -444,6 +445,7 @@ class TestBadInput:
         mean, covariance = model.predict(points, return_cov=True)
         found, each = model.predict_orbits(x_test)
         np.testing.assert_allclose(found, mean.reshape(2, 8, -1), atol=1e-12)
+        np.testing.assert_allclose(model.predict_orbit_means(x_test), found, atol=1e-12)
         np.testing.assert_allclose(each[1], covariance[8:, 8:], atol=1e-12)
         np.testing.assert_allclose(model.predict_joint_orbits(x_test)[1].reshape(16, 16), covariance, atol=1e-12)
 

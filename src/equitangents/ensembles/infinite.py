@@ -115,6 +115,16 @@ class InfiniteEnsemble(RegressorMixin, InfiniteEnsembleBase):
             return mean[0] if single else mean
         return (mean[0], spread[0]) if single else (mean, spread)
 
+    def predict_orbit_means(self, x: Any, time: Any = None) -> np.ndarray:
+        """Mean (M, |G|, outputs) on each orbit {ρ_X(g) x_i} of the augmentation's group; for 1-d y (M, |G|, 1).
+
+        `time`: one number, or None for the constructor's. Hardly more work than the M inputs alone.
+        """
+        x, times, single = self._check_query(x, time)
+        if not single:
+            raise InvalidArgumentError(f"time has shape {times.shape}; orbits are predicted at one time")
+        return self._training.orbit_means(x, times)[0]
+
     def predict_orbits(self, x: Any, time: Any = None) -> tuple[np.ndarray, np.ndarray]:
         """Mean (M, |G|, outputs) and covariance (M, |G|, |G|) of one output along each orbit {ρ_X(g) x_i}.
 

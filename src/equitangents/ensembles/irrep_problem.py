@@ -75,6 +75,11 @@ class IrrepProblem:
         prior = np.asarray(self.kernel.kernel(x).nngp, np.float64)
         return np.stack([at.covariance(prior, t) for t in times])
 
+    def orbit_means(self, x: Any, times: np.ndarray) -> np.ndarray:
+        """μ_t on the orbit of each input at every time: (T, M, |G|, outputs)."""
+        blocks = [self._project(rows, prior=False) for rows in self._row_blocks(x)]
+        return np.concatenate([self._orbit_means(at, times) for at in blocks], axis=1)
+
     def orbit_moments(self, x: Any, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean (T, M, |G|, outputs) and covariance (T, M, |G|, |G|) of one output over the orbit of each input."""
         group, transform = self.action.group, self.transform
@@ -82,7 +87,7 @@ class IrrepProblem:
         for rows in self._row_blocks(x, width=2):
             at = self._project(rows, prior=True)
             prior = np.stack([self._kernel_along_orbit(rows[m : m + 1]) for m in range(len(rows))])
-            means.append(np.stack([_points(transform.inverse(at.orbit_mean(t))) for t in times]))
+            means.append(self._orbit_means(at, times))
             along = np.stack([prior + transform.inverse(at.orbit_covariance(t)) for t in times])
             along = (along + along[..., group.inverses]) / 2
             covariances.append(along[..., relative_elements(group)])
@@ -93,7 +98,7 @@ class IrrepProblem:
         group, transform = self.action.group, self.transform
         at = self._project(x, prior=True)
         prior = orbit_kernels(self.kernel, x, self.action.orbit(x), ("nngp",))[0].transpose(0, 2, 1)
-        mean = np.stack([_points(transform.inverse(at.orbit_mean(t))) for t in times])
+        mean = self._orbit_means(at, times)
         covariance = np.empty((len(times), len(x), group.order, len(x), group.order))
         for i, t in enumerate(times):
             between = prior + transform.inverse(at.joint_orbit_covariance(t))
@@ -112,7 +117,7 @@ class IrrepProblem:
         for irrep, change in zip(self.transform.irreps, at.joint_orbit_covariance(time), strict=True):
             block = blocks[where[id(irrep)]]
             block += change.transpose(0, 2, 1, 3).reshape(block.shape)
-        mean = _points(self.transform.inverse(at.orbit_mean(time)))
+        mean = self._orbit_means(at, np.array([time]))[0]
         return mean + sample_on_orbits(self.irreps, blocks, draws, mean.shape[-1], key=key)
 
     def orbit_sample_bytes(self, m: int, draws: int) -> int:
@@ -131,6 +136,10 @@ class IrrepProblem:
         fields, irreps = _fields(self.field, prior), self.transform.irreps
         found = cross_transforms(self.kernel, self.action, x, self.inputs, irreps, fields)
         return self.process.project(found[0], found[-1] if prior else None)
+
+    def _orbit_means(self, at: IrrepProjection, times: np.ndarray) -> np.ndarray:
+        means = np.stack([self.transform.inverse(at.orbit_mean(t)) for t in times])
+        return means.transpose(0, 1, 3, 2)
 
     def _kernel_along_orbit(self, x: Any) -> np.ndarray:
         """K(x, ρ(q) x) for one input (1, …): (|G|,)."""
@@ -235,8 +244,3 @@ def _known_spectrum(known: IrrepProblem, irrep: FourierIrrep) -> Spectrum | None
 def _fields(field: Field, prior: bool) -> tuple[Field, ...]:
     """The kernel that trains, then K if variances are wanted and it is another."""
     return (field, "nngp") if prior and field == "ntk" else (field,)
-
-
-def _points(along: np.ndarray) -> np.ndarray:
-    """(M, outputs, |G|) as (M, |G|, outputs)."""
-    return along.transpose(0, 2, 1)

@@ -54,10 +54,10 @@ def orbit_law(ensemble: Any, action: Any, x: Any, *, draws: int, key: Any, time:
         getattr(ensemble, "memory_limit", None),
         "ask for fewer inputs or draws",
     )
-    batch = orbit_batch(action, x)
-    mean = np.asarray(ensemble.predict(batch, time=time), np.float64).reshape(len(x), order, -1)
     if own:
-        networks = ensemble.sample_orbits(x, draws, key=key, time=time)
+        mean, networks = ensemble.predict_orbit_means(x, time), ensemble.sample_orbits(x, draws, key=key, time=time)
     else:
-        networks = ensemble.sample(batch, draws, key=key, time=time)
-    return OrbitLaw(mean, np.asarray(networks, np.float64).reshape(draws, *mean.shape) - mean)
+        batch = orbit_batch(action, x)
+        mean = np.asarray(ensemble.predict(batch, time=time), np.float64).reshape(len(x), order, -1)
+        networks = np.asarray(ensemble.sample(batch, draws, key=key, time=time), np.float64)
+    return OrbitLaw(mean, networks.reshape(draws, *mean.shape) - mean)

@@ -97,6 +97,16 @@ class Training:
         """Σ_t of one output at every time: (T, M, M)."""
         return self._covariance_problem_at(times, points=len(x)).covariances(x, times)
 
+    def orbit_means(self, x: Any, times: np.ndarray) -> np.ndarray:
+        """μ_t on the orbit of each input at every time: (T, M, |G|, outputs)."""
+        order, solved = self._orbit_group().order, self.mean_problem
+        if isinstance(solved, IrrepProblem):
+            return solved.orbit_means(x, times)
+        if self._reason is None:  # invariant labels
+            return np.repeat(solved.means(x, times)[:, :, None], order, axis=2)
+        means = solved.means(self.augmentation.orbit(x).reshape(-1, *x.shape[1:]), times)
+        return means.reshape(len(times), order, len(x), -1).swapaxes(1, 2)
+
     def orbits(self, x: Any, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Means (T, M, |G|, outputs) and covariances (T, M, |G|, |G|) along the orbit of each input."""
         group = self._orbit_group()
