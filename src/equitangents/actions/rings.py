@@ -62,9 +62,9 @@ def ring_rotations(n: int) -> RingRotations:
     Exact for every n if the number of angles is odd (or a multiple of n): trigonometric interpolation, so that C_n may
     be as fine a subgroup of SO(2) as one likes. `to_rings` samples images this way.
 
-    >>> x = np.arange(5.0).reshape(1, 1, 5, 1)
+    >>> x = np.arange(1.0, 6.0).reshape(1, 1, 5, 1)
     >>> ring_rotations(5)(1, x)[0, 0, :, 0].round(12).tolist()
-    [4.0, 0.0, 1.0, 2.0, 3.0]
+    [5.0, 1.0, 2.0, 3.0, 4.0]
     """
     return RingRotations(check_positive("n", n))
 
