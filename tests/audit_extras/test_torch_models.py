@@ -12,6 +12,7 @@ from torch import nn
 from torch_networks import BREAKS, break_one, c4_network
 
 import equitangents as et
+from equitangents.audit.adapters import as_model
 from equitangents.audit.adapters.files import load_model
 from equitangents.errors import InvalidArgumentError, NetworkError
 
@@ -86,6 +87,17 @@ def test_operations_between_layers_are_found() -> None:
     section = et.audit(Shifted(), "C4", images(1), **FIRST).layers
     assert section.guilty == "second"
     assert "after first" in section.reason
+
+
+def test_layers_that_work_in_place_are_seen_before_and_after() -> None:
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Conv2d(1, 3, 3), nn.ReLU(inplace=True), nn.Flatten(), nn.Linear(300, 2))
+    model = as_model(network)
+    x = images(0, n=4)
+    conv, relu, *_ = model.trace(x)
+    assert conv.outputs.min() < 0
+    np.testing.assert_array_equal(relu.inputs, conv.outputs)
+    np.testing.assert_array_equal(relu.outputs, np.maximum(conv.outputs, 0))
 
 
 def test_modules_stay_in_their_mode_and_are_evaluated_in_evaluation_mode() -> None:

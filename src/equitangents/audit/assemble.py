@@ -18,6 +18,7 @@ from equitangents.audit.data_symmetry import data_symmetry
 from equitangents.audit.ensembles import ensemble_law
 from equitangents.audit.floors import FACTOR, Floors, measure_floors
 from equitangents.audit.input_sets import measure_set, off_data_sets, same_predictions, set_result
+from equitangents.audit.intervals import spread_of
 from equitangents.audit.irreps import irreps
 from equitangents.audit.layers import layer_errors
 from equitangents.audit.lie import lie_derivatives
@@ -37,7 +38,6 @@ from equitangents.audit.sections import (
     OrbitSection,
     OutputContract,
     Settings,
-    Spread,
     Timing,
 )
 from equitangents.audit.task import Task
@@ -150,7 +150,6 @@ def _elements(task: Task, orbits: Orbits, floors: Floors) -> list[ElementResult]
     results = []
     for k, g in enumerate(task.elements):
         errors, mean = orbits.errors[k], float(orbits.errors[k].mean())
-        quantiles = np.quantile(errors, [0.05, 0.25, 0.5, 0.75, 0.95], method="inverted_cdf")
         floor = float(floors.of_elements[k])
         results.append(
             ElementResult(
@@ -158,7 +157,7 @@ def _elements(task: Task, orbits: Orbits, floors: Floors) -> list[ElementResult]
                 parameter=symmetry.parameter(g),
                 angle=symmetry.angle(g),
                 exact=task.contract.moves_exactly(g),
-                error=Spread(estimates[k], *(float(q) for q in quantiles), float(errors.max())),
+                error=spread_of(estimates[k], errors),
                 worst_input=int(errors.argmax()),
                 round_trip_floor=mean_or_none(floors.round_trip[k]),
                 reference_floor=mean_or_none(floors.reference[k]),

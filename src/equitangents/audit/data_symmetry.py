@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import numpy as np
+import scipy.linalg
 from scipy.spatial.distance import cdist
 
 from equitangents.audit.sections import DataSection
@@ -70,8 +71,8 @@ def _components(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     both = np.concatenate([a, b])
     both = both - both.mean(axis=0)
     if both.shape[1] > _COMPONENTS:
-        u, s, _ = np.linalg.svd(both, full_matrices=False)
-        both = (u * s)[:, :_COMPONENTS]
+        values, vectors = scipy.linalg.eigh(both @ both.T, subset_by_index=(len(both) - _COMPONENTS, len(both) - 1))
+        both = vectors * np.sqrt(np.maximum(values, 0.0))
     return both[: len(a)], both[len(a) :]
 
 

@@ -103,8 +103,14 @@ class Resampler:
 
     def spread(self, table: np.ndarray) -> Spread:
         """Mean with interval, quantiles and maximum."""
-        quantiles = np.quantile(table, [0.05, 0.25, 0.5, 0.75, 0.95], method="inverted_cdf")
-        return Spread(self.mean(table), *(float(q) for q in quantiles), float(np.max(table)))
+        return spread_of(self.mean(table), table)
+
+
+def spread_of(estimate: Estimate, values: np.ndarray) -> Spread:
+    """The distribution of values whose mean is estimated; quantiles are always some of the values."""
+    levels = [0.05, 0.25, 0.5, 0.75, 0.95]
+    q05, q25, median, q75, q95 = np.quantile(values, levels, method="inverted_cdf").tolist()
+    return Spread(estimate, q05, q25, median, q75, q95, float(np.max(values)))
 
 
 def _expanded_tail(tail: float, n: int) -> float:

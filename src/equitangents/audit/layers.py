@@ -68,10 +68,14 @@ def _follow(task: Task, model: Model, x: Inputs) -> _Trail | None:
         moved_leaves = task.contract.move(g, x.leaves)
         moved = model.trace(x.replaced(moved_leaves).tree())
         assert moved is not None
+        last = 0.0
         for i, (a, b) in enumerate(zip(start, moved, strict=False)):
-            after[i] = max(after[i], _misfit(a.outputs, b.outputs))
+            out = _misfit(a.outputs, b.outputs)
+            after[i] = max(after[i], out)
             if a.inputs is not None and b.inputs is not None:
-                before[i] = max(before[i], _misfit(a.inputs, b.inputs))
+                unchanged = i > 0 and _same(a.inputs, start[i - 1].outputs) and _same(b.inputs, moved[i - 1].outputs)
+                before[i] = max(before[i], last if unchanged else _misfit(a.inputs, b.inputs))
+            last = out
         if not exact:
             back = task.contract.move(task.contract.symmetry.inverse(g), moved_leaves)
             returned = model.trace(x.replaced(back).tree())
@@ -173,7 +177,11 @@ def _misfit(a: np.ndarray, b: np.ndarray) -> float:
 
 def _factor(A: np.ndarray) -> np.ndarray:
     """L with L Lᵀ = A Aᵀ, as large as there are inputs."""
-    return np.linalg.qr(A.T, mode="r").T
+    return np.asarray(np.linalg.qr(A.T, mode="r")).T
+
+
+def _same(a: np.ndarray, b: np.ndarray) -> bool:
+    return a.shape == b.shape and np.array_equal(a, b)
 
 
 def _difference(a: np.ndarray, b: np.ndarray) -> float:

@@ -34,7 +34,7 @@ from equitangents.audit.sections import (
 )
 from equitangents.errors import InvalidArgumentError
 
-FORMAT = "equitangents.audit/1"
+FORMAT: Literal["equitangents.audit/1"] = "equitangents.audit/1"
 Verdict = Literal["equivariant", "broken", "stochastic", "undecided"]
 
 

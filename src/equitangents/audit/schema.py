@@ -64,7 +64,12 @@ def _of_type(hint: Any, definitions: dict[str, Any]) -> dict[str, Any]:
         return {"type": "array", "items": _of_type(arguments[0], definitions)}
     if origin is dict:
         return {"type": "object", "additionalProperties": _of_type(arguments[1], definitions)}
-    simple = {str: {"type": "string"}, bool: {"type": "boolean"}, int: {"type": "integer"}, float: dict(_NUMBER)}
+    simple: dict[Any, dict[str, Any]] = {
+        str: {"type": "string"},
+        bool: {"type": "boolean"},
+        int: {"type": "integer"},
+        float: dict(_NUMBER),
+    }
     return simple.get(hint, {"type": "null"})
 
 
@@ -83,9 +88,3 @@ def _attribute_docstrings(cls: type) -> dict[str, str]:
         ):
             words[statement.target.id] = " ".join(following.value.value.split())
     return words
-
-
-if __name__ == "__main__":
-    import json
-
-    print(json.dumps(schema(), indent=1, ensure_ascii=False))

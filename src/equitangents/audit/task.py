@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -53,7 +54,7 @@ class Task:
     def resampler(self, inputs: int) -> Resampler:
         """Intervals over this many inputs, and over the elements if they are a sample."""
         elements = None if self.complete else len(self.elements)
-        return Resampler(inputs, elements, self.confidence, self.resamples, self.seed)
+        return _resampler(inputs, elements, self.confidence, self.resamples, self.seed)
 
     def evaluate(self, x: Inputs, run: Callable[[Any], Any] | None = None) -> Answer:
         """The model's outputs for all of x, in batches."""
@@ -88,6 +89,12 @@ class Task:
         if self.x.n <= count:
             return np.arange(self.x.n)
         return np.sort(np.random.default_rng(self.seed).choice(self.x.n, count, replace=False))
+
+
+@lru_cache(maxsize=4)
+def _resampler(inputs: int, elements: int | None, confidence: float, resamples: int, seed: int) -> Resampler:
+    """Many parts of one audit share their inputs and elements, and drawing resamples takes longest."""
+    return Resampler(inputs, elements, confidence, resamples, seed)
 
 
 def batches(n: int, size: int) -> list[np.ndarray]:

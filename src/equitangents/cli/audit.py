@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -94,7 +94,7 @@ def _kinds(text: str | None, x: object, single: bool = False) -> object:
     return parts[0] if len(parts) == 1 else tuple(parts)
 
 
-def _limited(x: object, y: object, limit: int | None, seed: int) -> tuple[object, object]:
+def _limited(x: Any, y: Any, limit: int | None, seed: int) -> tuple[Any, Any]:
     """At most `limit` rows of x and y."""
     if limit is None:
         return x, y

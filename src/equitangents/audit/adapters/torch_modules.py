@@ -65,21 +65,26 @@ class TorchModel(Model):
         traces: list[LayerTrace] = []
         counts: dict[str, int] = {}
 
+        read: list[np.ndarray | None] = []
+
+        def note_input(module: Any, inputs: Any) -> None:
+            tensor = _first_tensor(self.torch, inputs)
+            read.append(None if tensor is None else np.array(to_numpy(tensor)))  # a layer may work in place
+
         def hook(name: str) -> Callable[..., None]:
             def note(module: Any, inputs: Any, output: Any) -> None:
-                made = _first_tensor(self.torch, output)
+                before, made = read.pop(), _first_tensor(self.torch, output)
                 if made is None or made.ndim < 2:
                     return
                 counts[name] = counts.get(name, 0) + 1
                 again = f" (call {counts[name]})" if counts[name] > 1 else ""
-                read = _first_tensor(self.torch, inputs)
-                before = None if read is None else to_numpy(read)
-                traces.append(LayerTrace(name + again, type(module).__name__, before, to_numpy(made)))
+                traces.append(LayerTrace(name + again, type(module).__name__, before, np.array(to_numpy(made))))
 
             return note
 
         named = [(name, m) for name, m in self.module.named_modules() if name and not list(m.children())]
         handles = [module.register_forward_hook(hook(name)) for name, module in named]
+        handles += [module.register_forward_pre_hook(note_input) for _, module in named]
         try:
             self.run(x)
         finally:

@@ -1,0 +1,157 @@
+"""What an audit writes: JSON that follows its published schema, Markdown, a page that loads nothing, BibTeX."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.ensemble import RandomForestClassifier
+
+import equitangents as et
+from equitangents.errors import InvalidArgumentError
+from equitangents.report import outside_resources
+
+PUBLISHED = Path(__file__).parents[2] / "docs" / "reference" / "audit.schema.json"
+
+
+def violations(value: Any, schema: dict, root: dict, at: str = "$") -> list[str]:
+    """Where `value` does not follow `schema`: the part of JSON Schema that ours uses."""
+    if "$ref" in schema:
+        return violations(value, root["$defs"][schema["$ref"].rpartition("/")[2]], root, at)
+    if "anyOf" in schema:
+        tries = [violations(value, part, root, at) for part in schema["anyOf"]]
+        return [] if any(not t for t in tries) else min(tries, key=len)
+    if "enum" in schema:
+        return [] if value in schema["enum"] else [f"{at}: {value!r} is none of {schema['enum']}"]
+    kinds = schema.get("type", [])
+    kinds = [kinds] if isinstance(kinds, str) else kinds
+    tests = {
+        "object": isinstance(value, dict),
+        "array": isinstance(value, list),
+        "string": isinstance(value, str),
+        "boolean": isinstance(value, bool),
+        "integer": isinstance(value, int) and not isinstance(value, bool),
+        "number": isinstance(value, int | float) and not isinstance(value, bool),
+        "null": value is None,
+    }
+    if kinds and not any(tests[kind] for kind in kinds):
+        return [f"{at}: {value!r} is no {kinds}"]
+    found = []
+    if isinstance(value, dict) and kinds:
+        properties, others = schema.get("properties", {}), schema.get("additionalProperties", True)
+        found += [f"{at}: no {name}" for name in schema.get("required", []) if name not in value]
+        for name, part in value.items():
+            if name in properties:
+                found += violations(part, properties[name], root, f"{at}.{name}")
+            elif others is False:
+                found.append(f"{at}: {name} is not known")
+            elif isinstance(others, dict):
+                found += violations(part, others, root, f"{at}.{name}")
+    if isinstance(value, list) and "items" in schema:
+        for i, part in enumerate(value):
+            found += violations(part, schema["items"], root, f"{at}[{i}]")
+    return found
+
+
+@pytest.fixture(scope="module")
+def reports() -> dict[str, et.audit.AuditReport]:
+    rng = np.random.default_rng(0)
+    images, clouds = rng.normal(size=(40, 6, 6, 1)), rng.normal(size=(40, 3))
+    labels = rng.integers(0, 3, 40)
+    forest = RandomForestClassifier(6, random_state=0).fit(images.reshape(40, -1), labels)
+    w = rng.normal(size=(36, 2))
+    layers = [np.tanh, lambda x: x.reshape(len(x), -1) @ w]
+    settings = {"resamples": 100}
+    return {
+        "forest": et.audit(forest, "D4", images, y=labels, train=(images, labels), **settings),
+        "turns": et.audit(lambda x: layers[1](np.tanh(x)), "SO2", images, elements=6, layers=layers, **settings),
+        "space": et.audit(lambda x: x[:, :2] ** 2, "SO3", clouds, checkpoints={"1": lambda x: x}, **settings),
+        "infinite": et.audit(lambda x: np.maximum(x[:, 0] - 0.5, 0), "SO3", clouds, **settings),
+    }
+
+
+def test_the_published_schema_is_that_of_the_code() -> None:
+    # write it anew with json.dumps(et.audit.schema(), indent=1, ensure_ascii=False)
+    assert json.loads(PUBLISHED.read_text(encoding="utf-8")) == et.audit.schema()
+
+
+@pytest.mark.parametrize("name", ["forest", "turns", "space", "infinite"])
+def test_json_follows_the_schema(reports: dict, name: str, tmp_path: Path) -> None:
+    path = reports[name].to_json(tmp_path / "audit.json")
+    written = json.loads(path.read_text(encoding="utf-8"), parse_constant=lambda c: pytest.fail(f"{c} is no JSON"))
+    schema = et.audit.schema()
+    assert violations(written, schema, schema) == []
+    assert written["format"] == schema["title"]
+
+
+def test_the_checker_of_schemas_finds_what_is_wrong(reports: dict) -> None:
+    schema, good = et.audit.schema(), reports["turns"].to_dict()
+    for path, value in (("verdict", "perfect"), ("floor", "low"), ("elements", None), ("lie", [{}]), ("more", 1)):
+        assert violations({**good, path: value}, schema, schema)
+
+
+def test_the_schema_says_what_everything_is() -> None:
+    schema = et.audit.schema()
+    for name, part in schema["$defs"].items():
+        assert part["description"], name
+    assert "resampl" in schema["$defs"]["ElementResult"]["properties"]["exact"]["description"]
+
+
+def test_numbers_that_are_not_finite_are_null(reports: dict) -> None:
+    report = reports["infinite"]
+    assert math.isinf(report.error.worst)
+    assert report.to_dict()["error"]["worst"] is None
+    assert report.verdict == "broken"
+
+
+def test_summaries_begin_with_the_sentence(reports: dict) -> None:
+    for report in reports.values():
+        assert report.summary().splitlines()[0] == report.sentence
+        assert report.sentence in repr(report)
+        assert "invariant under" in report.sentence
+
+
+def test_markdown_is_made_of_tables(reports: dict, tmp_path: Path) -> None:
+    text = reports["forest"].to_markdown(tmp_path / "audit.md")
+    assert (tmp_path / "audit.md").read_text(encoding="utf-8") == text
+    assert text.startswith("## ❌ Equivariance audit")
+    lines = text.splitlines()
+    for i, line in enumerate(lines):
+        if line.startswith("|---"):
+            assert lines[i - 1].replace("\\|", "").count("|") == line.count("|")
+    assert not re.search(r"<(?!!)", text.replace("&lt;", "")), "no HTML gets through"
+
+
+def test_the_page_loads_nothing(reports: dict, tmp_path: Path) -> None:
+    for name, report in reports.items():
+        html = report.to_html(tmp_path / f"{name}.html").read_text(encoding="utf-8")
+        assert outside_resources(html) == []
+        assert html.startswith("<!doctype html>")
+        assert "&lt;" not in report.model.name
+
+
+def test_places_that_cannot_be_written_are_named(reports: dict) -> None:
+    for write in (reports["turns"].to_json, reports["turns"].to_html, reports["turns"].to_markdown):
+        with pytest.raises(InvalidArgumentError, match="path is '/dev/null/audit'"):
+            write("/dev/null/audit")
+
+
+def test_what_was_used_is_cited(reports: dict) -> None:
+    forest, turns = reports["forest"].bibtex(), reports["turns"].bibtex()
+    assert "gretton2012kernel" in forest
+    assert "gruver2023lie" not in forest
+    for key in ("gruver2023lie", "unser1999splines", "owen2007pigeonhole", "schonemann1966generalized"):
+        assert key in turns
+    for entry in reports["turns"].citations:
+        assert entry.count("{") == entry.count("}")
+
+
+def test_what_was_left_out_is_said(reports: dict) -> None:
+    assert {m.section for m in reports["forest"].missing} == {"layers", "lie"}
+    assert {m.section for m in reports["turns"].missing} == {"ensemble"}
+    assert all(m.reason for report in reports.values() for m in report.missing)

@@ -1,0 +1,137 @@
+"""`equitangents audit` as a user meets it: output, files, exit statuses, and what it refuses to load."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from equitangents.cli.main import main
+
+MODULE = """
+import numpy as np
+
+weights = np.arange(16.0)
+
+
+def pooled(x):
+    return np.asarray(x).sum((1, 2)) ** 2
+
+
+def weighted(x):
+    return np.asarray(x).reshape(len(x), -1) @ weights
+
+
+def centre(inputs):
+    return (inputs["p"] * inputs["m"][..., None]).sum(1)
+
+
+class Holder:
+    inner = pooled
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    Path("audited_models.py").write_text(MODULE)
+    rng = np.random.default_rng(0)
+    np.savez("images.npz", x=rng.normal(size=(20, 4, 4, 1)), y=rng.normal(size=20))
+    np.save("images.npy", rng.normal(size=(20, 4, 4, 1)))
+    np.savez("clouds.npz", p=rng.normal(size=(20, 5, 3)), m=np.ones((20, 5)))
+    np.savez("objects.npz", x=np.array([{}, {}], dtype=object))
+    return tmp_path
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as stop:
+        main(["audit", *arguments])
+    output = capsys.readouterr()
+    return int(stop.value.code or 0), output.out, output.err
+
+
+def test_files_are_written(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--data", "images.npz", "--group", "C4", "--html", "a.html", "--json", "a.json", "--markdown", "a.md"]
+    status, out, err = run(capsys, "audited_models:weighted", *options, "--limit", "12")
+    assert (status, err) == (0, "")
+    assert "weighted is not invariant under C4" in out
+    written = json.loads(Path("a.json").read_text(encoding="utf-8"))
+    assert written["settings"]["inputs"] == 12
+    assert written["sentence"] in out
+    assert written["relative"]["task"] == "root mean square error"
+    assert Path("a.md").read_text(encoding="utf-8").startswith("## ")
+    assert "</html>" in Path("a.html").read_text(encoding="utf-8")
+
+
+def test_the_exit_status_says_whether_the_error_is_above(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--data", "images.npy", "--group", "C4", "--on-data-only"]
+    assert run(capsys, "audited_models:pooled", *options, "--fail-above", "1e-6")[0] == 0
+    status, out, err = run(capsys, "audited_models:weighted", *options, "--fail-above", "0.01")
+    assert status == 3
+    assert "not invariant" in out
+    assert err.startswith("above: mean relative error")
+    assert run(capsys, "audited_models:Holder.inner", *options)[0] == 0
+
+
+def test_several_inputs_by_name(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--data", "clouds.npz", "--group", "SO3", "--inputs", "vectors,none", "--outputs", "vectors"]
+    status, out, _ = run(capsys, "audited_models:centre", *options, "--elements", "5")
+    assert status == 0
+    assert "centre is equivariant under SO(3)" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["audited_models:pooled", "--data", "images.npy", "--group", "Q8"], "group is 'Q8'"),
+        (["audited_models:none", "--data", "images.npy", "--group", "C4"], "has no 'none'"),
+        (["no_such_module:f", "--data", "images.npy", "--group", "C4"], "no module named 'no_such_module'"),
+        (["audited_models", "--data", "images.npy", "--group", "C4"], "package.module:object"),
+        (["audited_models:weights", "--data", "images.npy", "--group", "C4"], "f is array"),
+        (["audited_models:pooled", "--data", "none.npy", "--group", "C4"], "no file"),
+        (["audited_models:pooled", "--data", "audited_models.py", "--group", "C4"], "audited_models.py"),
+        (["audited_models:pooled", "--data", "images.npy", "--group", "C4", "--html", "no/a.html"], "does not exist"),
+        (["audited_models:pooled", "--data", "images.npy", "--group", "C4", "--fail-above", "-1"], "at least 0"),
+        (["audited_models:pooled", "--data", "images.npy", "--group", "C4", "--layout", "NCHW"], "layout is 'NCHW'"),
+        (["audited_models:pooled", "--data", "images.npy", "--group", "C4", "--limit", "0"], "at least 1"),
+        (["audited_models:centre", "--data", "clouds.npz", "--group", "SO3", "--inputs", "vectors"], "1 kinds"),
+        (["model.onnx", "--data", "images.npy", "--group", "C4"], "no file"),
+    ],
+)
+def test_bad_input_is_one_line_and_status_2(
+    folder: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    status, out, err = run(capsys, *arguments)
+    assert (status, out) == (2, "")
+    assert err.startswith("equitangents: ")
+    assert err.count("\n") == 1
+    assert said in err
+
+
+class Surprise:
+    """What a malicious pickle does when it is loaded."""
+
+    def __reduce__(self):
+        return (Path.touch, (Path("was_run"),))
+
+
+def test_pickles_are_loaded_only_if_they_are_trusted(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("model.pkl").write_bytes(pickle.dumps(Surprise()))
+    np.save("surprise.npy", np.array([Surprise()], dtype=object), allow_pickle=True)
+    for arguments in (
+        ["model.pkl", "--data", "images.npy"],
+        ["audited_models:pooled", "--data", "surprise.npy"],
+        ["audited_models:pooled", "--data", "objects.npz"],
+    ):
+        status, _, err = run(capsys, *arguments, "--group", "C4")
+        assert status == 2
+        assert "pickle" in err
+        assert "--trust" in err
+        assert "runs whatever code" in err
+    assert not Path("was_run").exists()
+    run(capsys, "model.pkl", "--data", "images.npy", "--group", "C4", "--trust")
+    assert Path("was_run").exists(), "the probe itself must do what it is refused for"
