@@ -76,7 +76,7 @@ def _margin(estimate: Estimate, at_least: float, at_most: float) -> float:
 
 def _criterion(at_least: float, at_most: float, unit: str) -> str:
     unit = f" {unit}" if unit else ""
-    low, high = (format_number(x) if 0 < abs(x) < 1e-4 else f"{x:g}" for x in (at_least, at_most))
+    low, high = (format_number(x) if 0 < abs(x) < 1e-4 else f"{x:g}".replace("-", "−") for x in (at_least, at_most))
     if math.isinf(at_most):
         return f"at least {low}{unit}"
     if math.isinf(at_least):

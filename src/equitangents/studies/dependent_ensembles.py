@@ -34,12 +34,12 @@ def boosted(
 ) -> Float[np.ndarray, "stages runs p"]:
     """Predictions on `points` after every stage, of independent runs; each stage takes `steps` of gradient descent."""
     with precision.scope(np.float32):
-        x, points = jnp.asarray(x, jnp.float32), jnp.asarray(points, jnp.float32)
+        data, asked = jnp.asarray(x, jnp.float32), jnp.asarray(points, jnp.float32)
         residual = jnp.tile(jnp.asarray(y, jnp.float32), (runs, 1))
         total, found = jnp.zeros((runs, len(points)), jnp.float32), []
         for stage in range(stages):
             keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), stage), runs)
-            learnt, predicted = _stage(net, rate, steps, keys, x, residual, points)
+            learnt, predicted = _stage(net, rate, steps, keys, data, residual, asked)
             residual = residual - shrinkage * learnt
             total = total + shrinkage * predicted
             found.append(np.asarray(total))

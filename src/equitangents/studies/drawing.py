@@ -24,7 +24,12 @@ def estimates(
 
 
 def logarithmic(
-    axes: Axes, which: str = "both", ticks: Sequence[float] | None = None, *, base: int = 10, fine: bool = False
+    axes: Axes,
+    which: str = "both",
+    ticks: Sequence[float] | np.ndarray | None = None,
+    *,
+    base: int = 10,
+    fine: bool = False,
 ) -> None:
     """Logarithmic scales with plain numbers; `ticks` are those of x; `fine` marks 1, 2 and 5 of every decade of y."""
     if which in ("x", "both"):
@@ -49,6 +54,6 @@ def time_ticks(axes: Axes, times: Sequence[float] | np.ndarray, label: str = "tr
     axes.set_xlabel(label)
 
 
-def name_of(time: float) -> str:
-    """A training time in a sentence."""
+def name_of(time: Any) -> str:
+    """A training time, a number, in a sentence."""
     return "at initialisation" if time == 0 else "at the end" if np.isinf(time) else f"at time {time:g}"

@@ -204,14 +204,13 @@ def claims(settings: Settings, results: Results) -> Sequence[Verdict]:
             found = squares_of_means(d(kind, wide, t), tuple(chosen))
             for m, squares in zip(chosen, found.T, strict=True):
                 expected = results.fluctuation[kind][t] / m + results.bias[kind][t]
-                totals[f"{TITLES[kind]}, M = {m}, after {steps[t]} steps"] = bootstrap(
-                    squares, lambda means, e=expected: means / e, level=level
-                )
+                label_of = f"{TITLES[kind]}, M = {m}, after {steps[t]} steps"
+                totals[label_of] = bootstrap(squares, level=level).times(1 / expected)
+    level = shared_level(len(steps))
     remains = {
-        f"after {steps[t]} steps": _over(bias(results, "partial", wide, t, shared_level(len(steps))),
-                                        results.bias["partial"][t])
+        f"after {steps[t]} steps": _over(bias(results, "partial", wide, t, level), results.bias["partial"][t])
         for t in ([t for t in times if results.bias["partial"][t] > results.fluctuation["partial"][t] / 10] or times)
-    }  # fmt: skip
+    }
     return [
         judge(
             "After complete augmentation the expectation is invariant at every width",

@@ -179,7 +179,7 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
 def predicted_sizes(settings: Settings) -> np.ndarray:
     """Every M up to 64, then about eight a doubling, to the largest of `groups`, which are all among them."""
     largest = max(settings.groups)
-    beyond = (
+    beyond: Sequence[float] | np.ndarray = (
         np.round(np.geomspace(EVERY, largest, max(2, int(8 * np.log2(largest / EVERY))))) if largest > EVERY else []
     )
     return np.unique([*range(1, min(largest, EVERY) + 1), *map(int, beyond), *settings.groups])

@@ -171,7 +171,7 @@ def _closed(settings: Settings, task: Task) -> Arrays:
     k = net.kernel(train)
     plain = InfiniteEnsemble(net, augmentation=action, time=0.0).fit(train, y)
     late = float(clock(plain, [settings.steps])[0])
-    models = {
+    models: dict[str, Any] = {
         "posterior": InfiniteEnsemble(
             net, augmentation=action, kernel="nngp", ridge=settings.noise / diagonal(k.nngp)
         ).fit(train, y),

@@ -132,15 +132,13 @@ def _table(settings: Settings, results: Results) -> Table:
         exponent = power_law(np.array(settings.sizes), squares(settings, results, kind))
         rows.append(
             (
-                title,
+                f"{title}: {_WHY[kind]}",
                 f"{format_number(left.value, left.interval)} %",
                 format_number(exponent.value, exponent.interval),
-                _WHY[kind],
             )
         )
     caption = (
         "Share of the mean square change that averaging infinitely many independent members or runs would leave; "
-        "exponent of the root mean square change against the size of one ensemble; why the expectation is invariant, "
-        "or what stands in the way of one ensemble."
+        "exponent of the root mean square change against the size of one ensemble."
     )
-    return Table(caption, ("ensemble", "left in expectation", "exponent", "why"), rows)
+    return Table(caption, ("ensemble, and why", "left in expectation", "exponent"), rows)

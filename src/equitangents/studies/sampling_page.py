@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -95,10 +96,10 @@ def choices_table(settings: Settings, results: Results) -> Columns:
     return columns(("elements", "budget", "draw", "time", "inputs", "violation", "distance_from_complete"), rows)
 
 
-def _lines(axes: Axes, x: Sequence[float] | np.ndarray, table: dict[str, np.ndarray], choose: object, s: int) -> None:
+def _lines(axes: Axes, x: Sequence[float] | np.ndarray, table: dict[str, np.ndarray], choose: Any, s: int) -> None:
     """One line a strategy: geometric means over draws; `choose` indexes (budgets, times)."""
     for k, (strategy, values) in enumerate(table.items()):
-        rows = values[..., s].transpose(0, 2, 1)[choose]  # type: ignore[index]
+        rows = values[..., s].transpose(0, 2, 1)[choose]
         shift = 1 + 0.012 * (k - 2.5) if axes.get_xscale() == "log" else 1
         drawing.estimates(
             axes, np.asarray(x) * shift, [_average(row) for row in rows], _COLOURS[strategy].light, ms=3.5,
