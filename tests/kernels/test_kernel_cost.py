@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import equitangents as et
 from equitangents.errors import InvalidArgumentError
-from equitangents.kernels import calibration, cost
+from equitangents.kernels import calibration, cost, progress
 from equitangents.nn import (
     AvgPool,
     Conv,
@@ -210,7 +210,7 @@ def test_long_runs_are_announced(monkeypatch, caplog):
 def test_progress_is_logged(monkeypatch, caplog):
     caplog.set_level(logging.INFO, logger="equitangents")
     monkeypatch.setattr(compute_module, "_TILE_ELEMENTS", 16 * 4)
-    monkeypatch.setattr(compute_module, "_REPORTED", 0.0)
+    monkeypatch.setattr(progress, "_REPORTED", 0.0)
     Sequential(Conv(1, 3), Relu(), GlobalAvgPool(), Dense(1)).kernel(np.ones((4, 4, 4, 1)), engine="reference")
     assert "kernels: 33 % of the tiles are done" in caplog.text
 

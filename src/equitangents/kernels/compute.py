@@ -7,7 +7,6 @@ cache, so that peak memory does not grow with N1·N2·positions².
 from __future__ import annotations
 
 import logging
-import time
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
@@ -22,6 +21,7 @@ from equitangents.errors import MemoryLimitError
 from equitangents.kernels.engines import choose, cpu, gpu, reference
 from equitangents.kernels.plan import FibrePlan, PairPlan, plan
 from equitangents.kernels.program import Program, arrays_of
+from equitangents.kernels.progress import Progress
 from equitangents.kernels.result import Kernels
 
 logger = logging.getLogger("equitangents")
@@ -30,7 +30,6 @@ _TILE_ELEMENTS = 1 << 17  # numbers in one field of a tile
 _FIELDS = 12  # fields alive at once, at most, while a tile runs
 _MEMORY_LIMIT = 4 << 30  # bytes for one tile; only networks over all pairs of positions can come near
 _PANEL = 64 << 20  # bytes of prepared inputs that are held at a time, on each side
-_REPORTED = 10.0  # seconds between reports of progress
 
 
 def compute(program: Program, x1: Any, x2: Any = None, engine: str | None = None) -> Kernels:
@@ -226,7 +225,7 @@ def _tiled(
     blocks1 = _Blocks(steps, tables, x1, rows)
     blocks2 = blocks1 if x2 is None else _Blocks(steps, tables, x2, columns)
     nngp, ntk = np.empty((n1, n2), x1.dtype), np.empty((n1, n2), x1.dtype)
-    progress = _Progress(len(blocks1) * (len(blocks1) + 1) // 2 if symmetric else len(blocks1) * len(blocks2))
+    progress = Progress(len(blocks1) * (len(blocks1) + 1) // 2 if symmetric else len(blocks1) * len(blocks2))
     for i in range(len(blocks1)):
         a, pa = blocks1[i]
         for j in range(i if symmetric else 0, len(blocks2)):
@@ -241,23 +240,6 @@ def _tiled(
                     out[r, c] = (part + part.T) / 2
             progress.step()
     return nngp, ntk
-
-
-class _Progress:
-    """Logs how far a long run is, every ten seconds."""
-
-    def __init__(self, total: int) -> None:
-        self._done, self._total = 0, total
-        self._start = self._shown = time.monotonic()
-
-    def step(self) -> None:
-        """One more tile is done."""
-        self._done += 1
-        now = time.monotonic()
-        if now - self._shown > _REPORTED and self._done < self._total:
-            self._shown = now
-            left = (now - self._start) * (self._total / self._done - 1)
-            logger.info("kernels: %.0f %% of the tiles are done, %.0f s to go", 100 * self._done / self._total, left)
 
 
 def _traced(steps: FibrePlan | PairPlan, program: Program, x1: Any, x2: Any) -> tuple[Any, Any]:

@@ -29,6 +29,7 @@ from equitangents.kernels.engines.reference.moments import field_moments
 from equitangents.kernels.engines.reference.tile import sum_in_groups, vector_levels
 from equitangents.kernels.plan import FibrePlan, plan
 from equitangents.kernels.program import Affine, Op, Program
+from equitangents.kernels.progress import Progress
 from equitangents.kernels.result import Kernels
 
 _Alone = tuple[np.ndarray, np.ndarray]
@@ -143,6 +144,8 @@ def _means(
     inputs2 = inputs1 if v2 is None else _Inputs(torus, v2, centre, side)
     n1, n2 = len(v1), len(inputs2.values)
     nngp, ntk = np.empty((n1, n2), dtype), np.empty((n1, n2), dtype)
+    rows, columns = -(-n1 // side), -(-n2 // side)
+    progress = Progress(rows * columns if v2 is not None else rows * (rows + 1) // 2)
     for i in range(0, n1, side):
         first = inputs1.spectra(i)
         for j in range(i if v2 is None else 0, n2, side):
@@ -153,6 +156,7 @@ def _means(
                 out[r, c] = part if v2 is not None or i != j else (part + part.T) / 2
                 if v2 is None and i != j:
                     out[c, r] = part.T
+            progress.step()
     return nngp, ntk
 
 
