@@ -123,7 +123,7 @@ def _measured(program: RotationProgram, a: np.ndarray, b: np.ndarray, least: flo
     ladder: tuple[int, ...] = LADDER_OF_FIELDS if program.sphere else LADDER
     start = (program.bandlimit + 1) // 2
     ladder = tuple(r for r in ladder if r >= start)
-    with precision.scope(np.float64):
+    with precision.scope(np.float64), jax.ensure_compile_time_eval():  # also while something else is traced
         return choose(program.accuracy, ladder, lambda r: _sample_values(program, r, a, b), least)
 
 

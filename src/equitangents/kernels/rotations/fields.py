@@ -22,10 +22,14 @@ from equitangents.sphere import degrees, gauss_legendre
 from equitangents.sphere.harmonics import polynomials
 
 _HIGHEST = jax.lax.Precision.HIGHEST
+_BATCH = 16  # rotations at a time
 
 
 class Sphere(NamedTuple):
-    """Points y (S, 3) of a grid with weights that sum to 1, their harmonics (S, s²), and rotations with weights."""
+    """Points y (S, 3) of a grid with weights that sum to 1, their harmonics (S, s²), and rotations with weights.
+
+    Rotations come in batches, (batches, size, 3, 3), the last filled up with weights of zero.
+    """
 
     points: Any
     weights: Any
@@ -45,6 +49,11 @@ def sphere_samples(program: RotationProgram, resolution: int) -> Sphere:
         assert isinstance(program.group, RotationGroup)
         sampled = RotationGroup(resolution, program.group.reflections)
         rotations, weights = sampled.matrices, sampled.weights
+    batches = -(-len(weights) // _BATCH)
+    size = -(-len(weights) // batches)
+    missing = batches * size - len(weights)
+    rotations = np.concatenate([rotations, np.broadcast_to(np.eye(3), (missing, 3, 3))]).reshape(batches, size, 3, 3)
+    weights = np.concatenate([weights, np.zeros(missing)]).reshape(batches, size)
     return Sphere(points, grid.weights.ravel() / (4 * np.pi), polynomials(points, s), rotations, weights)
 
 
@@ -100,18 +109,20 @@ def sphere_distances(
     m1, m2 = moments(program.field, v1), moments(program.field, v2)
     size = max([program.bandlimit, *(int(c.shape[0] ** 0.5 + 0.5) for c in kept.values())])
 
-    def add(carry: tuple[Any, Any], rotation: tuple[Any, Any]) -> tuple[tuple[Any, Any], None]:
-        R, weight = rotation
+    def at(R: Any) -> tuple[Any, Any]:
         turned = polynomials(jnp.matmul(samples.points, R.T, precision=_HIGHEST), size)
         other = _values(turned, b.reshape(count, -1)).reshape(-1, channels, pairs)
         q2 = _walk(ops, jnp.sum(other * other, axis=1), lambda i, op, q: _values(turned, kept[i])).q
         d, theta = _run(ops, samples, jnp.sum((f - other) ** 2, axis=1), walk1.q, q2)
-        d, theta = run(program.field, samples.weights @ d, samples.weights @ theta, m1, m2)
-        return (carry[0] + weight * d, carry[1] + weight * theta), None
+        return run(program.field, samples.weights @ d, samples.weights @ theta, m1, m2)
+
+    def add(carry: tuple[Any, Any], batch: tuple[Any, Any]) -> tuple[tuple[Any, Any], None]:
+        d, theta = jax.vmap(at)(batch[0])
+        return (carry[0] + batch[1] @ d, carry[1] + batch[1] @ theta), None
 
     zero = jnp.zeros((pairs,), a.dtype)
-    rotations = (samples.rotations, samples.rotation_weights)
-    (d, theta), _ = jax.lax.scan(jax.checkpoint(add), (zero, zero), rotations)
+    batches = (samples.rotations, samples.rotation_weights)
+    (d, theta), _ = jax.lax.scan(jax.checkpoint(add), (zero, zero), batches)
     return d, theta, after(m1), after(m2)
 
 
@@ -120,7 +131,8 @@ def _run(ops: tuple[SphereOp, ...], samples: Sphere, d: Any, q1: list[Any], q2: 
     theta = jnp.zeros_like(d)
     for i, op in enumerate(ops):
         if isinstance(op, Zonal):
-            d, theta = (_values(samples.basis, _coefficients(samples, op, x)) for x in (d, theta))
+            both = jnp.concatenate([d, theta], axis=1)
+            d, theta = jnp.split(_values(samples.basis, _coefficients(samples, op, both)), 2, axis=1)
         elif isinstance(op, Affine):
             d = op.W_var * d
             theta = (q1[i + 1] + q2[i + 1] - d) / 2 + op.W_var * theta

@@ -14,12 +14,29 @@ from typing import NamedTuple
 
 import numpy as np
 
+from equitangents.groups import so3
 from equitangents.kernels.rotations.program import Accuracy
+from equitangents.sphere import rotate
 
 logger = logging.getLogger("equitangents")
 
 LADDER = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 64)
-LADDER_OF_FIELDS = (2, 3, 4, 6, 8, 12, 16, 24)  # a field on the sphere for each rotation: five powers of the resolution
+LADDER_OF_FIELDS = (
+    2,
+    3,
+    4,
+    5,
+    6,
+    7,
+    8,
+    9,
+    10,
+    12,
+    14,
+    16,
+    20,
+    24,
+)  # a field on the sphere for each rotation: five powers of the resolution
 _FINER = 1.5  # how much finer the grid is that errors are measured against
 _SIGNALS = 4  # in a sample
 
@@ -36,12 +53,17 @@ Values = tuple[np.ndarray, np.ndarray]
 
 
 def sample_pairs(x1: np.ndarray, x2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Pairs to measure on: n signals, the largest among them, with themselves; then each with the next."""
+    """Pairs to measure on: n signals, the largest among them, with themselves, with turned copies, and with the next.
+
+    Grids are densest around the identity, where a signal meets itself; it meets a turned copy anywhere.
+    """
     x = np.concatenate([x1, x2])
     largest = np.argsort(-(x**2).sum(axis=(1, 2)), kind="stable")[: _SIGNALS // 2]
     spread = np.linspace(0, len(x) - 1, _SIGNALS // 2).astype(int)
-    picked = np.unique(np.concatenate([largest, spread]))
-    return x[np.concatenate([picked, picked])], x[np.concatenate([picked, np.roll(picked, 1)])]
+    own = x[np.unique(np.concatenate([largest, spread]))]
+    turns = so3(1).random(len(own), seed=0)
+    turned = np.stack([rotate(c[None], R)[0] for c, R in zip(own, turns, strict=True)])
+    return np.concatenate([own, own, own]), np.concatenate([own, turned, np.roll(own, 1, axis=0)])
 
 
 def surrogates(bandlimit: int, channels: int) -> np.ndarray:
@@ -78,11 +100,11 @@ def choose(accuracy: Accuracy, ladder: tuple[int, ...], values: Callable[[int], 
 
 
 def difference(coarse: Values, fine: Values) -> float:
-    """Largest difference of both kernels, relative to those of the two signals with themselves."""
-    n = len(fine[0]) // 2
+    """Largest difference of both kernels on pairs of `sample_pairs`, relative to those of signals with themselves."""
+    n = len(fine[0]) // 3
     found = 0.0
     for a, b in zip(coarse, fine, strict=True):
         own = np.sqrt(np.abs(b[:n]))
-        scale = np.concatenate([own * own, own * np.roll(own, 1)])
+        scale = np.concatenate([own * own, own * own, own * np.roll(own, 1)])
         found = max(found, float((np.abs(a - b) / np.maximum(scale, 1e-12 * scale.max() + 1e-300)).max()))
     return found

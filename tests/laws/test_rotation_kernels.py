@@ -1,0 +1,301 @@
+"""Kernels on rotations: against brute force, and by the laws that they obey."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from equitangents import groups, kernels, nn, sphere
+from oracles import literal_rotations as literal
+
+SO3 = groups.so3
+PHI = {"erf": nn.Erf(), "relu": nn.Relu(), "sin": nn.Sin()}
+
+
+def signals(seed, n, bandlimit, channels=2):
+    c = np.random.default_rng(seed).normal(size=(n, bandlimit**2, channels))
+    return c * np.sqrt(4 * np.pi) / bandlimit
+
+
+def network(layers, group=None, readout=None, windows=("full", "full", "full"), last=(1.1, 0.2), **accuracy):
+    """`layers`: (W_std, b_std, name of the nonlinearity)."""
+    found = []
+    for i, ((W, b, name), window) in enumerate(zip(layers, windows, strict=False)):
+        linear = (
+            nn.SphereLift(group or SO3(16), 4, window=window, W_std=W, b_std=b, **accuracy)
+            if i == 0
+            else nn.GroupConv(4, window=window, W_std=W, b_std=b)
+        )
+        found += [linear, PHI[name]]
+    return nn.Sequential(*found, readout or nn.GroupPool(), nn.Dense(1, W_std=last[0], b_std=last[1]))
+
+
+TWO = ((1.3, 0.1, "erf"), (1.2, 0.3, "erf"))
+
+
+@pytest.mark.parametrize(
+    ("bandlimit", "layers", "tolerance", "fine"),
+    [
+        (2, TWO, 1e-6, 14),
+        (2, ((1.2, 0.3, "relu"),), 1e-4, 20),
+        (3, ((1.0, 0.2, "erf"), (1.1, 0.1, "sin"), (1.0, 0.0, "erf")), 1e-5, 12),
+        (5, ((1.0, 0.2, "erf"),), 1e-4, 11),
+        (8, ((0.7, 0.0, "erf"), (0.7, 0.2, "erf")), 1e-3, 11),
+    ],
+)
+def test_full_windows_are_those_of_brute_force(bandlimit, layers, tolerance, fine):
+    c = signals(0, 2, bandlimit)
+    found = network(layers, tolerance=tolerance).kernel(c)
+    rotations, weights = literal.rotation_rule(fine)
+    assert found.error_estimate <= tolerance
+    scale = {name: np.sqrt(np.diag(getattr(found, name))) for name in ("nngp", "ntk")}
+    for i, j in ((0, 1), (1, 1)):
+        exact = literal.full_window_kernels(c[i], c[j], layers, rotations, weights, (1.1, 0.2))
+        for name, value in zip(("nngp", "ntk"), exact, strict=True):
+            error = abs(getattr(found, name)[i, j] - value) / (scale[name][i] * scale[name][j])
+            assert error <= 2 * tolerance
+
+
+def bump(t):
+    return np.exp(1.5 * (t - 1))
+
+
+@pytest.mark.parametrize(
+    ("windows", "layers"),
+    [
+        ((bump, bump), TWO),
+        ((bump, "full", bump), ((1.2, 0.1, "erf"), (1.2, 0.0, "erf"), (1.0, 0.1, "erf"))),
+        ((bump,), ((1.3, 0.4, "relu"),)),
+    ],
+)
+def test_zonal_windows_are_those_of_brute_force(windows, layers):
+    c = signals(1, 2, 2)
+    net = network(layers, windows=windows, resolution=6)
+    found = net.kernel(c[:1], c[1:])
+    points, point_weights = literal.sphere_rule(8)
+    rotations, weights = literal.rotation_rule(5)
+    profiles = [None if w == "full" else w for w in windows]
+    literal_layers = [(p, *layer) for p, layer in zip(profiles, layers, strict=True)]
+    exact = literal.kernels(c[0], c[1], literal_layers, rotations, weights, points, point_weights, (1.1, 0.2))
+    error = [abs(a.item() - b) / abs(b) for a, b in zip((found.nngp, found.ntk), exact, strict=True)]
+    assert max(error) <= 3e-4
+
+
+def test_windows_after_a_full_one_change_nothing():
+    c = signals(2, 2, 2)
+    layers = ((1.2, 0.1, "erf"), (1.2, 0.3, "erf"))
+    a, b = (network(layers, windows=("full", w), tolerance=1e-4).kernel(c) for w in ("full", bump))
+    assert np.array_equal(a.ntk, b.ntk)
+
+
+def test_a_window_of_one_coefficient_is_the_full_window():
+    c = signals(2, 2, 2)
+    a, b = (network(TWO, windows=(w, w), tolerance=1e-4).kernel(c) for w in ("full", lambda t: 1 + 0 * t))
+    assert np.array_equal(a.ntk, b.ntk)
+
+
+@pytest.mark.parametrize("name", ["erf", "relu"])
+def test_kernels_are_invariant_under_100_rotations(name):
+    c = signals(3, 2, 4)
+    layers = ((1.1, 0.2, name), (1.1, 0.1, name))
+    net = network(layers, tolerance=1e-4)
+    still = net.kernel(c)
+    turned = sphere.rotate(c, SO3(1).random(100, seed=2)).reshape(-1, *c.shape[1:])
+    for name_of in ("nngp", "ntk"):
+        K = getattr(still, name_of)
+        moved = getattr(net.kernel(c, turned), name_of).reshape(2, 100, 2)
+        scale = np.sqrt(np.outer(np.diag(K), np.diag(K)))
+        assert (np.abs(moved - K[:, None]) / scale[:, None]).max() <= 1e-4
+
+
+def test_zonal_windows_are_invariant_too():
+    c = signals(4, 1, 2)
+    net = network(TWO[:1], windows=(bump,), tolerance=1e-4)
+    turned = sphere.rotate(c, SO3(1).random(6, seed=3))[:, 0]
+    K = net.kernel(c, turned).ntk
+    assert np.ptp(K) <= 1e-4 * K.max()
+
+
+@given(st.integers(1, 4), st.integers(0, 1000), st.sampled_from(["erf", "relu"]))
+@settings(max_examples=8)
+def test_full_windows_average_the_kernel_of_an_mlp(bandlimit, seed, name):
+    c = signals(seed, 3, bandlimit, 1)
+    layers = ((1.2, 0.3, name), (0.9, 0.2, name))
+    found = network(layers, tolerance=1e-4).kernel(c[:1], c[1:])
+    mlp = nn.Sequential(
+        *(layer for W, b, phi in layers for layer in (nn.Dense(1, W_std=W, b_std=b), PHI[phi])),
+        nn.Dense(1, W_std=1.1, b_std=0.2),
+    )
+    x = c[..., 0] * np.sqrt(bandlimit**2 / (4 * np.pi))  # whose mean square is the mean square of the signal
+    rotations, weights = literal.rotation_rule(14)
+    turned = sphere.rotate(x[1:, :, None], rotations)[..., 0].reshape(-1, bandlimit**2)
+    base = mlp.kernel(x[:1], turned)
+    for k in ("nngp", "ntk"):
+        average = weights @ getattr(base, k).reshape(len(rotations), 2)
+        assert np.allclose(getattr(found, k)[0], average, rtol=0, atol=3e-4 * np.abs(getattr(base, k)).max())
+
+
+@given(st.integers(1, 4), st.integers(0, 1000))
+@settings(max_examples=5)
+def test_flattening_gives_the_mlp_itself(bandlimit, seed):
+    c = signals(seed, 3, bandlimit, 1)
+    found = network(TWO, readout=nn.Flatten()).kernel(c)
+    mlp = nn.Sequential(
+        *(layer for W, b, phi in TWO for layer in (nn.Dense(1, W_std=W, b_std=b), PHI[phi])),
+        nn.Dense(1, W_std=1.1, b_std=0.2),
+    )
+    exact = mlp.kernel(c[..., 0] * np.sqrt(bandlimit**2 / (4 * np.pi)))
+    assert np.allclose(found.ntk, exact.ntk, rtol=1e-12)
+    assert np.allclose(found.nngp, exact.nngp, rtol=1e-12)
+    assert found.error_estimate is None
+
+
+def test_finite_groups_average_over_their_elements():
+    c = signals(5, 3, 3)
+    G = groups.octahedral()
+    pooled, flat = (network(TWO, group=G, readout=r()) for r in (nn.GroupPool, nn.Flatten))
+    average = sum(flat.kernel(c, sphere.rotate(c, R)).ntk for R in G.matrices) / G.order
+    found = pooled.kernel(c)
+    assert np.allclose(found.ntk, average, rtol=1e-12)
+    assert np.allclose(pooled.kernel(c, sphere.rotate(c, G.matrices[7])).ntk, found.ntk, rtol=1e-12)
+
+
+def test_o3_is_the_parity_average_of_so3():
+    c = signals(6, 3, 4)
+    mirrored = sphere.rotate(c, -np.eye(3))
+    rotations, full = (network(TWO, group=g(4), resolution=8) for g in (SO3, groups.o3))
+    average = (rotations.kernel(c, c).ntk + rotations.kernel(c, mirrored).ntk) / 2
+    assert np.allclose(full.kernel(c, c).ntk, average, rtol=1e-12)
+    assert np.allclose(full.kernel(c, mirrored).ntk, average, rtol=1e-12)
+
+
+def test_layers_after_pooling():
+    c = signals(7, 3, 2)
+    tail = (nn.Dense(1, W_std=1.3, b_std=0.2), nn.Relu(), nn.Dense(1))
+    head = (nn.SphereLift(SO3(2), 4, W_std=1.2, b_std=0.3, resolution=8), nn.Erf(), nn.GroupPool())
+    found = nn.Sequential(*head, *tail).kernel(c)
+    pooled = nn.Sequential(*head, nn.Dense(1)).kernel(c)  # which adds K to Θ
+    K, theta = pooled.nngp, pooled.ntk - pooled.nngp
+    K, theta = 1.69 * K + 0.04, 1.69 * K + 0.04 + 1.69 * theta
+    root = np.sqrt(np.outer(np.diag(K), np.diag(K)))
+    angle = np.arccos(np.clip(K / root, -1, 1))
+    K_after = root * (np.sin(angle) + (np.pi - angle) * np.cos(angle)) / (2 * np.pi)
+    theta = K_after + theta * (np.pi - angle) / (2 * np.pi)
+    off = ~np.eye(3, dtype=bool)
+    assert np.allclose(found.nngp, K_after, rtol=1e-6)
+    assert np.allclose(found.ntk[off], theta[off], rtol=1e-4)
+    assert np.allclose(
+        np.diag(found.ntk), np.diag(K_after + (pooled.ntk - pooled.nngp + pooled.nngp) * 0.845 + 0.02), rtol=1e-5
+    )
+
+
+@pytest.mark.parametrize("group", [SO3(3), groups.o3(3), groups.tetrahedral()])
+def test_lists_of_pairs_diagonals_and_symmetry(group):
+    c = signals(8, 5, 3)
+    net = network(TWO, group=group, **({} if group.name == "T" else {"resolution": 6}))
+    K = net.kernel(c, c)
+    i, j = np.array([0, 3, 4, 4]), np.array([2, 3, 0, 1])
+    pairs = net.kernel_pairs(c, c, i, j)
+    assert np.allclose(pairs.ntk, K.ntk[i, j], rtol=1e-12)
+    assert np.allclose(pairs.nngp, K.nngp[i, j], rtol=1e-12)
+    assert np.allclose(net.kernel_diagonal(c).ntk, np.diag(K.ntk), rtol=1e-12)
+    half = net.kernel(c)
+    assert np.array_equal(half.ntk, half.ntk.T)
+    assert np.allclose(half.ntk, (K.ntk + K.ntk.T) / 2, rtol=1e-3)
+    assert np.linalg.eigvalsh(half.ntk).min() > 0
+
+
+def test_single_precision_and_signals_without_directions():
+    c = signals(9, 4, 4)
+    c[2:, 1:] = 0  # constant functions
+    net = network(((1.3, 0.1, "relu"), (1.2, 0.3, "relu")), resolution=8)
+    exact, single = net.kernel(c), net.kernel(c.astype(np.float32))
+    assert single.ntk.dtype == np.float32
+    assert np.allclose(single.ntk, exact.ntk, rtol=1e-5)
+    flat = network(((1.3, 0.1, "relu"), (1.2, 0.3, "relu")), readout=nn.Flatten()).kernel(c)
+    assert np.allclose(exact.ntk[2:, 2:], flat.ntk[2:, 2:], rtol=1e-12)
+
+
+def test_jax_arrays_and_compiled_functions_give_the_same():
+    c = signals(10, 4, 3)
+    net = network(TWO, resolution=6)
+    exact = net.kernel(c, c)
+    with jax.enable_x64(True):
+        x = jnp.asarray(c)
+        assert isinstance(net.kernel(x).ntk, jax.Array)
+        traced = jax.jit(lambda x: net.kernel(x, x).ntk)(x)
+        pairs = jax.jit(lambda x: net.kernel_pairs(x, x, np.array([0, 1]), np.array([3, 2])).ntk)(x)
+    assert np.allclose(traced, exact.ntk, rtol=1e-10)
+    assert np.allclose(pairs, exact.ntk[[0, 1], [3, 2]], rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("windows", "same"), [(("full",), False), (("full",), True), pytest.param((bump,), False, marks=pytest.mark.slow)]
+)
+def test_first_and_second_derivatives(windows, same):
+    c = signals(11, 2, 2)
+    net = network(TWO[:1], windows=windows, resolution=3)
+    directions = np.random.default_rng(0).normal(size=(2, *c.shape[1:]))
+
+    def k(s, t):
+        first, second = x[0] + s * directions[0], x[int(not same)] + t * directions[int(not same)]
+        return net.kernel_pairs(first[None], second[None], np.array([0]), np.array([0])).ntk[0]
+
+    with jax.enable_x64(True):
+        x = jnp.asarray(c)
+        slope = float(jax.jit(jax.grad(k))(0.0, 0.0))
+        mixed = float(jax.jit(lambda t: jax.jvp(lambda t: jax.grad(k)(0.0, t), (t,), (1.0,))[1])(0.0))
+        f = jax.jit(k)
+        e = 1e-3
+        assert slope == pytest.approx(float((f(e, 0.0) - f(-e, 0.0)) / (2 * e)), rel=1e-5)
+        difference = float((f(e, e) - f(e, -e) - f(-e, e) + f(-e, -e)) / (4 * e * e))
+    assert mixed == pytest.approx(difference, rel=1e-4)
+
+
+def test_the_error_estimate_is_honest_and_says_the_resolution():
+    c = signals(13, 3, 4)
+    layers = ((1.2, 0.1, "relu"), (1.2, 0.1, "relu"))
+    exact = network(layers, resolution=40).kernel(c)
+    for tolerance in (1e-2, 1e-3, 1e-4):
+        found = network(layers, tolerance=tolerance).kernel(c)
+        error = np.abs(found.ntk - exact.ntk) / np.sqrt(np.outer(np.diag(exact.ntk), np.diag(exact.ntk)))
+        assert error.max() <= 1.5 * found.error_estimate
+        assert found.error_estimate <= tolerance
+        assert found.resolution >= 2
+    assert network(layers, resolution=2).kernel(c).error_estimate > 1e-2
+
+
+def test_signals_that_are_not_known_yet_are_stood_in_for():
+    net = network(TWO, tolerance=1e-3)
+    found = []
+
+    def f(x):
+        k = net.kernel(x)
+        found.append(k)
+        return k.ntk
+
+    jax.jit(f)(jnp.asarray(signals(0, 2, 2), jnp.float32))
+    assert "random signals" in found[0].notes[0]
+    assert found[0].resolution
+
+
+def test_a_tolerance_out_of_reach_is_said(caplog):
+    c = signals(14, 1, 3) * 30
+    found = network(((30.0, 0.0, "erf"),), tolerance=1e-6).kernel(c)
+    assert "not reached" in found.notes[0]
+    assert found.error_estimate > 1e-6
+    assert "not reached" in caplog.text
+
+
+def test_monte_carlo_and_kernels_are_of_one_network():
+    # The slow tests compare all kinds of windows; this one is quick.
+    c = signals(15, 2, 2)
+    net = nn.Sequential(
+        nn.SphereLift(SO3(3), 64, W_std=1.2, b_std=0.2, tolerance=1e-3), nn.Erf(), nn.GroupPool(), nn.Dense(8)
+    )
+    exact = net.kernel(c)
+    estimate = kernels.monte_carlo(net, c, key=jax.random.key(0), samples=60)
+    assert np.all(np.abs(estimate.nngp - exact.nngp) <= 3 * estimate.nngp_std_error)
+    assert np.all(np.abs(estimate.ntk - exact.ntk) <= 3 * estimate.ntk_std_error)
