@@ -88,12 +88,12 @@ class Computation {
   struct Panel {
     int64_t begin, end;
     Buffer<T> rows, lanes, signals;
-    Buffer<double> variance_sums, variances;
+    Buffer<double> variance_sums, variances, means;
 
     Panel(const Computation& c, const T* x, int64_t first, int64_t last, bool as_rows, bool as_lanes)
         : begin(first), end(last), rows(as_rows ? padded(c) * c.plan_.side_size : 0),
           lanes(as_lanes ? padded(c) * c.plan_.side_size : 0), signals(as_lanes ? padded(c) * c.signal_size() : 0),
-          variance_sums(padded(c)), variances(padded(c)) {
+          variance_sums(padded(c)), variances(padded(c)), means(padded(c)) {
       share_out(groups(c), c.threads_, [&](int64_t g, int thread) { prepare(c, x, g, thread, as_rows, as_lanes); });
     }
 
@@ -111,7 +111,8 @@ class Computation {
                            as_lanes ? lanes.get() + at * c.plan_.side_size : nullptr,
                            as_lanes ? signals.get() + at * c.signal_size() : nullptr,
                            variance_sums.get() + at,
-                           variances.get() + at};
+                           variances.get() + at,
+                           means.get() + at};
       void* workspace = c.workspaces_[thread]->get();
       c.loops_.prepare_field(c.plan_, group, workspace);
       if (c.self_) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "box.hpp"
+#include "branch.hpp"
 #include "pointwise.hpp"
 #include "table.hpp"
 #include "tile.hpp"
@@ -14,6 +15,8 @@ namespace eqt::EQT_ISA {
 template <class T>
 struct Workspace {
   T *field, *other, *row;
+  T* kept;
+  int64_t kept_size;     // of one slot
   double *d, *theta, *q;  // sums over fibres, (kTileRows, lanes)
   const T** rows;
   Place* places;
@@ -34,6 +37,9 @@ struct Workspace {
     field = reinterpret_cast<T*>(take(plan.cells * cell));
     other = reinterpret_cast<T*>(take(plan.cells * cell));
     row = reinterpret_cast<T*>(take((plan.widest + kTileRows) * cell));
+    const int64_t kept_cells = plan.cells > kTileRows ? plan.cells : kTileRows;
+    kept_size = kept_cells * 2 * kLanes<T>;
+    kept = reinterpret_cast<T*>(take(plan.slots * kept_cells * cell));
     for (double** sum : {&d, &theta, &q})
       *sum = reinterpret_cast<double*>(take(kTileRows * kLanes<T> * int64_t(sizeof(double))));
     rows = reinterpret_cast<const T**>(take(plan.rows * int64_t(sizeof(T*))));
@@ -103,16 +109,17 @@ struct Fibre {
     int64_t first, second;
     const int32_t* partner;
     int64_t n;
+    int z, y, x;
   };
 
   Row row_of(int level, int z, int y, int x, int64_t n) const {
     const Place& place = places[level];
     const int* shape = plan.levels[level].shape;
     const int64_t first = (int64_t(z) * shape[1] + y) * shape[2] + x;
-    if (!plan.levels[level].grid) return {first, 0, place.partner + first, n};
+    if (!plan.levels[level].grid) return {first, 0, place.partner + first, n, z, y, x};
     int z2 = z + place.offset[0], y2 = y + place.offset[1];
     if (place.torus) z2 = z2 < shape[0] ? z2 : z2 - shape[0], y2 = y2 < shape[1] ? y2 : y2 - shape[1];
-    return {first, (int64_t(z2) * shape[1] + y2) * shape[2], place.partner + x, n};
+    return {first, (int64_t(z2) * shape[1] + y2) * shape[2], place.partner + x, n, z, y, x};
   }
 
   Sides<T, Own> sides(int64_t at, int count, const Row& row) const {
@@ -131,6 +138,20 @@ struct Fibre {
           const int n = place.high[2] - x < kTileRows ? place.high[2] - x : kTileRows;
           f(z, y, x, n, field + 2 * L * (place.row(z, y) + x - place.from[2]));
         }
+  }
+
+  // Where operation number i, a fork, keeps a row.
+  T* kept(int i, const Row& row) const {
+    const Place& place = places[i];
+    const int64_t at = plan.levels[i].grid ? place.row(row.z, row.y) + row.x - place.from[2] : row.first;
+    return work.kept + plan.field[i].slot * work.kept_size + 2 * L * at;
+  }
+
+  void join(int i, const Row& row, T* cells) const {
+    const Op& op = plan.field[i];
+    const T* before = kept(op.fork, row);
+    if (op.sides) join_row(before, cells, row.n, sides(op.side_at, op.sides, row));
+    else join_row(before, cells, row.n);
   }
 
   // D(p) = mean over channels of (f1(p) - f2(p'))², Θ = 0.
@@ -164,6 +185,10 @@ struct Fibre {
         with_dual<T>(op, [&](const auto& dual) { dual_row(dual, cells, row.n, sides(op.side_at, op.sides, row)); });
       } else if (op.kind == OpKind::decouple && !diagonal) {
         decouple_row(cells, row.n, sides(op.side_at, op.sides, row));
+      } else if (op.kind == OpKind::fork) {
+        keep_row(cells, row.n, kept(i, row));
+      } else if (op.kind == OpKind::join) {
+        join(i, row, cells);
       }
     }
   }

@@ -49,6 +49,9 @@ struct Gelu {
     return moments(q, Doubles{}, 2 * q, 2 / (1 + q), slope);
   }
   static EQT_INLINE Doubles variance(const Op&, Doubles q) { return second_moment(q); }
+  static EQT_INLINE Doubles mean(const Op&, Doubles q) {
+    return q / square_root(2 * 3.14159265358979323846 * (1 + q));
+  }
 };
 
 }  // namespace eqt::EQT_ISA

@@ -1,10 +1,14 @@
-// φ(x) = max(x, 0) + a min(x, 0). With s = sin²(θ/2) = (D - (√q1 - √q2)²)/(4r), r = √(q1 q2):
-// D' = c0 D + c1 r (θ cos θ - sin θ),  E[φ'φ'] = c0 - c2 θ,  c0 = (1+a²)/2, c1 = (1-a)²/π, c2 = (1-a)²/(2π).
-// Of m = min(s, 1-s), θ/√m and (θ cos θ - sin θ)/m^{3/2} are polynomials; past the right angle θ → π - θ.
+// φ(x) = max(x, 0) + a min(x, 0). With s = sin²(θ/2) = (D - (√q1 - √q2)²)/(4r), r = √(q1 q2), and the squares
+// o = ((1+a)/2)² and e = ((1-a)/2)² of φ's odd and even part:
+// D' = o D + e (√q1 - √q2)² + 4 e r [m + (α cos α - sin α)/π],  E[φ'φ'] = o ± (e - 2 e α/π),
+// where m = min(s, 1-s) and α is θ, or past the right angle (lower sign) π - θ. Both α/√m and (α cos α - sin α)/m^{3/2}
+// are polynomials in m.
 #pragma once
 
 #include <iterator>
+#include <limits>
 
+#include "elementary.hpp"
 #include "polynomials.hpp"
 #include "program.hpp"
 #include "vector.hpp"
@@ -16,32 +20,32 @@ struct PiecewiseLinear {
   static constexpr int kSides = 2;  // √q, and 1/(2√q), 0 where q is so small that the product of two might overflow
   using V = Vec<T>;
   using P = Polynomials<T>;
-  T c0, lens_far, slope_far;
-  T lens[std::size(P::lens)], angle[std::size(P::angle)];  // times c1, and c2
+  static constexpr T kDoubt = 8 * std::numeric_limits<T>::epsilon();
+  T odd, even;
+  T lens[std::size(P::lens)], angle[std::size(P::angle)];  // times 4e/π and 2e/π
 
   explicit PiecewiseLinear(const Op& op) {
     const double a = op.first, pi = 3.14159265358979323846;
-    const double c1 = (1 - a) * (1 - a) / pi;
-    c0 = T((1 + a * a) / 2);
-    lens_far = T(c1 * pi);
-    slope_far = T((1 + a * a) / 2 - c1 / 2 * pi);
-    for (size_t i = 0; i < std::size(lens); ++i) lens[i] = T(c1 * P::lens[i]);
-    for (size_t i = 0; i < std::size(angle); ++i) angle[i] = T(c1 / 2 * P::angle[i]);
+    const double e = (1 - a) * (1 - a) / 4;
+    odd = T((1 + a) * (1 + a) / 4);
+    even = T(e);
+    for (size_t i = 0; i < std::size(lens); ++i) lens[i] = T(4 * e / pi * P::lens[i]);
+    for (size_t i = 0; i < std::size(angle); ++i) angle[i] = T(2 * e / pi * P::angle[i]);
   }
 
   EQT_INLINE void pair(V& d, V& theta, const V (&x)[kSides], const V (&y)[kSides]) const {
-    const V gap = x[0] - y[0], r = x[0] * y[0], inverse = x[1] * y[1];
-    V s = (d - gap * gap) * inverse;
+    const V gap = x[0] - y[0], square = gap * gap, r = x[0] * y[0], inverse = x[1] * y[1];
+    V s = (d - square) * inverse;
     s = inverse > 0 ? s : T(0.5) - V{};  // where a variance vanishes the angle counts as π/2
-    const auto far = s > T(0.5);
-    const V m = maximum(minimum(s, T(1) - s), V{});
+    V m = minimum(s, T(1) - s);
+    // What rounding of D and of the variances alone can make of parallel or opposite fields counts as 0: α is its root.
+    const V doubt = (d + magnitude(gap) * (x[0] + y[0])) * (kDoubt * inverse);
+    m = m > doubt ? m : V{};
     const V root = square_root(m);
-    const V turn = root * polynomial(angle, m);
-    const V near = m * root * polynomial(lens, m);
-    const V bend = far ? near + (2 * lens_far * m - lens_far) : near;
-    const V slope = far ? slope_far + turn : c0 - turn;
-    d = c0 * d + r * bend;
-    theta = theta * slope;
+    const V rest = even - root * polynomial(angle, m);
+    const V bend = m * (4 * even + root * polynomial(lens, m));
+    theta = theta * (s > T(0.5) ? odd - rest : odd + rest);
+    d = odd * d + (even * square + r * bend);
   }
 
   static EQT_INLINE void sides(Doubles q, Doubles (&out)[kSides]) {
@@ -49,6 +53,9 @@ struct PiecewiseLinear {
     out[1] = q > (sizeof(T) == 4 ? 1e-36 : 1e-300) ? 0.5 / out[0] : Doubles{};
   }
   static EQT_INLINE Doubles variance(const Op& op, Doubles q) { return (1 + op.first * op.first) / 2 * q; }
+  static EQT_INLINE Doubles mean(const Op& op, Doubles q) {
+    return (1 - op.first) / 2 * square_root(2 / 3.14159265358979323846 * q);
+  }
 };
 
 }  // namespace eqt::EQT_ISA

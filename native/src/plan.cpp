@@ -7,7 +7,7 @@
 namespace eqt {
 namespace {
 
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 
 // Takes numbers from an array one after another.
 class Reader {
@@ -43,7 +43,9 @@ bool reads_outside(const Op& op) {
 int sides_of(const Op& op, const Op* next) {
   switch (op.kind) {
     case OpKind::box: return !op.wrap && reads_outside(op);
-    case OpKind::table: return 0;
+    case OpKind::table:
+    case OpKind::fork: return 0;
+    case OpKind::join: return op.sides;  // E of both summands, see find_means
     case OpKind::decouple: return 1;
     case OpKind::affine:  // none where it is fused with the nonlinearity that follows
       return !(next && next->kind == OpKind::dual && next->dual == DualKind::piecewise_linear);
@@ -88,6 +90,12 @@ OwnedPlan::OwnedPlan(const Description& d) : reals_(d.reals_size / 2) {
     op.window_size = code.next();
     op.total = code.next();
     op.dual = DualKind(code.next());
+    op.slot = code.next();
+    op.fork = code.next();
+    if (op.kind == OpKind::fork) plan_.slots = std::max(plan_.slots, op.slot + 1);
+    const int first = int(i) < plan_.field_count ? 0 : plan_.field_count;  // of the operations that this one belongs to
+    if (op.kind == OpKind::join && (op.slot >= plan_.slots || op.fork < 0 || op.fork + first >= int(i)))
+      throw std::invalid_argument("a residual sum of the plan has no beginning");
     const double* pair = within(reals_.data(), int64_t(reals_.size()), code.next(), 2);
     op.first = pair[0];
     op.second = pair[1];
@@ -107,10 +115,34 @@ OwnedPlan::OwnedPlan(const Description& d) : reals_(d.reals_size / 2) {
   const auto [low, high] = std::minmax_element(plan_.labels, plan_.labels + plan_.positions_out);
   plan_.all_kept = *low >= 0;
   plan_.one_block = *low == *high;
-  for (int i = 0; i < plan_.vector_count; ++i) plan_.vector_dual |= plan_.vector[i].kind == OpKind::dual;
+  for (int i = 0; i < plan_.vector_count; ++i) 
+    plan_.vector_dual |= plan_.vector[i].kind == OpKind::dual || plan_.vector[i].kind == OpKind::join;
   plan_.distance_only = plan_.field_count == 0 && plan_.single && plan_.all_kept;
+  find_means();
   place_sides();
   measure_fields();
+}
+
+// Which residual sums add two fields of non-zero mean: those need the means of each input as sides.
+void OwnedPlan::find_means() {
+  if (plan_.slots > kDepth) throw std::invalid_argument("too many residual branches inside each other");
+  bool mean = true, kept[kDepth] = {};
+  for (Op& op : ops_) {
+    switch (op.kind) {
+      case OpKind::box:
+      case OpKind::table:
+      case OpKind::affine: mean = false; break;
+      case OpKind::decouple: break;
+      case OpKind::dual:
+        mean = op.dual == DualKind::piecewise_linear ? op.first != 1 : op.dual != DualKind::erf && op.dual != DualKind::sine;
+        break;
+      case OpKind::fork: kept[op.slot] = mean; break;
+      case OpKind::join:
+        op.sides = mean && kept[op.slot] ? 2 : 0;
+        plan_.means |= op.sides > 0;
+        mean |= kept[op.slot];
+    }
+  }
 }
 
 void OwnedPlan::place_sides() {

@@ -23,6 +23,7 @@ class OwnedPlan {
   const Plan& plan() const { return plan_; }
 
  private:
+  void find_means();
   void place_sides();
   void measure_fields();
 

@@ -38,6 +38,7 @@ struct Variances {
   void put_sides(const Op& op, const double* q, int64_t positions) const {
     if (op.sides == 0) return;
     if (op.kind == OpKind::affine) return put_each(op.side_at, 0.5, q, positions);
+    if (op.kind == OpKind::join) return;  // they are means: see `join`
     if (op.kind != OpKind::dual) return put_each(op.side_at, 1, q, positions);
     with_dual<T>(op, [&](const auto& dual) {
       using Dual = std::decay_t<decltype(dual)>;
@@ -50,16 +51,42 @@ struct Variances {
     });
   }
 
-  // q ← q after a pointwise operation.
-  void advance(const Op& op, double* q, int64_t positions) const {
+  // q, and E[f] where the plan needs it, after a pointwise operation; `kept` holds both at every fork, `size` apart.
+  void advance(const Op& op, double* q, double* mean, int64_t positions, double* kept, int64_t size) const {
+    const int64_t n = positions * L;
+    const size_t bytes = size_t(n) * sizeof(double);
+    double* before = kept + 2 * op.slot * size;
     if (op.kind == OpKind::affine) {
-      for (int64_t i = 0; i < positions * L; i += D) store(q + i, op.first * load(q + i) + op.second);
+      for (int64_t i = 0; i < n; i += D) store(q + i, op.first * load(q + i) + op.second);
+      if (plan.means) std::memset(mean, 0, bytes);
     } else if (op.kind == OpKind::dual) {
       with_dual<T>(op, [&](const auto& dual) {
         using Dual = std::decay_t<decltype(dual)>;
-        for (int64_t i = 0; i < positions * L; i += D) store(q + i, Dual::variance(op, load(q + i)));
+        if (plan.means)
+          for (int64_t i = 0; i < n; i += D) store(mean + i, Dual::mean(op, load(q + i)));
+        for (int64_t i = 0; i < n; i += D) store(q + i, Dual::variance(op, load(q + i)));
       });
+    } else if (op.kind == OpKind::fork) {
+      std::memcpy(before, q, bytes);
+      if (plan.means) std::memcpy(before + size, mean, bytes);
+    } else if (op.kind == OpKind::join) {
+      for (int64_t i = 0; i < n; i += D) store(q + i, load(q + i) + load(before + i));
+      if (plan.means) join_means(op, before + size, q, mean, positions);
     }
+  }
+
+  // E[(f+g)²] = E[f²] + E[g²] + 2 E[f] E[g] for independent f, g.
+  void join_means(const Op& op, const double* before, double* q, double* mean, int64_t positions) const {
+    for (int64_t p = 0; p < positions; ++p)
+      for (int lane = 0; lane < L; lane += D) {
+        const int64_t i = p * L + lane;
+        const Doubles both[2] = {load(before + i), load(mean + i)};
+        if (op.sides) {
+          put(op.side_at + 2 * p, lane, both);
+          store(q + i, load(q + i) + 2 * both[0] * both[1]);
+        }
+        store(mean + i, both[0] + both[1]);
+      }
   }
 
   void table(const Op& op, const double* in, double* out, int64_t positions) const {
@@ -111,15 +138,19 @@ struct Variances {
     }
   }
 
-  void signals(double* q) const {
+  void signals(double* q, double* mean) const {
     const int64_t size = plan.positions_in * plan.channels;
-    for (int64_t i = 0; i < plan.positions_in * L; i += D) store(q + i, Doubles{});
+    for (int64_t i = 0; i < plan.positions_in * L; i += D) {
+      store(q + i, Doubles{});
+      if (plan.means) store(mean + i, Doubles{});
+    }
     for (int l = 0; l < L; ++l) {
       const T* x = l < group.count ? group.inputs[l] : nullptr;
       for (int64_t i = 0; i < size; ++i) {
         const T value = x ? x[i] : T(0);
         if (group.signals) group.signals[i * L + l] = value;
         q[i / plan.channels * L + l] += double(value) * double(value) / plan.channels;
+        if (plan.means) mean[i / plan.channels * L + l] += double(value) / plan.channels;
       }
     }
   }
@@ -132,19 +163,23 @@ inline int64_t largest_level(const Plan& plan) {
   return largest;
 }
 
-// Doubles that prepare_field needs: two fields of variances. Boxes along one axis after another never exceed `cells`.
+// Doubles that prepare_field needs: two fields of variances, one of means, and those kept for residual sums. Boxes along
+// one axis after another never exceed `cells`.
 template <class T>
 int64_t prepare_bytes(const Plan& plan) {
-  return 2 * largest_level(plan) * kLanes<T> * int64_t(sizeof(double));
+  return (2 + plan.means + 2 * plan.slots) * largest_level(plan) * kLanes<T> * int64_t(sizeof(double));
 }
 
 template <class T>
 void prepare_field(const Plan& plan, const Group<T>& group, void* workspace) {
   constexpr int L = kLanes<T>;
   const Variances<T> of{plan, group};
+  const int64_t size = largest_level(plan) * L;
   double* q = static_cast<double*>(workspace);
-  double* other = q + largest_level(plan) * L;
-  of.signals(q);
+  double* other = q + size;
+  double* mean = other + size;
+  double* kept = mean + (plan.means ? size : 0);
+  of.signals(q, mean);
   for (int i = 0; i < plan.field_count; ++i) {
     const Op& op = plan.field[i];
     const int64_t positions = plan.levels[i].positions;
@@ -156,22 +191,25 @@ void prepare_field(const Plan& plan, const Group<T>& group, void* workspace) {
       double* swap = q;
       q = other, other = swap;
     } else {
-      of.advance(op, q, positions);
+      of.advance(op, q, mean, positions, kept, size);
     }
+    if (plan.means && spatial(op)) std::memset(mean, 0, size_t(plan.levels[i + 1].positions) * L * sizeof(double));
     if (op.kind == OpKind::affine) of.put_sides(op, q, positions);
   }
   if (plan.side_last >= 0) of.put_each(plan.side_last, 0.5, q, plan.positions_out);
   for (int l = 0; l < L; ++l) {
-    double sum = 0, kept = 0;
+    double sum = 0, diagonal = 0, total_mean = 0;
     int64_t count = 0;
     for (int64_t p = 0; p < plan.positions_out; ++p) {
       sum += q[p * L + l];
       if (plan.labels[p] < 0) continue;
-      kept += q[p * L + l];
+      diagonal += q[p * L + l];
+      if (plan.means) total_mean += mean[p * L + l];
       ++count;
     }
     group.variance_sum[l] = sum / 2;
-    group.variance[l] = kept / double(count);
+    group.variance[l] = diagonal / double(count);
+    group.mean[l] = total_mean / double(count);
   }
 }
 
@@ -180,12 +218,13 @@ template <class T>
 void prepare_vector(const Plan& plan, const Group<T>& group) {
   constexpr int L = kLanes<T>;
   const Variances<T> of{plan, group};
-  alignas(64) double q[L];
+  alignas(64) double q[L], mean[L], kept[2 * kDepth * L];
   std::memcpy(q, group.variance, sizeof q);
+  std::memcpy(mean, group.mean, sizeof mean);
   for (int o = 0; o < plan.vector_count; ++o) {
     const Op& op = plan.vector[o];
     if (op.kind != OpKind::affine) of.put_sides(op, q, 1);
-    of.advance(op, q, 1);
+    of.advance(op, q, mean, 1, kept, L);
     if (op.kind == OpKind::affine) of.put_sides(op, q, 1);
   }
   of.put_each(plan.side_vector, 0.5, q, 1);

@@ -6,10 +6,11 @@
 
 namespace eqt {
 
-enum class OpKind : int32_t { box, table, affine, dual, decouple };
+enum class OpKind : int32_t { box, table, affine, dual, decouple, fork, join };
 enum class DualKind : int32_t { piecewise_linear, erf, gelu, sine, cosine };
 
 constexpr int kAxes = 3;
+constexpr int kDepth = 8;  // residual branches inside each other, at most
 
 // Numbers per position that a dual activation needs of each input alone.
 constexpr int dual_sides(DualKind kind) {
@@ -29,6 +30,8 @@ struct Op {
   // affine: W_var, b_var; piecewise linear: slope, unused
   double first, second;
   DualKind dual;
+  // fork: the field is kept in `slot` while a residual branch runs; join: what was kept at operation `fork` is added
+  int slot, fork;
   // Values that depend on one input only ("sides"), `sides` of them at each position of the level before the operation
   // (after it, for affine): where they begin, in numbers per input.
   int sides;
@@ -57,10 +60,12 @@ struct Plan {
   bool single;        // the readout needs the diagonal fibre alone
   bool one_block;     // every position has the same label
   bool all_kept;      // no label is -1
-  bool vector_dual;   // a nonlinearity follows the readout, so distances are needed there
+  bool vector_dual;   // a nonlinearity or residual sum follows the readout, so distances are needed there
   bool distance_only; // no operation on fields: the readout is a distance of plain vectors
   int64_t side_last, side_vector;  // where the halved variance after the field begins, and the sides of `vector`
   int64_t side_size;               // numbers per input in all
+  bool means;                      // a residual sum needs E[f]
+  int slots;                       // fields kept at a time
   int64_t cells;                   // the largest field with the margins its windows read
   int widest, rows;                // its longest row, and the most rows that one window reads
 };

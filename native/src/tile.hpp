@@ -17,6 +17,7 @@ struct Group {
   T* signals;              // the inputs, (positions · channels, lanes)
   double* variance_sum;    // Σ_p q(p)/2 after the field
   double* variance;        // q of the vector after the readout
+  double* mean;            // E of the vector after the readout, where a residual sum needs it
 };
 
 template <class T>

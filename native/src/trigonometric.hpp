@@ -36,6 +36,9 @@ struct Trigonometric {
     const Doubles excess = exponential_less_one(-2 * q);
     return op.dual == DualKind::sine ? -0.5 * excess : 1 + 0.5 * excess;
   }
+  static EQT_INLINE Doubles mean(const Op& op, Doubles q) {
+    return op.dual == DualKind::sine ? Doubles{} : 1 + exponential_less_one(-0.5 * q);
+  }
 };
 
 }  // namespace eqt::EQT_ISA

@@ -46,6 +46,12 @@ void vector_stage(const Plan& plan, const Tile<T>& tile) {
       affine_row(op, cells, tile.rows, sides);
     } else if (op.kind == OpKind::dual) {
       with_dual<T>(op, [&](const auto& dual) { dual_row(dual, cells, tile.rows, sides); });
+    } else if (op.kind == OpKind::fork) {
+      keep_row(cells, tile.rows, work.kept + op.slot * work.kept_size);
+    } else if (op.kind == OpKind::join) {
+      const T* before = work.kept + op.slot * work.kept_size;
+      if (op.sides) join_row(before, cells, tile.rows, sides);
+      else join_row(before, cells, tile.rows);
     }
   }
   for (int r = 0; r < tile.rows; ++r)

@@ -12,7 +12,7 @@ import pytest
 from equitangents import kernels
 from equitangents.errors import InvalidArgumentError
 from equitangents.kernels.engines import cpu, select
-from equitangents.nn import AvgPool, Conv, Dense, Elementwise, Flatten, Relu, Residual, Sequential
+from equitangents.nn import AvgPool, Conv, Dense, Elementwise, Flatten, Relu, Sequential
 
 QUADRATURE = Sequential(Dense(1), Elementwise(lambda x: x + x**2), Dense(1))
 
@@ -37,10 +37,9 @@ def test_the_cpu_engine_is_built_and_chosen():
     ("net", "shape", "reason"),
     [
         (QUADRATURE, (3,), "no dual of Quadrature"),
-        (Sequential(Dense(1), Residual(Dense(1), Relu()), Dense(1)), (3,), "no residual branches"),
         (Sequential(Conv(1, 3), Relu(), AvgPool(2), Conv(1, 2), Flatten(), Dense(1)), (4, 4, 2), "along fibres only"),
     ],
-    ids=["quadrature", "branch", "pairs"],
+    ids=["quadrature", "pairs"],
 )
 def test_what_it_cannot_run_goes_to_the_reference_with_one_word(net, shape, reason, fresh_log, rng):
     x = rng.standard_normal((2, *shape))

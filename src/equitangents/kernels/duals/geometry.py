@@ -45,6 +45,7 @@ def half_angle(d: Any, q1: Any, q2: Any) -> tuple[Any, Any, Any]:
 # Chebyshev coefficients fall as (3 + √8)^-k.
 _DEGREE = {"float32": 9, "float64": 21}
 _TERMS = 110  # 2^-110 is beyond any rounding
+_DOUBT = 8  # rounding errors, in units of epsilon, that a distance may have gathered
 
 
 def _arcsine_term(k: int) -> Fraction:
@@ -85,12 +86,25 @@ def _evaluate(term: Callable[[int], Fraction], t: Any) -> Any:
     return value
 
 
-def angle(s: Any) -> Any:
-    """θ from s = sin²(θ/2); the derivative at the kink θ = 0, and at θ = π, is set to 0."""
-    near = s <= 0.5
-    t = jnp.where(near, s, 1 - s)
-    half = safe_sqrt(t) * _evaluate(_arcsine_term, t)
-    return jnp.where(near, 2 * half, jnp.pi - 2 * half)
+def nearest_axis(s: Any, d: Any, q1: Any, q2: Any) -> Any:
+    """min(s, 1 - s) for s = sin²(θ/2), 0 where rounding of d and of the variances could have made it of 0.
+
+    The angle is its root: without this, parallel and opposite fields would be an angle of 1e-8 apart in float64.
+    """
+    m = jnp.where(s <= 0.5, s, 1 - s)
+    r = safe_sqrt(q1) * safe_sqrt(q2)
+    doubt = _DOUBT * jnp.finfo(m.dtype).eps * (d + jnp.abs(q1 - q2)) / jnp.where(r > 0, 4 * r, 1)
+    return m - jax.lax.stop_gradient(jnp.where((m <= doubt) & (r > 0), m, 0))  # derivatives pass through
+
+
+def acute_angle(m: Any) -> Any:
+    """α from m = sin²(α/2) <= 1/2; the derivative at the kink α = 0 is set to 0."""
+    return 2 * safe_sqrt(m) * _evaluate(_arcsine_term, m)
+
+
+def alpha_cos_minus_sin(m: Any) -> Any:
+    """α cos α - sin α for m = sin²(α/2) <= 1/2, without cancellation near α = 0."""
+    return m * safe_sqrt(m) * _evaluate(_area_term, m)
 
 
 @jax.custom_jvp
@@ -107,11 +121,3 @@ def arcsine(x: Any, y: Any) -> Any:
 def _(primals: Any, tangents: Any) -> Any:
     (x, y), (dx, dy) = primals, tangents
     return arcsine(x, y), y * dx - x * dy
-
-
-def theta_cos_minus_sin(s: Any, theta: Any) -> Any:
-    """θ cos θ - sin θ, without cancellation near θ = 0."""
-    near = s <= 0.5
-    t = jnp.where(near, s, 0.25)
-    direct = theta * (1 - 2 * s) - 2 * safe_sqrt(s * (1 - s))
-    return jnp.where(near, t * safe_sqrt(t) * _evaluate(_area_term, t), direct)

@@ -2,7 +2,7 @@
 
 φ = (1+a)/2 · x + (1-a)/2 · |x|, whose parts are uncorrelated, so that with the angle θ between u and v
 E[(φ(u)-φ(v))²] = ((1+a)/2)² d + ((1-a)/2)² E[(|u|-|v|)²],
-E[(|u|-|v|)²] = (√q1-√q2)² + 2√(q1 q2) [2 sin²(θ/2) + (2/π)(θ cos θ - sin θ)],
+E[(|u|-|v|)²] = (√q1-√q2)² + 4√(q1 q2) [sin²(α/2) + (α cos α - sin α)/π],  α = min(θ, π-θ),
 E[φ'(u)φ'(v)] = ((1+a)/2)² + ((1-a)/2)² (1 - 2θ/π).   Source: Cho & Saul 2009.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from equitangents.kernels.duals.geometry import angle, half_angle, safe_sqrt, theta_cos_minus_sin
+from equitangents.kernels.duals.geometry import acute_angle, alpha_cos_minus_sin, half_angle, nearest_axis, safe_sqrt
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,10 @@ class PiecewiseLinear:
         if even == 0:
             return odd * d, jnp.full_like(d, odd)
         s, r, gap = half_angle(d, q1, q2)
-        theta = angle(s)
-        absolute = gap + 2 * r * (2 * s + (2 / math.pi) * theta_cos_minus_sin(s, theta))
-        return odd * d + even * absolute, odd + even * (1 - (2 / math.pi) * theta)
+        m = nearest_axis(s, d, q1, q2)
+        absolute = gap + 4 * r * (m + alpha_cos_minus_sin(m) / math.pi)
+        cosine = 1 - (2 / math.pi) * acute_angle(m)
+        return odd * d + even * absolute, odd + even * jnp.where(s <= 0.5, cosine, -cosine)
 
     def moments(self, q: Any) -> tuple[Any, Any]:
         """(1+a²)/2 · q and (1-a)/2 · √(2q/π)."""

@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 
 from equitangents.kernels import duals
+from equitangents.kernels.engines.cpu.unrolled import Fork, Join, Step, depth, unrolled
 from equitangents.kernels.levels import GridLevel, Level
 from equitangents.kernels.plan import FibrePlan, PairPlan
-from equitangents.kernels.program import Affine, Box, Branch, Decouple, Dual, FrozenArray, Op, Table
+from equitangents.kernels.program import Affine, Box, Decouple, Dual, FrozenArray, Table
 
-_VERSION = 1
+_VERSION = 2
 _AXES = 3
+_DEPTH = 8  # residual branches inside each other
 _LARGEST = 2**31 - 1  # what an index of the engine can count
 _DUALS: dict[type, int] = {duals.PiecewiseLinear: 0, duals.Erf: 1, duals.Gelu: 2, duals.Sin: 3, duals.Cos: 4}
 
@@ -36,15 +38,19 @@ def obstacle(plan: FibrePlan | PairPlan) -> str | None:
     """Why the engine cannot run `plan`, or None if it can."""
     if isinstance(plan, PairPlan):
         return f"it runs along fibres only, and here {plan.why}"
-    for op in (*plan.field, *plan.vector):
-        if isinstance(op, Branch):
-            return "it has no residual branches"
+    field, levels = unrolled(plan.field, plan.levels)
+    vector, _ = unrolled(plan.vector)
+    for op in (*field, *vector):
         if isinstance(op, Dual) and type(op.activation) not in _DUALS:
             return f"it has no dual of {type(op.activation).__name__}"
-    levels = plan.levels.levels
-    for op, before, after in zip(plan.field, levels[:-1], levels[1:], strict=True):
+    for op, before, after in zip(field, levels[:-1], levels[1:], strict=True):
         if not _is_known(op, before, after):
             return f"it has no {type(op).__name__} of this kind"
+    for op in vector:
+        if not isinstance(op, Affine | Dual | Fork | Join):
+            return f"it has no {type(op).__name__} on plain vectors"
+    if max(depth(field), depth(vector)) > _DEPTH:
+        return f"it has at most {_DEPTH} residual branches inside each other"
     if any(isinstance(level, GridLevel) and len(level.shape) > _AXES for level in levels):
         return f"its grids have at most {_AXES} dimensions"
     tables = {t.key: t.array.size for t in _tables(plan)}
@@ -53,20 +59,21 @@ def obstacle(plan: FibrePlan | PairPlan) -> str | None:
     return None
 
 
-def _is_known(op: Op, before: Level, after: Level) -> bool:
+def _is_known(op: Step, before: Level, after: Level) -> bool:
     """Whether the engine's rules for levels cover `op` between these two."""
     if isinstance(op, Box):
         lifted = not (isinstance(before, GridLevel) or isinstance(after, GridLevel))
         return not lifted or (op.wrap and int(np.prod(op.in_shape)) == int(np.prod(op.out_shape)) == before.positions)
     if isinstance(op, Table):
         return not isinstance(after, GridLevel)
-    return isinstance(op, Affine | Dual | Decouple)
+    return isinstance(op, Affine | Dual | Decouple | Fork | Join)
 
 
 def _tables(plan: FibrePlan) -> list[FrozenArray]:
+    field, levels = unrolled(plan.field, plan.levels)
     found = [plan.labels]
-    found += [op.index for op in plan.field if isinstance(op, Table)]
-    found += [level.table for level in plan.levels.levels if not isinstance(level, GridLevel)]
+    found += [op.index for op in field if isinstance(op, Table)]
+    found += [level.table for level in levels if not isinstance(level, GridLevel)]
     return found
 
 
@@ -85,6 +92,8 @@ def _three(values: Any, filler: int) -> list[int]:
 class _Writer:
     def __init__(self, plan: FibrePlan) -> None:
         self.plan = plan
+        self.field, self.levels = unrolled(plan.field, plan.levels)
+        self.vector, _ = unrolled(plan.vector)
         self.code: list[int] = []
         self.reals: list[float] = [plan.block_weight]
         self.tables: list[np.ndarray] = []
@@ -94,13 +103,13 @@ class _Writer:
     def description(self, channels: int) -> Description:
         plan = self.plan
         fibres = plan.fibres.array
-        if isinstance(plan.levels.levels[0], GridLevel):
+        if isinstance(self.levels[0], GridLevel):
             fibres = np.pad(fibres, ((0, 0), (_AXES - fibres.shape[1], 0)))
-        self.code += [_VERSION, channels, len(plan.field), len(plan.vector), len(fibres), int(plan.single)]
+        self.code += [_VERSION, channels, len(self.field), len(self.vector), len(fibres), int(plan.single)]
         self.code += [self.table(FrozenArray(fibres)), self.table(plan.labels)]
-        for i, level in enumerate(plan.levels.levels):
-            self.level(level, _torus(plan, i))
-        for op in (*plan.field, *plan.vector):
+        for i, level in enumerate(self.levels):
+            self.level(level, _torus(self.field, self.levels, i))
+        for op in (*self.field, *self.vector):
             self.operation(op)
         reals = np.array(self.reals, np.float64).view(np.int32)
         tables = np.concatenate([np.asarray(t, np.int32).ravel() for t in self.tables])
@@ -122,9 +131,9 @@ class _Writer:
             rows = len(level.table.array)
             self.code += [0, *_three(torus, 1), *[1] * _AXES, 1, level.positions, self.table(level.table), rows]
 
-    def operation(self, op: Op) -> None:
+    def operation(self, op: Step) -> None:
         box = [1] * _AXES + [1] * _AXES + [1] * _AXES + [1] * _AXES + [0] * _AXES + [1]
-        index, weights, window, total, dual = 0, 0, 0, 0, 0
+        index, weights, window, total, dual, slot, fork = 0, 0, 0, 0, 0, 0, 0
         first, second = 0.0, 0.0
         if isinstance(op, Box):
             kind = 0
@@ -139,20 +148,24 @@ class _Writer:
         elif isinstance(op, Dual):
             kind, dual = 3, _DUALS[type(op.activation)]
             first = getattr(op.activation, "slope", 0.0)
+        elif isinstance(op, Fork):
+            kind, slot = 5, op.slot
+        elif isinstance(op, Join):
+            kind, slot, fork = 6, op.slot, op.fork
         else:
             assert isinstance(op, Decouple)
             kind = 4
-        self.code += [kind, *box, index, weights, window, total, dual, len(self.reals)]
+        self.code += [kind, *box, index, weights, window, total, dual, slot, fork, len(self.reals)]
         self.reals += [float(first), float(second)]
 
 
-def _torus(plan: FibrePlan, i: int) -> tuple[int, ...]:
+def _torus(field: list[Step], levels: list[Level], i: int) -> tuple[int, ...]:
     """The grid on which the windows around level i of a lifted program work; without windows, one row."""
-    for op in plan.field[i:]:
+    for op in field[i:]:
         if isinstance(op, Box | Table):
-            return op.in_shape if isinstance(op, Box) else (plan.levels.levels[i].positions,)
-    before = [op.out_shape for op in plan.field[:i] if isinstance(op, Box)]
-    return before[-1] if before else (plan.levels.levels[i].positions,)
+            return op.in_shape if isinstance(op, Box) else (levels[i].positions,)
+    before = [op.out_shape for op in field[:i] if isinstance(op, Box)]
+    return before[-1] if before else (levels[i].positions,)
 
 
 def _is_total(op: Table) -> bool:

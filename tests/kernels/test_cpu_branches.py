@@ -1,0 +1,213 @@
+"""Residual branches in the CPU engine: random networks against the reference engine and against literal sums."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import equitangents as et
+from equitangents.kernels.engines import cpu
+from equitangents.kernels.engines.cpu import library
+from equitangents.kernels.plan import plan
+from equitangents.nn import (
+    Abs,
+    Conv,
+    Cos,
+    Dense,
+    Erf,
+    Flatten,
+    Gelu,
+    GlobalAvgPool,
+    GroupConv,
+    GroupPool,
+    LeakyRelu,
+    Lift,
+    LocallyConnected,
+    Relu,
+    Residual,
+    Sequential,
+    Sin,
+)
+from laws.networks import check as check_literally
+
+NONLINEARITIES = (Relu(), Relu(), LeakyRelu(0.2), Abs(), Erf(), Gelu(), Sin(), Cos())
+PHIS = ("relu", "abs", "erf", "gelu", "sin", "cos")
+
+
+def agree(net, x1, x2):
+    """Both precisions of the engine against the reference in float64."""
+    exact = net.kernel(x1, x2, engine="reference")
+    single = [None if x is None else x.astype(np.float32) for x in (x1, x2)]
+    rounded = net.kernel(*(None if x is None else x.astype(float) for x in single), engine="cpu")
+    for found, expected, tolerance in (
+        (net.kernel(x1, x2, engine="cpu"), exact, 1e-12),
+        (net.kernel(*single, engine="cpu"), rounded, 2e-6),
+    ):
+        assert found.engine == "cpu"
+        for a, b in ((found.nngp, expected.nngp), (found.ntk, expected.ntk)):
+            assert np.abs(a - np.asarray(b)).max() <= tolerance * np.abs(b).max()
+
+
+def convolution(draw, sides, padding, keep=False):
+    """A random layer on a grid; `keep`: one whose output has the shape of its input."""
+    kind = draw(st.sampled_from([Conv, Conv, LocallyConnected]))
+    window = tuple(draw(st.integers(1, min(4, n))) for n in sides)
+    stride = tuple(1 if keep or n % 2 else draw(st.sampled_from([1, 2])) for n in sides)
+    weights = {"W_std": draw(st.sampled_from([0.7, 1.4])), "b_std": draw(st.sampled_from([0.0, 0.3]))}
+    layer = kind(1, window, stride=stride, padding=padding, **weights)
+    return layer, tuple(-(-n // s) for n, s in zip(sides, stride, strict=True))
+
+
+def branch(draw, sides, padding, depth, gaussian):
+    """(a residual block, perhaps with a block inside, and whether a nonlinearity may follow)."""
+    layers, now = [], gaussian
+    for kind in draw(st.sampled_from(["cp", "pc", "pcp", "cpc", "ci", "pci", "ic", "cpcp"])):
+        if kind == "c":
+            layers, now = [*layers, convolution(draw, sides, padding, keep=True)[0]], True
+        elif kind == "p" and now:
+            layers, now = [*layers, draw(st.sampled_from(NONLINEARITIES))], False
+        elif kind == "i" and depth > 1:
+            inner, now = branch(draw, sides, padding, depth - 1, now)
+            layers = [*layers, inner]
+    return Residual(*layers), now and gaussian
+
+
+@st.composite
+def grid_cases(draw):
+    """(network, shape of an input, how many inputs, how many others, seed)."""
+    shape = draw(st.sampled_from([(9,), (14,), (6, 4), (5, 5), (3, 2, 4)]))
+    padding = draw(st.sampled_from(["circular", "zero"]))
+    layers, sides = [], shape
+    gaussian = False
+    for i in range(draw(st.integers(1, 3))):
+        if i == 0 or draw(st.booleans()):
+            layer, sides = convolution(draw, sides, padding)
+            layers, gaussian = [*layers, layer], True
+        if gaussian and draw(st.booleans()):
+            layers, gaussian = [*layers, draw(st.sampled_from(NONLINEARITIES))], False
+        block, gaussian = branch(draw, sides, padding, 3, gaussian)
+        layers += [block]
+    layers += [draw(st.sampled_from([Flatten(), GlobalAvgPool()])), Dense(1, b_std=0.1)]
+    if draw(st.booleans()):
+        layers += [Relu(), Residual(Dense(1), draw(st.sampled_from(NONLINEARITIES))), Dense(1)]
+    shape = (*shape, draw(st.integers(1, 3)))
+    return Sequential(*layers), shape, draw(st.integers(1, 19)), draw(st.integers(0, 35)), draw(st.integers(0, 1000))
+
+
+def agree_on_random_inputs(net, shape, n1, n2, seed):
+    """`agree` on n1 inputs, with n2 others where there are any."""
+    rng = np.random.default_rng(seed)
+    agree(net, rng.standard_normal((n1, *shape)), rng.standard_normal((n2, *shape)) if n2 else None)
+
+
+@given(grid_cases())
+@settings(max_examples=3)
+def test_random_residual_networks_on_grids(case):
+    agree_on_random_inputs(*case)
+
+
+@pytest.mark.slow
+@given(grid_cases())
+@settings(max_examples=80, derandomize=False)
+def test_many_random_residual_networks_on_grids(case):
+    agree_on_random_inputs(*case)
+
+
+@st.composite
+def literal_cases(draw):
+    """Layers in the oracle's words, and inputs."""
+    shape, padding = draw(st.sampled_from([(5,), (3, 4)])), draw(st.sampled_from(["circular", "zero"]))
+
+    def linear():
+        window = tuple(draw(st.integers(1, 3)) for _ in shape)
+        return ("conv", window, (1,) * len(shape), padding, 1.3, draw(st.sampled_from([0.0, 0.2])))
+
+    def residual(depth):
+        inner = [residual(depth - 1)] if depth and draw(st.booleans()) else []
+        return ("residual", [*inner, linear(), *([] if inner and draw(st.booleans()) else [phi])])
+
+    phi = ("phi", draw(st.sampled_from(PHIS)))
+    layers = [linear(), phi, *(residual(2) for _ in range(draw(st.integers(1, 2))))]
+    readout = draw(st.sampled_from(["flatten", "global_pool"]))
+    dense = ("dense", 1.1, 0.1)
+    end = [("phi", "relu"), ("residual", [dense, ("phi", "gelu")])] if draw(st.booleans()) else []
+    rng = np.random.default_rng(draw(st.integers(0, 1000)))
+    return [*layers, (readout,), dense, *end, dense], rng.standard_normal((3, *shape, 2))
+
+
+@given(literal_cases())
+@settings(max_examples=25)
+def test_residual_networks_are_literal_sums(case):
+    layers, x = case
+    check_literally(layers, x)
+
+
+@pytest.mark.parametrize("readout", [Flatten(), GroupPool()], ids=["flatten", "pool"])
+@pytest.mark.parametrize("window", [(2, 3), "full"])
+def test_groups(readout, window, rng):
+    group = et.groups.wallpaper(rotations=4, reflections=True, shape=(3, 3))
+    block = Residual(GroupConv(1, window=window), Relu(), Residual(GroupConv(1, window=window, b_std=0.2), Abs()))
+    net = Sequential(Lift(group, 1, window=window, b_std=0.1), Relu(), block, GroupConv(1), Relu(), readout, Dense(1))
+    agree(net, rng.standard_normal((3, 3, 3, 2)), rng.standard_normal((18, 3, 3, 2)))
+
+
+def test_plain_vectors(rng):
+    block = Residual(Dense(1, b_std=0.2), Relu(), Residual(Dense(1), Gelu()))
+    net = Sequential(Dense(1), Relu(), block, Residual(Dense(1), Relu()), Dense(1))
+    agree(net, rng.standard_normal((70, 5)), None)
+    agree(net, rng.standard_normal((66, 5)), rng.standard_normal((3, 5)))
+    agree(Sequential(Residual(Dense(1), Residual(Dense(1)))), rng.standard_normal((4, 1)), None)
+
+
+def test_too_many_branches_inside_each_other_go_to_the_reference(rng):
+    layer = Dense(1)
+    for _ in range(9):
+        layer = Residual(Dense(1), layer)
+    result = Sequential(layer).kernel(rng.standard_normal((2, 1)))
+    assert result.engine == "reference"
+    assert "at most 8 residual branches" in result.notes[0]
+
+
+def test_kernels_of_inputs_with_themselves(rng):
+    block = Residual(Relu(), Conv(1, 3, padding="zero", b_std=0.1))
+    net = Sequential(Conv(1, 3, padding="zero"), block, GlobalAvgPool(), Dense(1), Relu(), Residual(Dense(1), Relu()))
+    x = rng.standard_normal((21, 5, 4, 2))
+    whole = net.kernel(x, engine="cpu")
+    nngp, ntk = cpu.diagonal(plan(net.lower(x.shape[1:])[1]), x)
+    np.testing.assert_allclose(nngp, np.diag(whole.nngp), rtol=1e-13)
+    np.testing.assert_allclose(ntk, np.diag(whole.ntk), rtol=1e-13)
+    x[7] = x[2]
+    k = net.kernel(x, engine="cpu")
+    np.testing.assert_allclose(k.ntk[7], k.ntk[2], rtol=1e-13)
+    assert k.ntk[7, 2] == k.ntk[2, 2]
+
+
+def test_every_instruction_set_agrees(rng):
+    block = Residual(Conv(1, 3, b_std=0.1), Relu(), Residual(Conv(1, 2), Cos()))
+    net = Sequential(Conv(1, 3), Relu(), block, GlobalAvgPool(), Dense(1), Relu(), Residual(Dense(1), Relu()))
+    x1, x2 = rng.standard_normal((3, 6, 5, 3)), rng.standard_normal((21, 6, 5, 3))
+    steps = plan(net.lower(x1.shape[1:])[1])
+    for dtype, tolerance in ((np.float64, 1e-12), (np.float32, 2e-6)):
+        best = cpu.kernels(steps, x1.astype(dtype), x2.astype(dtype))
+        for number in range(len(library.instruction_sets())):
+            found = cpu.kernels(steps, x1.astype(dtype), x2.astype(dtype), instruction_set=number)
+            for a, b in zip(found, best, strict=True):
+                np.testing.assert_allclose(a, b, rtol=tolerance)
+
+
+def test_derivatives_are_those_of_the_reference(rng):
+    net = Sequential(Dense(1, b_std=0.1), Erf(), Residual(Dense(1), Relu()), Dense(1))
+    x1, x2, direction = rng.standard_normal((2, 4)), rng.standard_normal((3, 4)), rng.standard_normal((2, 4))
+
+    def total(a, engine):
+        k = net.kernel(a, x2, engine=engine)
+        assert k.engine == engine
+        return jnp.sum(jnp.sin(k.ntk) + k.nngp)
+
+    with jax.enable_x64(True):
+        fast, slow = (jax.grad(total)(jnp.asarray(x1), engine) for engine in ("cpu", "reference"))
+        forward = jax.jvp(lambda a: total(a, "cpu"), (jnp.asarray(x1),), (jnp.asarray(direction),))[1]
+    np.testing.assert_allclose(fast, slow, rtol=1e-12)
+    np.testing.assert_allclose(forward, (np.asarray(slow) * direction).sum(), rtol=1e-12)

@@ -1,0 +1,74 @@
+"""Kernels of two vectors through dense layers in sixty decimal digits: angles near 0 and π lose nothing.
+
+A network is a list of ("dense", W, b), ("phi", "erf") and ("phi", slope), the last for max(x, 0) + slope · min(x, 0).
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal, localcontext
+from functools import lru_cache, partial
+from itertools import count
+
+DIGITS = 60
+
+
+def kernels(layers, f, g):
+    """(NNGP, NTK) of the vectors f and g, as floats; their numbers are taken as exact."""
+    with localcontext() as context:
+        context.prec = DIGITS
+        f, g = ([Decimal(float(x)) for x in v] for v in (f, g))
+        q1, q2, k = (sum(x * y for x, y in zip(a, b, strict=True)) / len(a) for a, b in ((f, f), (g, g), (f, g)))
+        theta = Decimal(0)
+        for kind, *rest in layers:
+            if kind == "dense":
+                W, b = (Decimal(float(number)) ** 2 for number in rest)
+                q1, q2, k = (W * x + b for x in (q1, q2, k))
+                theta = k + W * theta
+            else:
+                dual = erf if rest[0] == "erf" else partial(piecewise_linear, rest[0])
+                (q1, _), (q2, _), (k, slope) = (dual(a, b, c) for a, b, c in ((q1, q1, q1), (q2, q2, q2), (q1, q2, k)))
+                theta *= slope
+        return float(k), float(theta)
+
+
+def piecewise_linear(slope, q1, q2, k):
+    """φ(x) = α x + β |x|, whose parts are uncorrelated."""
+    odd, even = ((1 + Decimal(slope)) / 2) ** 2, ((1 - Decimal(slope)) / 2) ** 2
+    root, sine = (q1 * q2).sqrt(), max(q1 * q2 - k * k, Decimal(0)).sqrt()
+    turn = 2 * arctangent(sine, k) / pi()  # θ in units of a right angle
+    return odd * k + even * (2 / pi() * sine + (1 - turn) * k if root else root), odd + even * (1 - turn)
+
+
+def erf(q1, q2, k):
+    """(2/π) arcsin(2k/√p), p = (1+2q1)(1+2q2)."""
+    root = ((1 + 2 * q1) * (1 + 2 * q2) - 4 * k * k).sqrt()
+    return 2 / pi() * (pi() / 2 - arctangent(root, 2 * k)), 4 / pi() / root
+
+
+@lru_cache(1)
+def pi():
+    """Machin's formula."""
+    return 16 * _series(Decimal(1) / 5) - 4 * _series(Decimal(1) / 239)
+
+
+def arctangent(y, x):
+    """The angle of (x, y), y >= 0."""
+    if y == 0:
+        return pi() if x < 0 else Decimal(0)
+    if x < 0:
+        return pi() - arctangent(y, -x)
+    if y > x:
+        return pi() / 2 - arctangent(x, y)
+    ratio, doublings = y / x, 0
+    while ratio > Decimal("0.05"):
+        ratio, doublings = ratio / (1 + (1 + ratio * ratio).sqrt()), doublings + 1
+    return 2**doublings * _series(ratio)
+
+
+def _series(x):
+    total = Decimal(0)
+    for n in count():
+        term = (-1) ** n * x ** (2 * n + 1) / (2 * n + 1)
+        total += term
+        if abs(term) < Decimal(10) ** -DIGITS:
+            return total
