@@ -6,7 +6,6 @@
 #pragma once
 
 #include <iterator>
-#include <limits>
 
 #include "elementary.hpp"
 #include "polynomials.hpp"
@@ -20,7 +19,7 @@ struct PiecewiseLinear {
   static constexpr int kSides = 2;  // √q, and 1/(2√q), 0 where q is so small that the product of two might overflow
   using V = Vec<T>;
   using P = Polynomials<T>;
-  static constexpr T kDoubt = 8 * std::numeric_limits<T>::epsilon();
+  static constexpr T kDoubt = sizeof(T) == 4 ? T(9.5e-7) : T(1.8e-15);  // 8 units in the last place
   T odd, even;
   T lens[std::size(P::lens)], angle[std::size(P::angle)];  // times 4e/π and 2e/π
 
