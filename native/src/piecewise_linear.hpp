@@ -20,6 +20,7 @@ struct PiecewiseLinear {
   using V = Vec<T>;
   using P = Polynomials<T>;
   static constexpr T kDoubt = sizeof(T) == 4 ? T(9.5e-7) : T(1.8e-15);  // 8 units in the last place
+  static constexpr T kSuspect = sizeof(T) == 4 ? T(1e-3) : T(1e-9);      // above it m is beyond doubt
   T odd, even;
   T lens[std::size(P::lens)], angle[std::size(P::angle)];  // times 4e/π and 2e/π
 
@@ -38,8 +39,10 @@ struct PiecewiseLinear {
     s = inverse > 0 ? s : T(0.5) - V{};  // where a variance vanishes the angle counts as π/2
     V m = minimum(s, T(1) - s);
     // What rounding of D and of the variances alone can make of parallel or opposite fields counts as 0: α is its root.
-    const V doubt = (d + magnitude(gap) * (x[0] + y[0])) * (kDoubt * inverse);
-    m = m > doubt ? m : V{};
+    if (any_below(m, kSuspect)) {
+      const V doubt = (d + magnitude(gap) * (x[0] + y[0])) * (kDoubt * inverse);
+      m = m > doubt ? m : V{};
+    }
     const V root = square_root(m);
     const V rest = even - root * polynomial(angle, m);
     const V bend = m * (4 * even + root * polynomial(lens, m));

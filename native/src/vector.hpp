@@ -132,6 +132,30 @@ EQT_INLINE Doubles maximum(Doubles a, Doubles b) {
 #endif
 }
 
+// Whether any lane of x is below a bound.
+EQT_INLINE bool any_below(Floats x, float bound) {
+#if EQT_BYTES == 64
+  return _mm512_cmp_ps_mask((__m512)x, _mm512_set1_ps(bound), _CMP_LT_OQ) != 0;
+#elif EQT_BYTES == 32
+  return _mm256_movemask_ps((__m256)(x < bound)) != 0;
+#elif defined(__SSE2__)
+  return _mm_movemask_ps((__m128)(x < bound)) != 0;
+#else
+  return vmaxvq_u32((uint32x4_t)(x < bound)) != 0;
+#endif
+}
+EQT_INLINE bool any_below(Doubles x, double bound) {
+#if EQT_BYTES == 64
+  return _mm512_cmp_pd_mask((__m512d)x, _mm512_set1_pd(bound), _CMP_LT_OQ) != 0;
+#elif EQT_BYTES == 32
+  return _mm256_movemask_pd((__m256d)(x < bound)) != 0;
+#elif defined(__SSE2__)
+  return _mm_movemask_pd((__m128d)(x < bound)) != 0;
+#else
+  return vmaxvq_u32((uint32x4_t)(x < bound)) != 0;
+#endif
+}
+
 // Σ c_i x^i by Estrin's scheme: neighbours are joined with ever higher powers of x, so that chains of dependent
 // operations stay short; these loops are bound by latency.
 template <class V, class T, int N>

@@ -46,6 +46,9 @@ using Vec = T;
 template <class V>
 using Number = V;
 
+EQT_INLINE bool any_below(float x, float bound) { return x < bound; }
+EQT_INLINE bool any_below(double x, double bound) { return x < bound; }
+
 #if defined(__CUDACC__)
 EQT_INLINE float square_root(float x) { return sqrtf(x); }
 EQT_INLINE double square_root(double x) { return sqrt(x); }
