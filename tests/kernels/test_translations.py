@@ -53,9 +53,9 @@ def difficult(rng, shape, dtype):
     # In float32 D is good to rounding of the larger variance: very unequal ones would show the engine's rounding.
     far = 50 if dtype == "float64" else 0.5
     close = [x[:1] * (1 + 1e-9), x[:1] + 1e-6, np.roll(x[1:2], 1, axes), np.roll(x[1:2], 1, axes) + 1e-4 * x[2:]]
-    return np.concatenate([x, *close, 3 * x[:1], 0 * x[:1] + 3, 0 * x[:1] + 3 + 1e-5 * x[:1], x[2:] + far]).astype(
-        dtype
-    )
+    return np.concatenate(
+        [x, *close, -x[1:2], 3 * x[:1], 0 * x[:1] + 3, 0 * x[:1] + 3 + 1e-5 * x[:1], x[2:] + far]
+    ).astype(dtype)
 
 
 @st.composite

@@ -26,7 +26,8 @@ def working_bytes(plan: FibrePlan, channels: int, n1: int, n2: int, itemsize: in
     largest = max(_LEAST, _PANEL // max(each, 1) // _LEAST * _LEAST + _LEAST)
     panels = sum(min(largest, -(-n // lanes) * lanes) * (each + 16) for n in (n1, n2))
     margin = max((_reach(op) for op in plan.field if isinstance(op, Box)), default=1)
-    tile = 2 * max(plan.positions, margin) * 2 * _VECTOR  # two fields of D and Θ, by lanes
+    kept = max(_nesting(plan.field), _nesting(plan.vector))
+    tile = (2 + kept) * max(plan.positions, margin, _LEAST) * 2 * _VECTOR  # fields of D and Θ, by lanes
     return panels + threads() * (tile + 5 * _LEAST * lanes * 8 + 2 * _VECTOR * plan.positions)
 
 
@@ -37,6 +38,11 @@ def _sides(op: Op) -> int:
     if isinstance(op, Affine):
         return 1
     return {duals.Erf: 7, duals.Gelu: 4}.get(type(getattr(op, "activation", None)), 2)
+
+
+def _nesting(ops: tuple[Op, ...]) -> int:
+    """How many branches lie inside each other: a field is kept for each."""
+    return max((1 + _nesting(op.ops) for op in ops if isinstance(op, Branch)), default=0)
 
 
 def _reach(op: Box) -> int:
