@@ -119,3 +119,21 @@ def test_errors():
 
     with pytest.raises(NotAnActionError):
         DeepEnsemble(CNN, augmentation=NoAction(), **GD).fit(X, Y)
+
+
+class TestPartOfAnOrbit:
+    def test_full_augmentation_by_some_elements(self):
+        some = actions.subset(ROT, [0, 3, 3])
+        model = DeepEnsemble(CNN, augmentation=some, **GD).fit(X, Y)
+        inputs = np.concatenate([ROT(g, X) for g in (0, 3, 3)])
+        expected = DeepEnsemble(CNN, **GD).fit(inputs, np.tile(Y, 3))
+        np.testing.assert_array_equal(model.predict(X), expected.predict(X))
+
+    def test_random_augmentation_draws_from_them(self):
+        data = augment(actions.subset(ROT, [1, 2]), None, "random", X, Y[:, None], "float64")
+        assert (data.samples, data.copies) == (6, 2)
+        np.testing.assert_array_equal(data.x, np.concatenate([ROT(1, X), ROT(2, X)]))
+
+    def test_weights_are_refused(self):
+        with pytest.raises(InvalidArgumentError, match="repeat elements in place of weights"):
+            DeepEnsemble(CNN, augmentation=actions.subset(ROT, [0, 1], [1, 2]), **GD).fit(X, Y)

@@ -22,12 +22,12 @@ icosahedral = actions.rotations(groups.icosahedral())
 
 def test_samples_and_targets_run_over_the_group_in_the_same_order():
     x, y = np.random.default_rng(0).normal(size=(2, 3)), np.random.default_rng(1).normal(size=(2, 3))
-    inputs, targets = augment_inputs(shift, x), augment_targets(shift, y, 3)
+    inputs, targets = augment_inputs(shift, x), augment_targets(shift, y, range(3))
     for g in range(3):
         for i in range(2):
             np.testing.assert_array_equal(inputs[2 * g + i], matrices[g] @ x[i])
             np.testing.assert_array_equal(targets[2 * g + i], matrices[g] @ y[i])
-    np.testing.assert_array_equal(augment_targets(None, y, 3), np.concatenate([y, y, y]))
+    np.testing.assert_array_equal(augment_targets(None, y, range(3)), np.concatenate([y, y, y]))
 
 
 def test_images_keep_their_shape():
@@ -39,7 +39,7 @@ def test_images_keep_their_shape():
 
 def test_targets_must_keep_their_shape():
     with pytest.raises(ShapeError, match="must keep the shape"):
-        augment_targets(lambda g, y: y[:, :1], np.ones((2, 3)), 3)
+        augment_targets(lambda g, y: y[:, :1], np.ones((2, 3)), range(3))
 
 
 class TestEqualRows:

@@ -76,3 +76,15 @@ def subset(action: Action, elements: Any, weights: Any = None) -> ActionSubset:
     chosen, w = np.array(chosen, np.int64), np.array(w)
     chosen.flags.writeable = w.flags.writeable = False
     return ActionSubset(action, chosen, w)
+
+
+def whole_action(augmentation: Action | ActionSubset) -> Action:
+    """The action itself, or that of which a subset is taken."""
+    return augmentation.action if isinstance(augmentation, ActionSubset) else augmentation
+
+
+def augmenting_elements(augmentation: Action | ActionSubset) -> Int[np.ndarray, " size"]:
+    """The elements that an augmentation applies, in the order of its `orbit`."""
+    if isinstance(augmentation, ActionSubset):
+        return augmentation.elements
+    return np.arange(augmentation.group.order)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from equitangents.actions.subset import augmenting_elements
 from equitangents.inference import augment_inputs, augment_targets
 
 
@@ -31,9 +32,9 @@ def augment(action: Any, label_action: Any, mode: str, x: Any, y: np.ndarray, dt
     """
     if action is None:
         return Augmented(np.asarray(x, dtype), np.asarray(y, dtype), len(x), 1)
-    order = action.group.order
+    elements = augmenting_elements(action)
     moved = np.asarray(augment_inputs(action, x), dtype)
-    targets = np.asarray(augment_targets(label_action, y, order), dtype)
+    targets = np.asarray(augment_targets(label_action, y, elements), dtype)
     if mode == "full":
         return Augmented(moved, targets, len(moved), 1)
-    return Augmented(moved, targets, len(x), order)
+    return Augmented(moved, targets, len(x), len(elements))

@@ -12,6 +12,7 @@ import jax
 import numpy as np
 
 from equitangents import precision
+from equitangents.actions.subset import ActionSubset, augmenting_elements
 from equitangents.ensembles.augmentation import Augmented, augment
 from equitangents.ensembles.batches import Batches
 from equitangents.ensembles.checkpoints import CheckpointStore, run_directory
@@ -141,7 +142,12 @@ def _variation(e: Any) -> Variation:
 
 def _augmented(e: Any, x: Any, targets: np.ndarray) -> Augmented:
     if e.augmentation is not None:
-        order = e.augmentation.group.order
+        order = len(augmenting_elements(e.augmentation))
+        if isinstance(e.augmentation, ActionSubset) and np.ptp(e.augmentation.weights):
+            raise InvalidArgumentError(
+                f"augmentation is {e.augmentation!r}; finite networks count every copy alike: repeat elements in place "
+                f"of weights"
+            )
         needed = 2 * order * (np.asarray(x).nbytes + targets.nbytes)
         task = f"the {order} transformed copies of {len(x)} samples"
         check_room(task, needed, e.memory_limit, "take fewer samples or a subgroup")

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from equitangents.actions.subset import whole_action
 from equitangents.ensembles.losses import LOSSES
 from equitangents.ensembles.optimizers import check_optimizer
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
@@ -40,19 +41,23 @@ def check_settings(estimator: Any) -> None:
 
 
 def check_actions(augmentation: Any, label_action: Any, x: Any, y: Any) -> None:
-    """Raise unless the two are actions of one group; NotAnActionError if they are not actions on the first samples."""
+    """Raise unless the two are actions of one group; NotAnActionError if they are not actions on the first samples.
+
+    augmentation: an action, some of its elements (`ActionSubset`), or None.
+    """
     if augmentation is None:
         if label_action is not None:
             raise InvalidArgumentError("label_action is given without augmentation; it moves labels along with inputs")
         return
-    for name, action, values in (("augmentation", augmentation, x), ("label_action", label_action, y)):
+    whole = whole_action(augmentation)
+    for name, action, values in (("augmentation", whole, x), ("label_action", label_action, y)):
         if action is None:
             continue
         if not callable(action) or not hasattr(action, "group"):
             raise InvalidTypeError(f"{name} is {action!r}; expected an action (equitangents.actions) or None")
-        if action.group != augmentation.group:
+        if action.group != whole.group:
             raise InvalidArgumentError(
-                f"label_action is of group {action.group!r} and augmentation of group {augmentation.group!r}; "
+                f"label_action is of group {action.group!r} and augmentation of group {whole.group!r}; "
                 f"they must be of the same group"
             )
         action.verify(values[:_VERIFIED_SAMPLES])

@@ -16,12 +16,14 @@ from typing import Any
 import numpy as np
 
 from equitangents.actions import Action, ActionSubset, restrict
+from equitangents.actions.subset import augmenting_elements
 from equitangents.ensembles import irrep_problem, problem
 from equitangents.ensembles.irrep_problem import IrrepProblem
 from equitangents.ensembles.problem import Problem, Settings
-from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
+from equitangents.ensembles.settings import check_actions
+from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.groups import Group
-from equitangents.inference import check_memory, sample_gaussian
+from equitangents.inference import augment_targets, check_memory, sample_gaussian
 from equitangents.inference.group_fourier import FourierIrrep, fourier_irreps
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.orbit import is_invariant, kernel_invariance_error
@@ -210,62 +212,31 @@ class Training:
         """The label of every augmented copy, (|G|, N, outputs)."""
         if self.labels.ndim == 3:
             return self.labels
-        if isinstance(self.augmentation, ActionSubset):
-            elements = self.augmentation.elements
-        else:
-            elements = np.arange(self.augmentation.group.order)
+        elements = augmenting_elements(self.augmentation)
         if self.label_action is None:
             return np.broadcast_to(self.labels, (len(elements), *self.labels.shape))
-        moved = [np.asarray(self.label_action(int(g), self.labels), dtype=np.float64) for g in elements]
-        if moved[0].shape != self.labels.shape:
-            raise ShapeError(
-                f"label_action turns targets of shape {self.labels.shape} into {moved[0].shape}; it must keep the shape"
-            )
-        return np.stack(moved)
+        return augment_targets(self.label_action, self.labels, elements).reshape(len(elements), *self.labels.shape)
 
 
 def make_training(
     kernel: KernelFunction, augmentation: Any, label_action: Any, x: Any, labels: np.ndarray, settings: Settings
 ) -> Training:
     """Check actions and labels against each other; a subset that is a subgroup becomes an action of its own."""
-    _check_actions(augmentation, label_action)
-    if labels.ndim == 3:
-        if augmentation is None or label_action is not None:
-            raise ShapeError(
-                f"y has shape {labels.shape}: a label for every augmented copy, (|G|, N, outputs), "
-                f"needs an augmentation and no label_action; else expected (N,) or (N, outputs)"
-            )
-        copies = len(augmentation) if isinstance(augmentation, ActionSubset) else augmentation.group.order
-        if labels.shape[:2] != (copies, len(x)):
-            raise ShapeError(
-                f"y has shape {labels.shape}; with a label for every augmented copy expected "
-                f"({copies}, {len(x)}, outputs)"
-            )
-    if augmentation is not None:
-        full = augmentation.action if isinstance(augmentation, ActionSubset) else augmentation
-        full.verify(x[:_VERIFIED_SAMPLES])
-    if label_action is not None:
-        label_action.verify(labels[:_VERIFIED_SAMPLES])
+    each_copy = labels.ndim == 3
+    if each_copy and (augmentation is None or label_action is not None):
+        raise ShapeError(
+            f"y has shape {labels.shape}: a label for every augmented copy, (|G|, N, outputs), needs an augmentation and "
+            f"no label_action; else expected (N,) or (N, outputs)"
+        )
+    check_actions(augmentation, label_action, x, labels)
+    if each_copy and labels.shape[:2] != (copies := len(augmenting_elements(augmentation)), len(x)):
+        raise ShapeError(
+            f"y has shape {labels.shape}; with a label for every augmented copy expected ({copies}, {len(x)}, outputs)"
+        )
     if isinstance(augmentation, ActionSubset) and augmentation.is_subgroup:
         subgroup = augmentation.action.group.subgroup(augmentation.elements)
-        if labels.ndim == 3:
+        if each_copy:
             labels = labels[np.argsort(augmentation.elements)]
         label_action = None if label_action is None else restrict(label_action, subgroup)
         augmentation = restrict(augmentation.action, subgroup)
     return Training(kernel, augmentation, label_action, x, labels, settings)
-
-
-def _check_actions(augmentation: Any, label_action: Any) -> None:
-    if augmentation is None:
-        if label_action is not None:
-            raise InvalidArgumentError("label_action is given without augmentation; it moves labels along with inputs")
-        return
-    full = augmentation.action if isinstance(augmentation, ActionSubset) else augmentation
-    for name, action in (("augmentation", full), ("label_action", label_action)):
-        if action is not None and not (callable(action) and hasattr(action, "group")):
-            raise InvalidTypeError(f"{name} is {action!r}; expected an action (equitangents.actions) or None")
-    if label_action is not None and label_action.group != full.group:
-        raise InvalidArgumentError(
-            f"label_action is of group {label_action.group!r} and augmentation of group {full.group!r}; "
-            f"they must be of the same group"
-        )

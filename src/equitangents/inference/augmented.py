@@ -8,6 +8,7 @@ kernel of Θ and hold no target). So inputs that some g fixes need not make a si
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from typing import Any
 
 import jax.numpy as jnp
@@ -17,16 +18,16 @@ from equitangents.errors import ShapeError
 
 
 def augment_inputs(action: Any, x: Any) -> Any:
-    """All ρ_X(g) x_i, shape (|G|·N, …), in the order of `action.orbit`, flattened."""
+    """All ρ_X(g) x_i, shape (|G|·N, …), in the order of `action.orbit`; of a subset of an action its elements alone."""
     orbit = action.orbit(x)
     return orbit.reshape(-1, *x.shape[1:])
 
 
-def augment_targets(label_action: Any | None, y: np.ndarray, order: int) -> np.ndarray:
-    """All ρ_Y(g) y_i, shape (|G|·N, outputs); without a label action every copy keeps its target."""
+def augment_targets(label_action: Any | None, y: np.ndarray, elements: Iterable[int]) -> np.ndarray:
+    """ρ_Y(g) y_i for all g of `elements`, shape (size·N, outputs); without a label action copies keep their targets."""
     if label_action is None:
-        return np.tile(y, (order, 1))
-    moved = [np.asarray(label_action(g, y), dtype=np.float64) for g in range(order)]
+        return np.tile(y, (len(list(elements)), 1))
+    moved = [np.asarray(label_action(int(g), y), dtype=np.float64) for g in elements]
     if moved[0].shape != y.shape:
         raise ShapeError(f"label_action turns targets of shape {y.shape} into {moved[0].shape}; it must keep the shape")
     return np.concatenate(moved)
