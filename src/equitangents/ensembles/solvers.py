@@ -225,8 +225,8 @@ def make_training(
     each_copy = labels.ndim == 3
     if each_copy and (augmentation is None or label_action is not None):
         raise ShapeError(
-            f"y has shape {labels.shape}: a label for every augmented copy, (|G|, N, outputs), needs an augmentation and "
-            f"no label_action; else expected (N,) or (N, outputs)"
+            f"y has shape {labels.shape}: a label for every augmented copy, (|G|, N, outputs), needs an augmentation "
+            f"and no label_action; else expected (N,) or (N, outputs)"
         )
     check_actions(augmentation, label_action, x, labels)
     if each_copy and labels.shape[:2] != (copies := len(augmenting_elements(augmentation)), len(x)):
