@@ -29,6 +29,7 @@ from equitangents.nn import (
     Residual,
     Sequential,
 )
+from oracles import finite_groups
 from oracles.literal_kernels import grid_reads
 
 orbit_module = importlib.import_module("equitangents.kernels.orbit")
@@ -159,6 +160,20 @@ def test_pooling_in_blocks_costs_the_fibres_within_a_block():
         blocks = cost_of(AvgPool(w), Flatten())
         assert blocks.fibres == (2 * w - 1) ** 2
         assert blocks.element_layers == blocks.fibres * flat.element_layers
+
+
+@pytest.mark.parametrize("name", ["S3", "D4", "Q8"])
+def test_pooling_over_cosets_costs_the_fibres_within_a_coset(name):
+    elements = finite_groups.SMALL[name]()
+    table, group = finite_groups.multiplication_table(elements), et.groups.from_permutations(elements)
+    inside = finite_groups.subgroup(table, [1])
+    inverse = finite_groups.inverses(table)
+    joined = {table[table[g, h], inverse[g]] for g in range(len(table)) for h in inside}  # g h and g lie in one coset
+    lift = Lift(et.actions.permutations(group, table), 1, window=[0, 1])
+    cost_of = lambda pool: Sequential(lift, Relu(), pool, Flatten(), Dense(1)).kernel_cost((len(table), 2), 1, 1)
+    assert cost_of(GroupPool(group.subgroup(inside))).fibres == len(joined)
+    assert cost_of(GroupPool(group.subgroup(inside))).element_layers == len(joined) * len(table)
+    assert cost_of(GroupPool()).fibres == len(table)
 
 
 def test_it_reads_as_a_paragraph():
