@@ -1,8 +1,9 @@
 """The GPU engine: microseconds a pair, beside the bounds of arithmetic and of the GPU's memory.
 
 An element-layer is one position of one fibre through one convolution and ReLU, NNGP and NTK together. The arithmetic
-bound counts its instructions in the machine code (`INSTRUCTIONS`), issued in every cycle; the memory bound reads and
-writes D and Θ once for each in the GPU's memory, at the rate of a copy, as engines do that leave the chip between layers.
+bound counts its instructions in the machine code (`INSTRUCTIONS`), issued in every cycle. The memory bound reads and
+writes D and Θ of each once in the GPU's memory, at the rate of a copy, as engines do that leave the chip between
+layers.
 """
 
 import shutil
@@ -58,7 +59,7 @@ def copy_rate() -> float:
 def stays_on_chip(steps, tables, x, field_bytes: float) -> str:
     """What the compiled program says: how often it launches the engine, and how much memory it holds between steps."""
     compiled = gpu.compiled(steps, tables, x)
-    calls = compiled.as_text().count("equitangents_gpu_fibres")
+    calls = compiled.as_text().count("eqt_ffi_gpu_launch")
     held = compiled.memory_analysis().temp_size_in_bytes
     return (
         f"{calls} launch(es), {held / 2**20:.0f} MiB held, where one layer's fields are {field_bytes / 2**20:.0f} MiB"

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "xla/ffi/api/ffi.h"
 
@@ -64,8 +65,8 @@ ffi::Error failure(const Driver& driver, int status, const char* doing) {
 }
 
 // The kernel in this context; loaded once for each.
-ffi::Error find_function(const Driver& driver, std::string_view digest, const uint8_t* code, std::string_view name,
-                         int64_t bytes, Handle* function) {
+ffi::Error find_function(const Driver& driver, std::string_view digest, ffi::Span<const uint8_t> code,
+                         std::string_view name, int64_t bytes, Handle* function) {
   static std::mutex mutex;
   static std::map<std::pair<Handle, std::string>, Handle> loaded;
   Handle context = nullptr;
@@ -74,7 +75,8 @@ ffi::Error find_function(const Driver& driver, std::string_view digest, const ui
   Handle& known = loaded[{context, std::string(digest)}];
   if (!known) {
     Handle module = nullptr, found = nullptr;
-    if (int status = driver.load_module(&module, code)) return failure(driver, status, "load the kernel");
+    const std::vector<uint8_t> image(code.begin(), code.end());  // aligned, as JAX's attributes need not be
+    if (int status = driver.load_module(&module, image.data())) return failure(driver, status, "load the kernel");
     if (int status = driver.get_function(&found, module, std::string(name).c_str()))
       return failure(driver, status, "find the kernel");
     if (int status = driver.set_attribute(found, kDynamicSharedMemory, int(bytes)))
@@ -85,27 +87,57 @@ ffi::Error find_function(const Driver& driver, std::string_view digest, const ui
   return ffi::Error::Success();
 }
 
+using Buffers = const ffi::AnyBuffer (&)[6];
+using Result = ffi::Result<ffi::AnyBuffer>;
+
+// The kernel's arguments from JAX's.
+ffi::Error join(Buffers in, Result& k, Result& theta, ffi::Span<const int64_t> numbers, Numbers& n, Arguments& arguments) {
+  if (numbers.size() * sizeof(int64_t) != sizeof n)
+    return ffi::Error(ffi::ErrorCode::kInvalidArgument, "the kernel's numbers are of another version");
+  std::copy(numbers.begin(), numbers.end(), reinterpret_cast<int64_t*>(&n));
+  arguments = {in[0].untyped_data(), in[1].untyped_data(), in[2].untyped_data(), in[3].untyped_data(),
+               in[4].untyped_data(), in[5].untyped_data(), k->untyped_data(),    theta->untyped_data(),
+               n.n1,                 n.n2,                 n.pairs,              n.splits,
+               n.kind};
+  return ffi::Error::Success();
+}
+
 ffi::Error launch(Handle stream, ffi::AnyBuffer x1, ffi::AnyBuffer x2, ffi::AnyBuffer sides1, ffi::AnyBuffer sides2,
-                  ffi::AnyBuffer reals, ffi::AnyBuffer tables, ffi::Result<ffi::AnyBuffer> k,
-                  ffi::Result<ffi::AnyBuffer> theta, ffi::Span<const uint8_t> code, std::string_view digest,
-                  std::string_view name, ffi::Span<const int64_t> numbers) {
+                  ffi::AnyBuffer reals, ffi::AnyBuffer tables, Result k, Result theta,
+                  ffi::Span<const uint8_t> code, std::string_view digest, std::string_view name,
+                  ffi::Span<const int64_t> numbers) {
   static const Driver driver;
   if (!driver.found) return ffi::Error(ffi::ErrorCode::kInternal, "CUDA's driver, libcuda.so.1, is not installed");
-  if (numbers.size() * sizeof(int64_t) != sizeof(Numbers))
-    return ffi::Error(ffi::ErrorCode::kInvalidArgument, "the kernel's numbers are of another version");
   Numbers n;
-  std::copy(numbers.begin(), numbers.end(), reinterpret_cast<int64_t*>(&n));
+  Arguments arguments;
+  if (ffi::Error error = join({x1, x2, sides1, sides2, reals, tables}, k, theta, numbers, n, arguments); error.failure())
+    return error;
   if (n.blocks == 0) return ffi::Error::Success();
   Handle function = nullptr;
-  if (ffi::Error error = find_function(driver, digest, code.begin(), name, n.bytes, &function); error.failure()) return error;
-  Arguments arguments{x1.untyped_data(),     x2.untyped_data(),  sides1.untyped_data(), sides2.untyped_data(),
-                      reals.untyped_data(),  tables.untyped_data(), k->untyped_data(),     theta->untyped_data(),
-                      n.n1,                  n.n2,               n.pairs,               n.splits,
-                      n.kind};
+  if (ffi::Error error = find_function(driver, digest, code, name, n.bytes, &function); error.failure())
+    return error;
   void* parameters[] = {&arguments};
   const int status = driver.launch(function, unsigned(n.blocks), 1, 1, unsigned(n.threads), 1, 1, unsigned(n.bytes),
                                    stream, parameters, nullptr);
   return status ? failure(driver, status, "launch the kernel") : ffi::Error::Success();
+}
+
+// The same on the host, for tests: `code` is the path of a library that holds the kernel as a plain function.
+ffi::Error emulate(ffi::AnyBuffer x1, ffi::AnyBuffer x2, ffi::AnyBuffer sides1, ffi::AnyBuffer sides2,
+                   ffi::AnyBuffer reals, ffi::AnyBuffer tables, Result k, Result theta,
+                   ffi::Span<const uint8_t> code, std::string_view, std::string_view name,
+                   ffi::Span<const int64_t> numbers) {
+  Numbers n;
+  Arguments arguments;
+  if (ffi::Error error = join({x1, x2, sides1, sides2, reals, tables}, k, theta, numbers, n, arguments); error.failure())
+    return error;
+  const std::string path(code.begin(), code.end());
+  Handle library = dlopen(path.c_str(), RTLD_NOW);
+  using Kernel = void (*)(const Arguments*, int64_t, int64_t);
+  const Kernel kernel = library ? reinterpret_cast<Kernel>(dlsym(library, std::string(name).c_str())) : nullptr;
+  if (!kernel) return ffi::Error(ffi::ErrorCode::kInternal, "the emulated kernel cannot be loaded from " + path);
+  kernel(&arguments, n.blocks, n.bytes);
+  return ffi::Error::Success();
 }
 
 // The arguments after the stream.
@@ -130,4 +162,5 @@ auto bind(Binding binding) {
 
 #pragma GCC visibility push(default)
 XLA_FFI_DEFINE_HANDLER_SYMBOL(eqt_ffi_gpu_launch, launch, bind(ffi::Ffi::Bind().Ctx<ffi::PlatformStream<Handle>>()));
+XLA_FFI_DEFINE_HANDLER_SYMBOL(eqt_ffi_gpu_emulate, emulate, bind(ffi::Ffi::Bind()));
 #pragma GCC visibility pop

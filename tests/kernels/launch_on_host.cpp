@@ -11,7 +11,6 @@ ffi::Error without_stream(Arguments... arguments) {
 }  // namespace
 
 using Buffer = ffi::AnyBuffer;
-using Result = ffi::Result<ffi::AnyBuffer>;
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(launch_on_host,
                               (without_stream<Buffer, Buffer, Buffer, Buffer, Buffer, Buffer, Result, Result,

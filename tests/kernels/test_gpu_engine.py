@@ -107,7 +107,7 @@ def grid_cases(draw):
 
 
 @given(grid_cases(), st.sampled_from([np.float64, np.float32]))
-@settings(max_examples=3)
+@settings(max_examples=2)
 def test_random_networks_on_grids(case, dtype):
     check(*case, dtypes=(dtype,))
 
@@ -135,13 +135,15 @@ def test_locally_connected_layers(rng):
     check(Sequential(*layers, GlobalAvgPool(), Dense(1)), rng.standard_normal((3, 5, 4, 2)))
 
 
-@pytest.mark.parametrize("readout", [Flatten(), GroupPool()], ids=["flatten", "pool"])
-@pytest.mark.parametrize("window", [(2, 3), (1, 1), "full"])
-def test_groups(readout, window, rng):
+@pytest.mark.parametrize(
+    ("readout", "dtype"), [(Flatten(), np.float64), (GroupPool(), np.float32)], ids=["flatten", "pool"]
+)
+@pytest.mark.parametrize("window", [(2, 3), "full"])
+def test_groups(readout, dtype, window, rng):
     group = et.groups.wallpaper(rotations=4, reflections=True, shape=(3, 3))
     hidden = (Lift(group, 1, window=window, b_std=0.1), Relu(), GroupConv(1, window=window), Erf())
     net = Sequential(*hidden, readout, Dense(1))
-    check(net, rng.standard_normal((3, 3, 3, 2)), rng.standard_normal((2, 3, 3, 2)))
+    check(net, rng.standard_normal((3, 3, 3, 2)), rng.standard_normal((2, 3, 3, 2)), dtypes=(dtype,))
 
 
 def test_folded_groups(rng):
@@ -278,7 +280,7 @@ def pretended(tmp_path, monkeypatch):
     name = f"pretended_{hashlib.sha256(str(tmp_path).encode()).hexdigest()[:8]}"
     jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(launcher.launch_on_host), platform="cpu")
     monkeypatch.delenv(gpu.EMULATE)
-    monkeypatch.setattr(run, "registered", lambda: name)
+    monkeypatch.setattr(run, "_registered", lambda emulated: name)
     monkeypatch.setattr(run, "capability", lambda: "9.0")
     monkeypatch.setattr(gpu, "why_unavailable", lambda: None)
 
@@ -292,8 +294,8 @@ def pretended(tmp_path, monkeypatch):
 
 def test_kernels_are_launched_with_what_they_need(pretended, rng):
     net = Sequential(Conv(1, 3, b_std=0.1), Relu(), Conv(1, 3), Erf(), GlobalAvgPool(), Dense(1), Relu(), Dense(1))
-    check(net, rng.standard_normal((3, 5, 4, 2)))
-    check(net, rng.standard_normal((3, 5, 4, 2)), rng.standard_normal((2, 5, 4, 2)))
+    check(net, rng.standard_normal((3, 5, 4, 2)), dtypes=(np.float64,))
+    check(net, rng.standard_normal((3, 5, 4, 2)), rng.standard_normal((2, 5, 4, 2)), dtypes=(np.float32,))
 
 
 def test_the_kernel_names_no_part_of_a_standard_library_that_gpus_lack():

@@ -162,8 +162,72 @@ class Fibres {
     });
   }
 
-  // The same where windows may leave the grid: there K = Θ = 0, so that D is the variance of whichever input still has a
-  // position.
+  // Sums over windows that may leave the grid, which is as large afterwards. Outside K = Θ = 0, so that D is the variance of
+  // whichever input still has a position. A row's sum along x is the same for all outputs of one of the two fibres.
+  template <class W, class L, class Point, class Sink>
+  EQT_INLINE void padded_box() {
+    using Y = typename W::ReachY;
+    using X = typename W::ReachX;
+    using Z = typename W::ReachZ;
+    constexpr int R = P::kRows, span = R - 1 + Y::kWindow;
+    constexpr bool small = span * X::kWindow * Z::kWindow <= 160;
+    block.each([&](int, Member<T>& member) {
+      if (!member.active) return;
+      const L level(a.tables, member.label);
+      const Cell<T>* in = field(member, 1 - Sink::kField);
+      const T *outside1 = member.sides1 + W::kSideAt, *outside2 = member.sides2 + W::kSideAt;
+      Sink sink;
+      for (int task = member.number; task < tasks<L>(); task += P::kCrew) {
+        const int x = task % L::kWidth, z = task / L::kWidth % L::kDepth, top = task / (L::kWidth * L::kDepth) * R;
+        if (x >= level.x.count || z >= level.z.count || top >= level.y.count) continue;
+        const int px = level.x.first(x) - X::kLow, qx = level.x.second(x) - X::kLow;
+        const int pz = level.z.first(z) - Z::kLow, qz = level.z.second(z) - Z::kLow;
+        // Along x both inputs have the positions [left, right) of the window.
+        const int left = largest(0, largest(-px, -qx));
+        const int right = smallest(X::kWindow, L::AxisX::kSide - largest(px, qx));
+        Cell<T> total[R] = {};
+        for (int other = 0; other < 2; ++other) {
+          if (other ? top + R <= level.y.turn || level.y.turn >= level.y.count : top >= level.y.turn) continue;
+          const int py = (other ? top - level.y.turn + level.y.backward : top) - Y::kLow;
+          const int qy = (other ? top - level.y.turn : top + level.y.forward) - Y::kLow;
+          for (int dz = 0; dz < Z::kWindow; ++dz) {
+            const bool one_z = L::AxisZ::inside(pz + dz), two_z = L::AxisZ::inside(qz + dz);
+            const Cell<T>* corner = in + ((z - Z::kLow + dz) * L::kHeight + top - Y::kLow) * L::kWidth + x - X::kLow;
+#pragma unroll(small ? span : 1)
+            for (int i = 0; i < span; ++i) {
+              const bool one = one_z && L::AxisY::inside(py + i), two = two_z && L::AxisY::inside(qy + i);
+              Cell<T> sum{0, 0};
+              if (one && two) {
+#pragma unroll(small ? X::kWindow : 1)
+                for (int dx = 0; dx < X::kWindow; ++dx)
+                  if (dx >= left && dx < right) add(sum, corner[i * L::kWidth + dx], false);
+              }
+              const int outside = one && two ? X::kWindow - right + left : X::kWindow;
+#pragma unroll 1
+              for (int n = 0; n < outside; ++n) {
+                const int dx = one && two && n >= left ? n - left + right : n;
+                if (one && L::AxisX::inside(px + dx)) sum.d += outside1[L::flat(pz + dz, py + i, px + dx)];
+                if (two && L::AxisX::inside(qx + dx)) sum.d += outside2[L::flat(qz + dz, qy + i, qx + dx)];
+              }
+#pragma unroll
+              for (int r = 0; r < R; ++r)
+                if (i >= r && i < r + Y::kWindow && (top + r >= level.y.turn) == bool(other)) add(total[r], sum, false);
+            }
+          }
+        }
+#pragma unroll
+        for (int r = 0; r < R; ++r)
+          if (top + r < level.y.count) {
+            const Pair<T> at = member.pair(level, z, top + r, x);
+            Point::apply(at, member.diagonal, total[r].d, total[r].theta);
+            sink.template take<L>(*this, member, z, top + r, x, at, total[r].d, total[r].theta);
+          }
+      }
+      sink.close(member.sums);
+    });
+  }
+
+  // Sums over any windows, one by one.
   template <class W, class From, class To, class Point, class Sink>
   EQT_INLINE void plain_box() {
     step<To, Sink>([&](const Member<T>& member, const To& level, Sink& sink, int z, int y, int x) {
@@ -185,7 +249,8 @@ class Fibres {
             if constexpr (W::kWrap) {
               cz = modulo<From::kDepth>(pz + dz), cy = modulo<From::kHeight>(py + dy), cx = modulo<From::kWidth>(px + dx);
             } else {
-              const bool one = From::inside(pz + dz, py + dy, px + dx), two = From::inside(qz + dz, qy + dy, qx + dx);
+              constexpr bool leaves = W::kSideAt >= 0;
+              const bool one = !leaves || From::inside(pz + dz, py + dy, px + dx), two = !leaves || From::inside(qz + dz, qy + dy, qx + dx);
               if (!one || !two) {
                 if constexpr (W::kSideAt >= 0) {
                   if (one) d += member.sides1[W::kSideAt + From::flat(pz + dz, py + dy, px + dx)];
@@ -287,6 +352,9 @@ class Fibres {
  private:
   const Arguments<T>& a;
   Threads& block;
+
+  static EQT_INLINE int largest(int m, int n) { return m > n ? m : n; }
+  static EQT_INLINE int smallest(int m, int n) { return m < n ? m : n; }
 
   EQT_INLINE int64_t split() const { return block.index % a.splits; }
   EQT_INLINE int64_t pair_number(int thread) const {

@@ -15,6 +15,8 @@ template <int Side, int Cells, int Step, int Period, bool Paired>
 struct Axis {
   static constexpr int kSide = Side, kCells = Cells, kStep = Step, kPeriod = Period;
   static constexpr bool kPaired = Paired;
+
+  static EQT_INLINE bool inside(int p) { return p >= 0 && p < Side; }
 };
 
 template <int N>
@@ -75,7 +77,7 @@ struct Grid {
   EQT_INLINE bool holds(int cz, int cy, int cx) const { return cz < z.count && cy < y.count && cx < x.count; }
   static EQT_INLINE int flat(int pz, int py, int px) { return (pz * Y::kSide + py) * X::kSide + px; }
   static EQT_INLINE bool inside(int pz, int py, int px) {
-    return pz >= 0 && pz < Z::kSide && py >= 0 && py < Y::kSide && px >= 0 && px < X::kSide;
+    return Z::inside(pz) && Y::inside(py) && X::inside(px);
   }
   EQT_INLINE int first(int cz, int cy, int cx) const { return flat(z.first(cz), y.first(cy), x.first(cx)); }
   EQT_INLINE int second(int cz, int cy, int cx) const { return flat(z.second(cz), y.second(cy), x.second(cx)); }

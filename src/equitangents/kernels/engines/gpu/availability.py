@@ -28,7 +28,7 @@ def why_unavailable() -> str | None:
     if folder() is None:
         return "its source was not installed (it comes with the compiled part of the package)"
     if emulated():
-        return None if host_compiler() else "emulating it needs a C++ compiler"
+        return cpu.why_unavailable() or (None if host_compiler() else "emulating it needs a C++ compiler")
     if (device := _device()) is None:
         return f"JAX sees no CUDA device here (to emulate one on the CPU, slowly, for tests: {EMULATE}=1)"
     if why := cpu.why_unavailable():

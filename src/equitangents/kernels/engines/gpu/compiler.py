@@ -15,11 +15,6 @@ import sys
 import tempfile
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-
-from equitangents.kernels.engines.gpu.source import Source
 
 EMULATE = "EQUITANGENTS_GPU_EMULATE"
 # Square roots and quotients to one or two units in the last place, and no subnormal numbers: float32 stays below 2e-6.
@@ -113,31 +108,3 @@ def host_library(text: str) -> Path:
     if done.returncode != 0:
         raise RuntimeError(f"{compiler} cannot compile the kernel: {done.stderr[:4000]}")
     return library
-
-
-@lru_cache(maxsize=256)
-def host_function(text: str, name: str) -> Any:
-    """The kernel as a function of (arguments, blocks, bytes of shared memory)."""
-    function = getattr(ctypes.CDLL(str(host_library(text))), name)
-    function.argtypes = [ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64]
-    function.restype = None
-    return function
-
-
-class _Arguments(ctypes.Structure):
-    """`Arguments` of `native/src/gpu/fibre.hpp`."""
-
-    _fields_ = [
-        *((n, ctypes.c_void_p) for n in ("x1", "x2", "sides1", "sides2", "reals", "tables", "k", "theta")),
-        *((n, ctypes.c_int64) for n in ("n1", "n2", "pairs", "splits", "kind")),
-    ]
-
-
-def run_on_host(source: Source, inputs: tuple[np.ndarray, ...], numbers: tuple[int, ...], out: tuple[int, ...]) -> Any:
-    """(K, Θ), each of shape `out`, by a loop over the blocks; `numbers` are n1, n2, pairs, splits, kind, blocks."""
-    arrays = [np.ascontiguousarray(a) for a in inputs]
-    k, theta = np.full(out, np.nan, arrays[0].dtype), np.full(out, np.nan, arrays[0].dtype)
-    *rest, blocks = numbers
-    arguments = _Arguments(*(a.ctypes.data for a in (*arrays, k, theta)), *rest)
-    host_function(source.text, source.name)(ctypes.byref(arguments), blocks, source.shape.bytes)
-    return k, theta

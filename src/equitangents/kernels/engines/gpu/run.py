@@ -14,17 +14,18 @@ import jax.ffi
 import jax.numpy as jnp
 import numpy as np
 
+from equitangents.errors import MemoryLimitError
 from equitangents.kernels.engines import reference
 from equitangents.kernels.engines.cpu import library
 from equitangents.kernels.engines.gpu.availability import capability
-from equitangents.kernels.engines.gpu.compiler import cubin, emulated, host_function, run_on_host
+from equitangents.kernels.engines.gpu.compiler import cubin, emulated, host_library
 from equitangents.kernels.engines.gpu.sides import sides
 from equitangents.kernels.engines.gpu.source import Source, source
 from equitangents.kernels.plan import FibrePlan
 
 BLOCKS = 2048  # blocks that keep a large GPU busy
+_LARGEST_GRID = 2**31 - 1  # blocks of a launch
 ALL, TRIANGLE, DIAGONAL = 0, 1, 2  # kinds of pairs, as in native/src/gpu/fibre.hpp
-_TARGET = "equitangents_gpu_fibres"
 
 
 def kernels(plan: FibrePlan, tables: dict[str, Any], x1: Any, x2: Any | None = None) -> tuple[Any, Any]:
@@ -60,7 +61,7 @@ def _sums(plan: FibrePlan, x1: Any, m1: Any, x2: Any, m2: Any, kind: int) -> tup
     made = source(plan, x1.shape[-1], x1.dtype.name)
     n1, n2 = len(x1), len(x2)
     pairs = {ALL: n1 * n2, TRIANGLE: n1 * (n1 + 1) // 2, DIAGONAL: n1}[kind]
-    groups = -(-pairs // made.shape.pairs)
+    groups = max(1, -(-pairs // made.shape.pairs))
     splits = max(1, min(-(-BLOCKS // groups), -(-len(made.shape.labels) // made.shape.fibres)))
     inputs = (
         x1,
@@ -71,41 +72,33 @@ def _sums(plan: FibrePlan, x1: Any, m1: Any, x2: Any, m2: Any, kind: int) -> tup
         jnp.asarray(made.tables),
     )
     shape = (splits, n1) if kind == DIAGONAL else (splits, n1, n2)
-    call = _on_host if emulated() else _on_device
-    k, theta = call(made, inputs, (n1, n2, pairs, splits, kind, groups * splits), shape)
-    return jnp.sum(k, axis=0), jnp.sum(theta, axis=0)
-
-
-def _on_host(made: Source, inputs: tuple[Any, ...], numbers: tuple[int, ...], shape: tuple[int, ...]) -> Any:
-    out = jax.ShapeDtypeStruct(shape, inputs[0].dtype)
-
-    host_function(made.text, made.name)  # compiled here, where errors are readable
-
-    def call(*arrays: Any) -> Any:
-        return run_on_host(made, tuple(map(np.asarray, arrays)), numbers, shape)
-
-    return jax.pure_callback(call, (out, out), *inputs, vmap_method="sequential")
-
-
-def _on_device(made: Source, inputs: tuple[Any, ...], numbers: tuple[int, ...], shape: tuple[int, ...]) -> Any:
-    out = jax.ShapeDtypeStruct(shape, inputs[0].dtype)
-    code = cubin(made.text, capability())
-    call = jax.ffi.ffi_call(registered(), (out, out), vmap_method="sequential")
-    return call(
+    if groups * splits > _LARGEST_GRID:
+        raise MemoryLimitError(f"{n1} × {n2} inputs are too many for one launch; compute the kernel in parts")
+    code = _library_name(made) if emulated() else cubin(made.text, capability())
+    out = jax.ShapeDtypeStruct(shape, x1.dtype)
+    call = jax.ffi.ffi_call(_registered(emulated()), (out, out), vmap_method="sequential")
+    numbers = (n1, n2, pairs, splits, kind, groups * splits, made.shape.threads, made.shape.bytes)
+    k, theta = call(
         *inputs,
         code=np.frombuffer(code, np.uint8),
         digest=hashlib.sha256(code).hexdigest(),
         name=made.name,
-        numbers=np.array((*numbers, made.shape.threads, made.shape.bytes), np.int64),
+        numbers=np.array(numbers, np.int64),
     )
+    return jnp.sum(k, axis=0), jnp.sum(theta, axis=0)
+
+
+def _library_name(made: Source) -> bytes:
+    return str(host_library(made.text)).encode()
 
 
 @cache
-def registered() -> str:
+def _registered(emulated: bool) -> str:
     """The name under which JAX knows what launches kernels."""
-    handler = jax.ffi.pycapsule(library.library().eqt_ffi_gpu_launch)
-    jax.ffi.register_ffi_target(_TARGET, handler, platform="CUDA")
-    return _TARGET
+    symbol, platform = ("eqt_ffi_gpu_emulate", "cpu") if emulated else ("eqt_ffi_gpu_launch", "CUDA")
+    name = f"equitangents_{symbol}"
+    jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(getattr(library.library(), symbol)), platform=platform)
+    return name
 
 
 @partial(jax.jit, static_argnums=0)

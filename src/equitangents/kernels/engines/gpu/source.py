@@ -189,8 +189,11 @@ class _Writer:
         window = f"Window<{reach}, {str(op.wrap).lower()}, {at}>"
         wrapped = op.wrap and (isinstance(into_level, Orbit) or into_level.torus)
         assert not op.wrap or isinstance(from_level, Orbit) or from_level.torus
+        arguments = f"Point{number}, {into}"
+        if at >= 0 and from_level == into_level and set(op.stride) == {1}:
+            return f"run.template padded_box<{window}, Level{i + 1}, {arguments}>()"
         kind = "wrapped_box" if wrapped else "plain_box"
-        return f"run.template {kind}<{window}, Level{i}, Level{i + 1}, Point{number}, {into}>()"
+        return f"run.template {kind}<{window}, Level{i}, Level{i + 1}, {arguments}>()"
 
     def window_table(self, op: Table, i: int, number: int, end: int, into: str) -> str:
         self.point(number, i + 1, end, 1.0)
