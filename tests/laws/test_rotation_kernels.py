@@ -66,13 +66,15 @@ def bump(t):
     ("windows", "layers"),
     [
         ((bump, bump), TWO),
-        ((bump, "full", bump), ((1.2, 0.1, "erf"), (1.2, 0.0, "erf"), (1.0, 0.1, "erf"))),
-        ((bump,), ((1.3, 0.4, "relu"),)),
+        pytest.param(
+            (bump, "full", bump), ((1.2, 0.1, "erf"), (1.2, 0.0, "erf"), (1.0, 0.1, "erf")), marks=pytest.mark.slow
+        ),
+        pytest.param((bump,), ((1.3, 0.4, "relu"),), marks=pytest.mark.slow),
     ],
 )
 def test_zonal_windows_are_those_of_brute_force(windows, layers):
     c = signals(1, 2, 2)
-    net = network(layers, windows=windows, resolution=6)
+    net = network(layers, windows=windows, resolution=5)
     found = net.kernel(c[:1], c[1:])
     points, point_weights = literal.sphere_rule(8)
     rotations, weights = literal.rotation_rule(5)
@@ -110,6 +112,7 @@ def test_kernels_are_invariant_under_100_rotations(name):
         assert (np.abs(moved - K[:, None]) / scale[:, None]).max() <= 1e-4
 
 
+@pytest.mark.slow
 def test_zonal_windows_are_invariant_too():
     c = signals(4, 1, 2)
     net = network(TWO[:1], windows=(bump,), tolerance=1e-4)

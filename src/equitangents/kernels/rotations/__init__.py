@@ -1,6 +1,7 @@
 """Kernels of networks lifted to rotations: SO(3), O(3), and finite groups of rotations."""
 
-from equitangents.kernels.rotations.compute import compute, compute_diagonal, compute_pairs, resolve
+from equitangents.kernels.rotations.compute import compute, compute_diagonal, compute_pairs
+from equitangents.kernels.rotations.measured import resolve
 from equitangents.kernels.rotations.program import (
     FULL,
     Accuracy,

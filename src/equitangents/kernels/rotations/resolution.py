@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from equitangents.groups import so3
+from equitangents.groups.rotation_group import euler_grid, from_euler_angles
 from equitangents.kernels.rotations.program import Accuracy
 from equitangents.sphere import rotate
 
@@ -52,18 +52,24 @@ class Resolution(NamedTuple):
 Values = tuple[np.ndarray, np.ndarray]
 
 
-def sample_pairs(x1: np.ndarray, x2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Pairs to measure on: n signals, the largest among them, with themselves, with turned copies, and with the next.
-
-    Grids are densest around the identity, where a signal meets itself; it meets a turned copy anywhere.
-    """
+def sample(x1: np.ndarray, x2: np.ndarray) -> np.ndarray:
+    """Signals to measure on, the largest among them."""
     x = np.concatenate([x1, x2])
     largest = np.argsort(-(x**2).sum(axis=(1, 2)), kind="stable")[: _SIGNALS // 2]
     spread = np.linspace(0, len(x) - 1, _SIGNALS // 2).astype(int)
-    own = x[np.unique(np.concatenate([largest, spread]))]
-    turns = so3(1).random(len(own), seed=0)
-    turned = np.stack([rotate(c[None], R)[0] for c, R in zip(own, turns, strict=True)])
-    return np.concatenate([own, own, own]), np.concatenate([own, turned, np.roll(own, 1, axis=0)])
+    return x[np.unique(np.concatenate([largest, spread]))]
+
+
+def pairs_of(x: np.ndarray, resolution: int) -> tuple[np.ndarray, np.ndarray]:
+    """n signals with themselves, with copies turned by a node of the grid, and with the next.
+
+    Grids are densest around the identity, where a signal meets itself. It meets a turned copy elsewhere: at worst at a
+    node of the middle ring, whose cell is the largest.
+    """
+    azimuths, cosine, _ = euler_grid(resolution)
+    angles = (azimuths[-1], np.arccos(cosine[resolution // 2]), azimuths[-1])
+    turned = rotate(x, from_euler_angles(np.array(angles)))
+    return np.concatenate([x, x, x]), np.concatenate([x, turned, np.roll(x, 1, axis=0)])
 
 
 def surrogates(bandlimit: int, channels: int) -> np.ndarray:
@@ -85,7 +91,8 @@ def choose(accuracy: Accuracy, ladder: tuple[int, ...], values: Callable[[int], 
 
     if accuracy.resolution is not None:
         r = accuracy.resolution
-        return Resolution(r, difference(at(r), at(int(np.ceil(_FINER * r)))), "as asked for")
+        error = difference(at(max(1, int(r / _FINER))), at(r))
+        return Resolution(r, error, "resolution as asked for; the error is that of a coarser one")
     tolerance = max(accuracy.tolerance, least)
     for i, r in enumerate(ladder):
         finer = next((s for s in ladder[i + 1 :] if s >= _FINER * r), None)
@@ -100,11 +107,15 @@ def choose(accuracy: Accuracy, ladder: tuple[int, ...], values: Callable[[int], 
 
 
 def difference(coarse: Values, fine: Values) -> float:
-    """Largest difference of both kernels on pairs of `sample_pairs`, relative to those of signals with themselves."""
+    """Largest error of the coarser values of `pairs_of`, relative to those of signals with themselves.
+
+    A signal and its turned copy have the kernel of the signal with itself.
+    """
     n = len(fine[0]) // 3
     found = 0.0
     for a, b in zip(coarse, fine, strict=True):
-        own = np.sqrt(np.abs(b[:n]))
-        scale = np.concatenate([own * own, own * own, own * np.roll(own, 1)])
-        found = max(found, float((np.abs(a - b) / np.maximum(scale, 1e-12 * scale.max() + 1e-300)).max()))
+        own, root = b[:n], np.sqrt(np.abs(b[:n]))
+        scale = np.concatenate([root * root, root * root, root * np.roll(root, 1)])
+        error = np.abs(a - np.concatenate([own, own, b[2 * n :]]))
+        found = max(found, float((error / np.maximum(scale, 1e-12 * scale.max() + 1e-300)).max()))
     return found

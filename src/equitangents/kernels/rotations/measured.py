@@ -1,0 +1,102 @@
+"""The resolution for given signals: measured in float64, by one compiled function for all resolutions."""
+
+from __future__ import annotations
+
+from functools import lru_cache, partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from equitangents import precision
+from equitangents.kernels.rotations import tile
+from equitangents.kernels.rotations.fields import Sphere, sphere_samples
+from equitangents.kernels.rotations.pointwise import Variances, after, covariance, moments, run
+from equitangents.kernels.rotations.program import RotationProgram
+from equitangents.kernels.rotations.resolution import (
+    LADDER,
+    LADDER_OF_FIELDS,
+    Resolution,
+    choose,
+    pairs_of,
+    sample,
+    surrogates,
+)
+from equitangents.kernels.rotations.rings import Rings, node_values, rings_of
+
+_CHUNK = 1 << 13  # rotations at a time
+
+
+def resolve(program: RotationProgram, x1: Any, x2: Any = None) -> Resolution:
+    """The resolution for these signals; for traced ones it is measured on random signals, and the result says so."""
+    if not program.is_sampled:
+        return Resolution(0, None, None)
+    traced = [x for x in (x1, x2) if precision.is_traced(x)]
+    if traced and program.accuracy.resolution is not None:
+        return Resolution(
+            program.accuracy.resolution, None, "as asked for; the error is not measured on traced signals"
+        )
+    dtype = precision.working_dtype(x1, x2)
+    least = 64 * float(np.finfo(dtype).eps)
+    if traced:
+        return _resolve_for_surrogates(program, x1.shape[-1], least)
+    return _measured(program, sample(*(np.asarray(x, np.float64) for x in (x1, x1 if x2 is None else x2))), least)
+
+
+@lru_cache(maxsize=64)
+def _resolve_for_surrogates(program: RotationProgram, channels: int, least: float) -> Resolution:
+    found = _measured(program, surrogates(program.bandlimit, channels), least)
+    return found._replace(note="resolution and error are those of random signals of unit variance")
+
+
+def _measured(program: RotationProgram, x: np.ndarray, least: float) -> Resolution:
+    ladder: tuple[int, ...] = LADDER_OF_FIELDS if program.sphere else LADDER
+    start = (program.bandlimit + 1) // 2
+    ladder = tuple(r for r in ladder if r >= start)
+    with precision.scope(np.float64), jax.ensure_compile_time_eval():  # also while something else is traced
+        return choose(program.accuracy, ladder, lambda r: _sample_values(program, r, *pairs_of(x, r)), least)
+
+
+def _sample_values(program: RotationProgram, r: int, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(K, Θ) after the readout, in float64; one compiled function serves all resolutions."""
+    c1, c2 = (np.array(tile.scaled(program, x)) for x in (a, b))
+    if program.sphere:
+        nngp, ntk = _readout(program, samples_of(program, r, np.dtype(np.float64)), c1, c2)
+        return np.asarray(nngp), np.asarray(ntk)
+    q1, q2 = (np.sum(c * c, axis=(0, 1)) for c in (c1, c2))
+    k, weights = node_values(rings_of(program.bandlimit, program.group, r), c1, c2, program.bandlimit)
+    constant = np.sum((c1[0] - c2[0]) ** 2, axis=0)
+    directional = sum(np.sum(c[1:] ** 2, axis=(0, 1)) for c in (c1, c2))
+    d = np.maximum(directional - 2 * k, 0) + constant
+    totals = np.zeros((2, d.shape[1]))
+    for start in range(0, len(d), _CHUNK):
+        part = np.zeros((_CHUNK, d.shape[1]))
+        part[: len(d) - start] = d[start : start + _CHUNK]
+        w = np.zeros(_CHUNK)
+        w[: len(d) - start] = weights[start : start + _CHUNK]
+        totals += np.asarray(_weighted(program, part, w, q1, q2))
+    return totals[0], totals[1]
+
+
+@partial(jax.jit, static_argnums=0)
+def _weighted(program: RotationProgram, d: Any, weights: Any, q1: Any, q2: Any) -> Any:
+    m1, m2 = (moments(program.field, Variances(q, jnp.zeros_like(q))) for q in (q1, q2))
+    d, theta = run(program.field, d, jnp.zeros_like(d), m1, m2)
+    return jnp.stack([weights @ covariance(d, after(m1), after(m2)), weights @ theta])
+
+
+@partial(jax.jit, static_argnums=0)
+def _readout(program: RotationProgram, samples: Any, a: Any, b: Any) -> tuple[Any, Any]:
+    return tile.readout(program, samples, a, b, False)[:2]
+
+
+def samples_of(program: RotationProgram, resolution: int, dtype: np.dtype) -> Rings | Sphere:
+    """The quadrature's arrays in a precision, on the device."""
+    if program.sphere:
+        found: Rings | Sphere = sphere_samples(program, resolution)
+    elif program.readout == "flatten":
+        found = Rings({}, {})
+    else:
+        found = rings_of(program.bandlimit, program.group, resolution)
+    return jax.tree.map(lambda x: jnp.asarray(x, dtype), found)
