@@ -3,6 +3,7 @@
 import json
 import math
 
+import jax
 import numpy as np
 import pytest
 import scipy.stats
@@ -128,23 +129,29 @@ def test_more_members_than_allowed_are_no_plan(model, new):
     assert plan.members_interval == (None, None)
 
 
-def test_a_pilot_scales_the_spread_to_its_own(model, new):
-    class Pilot:
-        """Members drawn from theory, with their fluctuations doubled."""
+class DrawnPilot:
+    """Members drawn from theory, with their mean halved and their fluctuations doubled."""
 
-        def predict_members(self, x):
-            import jax
+    def __init__(self, model):
+        self.model = model
 
-            draws = model.sample(x, 60, key=jax.random.key(7))
-            mean = model.predict(x)
-            return (mean + 2 * (draws - mean))[..., None]
+    def predict_members(self, x):
+        draws = self.model.sample(x, 60, key=jax.random.key(7))
+        mean = self.model.predict(x)
+        return (mean / 2 + 2 * (draws - mean))[..., None]
 
-    plain, scaled = (plan_ensemble(model, ROT, new, 0.003, pilot=p, draws=500) for p in (None, Pilot()))
-    ratio = scaled.spread_ratio
-    assert ratio.low < 4 < ratio.high
-    assert ratio.members == 60
-    assert abs(scaled.members / plain.members / ratio.value - 1) < 0.05
+
+def test_a_pilot_scales_mean_and_spread_to_its_own(model, new):
+    plain = plan_ensemble(model, ROT, new, 0.003, draws=500)
+    scaled = plan_ensemble(model, ROT, new, 0.003, pilot=DrawnPilot(model), draws=500)
+    pilot = scaled.pilot
+    assert pilot.variance.low < 4 < pilot.variance.high
+    assert pilot.mean.low < 0.5 < pilot.mean.high
+    assert pilot.members == 60
+    expected = pilot.variance.value / pilot.mean.value**2
+    assert abs(scaled.members / plain.members / expected - 1) < 0.05
     assert "pilot" in " ".join(scaled.notes())
+    assert scaled.to_dict()["pilot"]["variance"]["value"] == pilot.variance.value
 
 
 def test_pilots_that_cannot_be_compared_are_refused(model, new):
@@ -300,3 +307,21 @@ def test_trained_ensembles_of_the_recommended_size_meet_the_target(measure):
             violation = 1 - metrics.orbit_same_predictions(signs, ROT, new).mean / 4
         met += violation <= target
     assert met >= 18
+
+
+@pytest.mark.slow
+def test_a_pilot_makes_plans_for_narrow_networks():
+    """Digits at width 32 and a large learning rate: far from the infinitely wide limit, and planned for all the same."""
+    data = et.data.digits().subset(train=60, test=40)
+    x, y, new = data.train_x.astype(float), np.eye(10)[data.train_y] - 0.1, data.test_x.astype(float)
+    net = lambda width: nn.Sequential(nn.Flatten(), nn.Dense(width, W_std=1.4, b_std=0.1), nn.Relu(), nn.Dense(10))
+    limit = InfiniteEnsemble(net(1), ROT, dynamics="discrete", time=0.0).fit(x, y)
+    rate, steps = limit.max_learning_rate_ / 2, 30
+    limit.set_params(learning_rate=rate, time=float(steps)).fit(x, y)
+    train = lambda members, seed: DeepEnsemble(
+        net(32), members, ROT, optimizer="gd", learning_rate=rate, epochs=steps, seed=seed
+    ).fit(x, y)
+    plan = plan_ensemble(limit, ROT, new, 0.8, pilot=train(20, 7))
+    assert plan.members > plan_ensemble(limit, ROT, new, 0.8).members
+    spreads = [metrics.relative_orbit_std(train(plan.members, 100 + i).predict, ROT, new).mean for i in range(20)]
+    assert np.sum(np.array(spreads) <= 0.8) >= 18

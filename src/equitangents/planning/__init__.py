@@ -2,7 +2,7 @@
 
 from equitangents.planning.alternatives import Alternative
 from equitangents.planning.members import plan_ensemble
-from equitangents.planning.pilot import SpreadRatio
+from equitangents.planning.pilot import PilotRatios, Ratio
 from equitangents.planning.plan import Plan
 
-__all__ = ["Alternative", "Plan", "SpreadRatio", "plan_ensemble"]
+__all__ = ["Alternative", "PilotRatios", "Plan", "Ratio", "plan_ensemble"]

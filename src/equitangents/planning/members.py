@@ -6,7 +6,6 @@ distribution across ensembles, and M is the smallest number at which the `confid
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +15,7 @@ from equitangents.ensembles.orbit_statistics import OVER_INPUTS, check_measures,
 from equitangents.ensembles.settings import check_choice, check_number, check_whole
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.planning.alternatives import alternatives
-from equitangents.planning.pilot import spread_ratio
+from equitangents.planning.pilot import pilot_ratios
 from equitangents.planning.plan import Plan
 from equitangents.planning.search import smallest
 from equitangents.planning.violations import MEASURES, Violations
@@ -59,8 +58,8 @@ def plan_ensemble(
         output_action: ρ_Y on outputs; None: outputs should be invariant.
         over_inputs: "mean", "median" or "max", how violations at several inputs are summarised. The mean of relative
             measures is dominated by inputs whose outputs are near zero; the median is not.
-        pilot: a few trained members of the wanted width (a fitted `DeepEnsemble`): the predicted fluctuations are
-            multiplied so that their variance along the orbits of x is that of the pilot.
+        pilot: some trained members of the wanted width (a fitted `DeepEnsemble`; 20 are a good number): mean and
+            fluctuations are multiplied so that the mean, and the variance along the orbits of x, are the pilot's.
         draws: ensembles drawn from theory.
         seed: a whole number or a jax.random key.
         max_members: the most members to consider.
@@ -69,9 +68,10 @@ def plan_ensemble(
         a `Plan`. Its `members` is None where no number of members meets the target: because infinitely many do not (a
         network trained without augmentation, say), or because more than `max_members` are needed; `reason` says which.
 
-    Not modelled: how finite width changes the mean of infinitely many members, and, without a `pilot`, the spread of
-    single members; both are of order 1/width. With full augmentation the mean of infinitely many members stays exactly
-    equivariant at any width (arXiv 2410.01452). Batches, momentum and other losses than the mean square are not either.
+    Not modelled without a `pilot`: how finite width changes the mean of infinitely many members and the spread of
+    single ones; both are of order 1/width, and matter most at large learning rates. With full augmentation the mean
+    of infinitely many members stays exactly equivariant at any width (arXiv 2410.01452). Batches, momentum and other
+    losses than the mean square are not modelled.
 
     >>> import numpy as np, equitangents as et
     >>> net = et.nn.Sequential(et.nn.Flatten(), et.nn.Dense(1), et.nn.Relu(), et.nn.Dense(1))
@@ -99,10 +99,10 @@ def plan_ensemble(
     measures = check_measures(action, output_action, x, truth, confidence)
     time = check_time(ensemble, time)
     law = orbit_law(regression, action, x, draws=draws, key=seed, time=time)
-    ratio = None
+    ratios = None
     if pilot is not None:
-        ratio = spread_ratio(pilot, action, x, law, _LEVEL)
-        law = replace(law, fluctuations=law.fluctuations * math.sqrt(ratio.value))
+        ratios = pilot_ratios(pilot, action, x, law, _LEVEL)
+        law = ratios.scaled(law)
     violations = Violations(measures, MEASURES[measure], law, action.group.order, over_inputs)
     augmentation = ensemble.augmentation
     return _search(
@@ -120,7 +120,7 @@ def plan_ensemble(
             order=action.group.order,
             draws=law.draws,
             limit=violations.limit,
-            spread_ratio=ratio,
+            pilot=ratios,
             exact=bool(getattr(action, "exact", True)),
             augmentation_order=1 if augmentation is None else augmentation.group.order,
             _violations=violations,

@@ -9,7 +9,7 @@ from typing import Any
 
 from equitangents.ensembles.settings import check_whole
 from equitangents.planning.alternatives import Alternative
-from equitangents.planning.pilot import SpreadRatio
+from equitangents.planning.pilot import PilotRatios
 from equitangents.planning.violations import MEASURES, CurvePoint, Violations
 
 
@@ -22,7 +22,7 @@ class Plan:
     limit              the violation of infinitely many members
     curve              the violation for numbers of members from 1 on
     alternatives       exactly equivariant predictors and their costs beside the ensemble's
-    spread_ratio       of a pilot: by what the predicted variance along orbits was multiplied
+    pilot              by what a pilot multiplied the predicted mean and variance along orbits, or None
     """
 
     measure: str
@@ -34,7 +34,7 @@ class Plan:
     order: int
     draws: int
     limit: float
-    spread_ratio: SpreadRatio | None
+    pilot: PilotRatios | None
     exact: bool
     augmentation_order: int
     _violations: Violations
@@ -74,9 +74,9 @@ class Plan:
     def notes(self) -> list[str]:
         """What the numbers rest on."""
         width = (
-            "Fluctuations are those of infinitely wide networks; finite width changes them by a share of order 1/width."
-            if self.spread_ratio is None
-            else f"The variance along orbits is that of the pilot, {self.spread_ratio} times the predicted one."
+            "Networks are infinitely wide; finite width changes their mean and spread by shares of order 1/width."
+            if self.pilot is None
+            else f"Mean and variance along orbits are those of the pilot: {self.pilot}."
         )
         return [
             f"{self.draws:,} ensembles were drawn from GP(μ, Σ/M) at training time {self.time:g}, jointly over "
@@ -105,13 +105,12 @@ class Plan:
             "augmentation_order",
             "max_members",
         )
-        ratio = self.spread_ratio
         return {
             **{name: _plain(getattr(self, name)) for name in names},
             "members_interval": list(self.members_interval),
             "curve": [{key: _plain(value) for key, value in vars(p).items()} for p in self.curve],
             "alternatives": [a.to_dict() for a in self.alternatives],
-            "spread_ratio": None if ratio is None else dict(vars(ratio)),
+            "pilot": None if self.pilot is None else self.pilot.to_dict(),
             "notes": self.notes(),
         }
 
