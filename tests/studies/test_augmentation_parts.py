@@ -5,6 +5,7 @@ import dataclasses
 import jax
 import numpy as np
 import pytest
+from scipy.stats import special_ortho_group
 
 import equitangents as et
 from equitangents.kernels import kernel_invariance_error
@@ -14,7 +15,7 @@ from equitangents.studies.frozen_kernels import FrozenKernel, SymmetrisedKernel,
 from equitangents.studies.networks import mlp
 from equitangents.studies.orbit_spread import closed_form, squares_of_means
 from equitangents.studies.progress import Task
-from equitangents.studies.rotation_bound import coarseness, gradient_norms, representation
+from equitangents.studies.rotation_bound import coarseness, covering_angle, gradient_norms, representation, to_nearest
 from equitangents.studies.sampled_groups import STRATEGIES, importance, sample, trained_means
 from equitangents.studies.statistics import excess_exponent
 
@@ -267,3 +268,18 @@ class TestSamplingClaims:
     )
     def test_false(self, strategy, factor, failing):
         assert _verdicts(sampling.claims(self.settings, self._results(**{strategy: factor})))[failing] == "fails"
+
+
+class TestCoveringAngle:
+    @pytest.mark.parametrize(
+        ("group", "degrees"),
+        # centres of the cells of the 24-cell, of its compound with the dual, and of the 600-cell
+        [(et.groups.tetrahedral, 90.0), (et.groups.octahedral, 62.7994), (et.groups.icosahedral, 44.4775)],
+    )
+    def test_of_the_solids(self, group, degrees):
+        matrices = group().matrices
+        assert np.degrees(covering_angle(matrices)) == pytest.approx(degrees, abs=1e-3)
+        turns = special_ortho_group.rvs(3, size=3000, random_state=0)
+        traces = np.einsum("rii->r", to_nearest(matrices, turns))
+        angles = np.degrees(np.arccos(np.clip((traces - 1) / 2, -1, 1)))
+        assert 0.85 * degrees < angles.max() <= degrees + 1e-6

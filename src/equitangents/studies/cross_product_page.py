@@ -82,14 +82,15 @@ def _summary(verdicts: Sequence[Verdict]) -> str:
 
 def closed_form_table(results: Results) -> Columns:
     """Largest violations, and those under random rotations."""
-    rows = [
-        (TITLES[name], int(t), key, results.mean_error[name][i, s], results.covariance_error[name][i, s],
-         np.sqrt(results.between[name][i].mean()), results.truth_error[name][i])
-        for name in results.between
-        for i, t in enumerate(results.times)
-        for s, key in enumerate(SETS)
-    ]  # fmt: skip
-    names = ("group", "step", "inputs", "mean", "covariance", "random_rotations_test", "relative_error_test")
+    rows: list[tuple[object, ...]] = []
+    for name in results.between:
+        for i, t in enumerate(map(int, results.times)):
+            random = np.sqrt(results.between[name][i].mean())
+            share = (results.worst[name][i] / results.bound[name][i]).max() if name != "none" and t else ""
+            for s, key in enumerate(SETS):
+                mean, covariance = results.mean_error[name][i, s], results.covariance_error[name][i, s]
+                rows.append((TITLES[name], t, key, mean, covariance, random, share, results.truth_error[name][i]))
+    names = ("group", "step", "inputs", "mean", "covariance", "random_rotations", "share_of_bound", "relative_error")
     return columns(names, rows)
 
 
@@ -165,6 +166,11 @@ def _between(settings: Settings, results: Results, folder: RunFolder) -> Figure:
         error = [results.truth_error[n][-1] for n in names]
         look = {"color": VERMILLION.light, "lw": 1, "ms": 4, "label": "error against a × b"}
         right.plot([orders[n] for n in names], error, "s--", **look)
+        own = [n for n in names if n != "none"]
+        bounds = [np.sqrt((results.bound[n][-1] ** 2).mean()) for n in own]
+        right.plot(
+            [orders[n] for n in own], bounds, color=INK.light, lw=1, ls=(0, (2, 2)), label="bound κ (C(x) + |μ(x)|)"
+        )
         drawing.logarithmic(left, "y", fine=True)
         drawing.logarithmic(right, "x", [orders[n] for n in names])
         drawing.time_ticks(left, results.times[1:], "step")
@@ -176,6 +182,6 @@ def _between(settings: Settings, results: Results, folder: RunFolder) -> Figure:
     caption = (
         f"Left: root mean square of μ(Rx) − Rμ(x) over {settings.rotations} random rotations and the test pairs, "
         "relative to μ, of infinitely wide ensembles, with 95 % intervals over pairs. Right: the same after the last "
-        "step against the size of the group, and the relative error of the prediction itself."
+        "step against the size of the group, the bound on it (dotted), and the relative error of the prediction itself."
     )
     return Figure("random-rotations", caption, svg, alt="Violation under random rotations")
