@@ -311,7 +311,7 @@ def test_trained_ensembles_of_the_recommended_size_meet_the_target(measure):
 
 @pytest.mark.slow
 def test_a_pilot_makes_plans_for_narrow_networks():
-    """Digits at width 32 and a large learning rate: far from the infinitely wide limit, and planned for all the same."""
+    """Digits at width 32 and a large learning rate: far from infinite width, and planned for all the same."""
     data = et.data.digits().subset(train=60, test=40)
     x, y, new = data.train_x.astype(float), np.eye(10)[data.train_y] - 0.1, data.test_x.astype(float)
     net = lambda width: nn.Sequential(nn.Flatten(), nn.Dense(width, W_std=1.4, b_std=0.1), nn.Relu(), nn.Dense(10))
