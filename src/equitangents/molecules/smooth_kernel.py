@@ -1,0 +1,228 @@
+"""The kernel of two atoms' signals, its derivatives in either, and the mixed second ones, along many directions.
+
+κ(c, c') = ∫ F(K(Q), q, q') dQ with K(Q) = c'ᵀ D(Q) c, q = |c|² and q' = |c'|², scaled by 1/(4πC). Along directions t
+of c and t' of c' the chain rule needs K, which are matrix products, and derivatives of F at single rotations:
+
+    ∂_t ∂_t' κ = ∫ [F_KK K_t K_t' + F_Kq' K_t q'_t' + F_qK q_t K_t' + F_qq' q_t q'_t'] dQ + t'ᵀ (∫ F_K D(Q) dQ) t.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from equitangents.errors import NetworkError
+from equitangents.groups import MatrixGroup, RotationGroup
+from equitangents.groups.rotation_group import euler_grid, from_euler_angles
+from equitangents.kernels import rotations
+from equitangents.kernels.duals.erf import Erf
+from equitangents.kernels.duals.gelu import Gelu
+from equitangents.kernels.duals.trigonometric import Cos, Sin
+from equitangents.kernels.program import Affine, Branch, Dual, Op
+from equitangents.kernels.result import Kernels
+from equitangents.kernels.rotations import RotationProgram
+from equitangents.kernels.rotations.pointwise import Variances, after, covariance, moments, run
+from equitangents.molecules.kernel import Pairs, signals_for
+from equitangents.molecules.molecules import Molecules
+from equitangents.molecules.signals import AtomSignals
+from equitangents.sphere import wigner
+
+SMOOTH = (Erf, Gelu, Sin, Cos)
+_ELEMENTS = 1 << 22  # numbers of K(Q) at a time
+
+
+class Nodes(NamedTuple):
+    """Rotations with weights, as matrices D(Q) on all coefficients."""
+
+    matrices: Float[np.ndarray, "nodes coefficients coefficients"]
+    weights: Float[np.ndarray, " nodes"]
+
+
+@dataclass(frozen=True)
+class SmoothKernel:
+    """A molecular kernel at fixed rotations: one smooth function of the positions, so that forces derive from energies.
+
+    The rotations are closed under inversion, which makes the kernel exactly symmetric. Their resolution is measured
+    once, on the molecules that the kernel is made for.
+    """
+
+    program: RotationProgram
+    signals: AtomSignals
+    pairs: Pairs
+    resolution: int
+    error_estimate: float | None
+
+    @classmethod
+    def of(
+        cls, net: Any, molecules: Molecules, signals: AtomSignals | None = None, pairs: Pairs = "same element"
+    ) -> SmoothKernel:
+        """For a network of full windows and smooth nonlinearities, and molecules like these.
+
+        Raises NetworkError for others: of windows narrower than the sphere, nonlinearities after the readout, and
+        nonlinearities such as ReLU whose kernel has no second derivative at equal inputs.
+        """
+        signals = (signals or signals_for(net)).for_molecules(molecules)
+        given, program = net.lower((signals.bandlimit**2, signals.channels))
+        if given or not isinstance(program, RotationProgram):
+            raise NetworkError("forces need a network on spherical signals, which begins with a SphereLift")
+        if program.sphere or any(not isinstance(op, Affine) for op in program.vector):
+            raise NetworkError("forces are there for full windows, and linear layers only after the readout")
+        _check_smooth(program.field)
+        sample = signals(molecules[: min(len(molecules), 16)]).signals.astype(np.float64)
+        found = rotations.resolve(program, sample)
+        return cls(program, signals, pairs, found.value, found.error)
+
+    @property
+    def nodes(self) -> Nodes:
+        """Relative rotations and weights; a flattening readout looks at Q = 1 alone."""
+        return _nodes(self.program.group, self.program.readout, self.signals.bandlimit, self.resolution)
+
+    def kernel(self, x1: Any, x2: Any = None) -> Kernels:
+        """The kernel of signals (N, B², C), in float64: what `kernels` sums over atoms."""
+        b = _scaled(x1 if x2 is None else x2)
+        matrices, weights = self.nodes
+        size = (len(x1), len(b))
+        nngp, ntk = np.empty(size), np.empty(size)
+        step = max(1, _ELEMENTS // (len(weights) * max(len(b), b[0].size)))
+        for start in range(0, len(x1), step):
+            a = _scaled(x1[start : start + step])
+            turned = np.einsum("nkl,alc->nakc", matrices, a, optimize=True)
+            k = turned.reshape(len(weights) * len(a), -1) @ b.reshape(len(b), -1).T
+            k = k.reshape(len(weights), len(a), len(b))
+            q1, q2 = (a * a).sum(axis=(1, 2)), (b * b).sum(axis=(1, 2))
+            with jax.enable_x64(True):
+                values = np.asarray(_averages(self.program, weights, k, q1[:, None] + 0 * q2, q2 + 0 * q1[:, None]))
+            nngp[start : start + step], ntk[start : start + step] = values
+        return Kernels(nngp, ntk, form="rotations", error_estimate=self.error_estimate, resolution=self.resolution)
+
+    def kernel_pairs(self, x1: Any, x2: Any, first: Any, second: Any) -> Kernels:
+        """The same for a list of pairs."""
+        found = [self.kernel(x1[i : i + 1], x2[j : j + 1]) for i, j in zip(first, second, strict=True)]
+        return Kernels(np.concatenate([k.nngp[0] for k in found]), np.concatenate([k.ntk[0] for k in found]))
+
+    def blocks(self, c1: Any, t1: Any, c2: Any, t2: Any, first: Any, second: Any, present: Any) -> jax.Array:
+        """κ and its derivatives summed over pairs of atoms, (2, 1 + D1, 1 + D2): NNGP and NTK.
+
+        Args:
+            c1: Signals of A1 atoms, (A1, B², C), and `t1`, D1 directions for each, (A1, D1, B², C).
+            t1: See c1.
+            c2: The same of the other molecule, with D2 directions.
+            t2: See c2.
+            first: Pairs (P,) of atoms of the first molecule with
+            second: atoms of the second,
+            present: 1 for pairs that count and 0 for others.
+        """
+        matrices, weights = (jnp.asarray(x) for x in self.nodes)
+        (a, ta), (b, tb) = ((_scaled(c), _scaled(t)) for c, t in ((c1, t1), (c2, t2)))
+        there = jnp.einsum("nkl,ikc->inlc", matrices, b)  # D(Q)ᵀ c'
+        here = jnp.einsum("nkl,ilc->inkc", matrices, a)  # D(Q) c
+
+        def add(total: jax.Array, pair: tuple[Any, Any, Any]) -> tuple[jax.Array, None]:
+            i, j, counts = pair
+            x, y = jnp.concatenate([a[i][None], ta[i]]), jnp.concatenate([b[j][None], tb[j]])
+            flat = lambda v: v.reshape(len(v), -1)
+            along1 = flat(there[j]) @ flat(x).T  # K and its derivatives along t, (nodes, 1 + D1)
+            along2 = flat(here[i]) @ flat(tb[j]).T
+            q1, q2 = x[0].ravel() @ flat(x).T, y[0].ravel() @ flat(y).T
+            f = _derivatives(self.program, along1[:, 0], q1[0], q2[0])
+            slope1, slope2 = 2 * q1[1:], 2 * q2[1:]
+            k1, k2 = along1[:, 1:], along2
+            w = {name: weights * value for name, value in f.items()}  # (2, nodes)
+            both = jnp.einsum("vn,nd,ne->vde", w["kk"], k1, k2)
+            both += (w["kq2"] @ k1)[:, :, None] * slope2 + slope1[:, None] * (w["q1k"] @ k2)[:, None, :]
+            both += w["q1q2"].sum(axis=1)[:, None, None] * slope1[:, None] * slope2
+            mean = jnp.einsum("vn,nkl->vkl", w["k"], matrices)
+            both += jnp.einsum("vdkc,ekc->vde", jnp.einsum("vkl,dlc->vdkc", mean, ta[i]), tb[j])
+            gradient1 = w["k"] @ k1 + w["q1"].sum(axis=1)[:, None] * slope1
+            gradient2 = w["k"] @ k2 + w["q2"].sum(axis=1)[:, None] * slope2
+            value = _linear(self.program, w["value"].sum(axis=1)[:, None, None], constant=True)
+            slopes = lambda v: _linear(self.program, v, constant=False)
+            top = jnp.concatenate([value, slopes(gradient2[:, None, :])], axis=2)
+            rest = jnp.concatenate([slopes(gradient1[:, :, None]), slopes(both)], axis=2)
+            return total + counts * jnp.concatenate([top, rest], axis=1), None
+
+        zero = jnp.zeros((2, 1 + t1.shape[1], 1 + t2.shape[1]), c1.dtype)
+        return jax.lax.scan(add, zero, (first, second, present))[0]
+
+
+@lru_cache(maxsize=16)
+def _nodes(group: RotationGroup | MatrixGroup, readout: str, bandlimit: int, resolution: int) -> Nodes:
+    if readout == "flatten":
+        turns, weights = np.eye(3)[None], np.ones(1)
+    elif isinstance(group, MatrixGroup):
+        turns, weights = np.asarray(group.matrices, np.float64), np.asarray(group.weights, np.float64)
+    else:
+        azimuth, cosine, weight = euler_grid(resolution)
+        alpha, beta, gamma = np.meshgrid(azimuth, np.arccos(cosine), np.pi - azimuth, indexing="ij")
+        turns = from_euler_angles(np.stack([alpha, beta, gamma], axis=-1).reshape(-1, 3))
+        weights = np.broadcast_to(weight[:, None] / len(azimuth) ** 2, alpha.shape).ravel()
+        if group.reflections:
+            turns, weights = np.concatenate([turns, -turns]), np.concatenate([weights, weights]) / 2
+    blocks = wigner(turns, bandlimit)
+    matrices = np.zeros((len(turns), bandlimit**2, bandlimit**2))
+    for l, block in enumerate(blocks):
+        here = slice(l * l, (l + 1) ** 2)
+        matrices[:, here, here] = block
+    return Nodes(matrices, weights)
+
+
+def _scaled(c: Any) -> Any:
+    """Signals (..., B², C) for the input kernel, in float64 unless traced."""
+    c = c if isinstance(c, jax.Array) else np.asarray(c, np.float64)
+    return c / (4 * np.pi * c.shape[-1]) ** 0.5
+
+
+def _field(program: RotationProgram, k: Any, q1: Any, q2: Any) -> jax.Array:
+    """(NNGP, NTK) at single rotations before the readout, (2, ...)."""
+    m1, m2 = (moments(program.field, Variances(q, jnp.zeros_like(q))) for q in (q1, q2))
+    d, theta = run(program.field, q1 + q2 - 2 * k, jnp.zeros_like(k), m1, m2)
+    return jnp.stack([covariance(d, after(m1), after(m2)), theta])
+
+
+@partial(jax.jit, static_argnums=0)
+def _averages(program: RotationProgram, weights: Any, k: Any, q1: Any, q2: Any) -> jax.Array:
+    values = _field(program, k, jnp.broadcast_to(q1, k.shape), jnp.broadcast_to(q2, k.shape))
+    return _linear(program, jnp.einsum("n,vn...->v...", weights, values), constant=True)
+
+
+def _derivatives(program: RotationProgram, k: Any, q1: Any, q2: Any) -> dict[str, Any]:
+    """F and its derivatives by K, q and q', each (2, nodes); K alone differs from node to node."""
+    one = jnp.ones_like(k)
+    point = (k, q1 * one, q2 * one)
+    along = {"k": (one, 0 * one, 0 * one), "q1": (0 * one, one, 0 * one), "q2": (0 * one, 0 * one, one)}
+    f = lambda *x: _field(program, *x)
+    by_k, by_q1 = (lambda *x, v=along[name]: jax.jvp(f, x, v) for name in ("k", "q1"))
+    (value, first), (_, kk) = jax.jvp(by_k, point, along["k"])
+    _, (by_q2, kq2) = jax.jvp(by_k, point, along["q2"])
+    (_, slope1), (_, q1k) = jax.jvp(by_q1, point, along["k"])
+    _, (_, q1q2) = jax.jvp(by_q1, point, along["q2"])
+    return {
+        "value": value, "k": first, "q1": slope1, "q2": by_q2, "kk": kk, "kq2": kq2, "q1k": q1k, "q1q2": q1q2,
+    }  # fmt: skip
+
+
+def _linear(program: RotationProgram, values: Any, constant: bool) -> jax.Array:
+    """(NNGP, NTK), (2, ...), after the linear layers behind the readout; without their biases for derivatives."""
+    k, theta = values
+    for op in program.vector:
+        assert isinstance(op, Affine)
+        k = op.W_var * k + (op.b_var if constant else 0.0)
+        theta = k + op.W_var * theta
+    return jnp.stack([k, theta])
+
+
+def _check_smooth(ops: tuple[Op, ...]) -> None:
+    for op in ops:
+        if isinstance(op, Branch):
+            _check_smooth(op.ops)
+        elif isinstance(op, Dual) and not isinstance(op.activation, SMOOTH):
+            raise NetworkError(
+                f"forces need the kernel's second derivatives, which that of {type(op.activation).__name__} does not "
+                "have at equal inputs; use Erf, Gelu, Sin or Cos"
+            )
