@@ -17,6 +17,7 @@ from equitangents.errors import NetworkError
 from equitangents.groups import RotationGroup
 from equitangents.kernels.program import Affine
 from equitangents.kernels.rotations import RotationOp
+from equitangents.nn.group_windows import Elements
 from equitangents.nn.layer import Weights
 from equitangents.nn.rotation_filters import blocks, rotation_root, wigner_basis
 from equitangents.nn.zonal_window import zonal_window
@@ -33,10 +34,9 @@ class RotationConvolution:
             raise NetworkError(f"on {group.name} a window is 'full' or a profile, without rotations= and weights=")
         self.group = group
         self.channels = layer.channels
-        try:
-            self.window = zonal_window(layer.window)
-        except (TypeError, ValueError) as error:
-            raise NetworkError(str(error)) from None
+        if isinstance(layer.window, tuple | Elements):
+            raise NetworkError(f"window is a box or a list; on {group.name} it is 'full', a profile or a ZonalWindow")
+        self.window = zonal_window(layer.window)
         self.weights = Weights(layer.W_std, layer.b_std)
 
     def init(self, key: jax.Array, channels: int, dtype: Any) -> Any:

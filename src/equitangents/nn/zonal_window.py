@@ -65,7 +65,8 @@ def zonal_window(window: Any) -> ZonalWindow:
 
 def _from_profile(profile: Callable[[Any], Any]) -> ZonalWindow:
     numbers = legendre_coefficients(profile, _DEGREES + 8)
-    tail = float(np.abs(numbers[_DEGREES:]).max()) / max(abs(float(numbers[0])), 1e-300)
+    _check_mean(numbers)
+    tail = float(np.abs(numbers[_DEGREES:]).max()) / float(numbers[0])
     if tail > _TAIL:
         raise InvalidArgumentError(
             f"window is a profile that is not smooth: its Legendre coefficients beyond degree {_DEGREES - 1} reach "
@@ -74,9 +75,13 @@ def _from_profile(profile: Callable[[Any], Any]) -> ZonalWindow:
     return _from_coefficients(numbers[:_DEGREES])
 
 
-def _from_coefficients(numbers: np.ndarray) -> ZonalWindow:
-    if not np.isfinite(numbers).all() or numbers[0] <= 0:
+def _check_mean(numbers: np.ndarray) -> None:
+    if not np.isfinite(numbers).all() or numbers[0] <= 1e-12 * np.abs(numbers).max():
         raise InvalidArgumentError("window must have finite Legendre coefficients, and a positive mean")
+
+
+def _from_coefficients(numbers: np.ndarray) -> ZonalWindow:
+    _check_mean(numbers)
     numbers = numbers / numbers[0]
     last = int(np.flatnonzero(np.abs(numbers) > _TRIM).max())
     cosines = np.cos(np.linspace(0, np.pi, 1024))

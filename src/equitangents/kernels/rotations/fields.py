@@ -53,8 +53,8 @@ def sphere_samples(program: RotationProgram, resolution: int) -> Sphere:
     size = -(-len(weights) // batches)
     missing = batches * size - len(weights)
     rotations = np.concatenate([rotations, np.broadcast_to(np.eye(3), (missing, 3, 3))]).reshape(batches, size, 3, 3)
-    weights = np.concatenate([weights, np.zeros(missing)]).reshape(batches, size)
-    return Sphere(points, grid.weights.ravel() / (4 * np.pi), polynomials(points, s), rotations, weights)
+    each = np.concatenate([weights, np.zeros(missing)]).reshape(batches, size)
+    return Sphere(points, grid.weights.ravel() / (4 * np.pi), polynomials(points, s), rotations, each)
 
 
 class _Walk(NamedTuple):

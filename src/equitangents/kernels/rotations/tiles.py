@@ -39,10 +39,11 @@ def _pairs_in_tile(program: RotationProgram, resolution: int, itemsize: int, ele
     else:
         each = max(64, program.bandlimit**3)
     tables = resolution * (2 * program.bandlimit) ** 3
-    if (each * _FIELDS + tables) * itemsize > _MEMORY_LIMIT:
+    needed = (each * _FIELDS + tables) * itemsize
+    if needed > _MEMORY_LIMIT:
         raise MemoryLimitError(
-            f"one pair of signals of bandlimit {program.bandlimit} needs {(each * _FIELDS + tables) * itemsize / 2**30:.1f}"
-            f" GiB at resolution {resolution}; lower the bandlimit, or raise SphereLift's tolerance"
+            f"one pair of signals of bandlimit {program.bandlimit} needs {needed / 2**30:.1f} GiB "
+            f"at resolution {resolution}; lower the bandlimit, or raise SphereLift's tolerance"
         )
     return max(1, elements // each)
 
