@@ -31,7 +31,7 @@ def wigner(R: Float[ArrayLike, "*batch 3 3"], bandlimit: int) -> tuple[Float[Arr
 
     Rows and columns are ordered m = -l .. l. Accurate to 1e-13 in float64 at bandlimits up to 32.
 
-    >>> wigner(np.eye(3), 2)[1].round(12)
+    >>> wigner(np.eye(3), 2)[1].round(12) + 0.0
     array([[1., 0., 0.],
            [0., 1., 0.],
            [0., 0., 1.]])
