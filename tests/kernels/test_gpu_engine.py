@@ -154,6 +154,23 @@ def test_folded_groups(rng):
     check(net, rng.standard_normal((3, 4, 4, 2)))
 
 
+@pytest.mark.parametrize("padding", ["circular", "zero"])
+def test_residual_branches(padding, rng):
+    def conv(window):
+        return Conv(1, window, padding=padding, b_std=0.2)
+
+    inner = Residual(conv(3), Relu(), Residual(conv(2), Gelu()), conv((2, 3)), Relu())
+    net = Sequential(conv(3), Relu(), inner, Residual(conv(3), Erf()), conv(2), Relu(), GlobalAvgPool(), Dense(1))
+    check(net, rng.standard_normal((2, 5, 4, 2)), dtypes=(np.float64,))
+
+
+def test_residual_branches_on_groups_and_vectors(rng):
+    group = et.groups.wallpaper(rotations=4, reflections=False, shape=(3, 3))
+    hidden = (Lift(group, 1, window=(2, 3)), Relu(), Residual(GroupConv(1, window=(2, 2)), Relu()))
+    net = Sequential(*hidden, GroupPool(), Dense(1), Residual(Dense(1), Relu()), Dense(1))
+    check(net, rng.standard_normal((2, 3, 3, 2)), dtypes=(np.float32,))
+
+
 def test_long_sums_in_single_precision(rng):
     layers = [layer for _ in range(6) for layer in (Conv(1, 3, W_std=1.4), Relu())]
     check(Sequential(*layers, GlobalAvgPool(), Dense(1)), 3 + rng.standard_normal((2, 16, 16, 3)), dtypes=(np.float32,))
@@ -221,7 +238,6 @@ def test_derivatives_are_those_of_the_reference(symmetric, rng):
 NETS = {
     "vectors": (Sequential(Dense(1), Relu(), Dense(1)), (3,), "no fibres to carry"),
     "quadrature": (Sequential(Conv(1, 1), Elementwise(lambda x: x + x**2), Flatten(), Dense(1)), (3, 1), "Quadrature"),
-    "branch": (Sequential(Conv(1, 1), Residual(Conv(1, 3), Relu()), Flatten(), Dense(1)), (3, 1), "residual branches"),
     "pairs": (Sequential(Conv(1, 3), AvgPool(2), Conv(1, 2), Flatten(), Dense(1)), (4, 4, 2), "along fibres only"),
     "large": (Sequential(Conv(1, 3), Relu(), Flatten(), Dense(1)), (200, 200, 1), "KiB of shared memory"),
 }

@@ -66,7 +66,7 @@ template <class T>
 struct Member {
   bool active, diagonal;
   int number;                 // within the crew
-  int field;                  // where the crew's two fields begin, in cells
+  int field;                  // where the crew's fields begin, in cells
   int label[3];               // of the fibre
   int i, j;                   // the inputs
   const T *sides1, *sides2;   // what is known of each alone
@@ -110,7 +110,7 @@ class Fibres {
       T d = 0, theta = 0;
       for (int i = 0; i < P::kChannels; ++i) d += (f[i] - g[i]) * (f[i] - g[i]);
       d *= T(1.0 / P::kChannels);
-      Point::apply(at, member.diagonal, d, theta);
+      Point::apply(at, member.diagonal, kept<L>(member, z, y, x), d, theta);
       sink.template take<L>(*this, member, z, y, x, at, d, theta);
     });
   }
@@ -154,7 +154,7 @@ class Fibres {
         for (int r = 0; r < R; ++r)
           if (To::kHeight % R == 0 || top + r < To::kHeight) {
             const Pair<T> at{member.sides1, member.sides2, first + r * To::kWidth, level.second(z, top + r, x)};
-            Point::apply(at, member.diagonal, total[r].d, total[r].theta);
+            Point::apply(at, member.diagonal, kept<To>(member, z, top + r, x), total[r].d, total[r].theta);
             sink.template take<To>(*this, member, z, top + r, x, at, total[r].d, total[r].theta);
           }
       }
@@ -219,7 +219,7 @@ class Fibres {
         for (int r = 0; r < R; ++r)
           if (top + r < level.y.count) {
             const Pair<T> at = member.pair(level, z, top + r, x);
-            Point::apply(at, member.diagonal, total[r].d, total[r].theta);
+            Point::apply(at, member.diagonal, kept<L>(member, z, top + r, x), total[r].d, total[r].theta);
             sink.template take<L>(*this, member, z, top + r, x, at, total[r].d, total[r].theta);
           }
       }
@@ -267,7 +267,7 @@ class Fibres {
             theta += cell.theta;
           }
       const Pair<T> at = member.pair(level, z, y, x);
-      Point::apply(at, member.diagonal, d, theta);
+      Point::apply(at, member.diagonal, kept<To>(member, z, y, x), d, theta);
       sink.template take<To>(*this, member, z, y, x, at, d, theta);
     });
   }
@@ -285,7 +285,7 @@ class Fibres {
         d += a.reals[Weights + s] * cell.d;
         theta += a.reals[Weights + s] * cell.theta;
       }
-      Point::apply(at, member.diagonal, d, theta);
+      Point::apply(at, member.diagonal, kept<To>(member, z, y, x), d, theta);
       sink.template take<To>(*this, member, z, y, x, at, d, theta);
     });
   }
@@ -303,11 +303,11 @@ class Fibres {
     });
     step<To, Sink>([&](const Member<T>& member, const To& level, Sink& sink, int z, int y, int x) {
       const Pair<T> at = member.pair(level, z, y, x);
-      const Cell<T>* parts = partial + member.field / (2 * P::kCells) * P::kCrew;
+      const Cell<T>* parts = partial + member.field / kCrewCells * P::kCrew;
       T d = 0, theta = 0;
       for (int i = 0; i < P::kCrew; ++i) d += parts[i].d, theta += parts[i].theta;
       d *= T(1.0 / From::kCells), theta *= T(1.0 / From::kCells);
-      Point::apply(at, member.diagonal, d, theta);
+      Point::apply(at, member.diagonal, kept<To>(member, z, y, x), d, theta);
       sink.template take<To>(*this, member, z, y, x, at, d, theta);
     });
   }
@@ -350,6 +350,7 @@ class Fibres {
   };
 
  private:
+  static constexpr int kCrewCells = (2 + P::kSlots) * P::kCells;
   const Arguments<T>& a;
   Threads& block;
 
@@ -364,10 +365,16 @@ class Fibres {
     return static_cast<Cell<T>*>(block.memory) + member.field + number * P::kCells;
   }
 
+  // What residual branches keep of a cell, `kCells` apart.
+  template <class L>
+  EQT_INLINE Cell<T>* kept(const Member<T>& member, int z, int y, int x) const {
+    return field(member, 2) + (z * L::kHeight + y) * L::kWidth + x;
+  }
+
   // Gives a thread its crew and its pair of inputs; in the upper triangle row i begins at i n - i (i-1) / 2.
   EQT_INLINE void join(int thread, Member<T>& member) {
     member.number = thread % P::kCrew;
-    member.field = thread / P::kCrew * 2 * P::kCells;
+    member.field = thread / P::kCrew * kCrewCells;
     const int64_t number = pair_number(thread);
     if (a.kind == 0) {
       member.i = int(number / a.n2), member.j = int(number % a.n2);
@@ -398,7 +405,7 @@ class Fibres {
   }
 
   EQT_INLINE bool pair_in_range(const Member<T>& member) const {
-    return block.index / a.splits * P::kPairs + member.field / (2 * P::kCells * P::kFibres) < a.pairs;
+    return block.index / a.splits * P::kPairs + member.field / (kCrewCells * P::kFibres) < a.pairs;
   }
 
   template <class L>

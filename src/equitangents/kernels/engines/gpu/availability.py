@@ -9,13 +9,14 @@ import jax
 import numpy as np
 
 from equitangents.kernels.engines import cpu
+from equitangents.kernels.engines.cpu.unrolled import Fork, Join, Step, unrolled
 from equitangents.kernels.engines.gpu.compiler import EMULATE, emulated, host_compiler, nvrtc
 from equitangents.kernels.engines.gpu.shape import AXES, shape_of
 from equitangents.kernels.engines.gpu.sides import DUAL_SIDES
 from equitangents.kernels.engines.gpu.source import folder
 from equitangents.kernels.levels import GridLevel, Level
 from equitangents.kernels.plan import FibrePlan, PairPlan
-from equitangents.kernels.program import Affine, Box, Branch, Decouple, Dual, Op, Table
+from equitangents.kernels.program import Affine, Box, Decouple, Dual, Table
 
 # Shared memory that a block may have, by compute capability; CUDA C++ Programming Guide, technical specifications.
 _SHARED_KB = {"7.0": 96, "7.5": 64, "8.0": 163, "8.6": 99, "8.7": 163, "8.9": 99, "9.0": 227, "10.0": 227, "10.3": 227}
@@ -65,15 +66,13 @@ def obstacle(plan: FibrePlan | PairPlan, dtype: Any = "float64") -> str | None:
     """Why the engine cannot run `plan` in `dtype`, or None if it can."""
     if isinstance(plan, PairPlan):
         return f"it runs along fibres only, and here {plan.why}"
-    if not any(isinstance(op, Box | Table) for op in plan.field):
+    steps, levels = unrolled(plan.field, plan.levels)
+    if not any(isinstance(op, Box | Table) for op in steps):
         return "without windows there are no fibres to carry, and JAX does as well"
-    for op in plan.field:
-        if isinstance(op, Branch):
-            return "it has no residual branches before the readout"
+    for op in steps:
         if isinstance(op, Dual) and type(op.activation) not in DUAL_SIDES:
             return f"it has no dual of {type(op.activation).__name__}"
-    levels = plan.levels.levels
-    for op, before, after in zip(plan.field, levels[:-1], levels[1:], strict=True):
+    for op, before, after in zip(steps, levels[:-1], levels[1:], strict=True):
         if not _is_known(op, before, after):
             return f"it has no {type(op).__name__} of this kind"
     if any(isinstance(level, GridLevel) and len(level.shape) > AXES for level in levels):
@@ -92,18 +91,19 @@ def _shared_bytes() -> int:
     return _SHARED_KB.get(capability(), _SHARED_KB_OTHERS) << 10
 
 
-def _is_known(op: Op, before: Level, after: Level) -> bool:
+def _is_known(op: Step, before: Level, after: Level) -> bool:
     """Whether the engine's rules for levels cover `op` between these two."""
     if isinstance(op, Box):
         lifted = not (isinstance(before, GridLevel) or isinstance(after, GridLevel))
         return not lifted or (op.wrap and int(np.prod(op.in_shape)) == int(np.prod(op.out_shape)) == before.positions)
     if isinstance(op, Table):
         return not isinstance(after, GridLevel)
-    return isinstance(op, Affine | Dual | Decouple)
+    return isinstance(op, Affine | Dual | Decouple | Fork | Join)
 
 
 def _table_sizes(plan: FibrePlan) -> dict[str, int]:
     found = [plan.labels, plan.fibres]
-    found += [op.index for op in plan.field if isinstance(op, Table)]
-    found += [level.table for level in plan.levels.levels if not isinstance(level, GridLevel)]
+    steps, levels = unrolled(plan.field, plan.levels)
+    found += [op.index for op in steps if isinstance(op, Table)]
+    found += [level.table for level in levels if not isinstance(level, GridLevel)]
     return {table.key: table.array.size for table in found}

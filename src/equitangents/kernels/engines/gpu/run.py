@@ -66,8 +66,8 @@ def _sums(plan: FibrePlan, x1: Any, m1: Any, x2: Any, m2: Any, kind: int) -> tup
     inputs = (
         x1,
         x2,
-        sides(made.sides, made.size, m1),
-        sides(made.sides, made.size, m2),
+        sides(made.sides, made.size, plan.field, m1),
+        sides(made.sides, made.size, plan.field, m2),
         jnp.asarray(made.reals, x1.dtype),
         jnp.asarray(made.tables),
     )

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from equitangents.kernels import levels as positions
+from equitangents.kernels.engines.cpu.unrolled import Step, depth, unrolled
 from equitangents.kernels.levels import GridLevel
 from equitangents.kernels.plan import FibrePlan
 from equitangents.kernels.program import Box, Table
@@ -72,6 +74,7 @@ class Shape:
     crew: int  # threads that carry one fibre
     pairs: int  # pairs of inputs in a block
     fibres: int  # fibres of each that a block carries at once
+    slots: int  # fields that residual branches keep
     itemsize: int
 
     @property
@@ -86,8 +89,8 @@ class Shape:
 
     @property
     def fields_bytes(self) -> int:
-        """Shared memory for two fields of (D, Θ) a fibre: one is read while the other is written."""
-        return self.pairs * self.fibres * fibre_bytes(self.cells, self.itemsize)
+        """Shared memory for a fibre's fields of (D, Θ): one is read, one written, and others kept for branches."""
+        return self.pairs * self.fibres * fibre_bytes(self.cells, self.slots, self.itemsize)
 
     @property
     def bytes(self) -> int:
@@ -95,30 +98,31 @@ class Shape:
         return max(self.fields_bytes + self.threads * 2 * self.itemsize, self.threads * 16)
 
 
-def fibre_bytes(cells: int, itemsize: int) -> int:
-    """Shared memory for the two fields of one fibre."""
-    return 2 * cells * 2 * itemsize
+def fibre_bytes(cells: int, slots: int, itemsize: int) -> int:
+    """Shared memory for the fields of one fibre."""
+    return (2 + slots) * cells * 2 * itemsize
 
 
 def shape_of(plan: FibrePlan, itemsize: int) -> Shape:
     """The layout of a plan whose field moves positions."""
-    found, labels = _levels(plan)
+    steps, levels = unrolled(plan.field, plan.levels)
+    found, labels = _levels(plan, steps, levels)
+    slots = depth(steps)
     rows = min(ROWS, max(level.sides[1] for level in found))
     tasks = max(level.sides[0] * level.sides[2] * -(-level.sides[1] // rows) for level in found)
     crew = min(tasks, THREADS)
     cells = max(int(np.prod(level.sides)) for level in found)
-    crews = max(1, min(THREADS // crew, BLOCK_BYTES // fibre_bytes(cells, itemsize)))
+    crews = max(1, min(THREADS // crew, BLOCK_BYTES // fibre_bytes(cells, slots, itemsize)))
     fibres = min(crews, len(labels))
-    return Shape(found, labels, rows, crew, crews // fibres, fibres, itemsize)
+    return Shape(found, labels, rows, crew, crews // fibres, fibres, slots, itemsize)
 
 
-def _levels(plan: FibrePlan) -> tuple[tuple[Level, ...], np.ndarray]:
-    levels = plan.levels.levels
+def _levels(plan: FibrePlan, steps: list[Step], levels: list[positions.Level]) -> tuple[tuple[Level, ...], np.ndarray]:
     grids = [level for level in levels if isinstance(level, GridLevel)]
     if len(grids) < len(levels):
-        orbits = (Orbit(three(_window_shape(plan, i)), level.table.key) for i, level in enumerate(levels))  # type: ignore[union-attr]
+        orbits = (Orbit(three(_window_shape(steps, levels, i)), level.table.key) for i, level in enumerate(levels))  # type: ignore[union-attr]
         return tuple(orbits), plan.fibres.array.reshape(-1, 1)
-    torus = [level.wrap and _next_wraps(plan, i) for i, level in enumerate(grids)]
+    torus = [level.wrap and _next_wraps(steps, i) for i, level in enumerate(grids)]
     ends = grids[-1].shape
     paired = tuple(
         not torus[-1]
@@ -143,16 +147,16 @@ def _axis(level: GridLevel, a: int, end: int, paired: bool, torus: bool) -> Axis
     return Axis(side, cells, step, period, paired)
 
 
-def _next_wraps(plan: FibrePlan, i: int) -> bool:
-    boxes = [op for op in plan.field[i:] if isinstance(op, Box)]
+def _next_wraps(steps: list[Step], i: int) -> bool:
+    boxes = [op for op in steps[i:] if isinstance(op, Box)]
     return not boxes or boxes[0].wrap
 
 
-def _window_shape(plan: FibrePlan, i: int) -> tuple[int, ...]:
+def _window_shape(steps: list[Step], levels: list[positions.Level], i: int) -> tuple[int, ...]:
     """The grid on which the windows around level i of a lifted program work; without windows, one row."""
-    row = (plan.levels.levels[i].positions,)
-    for op in plan.field[i:]:
+    row = (levels[i].positions,)
+    for op in steps[i:]:
         if isinstance(op, Box | Table):
             return op.in_shape if isinstance(op, Box) else row
-    before = [op for op in plan.field[:i] if isinstance(op, Box | Table)]
+    before = [op for op in steps[:i] if isinstance(op, Box | Table)]
     return before[-1].out_shape if before and isinstance(before[-1], Box) else row

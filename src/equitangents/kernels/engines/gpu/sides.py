@@ -12,34 +12,67 @@ from typing import Any
 import jax.numpy as jnp
 
 from equitangents.kernels import duals
+from equitangents.kernels.engines.cpu.unrolled import Step
 from equitangents.kernels.engines.reference.moments import Moments
+from equitangents.kernels.program import Branch, Decouple, Dual, Op
 
 DUAL_SIDES: dict[type, int] = {duals.PiecewiseLinear: 2, duals.Erf: 7, duals.Gelu: 4, duals.Sin: 2, duals.Cos: 2}
 
 
 @dataclass(frozen=True)
 class Side:
-    """`count` numbers at every position of level `level`, from number `at` on among those of an input."""
+    """`count` numbers at every position of level `level`, from number `at` on among those of an input.
 
-    kind: type | float  # a dual activation, or the factor of the variance
+    `kind` is a dual activation, or the factor of the variance; or, where a residual branch joins, the level of its
+    fork, whose means stand beside those of the branch.
+    """
+
+    kind: type | float | int
     level: int
     count: int
     at: int
 
 
-def sides(layout: tuple[Side, ...], size: int, moments: Moments) -> Any:
+def sides(layout: tuple[Side, ...], size: int, ops: tuple[Op, ...], moments: Moments) -> Any:
     """The numbers of N inputs, (N, size), from their moments, (positions, N) at every level."""
+    variances, means = [moments.q[0]], [moments.mean[0]]
+    _flatten(ops, moments, variances, means)
     parts: list[Any] = []
     end = 0
     for side in layout:
-        q = moments.q[side.level]
-        values = _of_dual(side.kind, q) if isinstance(side.kind, type) else [side.kind * q]
+        q = variances[side.level]
+        if isinstance(side.kind, type):
+            values = _of_dual(side.kind, q)
+        elif isinstance(side.kind, float):
+            values = [side.kind * q]
+        else:
+            values = [means[side.kind], means[side.level]]
         numbers = jnp.moveaxis(jnp.stack(values, axis=1), -1, 0).reshape(q.shape[1], -1)  # (N, positions * count)
         parts += [jnp.zeros((q.shape[1], side.at - end), q.dtype), numbers]
         end = side.at + numbers.shape[1]
     count = moments.q[0].shape[1]
     parts.append(jnp.zeros((count, size - end), moments.q[0].dtype))
     return jnp.concatenate(parts, axis=1)
+
+
+def _flatten(ops: tuple[Op, ...], moments: Moments, variances: list[Any], means: list[Any]) -> None:
+    """Moments after every operation, in the order of `unrolled`."""
+    for i, op in enumerate(ops):
+        if isinstance(op, Branch):
+            inner = moments.branches[i]
+            variances.append(inner.q[0])
+            means.append(inner.mean[0])
+            _flatten(op.ops, inner, variances, means)
+        variances.append(moments.q[i + 1])
+        means.append(moments.mean[i + 1])
+
+
+def has_mean(step: Step, before: bool) -> bool:
+    """Whether a field has a mean after a step that neither forks nor joins."""
+    if isinstance(step, Dual):
+        odd = isinstance(step.activation, duals.Erf | duals.Sin)
+        return not odd and not (isinstance(step.activation, duals.PiecewiseLinear) and step.activation.slope == 1)
+    return before and isinstance(step, Decouple)
 
 
 def _of_dual(kind: type, q: Any) -> list[Any]:

@@ -15,8 +15,9 @@ import numpy as np
 
 import equitangents
 from equitangents.kernels import duals
+from equitangents.kernels.engines.cpu.unrolled import Fork, Join, unrolled
 from equitangents.kernels.engines.gpu.shape import Level, Orbit, Shape, shape_of, three
-from equitangents.kernels.engines.gpu.sides import DUAL_SIDES, Side
+from equitangents.kernels.engines.gpu.sides import DUAL_SIDES, Side, has_mean
 from equitangents.kernels.engines.reference import carries_distance
 from equitangents.kernels.levels import TableLevel
 from equitangents.kernels.plan import FibrePlan
@@ -83,6 +84,8 @@ class _Writer:
     def __init__(self, plan: FibrePlan, channels: int, dtype: str) -> None:
         self.plan, self.channels, self.dtype = plan, channels, dtype
         self.shape = shape_of(plan, np.dtype(dtype).itemsize)
+        self.steps, self.levels = unrolled(plan.field, plan.levels)
+        self.means = self.find_means()
         self.lines: list[str] = []
         self.sides: list[Side] = []
         self.side_end = 0
@@ -124,14 +127,15 @@ class _Writer:
         one_block = bool((labels == 0).all())
         diagonal = plan.single and bool((labels >= 0).all())
         whole = isinstance(last, Orbit) or last.torus or all(axis.paired for axis in last.axes)
-        half = self.side(0.5, len(plan.field), 1)
-        positions = plan.levels.levels[0].positions
+        half = self.side(0.5, len(self.steps), 1)
+        positions = self.levels[0].positions
         return [
             ("int", "kCrew", shape.crew),
             ("int", "kPairs", shape.pairs),
             ("int", "kFibres", shape.fibres),
             ("int", "kThreads", shape.threads),
             ("int", "kRows", shape.rows),
+            ("int", "kSlots", shape.slots),
             ("int", "kCells", shape.cells),
             ("int64_t", "kPartials", shape.fields_bytes),
             ("int", "kChannels", self.channels),
@@ -149,7 +153,7 @@ class _Writer:
     def level(self, level: Level) -> str:
         if isinstance(level, Orbit):
             depth, height, width = level.sides
-            tables = (lv.table for lv in self.plan.levels.levels if isinstance(lv, TableLevel))
+            tables = (lv.table for lv in self.levels if isinstance(lv, TableLevel))
             table = next(table for table in tables if table.key == level.table)
             return f"Orbit<{depth}, {height}, {width}, {self.table(level.table, table.array)}>"
         axes = [f"Axis<{a.side}, {a.cells}, {a.step}, {a.period}, {str(a.paired).lower()}>" for a in level.axes]
@@ -157,19 +161,18 @@ class _Writer:
         return f"Grid<{', '.join(axes)}, {str(level.torus).lower()}>"
 
     def stages(self) -> list[str]:
-        plan = self.plan
-        spatial = [i for i, op in enumerate(plan.field) if isinstance(op, Box | Table)]
+        spatial = [i for i, op in enumerate(self.steps) if isinstance(op, Box | Table)]
         begins = [-1, *spatial]
         found = []
         for number, i in enumerate(begins):
-            end = begins[number + 1] if number + 1 < len(begins) else len(plan.field)
+            end = begins[number + 1] if number + 1 < len(begins) else len(self.steps)
             sink = "Store" if number + 1 < len(begins) else "Readout"
             into = f"typename Run::template {sink}<{number % 2}>"
             if i < 0:
                 self.point(number, 0, end, 1.0)
                 found.append(f"run.template start<Level0, Point{number}, {into}>()")
                 continue
-            op = plan.field[i]
+            op = self.steps[i]
             if isinstance(op, Box):
                 found.append(self.box(op, i, number, end, into))
             else:
@@ -198,7 +201,7 @@ class _Writer:
     def window_table(self, op: Table, i: int, number: int, end: int, into: str) -> str:
         self.point(number, i + 1, end, 1.0)
         index, weights = op.index.array, op.weights.array
-        if _is_total(index, weights, self.plan.levels.levels[i].positions):
+        if _is_total(index, weights, self.levels[i].positions):
             return f"run.template total<Level{i}, Level{i + 1}, Point{number}, {into}>()"
         at = len(self.reals)
         self.reals += weights.tolist()
@@ -207,7 +210,7 @@ class _Writer:
 
     def point(self, number: int, begin: int, end: int, scale: float) -> None:
         """The pointwise operations [begin, end), after a factor `scale`, as one function."""
-        ops = self.plan.field[begin:end]
+        ops = self.steps[begin:end]
         lines: list[str] = []
         skip = False
         for k, op in enumerate(ops):
@@ -225,6 +228,10 @@ class _Writer:
             if isinstance(op, Decouple):
                 at = self.side(1.0, begin + k, 1)
                 lines += [f"if (!diagonal) {{ {self.get(at, 1)} d = x[0] + y[0]; theta = 0; }}"]
+            elif isinstance(op, Fork):
+                lines += [f"kept[{op.slot} * {self.shape.cells}] = {{d, theta}};"]
+            elif isinstance(op, Join):
+                lines += self.join(op, begin + k)
             else:
                 assert isinstance(op, Dual)
                 kind = type(op.activation)
@@ -234,8 +241,8 @@ class _Writer:
         self.lines += [
             f"struct Point{number} {{",
             "  template <class T>",
-            "  static EQT_INLINE void apply(const Pair<T>& at, bool diagonal, T& d, T& theta) {",
-            "    (void)at, (void)diagonal, (void)d, (void)theta;",
+            "  static EQT_INLINE void apply(const Pair<T>& at, bool diagonal, Cell<T>* kept, T& d, T& theta) {",
+            "    (void)at, (void)diagonal, (void)kept, (void)d, (void)theta;",
             *(f"    {line}" for line in lines),
             "  }",
             "};",
@@ -253,20 +260,41 @@ class _Writer:
             f" {_dual(dual)}.pair(d, theta, x, y); }}"
         ]
 
+    def join(self, op: Join, i: int) -> list[str]:
+        """The field of the fork is added; where both have means, E[(f+g)(f'+g')] gains their products."""
+        lines = []
+        if self.means[op.fork] and self.means[i]:
+            at = self.side(op.fork, i, 2)
+            lines = [f"{{ {self.get(at, 2)} d += T(2) * (x[0] - y[0]) * (x[1] - y[1]); }}"]
+        slot = f"kept[{op.slot} * {self.shape.cells}]"
+        return [*lines, f"d += {slot}.d; theta += {slot}.theta;"]
+
+    def find_means(self) -> list[bool]:
+        """Whether the field has a mean at every level: inputs have."""
+        found = [True]
+        for step in self.steps:
+            if isinstance(step, Fork):
+                found.append(found[-1])
+            elif isinstance(step, Join):
+                found.append(found[-1] or found[step.fork])
+            else:
+                found.append(has_mean(step, found[-1]))
+        return found
+
     def scaling(self, scale: float) -> list[str]:
         return [] if scale == 1.0 else [f"d *= T({scale!r}); theta *= T({scale!r});"]
 
     def get(self, at: int, count: int) -> str:
         return f"T x[{count}], y[{count}]; at.template get<{at}, {count}>(x, y);"
 
-    def side(self, kind: type | float, level: int, count: int) -> int:
+    def side(self, kind: type | float | int, level: int, count: int) -> int:
         """Where these sides begin; equal ones are kept once. Always at an even number, for loads of two at a time."""
         for side in self.sides:
-            if side.kind == kind and side.level == level:
+            if type(side.kind) is type(kind) and side.kind == kind and side.level == level:
                 return side.at
         at = self.side_end
         self.sides.append(Side(kind, level, count, at))
-        self.side_end += count * self.plan.levels.levels[level].positions
+        self.side_end += count * self.levels[level].positions
         self.side_end += self.side_end % 2
         return at
 
