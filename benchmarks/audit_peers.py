@@ -53,9 +53,10 @@ class Points(torch.nn.Module):
         super().__init__()
         from e3nn.nn.models.v2106.gate_points_networks import SimpleNetwork
 
-        self.network = SimpleNetwork(
-            "0e", "2x0e + 1o", max_radius=2.0, num_neighbors=4.0, num_nodes=6.0, mul=8, layers=2
-        )
+        sizes = {"max_radius": 2.0, "num_neighbors": 4.0, "num_nodes": 6.0, "mul": 8, "layers": 2}
+        self.network = SimpleNetwork("0e", "2x0e + 1o", **sizes)
+        for parameter in self.network.parameters():  # some start at zero, and with them the output would be constant
+            parameter.data += 0.3 * torch.randn_like(parameter)
 
     def forward(self, positions: torch.Tensor) -> torch.Tensor:
         n, p, _ = positions.shape
