@@ -2,6 +2,7 @@
 #include <exception>
 
 #include "engine.hpp"
+#include "interrupt.hpp"
 #include "xla/ffi/api/ffi.h"
 
 namespace ffi = xla::ffi;
@@ -22,12 +23,14 @@ ffi::Error kernel(ffi::Buffer<ffi::S32> code, ffi::Buffer<ffi::S32> reals, ffi::
                                 nngp->typed_data(),
                                 ntk->typed_data(),
                                 int(threads),
-                                nullptr,
+                                eqt::InterruptWatch::flag(),
                                 false,
                                 -1};
   try {
     const eqt::OwnedPlan plan(description);
-    eqt::compute(plan.plan(), problem);
+    const eqt::InterruptWatch watch;
+    if (eqt::compute(plan.plan(), problem) == eqt::Outcome::cancelled)
+      return ffi::Error(ffi::ErrorCode::kCancelled, "the CPU engine was interrupted");
   } catch (const std::exception& error) {
     return ffi::Error(ffi::ErrorCode::kInternal, error.what());
   }

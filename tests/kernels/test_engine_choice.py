@@ -77,8 +77,34 @@ except KeyboardInterrupt:
 """
 
 
-def test_ctrl_c_stops_it():
-    process = subprocess.Popen([sys.executable, "-c", LONG], stdout=subprocess.PIPE, text=True)
+LONG_IN_JAX = """
+import signal, time
+import jax
+import jax.numpy as jnp
+import numpy as np
+from equitangents.nn import *
+net = Sequential(*[Conv(1, 3), Relu()] * 4, GlobalAvgPool(), Dense(1))
+x = jnp.asarray(np.random.default_rng(0).standard_normal((400, 32, 32, 3)), jnp.float32)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+kernel = jax.jit(lambda a: net.kernel(a, engine="cpu").ntk.sum())
+compiled = kernel.lower(x).compile()
+print("start", flush=True)
+try:
+    try:
+        compiled(x).block_until_ready()
+    except jax.errors.JaxRuntimeError as error:
+        assert "the CPU engine was interrupted" in str(error)
+        time.sleep(10)  # Python's own signal is still to come
+except KeyboardInterrupt:
+    print("stopped", flush=True)
+assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+kernel(x[:2]).block_until_ready()  # the next call runs
+"""
+
+
+@pytest.mark.parametrize("program", [LONG, LONG_IN_JAX], ids=["called", "inside a JAX program"])
+def test_ctrl_c_stops_it(program):
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "start\n"
     time.sleep(2)
     process.send_signal(signal.SIGINT)
