@@ -19,8 +19,9 @@ import numpy as np
 from equitangents import precision
 from equitangents.errors import MemoryLimitError
 from equitangents.kernels.engines import choose, cpu, gpu, reference
+from equitangents.kernels.levels import TableLevel
 from equitangents.kernels.plan import FibrePlan, PairPlan, plan
-from equitangents.kernels.program import Program, arrays_of
+from equitangents.kernels.program import Program, Table, arrays_of
 from equitangents.kernels.progress import Progress
 from equitangents.kernels.result import Kernels
 
@@ -130,6 +131,8 @@ def tables_of(steps: FibrePlan | PairPlan, program: Program) -> dict[str, Any]:
     if isinstance(steps, FibrePlan):
         tables[steps.labels.key] = steps.labels.array
         tables[steps.fibres.key] = steps.fibres.array
+        tables |= {op.index.key: op.index.array for op in steps.field if isinstance(op, Table)}
+        tables |= {lv.table.key: lv.table.array for lv in steps.levels.levels if isinstance(lv, TableLevel)}
     return tables
 
 

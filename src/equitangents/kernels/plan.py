@@ -26,6 +26,7 @@ from equitangents.kernels.program import (
     Program,
     Table,
 )
+from equitangents.kernels.settled import settled
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,11 @@ def plan(program: Program) -> FibrePlan | PairPlan:
     sizes = np.bincount(labels[labels >= 0])
     folded = 1 if lift is None else lift.folded
     weight = 1.0 / (len(sizes) * float(sizes[0]) ** 2 * folded)
+    whole = len(fibres) == 1 or len(sizes) == 1  # each fibre that is needed joins all positions
+    if (labels >= 0).all() and whole and (short := settled(field, levels)) is not None:
+        field, levels = short
+        weight *= len(labels)
+        labels = np.zeros(1, np.int32)
     return FibrePlan(
         field=field,
         levels=levels,

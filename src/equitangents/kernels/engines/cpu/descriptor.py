@@ -17,6 +17,7 @@ from equitangents.kernels.engines.cpu.unrolled import Fork, Join, Step, depth, u
 from equitangents.kernels.levels import GridLevel, Level
 from equitangents.kernels.plan import FibrePlan, PairPlan
 from equitangents.kernels.program import Affine, Box, Decouple, Dual, FrozenArray, Table
+from equitangents.kernels.settled import is_total
 
 _VERSION = 2
 _AXES = 3
@@ -142,7 +143,7 @@ class _Writer:
         elif isinstance(op, Table):
             kind, index, weights = 1, self.table(op.index), len(self.reals)
             self.reals += op.weights.array.tolist()
-            window, total = op.index.array.shape[1], int(_is_total(op))
+            window, total = op.index.array.shape[1], int(is_total(op))
         elif isinstance(op, Affine):
             kind, first, second = 2, op.W_var, op.b_var
         elif isinstance(op, Dual):
@@ -164,11 +165,5 @@ def _torus(field: list[Step], levels: list[Level], i: int) -> tuple[int, ...]:
     for op in field[i:]:
         if isinstance(op, Box | Table):
             return op.in_shape if isinstance(op, Box) else (levels[i].positions,)
-    before = [op.out_shape for op in field[:i] if isinstance(op, Box)]
-    return before[-1] if before else (levels[i].positions,)
-
-
-def _is_total(op: Table) -> bool:
-    """Whether every window holds every position it can read equally often, so that all sums are one."""
-    index, weights = np.sort(op.index.array, axis=1), op.weights.array
-    return bool((index == index[0]).all() and np.ptp(weights) <= 1e-15 * np.abs(weights).max())
+    before = [op for op in field[:i] if isinstance(op, Box | Table)]
+    return before[-1].out_shape if before and isinstance(before[-1], Box) else (levels[i].positions,)
