@@ -1,7 +1,26 @@
 """Molecules: what each atom sees of the others as signals on the sphere, and kernels that are sums over atoms."""
 
-from equitangents.molecules.kernel import kernel, kernels, kernels_diagonal
+from equitangents.molecules.joint import JointKernels, joint_kernels
+from equitangents.molecules.kernel import kernel, kernels, kernels_diagonal, signals_for
 from equitangents.molecules.molecules import Molecules
+from equitangents.molecules.regressor import MoleculeRegressor, Prediction
 from equitangents.molecules.signals import AtomSignals, Neighbourhoods
+from equitangents.molecules.smooth_kernel import SmoothKernel
+from equitangents.molecules.tensors import TensorPrediction, TensorRegressor
 
-__all__ = ["AtomSignals", "Molecules", "Neighbourhoods", "kernel", "kernels", "kernels_diagonal"]
+__all__ = [
+    "AtomSignals",
+    "JointKernels",
+    "MoleculeRegressor",
+    "Molecules",
+    "Neighbourhoods",
+    "Prediction",
+    "SmoothKernel",
+    "TensorPrediction",
+    "TensorRegressor",
+    "joint_kernels",
+    "kernel",
+    "kernels",
+    "kernels_diagonal",
+    "signals_for",
+]

@@ -45,7 +45,8 @@ class MoleculeRegressor:
         pairs: Which atoms are compared, "same element" or "all".
         time: Training time of gradient flow; inf: to the end.
         learning_rate: η; the largest stable step is known after `fit` as `max_learning_rate_`.
-        ridge: Weight decay towards the initial weights, relative to the loss above.
+        ridge: Weight decay towards the initial weights, relative to the loss above; well above the kernel's own error,
+            ten times the network's `tolerance`.
         kernel: "ntk", all layers trained; "nngp", the last one alone, the posterior of a Gaussian process.
         baseline: "elements": a least-squares energy for each element is taken off first (and added again); "none".
     """
@@ -58,7 +59,7 @@ class MoleculeRegressor:
         pairs: Pairs = "same element",
         time: float = math.inf,
         learning_rate: float = 1.0,
-        ridge: float = 1e-8,
+        ridge: float = 1e-6,
         kernel: Literal["ntk", "nngp"] = "ntk",
         baseline: Literal["elements", "none"] = "elements",
     ) -> None:

@@ -8,7 +8,7 @@ of c and t' of c' the chain rule needs K, which are matrix products, and derivat
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -17,10 +17,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from equitangents.errors import NetworkError
+from equitangents import precision
+from equitangents.errors import InvalidArgumentError, NetworkError
 from equitangents.groups import MatrixGroup, RotationGroup
 from equitangents.groups.rotation_group import euler_grid, from_euler_angles
-from equitangents.kernels import rotations
 from equitangents.kernels.duals.erf import Erf
 from equitangents.kernels.duals.gelu import Gelu
 from equitangents.kernels.duals.trigonometric import Cos, Sin
@@ -28,6 +28,7 @@ from equitangents.kernels.program import Affine, Branch, Dual, Op
 from equitangents.kernels.result import Kernels
 from equitangents.kernels.rotations import RotationProgram
 from equitangents.kernels.rotations.pointwise import Variances, after, covariance, moments, run
+from equitangents.kernels.rotations.resolution import LADDER
 from equitangents.molecules.kernel import Pairs, signals_for
 from equitangents.molecules.molecules import Molecules
 from equitangents.molecules.signals import AtomSignals
@@ -35,6 +36,9 @@ from equitangents.sphere import wigner
 
 SMOOTH = (Erf, Gelu, Sin, Cos)
 _ELEMENTS = 1 << 22  # numbers of K(Q) at a time
+_FINEST = 20
+_SAMPLED = 3  # molecules, and atoms of each, on which a resolution is measured
+_STEP = 0.02  # Å: differences of the kernel over it stand for derivatives
 
 
 class Nodes(NamedTuple):
@@ -49,7 +53,8 @@ class SmoothKernel:
     """A molecular kernel at fixed rotations: one smooth function of the positions, so that forces derive from energies.
 
     The rotations are closed under inversion, which makes the kernel exactly symmetric. Their resolution is measured
-    once, on the molecules that the kernel is made for.
+    once, on the molecules that the kernel is made for, and for second derivatives, which converge more slowly: the
+    error estimate is theirs, relative to the variance of forces.
     """
 
     program: RotationProgram
@@ -74,9 +79,7 @@ class SmoothKernel:
         if program.sphere or any(not isinstance(op, Affine) for op in program.vector):
             raise NetworkError("forces are there for full windows, and linear layers only after the readout")
         _check_smooth(program.field)
-        sample = signals(molecules[: min(len(molecules), 16)]).signals.astype(np.float64)
-        found = rotations.resolve(program, sample)
-        return cls(program, signals, pairs, found.value, found.error)
+        return resolved(cls(program, signals, pairs, 0, None), molecules)
 
     @property
     def nodes(self) -> Nodes:
@@ -85,21 +88,37 @@ class SmoothKernel:
 
     def kernel(self, x1: Any, x2: Any = None) -> Kernels:
         """The kernel of signals (N, B², C), in float64: what `kernels` sums over atoms."""
-        b = _scaled(x1 if x2 is None else x2)
-        matrices, weights = self.nodes
-        size = (len(x1), len(b))
-        nngp, ntk = np.empty(size), np.empty(size)
+        weights = self.nodes.weights[:, None]
+        values = self._integrals(x1, x1 if x2 is None else x2, weights)[..., 0]
+        nngp, ntk = _linear(self.program, values, constant=True)
+        return Kernels(nngp, ntk, form="rotations", error_estimate=self.error_estimate, resolution=self.resolution)
+
+    def steered(self, x1: Any, x2: Any, degree: int) -> Float[np.ndarray, "2 n1 n2 d d"]:
+        """∫ κ(Q) D^l(Q)ᵀ dQ, the kernel of readouts that turn as harmonics of a degree; NNGP and NTK.
+
+        Turning the first signals multiplies it by D^l(R) from the left, turning the second by D^l(R)ᵀ from the right.
+        """
+        here = slice(degree**2, (degree + 1) ** 2)
+        turns = _nodes(self.program.group, self.program.readout, degree + 1, self.resolution).matrices[:, here, here]
+        weights = self.nodes.weights[:, None] * turns.swapaxes(1, 2).reshape(len(turns), -1)
+        values = self._integrals(x1, x2, weights)
+        values = _linear(self.program, values, constant=degree == 0)
+        return values.reshape(*values.shape[:-1], 2 * degree + 1, 2 * degree + 1)
+
+    def _integrals(self, x1: Any, x2: Any, weights: np.ndarray) -> np.ndarray:
+        """Σ_Q w_m(Q) (K, Θ)(Q) before the linear layers, (2, N1, N2, M), for weights (nodes, M)."""
+        b, matrices = _scaled(x2), self.nodes.matrices
+        found = np.empty((2, len(x1), len(b), weights.shape[1]))
         step = max(1, _ELEMENTS // (len(weights) * max(len(b), b[0].size)))
         for start in range(0, len(x1), step):
             a = _scaled(x1[start : start + step])
             turned = np.einsum("nkl,alc->nakc", matrices, a, optimize=True)
             k = turned.reshape(len(weights) * len(a), -1) @ b.reshape(len(b), -1).T
-            k = k.reshape(len(weights), len(a), len(b))
-            q1, q2 = (a * a).sum(axis=(1, 2)), (b * b).sum(axis=(1, 2))
-            with jax.enable_x64(True):
-                values = np.asarray(_averages(self.program, weights, k, q1[:, None] + 0 * q2, q2 + 0 * q1[:, None]))
-            nngp[start : start + step], ntk[start : start + step] = values
-        return Kernels(nngp, ntk, form="rotations", error_estimate=self.error_estimate, resolution=self.resolution)
+            q1, q2 = (a * a).sum(axis=(1, 2))[:, None], (b * b).sum(axis=(1, 2))
+            with precision.scope(np.float64):
+                values = _values(self.program, k.reshape(len(weights), len(a), len(b)), q1, q2)
+            found[:, start : start + step] = np.einsum("vnab,nm->vabm", np.asarray(values), weights, optimize=True)
+        return found
 
     def kernel_pairs(self, x1: Any, x2: Any, first: Any, second: Any) -> Kernels:
         """The same for a list of pairs."""
@@ -186,9 +205,8 @@ def _field(program: RotationProgram, k: Any, q1: Any, q2: Any) -> jax.Array:
 
 
 @partial(jax.jit, static_argnums=0)
-def _averages(program: RotationProgram, weights: Any, k: Any, q1: Any, q2: Any) -> jax.Array:
-    values = _field(program, k, jnp.broadcast_to(q1, k.shape), jnp.broadcast_to(q2, k.shape))
-    return _linear(program, jnp.einsum("n,vn...->v...", weights, values), constant=True)
+def _values(program: RotationProgram, k: Any, q1: Any, q2: Any) -> jax.Array:
+    return _field(program, k, jnp.broadcast_to(q1, k.shape), jnp.broadcast_to(q2, k.shape))
 
 
 def _derivatives(program: RotationProgram, k: Any, q1: Any, q2: Any) -> dict[str, Any]:
@@ -207,14 +225,58 @@ def _derivatives(program: RotationProgram, k: Any, q1: Any, q2: Any) -> dict[str
     }  # fmt: skip
 
 
-def _linear(program: RotationProgram, values: Any, constant: bool) -> jax.Array:
+def _linear(program: RotationProgram, values: Any, constant: bool) -> Any:
     """(NNGP, NTK), (2, ...), after the linear layers behind the readout; without their biases for derivatives."""
     k, theta = values
     for op in program.vector:
         assert isinstance(op, Affine)
         k = op.W_var * k + (op.b_var if constant else 0.0)
         theta = k + op.W_var * theta
-    return jnp.stack([k, theta])
+    return (jnp if isinstance(k, jax.Array) else np).stack([k, theta])
+
+
+def resolved(kernel: SmoothKernel, molecules: Molecules) -> SmoothKernel:
+    """The same with the lowest resolution at which covariances of forces are within the network's tolerance.
+
+    Raises InvalidArgumentError where no resolution is fine enough.
+    """
+    accuracy = kernel.program.accuracy
+    if not kernel.program.is_sampled:
+        return replace(kernel, resolution=0)
+    if accuracy.resolution is not None:
+        error = _slope_error(kernel, molecules, accuracy.resolution)
+        return replace(kernel, resolution=accuracy.resolution, error_estimate=error)
+    for r in LADDER:
+        if 2 * r > kernel.signals.bandlimit and r <= _FINEST:
+            error = _slope_error(kernel, molecules, r)
+            if error <= accuracy.tolerance:
+                return replace(kernel, resolution=r, error_estimate=error)
+    raise InvalidArgumentError(
+        f"the tolerance {accuracy.tolerance:.1e} is not reached for second derivatives at resolution {_FINEST} (error "
+        f"{error:.1e}); the signals are too large for the nonlinearity: lower SphereLift's W_std, or give resolution"
+    )
+
+
+def _slope_error(kernel: SmoothKernel, molecules: Molecules, resolution: int) -> float:
+    """Error of Cov(F, F') at a resolution, relative to the variance, along random displacements of a few molecules."""
+    rng = np.random.default_rng(0)
+    moved = []
+    for i in np.linspace(0, len(molecules) - 1, min(len(molecules), _SAMPLED)).astype(int):
+        z = molecules.atomic_numbers[i : i + 1]
+        x = molecules.positions[i : i + 1].astype(np.float64)
+        step = rng.normal(size=x.shape) * _STEP
+        for sign in (1, -1):
+            c = kernel.signals.coefficients(z, x + sign * step)[z > 0]
+            moved.append(c[np.argsort(-(c**2).sum(axis=(1, 2)))[:_SAMPLED]])
+    plus, minus = np.concatenate(moved[::2]), np.concatenate(moved[1::2])
+    found = []
+    for r in (resolution, resolution + resolution // 2 + 1):
+        k = replace(kernel, resolution=r).kernel(np.concatenate([plus, minus]))
+        values = np.stack([k.nngp, k.ntk])
+        n = len(plus)
+        found.append(values[:, :n, :n] - values[:, :n, n:] - values[:, n:, :n] + values[:, n:, n:])
+    scale = np.einsum("vii->vi", found[1]).max(axis=1)
+    return float((np.abs(found[0] - found[1]).max(axis=(1, 2)) / scale).max())
 
 
 def _check_smooth(ops: tuple[Op, ...]) -> None:
