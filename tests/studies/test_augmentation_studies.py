@@ -11,7 +11,7 @@ from equitangents.report import outside_resources
 
 TINY = {
     "mlp-to-gcnn": {
-        "group": "C4", "train_images": "6", "test_images": "4", "foreign_images": "3", "times": "1,inf",
+        "group": "C4", "train_images": "4", "test_images": "4", "foreign_images": "4", "times": "1,inf",
         "widths": "8,16", "draws": "3", "trained_widths": "4", "members": "4", "steps": "0,2",
     },
     "cross-product": {
@@ -20,7 +20,7 @@ TINY = {
     },
     "continuous": {
         "train_images": "5", "test_images": "4", "orders": "2,4", "angles": "8", "rings": "2", "samples": "5",
-        "points": "2", "steps": "1,3", "trained": "2", "members": "4", "width": "4",
+        "points": "2", "steps": "1,3", "trained": "2", "members": "4", "width": "4", "hidden_layers": "1",
     },
     "sampling": {
         "order": "4", "budgets": "1,2", "draws": "4", "times": "1,inf", "train_images": "5", "test_images": "3",
@@ -28,11 +28,12 @@ TINY = {
     },
     "finite-width": {
         "lattice": "3", "train_spins": "4", "test_spins": "3", "widths": "2,4,8", "members": "12", "sizes": "1,2,4",
-        "steps": "1,3",
+        "steps": "1,3", "hidden_layers": "1",
     },
     "other-ensembles": {
         "lattice": "3", "train_spins": "4", "test_spins": "3", "width": "4", "members": "12", "runs": "4",
         "sizes": "1,2,4", "steps": "3", "every": "1", "stage_steps": "2", "resamples": "3",
+        "hidden_layers": "1",
     },
 }  # fmt: skip
 FIGURES = {

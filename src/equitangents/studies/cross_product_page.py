@@ -176,7 +176,7 @@ def _between(settings: Settings, results: Results, folder: RunFolder) -> Figure:
         drawing.time_ticks(left, results.times[1:], "step")
         right.set_xlabel("elements of the group")
         left.set_ylabel("relative violation, random rotations")
-        left.legend(loc="best")
+        left.legend(loc=(0.04, 0.12), ncols=2)
         right.legend(loc="best")
         svg = figures.save(canvas, folder.figures, "random-rotations")
     caption = (
