@@ -1,16 +1,24 @@
-"""Data sets and inputs to test on: files in a folder, the digits of scikit-learn, noise and photographs."""
+"""Data sets and inputs to test on: files in a folder, the digits of scikit-learn, noise and photographs, molecules."""
 
 from equitangents.data.dataset import Dataset
 from equitangents.data.digits import digits
 from equitangents.data.download import DownloadError, download
 from equitangents.data.folder import DataNotFoundError, available, load, names
 from equitangents.data.images import conform, grey, resize
+from equitangents.data.molecules import (
+    MoleculeSet,
+    load_molecules,
+    load_trajectory,
+    load_water,
+    molecules_available,
+)
 from equitangents.data.out_of_distribution import gaussian_noise, photo_patches
 
 __all__ = [
     "DataNotFoundError",
     "Dataset",
     "DownloadError",
+    "MoleculeSet",
     "available",
     "conform",
     "digits",
@@ -18,6 +26,10 @@ __all__ = [
     "gaussian_noise",
     "grey",
     "load",
+    "load_molecules",
+    "load_trajectory",
+    "load_water",
+    "molecules_available",
     "names",
     "photo_patches",
     "resize",
