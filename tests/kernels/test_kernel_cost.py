@@ -176,6 +176,13 @@ def test_pooling_over_cosets_costs_the_fibres_within_a_coset(name):
     assert cost_of(GroupPool()).fibres == len(table)
 
 
+def test_full_windows_leave_one_position_a_fibre():
+    group = et.groups.wallpaper(rotations=4, reflections=False, shape=(4, 4))
+    hidden = [Lift(group, 1, window="full"), Relu(), GroupConv(1, window="full"), Relu()]
+    found = Sequential(*hidden, GroupPool(), Dense(1)).kernel_cost((4, 4, 3), 1, 1)
+    assert (found.fibres, found.element_layers, found.multiply_adds) == (64, 64 * 2, 64 * 16 * 3)
+
+
 def test_it_reads_as_a_paragraph():
     text = str(
         Sequential(Conv(1, 3), Relu(), GlobalAvgPool(), Dense(1)).kernel_cost((8, 8, 3), 100, engine="reference")

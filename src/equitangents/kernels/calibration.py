@@ -122,8 +122,8 @@ def _group_program(kind: LayerKind) -> tuple[Program, float]:
     order = 12 if kind.pairs else _ORDER
     elements = np.arange(order)
     addition = ((elements[:, None] + elements) % order).astype(np.int32)
-    wanted = kind.window[0] if kind.window else order
-    size = min(wanted, order - 1) if kind.window else order
+    wanted = kind.window[0]
+    size = min(wanted, order - 1)
     index = FrozenArray(addition[:, :size])
     table = Table(index, FrozenArray(np.full(size, 1 / size)))
     dual = () if kind.activation is None else (Dual(kind.activation),)

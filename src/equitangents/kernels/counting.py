@@ -17,6 +17,7 @@ import numpy as np
 from equitangents.kernels.levels import GridLevel, Level, Levels
 from equitangents.kernels.plan import FibrePlan, PairPlan
 from equitangents.kernels.program import Box, Branch, Dual, Flatten, Op, Pool, Table
+from equitangents.kernels.settled import is_total
 
 
 @dataclass(frozen=True)
@@ -129,14 +130,9 @@ def _layers(ops: tuple[Op, ...]) -> Iterator[tuple[LayerKind, int, tuple[Op, ...
         if isinstance(op, Box):
             window = LayerKind(op.window), at
         elif isinstance(op, Table):
-            window = LayerKind(() if _is_total(op) else (op.index.array.shape[1],), indexed=True), at
+            # One sum over all positions serves every window: hardly more than the first product.
+            window = LayerKind() if is_total(op) else LayerKind((op.index.array.shape[1],), indexed=True), at
         else:
             yield LayerKind(), at, op.ops
     if window is not None:
         yield *window, None
-
-
-def _is_total(op: Table) -> bool:
-    """Whether every window holds every position alike, so that one sum serves all."""
-    index, weights = op.index.array, op.weights.array
-    return bool(index.shape[1] == index.max() + 1 and np.ptp(weights) <= 1e-15 * np.abs(weights).max())
