@@ -9,7 +9,7 @@ from scipy.stats import special_ortho_group
 
 import equitangents as et
 from equitangents.kernels import kernel_invariance_error
-from equitangents.studies import continuous, finite_width, mlp_to_gcnn, other_ensembles, sampling
+from equitangents.studies import continuous, finite_width, ising, mlp_to_gcnn, other_ensembles, sampling
 from equitangents.studies.dependent_ensembles import boosted, nested_means
 from equitangents.studies.frozen_kernels import FrozenKernel, SymmetrisedKernel, draw
 from equitangents.studies.networks import mlp
@@ -283,3 +283,27 @@ class TestCoveringAngle:
         traces = np.einsum("rii->r", to_nearest(matrices, turns))
         angles = np.degrees(np.arccos(np.clip((traces - 1) / 2, -1, 1)))
         assert 0.85 * degrees < angles.max() <= degrees + 1e-6
+
+
+class TestIsingForEveryNumberOfMembers:
+    def test_sizes_are_every_number_and_then_a_few(self):
+        few = ising.predicted_sizes(ising.Settings(groups=(1, 5, 32), members=64))
+        assert few.tolist() == list(range(1, 33))
+        many = ising.predicted_sizes(ising.Settings(groups=(1, 70, 500), members=1000))
+        assert set(range(1, 65)) | {70, 500} <= set(many.tolist())
+        assert len(many) < 100
+
+    def test_share_below_the_median(self):
+        """Ensembles of the law itself lie on both sides of its median, wider ones above it."""
+        settings = ising.Settings(members=200, groups=(1, 8), widths=(8, 16), steps=(1,))
+        rng = np.random.default_rng(0)
+        mean = rng.normal(size=(1, 1, 6)) * np.ones((1, 4, 1)) + 5
+        draws = lambda n, spread: mean[0] + spread * rng.normal(size=(n, 4, 6))
+        predicted = {"test": np.stack([ising.relative_std(draws(4000, m**-0.5)) for m in (1, 8)])[None]}
+        share = {}
+        for spread in (1.0, 3.0):
+            members = {16: {"test": draws(200, spread)[None]}}
+            results = ising.Results(np.array([1]), 1.0, {}, {"test": mean}, {}, predicted, members)
+            share[spread] = [ising.typical_share(settings, results, 16, "test", 0, m) for m in (1, 8)]
+        assert all(e.low < 0.5 < e.high for e in share[1.0])
+        assert all(e.high < 0.2 for e in share[3.0])

@@ -8,6 +8,7 @@ import pytest
 from equitangents import studies
 from equitangents.errors import InvalidArgumentError
 from equitangents.report import outside_resources
+from equitangents.studies.progress import Task
 
 TINY = {
     "mlp-to-gcnn": {
@@ -107,6 +108,28 @@ def test_resuming_a_finished_run_changes_nothing(finished):
         for v in finished.claims  # a number that is not a number does not equal itself
     )
     assert before == {p: p.read_bytes() for p in before}
+
+
+def test_killed_in_the_middle_of_training_and_resumed(tmp_path, monkeypatch):
+    name = "cross-product"
+    whole = studies.run(name, out=tmp_path / "whole", settings=TINY[name], progress=False)
+    step = Task.step
+
+    def interrupting(self, done, total):
+        step(self, done, total)
+        if total == 3 and done == 2 and any((tmp_path / "cut" / "checkpoints").rglob("*")):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Task, "step", interrupting)
+    with pytest.raises(KeyboardInterrupt):
+        studies.run(name, out=tmp_path / "cut", settings=TINY[name], progress=False)
+    assert not (tmp_path / "cut" / "report.html").exists()
+    monkeypatch.setattr(Task, "step", step)
+    resumed = studies.run(name, out=tmp_path / "cut", settings=TINY[name], resume=True, progress=False)
+    assert resumed.claims == whole.claims
+    for table in TABLES[name]:
+        path = f"results/{table}.csv"
+        assert (tmp_path / "cut" / path).read_bytes() == (tmp_path / "whole" / path).read_bytes()
 
 
 @pytest.mark.parametrize("name", list(TINY))
