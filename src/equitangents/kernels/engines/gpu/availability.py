@@ -30,12 +30,12 @@ def why_unavailable() -> str | None:
         return "its source was not installed (it comes with the compiled part of the package)"
     if emulated():
         return cpu.why_unavailable() or (None if host_compiler() else "emulating it needs a C++ compiler")
-    if (device := _device()) is None:
+    if (found := _device()) is None:
         return f"JAX sees no CUDA device here (to emulate one on the CPU, slowly, for tests: {EMULATE}=1)"
     if why := cpu.why_unavailable():
         return why
-    if not hasattr(device, "compute_capability"):
-        return f"{device.device_kind} is not a CUDA device"
+    if not hasattr(found, "compute_capability"):
+        return f"{found.device_kind} is not a CUDA device"
     if nvrtc() is None:
         return "NVRTC, with which it compiles, is not installed (it comes with jax[cuda13], or as nvidia-cuda-nvrtc)"
     return None
@@ -49,10 +49,14 @@ def _device() -> Any:
         return None
 
 
+def device() -> Any:
+    """Where kernels run: JAX's first CUDA device, or in emulation its CPU."""
+    return jax.devices("cpu")[0] if emulated() else _device()
+
+
 def capability() -> str:
     """The compute capability that kernels are compiled for, such as "9.0"."""
-    device = _device()
-    return "9.0" if emulated() or device is None else str(device.compute_capability)
+    return "9.0" if emulated() or (found := _device()) is None else str(found.compute_capability)
 
 
 def description() -> str:

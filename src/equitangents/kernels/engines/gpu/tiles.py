@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
+from equitangents.kernels.engines.gpu.availability import device
 from equitangents.kernels.engines.gpu.compiler import emulated
 from equitangents.kernels.engines.gpu.run import BLOCKS, jitted_diagonal, jitted_kernels
 from equitangents.kernels.engines.gpu.source import source
@@ -42,7 +42,7 @@ def tiled_kernels(
     plan: FibrePlan, tables: dict[str, np.ndarray], x1: np.ndarray, x2: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """(NNGP, NTK) between x1, (N1, *positions, C), and x2 (None: x1 with itself, at half the cost)."""
-    on_device = jax.device_put(tables)
+    on_device = jax.device_put(tables, device())
     n1, n2 = len(x1), len(x1) if x2 is None else len(x2)
     side = tile_side(plan)
     rows, columns = (min(n1, side), min(n1 if x2 is None else n2, side))
@@ -62,7 +62,7 @@ def tiled_kernels(
 
 def tiled_diagonal(plan: FibrePlan, tables: dict[str, np.ndarray], x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(NNGP, NTK) of every input of x, (N, *positions, C), with itself, each (N,)."""
-    on_device = jax.device_put(tables)
+    on_device = jax.device_put(tables, device())
     size = min(len(x), tile_side(plan) ** 2, _LARGEST_SIDE)
     nngp, ntk = np.empty(len(x), x.dtype), np.empty(len(x), x.dtype)
     for i in range(0, len(x), max(size, 1)):
@@ -76,4 +76,4 @@ def _block(x: np.ndarray, begin: int, size: int) -> Any:
     block = np.zeros((size, *x.shape[1:]), x.dtype)
     part = x[begin : begin + size]
     block[: len(part)] = part
-    return jnp.asarray(block)
+    return jax.device_put(block, device())

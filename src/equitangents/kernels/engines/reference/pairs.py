@@ -131,4 +131,5 @@ def _next_variance(op: Op, q: Any, tables: dict[str, Any]) -> tuple[Any, Any]:
 def _pool_mean(op: Pool | Flatten, mean: Any, tables: dict[str, Any]) -> Any:
     if isinstance(op, Flatten):
         return jnp.mean(mean, axis=0, keepdims=True)
-    return jnp.tensordot(averaging(op, mean.shape[0], mean.dtype, tables), mean, axes=1)
+    matrix = averaging(op, mean.shape[0], mean.dtype, tables)
+    return jnp.tensordot(matrix, mean, axes=1, precision=lax.Precision.HIGHEST)

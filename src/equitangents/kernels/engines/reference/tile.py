@@ -6,6 +6,7 @@ Inputs are laid out (positions, N, channels), so that the pairs of a tile are co
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -45,8 +46,9 @@ def prepare(
     if not has_dual(plan.vector):
         return Prepared(moments, None)
     kept = (tables[plan.labels.key] >= 0).astype(x.dtype)
-    pooled_mean = kept @ moments.mean[-1] / kept.sum()
-    diagonal = kept @ moments.q[-1] / kept.sum()
+    # GPUs would otherwise multiply float32 in a format of ten bits.
+    average = partial(jnp.matmul, kept / kept.sum(), precision=lax.Precision.HIGHEST)
+    pooled_mean, diagonal = average(moments.mean[-1]), average(moments.q[-1])
     own = own or (lambda m: _sum_fibres(plan, tables, x, x, m, m)[0])
     pooled = diagonal if plan.single else own(moments)
     return Prepared(moments, field_moments(plan.vector, pooled[None], pooled_mean[None], tables))
