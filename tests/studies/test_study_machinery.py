@@ -234,3 +234,27 @@ def test_catalogue_loads_without_heavy_imports():
 @pytest.mark.parametrize(("seconds", "text"), [(48.4, "48 s"), (125, "2 min 5 s"), (12000, "3 h 20 min")])
 def test_durations(seconds, text):
     assert runner.format_seconds(seconds) == text
+
+
+class TestCtrlC:
+    def test_lost_in_a_callback_of_the_garbage_collector_it_comes_back_with_the_next_step(self):
+        code = """
+import gc, signal
+from equitangents.studies.progress import Progress
+signal.signal(signal.SIGINT, signal.default_int_handler)
+def lost(phase, info):
+    gc.callbacks.remove(lost)
+    signal.raise_signal(signal.SIGINT)
+progress = Progress(shown=False)
+try:
+    with progress.running(), progress.task("a stage") as task:
+        gc.callbacks.append(lost)
+        gc.collect()
+        print("went on")
+        task.step(1, 2)
+        print("and on")
+except KeyboardInterrupt:
+    print("ended", signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+"""
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        assert done.stdout.split("\n")[:-1] == ["went on", "ended True"]

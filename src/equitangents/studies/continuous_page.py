@@ -34,8 +34,8 @@ def present(settings: Settings, results: Results, verdicts: Sequence[Verdict], f
                 "its invariance on pixels cannot be measured.",
                 "The bound is κ C(x): κ is the largest distance of a rotation from the nearest one of the subgroup, "
                 "in operator norm, and C(x) the norm of the input times the largest gradient of the closed-form mean "
-                "on the way. The gradient is computed from the mean, at a grid of places. Only low harmonics reach far into the "
-                "kernel, so that the change falls much faster than the bound.",
+                "on the way. The gradient is computed from the mean, at a grid of places. Only low harmonics reach far "
+                "into the kernel, so that the change falls much faster than the bound.",
             ],
             [_against_kappa(settings, results, folder)],
         ),

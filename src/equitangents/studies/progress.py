@@ -1,8 +1,10 @@
-"""What a reader sees while a study runs: one line per stage, with a bar and the time."""
+"""What a reader sees while a study runs: one line per stage, with a bar and the time. Ctrl-C always ends it."""
 
 from __future__ import annotations
 
 import contextlib
+import signal
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -11,13 +13,16 @@ from typing import Any
 class Task:
     """A stage's bar; `step(done, total)` moves it, and may be called as often as one likes."""
 
-    def __init__(self, bars: Any = None, identity: Any = None) -> None:
+    def __init__(self, bars: Any = None, identity: Any = None, interrupted: threading.Event | None = None) -> None:
         self._bars = bars
         self._identity = identity
+        self._interrupted = interrupted
         self._shown = 0.0
 
     def step(self, done: float, total: float) -> None:
-        """`done` of `total` is finished."""
+        """`done` of `total` is finished; raises KeyboardInterrupt if one was lost on the way."""
+        if self._interrupted is not None and self._interrupted.is_set():
+            raise KeyboardInterrupt
         now = time.monotonic()
         if self._bars is not None and (now - self._shown > 0.1 or done >= total):
             self._bars.update(self._identity, completed=done, total=total)
@@ -29,6 +34,7 @@ class Progress:
 
     def __init__(self, *, shown: bool = True) -> None:
         self._bars: Any = None
+        self._interrupted = threading.Event()
         if shown:
             from rich.console import Console
             from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
@@ -41,18 +47,38 @@ class Progress:
     @contextlib.contextmanager
     def running(self) -> Iterator[Progress]:
         """Show the bars while the study runs."""
-        if self._bars is None:
-            yield self
-            return
-        with self._bars:
+        with _remembering(self._interrupted), self._bars or contextlib.nullcontext():
             yield self
 
     @contextlib.contextmanager
     def task(self, title: str) -> Iterator[Task]:
         """A bar for one stage; full when the stage ends without an error."""
         if self._bars is None:
-            yield Task()
+            yield Task(interrupted=self._interrupted)
             return
         identity = self._bars.add_task(title, total=None)
-        yield Task(self._bars, identity)
+        yield Task(self._bars, identity, self._interrupted)
         self._bars.update(identity, completed=1, total=1)
+
+
+@contextlib.contextmanager
+def _remembering(interrupted: threading.Event) -> Iterator[None]:
+    """Ctrl-C sets the event besides raising KeyboardInterrupt.
+
+    Python runs the handler in whatever code comes first, and drops what is raised in a callback of the garbage
+    collector: JAX has one, which runs often while XLA works.
+    """
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+
+    def handle(number: int, frame: Any) -> None:
+        interrupted.set()
+        signal.default_int_handler(number, frame)
+
+    signal.signal(signal.SIGINT, handle)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
