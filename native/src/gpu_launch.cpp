@@ -19,7 +19,8 @@ namespace {
 using Handle = void*;
 
 struct Driver {
-  int (*current_context)(Handle*) = nullptr;
+  int (*stream_context)(Handle, Handle*) = nullptr;
+  int (*set_context)(Handle) = nullptr;
   int (*load_module)(Handle*, const void*) = nullptr;
   int (*get_function)(Handle*, Handle, const char*) = nullptr;
   int (*set_attribute)(Handle, int, int) = nullptr;
@@ -30,7 +31,8 @@ struct Driver {
   Driver() {
     Handle library = dlopen("libcuda.so.1", RTLD_NOW);
     if (!library) return;
-    found = look_up(library, "cuCtxGetCurrent", current_context) && look_up(library, "cuModuleLoadData", load_module) &&
+    found = look_up(library, "cuStreamGetCtx", stream_context) && look_up(library, "cuCtxSetCurrent", set_context) &&
+            look_up(library, "cuModuleLoadData", load_module) &&
             look_up(library, "cuModuleGetFunction", get_function) &&
             look_up(library, "cuFuncSetAttribute", set_attribute) && look_up(library, "cuLaunchKernel", launch) &&
             look_up(library, "cuGetErrorString", error_string);
@@ -64,13 +66,14 @@ ffi::Error failure(const Driver& driver, int status, const char* doing) {
   return ffi::Error(ffi::ErrorCode::kInternal, std::string("CUDA cannot ") + doing + ": " + (text ? text : "unknown error"));
 }
 
-// The kernel in this context; loaded once for each.
-ffi::Error find_function(const Driver& driver, std::string_view digest, ffi::Span<const uint8_t> code,
+// The kernel in the stream's context; loaded once for each.
+ffi::Error find_function(const Driver& driver, Handle stream, std::string_view digest, ffi::Span<const uint8_t> code,
                          std::string_view name, int64_t bytes, Handle* function) {
   static std::mutex mutex;
   static std::map<std::pair<Handle, std::string>, Handle> loaded;
   Handle context = nullptr;
-  if (int status = driver.current_context(&context)) return failure(driver, status, "name its context");
+  if (int status = driver.stream_context(stream, &context)) return failure(driver, status, "name the stream's context");
+  if (int status = driver.set_context(context)) return failure(driver, status, "enter the stream's context");
   const std::lock_guard<std::mutex> lock(mutex);
   Handle& known = loaded[{context, std::string(digest)}];
   if (!known) {
@@ -114,7 +117,7 @@ ffi::Error launch(Handle stream, ffi::AnyBuffer x1, ffi::AnyBuffer x2, ffi::AnyB
     return error;
   if (n.blocks == 0) return ffi::Error::Success();
   Handle function = nullptr;
-  if (ffi::Error error = find_function(driver, digest, code, name, n.bytes, &function); error.failure())
+  if (ffi::Error error = find_function(driver, stream, digest, code, name, n.bytes, &function); error.failure())
     return error;
   void* parameters[] = {&arguments};
   const int status = driver.launch(function, unsigned(n.blocks), 1, 1, unsigned(n.threads), 1, 1, unsigned(n.bytes),

@@ -5,6 +5,7 @@ The emulation compiles the kernel that a GPU would run with a C++ compiler, its 
 
 import ctypes
 import hashlib
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -20,7 +21,7 @@ from hypothesis import strategies as st
 import equitangents as et
 from equitangents import kernels
 from equitangents.errors import InvalidArgumentError
-from equitangents.kernels.compute import compute_diagonal
+from equitangents.kernels.compute import compute_diagonal, tables_of
 from equitangents.kernels.engines import choose, gpu, select
 from equitangents.kernels.engines.gpu import availability, compiler, run, source
 from equitangents.kernels.plan import plan
@@ -312,6 +313,25 @@ def test_kernels_are_launched_with_what_they_need(pretended, rng):
     net = Sequential(Conv(1, 3, b_std=0.1), Relu(), Conv(1, 3), Erf(), GlobalAvgPool(), Dense(1), Relu(), Dense(1))
     check(net, rng.standard_normal((3, 5, 4, 2)), dtypes=(np.float64,))
     check(net, rng.standard_normal((3, 5, 4, 2)), rng.standard_normal((2, 5, 4, 2)), dtypes=(np.float32,))
+
+
+def test_a_gpu_program_is_one_launch_and_holds_no_fields(monkeypatch):
+    """What JAX would compile for a GPU: fields over fibres, or over positions of pairs, are never arrays of it."""
+    monkeypatch.delenv(gpu.EMULATE)
+    monkeypatch.setattr(run, "cubin", lambda text, capability: b"machine code")
+    monkeypatch.setattr(run, "capability", lambda: "9.0")
+    side, inputs = 16, 3
+    net = Sequential(*(Conv(1, 3), Relu()) * 4, GlobalAvgPool(), Dense(1))
+    program = net.lower((side, side, 3))[1]
+    tables = {key: jnp.asarray(table) for key, table in tables_of(plan(program), program).items()}
+    x = jax.ShapeDtypeStruct((inputs, side, side, 3), jnp.float32)
+    traced = jax.jit(lambda x: run.kernels(plan(program), tables, x)).trace(x)
+    text = traced.lower(lowering_platforms=("cuda",)).as_text()
+    assert text.count("@equitangents_eqt_ffi_gpu_launch") == 1
+    sizes = [np.prod([int(n) for n in shape.split("x")[:-1]]) for shape in re.findall(r"tensor<((?:\d+x)+f32)>", text)]
+    sides = max(sizes)  # what is known of each input alone, at all positions of all layers
+    assert inputs * side**2 < sides < inputs * 12 * 2 * side**2
+    assert sides < inputs**2 * side**4
 
 
 def test_the_kernel_names_no_part_of_a_standard_library_that_gpus_lack():

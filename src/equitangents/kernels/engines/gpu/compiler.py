@@ -31,8 +31,9 @@ def emulated() -> bool:
 def nvrtc() -> ctypes.CDLL | None:
     """The run-time compiler's library, if there is one: from Python packages, else where the system looks."""
     roots = [Path(p) for p in sys.path if p]
-    found = [f for root in roots for f in sorted(root.glob("nvidia/*/lib/libnvrtc.so.*"), reverse=True)]
-    names = [*map(str, found), "libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12"]
+    found = [f for root in roots for f in root.glob("nvidia/*/lib/libnvrtc.so.*") if f.suffix[1:].isdigit()]
+    newest = sorted(found, key=lambda f: int(f.suffix[1:]), reverse=True)
+    names = [*map(str, newest), "libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12"]
     for name in names:
         try:
             return ctypes.CDLL(name)
