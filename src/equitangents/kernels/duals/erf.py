@@ -48,7 +48,9 @@ class Erf:
         sine = jnp.where(sine > 1, 1, jnp.where(sine < -0.5, -0.5, sine))
         close = positive & (sine < 0.5)  # only then do m and γ nearly cancel
         sine = jnp.where(close, sine, 0)
-        gap = jnp.where(close, arcsine(sine, jnp.sqrt(1 - sine * sine)), m - arcsine(sine_gamma, cosine_gamma))
+        difference, cosine = jnp.where(close, sine, sine_gamma), jnp.sqrt(1 - sine * sine)
+        turn = arcsine(difference, jnp.where(close, cosine, cosine_gamma))
+        gap = jnp.where(close, turn, m - turn)
         return (4 / math.pi) * gap, (4 / math.pi) / root
 
     def moments(self, q: Any) -> tuple[Any, Any]:
