@@ -1,4 +1,5 @@
 // Sums over box windows: over the window's rows first, into a row buffer with margins, then along the row.
+// `Parts` of a cell: D and Θ, or (1) D alone, before the first layer with weights, where Θ = 0.
 #pragma once
 
 #include "place.hpp"
@@ -7,10 +8,10 @@
 namespace eqt::EQT_ISA {
 
 template <class T, int R>
-void add_rows_of(const T* const* rows, int count, T* out, int64_t cells) {
+void add_rows_of(const T* const* rows, int count, T* out, int64_t size) {
   constexpr int L = kLanes<T>;
   const int n = R ? R : count;
-  for (int64_t i = 0; i < 2 * L * cells; i += L) {
+  for (int64_t i = 0; i < size; i += L) {
     Vec<T> sum = load(rows[0] + i);
     for (int r = 1; r < n; ++r) sum += load(rows[r] + i);
     store(out + i, sum);
@@ -18,27 +19,27 @@ void add_rows_of(const T* const* rows, int count, T* out, int64_t cells) {
 }
 
 template <class T>
-void add_rows(const T* const* rows, int count, T* out, int64_t cells) {
+void add_rows(const T* const* rows, int count, T* out, int64_t size) {
   switch (count) {
-    case 1: return add_rows_of<T, 1>(rows, count, out, cells);
-    case 2: return add_rows_of<T, 2>(rows, count, out, cells);
-    case 3: return add_rows_of<T, 3>(rows, count, out, cells);
-    case 5: return add_rows_of<T, 5>(rows, count, out, cells);
-    default: return add_rows_of<T, 0>(rows, count, out, cells);
+    case 1: return add_rows_of<T, 1>(rows, count, out, size);
+    case 2: return add_rows_of<T, 2>(rows, count, out, size);
+    case 3: return add_rows_of<T, 3>(rows, count, out, size);
+    case 5: return add_rows_of<T, 5>(rows, count, out, size);
+    default: return add_rows_of<T, 0>(rows, count, out, size);
   }
 }
 
-template <class T>
+template <class T, int Parts>
 EQT_INLINE void copy_cell(T* to, const T* from) {
   store(to, load(from));
-  store(to + kLanes<T>, load(from + kLanes<T>));
+  if (Parts > 1) store(to + kLanes<T>, load(from + kLanes<T>));
 }
 
 // The sums over the rows that output row (z, y) reads, from the first column that its first column reads.
-template <class T>
+template <class T, int Parts>
 const T* sum_of_rows(const Op& op, const Place& in, const Place& out, const T* field, int z, int y, const T** rows,
                      T* buffer) {
-  const int64_t cell = 2 * kLanes<T>;
+  const int64_t cell = Parts * kLanes<T>;
   const int first = op.stride[2] * out.low[2] - op.low[2];
   const int last = op.stride[2] * (out.high[2] - 1) - op.low[2] + op.window[2];
   int count = 0;
@@ -51,27 +52,27 @@ const T* sum_of_rows(const Op& op, const Place& in, const Place& out, const T* f
   if (!in.torus) {
     for (int r = 0; r < count; ++r) rows[r] += cell * (first - in.from[2]);
     if (count == 1) return rows[0];
-    add_rows(rows, count, buffer, last - first);
+    add_rows(rows, count, buffer, cell * (last - first));
     return buffer;
   }
   const int n = op.in[2];
   if (count == 1 && first >= 0 && last <= n) return rows[0] + cell * first;
   T* zero = buffer + cell * (first < 0 ? -first : 0);
-  add_rows(rows, count, zero, n);
-  for (int x = first; x < 0; ++x) copy_cell(zero + cell * x, zero + cell * wrapped(x, n));
-  for (int x = n; x < last; ++x) copy_cell(zero + cell * x, zero + cell * wrapped(x, n));
+  add_rows(rows, count, zero, cell * n);
+  for (int x = first; x < 0; ++x) copy_cell<T, Parts>(zero + cell * x, zero + cell * wrapped(x, n));
+  for (int x = n; x < last; ++x) copy_cell<T, Parts>(zero + cell * x, zero + cell * wrapped(x, n));
   return zero + cell * first;
 }
 
 // out(k) = scale · Σ_u sums(stride·k + u)
-template <class T>
+template <class T, int Parts>
 void sum_along(const T* sums, int width, int64_t stride, T scale, T* cells, int64_t n) {
   constexpr int L = kLanes<T>;
-  for (int64_t k = 0; k < n; ++k, sums += 2 * L * stride, cells += 2 * L) {
-    Vec<T> d = load(sums), theta = load(sums + L);
-    for (int u = 1; u < width; ++u) {
-      d += load(sums + 2 * L * u);
-      theta += load(sums + 2 * L * u + L);
+  for (int64_t k = 0; k < n; ++k, sums += Parts * L * stride, cells += 2 * L) {
+    Vec<T> d{}, theta{};
+    for (int u = 0; u < width; ++u) {
+      d += load(sums + Parts * L * u);
+      if (Parts > 1) theta += load(sums + Parts * L * u + L);
     }
     store(cells, scale * d);
     store(cells + L, scale * theta);
@@ -79,7 +80,7 @@ void sum_along(const T* sums, int width, int64_t stride, T scale, T* cells, int6
 }
 
 // Outside the carried positions K = Θ = 0: D is the variance of whichever input still has a position there.
-template <class T, bool Own>
+template <class T, bool Own, int Parts>
 void fill_margin(const Level& level, const Place& place, T* field, const T* first, const T* second) {
   constexpr int L = kLanes<T>;
   T* cell = field;
@@ -87,9 +88,9 @@ void fill_margin(const Level& level, const Place& place, T* field, const T* firs
     for (int y = place.from[1]; y < place.to[1]; ++y) {
       const bool row_carried =
           z >= place.low[0] && z < place.high[0] && y >= place.low[1] && y < place.high[1];
-      for (int x = place.from[2]; x < place.to[2]; ++x, cell += 2 * L) {
+      for (int x = place.from[2]; x < place.to[2]; ++x, cell += Parts * L) {
         if (row_carried && x >= place.low[2] && x < place.high[2]) {
-          cell += 2 * L * (place.high[2] - 1 - x);
+          cell += Parts * L * (place.high[2] - 1 - x);
           x = place.high[2] - 1;
           continue;
         }
@@ -110,7 +111,7 @@ void fill_margin(const Level& level, const Place& place, T* field, const T* firs
         }
         if (partner_inside) d += load(second + L * partner);
         store(cell, d);
-        store(cell + L, Vec<T>{});
+        if (Parts > 1) store(cell + L, Vec<T>{});
       }
     }
 }

@@ -129,14 +129,14 @@ struct Fibre {
   }
 
   // Calls f(z, y, x, n, cells) for every stretch of a row that is carried at a level; short enough for the cache.
-  template <class F>
+  template <int Parts = 2, class F>
   EQT_INLINE void each_row(int level, T* field, F&& f) const {
     const Place& place = places[level];
     for (int z = place.low[0]; z < place.high[0]; ++z)
       for (int y = place.low[1]; y < place.high[1]; ++y)
         for (int x = place.low[2]; x < place.high[2]; x += kTileRows) {
           const int n = place.high[2] - x < kTileRows ? place.high[2] - x : kTileRows;
-          f(z, y, x, n, field + 2 * L * (place.row(z, y) + x - place.from[2]));
+          f(z, y, x, n, field + Parts * L * (place.row(z, y) + x - place.from[2]));
         }
   }
 
@@ -155,10 +155,11 @@ struct Fibre {
   }
 
   // D(p) = mean over channels of (f1(p) - f2(p'))², Θ = 0.
+  template <int Parts>
   void start(const T* x1, const T* x2, const Row& row, T* cells) const {
     const int c = plan.channels;
     const T scale = T(1.0 / c);
-    for (int64_t k = 0; k < row.n; ++k, cells += 2 * L) {
+    for (int64_t k = 0; k < row.n; ++k, cells += Parts * L) {
       const T* a = x1 + (row.first + k) * c * (Own ? L : 1);
       const T* b = x2 + (row.second + row.partner[k]) * c * L;
       Vec<T> sum{};
@@ -167,7 +168,7 @@ struct Fibre {
         sum += gap * gap;
       }
       store(cells, scale * sum);
-      store(cells + L, Vec<T>{});
+      if (Parts > 1) store(cells + L, Vec<T>{});
     }
   }
 
@@ -177,7 +178,7 @@ struct Fibre {
       const Op& op = plan.field[i];
       if (op.kind == OpKind::affine && op.sides == 0) {
         const Op& next = plan.field[i + 1];
-        fused<T>(op, next, T(1), cells, 1, 1, cells, row.n, sides(next.side_at, next.sides, row));
+        fused<T, 2>(op, next, T(1), cells, 1, 1, cells, row.n, sides(next.side_at, next.sides, row));
         ++i;
       } else if (op.kind == OpKind::affine) {
         affine_row(op, cells, row.n, sides(op.side_at, op.sides, row));
@@ -193,26 +194,27 @@ struct Fibre {
     }
   }
 
+  template <int Parts>
   void box(int i, T* in, T* out) const {
     const Op& op = plan.field[i];
     const Place& place = places[i];
     if (op.sides)
-      fill_margin<T, Own>(plan.levels[i], place, in, sides1 + op.side_at * (Own ? L : 1), sides2 + op.side_at * L);
+      fill_margin<T, Own, Parts>(plan.levels[i], place, in, sides1 + op.side_at * (Own ? L : 1), sides2 + op.side_at * L);
     const T scale = T(1.0 / (double(op.window[0]) * op.window[1] * op.window[2]));
     const Place& to = places[i + 1];
     const bool fuse = i + 1 < plan.field_count && plan.field[i + 1].kind == OpKind::affine && !plan.field[i + 1].sides;
     for (int z = to.low[0]; z < to.high[0]; ++z)
       for (int y = to.low[1]; y < to.high[1]; ++y) {
-        const T* sums = sum_of_rows(op, place, to, in, z, y, work.rows, work.row);
+        const T* sums = sum_of_rows<T, Parts>(op, place, to, in, z, y, work.rows, work.row);
         const Row row = row_of(i + 1, z, y, to.low[2], to.high[2] - to.low[2]);
         T* cells = out + 2 * L * (to.row(z, y) + to.low[2] - to.from[2]);
         if (fuse) {
           const Op& dual = plan.field[i + 2];
-          fused<T>(plan.field[i + 1], dual, scale, sums, op.window[2], op.stride[2], cells, row.n,
+          fused<T, Parts>(plan.field[i + 1], dual, scale, sums, op.window[2], op.stride[2], cells, row.n,
                    sides(dual.side_at, dual.sides, row));
           pointwise(i + 3, row, cells);
         } else {
-          sum_along(sums, op.window[2], op.stride[2], scale, cells, row.n);
+          sum_along<T, Parts>(sums, op.window[2], op.stride[2], scale, cells, row.n);
           pointwise(i + 1, row, cells);
         }
       }
@@ -222,26 +224,35 @@ struct Fibre {
   T* run(const T* x1, const T* x2) const {
     T *in = work.field, *out = work.other;
     int i = 0;
-    each_row(0, in, [&](int z, int y, int x, int n, T* cells) {
-      const Row row = row_of(0, z, y, x, n);
-      start(x1, x2, row, cells);
-      pointwise(0, row, cells);
-    });
-    for (; i < plan.field_count; ++i) {
-      if (!spatial(plan.field[i])) continue;
-      if (plan.field[i].kind == OpKind::box) {
-        box(i, in, out);
-      } else {
-        each_row(i + 1, out, [&](int z, int y, int x, int n, T* cells) {
-          const Row row = row_of(i + 1, z, y, x, n);
-          table_cells(plan.field[i], in, row.first, n, cells, work.row);
-          pointwise(i + 1, row, cells);
-        });
-      }
-      T* swap = in;
-      in = out, out = swap;
+    if (plan.field_count > 0 && spatial(plan.field[0])) {
+      each_row<1>(0, in, [&](int z, int y, int x, int n, T* cells) { start<1>(x1, x2, row_of(0, z, y, x, n), cells); });
+      window<1>(i++, in, out);
+    } else {
+      each_row(0, in, [&](int z, int y, int x, int n, T* cells) {
+        const Row row = row_of(0, z, y, x, n);
+        start<2>(x1, x2, row, cells);
+        pointwise(0, row, cells);
+      });
     }
+    for (; i < plan.field_count; ++i)
+      if (spatial(plan.field[i])) window<2>(i, in, out);
     return in;
+  }
+
+  // Operation number i, a window, and the pointwise ones after it; then the fields change places.
+  template <int Parts>
+  void window(int i, T*& in, T*& out) const {
+    if (plan.field[i].kind == OpKind::box) {
+      box<Parts>(i, in, out);
+    } else {
+      each_row(i + 1, out, [&](int z, int y, int x, int n, T* cells) {
+        const Row row = row_of(i + 1, z, y, x, n);
+        table_cells<T, Parts>(plan.field[i], in, row.first, n, cells, work.row);
+        pointwise(i + 1, row, cells);
+      });
+    }
+    T* swap = in;
+    in = out, out = swap;
   }
 };
 

@@ -80,18 +80,20 @@ EQT_INLINE void with_dual(const Op& op, F&& f) {
 
 // A dense or convolutional layer and a piecewise linear nonlinearity in one pass, with the windowed sum along the row
 // before it: `sums` holds the sums over the window's rows, `W` (0: `width`) neighbours of which are added.
-template <class T, int W, class S>
-__attribute__((noinline)) void fused_row(const Op& affine, const Op& op, T scale, const T* sums, int width, int64_t stride, T* cells, int64_t n,
-               const S& sides) {
+// `Parts`: of the cells of `sums`; with 1, Θ is 0.
+template <class T, int W, int Parts, class S>
+__attribute__((noinline)) void fused_row(const Op& affine, const Op& op, T scale, const T* sums, int width,
+                                         int64_t stride, T* cells, int64_t n, const S& sides) {
   constexpr int L = kLanes<T>;
   const PiecewiseLinear<T> dual(op);
   const T w = T(affine.first * scale);
   const int taps = W ? W : width;
-  for (int64_t k = 0; k < n; ++k, sums += 2 * L * stride, cells += 2 * L) {
-    Vec<T> d = load(sums), theta = load(sums + L);
+  for (int64_t k = 0; k < n; ++k, sums += Parts * L * stride, cells += 2 * L) {
+    Vec<T> d = load(sums), theta{};
+    if (Parts > 1) theta = load(sums + L);
     for (int u = 1; u < taps; ++u) {
-      d += load(sums + 2 * L * u);
-      theta += load(sums + 2 * L * u + L);
+      d += load(sums + Parts * L * u);
+      if (Parts > 1) theta += load(sums + Parts * L * u + L);
     }
     Vec<T> x[2], y[2];
     sides.get(k, x, y);
@@ -103,14 +105,14 @@ __attribute__((noinline)) void fused_row(const Op& affine, const Op& op, T scale
   }
 }
 
-template <class T, class S>
+template <class T, int Parts, class S>
 void fused(const Op& affine, const Op& dual, T scale, const T* sums, int width, int64_t stride, T* cells, int64_t n,
            const S& sides) {
   switch (width) {
-    case 1: return fused_row<T, 1>(affine, dual, scale, sums, width, stride, cells, n, sides);
-    case 3: return fused_row<T, 3>(affine, dual, scale, sums, width, stride, cells, n, sides);
-    case 5: return fused_row<T, 5>(affine, dual, scale, sums, width, stride, cells, n, sides);
-    default: return fused_row<T, 0>(affine, dual, scale, sums, width, stride, cells, n, sides);
+    case 1: return fused_row<T, 1, Parts>(affine, dual, scale, sums, width, stride, cells, n, sides);
+    case 3: return fused_row<T, 3, Parts>(affine, dual, scale, sums, width, stride, cells, n, sides);
+    case 5: return fused_row<T, 5, Parts>(affine, dual, scale, sums, width, stride, cells, n, sides);
+    default: return fused_row<T, 0, Parts>(affine, dual, scale, sums, width, stride, cells, n, sides);
   }
 }
 

@@ -6,16 +6,16 @@
 
 namespace eqt::EQT_ISA {
 
-template <class T>
+template <class T, int Parts>
 EQT_INLINE void table_cell(const Op& op, const T* in, int64_t p, T* out) {
   constexpr int L = kLanes<T>;
   const int32_t* index = op.index + p * op.window_size;
   Vec<T> d{}, theta{};
   for (int s = 0; s < op.window_size; ++s) {
     const T w = T(op.weights[s]);
-    const T* cell = in + 2 * L * int64_t(index[s]);
+    const T* cell = in + Parts * L * int64_t(index[s]);
     d += w * load(cell);
-    theta += w * load(cell + L);
+    if (Parts > 1) theta += w * load(cell + L);
   }
   store(out, d);
   store(out + L, theta);
@@ -23,17 +23,17 @@ EQT_INLINE void table_cell(const Op& op, const T* in, int64_t p, T* out) {
 
 // Cells [begin, begin + n) of the sums. Where all windows hold all positions alike, the first cell serves for all; it is
 // kept in `spare`.
-template <class T>
+template <class T, int Parts>
 void table_cells(const Op& op, const T* in, int64_t begin, int64_t n, T* out, T* spare) {
   constexpr int L = kLanes<T>;
-  if (op.total && begin == 0) table_cell(op, in, 0, spare);
+  if (op.total && begin == 0) table_cell<T, Parts>(op, in, 0, spare);
   for (int64_t k = 0; k < n; ++k) {
     T* cell = out + 2 * L * k;
     if (op.total) {
       store(cell, load(spare));
       store(cell + L, load(spare + L));
     } else {
-      table_cell(op, in, begin + k, cell);
+      table_cell<T, Parts>(op, in, begin + k, cell);
     }
   }
 }

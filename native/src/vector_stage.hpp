@@ -41,7 +41,7 @@ void vector_stage(const Plan& plan, const Tile<T>& tile) {
     const T* second = tile.sides2 + at * L;
     const Sides<T, Own> sides{Own ? second : tile.sides[0] + at, plan.side_size, second, 0, here};
     if (fuse) {
-      fused<T>(op, plan.vector[++o], T(1), cells, 1, 1, cells, tile.rows, sides);
+      fused<T, 2>(op, plan.vector[++o], T(1), cells, 1, 1, cells, tile.rows, sides);
     } else if (op.kind == OpKind::affine) {
       affine_row(op, cells, tile.rows, sides);
     } else if (op.kind == OpKind::dual) {

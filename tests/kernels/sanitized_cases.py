@@ -25,8 +25,12 @@ def random_grid(rng):
         window = tuple(int(rng.integers(1, min(6, n) + 1)) for n in shape)
         layers += [nn.Conv(1, window, stride=int(rng.integers(1, 3)), padding=padding, b_std=0.1)]
         layers += [NONLINEARITIES[rng.integers(len(NONLINEARITIES))]]
+        if padding != "valid" and rng.integers(2):
+            inner = nn.Residual(nn.Conv(1, window, padding=padding), nn.Cos())
+            layers += [nn.Residual(nn.Conv(1, window, padding=padding, b_std=0.1), nn.Relu(), inner)]
     readout = (nn.Flatten(), nn.GlobalAvgPool())[rng.integers(2)]
     end = (nn.Erf(), nn.Dense(1)) if rng.integers(2) else ()
+    end = (*end, nn.Residual(nn.Dense(1), nn.Gelu())) if rng.integers(2) else end
     return nn.Sequential(*layers, readout, nn.Dense(1), *end), (*shape, int(rng.integers(1, 4)))
 
 
