@@ -19,6 +19,7 @@ from equitangents.audit.task import Task, flattened
 from equitangents.audit.trees import Inputs, Shared
 
 _INPUTS = 600
+_NUMBERS = 2**24  # in all of them
 _COMPONENTS = 20
 _PERMUTATIONS = 500
 _FEWEST = 40
@@ -33,7 +34,7 @@ def data_symmetry(
     if x.n < 8:
         return f"there are {x.n} inputs; the test needs at least 8"
     rng = np.random.default_rng(task.seed)
-    rows = rng.permutation(x.n)[:_INPUTS]
+    rows = rng.permutation(x.n)[: _affordable(task)]
     first, second = np.array_split(rows, 2)
     still, moved = _features(task, x.subset(first), rng, stay=True), _features(task, x.subset(second), rng, stay=False)
     a, b = _components(still, moved)
@@ -41,6 +42,12 @@ def data_symmetry(
     agreement, base = _label_agreement(task, y, rng)
     symmetric = None if len(rows) < _FEWEST and p > LEVEL else bool(p > LEVEL)
     return DataSection(test, statistic, p, len(rows), symmetric, agreement, base)
+
+
+def _affordable(task: Task) -> int:
+    """How many inputs are compared: fewer if each is large."""
+    numbers = _plain(task, task.x.subset(np.arange(1))).shape[1]
+    return int(np.clip(_NUMBERS // numbers, _FEWEST, _INPUTS))
 
 
 def _features(task: Task, x: Inputs, rng: np.random.Generator, stay: bool) -> np.ndarray:
@@ -103,7 +110,7 @@ def _label_agreement(task: Task, y: Any, rng: np.random.Generator) -> tuple[floa
     """(moved, unmoved): how often an input's nearest other input has its label."""
     if y is None or y.dtype.kind not in "iub" or y.ndim != 1:
         return None, None
-    rows = rng.permutation(task.x.n)[: 2 * _INPUTS]
+    rows = rng.permutation(task.x.n)[: 2 * _affordable(task)]
     x, y = task.x.subset(rows), y[rows]
     everything = _plain(task, x)
     shares = []

@@ -23,6 +23,8 @@ from equitangents.audit.task import Task
 from equitangents.audit.trees import Inputs
 
 _ROWS = 24
+_FEWEST_ROWS = 4
+_BYTES = 2**30
 _ELEMENTS = 4
 _ROUNDING = {4: 2e-5, 8: 1e-6}  # error by rounding of features in float32 and float64
 
@@ -41,7 +43,7 @@ class _Trail:
 def layer_errors(task: Task, sweep: bool = True) -> LayerSection | str:
     """The error after each layer and where it starts; or why this is not known."""
     model = task.model
-    rows = task.rows(_ROWS if model.fixed_batch is None else min(model.fixed_batch, task.x.n))
+    rows = task.rows(_affordable(task, model) if model.fixed_batch is None else min(model.fixed_batch, task.x.n))
     if model.fixed_batch is not None and len(rows) != model.fixed_batch:
         return f"the model takes batches of {model.fixed_batch}, more than there are inputs"
     x = task.x.subset(rows)
@@ -51,6 +53,13 @@ def layer_errors(task: Task, sweep: bool = True) -> LayerSection | str:
     results, guilty, reason = _judge(trail)
     swept = _sweep(task, x) if sweep and guilty is not None else []
     return LayerSection(results, guilty, reason, swept)
+
+
+def _affordable(task: Task, model: Model) -> int:
+    """How many inputs' features fit: those of two passes, before and after each layer, are held at once."""
+    one = model.trace(task.x.subset(np.arange(1)).tree())
+    held = sum(t.outputs.nbytes + (0 if t.inputs is None else t.inputs.nbytes) for t in one or [])
+    return int(np.clip(_BYTES // max(2 * held, 1), _FEWEST_ROWS, _ROWS))
 
 
 def _follow(task: Task, model: Model, x: Inputs) -> _Trail | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -79,17 +80,20 @@ def _facts(report: AuditReport) -> dict[str, str]:
 def _data(elements: Sequence[ElementResult], circle: Polar | None, report: AuditReport) -> str:
     """What the script reads, as JSON that may stand inside a script element."""
     order = {id(e): i for i, e in enumerate(report.elements)}
+    far = 2 * circle.limit if circle else 1.0  # where infinite errors are drawn
+    drawn = lambda error: error if math.isfinite(error) else far
     data: dict[str, Any] = {
         "centre": CENTRE,
         "radius": RADIUS,
         "limit": circle.limit if circle else None,
         "elements": [
-            {"label": e.label, "angle": e.angle, "mean": e.error.estimate.mean, "said": _say(e)} for e in elements
+            {"label": e.label, "angle": e.angle, "mean": drawn(e.error.estimate.mean), "said": _say(e)}
+            for e in elements
         ],
         "checkpoints": [
             {
                 "said": f"{c.label}: mean error {relative(c.error.mean)}",
-                "errors": [c.elements[order[id(e)]] for e in elements],
+                "errors": [drawn(c.elements[order[id(e)]]) for e in elements],
             }
             for c in report.checkpoints
             if len(c.elements) == len(elements)

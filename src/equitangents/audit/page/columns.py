@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from equitangents.audit.page.svg import label, nice_ticks, tag
+from equitangents.audit.page.svg import label, largest, nice_ticks, tag
 from equitangents.audit.page.words import relative
 from equitangents.audit.sections import ElementResult
 
@@ -14,8 +14,8 @@ LEFT, RIGHT, TOP, BOTTOM = 62.0, 850.0, 12.0, 200.0
 
 def columns(elements: Sequence[ElementResult]) -> str:
     """Mean, 5 to 95 % of the inputs and floor of every element."""
-    ticks = nice_ticks(max(max(e.error.q95, e.error.estimate.high, e.floor) for e in elements))
-    y = lambda value: BOTTOM - (BOTTOM - TOP) * value / ticks[-1]
+    ticks = nice_ticks(largest(v for e in elements for v in (e.error.q95, e.error.estimate.high, e.floor)))
+    y = lambda value: BOTTOM - (BOTTOM - TOP) * min(value / ticks[-1], 1.05)  # infinite errors end above the last tick
     step = (RIGHT - LEFT) / len(elements)
     wide = min(0.62 * step, 34.0)
     parts = []

@@ -6,13 +6,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from equitangents.audit.page.svg import Point, label, nice_ticks, path, tag
+from equitangents.audit.page.svg import Point, label, largest, nice_ticks, path, tag
 from equitangents.audit.page.words import relative
 from equitangents.audit.sections import ElementResult
 
 SIZE = 420.0
 CENTRE = SIZE / 2
 RADIUS = 162.0
+_BEYOND = 1.05  # where errors beyond the last ring end, infinite ones too
 SPOKES = 24  # up to so many angles stand alone; more are joined by a line
 
 
@@ -32,7 +33,7 @@ def turns(elements: Sequence[ElementResult]) -> list[ElementResult]:
 
 def polar(elements: Sequence[ElementResult]) -> Polar:
     """Draw elements that all have an angle, in its order; angles run counter-clockwise from the right."""
-    rings = nice_ticks(max(max(e.error.q95, e.error.estimate.high, e.floor) for e in elements))
+    rings = nice_ticks(largest(v for e in elements for v in (e.error.q95, e.error.estimate.high, e.floor)))
     limit = rings[-1]
     parts = [_grid(rings)]
     alone = len(elements) <= SPOKES
@@ -50,9 +51,9 @@ def polar(elements: Sequence[ElementResult]) -> Polar:
     return Polar(drawing, limit)
 
 
-def place(angle: float, error: float, limit: float) -> Point:
-    """Where an error stands."""
-    turn, length = math.radians(angle), RADIUS * error / limit
+def place(angle: float, error: float, limit: float, stretch: float = 1.0) -> Point:
+    """Where an error stands, `stretch` times as far out."""
+    turn, length = math.radians(angle), RADIUS * stretch * min(error / limit, _BEYOND)
     return CENTRE + length * math.cos(turn), CENTRE - length * math.sin(turn)
 
 
@@ -61,7 +62,7 @@ def _grid(rings: Sequence[float]) -> str:
     for angle in range(0, 360, 45):
         x, y = place(angle, 1.0, 1.0)
         parts.append(tag("line", x1=CENTRE, y1=CENTRE, x2=x, y2=y, class_="ring"))
-        x, y = place(angle, 1.13, 1.0)
+        x, y = place(angle, 1.0, 1.0, stretch=1.13)
         parts.append(label(f"{angle}°", x, y + 4, class_="tick"))
     return "".join(parts)
 

@@ -26,6 +26,11 @@ def path(points: Iterable[Point], closed: bool = False) -> str:
     return f"M{corners}{'Z' if closed else ''}" if corners else ""
 
 
+def largest(values: Iterable[float]) -> float:
+    """The largest finite value, 1 if there is none; errors are infinite where an output vanishes."""
+    return max((v for v in values if math.isfinite(v)), default=1.0)
+
+
 def nice_ticks(limit: float, most: int = 4) -> list[float]:
     """Round numbers from above 0 to at least `limit`, at most `most` + 1 of them.
 

@@ -1,1 +1,1 @@
-"""Writing a report down: a few lines of text, Markdown, one HTML file."""
+"""Writing a report down as a few lines of text, and as Markdown."""
