@@ -183,6 +183,13 @@ def test_interpolation_alone_does_not_give_the_data_away() -> None:
     assert et.audit(lambda x: x.sum((1, 2)) + 9, "C8", isotropic, off_data=False, resamples=50).data.p_value > 0.01
 
 
+def test_a_few_large_inputs_are_compared_too() -> None:
+    x = np.random.default_rng(0).normal(size=(10, 8, 8, 1))
+    found = et.audit(lambda x: x.sum((1, 2)) + 9, "C4", x, off_data=False, resamples=50).data
+    assert found.symmetric is None
+    assert 0 < found.p_value <= 1
+
+
 def test_labels_that_a_turn_changes() -> None:
     rng = np.random.default_rng(6)
     x = rng.normal(size=(150, 2))

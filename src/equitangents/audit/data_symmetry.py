@@ -78,7 +78,8 @@ def _components(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     both = np.concatenate([a, b])
     both = both - both.mean(axis=0)
     if both.shape[1] > _COMPONENTS:
-        values, vectors = scipy.linalg.eigh(both @ both.T, subset_by_index=(len(both) - _COMPONENTS, len(both) - 1))
+        least = max(len(both) - _COMPONENTS, 0)
+        values, vectors = scipy.linalg.eigh(both @ both.T, subset_by_index=(least, len(both) - 1))
         both = vectors * np.sqrt(np.maximum(values, 0.0))
     return both[: len(a)], both[len(a) :]
 
