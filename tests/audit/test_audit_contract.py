@@ -120,6 +120,21 @@ def test_inputs_that_do_not_move() -> None:
         et.audit(centre, "SO3", (CLOUDS, mask), **QUIET)
 
 
+def test_a_function_of_the_element_may_be_an_action() -> None:
+    tensors = CLOUDS[:, :3]
+    traces = lambda x: np.stack([np.trace(x, axis1=1, axis2=2), (x**2).sum((1, 2))], axis=1)
+    conjugate = et.audit.Custom(lambda R, x: R @ x @ R.T, name="tensors")
+    assert et.audit(traces, "SO3", tensors, inputs=conjugate, **QUIET).verdict == "equivariant"
+    squares = et.audit(lambda x: x @ x, "SO3", tensors, conjugate, inputs=conjugate, **QUIET)
+    assert squares.verdict == "equivariant"
+    assert squares.contract.outputs[0].action == "tensors"
+    wrong = et.audit.Custom(lambda R, x: R.T @ x @ R, name="the other way round")
+    with pytest.raises(NotAnActionError, match="the other way round"):
+        et.audit(traces, "SO3", tensors, inputs=wrong, **QUIET)
+    with pytest.raises(ShapeError, match="keep the shape"):
+        et.audit(traces, "SO3", tensors, inputs=et.audit.Custom(lambda R, x: x[:1]), **QUIET)
+
+
 def test_graphs_are_positions_and_edges() -> None:
     edges = RNG.integers(0, 7, (12, 9, 2))
     edges[:, -1] = -1  # padding

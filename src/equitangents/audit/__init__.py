@@ -7,12 +7,13 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from equitangents.audit.leaf_actions import Custom
 from equitangents.audit.result import AuditReport
 from equitangents.audit.run import audit
 from equitangents.audit.schema import schema
 from equitangents.audit.trees import Shared
 
-__all__ = ["AuditReport", "Shared", "audit", "schema"]
+__all__ = ["AuditReport", "Custom", "Shared", "audit", "schema"]
 
 
 class _CallablePackage(ModuleType):

@@ -193,6 +193,34 @@ class RelabelIndices(LeafAction):
         return np.where(x >= 0, self.permutation(g)[x], x).astype(x.dtype)
 
 
+@final
+class Custom(LeafAction):
+    """Any map x ↦ function(g, x) as what a named group does to one array, for `inputs=` or `output_action` of an audit.
+
+    g is an angle in degrees (SO2), a 3×3 matrix (SO3, O3), a permutation (S_n), or a number of a finite group. NumPy
+    in, NumPy out. Whether it respects products is checked on the first inputs; `exact=False` allows 20 % for resampling.
+
+    >>> import equitangents as et
+    >>> tensors = et.audit.Custom(lambda R, x: R @ x @ R.T, name="tensors")
+    >>> x = np.random.default_rng(0).normal(size=(10, 3, 3))
+    >>> et.audit(lambda x: np.trace(x, axis1=1, axis2=2), "SO3", x, inputs=tensors, off_data=False).verdict
+    'equivariant'
+    """
+
+    def __init__(self, function: Callable[[Any, np.ndarray], Any], *, exact: bool = True, name: str = "custom action"):
+        self.function, self.exact, self.name = function, exact, name
+
+    def check(self, name: str, x: np.ndarray) -> None:
+        """Any array will do."""
+
+    def act(self, g: Any, x: np.ndarray) -> np.ndarray:
+        """function(g, x)."""
+        y = np.asarray(self.function(g, x))
+        if y.shape != x.shape:
+            raise ShapeError(f"{self.name} turns shape {x.shape} into {y.shape}; it must keep the shape")
+        return y
+
+
 def to_last(x: np.ndarray, layout: Layout | None) -> np.ndarray:
     """Channels moved from axis 1 to the end if that is where they are."""
     return np.moveaxis(x, 1, -1) if layout == "channels_first" else x
