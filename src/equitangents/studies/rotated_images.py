@@ -7,7 +7,7 @@ more often than any of its members, throughout training and off the data; at inf
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -28,6 +28,7 @@ from equitangents.studies.study import Presentation, Study
 from equitangents.studies.training import train_recorded
 
 STATED = "stated in arXiv 2403.03103"
+_PREDICTED, _DRAWS = 100, 200  # inputs whose orbits are drawn jointly, and ensembles drawn
 _RESAMPLED = "Turns by less than 90° resample the image; the source’s proof asks for an exact action."
 
 
@@ -89,7 +90,8 @@ class Results:
 
     `members[set]` (E, M, |G|, N), `mean[set]` and `infinite[set]` (E, |G|, N) at the E epochs of `epochs`;
     `outputs[set]` (M, |G|, N, K) are the members' outputs after the last epoch. `infinite` is empty where it was left
-    out.
+    out. `predicted[set]` (sizes, 3) are the orbit same predictions that theory expects of M members after the last
+    epoch, with the interval that holds 95 % of ensembles, for exact actions and squared loss.
     """
 
     images: Images
@@ -100,6 +102,7 @@ class Results:
     mean: dict[str, np.ndarray]
     infinite: dict[str, np.ndarray]
     outputs: dict[str, np.ndarray]
+    predicted: dict[str, np.ndarray] = field(default_factory=dict)
 
     def agreement(self, labels: Int[np.ndarray, "... order n"]) -> Float[np.ndarray, "... n"]:
         """Orbit same predictions of every input."""
@@ -157,7 +160,13 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
         mean={name: finite[f"mean_{name}"] for name in names},
         infinite={name: infinite[name] for name in names} if infinite else {},
         outputs={name: finite[f"outputs_{name}"] for name in names},
+        predicted={name: infinite[f"predicted_{name}"] for name in names if f"predicted_{name}" in infinite},
     )
+
+
+def ensemble_sizes(settings: Settings) -> list[int]:
+    """Powers of 2, and all members."""
+    return sorted({min(2**k, settings.members) for k in range(int(np.ceil(np.log2(settings.members))) + 1)})
 
 
 def _rate(settings: Settings, images: Images) -> Arrays:
@@ -181,6 +190,11 @@ def _infinite(settings: Settings, images: Images, epochs: np.ndarray, rate: floa
     for i, (name, x) in enumerate(images.sets.items()):
         mean = model.predict(orbit_batch(action, x.astype(np.float64)), time=times)
         arrays[name] = by_element(action, mean).argmax(axis=-1).astype(np.int16)
+        if action.exact and settings.loss == "mse":
+            statistics = model.orbit_statistics(
+                action, x[:_PREDICTED].astype(np.float64), ensemble_sizes(settings), time=float(times[-1]), draws=_DRAWS
+            )
+            arrays[f"predicted_{name}"] = np.column_stack([statistics.osp.expected, statistics.osp.interval])
         task.step(i + 1, len(images.sets))
     return arrays
 

@@ -13,7 +13,7 @@ from equitangents.report.palette import BLUE, FRAME, GREEN, INK, MEMBER, MUTED, 
 from equitangents.report.verdict import format_number
 from equitangents.studies.claims import say
 from equitangents.studies.folder import Columns, RunFolder
-from equitangents.studies.rotated_images import Results, Settings, ensemble_labels, lead
+from equitangents.studies.rotated_images import Results, Settings, ensemble_labels, ensemble_sizes, lead
 from equitangents.studies.statistics import Estimate, bootstrap, bootstrap_intervals
 from equitangents.studies.study import Presentation
 
@@ -126,15 +126,24 @@ def accuracy_table(results: Results) -> Columns:
 def ensemble_size_table(settings: Settings, results: Results) -> Columns:
     """Orbit same predictions of the mean of M members after the last epoch: mean and range over random subsets."""
     rng = np.random.default_rng(settings.seed)
-    sizes = sorted({min(2**k, settings.members) for k in range(int(np.ceil(np.log2(settings.members))) + 1)})
-    rows = []
+    sizes, rows = ensemble_sizes(settings), []
     for name in results.images.sets:
         outputs = results.outputs[name]
-        for m in sizes:
+        for j, m in enumerate(sizes):
+            expected = tuple(results.predicted[name][j]) if name in results.predicted else ("", "", "")
             subsets = [rng.choice(len(outputs), m, replace=False) for _ in range(_SUBSETS if m < len(outputs) else 1)]
             scores = [results.agreement(ensemble_labels(settings, outputs[s], axis=0)).mean() for s in subsets]
-            rows.append((results.images.titles[name], m, np.mean(scores), np.min(scores), np.max(scores)))
-    names = ("inputs", "members", "orbit_same_predictions", "lowest", "highest")
+            rows.append((results.images.titles[name], m, np.mean(scores), np.min(scores), np.max(scores), *expected))
+    names = (
+        "inputs",
+        "members",
+        "orbit_same_predictions",
+        "lowest",
+        "highest",
+        "expected",
+        "expected_low",
+        "expected_high",
+    )
     return dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
 
 
@@ -222,6 +231,8 @@ def _accuracy_and_size(settings: Settings, results: Results, sizes: Columns, fol
                 x, columns["lowest"][rows], columns["highest"][rows], color=colour.light, alpha=0.15, lw=0
             )
             right.plot(x, y, "o-", color=colour.light)
+            if name in results.predicted:
+                right.plot(x, results.predicted[name][:, 0], color=colour.light, lw=1.2, ls=(0, (2, 2)))
             ends.append((float(y[-1]), results.images.titles[name], colour.light))
         right.set_xlim(0.9, settings.members * 1.04)
         right.axhline(settings.order, color=INK.light, lw=0.8, ls=(0, (3, 3)))
@@ -236,7 +247,8 @@ def _accuracy_and_size(settings: Settings, results: Results, sizes: Columns, fol
         "Left: accuracy over all orientations of the test images of members (grey), their mean (blue, band: 95 % "
         "interval over inputs)"
         + (" and the infinitely wide ensemble (orange)" if results.infinite else "")
-        + f". Right: agreement of the mean of M members, averaged over {_SUBSETS} random subsets (band: their range)."
+        + f". Right: agreement of the mean of M members, averaged over {_SUBSETS} random subsets (band: their range)"
+        + (", and what GP(μ, Σ/M) expects of infinitely wide members (dotted)." if results.predicted else ".")
     )
     return Figure("accuracy-and-size", caption, svg, alt="Accuracy over training; agreement against ensemble size")
 
