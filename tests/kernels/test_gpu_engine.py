@@ -5,9 +5,11 @@ The emulation compiles the kernel that a GPU would run with a C++ compiler, its 
 
 import ctypes
 import hashlib
+import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import jax
@@ -280,6 +282,26 @@ def test_without_a_gpu_it_says_so(monkeypatch):
     net = Sequential(Conv(1, 3), Relu(), Flatten(), Dense(1))
     with pytest.raises(InvalidArgumentError, match="engine is 'gpu', which is not available: JAX sees no CUDA device"):
         net.kernel(np.ones((2, 3, 1)), engine="gpu")
+
+
+@pytest.mark.slow
+def test_kernels_touch_no_memory_but_their_own(tmp_path):
+    compiler = tmp_path / "c++"
+    flags = "-fsanitize=address,undefined -fno-sanitize-recover=undefined"
+    compiler.write_text(f'#!/bin/sh\nexec c++ {flags} "$@"\n')
+    compiler.chmod(0o755)
+    runtimes = [
+        subprocess.run(["c++", f"-print-file-name={name}"], check=True, capture_output=True, text=True).stdout.strip()
+        for name in ("libasan.so", "libubsan.so", "libstdc++.so")
+    ]
+    done = subprocess.run(
+        [sys.executable, Path(__file__).with_name("sanitized_gpu_cases.py")],
+        env=os.environ | {"CXX": str(compiler), "LD_PRELOAD": " ".join(runtimes), "ASAN_OPTIONS": "detect_leaks=0"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert int(done.stdout) > 10
 
 
 def build(target, *arguments):
