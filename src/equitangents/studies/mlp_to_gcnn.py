@@ -155,8 +155,16 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     check(len(set(settings.widths)) >= 2, "widths", settings.widths, "at least two different widths")
     check(settings.members >= 3, "members", settings.members, "at least 3")
     infinite = folder.stage("infinite", "Infinite width, explicit augmentation", lambda task: _infinite(settings))
-    exact = folder.stage("same-weights", "Finite kernels, same weights", lambda task: _exact(settings, task))
-    drawn = folder.stage("independent", "Finite kernels, independent weights", lambda task: _drawn(settings, task))
+    exact = [
+        folder.stage(f"same-weights-{w}", f"Frozen kernels, same weights, width {w}", partial(_exact, settings, w))
+        for w in settings.widths
+    ]
+    drawn = [
+        folder.stage(
+            f"independent-{w}", f"Frozen kernels, independent weights, width {w}", partial(_drawn, settings, w)
+        )
+        for w in settings.widths
+    ]
     differences, outputs = {}, {}
     for width in sorted(settings.trained_widths):
         both = [
@@ -170,7 +178,12 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
         differences[width] = {name: both[0][name] - both[1][name] for name in SETS}
         outputs[width] = {name: both[0][name] for name in SETS}
     return Results(
-        times=np.array(settings.times), differences=differences, outputs=outputs, **infinite, **exact, **drawn
+        times=np.array(settings.times),
+        exact=np.stack([part["exact"] for part in exact]),
+        squares=np.stack([part["squares"] for part in drawn], axis=1),
+        differences=differences,
+        outputs=outputs,
+        **infinite,
     )
 
 
@@ -209,46 +222,38 @@ def _frozen_means(kernel: Any, x: np.ndarray, y: np.ndarray, settings: Settings,
     return [model.predict(test, time=clock(model, settings.times)) for test in tests]
 
 
-def _exact(settings: Settings, task: Task) -> Arrays:
-    """One network of every width: its symmetrised kernel on augmented data, its orbit mean's on the data."""
+def _exact(settings: Settings, width: int, task: Task) -> Arrays:
+    """One network: its symmetrised kernel on augmented data, its orbit mean's kernel on the data; (times, sets)."""
     sets, y = _data(settings)
     action = image_action(settings)
     x, tests = sets["training"], [sets[name] for name in SETS]
-    rows = []
-    for i, width in enumerate(settings.widths):
-        net = plain(settings, width)
-        params = draw(net, (64, 1), settings.seed, width)
-        symmetrised = SymmetrisedKernel(net, params, action)
-        pooled = FrozenKernel(gcnn(settings, action, width, [action.group.identity]), same_weights(settings, params))
-        augmented = _frozen_means(
-            symmetrised, augment_inputs(action, x), np.tile(y, action.group.order), settings, tests
-        )
-        convolutional = _frozen_means(pooled, x, y, settings, tests)
-        rows.append(
-            [[largest_difference(a[t], b[t]) for a, b in zip(augmented, convolutional, strict=True)]
-             for t in range(len(settings.times))]
-        )  # fmt: skip
-        task.step(i + 1, len(settings.widths))
-    return {"exact": np.array(rows)}
+    net = plain(settings, width)
+    params = draw(net, (64, 1), settings.seed, width)
+    symmetrised = SymmetrisedKernel(net, params, action)
+    pooled = FrozenKernel(gcnn(settings, action, width, [action.group.identity]), same_weights(settings, params))
+    augmented = _frozen_means(symmetrised, augment_inputs(action, x), np.tile(y, action.group.order), settings, tests)
+    task.step(1, 2)
+    convolutional = _frozen_means(pooled, x, y, settings, tests)
+    pairs = list(zip(augmented, convolutional, strict=True))
+    return {"exact": np.array([[largest_difference(a[t], b[t]) for a, b in pairs] for t in range(len(settings.times))])}
 
 
-def _drawn(settings: Settings, task: Task) -> Arrays:
+def _drawn(settings: Settings, width: int, task: Task) -> Arrays:
     """Independent networks of either kind: squared distance of late predictions by frozen kernels, test images."""
     sets, y = _data(settings)
     action = image_action(settings)
     x, test = sets["training"], sets["test"]
-    squares = np.empty((settings.draws, len(settings.widths)))
-    for j, width in enumerate(settings.widths):
-        net, equivariant = plain(settings, width), gcnn(settings, action, width)
-        for i in range(settings.draws):
-            symmetrised = SymmetrisedKernel(net, draw(net, (64, 1), settings.seed + 1, i), action)
-            invariant = FrozenKernel(equivariant, draw(equivariant, (64, 1), settings.seed + 2, i))
-            means = []
-            for kernel, augmentation in ((symmetrised, action), (invariant, None)):
-                model = InfiniteEnsemble(kernel, augmentation=augmentation, time=0.0).fit(x, y)
-                means.append(model.predict(test, time=float(clock(model, [_LATE])[0])))
-            squares[i, j] = ((means[0] - means[1]) ** 2).mean()
-            task.step(j * settings.draws + i + 1, squares.size)
+    squares = np.empty(settings.draws)
+    net, equivariant = plain(settings, width), gcnn(settings, action, width)
+    for i in range(settings.draws):
+        symmetrised = SymmetrisedKernel(net, draw(net, (64, 1), settings.seed + 1, i), action)
+        invariant = FrozenKernel(equivariant, draw(equivariant, (64, 1), settings.seed + 2, i))
+        means = []
+        for kernel, augmentation in ((symmetrised, action), (invariant, None)):
+            model = InfiniteEnsemble(kernel, augmentation=augmentation, time=0.0).fit(x, y)
+            means.append(model.predict(test, time=float(clock(model, [_LATE])[0])))
+        squares[i] = ((means[0] - means[1]) ** 2).mean()
+        task.step(i + 1, settings.draws)
     return {"squares": squares}
 
 
