@@ -17,6 +17,7 @@ nn = et.nn
 WEIGHTS = {"W_std": 2**0.5, "b_std": 0.1}
 CASES = (  # name, layers, side (0: vectors of 784 numbers), readout, N1 = N2, and for the reference engine
     ("MLP, 3 layers, d = 784", 3, 0, None, 2000, 400),
+    ("flatten, 3 layers, 16×16×3", 3, 16, nn.Flatten(), 256, 32),
     ("flatten, 3 layers, 32×32×3", 3, 32, nn.Flatten(), 256, 32),
     ("flatten, 8 layers, 32×32×3", 8, 32, nn.Flatten(), 128, 16),
     ("pool, 3 layers, 16×16×3", 3, 16, nn.GlobalAvgPool(), 64, 8),
