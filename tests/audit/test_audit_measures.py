@@ -109,6 +109,15 @@ def test_where_interpolation_hides_everything_nothing_is_claimed() -> None:
     assert "interpolation" in report.sentence
 
 
+def test_exact_elements_show_what_interpolation_hides() -> None:
+    rng = np.random.default_rng(1)
+    x, w = rng.normal(size=(40, 9, 9, 1)), 1 + 0.01 * rng.normal(size=(9, 9, 1))
+    report = et.audit(lambda x: 1 + np.tanh(x * w).mean((1, 2)), "C16", x, **QUIET)
+    assert report.verdict == "broken"
+    assert [e.label for e in report.elements if not e.at_floor] == ["90°", "180°", "270°"]
+    assert "3 of 15 elements are above their floors" in report.sentence
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_rounding_is_told_from_violation(dtype: type) -> None:
     rng = np.random.default_rng(2)

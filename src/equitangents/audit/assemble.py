@@ -95,7 +95,7 @@ def assemble(
         format=FORMAT,
         verdict=decided,
         sentence=verdict.sentence(
-            model.name, decided, contract, error, floor, (int(i), elements[k].label), looked, floors
+            model.name, decided, contract, elements, error, floor, (int(i), elements[k].label), looked, floors
         ),
         contract=contract,
         model=ModelSection(

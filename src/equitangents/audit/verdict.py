@@ -11,7 +11,7 @@ _INVARIANT = "invariant"
 
 def decide(elements: list[ElementResult], floors: Floors) -> Verdict:
     """ "broken" if some element's interval lies above its floor, "equivariant" (or "stochastic") if no mean does."""
-    if any(e.error.estimate.low > FACTOR * e.floor for e in elements):
+    if any(map(_above, elements)):
         return "broken"
     if all(e.at_floor for e in elements):
         if not floors.deterministic:
@@ -24,6 +24,7 @@ def sentence(
     name: str,
     verdict: Verdict,
     contract: ContractSection,
+    elements: list[ElementResult],
     error: Spread,
     floor: float,
     worst: tuple[int, str],
@@ -47,11 +48,22 @@ def sentence(
         return f"Whether {name} is {kind} under {contract.group} cannot be told from these inputs{why}: {mean}."
     low, high = error.estimate.low, error.estimate.high
     random = "" if floors.deterministic else f" It is stochastic, too, by {number(floors.noise)}."
+    if error.estimate.mean <= FACTOR * floor:  # the exact elements show what interpolation hides in the others
+        above = [e for e in elements if _above(e)]
+        own = sum(e.error.estimate.mean for e in above) / len(above)
+        return (
+            f"{name} is not {kind} under {contract.group}: {len(above)} of {len(elements)} elements are above their "
+            f"floors, by mean relative errors of {number(own)}; interpolation hides the others ({mean}).{random}{where}"
+        )
     return (
         f"{name} is not {kind} under {contract.group}: mean relative error {number(error.estimate.mean)} "
         f"[{number(low)}, {number(high)}], floor {number(floor)}; worst {number(error.worst)} at input {worst[0]} with "
         f"{worst[1]}.{random}{where}"
     )
+
+
+def _above(element: ElementResult) -> bool:
+    return element.error.estimate.low > FACTOR * element.floor
 
 
 def exact(contract: ContractSection) -> bool:
