@@ -47,7 +47,7 @@ def test_random_networks_have_the_kernels_of_the_infinite_one(group, windows, re
     agrees(nn.Sequential(*layers, readout, nn.Dense(1 if readout == nn.Flatten() else 8)), signals(2))
 
 
-@pytest.mark.parametrize("group", [groups.so3(5), groups.o3(4), groups.octahedral()])
+@pytest.mark.parametrize("group", [pytest.param(groups.so3(5), marks=pytest.mark.slow), groups.octahedral()])
 def test_finite_networks_are_invariant_as_far_as_they_are_sampled(group):
     # Nonlinearities leave every bandlimit: what a finite network samples is invariant up to that.
     c = signals(2)
@@ -61,7 +61,7 @@ def test_finite_networks_are_invariant_as_far_as_they_are_sampled(group):
     assert np.abs(still - turned).max() <= (1e-12 if finite else 2e-3) * np.abs(still).max()
 
 
-@pytest.mark.parametrize("group", [groups.so3(4), groups.o3(3)])
+@pytest.mark.parametrize("group", [groups.so3(3), pytest.param(groups.o3(3), marks=pytest.mark.slow)])
 def test_linear_networks_are_invariant_exactly(group):
     c = signals(2, 3)
     net = nn.Sequential(

@@ -107,10 +107,8 @@ def test_windows_are_the_same_by_profile_and_by_coefficients():
 
 def test_residual_blocks_on_rotations():
     x = np.random.default_rng(0).normal(size=(2, *SHAPE))
-    net = Sequential(SphereLift(SO3, 8, resolution=6), Residual(Erf(), GroupConv(8)), Erf(), GroupPool(), Dense(1))
     flat = Sequential(SphereLift(SO3, 8), Residual(Erf(), GroupConv(8)), Erf(), Flatten(), Dense(1))
     mlp = Sequential(Dense(8), Residual(Erf(), Dense(8)), Erf(), Dense(1))
     vectors = x.reshape(2, -1) / np.sqrt(np.pi)  # mean square Σ c²/(12π), that of the signal
     assert np.allclose(flat.kernel(x).ntk, mlp.kernel(vectors).ntk, rtol=1e-12)
-    assert net.kernel(x).ntk.shape == (2, 2)
-    assert net.apply(net.init(jax.random.key(0), SHAPE), x).shape == (2, 1)
+    assert flat.apply(flat.init(jax.random.key(0), SHAPE), x).shape == (2, 1)
