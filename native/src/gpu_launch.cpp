@@ -48,7 +48,7 @@ struct Driver {
 
 constexpr int kDynamicSharedMemory = 8;  // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 
-// `Arguments` of gpu/fibre.hpp.
+// `Arguments` of gpu/pairs.hpp.
 struct Arguments {
   const void *x1, *x2, *sides1, *sides2, *reals, *tables;
   void *k, *theta;

@@ -98,4 +98,19 @@ struct Orbit {
   EQT_INLINE int second(int z, int y, int x) const { return partners[first(z, y, x)]; }
 };
 
+// The window along one axis.
+template <int Window, int Stride, int Low>
+struct Reach {
+  static constexpr int kWindow = Window, kStride = Stride, kLow = Low;
+};
+
+template <class Z, class Y, class X, bool Wrap, int SideAt>
+struct Window {
+  using ReachZ = Z;
+  using ReachY = Y;
+  using ReachX = X;
+  static constexpr bool kWrap = Wrap;
+  static constexpr int kSideAt = SideAt;  // of variances, for reads outside the grid
+};
+
 }  // namespace eqt::EQT_ISA

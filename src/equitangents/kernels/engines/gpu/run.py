@@ -25,7 +25,7 @@ from equitangents.kernels.plan import FibrePlan
 
 BLOCKS = 2048  # blocks that keep a large GPU busy
 _LARGEST_GRID = 2**31 - 1  # blocks of a launch
-ALL, TRIANGLE, DIAGONAL = 0, 1, 2  # kinds of pairs, as in native/src/gpu/fibre.hpp
+ALL, TRIANGLE, DIAGONAL = 0, 1, 2  # kinds of pairs, as in native/src/gpu/pairs.hpp
 
 
 def kernels(plan: FibrePlan, tables: dict[str, Any], x1: Any, x2: Any | None = None) -> tuple[Any, Any]:

@@ -34,6 +34,7 @@ HEADERS = (
     "trigonometric.hpp",
     "gpu/block.hpp",
     "gpu/geometry.hpp",
+    "gpu/pairs.hpp",
     "gpu/fibre.hpp",
     "gpu/kernel.hpp",
 )
