@@ -8,7 +8,7 @@ of c and t' of c' the chain rule needs K, which are matrix products, and derivat
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -61,7 +61,7 @@ class SmoothKernel:
     signals: AtomSignals
     pairs: Pairs
     resolution: int
-    error_estimate: float | None
+    error_estimate: float | None = field(compare=False)
 
     @classmethod
     def of(
@@ -213,16 +213,27 @@ def _derivatives(program: RotationProgram, k: Any, q1: Any, q2: Any) -> dict[str
     """F and its derivatives by K, q and q', each (2, nodes); K alone differs from node to node."""
     one = jnp.ones_like(k)
     point = (k, q1 * one, q2 * one)
-    along = {"k": (one, 0 * one, 0 * one), "q1": (0 * one, one, 0 * one), "q2": (0 * one, 0 * one, one)}
-    f = lambda *x: _field(program, *x)
-    by_k, by_q1 = (lambda *x, v=along[name]: jax.jvp(f, x, v) for name in ("k", "q1"))
-    (value, first), (_, kk) = jax.jvp(by_k, point, along["k"])
-    _, (by_q2, kq2) = jax.jvp(by_k, point, along["q2"])
-    (_, slope1), (_, q1k) = jax.jvp(by_q1, point, along["k"])
-    _, (_, q1q2) = jax.jvp(by_q1, point, along["q2"])
+
+    def along(function: Any, first: tuple[int, int, int], second: tuple[int, int, int]) -> Any:
+        """(value, derivatives in two directions stacked): one batched pass, which is half as much to compile as two."""
+        tangents = tuple(jnp.stack([a * one, b * one]) for a, b in zip(first, second, strict=True))
+        push = lambda *v: jax.jvp(function, point, v)
+        return jax.vmap(push, out_axes=(None, 0))(*tangents)
+
+    inner = lambda *x: _along_at(program, x)
+    (value, (by_k, by_q1)), (slopes, mixed) = along(inner, (1, 0, 0), (0, 0, 1))
     return {
-        "value": value, "k": first, "q1": slope1, "q2": by_q2, "kk": kk, "kq2": kq2, "q1k": q1k, "q1q2": q1q2,
+        "value": value, "k": by_k, "q1": by_q1, "q2": slopes[1],
+        "kk": mixed[0, 0], "kq2": mixed[1, 0], "q1k": mixed[0, 1], "q1q2": mixed[1, 1],
     }  # fmt: skip
+
+
+def _along_at(program: RotationProgram, point: tuple[Any, Any, Any]) -> tuple[Any, Any]:
+    """F and its derivatives by K and by q, stacked."""
+    one, zero = jnp.ones_like(point[0]), jnp.zeros_like(point[0])
+    tangents = (jnp.stack([one, zero]), jnp.stack([zero, one]), jnp.stack([zero, zero]))
+    push = lambda *v: jax.jvp(lambda *x: _field(program, *x), point, v)
+    return jax.vmap(push, out_axes=(None, 0))(*tangents)
 
 
 def _linear(program: RotationProgram, values: Any, constant: bool) -> Any:
@@ -260,8 +271,11 @@ def resolved(kernel: SmoothKernel, molecules: Molecules) -> SmoothKernel:
 def _slope_error(kernel: SmoothKernel, molecules: Molecules, resolution: int) -> float:
     """Error of Cov(F, F') at a resolution, relative to the variance, along random displacements of a few molecules."""
     rng = np.random.default_rng(0)
+    fields = kernel.signals(molecules)
+    size = np.zeros(len(molecules))
+    np.maximum.at(size, fields.molecule, (fields.signals.astype(np.float64) ** 2).sum(axis=(1, 2)))
     moved = []
-    for i in np.linspace(0, len(molecules) - 1, min(len(molecules), _SAMPLED)).astype(int):
+    for i in np.argsort(-size, kind="stable")[:_SAMPLED]:  # large signals are the least smooth
         z = molecules.atomic_numbers[i : i + 1]
         x = molecules.positions[i : i + 1].astype(np.float64)
         step = rng.normal(size=x.shape) * _STEP

@@ -51,9 +51,8 @@ def tensor_kernels(
         for start in range(0, len(first.signals), _ATOMS):
             here = slice(start, start + _ATOMS)
             values = smooth.steered(first.signals[here], second.signals, degree)
-            by_column = np.zeros((2, values.shape[1], n2, d, d))
-            np.add.at(by_column, (slice(None), slice(None), second.molecule), values)
-            np.add.at(total, (slice(None), first.molecule[here]), by_column)
+            left, right = _members(first.molecule[here], n1), _members(second.molecule, n2)
+            total += np.einsum("na,vabij,mb->vnmij", left, values, right, optimize=True)
     total = np.moveaxis(total, 3, 2)
     return (total + np.moveaxis(total, (1, 2), (3, 4))) / 2 if molecules2 is None else total
 
@@ -148,3 +147,8 @@ def _same(a: Neighbourhoods, b: Neighbourhoods, pairs: Pairs) -> list[tuple[Neig
         return [(a, b)]
     shared = np.intersect1d(a.element, b.element)
     return [tuple(Neighbourhoods(*(v[f.element == z] for v in f)) for f in (a, b)) for z in shared]  # type: ignore[misc]
+
+
+def _members(molecule: np.ndarray, count: int) -> Float[np.ndarray, "molecules atoms"]:
+    """1 where an atom belongs to a molecule."""
+    return (molecule == np.arange(count)[:, None]).astype(float)

@@ -1,0 +1,170 @@
+"""Energies and forces: against differences, and what follows from one energy function."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from equitangents import groups, nn
+from equitangents.errors import InvalidArgumentError, NetworkError, NotFittedError, ShapeError
+from equitangents.molecules import MoleculeRegressor, SmoothKernel, joint_kernels, kernels
+from equitangents.molecules.joint import Layout
+from molecules.example_molecules import SIGNALS, molecules, network, turned
+
+BATCH = molecules(3)
+NET = network(resolution=7)
+SMOOTH = SmoothKernel.of(NET, BATCH, SIGNALS)
+STEP = 1e-3
+
+
+def value(x1, x2, i=0, j=1):
+    """NNGP and NTK of two molecules at given positions."""
+    a, b = BATCH[[i]].with_positions(x1[None]), BATCH[[j]].with_positions(x2[None])
+    found = kernels(SMOOTH, a, b, signals=SMOOTH.signals)
+    return np.array([found.nngp[0, 0], found.ntk[0, 0]])
+
+
+def displaced(i, coordinate, sign):
+    x = BATCH.positions[i].copy()
+    x.flat[coordinate] += sign * STEP
+    return x
+
+
+def test_covariances_are_derivatives_of_the_kernel():
+    joint = joint_kernels(SMOOTH, BATCH)
+    layout = Layout.of(BATCH)
+    rows, columns = layout.of_molecule(0), layout.of_molecule(1)
+    blocks = np.stack(joint)[:, rows[:, None], columns]
+    x, y = BATCH.positions[0], BATCH.positions[1]
+    scale = np.abs(blocks).max(axis=(1, 2))
+    np.testing.assert_allclose(blocks[:, 0, 0], value(x, y), rtol=1e-10)
+    for a, b in ((0, 4), (5, 2), (7, 8)):
+        slope = -(value(displaced(0, a, 1), y) - value(displaced(0, a, -1), y)) / (2 * STEP)
+        np.testing.assert_allclose(blocks[:, 1 + a, 0] / scale, slope / scale, rtol=0, atol=1e-4)
+        both = sum(s * t * value(displaced(0, a, s), displaced(1, b, t)) for s in (1, -1) for t in (1, -1)) / (
+            4 * STEP**2
+        )
+        np.testing.assert_allclose(blocks[:, 1 + a, 1 + b] / scale, both / scale, rtol=0, atol=1e-4)
+
+
+def test_joint_covariances_are_symmetric_and_nearly_positive():
+    smooth = SmoothKernel.of(NET, BATCH, SIGNALS)
+    joint = joint_kernels(smooth, BATCH)
+    for matrix in joint:
+        np.testing.assert_array_equal(matrix, matrix.T)
+        scale = 1 / np.sqrt(np.diag(matrix))
+        assert np.linalg.eigvalsh(matrix * scale * scale[:, None])[0] > -1e-5
+    cross = joint_kernels(smooth, BATCH, BATCH)
+    np.testing.assert_allclose(cross.ntk, joint.ntk, rtol=0, atol=1e-9 * np.abs(joint.ntk).max())
+    # The kernel with the nodes of the network's own quadrature is the same, to the tolerance.
+    other = kernels(NET, BATCH, signals=SIGNALS)
+    np.testing.assert_allclose(joint.ntk[:3, :3], other.ntk, rtol=1e-4)
+
+
+@pytest.fixture(scope="module")
+def trained():
+    """Trained on both, with the data it saw: a made-up energy, harmonic in all distances."""
+    train = molecules(5, seed=4)
+    energies, forces = springs(train)
+    return MoleculeRegressor(NET, signals=SIGNALS).fit(train, energies, forces), train
+
+
+def springs(batch):
+    r = batch.positions[:, :, None] - batch.positions[:, None]
+    both = (batch.atomic_numbers[:, :, None] > 0) & (batch.atomic_numbers[:, None] > 0) & ~np.eye(3, dtype=bool)
+    distance = np.sqrt((r**2).sum(-1) + ~both)
+    stretch = np.where(both, distance - 1, 0)
+    return (stretch**2).sum((1, 2)) / 4 + 2.0, -(r * (stretch / distance)[..., None]).sum(2)
+
+
+def test_training_data_are_learnt(trained):
+    model, train = trained
+    energies, forces = springs(train)
+    found = model.predict(train)
+    np.testing.assert_allclose(found.energies, energies, atol=5e-3)
+    np.testing.assert_allclose(found.forces, forces, atol=2e-2)
+
+
+def test_forces_are_minus_the_gradient_of_the_energy(trained):
+    model, _ = trained
+    batch = molecules(1, seed=9)
+    forces = model.predict(batch).forces[0]
+    energy = lambda x: model.predict(batch.with_positions(x)).energies[0]
+    for atom, axis in ((0, 1), (2, 0)):
+        step = np.zeros_like(batch.positions)
+        step[0, atom, axis] = STEP
+        slope = (energy(batch.positions + step) - energy(batch.positions - step)) / (2 * STEP)
+        assert forces[atom, axis] == pytest.approx(-slope, abs=1e-6 * np.abs(forces).max() + 1e-6)
+
+
+def test_forces_are_free_of_curl(trained):
+    model, _ = trained
+    batch = molecules(1, seed=9)
+    jacobian = []
+    for coordinate in range(0, 9, 2):
+        step = np.zeros_like(batch.positions)
+        step.flat[coordinate] = STEP
+        plus, minus = (model.predict(batch.with_positions(batch.positions + s * step)).forces for s in (1, -1))
+        jacobian.append(((plus - minus) / (2 * STEP)).ravel()[::2])
+    jacobian = np.array(jacobian)
+    np.testing.assert_allclose(jacobian, jacobian.T, rtol=0, atol=1e-5 * np.abs(jacobian).max())
+
+
+def test_predictions_turn_with_the_molecule(trained):
+    model, train = trained
+    batch = molecules(2, seed=11)
+    moved, R = turned(batch)
+    before, after = (model.predict(m, return_std=True) for m in (batch, moved))
+    np.testing.assert_allclose(after.energies, before.energies, atol=1e-4)
+    np.testing.assert_allclose(after.forces, np.einsum("nij,naj->nai", R, before.forces), atol=1e-3)
+    np.testing.assert_allclose(after.energy_std, before.energy_std, rtol=1e-2)
+    stretched = model.predict(batch.with_positions(1.5 * batch.positions), return_std=True)
+    assert stretched.energy_std.min() > 10 * model.predict(train, return_std=True).energy_std.max()
+
+
+@pytest.mark.parametrize("given", ["energies", "forces"])
+def test_one_kind_of_data_is_enough(given):
+    train = molecules(4, seed=4)
+    energies, forces = springs(train)
+    data = {"energies": energies} if given == "energies" else {"forces": forces}
+    model = MoleculeRegressor(NET, signals=SIGNALS, kernel="nngp").fit(train, **data)
+    found = model.predict(train)
+    if given == "energies":
+        np.testing.assert_allclose(found.energies, energies, atol=1e-2)
+    else:
+        np.testing.assert_allclose(found.forces, forces, atol=2e-2)
+
+
+def test_what_cannot_be_differentiated_is_refused(monkeypatch):
+    monkeypatch.setattr("equitangents.molecules.smooth_kernel._FINEST", 4)
+    rough = nn.Sequential(nn.SphereLift(groups.so3(3), 2), nn.Relu(), nn.GroupPool(), nn.Dense(1))
+    with pytest.raises(NetworkError, match="second derivatives"):
+        SmoothKernel.of(rough, BATCH, SIGNALS)
+    large = nn.Sequential(nn.SphereLift(groups.so3(3), 2, W_std=30.0), nn.Erf(), nn.GroupPool(), nn.Dense(1))
+    with pytest.raises(InvalidArgumentError, match="lower SphereLift's W_std"):
+        SmoothKernel.of(large, BATCH, SIGNALS)
+    with pytest.raises(NetworkError, match="SphereLift"):
+        SmoothKernel.of(nn.Sequential(nn.Flatten(), nn.Dense(1)), BATCH, SIGNALS)
+
+
+def test_bad_arguments():
+    model = MoleculeRegressor(NET, signals=SIGNALS)
+    with pytest.raises(NotFittedError):
+        model.predict(BATCH)
+    with pytest.raises(InvalidArgumentError, match="both None"):
+        model.fit(BATCH)
+    with pytest.raises(ShapeError, match="energies has shape"):
+        model.fit(BATCH, np.zeros(2))
+    with pytest.raises(InvalidArgumentError, match="forces holds"):
+        model.fit(BATCH, forces=np.full(BATCH.positions.shape, np.nan))
+    with pytest.raises(InvalidArgumentError, match="kernel is"):
+        MoleculeRegressor(network(), kernel="x").fit(BATCH, np.zeros(3))
+
+
+def test_flattening_looks_at_one_rotation():
+    smooth = SmoothKernel.of(network(readout=nn.Flatten()), BATCH, SIGNALS)
+    assert smooth.resolution == 0
+    found = kernels(smooth, BATCH, signals=SIGNALS)
+    expected = kernels(network(readout=nn.Flatten()), BATCH, signals=SIGNALS)
+    np.testing.assert_allclose(found.ntk, expected.ntk, rtol=1e-11)
+    assert dataclasses.replace(smooth).nodes.weights.tolist() == [1.0]

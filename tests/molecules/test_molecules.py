@@ -1,0 +1,58 @@
+"""Batches of molecules."""
+
+import numpy as np
+import pytest
+from ase.build import molecule
+
+from equitangents.errors import InvalidArgumentError, NotFiniteError, ShapeError
+from equitangents.molecules import Molecules
+from molecules.example_molecules import molecules
+
+
+def test_ase_there_and_back():
+    given = [molecule(name) for name in ("H2O", "CH3CH2OH", "CO")]
+    batch = Molecules.from_ase(given)
+    assert batch.sizes.tolist() == [3, 9, 2]
+    assert batch.elements == (1, 6, 8)
+    for before, after in zip(given, batch.to_ase(), strict=True):
+        assert before.get_chemical_formula() == after.get_chemical_formula()
+        np.testing.assert_array_equal(before.positions, after.positions)
+
+
+def test_some_of_them():
+    batch = molecules(4)
+    assert len(batch[1]) == 1
+    assert len(batch[1:3]) == 2
+    np.testing.assert_array_equal(batch[[3, 0]].positions, batch.positions[[3, 0]])
+
+
+def test_nothing_can_be_changed_and_padding_is_not_read():
+    numbers, positions = np.array([[8, 0]]), np.array([[[0, 0, 0], [np.nan, 0, 0.0]]])
+    batch = Molecules(numbers, positions)
+    numbers[0, 0] = 1
+    assert batch.atomic_numbers[0, 0] == 8
+    assert (batch.positions == 0).all()
+    with pytest.raises(ValueError, match="read-only"):
+        batch.positions[0, 0, 0] = 1.0
+
+
+@pytest.mark.parametrize(
+    ("numbers", "positions", "error", "words"),
+    [
+        ([8, 1], np.zeros((2, 3)), ShapeError, "atomic_numbers has shape"),
+        ([[8, 1]], np.zeros((1, 3, 3)), ShapeError, "positions has shape"),
+        ([[8, 200]], np.zeros((1, 2, 3)), InvalidArgumentError, "holds 200"),
+        ([[0, 0]], np.zeros((1, 2, 3)), InvalidArgumentError, "molecule 0 has no atom"),
+        ([[8, 1.5]], np.zeros((1, 2, 3)), InvalidArgumentError, "whole numbers"),
+        ([[8, 1]], np.zeros((1, 2, 3)), InvalidArgumentError, "atoms 0 and 1 of molecule 0 coincide"),
+        ([[8, 1]], np.array([[[0, 0, 0], [np.inf, 0, 0]]]), NotFiniteError, "positions"),
+    ],
+)
+def test_bad_input(numbers, positions, error, words):
+    with pytest.raises(error, match=words):
+        Molecules(np.array(numbers), positions)
+
+
+def test_no_molecules():
+    with pytest.raises(InvalidArgumentError, match="atoms is empty"):
+        Molecules.from_ase([])
