@@ -146,11 +146,13 @@ def test_several_inputs_and_outputs() -> None:
 
 def test_lists_of_modules_are_ensembles() -> None:
     torch.manual_seed(0)
-    members = [nn.Sequential(nn.Flatten(), nn.Linear(16, 1)) for _ in range(8)]
+    members = [nn.Sequential(nn.Flatten(), nn.Linear(16, 1), nn.Dropout(0.5)).train() for _ in range(8)]
     report = et.audit(members, "C4", images(4, size=4), **FIRST)
     assert report.model.kind == "members"
     assert report.ensemble.members == 8
     assert report.layers.guilty == "1"
+    assert report.model.deterministic
+    assert all(m.training for member in members for m in member.modules())
 
 
 def exported(module: nn.Module, dynamic: bool = True) -> bytes:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any, final
 
 import jax
@@ -103,6 +104,14 @@ class MembersModel(Model):
         if any(run is None for run in runs):
             return None
         return lambda x: np.mean([_as_array(run(x)) for run in runs if run is not None], axis=0)
+
+    @contextlib.contextmanager
+    def ready(self) -> Iterator[None]:
+        """All members ready."""
+        with contextlib.ExitStack() as stack:
+            for member in self._members:
+                stack.enter_context(member.ready())
+            yield
 
     def members(self) -> list[Model]:
         """The models."""
