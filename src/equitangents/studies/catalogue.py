@@ -104,5 +104,14 @@ registry: dict[str, StudyInfo] = {
             "expectation, which come close to it as they grow, and why.",
             module="equitangents.studies.other_ensembles",
         ),
+        StudyInfo(
+            name="molecules",
+            title="Energies of molecules from kernels invariant under rotations",
+            source=_KERNELS,
+            presets=("quick", "paper"),
+            summary="Learning curves of atomization energies: the SO(3) kernel on what atoms see, an MLP kernel on the "
+            "same signals, Coulomb matrices and SOAP; what turning and renumbering molecules changes.",
+            module="equitangents.studies.molecules",
+        ),
     )
 }
