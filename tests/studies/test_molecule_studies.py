@@ -17,9 +17,16 @@ TINY = {
         "sizes": "12,24", "test": "6", "splits": "3", "tuning": "10", "bandlimit": "2", "scales": "0.3", "block": "11",
         "moved": "2", "turns": "2", "tolerance": "1e-2", "soap_n_max": "2", "soap_l_max": "1",
     },
+    "forces": {
+        "sizes": "2,3", "test": "2", "bandlimit": "2", "tolerance": "1e-6", "turns": "1", "scale": "0.5",
+        "ridge": "1e-5",
+    },
+    "kernel-convergence": {
+        "widths": "2,4,8", "batches": "3", "samples": "2", "inputs": "2", "lattice": "2", "sampled": "2",
+    },
 }  # fmt: skip
-FIGURES = {"molecules": {"learning-curves"}}
-TABLES = {"molecules": {"errors", "symmetry"}}
+FIGURES = {"kernel-convergence": {"convergence"}, "molecules": {"learning-curves"}, "forces": {"learning-curves"}}
+TABLES = {"kernel-convergence": {"entries"}, "molecules": {"errors", "symmetry"}, "forces": {"errors"}}
 
 
 @pytest.fixture(scope="module", params=list(TINY))
@@ -53,6 +60,11 @@ def test_resuming_a_finished_run_changes_nothing(finished):
 def test_numbering_of_atoms_changes_nothing(tmp_path_factory, finished):
     if finished.name == "molecules":
         assert finished.claims[-1].verdict == "holds"
+
+
+def test_forces_are_gradients_without_curl(finished):
+    if finished.name == "forces":
+        assert [claim.verdict for claim in finished.claims[2:4]] == ["holds", "holds"]
 
 
 def test_interrupted_kernel_is_completed_to_the_same_bits(tmp_path):
@@ -108,6 +120,10 @@ def test_ridge_regression_is_the_textbook_formula():
         ("molecules", {"splits": "2"}, "splits was 2"),
         ("molecules", {"data": "qm8"}, "data was 'qm8'"),
         ("molecules", {"tuning": "1000"}, "tuning was 1000"),
+        ("forces", {"molecule": "water"}, "molecule was water"),
+        ("forces", {"sizes": "4"}, "sizes was"),
+        ("kernel-convergence", {"widths": "4,8"}, "widths was"),
+        ("kernel-convergence", {"sampled": "1"}, "sampled was 1"),
     ],
 )
 def test_bad_settings_are_named(name, settings, message, tmp_path):

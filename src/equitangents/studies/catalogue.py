@@ -113,5 +113,23 @@ registry: dict[str, StudyInfo] = {
             "same signals, Coulomb matrices and SOAP; what turning and renumbering molecules changes.",
             module="equitangents.studies.molecules",
         ),
+        StudyInfo(
+            name="forces",
+            title="Energies, forces and dipoles from one kernel",
+            source=_KERNELS,
+            presets=("quick", "paper"),
+            summary="Energies and forces learnt from energies, from forces and from both; forces against differences, "
+            "free of curl, equivariant; dipoles of water from an equivariant readout.",
+            module="equitangents.studies.forces",
+        ),
+        StudyInfo(
+            name="kernel-convergence",
+            title="Kernels of random networks against the analytic ones",
+            source=_KERNELS,
+            presets=("quick", "paper"),
+            summary="Monte Carlo kernels of group-convolutional networks of growing width, on the plane and on the "
+            "sphere, converge to the analytic NNGP and NTK at the expected rate.",
+            module="equitangents.studies.kernel_convergence",
+        ),
     )
 }
