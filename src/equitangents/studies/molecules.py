@@ -292,7 +292,8 @@ def error_ratio(results: Results, a: str, b: str, size: int, level: float = 0.95
     logs = np.log(mean_errors(results, a)[:, size] / mean_errors(results, b)[:, size])
     error = logs.std(ddof=1) / len(logs) ** 0.5
     width = scipy.stats.t.ppf((1 + level) / 2, len(logs) - 1) * error
-    return Estimate(*(float(np.exp(logs.mean() + d)) for d in (0, -width, width)), level)
+    value, low, high = (float(np.exp(logs.mean() + d)) for d in (0, -width, width))
+    return Estimate(value, low, high, level)
 
 
 def claims(settings: Settings, results: Results) -> Sequence[Verdict]:
