@@ -39,12 +39,12 @@ class Settings:
 
     molecule: str = "methanol"
     sizes: tuple[int, ...] = (2, 4, 8)
-    test: int = 8
+    test: int = 6
     displacement: float = 0.05
-    bandlimit: int = 3
-    scale: float = 1.0
-    tolerance: float = 1e-7
-    ridge: float = 1e-6
+    bandlimit: int = 2
+    scale: float = 0.5
+    tolerance: float = 1e-5
+    ridge: float = 1e-4
     turns: int = 3
     dipoles: tuple[int, ...] = (5, 10, 20, 40, 80)
     seed: int = 0
@@ -53,7 +53,7 @@ class Settings:
 PRESETS = {
     "quick": Settings(),
     "paper": Settings(
-        molecule="ethanol", sizes=(5, 10, 20, 50, 100), test=100, bandlimit=4, turns=10,
+        molecule="ethanol", sizes=(5, 10, 20, 50, 100), test=100, bandlimit=4, tolerance=1e-7, ridge=1e-6, turns=10,
         dipoles=(10, 25, 50, 100, 250),
     ),
 }  # fmt: skip
