@@ -108,6 +108,15 @@ def test_a_finished_run_is_read_and_not_repeated(tmp_path):
     assert not calls
 
 
+@pytest.fixture
+def interruptible():
+    """Ctrl-C raises KeyboardInterrupt, also in jobs that a shell started in the background, where it is ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_leaves_what_was_done(tmp_path, uninterrupted):
     def interrupt(epoch, _):
         if epoch == 7:
@@ -124,6 +133,7 @@ def test_an_interrupt_leaves_what_was_done(tmp_path, uninterrupted):
     bits_equal(state(model), state(uninterrupted))
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_amid_an_epoch_waits_for_it(tmp_path):
     def model(**changed):
         return DeepEnsemble(**settings(epochs=1500, checkpoint_every=1000, **changed))
