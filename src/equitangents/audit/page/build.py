@@ -13,6 +13,7 @@ from equitangents.audit.page.pictures import cells
 from equitangents.audit.page.polar import CENTRE, RADIUS, Polar, polar, turns
 from equitangents.audit.page.words import between, count, relative, share
 from equitangents.audit.sections import ElementResult
+from equitangents.audit.writers.text import before_probabilities
 from equitangents.report.palette import COLOURS
 from equitangents.report.render import environment
 
@@ -45,6 +46,7 @@ def html(report: AuditReport) -> str:
         witnesses=[(witness, cells(witness)) for witness in report.witnesses],
         charts=_charts(report),
         facts=_facts(report),
+        before_probabilities=before_probabilities(report),
         data=_data([*turned, *others], circle, report),
         version=report.versions.get("equitangents", ""),
         colours=COLOURS,

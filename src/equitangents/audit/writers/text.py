@@ -11,6 +11,12 @@ if TYPE_CHECKING:
     from equitangents.audit.result import AuditReport
 
 
+def before_probabilities(report: AuditReport) -> str:
+    """Where members are judged by other numbers than the whole, what these are."""
+    told = report.model.kind == "deep ensemble" and report.orbit.outputs == "probabilities"
+    return " (outputs before they become probabilities)" if told else ""
+
+
 def summary(report: AuditReport) -> str:
     """The sentence, then one line for each part that has something to say."""
     lines = [report.sentence, *(f"  {line}" for line in details(report))]
@@ -35,7 +41,7 @@ def details(report: AuditReport) -> list[str]:
     if report.ensemble is not None:
         e = report.ensemble
         lines.append(
-            f"{e.members} members: {number(e.member_error.mean)} each, {number(e.mean_error.mean)} together, "
+            f"{e.members} members{before_probabilities(report)}: {number(e.member_error.mean)} each, {number(e.mean_error.mean)} together, "
             f"{number(e.limit.mean)} for infinitely many"
         )
     if report.data is not None:
