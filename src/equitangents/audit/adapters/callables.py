@@ -95,7 +95,8 @@ class NetworkModel(Model):
         signals = self.net.signals(np.shape(x)[1:])
         for i, (layer, p, signal) in enumerate(zip(self.net.layers, self.params, signals, strict=False)):
             before, x = x, layer.apply(p, jax.numpy.asarray(x), signal)
-            traces.append(LayerTrace(f"{i}: {layer!r}", type(layer).__name__, np.asarray(before), np.asarray(x)))
+            kind = type(layer).__name__
+            traces.append(LayerTrace(f"{i}: {kind}", kind, np.asarray(before), np.asarray(x)))
         return traces
 
 

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, LogLocator
 
-from equitangents.audit.sections import Checkpoint, EnsembleSection, IrrepSection, LayerSection
+from equitangents.audit.sections import Checkpoint, EnsembleSection, IrrepSection, LayerResult, LayerSection
 from equitangents.report.figures import canvas, inline_svg, label_line, plain_log
 from equitangents.report.palette import BLUE, INK, MEMBER, MUTED, VERMILLION
 
@@ -36,7 +36,7 @@ def layers(section: LayerSection) -> str:
         axes.set_xscale("log")
         axes.set_xlim(min(errors.min(), floors.min()) / 3, max(errors.max(), floors.max()) * 30)
         plain_log(axes, "x")
-        axes.set_yticks(rows, [f"{layer.name}  {layer.kind}" for layer in found])
+        axes.set_yticks(rows, [_named(layer) for layer in found])
         axes.set_ylim(-0.7, len(found) - 0.3)
         axes.set_xlabel("relative error of the layer's output")
         axes.grid(False, axis="y")
@@ -109,6 +109,10 @@ def checkpoints(points: Sequence[Checkpoint]) -> str:
         axes.set_ylabel("relative error")
 
     return _svg(draw, "checkpoints", height=2.8)
+
+
+def _named(layer: LayerResult) -> str:
+    return layer.name if layer.kind in layer.name else f"{layer.name}  {layer.kind}"
 
 
 def _svg(draw: Callable[[Axes], None], name: str, height: float, width: float = 8.6) -> str:

@@ -41,8 +41,8 @@ def details(report: AuditReport) -> list[str]:
     if report.ensemble is not None:
         e = report.ensemble
         lines.append(
-            f"{e.members} members{before_probabilities(report)}: {number(e.member_error.mean)} each, {number(e.mean_error.mean)} together, "
-            f"{number(e.limit.mean)} for infinitely many"
+            f"{e.members} members{before_probabilities(report)}: {number(e.member_error.mean)} each, "
+            f"{number(e.mean_error.mean)} together, {number(e.limit.mean)} for infinitely many"
         )
     if report.data is not None:
         known = {True: "no sign that the data lack the symmetry", False: "the data do not have the symmetry"}
