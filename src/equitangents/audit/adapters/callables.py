@@ -87,7 +87,7 @@ class NetworkModel(Model):
             for change, settings in changes:
                 layers = list(self.net.layers)
                 layers[i] = replace(layer, **settings)
-                yield change, f"{i}: {layer!r}", NetworkModel(Sequential(*layers), self.params)
+                yield change, f"{i}: {type(layer).__name__}", NetworkModel(Sequential(*layers), self.params)
 
     def trace(self, x: Any) -> list[LayerTrace]:
         """Layer by layer."""
