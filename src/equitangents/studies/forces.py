@@ -100,9 +100,17 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
         water = folder.stage("dipoles", "Dipoles of water", partial(_dipoles, settings, folder))
     spread = tuple(float(np.abs(v - v.mean()).mean()) for v in (test.energies, _forces(test)))
     return Results(
-        table("energies"), table("forces"), *(float(laws[k]) for k in ("gradient", "curl", "energies", "forces")),
-        (spread[0], spread[1]), test.label, water.get("errors"), float(water["turned"]) if water else None,
-    )  # fmt: skip
+        energies=table("energies"),
+        forces=table("forces"),
+        gradient=float(laws["gradient"]),
+        curl=float(laws["curl"]),
+        turned_energies=float(laws["energies"]),
+        turned_forces=float(laws["forces"]),
+        spread=(spread[0], spread[1]),
+        label=test.label,
+        dipoles=water.get("errors"),
+        turned_dipoles=float(water["turned"]) if water else None,
+    )
 
 
 def frames(settings: Settings, folder: RunFolder) -> tuple[data.MoleculeSet, data.MoleculeSet]:
