@@ -12,6 +12,7 @@ import time
 import numpy as np
 
 import equitangents as et
+from equitangents.kernels.engines.cpu.library import threads
 
 LAYERS = 2
 B_STD = 0.1
@@ -81,9 +82,7 @@ def all_pairs_of_rotations(c1: np.ndarray, c2: np.ndarray) -> float:
 
 def main(full: bool = False) -> None:
     """Print the tables."""
-    print(
-        f"threads: {et.kernels.engines.cpu.library.threads()}, float32, two layers, {Erf().__class__.__name__} and Relu"
-    )
+    print(f"threads: {threads()}, float32, two layers, Erf and Relu")
     for name, phi in (("Erf", et.nn.Erf()), ("Relu", et.nn.Relu())):
         for tolerance in (1e-3, 1e-5) if full else (1e-3,):
             found = []
