@@ -272,6 +272,18 @@ def test_the_error_estimate_is_honest_and_says_the_resolution():
     assert network(layers, resolution=2).kernel(c).error_estimate > 1e-2
 
 
+def test_the_error_estimate_is_honest_without_a_mean_over_rotations():
+    zonal = dict(windows=(bump, bump, bump), readout=nn.Flatten())
+    c, layers = signals(5, 2, 2), ((1.3, 0.2, "erf"), (1.2, 0.1, "erf"))
+    found = network(layers, tolerance=1e-4, **zonal).kernel(c)
+    fine = network(layers, resolution=16, **zonal).kernel(c)
+    root = np.sqrt(np.diag(fine.ntk))
+    error = np.abs(found.ntk - fine.ntk) / root / root[:, None]
+    assert found.notes == ()
+    assert error.max() <= 1.5 * found.error_estimate
+    assert found.error_estimate <= 1e-4
+
+
 def test_signals_that_are_not_known_yet_are_stood_in_for():
     net = network(TWO, tolerance=1e-3)
     found = []

@@ -36,7 +36,8 @@ def agrees(net, c, samples=SAMPLES):
         pytest.param(groups.so3(4), (bump, bump), nn.Flatten(), marks=pytest.mark.slow),
         pytest.param(groups.so3(4), (bump, "full"), nn.GroupPool(), marks=pytest.mark.slow),
         pytest.param(groups.o3(3), ("full", "full"), nn.GroupPool(), marks=pytest.mark.slow),
-        pytest.param(groups.o3(3), (bump, bump), nn.Flatten(), marks=pytest.mark.slow),
+        # A finite network cuts degrees at its group's bandlimit; at 3 the cut alone costs this one 5 % of its NTK.
+        pytest.param(groups.o3(5), (bump, bump), nn.Flatten(), marks=pytest.mark.slow),
     ],
 )
 def test_random_networks_have_the_kernels_of_the_infinite_one(group, windows, readout):

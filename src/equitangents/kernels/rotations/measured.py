@@ -22,6 +22,7 @@ from equitangents.kernels.rotations.resolution import (
     pairs_of,
     sample,
     surrogates,
+    turn_to_node,
 )
 from equitangents.kernels.rotations.rings import Rings, node_values, rings_of
 
@@ -54,8 +55,11 @@ def _measured(program: RotationProgram, x: np.ndarray, least: float) -> Resoluti
     ladder: tuple[int, ...] = LADDER_OF_FIELDS if program.sphere else LADDER
     start = (program.bandlimit + 1) // 2
     ladder = tuple(r for r in ladder if r >= start)
+    # A turn leaves a mean over rotations as it is, and changes everything else.
+    turn = turn_to_node if program.readout == "pool" else lambda r: np.eye(3)
+    values = lambda r: _sample_values(program, r, *pairs_of(x, turn(r)))
     with precision.scope(np.float64), jax.ensure_compile_time_eval():  # also while something else is traced
-        return choose(program.accuracy, ladder, lambda r: _sample_values(program, r, *pairs_of(x, r)), least)
+        return choose(program.accuracy, ladder, values, least)
 
 
 def _sample_values(program: RotationProgram, r: int, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -60,16 +60,19 @@ def sample(x1: np.ndarray, x2: np.ndarray) -> np.ndarray:
     return x[np.unique(np.concatenate([largest, spread]))]
 
 
-def pairs_of(x: np.ndarray, resolution: int) -> tuple[np.ndarray, np.ndarray]:
-    """n signals with themselves, with copies turned by a node of the grid, and with the next.
+def pairs_of(x: np.ndarray, turn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """n signals with themselves, with copies turned by the rotation matrix `turn`, and with the next."""
+    return np.concatenate([x, x, x]), np.concatenate([x, rotate(x, turn), np.roll(x, 1, axis=0)])
+
+
+def turn_to_node(resolution: int) -> np.ndarray:
+    """The rotation after which a signal meets itself at the worst place of a grid over relative rotations.
 
     Grids are densest around the identity, where a signal meets itself. It meets a turned copy elsewhere: at worst at a
-    node of the middle ring, whose cell is the largest.
+    node of the middle ring, whose cell is the largest. Only for means over all rotations, which no turn changes.
     """
     azimuths, cosine, _ = euler_grid(resolution)
-    angles = (azimuths[-1], np.arccos(cosine[resolution // 2]), azimuths[-1])
-    turned = rotate(x, from_euler_angles(np.array(angles)))
-    return np.concatenate([x, x, x]), np.concatenate([x, turned, np.roll(x, 1, axis=0)])
+    return from_euler_angles(np.array((azimuths[-1], np.arccos(cosine[resolution // 2]), azimuths[-1])))
 
 
 def surrogates(bandlimit: int, channels: int) -> np.ndarray:
