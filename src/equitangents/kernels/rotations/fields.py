@@ -38,10 +38,18 @@ class Sphere(NamedTuple):
     rotation_weights: Any
 
 
+def sphere_resolution(bandlimit: int, resolution: int) -> int:
+    """Degrees that the sphere's grid resolves: a product of signals at least, and more at every finer resolution.
+
+    Else two resolutions would share a grid on the sphere, and their difference would not show its error.
+    """
+    return 2 * bandlimit - 1 + max(0, resolution - (bandlimit + 1) // 2)
+
+
 @lru_cache(maxsize=16)
 def sphere_samples(program: RotationProgram, resolution: int) -> Sphere:
     """The samples at a resolution, in NumPy and float64; without pooling the identity is the only rotation."""
-    s = max(resolution, 2 * program.bandlimit - 1)
+    s = sphere_resolution(program.bandlimit, resolution)
     grid = gauss_legendre(s)
     points = grid.points.reshape(-1, 3)
     rotations, weights = np.eye(3)[None], np.ones(1)

@@ -20,6 +20,7 @@ from equitangents.groups import RotationGroup
 from equitangents.kernels.engines.cpu.library import threads
 from equitangents.kernels.plan import has_dual
 from equitangents.kernels.rotations import tile
+from equitangents.kernels.rotations.fields import sphere_resolution
 from equitangents.kernels.rotations.measured import samples_of
 from equitangents.kernels.rotations.program import RotationProgram
 
@@ -32,7 +33,7 @@ _FIELDS = 12
 def _pairs_in_tile(program: RotationProgram, resolution: int, itemsize: int, elements: int = _TILE_ELEMENTS) -> int:
     """How many pairs one tile holds; raises MemoryLimitError where even one is too large."""
     if program.sphere:
-        s = max(resolution, 2 * program.bandlimit - 1)
+        s = sphere_resolution(program.bandlimit, resolution)
         each = s * (2 * s - 1)
     elif isinstance(program.group, RotationGroup):
         each = max((2 * resolution - 1) ** 2, program.bandlimit**3)
