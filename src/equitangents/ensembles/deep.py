@@ -47,7 +47,7 @@ class DeepEnsemble(RegressorMixin, DeepEnsembleBase):
         dtype: "float32" or "float64", whatever JAX's flag says.
         members_per_chunk: members that share a call, always as many (surplus ones are dropped); None: as many as stay
             in a core's cache, or fit on the device.
-        memory_limit: bytes that training may take; None: half of the physical memory, or all of the device's.
+        memory_limit: bytes that training may take; None: half of the memory there is, or all of the device's.
         checkpoint_dir: directory of checkpoints, one every `checkpoint_every` epochs and at the end, or None.
         callback: `callback(epoch, state)` after every epoch, with `state` a `TrainingState`; a resumed run does not
             repeat the calls of epochs before its checkpoint.

@@ -40,7 +40,7 @@ class InfiniteEnsemble(RegressorMixin, InfiniteEnsembleBase):
         label_action: the action ρ_Y of the same group on targets (N, outputs); None: labels are invariant.
         input_shape: (*positions, channels) if X may come flattened, (N, prod(input_shape)).
         dynamics: "flow", gradient flow; "discrete", full-batch gradient descent in steps.
-        memory_limit: bytes that a fit may take; None: half of the physical memory.
+        memory_limit: bytes that a fit may take; None: half of the memory there is.
 
     Attributes:
         solver_: which problem gives the mean, exactly in each case: "dense N×N"; "orbit-averaged N×N" for invariant

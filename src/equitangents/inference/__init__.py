@@ -6,10 +6,11 @@ from equitangents.inference.dynamics import DYNAMICS, Descent, Dynamics, Flow, a
 from equitangents.inference.gaussian import Projection, TrainedProcess, check_sample, sample_gaussian
 from equitangents.inference.group_fourier import FourierIrrep, GroupFourier, fourier_irreps, trivial_irrep
 from equitangents.inference.irrep_process import IrrepProcess, IrrepProjection
-from equitangents.inference.memory import check_memory, default_memory_limit, dense_solve_bytes
+from equitangents.inference.memory import dense_solve_bytes
 from equitangents.inference.orbit_samples import sample_on_orbits
 from equitangents.inference.probabilities import argmax_probabilities
 from equitangents.inference.spectrum import Spectrum, decompose
+from equitangents.memory import check_memory, default_memory_limit
 
 __all__ = [
     "DYNAMICS",

@@ -24,6 +24,7 @@ from equitangents.kernels.plan import FibrePlan, PairPlan, plan
 from equitangents.kernels.program import Program, Table, arrays_of
 from equitangents.kernels.progress import Progress
 from equitangents.kernels.result import Kernels
+from equitangents.kernels.size import check_result
 
 logger = logging.getLogger("equitangents")
 
@@ -37,11 +38,12 @@ def compute(program: Program, x1: Any, x2: Any = None, engine: str | None = None
     """Kernels of `program` between inputs x1, (N1, *positions, C), and x2 (None: x1 with itself).
 
     NumPy arrays give NumPy arrays in their own precision. JAX arrays, also traced ones, give JAX arrays, and are
-    differentiable.
+    differentiable. Raises MemoryLimitError where the result cannot fit in memory.
     """
     steps = plan(program)
     dtype = precision.working_dtype(x1, x2)
     name, note = choose(steps, engine, dtype)
+    n1, n2 = len(x1), None if x2 is None else len(x2)
     form, notes = "fibre", tuple[str, ...]()
     if isinstance(steps, PairPlan):
         form = "pairs"
@@ -49,10 +51,11 @@ def compute(program: Program, x1: Any, x2: Any = None, engine: str | None = None
         logger.debug("kernel over all pairs of positions: %s", steps.why)
     if note is not None:
         notes = (*notes, note)
-    if not any(precision.is_traced(x) for x in (x1, x2)):
-        from equitangents.kernels.cost import announce  # which calibrates itself by computing kernels
+    from equitangents.kernels.cost import announce, working_bytes  # which calibrates itself by computing kernels
 
-        announce(steps, name, x1.shape[-1], len(x1), None if x2 is None else len(x2), dtype)
+    check_result(x1, x2, dtype, working_bytes(steps, name, x1.shape[-1], n1, n1 if n2 is None else n2, dtype.itemsize))
+    if not any(precision.is_traced(x) for x in (x1, x2)):
+        announce(steps, name, x1.shape[-1], n1, n2, dtype)
     with precision.scope(dtype):
         if name != "reference":
             assert isinstance(steps, FibrePlan)

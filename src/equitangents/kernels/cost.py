@@ -18,6 +18,7 @@ from equitangents.kernels.counting import Work, count
 from equitangents.kernels.engines import choose, cpu, gpu
 from equitangents.kernels.plan import FibrePlan, PairPlan, plan
 from equitangents.kernels.program import Program
+from equitangents.kernels.size import result_bytes
 
 logger = logging.getLogger("equitangents")
 
@@ -104,7 +105,7 @@ def kernel_cost(
         multiply_adds=pairs * work.products * channels,
         seconds=seconds,
         uncertainty=factor,
-        output_bytes=2 * n1 * (n1 if n2 is None else n2) * itemsize,
+        output_bytes=result_bytes(n1, n1 if n2 is None else n2, itemsize),
         working_bytes=working_bytes(steps, chosen, channels, n1, n1 if n2 is None else n2, itemsize),
         engine=chosen,
         form="pairs" if isinstance(steps, PairPlan) else "fibre",
@@ -146,7 +147,10 @@ def _forecast(work: Work, channels: int, pairs: int, engine: str, dtype: str) ->
 
 
 def repeated(runs: list[tuple[KernelCost, float]], extra_bytes: int) -> KernelCost:
-    """The cost of several runs, one after another, whose results are added up while `extra_bytes` are held."""
+    """The cost of several runs, one after another, whose results are added up while `extra_bytes` are held.
+
+    At the peak there are the sum, one run's results, and what is made of both.
+    """
     first = runs[0][0]
     total = {
         name: round(sum(getattr(cost, name) * times for cost, times in runs))
@@ -157,7 +161,7 @@ def repeated(runs: list[tuple[KernelCost, float]], extra_bytes: int) -> KernelCo
         **total,
         seconds=sum(cost.seconds * times for cost, times in runs),
         uncertainty=max(cost.uncertainty for cost, _ in runs),
-        working_bytes=max(cost.memory for cost, _ in runs) + extra_bytes,
+        working_bytes=first.output_bytes + max(cost.memory for cost, _ in runs) + extra_bytes,
     )
 
 

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents import precision
+from equitangents.memory import check_fits
 from equitangents.validation import check_array
 
 _MEMORY = 512 << 20  # bytes for the Jacobians held at once
@@ -18,14 +19,15 @@ _MEMORY = 512 << 20  # bytes for the Jacobians held at once
 def empirical(net: Any, params: Any, x1: Any, x2: Any = None) -> Any:
     """The finite-width NTK between x1 and x2 (None: x1), averaged over outputs: (N1, N2).
 
-    That mean is what converges to `net.kernel(...).ntk`; `empirical_matrix` keeps all outputs.
+    That mean is what converges to `net.kernel(...).ntk`; `empirical_matrix` keeps all outputs. Raises MemoryLimitError
+    where the result, or the Jacobian of one input, cannot fit in memory.
     """
-    return _in_callers_type(x1, _tiles(net, params, x1, x2, _mean_product))
+    return _in_callers_type(x1, _tiles(net, params, x1, x2, _mean_product, full=False))
 
 
 def empirical_matrix(net: Any, params: Any, x1: Any, x2: Any = None) -> Any:
     """The finite-width NTK between all outputs: (N1, N2, outputs, outputs)."""
-    return _in_callers_type(x1, _tiles(net, params, x1, x2, _full_product))
+    return _in_callers_type(x1, _tiles(net, params, x1, x2, _full_product, full=True))
 
 
 def _in_callers_type(x: Any, result: Any) -> Any:
@@ -40,13 +42,19 @@ def _full_product(a: Any, b: Any) -> Any:
     return jnp.einsum("iou,jpu->ijop", a, b, precision="highest")
 
 
-def _tiles(net: Any, params: Any, x1: Any, x2: Any, product: Any) -> Any:
+def _tiles(net: Any, params: Any, x1: Any, x2: Any, product: Any, *, full: bool) -> Any:
     x1 = check_array("x1", x1, min_rank=2)
     x2 = x1 if x2 is None else check_array("x2", x2, min_rank=2)
     leaves = jax.tree.leaves(params)
     outputs = jax.eval_shape(net.apply, params, jax.ShapeDtypeStruct(x1[:1].shape, leaves[0].dtype)).shape[-1]
     size = sum(leaf.size for leaf in leaves) * leaves[0].dtype.itemsize * outputs
     rows = max(1, _MEMORY // (2 * size))
+    results = len(x1) * len(x2) * (outputs**2 if full else 1) * leaves[0].dtype.itemsize
+    check_fits(
+        f"the empirical kernel of {len(x1)} × {len(x2)} inputs and {outputs} outputs",
+        2 * results + 2 * min(rows, len(x1)) * size,  # rows of tiles are joined into columns
+        "compute fewer inputs at a time, or a narrower network",
+    )
     with precision.scope(leaves[0].dtype):
         dtype = leaves[0].dtype
         parts = []

@@ -13,6 +13,7 @@ import numpy as np
 from equitangents import precision
 from equitangents.errors import InvalidArgumentError
 from equitangents.kernels.empirical import _jacobian, _mean_product
+from equitangents.memory import check_fits
 from equitangents.validation import check_array
 
 
@@ -34,13 +35,15 @@ class MonteCarlo:
 def monte_carlo(net: Any, x1: Any, x2: Any = None, *, key: jax.Array, samples: int, dtype: Any = None) -> MonteCarlo:
     """Estimate NNGP and NTK between x1 and x2 (None: x1) from `samples` initialisations drawn from `key`.
 
-    `dtype` of the networks: float32 unless given. Sample i depends on (key, i) alone.
+    `dtype` of the networks: float32 unless given. Sample i depends on (key, i) alone. The Jacobians of all
+    inputs are held at once; raises MemoryLimitError where they cannot fit.
     """
     x1 = check_array("x1", x1, min_rank=2)
     x2 = None if x2 is None else check_array("x2", x2, min_rank=2)
     if samples < 2:
         raise InvalidArgumentError(f"samples is {samples}; expected at least 2, for a standard error")
     dtype = np.dtype(dtype or np.float32)
+    _check_room(net, x1, x2, dtype)
     with precision.scope(dtype):
         a = jnp.asarray(x1, dtype)
         b = a if x2 is None else jnp.asarray(x2, dtype)
@@ -55,6 +58,18 @@ def monte_carlo(net: Any, x1: Any, x2: Any = None, *, key: jax.Array, samples: i
         return np.sqrt(np.maximum(square - mean**2, 0) / (samples - 1))
 
     return MonteCarlo(nngp, ntk, error(nngp, nngp_square), error(ntk, ntk_square), samples)
+
+
+def _check_room(net: Any, x1: Any, x2: Any, dtype: np.dtype) -> None:
+    n1, n2 = len(x1), len(x1 if x2 is None else x2)
+    params = jax.eval_shape(lambda key: net.init(key, x1.shape[1:], dtype="float32"), jax.random.key(0))
+    outputs = net.output_shape(x1.shape[1:])[-1]
+    jacobians = (n1 + n2) * outputs * sum(leaf.size for leaf in jax.tree.leaves(params)) * dtype.itemsize
+    check_fits(
+        f"a Monte Carlo estimate of the kernels of {n1} × {n2} inputs",
+        jacobians + 6 * 8 * n1 * n2,
+        "estimate fewer inputs at a time, or take a narrower network or one with fewer outputs",
+    )
 
 
 @partial(jax.jit, static_argnums=0)

@@ -31,6 +31,7 @@ from equitangents.kernels.plan import FibrePlan, plan
 from equitangents.kernels.program import Affine, Op, Program
 from equitangents.kernels.progress import Progress
 from equitangents.kernels.result import Kernels
+from equitangents.kernels.size import check_result
 
 _Alone = tuple[np.ndarray, np.ndarray]
 
@@ -57,6 +58,7 @@ class TranslationMean:
         steps = plan(program)
         assert isinstance(steps, FibrePlan)
         engine, note = _engine(steps, dtype)
+        check_result(x1, x2, dtype, self._working_bytes(x1[0].size, len(x1), len(x1 if x2 is None else x2)))
         with precision.scope(dtype):
             nngp, ntk = _means(steps, self.torus, np.asarray(v1), None if v2 is None else np.asarray(v2), dtype, engine)
             arrays: tuple[Any, Any] = nngp, ntk
@@ -68,7 +70,7 @@ class TranslationMean:
     def kernel_cost(self, shape: tuple[int, ...], n1: int, n2: int | None = None, dtype: Any = "float32") -> KernelCost:
         """What `kernel` will take; its time is that of a few tiles. The products are those of transforms."""
         cost: KernelCost = self.net.kernel_cost(shape, n1, n2, dtype)
-        count, side = math.prod(self.torus), _tile_side(self.torus)
+        count = math.prod(self.torus)
         channels = math.prod(shape) // count
         rate = _tile_rate(self, shape, cost.dtype)
         return replace(
@@ -78,9 +80,14 @@ class TranslationMean:
             multiply_adds=cost.pairs * count * (2 * channels + math.ceil(2.5 * math.log2(2 * count))),
             seconds=rate.seconds * cost.pairs,
             uncertainty=uncertainty([rate.spread]),
-            working_bytes=count * side * (6 * side + 4 * channels) * 8 + max(n1, n2 or n1) * math.prod(shape) * 8,
+            working_bytes=self._working_bytes(math.prod(shape), n1, n2 or n1),
             notes=(*cost.notes, self._method),
         )
+
+    def _working_bytes(self, numbers: int, n1: int, n2: int) -> int:
+        """Bytes held beyond the results, for inputs of so many numbers: a tile, and inputs in float64."""
+        count, side = math.prod(self.torus), _tile_side(self.torus)
+        return count * side * (6 * side + 4 * (numbers // count)) * 8 + max(n1, n2) * numbers * 8
 
     @property
     def _method(self) -> str:

@@ -16,12 +16,17 @@ from equitangents.kernels.rotations import tiles
 from equitangents.kernels.rotations.measured import resolve
 from equitangents.kernels.rotations.program import RotationProgram
 from equitangents.kernels.rotations.resolution import Resolution
+from equitangents.kernels.size import check_result
 
 
 def compute(program: RotationProgram, x1: Any, x2: Any = None, engine: str | None = None) -> Kernels:
-    """Kernels between signals x1, (N1, B², C), and x2 (None: x1 with itself, at half the cost), each (N1, N2)."""
+    """Kernels between signals x1, (N1, B², C), and x2 (None: x1 with itself, at half the cost), each (N1, N2).
+
+    Raises MemoryLimitError where they cannot fit in memory.
+    """
     _check_engine(engine)
     dtype = precision.working_dtype(x1, x2)
+    check_result(x1, x2, dtype, (x1.size + (0 if x2 is None else x2.size)) * dtype.itemsize)
     found = resolve(program, x1, x2)
     with precision.scope(dtype):
         if any(precision.is_traced(x) for x in (x1, x2)):

@@ -1,0 +1,98 @@
+"""Results that cannot fit in memory are refused before they are allocated, by every way to compute kernels."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+
+import equitangents as et
+from equitangents import memory
+from equitangents.errors import MemoryLimitError
+from equitangents.kernels import size
+from equitangents.nn import Dense, Erf, Flatten, GroupPool, Relu, Sequential, SphereLift
+
+MANY = 400_000  # inputs, whose kernels take more than a terabyte
+MLP = Sequential(Flatten(), Dense(1), Relu(), Dense(1))
+SPHERE = Sequential(SphereLift(et.groups.so3(2), 1), Erf(), GroupPool(), Dense(1))
+
+
+def copies(shape, dtype=np.float32, n=MANY):
+    """n inputs that take the memory of one."""
+    return np.broadcast_to(np.ones((1, *shape), dtype), (n, *shape))
+
+
+WAYS = {
+    "engine": (MLP.kernel, (4, 4, 1)),
+    "reference": (lambda x: MLP.kernel(x, engine="reference"), (4, 4, 1)),
+    "rotations": (SPHERE.kernel, (4, 1)),
+    "translations": (et.kernels.orbit_average(MLP, et.actions.translations((4, 4))).kernel, (4, 4, 1)),
+    "orbit average": (et.kernels.orbit_average(MLP, et.actions.image_rotations(4)).kernel, (4, 4, 1)),
+    "fit": (lambda x: et.InfiniteEnsemble(MLP).fit(x, np.zeros(len(x))), (4, 4, 1)),
+    "classifier": (lambda x: et.InfiniteEnsembleClassifier(MLP).fit(x, np.arange(len(x)) % 2), (4, 4, 1)),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_kernels_that_cannot_fit_are_refused_with_a_remedy(way):
+    run, shape = WAYS[way]
+    with pytest.raises(MemoryLimitError, match=r"TB.*(fewer inputs at a time|fewer samples)"):
+        run(copies(shape))
+
+
+def test_the_message_names_the_sizes_and_what_would_fit(monkeypatch):
+    monkeypatch.setattr(size, "process_memory", lambda: 8 * 10**9)
+    monkeypatch.setattr(memory, "process_memory", lambda: 8 * 10**9)
+    with pytest.raises(MemoryLimitError) as caught:
+        MLP.kernel(copies((2, 2, 1), np.float64))
+    message = str(caught.value)
+    assert "400000 × 400000 inputs (NNGP and NTK in float64, 2.56 TB)" in message
+    assert "there are 8 GB" in message
+    assert "x1[:11100] with x2[:11100]" in message
+    assert "float32" in message
+    side = 11100
+    assert 2 * side**2 * 8 <= 8e9 / 4
+
+
+def test_a_result_is_refused_exactly_where_it_exceeds_the_memory(monkeypatch):
+    x, y = copies((2,), n=100), copies((2,), n=30)
+    needed = 2 * 100 * 30 * 4 + 500
+    for limit, refused in ((needed, False), (needed - 1, True)):
+        monkeypatch.setattr(size, "process_memory", lambda limit=limit: limit)
+        monkeypatch.setattr(memory, "process_memory", lambda limit=limit: limit)
+        if refused:
+            with pytest.raises(MemoryLimitError):
+                size.check_result(x, y, np.float32, 500)
+        else:
+            size.check_result(x, y, np.float32, 500)
+
+
+def test_jax_results_are_copies_and_count_twice(monkeypatch):
+    monkeypatch.setattr(size, "process_memory", lambda: 3 * 10**4)
+    monkeypatch.setattr(memory, "process_memory", lambda: 3 * 10**4)
+    x = copies((2,), n=50)  # two matrices of 50² float32 numbers are 20 kB
+    size.check_result(x, None, np.float32, 0)
+    with pytest.raises(MemoryLimitError):
+        size.check_result(jax.numpy.asarray(x), None, np.float32, 0)
+
+
+def test_a_covariance_of_too_many_inputs_is_refused(rng):
+    model = et.InfiniteEnsemble(MLP, time=1.0).fit(rng.standard_normal((6, 4, 4, 1)), rng.standard_normal(6))
+    with pytest.raises(MemoryLimitError, match="fewer inputs at once, or for return_std"):
+        model.predict(copies((4, 4, 1), np.float64), return_cov=True)
+
+
+def test_traced_results_are_refused_while_they_are_traced():
+    with pytest.raises(MemoryLimitError, match="TB"):
+        jax.eval_shape(lambda x: MLP.kernel(x).ntk, jax.ShapeDtypeStruct((MANY, 2, 2, 1), np.float32))
+
+
+def test_estimates_of_finite_networks_are_refused(monkeypatch):
+    net = Sequential(Dense(8), Relu(), Dense(10))
+    params = net.init(jax.random.key(0), (4,))
+    with pytest.raises(MemoryLimitError, match="empirical kernel of 400000 × 400000"):
+        et.kernels.empirical(net, params, copies((4,)))
+    with pytest.raises(MemoryLimitError, match=r"10 outputs needs about .* TB"):
+        et.kernels.empirical_matrix(net, params, copies((4,), n=100_000))
+    with pytest.raises(MemoryLimitError, match="Monte Carlo estimate"):
+        et.kernels.monte_carlo(net, copies((4,)), key=jax.random.key(0), samples=2)
