@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch_networks import export_onnx
 
 import equitangents as et
 from equitangents.cli.main import main
@@ -16,27 +15,18 @@ from equitangents.errors import InvalidArgumentError, NetworkError
 QUIET = {"off_data": False, "data_test": None, "resamples": 200}
 
 
-def export(module: nn.Module, x: tuple[torch.Tensor, ...], path, dynamic: bool, names: list[str]) -> None:
-    shapes = tuple({0: torch.export.Dim("batch")} for _ in x) if dynamic else None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        program = torch.onnx.export(
-            module.eval(), x, input_names=names, dynamic_shapes=shapes, dynamo=True, verbose=False
-        )
-    program.save(path)
-
-
 @pytest.mark.parametrize("dynamic", [True, False])
 def test_an_exported_network(tmp_path, dynamic: bool, capsys: pytest.CaptureFixture[str]) -> None:
     torch.manual_seed(0)
     network = nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
     x = np.random.default_rng(0).normal(size=(13, 1, 6, 6)).astype(np.float32)
     path = tmp_path / "network.onnx"
-    export(network, (torch.from_numpy(x[:4]),), path, dynamic, ["image"])
+    export_onnx(network, (torch.from_numpy(x[:4]),), path, dynamic, ["image"])
     report = et.audit(str(path), "C4", x, layout="channels_first", **QUIET)
     literal = et.audit(network, "C4", x, layout="channels_first", **QUIET)
     np.testing.assert_allclose(report.errors, literal.errors, rtol=1e-3, atol=1e-6)
     assert report.model.kind == "onnx"
+    assert next((r.kind, r.shape) for r in report.layers.layers) == ("Conv", [4, 6, 6])
     assert "onnxruntime" in report.versions
     with pytest.raises(InvalidArgumentError, match="layout is not stated"):
         et.audit(str(path), "C4", x, **QUIET)
@@ -68,7 +58,9 @@ def test_named_inputs(tmp_path) -> None:
     rng = np.random.default_rng(1)
     positions, mask = rng.normal(size=(9, 5, 3)).astype(np.float32), np.ones((9, 5), np.float32)
     path = tmp_path / "centre.onnx"
-    export(Centre(), (torch.from_numpy(positions[:4]), torch.from_numpy(mask[:4])), path, True, ["positions", "mask"])
+    export_onnx(
+        Centre(), (torch.from_numpy(positions[:4]), torch.from_numpy(mask[:4])), path, True, ["positions", "mask"]
+    )
     kinds = {"positions": "vectors", "mask": None}
     report = et.audit(str(path), "SO3", {"mask": mask, "positions": positions}, "vectors", inputs=kinds, **QUIET)
     assert report.verdict == "equivariant"

@@ -1,6 +1,10 @@
-"""Networks in PyTorch that are exactly C4-invariant, and the ways in which one layer may break that."""
+"""Networks in PyTorch that are exactly C4-invariant, the ways in which one layer may break that, and files of them."""
 
 from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import IO
 
 import torch
 from torch import nn
@@ -56,7 +60,7 @@ class TurnPool(nn.Module):
     """The mean over turns and positions."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x.reshape(len(x), 4, -1, *x.shape[2:]).mean((1, 3, 4))
+        return x.unflatten(1, (4, -1)).mean((1, 3, 4))
 
 
 def c4_network(channels: int = 4, depth: int = 3) -> nn.Sequential:
@@ -87,3 +91,24 @@ def break_one(network: nn.Sequential, how: str, at: int) -> str:
         network[i + 1] = AlwaysDropout()
         return str(i + 1)
     return str(i)
+
+
+def export_onnx(module: nn.Module, x: tuple[torch.Tensor, ...], path: Path, dynamic: bool, names: list[str]) -> None:
+    """Write an ONNX file; its batch has any size if `dynamic`."""
+    shapes = tuple({0: torch.export.Dim("batch")} for _ in x) if dynamic else None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # exporting itself warns
+        program = torch.onnx.export(
+            module.eval(), x, input_names=names, dynamic_shapes=shapes, dynamo=True, verbose=False
+        )
+    program.save(path)
+
+
+def export_program(
+    module: nn.Module, x: tuple[torch.Tensor, ...], path: Path | IO[bytes], dynamic: bool = True
+) -> None:
+    """Write a program of torch.export; its batch has any size if `dynamic`."""
+    shapes = tuple({0: torch.export.Dim("batch")} for _ in x) if dynamic else None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.export.save(torch.export.export(module.eval(), x, dynamic_shapes=shapes), path)

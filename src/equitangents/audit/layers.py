@@ -21,6 +21,7 @@ from equitangents.audit.adapters import LayerTrace, Model
 from equitangents.audit.sections import LayerResult, LayerSection, SweepResult
 from equitangents.audit.task import Task
 from equitangents.audit.trees import Inputs
+from equitangents.errors import MissingLibraryError, NetworkError
 
 _ROWS = 24
 _FEWEST_ROWS = 4
@@ -43,6 +44,13 @@ class _Trail:
 def layer_errors(task: Task, sweep: bool = True) -> LayerSection | str:
     """The error after each layer and where it starts; or why this is not known."""
     model = task.model
+    try:
+        return _section(task, model, sweep)
+    except (MissingLibraryError, NetworkError) as error:
+        return str(error)
+
+
+def _section(task: Task, model: Model, sweep: bool) -> LayerSection | str:
     rows = task.rows(_affordable(task, model) if model.fixed_batch is None else min(model.fixed_batch, task.x.n))
     if model.fixed_batch is not None and len(rows) != model.fixed_batch:
         return f"the model takes batches of {model.fixed_batch}, more than there are inputs"

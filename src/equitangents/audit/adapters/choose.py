@@ -22,14 +22,18 @@ def as_model(f: Any, *, layers: Sequence[Any] | None = None, method: str | None 
         return NetworkModel(*f)
     if isinstance(f, Sequential):
         raise InvalidTypeError("f is a network without parameters; give (net, params)")
+    if _is_a(f, "torch.fx.graph_module", "GraphModule"):
+        from equitangents.audit.adapters.torch_graphs import TorchGraph
+
+        return TorchGraph(f)
     if _is_a(f, "torch.nn.modules.module", "Module"):
         from equitangents.audit.adapters.torch_modules import TorchModel
 
         return TorchModel(f)
     if _is_a(f, "torch.export.exported_program", "ExportedProgram"):
-        from equitangents.audit.adapters.torch_modules import TorchModel
+        from equitangents.audit.adapters.torch_graphs import TorchGraph
 
-        return TorchModel(f.module(), "exported program")
+        return TorchGraph(f.module(), "exported program")
     if _is_a(f, "onnxruntime.capi.onnxruntime_inference_collection", "InferenceSession"):
         from equitangents.audit.adapters.onnx_files import OnnxModel
 

@@ -30,7 +30,7 @@ def load_model(spec: str, trust: bool = False) -> Any:
 
             return load_onnx(spec)
         if suffix == ".pt2":
-            from equitangents.audit.adapters.torch_modules import load_exported
+            from equitangents.audit.adapters.torch_graphs import load_exported
 
             return load_exported(spec, trust)
         if not trust:

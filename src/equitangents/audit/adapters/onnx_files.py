@@ -6,7 +6,8 @@ from typing import Any, final
 
 import numpy as np
 
-from equitangents.audit.adapters.model import Model
+from equitangents.audit.adapters.model import LayerTrace, Model
+from equitangents.audit.adapters.onnx_layers import OnnxLayers
 from equitangents.audit.adapters.optional import require
 from equitangents.errors import InvalidArgumentError, NetworkError
 
@@ -28,8 +29,9 @@ class OnnxModel(Model):
     kind = "onnx"
     states_layout = True
 
-    def __init__(self, session: Any, name: str):
-        self.session, self.name = session, name
+    def __init__(self, session: Any, name: str, path: str | None = None):
+        self.session, self.name, self._path = session, name, path
+        self._layers: OnnxLayers | None = None
         self._inputs = session.get_inputs()
         self._outputs = [o.name for o in session.get_outputs()]
         first = self._inputs[0].shape
@@ -40,6 +42,14 @@ class OnnxModel(Model):
         """All outputs."""
         values = self.session.run(None, self._feed(x))
         return values[0] if len(values) == 1 else dict(zip(self._outputs, values, strict=True))
+
+    def trace(self, x: Any) -> list[LayerTrace] | None:
+        """Every operation of the file; None for a session, which has its graph no more."""
+        if self._path is None:
+            return None
+        if self._layers is None:
+            self._layers = OnnxLayers(self._path)
+        return self._layers.trace(self._feed(x))
 
     def _feed(self, x: Any) -> dict[str, np.ndarray]:
         names = [i.name for i in self._inputs]
@@ -59,4 +69,4 @@ def load_onnx(path: str) -> OnnxModel:
         session = runtime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime's errors share no public class
         raise NetworkError(f"{path} cannot be loaded by onnxruntime: {str(error).splitlines()[0]}") from None
-    return OnnxModel(session, path)
+    return OnnxModel(session, path, path)

@@ -1,27 +1,20 @@
-"""PyTorch modules and exported programs: on their own device, in evaluation mode, without gradients."""
+"""PyTorch modules: on their own device, in evaluation mode, without gradients."""
 
 from __future__ import annotations
 
 import contextlib
 import copy
-import io
-import json
-import zipfile
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any, final
+from typing import Any
 
 import jax
 import numpy as np
 
-from equitangents.audit.adapters.files import WHY
 from equitangents.audit.adapters.model import LayerTrace, Model
 from equitangents.audit.adapters.optional import require
 from equitangents.audit.trees import to_numpy
-from equitangents.errors import InvalidArgumentError, NetworkError
 
 
-@final
 class TorchModel(Model):
     """A module; a tuple of inputs goes in as several arguments, a dictionary as keywords.
 
@@ -49,8 +42,6 @@ class TorchModel(Model):
 
     def double(self) -> Callable[[Any], Any] | None:
         """A copy of the module in double precision."""
-        if self.fixed_batch is not None or type(self.module).__name__ == "GraphModule":
-            return None  # types are compiled into exported programs
         twin = copy.deepcopy(self.module).to("cpu").double()
 
         def run(x: Any) -> Any:
@@ -60,7 +51,7 @@ class TorchModel(Model):
 
         return run
 
-    def trace(self, x: Any) -> list[LayerTrace]:
+    def trace(self, x: Any) -> list[LayerTrace] | None:
         """Input and output of every module without children, by hooks, in order of execution."""
         traces: list[LayerTrace] = []
         counts: dict[str, int] = {}
@@ -122,55 +113,6 @@ class TorchModel(Model):
             return t.to(device or self._device)
 
         return jax.tree.map(tensor, x)
-
-
-def load_exported(path: str, trust: bool = False) -> TorchModel:
-    """A program saved by `torch.export.save`, e.g. file.pt2; refused if it holds pickles that run code."""
-    torch = require("torch", "torch")
-    content = Path(path).read_bytes()
-    if not trust:
-        check_archive(torch, path, content)
-    try:
-        program = torch.export.load(io.BytesIO(content))
-    except Exception as error:  # whatever the archive's reader raises
-        raise NetworkError(f"{path} is no program of torch.export.save: {_first_line(error)}") from None
-    given = set(program.graph_signature.user_inputs)
-    sizes = [
-        node.meta["val"].shape[0]
-        for node in program.graph.nodes
-        if node.op == "placeholder" and node.name in given and len(getattr(node.meta.get("val"), "shape", ()))
-    ]
-    fixed = [s for s in sizes if isinstance(s, int)]
-    return TorchModel(program.module(), name=path, fixed_batch=fixed[0] if fixed else None)
-
-
-def check_archive(torch: Any, path: str, content: bytes) -> None:
-    """Raise InvalidArgumentError if PyTorch would unpickle arbitrary objects from this archive.
-
-    Tensors in `.pt` entries must load with weights_only=True; no weight may be stored as a pickle; no constant may be
-    an object.
-    """
-    try:
-        archive = zipfile.ZipFile(io.BytesIO(content))
-        names = archive.namelist()
-    except zipfile.BadZipFile:
-        raise NetworkError(f"{path} is no program of torch.export.save: not an archive") from None
-    for name in names:
-        stem = name.rpartition("/")[2]
-        unsafe = stem.startswith(("custom_obj", "opaque_obj"))
-        if stem.endswith("_config.json"):
-            unsafe = any(entry.get("use_pickle") for entry in json.loads(archive.read(name))["config"].values())
-        elif stem.endswith(".pt") and archive.getinfo(name).file_size:
-            try:
-                torch.load(io.BytesIO(archive.read(name)), weights_only=True)
-            except Exception:  # anything but plain tensors
-                unsafe = True
-        if unsafe:
-            raise InvalidArgumentError(f"model is {path!r}, which is not loaded for its entry {name!r}: {WHY}")
-
-
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).splitlines()), type(error).__name__)
 
 
 def _changes(layer: Any) -> list[tuple[str, dict[str, Any]]]:
