@@ -172,6 +172,15 @@ class TestWithoutInvariance:
         np.testing.assert_allclose(model.predict(x_test), expected, atol=1e-11)
         np.testing.assert_allclose(model.predict(x_test, return_cov=True)[1], covariance, atol=1e-11)
 
+    def test_inputs_that_the_action_fixes_do_not_hide_it(self):
+        net = LiteralNetwork.relu_mlp(1, feature_weights=(1.0, 1.3, 0.7, 1.0, 1.1, 0.8))
+        rng = np.random.default_rng(0)
+        x, y, x_test = rng.normal(size=(8, 3, 2)), rng.normal(size=(8, 1)), rng.normal(size=(3, 3, 2))
+        x[::2] = x[::2, :1]
+        expected, _ = literal(net, *augmented(permute, None, x, y), x_test, time=2.0)
+        model = InfiniteEnsemble(net, augmentation=permute, time=2.0).fit(x, y)
+        np.testing.assert_allclose(model.predict(x_test), expected, atol=1e-11)
+
     def test_an_action_that_resamples(self):
         rotations = actions.image_rotations(8)
         rng = np.random.default_rng(0)

@@ -203,6 +203,17 @@ def test_bagging_at_infinite_width_is_a_mean_over_resamples():
     np.testing.assert_allclose(std**2, np.stack([np.diag(covariance[..., k]) for k in range(2)], axis=1), atol=1e-12)
 
 
+@pytest.mark.parametrize("y", [Y, Y[:, 0]])
+def test_bagged_predictions_at_several_times_are_those_at_each(y):
+    model = BaggedInfiniteEnsemble(InfiniteEnsemble(mlp(1)), resamples=2).fit(X, y)
+    for asked in ({}, {"return_std": True}, {"return_cov": True}):
+        together = model.predict(ELSEWHERE, time=[0.5, 3.0], **asked)
+        apart = [model.predict(ELSEWHERE, time=t, **asked) for t in (0.5, 3.0)]
+        pairs = zip(together, zip(*apart, strict=True), strict=True) if asked else [(together, apart)]
+        for found, expected in pairs:
+            np.testing.assert_array_equal(found, np.stack(expected))
+
+
 def test_draws_of_bagged_members_have_its_moments():
     model = BaggedInfiniteEnsemble(InfiniteEnsemble(mlp(1), time=20.0), resamples=3).fit(X, Y[:, 0])
     mean, covariance = model.predict(ELSEWHERE, return_cov=True)

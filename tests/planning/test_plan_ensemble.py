@@ -276,6 +276,16 @@ def test_bagged_ensembles_are_planned_for_too(new):
     assert bagged.augmentation_order == 4
 
 
+def test_augmentation_by_a_part_of_the_group_is_planned_for_too(new):
+    x, y = task()
+    half = InfiniteEnsemble(mlp(), augmentation=actions.subset(ROT, [0, 2]), time=20.0).fit(x, y)
+    plan = plan_ensemble(half, ROT, new, target=0.01, draws=400)
+    assert (plan.members, plan.augmentation_order) == (None, 2)
+    assert plan.limit == pytest.approx(half.orbit_statistics(ROT, new, [10**12], draws=2).rsd.expected[0], rel=1e-4)
+    weighted = actions.subset(ROT, [0, 3, 1], weights=[2.0, 1.0, 1.0])
+    assert plan_ensemble(half.set_params(augmentation=weighted).fit(x, y), ROT, new).augmentation_order == 3
+
+
 def test_it_is_reached_from_the_package():
     assert et.plan_ensemble is plan_ensemble
     assert et.planning.Plan.__name__ == "Plan"

@@ -20,6 +20,7 @@ from equitangents.ensembles.orbit_statistics import OrbitStatistics, orbit_stati
 from equitangents.ensembles.settings import check_whole
 from equitangents.ensembles.variations import Bootstrap, variation_key
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
+from equitangents.inference import as_times
 
 
 class BaggedInfiniteEnsemble(RegressorMixin, BaseEstimator):
@@ -86,14 +87,23 @@ class BaggedInfiniteEnsemble(RegressorMixin, BaseEstimator):
         return self.ensemble.memory_limit
 
     def predict(self, x: Any, time: Any = None, return_std: bool = False, return_cov: bool = False) -> Any:
-        """Mean over resamples, (M, outputs) or (M,) for 1-d y, at one time.
+        """Mean over resamples, (M, outputs) or (M,) for 1-d y.
 
         With it the standard deviation of one member, of the mean's shape, or its covariance between inputs, (M, M) for
-        1-d y and (M, M, outputs) else: outputs share the resample, but each has its own mean.
+        1-d y and (M, M, outputs) else: outputs share the resample, but each has its own mean. `time` as in
+        `InfiniteEnsemble.predict`: an array of T times puts an axis T in front of every result.
         """
         if return_std and return_cov:
             raise InvalidArgumentError("return_std and return_cov are both True; at most one can be")
         x = self._query(x)
+        times, single = as_times(self.time if time is None else time)
+        found = [self._predict(x, float(t), return_std, return_cov) for t in times]
+        if single:
+            return found[0]
+        return tuple(map(np.stack, zip(*found, strict=True))) if return_std or return_cov else np.stack(found)
+
+    def _predict(self, x: Any, time: float, return_std: bool, return_cov: bool) -> Any:
+        """`predict` at one time."""
         if not (return_std or return_cov):
             return np.mean([e.predict(x, time) for e in self.ensembles_], axis=0)
         found = [e.predict(x, time, return_std=return_std, return_cov=return_cov) for e in self.ensembles_]

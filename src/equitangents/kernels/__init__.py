@@ -4,8 +4,9 @@ from equitangents.kernels.compute import compute, compute_diagonal
 from equitangents.kernels.cost import KernelCost, kernel_cost
 from equitangents.kernels.empirical import empirical, empirical_matrix
 from equitangents.kernels.engines import engine_name
+from equitangents.kernels.invariance import kernel_invariance_error
 from equitangents.kernels.monte_carlo import MonteCarlo, monte_carlo
-from equitangents.kernels.orbit import OrbitAverage, kernel_invariance_error, orbit_average
+from equitangents.kernels.orbit import OrbitAverage, orbit_average
 from equitangents.kernels.program import Program
 from equitangents.kernels.result import KernelFunction, Kernels
 

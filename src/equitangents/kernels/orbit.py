@@ -18,37 +18,16 @@ import numpy as np
 from equitangents.actions import Action
 from equitangents.errors import InvalidTypeError
 from equitangents.kernels.cost import KernelCost, check_dtype, repeated
+from equitangents.kernels.invariance import is_invariant
 from equitangents.kernels.result import KernelFunction, Kernels
+from equitangents.kernels.size import check_result, result_bytes
 from equitangents.kernels.translations import translation_mean
-from equitangents.precision import is_traced
+from equitangents.precision import is_traced, working_dtype
 
 logger = logging.getLogger("equitangents")
 
-_SAMPLE = 4  # inputs, and
-_ELEMENTS = 8  # group elements, on which invariance is checked
+_SAMPLE = 4  # random inputs on which an estimate of cost decides whether one orbit suffices
 _BLOCK = 32  # inputs below which a symmetric matrix is computed in full
-_TOLERANCE = 1e-4, 1e-9  # of the invariance error in float32 and in float64
-
-
-def kernel_invariance_error(kernel: KernelFunction, action: Action, x: Any) -> float:
-    """max |k(ρ(g)x, ρ(g)x') - k(x, x')| / max |k(x, x)| over a sample of x and of g, NNGP and NTK."""
-    sample = x[:_SAMPLE]
-    order = action.group.order
-    elements = np.unique(np.concatenate([action.group.generators, np.linspace(0, order - 1, _ELEMENTS)]).astype(int))
-    base = kernel.kernel(sample)
-    worst = 0.0
-    for g in elements[:_ELEMENTS]:
-        moved = kernel.kernel(action(int(g), sample))
-        for a, b in ((base.nngp, moved.nngp), (base.ntk, moved.ntk)):
-            scale = max(float(np.abs(np.asarray(a)).max()), 1e-30)
-            worst = max(worst, float(np.abs(np.asarray(a) - np.asarray(b)).max()) / scale)
-    return worst
-
-
-def is_invariant(kernel: KernelFunction, action: Action, x: Any) -> bool:
-    """Whether the kernel does not change when both inputs are moved alike, to rounding, on a sample of x."""
-    tolerance = _TOLERANCE[1] if np.dtype(x.dtype) == np.float64 else _TOLERANCE[0]
-    return action.exact and kernel_invariance_error(kernel, action, x) <= tolerance
 
 
 @dataclass(frozen=True)
@@ -60,7 +39,13 @@ class OrbitAverage:
     _verdicts: dict[Any, bool] = field(default_factory=dict, compare=False, repr=False)
 
     def kernel(self, x1: Any, x2: Any = None) -> Kernels:
-        """Orbit-averaged NNGP and NTK, (N1, N2); `.notes` says whether one orbit was averaged or both, and how."""
+        """Orbit-averaged NNGP and NTK, (N1, N2); `.notes` says whether one orbit was averaged or both, and how.
+
+        Raises MemoryLimitError where they cannot fit in memory three times: the sum, one term, and both added.
+        """
+        dtype = working_dtype(x1, x2)
+        results = result_bytes(len(x1), len(x1 if x2 is None else x2), dtype.itemsize)
+        check_result(x1, x2, dtype, 2 * results)
         if not self._one_orbit_suffices(x1):
             return self._both_orbits(x1, x1 if x2 is None else x2)
         base, elements = self._parts(x1)
@@ -125,10 +110,11 @@ class OrbitAverage:
         total = next(terms)
         for k in terms:
             total = replace(total, nngp=total.nngp + k.nngp, ntk=total.ntk + k.ntk)
+            del k  # before the next one is computed
         return replace(total, nngp=total.nngp / count, ntk=total.ntk / count, notes=(*total.notes, note))
 
     def _one_orbit_suffices(self, x: Any) -> bool:
-        key = x.shape[1:]
+        key = x.shape[1:], np.dtype(x.dtype)
         if key not in self._verdicts:
             if is_traced(x):
                 return False
@@ -166,7 +152,7 @@ def _transposed(k: Kernels) -> Kernels:
 def orbit_average(net: KernelFunction, action: Action) -> OrbitAverage:
     """The invariant kernel of any network and any action: (1/|G|) Σ_g Θ(x, ρ(g)x').
 
-    The base kernel's invariance is checked on the first inputs; where it fails, both orbits are averaged.
+    The base kernel's invariance is checked on some of the first inputs; where it fails, both orbits are averaged.
     """
     if not hasattr(net, "kernel"):
         raise InvalidTypeError(f"net is {net!r}; expected a network, or anything with .kernel(x1, x2)")

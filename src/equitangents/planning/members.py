@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from equitangents.actions.subset import augmenting_elements
 from equitangents.ensembles import BaggedInfiniteEnsemble, InfiniteEnsemble, InfiniteEnsembleClassifier
 from equitangents.ensembles.orbit_draws import orbit_law
 from equitangents.ensembles.orbit_statistics import OVER_INPUTS, check_measures, check_time, quantile_interval
@@ -122,7 +123,7 @@ def plan_ensemble(
             limit=violations.limit,
             pilot=ratios,
             exact=bool(getattr(action, "exact", True)),
-            augmentation_order=1 if augmentation is None else augmentation.group.order,
+            augmentation_order=1 if augmentation is None else len(augmenting_elements(augmentation)),
             _violations=violations,
         ),
     )

@@ -1,0 +1,77 @@
+"""Whether a kernel is invariant under an action: k(ρ(g)x, ρ(g)x') = k(x, x'), checked on a sample.
+
+Inputs that every g leaves alone say nothing of it, so the sample holds, for each generator of the group, an input that
+the generator moves. Where no input is moved, noise of the same size takes its place.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from equitangents.actions import Action
+from equitangents.kernels.result import KernelFunction
+
+_SAMPLE = 4  # inputs, and
+_ELEMENTS = 8  # group elements besides the generators, on which invariance is checked
+_BLOCK = 256  # inputs that are looked through at once for one that is moved
+_MOVED = 1e-6  # of the largest entry
+_TOLERANCE = 1e-4, 1e-9  # of the invariance error in float32 and in float64
+
+
+def kernel_invariance_error(kernel: KernelFunction, action: Action, x: Any) -> float:
+    """max |k(ρ(g)x, ρ(g)x') - k(x, x')| / max |k(x, x)| over a sample of x and of g, NNGP and NTK."""
+    sample = _sample(action, x)
+    base = kernel.kernel(sample)
+    worst = 0.0
+    for g in _elements(action):
+        moved = kernel.kernel(action(g, sample))
+        for a, b in ((base.nngp, moved.nngp), (base.ntk, moved.ntk)):
+            scale = max(float(np.abs(np.asarray(a)).max()), 1e-30)
+            worst = max(worst, float(np.abs(np.asarray(a) - np.asarray(b)).max()) / scale)
+    return worst
+
+
+def is_invariant(kernel: KernelFunction, action: Action, x: Any) -> bool:
+    """Whether the kernel does not change when both inputs are moved alike, to rounding, on a sample of x."""
+    tolerance = _TOLERANCE[1] if np.dtype(x.dtype) == np.float64 else _TOLERANCE[0]
+    return action.exact and kernel_invariance_error(kernel, action, x) <= tolerance
+
+
+def _elements(action: Action) -> list[int]:
+    """All generators, as a kernel may well be invariant under a subgroup, and some others."""
+    others = np.linspace(0, action.group.order - 1, _ELEMENTS)
+    chosen = np.unique(np.concatenate([action.group.generators, others]).astype(int))
+    return [int(g) for g in chosen if g != action.group.identity]
+
+
+def _sample(action: Action, x: Any) -> Any:
+    """Some of x, evenly spaced, and what else it takes for each generator to move one of them."""
+    sample = x[:: max(1, len(x) // _SAMPLE)][:_SAMPLE]
+    unmoved = [g for g in map(int, action.group.generators) if not _moved(action, g, sample).any()]
+    found: set[int] = set()
+    for start in range(0, len(x), _BLOCK):
+        block = x[start : start + _BLOCK]
+        for g in list(unmoved):
+            moved = _moved(action, g, block)
+            if moved.any():
+                found.add(start + int(moved.argmax()))
+                unmoved.remove(g)
+        if not unmoved:
+            break
+    xp = np if isinstance(x, np.ndarray) else jnp
+    parts = [sample, x[np.array(sorted(found), int)]]
+    if unmoved:
+        size = float(np.abs(np.asarray(x)).max()) or 1.0
+        noise = np.random.default_rng(0).normal(size=(2, *x.shape[1:])) * size
+        parts.append(xp.asarray(noise, x.dtype))
+    return xp.concatenate(parts)
+
+
+def _moved(action: Action, g: int, x: Any) -> np.ndarray:
+    """Which inputs g does not leave as they are, (N,)."""
+    x = np.asarray(x)
+    change = np.abs(np.asarray(action(g, x)) - x).reshape(len(x), -1).max(axis=1)
+    return change > _MOVED * float(np.abs(x).max())
