@@ -1,20 +1,23 @@
-"""How finite groups act on images, positions, vectors, point clouds, channels and labels."""
+"""How groups act on images, positions, vectors, point clouds, channels and labels."""
 
 from equitangents.actions.action import Action, RoundTrip
+from equitangents.actions.continuous import ContinuousRotations, check_finite_group
 from equitangents.actions.functions import from_function
 from equitangents.actions.images import image_dihedral
 from equitangents.actions.positions import grid, permutations, translations
 from equitangents.actions.products import direct_sum, pullback, restrict, tensor_product
 from equitangents.actions.rings import circular_harmonics, ring_rotations, to_rings, turn_rings
 from equitangents.actions.rotated_images import image_rotations
-from equitangents.actions.subset import ActionSubset, subset
+from equitangents.actions.subset import ActionSubset, sampled, subset
 from equitangents.actions.vectors import channels, labels, linear, rotations, trivial
 
 __all__ = [
     "Action",
     "ActionSubset",
+    "ContinuousRotations",
     "RoundTrip",
     "channels",
+    "check_finite_group",
     "circular_harmonics",
     "direct_sum",
     "from_function",
@@ -28,6 +31,7 @@ __all__ = [
     "restrict",
     "ring_rotations",
     "rotations",
+    "sampled",
     "subset",
     "tensor_product",
     "to_rings",

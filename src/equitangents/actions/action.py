@@ -19,7 +19,7 @@ from jaxtyping import Float, Int
 from equitangents import precision
 from equitangents._types import ArrayLike
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotAnActionError
-from equitangents.groups import Group
+from equitangents.groups import Group, RotationGroup
 from equitangents.validation import check_array
 
 _VERIFIED_PAIRS = 256
@@ -71,7 +71,7 @@ class Action(ABC):
             raise InvalidTypeError("g is traced by jax; expected a Python int (act_each takes traced elements)")
         g = self.group.check_element("g", g)
         x = self._check_signals(x)
-        with _scope(x):
+        with scope_of(x):
             y = self._act(g, x)
         return np.array(y) if isinstance(x, np.ndarray) else y
 
@@ -79,7 +79,7 @@ class Action(ABC):
         """All ρ(g) x along a new first axis: (N, ...) → (|G|, N, ...); only those of `elements` if given."""
         chosen = np.arange(self.group.order) if elements is None else self._check_subset(elements)
         x = self._check_signals(x)
-        with _scope(x):
+        with scope_of(x):
             return self._orbit(chosen, x)
 
     def act_each(self, g: Any, x: Any) -> Any:
@@ -89,7 +89,7 @@ class Action(ABC):
             g = self._check_subset(g, "g")
         if g.shape != x.shape[:1]:
             raise InvalidArgumentError(f"g has shape {g.shape}; expected one element for each of {len(x)} signals")
-        with _scope(x):
+        with scope_of(x):
             return self._act_each(g, x)
 
     def _orbit(self, elements: np.ndarray, x: Any) -> Any:
@@ -249,12 +249,18 @@ class PositionAction(Action):
 
 def check_group(name: str, group: Any) -> Group:
     """`group`, or an error that names `name`."""
+    if isinstance(group, RotationGroup):
+        raise InvalidTypeError(
+            f"{name} is {group.name}, which has infinitely many elements; expected a finite group, such as "
+            "octahedral() or icosahedral() (actions.rotations takes both kinds)"
+        )
     if not isinstance(group, Group):
         raise InvalidTypeError(f"{name} is of type {type(group).__name__}; expected a group from equitangents.groups")
     return group
 
 
-def _scope(x: Any) -> Any:
+def scope_of(x: Any) -> Any:
+    """The precision in which signals x are moved."""
     # inside a trace the precision is the tracer's already
     return precision.scope(np.float32 if isinstance(x, np.ndarray) or precision.is_traced(x) else x.dtype)
 

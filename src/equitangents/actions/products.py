@@ -8,6 +8,7 @@ import numpy as np
 
 from equitangents._types import ArrayLike
 from equitangents.actions.action import Action, check_group
+from equitangents.actions.continuous import check_finite_group
 from equitangents.actions.vectors import LinearAction, channels
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotAnActionError, ShapeError
 from equitangents.groups import Group, Subgroup
@@ -126,6 +127,7 @@ def pullback(action: Action, group: Group, homomorphism: Any) -> PulledBackActio
     homomorphism[g·h] = homomorphism[g]·homomorphism[h].
     """
     group = check_group("group", group)
+    check_finite_group("action", action, "a pullback")
     phi = action.group._check_elements("homomorphism", homomorphism).astype(np.int64)
     if phi.shape != (group.order,):
         raise ShapeError(
@@ -160,6 +162,7 @@ def restrict(action: Action, subgroup: Subgroup) -> PulledBackAction:
 def check_same_group(a: Action, b: Action) -> None:
     """Raise unless both act by one group, numbered alike."""
     for name, action in (("a", a), ("b", b)):
+        check_finite_group(name, action, "a product of actions")
         if not isinstance(action, Action):
             raise InvalidTypeError(f"{name} is of type {type(action).__name__}; expected an action")
     if not a.group.has_same_table(b.group):

@@ -9,18 +9,19 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from equitangents.actions.action import Action
+from equitangents.actions.continuous import ContinuousRotations
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 
 
 @dataclass(frozen=True, eq=False)
 class ActionSubset:
-    """Elements of an action's group, in the order given; made by `subset`. It is not itself an action.
+    """Elements of an action's group, in the order given; made by `subset` and `sampled`. It is not itself an action.
 
-    `weights` are how often each element counts, 1 unless given.
+    `weights` are how often each element counts, 1 unless given. Elements of SO(3) and O(3) are matrices.
     """
 
-    action: Action
-    elements: Int[np.ndarray, " size"]
+    action: Action | ContinuousRotations
+    elements: Int[np.ndarray, " size"] | Float[np.ndarray, "size 3 3"]
     weights: Float[np.ndarray, " size"]
 
     def __len__(self) -> int:
@@ -30,11 +31,14 @@ class ActionSubset:
     def name(self) -> str:
         """Such as "3 of 8 elements of C8, weighted"."""
         weighted = "" if np.ptp(self.weights) == 0 else ", weighted"
-        return f"{len(self)} of {self.action.group.order} elements of {self.action.group.name}{weighted}"
+        of = "" if isinstance(self.action, ContinuousRotations) else f" of {self.action.group.order}"
+        return f"{len(self)}{of} elements of {self.action.group.name}{weighted}"
 
     @property
     def is_subgroup(self) -> bool:
         """Whether the elements are a whole subgroup, each once, all with one weight."""
+        if isinstance(self.action, ContinuousRotations):
+            return False  # the finite ones are groups of their own, such as groups.icosahedral()
         group = self.action.group
         member = np.zeros(group.order, bool)
         member[self.elements] = True
@@ -53,10 +57,11 @@ class ActionSubset:
         return f"<{self.name}: {self.action.name}>"
 
 
-def subset(action: Action, elements: Any, weights: Any = None) -> ActionSubset:
+def subset(action: Action | ContinuousRotations, elements: Any, weights: Any = None) -> ActionSubset:
     """The given elements of `action`'s group, for partial augmentation in `InfiniteEnsemble`.
 
-    elements (size,): in any order, repeated ones count as often as they are given, as random draws do.
+    elements (size,): in any order, repeated ones count as often as they are given, as random draws do. Of SO(3) and
+    O(3) matrices (size, 3, 3) or numbers of nodes.
     weights (size,): positive, how much each counts in the loss, Σ_g w_g |f(ρ(g)x) − y|² / Σ_g w_g; None: all alike.
 
     >>> from equitangents.actions import image_rotations
@@ -65,25 +70,51 @@ def subset(action: Action, elements: Any, weights: Any = None) -> ActionSubset:
     >>> subset(image_rotations(4), [0, 2]).is_subgroup
     True
     """
-    if not isinstance(action, Action):
+    if isinstance(action, ContinuousRotations):
+        chosen = np.array(action.matrices_of(elements, "elements"))
+        if not len(chosen):
+            raise InvalidArgumentError("elements is empty; expected at least one")
+    elif isinstance(action, Action):
+        chosen = np.array(action._check_subset(elements), np.int64)
+    else:
         raise InvalidTypeError(f"action is {action!r}; expected an action of equitangents.actions")
-    chosen = action._check_subset(elements)
     w = np.ones(len(chosen)) if weights is None else np.asarray(weights, dtype=np.float64)
-    if w.shape != chosen.shape:
-        raise ShapeError(f"weights has shape {w.shape}; expected {chosen.shape}, one for each element")
+    if w.shape != chosen.shape[:1]:
+        raise ShapeError(f"weights has shape {w.shape}; expected {chosen.shape[:1]}, one for each element")
     if not (np.isfinite(w).all() and (w > 0).all()):
         raise InvalidArgumentError(f"weights holds {w[~(w > 0) | ~np.isfinite(w)][0]}; expected positive numbers")
-    chosen, w = np.array(chosen, np.int64), np.array(w)
+    w = np.array(w)
     chosen.flags.writeable = w.flags.writeable = False
     return ActionSubset(action, chosen, w)
 
 
-def whole_action(augmentation: Action | ActionSubset) -> Action:
+def sampled(action: ContinuousRotations, count: int | None = None, *, seed: int = 0) -> ActionSubset:
+    """Elements of SO(3) or O(3) that stand for all: for augmentation, which needs finitely many.
+
+    count: so many drawn by the Haar measure, all alike. None: the nodes of the group's quadrature with their weights,
+    so that the loss is that of full augmentation wherever the quadrature of `so3(bandlimit)` is exact. Neither makes
+    a mean exactly equivariant; a finite subgroup does so for its own elements.
+
+    >>> from equitangents.actions import rotations
+    >>> from equitangents.groups import so3
+    >>> sampled(rotations(so3(3))), sampled(rotations(so3(3)), 10)
+    (<75 elements of SO(3), weighted: rotations of 3-vectors>, <10 elements of SO(3): rotations of 3-vectors>)
+    """
+    if not isinstance(action, ContinuousRotations):
+        raise InvalidTypeError(f"action is {action!r}; expected actions.rotations of so3(bandlimit) or o3(bandlimit)")
+    if count is None:
+        return subset(action, np.arange(action.group.order), action.weights)
+    if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
+        raise InvalidArgumentError(f"count is {count!r}; expected a whole number, at least 1, or None")
+    return subset(action, action.group.random(int(count), seed=seed))
+
+
+def whole_action(augmentation: Action | ActionSubset) -> Action | ContinuousRotations:
     """The action itself, or that of which a subset is taken."""
     return augmentation.action if isinstance(augmentation, ActionSubset) else augmentation
 
 
-def augmenting_elements(augmentation: Action | ActionSubset) -> Int[np.ndarray, " size"]:
+def augmenting_elements(augmentation: Action | ActionSubset) -> np.ndarray:
     """The elements that an augmentation applies, in the order of its `orbit`."""
     if isinstance(augmentation, ActionSubset):
         return augmentation.elements

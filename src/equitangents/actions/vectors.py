@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final, overload
 
 import jax
 import jax.numpy as jnp
@@ -17,8 +17,11 @@ from equitangents._types import ArrayLike
 from equitangents.actions.action import Action, check_group
 from equitangents.actions.positions import check_permutation_table
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotAnActionError, ShapeError
-from equitangents.groups import Group
+from equitangents.groups import Group, RotationGroup
 from equitangents.validation import check_array
+
+if TYPE_CHECKING:
+    from equitangents.actions.continuous import ContinuousRotations
 
 TOLERANCE = 1e-8  # by which M(g) M(h) and M(g·h) may differ, relative to the largest entry
 
@@ -42,15 +45,15 @@ class LinearAction(Action):
         return check_last_axis(x, self.ranks, self.matrices.shape[-1], self.name)
 
     def _act(self, g: int, x: Any) -> Any:
-        return _multiply("...j,ij->...i", x, self.matrices[g])
+        return multiply("...j,ij->...i", x, self.matrices[g])
 
     def _orbit(self, elements: np.ndarray, x: Any) -> Any:
-        return _multiply("...j,gij->g...i", x, self.matrices[elements])
+        return multiply("...j,gij->g...i", x, self.matrices[elements])
 
     def _act_each(self, g: Any, x: Any) -> Any:
         if precision.is_traced(g):
-            return _multiply("n...j,nij->n...i", jnp.asarray(x), jnp.asarray(self.matrices, x.dtype)[g])
-        return _multiply("n...j,nij->n...i", x, self.matrices[g])
+            return multiply("n...j,nij->n...i", jnp.asarray(x), jnp.asarray(self.matrices, x.dtype)[g])
+        return multiply("n...j,nij->n...i", x, self.matrices[g])
 
     def _key(self) -> tuple[Any, ...]:
         return (self.ranks, self.matrices.shape, self.matrices.tobytes())
@@ -127,17 +130,36 @@ def labels(group: Group, representation: Any) -> LinearAction | LastAxisPermutat
     return _on_last_axis(group, representation, (2,), "action on labels")
 
 
-def rotations(group: Group) -> LinearAction:
+@overload
+def rotations(group: RotationGroup) -> ContinuousRotations: ...
+
+
+@overload
+def rotations(group: Group) -> LinearAction: ...
+
+
+def rotations(group: Group | RotationGroup) -> LinearAction | ContinuousRotations:
     """The rotations of a group that carries 3×3 matrices, on vectors (N, 3) and point clouds (N, P, 3).
 
-    >>> from equitangents.groups import octahedral
+    Of a finite group, an `Action`. Of `so3(bandlimit)` or `o3(bandlimit)`, `ContinuousRotations`: audits draw elements
+    at random, measures take means over the nodes of the quadrature, and what is exact for finite groups alone, such as
+    full augmentation, refuses it.
+
+    >>> from equitangents.groups import octahedral, so3
     >>> rotations(octahedral())(3, np.ones((2, 5, 3))).shape
     (2, 5, 3)
+    >>> turn = rotations(so3(2))
+    >>> turn([[0.0, -1, 0], [1, 0, 0], [0, 0, 1]], np.array([[1.0, 2, 3]])).tolist(), turn.orbit(np.ones((2, 3))).shape
+    ([[-2.0, 1.0, 3.0]], (18, 2, 3))
     """
+    if isinstance(group, RotationGroup):
+        from equitangents.actions.continuous import ContinuousRotations  # which multiplies as this module does
+
+        return ContinuousRotations(group)
     matrices = getattr(check_group("group", group), "matrices", None)
     if matrices is None or matrices.shape[1:] != (3, 3):
         raise InvalidTypeError(
-            f"group {group.name} carries no 3×3 matrices; expected octahedral(), icosahedral(), from_matrices(...), ..."
+            f"group {group.name} carries no 3×3 matrices; expected octahedral(), icosahedral(), so3(bandlimit), ..."
         )
     if not np.allclose(matrices @ np.swapaxes(matrices, 1, 2), np.eye(3), atol=TOLERANCE):
         raise InvalidArgumentError(f"group {group.name} holds matrices that are not orthogonal; expected rotations")
@@ -199,7 +221,8 @@ def _on_last_axis(group: Group, representation: Any, ranks: tuple[int, ...] | No
     )
 
 
-def _multiply(subscripts: str, x: Any, M: Any) -> Any:
+def multiply(subscripts: str, x: Any, M: Any) -> Any:
+    """An einsum of signals x with matrices M, in the type and precision of x."""
     if isinstance(x, np.ndarray):
         return np.einsum(subscripts, x, M.astype(x.dtype), optimize=True)
     # the default precision of matrix products on GPUs would spoil a representation

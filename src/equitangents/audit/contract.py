@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from equitangents.actions import Action
+from equitangents.actions import Action, ContinuousRotations
 from equitangents.actions.action import PositionAction
 from equitangents.actions.products import FieldAction, PulledBackAction
 from equitangents.actions.rotated_images import ResampledRotations
-from equitangents.audit.haar import rotation_angle
-from equitangents.audit.leaf_actions import ImageTurns, Layout, LeafAction, Wrapped
+from equitangents.audit.haar import O3, SO3, rotation_angle
+from equitangents.audit.leaf_actions import ImageTurns, Layout, LeafAction, OnLastAxis, Wrapped
 from equitangents.audit.presets import Preset, parse_group
 from equitangents.audit.symmetry import Finite, Symmetry
 from equitangents.audit.trees import Inputs, Shared, spread_over
@@ -89,7 +89,7 @@ class Contract:
         return actions
 
     def _output_action(self, part: Any, y: np.ndarray) -> LeafAction | None:
-        if isinstance(part, Action):
+        if isinstance(part, Action | ContinuousRotations):
             check_group(self.symmetry, part)
             return wrapped(part, self.output_layout)
         if part is None or isinstance(part, LeafAction):
@@ -107,6 +107,7 @@ def make_contract(
 ) -> Contract:
     """The contract for inputs x; `action` is a group's name, an action, or a tree of actions and None."""
     stated = layout
+    preset: Preset | None
     if isinstance(action, str):
         preset, given = parse_group(action, x), spread_over("inputs", kinds, x.structure, len(x.leaves))
         if kinds is None:
@@ -128,17 +129,17 @@ def make_contract(
             raise InvalidArgumentError(
                 "inputs says what the named group acts on; give it with a group's name as action"
             )
-        preset = None
         given = spread_over("action", action, x.structure, len(x.leaves))
         actions = [part for part in given if part is not None]
-        if not actions or not all(isinstance(part, Action) for part in actions):
+        if not actions or not all(isinstance(part, Action | ContinuousRotations) for part in actions):
             raise InvalidTypeError(
                 f"action is {action!r}; expected the name of a group ('C4', 'SO3', …), an action such as "
                 "equitangents.actions.image_rotations(4), or one entry for each input with None where it does not move"
             )
         layout = _settle(stated, any(_on_positions(part) for part in actions), layout_needed, x)
         parts = [None if part is None else wrapped(part, layout) for part in given]
-        symmetry = symmetry_of(actions[0])
+        preset = continuous_preset(actions[0]) if isinstance(actions[0], ContinuousRotations) else None
+        symmetry = symmetry_of(actions[0]) if preset is None else preset.symmetry
         for part in actions[1:]:
             check_group(symmetry, part)
     for name, part, leaf in zip(x.names, parts, x.leaves, strict=True):
@@ -158,8 +159,10 @@ def make_contract(
     return Contract(symmetry, tuple(parts), used, preset, output_layout or layout or stated)
 
 
-def wrapped(action: Action, layout: Layout | None) -> LeafAction:
+def wrapped(action: Action | ContinuousRotations, layout: Layout | None) -> LeafAction:
     """An action of the library as one on a leaf; resampled turns in their fast form."""
+    if isinstance(action, ContinuousRotations):
+        return OnLastAxis(lambda g: g, 3, action.name)
     if isinstance(action, ResampledRotations):
         n = action.group.order
         what = f"turns by {360 / n:g}° of images"
@@ -180,12 +183,22 @@ def symmetry_of(action: Action) -> Finite:
     return Finite(action.group)
 
 
-def check_group(symmetry: Symmetry, action: Action) -> None:
+def continuous_preset(action: ContinuousRotations) -> Preset:
+    """All of SO(3) or O(3), of which elements are drawn, and what it may do to outputs, by name."""
+    symmetry = O3() if action.group.reflections else SO3()
+    return Preset("space", symmetry, lambda g: g)
+
+
+def check_group(symmetry: Symmetry, action: Action | ContinuousRotations) -> None:
     """Raise unless `action` is one of this group."""
-    if not isinstance(symmetry, Finite) or not symmetry.group.has_same_table(action.group):
-        raise InvalidArgumentError(
-            f"the actions are of different groups, {symmetry.name} and {action.group.name}; all must be of one"
-        )
+    if isinstance(action, ContinuousRotations):
+        if isinstance(symmetry, O3 if action.group.reflections else SO3):
+            return
+    elif isinstance(symmetry, Finite) and symmetry.group.has_same_table(action.group):
+        return
+    raise InvalidArgumentError(
+        f"the actions are of different groups, {symmetry.name} and {action.group.name}; all must be of one"
+    )
 
 
 def _preset_of_group(symmetry: Symmetry) -> Preset:
@@ -194,7 +207,7 @@ def _preset_of_group(symmetry: Symmetry) -> Preset:
     )
 
 
-def _on_positions(action: Action) -> bool:
+def _on_positions(action: Action | ContinuousRotations) -> bool:
     if isinstance(action, PulledBackAction):
         return _on_positions(action.action)
     return isinstance(action, PositionAction | ResampledRotations | FieldAction)

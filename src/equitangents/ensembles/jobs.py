@@ -146,7 +146,7 @@ def _augmented(e: Any, x: Any, targets: np.ndarray) -> Augmented:
         if isinstance(e.augmentation, ActionSubset) and np.ptp(e.augmentation.weights):
             raise InvalidArgumentError(
                 f"augmentation is {e.augmentation!r}; finite networks count every copy alike: repeat elements in place "
-                f"of weights"
+                f"of weights, or draw them at random, as actions.sampled(action, count) does of SO(3)"
             )
         needed = 2 * order * (np.asarray(x).nbytes + targets.nbytes)
         task = f"the {order} transformed copies of {len(x)} samples"

@@ -16,6 +16,7 @@ import numpy as np
 import scipy.stats
 from jaxtyping import Float
 
+from equitangents.actions import check_finite_group
 from equitangents.ensembles import orbit_measures
 from equitangents.ensembles.orbit_draws import OrbitLaw, orbit_law
 from equitangents.ensembles.settings import check_choice, check_number, check_whole
@@ -232,6 +233,7 @@ def check_measures(
     for name, value in (("action", action), ("output_action", output_action)):
         if value is not None and not (callable(value) and hasattr(value, "group")):
             raise InvalidTypeError(f"{name} is {value!r}; expected an action of equitangents.actions")
+        check_finite_group(name, value, "what theory expects on orbits")
     if action is None:
         raise InvalidTypeError("action is None; expected an action, e.g. equitangents.actions.image_rotations(4)")
     if output_action is not None and output_action.group != action.group:

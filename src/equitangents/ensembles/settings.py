@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from equitangents.actions import ContinuousRotations
 from equitangents.actions.subset import whole_action
 from equitangents.ensembles.losses import LOSSES
 from equitangents.ensembles.optimizers import check_optimizer
@@ -49,6 +50,12 @@ def check_actions(augmentation: Any, label_action: Any, x: Any, y: Any) -> None:
         if label_action is not None:
             raise InvalidArgumentError("label_action is given without augmentation; it moves labels along with inputs")
         return
+    if isinstance(augmentation, ContinuousRotations):
+        raise InvalidTypeError(
+            f"augmentation is of {augmentation.group.name}, which has infinitely many elements; take a finite "
+            "subgroup, such as actions.rotations(groups.icosahedral()), or elements that stand for all: the "
+            "quadrature's nodes, actions.sampled(augmentation), or random ones, actions.sampled(augmentation, count)"
+        )
     whole = whole_action(augmentation)
     for name, action, values in (("augmentation", whole, x), ("label_action", label_action, y)):
         if action is None:

@@ -24,7 +24,8 @@ class RotationGroup:
     """SO(3), or O(3) with reflections, sampled for functions of a bandlimit; made by `so3` and `o3`.
 
     It has what a finite group of matrices has, too: `order` sample points, their `matrices` and `weights`. It is no
-    finite group: its sample points are not closed under multiplication. Immutable, hashable.
+    finite group: its elements are all rotations, as matrices, and its sample points are not closed under
+    multiplication. Immutable, hashable.
     """
 
     name: str
@@ -39,6 +40,11 @@ class RotationGroup:
     def order(self) -> int:
         """The number of sample points, (2B - 1)² B, twice as many with reflections."""
         return (2 * self.bandlimit - 1) ** 2 * self.bandlimit * (2 if self.reflections else 1)
+
+    @property
+    def identity(self) -> Float[np.ndarray, "3 3"]:
+        """The unit matrix; it need not be a sample point."""
+        return read_only(np.eye(3))
 
     @cached_property
     def euler_angles(self) -> Float[np.ndarray, "order 3"]:

@@ -23,11 +23,11 @@ def augment_inputs(action: Any, x: Any) -> Any:
     return orbit.reshape(-1, *x.shape[1:])
 
 
-def augment_targets(label_action: Any | None, y: np.ndarray, elements: Iterable[int]) -> np.ndarray:
+def augment_targets(label_action: Any | None, y: np.ndarray, elements: Iterable[Any]) -> np.ndarray:
     """ρ_Y(g) y_i for all g of `elements`, shape (size·N, outputs); without a label action copies keep their targets."""
     if label_action is None:
         return np.tile(y, (len(list(elements)), 1))
-    moved = [np.asarray(label_action(int(g), y), dtype=np.float64) for g in elements]
+    moved = [np.asarray(label_action(int(g) if np.ndim(g) == 0 else g, y), dtype=np.float64) for g in elements]
     if moved[0].shape != y.shape:
         raise ShapeError(f"label_action turns targets of shape {y.shape} into {moved[0].shape}; it must keep the shape")
     return np.concatenate(moved)

@@ -15,7 +15,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from equitangents.actions import Action
+from equitangents.actions import Action, check_finite_group
 from equitangents.errors import InvalidTypeError
 from equitangents.kernels.cost import KernelCost, check_dtype, repeated
 from equitangents.kernels.invariance import is_invariant
@@ -156,6 +156,7 @@ def orbit_average(net: KernelFunction, action: Action) -> OrbitAverage:
     """
     if not hasattr(net, "kernel"):
         raise InvalidTypeError(f"net is {net!r}; expected a network, or anything with .kernel(x1, x2)")
+    check_finite_group("action", action, "an orbit average")
     if not isinstance(action, Action):
         raise InvalidTypeError(f"action is {action!r}; expected an action of equitangents.actions")
     return OrbitAverage(net, action)

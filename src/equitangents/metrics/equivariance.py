@@ -9,7 +9,16 @@ from typing import Any
 import numpy as np
 
 from equitangents.errors import InvalidArgumentError, ShapeError
-from equitangents.metrics.measure import Bootstrap, Measure, check_action, check_points, evaluate, norms, ratio
+from equitangents.metrics.measure import (
+    Bootstrap,
+    Measure,
+    check_action,
+    check_points,
+    evaluate,
+    norms,
+    ratio,
+    weights_of,
+)
 
 
 @dataclass(frozen=True)
@@ -23,7 +32,10 @@ class Witness:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class EquivarianceMeasure(Measure):
-    """`errors` (|G|, N) for every element and input; `values` are their means over G, identity included."""
+    """`errors` (|G|, N) for every element and input; `values` are their means over G, identity included.
+
+    Of SO(3) and O(3) the elements are the nodes of the quadrature, and means count them by its weights.
+    """
 
     errors: np.ndarray
 
@@ -84,7 +96,8 @@ def equivariance_error(
             raise ShapeError(f"f turns shape {x.shape} into {y.shape}, and after element {g} into {measured.shape}")
         errors.append(ratio(norms(measured - expected), size))
     table = np.stack(errors)
-    return EquivarianceMeasure("equivariance error", table.mean(axis=0), bootstrap, table)
+    mean = np.average(table, axis=0, weights=weights_of(action))
+    return EquivarianceMeasure("equivariance error", mean, bootstrap, table)
 
 
 def _moved(output_action: Any, g: int, y: np.ndarray) -> np.ndarray:

@@ -112,6 +112,15 @@ def check_action(name: str, action: Any) -> None:
         )
 
 
+def weights_of(action: Any) -> np.ndarray:
+    """How much elements 0, 1, … of the action's group count in a mean over it, (|G|,); nodes of SO(3) by their weights.
+
+    Of a finite group all alike.
+    """
+    weights = getattr(action, "weights", None)
+    return np.full(action.group.order, 1 / action.group.order) if weights is None else np.asarray(weights)
+
+
 def check_points(action: Any, x: Any) -> Any:
     """x as a finite array that `action` can act on; raises before any function is called."""
     x = check_array("x", x)

@@ -11,8 +11,18 @@ from typing import Any
 
 import numpy as np
 
+from equitangents.actions import ContinuousRotations
 from equitangents.errors import ShapeError
-from equitangents.metrics.measure import Bootstrap, Measure, check_action, check_points, evaluate, norms, ratio
+from equitangents.metrics.measure import (
+    Bootstrap,
+    Measure,
+    check_action,
+    check_points,
+    evaluate,
+    norms,
+    ratio,
+    weights_of,
+)
 
 
 def orbit_same_predictions(
@@ -21,7 +31,8 @@ def orbit_same_predictions(
     """For each input the number of g ∈ G, identity included, that leave the predicted class alone: between 1 and |G|.
 
     f: batch of inputs to class scores (N, K), K ≥ 2, NumPy or JAX; the predicted class is the argmax (the first of
-    equals). x: (N, …), as `action` takes it. Raises ShapeError if f has a single output.
+    equals). x: (N, …), as `action` takes it. Raises ShapeError if f has a single output. Of SO(3) and O(3) it is the
+    share of the group, between 0 and 1, as the nodes of the quadrature see it.
 
     Source: Gerken & Kessel 2024, arXiv 2403.03103, section 6.
 
@@ -35,10 +46,12 @@ def orbit_same_predictions(
     check_action("action", action)
     x = check_points(action, x)
     reference = _predicted_class(f, x)
+    continuous = isinstance(action, ContinuousRotations)
+    counts = weights_of(action) if continuous else np.ones(action.group.order)
     same = np.zeros(len(x))
-    for g in range(action.group.order):
-        same += reference == _predicted_class(f, action(g, x))
-    return Measure("orbit same predictions", same, bootstrap)
+    for g, count in enumerate(counts):
+        same += count * (reference == _predicted_class(f, action(g, x)))
+    return Measure("orbit same predictions" + (", share of the group" if continuous else ""), same, bootstrap)
 
 
 def relative_orbit_std(
@@ -48,7 +61,7 @@ def relative_orbit_std(
 
     Deviations are those of the whole orbit (divided by |G|, not |G| − 1). Of vector outputs, the norm of the vector of
     the components' standard deviations over the norm of the mean vector. 0/0 counts as 0; a spread about a mean of
-    exactly 0 as inf.
+    exactly 0 as inf. Over SO(3) and O(3) mean and deviation are quadratures over the nodes of the group.
 
     f: batch of inputs to outputs (N,) or (N, …), NumPy or JAX. Source: arXiv 2403.03103, section 6.
     """
@@ -62,8 +75,10 @@ def relative_orbit_std(
     orbit /= np.where(largest > 0, largest, 1.0)[:, None]  # squares of large and small outputs stay in range
     # Deviations about one of the orbit's points, so that of a constant they are exactly 0.
     deviations = orbit - orbit[0]
-    mean = orbit[0] + deviations.mean(axis=0)
-    return Measure("relative orbit std", ratio(norms(deviations.std(axis=0)), norms(mean)), bootstrap)
+    weights = weights_of(action)
+    mean = np.tensordot(weights, deviations, axes=1)
+    variance = np.tensordot(weights, (deviations - mean) ** 2, axes=1)
+    return Measure("relative orbit std", ratio(norms(np.sqrt(variance)), norms(orbit[0] + mean)), bootstrap)
 
 
 def _predicted_class(f: Callable[[Any], Any], x: Any) -> np.ndarray:
