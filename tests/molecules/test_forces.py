@@ -136,7 +136,7 @@ def test_one_kind_of_data_is_enough(given):
 
 
 def test_what_cannot_be_differentiated_is_refused(monkeypatch):
-    monkeypatch.setattr("equitangents.molecules.smooth_kernel._FINEST", 4)
+    monkeypatch.setattr("equitangents.molecules.resolution._FINEST", 4)
     rough = nn.Sequential(nn.SphereLift(groups.so3(3), 2), nn.Relu(), nn.GroupPool(), nn.Dense(1))
     with pytest.raises(NetworkError, match="second derivatives"):
         SmoothKernel.of(rough, BATCH, SIGNALS)

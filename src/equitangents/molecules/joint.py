@@ -17,14 +17,13 @@ import numpy as np
 from jaxtyping import Float
 
 from equitangents import precision
-from equitangents.errors import MemoryLimitError
+from equitangents.memory import check_fits
 from equitangents.molecules.molecules import Molecules
 from equitangents.molecules.signals import AtomSignals
 from equitangents.molecules.smooth_kernel import SmoothKernel
 
 logger = logging.getLogger("equitangents")
 
-_MEMORY_LIMIT = 4 << 30
 _PAIRS = 16  # pairs of atoms are filled up to multiples of it, since each number is compiled once
 
 
@@ -71,12 +70,9 @@ def joint_kernels(smooth: SmoothKernel, molecules1: Molecules, molecules2: Molec
     """
     columns = molecules1 if molecules2 is None else molecules2
     first, second = Layout.of(molecules1), Layout.of(columns)
-    needed = 16 * first.rows * second.rows
-    if needed > _MEMORY_LIMIT:
-        raise MemoryLimitError(
-            f"the covariance of {len(molecules1)} molecules' energies and forces with {len(columns)} takes "
-            f"{needed / 2**30:.1f} GiB; take fewer molecules, or train on energies alone"
-        )
+    task = f"the covariance of the energies and forces of {len(molecules1)} molecules with those of {len(columns)}"
+    # NNGP and NTK, and as much again to work in.
+    check_fits(task, 4 * 8 * first.rows * second.rows, "take fewer molecules, or train on energies alone")
     total = np.zeros((2, first.rows, second.rows))
     sides1 = _sides(smooth, molecules1)
     sides2 = sides1 if molecules2 is None else _sides(smooth, molecules2)

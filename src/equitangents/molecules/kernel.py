@@ -16,6 +16,7 @@ from scipy.sparse import csr_array
 
 from equitangents.errors import InvalidArgumentError
 from equitangents.kernels.result import Kernels
+from equitangents.molecules.checks import check_molecules, check_question
 from equitangents.molecules.molecules import Molecules
 from equitangents.molecules.signals import AtomSignals, Neighbourhoods
 
@@ -60,14 +61,26 @@ def kernels(
 
     Returns:
         `error_estimate` is the largest of those of the atoms' kernels, relative to √(κ(f, f) κ(f', f')).
+
+    Raises:
+        InvalidArgumentError: Elements that `signals` have no channels for; `normalise` where k(m, m) is zero, as of a
+            lone atom, which sees nothing, under a network without biases.
+        InvalidTypeError: Something else than molecules, signals or a network.
     """
-    if pairs not in ("same element", "all"):
-        raise InvalidArgumentError(f"pairs is {pairs!r}; expected 'same element' or 'all'")
+    check_question(net, "kernel", signals, pairs)
+    check_molecules("molecules1", molecules1)
+    if molecules2 is not None:
+        check_molecules("molecules2", molecules2)
     batches = [m for m in (molecules1, molecules2) if m is not None]
     signals = (signals or signals_for(net)).for_molecules(*batches)
     first = signals(molecules1)
     second = None if molecules2 is None else signals(molecules2)
     size = (len(molecules1), len(molecules1 if molecules2 is None else molecules2))
+    scales = None
+    if normalise:
+        one = _root_of_own(net, first, "molecules1", size[0], pairs)
+        other = one if second is None else _root_of_own(net, second, "molecules2", size[1], pairs)
+        scales = one[:, :, None] * other[:, None, :]
     total, found = np.zeros((2, *size)), []
     for a, b in _groups(first, second, pairs):
         for rows, columns, part in _blocks(net, a, b):
@@ -78,17 +91,15 @@ def kernels(
                 if b is None and rows != columns:
                     out += block.T
             found.append(part)
-    if normalise:
-        own1 = _own(net, first, len(molecules1), pairs)
-        own2 = own1 if second is None else _own(net, second, size[1], pairs)
-        total /= np.sqrt(own1[:, :, None] * own2[:, None, :])
-    return _result(total, first.signals.dtype, found)
+    return _result(total if scales is None else total / scales, first.signals.dtype, found)
 
 
 def kernels_diagonal(
     net: Any, molecules: Molecules, *, signals: AtomSignals | None = None, pairs: Pairs = "same element"
 ) -> Kernels:
     """NNGP and NTK of each molecule with itself, each (N,), without the others'."""
+    check_question(net, "kernel_pairs", signals, pairs)
+    check_molecules("molecules", molecules)
     signals = (signals or signals_for(net)).for_molecules(molecules)
     fields = signals(molecules)
     own = _own(net, fields, len(molecules), pairs)
@@ -159,6 +170,19 @@ def _own(net: Any, fields: Neighbourhoods, molecules: int, pairs: Pairs) -> np.n
     found = net.kernel_pairs(fields.signals, fields.signals, i, j)
     twice = np.where(i == j, 1.0, 2.0)
     return np.stack([np.bincount(fields.molecule[i], twice * v, molecules) for v in (found.nngp, found.ntk)])
+
+
+def _root_of_own(net: Any, fields: Neighbourhoods, name: str, molecules: int, pairs: Pairs) -> np.ndarray:
+    """√k(m, m) for both kernels, (2, N)."""
+    own = _own(net, fields, molecules, pairs)
+    zero = np.flatnonzero(~(own > np.finfo(fields.signals.dtype).tiny).all(axis=0))
+    if len(zero):
+        lone = ", a lone atom, which sees nothing," if (fields.molecule == zero[0]).sum() == 1 else ""
+        raise InvalidArgumentError(
+            f"normalise is True, but molecule {zero[0]} of {name}{lone} has the kernel {own[:, zero[0]].min():.1e} "
+            "with itself; give the network biases (b_std > 0), leave such molecules out, or set normalise=False"
+        )
+    return np.sqrt(own)
 
 
 def _result(total: np.ndarray, dtype: np.dtype, found: list[Kernels]) -> Kernels:

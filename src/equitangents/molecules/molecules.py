@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from equitangents._types import ArrayLike
-from equitangents.errors import InvalidArgumentError, MissingLibraryError, ShapeError
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, MissingLibraryError, ShapeError
 from equitangents.validation import check_array
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 LARGEST_ATOMIC_NUMBER = 118
 _CLOSEST = 1e-3  # Å: nearer atoms are one atom given twice
+_FARTHEST = 1e6  # Å: farther ones are in another unit, and powers of their distances overflow
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,13 +43,15 @@ class Molecules:
 
     def __init__(self, atomic_numbers: Int[ArrayLike, "n a"], positions: Float[ArrayLike, "n a 3"]) -> None:
         numbers = _checked_numbers(atomic_numbers)
-        x = np.asarray(positions)
+        x = _array("positions", positions)
         if x.shape != (*numbers.shape, 3):
             raise ShapeError(
                 f"positions has shape {x.shape}; expected {(*numbers.shape, 3)}, as atomic_numbers has {numbers.shape}"
             )
         x = np.where(numbers[..., None] > 0, x, 0).astype(np.float32 if x.dtype == np.float32 else np.float64)
         check_array("positions", x, rank=3)
+        if np.abs(x).max() > _FARTHEST:
+            raise InvalidArgumentError(f"positions holds {x.flat[np.abs(x).argmax()]:.1e} Å; expected at most 1e6 Å")
         _check_apart(numbers, x)
         for name, value in (("atomic_numbers", numbers), ("positions", x)):
             value.flags.writeable = False
@@ -98,26 +101,40 @@ class Molecules:
     def __getitem__(self, index: Any) -> Molecules:
         """Some of the molecules, by a slice, a mask or indices."""
         index = [index] if isinstance(index, int | np.integer) else index
-        return Molecules(self.atomic_numbers[index], self.positions[index])
+        numbers = self.atomic_numbers[index]
+        if not len(numbers):
+            raise InvalidArgumentError(f"index chooses none of the {len(self)} molecules")
+        return Molecules(numbers, self.positions[index])
 
     def __repr__(self) -> str:
         return f"Molecules({len(self)}, of up to {self.atomic_numbers.shape[1]} atoms)"
 
 
 def _checked_numbers(atomic_numbers: Any) -> np.ndarray:
-    numbers = np.asarray(atomic_numbers)
+    numbers = _array("atomic_numbers", atomic_numbers)
     if numbers.ndim != 2 or 0 in numbers.shape:
         raise ShapeError(f"atomic_numbers has shape {numbers.shape}; expected (molecules, atoms)")
     if not (np.issubdtype(numbers.dtype, np.integer) or np.array_equal(numbers, np.round(numbers))):
         raise InvalidArgumentError(f"atomic_numbers has type {numbers.dtype}; expected whole numbers")
-    numbers = numbers.astype(np.int64)
     if numbers.min() < 0 or numbers.max() > LARGEST_ATOMIC_NUMBER:
         wrong = numbers[(numbers < 0) | (numbers > LARGEST_ATOMIC_NUMBER)][0]
         raise InvalidArgumentError(f"atomic_numbers holds {wrong}; expected 1 to 118, or 0 for no atom")
+    numbers = numbers.astype(np.int64)
     empty = np.flatnonzero((numbers > 0).sum(axis=1) == 0)
     if len(empty):
         raise InvalidArgumentError(f"atomic_numbers: molecule {empty[0]} has no atom")
     return numbers
+
+
+def _array(name: str, values: Any) -> np.ndarray:
+    """Real numbers as an array."""
+    try:
+        values = np.asarray(values)
+    except ValueError as error:
+        raise ShapeError(f"{name} is not a rectangular array; fill smaller molecules up with 0: {error}") from None
+    if values.dtype.kind not in "fiu":
+        raise InvalidTypeError(f"{name} has dtype {values.dtype}; expected real numbers")
+    return values
 
 
 def _check_apart(numbers: np.ndarray, x: np.ndarray) -> None:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import math
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
-from equitangents.errors import InvalidArgumentError, NotFittedError, ShapeError
-from equitangents.inference.dynamics import Flow
-from equitangents.inference.gaussian import TrainedProcess
-from equitangents.inference.spectrum import decompose
+from equitangents.errors import InvalidArgumentError
+from equitangents.molecules.checks import check_lone_atoms, checked_targets
 from equitangents.molecules.joint import JointKernels, Layout, energies_and_forces, joint_kernels
-from equitangents.molecules.kernel import Pairs, kernels
+from equitangents.molecules.kernel import kernels
 from equitangents.molecules.molecules import Molecules
-from equitangents.molecules.signals import AtomSignals
+from equitangents.molecules.regressor_base import MolecularRegressor
 from equitangents.molecules.smooth_kernel import SmoothKernel
+
+_NO_VARIANCE = 1e-15  # of the largest one: rounding
 
 
 class Prediction(NamedTuple):
@@ -28,7 +28,8 @@ class Prediction(NamedTuple):
     force_std: Float[np.ndarray, "molecules atoms 3"] | None = None
 
 
-class MoleculeRegressor:
+@dataclass(eq=False)
+class MoleculeRegressor(MolecularRegressor):
     """The ensemble of infinitely wide networks trained on energies and forces: E(m) = Σ_atoms N_z(signal of the atom).
 
     Forces are minus the gradient of the energy, exactly: of the mean and of every network. They turn with the molecule
@@ -51,82 +52,57 @@ class MoleculeRegressor:
         baseline: "elements": a least-squares energy for each element is taken off first (and added again); "none".
     """
 
-    def __init__(
-        self,
-        net: Any,
-        *,
-        signals: AtomSignals | None = None,
-        pairs: Pairs = "same element",
-        time: float = math.inf,
-        learning_rate: float = 1.0,
-        ridge: float = 1e-6,
-        kernel: Literal["ntk", "nngp"] = "ntk",
-        baseline: Literal["elements", "none"] = "elements",
-    ) -> None:
-        self.net = net
-        self.signals = signals
-        self.pairs = pairs
-        self.time = time
-        self.learning_rate = learning_rate
-        self.ridge = ridge
-        self.kernel = kernel
-        self.baseline = baseline
+    baseline: Literal["elements", "none"] = field(default="elements", kw_only=True)
 
     def fit(self, molecules: Molecules, energies: Any = None, forces: Any = None) -> MoleculeRegressor:
         """Train on energies (N,), forces (N, A, 3), or both; energy and length units fix those of forces.
 
-        Without energies, predicted ones are known up to a constant for each composition.
+        Without energies, predicted ones are known up to a constant for each composition. Lone atoms teach their
+        element's energy and no forces, which must be zero.
         """
-        if energies is None and forces is None:
-            raise InvalidArgumentError("energies and forces are both None; expected at least one")
-        if self.kernel not in ("ntk", "nngp"):
-            raise InvalidArgumentError(f"kernel is {self.kernel!r}; expected 'ntk' or 'nngp'")
+        self._check_settings(molecules)
         if self.baseline not in ("elements", "none"):
             raise InvalidArgumentError(f"baseline is {self.baseline!r}; expected 'elements' or 'none'")
-        y = None if energies is None else _checked("energies", energies, (len(molecules),))
-        f = None if forces is None else _checked("forces", forces, molecules.positions.shape)
-        self.smooth_ = SmoothKernel.of(self.net, molecules, self.signals, self.pairs)
-        self._train, self._layout = molecules, Layout.of(molecules)
-        self.element_energies_ = self._fit_baseline(molecules, y)
-        targets, self._given = np.zeros(self._layout.rows), np.zeros(self._layout.rows, bool)
-        if y is not None:
-            targets[: len(molecules)] = y - self._baseline(molecules)
-            self._given[: len(molecules)] = True
-        if f is not None:
-            targets[len(molecules) :] = f[molecules.atomic_numbers > 0].ravel()
-            self._given[len(molecules) :] = True
-        joint = self._joint(molecules, None, forces=f is not None)
-        trains, prior = self._trained(joint), None if self.kernel == "nngp" else joint.nngp
-        self._scale = _scales(np.diagonal(trains), self._given, len(molecules))
-        here, scale = np.ix_(self._given, self._given), self._scale[self._given]
-        weighted = lambda matrix: matrix[here] * scale[:, None] * scale
-        spectrum = decompose(weighted(trains), ridge=self.ridge, name="kernel matrix of energies and forces")
-        dynamics = Flow(self.learning_rate, samples=int(self._given.sum()))
-        self._process = TrainedProcess(
-            spectrum,
-            targets[self._given, None],
-            dynamics,
-            prior=None if prior is None else weighted(prior),
-            scale=scale,
+        if energies is None and forces is None:
+            raise InvalidArgumentError("energies and forces are both None; expected at least one")
+        n, layout = len(molecules), Layout.of(molecules)
+        targets, given = np.zeros(layout.rows), np.zeros(layout.rows, bool)
+        self.element_energies_ = {}
+        if energies is not None:
+            y = checked_targets("energies", energies, (n,))
+            if self.baseline == "elements":
+                self.element_energies_ = _element_energies(molecules, y)
+            targets[:n], given[:n] = y - self._baseline(molecules), True
+        if forces is not None:
+            f = checked_targets("forces", forces, molecules.positions.shape)
+            check_lone_atoms("forces", f, molecules, np.zeros_like, "zero")
+            targets[n:], given[n:] = f[molecules.atomic_numbers > 0].ravel(), True
+        smooth = SmoothKernel.of(self.net, molecules, self.signals, self.pairs)
+        self._asked = np.flatnonzero(given)
+        both = _covariances(smooth, molecules, self._asked, forces=forces is not None)
+        variance = np.diagonal(both.ntk if self.kernel == "ntk" else both.nngp)
+        self._learnt = self._learn(
+            both,
+            targets[given],
+            variance > _NO_VARIANCE * variance.max(),
+            _scales(variance, self._asked < n),
+            samples=len(self._asked),
+            name="kernel matrix of energies and forces",
         )
-        self._process.check(float(self.time))
-        self.max_learning_rate_ = self._process.max_learning_rate
+        self.max_learning_rate_ = self._learnt.max_learning_rate
+        self._train, self.smooth_ = molecules, smooth
         return self
 
     def predict(self, molecules: Molecules, *, time: float | None = None, return_std: bool = False) -> Prediction:
-        """Energies and forces; with `return_std` those of single networks around them, which takes far longer."""
-        if not hasattr(self, "_process"):
-            raise NotFittedError("this MoleculeRegressor is not fitted yet; call fit first")
-        t = float(self.time if time is None else time)
-        self.smooth_.signals.for_molecules(molecules)
-        process = self._process
-        response = process.dynamics.response(process.spectrum.eigenvalues, t)
-        weights = np.zeros(self._layout.rows)
-        weights[self._given] = self._scale[self._given] * (
-            process.spectrum.vectors @ (response * process.targets[:, 0])
-        )
-        which = 1 if self.kernel == "ntk" else 0
-        energies, forces = energies_and_forces(self.smooth_, molecules, self._train, weights, which)
+        """Energies and forces; with `return_std` those of single networks around them, which takes far longer.
+
+        `time`: one training time, None: the constructor's. Raises NotFittedError before `fit`, InvalidArgumentError for
+        elements that no training molecule held, NotPositiveDefiniteError for a singular kernel at time inf.
+        """
+        t = self._check_asked(molecules, time)
+        weights = np.zeros(Layout.of(self._train).rows)
+        weights[self._asked] = self._learnt.weights(t)
+        energies, forces = energies_and_forces(self.smooth_, molecules, self._train, weights, self._learnt.which)
         energies += self._baseline(molecules)
         if not return_std:
             return Prediction(energies, forces)
@@ -134,38 +110,34 @@ class MoleculeRegressor:
 
     def _stds(self, molecules: Molecules, time: float) -> tuple[np.ndarray, np.ndarray]:
         cross = joint_kernels(self.smooth_, molecules, self._train)
-        projection = self._process.project(self._trained(cross)[:, self._given], cross.nngp[:, self._given])
+        cross = JointKernels(cross.nngp[:, self._asked], cross.ntk[:, self._asked])
         layout = Layout.of(molecules)
         prior = np.zeros(layout.rows)
         for i in range(len(molecules)):
             prior[layout.of_molecule(i)] = np.diagonal(joint_kernels(self.smooth_, molecules[[i]]).nngp)
-        std = np.sqrt(projection.variance(prior, time))
+        std = np.sqrt(self._learnt.variance(cross, prior, time))
         forces = np.zeros(molecules.positions.shape)
         forces[molecules.atomic_numbers > 0] = std[len(molecules) :].reshape(-1, 3)
         return std[: len(molecules)], forces
 
-    def _joint(self, molecules: Molecules, others: Molecules | None, forces: bool) -> JointKernels:
-        """All of the covariance, or the energies' alone where nothing else is asked for."""
-        if forces:
-            return joint_kernels(self.smooth_, molecules, others)
-        n = len(molecules)
-        found = kernels(self.smooth_, molecules, others, signals=self.smooth_.signals, pairs=self.pairs)
-        total = np.zeros((2, self._layout.rows, self._layout.rows))
-        total[0, :n, :n], total[1, :n, :n] = found.nngp, found.ntk
-        return JointKernels(total[0], total[1])
-
-    def _trained(self, joint: JointKernels) -> np.ndarray:
-        return joint.ntk if self.kernel == "ntk" else joint.nngp
-
-    def _fit_baseline(self, molecules: Molecules, energies: np.ndarray | None) -> dict[int, float]:
-        if energies is None or self.baseline == "none":
-            return {}
-        solution = np.linalg.lstsq(_composition(molecules, molecules.elements), energies, rcond=None)[0]
-        return dict(zip(molecules.elements, solution.tolist(), strict=True))
-
     def _baseline(self, molecules: Molecules) -> np.ndarray:
         elements = tuple(self.element_energies_)
         return _composition(molecules, elements) @ np.array([self.element_energies_[z] for z in elements])
+
+
+def _covariances(smooth: SmoothKernel, molecules: Molecules, rows: np.ndarray, *, forces: bool) -> JointKernels:
+    """NNGP and NTK of some rows; forces are left out of the work where all rows are energies."""
+    if not forces:
+        found = kernels(smooth, molecules, signals=smooth.signals, pairs=smooth.pairs)
+        return JointKernels(np.asarray(found.nngp, np.float64), np.asarray(found.ntk, np.float64))
+    joint = joint_kernels(smooth, molecules)
+    here = np.ix_(rows, rows)
+    return joint if len(rows) == len(joint.ntk) else JointKernels(joint.nngp[here], joint.ntk[here])
+
+
+def _element_energies(molecules: Molecules, energies: np.ndarray) -> dict[int, float]:
+    solution = np.linalg.lstsq(_composition(molecules, molecules.elements), energies, rcond=None)[0]
+    return dict(zip(molecules.elements, solution.tolist(), strict=True))
 
 
 def _composition(molecules: Molecules, elements: tuple[int, ...]) -> np.ndarray:
@@ -173,19 +145,10 @@ def _composition(molecules: Molecules, elements: tuple[int, ...]) -> np.ndarray:
     return (molecules.atomic_numbers[:, :, None] == np.array(elements, int)).sum(axis=1).astype(float)
 
 
-def _scales(diagonal: np.ndarray, given: np.ndarray, energies: int) -> np.ndarray:
-    """1/σ for every row: one number for energies, one for forces."""
-    scale = np.ones(len(diagonal))
-    for part in (slice(0, energies), slice(energies, None)):
-        if given[part].any():
-            scale[part] = 1 / np.sqrt(diagonal[part].mean())
+def _scales(variance: np.ndarray, is_energy: np.ndarray) -> np.ndarray:
+    """1/σ for every row: one number for energies, one for forces; 1 where every variance is zero."""
+    scale = np.ones(len(variance))
+    for part in (is_energy, ~is_energy):
+        if variance[part].any():
+            scale[part] = 1 / np.sqrt(variance[part].mean())
     return scale
-
-
-def _checked(name: str, values: Any, shape: tuple[int, ...]) -> np.ndarray:
-    values = np.asarray(values, dtype=np.float64)
-    if values.shape != shape:
-        raise ShapeError(f"{name} has shape {values.shape}; expected {shape}")
-    if not np.isfinite(values).all():
-        raise InvalidArgumentError(f"{name} holds values that are not finite")
-    return values

@@ -108,7 +108,7 @@ class AtomSignals:
         r = xp.where(pair[..., None], r, np.array([0.0, 0.0, 1.0], dtype))
         distance = xp.sqrt((r * r).sum(axis=-1))
         charges = (numbers[..., :, None] * numbers[..., None, :] * pair).astype(dtype)
-        radial = xp.stack([charges / distance**p for p in self.powers], axis=-1)
+        radial = xp.stack([charges * (1 / distance) ** p for p in self.powers], axis=-1)
         which = (numbers[..., None] == np.asarray(self.elements)).astype(dtype)
         weights = which[..., None, :, :, None] * radial[..., None, :]
         weights = weights.reshape(*weights.shape[:-2], self.channels)

@@ -8,7 +8,8 @@ of c and t' of c' the chain rule needs K, which are matrix products, and derivat
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -18,7 +19,7 @@ import numpy as np
 from jaxtyping import Float
 
 from equitangents import precision
-from equitangents.errors import InvalidArgumentError, NetworkError
+from equitangents.errors import NetworkError
 from equitangents.groups import MatrixGroup, RotationGroup
 from equitangents.groups.rotation_group import euler_grid, from_euler_angles
 from equitangents.kernels.duals.erf import Erf
@@ -28,17 +29,15 @@ from equitangents.kernels.program import Affine, Branch, Dual, Op
 from equitangents.kernels.result import Kernels
 from equitangents.kernels.rotations import RotationProgram
 from equitangents.kernels.rotations.pointwise import Variances, after, covariance, moments, run
-from equitangents.kernels.rotations.resolution import LADDER
+from equitangents.molecules.checks import check_molecules, check_question
 from equitangents.molecules.kernel import Pairs, signals_for
 from equitangents.molecules.molecules import Molecules
+from equitangents.molecules.resolution import resolved, slope_error, steering_error
 from equitangents.molecules.signals import AtomSignals
 from equitangents.sphere import wigner
 
 SMOOTH = (Erf, Gelu, Sin, Cos)
 _ELEMENTS = 1 << 22  # numbers of K(Q) at a time
-_FINEST = 20
-_SAMPLED = 3  # molecules, and atoms of each, on which a resolution is measured
-_STEP = 0.02  # Å: differences of the kernel over it stand for derivatives
 
 
 class Nodes(NamedTuple):
@@ -53,8 +52,8 @@ class SmoothKernel:
     """A molecular kernel at fixed rotations: one smooth function of the positions, so that forces derive from energies.
 
     The rotations are closed under inversion, which makes the kernel exactly symmetric. Their resolution is measured
-    once, on the molecules that the kernel is made for, and for second derivatives, which converge more slowly: the
-    error estimate is theirs, relative to the variance of forces.
+    once, on the molecules that the kernel is made for, and on what it is for: second derivatives, which converge more
+    slowly than the kernel, relative to the variance of forces, or the parts of higher degrees that tensors are made of.
     """
 
     program: RotationProgram
@@ -67,11 +66,32 @@ class SmoothKernel:
     def of(
         cls, net: Any, molecules: Molecules, signals: AtomSignals | None = None, pairs: Pairs = "same element"
     ) -> SmoothKernel:
-        """For a network of full windows and smooth nonlinearities, and molecules like these.
+        """For energies and forces of molecules like these, and a network of full windows and smooth nonlinearities.
 
         Raises NetworkError for others: of windows narrower than the sphere, nonlinearities after the readout, and
-        nonlinearities such as ReLU whose kernel has no second derivative at equal inputs.
+        nonlinearities such as ReLU whose kernel has no second derivative at equal inputs. Raises InvalidArgumentError
+        where no resolution reaches the network's tolerance.
         """
+        kernel = cls._unresolved(net, molecules, signals, pairs)
+        return resolved(kernel, lambda r: slope_error(kernel, molecules, r), "second derivatives")
+
+    @classmethod
+    def for_tensors(
+        cls,
+        net: Any,
+        molecules: Molecules,
+        degrees: Sequence[int],
+        signals: AtomSignals | None = None,
+        pairs: Pairs = "same element",
+    ) -> SmoothKernel:
+        """For what turns as harmonics of these degrees: as `of`, with the error of `steered` relative to its size."""
+        kernel = cls._unresolved(net, molecules, signals, pairs)
+        return resolved(kernel, lambda r: steering_error(kernel, molecules, degrees, r), "vectors and tensors")
+
+    @classmethod
+    def _unresolved(cls, net: Any, molecules: Molecules, signals: AtomSignals | None, pairs: Pairs) -> SmoothKernel:
+        check_molecules("molecules", molecules)
+        check_question(net, "lower", signals, pairs)
         signals = (signals or signals_for(net)).for_molecules(molecules)
         given, program = net.lower((signals.bandlimit**2, signals.channels))
         if given or not isinstance(program, RotationProgram):
@@ -79,7 +99,7 @@ class SmoothKernel:
         if program.sphere or any(not isinstance(op, Affine) for op in program.vector):
             raise NetworkError("forces are there for full windows, and linear layers only after the readout")
         _check_smooth(program.field)
-        return resolved(cls(program, signals, pairs, 0, None), molecules)
+        return cls(program, signals, pairs, 0, None)
 
     @property
     def nodes(self) -> Nodes:
@@ -244,53 +264,6 @@ def _linear(program: RotationProgram, values: Any, constant: bool) -> Any:
         k = op.W_var * k + (op.b_var if constant else 0.0)
         theta = k + op.W_var * theta
     return (jnp if isinstance(k, jax.Array) else np).stack([k, theta])
-
-
-def resolved(kernel: SmoothKernel, molecules: Molecules) -> SmoothKernel:
-    """The same with the lowest resolution at which covariances of forces are within the network's tolerance.
-
-    Raises InvalidArgumentError where no resolution is fine enough.
-    """
-    accuracy = kernel.program.accuracy
-    if not kernel.program.is_sampled:
-        return replace(kernel, resolution=0)
-    if accuracy.resolution is not None:
-        error = _slope_error(kernel, molecules, accuracy.resolution)
-        return replace(kernel, resolution=accuracy.resolution, error_estimate=error)
-    for r in LADDER:
-        if 2 * r > kernel.signals.bandlimit and r <= _FINEST:
-            error = _slope_error(kernel, molecules, r)
-            if error <= accuracy.tolerance:
-                return replace(kernel, resolution=r, error_estimate=error)
-    raise InvalidArgumentError(
-        f"the tolerance {accuracy.tolerance:.1e} is not reached for second derivatives at resolution {_FINEST} (error "
-        f"{error:.1e}); the signals are too large for the nonlinearity: lower SphereLift's W_std, or give resolution"
-    )
-
-
-def _slope_error(kernel: SmoothKernel, molecules: Molecules, resolution: int) -> float:
-    """Error of Cov(F, F') at a resolution, relative to the variance, along random displacements of a few molecules."""
-    rng = np.random.default_rng(0)
-    fields = kernel.signals(molecules)
-    size = np.zeros(len(molecules))
-    np.maximum.at(size, fields.molecule, (fields.signals.astype(np.float64) ** 2).sum(axis=(1, 2)))
-    moved = []
-    for i in np.argsort(-size, kind="stable")[:_SAMPLED]:  # large signals are the least smooth
-        z = molecules.atomic_numbers[i : i + 1]
-        x = molecules.positions[i : i + 1].astype(np.float64)
-        step = rng.normal(size=x.shape) * _STEP
-        for sign in (1, -1):
-            c = kernel.signals.coefficients(z, x + sign * step)[z > 0]
-            moved.append(c[np.argsort(-(c**2).sum(axis=(1, 2)))[:_SAMPLED]])
-    plus, minus = np.concatenate(moved[::2]), np.concatenate(moved[1::2])
-    found = []
-    for r in (resolution, resolution + resolution // 2 + 1):
-        k = replace(kernel, resolution=r).kernel(np.concatenate([plus, minus]))
-        values = np.stack([k.nngp, k.ntk])
-        n = len(plus)
-        found.append(values[:, :n, :n] - values[:, :n, n:] - values[:, n:, :n] + values[:, n:, n:])
-    scale = np.einsum("vii->vi", found[1]).max(axis=1)
-    return float((np.abs(found[0] - found[1]).max(axis=(1, 2)) / scale).max())
 
 
 def _check_smooth(ops: tuple[Op, ...]) -> None:

@@ -7,23 +7,22 @@ molecule turns the prediction and its covariance, at every training time.
 
 from __future__ import annotations
 
-import math
-from typing import Any, Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
-from equitangents.errors import InvalidArgumentError, MemoryLimitError, NotFittedError, ShapeError
-from equitangents.inference.dynamics import Flow
-from equitangents.inference.gaussian import TrainedProcess
-from equitangents.inference.spectrum import decompose
+from equitangents.errors import InvalidArgumentError
+from equitangents.memory import check_fits
 from equitangents.molecules.cartesian import DEGREES, basis, components
-from equitangents.molecules.kernel import Pairs
+from equitangents.molecules.checks import check_lone_atoms, checked_targets
+from equitangents.molecules.learnt_rows import LearntRows
 from equitangents.molecules.molecules import Molecules
-from equitangents.molecules.signals import AtomSignals, Neighbourhoods
+from equitangents.molecules.regressor_base import MolecularRegressor
+from equitangents.molecules.signals import Neighbourhoods
 from equitangents.molecules.smooth_kernel import SmoothKernel
 
-_MEMORY_LIMIT = 4 << 30
 _ATOMS = 256  # rows at a time
 
 
@@ -41,11 +40,8 @@ def tensor_kernels(
     a = smooth.signals(molecules1)
     b = a if molecules2 is None else smooth.signals(molecules2)
     n1, n2, d = len(molecules1), len(molecules1 if molecules2 is None else molecules2), 2 * degree + 1
-    if 16 * n1 * n2 * d * d > _MEMORY_LIMIT:
-        raise MemoryLimitError(
-            f"kernels of degree {degree} of {n1} and {n2} molecules take {16 * n1 * n2 * d * d / 2**30:.1f} GiB; "
-            "take fewer molecules"
-        )
+    # NNGP and NTK, and as much again to work in.
+    check_fits(f"kernels of degree {degree} of {n1} and {n2} molecules", 32 * n1 * n2 * d * d, "take fewer molecules")
     total = np.zeros((2, n1, n2, d, d))
     for first, second in _same(a, b, smooth.pairs):
         for start in range(0, len(first.signals), _ATOMS):
@@ -57,7 +53,8 @@ def tensor_kernels(
     return (total + np.moveaxis(total, (1, 2), (3, 4))) / 2 if molecules2 is None else total
 
 
-class TensorRegressor:
+@dataclass(eq=False)
+class TensorRegressor(MolecularRegressor):
     """The ensemble of infinitely wide equivariant networks trained on vectors or symmetric matrices of molecules.
 
     Args:
@@ -71,75 +68,59 @@ class TensorRegressor:
         kernel: "ntk" or "nngp".
     """
 
-    def __init__(
-        self,
-        net: Any,
-        *,
-        signals: AtomSignals | None = None,
-        pairs: Pairs = "same element",
-        time: float = math.inf,
-        learning_rate: float = 1.0,
-        ridge: float = 1e-6,
-        kernel: Literal["ntk", "nngp"] = "ntk",
-    ) -> None:
-        self.net = net
-        self.signals = signals
-        self.pairs = pairs
-        self.time = time
-        self.learning_rate = learning_rate
-        self.ridge = ridge
-        self.kernel = kernel
-
     def fit(self, molecules: Molecules, tensors: Any) -> TensorRegressor:
-        """Train on vectors (N, 3) or symmetric matrices (N, 3, 3), in the frame of the positions."""
-        if self.kernel not in ("ntk", "nngp"):
-            raise InvalidArgumentError(f"kernel is {self.kernel!r}; expected 'ntk' or 'nngp'")
-        y = np.asarray(tensors, np.float64)
+        """Train on vectors (N, 3) or symmetric matrices (N, 3, 3), in the frame of the positions.
+
+        Of lone atoms vectors must be zero, and matrices multiples of the identity.
+        """
+        self._check_settings(molecules)
         n = len(molecules)
-        if y.shape not in ((n, 3), (n, 3, 3)):
-            raise ShapeError(f"tensors has shape {y.shape}; expected {(n, 3)} or {(n, 3, 3)}")
-        if not np.isfinite(y).all():
-            raise InvalidArgumentError("tensors holds values that are not finite")
+        y = checked_targets("tensors", tensors, (n, 3), (n, 3, 3))
         if y.ndim == 3 and np.abs(y - y.swapaxes(1, 2)).max() > 1e-6 * np.abs(y).max():
             raise InvalidArgumentError("tensors are not symmetric matrices; antisymmetric parts have no degree here")
+        check_lone_atoms("tensors", y, molecules, _isotropic, "zero" if y.ndim == 2 else "a multiple of the identity")
         self.rank_ = y.ndim - 1
-        self.smooth_ = SmoothKernel.of(self.net, molecules, self.signals, self.pairs)
+        smooth = SmoothKernel.for_tensors(self.net, molecules, DEGREES[self.rank_], self.signals, self.pairs)
         self._train = molecules
-        self._processes = {degree: self._solve(y, degree) for degree in DEGREES[self.rank_]}
+        self._learnt = {degree: self._learn_degree(smooth, y, degree) for degree in DEGREES[self.rank_]}
+        self.smooth_ = smooth
         return self
 
     def predict(self, molecules: Molecules, *, time: float | None = None, return_cov: bool = False) -> TensorPrediction:
-        """Tensors, and with `return_cov` the covariance of one network's components for each molecule."""
-        if not hasattr(self, "_processes"):
-            raise NotFittedError("this TensorRegressor is not fitted yet; call fit first")
-        t = float(self.time if time is None else time)
+        """Tensors, and with `return_cov` the covariance of one network's components for each molecule.
+
+        `time`: one training time, None: the constructor's. Errors as of `MoleculeRegressor.predict`.
+        """
+        t = self._check_asked(molecules, time)
         n = len(molecules)
         values, covariance = np.zeros((n, 3**self.rank_)), np.zeros((n, 3**self.rank_, 3**self.rank_))
-        for degree, process in self._processes.items():
+        for degree, learnt in self._learnt.items():
             d, turn = 2 * degree + 1, basis(self.rank_, degree)
-            cross = tensor_kernels(self.smooth_, molecules, self._train, degree).reshape(2, n * d, -1)
-            projection = process.project(self._trained(cross), cross[0] if return_cov else None)
-            values += projection.mean(t).reshape(n, d) @ turn
+            nngp, ntk = tensor_kernels(self.smooth_, molecules, self._train, degree).reshape(2, n * d, -1)
+            trained = ntk if self.kernel == "ntk" else nngp
+            values += (trained @ learnt.weights(t)).reshape(n, d) @ turn
             for i in range(n if return_cov else 0):
                 prior = tensor_kernels(self.smooth_, molecules[[i]], None, degree)[0].reshape(d, d)
                 rows = slice(i * d, (i + 1) * d)
-                own = process.project(self._trained(cross)[rows], cross[0][rows]).covariance(prior, t)
-                covariance[i] += turn.T @ own @ turn
+                covariance[i] += turn.T @ learnt.covariance((nngp[rows], ntk[rows]), prior, t) @ turn
         shape = (n, *(3,) * self.rank_)
         return TensorPrediction(values.reshape(shape), covariance if return_cov else None)
 
-    def _solve(self, y: np.ndarray, degree: int) -> TrainedProcess:
+    def _learn_degree(self, smooth: SmoothKernel, y: np.ndarray, degree: int) -> LearntRows:
         n, d = len(y), 2 * degree + 1
-        both = tensor_kernels(self.smooth_, self._train, None, degree).reshape(2, n * d, n * d)
-        spectrum = decompose(self._trained(both), ridge=self.ridge, name=f"kernel matrix of degree {degree}")
-        prior = None if self.kernel == "nngp" else both[0]
-        targets = components(y, degree).reshape(-1, 1)
-        process = TrainedProcess(spectrum, targets, Flow(self.learning_rate, samples=n), prior=prior)
-        process.check(float(self.time))
-        return process
+        nngp, ntk = tensor_kernels(smooth, self._train, None, degree).reshape(2, n * d, n * d)
+        # What a lone atom sees is the same from all sides, so that it has no part of a degree but 0.
+        varies = np.repeat((self._train.sizes > 1) | (degree == 0), d)
+        targets = components(y, degree).ravel()
+        name = f"kernel matrix of degree {degree}"
+        return self._learn((nngp, ntk), targets, varies, np.ones(n * d), samples=n, name=name)
 
-    def _trained(self, both: np.ndarray) -> np.ndarray:
-        return both[1] if self.kernel == "ntk" else both[0]
+
+def _isotropic(values: np.ndarray) -> np.ndarray:
+    """Zero of vectors; of matrices the mean of the diagonal times the identity."""
+    if values.ndim == 2:
+        return np.zeros_like(values)
+    return np.trace(values, axis1=1, axis2=2)[:, None, None] / 3 * np.eye(3)
 
 
 def _same(a: Neighbourhoods, b: Neighbourhoods, pairs: Pairs) -> list[tuple[Neighbourhoods, Neighbourhoods]]:

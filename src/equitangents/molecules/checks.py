@@ -1,0 +1,67 @@
+"""Checks of what the molecular kernels and regressors are given; each error names the argument and what it may be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
+from equitangents.inference.dynamics import as_times
+from equitangents.molecules.molecules import Molecules
+from equitangents.molecules.signals import AtomSignals
+
+_ZERO = 1e-6  # of the largest number given: what symmetry forbids may be off by rounding and by the data's own digits
+
+
+def check_molecules(name: str, value: Any) -> None:
+    """Raise InvalidTypeError unless these are Molecules."""
+    if not isinstance(value, Molecules):
+        raise InvalidTypeError(f"{name} is of type {type(value).__name__}; expected equitangents.molecules.Molecules")
+
+
+def check_question(net: Any, method: str, signals: Any, pairs: Any) -> None:
+    """Raise unless the network has the method that is needed, and signals and pairs are such."""
+    if not callable(getattr(net, method, None)):
+        raise InvalidTypeError(f"net is {net!r}; expected a network on spherical signals, which has `{method}`")
+    if not (signals is None or isinstance(signals, AtomSignals)):
+        raise InvalidTypeError(f"signals is {signals!r}; expected AtomSignals or None")
+    if pairs not in ("same element", "all"):
+        raise InvalidArgumentError(f"pairs is {pairs!r}; expected 'same element' or 'all'")
+
+
+def checked_targets(name: str, values: Any, *shapes: tuple[int, ...]) -> np.ndarray:
+    """Targets as finite float64 numbers of one of these shapes."""
+    try:
+        values = np.asarray(values)
+    except ValueError as error:
+        raise ShapeError(f"{name} is not a rectangular array: {error}") from None
+    if values.shape not in shapes:
+        raise ShapeError(f"{name} has shape {values.shape}; expected {' or '.join(map(str, shapes))}")
+    if values.dtype.kind not in "fiu":
+        raise InvalidTypeError(f"{name} has dtype {values.dtype}; expected real numbers")
+    values = values.astype(np.float64)
+    if not np.isfinite(values).all():
+        first = tuple(int(i) for i in np.argwhere(~np.isfinite(values))[0])
+        raise InvalidArgumentError(f"{name} holds values that are not finite, the first at index {first}")
+    return values
+
+
+def check_lone_atoms(
+    name: str, values: np.ndarray, molecules: Molecules, symmetric: Callable[[np.ndarray], np.ndarray], rule: str
+) -> None:
+    """Raise where a molecule of one atom has a target that its symmetry forbids; `symmetric` is what it allows."""
+    lone = np.flatnonzero(molecules.sizes == 1)
+    excess = np.abs(values[lone] - symmetric(values[lone])).max(axis=tuple(range(1, values.ndim)))
+    wrong = lone[excess > _ZERO * np.abs(values).max(initial=0.0)]
+    if len(wrong):
+        raise InvalidArgumentError(f"{name} of molecule {wrong[0]}, which is a lone atom, must be {rule} by symmetry")
+
+
+def one_time(time: Any) -> float:
+    """A training time, a single number ≥ 0 or inf."""
+    times, single = as_times(time)
+    if not single:
+        raise InvalidArgumentError(f"time has shape {times.shape}; expected one number")
+    return float(times[0])

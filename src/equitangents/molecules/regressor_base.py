@@ -1,0 +1,88 @@
+"""What the regressors of molecules have in common: settings, and training on the rows of a joint covariance."""
+
+from __future__ import annotations
+
+import logging
+import math
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from equitangents.errors import InvalidArgumentError, NotFittedError
+from equitangents.inference.dynamics import Flow
+from equitangents.inference.gaussian import TrainedProcess
+from equitangents.inference.spectrum import decompose
+from equitangents.molecules.checks import check_molecules, check_question, one_time
+from equitangents.molecules.kernel import Pairs
+from equitangents.molecules.learnt_rows import LearntRows
+from equitangents.molecules.signals import AtomSignals
+from equitangents.molecules.smooth_kernel import SmoothKernel
+
+logger = logging.getLogger("equitangents")
+
+
+@dataclass(eq=False)
+class MolecularRegressor:
+    """Settings, stored as they are given and checked by `fit`; `MoleculeRegressor` says what they are."""
+
+    net: Any
+    _: KW_ONLY
+    signals: AtomSignals | None = None
+    pairs: Pairs = "same element"
+    time: float = math.inf
+    learning_rate: float = 1.0
+    ridge: float = 1e-6
+    kernel: Literal["ntk", "nngp"] = "ntk"
+    smooth_: SmoothKernel = field(init=False, repr=False)
+
+    def _check_settings(self, molecules: Any) -> None:
+        """All that can be said before a kernel is computed. A fit that fails leaves no older one to predict with."""
+        self.__dict__.pop("smooth_", None)
+        check_molecules("molecules", molecules)
+        check_question(self.net, "lower", self.signals, self.pairs)
+        if self.kernel not in ("ntk", "nngp"):
+            raise InvalidArgumentError(f"kernel is {self.kernel!r}; expected 'ntk' or 'nngp'")
+        if not isinstance(self.ridge, int | float | np.number) or not 0 <= self.ridge < math.inf:
+            raise InvalidArgumentError(f"ridge is {self.ridge!r}; it must be a finite number ≥ 0")
+        one_time(self.time)
+        Flow(self.learning_rate, samples=1)
+
+    def _check_asked(self, molecules: Any, time: Any) -> float:
+        """The time at which a fitted model is asked about these molecules."""
+        if not hasattr(self, "smooth_"):
+            raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first")
+        check_molecules("molecules", molecules)
+        self.smooth_.signals.for_molecules(molecules)
+        return one_time(self.time if time is None else time)
+
+    def _learn(
+        self,
+        both: tuple[Float[np.ndarray, "rows rows"], Float[np.ndarray, "rows rows"]],
+        targets: Float[np.ndarray, " rows"],
+        varies: Bool[np.ndarray, " rows"],
+        scale: Float[np.ndarray, " rows"],
+        *,
+        samples: int,
+        name: str,
+    ) -> LearntRows:
+        """Train on those rows of NNGP and NTK that vary, each multiplied by its `scale`.
+
+        `samples` is N of the loss; `name` is for errors.
+        """
+        which = 1 if self.kernel == "ntk" else 0
+        if not varies.any():
+            logger.warning("%s: no training number varies between networks; nothing is learnt", name)
+            return LearntRows(None, varies, scale, which)
+        here, factor = np.ix_(varies, varies), scale[varies]
+        weighted = lambda matrix: matrix[here] * factor[:, None] * factor
+        process = TrainedProcess(
+            decompose(weighted(both[which]), ridge=self.ridge, name=name),
+            targets[varies, None],
+            Flow(self.learning_rate, samples=samples),
+            prior=weighted(both[0]) if which == 1 else None,
+            scale=factor,
+        )
+        process.check(one_time(self.time))
+        return LearntRows(process, varies, scale, which)
