@@ -5,6 +5,7 @@ from __future__ import annotations
 from equitangents.audit.floors import FACTOR, UNINFORMATIVE, Floors
 from equitangents.audit.result import Verdict
 from equitangents.audit.sections import ContractSection, ElementResult, LayerSection, Spread
+from equitangents.report.verdict import format_number
 
 _INVARIANT = "invariant"
 
@@ -72,5 +73,5 @@ def exact(contract: ContractSection) -> bool:
 
 
 def number(value: float) -> str:
-    """A relative error: per cent from 0.1 % on, powers of ten below."""
-    return f"{100 * value:.3g} %" if value >= 1e-3 else "0" if value == 0 else f"{value:.1e}"
+    """A relative error: per cent from 0.01 % on, powers of ten below."""
+    return f"{100 * value:.3g} %" if value >= 1e-4 else format_number(value)

@@ -14,6 +14,7 @@ from equitangents.audit.sections import Checkpoint, EnsembleSection, IrrepSectio
 from equitangents.report.figures import canvas, inline_svg, label_line, plain_log
 from equitangents.report.palette import BLUE, INK, MEMBER, MUTED, VERMILLION
 
+_BELOW = 1e3
 _LEAST = 1e-17  # stands for an error of exactly 0 on a logarithmic axis
 
 
@@ -23,8 +24,8 @@ def layers(section: LayerSection) -> str:
 
     def draw(axes: Axes) -> None:
         rows = np.arange(len(found))[::-1]
-        errors = np.maximum([layer.error for layer in found], _LEAST)
         floors = np.maximum([layer.floor for layer in found], _LEAST)
+        errors = np.maximum([layer.error for layer in found], floors.min() / _BELOW)  # how far below does not matter
         axes.hlines(rows, floors, errors, color=MEMBER.light, linewidth=1.2)
         axes.plot(floors, rows, "|", color=MUTED.light, markersize=11, markeredgewidth=1.6)
         broken = np.array([layer.broken for layer in found])
