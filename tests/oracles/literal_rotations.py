@@ -1,13 +1,13 @@
 """Kernels on rotations by brute force: points of the sphere turned by matrices, fields summed over quadratures.
 
-Harmonics are SciPy's; there are no Wigner matrices and no transforms. A window's mean is a sum over the points of the
-grid with the window's profile as weights.
+Harmonics are built from SciPy's Legendre functions; there are no Wigner matrices and no transforms. A window's mean is
+a sum over the points of the grid with the window's profile as weights.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import sph_harm_y
+from scipy.special import lpmv, poch
 
 from oracles import literal_duals
 
@@ -18,7 +18,8 @@ def harmonics(x, bandlimit):
     out = np.empty((*theta.shape, bandlimit**2))
     for l in range(bandlimit):
         for m in range(l + 1):
-            y = (-1) ** m * sph_harm_y(l, m, theta, phi)
+            norm = np.sqrt((2 * l + 1) / (4 * np.pi * poch(l - m + 1, 2 * m)))
+            y = (-1) ** m * norm * lpmv(m, l, np.cos(theta)) * np.exp(1j * m * phi)
             out[..., l * l + l + m] = y.real * (np.sqrt(2) if m else 1)
             if m:
                 out[..., l * l + l - m] = np.sqrt(2) * y.imag
