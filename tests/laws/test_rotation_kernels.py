@@ -284,6 +284,37 @@ def test_the_error_estimate_is_honest_without_a_mean_over_rotations():
     assert found.error_estimate <= 1e-4
 
 
+def test_the_error_estimate_sees_what_relu_after_the_mean_makes_of_errors():
+    c = signals(0, 2, 3, 1)
+    turned = np.concatenate([c, *sphere.rotate(c, SO3(1).random(6, seed=1))])
+    head = (nn.SphereLift(SO3(3), 4, W_std=1.2, b_std=0.1, tolerance=1e-3), nn.Erf(), nn.GroupPool())
+    found = nn.Sequential(*head, nn.Dense(8), nn.Relu(), nn.Dense(1)).kernel(turned)
+    copies = found.ntk.reshape(7, 2, 7, 2)  # all of them those of the signals themselves
+    root = np.sqrt(np.diag(found.ntk[:2, :2]))
+    error = np.abs(copies[0, :, :1] - copies[0]) / (root[:, None, None] * root)
+    assert error.max() > 1e-4
+    assert error.max() <= 1.5 * found.error_estimate
+    assert found.error_estimate <= 1e-3
+
+
+def test_the_error_estimate_is_that_of_the_hardest_signals_not_of_the_largest():
+    c = np.zeros((8, 16, 1))
+    c[:, 0] = 20  # constants are exact on any grid
+    c[3:5] = 0.5 * signals(1, 2, 4, 1)
+    layers = ((1.2, 0.1, "erf"),)
+    found, exact = (network(layers, **a).kernel(c) for a in ({"tolerance": 1e-3}, {"resolution": 20}))
+    root = np.sqrt(np.diag(exact.ntk))
+    assert (np.abs(found.ntk - exact.ntk) / root / root[:, None]).max() <= 1.5 * found.error_estimate
+
+
+def test_the_coarsest_resolution_is_not_its_own_measure():
+    c = 2 * signals(2, 3, 3, 1)
+    layers = ((1.2, 0.1, "erf"),)
+    coarse, exact = (network(layers, resolution=r).kernel(c) for r in (1, 20))
+    root = np.sqrt(np.diag(exact.ntk))
+    assert (np.abs(coarse.ntk - exact.ntk) / root / root[:, None]).max() <= 1.5 * coarse.error_estimate
+
+
 def test_signals_that_are_not_known_yet_are_stood_in_for():
     net = network(TWO, tolerance=1e-3)
     found = []

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents import precision
+from equitangents.kernels.plan import has_dual
 from equitangents.kernels.rotations import tile
 from equitangents.kernels.rotations.fields import Sphere, sphere_samples
 from equitangents.kernels.rotations.pointwise import Variances, after, covariance, moments, run
@@ -22,6 +23,7 @@ from equitangents.kernels.rotations.resolution import (
     pairs_of,
     sample,
     surrogates,
+    turn_between_nodes,
     turn_to_node,
 )
 from equitangents.kernels.rotations.rings import Rings, node_values, rings_of
@@ -55,44 +57,75 @@ def _measured(program: RotationProgram, x: np.ndarray, least: float) -> Resoluti
     ladder: tuple[int, ...] = LADDER_OF_FIELDS if program.sphere else LADDER
     start = (program.bandlimit + 1) // 2
     ladder = tuple(r for r in ladder if r >= start)
-    # A turn leaves a mean over rotations as it is, and changes everything else.
-    turn = turn_to_node if program.readout == "pool" else lambda r: np.eye(3)
-    values = lambda r: _sample_values(program, r, *pairs_of(x, turn(r)))
     with precision.scope(np.float64), jax.ensure_compile_time_eval():  # also while something else is traced
-        return choose(program.accuracy, ladder, values, least)
+        return choose(program.accuracy, ladder, lambda r: _final_values(program, r, x), len(x), least)
 
 
-def _sample_values(program: RotationProgram, r: int, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(K, Θ) after the readout, in float64; one compiled function serves all resolutions."""
+def _turns(program: RotationProgram, r: int) -> tuple[np.ndarray, ...]:
+    """Turns that leave what is computed as it is, and change the error at resolution r."""
+    if program.readout == "flatten":  # which every turn changes
+        return (np.eye(3),)
+    return (turn_to_node(r), turn_between_nodes(r)) if has_dual(program.vector) else (turn_to_node(r),)
+
+
+def _final_values(program: RotationProgram, r: int, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(NNGP, NTK) of the pairs of x, in float64; without nonlinearities after the readout, (K, Θ) there.
+
+    These may magnify errors: under ReLU the angle of a signal with its turned copy is the root of their kernel's error.
+    """
+    a, b = pairs_of(x, _turns(program, r))
+    if not has_dual(program.vector):
+        return _sample_values(program, r, a, b)[:2]
+    n, pairs = len(x), len(a)
+    turned = b[n:-n]  # whose kernels with themselves are wanted, too
+    k, theta, d, mean = _sample_values(program, r, np.concatenate([a, turned]), np.concatenate([b, turned]))
+    first = (np.tile(v[:n], pairs // n) for v in (k, mean))
+    second = (np.concatenate([v[:n], v[pairs:], np.roll(v[:n], 1)]) for v in (k, mean))
+    nngp, ntk = _tail(program, k[:pairs], theta[:pairs], d[:pairs], tuple(first), tuple(second))
+    return np.asarray(nngp), np.asarray(ntk)
+
+
+@partial(jax.jit, static_argnums=0)
+def _tail(program: RotationProgram, k: Any, theta: Any, d: Any, first: Any, second: Any) -> tuple[Any, Any]:
+    return tile.after_readout(program, k, theta, d, Variances(*first), Variances(*second))
+
+
+def _sample_values(program: RotationProgram, r: int, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, ...]:
+    """(K, Θ, D, mean of the first) after the readout, in float64; one compiled function serves all resolutions."""
     c1, c2 = (np.array(tile.scaled(program, x)) for x in (a, b))
     if program.sphere:
-        nngp, ntk = _readout(program, samples_of(program, r, np.dtype(np.float64)), c1, c2)
-        return np.asarray(nngp), np.asarray(ntk)
+        return tuple(map(np.asarray, _readout(program, samples_of(program, r, np.dtype(np.float64)), c1, c2)))
     q1, q2 = (np.sum(c * c, axis=(0, 1)) for c in (c1, c2))
     k, weights = node_values(rings_of(program.bandlimit, program.group, r), c1, c2, program.bandlimit)
     constant = np.sum((c1[0] - c2[0]) ** 2, axis=0)
     directional = sum(np.sum(c[1:] ** 2, axis=(0, 1)) for c in (c1, c2))
     d = np.maximum(directional - 2 * k, 0) + constant
-    totals = np.zeros((2, d.shape[1]))
+    totals = np.zeros((3, d.shape[1]))
     for start in range(0, len(d), _CHUNK):
         part = np.zeros((_CHUNK, d.shape[1]))
         part[: len(d) - start] = d[start : start + _CHUNK]
         w = np.zeros(_CHUNK)
         w[: len(d) - start] = weights[start : start + _CHUNK]
         totals += np.asarray(_weighted(program, part, w, q1, q2))
-    return totals[0], totals[1]
+    return *totals, np.asarray(_means(program, q1))
 
 
 @partial(jax.jit, static_argnums=0)
 def _weighted(program: RotationProgram, d: Any, weights: Any, q1: Any, q2: Any) -> Any:
     m1, m2 = (moments(program.field, Variances(q, jnp.zeros_like(q))) for q in (q1, q2))
     d, theta = run(program.field, d, jnp.zeros_like(d), m1, m2)
-    return jnp.stack([weights @ covariance(d, after(m1), after(m2)), weights @ theta])
+    return jnp.stack([weights @ covariance(d, after(m1), after(m2)), weights @ theta, weights @ d])
 
 
 @partial(jax.jit, static_argnums=0)
-def _readout(program: RotationProgram, samples: Any, a: Any, b: Any) -> tuple[Any, Any]:
-    return tile.readout(program, samples, a, b, False)[:2]
+def _means(program: RotationProgram, q: Any) -> Any:
+    return after(moments(program.field, Variances(q, jnp.zeros_like(q)))).mean
+
+
+@partial(jax.jit, static_argnums=0)
+def _readout(program: RotationProgram, samples: Any, a: Any, b: Any) -> tuple[Any, ...]:
+    found = tile.readout(program, samples, a, b, False)
+    return found.k, found.theta, found.d, found.first.mean
 
 
 def samples_of(program: RotationProgram, resolution: int, dtype: np.dtype) -> Rings | Sphere:

@@ -16,7 +16,7 @@ import numpy as np
 
 from equitangents.groups.rotation_group import euler_grid, from_euler_angles
 from equitangents.kernels.rotations.program import Accuracy
-from equitangents.sphere import rotate
+from equitangents.sphere import degrees, rotate
 
 logger = logging.getLogger("equitangents")
 
@@ -38,6 +38,7 @@ LADDER_OF_FIELDS = (
     24,
 )  # a field on the sphere for each rotation: five powers of the resolution
 _FINER = 1.5  # how much finer the grid is that errors are measured against
+_COARSEST_FINER = 4  # the grid for errors of resolution 1, which has no coarser one
 _SIGNALS = 4  # in a sample
 
 
@@ -53,16 +54,24 @@ Values = tuple[np.ndarray, np.ndarray]
 
 
 def sample(x1: np.ndarray, x2: np.ndarray) -> np.ndarray:
-    """Signals to measure on, the largest among them."""
+    """Signals to measure on: the largest, the steepest, the roughest for its size, and any others.
+
+    What is large in its constant part alone is exact on any grid, so size does not tell what is hard.
+    """
     x = np.concatenate([x1, x2])
-    largest = np.argsort(-(x**2).sum(axis=(1, 2)), kind="stable")[: _SIGNALS // 2]
-    spread = np.linspace(0, len(x) - 1, _SIGNALS // 2).astype(int)
-    return x[np.unique(np.concatenate([largest, spread]))]
+    l = degrees(round(x.shape[1] ** 0.5))
+    power = (x**2).sum(axis=2)
+    size, slope = power.sum(axis=1), power @ (l * (l + 1.0))
+    rough = np.divide(slope, size, out=np.zeros_like(size), where=size > 0)
+    hardest = [int(np.argmax(by)) for by in (size, slope, rough)]
+    others = [0, len(x) - 1, *np.argsort(-slope, kind="stable").tolist()]
+    return x[sorted(list(dict.fromkeys([*hardest, *others]))[:_SIGNALS])]
 
 
-def pairs_of(x: np.ndarray, turn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """n signals with themselves, with copies turned by the rotation matrix `turn`, and with the next."""
-    return np.concatenate([x, x, x]), np.concatenate([x, rotate(x, turn), np.roll(x, 1, axis=0)])
+def pairs_of(x: np.ndarray, turns: tuple[np.ndarray, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """n signals with themselves, with copies turned by each rotation matrix, and with the next signal."""
+    turned = [rotate(x, R) for R in turns]
+    return np.concatenate([x] * (len(turns) + 2)), np.concatenate([x, *turned, np.roll(x, 1, axis=0)])
 
 
 def turn_to_node(resolution: int) -> np.ndarray:
@@ -72,7 +81,21 @@ def turn_to_node(resolution: int) -> np.ndarray:
     node of the middle ring, whose cell is the largest. Only for means over all rotations, which no turn changes.
     """
     azimuths, cosine, _ = euler_grid(resolution)
-    return from_euler_angles(np.array((azimuths[-1], np.arccos(cosine[resolution // 2]), azimuths[-1])))
+    return _turn(azimuths[-1], cosine[resolution // 2])
+
+
+def turn_between_nodes(resolution: int) -> np.ndarray:
+    """The same for the middle of a cell, where means come out too small, not too large.
+
+    Then the signal and its copy are at an angle that nonlinearities behind the mean see; at a node there is none.
+    """
+    azimuths, cosine, _ = euler_grid(resolution)
+    middle = resolution // 2
+    return _turn(azimuths[-1] + np.pi / len(azimuths), (cosine[middle] + (cosine[middle - 1] if middle else 1)) / 2)
+
+
+def _turn(azimuth: float, cosine: float) -> np.ndarray:
+    return from_euler_angles(np.array((azimuth, np.arccos(cosine), azimuth)))
 
 
 def surrogates(bandlimit: int, channels: int) -> np.ndarray:
@@ -80,10 +103,12 @@ def surrogates(bandlimit: int, channels: int) -> np.ndarray:
     return np.random.default_rng(0).normal(size=(_SIGNALS, bandlimit**2, channels)) * np.sqrt(4 * np.pi) / bandlimit
 
 
-def choose(accuracy: Accuracy, ladder: tuple[int, ...], values: Callable[[int], Values], least: float) -> Resolution:
+def choose(
+    accuracy: Accuracy, ladder: tuple[int, ...], values: Callable[[int], Values], n: int, least: float
+) -> Resolution:
     """The lowest resolution whose error is within the tolerance, or within rounding, `least`.
 
-    `values(r)` are NNGP and NTK of the sample at resolution r.
+    `values(r)` are NNGP and NTK of the pairs of n signals at resolution r.
     """
     known: dict[int, Values] = {}
 
@@ -94,14 +119,16 @@ def choose(accuracy: Accuracy, ladder: tuple[int, ...], values: Callable[[int], 
 
     if accuracy.resolution is not None:
         r = accuracy.resolution
-        error = difference(at(max(1, int(r / _FINER))), at(r))
+        if r == 1:
+            return Resolution(r, difference(at(1), at(_COARSEST_FINER), n), "resolution as asked for")
+        error = difference(at(max(1, int(r / _FINER))), at(r), n)
         return Resolution(r, error, "resolution as asked for; the error is that of a coarser one")
     tolerance = max(accuracy.tolerance, least)
     for i, r in enumerate(ladder):
         finer = next((s for s in ladder[i + 1 :] if s >= _FINER * r), None)
         if finer is None:
             break
-        last, error = r, difference(at(r), at(finer))
+        last, error = r, difference(at(r), at(finer), n)
         if error <= tolerance:
             return Resolution(r, error, None)
     note = f"the tolerance {tolerance:.1e} is not reached"
@@ -109,16 +136,16 @@ def choose(accuracy: Accuracy, ladder: tuple[int, ...], values: Callable[[int], 
     return Resolution(last, error, note)
 
 
-def difference(coarse: Values, fine: Values) -> float:
-    """Largest error of the coarser values of `pairs_of`, relative to those of signals with themselves.
+def difference(coarse: Values, fine: Values, n: int) -> float:
+    """Largest error of the coarser values of `pairs_of` n signals, relative to those of signals with themselves.
 
-    A signal and its turned copy have the kernel of the signal with itself.
+    A signal and its turned copies have the kernel of the signal with itself.
     """
-    n = len(fine[0]) // 3
     found = 0.0
     for a, b in zip(coarse, fine, strict=True):
         own, root = b[:n], np.sqrt(np.abs(b[:n]))
-        scale = np.concatenate([root * root, root * root, root * np.roll(root, 1)])
-        error = np.abs(a - np.concatenate([own, own, b[2 * n :]]))
+        same = len(b) // n - 1
+        scale = np.concatenate([np.tile(root * root, same), root * np.roll(root, 1)])
+        error = np.abs(a - np.concatenate([np.tile(own, same), b[same * n :]]))
         found = max(found, float((error / np.maximum(scale, 1e-12 * scale.max() + 1e-300)).max()))
     return found

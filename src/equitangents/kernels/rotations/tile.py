@@ -73,7 +73,13 @@ def _kernels(program: RotationProgram, samples: Rings | Sphere, a: Side, b: Side
         return _affine(program.vector, k, theta)
     assert a.pooled is not None
     assert b.pooled is not None
-    w1, w2 = _spread(a.pooled, b.pooled, blocks)
+    return after_readout(program, k, theta, d, *_spread(a.pooled, b.pooled, blocks))
+
+
+def after_readout(
+    program: RotationProgram, k: Any, theta: Any, d: Any, w1: Variances, w2: Variances
+) -> tuple[Any, Any]:
+    """(NNGP, NTK) after the layers that follow the readout, of pairs with these variances there, each (P,)."""
     if program.readout == "pool":
         d = settled(w1.q + w2.q - 2 * k, w1.q + w2.q)
     m1, m2 = moments(program.vector, w1), moments(program.vector, w2)
