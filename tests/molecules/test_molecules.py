@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from ase.build import molecule
 
-from equitangents.errors import InvalidArgumentError, NotFiniteError, ShapeError
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError
 from equitangents.molecules import Molecules
 from molecules.example_molecules import molecules
 
@@ -46,6 +46,12 @@ def test_nothing_can_be_changed_and_padding_is_not_read():
         ([[8, 1.5]], np.zeros((1, 2, 3)), InvalidArgumentError, "whole numbers"),
         ([[8, 1]], np.zeros((1, 2, 3)), InvalidArgumentError, "atoms 0 and 1 of molecule 0 coincide"),
         ([[8, 1]], np.array([[[0, 0, 0], [np.inf, 0, 0]]]), NotFiniteError, "positions"),
+        ([[8, 1]], np.array([[[0, 0, 0], [np.nan, 0, 0]]]), NotFiniteError, "positions"),
+        ([[8, 1]], np.array([[[0, 0, 0], [1e200, 0, 0]]]), InvalidArgumentError, "at most 1e6"),
+        ([["O", "H"]], np.zeros((1, 2, 3)), InvalidTypeError, "atomic_numbers has dtype"),
+        ([[8, np.inf]], np.zeros((1, 2, 3)), InvalidArgumentError, "holds inf"),
+        ([[8, 1]], np.zeros((1, 2, 3)) + 1j, InvalidTypeError, "positions has dtype"),
+        ([[8, 1]], np.array([[[0, 0, 0], [1e-4, 0, 0]]]), InvalidArgumentError, "coincide"),
     ],
 )
 def test_bad_input(numbers, positions, error, words):
@@ -53,6 +59,13 @@ def test_bad_input(numbers, positions, error, words):
         Molecules(np.array(numbers), positions)
 
 
+def test_rows_of_unequal_length():
+    with pytest.raises(ShapeError, match="fill smaller molecules up with 0"):
+        Molecules([[8, 1], [1]], np.zeros((2, 2, 3)))
+
+
 def test_no_molecules():
+    with pytest.raises(InvalidArgumentError, match="chooses none of the 4"):
+        molecules(4)[:0]
     with pytest.raises(InvalidArgumentError, match="atoms is empty"):
         Molecules.from_ase([])

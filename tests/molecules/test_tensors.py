@@ -1,5 +1,7 @@
 """Vectors and matrices that turn with the molecule."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
@@ -8,6 +10,7 @@ from equitangents import groups, nn, sphere
 from equitangents.errors import InvalidArgumentError, NotFittedError, ShapeError
 from equitangents.molecules import SmoothKernel, TensorRegressor
 from equitangents.molecules.cartesian import DEGREES, basis, components
+from equitangents.molecules.resolution import steering_error
 from equitangents.molecules.tensors import tensor_kernels
 from molecules.example_molecules import SIGNALS, molecules, network, turned
 
@@ -48,6 +51,26 @@ def test_kernel_is_a_sum_over_turned_signals():
         value = 2 / np.pi * np.arcsin(2 * inner(moved, c[1]) / size)
         expected += value * sphere.wigner(Q, 2)[1].T / 24
     np.testing.assert_allclose(smooth.steered(c[:1], c[1:], 1)[0, 0, 0], expected, rtol=1e-10, atol=1e-14)
+
+
+@pytest.mark.parametrize("degree", [1, 2])
+def test_resolution_is_measured_on_the_parts_that_turn(degree):
+    """They are small beside the kernel: a resolution that is fine for energies may be far too coarse."""
+    close = BATCH.with_positions(0.5 * BATCH.positions)
+    net = network(tolerance=1e-4)
+    smooth = SmoothKernel.for_tensors(net, close, (degree,), SIGNALS)
+    fine = dataclasses.replace(smooth, resolution=16)
+    assert smooth.error_estimate <= 1e-4
+    found, expected = (tensor_kernels(k, close, turned(close)[0], degree) for k in (smooth, fine))
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-3 * np.abs(expected).max())
+    values = np.linalg.eigvalsh(tensor_kernels(smooth, close, None, degree).reshape(2, *(3 * (2 * degree + 1),) * 2))
+    assert (values[:, 0] > -1e-3 * values[:, -1]).all()
+    # The first resolution that is tried is good enough for far smaller signals; its error is known.
+    coarse = dataclasses.replace(smooth, resolution=2)
+    error = np.abs(tensor_kernels(coarse, close, turned(close)[0], degree) - expected).max() / np.abs(expected).max()
+    estimate = steering_error(smooth, close, (degree,), 2)
+    assert error > 10 * smooth.error_estimate
+    assert 0.1 * estimate < error < 10 * estimate
 
 
 @pytest.mark.parametrize("degree", [0, 1, 2])

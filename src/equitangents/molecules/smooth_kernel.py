@@ -84,8 +84,13 @@ class SmoothKernel:
         signals: AtomSignals | None = None,
         pairs: Pairs = "same element",
     ) -> SmoothKernel:
-        """For what turns as harmonics of these degrees: as `of`, with the error of `steered` relative to its size."""
+        """For what turns as harmonics of these degrees: as `of`, with the error of `steered` relative to its size.
+
+        Raises NetworkError for a network that ends without a mean over rotations as well: nothing of it turns.
+        """
         kernel = cls._unresolved(net, molecules, signals, pairs)
+        if kernel.program.readout != "pool":
+            raise NetworkError("vectors and tensors need a network that ends in GroupPool, which the readout replaces")
         return resolved(kernel, lambda r: steering_error(kernel, molecules, degrees, r), "vectors and tensors")
 
     @classmethod

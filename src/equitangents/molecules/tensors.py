@@ -49,6 +49,9 @@ def tensor_kernels(
             values = smooth.steered(first.signals[here], second.signals, degree)
             left, right = _members(first.molecule[here], n1), _members(second.molecule, n2)
             total += np.einsum("na,vabij,mb->vnmij", left, values, right, optimize=True)
+    if degree > 0:  # what a lone atom sees is the same from all sides: no part of it turns
+        for sizes, axis in ((molecules1.sizes, 1), ((molecules2 or molecules1).sizes, 2)):
+            total *= np.expand_dims(sizes > 1, tuple(i for i in range(5) if i != axis))
     total = np.moveaxis(total, 3, 2)
     return (total + np.moveaxis(total, (1, 2), (3, 4))) / 2 if molecules2 is None else total
 
@@ -109,8 +112,7 @@ class TensorRegressor(MolecularRegressor):
     def _learn_degree(self, smooth: SmoothKernel, y: np.ndarray, degree: int) -> LearntRows:
         n, d = len(y), 2 * degree + 1
         nngp, ntk = tensor_kernels(smooth, self._train, None, degree).reshape(2, n * d, n * d)
-        # What a lone atom sees is the same from all sides, so that it has no part of a degree but 0.
-        varies = np.repeat((self._train.sizes > 1) | (degree == 0), d)
+        varies = np.diagonal(ntk if self.kernel == "ntk" else nngp) != 0
         targets = components(y, degree).ravel()
         name = f"kernel matrix of degree {degree}"
         return self._learn((nngp, ntk), targets, varies, np.ones(n * d), samples=n, name=name)

@@ -1,0 +1,134 @@
+"""What the regressors of molecules refuse, and that they do so before any kernel is computed."""
+
+import numpy as np
+import pytest
+
+from equitangents import nn
+from equitangents.errors import (
+    InvalidArgumentError,
+    InvalidTypeError,
+    NetworkError,
+    NotFittedError,
+    NotPositiveDefiniteError,
+    ShapeError,
+)
+from equitangents.molecules import MoleculeRegressor, Molecules, SmoothKernel, TensorRegressor, kernels
+from molecules.example_molecules import SIGNALS, molecules, network
+
+BATCH = molecules(3)
+NET = network(resolution=7)
+TARGETS = {MoleculeRegressor: np.zeros(3), TensorRegressor: np.zeros((3, 3))}
+BOTH = pytest.mark.parametrize("regressor", list(TARGETS))
+
+
+@pytest.fixture
+def nothing_computed(monkeypatch):
+    """Kernels fail."""
+
+    def fail(*arguments, **options):
+        raise AssertionError("computed before it was refused")
+
+    monkeypatch.setattr(SmoothKernel, "_unresolved", fail)
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("settings", "error", "words"),
+    [
+        ({"time": -1.0}, InvalidArgumentError, "time is -1"),
+        ({"time": float("nan")}, InvalidArgumentError, "time is nan"),
+        ({"time": [1.0, 2.0]}, InvalidArgumentError, r"time has shape \(2,\)"),
+        ({"time": "long"}, InvalidTypeError, "time is 'long'"),
+        ({"ridge": -1.0}, InvalidArgumentError, "ridge is -1"),
+        ({"ridge": float("nan")}, InvalidArgumentError, "ridge is nan"),
+        ({"ridge": "small"}, InvalidArgumentError, "ridge is 'small'"),
+        ({"learning_rate": 0.0}, InvalidArgumentError, "learning_rate is 0"),
+        ({"kernel": "x"}, InvalidArgumentError, "kernel is 'x'"),
+        ({"pairs": "some"}, InvalidArgumentError, "pairs is 'some'"),
+        ({"signals": 3}, InvalidTypeError, "signals is 3"),
+        ({"net": None}, InvalidTypeError, "net is None"),
+    ],
+)
+def test_settings(regressor, settings, error, words, nothing_computed):
+    given = {"net": NET, "signals": SIGNALS} | settings
+    with pytest.raises(error, match=words):
+        regressor(given.pop("net"), **given).fit(BATCH, TARGETS[regressor])
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        (lambda y: y[:2], ShapeError, "has shape"),
+        (lambda y: y[..., None, None, None], ShapeError, "has shape"),
+        (lambda y: y.astype(str), InvalidTypeError, "expected real numbers"),
+        (lambda y: y + 1j, InvalidTypeError, "expected real numbers"),
+        (lambda y: np.where(np.arange(y.size).reshape(y.shape) == 1, np.nan, y), InvalidArgumentError, "not finite"),
+        (lambda y: [[1, 2], [3]], ShapeError, "not a rectangular array"),
+    ],
+)
+def test_targets(regressor, change, error, words, nothing_computed):
+    with pytest.raises(error, match=words):
+        regressor(NET, signals=SIGNALS).fit(BATCH, change(TARGETS[regressor]))
+
+
+@BOTH
+def test_molecules_that_are_none(regressor, nothing_computed):
+    with pytest.raises(InvalidTypeError, match="molecules is of type ndarray"):
+        regressor(NET).fit(BATCH.positions, TARGETS[regressor])
+
+
+def test_baseline_and_shapes_of_forces(nothing_computed):
+    with pytest.raises(InvalidArgumentError, match="baseline is 'mean'"):
+        MoleculeRegressor(NET, baseline="mean").fit(BATCH, np.zeros(3))
+    for shape in ((3, 3), (3, 2, 3), (2, 3, 3)):
+        with pytest.raises(ShapeError, match="forces has shape"):
+            MoleculeRegressor(NET).fit(BATCH, np.zeros(3), np.zeros(shape))
+
+
+@BOTH
+def test_questions(regressor):
+    model = regressor(NET, signals=SIGNALS, ridge=1e-4).fit(BATCH, TARGETS[regressor])
+    for time, error in ((-1, InvalidArgumentError), (np.nan, InvalidArgumentError), ("x", InvalidTypeError)):
+        with pytest.raises(error, match="time is"):
+            model.predict(BATCH, time=time)
+    with pytest.raises(InvalidArgumentError, match=r"time has shape \(2,\); expected one number"):
+        model.predict(BATCH, time=[1.0, 2.0])
+    with pytest.raises(InvalidTypeError, match="molecules is of type list"):
+        model.predict([])
+    with pytest.raises(InvalidArgumentError, match="the molecules hold 7 as well"):
+        model.predict(Molecules([[7, 1]], [[[0, 0, 0], [0, 0, 1.0]]]))
+    model.ridge = -1
+    with pytest.raises(InvalidArgumentError, match="ridge"):
+        model.fit(BATCH, TARGETS[regressor])
+    with pytest.raises(NotFittedError, match=f"this {regressor.__name__} is not fitted"):
+        model.predict(BATCH)
+
+
+def test_a_singular_kernel_at_the_end_of_time():
+    twice = BATCH[[0, 0, 1]]
+    model = MoleculeRegressor(NET, signals=SIGNALS, ridge=0.0, time=1.0).fit(twice, np.array([1.0, 2.0, 0.0]))
+    assert np.isfinite(model.predict(twice).energies).all()
+    with pytest.raises(NotPositiveDefiniteError, match="set ridge"):
+        model.predict(twice, time=np.inf)
+
+
+def test_tensors_need_a_mean_over_rotations():
+    with pytest.raises(NetworkError, match="GroupPool"):
+        TensorRegressor(network(resolution=5, readout=nn.Flatten()), signals=SIGNALS).fit(BATCH, np.zeros((3, 3)))
+
+
+def test_kernels_name_what_they_cannot_read():
+    with pytest.raises(InvalidTypeError, match="molecules2 is of type ndarray"):
+        kernels(NET, BATCH, BATCH.positions)
+    with pytest.raises(InvalidTypeError, match="signals is 'all'"):
+        kernels(NET, BATCH, signals="all")
+    with pytest.raises(InvalidTypeError, match="net is None"):
+        kernels(None, BATCH)
+
+
+def test_settings_are_kept_as_they_were_given():
+    model = MoleculeRegressor(NET, time=2, baseline="none")
+    assert (model.net, model.time, model.baseline, model.signals) == (NET, 2, "none", None)
+    with pytest.raises(TypeError):
+        TensorRegressor(NET, None)
