@@ -104,22 +104,21 @@ struct Fibre {
   const T *sides1, *sides2;
   bool diagonal;
 
-  // Positions (z, y, x...) of a level, and where their partners' row begins.
+  // Neighbouring positions of a level, and where their partners' row begins.
   struct Row {
     int64_t first, second;
     const int32_t* partner;
     int64_t n;
-    int z, y, x;
   };
 
   Row row_of(int level, int z, int y, int x, int64_t n) const {
     const Place& place = places[level];
     const int* shape = plan.levels[level].shape;
     const int64_t first = (int64_t(z) * shape[1] + y) * shape[2] + x;
-    if (!plan.levels[level].grid) return {first, 0, place.partner + first, n, z, y, x};
+    if (!plan.levels[level].grid) return {first, 0, place.partner + first, n};
     int z2 = z + place.offset[0], y2 = y + place.offset[1];
     if (place.torus) z2 = z2 < shape[0] ? z2 : z2 - shape[0], y2 = y2 < shape[1] ? y2 : y2 - shape[1];
-    return {first, (int64_t(z2) * shape[1] + y2) * shape[2], place.partner + x, n, z, y, x};
+    return {first, (int64_t(z2) * shape[1] + y2) * shape[2], place.partner + x, n};
   }
 
   Sides<T, Own> sides(int64_t at, int count, const Row& row) const {
@@ -140,11 +139,10 @@ struct Fibre {
         }
   }
 
-  // Where operation number i, a fork, keeps a row.
+  // Where operation number i, a fork, keeps a row: by position, without the margin of any window. The next block forks
+  // row by row while this one joins, in the same slot, so both must have a row in the same place.
   T* kept(int i, const Row& row) const {
-    const Place& place = places[i];
-    const int64_t at = plan.levels[i].grid ? place.row(row.z, row.y) + row.x - place.from[2] : row.first;
-    return work.kept + plan.field[i].slot * work.kept_size + 2 * L * at;
+    return work.kept + plan.field[i].slot * work.kept_size + 2 * L * row.first;
   }
 
   void join(int i, const Row& row, T* cells) const {
