@@ -1,0 +1,114 @@
+"""Which blocks the irreps of a group leave, and how their kernels are computed: precision, tiles, forecasts."""
+
+import logging
+
+import numpy as np
+import pytest
+
+from ensembles.irrep_cases import CASES, D4, O, data, mlp
+from equitangents import actions, nn
+from equitangents.ensembles import InfiniteEnsemble
+from equitangents.errors import InvalidArgumentError
+from oracles import literal_augmentation
+
+
+class TestIrrepsThatMatter:
+    @pytest.mark.parametrize("n", [3, 20])
+    def test_steps_are_stable_in_irreps_without_labels_too(self, n, monkeypatch):
+        monkeypatch.setattr("equitangents.inference.irrep_process._FEW", 10)
+        action, _, label_action = CASES["O"]
+        x, y, _ = data("O", 0, n=n)
+        largest = literal_augmentation.largest_eigenvalue(mlp, action, x, "ntk", 0.2)
+        how = {"augmentation": action, "label_action": label_action, "ridge": 0.2}
+        rate = InfiniteEnsemble(mlp, **how).fit(x, y).max_learning_rate_
+        assert rate == pytest.approx(2 * 24 * n / largest, rel=1e-10)
+        with pytest.raises(InvalidArgumentError, match="diverges above"):
+            InfiniteEnsemble(mlp, dynamics="discrete", learning_rate=1.01 * rate, time=3, **how).fit(x, y)
+
+    def test_only_those_that_hold_labels(self):
+        x, y, _ = data("O", 0)
+        turn = actions.rotations(O)
+        model = InfiniteEnsemble(mlp, augmentation=turn, label_action=turn, time=1.0).fit(x, y)
+        assert model.solver_ == "irreps of O: 1 block, largest 3N"
+        assert model.covariance_solver_ == "irreps of O: 5 blocks, largest 3N"
+
+    def test_labels_that_change_sign(self):
+        signs = np.array([round(np.linalg.det(m)) for m in D4.irreps("real")[-1].matrices]).reshape(8, 1, 1)
+        x, y, _ = data("D4", 0)
+        action, _, _ = CASES["D4"]
+        model = InfiniteEnsemble(mlp, augmentation=action, label_action=actions.linear(D4, signs)).fit(x, y[:, 0])
+        assert model.solver_ == "irreps of D4: 1 block, largest N"
+
+    def test_labels_that_are_all_zero(self):
+        x, y, x_test = data("D4", 0)
+        action, _, label_action = CASES["D4"]
+        model = InfiniteEnsemble(mlp, augmentation=action, label_action=label_action).fit(x, 0 * y)
+        np.testing.assert_array_equal(model.predict(x_test), 0)
+
+    def test_spectra_of_the_mean_serve_the_covariance(self, monkeypatch):
+        x, _, x_test = data("D4", 0)
+        action, _, _ = CASES["D4"]
+        model = InfiniteEnsemble(mlp, augmentation=action, time=1.0).fit(
+            x, np.random.default_rng(0).normal(size=(8, 3, 1))
+        )
+        monkeypatch.setattr("equitangents.inference.irrep_process.decompose", lambda *a, **k: pytest.fail("again"))
+        model.predict(x_test, return_cov=True)
+
+
+class TestKernels:
+    def test_a_convolutional_network_under_the_symmetries_of_the_square(self):
+        net = nn.Sequential(
+            nn.Conv(4, (3, 3), W_std=1.4, b_std=0.1),
+            nn.Relu(),
+            nn.Conv(4, (3, 3)),
+            nn.Relu(),
+            nn.Flatten(),
+            nn.Dense(1),
+        )
+        action, rng = actions.image_dihedral(4), np.random.default_rng(0)
+        x, y, x_test = rng.normal(size=(30, 4, 4, 2)), rng.normal(size=30), rng.normal(size=(5, 4, 4, 2))
+        labels = literal_augmentation.copies_of_labels(D4, None, y[:, None])
+        model = InfiniteEnsemble(net, augmentation=action, time=50.0, ridge=1e-3).fit(x, y)
+        mean, covariance = literal_augmentation.explicit(
+            net, action, x, labels, x_test, kernel="ntk", time=50.0, ridge=1e-3
+        )
+        found, found_covariance = model.predict(x_test, return_cov=True)
+        np.testing.assert_allclose(found, mean[:, 0], atol=1e-11)
+        np.testing.assert_allclose(found_covariance, covariance, atol=1e-11)
+
+    def test_single_precision(self):
+        x, y, x_test = (a.astype(np.float32) for a in data("D4", 0))
+        action, _, label_action = CASES["D4"]
+        how = {"augmentation": action, "label_action": label_action, "time": 5.0}
+        expected = InfiniteEnsemble(mlp, **how).fit(x.astype(np.float64), y).predict(x_test.astype(np.float64))
+        model = InfiniteEnsemble(mlp, **how).fit(x, y)
+        assert model.solver_ == "irreps of D4: 5 blocks, largest 2N"
+        np.testing.assert_allclose(model.predict(x_test), expected, atol=1e-5)
+
+    def test_tiles_of_any_size(self, monkeypatch):
+        x, y, x_test = data("Q8", 0, n=7, m=5)
+        action, _, label_action = CASES["Q8"]
+        how = {"augmentation": action, "label_action": label_action, "time": 5.0}
+        model = InfiniteEnsemble(mlp, **how).fit(x, y)
+        mean, covariance = model.predict(x_test, return_cov=True)
+        std, orbits = model.predict(x_test, return_std=True)[1], model.predict_orbits(x_test)
+        monkeypatch.setattr("equitangents.ensembles.irrep_problem._ROW_ENTRIES", 8 * 7 * 2)
+        for name, value in (("_TILE_ENTRIES", 8 * 9), ("_INPUT_ENTRIES", 8 * 8 * 3), ("_SMALLEST_TILE", 2)):
+            monkeypatch.setattr(f"equitangents.ensembles.kernel_transforms.{name}", value)
+        model = InfiniteEnsemble(mlp, **how).fit(x, y)
+        tiled, tiled_covariance = model.predict(x_test, return_cov=True)
+        np.testing.assert_allclose(tiled, mean, atol=1e-12)
+        np.testing.assert_allclose(tiled_covariance, covariance, atol=1e-12)
+        np.testing.assert_allclose(model.predict(x_test, return_std=True)[1], std, atol=1e-12)
+        for found, expected in zip(model.predict_orbits(x_test), orbits, strict=True):
+            np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+def test_the_log_forecasts_long_kernels(monkeypatch, caplog):
+    monkeypatch.setattr("equitangents.ensembles.forecast._QUIET_SECONDS", 0.0)
+    monkeypatch.setattr("equitangents.ensembles.kernel_transforms._SMALLEST_TILE", 1)
+    x, y, _ = data("D4", 0)
+    action, _, label_action = CASES["D4"]
+    with caplog.at_level(logging.INFO, "equitangents"):
+        InfiniteEnsemble(mlp, augmentation=action, label_action=label_action, time=1.0).fit(x, y)
+    assert "kernel of 3·8 augmented samples: 17 %, about 0 s left" in caplog.text
