@@ -22,40 +22,17 @@ from equitangents.nn import (
     GlobalAvgPool,
     GroupConv,
     GroupPool,
-    LeakyRelu,
     Lift,
     LocallyConnected,
     Relu,
     Residual,
     Sequential,
-    Sin,
 )
+from kernels.comparison import TOLERANCES, check_cpu, random_tolerance
+from kernels.random_networks import CHANNELS, NONLINEARITIES
 from laws.networks import check as check_literally
 
-NONLINEARITIES = (Relu(), Relu(), LeakyRelu(0.2), Abs(), Erf(), Gelu(), Sin(), Cos())
 PHIS = ("relu", "abs", "erf", "gelu", "sin", "cos")
-
-
-def agree(net, x1, x2):
-    """Both precisions of the engine against the reference in float64."""
-    exact = net.kernel(x1, x2, engine="reference")
-    single = [None if x is None else x.astype(np.float32) for x in (x1, x2)]
-    coarse = 2e-6 if x1.shape[-1] > 1 else 1e-5  # many pairs of one channel are parallel but for rounding
-    rounded = net.kernel(*(None if x is None else x.astype(float) for x in single), engine="cpu")
-    for found, expected, tolerance in (
-        (net.kernel(x1, x2, engine="cpu"), exact, 1e-12),
-        (net.kernel(*single, engine="cpu"), rounded, coarse),
-    ):
-        assert found.engine == "cpu"
-        for a, b, own in zip((found.nngp, found.ntk), (expected.nngp, expected.ntk), scales(net, x1, x2), strict=True):
-            assert np.abs(a - np.asarray(b)).max() <= tolerance * own
-
-
-def scales(net, x1, x2):
-    """What errors of NNGP and NTK are measured by: kernels of inputs with themselves."""
-    steps = plan(net.lower(x1.shape[1:])[1])
-    own = [cpu.diagonal(steps, x) for x in (x1, x1 if x2 is None else x2)]
-    return [np.sqrt(a.max() * b.max()) for a, b in zip(*own, strict=True)]
 
 
 def convolution(draw, sides, padding, keep=False):
@@ -100,27 +77,28 @@ def grid_cases(draw):
     layers += [draw(st.sampled_from([Flatten(), GlobalAvgPool()])), Dense(1, b_std=0.1)]
     if draw(st.booleans()):
         layers += [Relu(), Residual(Dense(1), draw(st.sampled_from(NONLINEARITIES))), Dense(1)]
-    shape = (*shape, draw(st.integers(1, 3)))
+    shape = (*shape, draw(CHANNELS))
     return Sequential(*layers), shape, draw(st.integers(1, 19)), draw(st.integers(0, 35)), draw(st.integers(0, 1000))
 
 
-def agree_on_random_inputs(net, shape, n1, n2, seed):
-    """`agree` on n1 inputs, with n2 others where there are any."""
+def check_on_random_inputs(net, shape, n1, n2, seed):
+    """`check_cpu` on n1 inputs, with n2 others where there are any."""
     rng = np.random.default_rng(seed)
-    agree(net, rng.standard_normal((n1, *shape)), rng.standard_normal((n2, *shape)) if n2 else None)
+    x1, x2 = rng.standard_normal((n1, *shape)), rng.standard_normal((n2, *shape)) if n2 else None
+    check_cpu(net, x1, x2, random_tolerance(x1))
 
 
 @given(grid_cases())
 @settings(max_examples=3)
 def test_random_residual_networks_on_grids(case):
-    agree_on_random_inputs(*case)
+    check_on_random_inputs(*case)
 
 
 @pytest.mark.slow
 @given(grid_cases())
 @settings(max_examples=80, derandomize=False)
 def test_many_random_residual_networks_on_grids(case):
-    agree_on_random_inputs(*case)
+    check_on_random_inputs(*case)
 
 
 @st.composite
@@ -152,21 +130,27 @@ def test_residual_networks_are_literal_sums(case):
     check_literally(layers, x)
 
 
+@pytest.mark.parametrize("windows", [((1, 2), (3, 2)), ((3, 3), (1, 1), (2, 3))], ids=["wider", "narrower"])
+def test_neighbouring_blocks_whose_windows_have_other_margins(windows, rng):
+    blocks = [("residual", [("conv", w, (1, 1), "zero", 1.3, 0.1)]) for w in windows]
+    check_literally([*blocks, ("global_pool",), ("dense", 1.1, 0.1)], rng.standard_normal((3, 4, 3, 3)))
+
+
 @pytest.mark.parametrize("readout", [Flatten(), GroupPool()], ids=["flatten", "pool"])
 @pytest.mark.parametrize("window", [(2, 3), "full"])
 def test_groups(readout, window, rng):
     group = et.groups.wallpaper(rotations=4, reflections=True, shape=(3, 3))
     block = Residual(GroupConv(1, window=window), Relu(), Residual(GroupConv(1, window=window, b_std=0.2), Abs()))
     net = Sequential(Lift(group, 1, window=window, b_std=0.1), Relu(), block, GroupConv(1), Relu(), readout, Dense(1))
-    agree(net, rng.standard_normal((3, 3, 3, 2)), rng.standard_normal((18, 3, 3, 2)))
+    check_cpu(net, rng.standard_normal((3, 3, 3, 2)), rng.standard_normal((18, 3, 3, 2)))
 
 
 def test_plain_vectors(rng):
     block = Residual(Dense(1, b_std=0.2), Relu(), Residual(Dense(1), Gelu()))
     net = Sequential(Dense(1), Relu(), block, Residual(Dense(1), Relu()), Dense(1))
-    agree(net, rng.standard_normal((70, 5)), None)
-    agree(net, rng.standard_normal((66, 5)), rng.standard_normal((3, 5)))
-    agree(Sequential(Residual(Dense(1), Residual(Dense(1)))), rng.standard_normal((4, 1)), None)
+    check_cpu(net, rng.standard_normal((70, 5)), None)
+    check_cpu(net, rng.standard_normal((66, 5)), rng.standard_normal((3, 5)))
+    check_cpu(Sequential(Residual(Dense(1), Residual(Dense(1)))), rng.standard_normal((4, 1)), None)
 
 
 def test_too_many_branches_inside_each_other_go_to_the_reference(rng):
@@ -197,7 +181,7 @@ def test_every_instruction_set_agrees(rng):
     net = Sequential(Conv(1, 3), Relu(), block, GlobalAvgPool(), Dense(1), Relu(), Residual(Dense(1), Relu()))
     x1, x2 = rng.standard_normal((3, 6, 5, 3)), rng.standard_normal((21, 6, 5, 3))
     steps = plan(net.lower(x1.shape[1:])[1])
-    for dtype, tolerance in ((np.float64, 1e-12), (np.float32, 2e-6)):
+    for dtype, tolerance in TOLERANCES.items():
         best = cpu.kernels(steps, x1.astype(dtype), x2.astype(dtype))
         for number in range(len(library.instruction_sets())):
             found = cpu.kernels(steps, x1.astype(dtype), x2.astype(dtype), instruction_set=number)

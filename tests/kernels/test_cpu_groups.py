@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import equitangents as et
-from equitangents.kernels.engines import cpu
-from equitangents.kernels.plan import plan
 from equitangents.nn import Dense, Flatten, Gelu, GroupConv, GroupPool, LeakyRelu, Lift, Relu, Residual, Sequential, Sin
+from kernels.comparison import assert_as_exact, check_cpu, random_tolerance
+from kernels.random_networks import CHANNELS
 from laws.networks import small_group
 from oracles import finite_groups
 
@@ -33,7 +33,7 @@ def general_groups(draw):
         conv = layer(lambda window, **kwargs: GroupConv(1, window, **kwargs))
         phi = draw(st.sampled_from(PHIS))
         layers += [Residual(conv, phi)] if draw(st.booleans()) else [conv, phi]
-    return Sequential(*layers, *draw(readouts())), (order, draw(st.integers(1, 3)))
+    return Sequential(*layers, *draw(readouts())), (order, draw(CHANNELS))
 
 
 @st.composite
@@ -45,7 +45,7 @@ def plane_groups(draw):
     window = tuple(draw(st.integers(1, min(3, n))) for n in sides)
     later = draw(st.sampled_from([window, "full"]))
     layers = (Lift(group, 1, window, b_std=0.1), draw(st.sampled_from(PHIS)), GroupConv(1, later, W_std=1.2), Relu())
-    return Sequential(*layers, *draw(readouts())), (*sides, draw(st.integers(1, 3)))
+    return Sequential(*layers, *draw(readouts())), (*sides, draw(CHANNELS))
 
 
 def readouts():
@@ -54,25 +54,10 @@ def readouts():
     return st.builds(lambda readout, layers: (readout, *layers), st.sampled_from([Flatten(), GroupPool()]), end)
 
 
-def check(case, n1, n2, seed, reference):
-    """Float32 against float64 on the same numbers, and that where asked against the reference engine."""
-    net, shape = case
+def random_inputs(shape, n1, n2, seed):
+    """Two batches."""
     rng = np.random.default_rng(seed)
-    single = [rng.standard_normal((n, *shape)).astype(np.float32) for n in (n1, n2)]
-    double = [x.astype(np.float64) for x in single]
-    exact = net.kernel(*double, engine="cpu")
-    own = [cpu.diagonal(plan(net.lower(shape)[1]), x) for x in double]
-    scales = [np.sqrt(a.max() * b.max()) for a, b in zip(*own, strict=True)]
-    coarse = 2e-6 if shape[-1] > 1 else 1e-5  # many pairs of one channel are parallel but for rounding
-    agree(net.kernel(*single, engine="cpu"), exact, coarse, scales)
-    if reference:
-        agree(exact, net.kernel(*double, engine="reference"), 1e-12, scales)
-
-
-def agree(found, expected, tolerance, scales):
-    """Both kernels, in units of those of inputs with themselves."""
-    for a, b, own in zip((found.nngp, found.ntk), (expected.nngp, expected.ntk), scales, strict=True):
-        assert np.abs(a - np.asarray(b)).max() <= tolerance * own
+    return rng.standard_normal((n1, *shape)), rng.standard_normal((n2, *shape))
 
 
 ANY = {"n1": st.integers(1, 20), "n2": st.integers(1, 67), "seed": st.integers(0, 1000)}
@@ -81,11 +66,16 @@ ANY = {"n1": st.integers(1, 20), "n2": st.integers(1, 67), "seed": st.integers(0
 @given(case=general_groups() | plane_groups(), **ANY)
 @settings(max_examples=25)
 def test_random_networks_on_groups_in_single_precision(case, n1, n2, seed):
-    check(case, n1, n2, seed, reference=False)
+    net, shape = case
+    x1, x2 = random_inputs(shape, n1, n2, seed)
+    tolerance = random_tolerance(x1)
+    assert_as_exact(net, x1, x2, engine="cpu", dtype=np.float32, judge="cpu", tolerance=tolerance)
 
 
 @pytest.mark.slow
 @given(case=general_groups() | plane_groups(), **ANY)
 @settings(max_examples=30, derandomize=False)
 def test_many_random_networks_on_groups(case, n1, n2, seed):
-    check(case, n1, n2, seed, reference=True)
+    net, shape = case
+    x1, x2 = random_inputs(shape, n1, n2, seed)
+    check_cpu(net, x1, x2, random_tolerance(x1))

@@ -31,7 +31,6 @@ from equitangents.nn import (
     Abs,
     AvgPool,
     Conv,
-    Cos,
     Dense,
     Elementwise,
     Erf,
@@ -40,18 +39,15 @@ from equitangents.nn import (
     GlobalAvgPool,
     GroupConv,
     GroupPool,
-    Identity,
-    LeakyRelu,
     Lift,
     LocallyConnected,
     Relu,
     Residual,
     Sequential,
-    Sin,
 )
+from kernels.comparison import assert_as_exact, random_tolerance
+from kernels.random_networks import NONLINEARITIES, grid_networks
 
-NONLINEARITIES = (Relu(), LeakyRelu(0.2), Abs(), Erf(), Gelu(), Sin(), Cos(), Identity())
-DOUBLE, SINGLE = 1e-12, 2e-6
 ROOT = Path(__file__).parents[2]
 
 
@@ -60,66 +56,32 @@ def emulated(monkeypatch):
     monkeypatch.setenv(gpu.EMULATE, "1")
 
 
-def relative(found, expected):
-    """Largest deviation of either kernel, in units of the largest number of the matrix."""
-    pairs = ((found.nngp, expected.nngp), (found.ntk, expected.ntk))
-    return max(float(np.abs(np.asarray(a, np.float64) - b).max() / np.abs(b).max()) for a, b in pairs)
-
-
-def check(net, x1, x2=None, dtypes=(np.float64, np.float32)):
-    """The engine against the reference in float64, of the rounded inputs."""
-    for dtype, tolerance in ((np.float64, DOUBLE), (np.float32, SINGLE)):
-        if dtype not in dtypes:
-            continue
-        inputs = tuple(None if x is None else x.astype(dtype) for x in (x1, x2))
-        found = net.kernel(*inputs, engine="gpu")
-        assert (found.engine, found.ntk.dtype) == ("gpu", dtype)
-        exact = net.kernel(*(None if x is None else x.astype(float) for x in inputs), engine="reference")
-        assert relative(found, exact) <= tolerance
-        if x2 is None:
-            np.testing.assert_array_equal(found.ntk, found.ntk.T)
+def check(net, x1, x2=None, dtypes=(np.float64, np.float32), single=None):
+    """The engine against the reference engine; `single`: the tolerance of float32."""
+    for dtype in dtypes:
+        assert_as_exact(net, x1, x2, engine="gpu", dtype=dtype, tolerance=single if dtype == np.float32 else None)
 
 
 @st.composite
 def grid_cases(draw):
-    """(network, inputs, more inputs or None) on grids of one to three dimensions."""
-    d = draw(st.integers(1, 3))
-    shape = tuple(draw(st.lists(st.integers(1, {1: 20, 2: 8, 3: 4}[d]), min_size=d, max_size=d)))
-    padding = draw(st.sampled_from(["circular", "zero"]))
-    layers, sides = [], shape
-    for _ in range(draw(st.integers(1, 3))):
-        window = tuple(draw(st.integers(1, min(5, n))) for n in sides)
-        divisors = [[s for s in (1, 2, 3) if n % s == 0] if padding == "circular" else [1, 2] for n in sides]
-        stride = tuple(draw(st.sampled_from(choices)) for choices in divisors)
-        weights = {"W_std": draw(st.sampled_from([0.7, 1.5])), "b_std": draw(st.sampled_from([0.0, 0.3]))}
-        layers += [Conv(1, window, stride=stride, padding=padding, **weights)]
-        layers += [draw(st.sampled_from(NONLINEARITIES))]
-        sides = tuple(-(-n // s) for n, s in zip(sides, stride, strict=True))
-    readout = draw(st.sampled_from(["flatten", "pool", "blocks"]))
-    if readout == "blocks" and min(sides) >= 2:
-        layers += [AvgPool(2), Flatten()]
-    else:
-        layers += [Flatten() if readout == "flatten" else GlobalAvgPool()]
-    layers += [Dense(1, b_std=0.1)]
-    if draw(st.booleans()):
-        layers += [draw(st.sampled_from(NONLINEARITIES)), Dense(1)]
+    """(network, inputs, more inputs or None)."""
+    net, shape = draw(grid_networks({1: 20, 2: 8, 3: 4}))
     rng = np.random.default_rng(draw(st.integers(0, 1000)))
     n1, n2 = draw(st.integers(1, 5)), draw(st.integers(0, 4))
-    shape = (*shape, draw(st.integers(2, 4)))  # one channel alone is parallel or opposite to any other
-    return Sequential(*layers), rng.standard_normal((n1, *shape)), rng.standard_normal((n2, *shape)) if n2 else None
+    return net, rng.standard_normal((n1, *shape)), rng.standard_normal((n2, *shape)) if n2 else None
 
 
 @given(grid_cases(), st.sampled_from([np.float64, np.float32]))
 @settings(max_examples=2)
 def test_random_networks_on_grids(case, dtype):
-    check(*case, dtypes=(dtype,))
+    check(*case, dtypes=(dtype,), single=random_tolerance(case[1]))
 
 
 @pytest.mark.slow
 @given(grid_cases())
 @settings(max_examples=60, derandomize=False)
 def test_many_random_networks_on_grids(case):
-    check(*case)
+    check(*case, single=random_tolerance(case[1]))
 
 
 def test_every_nonlinearity(rng):
@@ -165,6 +127,12 @@ def test_residual_branches(padding, rng):
     inner = Residual(conv(3), Relu(), Residual(conv(2), Gelu()), conv((2, 3)), Relu())
     net = Sequential(conv(3), Relu(), inner, Residual(conv(3), Erf()), conv(2), Relu(), GlobalAvgPool(), Dense(1))
     check(net, rng.standard_normal((2, 5, 4, 2)), dtypes=(np.float64,))
+
+
+def test_neighbouring_blocks_whose_windows_have_other_margins(rng):
+    blocks = [Residual(Conv(1, window, padding="zero"), Relu()) for window in ((1, 2), (3, 2), (1, 1))]
+    net = Sequential(Conv(1, 1), *blocks, Conv(1, 1), Relu(), GlobalAvgPool(), Dense(1))
+    check(net, rng.standard_normal((2, 4, 3, 3)), dtypes=(np.float64,))
 
 
 def test_residual_branches_on_groups_and_vectors(rng):

@@ -1,0 +1,54 @@
+"""How kernels of two engines are compared: entry by entry, an error being that of a correlation.
+
+|K(x, x') − K'(x, x')| is measured in units of √(K(x, x) K(x', x')), for NNGP and NTK alike. K(x, x') itself is no unit:
+for almost opposite inputs it is what is left of variances that cancel.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from equitangents.kernels.compute import compute_diagonal
+from laws.networks import relative_error
+
+TOLERANCES = {np.dtype("float64"): 1e-12, np.dtype("float32"): 2e-6}
+
+
+def random_tolerance(x):
+    """What float32 may be off by on random networks and inputs x, among which some pairs are always difficult.
+
+    D and the variances hold K(x, x') to the rounding of the larger variance, and the angle of pixels that are nearly
+    opposite, or parallel and of unequal length, to the root of that at worst. Pixels of one or two channels often are.
+    A global pool of an odd field leaves a small part of the variances.
+    """
+    return 1e-5 if x.shape[-1] > 2 else 3e-4
+
+
+def errors(net, found, expected, x1, x2=None):
+    """(of NNGP, of NTK): the largest error of an entry, found − expected, in units of its inputs' own kernels."""
+    program = net.lower(x1.shape[1:])[1]
+    first, second = (compute_diagonal(program, x.astype(float), "cpu") for x in (x1, x1 if x2 is None else x2))
+    return (
+        relative_error(found.nngp, expected.nngp, first.nngp, second.nngp),
+        relative_error(found.ntk, expected.ntk, first.ntk, second.ntk),
+    )
+
+
+def assert_as_exact(net, x1, x2=None, *, engine, dtype, judge="reference", tolerance=None):
+    """Kernels by `engine` in `dtype` are those by `judge` in float64 of the same numbers, which were rounded before."""
+    x1, x2 = (None if x is None else np.asarray(x, dtype) for x in (x1, x2))
+    found = net.kernel(x1, x2, engine=engine)
+    assert (found.engine, found.nngp.dtype, found.ntk.dtype) == (engine, dtype, dtype)
+    exact = net.kernel(x1.astype(float), None if x2 is None else x2.astype(float), engine=judge)
+    tolerance = TOLERANCES[np.dtype(dtype)] if tolerance is None else tolerance
+    worst = errors(net, found, exact, x1, x2)
+    assert max(worst) <= tolerance, f"NNGP and NTK are off by {worst[0]:.1e} and {worst[1]:.1e}, allowed {tolerance}"
+    if x2 is None:
+        np.testing.assert_array_equal(found.nngp, found.nngp.T)
+        np.testing.assert_array_equal(found.ntk, found.ntk.T)
+
+
+def check_cpu(net, x1, x2=None, tolerance=None):
+    """The CPU engine in float64 against the reference engine, and in float32, within `tolerance`, against float64."""
+    assert_as_exact(net, x1, x2, engine="cpu", dtype=np.float64)
+    assert_as_exact(net, x1, x2, engine="cpu", dtype=np.float32, judge="cpu", tolerance=tolerance)
