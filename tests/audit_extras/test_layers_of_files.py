@@ -101,3 +101,18 @@ def test_modules_traced_by_fx_show_their_graph() -> None:
     network = torch.fx.symbolic_trace(nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten()))
     names = [layer.name for layer in et.audit(network, "C4", images(5), **SETTINGS).layers.layers]
     assert len(names) == 3
+
+
+def test_a_padding_that_the_convolution_mends_is_not_guilty(tmp_path) -> None:
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Conv2d(1, 4, 3, padding=1, padding_mode="circular"), nn.ReLU(), nn.AdaptiveAvgPool2d(1))
+    network.append(nn.Flatten())
+    x = np.random.default_rng(0).normal(size=(12, 1, 6, 6)).astype(np.float32)
+    export_onnx(network, (torch.from_numpy(x[:4]),), tmp_path / "network.onnx", True, ["image"])
+    report = et.audit(
+        str(tmp_path / "network.onnx"), "translations", x, layout="channels_first", elements=6, off_data=False
+    )
+    assert report.verdict == "equivariant"
+    assert any(layer.broken for layer in report.layers.layers)  # the padding
+    assert report.layers.guilty is None
+    assert "later layers mend it" in report.layers.reason

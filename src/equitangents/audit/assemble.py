@@ -20,7 +20,7 @@ from equitangents.audit.floors import FACTOR, Floors, measure_floors
 from equitangents.audit.input_sets import measure_set, off_data_sets, same_predictions, set_result
 from equitangents.audit.intervals import spread_of
 from equitangents.audit.irreps import irreps
-from equitangents.audit.layers import layer_errors
+from equitangents.audit.layers import acquit, layer_errors
 from equitangents.audit.lie import lie_derivatives
 from equitangents.audit.orbits import Orbits, measure_orbits, relative_std
 from equitangents.audit.probabilities import divergences, output_kind
@@ -79,10 +79,11 @@ def assemble(
     same = same_predictions(task, orbits)
     found = part("ensemble", ensemble_law(task, orbits.actions, theory))
     ensemble, spread = found or (None, None)
-    looked = part("layers", layer_errors(task) if layers else "layers=False")
+    decided = verdict.decide(elements, floors)
+    inside = layer_errors(task) if layers else "layers=False"
+    looked = part("layers", acquit(inside) if decided == "equivariant" else inside)
     data = part("data", data_symmetry(task, y, data_test) if data_test is not None else "data_test=None")
     contract = _contract(task, orbits)
-    decided = verdict.decide(elements, floors)
     floor = float(floors.of_elements.mean())
     k, i = np.unravel_index(int(np.argmax(orbits.errors)), orbits.errors.shape)
     model = task.model

@@ -113,6 +113,12 @@ def make_contract(
         if kinds is None:
             given = [_only_kind(preset, x)]
         images = any(kind == "images" for kind in given)
+        for name, kind, leaf in zip(x.names, given, x.leaves, strict=True):
+            if isinstance(leaf, Shared) and kind not in (None, "none", "invariant"):
+                raise InvalidArgumentError(
+                    f"{name} is Shared and cannot be moved by the group; give None for it in inputs, or repeat it for "
+                    "every row of the batch"
+                )
         layout = _settle(stated, images, layout_needed, x)
         preset = preset.fitted(x, given, layout)
         parts = [

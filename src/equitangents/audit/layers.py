@@ -63,6 +63,17 @@ def _section(task: Task, model: Model, sweep: bool) -> LayerSection | str:
     return LayerSection(results, guilty, reason, swept)
 
 
+def acquit(section: LayerSection | str) -> LayerSection | str:
+    """The section for a model that is equivariant as a whole: what breaks the symmetry within is mended again."""
+    if isinstance(section, str) or section.guilty is None:
+        return section
+    reason = (
+        f"what {section.guilty} returns cannot be moved by the group, but later layers mend it, as the one that reads "
+        "padded images does: the model as a whole is at the floor"
+    )
+    return LayerSection(section.layers, None, reason, [])
+
+
 def _affordable(task: Task, model: Model) -> int:
     """How many inputs' features fit: those of two passes, before and after each layer, are held at once."""
     one = model.trace(task.x.subset(np.arange(1)).tree())

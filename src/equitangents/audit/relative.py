@@ -10,18 +10,27 @@ import numpy as np
 from equitangents.audit.orbits import Orbits
 from equitangents.audit.sections import Estimate, RelativeSection
 from equitangents.audit.task import Task
-from equitangents.errors import InvalidTypeError, ShapeError
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 
 
-def check_labels(y: Any, n: int) -> np.ndarray | None:
-    """Labels as an array: whole numbers (N,) are classes, real numbers (N, …) the values that f should return."""
+def check_labels(y: Any, n: int, classes: np.ndarray | None = None) -> np.ndarray | None:
+    """Labels as an array: whole numbers (N,) are classes, real numbers (N, …) the values that f should return.
+
+    Where the columns of f(x) belong to named `classes`, labels become column numbers, and −1 those without a column.
+    """
     if y is None:
         return None
     y = np.asarray(y)
-    if y.dtype.kind not in "fiub":
-        raise InvalidTypeError(f"y has dtype {y.dtype}; expected class numbers, or real numbers like f(x)")
     if y.ndim < 1 or len(y) != n:
         raise ShapeError(f"y has shape {y.shape} for {n} inputs; expected one row an input")
+    if classes is not None and y.ndim == 1:
+        same = y[:, None] == classes
+        if not same.any():
+            known = ", ".join(map(str, classes[:8])) + (", …" if len(classes) > 8 else "")
+            raise InvalidArgumentError(f"y holds {y[0]!s}, and no label at all of the model's classes {known}")
+        return np.where(same.any(axis=1), same.argmax(axis=1), -1)
+    if y.dtype.kind not in "fiub":
+        raise InvalidTypeError(f"y has dtype {y.dtype}; expected class numbers, or real numbers like f(x)")
     return y
 
 
@@ -38,6 +47,10 @@ def task_error(flat: np.ndarray, orbits: Orbits, y: np.ndarray | None, outputs: 
     if is_classes(truth):
         if width < 2:
             return None, None
+        if truth.max() >= width:
+            raise InvalidArgumentError(
+                f"y names class {truth.max()}; f(x) has {width} columns, those of the classes 0 to {width - 1}"
+            )
         return float((flat[:, :width].argmax(axis=1) != truth).mean()), "error rate"
     truth = truth.reshape(len(truth), -1)
     if truth.shape[1] != width:

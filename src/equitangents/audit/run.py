@@ -61,7 +61,8 @@ def audit(
             `Shared(a)` for an input that is no batch.
         output_action: ρ_Y: an action, or with a named group a kind ("vectors", "images", …); None: invariant outputs.
         off_data: True: also on noise and on shuffled inputs; or other sets by name.
-        y: labels: whole numbers (N,) are classes, real numbers the values that f should return.
+        y: labels: whole numbers (N,) are classes, real numbers the values that f should return. Of an estimator's
+            probabilities or decision values they are labels as it was fitted to, names among them.
         layout: where images keep channels, "channels_last" or "channels_first". Must be given for PyTorch and ONNX.
         output_layout: the same for outputs that are images, if different.
         inputs: with a named group, what each input is to it: "images", "vectors", "points", …, None for not moved.
@@ -106,7 +107,7 @@ def audit(
     batch = as_inputs(x)
     contract = make_contract(action, batch, inputs, layout, output_layout, model.states_layout)
     verify(contract, batch, seed)
-    labels = check_labels(y, batch.n)
+    labels = check_labels(y, batch.n, model.classes)
     symmetry = contract.symmetry
     drawn = symmetry.draw(elements or symmetry.default_elements, np.random.default_rng(seed))
     if not drawn:

@@ -32,6 +32,11 @@ class EstimatorModel(Model):
         if not hasattr(estimator, self.method):
             raise InvalidArgumentError(f"method is {self.method!r}, which {self.name} does not have")
 
+    @property
+    def classes(self) -> np.ndarray | None:
+        """What the classifier was fitted to."""
+        return _classes(self.estimator, self.method)
+
     def run(self, x: Any) -> Any:
         """The chosen method's output."""
         return getattr(self.estimator, self.method)(self._flat(x))
@@ -65,6 +70,11 @@ class EnsembleModel(Model):
         self.kind = "deep ensemble" if self.deep else "infinite ensemble"
         self.method = method or choose_method(ensemble)
 
+    @property
+    def classes(self) -> np.ndarray | None:
+        """What the classifier was fitted to."""
+        return _classes(self.ensemble, self.method)
+
     def run(self, x: Any) -> Any:
         """The ensemble's mean."""
         return getattr(self.ensemble, self.method)(x)
@@ -92,6 +102,12 @@ class MembersModel(Model):
         self.name = f"mean of {len(models)} models"
         self.device = models[0].device
         self.states_layout = any(m.states_layout for m in models)
+
+    @property
+    def classes(self) -> np.ndarray | None:
+        """The members' classes, if all have the same."""
+        first, *others = (m.classes for m in self._members)
+        return first if all(first is not None and np.array_equal(first, c) for c in others) else None
 
     def run(self, x: Any) -> Any:
         """The mean of the members' outputs."""
@@ -128,6 +144,12 @@ def choose_method(estimator: Any) -> str:
         if hasattr(estimator, method):
             return method
     raise InvalidArgumentError(f"{type(estimator).__name__} has none of the methods {', '.join(METHODS)}")
+
+
+def _classes(estimator: Any, method: str) -> np.ndarray | None:
+    """A classifier's labels, one a column of its scores; None for predicted values and several targets."""
+    found = getattr(estimator, "classes_", None)
+    return None if method == "predict" or found is None or isinstance(found, list) else np.asarray(found)
 
 
 def _averages(estimator: Any) -> bool:

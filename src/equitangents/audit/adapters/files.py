@@ -5,14 +5,19 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import zlib
+from functools import partial
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
 from equitangents.errors import InvalidArgumentError
 
 _PICKLES = (".pt", ".pth", ".pkl", ".pickle", ".joblib")
+_PICKLE = b"\x80"  # how pickles start since protocol 2
 WHY = "it is a pickle, and loading one runs whatever code its author put in; --trust (trust=True) loads it all the same"
 
 
@@ -51,16 +56,24 @@ def load_data(path: str, trust: bool = False) -> tuple[Any, Any]:
     if not Path(path).is_file():
         raise InvalidArgumentError(f"data is {path!r}, which is no file")
     try:
-        loaded = np.load(path, allow_pickle=trust)
-        if isinstance(loaded, np.ndarray):
-            return loaded, None
-        with loaded:
+        with open(path, "rb") as file:
+            start = file.read(6)
+            if start and not start.startswith((b"\x93NUMPY", b"PK", _PICKLE)):
+                raise InvalidArgumentError(f"data is {path!r}, which is neither .npy nor .npz")
+            file.seek(0)
+            loaded = np.load(file, allow_pickle=trust)
+            if isinstance(loaded, np.ndarray):
+                return loaded, None
+            if not isinstance(loaded, np.lib.npyio.NpzFile):
+                raise InvalidArgumentError(f"data is {path!r}, which holds a {type(loaded).__name__}; expected arrays")
             arrays = {name: loaded[name] for name in loaded.files}
+    except InvalidArgumentError:
+        raise
     except ValueError as error:
         if "pickle" in str(error).lower():
             raise InvalidArgumentError(f"data is {path!r}, which is not loaded: {WHY}") from None
         raise InvalidArgumentError(f"data is {path!r}, which NumPy cannot read: {error}") from None
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, BadZipFile, zlib.error, UnpicklingError) as error:
         raise InvalidArgumentError(f"data is {path!r}, which NumPy cannot read: {error}") from None
     y = arrays.pop("y", None)
     if not arrays:
@@ -72,10 +85,17 @@ def _unpickle(path: str, suffix: str) -> Any:
     if suffix in (".pt", ".pth"):
         from equitangents.audit.adapters.optional import require
 
-        return require("torch", "torch").load(path, map_location="cpu", weights_only=False)
-    import joblib
+        load = partial(require("torch", "torch").load, map_location="cpu", weights_only=False)
+    else:
+        from joblib import load
 
-    return joblib.load(path)
+    try:
+        return load(path)
+    except ImportError as error:
+        raise InvalidArgumentError(f"model is {path!r}, which needs a module that is missing: {error}") from None
+    except Exception as error:  # whatever bytes that are no pickle make the unpickler raise
+        reason = f"{type(error).__name__}: {error}"
+        raise InvalidArgumentError(f"model is {path!r}, which cannot be unpickled: {reason}") from None
 
 
 def _imported(spec: str, module: str, name: str) -> Any:

@@ -45,6 +45,11 @@ class Model(ABC):
     fixed_batch: int | None = None
     """Not None: the model takes batches of this size alone."""
 
+    @property
+    def classes(self) -> np.ndarray | None:
+        """The labels that the columns of the output stand for; None: 0, 1, 2, …, or no classes."""
+        return None
+
     @abstractmethod
     def run(self, x: Any) -> Any:
         """The model's output for one batch."""

@@ -1,0 +1,66 @@
+"""Labels, files and shared inputs that an audit is given: taken as they are meant, or refused in one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+import equitangents as et
+from equitangents.audit import Shared
+from equitangents.cli.main import main
+from equitangents.errors import InvalidArgumentError
+
+QUIET = {"off_data": False, "data_test": None, "resamples": 100}
+RNG = np.random.default_rng(0)
+IMAGES = RNG.normal(size=(60, 3, 3, 1))
+FLAT = IMAGES.reshape(60, -1)
+CLASSES = np.digitize(FLAT @ RNG.normal(size=9), [-1, 1])
+
+
+@pytest.mark.parametrize("names", [np.arange(3), np.array([7, 2, 5]), np.array(["cat", "dog", "ant"])])
+def test_labels_are_those_that_a_classifier_was_fitted_to(names: np.ndarray) -> None:
+    y = names[CLASSES]
+    model = LogisticRegression().fit(FLAT[:40], y[:40])
+    expected = 1 - model.score(FLAT[40:], y[40:])
+    for f in (model, [model, model]):
+        report = et.audit(f, "C4", IMAGES[40:], y=y[40:], **QUIET)
+        assert report.relative.task == "error rate"
+        assert report.relative.task_error == pytest.approx(expected, abs=1e-12)
+
+
+def test_labels_of_no_class_are_refused() -> None:
+    model = LogisticRegression().fit(FLAT, CLASSES + 5)
+    with pytest.raises(InvalidArgumentError, match="classes 5, 6, 7"):
+        et.audit(model, "C4", IMAGES, y=CLASSES, **QUIET)
+    with pytest.raises(InvalidArgumentError, match="3 columns"):
+        et.audit(lambda x: x[:, :, 0, 0], "C4", IMAGES, y=CLASSES + 5, **QUIET)
+
+
+def test_a_shared_input_cannot_be_moved() -> None:
+    edges = Shared(np.array([[0, 1], [1, 2]]))
+    with pytest.raises(InvalidArgumentError, match=r"x\[1\] is Shared"):
+        et.audit(lambda h, e: h, "S_n", (FLAT, edges), "points", inputs=("points", "edges"), **QUIET)
+
+
+def test_files_that_cannot_be_read_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.savez(tmp_path / "x.npz", x=IMAGES)
+    whole = (tmp_path / "x.npz").read_bytes()
+    (tmp_path / "half.npz").write_bytes(whole[: len(whole) // 2])
+    (tmp_path / "table.csv").write_text("1,2,3\n")
+    (tmp_path / "junk.pkl").write_bytes(b"junk")
+    good = "numpy:square", str(tmp_path / "x.npz")
+    for model, data, options, said in (
+        (good[0], str(tmp_path / "half.npz"), [], "cannot read"),
+        (good[0], str(tmp_path / "table.csv"), [], "neither .npy nor .npz"),
+        (good[0], str(tmp_path / "table.csv"), ["--trust"], "neither .npy nor .npz"),
+        (str(tmp_path / "junk.pkl"), good[1], ["--trust"], "cannot be unpickled"),
+    ):
+        with pytest.raises(SystemExit) as stop:
+            main(["audit", model, "--data", data, "--group", "C4", *options])
+        assert stop.value.code == 2
+        error = capsys.readouterr().err
+        assert said in error
+        assert error.count("\n") == 1
