@@ -19,6 +19,9 @@ def cases() -> dict[str, tuple[object, tuple[int, ...], int]]:
     p4 = et.groups.wallpaper(rotations=4, reflections=False, shape=(8, 8))
     lifted = [nn.Lift(p4, 1, window=(2, 3)), nn.Relu(), nn.GroupConv(1, window=(2, 3)), nn.Relu()]
     mlp = nn.Sequential(nn.Flatten(), *dense * 3, nn.Dense(1))
+    rotations = [nn.SphereLift(et.groups.so3(4), 1, b_std=0.1, resolution=8), nn.Erf(), nn.GroupConv(1), nn.Erf()]
+    finite = [nn.SphereLift(et.groups.icosahedral(), 1, b_std=0.1), nn.Erf()]
+    narrow = [nn.SphereLift(et.groups.so3(3), 1, window=lambda t: np.exp(4 * (t - 1)), resolution=4), nn.Erf()]
     pooled = nn.Sequential(*conv, nn.AvgPool(2), *conv, nn.Flatten(), nn.Dense(1))
     return {
         "MLP": (nn.Sequential(*dense * 3, nn.Dense(1)), (784,), 1500),
@@ -27,6 +30,9 @@ def cases() -> dict[str, tuple[object, tuple[int, ...], int]]:
         "CNN, pool, zero padding": (nn.Sequential(*zero, nn.GlobalAvgPool(), nn.Dense(1)), (12, 12, 3), 48),
         "CNN, pooling inside": (pooled, (8, 8, 3), 12),
         "p4, 2×3 windows": (nn.Sequential(*lifted, nn.GroupPool(), nn.Dense(1)), (8, 8, 3), 24),
+        "SO(3)": (nn.Sequential(*rotations, nn.GroupPool(), nn.Dense(1)), (16, 10), 200),
+        "SO(3), narrow windows": (nn.Sequential(*narrow, nn.GroupPool(), nn.Dense(1)), (9, 1), 24),
+        "icosahedral group": (nn.Sequential(*finite, nn.GroupPool(), nn.Dense(1)), (36, 10), 600),
         "MLP over translations": (
             et.kernels.orbit_average(mlp, et.actions.translations((32, 32))),
             (32, 32, 3),

@@ -1,7 +1,8 @@
 """Kernels of infinitely wide networks: programs, duals, engines, orbit averages, and finite-width estimates."""
 
 from equitangents.kernels.compute import compute, compute_diagonal
-from equitangents.kernels.cost import KernelCost, kernel_cost
+from equitangents.kernels.cost import KernelCost
+from equitangents.kernels.dispatch import kernel_cost
 from equitangents.kernels.empirical import empirical, empirical_matrix
 from equitangents.kernels.engines import engine_name
 from equitangents.kernels.invariance import kernel_invariance_error

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from equitangents.errors import InvalidArgumentError, NetworkError
+from equitangents.errors import InvalidArgumentError
 from equitangents.groups.families import check_positive
 from equitangents.kernels.calibration import layer_rate, product_rate, uncertainty
 from equitangents.kernels.counting import Work, count
@@ -34,7 +34,8 @@ class KernelCost:
     `seconds` is expected on this machine, now, within a factor of `uncertainty`, without compiling; `element_layers`
     counts positions × fibres × layers × pairs (a layer is a window mean with the nonlinearity after it, NNGP and NTK
     together), `multiply_adds` the first inner products of all pairs; `memory` is the peak beyond the inputs, of which
-    `output_bytes` are the two matrices.
+    `output_bytes` are the two matrices. On rotation groups `fibres` are relative rotations, `field_size` the points of
+    the sphere at each of them, and `resolution` the nodes in cos β that are assumed.
 
     >>> import equitangents as et
     >>> net = et.nn.Sequential(et.nn.Conv(1, 3), et.nn.Relu(), et.nn.GlobalAvgPool(), et.nn.Dense(1))
@@ -57,6 +58,7 @@ class KernelCost:
     form: str
     dtype: str
     notes: tuple[str, ...] = ()
+    resolution: int | None = None
 
     @property
     def memory(self) -> int:
@@ -67,6 +69,9 @@ class KernelCost:
         along = f"{_plural(self.fibres, 'fibre')} of {_plural(self.field_size, 'position')}"
         if self.form == "pairs":
             along = f"all {self.fibres}² pairs of positions"
+        elif self.form == "rotations":
+            along = _plural(self.fibres, "relative rotation")
+            along += f" of {self.field_size:,} points of the sphere" if self.field_size > 1 else ""
         text = (
             f"{self.pairs:,} pairs of inputs in {self.dtype} by the {self.engine} engine: {along}, "
             f"{_plural(self.layers, 'layer')}; {self.element_layers:.3g} element-layers and {self.multiply_adds:.3g} "
@@ -84,8 +89,6 @@ def kernel_cost(
     The first call for a kind of layer times small programs, for a fraction of a second (longer where an engine has to
     compile them first); later ones remember.
     """
-    if not isinstance(program, Program):
-        raise NetworkError("the cost of kernels is counted for networks on grids and on finite groups alone")
     n1 = check_positive("n1", n1)
     n2 = None if n2 is None else check_positive("n2", n2)
     name = check_dtype(dtype)

@@ -12,6 +12,8 @@ from equitangents.errors import NetworkError
 from equitangents.kernels import rotations
 from equitangents.kernels.compute import compute as compute_fields
 from equitangents.kernels.compute import compute_diagonal as compute_fields_diagonal
+from equitangents.kernels.cost import KernelCost
+from equitangents.kernels.cost import kernel_cost as field_cost
 from equitangents.kernels.program import Program
 from equitangents.kernels.result import Kernels
 from equitangents.kernels.rotations import RotationProgram
@@ -35,8 +37,18 @@ def compute_pairs(program: Any, x1: Any, x2: Any, first: Any, second: Any, engin
     raise NetworkError("kernels of a list of pairs are there for networks that begin with a SphereLift")
 
 
+@singledispatch
+def kernel_cost(
+    program: Any, channels: int, n1: int, n2: int | None = None, dtype: Any = "float32", engine: str | None = None
+) -> KernelCost:
+    """What kernels between n1 and n2 inputs (None: n1 with themselves) will take, before they are computed."""
+    raise TypeError(f"{program!r} is not a program")
+
+
 compute.register(Program)(compute_fields)
 compute.register(RotationProgram)(rotations.compute)
 compute_diagonal.register(Program)(compute_fields_diagonal)
 compute_diagonal.register(RotationProgram)(rotations.compute_diagonal)
 compute_pairs.register(RotationProgram)(rotations.compute_pairs)
+kernel_cost.register(Program)(field_cost)
+kernel_cost.register(RotationProgram)(rotations.kernel_cost)

@@ -11,8 +11,8 @@ import numpy as np
 
 from equitangents import precision
 from equitangents.errors import InvalidTypeError, NetworkError, ShapeError
-from equitangents.kernels.cost import KernelCost, kernel_cost
-from equitangents.kernels.dispatch import compute, compute_diagonal, compute_pairs
+from equitangents.kernels.cost import KernelCost
+from equitangents.kernels.dispatch import compute, compute_diagonal, compute_pairs, kernel_cost
 from equitangents.kernels.program import GroupFibres, Op, Program
 from equitangents.kernels.result import Kernels
 from equitangents.kernels.rotations import RotationFibres, RotationProgram
@@ -140,11 +140,10 @@ class Sequential:
         """What `kernel` will take for n1 and n2 inputs of `shape` = (*positions, channels), before it is run.
 
         n2 None: n1 inputs with themselves. Work is counted, memory is as planned, and the time on this machine comes
-        from a short calibration; `print(net.kernel_cost((32, 32, 3), 1000))` says it in words.
+        from a short calibration; `print(net.kernel_cost((32, 32, 3), 1000))` says it in words. For a network that
+        samples rotations, on signals (B², C), the resolution is that of random signals of unit variance.
         """
         given, program = self.lower(shape)
-        if not isinstance(program, Program):
-            raise NetworkError("there is no estimate of cost for networks on rotations")
         return kernel_cost(program, self.signals(shape)[given].channels, n1, n2, dtype, engine)
 
     def _given(self, count: int, x: Any) -> Any:

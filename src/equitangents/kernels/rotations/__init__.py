@@ -1,6 +1,7 @@
 """Kernels of networks lifted to rotations: SO(3), O(3), and finite groups of rotations."""
 
 from equitangents.kernels.rotations.compute import compute, compute_diagonal, compute_pairs
+from equitangents.kernels.rotations.cost import kernel_cost
 from equitangents.kernels.rotations.measured import resolve
 from equitangents.kernels.rotations.program import (
     FULL,
@@ -25,5 +26,6 @@ __all__ = [
     "compute",
     "compute_diagonal",
     "compute_pairs",
+    "kernel_cost",
     "resolve",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -10,7 +11,7 @@ import numpy as np
 
 from equitangents import precision
 from equitangents.errors import InvalidArgumentError
-from equitangents.kernels.engines.select import engine_name
+from equitangents.kernels.engines import Choice, engine_name
 from equitangents.kernels.result import Kernels
 from equitangents.kernels.rotations import tiles
 from equitangents.kernels.rotations.measured import resolve
@@ -24,7 +25,7 @@ def compute(program: RotationProgram, x1: Any, x2: Any = None, engine: str | Non
 
     Raises MemoryLimitError where they cannot fit in memory.
     """
-    _check_engine(engine)
+    choice = choose_engine(program, engine)
     dtype = precision.working_dtype(x1, x2)
     check_result(x1, x2, dtype, (x1.size + (0 if x2 is None else x2.size)) * dtype.itemsize)
     found = resolve(program, x1, x2)
@@ -35,10 +36,9 @@ def compute(program: RotationProgram, x1: Any, x2: Any = None, engine: str | Non
             values = tiles.traced(program, found.value, jnp.asarray(x1, dtype), jnp.asarray(other, dtype), i, j)
             nngp, ntk = (v.reshape(len(x1), len(other)) for v in values)
         else:
-            nngp, ntk = tiles.blocks(
-                program, found.value, np.asarray(x1, dtype), None if x2 is None else np.asarray(x2, dtype)
-            )
-        return _result(nngp, ntk, found, x1, x2)
+            a, b = np.asarray(x1, dtype), None if x2 is None else np.asarray(x2, dtype)
+            nngp, ntk = engine_run(choice.engine)(program, found.value, a, b)
+        return _result(nngp, ntk, found, choice, x1, x2)
 
 
 def compute_diagonal(program: RotationProgram, x: Any, engine: str | None = None) -> Kernels:
@@ -50,7 +50,7 @@ def compute_pairs(
     program: RotationProgram, x1: Any, x2: Any, first: Any, second: Any, engine: str | None = None
 ) -> Kernels:
     """Kernels of the pairs (x1[first[p]], x2[second[p]]), each (P,)."""
-    _check_engine(engine)
+    choice = choose_engine(program, engine)
     dtype = precision.working_dtype(x1, x2)
     found = resolve(program, x1, x2)
     with precision.scope(dtype):
@@ -60,16 +60,24 @@ def compute_pairs(
             )
         else:
             nngp, ntk = tiles.listed(program, found.value, np.asarray(x1, dtype), np.asarray(x2, dtype), first, second)
-        return _result(nngp, ntk, found, x1, x2)
+        return _result(nngp, ntk, found, choice, x1, x2)
 
 
-def _check_engine(engine: str | None) -> None:
+def choose_engine(program: RotationProgram, engine: str | None) -> Choice:
+    """The engine that runs `program`; raises InvalidArgumentError where the one asked for cannot."""
     if engine is not None and engine_name(engine) != "reference":
         raise InvalidArgumentError(f"engine is {engine!r}; networks on rotations run on 'reference' alone")
+    return Choice("reference", None)
 
 
-def _result(nngp: Any, ntk: Any, found: Resolution, *inputs: Any) -> Kernels:
+def engine_run(engine: str) -> Callable[..., tuple[np.ndarray, np.ndarray]]:
+    """(program, resolution, x1, x2 or None) ↦ (NNGP, NTK) of NumPy arrays, by an engine."""
+    assert engine == "reference"
+    return tiles.blocks
+
+
+def _result(nngp: Any, ntk: Any, found: Resolution, choice: Choice, *inputs: Any) -> Kernels:
     if any(isinstance(x, jax.Array) for x in inputs):
         nngp, ntk = jnp.asarray(nngp), jnp.asarray(ntk)
-    notes = () if found.note is None else (found.note,)
-    return Kernels(nngp, ntk, "reference", "rotations", notes, found.error, found.value or None)
+    notes = tuple(note for note in (found.note, choice.note) if note is not None)
+    return Kernels(nngp, ntk, choice.engine, "rotations", notes, found.error, found.value or None)

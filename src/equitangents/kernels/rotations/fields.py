@@ -22,7 +22,7 @@ from equitangents.sphere import degrees, gauss_legendre
 from equitangents.sphere.harmonics import polynomials
 
 _HIGHEST = jax.lax.Precision.HIGHEST
-_BATCH = 16  # rotations at a time
+BATCH = 16  # rotations at a time
 
 
 class Sphere(NamedTuple):
@@ -57,7 +57,7 @@ def sphere_samples(program: RotationProgram, resolution: int) -> Sphere:
         assert isinstance(program.group, RotationGroup)
         sampled = RotationGroup(resolution, program.group.reflections)
         rotations, weights = sampled.matrices, sampled.weights
-    batches = -(-len(weights) // _BATCH)
+    batches = -(-len(weights) // BATCH)
     size = -(-len(weights) // batches)
     missing = batches * size - len(weights)
     rotations = np.concatenate([rotations, np.broadcast_to(np.eye(3), (missing, 3, 3))]).reshape(batches, size, 3, 3)

@@ -49,6 +49,13 @@ def _pairs_in_tile(program: RotationProgram, resolution: int, itemsize: int, ele
     return max(1, elements // each)
 
 
+def tile_shape(program: RotationProgram, resolution: int, n1: int, n2: int | None, itemsize: int) -> tuple[int, int]:
+    """Signals of both sides in a tile of n1 × n2 (None: n1 with themselves)."""
+    pairs = _pairs_in_tile(program, resolution, itemsize)
+    rows = min(n1, max(1, int(pairs**0.5)))
+    return rows, rows if n2 is None else min(n2, max(1, pairs // rows))
+
+
 @partial(jax.jit, static_argnums=0)
 def _prepare(program: RotationProgram, samples: Any, x: Any) -> tile.Side:
     return tile.prepare(program, samples, tile.scaled(program, x))
@@ -77,9 +84,7 @@ def blocks(
     """(NNGP, NTK) between x1, (N1, B², C), and x2 (None: x1 with itself, at half the cost), each (N1, N2)."""
     samples = samples_of(program, resolution, x1.dtype)
     n1, n2 = len(x1), len(x1) if x2 is None else len(x2)
-    pairs = _pairs_in_tile(program, resolution, x1.dtype.itemsize)
-    rows = min(n1, max(1, int(pairs**0.5)))
-    columns = rows if x2 is None else min(n2, max(1, pairs // rows))
+    rows, columns = tile_shape(program, resolution, n1, None if x2 is None else n2, x1.dtype.itemsize)
     sides1 = _sides(program, samples, x1, rows)
     sides2 = sides1 if x2 is None else _sides(program, samples, x2, columns)
     nngp, ntk = np.empty((n1, n2), x1.dtype), np.empty((n1, n2), x1.dtype)

@@ -1,0 +1,135 @@
+"""What kernels on rotation groups are said to cost: counts against literal ones, times against runs, assumptions."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+import equitangents as et
+from equitangents.errors import InvalidArgumentError
+from equitangents.groups import icosahedral, o3, so3
+from equitangents.kernels.calibration import Rate, timed
+from equitangents.kernels.rotations import cost as rotation_cost
+from equitangents.kernels.rotations.fields import sphere_samples
+from equitangents.kernels.rotations.rings import rings_of
+from equitangents.nn import Dense, Erf, Flatten, GroupConv, GroupPool, Relu, Sequential, SphereLift
+
+WINDOW = lambda t: np.exp(4 * (t - 1))
+
+
+def network(group, *, readout=GroupPool, after=(), **lift):
+    return Sequential(SphereLift(group, 1, b_std=0.1, **lift), Erf(), GroupConv(1), Erf(), readout(), *after, Dense(1))
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    """Nothing is timed: compiling what is would take longest."""
+    monkeypatch.setattr(rotation_cost, "_rate", lambda *_: Rate(1e-3, 1.0))
+    monkeypatch.setattr(rotation_cost, "_search_seconds", lambda *_: 0.0)
+
+
+@pytest.mark.usefixtures("counted")
+@pytest.mark.parametrize("group", [so3(3), o3(3), icosahedral()])
+@pytest.mark.parametrize("resolution", [3, 5])
+def test_rotations_are_the_nodes_that_run(group, resolution):
+    lift = {} if group == icosahedral() else {"resolution": resolution}
+    cost = network(group, **lift).kernel_cost((9, 2), 4)
+    weights = rings_of(3, group, resolution).scanned["weights"]
+    assert cost.fibres == np.count_nonzero(weights)
+    assert (cost.pairs, cost.layers, cost.field_size) == (10, 2, 1)
+    assert cost.element_layers == 10 * cost.fibres * 2
+    assert cost.resolution == lift.get("resolution")
+
+
+@pytest.mark.usefixtures("counted")
+def test_narrow_windows_have_fields_on_the_sphere():
+    net = network(so3(2), window=WINDOW, resolution=2)
+    cost = net.kernel_cost((4, 1), 3, 5)
+    samples = sphere_samples(net.lower((4, 1))[1], 2)
+    assert cost.field_size == len(samples.points)
+    assert cost.fibres == np.count_nonzero(samples.rotation_weights)
+    # a narrow window with its nonlinearity on the sphere, the full window after it, and the nonlinearity behind
+    assert cost.element_layers == 15 * cost.fibres * (2 * cost.field_size + 1)
+    assert (cost.pairs, cost.layers) == (15, 3)
+
+
+@pytest.mark.usefixtures("counted")
+def test_flattening_takes_one_rotation_and_later_layers_one_element():
+    flat = network(so3(3), readout=Flatten).kernel_cost((9, 2), 3, 2)
+    assert (flat.fibres, flat.element_layers, flat.multiply_adds) == (1, 12, 6 * 9 * 2)
+    assert flat.resolution is None
+    assert flat.notes == ()
+    few, more = (network(so3(3), resolution=3, after=a).kernel_cost((9, 2), 3, 2) for a in ((), (Dense(1), Relu())))
+    assert more.element_layers == few.element_layers + 6
+
+
+@pytest.mark.usefixtures("counted")
+def test_memory_is_that_of_results_and_tiles():
+    net = network(so3(3), resolution=4)
+    few, many = (net.kernel_cost((9, 2), n) for n in (100, 1000))
+    assert many.output_bytes == 2 * 1000**2 * 4
+    assert many.working_bytes - few.working_bytes < 2 * 900 * 18 * 4  # the signals alone
+    assert net.kernel_cost((9, 2), 100, dtype="float64").output_bytes == 2 * few.output_bytes
+
+
+@pytest.mark.usefixtures("counted")
+def test_the_resolution_is_that_of_random_signals_and_the_estimate_says_so():
+    net = network(so3(3), tolerance=1e-3)
+    cost = net.kernel_cost((9, 2), 40)
+    x = np.random.default_rng(0).normal(size=(40, 9, 2)) * np.sqrt(4 * np.pi) / 3
+    assert cost.resolution == net.kernel(x.astype(np.float32)).resolution
+    (note,) = cost.notes
+    assert f"resolution {cost.resolution}, where random signals of unit variance" in note
+    assert "tolerance of 1e-03" in note
+    assert "relative rotations" in str(cost)
+    assert "Sampled at resolution" in str(cost)
+    fixed = network(so3(3), resolution=5).kernel_cost((9, 2), 40)
+    assert fixed.notes == ("sampled at resolution 5, as asked for",)
+    # an estimate that has to assume a resolution allows for the next one
+    coarse, fine = cost.resolution, next(r for r in (6, 7, 8, 10, 12) if r > cost.resolution)
+    assert cost.uncertainty >= 1.5 * (fine * (2 * fine - 1) ** 2) / (coarse * (2 * coarse - 1) ** 2)
+
+
+def test_bad_questions_are_refused():
+    net = network(so3(2), resolution=2)
+    for arguments in ((0,), (3, 0), (3, None, "float16"), (3, None, "float32", "gpu")):
+        with pytest.raises(InvalidArgumentError):
+            net.kernel_cost((4, 1), *arguments)
+
+
+def test_a_tile_is_timed():
+    cost = network(icosahedral()).kernel_cost((4, 1), 40)
+    assert 0 < cost.seconds < 60
+    assert cost.uncertainty >= 1.5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("net", "shape", "n"),
+    [
+        (network(so3(4), resolution=8), (16, 4), 150),
+        (network(o3(3), resolution=6), (9, 1), 250),
+        (network(icosahedral()), (36, 3), 500),
+        (network(so3(3), window=WINDOW, resolution=4), (9, 1), 24),
+    ],
+    ids=["SO(3)", "O(3)", "icosahedral", "narrow windows"],
+)
+def test_times_are_right_within_a_factor_of_three(net, shape, n, monkeypatch):
+    """In processor time, which other programs on the machine do not stretch."""
+    monkeypatch.setattr(time, "perf_counter", time.process_time)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    x = (np.random.default_rng(0).normal(size=(n, *shape)) * np.sqrt(4 * np.pi / shape[0])).astype(np.float32)
+    forecast = net.kernel_cost(shape, n).seconds
+    took, _ = timed(lambda: net.kernel(x))
+    assert took > 0.1
+    assert forecast / 3 < took < 3 * forecast
+
+
+@pytest.mark.usefixtures("counted")
+def test_orbit_averages_of_them_are_counted():
+    net = network(so3(2), resolution=2)
+    turns = et.groups.cyclic(2)
+    flip = et.actions.from_function(turns, lambda g, x: x if g == 0 else x * np.array([1.0, -1, -1, 1])[:, None])
+    assert et.kernels.orbit_average(net, flip).kernel_cost((4, 1), 5, 3).pairs in (2 * 15, 4 * 15)
