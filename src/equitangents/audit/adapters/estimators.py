@@ -106,8 +106,9 @@ class MembersModel(Model):
     @property
     def classes(self) -> np.ndarray | None:
         """The members' classes, if all have the same."""
-        first, *others = (m.classes for m in self._members)
-        return first if all(first is not None and np.array_equal(first, c) for c in others) else None
+        found = [m.classes for m in self._members]
+        known = [c for c in found if c is not None and np.array_equal(c, found[0])]  # type: ignore[arg-type]
+        return known[0] if len(known) == len(found) else None
 
     def run(self, x: Any) -> Any:
         """The mean of the members' outputs."""

@@ -6,6 +6,7 @@ import importlib
 import os
 import sys
 import zlib
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from pickle import UnpicklingError
@@ -82,13 +83,15 @@ def load_data(path: str, trust: bool = False) -> tuple[Any, Any]:
 
 
 def _unpickle(path: str, suffix: str) -> Any:
+    load: Callable[[str], Any]
     if suffix in (".pt", ".pth"):
         from equitangents.audit.adapters.optional import require
 
         load = partial(require("torch", "torch").load, map_location="cpu", weights_only=False)
     else:
-        from joblib import load
+        import joblib
 
+        load = joblib.load
     try:
         return load(path)
     except ImportError as error:

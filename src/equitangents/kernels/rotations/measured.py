@@ -75,7 +75,8 @@ def _final_values(program: RotationProgram, r: int, x: np.ndarray) -> tuple[np.n
     """
     a, b = pairs_of(x, _turns(program, r))
     if not has_dual(program.vector):
-        return _sample_values(program, r, a, b)[:2]
+        nngp, ntk, *_ = _sample_values(program, r, a, b)
+        return nngp, ntk
     n, pairs = len(x), len(a)
     turned = b[n:-n]  # whose kernels with themselves are wanted, too
     k, theta, d, mean = _sample_values(program, r, np.concatenate([a, turned]), np.concatenate([b, turned]))
