@@ -27,6 +27,17 @@ class TestAgainstRegression:
         assert model.solver_ == model.ensemble_.solver_ == "dense N×N"
         assert model.max_learning_rate_ == model.ensemble_.max_learning_rate_
 
+    def test_one_large_input_leaves_the_others_apart_in_float32(self):
+        inputs = np.linspace(0, 1, 40)[:, None]
+        inputs[3] = 2e4
+        labels, asked = (inputs[:, 0] > 0.5).astype(int), np.linspace(0, 1, 7)[:, None]
+        mlp = nn.Sequential(nn.Dense(1, b_std=1.0), nn.Relu(), nn.Dense(1))
+        precise, single = (
+            InfiniteEnsembleClassifier(mlp, time=100.0).fit(inputs.astype(dtype), labels).ensemble_.predict(asked)
+            for dtype in ("float64", "float32")
+        )
+        np.testing.assert_allclose(single, precise, atol=2e-3)
+
     def test_probabilities_are_how_often_sampled_networks_decide_so(self):
         model = InfiniteEnsembleClassifier(net, time=3.0).fit(x, classes)
         p = model.predict_proba(x_test)

@@ -68,6 +68,18 @@ class TestEqualRows:
         first, copies = distinct(row_digests(augment_inputs(icosahedral, x)))
         assert len(first) == 60
 
+    def test_one_large_row_does_not_make_small_ones_equal(self):
+        x = np.random.default_rng(0).uniform(1, 2, size=(50, 2)).astype(np.float32)
+        x[7] *= 1e6
+        first, _ = distinct(row_digests(np.concatenate([x, x * (1 + np.float32(1e-7))])))
+        assert len(first) < 60
+        assert len(set(row_digests(x))) == 50
+        assert len(set(orbit_digests(actions.trivial(groups.cyclic(2)), x))) == 50
+
+    def test_twice_a_row_is_another_row(self):
+        x = np.random.default_rng(0).normal(size=(1, 3)).astype(np.float32)
+        assert len(set(row_digests(np.concatenate([x, 2 * x, -x])))) == 3
+
     def test_orbits(self):
         x = np.random.default_rng(0).normal(size=(4, 4, 4, 1))
         rot = actions.image_rotations(4)

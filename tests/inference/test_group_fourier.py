@@ -129,6 +129,13 @@ class TestOrbitsOfData:
         np.testing.assert_array_equal(orbits.first, [0, 1, 2, 4])
         assert {o: len(H) for o, H in orbits.stabilisers.items()} == {1: len(H), 3: 60}
 
+    def test_one_large_input_does_not_make_small_ones_equal(self):
+        x = np.random.default_rng(0).normal(size=(9, 3, 3, 1)).astype(np.float32)
+        x[0] *= 1e7
+        assert find_orbits(self.turn, x).generic
+        moved = np.concatenate([x, self.turn(3, x)])
+        np.testing.assert_array_equal(find_orbits(self.turn, moved).orbit, [*range(9)] * 2)
+
     def test_labels_of_equal_samples_are_averaged(self):
         rng = np.random.default_rng(0)
         x = rng.normal(size=(2, 3, 3, 1))

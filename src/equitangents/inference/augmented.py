@@ -33,19 +33,31 @@ def augment_targets(label_action: Any | None, y: np.ndarray, elements: Iterable[
     return np.concatenate(moved)
 
 
-def row_digests(a: Any, scale: float | None = None) -> list[bytes]:
-    """A digest of each row: the same for rows that agree to rounding, relative to `scale` (default: the largest entry).
+def row_tolerances(a: Any, scale: float | None = None) -> np.ndarray:
+    """How far apart equal rows may be, (N,): symmetries given as matrices fix their inputs only up to rounding.
 
-    The tolerance is 1e-12, or 16 units in the last place of float32: symmetries given as matrices fix their inputs
-    only up to rounding.
+    1e-12 of `scale` (default: the largest entry of all), or 16 units in the last place of float32 of the row's own
+    largest entry: one large sample must not make all small ones equal.
     """
     a = np.asarray(a)
-    scale = float(np.abs(a).max()) if scale is None else scale
-    grid = scale * max(1e-12, 16 * float(jnp.finfo(a.dtype).eps))
+    largest = np.abs(a.reshape(len(a), -1).astype(np.float64)).max(axis=1)
+    scale = float(largest.max()) if scale is None else scale
+    return np.maximum(1e-12 * scale, 16 * float(jnp.finfo(a.dtype).eps) * largest)
+
+
+def row_digests(a: Any, scale: float | None = None) -> list[bytes]:
+    """A digest of each row: the same for rows that agree to rounding, as `row_tolerances` has it."""
+    a = np.asarray(a)
+    # Powers of two, as equal rows agree in their largest entry only to rounding; 1.37 moves steps off round numbers.
+    with np.errstate(divide="ignore"):
+        grids = np.exp2(np.floor(np.log2(1.37 * row_tolerances(a, scale))))
     rows = a.reshape(len(a), -1).astype(np.float64)
-    if grid == 0:
-        return [b""] * len(rows)
-    return [hashlib.blake2b(np.rint(row / grid).astype(np.int64).tobytes(), digest_size=16).digest() for row in rows]
+    return [_digest(row, grid) if grid > 0 else b"" for row, grid in zip(rows, grids, strict=True)]
+
+
+def _digest(row: np.ndarray, grid: float) -> bytes:
+    steps = np.append(np.rint(row / grid), np.log2(grid))
+    return hashlib.blake2b(steps.astype(np.int64).tobytes(), digest_size=16).digest()
 
 
 def orbit_digests(action: Any, x: Any) -> list[bytes]:

@@ -1,7 +1,7 @@
 """Which samples lie on one orbit of a group, and what leaves them alone: x_j = ρ(g_j) x_i, H_i = {h : ρ(h) x_i = x_i}.
 
 A random projection s_i(g) = ⟨r, ρ(g) x_i⟩ tells candidates, the inputs themselves decide. Two inputs count as equal if
-they agree to 1e-12 of the largest entry of all, or 16 units in the last place of float32.
+they agree to 1e-12 of the largest entry of all, or 16 units in the last place of float32 of their own largest entry.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
 from equitangents.groups import Group
+from equitangents.inference.augmented import row_tolerances
 
 _LABEL_TOLERANCE = 1e-11  # of the largest label, to which labels of equal inputs must agree
 
@@ -71,26 +71,24 @@ def find_orbits(action: Any, x: Any) -> DataOrbits:
     """The orbits of x (N, …) under an exact action."""
     rows = np.asarray(x)
     n, order, identity = len(rows), action.group.order, action.group.identity
-    tolerance = float(np.abs(rows).max()) * max(1e-12, 16 * float(jnp.finfo(rows.dtype).eps))
+    tolerance = row_tolerances(rows)
     r = np.random.default_rng(0).normal(size=rows[0].size)
     r /= np.abs(r).sum()  # so that projections of rows within the tolerance are within it
     projected = np.stack([_flat(action(g, rows)) @ r for g in range(order)])
     slack = tolerance + 1e-14 * float(np.abs(projected).max())
 
     def equal(g: int, i: int, j: int) -> bool:
-        return bool(np.abs(_flat(action(g, rows[i : i + 1])) - _flat(rows[j : j + 1])).max() <= tolerance)
+        return bool(np.abs(_flat(action(g, rows[i : i + 1])) - _flat(rows[j : j + 1])).max() <= tolerance[i])
 
     orbit, element = np.full(n, -1), np.full(n, identity)
     first: list[int] = []
-    for group in _near(projected.max(axis=0), slack):
+    for group in _near(projected.max(axis=0), float(slack.max())):
         found: list[int] = []  # numbers of the orbits met in this group
         for j in group:
-            for o in found:
-                i = first[o]
-                near = np.flatnonzero(np.abs(projected[:, i] - projected[identity, j]) <= 2 * slack)
-                g = next((int(g) for g in near if equal(int(g), i, j)), None)
-                if g is not None:
-                    orbit[j], element[j] = o, g
+            starts = projected[:, [first[o] for o in found]].T
+            for at, g in np.argwhere(np.abs(starts - projected[identity, j]) <= 2 * slack[j]).tolist():
+                if equal(g, first[found[at]], j):
+                    orbit[j], element[j] = found[at], g
                     break
             else:
                 orbit[j] = len(first)
@@ -100,7 +98,7 @@ def find_orbits(action: Any, x: Any) -> DataOrbits:
     rank = np.argsort(np.argsort(first))
     orbit, first = rank[orbit], sorted(first)
     stabilisers = {}
-    close = np.abs(projected[:, first] - projected[identity, first]) <= 2 * slack
+    close = np.abs(projected[:, first] - projected[identity, first]) <= 2 * slack[first]
     close[identity] = False
     for at in map(int, np.flatnonzero(close.any(axis=0))):
         fixing = [int(g) for g in np.flatnonzero(close[:, at]) if equal(int(g), first[at], first[at])]
