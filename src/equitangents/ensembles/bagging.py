@@ -6,7 +6,6 @@ output k, E_b Σ_b + Cov_b μ_b,k. Both are means over finitely many resamples h
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -16,15 +15,18 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from equitangents.ensembles.infinite import InfiniteEnsemble
 from equitangents.ensembles.inputs import EstimatorNotFittedError, check_inputs, check_targets
 from equitangents.ensembles.orbit_covariance import as_key
-from equitangents.ensembles.orbit_statistics import OrbitStatistics, orbit_statistics
+from equitangents.ensembles.orbit_questions import OrbitQuestions
 from equitangents.ensembles.settings import check_whole
 from equitangents.ensembles.variations import Bootstrap, variation_key
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.inference import as_times
 
 
-class BaggedInfiniteEnsemble(RegressorMixin, BaseEstimator):
+class BaggedInfiniteEnsemble(RegressorMixin, OrbitQuestions, BaseEstimator):
     """`InfiniteEnsemble` with members that are trained on resamples, as `DeepEnsemble(variation=Bootstrap())` is.
+
+    `orbit_statistics` is exact in law for M = 1. For more members the mean's first two moments are exact, and its
+    distribution is taken to be that of a single member, narrowed by 1/√M.
 
     Args:
         ensemble: an `InfiniteEnsemble`, whose parameters all resamples share.
@@ -133,40 +135,6 @@ class BaggedInfiniteEnsemble(RegressorMixin, BaseEstimator):
             draws[mine] = part
         assert draws is not None
         return draws
-
-    def orbit_statistics(
-        self,
-        action: Any,
-        x: Any,
-        members: Sequence[int] = (1, 10, 100),
-        time: Any = None,
-        *,
-        y: Any = None,
-        output_action: Any = None,
-        draws: int = 1000,
-        seed: Any = 0,
-        confidence: float = 0.95,
-        over_inputs: str = "mean",
-    ) -> OrbitStatistics:
-        """As `InfiniteEnsemble.orbit_statistics`.
-
-        Exact in law for M = 1. For more members the mean's first two moments are exact, and its distribution is taken
-        to be that of a single member, narrowed by 1/√M.
-        """
-        ensemble, x, truth = self._orbit_question(x, y)
-        return orbit_statistics(
-            ensemble,
-            action,
-            x,
-            members,
-            time=time,
-            truth=truth,
-            output_action=output_action,
-            draws=draws,
-            seed=seed,
-            confidence=confidence,
-            over_inputs=over_inputs,
-        )
 
     def _orbit_question(self, x: Any, y: Any) -> tuple[BaggedInfiniteEnsemble, Any, np.ndarray | None]:
         """(the ensemble whose outputs are measured, x, targets (n, outputs) or None), checked."""

@@ -1,10 +1,8 @@
-"""What the regressor and the classifier of infinitely wide networks have in common: parameters, and orbits."""
+"""What the regressor and the classifier of infinitely wide networks have in common: their parameters."""
 
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,13 +10,13 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.metadata_routing import UNUSED
 
 from equitangents.ensembles.inputs import EstimatorNotFittedError
-from equitangents.ensembles.orbit_statistics import OrbitStatistics, orbit_statistics
+from equitangents.ensembles.orbit_questions import OrbitQuestions
 from equitangents.ensembles.problem import Field, Settings
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.inference import DYNAMICS, as_times
 
 
-class InfiniteEnsembleBase(BaseEstimator):
+class InfiniteEnsembleBase(OrbitQuestions, BaseEstimator):
     """Infinitely wide networks trained for a time t; InfiniteEnsemble says what the parameters are."""
 
     __metadata_request__predict: ClassVar[dict[str, str]] = {"x": UNUSED}  # the data, not metadata to be routed
@@ -46,62 +44,6 @@ class InfiniteEnsembleBase(BaseEstimator):
         self.input_shape = input_shape
         self.dynamics = dynamics
         self.memory_limit = memory_limit
-
-    def orbit_statistics(
-        self,
-        action: Any,
-        x: Any,
-        members: Sequence[int] = (1, 10, 100),
-        time: Any = None,
-        *,
-        y: Any = None,
-        output_action: Any = None,
-        draws: int = 1000,
-        seed: Any = 0,
-        confidence: float = 0.95,
-        over_inputs: str = "mean",
-    ) -> OrbitStatistics:
-        """What to expect of ensembles of M networks on the orbits of x, from GP(μ_t, Σ_t/M).
-
-        Args:
-            action: ρ_X on inputs, of any group; it need not be the augmentation.
-            x: inputs (n, …).
-            members: ensemble sizes M.
-            time: one training time; None: the constructor's.
-            y: targets (n,) or (n, outputs), for the error at x; for classifiers labels (n,), and the error is the
-                share of wrong classes.
-            output_action: ρ_Y on outputs (n, outputs), of the same group; outputs are then carried back by ρ_Y(g)⁻¹
-                before the relative orbit std and the predicted class are taken. None: outputs should be invariant.
-            draws: how many ensembles are drawn.
-            seed: a whole number or a jax.random key.
-            confidence: of all intervals.
-            over_inputs: "mean", "median" or "max": how an ensemble's values on all inputs are summarised. Relative
-                measures of single inputs are large where outputs are near zero, and dominate a mean.
-
-        Returns:
-            relative orbit std, orbit same predictions (of the argmax, or of the sign of a single output), equivariance
-            error and error, each with its distribution across ensembles. See `OrbitStatistics`.
-
-        Source: arXiv 2403.03103, section 4: the mean of M networks has covariance Σ_t/M.
-        """
-        ensemble, x, truth = self._orbit_question(x, y)
-        return orbit_statistics(
-            ensemble,
-            action,
-            x,
-            members,
-            time=time,
-            truth=truth,
-            output_action=output_action,
-            draws=draws,
-            seed=seed,
-            confidence=confidence,
-            over_inputs=over_inputs,
-        )
-
-    @abstractmethod
-    def _orbit_question(self, x: Any, y: Any) -> tuple[Any, Any, np.ndarray | None]:
-        """(the ensemble whose outputs are measured, x, what is true or None), checked."""
 
     def _check_parameters(self) -> Settings:
         if not callable(getattr(self.net, "kernel", None)):
