@@ -64,12 +64,12 @@ def rows_at_once(net: Any, params: Params, x: np.ndarray, dtype: str) -> int:
 @lru_cache(maxsize=128)
 def _rows_at_once(net: Any, structure: Any, shapes: Any, input_shape: tuple[int, ...], dtype: str) -> int:
     target = 2 * CACHE_BYTES if on_cpu() else _DEVICE_BYTES
-    params = jax.tree.unflatten(structure, [jax.ShapeDtypeStruct(*shape) for shape in shapes])
 
     def peak(rows: int) -> int:
         x = jax.ShapeDtypeStruct((rows, *input_shape), dtype)
         return peak_bytes(lambda p, x: outputs(net, PLAIN, p, None, x), params, x)
 
     with precision.scope(dtype):
+        params = jax.tree.unflatten(structure, [jax.ShapeDtypeStruct(*shape) for shape in shapes])
         each = (peak(2 * _FEWEST_ROWS) - peak(_FEWEST_ROWS)) // _FEWEST_ROWS
     return max(_FEWEST_ROWS, target // max(each, 1))

@@ -250,7 +250,7 @@ def embedding(orbits: DataOrbits, irrep: FourierIrrep) -> Any:
         np.sqrt(m) * (irrep.fixed_basis(orbits.stabilisers[o]) if o in orbits.stabilisers else np.eye(d))
         for o, m in enumerate(orbits.copies)
     ]
-    return scipy.sparse.block_diag(parts, format="csr")
+    return scipy.sparse.block_diag([scipy.sparse.coo_array(part) for part in parts], format="csr")
 
 
 def embed(matrix: Inexact[np.ndarray, "nd nd"], E: Any) -> Inexact[np.ndarray, "n n"]:

@@ -46,7 +46,9 @@ def _tiles(net: Any, params: Any, x1: Any, x2: Any, product: Any, *, full: bool)
     x1 = check_array("x1", x1, min_rank=2)
     x2 = x1 if x2 is None else check_array("x2", x2, min_rank=2)
     leaves = jax.tree.leaves(params)
-    outputs = jax.eval_shape(net.apply, params, jax.ShapeDtypeStruct(x1[:1].shape, leaves[0].dtype)).shape[-1]
+    with precision.scope(leaves[0].dtype):
+        one = jax.ShapeDtypeStruct(x1[:1].shape, leaves[0].dtype)
+        outputs = jax.eval_shape(net.apply, params, one).shape[-1]
     size = sum(leaf.size for leaf in leaves) * leaves[0].dtype.itemsize * outputs
     rows = max(1, _MEMORY // (2 * size))
     results = len(x1) * len(x2) * (outputs**2 if full else 1) * leaves[0].dtype.itemsize
