@@ -61,7 +61,7 @@ def slope_error(kernel: SmoothKernel, molecules: Molecules, resolution: int) -> 
             c = kernel.signals.coefficients(z, x + sign * step)[z > 0]
             moved.append(c[np.argsort(-(c**2).sum(axis=(1, 2)))[:_SAMPLED]])
     plus, minus = np.concatenate(moved[::2]), np.concatenate(moved[1::2])
-    n, found, size = len(plus), [], 0.0
+    n, found, size = len(plus), [], np.zeros(2)
     for r in (resolution, _finer(resolution)):
         k = replace(kernel, resolution=r).kernel(np.concatenate([plus, minus]))
         values = np.stack([k.nngp, k.ntk])

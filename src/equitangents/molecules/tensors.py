@@ -17,6 +17,7 @@ from equitangents.errors import InvalidArgumentError
 from equitangents.memory import check_fits
 from equitangents.molecules.cartesian import DEGREES, basis, components
 from equitangents.molecules.checks import check_lone_atoms, checked_targets
+from equitangents.molecules.kernel import Pairs
 from equitangents.molecules.learnt_rows import LearntRows
 from equitangents.molecules.molecules import Molecules
 from equitangents.molecules.regressor_base import MolecularRegressor

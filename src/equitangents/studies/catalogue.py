@@ -119,7 +119,7 @@ registry: dict[str, StudyInfo] = {
             source=_KERNELS,
             presets=("quick", "paper"),
             summary="Energies and forces learnt from energies, from forces and from both; forces against differences, "
-            "free of curl, equivariant; dipoles of water from an equivariant readout.",
+            "free of curl, equivariant; tensors of water from equivariant readouts.",
             module="equitangents.studies.forces",
         ),
         StudyInfo(

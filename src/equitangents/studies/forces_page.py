@@ -1,10 +1,8 @@
-"""How the study of forces is shown: learning curves of energies and forces, and of dipoles where there are any."""
+"""How the study of forces is shown: learning curves of energies and forces, and of tensors where there are any."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-import numpy as np
 
 from equitangents.data.molecules import KCAL_PER_EV
 from equitangents.report import Figure, Section, Verdict, figures
@@ -16,6 +14,7 @@ from equitangents.studies.forces import TARGETS, Results, Settings
 from equitangents.studies.statistics import bootstrap
 from equitangents.studies.study import Presentation
 from equitangents.studies.tables import columns
+from equitangents.studies.water_tensors import KINDS
 
 _COLOURS = dict(zip(TARGETS, (VERMILLION, GREEN, BLUE), strict=True))
 
@@ -39,14 +38,19 @@ def present(settings: Settings, results: Results, verdicts: Sequence[Verdict], f
         )
     ]
     tables = {"errors": errors_table(settings, results)}
-    if results.dipoles is not None:
-        text = "Dipoles of water monomers from a readout that turns as a vector does, on the same kind of signals."
-        sections.append(Section("Dipoles", [text], [_dipoles(settings, results, folder)]))
-        tables["dipoles"] = dipoles_table(settings, results)
+    if results.water:
+        text = (
+            f"Dipoles and polarisabilities of water ({settings.water}, each geometry turned at random) from readouts "
+            "that turn as they do, on the same kind of signals. Dotted: the simplest models that turn as they must, "
+            "dipoles of one charge for each element and the mean polarisability times the identity. Errors are in "
+            "atomic units: 2.5417 debye for dipoles, 0.14818 Å³ for polarisabilities."
+        )
+        sections.append(Section("Tensors of water", [text], [_tensors(settings, results, folder)]))
+        tables["tensors"] = tensors_table(settings, results)
     facts = {
         "Frames": f"up to {settings.sizes[-1]} to learn from, {settings.test} to test on",
         "Energies": results.label,
-        "Dipoles": "left out: no water_tensors.npz" if results.dipoles is None else "water monomers",
+        "Tensors": f"water, {settings.water}" if results.water else "left out: no water_tensors.npz",
         "Seed": str(settings.seed),
     }
     return Presentation(_summary(settings, results, verdicts), tables, sections, facts)
@@ -74,11 +78,15 @@ def errors_table(settings: Settings, results: Results) -> Columns:
     return columns((*names, "force_kcal_per_mol_A"), rows)
 
 
-def dipoles_table(settings: Settings, results: Results) -> Columns:
-    """Errors of dipoles of every test frame."""
-    assert results.dipoles is not None
-    rows = [(n, i, e) for n, row in zip(settings.dipoles, results.dipoles, strict=True) for i, e in enumerate(row)]
-    return columns(("molecules", "test_molecule", "dipole_atomic_units"), rows)
+def tensors_table(settings: Settings, results: Results) -> Columns:
+    """Errors of tensors of every test molecule."""
+    rows = [
+        (kind, n, i, e)
+        for kind, found in results.water.items()
+        for n, row in zip(settings.water_sizes, found.errors, strict=True)
+        for i, e in enumerate(row)
+    ]
+    return columns(("tensor", "molecules", "test_molecule", "error_atomic_units"), rows)
 
 
 def _curves(settings: Settings, results: Results, folder: RunFolder) -> Figure:
@@ -101,14 +109,15 @@ def _curves(settings: Settings, results: Results, folder: RunFolder) -> Figure:
     return Figure("learning-curves", caption, svg, alt="Errors of energies and forces against training frames")
 
 
-def _dipoles(settings: Settings, results: Results, folder: RunFolder) -> Figure:
-    assert results.dipoles is not None
-    with figures.canvas(5.0, 3.2) as canvas:
-        axes = canvas.subplots()
-        drawing.logarithmic(axes, "both", settings.dipoles, fine=True)
-        values = [bootstrap(np.asarray(row)) for row in results.dipoles]
-        drawing.estimates(axes, settings.dipoles, values, PURPLE.light)
-        axes.set_xlabel("training molecules")
-        axes.set_ylabel("mean absolute error of components, a.u.")
-        svg = figures.save(canvas, folder.figures, "dipoles")
-    return Figure("dipoles", "Means over test molecules with 95 % intervals.", svg, alt="Error of dipoles", wide=False)
+def _tensors(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+    with figures.canvas(8.6, 3.4) as canvas:
+        panels = canvas.subplots(1, len(results.water))
+        for axes, (kind, found) in zip(panels, results.water.items(), strict=True):
+            drawing.logarithmic(axes, "both", settings.water_sizes, fine=True)
+            drawing.estimates(axes, settings.water_sizes, [bootstrap(row) for row in found.errors], PURPLE.light)
+            axes.axhline(found.guess.mean(), color=MUTED.light, lw=0.9, ls=(0, (2, 2)))
+            axes.set_xlabel("training molecules")
+            axes.set_ylabel(f"mean absolute error, {KINDS[kind]}, a.u.")
+        svg = figures.save(canvas, folder.figures, "tensors")
+    caption = "Mean absolute errors of components with 95 % intervals over test molecules."
+    return Figure("tensors", caption, svg, alt="Errors of dipoles and polarisabilities against training molecules")

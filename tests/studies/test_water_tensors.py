@@ -1,0 +1,105 @@
+"""Tensors of water in the study of forces, on a made-up archive: what is measured, and how it is shown."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from equitangents.errors import InvalidArgumentError
+from equitangents.studies import forces, forces_page, water_tensors
+from equitangents.studies.folder import RunFolder
+from equitangents.studies.water_tensors import KINDS, WaterSettings, WaterTensors
+
+SETTINGS = WaterSettings("monomer", sizes=(2, 12), test=4, bandlimit=2, scale=0.5, tolerance=1e-4, seed=0)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """20 bent molecules: dipoles of charges that depend on the bond lengths, polarisabilities of the bonds."""
+    root = tmp_path_factory.mktemp("water")
+    rng = np.random.default_rng(0)
+    still = np.array([[0, 0, 0], [0.6, 0.76, 0], [0.6, -0.76, 0]])
+    x = still + rng.normal(size=(20, 3, 3)) * 0.06
+    bonds = x[:, 1:] - x[:, :1]
+    lengths = np.linalg.norm(bonds, axis=2)
+    dipole = np.einsum("nb,nbi->ni", 0.7 * lengths, bonds)
+    polarizability = 5 * np.eye(3) + np.einsum("nbi,nbj->nij", bonds, bonds)
+    arrays = {
+        "Z": np.array([8, 1, 1]), "pos": x, "energy": np.zeros(20), "dipole": dipole, "polarizability": polarizability,
+    }  # fmt: skip
+    np.savez(root / "water_tensors.npz", **{f"monomer_{key}": value for key, value in arrays.items()})
+    return RunFolder(root / "run", {"study": "forces", "settings": {}}, data_dir=root)
+
+
+@pytest.fixture(scope="module")
+def measured(folder):
+    return {kind: water_tensors.measure(kind, SETTINGS, folder) for kind in KINDS}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_tensors_are_learnt_and_turn(measured, kind):
+    found = measured[kind]
+    assert found.errors.shape == (2, 4)
+    assert found.guess.shape == (4,)
+    assert found.errors[1].mean() < found.errors[0].mean()
+    assert found.ratio().value == pytest.approx(found.errors[1].mean() / found.guess.mean())
+    assert found.ratio().value < 0.5
+    assert 0 < found.turned < 0.01
+
+
+def test_the_simplest_models_by_hand(folder, measured):
+    with np.load(folder.data_dir / "water_tensors.npz") as archive:
+        x, dipole, polarizability = (archive[f"monomer_{key}"] for key in ("pos", "dipole", "polarizability"))
+    order = np.random.default_rng(0).permutation(20)
+    train, test = order[:12], order[-4:]
+    # One charge q for each H and -2q for the O: with it Σ q r does not depend on the origin; that of the mean is one.
+    arm = x - x.mean(axis=1, keepdims=True)
+    oxygen, hydrogens = arm[:, 0], arm[:, 1] + arm[:, 2]
+    np.testing.assert_allclose(oxygen, -hydrogens, atol=1e-12)
+    charge = (hydrogens[train] * dipole[train]).sum() / (hydrogens[train] ** 2).sum()
+    # Each molecule was turned: sums of squares are what they were, mean absolute components are not.
+    scale = np.linalg.norm(dipole[test] - charge * hydrogens[test], axis=1)
+    assert (measured["dipoles"].guess <= scale / 3**0.5 + 1e-12).all()
+    assert (measured["dipoles"].guess >= scale / 3 - 1e-12).all()
+    mean = np.trace(polarizability[train], axis1=1, axis2=2).mean() / 3
+    scale = np.linalg.norm(polarizability[test] - mean * np.eye(3), axis=(1, 2))
+    assert (measured["polarizabilities"].guess <= scale / 3 + 1e-12).all()
+    assert (measured["polarizabilities"].guess >= scale / 9 - 1e-12).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"system": "ice"}, "water was ice"),
+        ({"sizes": (4,)}, "water_sizes was"),
+        ({"sizes": (4, 17)}, "at most 16"),
+        ({"test": 1}, "water_test was 1"),
+    ],
+)
+def test_bad_settings(folder, tmp_path, change, words):
+    fresh = RunFolder(tmp_path / "run", {"study": "forces", "settings": {}}, data_dir=folder.data_dir)
+    with pytest.raises(InvalidArgumentError, match=words):
+        water_tensors.measure("dipoles", dataclasses.replace(SETTINGS, **change), fresh)
+
+
+def test_page_and_claims_show_tensors(tmp_path):
+    settings = forces.Settings(sizes=(2, 4), test=3, water_sizes=(2, 4), water_test=3)
+    rng = np.random.default_rng(0)
+    errors = lambda: {target: rng.uniform(0.1, 1, (2, 3)) for target in forces.TARGETS}
+    water = {
+        "dipoles": WaterTensors(np.full((2, 3), 0.1), np.full(3, 0.2), 1e-5),
+        "polarizabilities": WaterTensors(np.full((2, 3), 0.4), np.full(3, 0.2), 0.5),
+    }
+    results = forces.Results(errors(), errors(), 0.0, 0.0, 0.0, 0.0, (1.0, 1.0), "toy energy", water)
+    verdicts = forces.claims(settings, results)
+    assert [v.verdict for v in verdicts[4:]] == ["fails", "fails"]
+    assert "polarizabilities of water" in verdicts[4].note
+    assert verdicts[5].value == pytest.approx(2)
+    folder = RunFolder(tmp_path / "run", {"study": "forces", "settings": {}})
+    page = forces_page.present(settings, results, verdicts, folder)
+    assert {p.name for p in folder.figures.glob("*.png")} == {"learning-curves.png", "tensors.png"}
+    assert len(page.tables["tensors"]["tensor"]) == 2 * 2 * 3
+    assert page.facts["Tensors"] == "water, monomer"
+    without = dataclasses.replace(results, water={})
+    assert len(forces.claims(settings, without)) == 5
+    assert "left out" in forces_page.present(settings, without, verdicts[:5], folder).facts["Tensors"]
