@@ -16,13 +16,14 @@ import tempfile
 import time
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 IMAGES, BATCH, TURNS = 10_000, 256, 16
 
 
-def small_cnn(nn: object) -> object:
+def small_cnn(nn: Any) -> Any:
     """Two convolutions, pooling, ten classes: 6 million multiplications an image."""
     return nn.Sequential(
         nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(), nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(),
@@ -30,18 +31,19 @@ def small_cnn(nn: object) -> object:
     )  # fmt: skip
 
 
-def resnet(torch: object) -> object:
+def resnet(torch: Any) -> Any:
     """A residual network for 32×32 images: three stages of two blocks, batch norms, stride 2 between stages."""
     nn = torch.nn
+    base: Any = nn.Module
 
-    class Block(nn.Module):
+    class Block(base):
         def __init__(self, a: int, b: int, stride: int) -> None:
             super().__init__()
             self.first = nn.Sequential(nn.Conv2d(a, b, 3, stride, 1, bias=False), nn.BatchNorm2d(b), nn.ReLU())
             self.second = nn.Sequential(nn.Conv2d(b, b, 3, 1, 1, bias=False), nn.BatchNorm2d(b))
             self.skip = nn.Identity() if a == b else nn.Conv2d(a, b, 1, stride, bias=False)
 
-        def forward(self, x: object) -> object:
+        def forward(self, x: Any) -> Any:
             return torch.relu(self.second(self.first(x)) + self.skip(x))
 
     stages = [
@@ -52,14 +54,14 @@ def resnet(torch: object) -> object:
     )
 
 
-def cost(torch: object, images: int) -> None:
+def cost(torch: Any, images: int) -> None:
     """The audit's time over the model's own."""
-    import equitangents as et
+    from equitangents.audit import audit
 
     torch.manual_seed(0)
     model = small_cnn(torch.nn).eval()
     x = np.random.default_rng(0).random((images, 3, 32, 32), dtype=np.float32)
-    et.audit(model, "C16", x[:32], layout="channels_first", off_data=False)  # imports and caches
+    audit(model, "C16", x[:32], layout="channels_first", off_data=False)  # imports and caches
     clocks = [time.process_time()]
     began = time.perf_counter()
     with torch.inference_mode():
@@ -69,7 +71,7 @@ def cost(torch: object, images: int) -> None:
     own = time.perf_counter() - began
     clocks.append(time.process_time())
     began = time.perf_counter()
-    report = et.audit(model, "C16", x, layout="channels_first", batch_size=BATCH)
+    report = audit(model, "C16", x, layout="channels_first", batch_size=BATCH)
     whole = time.perf_counter() - began
     clocks.append(time.process_time())
     busy = np.diff(clocks)
@@ -78,19 +80,19 @@ def cost(torch: object, images: int) -> None:
     print(f"  (in the audit, the model on orbits: {report.timing.model_seconds:.1f} s) {report.sentence}")
 
 
-def models(torch: object) -> None:
+def models(torch: Any) -> None:
     """A ResNet, its ONNX export, a forest."""
     from sklearn.ensemble import RandomForestClassifier
 
-    import equitangents as et
+    from equitangents.audit import audit
 
     torch.manual_seed(0)
     network = resnet(torch).eval()
     rng = np.random.default_rng(0)
     x = rng.random((100, 3, 32, 32), dtype=np.float32)
-    settings = {"layout": "channels_first", "off_data": False}
+    settings: dict[str, Any] = {"layout": "channels_first", "off_data": False}
     for size, images in ((32, x), (33, np.pad(x, ((0, 0), (0, 0), (0, 1), (0, 1)), mode="edge"))):
-        print(f"ResNet, {size}×{size}:", et.audit(network, "C4", images, **settings).summary())
+        print(f"ResNet, {size}×{size}:", audit(network, "C4", images, **settings).summary())
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         path = Path(folder) / "resnet.onnx"
@@ -98,10 +100,10 @@ def models(torch: object) -> None:
         torch.onnx.export(network, (torch.from_numpy(x[:2]),), dynamic_shapes=batch, dynamo=True, verbose=False).save(
             path
         )
-        print("its ONNX export:", et.audit(str(path), "C4", x, **settings).sentence)
+        print("its ONNX export:", audit(str(path), "C4", x, **settings).sentence)
     labels = rng.integers(0, 10, 100)
     forest = RandomForestClassifier(50, random_state=0).fit(x.reshape(100, -1), labels)
-    print("random forest:", et.audit(forest, "C4", x, y=labels, **settings).summary())
+    print("random forest:", audit(forest, "C4", x, y=labels, **settings).summary())
 
 
 class Remote:
@@ -109,17 +111,20 @@ class Remote:
 
     def __init__(self, python: str, name: str) -> None:
         command = [python, "-W", "ignore", str(Path(__file__).with_name("audit_peers.py")), name]
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-        self._process = subprocess.Popen(command, **pipes)
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL)
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._stdin, self._stdout = self._process.stdin, self._process.stdout
         self.__name__ = name
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         buffer = io.BytesIO()
         np.save(buffer, np.asarray(x, np.float32))
-        self._process.stdin.write(len(buffer.getvalue()).to_bytes(8, "little") + buffer.getvalue())
-        self._process.stdin.flush()
-        size = int.from_bytes(self._process.stdout.read(8), "little")
-        return np.load(io.BytesIO(self._process.stdout.read(size)))
+        self._stdin.write(len(buffer.getvalue()).to_bytes(8, "little") + buffer.getvalue())
+        self._stdin.flush()
+        size = int.from_bytes(self._stdout.read(8), "little")
+        return np.load(io.BytesIO(self._stdout.read(size)))
 
     def close(self) -> None:
         self._process.communicate()
@@ -137,7 +142,7 @@ def blobs(n: int, size: int) -> np.ndarray:
 
 def peers() -> None:
     """Networks of escnn and e3nn, in their own interpreter."""
-    import equitangents as et
+    from equitangents.audit import audit
 
     python = os.environ.get("EQUITANGENTS_PEERS_PYTHON", sys.executable)
     if subprocess.run(
@@ -146,16 +151,16 @@ def peers() -> None:
         print(f"escnn and e3nn: not in {python}; EQUITANGENTS_PEERS_PYTHON names an interpreter that has them")
         return
     clouds = np.random.default_rng(1).normal(size=(32, 6, 3)).astype(np.float32)
-    settings = {"off_data": False, "data_test": None}
-    plane = {"layout": "channels_first", **settings}
+    settings: dict[str, Any] = {"off_data": False, "data_test": None}
+    plane: dict[str, Any] = {"layout": "channels_first", **settings}
     for name, network, run in (
-        ("C8 network, 29×29", "escnn", lambda f: et.audit(f, "C4", blobs(48, 29), **plane)),
-        ("C8 network, 29×29", "escnn", lambda f: et.audit(f, "C8", blobs(48, 29), **plane)),
-        ("max pooling, 29×29", "escnn-max", lambda f: et.audit(f, "C4", blobs(48, 29), **plane)),
-        ("max pooling, 28×28", "escnn-max", lambda f: et.audit(f, "C4", blobs(48, 28), **plane)),
-        ("scalars and vector", "e3nn", lambda f: et.audit(
+        ("C8 network, 29×29", "escnn", lambda f: audit(f, "C4", blobs(48, 29), **plane)),
+        ("C8 network, 29×29", "escnn", lambda f: audit(f, "C8", blobs(48, 29), **plane)),
+        ("max pooling, 29×29", "escnn-max", lambda f: audit(f, "C4", blobs(48, 29), **plane)),
+        ("max pooling, 28×28", "escnn-max", lambda f: audit(f, "C4", blobs(48, 28), **plane)),
+        ("scalars and vector", "e3nn", lambda f: audit(
             lambda x: (f(x)[:, :2], f(x)[:, 2:]), "O3", clouds, (None, "vectors"), **settings)),
-        ("points", "e3nn", lambda f: et.audit(f, "S_n", clouds, **settings)),
+        ("points", "e3nn", lambda f: audit(f, "S_n", clouds, **settings)),
     ):  # fmt: skip
         remote = Remote(python, network)
         print(f"{network}, {name}: {run(remote).sentence}", flush=True)

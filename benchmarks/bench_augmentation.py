@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-WEIGHTS = {"W_std": 2**0.5, "b_std": 0.1}
+WEIGHTS: dict[str, Any] = {"W_std": 2**0.5, "b_std": 0.1}
 RIDGE = 1e-3
 
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import numpy as np
 
 import equitangents as et
+from equitangents import nn
 
-nn = et.nn
-WEIGHTS = {"W_std": 2**0.5, "b_std": 0.1}
+WEIGHTS: dict[str, Any] = {"W_std": 2**0.5, "b_std": 0.1}
 
 
-def cases() -> dict[str, tuple[object, tuple[int, ...], int]]:
+def cases() -> dict[str, tuple[Any, tuple[int, ...], int]]:
     """Name -> (anything with kernels and their costs, shape of an input, number of inputs)."""
     conv, dense = [nn.Conv(1, 3, **WEIGHTS), nn.Relu()], [nn.Dense(1, **WEIGHTS), nn.Relu()]
     zero = [nn.Conv(1, 3, padding="zero"), nn.Erf(), nn.Conv(1, 5, padding="zero"), nn.Gelu()]

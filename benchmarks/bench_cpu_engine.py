@@ -7,14 +7,14 @@ position of one fibre through one convolution and nonlinearity, NNGP and NTK tog
 import os
 import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-import equitangents as et
 from benchmarks.rooflines import bare_loop
+from equitangents import nn
 
-nn = et.nn
-WEIGHTS = {"W_std": 2**0.5, "b_std": 0.1}
+WEIGHTS: dict[str, Any] = {"W_std": 2**0.5, "b_std": 0.1}
 CASES = (  # name, layers, side (0: vectors of 784 numbers), readout, N1 = N2, and for the reference engine
     ("MLP, 3 layers, d = 784", 3, 0, None, 2000, 400),
     ("flatten, 3 layers, 16×16×3", 3, 16, nn.Flatten(), 256, 32),

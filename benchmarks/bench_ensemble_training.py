@@ -65,15 +65,18 @@ class Torch:
         python = os.environ.get("EQUITANGENTS_TORCH_PYTHON", sys.executable)
         command = [python, "-c", TORCH, *map(str, (MEMBERS, SAMPLES, BATCH, EPOCHS))]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        first = self._process.stdout.readline().split()
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._stdin, self._stdout = self._process.stdin, self._process.stdout
+        first = self._stdout.readline().split()
         if not first:
             raise ModuleNotFoundError(python)
-        self.version, self.threads = first
+        self.version, self.threads = first[0], first[1]
 
     def seconds(self, size: int, threads: int) -> float:
-        self._process.stdin.write(f"{size} {threads}\n")
-        self._process.stdin.flush()
-        return float(self._process.stdout.readline())
+        self._stdin.write(f"{size} {threads}\n")
+        self._stdin.flush()
+        return float(self._stdout.readline())
 
 
 class Ours:

@@ -9,6 +9,8 @@ layers.
 import shutil
 import subprocess
 import time
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +20,7 @@ import equitangents as et
 from equitangents.kernels.compute import tables_of
 from equitangents.kernels.engines import gpu
 from equitangents.kernels.plan import plan
+from equitangents.kernels.program import Program
 
 nn = et.nn
 INSTRUCTIONS = 72  # of an element-layer with a 3×3 window and ReLU on a torus, in code for compute capability 9.0
@@ -39,7 +42,7 @@ def clock() -> float | None:
     return float(done.stdout.splitlines()[0]) * 1e6 if done.returncode == 0 and done.stdout.strip() else None
 
 
-def median(run, repeats: int = 7) -> float:
+def median(run: Callable[[], Any], repeats: int = 7) -> float:
     """Median seconds of a run, after one that compiles."""
     jax.block_until_ready(run())
     times = []
@@ -56,7 +59,7 @@ def copy_rate() -> float:
     return 2 * x.nbytes / median(jax.jit(lambda: x + 1))
 
 
-def stays_on_chip(steps, tables, x, field_bytes: float) -> str:
+def stays_on_chip(steps: Any, tables: Any, x: Any, field_bytes: float) -> str:
     """What the compiled program says: how often it launches the engine, and how much memory it holds between steps."""
     compiled = gpu.compiled(steps, tables, x)
     calls = compiled.as_text().count("eqt_ffi_gpu_launch")
@@ -83,6 +86,7 @@ def main() -> None:
         hidden = nn.Conv(1, (3, 3), W_std=2**0.5, b_std=0.1, padding=padding)
         net = nn.Sequential(*(hidden, nn.Relu()) * layers, readout, nn.Dense(1))
         program = net.lower((side, side, 3))[1]
+        assert isinstance(program, Program)
         steps = plan(program)
         each = layers * side**2 * (1 if isinstance(readout, nn.Flatten) else side**2)
         pairs = count * (count + 1) // 2

@@ -8,14 +8,16 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 import equitangents as et
 from benchmarks.peers import OUT
+from equitangents import nn
 
-nn = et.nn
-WEIGHTS = {"W_std": 2**0.5, "b_std": 0.1}
+WEIGHTS: dict[str, Any] = {"W_std": 2**0.5, "b_std": 0.1}
 
 
 def median(run: Callable[[], object], repeats: int = 5) -> float:
@@ -45,7 +47,7 @@ def group_table(full: bool) -> list[str]:
     for side, layers, n in ((16, 3, 24), (32, 8, 8)) if full else ((16, 3, 24),):
         x, y = np.random.default_rng(0).standard_normal((2, n, side, side, 3)).astype(np.float32)
         cnn = nn.Sequential(*[nn.Conv(1, (3, 3), **WEIGHTS), nn.Relu()] * layers, nn.GlobalAvgPool(), nn.Dense(1))
-        nets = {
+        nets: dict[str, tuple[nn.Sequential, float | None]] = {
             "CNN-GAP": (cnn, 1.0),
             "C4 (p4), 3×3": (roto_translations(4, False, side, layers, (3, 3)), 4.3),
             "D4 (p4m), 3×3": (roto_translations(4, True, side, layers, (3, 3)), 8.6),
@@ -55,7 +57,7 @@ def group_table(full: bool) -> list[str]:
         base = base_work = None
         for name, (net, limit) in nets.items():
             few = n if limit else max(2, n // 6)
-            seconds = median(lambda net=net, a=x[:few], b=y[:few]: net.kernel(a, b), 3) / few**2
+            seconds = median(partial(net.kernel, x[:few], y[:few]), 3) / few**2
             work = net.kernel_cost(x.shape[1:], 1, 1).element_layers
             base, base_work = base or seconds, base_work or work
             lines.append(
@@ -75,7 +77,7 @@ def symmetric_group_table() -> list[str]:
         hidden = [nn.Lift(action, 1, window=window, **WEIGHTS), nn.Relu()]
         hidden += [nn.GroupConv(1, window=window, **WEIGHTS), nn.Relu()] * 2
         net = nn.Sequential(*hidden, nn.GroupPool(), nn.Dense(1))
-        seconds = median(lambda net=net: net.kernel(x, x[::-1].copy()))
+        seconds = median(partial(net.kernel, x, x[::-1].copy()))
         work = net.kernel_cost(x.shape[1:], 96, 96).element_layers
         lines.append(f"| windows of {name} | {96**2 / seconds:,.0f} | {work / seconds:.2e} |")
     return lines
@@ -92,9 +94,9 @@ def orbit_table(full: bool) -> list[str]:
         x = np.random.default_rng(0).standard_normal((n, side, side, 3)).astype(np.float32)
         action = et.actions.translations((side, side))
         average = et.kernels.orbit_average(mlp, action)
-        fast = median(lambda average=average, x=x: average.kernel(x), 3)
+        fast = median(partial(average.kernel, x), 3)
         moved = action(side + 1, x)
-        slow = median(lambda x=x, moved=moved: mlp.kernel(x, moved), 3) * (side**2 + 1) / 2
+        slow = median(partial(mlp.kernel, x, moved), 3) * (side**2 + 1) / 2
         pairs = n * (n + 1) / 2
         lines.append(
             f"| {side}×{side}×3 | {n} | {fast:.2f} s | {pairs / fast:,.0f} | {slow:.1f} s | {slow / fast:.1f} |"

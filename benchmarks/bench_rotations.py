@@ -8,6 +8,7 @@ rotations alone suffice, which is what the package does.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import numpy as np
 
@@ -22,7 +23,7 @@ def signals(bandlimit: int, count: int, seed: int = 0) -> np.ndarray:
     """Like atoms of small molecules: eight neighbours, ten channels, mean variance 1."""
     rng = np.random.default_rng(seed)
     weights = rng.normal(size=(count, 8, 10)) * (rng.random((count, 8, 1)) < 0.8)
-    c = et.sphere.from_directions(rng.normal(size=(count, 8, 3)), weights, bandlimit, 0.4)
+    c = np.asarray(et.sphere.from_directions(rng.normal(size=(count, 8, 3)), weights, bandlimit, 0.4))
     return (c / np.sqrt((c**2).sum((1, 2)).mean() / (40 * np.pi))).astype(np.float32)
 
 
@@ -34,7 +35,7 @@ def network(bandlimit: int, phi: et.nn.Layer, tolerance: float) -> et.nn.Sequent
     return et.nn.Sequential(*layers, et.nn.GroupPool(), et.nn.Dense(1))
 
 
-def seconds(f: object, *args: object) -> float:
+def seconds(f: Callable[..., object], *args: object) -> float:
     """The shortest of three runs after a first one."""
     f(*args)
     times = []

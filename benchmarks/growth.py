@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -26,9 +27,9 @@ class Sweep:
 def sweeps(full: bool) -> list[Sweep]:
     """The sweeps, the shorter ones unless `full`."""
     sides, depths, numbers = ((8, 12, 16, 24, 32), (1, 2, 4, 8, 16), (16, 32, 64, 128))
-    few_sides, few_depths, few_numbers = ((6, 8, 12, 16), (1, 2, 4, 8), (2, 4, 8, 16))
-    if not full:
-        few_sides, few_depths, few_numbers = few_sides[1:], few_depths[:3], few_numbers[1:]
+    few_sides: tuple[int, ...] = (6, 8, 12, 16) if full else (8, 12, 16)
+    few_depths: tuple[int, ...] = (1, 2, 4, 8) if full else (1, 2, 4)
+    few_numbers: tuple[int, ...] = (2, 4, 8, 16) if full else (4, 8, 16)
 
     def images(n: int, side: int) -> Job:
         return replace(_BASE, side=side, n1=n, n2=n)
@@ -61,7 +62,7 @@ def sweeps(full: bool) -> list[Sweep]:
     ]
 
 
-def exponent(points: list[tuple[float, float]]) -> float:
+def exponent(points: Sequence[tuple[float, float]]) -> float:
     """The slope of log y over log x by least squares."""
     x, y = np.log(np.array(points)).T
     return float(np.polyfit(x, y, 1)[0])

@@ -8,11 +8,14 @@ import json
 import os
 import sys
 import time
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 W_STD, B_STD = 2**0.5, 0.1
 MOST_REPEATS = 9
+Run = Callable[[Any, Any], tuple[Any, ...]]
 
 
 def inputs(job: dict) -> tuple[np.ndarray, np.ndarray | None]:
@@ -23,24 +26,24 @@ def inputs(job: dict) -> tuple[np.ndarray, np.ndarray | None]:
     return x, None if job["symmetric"] else rng.standard_normal((job["n2"], *shape)).astype(job["dtype"])
 
 
-def ours(job: dict, engine: str):
+def ours(job: dict, engine: str) -> Run:
     """A function of the inputs that returns (NNGP, NTK) as NumPy arrays."""
     import equitangents as et
 
     nn = et.nn
-    weights = {"W_std": W_STD, "b_std": B_STD}
+    weights: dict[str, Any] = {"W_std": W_STD, "b_std": B_STD}
     hidden = nn.Conv(1, (3, 3), **weights) if job["side"] else nn.Dense(1, **weights)
     readout = [nn.GlobalAvgPool() if job["readout"] == "pool" else nn.Flatten()] if job["side"] else []
     net = nn.Sequential(*(hidden, nn.Relu()) * job["layers"], *readout, nn.Dense(1))
 
-    def run(x1, x2):
+    def run(x1: Any, x2: Any) -> tuple[Any, ...]:
         found = net.kernel(x1, x2, engine=engine)
         return found.nngp, found.ntk
 
     return run
 
 
-def theirs(job: dict):
+def theirs(job: dict) -> Run:
     """The same by neural-tangents, compiled."""
     import jax
     from neural_tangents import stax
@@ -51,7 +54,7 @@ def theirs(job: dict):
     _, _, kernel = stax.serial(*(hidden, stax.Relu()) * job["layers"], *readout, stax.Dense(1))
     compiled = jax.jit(lambda x1, x2: tuple(kernel(x1, x2, ("nngp", "ntk"))))
 
-    def run(x1, x2):
+    def run(x1: Any, x2: Any) -> tuple[Any, ...]:
         return tuple(np.asarray(v) for v in compiled(x1, x2))
 
     return run
@@ -86,7 +89,8 @@ def main() -> None:
         run = theirs(job) if library == "neural_tangents" else ours(job, library)
         before = peak()
         values = run(x1, x2)
-        times, processor_times = [], []
+        times: list[float] = []
+        processor_times: list[float] = []
         while len(times) < MOST_REPEATS and (len(times) < 3 or sum(times) < request["seconds"]):
             start, processor_start = time.perf_counter(), time.process_time()
             run(x1, x2)

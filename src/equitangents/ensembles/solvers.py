@@ -230,6 +230,7 @@ def make_training(
             f"y has shape {labels.shape}; with a label for every augmented copy expected ({copies}, {len(x)}, outputs)"
         )
     if isinstance(augmentation, ActionSubset) and augmentation.is_subgroup:
+        assert isinstance(augmentation.action, Action)
         subgroup = augmentation.action.group.subgroup(augmentation.elements)
         if each_copy:
             labels = labels[np.argsort(augmentation.elements)]
