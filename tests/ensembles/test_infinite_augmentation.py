@@ -112,6 +112,17 @@ class TestInvariantLabels:
         assert model.solver_ == "orbit-averaged N×N"
         np.testing.assert_allclose(model.predict(x_test, time=times), expected, atol=1e-10)
 
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    def test_labels_of_which_an_odd_network_learns_nothing(self, dtype):
+        flip = actions.linear(groups.cyclic(2), np.stack([np.eye(3), -np.eye(3)]))
+        odd = nn.Sequential(nn.Dense(1, W_std=1.5), nn.Erf(), nn.Dense(1))
+        rng = np.random.default_rng(0)
+        x, y, x_test = rng.normal(size=(9, 3)).astype(dtype), rng.normal(size=9), rng.normal(size=(4, 3)).astype(dtype)
+        model = InfiniteEnsemble(odd, augmentation=flip, time=10.0).fit(x, y)
+        np.testing.assert_allclose(model.predict(x_test), 0, atol=1e-5 if dtype == np.float32 else 1e-13)
+        with pytest.raises(NotPositiveDefiniteError, match="not positive definite to working precision"):
+            model.predict(x_test, time=np.inf)
+
     def test_the_covariance_is_solved_when_first_wanted(self, caplog):
         x, y, x_test = data(0)
         with caplog.at_level(logging.INFO, "equitangents"):

@@ -165,6 +165,7 @@ def orbit_averaged(kernel: KernelFunction, action: Action, x: Any, y: np.ndarray
         ridge=settings.ridge,
         ridge_unit=float(variances.mean()) / order,
         precision=gram.dtype,
+        scale=float(variances.mean()) * np.sqrt(total),  # means of numbers of that size may all but vanish
     )
     dynamics = settings.dynamics(settings.learning_rate, total)
     return Problem(averaged, settings.field, x, TrainedProcess(spectrum, y, dynamics, scale=scale))
