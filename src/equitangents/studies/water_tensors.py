@@ -95,11 +95,11 @@ def _learn(kind: str, settings: WaterSettings, folder: RunFolder, task: Task) ->
     turn = so3(1).random(1, seed=settings.seed + 1)
     again = model.predict(few.with_positions(few.positions @ turn[0].T)).values
     violation = np.abs(again - turned(found[: len(few)], turn)).max() / np.abs(found).max()
-    guess = _error(_guess(molecules[train], y[train], molecules[test]) - y[test])
+    guess = _error(simplest(molecules[train], y[train], molecules[test]) - y[test])
     return {"errors": np.stack(errors), "guess": guess, "turned": np.array(violation)}
 
 
-def _guess(train: Molecules, tensors: np.ndarray, test: Molecules) -> np.ndarray:
+def simplest(train: Molecules, tensors: np.ndarray, test: Molecules) -> np.ndarray:
     """What the simplest models that turn as they must make of the test molecules."""
     if tensors.ndim == 3:
         return np.trace(tensors, axis1=1, axis2=2).mean() / 3 * np.broadcast_to(np.eye(3), (len(test), 3, 3))
