@@ -221,6 +221,13 @@ def test_single_precision_and_signals_without_directions():
     assert np.allclose(exact.ntk[2:, 2:], flat.ntk[2:, 2:], rtol=1e-12)
 
 
+def test_a_tolerance_below_single_precision_is_said():
+    c = signals(9, 2, 3).astype(np.float32)
+    found = network(((1.3, 0.1, "relu"),), tolerance=1e-7).kernel(c)
+    assert found.error_estimate > 1e-7
+    assert "below the precision's own" in found.notes[0]
+
+
 def test_jax_arrays_and_compiled_functions_give_the_same():
     c = signals(10, 4, 3)
     net = network(TWO, resolution=6)

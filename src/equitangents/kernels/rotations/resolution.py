@@ -130,7 +130,8 @@ def choose(
             break
         last, error = r, difference(at(r), at(finer), n)
         if error <= tolerance:
-            return Resolution(r, error, None)
+            note = f"the tolerance {accuracy.tolerance:.1e} is below the precision's own, {least:.1e}, which was taken"
+            return Resolution(r, error, note if error > accuracy.tolerance else None)
     note = f"the tolerance {tolerance:.1e} is not reached"
     logger.warning("integrals over rotations: %s; the error is about %.1e", note, error)
     return Resolution(last, error, note)
