@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equitangents import actions, groups
-from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotAnActionError
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, MemoryLimitError, NotAnActionError
 
 
 def _regular():
@@ -272,3 +272,13 @@ class TestBadInput:
             actions.from_function(groups.cyclic(1), 3)
         with pytest.raises(InvalidTypeError, match="group is of type int"):
             actions.trivial(4)
+
+
+def test_orbits_that_cannot_fit_in_memory_are_refused():
+    images = np.broadcast_to(np.float32(0), (5_000, 64, 64, 3))
+    action = actions.translations((64, 64))
+    with pytest.raises(MemoryLimitError, match=r"4096 moved copies of 5000 signals needs about 1\.01 TB"):
+        action.orbit(images)
+    clouds = np.broadcast_to(np.float32(0), (5_000_000, 3))
+    with pytest.raises(MemoryLimitError, match="30420 moved copies of 5000000"):
+        actions.rotations(groups.so3(20)).orbit(clouds)

@@ -72,3 +72,9 @@ def test_monte_carlo_is_the_mean_over_networks_with_its_standard_error(rng):
 def test_one_network_gives_no_standard_error():
     with pytest.raises(EquitangentsError, match="samples is 1"):
         et.kernels.monte_carlo(Sequential(Dense(1)), np.ones((2, 3)), key=jax.random.key(0), samples=1)
+
+
+def test_networks_without_parameters_have_no_tangent_kernel():
+    net = Sequential(Flatten())
+    with pytest.raises(EquitangentsError, match="params holds no parameters"):
+        et.kernels.empirical(net, net.init(jax.random.key(0), (2, 2, 1)), np.ones((2, 2, 2, 1)))

@@ -20,6 +20,7 @@ from equitangents import precision
 from equitangents._types import ArrayLike
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotAnActionError
 from equitangents.groups import Group, RotationGroup
+from equitangents.memory import check_fits
 from equitangents.validation import check_array
 
 _VERIFIED_PAIRS = 256
@@ -76,9 +77,13 @@ class Action(ABC):
         return np.array(y) if isinstance(x, np.ndarray) else y
 
     def orbit(self, x: Any, elements: Any = None) -> Any:
-        """All ρ(g) x along a new first axis: (N, ...) → (|G|, N, ...); only those of `elements` if given."""
+        """All ρ(g) x along a new first axis: (N, ...) → (|G|, N, ...); only those of `elements` if given.
+
+        Raises MemoryLimitError where the copies cannot fit in memory.
+        """
         chosen = np.arange(self.group.order) if elements is None else self._check_subset(elements)
         x = self._check_signals(x)
+        check_orbit(len(chosen), x)
         with scope_of(x):
             return self._orbit(chosen, x)
 
@@ -97,6 +102,7 @@ class Action(ABC):
         return np.stack(images) if isinstance(x, np.ndarray) else jnp.stack(images)
 
     def _act_each(self, g: Any, x: Any) -> Any:
+        check_orbit(self.group.order, x)
         everything = self._orbit(np.arange(self.group.order), x)
         if precision.is_traced(g) and isinstance(everything, np.ndarray):
             everything = jnp.asarray(everything)
@@ -257,6 +263,13 @@ def check_group(name: str, group: Any) -> Group:
     if not isinstance(group, Group):
         raise InvalidTypeError(f"{name} is of type {type(group).__name__}; expected a group from equitangents.groups")
     return group
+
+
+def check_orbit(copies: int, x: Any) -> None:
+    """Raise MemoryLimitError where so many copies of signals x cannot fit in memory."""
+    if not precision.is_traced(x):
+        task = f"{copies} moved copies of {len(x)} signals"
+        check_fits(task, copies * x.size * x.dtype.itemsize, "move fewer signals, or by fewer elements, at a time")
 
 
 def scope_of(x: Any) -> Any:

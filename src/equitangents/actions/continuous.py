@@ -14,7 +14,7 @@ from jaxtyping import Float
 
 from equitangents import precision
 from equitangents._types import ArrayLike
-from equitangents.actions.action import scope_of
+from equitangents.actions.action import check_orbit, scope_of
 from equitangents.actions.vectors import TOLERANCE, check_last_axis, multiply
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.groups import RotationGroup
@@ -61,6 +61,7 @@ class ContinuousRotations:
         """
         matrices = self.group.matrices if elements is None else self.matrices_of(elements)
         x = self._check_signals(x)
+        check_orbit(len(matrices), x)
         with scope_of(x):
             return multiply("...j,gij->g...i", x, matrices)
 

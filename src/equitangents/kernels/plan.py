@@ -99,16 +99,16 @@ def split(ops: tuple[Op, ...]) -> tuple[tuple[Op, ...], tuple[Op, ...], tuple[Op
 
     It starts after the last operation that pooling would not commute with. A program without positions is all vector.
     """
-    settled = max((i + 1 for i, op in enumerate(ops) if _is_positional(op)), default=0)
-    end = settled
+    first = max((i + 1 for i, op in enumerate(ops) if _is_positional(op)), default=0)
+    end = first
     for i, op in enumerate(ops):
-        if isinstance(op, Flatten) or (isinstance(op, Pool) and op.blocks == 1 and i >= settled):
+        if isinstance(op, Flatten) or (isinstance(op, Pool) and op.blocks == 1 and i >= first):
             end = i + 1
             break
     # Once one position is left, further pooling and flattening change nothing.
     vector = tuple(op for op in ops[end:] if not isinstance(op, Flatten | Pool))
     start = end
-    while start > settled and isinstance(ops[start - 1], Affine | Pool | Flatten):
+    while start > first and isinstance(ops[start - 1], Affine | Pool | Flatten):
         start -= 1
     # Dense layers before the first pooling belong to the field, where the distance carries them exactly.
     while start < end and isinstance(ops[start], Affine):

@@ -14,9 +14,10 @@ class Kernels:
     """The NNGP and neural tangent kernels between two sets of inputs, of one output unit.
 
     `nngp[i, j] = E[N(x1_i) N(x2_j)]`, `ntk[i, j] = E[Σ_μ ∂_μ N(x1_i) ∂_μ N(x2_j)]`, both `(N1, N2)`.
-    `engine` says what computed them, `form` whether along fibres or over all pairs of positions, `notes` anything
-    that a reader of the numbers should know. Integrals over rotations are sampled at `resolution` (nodes in cos β);
-    `error_estimate` is the error measured there, relative to √(K(x,x) K(x',x')). Both are None where all is exact.
+    `engine` says what computed them, `form` how: "fibre", along fibres, "pairs", over all pairs of positions, or
+    "rotations", over relative rotations; `notes` anything that a reader of the numbers should know. Integrals over
+    rotations are sampled at `resolution` (nodes in cos β); `error_estimate` is the error measured there, relative to
+    √(K(x,x) K(x',x')). Both are None where all is exact.
     """
 
     nngp: Any

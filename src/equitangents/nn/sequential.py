@@ -97,7 +97,7 @@ class Sequential:
 
         float32 inputs give float32 kernels, float64 ones float64; NumPy gives NumPy and JAX gives JAX arrays; works
         under jit and is differentiable. Kernels are of one output unit.
-        Raises ShapeError, NotFiniteError, NetworkError.
+        Raises ShapeError, NotFiniteError, NetworkError, and MemoryLimitError where the result cannot fit in memory.
         """
         x1 = check_array("x1", x1, min_rank=2)
         if x2 is not None:
