@@ -1,4 +1,4 @@
-"""Labels, files and shared inputs that an audit is given: taken as they are meant, or refused in one line."""
+"""Labels, files, batches and shared inputs of an audit: taken as they are meant, or refused in one line."""
 
 from __future__ import annotations
 
@@ -64,3 +64,19 @@ def test_files_that_cannot_be_read_are_one_line(tmp_path: Path, capsys: pytest.C
         error = capsys.readouterr().err
         assert said in error
         assert error.count("\n") == 1
+
+
+def test_a_model_of_one_batch_size_is_given_full_batches() -> None:
+    def sixteen(x: np.ndarray) -> np.ndarray:
+        if len(x) != 16:
+            raise RuntimeError("expected 16 rows")
+        return (x * np.arange(9).reshape(3, 3, 1)).sum((1, 2)) + 50
+
+    def any_size(x: np.ndarray) -> np.ndarray:
+        return (x * np.arange(9).reshape(3, 3, 1)).sum((1, 2)) + 50
+
+    report = et.audit(sixteen, "C4", IMAGES, batch_size=16, **QUIET)
+    np.testing.assert_allclose(report.errors, et.audit(any_size, "C4", IMAGES, **QUIET).errors, rtol=1e-12)
+    assert "expected 16 rows" in next(m.reason for m in report.missing if m.section == "smaller batches")
+    with pytest.raises(RuntimeError, match="expected 16 rows"):
+        et.audit(sixteen, "C4", IMAGES, **QUIET)

@@ -123,7 +123,7 @@ def assemble(
         remedies=remedies(task, orbits, y, ensemble, train, error.estimate.mean),
         checkpoints=_checkpoints(task, checkpoints),
         witnesses=witnesses(task, orbits),
-        missing=missing,
+        missing=missing + _refused_batches(task),
         settings=_settings(task, off_data, data_test),
         versions=_versions(task),
         timing=Timing(time.perf_counter() - began, *timing),
@@ -138,6 +138,13 @@ def assemble(
         floors=floors.table,
         parameters=task.elements,
     )
+
+
+def _refused_batches(task: Task) -> list[Missing]:
+    """What a model that takes one size alone did not evaluate as it was."""
+    clock = task.clock
+    why = f"the model refused them ({clock.refused}); they were filled up to {clock.largest} inputs"
+    return [] if clock.refused is None else [Missing("smaller batches", why)]
 
 
 def _elements(task: Task, orbits: Orbits, floors: Floors) -> list[ElementResult]:

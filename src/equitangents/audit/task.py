@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -17,8 +18,10 @@ from equitangents.audit.contract import Contract
 from equitangents.audit.intervals import Resampler
 from equitangents.audit.leaf_actions import LeafAction
 from equitangents.audit.trees import Inputs, Shared
-from equitangents.errors import ShapeError
+from equitangents.errors import EquitangentsError, ShapeError
 from equitangents.metrics.measure import norms, ratio
+
+logger = logging.getLogger("equitangents.audit")
 
 _BATCH_BYTES = 64 * 2**20
 _LARGEST_BATCH = 256
@@ -30,6 +33,10 @@ class Clock:
 
     seconds: float = 0.0
     evaluations: int = 0
+    largest: int = 0
+    """Inputs in the largest batch that the model took."""
+    refused: str | None = None
+    """What the model said of a smaller batch, if it takes that size alone; smaller ones are filled up."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,20 +71,32 @@ class Task:
 
     def batch(self, x: Inputs, run: Callable[[Any], Any] | None = None) -> Answer:
         """The model's outputs for one batch."""
+        clock, given = self.clock, run
         run = run or self.model.run
-        size = self.model.fixed_batch
+        size = self.model.fixed_batch or (clock.largest if clock.refused is not None else None)
         began = time.perf_counter()
-        if size is None or size == x.n:
-            output = run(x.tree())
-        else:  # fill up the last batch of a model that takes one size alone
-            chunks = []
-            for rows in batches(x.n, size):
-                filled = np.concatenate([rows, np.repeat(rows[-1:], size - len(rows))])
-                used = slice(len(rows))
-                chunks.append(jax.tree.map(lambda a, used=used: np.asarray(a)[used], run(x.subset(filled).tree())))
-            output = jax.tree.map(lambda *a: np.concatenate(a), *chunks)
-        self.clock.seconds += time.perf_counter() - began
-        self.clock.evaluations += x.n
+        if size is not None and size != x.n:
+            output = _filled_up(run, x, size)
+        else:
+            try:
+                output = run(x.tree())
+            except EquitangentsError:
+                raise
+            except Exception as error:  # of a foreign model, which may take no other size than the one before
+                if given is not None or not 0 < x.n < clock.largest:
+                    raise
+                try:
+                    output = _filled_up(run, x, clock.largest)
+                except Exception:
+                    raise error from None
+                clock.refused = next(iter(str(error).splitlines()), type(error).__name__)
+                logger.warning(
+                    "the model takes no batch of %d (%s); batches are filled up to %d",
+                    x.n, clock.refused, clock.largest,
+                )  # fmt: skip
+        clock.largest = max(clock.largest, x.n)
+        clock.seconds += time.perf_counter() - began
+        clock.evaluations += x.n
         return answer(output, x.n)
 
     def output_actions(self, y: Answer) -> list[LeafAction | None]:
@@ -89,6 +108,16 @@ class Task:
         if self.x.n <= count:
             return np.arange(self.x.n)
         return np.sort(np.random.default_rng(self.seed).choice(self.x.n, count, replace=False))
+
+
+def _filled_up(run: Callable[[Any], Any], x: Inputs, size: int) -> Any:
+    """The model's output in batches of one size, the last filled up with its last row."""
+    chunks = []
+    for rows in batches(x.n, size):
+        filled = np.concatenate([rows, np.repeat(rows[-1:], size - len(rows))])
+        used = slice(len(rows))
+        chunks.append(jax.tree.map(lambda a, used=used: np.asarray(a)[used], run(x.subset(filled).tree())))
+    return jax.tree.map(lambda *a: np.concatenate(a), *chunks)
 
 
 @lru_cache(maxsize=4)

@@ -101,7 +101,7 @@ def _data(elements: Sequence[ElementResult], circle: Polar | None, report: Audit
             if len(c.elements) == len(elements)
         ],
     }
-    return json.dumps(data, separators=(",", ":")).replace("</", "<\\/")
+    return json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
 
 
 def _say(e: ElementResult) -> str:
