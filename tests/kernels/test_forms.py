@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import jax
 import numpy as np
 import pytest
 
@@ -80,6 +81,16 @@ def test_fibres_agree_with_all_pairs(name, rng):
     whole = compute(replace(program, form="pairs"), x1)
     np.testing.assert_allclose(own.nngp, np.diag(whole.nngp), rtol=1e-13)
     np.testing.assert_allclose(own.ntk, np.diag(whole.ntk), rtol=1e-13)
+
+
+@pytest.mark.parametrize("readout", [[GlobalAvgPool()], [AvgPool(2), Conv(1, 2), Flatten()]], ids=["fibre", "pairs"])
+def test_diagonals_inside_jax_programs(readout, rng):
+    net = Sequential(Conv(1, 3), Relu(), *readout, Dense(1))
+    x = rng.standard_normal((3, 4, 4, 1)).astype(np.float32)
+    own, traced = net.kernel_diagonal(x), jax.jit(net.kernel_diagonal)(x)
+    np.testing.assert_allclose(traced.nngp, own.nngp, rtol=1e-6)
+    np.testing.assert_allclose(traced.ntk, own.ntk, rtol=1e-6)
+    assert (traced.engine, traced.form) == (own.engine, own.form)
 
 
 @pytest.mark.parametrize(

@@ -104,6 +104,8 @@ def _differentiable(
 
 def compute_diagonal(program: Program, x: Any, engine: str | None = None) -> Kernels:
     """Kernels of each input x, (N, *positions, C), with itself: NNGP and NTK of shape (N,), at the cost of N pairs."""
+    if precision.is_traced(x):
+        return _traced_diagonal(program, x, engine)
     steps = plan(program)
     dtype = precision.working_dtype(x)
     name, note = choose(steps, engine, dtype)
@@ -126,6 +128,12 @@ def compute_diagonal(program: Program, x: Any, engine: str | None = None) -> Ker
         if isinstance(x, jax.Array):
             nngp, ntk = jnp.asarray(nngp), jnp.asarray(ntk)
     return Kernels(nngp, ntk, engine=name, form=form, notes=() if note is None else (note,))
+
+
+def _traced_diagonal(program: Program, x: Any, engine: str | None) -> Kernels:
+    """The same inside a JAX program, one input after another."""
+    run = partial(compute, program, engine=engine)
+    return jax.tree.map(lambda k: k[:, 0, 0], jax.lax.map(lambda one: run(one[None]), x))
 
 
 def tables_of(steps: FibrePlan | PairPlan, program: Program) -> dict[str, Any]:
