@@ -153,6 +153,7 @@ class TestExactSums:
             lambda: et.actions.direct_sum(TURNS, TURNS),
             lambda: et.actions.tensor_product(TURNS, TURNS),
             lambda: et.actions.pullback(TURNS, icosahedral(), np.arange(60)),
+            lambda: et.actions.restrict(TURNS, icosahedral().subgroup([0])),
             lambda: et.actions.trivial(so3(2)),
             lambda: et.actions.linear(so3(2), np.zeros((18, 3, 3))),
         ],
@@ -199,6 +200,8 @@ class TestExactSums:
     def test_bad_samples_are_refused(self):
         with pytest.raises(InvalidArgumentError, match="count is 0"):
             sampled(TURNS, 0)
+        with pytest.raises(InvalidArgumentError, match="seed is -1"):
+            sampled(TURNS, 3, seed=-1)
         with pytest.raises(InvalidTypeError, match="so3"):
             sampled(rotations(icosahedral()), 3)
         with pytest.raises(InvalidArgumentError, match="empty"):

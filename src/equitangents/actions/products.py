@@ -152,6 +152,7 @@ def restrict(action: Action, subgroup: Subgroup) -> PulledBackAction:
     >>> restrict(rot, rot.group.subgroup([0, 2])).group.order
     2
     """
+    check_finite_group("action", action, "a restriction")
     if not isinstance(subgroup, Subgroup):
         raise InvalidTypeError(f"subgroup is of type {type(subgroup).__name__}; expected action.group.subgroup(...)")
     if not subgroup.group.has_same_table(action.group):

@@ -106,6 +106,8 @@ def sampled(action: ContinuousRotations, count: int | None = None, *, seed: int 
         return subset(action, np.arange(action.group.order), action.weights)
     if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
         raise InvalidArgumentError(f"count is {count!r}; expected a whole number, at least 1, or None")
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise InvalidArgumentError(f"seed is {seed!r}; expected a whole number, at least 0")
     return subset(action, action.group.random(int(count), seed=seed))
 
 
