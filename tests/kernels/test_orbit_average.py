@@ -1,5 +1,6 @@
 """Orbit averages are invariant, by one orbit where the kernel is and by both where it is not."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -22,6 +23,17 @@ def test_orbit_averages_are_literal_means_and_invariant(net, note, rng):
     np.testing.assert_allclose(average.kernel(ROTATIONS(1, x1), ROTATIONS(2, x2)).nngp, k.nngp, rtol=1e-12)
     assert any(note in n for n in k.notes)
     np.testing.assert_allclose(average.kernel(x1).ntk, average.kernel(x1, x1).ntk, rtol=1e-12)
+
+
+@pytest.mark.parametrize("net", [MLP, UPRIGHT])
+def test_arrays_of_jax_and_numpy_of_two_precisions(net, rng):
+    x1, x2 = rng.standard_normal((3, 4, 4, 1)).astype(np.float32), rng.standard_normal((2, 4, 4, 1))
+    average = et.kernels.orbit_average(net, ROTATIONS)
+    expected = average.kernel(x1.astype(np.float64), x2).ntk
+    for a, b in ((jnp.asarray(x1), x2), (x1, x2)):
+        found = average.kernel(a, b).ntk
+        assert found.dtype == np.float64
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
 def test_a_symmetric_average_needs_a_term_for_each_pair_of_inverses(rng, monkeypatch):

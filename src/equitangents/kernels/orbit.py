@@ -22,7 +22,7 @@ from equitangents.kernels.invariance import is_invariant
 from equitangents.kernels.result import KernelFunction, Kernels
 from equitangents.kernels.size import check_result, result_bytes
 from equitangents.kernels.translations import translation_mean
-from equitangents.precision import is_traced, working_dtype
+from equitangents.precision import is_traced, scope, working_dtype
 
 logger = logging.getLogger("equitangents")
 
@@ -46,6 +46,10 @@ class OrbitAverage:
         dtype = working_dtype(x1, x2)
         results = result_bytes(len(x1), len(x1 if x2 is None else x2), dtype.itemsize)
         check_result(x1, x2, dtype, 2 * results)
+        with scope(dtype):  # sums of float64 arrays of JAX are float64
+            return self._kernel(x1, x2)
+
+    def _kernel(self, x1: Any, x2: Any) -> Kernels:
         if not self._one_orbit_suffices(x1):
             return self._both_orbits(x1, x1 if x2 is None else x2)
         base, elements = self._parts(x1)
