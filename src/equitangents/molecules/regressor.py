@@ -46,8 +46,9 @@ class MoleculeRegressor(MolecularRegressor):
         pairs: Which atoms are compared, "same element" or "all".
         time: Training time of gradient flow; inf: to the end.
         learning_rate: η; the largest stable step is known after `fit` as `max_learning_rate_`.
-        ridge: Weight decay towards the initial weights, relative to the loss above; well above the kernel's own error,
-            ten times the network's `tolerance`.
+        ridge: Weight decay towards the initial weights, relative to the loss above; well above what sampling rotations
+            does to the kernel's eigenvalues, which may be many times the network's `tolerance`; `notes_` says where it
+            is not.
         kernel: "ntk", all layers trained; "nngp", the last one alone, the posterior of a Gaussian process.
         baseline: "elements": a least-squares energy for each element is taken off first (and added again); "none".
     """

@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float
 from equitangents.errors import InvalidArgumentError, NotFittedError
 from equitangents.inference.dynamics import Flow
 from equitangents.inference.gaussian import TrainedProcess
-from equitangents.inference.spectrum import decompose
+from equitangents.inference.spectrum import Spectrum, decompose
 from equitangents.molecules.checks import check_molecules, check_question, one_time
 from equitangents.molecules.kernel import Pairs
 from equitangents.molecules.learnt_rows import LearntRows
@@ -21,6 +21,8 @@ from equitangents.molecules.signals import AtomSignals
 from equitangents.molecules.smooth_kernel import SmoothKernel
 
 logger = logging.getLogger("equitangents")
+
+_FAR = 10  # how many times smaller than the ridge an error must be that training should not fit
 
 
 @dataclass(eq=False)
@@ -36,10 +38,13 @@ class MolecularRegressor:
     ridge: float = 1e-6
     kernel: Literal["ntk", "nngp"] = "ntk"
     smooth_: SmoothKernel = field(init=False, repr=False)
+    notes_: tuple[str, ...] = field(default=(), init=False, repr=False)
+    """What a reader of the predictions should know of the last fit."""
 
     def _check_settings(self, molecules: Any) -> None:
         """All that can be said before a kernel is computed. A fit that fails leaves no older one to predict with."""
         self.__dict__.pop("smooth_", None)
+        self.notes_ = ()
         check_molecules("molecules", molecules)
         check_question(self.net, "lower", self.signals, self.pairs)
         if self.kernel not in ("ntk", "nngp"):
@@ -77,8 +82,10 @@ class MolecularRegressor:
             return LearntRows(None, varies, scale, which)
         here, factor = np.ix_(varies, varies), scale[varies]
         weighted = lambda matrix: matrix[here] * factor[:, None] * factor
+        spectrum = decompose(weighted(both[which]), ridge=self.ridge, name=name)
+        self._note_sampling(spectrum, name)
         process = TrainedProcess(
-            decompose(weighted(both[which]), ridge=self.ridge, name=name),
+            spectrum,
             targets[varies, None],
             Flow(self.learning_rate, samples=samples),
             prior=weighted(both[0]) if which == 1 else None,
@@ -86,3 +93,21 @@ class MolecularRegressor:
         )
         process.check(one_time(self.time))
         return LearntRows(process, varies, scale, which)
+
+    def _note_sampling(self, spectrum: Spectrum, name: str) -> None:
+        """Say where the error of sampled rotations, which shows in negative eigenvalues, is not far below the ridge."""
+        below = self.ridge - spectrum.smallest / spectrum.ridge_unit
+        if below > max(self.ridge / _FAR, spectrum.blur / spectrum.ridge_unit):
+            note = (
+                f"{name}: rotations are sampled to {below:.1e} of its diagonal, which is not far below the ridge "
+                f"{self.ridge:.1e}; predictions of turned molecules may differ by far more than the tolerance: set "
+                f"ridge={_rounded_up(_FAR * below):.0e}, or lower SphereLift's tolerance"
+            )
+            logger.warning("%s", note)
+            self.notes_ += (note,)
+
+
+def _rounded_up(number: float) -> float:
+    """To one digit."""
+    digit = 10.0 ** math.floor(math.log10(number))
+    return math.ceil(number / digit) * digit

@@ -68,7 +68,8 @@ class TensorRegressor(MolecularRegressor):
         pairs: Which atoms are compared, "same element" or "all".
         time: Training time of gradient flow; inf: to the end.
         learning_rate: η.
-        ridge: Weight decay towards the initial weights, relative to the mean diagonal of the kernel.
+        ridge: Weight decay towards the initial weights, relative to the mean diagonal of the kernel; how large it must
+            be is said for `MoleculeRegressor`.
         kernel: "ntk" or "nngp".
     """
 
