@@ -125,6 +125,7 @@ def test_symmetric_matrices_are_exactly_symmetric_and_equal_inputs_exactly_equal
     x[17] = x[3]
     k = net.kernel(x, engine="cpu")
     np.testing.assert_array_equal(k.ntk, k.ntk.T)
+    np.testing.assert_array_equal(k.nngp, k.nngp.T)
     np.testing.assert_allclose(k.ntk[3], k.ntk[17], rtol=1e-6)
     assert k.ntk[3, 17] == k.ntk[3, 3]
 

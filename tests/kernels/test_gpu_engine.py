@@ -131,8 +131,8 @@ def test_residual_branches(padding, rng):
 
 def test_neighbouring_blocks_whose_windows_have_other_margins(rng):
     blocks = [Residual(Conv(1, window, padding="zero"), Relu()) for window in ((1, 2), (3, 2), (1, 1))]
-    net = Sequential(Conv(1, 1), *blocks, Conv(1, 1), Relu(), GlobalAvgPool(), Dense(1))
-    check(net, rng.standard_normal((2, 4, 3, 3)), dtypes=(np.float64,))
+    net = Sequential(*blocks, Conv(1, 1, padding="zero"), Relu(), GlobalAvgPool(), Dense(1))
+    check(net, rng.standard_normal((2, 4, 3, 1)), dtypes=(np.float64,))
 
 
 def test_residual_branches_on_groups_and_vectors(rng):
