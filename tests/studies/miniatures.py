@@ -1,0 +1,109 @@
+"""Every study in miniature, and what its folder then holds."""
+
+from __future__ import annotations
+
+import importlib
+
+from equitangents import studies
+
+TINY = {
+    "toy": {
+        "members": "12", "plain_members": "5", "width": "8", "train_points": "6", "orbit_points": "5", "pixels": "9",
+        "steps": "0,1,2,3,12", "frames": "4",
+    },
+    "ising": {
+        "lattice": "3", "train_spins": "5", "test_spins": "4", "widths": "4,16", "members": "32",
+        "members_at_once": "20", "groups": "1,2,4", "steps": "0,1,4", "gp_samples": "50",
+    },
+    "rotated-images": {
+        "train_images": "24", "test_images": "10", "foreign_images": "6", "members": "4", "channels": "4,4",
+        "epochs": "5", "recorded_epochs": "0,1,3", "infinite_train": "16",
+    },
+    "mlp-to-gcnn": {
+        "group": "C4", "train_images": "4", "test_images": "4", "foreign_images": "4", "times": "1,inf",
+        "widths": "8,16", "draws": "3", "trained_widths": "4", "members": "4", "steps": "0,2",
+    },
+    "cross-product": {
+        "groups": "T,O", "trained_groups": "T", "train_pairs": "3", "test_pairs": "3", "rotations": "4",
+        "members": "6", "width": "4", "steps": "0,1,3",
+    },
+    "continuous": {
+        "train_images": "5", "test_images": "4", "orders": "2,4", "angles": "8", "rings": "2", "samples": "5",
+        "points": "2", "steps": "1,3", "trained": "2", "members": "4", "width": "4", "hidden_layers": "1",
+    },
+    "sampling": {
+        "order": "4", "budgets": "1,2", "draws": "4", "times": "1,inf", "train_images": "5", "test_images": "3",
+        "rings": "2", "samples": "5",
+    },
+    "finite-width": {
+        "lattice": "3", "train_spins": "4", "test_spins": "3", "widths": "2,4,8", "members": "12", "sizes": "1,2,4",
+        "steps": "1,3", "hidden_layers": "1",
+    },
+    "other-ensembles": {
+        "lattice": "3", "train_spins": "4", "test_spins": "3", "width": "4", "members": "12", "runs": "4",
+        "sizes": "1,2,4", "steps": "3", "every": "1", "stage_steps": "2", "resamples": "3",
+        "hidden_layers": "1",
+    },
+    "molecules": {
+        "sizes": "12,24", "test": "6", "splits": "3", "tuning": "10", "bandlimit": "2", "scales": "0.3", "block": "11",
+        "moved": "2", "turns": "2", "tolerance": "1e-2", "soap_n_max": "2", "soap_l_max": "1",
+    },
+    "forces": {
+        "sizes": "2,3", "test": "2", "bandlimit": "2", "tolerance": "1e-6", "turns": "1", "scale": "0.5",
+        "ridge": "1e-5",
+    },
+    "kernel-convergence": {
+        "widths": "2,4,8", "batches": "3", "samples": "2", "inputs": "2", "lattice": "2", "sampled": "2",
+    },
+}  # fmt: skip
+FIGURES = {
+    "toy": {"snapshots", "violation-over-time", "violation-over-members"},
+    "ising": {"predictions", "distance-to-ntk", "orbit-spread", "spread-for-every-size", "spread-ratio"},
+    "rotated-images": {"agreement-over-training", "accuracy-and-size", "single-images"},
+    "mlp-to-gcnn": {"difference-over-time", "convergence"},
+    "cross-product": {"members-and-mean", "random-rotations"},
+    "continuous": {"change-against-kappa", "change-over-angles"},
+    "sampling": {"violation-against-budget", "violation-over-time"},
+    "finite-width": {"violation-against-members", "width", "parts"},
+    "other-ensembles": {"change-against-size"},
+    "molecules": {"learning-curves"},
+    "forces": {"learning-curves"},
+    "kernel-convergence": {"convergence"},
+}
+TABLES = {
+    "toy": {"violation", "ensemble_size"},
+    "ising": {"distance", "spread", "predictions", "every_size"},
+    "rotated-images": {"agreement", "accuracy", "ensemble_size"},
+    "mlp-to-gcnn": {"distance", "independent", "trained"},
+    "cross-product": {"closed_form", "members", "shares"},
+    "continuous": {"violation", "angles"},
+    "sampling": {"choices"},
+    "finite-width": {"parts", "members"},
+    "other-ensembles": {"size", "closed_form"},
+    "molecules": {"errors", "symmetry"},
+    "forces": {"errors"},
+    "kernel-convergence": {"entries"},
+}
+EXACT = {  # numbers of the claims that hold at any size, not by statistics
+    "mlp-to-gcnn": (0, 2),
+    "cross-product": (0, 1),
+    "continuous": (1,),
+    "sampling": (0,),
+    "other-ensembles": (0,),
+}
+
+
+def run(name, out, **how):
+    """The study `name` in miniature."""
+    return studies.run(name, out=out, settings=TINY[name], progress=False, **how)
+
+
+def study(name):
+    return importlib.import_module(studies.registry[name].module).STUDY
+
+
+def assert_same_tables(name, one, other):
+    """Byte for byte."""
+    for table in TABLES[name]:
+        path = f"results/{table}.csv"
+        assert (one / path).read_bytes() == (other / path).read_bytes()

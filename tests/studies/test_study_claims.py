@@ -1,0 +1,123 @@
+"""Claims of the first three studies, on numbers made for the purpose: true ones hold and false ones fail."""
+
+import dataclasses
+
+import numpy as np
+
+from equitangents.studies import ising, rotated_images, toy
+
+
+def _verdicts(claims):
+    return [v.verdict for v in claims]
+
+
+class TestToyClaims:
+    """On numbers made for the purpose: Gaussian deviations with and without a common part."""
+
+    settings = toy.Settings(members=200, steps=(0, 5), orbit_points=30)
+
+    def _results(self, *, common=0.0, spread=1.0, infinite=0.0, control=1.0, members=200):
+        rng = np.random.default_rng(0)
+        pattern = common * rng.normal(size=(1, 1, 4, 30))
+        orbits = tuple(spread * rng.normal(size=(2, 200, 4, 30))[:, :members] + pattern for _ in range(2))
+        exact, plain = np.zeros((2, 2, 4, 30))
+        exact[1, 2, 3] = infinite
+        plain[1, 2, 3] = control
+        return toy.Results(
+            times=np.array([0, 5]), learning_rate=1.0, train_x=np.zeros((1, 2)), truth={}, scale=1.0,
+            augmented=toy.Trained(orbits, (exact, exact), maps={}, circles={}),
+            plain=toy.Trained(orbits, (plain, plain), maps={}, circles={}),
+            expected_violation=(np.ones(2), np.ones(2)),
+        )  # fmt: skip
+
+    def test_true(self):
+        assert _verdicts(toy.claims(self.settings, self._results())) == ["holds"] * 4
+
+    def test_a_biased_mean_fails(self):
+        assert _verdicts(toy.claims(self.settings, self._results(common=0.5)))[1] == "fails"
+
+    def test_invariant_members_fail(self):
+        assert _verdicts(toy.claims(self.settings, self._results(spread=1e-4)))[0] == "fails"
+
+    def test_one_broken_input_at_infinite_width_fails(self):
+        assert _verdicts(toy.claims(self.settings, self._results(infinite=1e-5)))[2] == "fails"
+
+    def test_a_control_that_is_invariant_fails(self):
+        assert _verdicts(toy.claims(self.settings, self._results(control=1e-3)))[3] == "fails"
+
+    def test_few_members_decide_nothing(self):
+        settings = dataclasses.replace(self.settings, members=4)
+        assert _verdicts(toy.claims(settings, self._results(members=4)))[1] == "not decidable at this size"
+
+
+class TestIsingClaims:
+    settings = ising.Settings(members=120, widths=(8, 64), groups=(1, 2, 4), steps=(0, 1, 2), test_spins=6)
+
+    def _results(self, *, distances=(1.0, 0.0), spread=1.0):
+        """Members with mean `distances` away from the closed form, by width, and `spread` times its spread."""
+        rng = np.random.default_rng(0)
+        mean = rng.normal(size=(1, 1, 6)) * np.ones((3, 4, 6))
+        members = {}
+        for width, distance in zip(self.settings.widths, distances, strict=True):
+            noise = 0.3 * spread * rng.normal(size=(3, 120, 4, 6))
+            members[width] = {name: mean[:, None] + noise + distance for name in ising.SETS}
+        fluctuation = 0.3 * rng.normal(size=(400, 4, 6))
+        predicted = [ising.relative_std(mean[0] + fluctuation / np.sqrt(m)) for m in self.settings.groups]
+        each = lambda value: dict.fromkeys(ising.SETS, value)
+        return ising.Results(
+            times=np.array([0, 1, 2]), learning_rate=1.0, truth=each(mean[0, 0]), mean=each(mean),
+            std=each(np.ones((3, 6))), predicted=each(np.broadcast_to(predicted, (3, 3, 400))), members=members,
+        )  # fmt: skip
+
+    def test_true(self):
+        assert _verdicts(ising.claims(self.settings, self._results())) == ["holds"] * 4
+
+    def test_a_mean_that_stays_away_fails(self):
+        assert _verdicts(ising.claims(self.settings, self._results(distances=(1.0, 1.0))))[:2] == ["fails"] * 2
+
+    def test_a_spread_that_is_too_large_fails(self):
+        verdicts = _verdicts(ising.claims(self.settings, self._results(spread=3.0)))
+        assert verdicts[2] == "fails"
+        assert verdicts[3] != "holds"
+
+    def test_equal_distances_within_noise_decide_nothing(self):
+        assert _verdicts(ising.claims(self.settings, self._results(distances=(0.0, 0.0))))[0].startswith(
+            "not decidable"
+        )
+
+
+class TestRotatedImagesClaims:
+    def _results(self, settings, *, mean_errors=0, infinite_errors=0):
+        """Members err on random quarter of the orbit; the mean and the closed form on as many inputs as told."""
+        rng = np.random.default_rng(0)
+        images = rotated_images.load_images(settings, None)
+        members, mean, infinite = {}, {}, {}
+        for name, x in images.sets.items():
+            base = rng.integers(0, 10, len(x))
+            labels = np.broadcast_to(base, (2, 4, 4, len(x)))
+            members[name] = np.where(rng.random(labels.shape) < 0.25, (labels + 1) % 10, labels)
+            mean[name] = np.array(labels[:, 0])
+            mean[name][1, 1:, :mean_errors] += 1
+            infinite[name] = np.array(labels[:, 0])
+            infinite[name][1, 1:, :infinite_errors] += 1
+        action = rotated_images.actions.image_rotations(4)
+        return rotated_images.Results(images, action, np.array([0, 1]), 1.0, members, mean, infinite, {})
+
+    settings = rotated_images.Settings(members=4, train_images=20, test_images=60, foreign_images=60)
+
+    def test_true(self):
+        assert _verdicts(rotated_images.claims(self.settings, self._results(self.settings))) == ["holds"] * 2
+
+    def test_an_ensemble_behind_its_members_fails(self):
+        results = self._results(self.settings, mean_errors=50)
+        assert _verdicts(rotated_images.claims(self.settings, results))[0] == "fails"
+
+    def test_one_input_is_enough_to_fail_exactness(self):
+        results = self._results(self.settings, infinite_errors=1)
+        verdict = rotated_images.claims(self.settings, results)[1]
+        assert verdict.verdict == "fails"
+        assert verdict.value == 1.0
+
+    def test_without_the_closed_form_there_is_no_claim_about_it(self):
+        results = dataclasses.replace(self._results(self.settings), infinite={})
+        assert len(rotated_images.claims(self.settings, results)) == 1

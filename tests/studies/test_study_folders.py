@@ -1,0 +1,79 @@
+"""What every study writes, in miniature, and that resuming a finished run changes nothing."""
+
+import csv
+import json
+import re
+
+import pytest
+
+from equitangents.report import outside_resources
+from equitangents.studies.settings import as_dict, changed
+from studies.miniatures import EXACT, FIGURES, TABLES, TINY, run, study
+
+
+@pytest.fixture(scope="module", params=list(TINY))
+def finished(request, tmp_path_factory):
+    return run(request.param, tmp_path_factory.mktemp(request.param) / "run")
+
+
+def test_files(finished):
+    folder = finished.folder
+    assert {p.name for p in folder.iterdir()} >= {"config.json", "verdicts.json", "report.html", "results", "figures"}
+    stems = FIGURES[finished.name]
+    assert {p.name for p in (folder / "figures").iterdir()} == {f"{s}.{e}" for s in stems for e in ("svg", "png")}
+    assert {p.name for p in (folder / "results").iterdir()} == {f"{stem}.csv" for stem in TABLES[finished.name]}
+    assert not (folder / "checkpoints").exists() or not any((folder / "checkpoints").iterdir())
+
+
+def test_config_repeats_the_run(finished):
+    config = json.loads((finished.folder / "config.json").read_text())
+    assert (config["study"], config["preset"]) == (finished.name, "quick")
+    asked = changed(study(finished.name).presets["quick"], TINY[finished.name])
+    assert config["settings"] == json.loads(json.dumps(as_dict(asked)))
+
+
+def test_tables_are_tidy(finished):
+    for path in (finished.folder / "results").iterdir():
+        with path.open(newline="") as file:
+            rows = list(csv.reader(file))
+        assert len(rows) > 3
+        assert {len(row) for row in rows} == {len(rows[0])}
+
+
+def test_report_stands_alone_and_says_what_was_found(finished):
+    html = finished.report.read_text()
+    assert outside_resources(html) == []
+    text = html.replace("&#39;", "'")
+    assert finished.summary.split(";")[0] in text
+    for verdict in finished.claims:
+        assert verdict.claim in text
+        assert verdict.number in text
+    for stem in FIGURES[finished.name]:
+        assert f'id="{stem}-' in html
+    assert f"equitangents reproduce {finished.name}" in html
+    assert re.search(r"@\w+\{", html)
+
+
+def test_verdicts_file_is_what_was_returned(finished):
+    stored = json.loads((finished.folder / "verdicts.json").read_text())
+    assert [v["verdict"] for v in stored] == [v.verdict for v in finished.claims]
+    assert {v["verdict"] for v in stored} <= {"holds", "fails", "not decidable at this size"}
+
+
+def test_what_holds_exactly_holds_at_any_size(finished):
+    for i in EXACT.get(finished.name, ()):
+        claim = finished.claims[i]
+        assert claim.verdict == "holds", claim
+        assert claim.interval[0] == claim.interval[1]
+
+
+def test_numbering_of_atoms_changes_nothing_and_forces_have_no_curl(finished):
+    certain = {"molecules": finished.claims[-1:], "forces": finished.claims[2:4]}.get(finished.name, ())
+    assert all(claim.verdict == "holds" for claim in certain)
+
+
+def test_resuming_a_finished_run_changes_nothing(finished):
+    before = {p: p.read_bytes() for p in finished.folder.rglob("*") if p.suffix in (".csv", ".svg", ".npz")}
+    again = run(finished.name, finished.folder, resume=True)
+    assert repr(again.claims) == repr(finished.claims)  # a number that is not a number does not equal itself
+    assert before == {p: p.read_bytes() for p in before}
