@@ -58,6 +58,17 @@ def _closed_form(dtype: type, allowed: float) -> Check:
     return Check(f"ReLU kernels against their closed form, {np.dtype(dtype).name}", error, allowed)
 
 
+def _compiled_programs_have_the_same_kernels() -> Check:
+    import jax
+
+    from equitangents import nn
+
+    x = np.random.default_rng(4).standard_normal((4, 5)).astype(np.float32)
+    net = nn.Sequential(nn.Dense(8, W_std=1.5, b_std=0.1), nn.Relu(), nn.Dense(1))
+    found = jax.jit(lambda x: net.kernel(x).ntk)(x)
+    return Check("kernels inside compiled JAX programs", relative_error(found, net.kernel(x).ntk), 2e-6)
+
+
 def _pool_is_orbit_average() -> Check:
     from equitangents import actions, groups, kernels, nn
 
@@ -100,6 +111,7 @@ def _linear_networks_train_as_in_theory() -> Check:
 CHECKS: tuple[Callable[[], Check], ...] = (
     lambda: _closed_form(np.float64, 1e-13),
     lambda: _closed_form(np.float32, 2e-6),
+    _compiled_programs_have_the_same_kernels,
     _pool_is_orbit_average,
     _training_data_are_learned,
     _linear_networks_train_as_in_theory,
