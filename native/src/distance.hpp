@@ -61,11 +61,23 @@ void distances(const Plan& plan, const Tile<T>& tile) {
     }
 }
 
-// Of every input with itself.
+// Of the inputs in the same lanes.
 template <class T>
-void own_distances(const Plan& plan, const Tile<T>& tile) {
-  for (int l = 0; l < kLanes<T>; ++l) {
-    tile.k[l] = plan.vector_dual ? 0 : tile.variances2[l];
+void listed_distances(const Plan& plan, const Tile<T>& tile) {
+  constexpr int L = kLanes<T>;
+  const int64_t size = plan.positions_in * plan.channels;
+  double sums[L] = {};
+  for (int64_t i = 0; i < size; i += kSpan) {
+    Vec<T> sum{};
+    for (int64_t c = i; c < i + kSpan && c < size; ++c) {
+      const Vec<T> gap = load(tile.signals1 + c * L) - load(tile.signals2 + c * L);
+      sum += gap * gap;
+    }
+    accumulate<T>(sums, sum);
+  }
+  for (int l = 0; l < L; ++l) {
+    const double d = sums[l] / double(size);
+    tile.k[l] = plan.vector_dual ? d : (tile.variances[l] + tile.variances2[l] - d) / 2;
     tile.theta[l] = 0;
   }
 }

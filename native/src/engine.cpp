@@ -48,7 +48,7 @@ class Computation {
  public:
   Computation(const Plan& plan, const Problem<T>& problem)
       : plan_(plan), problem_(problem), loops_(kernels<T>(problem.instructions)), lanes_(loops_.lanes) {
-    const double pairs = double(problem.n1) * (problem.diagonal ? 1 : problem.n2);
+    const double pairs = double(problem.n1) * (problem.listed ? 1 : problem.n2);
     const double cells = pairs / lanes_ * plan.fibre_count * work_of_fibre();
     threads_ = std::clamp(int(std::min(cells / kThreadWork, 1e6)), 1, std::max(problem.threads, 1));
     self_ = plan.vector_dual && !plan.single;
@@ -63,11 +63,15 @@ class Computation {
     const T* x2 = symmetric ? problem_.x1 : problem_.x2;
     const int64_t step = panel_inputs();
     for (int64_t i = 0; i < problem_.n1; i += step) {
-      const Panel rows(*this, problem_.x1, i, std::min(i + step, problem_.n1), !problem_.diagonal,
-                       symmetric || self_ || problem_.diagonal);
+      const int64_t end = std::min(i + step, problem_.n1);
+      const Panel rows(*this, problem_.x1, i, end, !problem_.listed, symmetric || self_ || problem_.listed);
       if (cancelled()) return Outcome::cancelled;
-      if (problem_.diagonal) {
-        diagonal(rows);
+      if (problem_.listed && symmetric) {
+        listed(rows, rows);
+        continue;
+      }
+      if (problem_.listed) {
+        listed(rows, Panel(*this, x2, i, end, false, true));
         continue;
       }
       for (int64_t j = symmetric ? i : 0; j < problem_.n2; j += step) {
@@ -116,8 +120,8 @@ class Computation {
       void* workspace = c.workspaces_[thread]->get();
       c.loops_.prepare_field(c.plan_, group, workspace);
       if (c.self_) {
-        const Tile<T> tile = c.own_tile(thread, *this, g);
-        c.loops_.own.readout(c.plan_, tile);
+        const Tile<T> tile = c.listed_tile(thread, *this, *this, g);
+        c.loops_.listed.readout(c.plan_, tile);
         for (int l = 0; l < c.lanes_; ++l) group.variance[l] = tile.k[l];
       }
       if (c.plan_.vector_dual) c.loops_.prepare_vector(c.plan_, group);
@@ -139,14 +143,18 @@ class Computation {
     return (fit + kTileRows - 1) / kTileRows * kTileRows;
   }
 
-  // Group g of `columns`, each input with itself.
-  Tile<T> own_tile(int thread, const Panel& columns, int64_t g) const {
+  // Group g of `first`, each input with that of its number in `second`.
+  Tile<T> listed_tile(int thread, const Panel& first, const Panel& second, int64_t g) const {
     Tile<T> t{};
     t.rows = 1;
-    t.signals2 = columns.signals.get() + g * lanes_ * signal_size();
-    t.sides2 = columns.lanes.get() + g * lanes_ * plan_.side_size;
-    t.variance_sums2 = columns.variance_sums.get() + g * lanes_;
-    t.variances2 = columns.variances.get() + g * lanes_;
+    t.signals1 = first.signals.get() + g * lanes_ * signal_size();
+    t.sides1 = first.lanes.get() + g * lanes_ * plan_.side_size;
+    t.variance_sums = first.variance_sums.get() + g * lanes_;
+    t.variances = first.variances.get() + g * lanes_;
+    t.signals2 = second.signals.get() + g * lanes_ * signal_size();
+    t.sides2 = second.lanes.get() + g * lanes_ * plan_.side_size;
+    t.variance_sums2 = second.variance_sums.get() + g * lanes_;
+    t.variances2 = second.variances.get() + g * lanes_;
     t.k = outputs_[thread]->get();
     t.theta = t.k + kTileRows * lanes_;
     t.workspace = workspaces_[thread]->get();
@@ -156,7 +164,7 @@ class Computation {
 
   // First inputs from number `at` of `rows` on, with group g of `columns`.
   Tile<T> tile(int thread, const Panel& rows, int64_t at, int count, const Panel& columns, int64_t g) const {
-    Tile<T> t = own_tile(thread, columns, g);
+    Tile<T> t = listed_tile(thread, columns, columns, g);
     t.rows = count;
     for (int r = 0; r < count; ++r) {
       t.inputs[r] = problem_.x1 + (rows.begin + at + r) * signal_size();
@@ -173,18 +181,18 @@ class Computation {
     return t;
   }
 
-  // Kernels of the inputs of a panel with themselves.
-  void diagonal(const Panel& panel) {
-    share_out(panel.groups(*this), threads_, [&](int64_t g, int thread) {
+  // Kernels of the inputs of two panels that have the same number.
+  void listed(const Panel& first, const Panel& second) {
+    share_out(first.groups(*this), threads_, [&](int64_t g, int thread) {
       if (cancelled()) return;
-      const Tile<T> t = own_tile(thread, panel, g);
-      loops_.own.readout(plan_, t);
+      const Tile<T> t = listed_tile(thread, first, second, g);
+      loops_.listed.readout(plan_, t);
       if (cancelled()) return;
-      loops_.own.vector(plan_, t);
-      const int64_t first = panel.begin + g * lanes_;
-      for (int64_t l = 0; l < lanes_ && first + l < panel.end; ++l) {
-        problem_.nngp[first + l] = T(t.k[l]);
-        problem_.ntk[first + l] = T(t.theta[l]);
+      loops_.listed.vector(plan_, t);
+      const int64_t at = first.begin + g * lanes_;
+      for (int64_t l = 0; l < lanes_ && at + l < first.end; ++l) {
+        problem_.nngp[at + l] = T(t.k[l]);
+        problem_.ntk[at + l] = T(t.theta[l]);
       }
     });
   }

@@ -16,7 +16,7 @@ struct Problem {
   T *nngp, *ntk;  // (n1, n2)
   int threads;
   const volatile int32_t* cancel;  // computation stops soon after this becomes nonzero; may be null
-  bool diagonal;                   // only of every first input with itself: nngp and ntk are (n1,)
+  bool listed;                     // only of every first input with the second one of its number: nngp and ntk are (n1,)
   int instructions;                // -1: the best that this machine has; else a number as in `instruction_set_name`
   const double* distances;  // null, or the squared distances of all pairs, (n1, n2), for a plan of plain vectors alone
 };

@@ -12,7 +12,7 @@ namespace {
 template <ffi::DataType type, class T>
 ffi::Error kernel(ffi::Buffer<ffi::S32> code, ffi::Buffer<ffi::S32> reals, ffi::Buffer<ffi::S32> tables,
                   ffi::Buffer<type> x1, ffi::Buffer<type> x2, ffi::ResultBuffer<type> nngp, ffi::ResultBuffer<type> ntk,
-                  int64_t threads, bool symmetric) {
+                  int64_t threads, bool symmetric, bool listed) {
   const eqt::Description description{code.typed_data(),          int64_t(code.element_count()),
                                      reals.typed_data(),         int64_t(reals.element_count()),
                                      tables.typed_data(),        int64_t(tables.element_count())};
@@ -24,8 +24,9 @@ ffi::Error kernel(ffi::Buffer<ffi::S32> code, ffi::Buffer<ffi::S32> reals, ffi::
                                 ntk->typed_data(),
                                 int(threads),
                                 eqt::InterruptWatch::flag(),
-                                false,
-                                -1};
+                                listed,
+                                -1,
+                                nullptr};
   try {
     const eqt::OwnedPlan plan(description);
     const eqt::InterruptWatch watch;
@@ -48,7 +49,8 @@ auto binding() {
       .template Ret<ffi::Buffer<type>>()
       .template Ret<ffi::Buffer<type>>()
       .template Attr<int64_t>("threads")
-      .template Attr<bool>("symmetric");
+      .template Attr<bool>("symmetric")
+      .template Attr<bool>("listed");
 }
 
 }  // namespace

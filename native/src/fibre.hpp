@@ -1,5 +1,5 @@
 // One fibre of one first input with a vector of second inputs, through all operations on the field to its readout;
-// or (`Own`) of a vector of inputs, each with itself.
+// or (`Own`) of a vector of pairs of inputs.
 #pragma once
 
 #include "box.hpp"
@@ -15,6 +15,7 @@ namespace eqt::EQT_ISA {
 template <class T>
 struct Workspace {
   T *field, *other, *row;
+  T *products, *spectrum, *waves;  // of rotations
   T* kept;
   int64_t kept_size;     // of one slot
   double *d, *theta, *q;  // sums over fibres, (kTileRows, lanes)
@@ -40,6 +41,12 @@ struct Workspace {
     const int64_t kept_cells = plan.cells > kTileRows ? plan.cells : kTileRows;
     kept_size = kept_cells * 2 * kLanes<T>;
     kept = reinterpret_cast<T*>(take(plan.slots * kept_cells * cell));
+    if (plan.rotations) {
+      const int64_t side = 2 * plan.rotations->bandlimit - 1, half = plan.rotations->azimuths / 2 + 1;
+      products = reinterpret_cast<T*>(take(entries_of_degrees(plan.rotations->bandlimit) * EQT_BYTES));
+      spectrum = reinterpret_cast<T*>(take((side + 2) * side * EQT_BYTES));
+      waves = reinterpret_cast<T*>(take(half * side * int64_t(sizeof(T))));
+    }
     for (double** sum : {&d, &theta, &q})
       *sum = reinterpret_cast<double*>(take(kTileRows * kLanes<T> * int64_t(sizeof(double))));
     rows = reinterpret_cast<const T**>(take(plan.rows * int64_t(sizeof(T*))));

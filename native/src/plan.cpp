@@ -7,7 +7,7 @@
 namespace eqt {
 namespace {
 
-constexpr int kVersion = 2;
+constexpr int kVersion = 3;
 
 // Takes numbers from an array one after another.
 class Reader {
@@ -66,6 +66,11 @@ OwnedPlan::OwnedPlan(const Description& d) : reals_(d.reals_size / 2) {
   plan_.fibre_count = code.next();
   plan_.single = code.next();
   const int32_t fibres = code.next(), labels = code.next();
+  Rotations& rotations = rotations_;
+  rotations.bandlimit = code.next();
+  rotations.count = code.next();
+  rotations.azimuths = code.next();
+  const int32_t waves = code.next(), mixing = code.next(), weights = code.next();
   levels_.resize(plan_.field_count + 1);
   for (Level& level : levels_) {
     level.grid = code.next();
@@ -104,6 +109,14 @@ OwnedPlan::OwnedPlan(const Description& d) : reals_(d.reals_size / 2) {
       op.weights = within(reals_.data(), int64_t(reals_.size()), weights, op.window_size);
     }
   }
+  if (rotations.count > 0) {
+    const int64_t size = int64_t(reals_.size()), products = entries_of_degrees(rotations.bandlimit);
+    const int64_t half = rotations.azimuths / 2 + 1, factors = rotations.azimuths ? 2 * products : products;
+    if (rotations.azimuths) rotations.waves = within(reals_.data(), size, waves, half * (2 * rotations.bandlimit - 1));
+    rotations.mixing = within(reals_.data(), size, mixing, rotations.count * factors);
+    rotations.weights = within(reals_.data(), size, weights, rotations.count);
+    plan_.rotations = &rotations;
+  }
   plan_.levels = levels_.data();
   plan_.field = ops_.data();
   plan_.vector = ops_.data() + plan_.field_count;
@@ -117,7 +130,7 @@ OwnedPlan::OwnedPlan(const Description& d) : reals_(d.reals_size / 2) {
   plan_.one_block = *low == *high;
   for (int i = 0; i < plan_.vector_count; ++i) 
     plan_.vector_dual |= plan_.vector[i].kind == OpKind::dual || plan_.vector[i].kind == OpKind::join;
-  plan_.distance_only = plan_.field_count == 0 && plan_.single && plan_.all_kept;
+  plan_.distance_only = plan_.field_count == 0 && plan_.single && plan_.all_kept && !plan_.rotations;
   find_means();
   place_sides();
   measure_fields();
@@ -186,6 +199,7 @@ void OwnedPlan::measure_fields() {
     plan_.cells = std::max(plan_.cells, cells);
     plan_.widest = std::max(plan_.widest, int(widest));
   }
+  if (plan_.rotations) plan_.cells = std::max(plan_.cells, int64_t(2) * rotations_.azimuths);
 }
 
 }  // namespace eqt

@@ -31,6 +31,7 @@ class OwnedPlan {
   std::vector<double> reals_;
   std::vector<Level> levels_;
   std::vector<Op> ops_;
+  Rotations rotations_{};
 };
 
 }  // namespace eqt

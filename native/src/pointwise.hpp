@@ -10,7 +10,7 @@
 namespace eqt::EQT_ISA {
 
 // The sides at a row of pairs: the first input's follow each other, the second's lie where `partner` says.
-// `Own`: every input of the vector is paired with itself, so that the first inputs' sides are vectors too.
+// `Own`: every input of the vector is paired with a first one of its own, whose sides are vectors too.
 template <class T, bool Own>
 struct Sides {
   const T* first;

@@ -46,6 +46,19 @@ struct Level {
   int64_t positions;
 };
 
+// Rotations over which a readout averages, for signals of harmonic coefficients (B², C); see rotations.hpp.
+struct Rotations {
+  int bandlimit;
+  int count;              // rings of Euler angles, or single rotations
+  int azimuths;           // of a ring, along either angle: an odd number; 0: single rotations
+  const double* waves;    // (azimuths/2 + 1, 2B - 1)
+  const double* mixing;   // pairs of factors for each ring; single rotations: their Wigner matrices of degrees l >= 1
+  const double* weights;  // of the nodes of a ring
+};
+
+// Entries of all matrices (2l + 1, 2l + 1) with 1 <= l < end.
+constexpr int64_t entries_of_degrees(int64_t end) { return end * (2 * end - 1) * (2 * end + 1) / 3 - 1; }
+
 struct Plan {
   int channels;
   int64_t positions_in, positions_out;
@@ -57,6 +70,7 @@ struct Plan {
   const int32_t* fibres;  // grids: three offsets each; groups: one element each
   const int32_t* labels;  // of the last level's positions
   double block_weight;
+  const Rotations* rotations;  // null, or what takes the place of fibres; the field then has one position
   bool single;        // the readout needs the diagonal fibre alone
   bool one_block;     // every position has the same label
   bool all_kept;      // no label is -1

@@ -3,15 +3,9 @@
 
 #include "distance.hpp"
 #include "fibre.hpp"
+#include "rotations.hpp"
 
 namespace eqt::EQT_ISA {
-
-template <class T>
-EQT_INLINE void accumulate(double* sums, Vec<T> v) {
-  T values[kLanes<T>];
-  std::memcpy(values, &v, sizeof v);
-  for (int l = 0; l < kLanes<T>; ++l) sums[l] += values[l];
-}
 
 // Adds D, Θ, and unless `full` the halved variances, of the pairs whose positions have one label. Rows are summed in T,
 // and their sums in double.
@@ -49,7 +43,8 @@ void add_fibre(const Fibre<T, Own>& fibre, T* field, bool full, double* d, doubl
 template <class T, bool Own>
 void readout(const Plan& plan, const Tile<T>& tile) {
   constexpr int L = kLanes<T>;
-  if (plan.distance_only) return Own ? own_distances(plan, tile) : distances(plan, tile);
+  if (plan.distance_only) return Own ? listed_distances(plan, tile) : distances(plan, tile);
+  if (plan.rotations) return haar_mean<T, Own>(plan, tile);
   const Workspace<T> work(plan, tile.workspace);
   for (int i = 0; i < tile.rows * L; ++i) work.d[i] = work.theta[i] = work.q[i] = 0;
   for (int f = 0; f < plan.fibre_count; ++f) {
@@ -61,12 +56,12 @@ void readout(const Plan& plan, const Tile<T>& tile) {
     const bool full = plan.all_kept && (diagonal || (plan.one_block && last.torus));
     for (int r = 0; r < tile.rows; ++r) {
       if (tile.cancel && *tile.cancel) return;
-      const Fibre<T, Own> fibre{plan, work, work.places, Own ? tile.sides2 : tile.sides[r], tile.sides2, diagonal};
-      T* field = fibre.run(Own ? tile.signals2 : tile.inputs[r], tile.signals2);
+      const Fibre<T, Own> fibre{plan, work, work.places, Own ? tile.sides1 : tile.sides[r], tile.sides2, diagonal};
+      T* field = fibre.run(Own ? tile.signals1 : tile.inputs[r], tile.signals2);
       add_fibre(fibre, field, full, work.d + r * L, work.theta + r * L, work.q + r * L);
       if (full)
         for (int l = 0; l < L; ++l) {
-          const double first = Own ? tile.variance_sums2[l] : tile.variance_sums[r];
+          const double first = tile.variance_sums[Own ? l : r];
           work.q[r * L + l] += first + tile.variance_sums2[l];
         }
     }

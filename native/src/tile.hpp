@@ -25,7 +25,8 @@ struct Tile {
   int rows;
   const T* inputs[kTileRows];  // first inputs
   const T* sides[kTileRows];
-  const double *variance_sums, *variances;  // of the first inputs
+  const double *variance_sums, *variances;  // of the first inputs (lists of pairs: by lanes)
+  const T *signals1, *sides1;               // first inputs by lanes, for lists of pairs
   const T *signals2, *sides2;               // second inputs, by lanes
   const double *variance_sums2, *variances2;
   double *k, *theta;  // (rows, lanes)
@@ -36,7 +37,7 @@ struct Tile {
   int columns;  // how many lanes hold second inputs
 };
 
-// The two halves of a program on a tile; `own`: on one row, of every second input with itself.
+// The two halves of a program on a tile; `listed`: on one row, of each second input with the first one in its lane.
 template <class T>
 struct Stages {
   void (*readout)(const Plan&, const Tile<T>&);  // K (D if `single` and a dual follows) and Θ after the readout
@@ -49,7 +50,7 @@ struct Kernels {
   int64_t (*workspace_bytes)(const Plan&);
   void (*prepare_field)(const Plan&, const Group<T>&, void* workspace);
   void (*prepare_vector)(const Plan&, const Group<T>&);
-  Stages<T> pairs, own;
+  Stages<T> pairs, listed;
 };
 
 }  // namespace eqt

@@ -156,6 +156,14 @@ EQT_INLINE bool any_below(Doubles x, double bound) {
 #endif
 }
 
+// Adds the lanes of v, times `weight`, to sums in double.
+template <class T>
+EQT_INLINE void accumulate(double* sums, Vec<T> v, double weight = 1) {
+  T values[kLanes<T>];
+  std::memcpy(values, &v, sizeof v);
+  for (int l = 0; l < kLanes<T>; ++l) sums[l] += weight * double(values[l]);
+}
+
 // Σ c_i x^i by Estrin's scheme: neighbours are joined with ever higher powers of x, so that chains of dependent
 // operations stay short; these loops are bound by latency.
 template <class V, class T, int N>

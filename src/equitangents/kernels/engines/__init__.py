@@ -4,6 +4,6 @@
 fibres, much faster.
 """
 
-from equitangents.kernels.engines.select import ENGINES, Choice, choose, engine_description, engine_name
+from equitangents.kernels.engines.select import ENGINES, Choice, choose, choose_where, engine_description, engine_name
 
-__all__ = ["ENGINES", "Choice", "choose", "engine_description", "engine_name"]
+__all__ = ["ENGINES", "Choice", "choose", "choose_where", "engine_description", "engine_name"]

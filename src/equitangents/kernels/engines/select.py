@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -45,14 +46,19 @@ def engine_description() -> str:
 
 
 def choose(plan: FibrePlan | PairPlan, engine: str | None = None, dtype: Any = "float64") -> Choice:
-    """The engine for `plan` in `dtype`.
+    """The engine for `plan` in `dtype`."""
+    return choose_where(lambda name: cpu.obstacle(plan) if name == "cpu" else gpu.obstacle(plan, dtype), engine)
+
+
+def choose_where(obstacle: Callable[[str], str | None], engine: str | None = None) -> Choice:
+    """The engine for a network; `obstacle` says why the engine of a name cannot run it, or None if it can.
 
     What the fastest engine cannot run goes to `reference`; the reason is logged once.
     """
     name = engine_name(engine)
     fastest, why = _fastest() if engine is None else (name, None)
     if name != "reference":
-        why = cpu.obstacle(plan) if name == "cpu" else gpu.obstacle(plan, dtype)
+        why = obstacle(name)
         if why and engine is not None:
             raise InvalidArgumentError(
                 f"engine is {engine!r}, which cannot run this network: {why}; use None or 'reference'"

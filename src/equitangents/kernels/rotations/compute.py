@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -10,10 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents import precision
-from equitangents.errors import InvalidArgumentError
-from equitangents.kernels.engines import Choice, engine_name
+from equitangents.kernels.engines import Choice, choose_where
 from equitangents.kernels.result import Kernels
-from equitangents.kernels.rotations import tiles
+from equitangents.kernels.rotations import compiled, tiles
 from equitangents.kernels.rotations.measured import resolve
 from equitangents.kernels.rotations.program import RotationProgram
 from equitangents.kernels.rotations.resolution import Resolution
@@ -21,23 +21,25 @@ from equitangents.kernels.size import check_result
 
 
 def compute(program: RotationProgram, x1: Any, x2: Any = None, engine: str | None = None) -> Kernels:
-    """Kernels between signals x1, (N1, B², C), and x2 (None: x1 with itself, at half the cost), each (N1, N2).
-
-    Raises MemoryLimitError where they cannot fit in memory.
-    """
-    choice = choose_engine(program, engine)
+    """Kernels between signals x1, (N1, B², C), and x2 (None: x1 with itself, at half the cost), each (N1, N2)."""
+    choice = _choose(program, engine)
     dtype = precision.working_dtype(x1, x2)
     check_result(x1, x2, dtype, (x1.size + (0 if x2 is None else x2.size)) * dtype.itemsize)
     found = resolve(program, x1, x2)
     with precision.scope(dtype):
         if any(precision.is_traced(x) for x in (x1, x2)):
-            other = x1 if x2 is None else x2
-            i, j = np.divmod(np.arange(len(x1) * len(other)), len(other))
-            values = tiles.traced(program, found.value, jnp.asarray(x1, dtype), jnp.asarray(other, dtype), i, j)
-            nngp, ntk = (v.reshape(len(x1), len(other)) for v in values)
+            inputs = tuple(jnp.asarray(x, dtype) for x in (x1, x2) if x is not None)
+            run = partial(_traced, program, found.value)
+            if choice.engine == "cpu":
+                engine_run = lambda *x: compiled.traced_kernels(program, found.value, x[0], x[1] if x[1:] else None)
+                nngp, ntk = _differentiable(engine_run, run)(*inputs)
+            else:
+                nngp, ntk = run(*inputs)
         else:
-            a, b = np.asarray(x1, dtype), None if x2 is None else np.asarray(x2, dtype)
-            nngp, ntk = engine_run(choice.engine)(program, found.value, a, b)
+            untraced = compiled.kernels if choice.engine == "cpu" else tiles.blocks
+            a, b = (None if x is None else np.asarray(x, dtype) for x in (x1, x2))
+            assert a is not None
+            nngp, ntk = untraced(program, found.value, a, b)
         return _result(nngp, ntk, found, choice, x1, x2)
 
 
@@ -50,30 +52,54 @@ def compute_pairs(
     program: RotationProgram, x1: Any, x2: Any, first: Any, second: Any, engine: str | None = None
 ) -> Kernels:
     """Kernels of the pairs (x1[first[p]], x2[second[p]]), each (P,)."""
-    choice = choose_engine(program, engine)
+    choice = _choose(program, engine)
     dtype = precision.working_dtype(x1, x2)
     found = resolve(program, x1, x2)
     with precision.scope(dtype):
         if any(precision.is_traced(x) for x in (x1, x2)):
-            nngp, ntk = tiles.traced(
-                program, found.value, jnp.asarray(x1, dtype), jnp.asarray(x2, dtype), first, second
-            )
+            run = lambda a, b: tiles.traced(program, found.value, a, b, first, second)
+            if choice.engine == "cpu":
+                run = _differentiable(
+                    lambda a, b: compiled.traced_listed(program, found.value, a, b, first, second), run
+                )
+            nngp, ntk = run(jnp.asarray(x1, dtype), jnp.asarray(x2, dtype))
         else:
-            nngp, ntk = tiles.listed(program, found.value, np.asarray(x1, dtype), np.asarray(x2, dtype), first, second)
+            untraced = compiled.listed if choice.engine == "cpu" else tiles.listed
+            nngp, ntk = untraced(
+                program,
+                found.value,
+                np.asarray(x1, dtype),
+                np.asarray(x2, dtype),
+                np.asarray(first),
+                np.asarray(second),
+            )
         return _result(nngp, ntk, found, choice, x1, x2)
 
 
-def choose_engine(program: RotationProgram, engine: str | None) -> Choice:
-    """The engine that runs `program`; raises InvalidArgumentError where the one asked for cannot."""
-    if engine is not None and engine_name(engine) != "reference":
-        raise InvalidArgumentError(f"engine is {engine!r}; networks on rotations run on 'reference' alone")
-    return Choice("reference", None)
+def _choose(program: RotationProgram, engine: str | None) -> Choice:
+    return choose_where(partial(compiled.obstacle, program), engine)
 
 
-def engine_run(engine: str) -> Callable[..., tuple[np.ndarray, np.ndarray]]:
-    """(program, resolution, x1, x2 or None) ↦ (NNGP, NTK) of NumPy arrays, by an engine."""
-    assert engine == "reference"
-    return tiles.blocks
+def _traced(program: RotationProgram, resolution: int, x1: Any, x2: Any = None) -> tuple[Any, Any]:
+    """All pairs by the reference engine."""
+    other = x1 if x2 is None else x2
+    i, j = np.divmod(np.arange(len(x1) * len(other)), len(other))
+    values = tiles.traced(program, resolution, x1, other, i, j)
+    nngp, ntk = (v.reshape(len(x1), len(other)) for v in values)
+    return nngp, ntk
+
+
+def _differentiable(
+    engine: Callable[..., tuple[Any, Any]], reference: Callable[..., tuple[Any, Any]]
+) -> Callable[..., tuple[Any, Any]]:
+    """engine(*inputs) with the derivatives of the reference engine."""
+    run = jax.custom_jvp(engine)
+
+    @run.defjvp
+    def _(primals: Any, tangents: Any) -> Any:
+        return run(*primals), jax.jvp(reference, primals, tangents)[1]
+
+    return run
 
 
 def _result(nngp: Any, ntk: Any, found: Resolution, choice: Choice, *inputs: Any) -> Kernels:

@@ -30,8 +30,13 @@ _MEMORY_LIMIT = 4 << 30
 _FIELDS = 12
 
 
+def check_memory(program: RotationProgram, resolution: int, itemsize: int) -> None:
+    """Raises MemoryLimitError where even one pair is too large."""
+    _pairs_in_tile(program, resolution, itemsize)
+
+
 def _pairs_in_tile(program: RotationProgram, resolution: int, itemsize: int, elements: int = _TILE_ELEMENTS) -> int:
-    """How many pairs one tile holds; raises MemoryLimitError where even one is too large."""
+    """How many pairs one tile holds; see `check_memory`."""
     if program.sphere:
         s = sphere_resolution(program.bandlimit, resolution)
         each = s * (2 * s - 1)

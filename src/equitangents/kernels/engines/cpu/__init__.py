@@ -4,17 +4,28 @@ from equitangents.kernels.engines.cpu.descriptor import Description, describe, o
 from equitangents.kernels.engines.cpu.library import description as library_description
 from equitangents.kernels.engines.cpu.library import why_unavailable
 from equitangents.kernels.engines.cpu.memory import working_bytes
-from equitangents.kernels.engines.cpu.run import diagonal, kernels, kernels_of_distances, traced_kernels
+from equitangents.kernels.engines.cpu.rotation_plan import RotationPlan
+from equitangents.kernels.engines.cpu.run import (
+    diagonal,
+    kernels,
+    kernels_of_distances,
+    listed,
+    traced_kernels,
+    traced_listed,
+)
 
 __all__ = [
     "Description",
+    "RotationPlan",
     "describe",
     "diagonal",
     "kernels",
     "kernels_of_distances",
     "library_description",
+    "listed",
     "obstacle",
     "traced_kernels",
+    "traced_listed",
     "why_unavailable",
     "working_bytes",
 ]

@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 
 from equitangents.kernels import duals
+from equitangents.kernels.engines.cpu.rotation_plan import RotationPlan
 from equitangents.kernels.engines.cpu.unrolled import Fork, Join, Step, depth, unrolled
 from equitangents.kernels.levels import GridLevel, Level
 from equitangents.kernels.plan import FibrePlan, PairPlan
 from equitangents.kernels.program import Affine, Box, Decouple, Dual, FrozenArray, Table
 from equitangents.kernels.settled import is_total
 
-_VERSION = 2
+_VERSION = 3
 _AXES = 3
 _DEPTH = 8  # residual branches inside each other
 _LARGEST = 2**31 - 1  # what an index of the engine can count
@@ -79,7 +80,7 @@ def _tables(plan: FibrePlan) -> list[FrozenArray]:
 
 
 @lru_cache(maxsize=64)
-def describe(plan: FibrePlan, channels: int) -> Description:
+def describe(plan: FibrePlan | RotationPlan, channels: int) -> Description:
     """The description of a plan that has no obstacle, for inputs with `channels` channels."""
     writer = _Writer(plan)
     return writer.description(channels)
@@ -91,12 +92,13 @@ def _three(values: Any, filler: int) -> list[int]:
 
 
 class _Writer:
-    def __init__(self, plan: FibrePlan) -> None:
+    def __init__(self, plan: FibrePlan | RotationPlan) -> None:
         self.plan = plan
         self.field, self.levels = unrolled(plan.field, plan.levels)
         self.vector, _ = unrolled(plan.vector)
         self.code: list[int] = []
-        self.reals: list[float] = [plan.block_weight]
+        self.reals: list[np.ndarray] = []
+        self.length = 0
         self.tables: list[np.ndarray] = []
         self.size = 0
         self.at: dict[str, int] = {}
@@ -106,13 +108,15 @@ class _Writer:
         fibres = plan.fibres.array
         if isinstance(self.levels[0], GridLevel):
             fibres = np.pad(fibres, ((0, 0), (_AXES - fibres.shape[1], 0)))
+        self.real(plan.block_weight)
         self.code += [_VERSION, channels, len(self.field), len(self.vector), len(fibres), int(plan.single)]
         self.code += [self.table(FrozenArray(fibres)), self.table(plan.labels)]
+        self.rotations()
         for i, level in enumerate(self.levels):
             self.level(level, _torus(self.field, self.levels, i))
         for op in (*self.field, *self.vector):
             self.operation(op)
-        reals = np.array(self.reals, np.float64).view(np.int32)
+        reals = np.concatenate(self.reals).view(np.int32)
         tables = np.concatenate([np.asarray(t, np.int32).ravel() for t in self.tables])
         return Description(np.array(self.code, np.int32), reals, tables)
 
@@ -123,6 +127,21 @@ class _Writer:
             self.tables.append(table.array)
             self.size += table.array.size
         return self.at[table.key]
+
+    def real(self, values: Any) -> int:
+        """Where these numbers begin."""
+        array = np.asarray(values, np.float64).ravel()
+        self.reals.append(array)
+        self.length += array.size
+        return self.length - array.size
+
+    def rotations(self) -> None:
+        plan = self.plan
+        if isinstance(plan, FibrePlan):
+            self.code += [0] * 6
+            return
+        self.code += [plan.bandlimit, plan.weights.array.size, plan.azimuths]
+        self.code += [self.real(x.array) for x in (plan.waves, plan.mixing, plan.weights)]
 
     def level(self, level: Level, torus: tuple[int, ...]) -> None:
         if isinstance(level, GridLevel):
@@ -141,8 +160,7 @@ class _Writer:
             box = [*_three(op.in_shape, 1), *_three(op.out_shape, 1), *_three(op.window, 1), *_three(op.stride, 1)]
             box += [*_three(op.low, 0), int(op.wrap)]
         elif isinstance(op, Table):
-            kind, index, weights = 1, self.table(op.index), len(self.reals)
-            self.reals += op.weights.array.tolist()
+            kind, index, weights = 1, self.table(op.index), self.real(op.weights.array)
             window, total = op.index.array.shape[1], int(is_total(op))
         elif isinstance(op, Affine):
             kind, first, second = 2, op.W_var, op.b_var
@@ -156,8 +174,7 @@ class _Writer:
         else:
             assert isinstance(op, Decouple)
             kind = 4
-        self.code += [kind, *box, index, weights, window, total, dual, slot, fork, len(self.reals)]
-        self.reals += [float(first), float(second)]
+        self.code += [kind, *box, index, weights, window, total, dual, slot, fork, self.real((first, second))]
 
 
 def _torus(field: list[Step], levels: list[Level], i: int) -> tuple[int, ...]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from equitangents.kernels.engines.cpu.descriptor import Description, describe
 from equitangents.kernels.engines.cpu.library import TARGETS, library, registered, threads
+from equitangents.kernels.engines.cpu.rotation_plan import RotationPlan
 from equitangents.kernels.plan import FibrePlan
 
 _MESSAGE_SIZE = 256
@@ -34,14 +35,14 @@ class _Problem(ctypes.Structure):
         ("ntk", ctypes.c_void_p),
         ("threads", ctypes.c_int),
         ("cancel", ctypes.c_void_p),
-        ("diagonal", ctypes.c_bool),
+        ("listed", ctypes.c_bool),
         ("instructions", ctypes.c_int),
         ("distances", ctypes.c_void_p),
     ]
 
 
 def kernels(
-    plan: FibrePlan, x1: np.ndarray, x2: np.ndarray | None, instruction_set: int = -1
+    plan: FibrePlan | RotationPlan, x1: np.ndarray, x2: np.ndarray | None, instruction_set: int = -1
 ) -> tuple[np.ndarray, np.ndarray]:
     """(NNGP, NTK) between x1, (N1, *positions, C), and x2 (None: x1 with itself, at half the cost).
 
@@ -66,6 +67,11 @@ def diagonal(plan: FibrePlan, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return _run(plan, x, None, (len(x),), -1)
 
 
+def listed(plan: FibrePlan | RotationPlan, x1: np.ndarray, x2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(NNGP, NTK) of every input of x1, (N, *positions, C), with that of x2 of its number, each (N,)."""
+    return _run(plan, x1, x2, (len(x1),), -1)
+
+
 def _of_mean_square(q: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """Vectors (N, 2) of mean square q, (N,), to more digits than one number of `dtype` could give."""
     most = (np.sqrt(2 * q) * (1 - 2.0**-20)).astype(dtype)
@@ -74,7 +80,7 @@ def _of_mean_square(q: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def _run(
-    plan: FibrePlan,
+    plan: FibrePlan | RotationPlan,
     x1: np.ndarray,
     x2: np.ndarray | None,
     shape: tuple[int, ...],
@@ -98,7 +104,7 @@ def _run(
         ntk=ntk.ctypes.data,
         threads=threads(),
         cancel=ctypes.addressof(cancel),
-        diagonal=len(shape) == 1,
+        listed=len(shape) == 1,
         instructions=instruction_set,
         distances=None if distances is None else distances.ctypes.data,
     )
@@ -117,7 +123,7 @@ def _run(
     return nngp, ntk
 
 
-def _work(plan: FibrePlan, x: np.ndarray, pairs: int) -> float:
+def _work(plan: FibrePlan | RotationPlan, x: np.ndarray, pairs: int) -> float:
     """Roughly how many numbers are computed."""
     return float(pairs) * len(plan.fibres.array) * (plan.positions * (len(plan.field) + x.shape[-1]) + 1)
 
@@ -137,12 +143,22 @@ def _interruptible(call: Any, cancel: ctypes.c_int32) -> int:
     return status[0]
 
 
-def traced_kernels(plan: FibrePlan, x1: Any, x2: Any | None = None) -> tuple[Any, Any]:
-    """The same for traced JAX arrays; without derivatives."""
+def traced_kernels(plan: FibrePlan | RotationPlan, x1: Any, x2: Any | None = None) -> tuple[Any, Any]:
+    """As `kernels`, for traced JAX arrays; without derivatives."""
+    return _call(plan, x1, x2, (len(x1), len(x1) if x2 is None else len(x2)))
+
+
+def traced_listed(plan: FibrePlan | RotationPlan, x1: Any, x2: Any) -> tuple[Any, Any]:
+    """As `listed`, for traced JAX arrays; without derivatives."""
+    return _call(plan, x1, x2, (len(x1),))
+
+
+def _call(plan: FibrePlan | RotationPlan, x1: Any, x2: Any | None, size: tuple[int, ...]) -> tuple[Any, Any]:
     d: Description = describe(plan, x1.shape[-1])
     other = x1 if x2 is None else x2
-    shape = jax.ShapeDtypeStruct((len(x1), len(other)), x1.dtype)
+    shape = jax.ShapeDtypeStruct(size, x1.dtype)
     call = jax.ffi.ffi_call(registered(x1.dtype.name), (shape, shape), vmap_method="sequential")
     arrays = (jnp.asarray(a, jnp.int32) for a in (d.code, d.reals, d.tables))
-    nngp, ntk = call(*arrays, x1, other, threads=np.int64(threads()), symmetric=x2 is None)
+    settings = {"threads": np.int64(threads()), "symmetric": x2 is None, "listed": len(size) == 1}
+    nngp, ntk = call(*arrays, x1, other, **settings)
     return nngp, ntk

@@ -1,0 +1,31 @@
+// Operations on cells that have no neighbours: they follow each other in memory, `n` of them.
+#pragma once
+
+#include "branch.hpp"
+#include "fibre.hpp"
+
+namespace eqt::EQT_ISA {
+
+// `sides(at)` are those that begin at number `at` of each input's.
+template <class T, class F>
+EQT_INLINE void operations(const Op* ops, int count, const Workspace<T>& work, T* cells, int64_t n, F&& sides) {
+  for (int o = 0; o < count; ++o) {
+    const Op& op = ops[o];
+    if (op.kind == OpKind::affine && op.sides == 0) {
+      const Op& dual = ops[++o];
+      fused<T, 2>(op, dual, T(1), cells, 1, 1, cells, n, sides(dual.side_at));
+    } else if (op.kind == OpKind::affine) {
+      affine_row(op, cells, n, sides(op.side_at));
+    } else if (op.kind == OpKind::dual) {
+      with_dual<T>(op, [&](const auto& dual) { dual_row(dual, cells, n, sides(op.side_at)); });
+    } else if (op.kind == OpKind::fork) {
+      keep_row(cells, n, work.kept + op.slot * work.kept_size);
+    } else if (op.kind == OpKind::join) {
+      const T* before = work.kept + op.slot * work.kept_size;
+      if (op.sides) join_row(before, cells, n, sides(op.side_at));
+      else join_row(before, cells, n);
+    }
+  }
+}
+
+}  // namespace eqt::EQT_ISA

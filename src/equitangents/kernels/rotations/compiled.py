@@ -1,0 +1,116 @@
+"""Programs on rotations as the CPU engine runs them: spectra of rings and the recursion at every rotation in one loop."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from equitangents.groups import RotationGroup
+from equitangents.kernels.engines import cpu
+from equitangents.kernels.engines.cpu import RotationPlan
+from equitangents.kernels.levels import grid_levels
+from equitangents.kernels.plan import FibrePlan
+from equitangents.kernels.program import FrozenArray, Op
+from equitangents.kernels.rotations.program import RotationProgram
+from equitangents.kernels.rotations.rings import Rings, rings_of
+from equitangents.kernels.rotations.tiles import check_memory
+
+_GATHERED = 32 << 20  # bytes of signals that are gathered at a time for a list of pairs
+
+
+def obstacle(program: RotationProgram, engine: str) -> str | None:
+    """Why an engine cannot run `program`, or None if it can."""
+    if engine != "cpu":
+        return "it has no rule for rotations"
+    if program.sphere:
+        return "it has no rule for windows narrower than the sphere"
+    return cpu.obstacle(_at_once(program.field, program.vector))
+
+
+def kernels(program: RotationProgram, resolution: int, x1: Any, x2: Any) -> tuple[np.ndarray, np.ndarray]:
+    """(NNGP, NTK) between x1, (N1, B², C), and x2 (None: x1 with itself, at half the cost), each (N1, N2)."""
+    plan = _plan(program, resolution, x1.dtype.itemsize)
+    return cpu.kernels(plan, _vectors(x1), None if x2 is None else _vectors(x2))
+
+
+def listed(
+    program: RotationProgram, resolution: int, x1: np.ndarray, x2: np.ndarray, first: Any, second: Any
+) -> tuple[np.ndarray, np.ndarray]:
+    """(NNGP, NTK) of the pairs (x1[first[p]], x2[second[p]]), each (P,)."""
+    plan = _plan(program, resolution, x1.dtype.itemsize)
+    a, b = _vectors(x1), _vectors(x2)
+    i, j = np.asarray(first), np.asarray(second)
+    nngp, ntk = np.empty(len(i), x1.dtype), np.empty(len(i), x1.dtype)
+    for start in range(0, len(i), step := _pairs_at_once(a)):
+        here = slice(start, start + step)
+        nngp[here], ntk[here] = cpu.listed(plan, a[i[here]], b[j[here]])
+    return nngp, ntk
+
+
+def traced_kernels(program: RotationProgram, resolution: int, x1: Any, x2: Any) -> tuple[Any, Any]:
+    """As `kernels`, inside a JAX program; without derivatives."""
+    plan = _plan(program, resolution, x1.dtype.itemsize)
+    return cpu.traced_kernels(plan, _vectors(x1), None if x2 is None else _vectors(x2))
+
+
+def traced_listed(
+    program: RotationProgram, resolution: int, x1: Any, x2: Any, first: Any, second: Any
+) -> tuple[Any, Any]:
+    """As `listed`, inside a JAX program; without derivatives."""
+    plan = _plan(program, resolution, x1.dtype.itemsize)
+    a, b = _vectors(x1), _vectors(x2)
+    count = len(first)
+    size = min(max(count, 1), _pairs_at_once(a))
+    index = tuple(jnp.pad(jnp.asarray(i), (0, -count % size)).reshape(-1, size) for i in (first, second))
+    nngp, ntk = jax.lax.map(lambda here: cpu.traced_listed(plan, a[here[0]], b[here[1]]), index)
+    return nngp.reshape(-1)[:count], ntk.reshape(-1)[:count]
+
+
+def _pairs_at_once(vectors: Any) -> int:
+    return max(64, _GATHERED // (vectors.shape[1] * vectors.dtype.itemsize))
+
+
+def _vectors(x: Any) -> Any:
+    """Signals (N, B², C) as vectors (N, B²·C), whose kernel is the mean of products over the sphere and channels."""
+    scale = np.sqrt(x.shape[1] / (4 * np.pi))
+    return (x * np.asarray(scale, x.dtype)).reshape(len(x), -1)
+
+
+def _at_once(field: tuple[Op, ...], vector: tuple[Op, ...]) -> FibrePlan:
+    """All of it on plain vectors: what a flattening readout makes of a network."""
+    one, none = FrozenArray(np.zeros(1, np.int32)), FrozenArray(np.zeros((1, 0), np.int32))
+    return FibrePlan((), grid_levels((), ()), none, one, 1.0, field + vector)
+
+
+@lru_cache(maxsize=32)
+def _plan(program: RotationProgram, resolution: int, itemsize: int) -> FibrePlan | RotationPlan:
+    check_memory(program, resolution, itemsize)
+    if program.readout == "flatten":
+        return _at_once(program.field, program.vector)
+    rings = rings_of(program.bandlimit, program.group, resolution)
+    arrays = _of_circles(rings, program.bandlimit) if isinstance(program.group, RotationGroup) else _of_list(rings)
+    azimuths, waves, mixing, weights = arrays
+    return RotationPlan(
+        program.field, program.vector, program.bandlimit, azimuths,
+        FrozenArray(waves), FrozenArray(mixing), FrozenArray(weights),
+    )  # fmt: skip
+
+
+def _of_circles(rings: Rings, bandlimit: int) -> tuple[int, np.ndarray, np.ndarray, np.ndarray]:
+    """(azimuths, waves, mixing, weights): of the factors those that are not zero by their degree, in pairs."""
+    waves = rings.fixed["azimuths"]
+    orders = np.abs(np.arange(1 - bandlimit, bandlimit))
+    row, column, degree = np.meshgrid(orders, orders, np.arange(1, bandlimit), indexing="ij")
+    mixing = rings.scanned["mixing"].reshape(len(rings.scanned["weights"]), *row.shape[:2], 2, bandlimit - 1)
+    pairs = np.moveaxis(mixing, 3, -1)[:, degree >= np.maximum(row, column)]
+    return len(waves), waves[: len(waves) // 2 + 1], pairs, rings.scanned["weights"][:, 0]
+
+
+def _of_list(rings: Rings) -> tuple[int, np.ndarray, np.ndarray, np.ndarray]:
+    matrices, weights = rings.scanned["matrices"], rings.scanned["weights"].ravel()
+    kept = weights > 0  # the last ring is filled up with others
+    return 0, np.zeros((1, 1)), matrices.reshape(len(weights), matrices.shape[-1])[kept], weights[kept]
