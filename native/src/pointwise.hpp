@@ -13,6 +13,7 @@ namespace eqt::EQT_ISA {
 // `Own`: every input of the vector is paired with a first one of its own, whose sides are vectors too.
 template <class T, bool Own>
 struct Sides {
+  static constexpr bool kFixed = false;  // whether they are the same for all pairs of a row
   const T* first;
   int64_t first_step;
   const T* second;
@@ -35,9 +36,10 @@ struct Sides {
 template <class T, class S>
 void affine_row(const Op& op, T* cells, int64_t n, const S& sides) {
   const T w = T(op.first);
+  Vec<T> x[1], y[1];
+  if constexpr (S::kFixed) sides.get(0, x, y);
   for (int64_t k = 0; k < n; ++k, cells += 2 * kLanes<T>) {
-    Vec<T> x[1], y[1];
-    sides.get(k, x, y);
+    if constexpr (!S::kFixed) sides.get(k, x, y);
     const Vec<T> d = w * load(cells);
     store(cells, d);
     store(cells + kLanes<T>, (x[0] + y[0] - T(0.5) * d) + w * load(cells + kLanes<T>));
@@ -57,9 +59,11 @@ void decouple_row(T* cells, int64_t n, const S& sides) {
 
 template <class T, class D, class S>
 void dual_row(const D& dual, T* cells, int64_t n, const S& sides) {
+  Vec<T> x[D::kSides], y[D::kSides];
+  if constexpr (S::kFixed) sides.get(0, x, y);
   for (int64_t k = 0; k < n; ++k, cells += 2 * kLanes<T>) {
-    Vec<T> x[D::kSides], y[D::kSides], d = load(cells), theta = load(cells + kLanes<T>);
-    sides.get(k, x, y);
+    if constexpr (!S::kFixed) sides.get(k, x, y);
+    Vec<T> d = load(cells), theta = load(cells + kLanes<T>);
     dual.pair(d, theta, x, y);
     store(cells, d);
     store(cells + kLanes<T>, theta);
@@ -88,6 +92,8 @@ __attribute__((noinline)) void fused_row(const Op& affine, const Op& op, T scale
   const PiecewiseLinear<T> dual(op);
   const T w = T(affine.first * scale);
   const int taps = W ? W : width;
+  Vec<T> x[2], y[2];
+  if constexpr (S::kFixed) sides.get(0, x, y);
   for (int64_t k = 0; k < n; ++k, sums += Parts * L * stride, cells += 2 * L) {
     Vec<T> d = load(sums), theta{};
     if (Parts > 1) theta = load(sums + L);
@@ -95,8 +101,7 @@ __attribute__((noinline)) void fused_row(const Op& affine, const Op& op, T scale
       d += load(sums + Parts * L * u);
       if (Parts > 1) theta += load(sums + Parts * L * u + L);
     }
-    Vec<T> x[2], y[2];
-    sides.get(k, x, y);
+    if constexpr (!S::kFixed) sides.get(k, x, y);
     d *= w;
     theta = w * theta + T(0.5) * (x[0] * x[0] + (y[0] * y[0] - d));
     dual.pair(d, theta, x, y);

@@ -14,7 +14,7 @@ constexpr int kDepth = 8;  // residual branches inside each other, at most
 
 // Numbers per position that a dual activation needs of each input alone.
 constexpr int dual_sides(DualKind kind) {
-  return kind == DualKind::erf ? 7 : kind == DualKind::gelu ? 4 : 2;
+  return kind == DualKind::erf ? 6 : kind == DualKind::gelu ? 4 : 2;
 }
 
 struct Op {

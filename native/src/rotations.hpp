@@ -14,6 +14,7 @@ namespace eqt::EQT_ISA {
 // Sides that are the same for all cells.
 template <class T, bool Own>
 struct FixedSides {
+  static constexpr bool kFixed = true;
   const T *first, *second;
 
   template <int K>

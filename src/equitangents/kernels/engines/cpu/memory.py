@@ -37,7 +37,7 @@ def _sides(op: Op) -> int:
         return 2 + sum(map(_sides, op.ops))
     if isinstance(op, Affine):
         return 1
-    return {duals.Erf: 7, duals.Gelu: 4}.get(type(getattr(op, "activation", None)), 2)
+    return {duals.Erf: 6, duals.Gelu: 4}.get(type(getattr(op, "activation", None)), 2)
 
 
 def _nesting(ops: tuple[Op, ...]) -> int:

@@ -16,7 +16,7 @@ from equitangents.kernels.engines.cpu.unrolled import Step
 from equitangents.kernels.engines.reference.moments import Moments
 from equitangents.kernels.program import Branch, Decouple, Dual, Op
 
-DUAL_SIDES: dict[type, int] = {duals.PiecewiseLinear: 2, duals.Erf: 7, duals.Gelu: 4, duals.Sin: 2, duals.Cos: 2}
+DUAL_SIDES: dict[type, int] = {duals.PiecewiseLinear: 2, duals.Erf: 6, duals.Gelu: 4, duals.Sin: 2, duals.Cos: 2}
 
 
 @dataclass(frozen=True)
@@ -84,8 +84,7 @@ def _of_dual(kind: type, q: Any) -> list[Any]:
     if kind is duals.Erf:
         wide, both = jnp.sqrt(1 + 4 * q), 1 + 2 * q
         cosine = jnp.sqrt(0.5 * (1 + wide / both))
-        half = 0.5 * jnp.arctan2(2 * q, wide)
-        return [root, q, half, q / (both * cosine), cosine, jnp.sqrt(both), wide]
+        return [root, q, q / (both * cosine), cosine, jnp.sqrt(both), wide]
     if kind is duals.Gelu:
         return [root, q, 1 / (1 + q), _gelu_square(q)]
     return [q, jnp.exp(-q)]
