@@ -10,6 +10,7 @@ from equitangents import nn
 from equitangents.kernels.engines import cpu
 from equitangents.kernels.engines.cpu import library
 from equitangents.kernels.plan import plan
+from equitangents.kernels.rotations import compiled
 
 NONLINEARITIES = (nn.Relu(), nn.Erf(), nn.Gelu(), nn.Sin(), nn.Cos(), nn.Abs())
 LARGEST = 20_000  # positions times fibres
@@ -61,6 +62,33 @@ def run(net, shape, rng):
     return True
 
 
+def rotations():
+    """Networks on rotations, with bandlimits and kinds of groups."""
+    for group, bandlimit in (
+        (et.groups.so3(5), 1),
+        (et.groups.so3(5), 2),
+        (et.groups.o3(5), 5),
+        (et.groups.octahedral(), 3),
+    ):
+        for resolution in (1, 3):
+            branch = nn.Residual(nn.GroupConv(1), nn.Gelu())
+            layers = (nn.SphereLift(group, 1, resolution=resolution), nn.Erf(), branch, nn.GroupPool())
+            yield nn.Sequential(*layers, nn.Dense(1), nn.Relu(), nn.Dense(1)), bandlimit, resolution
+
+
+def run_rotations(net, bandlimit, resolution, rng):
+    """Every variant and precision; matrices and lists."""
+    program = net.lower((bandlimit**2, 2))[1]
+    for dtype in (np.float32, np.float64):
+        x, y = (rng.standard_normal((int(rng.integers(1, 20)), bandlimit**2, 2)).astype(dtype) for _ in range(2))
+        plan = compiled.plan_of(program, resolution, x.itemsize)
+        for number in range(len(library.instruction_sets())):
+            for other in (compiled.vectors(y), None):
+                assert all(np.isfinite(k).all() for k in cpu.kernels(plan, compiled.vectors(x), other, number))
+        compiled.listed(program, resolution, x, y, np.zeros(37, int), np.arange(37) % len(y))
+    return True
+
+
 def main(path):
     """Count what ran."""
     sanitized = ctypes.CDLL(path)
@@ -69,7 +97,7 @@ def main(path):
     rng = np.random.default_rng(0)
     vectors = nn.Sequential(nn.Dense(1), nn.Relu(), nn.Dense(1))
     cases = [*(random_grid(rng) for _ in range(60)), *groups(), *((vectors, (n,)) for n in (1, 130, 300))]
-    print(sum(run(net, shape, rng) for net, shape in cases))
+    print(sum(run(net, shape, rng) for net, shape in cases) + sum(run_rotations(*case, rng) for case in rotations()))
 
 
 if __name__ == "__main__":

@@ -77,6 +77,22 @@ except KeyboardInterrupt:
 """
 
 
+LONG_ON_ROTATIONS = """
+import signal
+import numpy as np
+from equitangents import groups
+from equitangents.nn import *
+net = Sequential(SphereLift(groups.so3(6), 1, resolution=24), Erf(), GroupPool(), Dense(1))
+x = np.random.default_rng(0).standard_normal((4000, 36, 4)).astype(np.float32)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+print("start", flush=True)
+try:
+    net.kernel(x, engine="cpu")
+except KeyboardInterrupt:
+    print("stopped", flush=True)
+"""
+
+
 LONG_IN_JAX = """
 import signal, time
 import jax
@@ -102,7 +118,9 @@ kernel(x[:2]).block_until_ready()  # the next call runs
 """
 
 
-@pytest.mark.parametrize("program", [LONG, LONG_IN_JAX], ids=["called", "inside a JAX program"])
+@pytest.mark.parametrize(
+    "program", [LONG, LONG_ON_ROTATIONS, LONG_IN_JAX], ids=["called", "on rotations", "inside a JAX program"]
+)
 def test_ctrl_c_stops_it(program):
     process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "start\n"

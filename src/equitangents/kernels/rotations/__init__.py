@@ -2,7 +2,6 @@
 
 from equitangents.kernels.rotations.compute import compute, compute_diagonal, compute_pairs
 from equitangents.kernels.rotations.cost import kernel_cost
-from equitangents.kernels.rotations.measured import resolve
 from equitangents.kernels.rotations.program import (
     FULL,
     Accuracy,
@@ -27,5 +26,4 @@ __all__ = [
     "compute_diagonal",
     "compute_pairs",
     "kernel_cost",
-    "resolve",
 ]

@@ -1,7 +1,8 @@
-"""Programs on rotations as the CPU engine runs them: spectra of rings and the recursion at every rotation in one loop."""
+"""Programs on rotations as the CPU engine runs them: correlation and recursion in one loop."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -12,9 +13,11 @@ import numpy as np
 from equitangents.groups import RotationGroup
 from equitangents.kernels.engines import cpu
 from equitangents.kernels.engines.cpu import RotationPlan
+from equitangents.kernels.engines.cpu.library import threads
 from equitangents.kernels.levels import grid_levels
-from equitangents.kernels.plan import FibrePlan
+from equitangents.kernels.plan import FibrePlan, has_dual
 from equitangents.kernels.program import FrozenArray, Op
+from equitangents.kernels.rotations.measured import turned_pairs
 from equitangents.kernels.rotations.program import RotationProgram
 from equitangents.kernels.rotations.rings import Rings, rings_of
 from equitangents.kernels.rotations.tiles import check_memory
@@ -33,16 +36,16 @@ def obstacle(program: RotationProgram, engine: str) -> str | None:
 
 def kernels(program: RotationProgram, resolution: int, x1: Any, x2: Any) -> tuple[np.ndarray, np.ndarray]:
     """(NNGP, NTK) between x1, (N1, B², C), and x2 (None: x1 with itself, at half the cost), each (N1, N2)."""
-    plan = _plan(program, resolution, x1.dtype.itemsize)
-    return cpu.kernels(plan, _vectors(x1), None if x2 is None else _vectors(x2))
+    plan = plan_of(program, resolution, x1.dtype.itemsize)
+    return cpu.kernels(plan, vectors(x1), None if x2 is None else vectors(x2))
 
 
 def listed(
     program: RotationProgram, resolution: int, x1: np.ndarray, x2: np.ndarray, first: Any, second: Any
 ) -> tuple[np.ndarray, np.ndarray]:
     """(NNGP, NTK) of the pairs (x1[first[p]], x2[second[p]]), each (P,)."""
-    plan = _plan(program, resolution, x1.dtype.itemsize)
-    a, b = _vectors(x1), _vectors(x2)
+    plan = plan_of(program, resolution, x1.dtype.itemsize)
+    a, b = vectors(x1), vectors(x2)
     i, j = np.asarray(first), np.asarray(second)
     nngp, ntk = np.empty(len(i), x1.dtype), np.empty(len(i), x1.dtype)
     for start in range(0, len(i), step := _pairs_at_once(a)):
@@ -51,18 +54,25 @@ def listed(
     return nngp, ntk
 
 
-def traced_kernels(program: RotationProgram, resolution: int, x1: Any, x2: Any) -> tuple[Any, Any]:
+def sample_values(program: RotationProgram, r: int, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(NNGP, NTK) of a few pairs; see `measured.resolve`."""
+    short = program if has_dual(program.vector) else replace(program, vector=())
+    a, b = turned_pairs(program, r, x)
+    return cpu.listed(plan_of(short, r, a.dtype.itemsize), vectors(a), vectors(b))
+
+
+def traced_kernels(program: RotationProgram, resolution: int, x1: Any, x2: Any = None) -> tuple[Any, Any]:
     """As `kernels`, inside a JAX program; without derivatives."""
-    plan = _plan(program, resolution, x1.dtype.itemsize)
-    return cpu.traced_kernels(plan, _vectors(x1), None if x2 is None else _vectors(x2))
+    plan = plan_of(program, resolution, x1.dtype.itemsize)
+    return cpu.traced_kernels(plan, vectors(x1), None if x2 is None else vectors(x2))
 
 
 def traced_listed(
     program: RotationProgram, resolution: int, x1: Any, x2: Any, first: Any, second: Any
 ) -> tuple[Any, Any]:
     """As `listed`, inside a JAX program; without derivatives."""
-    plan = _plan(program, resolution, x1.dtype.itemsize)
-    a, b = _vectors(x1), _vectors(x2)
+    plan = plan_of(program, resolution, x1.dtype.itemsize)
+    a, b = vectors(x1), vectors(x2)
     count = len(first)
     size = min(max(count, 1), _pairs_at_once(a))
     index = tuple(jnp.pad(jnp.asarray(i), (0, -count % size)).reshape(-1, size) for i in (first, second))
@@ -74,7 +84,23 @@ def _pairs_at_once(vectors: Any) -> int:
     return max(64, _GATHERED // (vectors.shape[1] * vectors.dtype.itemsize))
 
 
-def _vectors(x: Any) -> Any:
+def working_bytes(
+    program: RotationProgram, resolution: int, channels: int, n1: int, n2: int | None, itemsize: int
+) -> int:
+    """Bytes held beyond inputs and results: signals scaled and prepared, the quadrature, and each thread's tile."""
+    B, size = program.bandlimit, program.bandlimit**2 * channels
+    panels = cpu.working_bytes(_at_once(program.field, program.vector), size, n1, n2 or n1, itemsize)
+    scaled = (n1 + (n2 or 0)) * size * itemsize
+    if program.readout == "flatten":
+        return panels + scaled
+    plan = plan_of(program, resolution, itemsize)
+    assert isinstance(plan, RotationPlan)
+    numbers = 4 * plan.mixing.array.size  # of doubles: here, described, and as the engine reads them
+    entries = B * (4 * B * B - 1) // 3 + 4 * B * B + 4 * B + 6 * plan.azimuths
+    return panels + scaled + 8 * numbers + 12 * len(plan.fibres.array) + threads() * entries * 64
+
+
+def vectors(x: Any) -> Any:
     """Signals (N, B², C) as vectors (N, B²·C), whose kernel is the mean of products over the sphere and channels."""
     scale = np.sqrt(x.shape[1] / (4 * np.pi))
     return (x * np.asarray(scale, x.dtype)).reshape(len(x), -1)
@@ -86,8 +112,9 @@ def _at_once(field: tuple[Op, ...], vector: tuple[Op, ...]) -> FibrePlan:
     return FibrePlan((), grid_levels((), ()), none, one, 1.0, field + vector)
 
 
-@lru_cache(maxsize=32)
-def _plan(program: RotationProgram, resolution: int, itemsize: int) -> FibrePlan | RotationPlan:
+@lru_cache(maxsize=16)
+def plan_of(program: RotationProgram, resolution: int, itemsize: int) -> FibrePlan | RotationPlan:
+    """What the engine runs; raises MemoryLimitError where that is too large."""
     check_memory(program, resolution, itemsize)
     if program.readout == "flatten":
         return _at_once(program.field, program.vector)

@@ -13,33 +13,31 @@ import numpy as np
 from equitangents import precision
 from equitangents.kernels.engines import Choice, choose_where
 from equitangents.kernels.result import Kernels
-from equitangents.kernels.rotations import compiled, tiles
-from equitangents.kernels.rotations.measured import resolve
+from equitangents.kernels.rotations import compiled, measured, tiles
 from equitangents.kernels.rotations.program import RotationProgram
 from equitangents.kernels.rotations.resolution import Resolution
 from equitangents.kernels.size import check_result
 
 
 def compute(program: RotationProgram, x1: Any, x2: Any = None, engine: str | None = None) -> Kernels:
-    """Kernels between signals x1, (N1, B², C), and x2 (None: x1 with itself, at half the cost), each (N1, N2)."""
-    choice = _choose(program, engine)
+    """Kernels between signals x1, (N1, B², C), and x2 (None: x1 with itself, at half the cost), each (N1, N2).
+
+    Raises MemoryLimitError where they cannot fit in memory.
+    """
+    choice = choose_engine(program, engine)
     dtype = precision.working_dtype(x1, x2)
     check_result(x1, x2, dtype, (x1.size + (0 if x2 is None else x2.size)) * dtype.itemsize)
-    found = resolve(program, x1, x2)
+    found = find_resolution(program, x1, x2, choice.engine)
     with precision.scope(dtype):
         if any(precision.is_traced(x) for x in (x1, x2)):
             inputs = tuple(jnp.asarray(x, dtype) for x in (x1, x2) if x is not None)
-            run = partial(_traced, program, found.value)
+            run: Any = partial(_traced, program, found.value)
             if choice.engine == "cpu":
-                engine_run = lambda *x: compiled.traced_kernels(program, found.value, x[0], x[1] if x[1:] else None)
-                nngp, ntk = _differentiable(engine_run, run)(*inputs)
-            else:
-                nngp, ntk = run(*inputs)
+                run = _differentiable(partial(compiled.traced_kernels, program, found.value), run)
+            nngp, ntk = run(*inputs)
         else:
-            untraced = compiled.kernels if choice.engine == "cpu" else tiles.blocks
-            a, b = (None if x is None else np.asarray(x, dtype) for x in (x1, x2))
-            assert a is not None
-            nngp, ntk = untraced(program, found.value, a, b)
+            a, b = np.asarray(x1, dtype), None if x2 is None else np.asarray(x2, dtype)
+            nngp, ntk = engine_run(choice.engine)(program, found.value, a, b)
         return _result(nngp, ntk, found, choice, x1, x2)
 
 
@@ -52,12 +50,12 @@ def compute_pairs(
     program: RotationProgram, x1: Any, x2: Any, first: Any, second: Any, engine: str | None = None
 ) -> Kernels:
     """Kernels of the pairs (x1[first[p]], x2[second[p]]), each (P,)."""
-    choice = _choose(program, engine)
+    choice = choose_engine(program, engine)
     dtype = precision.working_dtype(x1, x2)
-    found = resolve(program, x1, x2)
+    found = find_resolution(program, x1, x2, choice.engine)
     with precision.scope(dtype):
         if any(precision.is_traced(x) for x in (x1, x2)):
-            run = lambda a, b: tiles.traced(program, found.value, a, b, first, second)
+            run: Any = lambda a, b: tiles.traced(program, found.value, a, b, first, second)
             if choice.engine == "cpu":
                 run = _differentiable(
                     lambda a, b: compiled.traced_listed(program, found.value, a, b, first, second), run
@@ -76,8 +74,19 @@ def compute_pairs(
         return _result(nngp, ntk, found, choice, x1, x2)
 
 
-def _choose(program: RotationProgram, engine: str | None) -> Choice:
+def choose_engine(program: RotationProgram, engine: str | None) -> Choice:
+    """The engine that runs `program`; raises InvalidArgumentError where the one asked for cannot."""
     return choose_where(partial(compiled.obstacle, program), engine)
+
+
+def engine_run(engine: str) -> Callable[..., tuple[np.ndarray, np.ndarray]]:
+    """(program, resolution, x1, x2 or None) ↦ (NNGP, NTK) of NumPy arrays, by an engine."""
+    return compiled.kernels if engine == "cpu" else tiles.blocks
+
+
+def find_resolution(program: RotationProgram, x1: Any, x2: Any, engine: str) -> Resolution:
+    """The resolution for these signals, measured by the engine that computes their kernels."""
+    return measured.resolve(program, x1, x2, compiled.sample_values if engine == "cpu" else measured.sample_values)
 
 
 def _traced(program: RotationProgram, resolution: int, x1: Any, x2: Any = None) -> tuple[Any, Any]:

@@ -18,10 +18,9 @@ from equitangents.kernels.calibration import Rate, timed, uncertainty
 from equitangents.kernels.cost import KernelCost, check_dtype
 from equitangents.kernels.engines.cpu.library import threads
 from equitangents.kernels.program import Branch, Dual
-from equitangents.kernels.rotations import tiles
-from equitangents.kernels.rotations.compute import choose_engine, engine_run
+from equitangents.kernels.rotations import compiled, tiles
+from equitangents.kernels.rotations.compute import choose_engine, engine_run, find_resolution
 from equitangents.kernels.rotations.fields import BATCH, sphere_resolution
-from equitangents.kernels.rotations.measured import resolve
 from equitangents.kernels.rotations.program import RotationProgram, Zonal
 from equitangents.kernels.rotations.resolution import LADDER, LADDER_OF_FIELDS, Resolution
 from equitangents.kernels.size import result_bytes
@@ -51,14 +50,14 @@ def kernel_cost(
     name = check_dtype(dtype)
     itemsize = np.dtype(name).itemsize
     signals = min(max(n1, n2 or 0), _MOST_SIGNALS)
-    found = _resolution(program, signals, channels, name)
+    found = _resolution(program, signals, channels, name, chosen)
     rotations, points = nodes(program, found.value), field_points(program, found.value)
     pairs = n1 * (n1 + 1) // 2 if n2 is None else n1 * n2
     rows, columns = _unit(program, found.value, chosen, n1, n2, itemsize)
     layers = [_layers(ops) for ops in (program.sphere, program.field, program.vector)]
     rate = _rate(program, found.value, chosen, channels, rows, columns, name)
     units = _units(chosen, n1, n2, rows, columns)
-    seconds = units * rate.seconds + _search_seconds(program, signals, channels, name)
+    seconds = units * rate.seconds + _search_seconds(program, signals, channels, name, chosen)
     notes = (_assumption(program, found),) if program.is_sampled else ()
     return KernelCost(
         fibres=rotations,
@@ -70,7 +69,9 @@ def kernel_cost(
         seconds=seconds,
         uncertainty=uncertainty([rate.spread]) * _of_next_resolution(program, found.value),
         output_bytes=result_bytes(n1, n2 or n1, itemsize),
-        working_bytes=working_bytes(program, found.value, channels, n1, n2, itemsize),
+        working_bytes=(compiled.working_bytes if chosen == "cpu" else working_bytes)(
+            program, found.value, channels, n1, n2, itemsize
+        ),
         engine=chosen,
         form="rotations",
         dtype=name,
@@ -206,16 +207,17 @@ def _rate(
 
 
 @lru_cache(maxsize=64)
-def _resolution(program: RotationProgram, count: int, channels: int, dtype: str) -> Resolution:
+def _resolution(program: RotationProgram, count: int, channels: int, dtype: str, engine: str) -> Resolution:
     """That of random signals, which stand in for signals that are not known yet."""
-    return resolve(program, _signals(np.random.default_rng(0), count, program.bandlimit, channels, dtype))
+    x = _signals(np.random.default_rng(0), count, program.bandlimit, channels, dtype)
+    return find_resolution(program, x, None, engine)
 
 
 @lru_cache(maxsize=64)
-def _search_seconds(program: RotationProgram, count: int, channels: int, dtype: str) -> float:
+def _search_seconds(program: RotationProgram, count: int, channels: int, dtype: str, engine: str) -> float:
     """Seconds for finding the resolution, with which every kernel starts; what that takes is compiled by now."""
     start = time.perf_counter()
-    _resolution.__wrapped__(program, count, channels, dtype)
+    _resolution.__wrapped__(program, count, channels, dtype, engine)
     return time.perf_counter() - start
 
 

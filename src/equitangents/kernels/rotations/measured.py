@@ -1,7 +1,8 @@
-"""The resolution for given signals: measured in float64, by one compiled function for all resolutions."""
+"""The resolution for given signals: measured in float64, on a few of them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any
 
@@ -30,9 +31,15 @@ from equitangents.kernels.rotations.rings import Rings, node_values, rings_of
 
 _CHUNK = 1 << 13  # rotations at a time
 
+SampleValues = Callable[[RotationProgram, int, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
-def resolve(program: RotationProgram, x1: Any, x2: Any = None) -> Resolution:
-    """The resolution for these signals; for traced ones it is measured on random signals, and the result says so."""
+
+def resolve(program: RotationProgram, x1: Any, x2: Any, values: SampleValues) -> Resolution:
+    """The resolution for these signals; for traced ones it is measured on random signals, and the result says so.
+
+    `values(program, r, x)` are (NNGP, NTK) of the `turned_pairs` of a few signals x by one of the engines, in float64;
+    without nonlinearities after the readout, (K, Θ) there.
+    """
     if not program.is_sampled:
         return Resolution(0, None, None)
     traced = [x for x in (x1, x2) if precision.is_traced(x)]
@@ -43,22 +50,24 @@ def resolve(program: RotationProgram, x1: Any, x2: Any = None) -> Resolution:
     dtype = precision.working_dtype(x1, x2)
     least = 64 * float(np.finfo(dtype).eps)
     if traced:
-        return _resolve_for_surrogates(program, x1.shape[-1], least)
-    return _measured(program, sample(*(np.asarray(x, np.float64) for x in (x1, x1 if x2 is None else x2))), least)
+        return _resolve_for_surrogates(program, x1.shape[-1], least, values)
+    return _measured(
+        program, sample(*(np.asarray(x, np.float64) for x in (x1, x1 if x2 is None else x2))), least, values
+    )
 
 
 @lru_cache(maxsize=64)
-def _resolve_for_surrogates(program: RotationProgram, channels: int, least: float) -> Resolution:
-    found = _measured(program, surrogates(program.bandlimit, channels), least)
+def _resolve_for_surrogates(program: RotationProgram, channels: int, least: float, values: SampleValues) -> Resolution:
+    found = _measured(program, surrogates(program.bandlimit, channels), least, values)
     return found._replace(note="resolution and error are those of random signals of unit variance")
 
 
-def _measured(program: RotationProgram, x: np.ndarray, least: float) -> Resolution:
+def _measured(program: RotationProgram, x: np.ndarray, least: float, values: SampleValues) -> Resolution:
     ladder: tuple[int, ...] = LADDER_OF_FIELDS if program.sphere else LADDER
     start = (program.bandlimit + 1) // 2
     ladder = tuple(r for r in ladder if r >= start)
     with precision.scope(np.float64), jax.ensure_compile_time_eval():  # also while something else is traced
-        return choose(program.accuracy, ladder, lambda r: _final_values(program, r, x), len(x), least)
+        return choose(program.accuracy, ladder, lambda r: values(program, r, x), len(x), least)
 
 
 def _turns(program: RotationProgram, r: int) -> tuple[np.ndarray, ...]:
@@ -68,12 +77,18 @@ def _turns(program: RotationProgram, r: int) -> tuple[np.ndarray, ...]:
     return (turn_to_node(r), turn_between_nodes(r)) if has_dual(program.vector) else (turn_to_node(r),)
 
 
-def _final_values(program: RotationProgram, r: int, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(NNGP, NTK) of the pairs of x, in float64; without nonlinearities after the readout, (K, Θ) there.
+def turned_pairs(program: RotationProgram, r: int, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The pairs of signals whose kernels show the error at a resolution."""
+    return pairs_of(x, _turns(program, r))
 
-    These may magnify errors: under ReLU the angle of a signal with its turned copy is the root of their kernel's error.
+
+def sample_values(program: RotationProgram, r: int, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """What `resolve` asks for, by the reference engine.
+
+    Nonlinearities after the readout may magnify errors: under ReLU the angle of a signal with its turned copy is the
+    root of their kernel's error.
     """
-    a, b = pairs_of(x, _turns(program, r))
+    a, b = turned_pairs(program, r, x)
     if not has_dual(program.vector):
         nngp, ntk, *_ = _sample_values(program, r, a, b)
         return nngp, ntk

@@ -1,0 +1,167 @@
+"""The CPU engine computes the kernels of networks on rotations as the reference engine does."""
+
+import logging
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from equitangents import groups, nn
+from equitangents.errors import InvalidArgumentError, MemoryLimitError
+from equitangents.kernels.engines import cpu, select
+from equitangents.kernels.engines.cpu import library
+from equitangents.kernels.result import Kernels
+from equitangents.kernels.rotations import compiled
+
+NONLINEARITIES = (nn.Relu(), nn.LeakyRelu(0.2), nn.Abs(), nn.Erf(), nn.Gelu(), nn.Sin(), nn.Cos())
+GROUPS = (groups.so3(5), groups.o3(5), groups.octahedral(), groups.tetrahedral())
+# Distances are differences of the signals' squares, so their rounding is that of a square root near equal rotations.
+DOUBLE, SINGLE = 1e-11, 2e-5
+
+
+def signals(rng, n, bandlimit, channels):
+    return rng.normal(size=(n, bandlimit**2, channels)) * np.sqrt(4 * np.pi) / bandlimit
+
+
+ERF, POOL, DENSE = nn.Erf(), nn.GroupPool(), nn.Dense(1, b_std=0.1)
+
+
+def two_layers(phi=ERF, group=GROUPS[0], readout=POOL, end=(DENSE,), resolution=3):
+    lift = nn.SphereLift(group, 4, b_std=0.2, resolution=resolution)
+    return nn.Sequential(lift, phi, nn.GroupConv(4, W_std=1.2, b_std=0.1), phi, readout, *end)
+
+
+@st.composite
+def networks(draw):
+    """Networks of every kind that the engine runs; a finite group samples nothing."""
+    weights = lambda: {"W_std": draw(st.sampled_from([0.7, 1.5])), "b_std": draw(st.sampled_from([0.0, 0.3]))}
+    phi = lambda: draw(st.sampled_from(NONLINEARITIES))
+    group = draw(st.sampled_from(GROUPS))
+    layers = [nn.SphereLift(group, 3, resolution=draw(st.integers(1, 5)), **weights()), phi()]
+    if draw(st.booleans()):
+        inner = nn.Residual(nn.GroupConv(3, **weights()), phi())
+        layers += [nn.Residual(nn.GroupConv(3, **weights()), phi(), *([inner] if draw(st.booleans()) else []))]
+    for _ in range(draw(st.integers(0, 2))):
+        layers += [nn.GroupConv(3, **weights()), phi()]
+    layers += [draw(st.sampled_from([nn.GroupPool(), nn.GroupPool(), nn.Flatten()])), nn.Dense(3, **weights())]
+    if draw(st.booleans()):
+        layers += [phi(), nn.Residual(nn.Dense(3, **weights()), phi()), nn.Dense(1)]
+    return nn.Sequential(*layers)
+
+
+def close(net, x, y, found, expected, tolerance):
+    """Relative to √(K(x,x) K(y,y)), since a kernel itself may vanish."""
+    own = [net.kernel_diagonal(v, engine="cpu") for v in (x, y)]
+    for name in ("nngp", "ntk"):
+        a, b = (np.asarray(getattr(k, name), np.float64) for k in (found, expected))
+        root1, root2 = (np.sqrt(getattr(k, name).max()) for k in own)
+        assert a.shape == b.shape
+        assert np.abs(a - b).max() <= tolerance * root1 * root2
+
+
+@settings(max_examples=10, deadline=None)
+@given(
+    networks(), st.integers(1, 5), st.integers(1, 3), st.integers(1, 20), st.integers(1, 20), st.integers(0, 2**32 - 1)
+)
+def test_random_networks_have_the_kernels_of_the_reference(net, bandlimit, channels, n1, n2, seed):
+    rng = np.random.default_rng(seed)
+    x, y = (signals(rng, n, bandlimit, channels) for n in (n1, n2))
+    expected = net.kernel(x, y, engine="reference")
+    found = net.kernel(x, y)
+    assert (found.engine, found.form, found.resolution) == ("cpu", "rotations", expected.resolution)
+    close(net, x, y, found, expected, DOUBLE)
+    a, b = x.astype(np.float32), y.astype(np.float32)
+    single = net.kernel(a, b)
+    assert single.ntk.dtype == np.float32
+    a, b = a.astype(float), b.astype(float)
+    close(net, a, b, single, net.kernel(a, b), SINGLE)
+
+
+@settings(max_examples=10, deadline=None)
+@given(networks(), st.integers(1, 4), st.integers(1, 20), st.integers(0, 2**32 - 1))
+def test_lists_of_pairs_and_signals_with_themselves_are_entries_of_the_matrix(net, bandlimit, n, seed):
+    rng = np.random.default_rng(seed)
+    x, y = (signals(rng, count, bandlimit, 2) for count in (n, 7))
+    first, second = rng.integers(n, size=40), rng.integers(7, size=40)
+    matrix, pairs = net.kernel(x, y), net.kernel_pairs(x, y, first, second)
+    assert pairs.engine == "cpu"
+    close(net, x, y, pairs, Kernels(matrix.nngp[first, second], matrix.ntk[first, second]), DOUBLE)
+    # With itself: what is above the diagonal stands below it, too.
+    own, matrix, diagonal = net.kernel(x), net.kernel(x, x), net.kernel_diagonal(x)
+    np.testing.assert_array_equal(own.ntk, own.ntk.T)
+    upper = lambda k: Kernels(np.triu(k.nngp), np.triu(k.ntk))
+    close(net, x, x, upper(own), upper(matrix), DOUBLE)
+    close(net, x, x, diagonal, Kernels(np.diag(matrix.nngp), np.diag(matrix.ntk)), DOUBLE)
+
+
+@pytest.mark.parametrize("number", range(len(library.instruction_sets())))
+def test_every_instruction_set_computes_the_same(number, rng):
+    net = two_layers(nn.Gelu(), end=(nn.Dense(1), nn.Relu(), nn.Dense(1)))
+    x = signals(rng, 21, 4, 3)
+    program = net.lower(x.shape[1:])[1]
+    plan = compiled.plan_of(program, 3, 8)
+    found = cpu.kernels(plan, compiled.vectors(x), None, number)
+    expected = net.kernel(x, x, engine="reference")
+    for a, b in zip(found, (expected.nngp, expected.ntk), strict=True):
+        np.testing.assert_allclose(np.triu(a), np.triu(b), rtol=0, atol=DOUBLE * np.abs(b).max())
+
+
+def all_pairs(net, engine):
+    return lambda a, b: net.kernel(a, b, engine=engine).ntk
+
+
+def some_pairs(net, engine):
+    return lambda a, b: net.kernel_pairs(a, b, [0, 1, 2, 2], [1, 1, 0, 1], engine=engine).ntk
+
+
+@pytest.mark.parametrize(("of", "readout"), [(all_pairs, POOL), (some_pairs, POOL), (all_pairs, nn.Flatten())])
+def test_inside_jax_programs_it_runs_with_the_derivatives_of_the_reference(of, readout, rng):
+    net = two_layers(readout=readout, group=groups.so3(3))
+    x, y = (signals(rng, n, 3, 2) for n in (3, 2))
+    run, reference = of(net, "cpu"), of(net, "reference")
+    with jax.enable_x64(True):
+        np.testing.assert_allclose(jax.jit(run)(x, y), reference(x, y), rtol=1e-11)
+        tangents = tuple(jnp.asarray(rng.normal(size=v.shape)) for v in (x, y))
+        slope, expected = (jax.jvp(f, (jnp.asarray(x), jnp.asarray(y)), tangents)[1] for f in (run, reference))
+        np.testing.assert_allclose(slope, expected, rtol=1e-10)
+        h = 1e-5
+        moved = [run(*(np.asarray(v + s * h * t) for v, t in zip((x, y), tangents, strict=True))) for s in (1, -1)]
+        np.testing.assert_allclose(slope, (moved[0] - moved[1]) / (2 * h), rtol=1e-5, atol=1e-8)
+        gradients = [jax.grad(lambda a, f=f: f(a, jnp.asarray(y)).sum())(jnp.asarray(x)) for f in (run, reference)]
+        np.testing.assert_allclose(*gradients, rtol=1e-10)
+
+
+def test_what_it_cannot_run_goes_to_the_reference_and_says_so(rng, monkeypatch, caplog):
+    monkeypatch.setattr(select, "_logged", set())
+    caplog.set_level(logging.INFO, logger="equitangents")
+    x = signals(rng, 2, 2, 1)
+    bump = lambda t: np.exp(t - 1)
+    narrow = nn.Sequential(nn.SphereLift(groups.so3(2), 3, window=bump, resolution=2), nn.Erf(), nn.GroupPool())
+    other = two_layers(nn.Elementwise(lambda u: u + u**2), group=groups.so3(2))
+    for net, reason in ((narrow, "windows narrower than the sphere"), (other, "no dual of Quadrature")):
+        found = net.kernel(x)
+        assert found.engine == "reference"
+        assert any(reason in note for note in found.notes)
+        assert any(reason in record.message for record in caplog.records)
+        with pytest.raises(InvalidArgumentError, match=f"'cpu', which cannot run this network: .*{reason}"):
+            net.kernel(x, engine="cpu")
+    assert two_layers().kernel(x, engine="reference").notes == two_layers().kernel(x).notes
+
+
+def test_memory_is_checked_before_anything_is_computed(rng, monkeypatch):
+    from equitangents.kernels.rotations import tiles
+
+    monkeypatch.setattr(tiles, "_MEMORY_LIMIT", 1 << 10)
+    with pytest.raises(MemoryLimitError, match="one pair of signals of bandlimit 3"):
+        two_layers(nn.Abs()).kernel(signals(rng, 2, 3, 1))
+
+
+def test_signals_without_directions_and_lists_without_pairs(rng):
+    net = two_layers()
+    x = np.zeros((3, 9, 2))
+    x[:2, 0] = rng.normal(size=(2, 2))  # the last one vanishes
+    close(net, x, x, net.kernel(x), net.kernel(x, engine="reference"), 1e-13)
+    assert net.kernel_pairs(x, x, [], []).ntk.shape == (0,)
