@@ -314,14 +314,6 @@ def test_the_error_estimate_is_that_of_the_hardest_signals_not_of_the_largest():
     assert (np.abs(found.ntk - exact.ntk) / root / root[:, None]).max() <= 1.5 * found.error_estimate
 
 
-def test_the_coarsest_resolution_is_not_its_own_measure():
-    c = 2 * signals(2, 3, 3, 1)
-    layers = ((1.2, 0.1, "erf"),)
-    coarse, exact = (network(layers, resolution=r).kernel(c) for r in (1, 20))
-    root = np.sqrt(np.diag(exact.ntk))
-    assert (np.abs(coarse.ntk - exact.ntk) / root / root[:, None]).max() <= 1.5 * coarse.error_estimate
-
-
 def test_signals_that_are_not_known_yet_are_stood_in_for():
     net = network(TWO, tolerance=1e-3)
     found = []
