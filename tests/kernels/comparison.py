@@ -1,7 +1,7 @@
-"""How kernels of two engines are compared: entry by entry, an error being that of a correlation.
+"""How kernels of two engines are compared: entry by entry, against what the entry's own two inputs allow.
 
-|K(x, x') − K'(x, x')| is measured in units of √(K(x, x) K(x', x')), for NNGP and NTK alike. K(x, x') itself is no unit:
-for almost opposite inputs it is what is left of variances that cancel.
+|K(x, x') − K'(x, x')| is measured in units of (K(x, x) + K(x', x')) / 2, for NNGP and NTK alike. K(x, x') itself is no
+unit: engines carry D = E[(f(x) − f(x'))²], and K is what is left of the variances, for almost opposite inputs little.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import numpy as np
 
 from equitangents.kernels.compute import compute_diagonal
-from laws.networks import relative_error
 
 TOLERANCES = {np.dtype("float64"): 1e-12, np.dtype("float32"): 2e-6}
 
@@ -17,8 +16,8 @@ TOLERANCES = {np.dtype("float64"): 1e-12, np.dtype("float32"): 2e-6}
 def random_tolerance(x):
     """What float32 may be off by on random networks and inputs x, among which some pairs are always difficult.
 
-    D and the variances hold K(x, x') to the rounding of the larger variance, and the angle of pixels that are nearly
-    opposite, or parallel and of unequal length, to the root of that at worst. Pixels of one or two channels often are.
+    D and the variances hold the angle of pixels that are nearly opposite, or parallel and of unequal length, to the
+    root of their rounding at worst, and with it the NTK. Pixels of one or two channels often are.
     A global pool of an odd field leaves a small part of the variances.
     """
     return 1e-5 if x.shape[-1] > 2 else 3e-4
@@ -29,9 +28,15 @@ def errors(net, found, expected, x1, x2=None):
     program = net.lower(x1.shape[1:])[1]
     first, second = (compute_diagonal(program, x.astype(float), "cpu") for x in (x1, x1 if x2 is None else x2))
     return (
-        relative_error(found.nngp, expected.nngp, first.nngp, second.nngp),
-        relative_error(found.ntk, expected.ntk, first.ntk, second.ntk),
+        _largest(found.nngp, expected.nngp, first.nngp, second.nngp),
+        _largest(found.ntk, expected.ntk, first.ntk, second.ntk),
     )
+
+
+def _largest(found, expected, first, second):
+    unit = np.add.outer(first, second) / 2
+    error = np.abs(np.asarray(found, np.float64) - np.asarray(expected))
+    return float((error / np.where(unit > 0, unit, 1.0)).max())
 
 
 def assert_as_exact(net, x1, x2=None, *, engine, dtype, judge="reference", tolerance=None):
