@@ -7,6 +7,7 @@
 #include <memory>
 #include <new>
 #include <thread>
+#include <type_traits>
 
 #include "instruction_sets.hpp"
 
@@ -43,11 +44,12 @@ void share_out(int64_t items, int threads, const std::function<void(int64_t, int
   for (std::thread& other : others) other.join();
 }
 
-template <class T>
+// Computes in C what is given and wanted in T.
+template <class C, class T>
 class Computation {
  public:
   Computation(const Plan& plan, const Problem<T>& problem)
-      : plan_(plan), problem_(problem), loops_(kernels<T>(problem.instructions)), lanes_(loops_.lanes) {
+      : plan_(plan), problem_(problem), loops_(kernels<C>(problem.instructions)), lanes_(loops_.lanes) {
     const double pairs = double(problem.n1) * (problem.listed ? 1 : problem.n2);
     const double cells = pairs / lanes_ * plan.fibre_count * work_of_fibre();
     threads_ = std::clamp(int(std::min(cells / kThreadWork, 1e6)), 1, std::max(problem.threads, 1));
@@ -88,16 +90,22 @@ class Computation {
   }
 
  private:
+  static constexpr bool kConverts = !std::is_same_v<C, T>;
+
   // A range of inputs with what is known of each alone.
   struct Panel {
     int64_t begin, end;
-    Buffer<T> rows, lanes, signals;
+    Buffer<C> rows, lanes, signals, converted;
+    const C* inputs;
     Buffer<double> variance_sums, variances, means;
 
     Panel(const Computation& c, const T* x, int64_t first, int64_t last, bool as_rows, bool as_lanes)
         : begin(first), end(last), rows(as_rows ? padded(c) * c.plan_.side_size : 0),
           lanes(as_lanes ? padded(c) * c.plan_.side_size : 0), signals(as_lanes ? padded(c) * c.signal_size() : 0),
-          variance_sums(padded(c)), variances(padded(c)), means(padded(c)) {
+          converted(kConverts ? (last - first) * c.signal_size() : 0), variance_sums(padded(c)), variances(padded(c)),
+          means(padded(c)) {
+      if constexpr (kConverts) inputs = converted.get();
+      else inputs = x + first * c.signal_size();
       share_out(groups(c), c.threads_, [&](int64_t g, int thread) { prepare(c, x, g, thread, as_rows, as_lanes); });
     }
 
@@ -106,10 +114,12 @@ class Computation {
 
     void prepare(const Computation& c, const T* x, int64_t g, int thread, bool as_rows, bool as_lanes) {
       const int64_t at = g * c.lanes_;
-      const T* inputs[kTileRows] = {};
+      const C* of_lanes[kTileRows] = {};
       const int count = int(std::min<int64_t>(c.lanes_, end - begin - at));
-      for (int l = 0; l < count; ++l) inputs[l] = x + (begin + at + l) * c.signal_size();
-      const Group<T> group{inputs,
+      if constexpr (kConverts)
+        std::copy_n(x + (begin + at) * c.signal_size(), count * c.signal_size(), converted.get() + at * c.signal_size());
+      for (int l = 0; l < count; ++l) of_lanes[l] = inputs + (at + l) * c.signal_size();
+      const Group<C> group{of_lanes,
                            count,
                            as_rows ? rows.get() + at * c.plan_.side_size : nullptr,
                            as_lanes ? lanes.get() + at * c.plan_.side_size : nullptr,
@@ -120,7 +130,7 @@ class Computation {
       void* workspace = c.workspaces_[thread]->get();
       c.loops_.prepare_field(c.plan_, group, workspace);
       if (c.self_) {
-        const Tile<T> tile = c.listed_tile(thread, *this, *this, g);
+        const Tile<C> tile = c.listed_tile(thread, *this, *this, g);
         c.loops_.listed.readout(c.plan_, tile);
         for (int l = 0; l < c.lanes_; ++l) group.variance[l] = tile.k[l];
       }
@@ -138,14 +148,14 @@ class Computation {
   }
 
   int64_t panel_inputs() const {
-    const int64_t each = (2 * plan_.side_size + signal_size()) * int64_t(sizeof(T));
+    const int64_t each = (2 * plan_.side_size + (kConverts ? 2 : 1) * signal_size()) * int64_t(sizeof(C));
     const int64_t fit = std::max<int64_t>(kPanelBytes / std::max<int64_t>(each, 1), 1);
     return (fit + kTileRows - 1) / kTileRows * kTileRows;
   }
 
   // Group g of `first`, each input with that of its number in `second`.
-  Tile<T> listed_tile(int thread, const Panel& first, const Panel& second, int64_t g) const {
-    Tile<T> t{};
+  Tile<C> listed_tile(int thread, const Panel& first, const Panel& second, int64_t g) const {
+    Tile<C> t{};
     t.rows = 1;
     t.signals1 = first.signals.get() + g * lanes_ * signal_size();
     t.sides1 = first.lanes.get() + g * lanes_ * plan_.side_size;
@@ -163,11 +173,11 @@ class Computation {
   }
 
   // First inputs from number `at` of `rows` on, with group g of `columns`.
-  Tile<T> tile(int thread, const Panel& rows, int64_t at, int count, const Panel& columns, int64_t g) const {
-    Tile<T> t = listed_tile(thread, columns, columns, g);
+  Tile<C> tile(int thread, const Panel& rows, int64_t at, int count, const Panel& columns, int64_t g) const {
+    Tile<C> t = listed_tile(thread, columns, columns, g);
     t.rows = count;
     for (int r = 0; r < count; ++r) {
-      t.inputs[r] = problem_.x1 + (rows.begin + at + r) * signal_size();
+      t.inputs[r] = rows.inputs + (at + r) * signal_size();
       t.sides[r] = rows.rows.get() + (at + r) * plan_.side_size;
     }
     t.variance_sums = rows.variance_sums.get() + at;
@@ -185,7 +195,7 @@ class Computation {
   void listed(const Panel& first, const Panel& second) {
     share_out(first.groups(*this), threads_, [&](int64_t g, int thread) {
       if (cancelled()) return;
-      const Tile<T> t = listed_tile(thread, first, second, g);
+      const Tile<C> t = listed_tile(thread, first, second, g);
       loops_.listed.readout(plan_, t);
       if (cancelled()) return;
       loops_.listed.vector(plan_, t);
@@ -215,7 +225,7 @@ class Computation {
     const int64_t i0 = rows.begin + at, j0 = columns.begin + g * lanes_;
     if (symmetric) count = std::min(count, j0 + lanes_ - i0);  // nothing below the diagonal
     if (count <= 0) return;
-    const Tile<T> t = tile(thread, rows, at, int(count), columns, g);
+    const Tile<C> t = tile(thread, rows, at, int(count), columns, g);
     loops_.pairs.readout(plan_, t);
     if (cancelled()) return;
     loops_.pairs.vector(plan_, t);
@@ -235,7 +245,7 @@ class Computation {
 
   const Plan& plan_;
   const Problem<T>& problem_;
-  const Kernels<T>& loops_;
+  const Kernels<C>& loops_;
   const int lanes_;
   int threads_ = 1;
   bool self_ = false;  // variances after pooling are kernels of inputs with themselves
@@ -247,7 +257,8 @@ class Computation {
 
 template <class T>
 Outcome compute(const Plan& plan, const Problem<T>& problem) {
-  return Computation<T>(plan, problem).run();
+  if (plan.in_double) return Computation<double, T>(plan, problem).run();
+  return Computation<T, T>(plan, problem).run();
 }
 
 template Outcome compute<float>(const Plan&, const Problem<float>&);

@@ -7,7 +7,7 @@
 namespace eqt {
 namespace {
 
-constexpr int kVersion = 3;
+constexpr int kVersion = 4;
 
 // Takes numbers from an array one after another.
 class Reader {
@@ -64,6 +64,7 @@ OwnedPlan::OwnedPlan(const Description& d) : reals_(d.reals_size / 2) {
   plan_.field_count = code.next();
   plan_.vector_count = code.next();
   plan_.fibre_count = code.next();
+  plan_.in_double = code.next();
   plan_.single = code.next();
   const int32_t fibres = code.next(), labels = code.next();
   Rotations& rotations = rotations_;

@@ -71,6 +71,7 @@ struct Plan {
   const int32_t* labels;  // of the last level's positions
   double block_weight;
   const Rotations* rotations;  // null, or what takes the place of fibres; the field then has one position
+  bool in_double;     // whatever the type of the inputs
   bool single;        // the readout needs the diagonal fibre alone
   bool one_block;     // every position has the same label
   bool all_kept;      // no label is -1

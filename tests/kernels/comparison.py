@@ -13,16 +13,6 @@ from equitangents.kernels.compute import compute_diagonal
 TOLERANCES = {np.dtype("float64"): 1e-12, np.dtype("float32"): 2e-6}
 
 
-def random_tolerance(x):
-    """What float32 may be off by on random networks and inputs x, among which some pairs are always difficult.
-
-    D and the variances hold the angle of pixels that are nearly opposite, or parallel and of unequal length, to the
-    root of their rounding at worst, and with it the NTK. Pixels of one or two channels often are.
-    A global pool of an odd field leaves a small part of the variances.
-    """
-    return 1e-5 if x.shape[-1] > 2 else 3e-4
-
-
 def errors(net, found, expected, x1, x2=None):
     """(of NNGP, of NTK): the largest error of an entry, found − expected, in units of its inputs' own kernels."""
     program = net.lower(x1.shape[1:])[1]

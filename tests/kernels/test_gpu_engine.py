@@ -45,7 +45,7 @@ from equitangents.nn import (
     Residual,
     Sequential,
 )
-from kernels.comparison import assert_as_exact, random_tolerance
+from kernels.comparison import assert_as_exact
 from kernels.random_networks import NONLINEARITIES, grid_networks
 
 ROOT = Path(__file__).parents[2]
@@ -69,6 +69,16 @@ def grid_cases(draw):
     rng = np.random.default_rng(draw(st.integers(0, 1000)))
     n1, n2 = draw(st.integers(1, 5)), draw(st.integers(0, 4))
     return net, rng.standard_normal((n1, *shape)), rng.standard_normal((n2, *shape)) if n2 else None
+
+
+def random_tolerance(x):
+    """What float32 may be off by on random networks and inputs x, among which some pairs are always difficult.
+
+    D and the variances hold the angle of pixels that are nearly opposite, or parallel and of unequal length, to the
+    root of their rounding at worst, and with it the NTK. Pixels of one or two channels often are; the CPU engine goes
+    over to double precision there (`features.py`).
+    """
+    return 1e-5 if x.shape[-1] > 2 else 3e-4
 
 
 @given(grid_cases(), st.sampled_from([np.float64, np.float32]))

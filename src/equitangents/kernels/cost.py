@@ -97,7 +97,7 @@ def kernel_cost(
     notes = (f"all pairs of positions: {steps.why}",) if isinstance(steps, PairPlan) else ()
     work = count(steps)
     pairs = n1 * (n1 + 1) // 2 if n2 is None else n1 * n2
-    seconds, factor = _forecast(work, channels, pairs, chosen, name)
+    seconds, factor = _forecast(work, channels, pairs, chosen, _computed_in(steps, channels, chosen, name))
     itemsize = np.dtype(name).itemsize
     return KernelCost(
         fibres=work.fibres,
@@ -125,7 +125,9 @@ def announce(steps: FibrePlan | PairPlan, engine: str, channels: int, n1: int, n
     pairs = n1 * (n1 + 1) // 2 if n2 is None else n1 * n2
     if pairs * (work.element_layers + work.products * channels / 8) < _WORTH_ASKING.get(engine, _WORTH_ASKING_OTHERS):
         return
-    seconds, factor = _forecast(work, channels, pairs, engine, np.dtype(dtype).name)
+    seconds, factor = _forecast(
+        work, channels, pairs, engine, _computed_in(steps, channels, engine, np.dtype(dtype).name)
+    )
     if seconds > _ANNOUNCED:
         logger.info(
             "kernels of %d × %d inputs by the %s engine: about %s (within a factor of %.1f)",
@@ -135,6 +137,12 @@ def announce(steps: FibrePlan | PairPlan, engine: str, channels: int, n1: int, n
             duration(seconds),
             factor,
         )
+
+
+def _computed_in(steps: FibrePlan | PairPlan, channels: int, engine: str, dtype: str) -> str:
+    """The precision that a run computes in."""
+    few = engine == "cpu" and isinstance(steps, FibrePlan) and cpu.computed_in_double(steps, channels)
+    return "float64" if few else dtype
 
 
 def _forecast(work: Work, channels: int, pairs: int, engine: str, dtype: str) -> tuple[float, float]:

@@ -1,6 +1,7 @@
 """The CPU engine: fibres in C++, vectorised across inputs. Its source is in `native/`."""
 
 from equitangents.kernels.engines.cpu.descriptor import Description, describe, obstacle
+from equitangents.kernels.engines.cpu.features import computed_in_double
 from equitangents.kernels.engines.cpu.library import description as library_description
 from equitangents.kernels.engines.cpu.library import why_unavailable
 from equitangents.kernels.engines.cpu.memory import working_bytes
@@ -17,6 +18,7 @@ from equitangents.kernels.engines.cpu.run import (
 __all__ = [
     "Description",
     "RotationPlan",
+    "computed_in_double",
     "describe",
     "diagonal",
     "kernels",

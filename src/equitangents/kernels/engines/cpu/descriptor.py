@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from equitangents.kernels import duals
+from equitangents.kernels.engines.cpu.features import computed_in_double
 from equitangents.kernels.engines.cpu.rotation_plan import RotationPlan
 from equitangents.kernels.engines.cpu.unrolled import Fork, Join, Step, depth, unrolled
 from equitangents.kernels.levels import GridLevel, Level
@@ -20,7 +21,7 @@ from equitangents.kernels.plan import FibrePlan, PairPlan
 from equitangents.kernels.program import Affine, Box, Decouple, Dual, FrozenArray, Table
 from equitangents.kernels.settled import is_total
 
-_VERSION = 3
+_VERSION = 4
 _AXES = 3
 _DEPTH = 8  # residual branches inside each other
 _LARGEST = 2**31 - 1  # what an index of the engine can count
@@ -109,7 +110,9 @@ class _Writer:
         if isinstance(self.levels[0], GridLevel):
             fibres = np.pad(fibres, ((0, 0), (_AXES - fibres.shape[1], 0)))
         self.real(plan.block_weight)
-        self.code += [_VERSION, channels, len(self.field), len(self.vector), len(fibres), int(plan.single)]
+        in_double = isinstance(plan, FibrePlan) and computed_in_double(plan, channels)
+        self.code += [_VERSION, channels, len(self.field), len(self.vector), len(fibres)]
+        self.code += [int(in_double), int(plan.single)]
         self.code += [self.table(FrozenArray(fibres)), self.table(plan.labels)]
         self.rotations()
         for i, level in enumerate(self.levels):

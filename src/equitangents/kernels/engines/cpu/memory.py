@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from equitangents.kernels import duals
+from equitangents.kernels.engines.cpu.features import computed_in_double
 from equitangents.kernels.engines.cpu.library import threads
 from equitangents.kernels.plan import FibrePlan
 from equitangents.kernels.program import Affine, Box, Branch, Op
@@ -19,8 +20,10 @@ _VECTOR = 64  # bytes, at most
 
 def working_bytes(plan: FibrePlan, channels: int, n1: int, n2: int, itemsize: int) -> int:
     """Bytes for N1 × N2 pairs of inputs with `channels` channels."""
+    converted = itemsize < 8 and computed_in_double(plan, channels)
+    itemsize = 8 if converted else itemsize
     lanes = _VECTOR // itemsize
-    signals = plan.levels.levels[0].positions * channels
+    signals = plan.levels.levels[0].positions * channels * (2 if converted else 1)
     sides = sum(_sides(op) for op in (*plan.field, *plan.vector)) + 2
     each = (2 * sides * plan.positions + signals) * itemsize
     largest = max(_LEAST, _PANEL // max(each, 1) // _LEAST * _LEAST + _LEAST)

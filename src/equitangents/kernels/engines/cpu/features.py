@@ -1,0 +1,37 @@
+"""How many numbers of an input the first nonlinearity sees at one position, and what that means for precision.
+
+Vectors of few features are often nearly parallel or nearly opposite. The tangent kernel depends on the angle between
+them, whose square has the rounding errors: in single precision the angle is off by 3e-4 at worst, where it is small. In
+n dimensions angles below ε have a probability of the order ε^(n-1), so that from five features on this is rare.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from equitangents.kernels.engines.cpu.unrolled import unrolled
+from equitangents.kernels.plan import FibrePlan
+from equitangents.kernels.program import Box, Dual, Table
+
+_FEW = 4
+
+
+def computed_in_double(plan: FibrePlan, channels: int) -> bool:
+    """Whether kernels of `plan` are computed in double precision even if inputs and results are in single precision."""
+    return features(plan, channels) <= _FEW
+
+
+def features(plan: FibrePlan, channels: int) -> int:
+    """The channels of all positions that one position has seen before the first nonlinearity."""
+    span = 1
+    positions = plan.levels.levels[0].positions
+    for op in unrolled(plan.field)[0]:
+        if isinstance(op, Dual):
+            return channels * min(span, positions)
+        if isinstance(op, Box):
+            span *= prod(map(min, op.window, op.in_shape))
+        elif isinstance(op, Table):
+            span *= op.index.array.shape[1]
+    if plan.single:  # flattened before the first nonlinearity
+        span = positions
+    return channels * min(span, positions)
