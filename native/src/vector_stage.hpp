@@ -1,6 +1,8 @@
 // The operations after the readout, on plain vectors: rows of first inputs take the place of rows of positions.
 #pragma once
 
+#include <cmath>
+
 #include "operations.hpp"
 
 namespace eqt::EQT_ISA {
@@ -19,15 +21,24 @@ void vector_stage(const Plan& plan, const Tile<T>& tile) {
     return;
   }
   const Workspace<T> work(plan, tile.workspace);
-  const double rounding = 16 * (sizeof(T) == 4 ? 1.1920929e-7 : 2.220446049250313e-16);
+  // Of sums over pairs of positions: of products in T, added up in double.
+  const double rounding = sizeof(T) == 4 ? 4 * 1.1920929e-7 : 64 * 2.220446049250313e-16;
   T* cells = work.row;
   for (int r = 0; r < tile.rows; ++r)
     for (int l = 0; l < L; ++l) {
       double d = tile.k[r * L + l];
-      if (!plan.single) {  // differences below their rounding count as zero, which keeps equal inputs exact
-        const double total = tile.variances[Own ? l : r] + tile.variances2[l];
-        d = total - 2 * d;
-        if (d <= rounding * total) d = 0;
+      if (!plan.single) {
+        // What rounding of the pool's terms alone can make of equal or opposite outputs counts as such. Terms may be much
+        // larger than their mean: their size is that of the variances before pooling.
+        const int i = Own ? l : r;
+        const double q1 = tile.variances[i], q2 = tile.variances2[l], most = std::sqrt(q1 * q2);
+        const double terms = std::sqrt(tile.variance_sums[i] * tile.variance_sums2[l]) * 2 / double(plan.positions_out);
+        if (std::abs(most - std::abs(d)) > rounding * terms) {
+          d = q1 + q2 - 2 * d;
+        } else {
+          const double apart = std::sqrt(q1) - std::copysign(std::sqrt(q2), d);
+          d = apart * apart;
+        }
       }
       cells[2 * r * L + l] = T(d);
       cells[(2 * r + 1) * L + l] = T(tile.theta[r * L + l]);

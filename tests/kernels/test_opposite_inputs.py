@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from equitangents.nn import Abs, Conv, Dense, Erf, Flatten, GlobalAvgPool, LeakyRelu, Relu, Sequential
+from equitangents.nn import Abs, Conv, Dense, Erf, Flatten, GlobalAvgPool, LeakyRelu, Relu, Sequential, Sin
 from oracles import precise_kernels
 
 PHIS = {
@@ -76,3 +76,23 @@ def test_with_one_channel_and_windows_of_one_pixel_every_pair_is_parallel_or_opp
             found = net.kernel(f.astype(dtype), g.astype(dtype), engine=engine)
             for value, expected in ((found.nngp, nngp), (found.ntk, layers * nngp)):
                 np.testing.assert_allclose(value, expected, atol=tolerance * expected.max(), rtol=0)
+
+
+@pytest.mark.parametrize("engine", ["cpu", "reference"])
+@pytest.mark.parametrize("phi", [Erf(), Sin()], ids=["erf", "sin"])
+def test_pools_of_odd_fields_before_a_kink(phi, engine, rng):
+    """The pool leaves a small part of the variances, with all their rounding; f(-x) = -f(x), f(moved x) = f(x)."""
+    layers = (Conv(1, (3, 3)), phi, Conv(1, (3, 3)), phi, GlobalAvgPool(), Dense(1), Relu(), Dense(1))
+    x = rng.standard_normal((3, 11, 11, 2))
+    others = np.concatenate([-x, np.roll(x, (2, 5), (1, 2)), -np.roll(x, (4, 1), (1, 2))])
+    for dtype, tolerance in ((np.float64, 2e-12), (np.float32, 5e-6)):
+        if engine == "reference" and dtype == np.float32:
+            continue
+        net = Sequential(*layers)
+        found = net.kernel(x.astype(dtype), others.astype(dtype), engine=engine)
+        own = net.kernel_diagonal(x.astype(dtype), engine=engine)
+        for values, scale in ((found.nngp, own.nngp), (found.ntk, own.ntk)):
+            opposite, moved, both = (np.diagonal(values, 3 * i) for i in range(3))
+            assert np.abs(opposite / scale).max() <= tolerance
+            assert np.abs(moved / scale - 1).max() <= tolerance
+            assert np.abs(both / scale).max() <= tolerance
