@@ -35,7 +35,7 @@ class MolecularRegressor:
     pairs: Pairs = "same element"
     time: float = math.inf
     learning_rate: float = 1.0
-    ridge: float = 1e-5
+    ridge: float = 1e-6
     kernel: Literal["ntk", "nngp"] = "ntk"
     smooth_: SmoothKernel = field(init=False, repr=False)
     notes_: tuple[str, ...] = field(default=(), init=False, repr=False)

@@ -7,7 +7,7 @@ molecule turns the prediction and its covariance, at every training time.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -72,6 +72,10 @@ class TensorRegressor(MolecularRegressor):
             be is said for `MoleculeRegressor`.
         kernel: "ntk" or "nngp".
     """
+
+    ridge: float = (
+        1e-5  # kernels of tensors are sampled less exactly than those of energies, in units of their diagonal
+    )
 
     def fit(self, molecules: Molecules, tensors: Any) -> TensorRegressor:
         """Train on vectors (N, 3) or symmetric matrices (N, 3, 3), in the frame of the positions.
