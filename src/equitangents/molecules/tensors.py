@@ -73,9 +73,8 @@ class TensorRegressor(MolecularRegressor):
         kernel: "ntk" or "nngp".
     """
 
-    ridge: float = (
-        1e-5  # kernels of tensors are sampled less exactly than those of energies, in units of their diagonal
-    )
+    # Kernels of tensors are sampled less exactly than those of energies, in units of their diagonal.
+    ridge: float = field(default=1e-5, kw_only=True)
 
     def fit(self, molecules: Molecules, tensors: Any) -> TensorRegressor:
         """Train on vectors (N, 3) or symmetric matrices (N, 3, 3), in the frame of the positions.
