@@ -132,7 +132,8 @@ class Computation {
       if (c.self_) {
         const Tile<C> tile = c.listed_tile(thread, *this, *this, g);
         c.loops_.listed.readout(c.plan_, tile);
-        for (int l = 0; l < c.lanes_; ++l) group.variance[l] = tile.k[l];
+        // Too few rotations may leave a pooled variance below zero.
+        for (int l = 0; l < c.lanes_; ++l) group.variance[l] = std::max(tile.k[l], 0.0);
       }
       if (c.plan_.vector_dual) c.loops_.prepare_vector(c.plan_, group);
     }

@@ -33,11 +33,11 @@ void vector_stage(const Plan& plan, const Tile<T>& tile) {
         const int i = Own ? l : r;
         const double q1 = tile.variances[i], q2 = tile.variances2[l], most = std::sqrt(q1 * q2);
         const double terms = std::sqrt(tile.variance_sums[i] * tile.variance_sums2[l]) * 2 / double(plan.positions_out);
-        if (std::abs(most - std::abs(d)) > rounding * terms) {
-          d = q1 + q2 - 2 * d;
-        } else {
+        if (std::abs(most - std::abs(d)) <= rounding * terms) {
           const double apart = std::sqrt(q1) - std::copysign(std::sqrt(q2), d);
           d = apart * apart;
+        } else {
+          d = q1 + q2 - 2 * d;
         }
       }
       cells[2 * r * L + l] = T(d);

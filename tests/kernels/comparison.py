@@ -39,6 +39,7 @@ def assert_as_exact(net, x1, x2=None, *, engine, dtype, judge="reference", toler
     worst = errors(net, found, exact, x1, x2)
     assert max(worst) <= tolerance, f"NNGP and NTK are off by {worst[0]:.1e} and {worst[1]:.1e}, allowed {tolerance}"
     if x2 is None:
+        np.testing.assert_array_equal(found.nngp, found.nngp.T)
         np.testing.assert_array_equal(found.ntk, found.ntk.T)
 
 

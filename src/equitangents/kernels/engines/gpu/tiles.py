@@ -55,7 +55,9 @@ def tiled_kernels(
             r, c = slice(i, min(i + rows, n1)), slice(j, min(j + columns, n2))
             for out, values in zip((nngp, ntk), jitted_kernels(plan, on_device, a, other), strict=True):
                 out[r, c] = np.asarray(values)[: r.stop - i, : c.stop - j]
-                if x2 is None and not own:
+                if own:  # what follows the readout is rounded in another order below the diagonal
+                    out[r, c] = np.triu(out[r, c]) + np.triu(out[r, c], 1).T
+                elif x2 is None:
                     out[c, r] = out[r, c].T
     return nngp, ntk
 
