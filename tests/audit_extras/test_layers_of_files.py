@@ -96,6 +96,26 @@ def test_without_onnx_the_report_says_why_layers_are_missing(tmp_path: Path, mon
     assert "onnx is not installed" in next(m.reason for m in report.missing if m.section == "layers")
 
 
+@pytest.mark.parametrize("suffix", ["onnx", "pt2"])
+def test_what_works_in_place_is_read_before(tmp_path: Path, suffix: str) -> None:
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Conv2d(1, 3, 3), nn.ReLU(inplace=True), nn.Flatten(), nn.Linear(300, 2))
+    conv, relu, *_ = load_model(saved(network, tmp_path, suffix)).trace(images(0, n=4))
+    assert conv.outputs.min() < 0
+    np.testing.assert_array_equal(relu.inputs, conv.outputs)
+    np.testing.assert_array_equal(relu.outputs, np.maximum(conv.outputs, 0))
+
+
+def test_files_whose_values_cannot_be_seen_are_audited_without_layers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = saved(nn.Sequential(nn.Flatten(), nn.Linear(144, 3)), tmp_path, "onnx")
+    monkeypatch.setattr(onnx, "load", lambda *_, **__: onnx.ModelProto())
+    report = et.audit(path, "C4", images(4), **SETTINGS)
+    assert report.layers is None
+    assert "intermediate values" in next(m.reason for m in report.missing if m.section == "layers")
+
+
 def test_modules_traced_by_fx_show_their_graph() -> None:
     torch.manual_seed(0)
     network = torch.fx.symbolic_trace(nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten()))

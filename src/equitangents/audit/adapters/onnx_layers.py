@@ -28,6 +28,13 @@ class OnnxLayers:
 
     def __init__(self, path: str):
         onnx, runtime = require("onnx", "onnx"), require("onnxruntime", "onnx")
+        try:
+            self._open(onnx, runtime, path)
+        except Exception as error:  # neither library's errors share a public class
+            said = next(iter(str(error).splitlines()), type(error).__name__)
+            raise NetworkError(f"{path} runs, but not with all its intermediate values as outputs: {said}") from None
+
+    def _open(self, onnx: Any, runtime: Any, path: str) -> None:
         model = onnx.load(path, load_external_data=False)
         moving = {i.name for i in model.graph.input} - {i.name for i in model.graph.initializer}
         self._operations: list[_Operation] = []
@@ -41,7 +48,7 @@ class OnnxLayers:
         added = {op.makes for op in self._operations} - known
         model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in sorted(added))
         if model.ByteSize() > _LARGEST:
-            raise NetworkError(f"{path} is larger than 2 GiB without external data: its layers cannot be seen")
+            raise NetworkError("it is larger than 2 GiB without its external data")
         options = runtime.SessionOptions()
         options.log_severity_level = 3
         folder = os.path.dirname(os.path.abspath(path))

@@ -60,18 +60,18 @@ def _recorder(torch: Any) -> Any:
 
         def run_node(self, node: Any) -> Any:
             """The node's value; a layer of the trace if it is features of every input."""
+            sources = [n for n in node.all_input_nodes if n in self.moving]
+            read = self.env[sources[0]] if sources and node.op != "output" else None
+            before = np.array(to_numpy(read)) if self._is_features(read) else None  # now: it may work in place
             made = super().run_node(node)
             if node.op == "placeholder":
-                self.rows = len(made) if self.rows is None else self.rows
+                if self.rows is None and isinstance(made, torch.Tensor) and made.ndim > 0:
+                    self.rows = len(made)
                 self.moving.add(node)
-            sources = [n for n in node.all_input_nodes if n in self.moving]
-            if not sources or node.op == "output":
-                return made
-            self.moving.add(node)
-            if self._is_features(made):
-                read = self.env.get(sources[0])
-                before = np.array(to_numpy(read)) if self._is_features(read) else None
-                self.traces.append(LayerTrace(_name(node), _kind(node), before, np.array(to_numpy(made))))
+            elif sources and node.op != "output":
+                self.moving.add(node)
+                if self._is_features(made):
+                    self.traces.append(LayerTrace(_name(node), _kind(node), before, np.array(to_numpy(made))))
             return made
 
         def _is_features(self, value: Any) -> bool:
