@@ -258,7 +258,8 @@ class Computation {
 
 template <class T>
 Outcome compute(const Plan& plan, const Problem<T>& problem) {
-  if (plan.in_double) return Computation<double, T>(plan, problem).run();
+  // Given distances come in double already, of vectors whose features the plan does not know.
+  if (plan.in_double && !problem.distances) return Computation<double, T>(plan, problem).run();
   return Computation<T, T>(plan, problem).run();
 }
 
