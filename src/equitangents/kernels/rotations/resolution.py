@@ -21,22 +21,8 @@ from equitangents.sphere import degrees, rotate
 logger = logging.getLogger("equitangents")
 
 LADDER = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 64)
-LADDER_OF_FIELDS = (
-    2,
-    3,
-    4,
-    5,
-    6,
-    7,
-    8,
-    9,
-    10,
-    12,
-    14,
-    16,
-    20,
-    24,
-)  # a field on the sphere for each rotation: five powers of the resolution
+# A field on the sphere for each rotation costs five powers of the resolution.
+LADDER_OF_FIELDS = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 20, 24)
 _FINER = 1.5  # how much finer the grid is that errors are measured against
 _COARSEST_FINER = 4  # the grid for errors of resolution 1, which has no coarser one
 _SIGNALS = 4  # in a sample
