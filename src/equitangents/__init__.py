@@ -27,10 +27,10 @@ _SUBMODULES = (
     "studies",
 )
 _NAMES = {
-    "DeepEnsemble": "equitangents.ensembles.deep",
-    "DeepEnsembleClassifier": "equitangents.ensembles.deep_classifier",
-    "InfiniteEnsemble": "equitangents.ensembles.infinite",
-    "InfiniteEnsembleClassifier": "equitangents.ensembles.infinite_classifier",
+    "DeepEnsemble": "equitangents.ensembles.deep.regressor",
+    "DeepEnsembleClassifier": "equitangents.ensembles.deep.classifier",
+    "InfiniteEnsemble": "equitangents.ensembles.infinite.regressor",
+    "InfiniteEnsembleClassifier": "equitangents.ensembles.infinite.classifier",
     "EquitangentsError": "equitangents.errors",
     "plan_ensemble": "equitangents.planning.members",
 }
@@ -54,10 +54,10 @@ if TYPE_CHECKING:
         sphere,
         studies,
     )
-    from equitangents.ensembles.deep import DeepEnsemble
-    from equitangents.ensembles.deep_classifier import DeepEnsembleClassifier
-    from equitangents.ensembles.infinite import InfiniteEnsemble
-    from equitangents.ensembles.infinite_classifier import InfiniteEnsembleClassifier
+    from equitangents.ensembles.deep.classifier import DeepEnsembleClassifier
+    from equitangents.ensembles.deep.regressor import DeepEnsemble
+    from equitangents.ensembles.infinite.classifier import InfiniteEnsembleClassifier
+    from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
     from equitangents.errors import EquitangentsError
     from equitangents.planning.members import plan_ensemble
 

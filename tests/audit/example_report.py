@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from equitangents.audit import sections as s
-from equitangents.audit.result import FORMAT, AuditReport
+from equitangents.audit.report import sections as s
+from equitangents.audit.report.result import FORMAT, AuditReport
 
 GUILTY = "layer4"
 

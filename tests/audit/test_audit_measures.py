@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import equitangents as et
-from equitangents.audit.intervals import Resampler
-from equitangents.audit.probabilities import jensen_shannon
-from equitangents.audit.turning import Turner
+from equitangents.audit.contract.turning import Turner
+from equitangents.audit.measure.intervals import Resampler
+from equitangents.audit.measure.probabilities import jensen_shannon
 
 QUIET = {"off_data": False, "data_test": None, "resamples": 200}
 

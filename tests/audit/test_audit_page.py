@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from audit.example_report import GUILTY, example_report
-from equitangents.audit.page import html
-from equitangents.audit.page.pictures import cells
-from equitangents.audit.page.polar import CENTRE, RADIUS, place
-from equitangents.audit.page.svg import nice_ticks
-from equitangents.audit.page.words import relative, share
+from equitangents.audit.report.page import html
+from equitangents.audit.report.page.pictures import cells
+from equitangents.audit.report.page.polar import CENTRE, RADIUS, place
+from equitangents.audit.report.page.svg import nice_ticks
+from equitangents.audit.report.page.words import relative, share
 from equitangents.report import outside_resources
 
 SECTIONS = ("elements", "orbits", "layers", "sets", "irreps", "ensemble", "remedies", "contract", "reproduce", "cite")

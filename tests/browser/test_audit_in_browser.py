@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from audit.example_report import example_report
-from equitangents.audit.page import html
+from equitangents.audit.report.page import html
 
 
 @pytest.fixture(scope="module")

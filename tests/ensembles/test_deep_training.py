@@ -9,8 +9,8 @@ import optax
 import pytest
 
 from equitangents import DeepEnsemble, nn
-from equitangents.ensembles.batches import Batches
-from equitangents.ensembles.training import member_keys
+from equitangents.ensembles.training.batches import Batches
+from equitangents.ensembles.training.recipe import member_keys
 
 rng = np.random.default_rng(0)
 X, Y = rng.normal(size=(7, 3)), rng.normal(size=(7, 2))
@@ -134,10 +134,10 @@ def test_zero_output_is_exactly_zero_at_first_and_trains_the_difference():
 
 
 def test_blocks_of_a_batch_add_up_to_the_batch():
-    from equitangents.ensembles.plan import Plan, Workers
-    from equitangents.ensembles.run import Job, Run
-    from equitangents.ensembles.training import Recipe
-    from equitangents.ensembles.variations import ZeroOutput
+    from equitangents.ensembles.training.plan import Plan, Workers
+    from equitangents.ensembles.training.recipe import Recipe
+    from equitangents.ensembles.training.run import Job, Run
+    from equitangents.ensembles.training.variations import ZeroOutput
 
     def trained(rows):
         recipe = Recipe(MLP, "mse", "sgd", 0.3, 0.9, Batches(7, 5, rows), ZeroOutput())

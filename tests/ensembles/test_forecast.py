@@ -2,8 +2,8 @@ import logging
 
 import pytest
 
-from equitangents.ensembles import forecast
-from equitangents.ensembles.forecast import Forecast
+from equitangents.ensembles.training import forecast
+from equitangents.ensembles.training.forecast import Forecast
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ import pytest
 import scipy.stats
 
 from equitangents import DeepEnsemble, InfiniteEnsemble, actions, nn
-from equitangents.ensembles.orbit_covariance import orbit_batch
-from equitangents.ensembles.orbit_statistics import OrbitMeasures
+from equitangents.ensembles.orbits.covariance import orbit_batch
+from equitangents.ensembles.orbits.statistics import OrbitMeasures
 
 ROT = actions.image_rotations(4)
 

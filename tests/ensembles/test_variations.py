@@ -16,7 +16,7 @@ from equitangents.ensembles import (
     NTKPosterior,
     tangent_prior,
 )
-from equitangents.ensembles.variations import variation_key
+from equitangents.ensembles.training.variations import variation_key
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, NotFittedError
 from oracles.literal_network import LiteralNetwork
 

@@ -9,15 +9,26 @@ from scipy.stats import special_ortho_group
 
 import equitangents as et
 from equitangents.kernels import kernel_invariance_error
-from equitangents.studies import continuous, finite_width, ising, mlp_to_gcnn, other_ensembles, sampling
-from equitangents.studies.dependent_ensembles import boosted, nested_means
-from equitangents.studies.frozen_kernels import FrozenKernel, SymmetrisedKernel, draw
-from equitangents.studies.networks import mlp
-from equitangents.studies.orbit_spread import closed_form, squares_of_means
-from equitangents.studies.progress import Task
-from equitangents.studies.rotation_bound import coarseness, covering_angle, gradient_norms, representation, to_nearest
-from equitangents.studies.sampled_groups import STRATEGIES, importance, sample, trained_means
-from equitangents.studies.statistics import excess_exponent
+from equitangents.studies.common.dependent_ensembles import boosted, nested_means
+from equitangents.studies.common.frozen_kernels import FrozenKernel, SymmetrisedKernel, draw
+from equitangents.studies.common.networks import mlp
+from equitangents.studies.common.orbit_spread import closed_form, squares_of_means
+from equitangents.studies.common.rotation_bound import (
+    coarseness,
+    covering_angle,
+    gradient_norms,
+    representation,
+    to_nearest,
+)
+from equitangents.studies.common.sampled_groups import STRATEGIES, importance, sample, trained_means
+from equitangents.studies.continuous import study as continuous
+from equitangents.studies.finite_width import study as finite_width
+from equitangents.studies.framework.progress import Task
+from equitangents.studies.framework.statistics import excess_exponent
+from equitangents.studies.ising import study as ising
+from equitangents.studies.mlp_to_gcnn import study as mlp_to_gcnn
+from equitangents.studies.other_ensembles import study as other_ensembles
+from equitangents.studies.sampling import study as sampling
 
 
 class TestSameWeights:

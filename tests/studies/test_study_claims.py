@@ -4,7 +4,9 @@ import dataclasses
 
 import numpy as np
 
-from equitangents.studies import ising, rotated_images, toy
+from equitangents.studies.ising import study as ising
+from equitangents.studies.rotated_images import study as rotated_images
+from equitangents.studies.toy import study as toy
 
 
 def _verdicts(claims):

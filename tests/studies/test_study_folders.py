@@ -7,7 +7,7 @@ import re
 import pytest
 
 from equitangents.report import outside_resources
-from equitangents.studies.settings import as_dict, changed
+from equitangents.studies.framework.settings import as_dict, changed
 from studies.miniatures import EXACT, FIGURES, TABLES, TINY, run, study
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from equitangents.studies.progress import Task
+from equitangents.studies.framework.progress import Task
 from studies.miniatures import assert_same_tables, run
 
 

@@ -13,13 +13,13 @@ import pytest
 from equitangents import studies
 from equitangents.errors import InvalidArgumentError
 from equitangents.report import Figure, Section, outside_resources
-from equitangents.studies import runner
 from equitangents.studies.catalogue import StudyInfo
-from equitangents.studies.claims import judge
-from equitangents.studies.folder import RunFolder
-from equitangents.studies.settings import as_text, changed
-from equitangents.studies.statistics import bootstrap
-from equitangents.studies.study import Presentation, Study
+from equitangents.studies.framework import runner
+from equitangents.studies.framework.claims import judge
+from equitangents.studies.framework.folder import RunFolder
+from equitangents.studies.framework.settings import as_text, changed
+from equitangents.studies.framework.statistics import bootstrap
+from equitangents.studies.framework.study import Presentation, Study
 
 
 @dataclass(frozen=True)
@@ -240,7 +240,7 @@ class TestCtrlC:
     def test_lost_in_a_callback_of_the_garbage_collector_it_comes_back_with_the_next_step(self):
         code = """
 import gc, signal
-from equitangents.studies.progress import Progress
+from equitangents.studies.framework.progress import Progress
 signal.signal(signal.SIGINT, signal.default_int_handler)
 def lost(phase, info):
     gc.callbacks.remove(lost)

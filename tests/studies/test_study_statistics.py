@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from equitangents.errors import InvalidArgumentError
 from equitangents.report.verdict import FAILS, HOLDS, UNDECIDED
-from equitangents.studies.claims import decide, judge
-from equitangents.studies.statistics import (
+from equitangents.studies.framework.claims import decide, judge
+from equitangents.studies.framework.statistics import (
     Estimate,
     bootstrap,
     exactly,

@@ -7,9 +7,11 @@ import pytest
 
 from equitangents.data import load_water
 from equitangents.errors import InvalidArgumentError
-from equitangents.studies import forces, forces_page, water_tensors
-from equitangents.studies.folder import RunFolder
-from equitangents.studies.water_tensors import WaterSettings, WaterTensors
+from equitangents.studies.forces import page as forces_page
+from equitangents.studies.forces import study as forces
+from equitangents.studies.forces import water_tensors
+from equitangents.studies.forces.water_tensors import WaterSettings, WaterTensors
+from equitangents.studies.framework.folder import RunFolder
 
 SETTINGS = WaterSettings("monomer", sizes=(2, 12), test=4, bandlimit=2, scale=0.5, tolerance=1e-4, seed=0)
 

@@ -7,11 +7,11 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from equitangents.audit.leaf_actions import Custom
-from equitangents.audit.result import AuditReport
+from equitangents.audit.contract.leaf_actions import Custom
+from equitangents.audit.contract.trees import Shared
+from equitangents.audit.report.result import AuditReport
+from equitangents.audit.report.schema import schema
 from equitangents.audit.run import audit
-from equitangents.audit.schema import schema
-from equitangents.audit.trees import Shared
 
 __all__ = ["AuditReport", "Custom", "Shared", "audit", "schema"]
 

@@ -12,22 +12,25 @@ from typing import Any
 
 import numpy as np
 
-from equitangents.audit import citations, verdict
 from equitangents.audit.adapters import as_model
-from equitangents.audit.data_symmetry import data_symmetry
-from equitangents.audit.ensembles import ensemble_law
-from equitangents.audit.floors import FACTOR, Floors, measure_floors
-from equitangents.audit.input_sets import measure_set, off_data_sets, same_predictions, set_result
-from equitangents.audit.intervals import spread_of
-from equitangents.audit.irreps import irreps
-from equitangents.audit.layers import acquit, layer_errors
-from equitangents.audit.lie import lie_derivatives
-from equitangents.audit.orbits import Orbits, measure_orbits, relative_std
-from equitangents.audit.probabilities import divergences, output_kind
-from equitangents.audit.relative import relative_section
-from equitangents.audit.remedies import remedies
-from equitangents.audit.result import FORMAT, AuditReport
-from equitangents.audit.sections import (
+from equitangents.audit.contract.trees import Shared
+from equitangents.audit.measure.data_symmetry import data_symmetry
+from equitangents.audit.measure.ensembles import ensemble_law
+from equitangents.audit.measure.floors import FACTOR, Floors, measure_floors
+from equitangents.audit.measure.input_sets import measure_set, off_data_sets, same_predictions, set_result
+from equitangents.audit.measure.intervals import spread_of
+from equitangents.audit.measure.irreps import irreps
+from equitangents.audit.measure.layers import acquit, layer_errors
+from equitangents.audit.measure.lie import lie_derivatives
+from equitangents.audit.measure.orbits import Orbits, measure_orbits, relative_std
+from equitangents.audit.measure.probabilities import divergences, output_kind
+from equitangents.audit.measure.relative import relative_section
+from equitangents.audit.measure.remedies import remedies
+from equitangents.audit.measure.task import Task
+from equitangents.audit.measure.witnesses import witnesses
+from equitangents.audit.report import citations, verdict
+from equitangents.audit.report.result import FORMAT, AuditReport
+from equitangents.audit.report.sections import (
     Checkpoint,
     ContractSection,
     ElementResult,
@@ -40,9 +43,6 @@ from equitangents.audit.sections import (
     Settings,
     Timing,
 )
-from equitangents.audit.task import Task
-from equitangents.audit.trees import Shared
-from equitangents.audit.witnesses import witnesses
 
 logger = logging.getLogger("equitangents.audit")
 

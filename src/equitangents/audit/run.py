@@ -11,13 +11,13 @@ import numpy as np
 
 from equitangents.audit.adapters import as_model
 from equitangents.audit.assemble import assemble
-from equitangents.audit.contract import make_contract
-from equitangents.audit.leaf_actions import Layout
-from equitangents.audit.relative import check_labels, is_classes
-from equitangents.audit.result import AuditReport
-from equitangents.audit.task import Task, default_batch_size
-from equitangents.audit.trees import as_inputs
-from equitangents.audit.verify import verify
+from equitangents.audit.contract.contract import make_contract
+from equitangents.audit.contract.leaf_actions import Layout
+from equitangents.audit.contract.trees import as_inputs
+from equitangents.audit.contract.verify import verify
+from equitangents.audit.measure.relative import check_labels, is_classes
+from equitangents.audit.measure.task import Task, default_batch_size
+from equitangents.audit.report.result import AuditReport
 from equitangents.errors import InvalidArgumentError
 from equitangents.metrics.measure import Bootstrap
 

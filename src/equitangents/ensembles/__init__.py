@@ -6,24 +6,24 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 _NAMES = {
-    "BaggedInfiniteEnsemble": "equitangents.ensembles.bagging",
-    "Bootstrap": "equitangents.ensembles.variations",
-    "DeepEnsemble": "equitangents.ensembles.deep",
-    "DeepEnsembleClassifier": "equitangents.ensembles.deep_classifier",
-    "InfiniteEnsemble": "equitangents.ensembles.infinite",
-    "InfiniteEnsembleClassifier": "equitangents.ensembles.infinite_classifier",
-    "NNGPPosterior": "equitangents.ensembles.variations",
-    "NTKPosterior": "equitangents.ensembles.variations",
-    "OrbitLaw": "equitangents.ensembles.orbit_draws",
-    "OrbitMoments": "equitangents.ensembles.orbit_covariance",
-    "OrbitStatistic": "equitangents.ensembles.orbit_statistics",
-    "OrbitStatistics": "equitangents.ensembles.orbit_statistics",
-    "TangentPrior": "equitangents.ensembles.variations",
-    "TrainingState": "equitangents.ensembles.loop",
-    "Variation": "equitangents.ensembles.variations",
-    "orbit_law": "equitangents.ensembles.orbit_draws",
-    "orbit_moments": "equitangents.ensembles.orbit_covariance",
-    "tangent_prior": "equitangents.ensembles.variations",
+    "BaggedInfiniteEnsemble": "equitangents.ensembles.infinite.bagging",
+    "Bootstrap": "equitangents.ensembles.training.variations",
+    "DeepEnsemble": "equitangents.ensembles.deep.regressor",
+    "DeepEnsembleClassifier": "equitangents.ensembles.deep.classifier",
+    "InfiniteEnsemble": "equitangents.ensembles.infinite.regressor",
+    "InfiniteEnsembleClassifier": "equitangents.ensembles.infinite.classifier",
+    "NNGPPosterior": "equitangents.ensembles.training.variations",
+    "NTKPosterior": "equitangents.ensembles.training.variations",
+    "OrbitLaw": "equitangents.ensembles.orbits.draws",
+    "OrbitMoments": "equitangents.ensembles.orbits.covariance",
+    "OrbitStatistic": "equitangents.ensembles.orbits.statistics",
+    "OrbitStatistics": "equitangents.ensembles.orbits.statistics",
+    "TangentPrior": "equitangents.ensembles.training.variations",
+    "TrainingState": "equitangents.ensembles.training.loop",
+    "Variation": "equitangents.ensembles.training.variations",
+    "orbit_law": "equitangents.ensembles.orbits.draws",
+    "orbit_moments": "equitangents.ensembles.orbits.covariance",
+    "tangent_prior": "equitangents.ensembles.training.variations",
 }
 
 __all__ = [
@@ -48,16 +48,16 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from equitangents.ensembles.bagging import BaggedInfiniteEnsemble
-    from equitangents.ensembles.deep import DeepEnsemble
-    from equitangents.ensembles.deep_classifier import DeepEnsembleClassifier
-    from equitangents.ensembles.infinite import InfiniteEnsemble
-    from equitangents.ensembles.infinite_classifier import InfiniteEnsembleClassifier
-    from equitangents.ensembles.loop import TrainingState
-    from equitangents.ensembles.orbit_covariance import OrbitMoments, orbit_moments
-    from equitangents.ensembles.orbit_draws import OrbitLaw, orbit_law
-    from equitangents.ensembles.orbit_statistics import OrbitStatistic, OrbitStatistics
-    from equitangents.ensembles.variations import (
+    from equitangents.ensembles.deep.classifier import DeepEnsembleClassifier
+    from equitangents.ensembles.deep.regressor import DeepEnsemble
+    from equitangents.ensembles.infinite.bagging import BaggedInfiniteEnsemble
+    from equitangents.ensembles.infinite.classifier import InfiniteEnsembleClassifier
+    from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
+    from equitangents.ensembles.orbits.covariance import OrbitMoments, orbit_moments
+    from equitangents.ensembles.orbits.draws import OrbitLaw, orbit_law
+    from equitangents.ensembles.orbits.statistics import OrbitStatistic, OrbitStatistics
+    from equitangents.ensembles.training.loop import TrainingState
+    from equitangents.ensembles.training.variations import (
         Bootstrap,
         NNGPPosterior,
         NTKPosterior,

@@ -11,9 +11,9 @@ from typing import Any
 
 from equitangents.actions.subset import augmenting_elements
 from equitangents.ensembles import BaggedInfiniteEnsemble, InfiniteEnsemble, InfiniteEnsembleClassifier
-from equitangents.ensembles.orbit_draws import orbit_law
-from equitangents.ensembles.orbit_statistics import OVER_INPUTS, check_measures, check_time, quantile_interval
-from equitangents.ensembles.settings import check_choice, check_number, check_whole
+from equitangents.ensembles.orbits.draws import orbit_law
+from equitangents.ensembles.orbits.statistics import OVER_INPUTS, check_measures, check_time, quantile_interval
+from equitangents.ensembles.training.settings import check_choice, check_number, check_whole
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.planning.alternatives import alternatives
 from equitangents.planning.pilot import pilot_ratios

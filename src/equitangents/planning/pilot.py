@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import scipy.stats
 
-from equitangents.ensembles.orbit_covariance import orbit_batch
-from equitangents.ensembles.orbit_draws import OrbitLaw
+from equitangents.ensembles.orbits.covariance import orbit_batch
+from equitangents.ensembles.orbits.draws import OrbitLaw
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 
 

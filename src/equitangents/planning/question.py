@@ -12,7 +12,7 @@ import numpy as np
 
 from equitangents import actions, groups, nn
 from equitangents.ensembles import InfiniteEnsemble, InfiniteEnsembleClassifier
-from equitangents.ensembles.settings import check_whole
+from equitangents.ensembles.training.settings import check_whole
 from equitangents.errors import InvalidArgumentError, ShapeError
 
 NETS = ("mlp", "cnn")

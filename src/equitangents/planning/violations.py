@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from equitangents.ensembles.orbit_draws import OrbitLaw
-from equitangents.ensembles.orbit_statistics import OVER_INPUTS, OrbitMeasures
+from equitangents.ensembles.orbits.draws import OrbitLaw
+from equitangents.ensembles.orbits.statistics import OVER_INPUTS, OrbitMeasures
 from equitangents.errors import InvalidArgumentError
 
 _NOTHING = 1e-24  # a mean square so small beside that of the outputs is rounding

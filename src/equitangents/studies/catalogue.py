@@ -30,7 +30,7 @@ registry: dict[str, StudyInfo] = {
             presets=("quick", "paper"),
             summary="MLPs learn a function invariant under rotations: no member is invariant, their mean is, at "
             "initialisation and after 1, 2, 3 and 2000 steps; a page with a time slider.",
-            module="equitangents.studies.toy",
+            module="equitangents.studies.toy.study",
         ),
         StudyInfo(
             name="ising",
@@ -39,7 +39,7 @@ registry: dict[str, StudyInfo] = {
             presets=("quick", "paper"),
             summary="Ensembles of MLPs of growing width against the closed form: their means converge, and the orbit "
             "spread of M members follows GP(μ, Σ/M), on training, test and foreign spins.",
-            module="equitangents.studies.ising",
+            module="equitangents.studies.ising.study",
         ),
         StudyInfo(
             name="rotated-images",
@@ -48,7 +48,7 @@ registry: dict[str, StudyInfo] = {
             presets=("quick", "paper"),
             summary="CNNs trained on rotated images: how often members, their mean and the infinitely wide ensemble "
             "predict the same for all rotations of an image, in and out of distribution.",
-            module="equitangents.studies.rotated_images",
+            module="equitangents.studies.rotated_images.study",
         ),
         StudyInfo(
             name="mlp-to-gcnn",
@@ -57,7 +57,7 @@ registry: dict[str, StudyInfo] = {
             presets=("quick", "paper"),
             summary="Mean predictions of augmented MLPs and of group-convolutional networks without augmentation: "
             "equal at infinite width at all times, for frozen finite kernels, and in the limit for trained networks.",
-            module="equitangents.studies.mlp_to_gcnn",
+            module="equitangents.studies.mlp_to_gcnn.study",
         ),
         StudyInfo(
             name="cross-product",
@@ -66,7 +66,7 @@ registry: dict[str, StudyInfo] = {
             presets=("quick", "paper"),
             summary="MLPs learn vectors that turn with the inputs, under the rotation groups of the regular solids: "
             "equivariance of mean and covariance, in closed form and of trained ensembles, on and off the data.",
-            module="equitangents.studies.cross_product",
+            module="equitangents.studies.cross_product.study",
         ),
         StudyInfo(
             name="continuous",
@@ -75,7 +75,7 @@ registry: dict[str, StudyInfo] = {
             presets=("quick", "paper"),
             summary="Images augmented with C2 to C32 and turned by any angle: the change against the bound of Lemma "
             "6.2, with exact rotations of rings and with resampled pixels beside their floor.",
-            module="equitangents.studies.continuous",
+            module="equitangents.studies.continuous.study",
         ),
         StudyInfo(
             name="sampling",
@@ -84,7 +84,7 @@ registry: dict[str, StudyInfo] = {
             presets=("quick", "paper"),
             summary="Complete augmentation against subgroups, random, partial and importance-sampled group elements at "
             "a fixed budget: how much the mean changes over orbits, and how that grows in training.",
-            module="equitangents.studies.sampling",
+            module="equitangents.studies.sampling.study",
         ),
         StudyInfo(
             name="finite-width",
@@ -93,7 +93,7 @@ registry: dict[str, StudyInfo] = {
             presets=("quick", "paper"),
             summary="Size of the violation against width and members, with fitted exponents, separated into the parts "
             "of finitely many members, finite width and incomplete augmentation.",
-            module="equitangents.studies.finite_width",
+            module="equitangents.studies.finite_width.study",
         ),
         StudyInfo(
             name="other-ensembles",
@@ -102,7 +102,7 @@ registry: dict[str, StudyInfo] = {
             presets=("quick", "paper"),
             summary="Bayesian posteriors, random priors, bagging, snapshots and boosting: which are invariant in "
             "expectation, which come close to it as they grow, and why.",
-            module="equitangents.studies.other_ensembles",
+            module="equitangents.studies.other_ensembles.study",
         ),
         StudyInfo(
             name="molecules",
@@ -111,7 +111,7 @@ registry: dict[str, StudyInfo] = {
             presets=("quick", "paper"),
             summary="Learning curves of atomization energies: the SO(3) kernel on what atoms see, an MLP kernel on the "
             "same signals, Coulomb matrices and SOAP; what turning and renumbering molecules changes.",
-            module="equitangents.studies.molecules",
+            module="equitangents.studies.molecules.study",
         ),
         StudyInfo(
             name="forces",
@@ -120,7 +120,7 @@ registry: dict[str, StudyInfo] = {
             presets=("quick", "paper"),
             summary="Energies and forces learnt from energies, from forces and from both; forces against differences, "
             "free of curl, equivariant; tensors of water from equivariant readouts.",
-            module="equitangents.studies.forces",
+            module="equitangents.studies.forces.study",
         ),
         StudyInfo(
             name="kernel-convergence",
@@ -129,7 +129,7 @@ registry: dict[str, StudyInfo] = {
             presets=("quick", "paper"),
             summary="Monte Carlo kernels of group-convolutional networks of growing width, on the plane and on the "
             "sphere, converge to the analytic NNGP and NTK at the expected rate.",
-            module="equitangents.studies.kernel_convergence",
+            module="equitangents.studies.kernel_convergence.study",
         ),
     )
 }

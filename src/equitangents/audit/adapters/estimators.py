@@ -163,6 +163,6 @@ def _averages(estimator: Any) -> bool:
 
 
 def _as_array(y: Any) -> np.ndarray:
-    from equitangents.audit.trees import to_numpy
+    from equitangents.audit.contract.trees import to_numpy
 
     return to_numpy(y)

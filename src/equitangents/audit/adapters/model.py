@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from equitangents.audit.trees import to_numpy
+from equitangents.audit.contract.trees import to_numpy
 from equitangents.errors import NotFiniteError, ShapeError
 
 

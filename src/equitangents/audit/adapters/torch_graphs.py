@@ -15,7 +15,7 @@ from equitangents.audit.adapters.files import WHY
 from equitangents.audit.adapters.model import LayerTrace
 from equitangents.audit.adapters.optional import require
 from equitangents.audit.adapters.torch_modules import TorchModel
-from equitangents.audit.trees import to_numpy
+from equitangents.audit.contract.trees import to_numpy
 from equitangents.errors import InvalidArgumentError, NetworkError
 
 

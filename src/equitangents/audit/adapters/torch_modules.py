@@ -12,7 +12,7 @@ import numpy as np
 
 from equitangents.audit.adapters.model import LayerTrace, Model
 from equitangents.audit.adapters.optional import require
-from equitangents.audit.trees import to_numpy
+from equitangents.audit.contract.trees import to_numpy
 
 
 class TorchModel(Model):

@@ -1,0 +1,1 @@
+"""What an audit measures: errors on orbits, floors, layers, irreps, ensembles, remedies."""

@@ -1,0 +1,128 @@
+"""Whether the data have the symmetry: is p(x) the distribution of ρ(g)x with random g?
+
+Half of the inputs are compared with the other half, moved by random elements, in their leading principal components.
+Kernel test: squared maximum mean discrepancy with a Gaussian kernel of the median distance, its p-value by
+permutations (Gretton et al. 2012). Classifier test: accuracy of telling both apart (Lopez-Paz & Oquab 2017). Where
+the group resamples, the half that stays is turned forth and back, so that blur gives nothing away.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+import scipy.linalg
+from scipy.spatial.distance import cdist
+
+from equitangents.audit.contract.trees import Inputs, Shared
+from equitangents.audit.measure.task import Task, flattened
+from equitangents.audit.report.sections import DataSection
+
+_INPUTS = 600
+_NUMBERS = 2**24  # in all of them
+_COMPONENTS = 20
+_PERMUTATIONS = 500
+_FEWEST = 40
+LEVEL = 0.05
+
+
+def data_symmetry(
+    task: Task, y: np.ndarray | None, test: Literal["kernel", "classifier"] = "kernel"
+) -> DataSection | str:
+    """The two-sample test and, for class labels, how often neighbours of moved inputs have their label."""
+    x = task.x
+    if x.n < 8:
+        return f"there are {x.n} inputs; the test needs at least 8"
+    rng = np.random.default_rng(task.seed)
+    rows = rng.permutation(x.n)[: _affordable(task)]
+    first, second = np.array_split(rows, 2)
+    still, moved = _features(task, x.subset(first), rng, stay=True), _features(task, x.subset(second), rng, stay=False)
+    a, b = _components(still, moved)
+    statistic, p = _kernel_test(a, b, rng) if test == "kernel" else _classifier_test(a, b, task.seed)
+    agreement, base = _label_agreement(task, y, rng)
+    symmetric = None if len(rows) < _FEWEST and p > LEVEL else bool(p > LEVEL)
+    return DataSection(test, statistic, p, len(rows), symmetric, agreement, base)
+
+
+def _affordable(task: Task) -> int:
+    """How many inputs are compared: fewer if each is large."""
+    numbers = _plain(task, task.x.subset(np.arange(1))).shape[1]
+    return int(np.clip(_NUMBERS // numbers, _FEWEST, _INPUTS))
+
+
+def _features(task: Task, x: Inputs, rng: np.random.Generator, stay: bool) -> np.ndarray:
+    """Inputs, each moved by an element of its own, or forth and back; only what the group moves, flattened."""
+    symmetry, contract = task.contract.symmetry, task.contract
+    elements = [symmetry.identity, *task.elements] if symmetry.order is not None else task.elements
+    drawn = rng.integers(len(elements), size=x.n)
+    leaves = [np.array(a) if action is not None else a for action, a in zip(contract.inputs, x.leaves, strict=True)]
+    for k in np.unique(drawn):
+        rows = np.flatnonzero(drawn == k)
+        g = elements[k]
+        if stay and contract.moves_exactly(g):
+            continue
+        moved = contract.move(g, x.rows(rows))
+        if stay:
+            moved = contract.move(symmetry.inverse(g), moved)
+        for i, action in enumerate(contract.inputs):
+            if action is not None:
+                leaves[i][rows] = moved[i]
+    used = [
+        a for action, a in zip(contract.inputs, leaves, strict=True) if action is not None and not isinstance(a, Shared)
+    ]
+    return flattened([np.asarray(a, np.float64) for a in used])
+
+
+def _components(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Leading principal components of both together."""
+    both = np.concatenate([a, b])
+    both = both - both.mean(axis=0)
+    if both.shape[1] > _COMPONENTS:
+        least = max(len(both) - _COMPONENTS, 0)
+        values, vectors = scipy.linalg.eigh(both @ both.T, subset_by_index=(least, len(both) - 1))
+        both = vectors * np.sqrt(np.maximum(values, 0.0))
+    return both[: len(a)], both[len(a) :]
+
+
+def _kernel_test(a: np.ndarray, b: np.ndarray, rng: np.random.Generator) -> tuple[float, float]:
+    both = np.concatenate([a, b])
+    squares = cdist(both, both, "sqeuclidean")
+    K = np.exp(-squares / max(float(np.median(squares[squares > 0])) if (squares > 0).any() else 1.0, 1e-300))
+    np.fill_diagonal(K, 0.0)
+    sign = np.concatenate([np.full(len(a), 1 / len(a)), np.full(len(b), -1 / len(b))])
+    statistic = float(sign @ K @ sign)
+    permuted = np.array([rng.permutation(sign) for _ in range(_PERMUTATIONS)])
+    null = np.einsum("pi,ij,pj->p", permuted, K, permuted, optimize=True)
+    return statistic, float((1 + (null >= statistic).sum()) / (1 + _PERMUTATIONS))
+
+
+def _classifier_test(a: np.ndarray, b: np.ndarray, seed: int) -> tuple[float, float]:
+    import scipy.stats
+    from sklearn.ensemble import RandomForestClassifier
+    from sklearn.model_selection import cross_val_predict
+
+    both, labels = np.concatenate([a, b]), np.repeat([0, 1], [len(a), len(b)])
+    forest = RandomForestClassifier(100, random_state=seed)
+    right = int((cross_val_predict(forest, both, labels, cv=5) == labels).sum())
+    return right / len(labels), float(scipy.stats.binomtest(right, len(labels), 0.5, alternative="greater").pvalue)
+
+
+def _label_agreement(task: Task, y: Any, rng: np.random.Generator) -> tuple[float | None, float | None]:
+    """(moved, unmoved): how often an input's nearest other input has its label."""
+    if y is None or y.dtype.kind not in "iub" or y.ndim != 1:
+        return None, None
+    rows = rng.permutation(task.x.n)[: 2 * _affordable(task)]
+    x, y = task.x.subset(rows), y[rows]
+    everything = _plain(task, x)
+    shares = []
+    for moved in (_features(task, x, rng, stay=False), everything):
+        distances = cdist(moved, everything)
+        np.fill_diagonal(distances, np.inf)
+        shares.append(float((y[distances.argmin(axis=1)] == y).mean()))
+    return shares[0], shares[1]
+
+
+def _plain(task: Task, x: Inputs) -> np.ndarray:
+    pairs = zip(task.contract.inputs, x.leaves, strict=True)
+    used = [a for action, a in pairs if action is not None and not isinstance(a, Shared)]
+    return flattened([np.asarray(a, np.float64) for a in used])

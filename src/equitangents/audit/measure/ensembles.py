@@ -1,0 +1,155 @@
+"""Ensembles: what more members cure. For M members, E‖D̄_M‖² = ‖μ‖² + tr Σ/M, where D is a member's violation,
+μ its mean and Σ its covariance over members: the 1/√M law above a limit that no number of members removes.
+
+‖μ‖² is estimated without bias by products of different members, (‖Σ D‖² − Σ ‖D‖²)/(M(M − 1)).
+Source of the law: Gerken & Kessel 2024, arXiv 2403.03103.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import scipy.special
+from jaxtyping import Float
+
+from equitangents.audit.adapters.estimators import EnsembleModel
+from equitangents.audit.contract.leaf_actions import LeafAction
+from equitangents.audit.contract.trees import Inputs
+from equitangents.audit.measure.intervals import Resampler
+from equitangents.audit.measure.task import Task, flattened, pulled_back
+from equitangents.audit.report.sections import EnsembleSection, EnsembleSize, Estimate
+from equitangents.errors import InvalidTypeError, ShapeError
+from equitangents.metrics.measure import ratio
+
+_ROWS = 48
+_ELEMENTS = 16
+
+
+def ensemble_law(task: Task, actions: list[LeafAction | None], theory: Any) -> tuple[EnsembleSection, float] | str:
+    """(the section, the spread between members), or why there is none."""
+    x = task.x.subset(task.rows(_ROWS))
+    elements = task.elements[:: -(-len(task.elements) // _ELEMENTS)]
+    outputs = _members(task, x, elements, actions)
+    if outputs is None:
+        return f"a model of kind {task.model.kind!r} has no members"
+    if len(outputs) < 2:
+        return "it has one member"
+    mean = outputs.mean(axis=0)
+    size = float((mean[0] ** 2).sum(axis=1).mean()) or 1.0
+    D = (outputs[:, 1:] - outputs[:, :1]) / math.sqrt(size)  # (M, E, n, K)
+    spread = math.sqrt(float(outputs[:, 0].var(axis=0, ddof=1).sum(axis=1).mean()))
+    return _section(task, D, outputs, _theory(task, theory, x, elements)), spread
+
+
+def _members(
+    task: Task, x: Inputs, elements: list[Any], actions: list[LeafAction | None]
+) -> Float[np.ndarray, "M E1 n K"] | None:
+    """ρ(g)⁻¹f_m(ρ(g)x) of every member, the identity first."""
+    symmetry = task.contract.symmetry
+    moved = [x, *(x.replaced(task.contract.move(g, x.leaves)) for g in elements)]
+    inverses = [symmetry.identity, *(symmetry.inverse(g) for g in elements)]
+    model = task.model
+    if isinstance(model, EnsembleModel) and model.deep:
+        stacked = [model.member_outputs(part.tree()) for part in moved]
+        members = [[np.asarray(s[m], np.float64) for s in stacked] for m in range(len(stacked[0]))]
+        leaves = [[pulled_back(actions, h, [y]) for h, y in zip(inverses, ys, strict=True)] for ys in members]
+    else:
+        parts = model.members()
+        if parts is None:
+            return None
+        leaves = []
+        for member in parts:
+            with member.ready():
+                answers = [task.evaluate(part, member.run).leaves for part in moved]
+            leaves.append([pulled_back(actions, h, y) for h, y in zip(inverses, answers, strict=True)])
+    return np.array([[flattened(y) for y in along] for along in leaves])
+
+
+def _section(task: Task, D: np.ndarray, outputs: np.ndarray, theory: tuple[float, float] | None) -> EnsembleSection:
+    M = len(D)
+    limit2, single2 = _limit(D), float((D**2).sum(axis=3).mean())
+    finite2 = max(single2 - limit2, 0.0)
+    low, high = _jackknife(task, D)
+    sizes = []
+    for k in sorted({*(2**j for j in range(int(math.log2(M)) + 1)), M}):
+        blocks = D[: M // k * k].reshape(M // k, k, *D.shape[1:]).mean(axis=1)
+        squared = (blocks**2).sum(axis=-1).mean(axis=0)
+        expected = None if theory is None else theory[0] + theory[1] / k
+        sizes.append(EnsembleSize(k, _over_inputs(task, squared), max(limit2, 0.0) + finite2 / k, expected))
+    norms = lambda y: np.sqrt((y**2).sum(axis=-1))
+    own = ratio(norms(outputs[:, 1:] - outputs[:, :1]), norms(outputs[:, :1]))
+    mean = outputs.mean(axis=0)
+    of_mean = ratio(norms(mean[1:] - mean[:1]), norms(mean[:1]))
+    return EnsembleSection(
+        members=M,
+        member_error=_over_inputs(task, own.mean(axis=0)),
+        mean_error=_over_inputs(task, of_mean),
+        sizes=sizes,
+        finite=math.sqrt(finite2),
+        limit=Estimate(math.sqrt(max(limit2, 0.0)), math.sqrt(max(low, 0.0)), math.sqrt(max(high, 0.0))),
+        exponent=_exponent(sizes, limit2),
+        theory_limit=None if theory is None else math.sqrt(theory[0]),
+    )
+
+
+def _limit(D: np.ndarray) -> float:
+    """‖μ‖², mean over elements and inputs, without bias."""
+    M = len(D)
+    total = float((D.sum(axis=0) ** 2).sum(axis=-1).mean())
+    own = float((D**2).sum(axis=-1).sum(axis=0).mean())
+    return (total - own) / (M * (M - 1))
+
+
+def _jackknife(task: Task, D: np.ndarray) -> tuple[float, float]:
+    """An interval of ‖μ‖² over members."""
+    M = len(D)
+    if M < 3:
+        return -math.inf, math.inf
+    own = (D**2).sum(axis=-1).mean(axis=(1, 2))  # each member's
+    total = D.sum(axis=0)
+    without = lambda m: float(((total - D[m]) ** 2).sum(axis=-1).mean()) - (own.sum() - own[m])
+    left = np.array([without(m) / ((M - 1) * (M - 2)) for m in range(M)])
+    error = math.sqrt((M - 1) / M * float(((left - left.mean()) ** 2).sum()))
+    width = float(scipy.special.stdtrit(M - 1, (1 + task.confidence) / 2)) * error
+    value = _limit(D)
+    return value - width, value + width
+
+
+def _over_inputs(task: Task, table: np.ndarray) -> Estimate:
+    return Resampler(table.shape[-1], None, task.confidence, task.resamples, task.seed).mean(table)
+
+
+def _exponent(sizes: list[EnsembleSize], limit2: float) -> float | None:
+    """Slope of the error above its limit against M in logarithms; −1/2 expected."""
+    points = [(s.members, s.squared_error.mean - max(limit2, 0.0)) for s in sizes]
+    points = [(k, e) for k, e in points if e > 0]
+    if len(points) < 3 or max(e for _, e in points) < 1e-20:
+        return None
+    k, e = np.log(np.array(points)).T
+    # a size k is a mean over M/k blocks, so that small sizes are known best
+    return float(np.polyfit(k, e / 2, 1, w=np.exp(-k / 2))[0])
+
+
+def _theory(task: Task, theory: Any, x: Inputs, elements: list[Any]) -> tuple[float, float] | None:
+    """(limit², finite²) of infinitely wide networks: ‖Δμ‖² and tr Cov(Δ), relative to the mean's square."""
+    if theory is None:
+        return None
+    if not hasattr(theory, "predict") or len(x.leaves) != 1:
+        raise InvalidTypeError(f"theory is {theory!r}; expected a fitted InfiniteEnsemble, for a model of one input")
+    if task.output_action is not None:
+        raise InvalidTypeError("theory is given with an output_action; it is compared for invariant outputs alone")
+    rows = x.subset(np.arange(min(x.n, 8)))
+    orbit = np.stack([rows.leaves[0], *(task.contract.move(g, rows.leaves)[0] for g in elements)], axis=1)
+    limit2 = finite2 = size = 0.0
+    for points in orbit:  # the orbit of one input, jointly
+        mean, cov = theory.predict(points, return_cov=True)
+        mean = np.asarray(mean, np.float64).reshape(len(points), -1)
+        if mean.ndim != 2:
+            raise ShapeError(f"theory predicts shape {mean.shape}; expected (N, outputs)")
+        size += float((mean[0] ** 2).sum())
+        limit2 += float(((mean[1:] - mean[0]) ** 2).sum(axis=1).mean())
+        variance = np.diag(cov)[1:] + cov[0, 0] - 2 * cov[0, 1:]
+        finite2 += float(np.maximum(variance, 0).mean()) * mean.shape[1]
+    return limit2 / size, finite2 / size

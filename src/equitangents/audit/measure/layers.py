@@ -1,0 +1,218 @@
+"""Where the violation starts: the error after each layer, whatever the group does to hidden features.
+
+How features transform is not known. If they transform at all by orthogonal matrices (every permutation of positions
+and channels is one), H_g = H Q_g for the features H (inputs × features) of some inputs and H_g of the moved inputs,
+so that both have one Gram matrix. The smallest possible error over all orthogonal Q,
+
+    min_Q ‖H_g − H Q‖² / ‖H‖² = (tr K + tr K_g − 2 tr (K^½ K_g K^½)^½) / tr K,    K = H Hᵀ, K_g = H_g H_gᵀ,
+
+is 0 exactly if some action of the layer's output fits; the first layer where it is not breaks the symmetry.
+Source of the formula: Schönemann 1966 (orthogonal Procrustes); in terms of K it is the Bures distance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from equitangents.audit.adapters import LayerTrace, Model
+from equitangents.audit.contract.trees import Inputs
+from equitangents.audit.measure.task import Task
+from equitangents.audit.report.sections import LayerResult, LayerSection, SweepResult
+from equitangents.errors import MissingLibraryError, NetworkError
+
+_ROWS = 24
+_FEWEST_ROWS = 4
+_BYTES = 2**30
+_ELEMENTS = 4
+_ROUNDING = {4: 2e-5, 8: 1e-6}  # error by rounding of features in float32 and float64
+
+
+@dataclass(frozen=True, eq=False)
+class _Trail:
+    """Errors along the layers, for inputs (before) and outputs of each."""
+
+    traces: list[LayerTrace]
+    before: np.ndarray
+    after: np.ndarray
+    floor: np.ndarray
+    noise: np.ndarray
+
+
+def layer_errors(task: Task, sweep: bool = True) -> LayerSection | str:
+    """The error after each layer and where it starts; or why this is not known."""
+    model = task.model
+    try:
+        return _section(task, model, sweep)
+    except (MissingLibraryError, NetworkError) as error:
+        return str(error)
+
+
+def _section(task: Task, model: Model, sweep: bool) -> LayerSection | str:
+    rows = task.rows(_affordable(task, model) if model.fixed_batch is None else min(model.fixed_batch, task.x.n))
+    if model.fixed_batch is not None and len(rows) != model.fixed_batch:
+        return f"the model takes batches of {model.fixed_batch}, more than there are inputs"
+    x = task.x.subset(rows)
+    trail = _follow(task, model, x)
+    if trail is None:
+        return f"a model of kind {model.kind!r} does not show its layers"
+    results, guilty, reason = _judge(trail)
+    swept = _sweep(task, x) if sweep and guilty is not None else []
+    return LayerSection(results, guilty, reason, swept)
+
+
+def acquit(section: LayerSection | str) -> LayerSection | str:
+    """The section for a model that is equivariant as a whole: what breaks the symmetry within is mended again."""
+    if isinstance(section, str) or section.guilty is None:
+        return section
+    reason = (
+        f"what {section.guilty} returns cannot be moved by the group, but later layers mend it, as the one that reads "
+        "padded images does: the model as a whole is at the floor"
+    )
+    return LayerSection(section.layers, None, reason, [])
+
+
+def _affordable(task: Task, model: Model) -> int:
+    """How many inputs' features fit: those of two passes, before and after each layer, are held at once."""
+    one = model.trace(task.x.subset(np.arange(1)).tree())
+    held = sum(t.outputs.nbytes + (0 if t.inputs is None else t.inputs.nbytes) for t in one or [])
+    return int(np.clip(_BYTES // max(2 * held, 1), _FEWEST_ROWS, _ROWS))
+
+
+def _follow(task: Task, model: Model, x: Inputs) -> _Trail | None:
+    """Run x, x again, and moved x through the model's layers."""
+    start = model.trace(x.tree())
+    if not start:
+        return None
+    again = model.trace(x.tree())
+    assert again is not None
+    noise = np.array([_difference(a.outputs, b.outputs) for a, b in zip(start, again, strict=True)])
+    exact = [g for g in task.elements if task.contract.moves_exactly(g)]
+    chosen = (exact or task.elements)[:_ELEMENTS]
+    before, after, floor = (np.zeros(len(start)) for _ in range(3))
+    for g in chosen:
+        moved_leaves = task.contract.move(g, x.leaves)
+        moved = model.trace(x.replaced(moved_leaves).tree())
+        assert moved is not None
+        last = 0.0
+        for i, (a, b) in enumerate(zip(start, moved, strict=False)):
+            out = _misfit(a.outputs, b.outputs)
+            after[i] = max(after[i], out)
+            if a.inputs is not None and b.inputs is not None:
+                unchanged = i > 0 and _same(a.inputs, start[i - 1].outputs) and _same(b.inputs, moved[i - 1].outputs)
+                before[i] = max(before[i], last if unchanged else _misfit(a.inputs, b.inputs))
+            last = out
+        if not exact:
+            back = task.contract.move(task.contract.symmetry.inverse(g), moved_leaves)
+            returned = model.trace(x.replaced(back).tree())
+            assert returned is not None
+            for i, (a, b) in enumerate(zip(start, returned, strict=False)):
+                floor[i] = max(floor[i], _misfit(a.outputs, b.outputs))
+    size = min(8, max(4, min(t.outputs.dtype.itemsize for t in start)))
+    return _Trail(start, before, after, floor + _ROUNDING[size], noise)
+
+
+def _judge(trail: _Trail) -> tuple[list[LayerResult], str | None, str]:
+    random = trail.noise > 10 * np.finfo(np.float32).eps
+    broken = (trail.after > 2 * trail.floor) | random
+    results = [
+        LayerResult(t.name, t.kind, list(t.outputs.shape[1:]), float(e), float(f), bool(b), float(n))
+        for t, e, f, b, n in zip(trail.traces, trail.after, trail.floor, broken, trail.noise, strict=True)
+    ]
+    if not broken.any():
+        return results, None, "no layer's output breaks the symmetry"
+    i = int(np.argmax(broken))
+    name, kind = trail.traces[i].name, trail.traces[i].kind
+    if random[i]:
+        return results, name, f"{name} ({kind}) is random: the same input gave two outputs"
+    if trail.before[i] > 2 * trail.floor[i]:
+        since = f"after {trail.traces[i - 1].name}" if i else "before the first layer"
+        return (
+            results,
+            name,
+            f"what {name} ({kind}) reads breaks the symmetry already: an operation {since} is no layer",
+        )
+    return results, name, f"what {name} ({kind}) reads can be moved by the group, what it returns cannot"
+
+
+def _sweep(task: Task, x: Inputs) -> list[SweepResult]:
+    """Other sizes of images, and other paddings and strides of one layer at a time."""
+    results = []
+    for change, resized in _sizes(task, x):
+        results.append(_try(task, task.model, resized, change, None))
+    variants = getattr(task.model, "variants", None)
+    for change, layer, model in variants() if variants is not None else []:
+        results.append(_try(task, model, x, change, layer))
+    return results
+
+
+def _try(task: Task, model: Model, x: Inputs, change: str, layer: str | None) -> SweepResult:
+    try:
+        with model.ready():
+            trail = _follow(task, model, x)
+    except Exception as error:  # a changed network need not run: whatever its library raises is the result
+        said = next(iter(str(error).splitlines()), type(error).__name__)
+        return SweepResult(change, layer, None, None, f"does not run: {said[:120]}")
+    if trail is None:
+        return SweepResult(change, layer, None, None, "shows no layers")
+    _, guilty, reason = _judge(trail)
+    return SweepResult(change, layer, guilty, float(trail.after[-1]), reason)
+
+
+def _sizes(task: Task, x: Inputs) -> list[tuple[str, Inputs]]:
+    """Images that are one or two pixels smaller, and one larger by repeating the border."""
+    images = [a is not None and a.layout is not None for a in task.contract.inputs]
+    if not any(images) or (task.contract.preset is not None and task.contract.preset.family == "translations"):
+        return []
+    found = []
+    for change in (-2, -1, 1):
+        leaves = [
+            _resized(leaf, change, task.contract.layout) if image else leaf
+            for leaf, image in zip(x.leaves, images, strict=True)
+        ]
+        if all(leaf.size for leaf, image in zip(leaves, images, strict=True) if image):
+            sides = next(leaf.shape for leaf, image in zip(leaves, images, strict=True) if image)
+            H, W = sides[2:] if task.contract.layout == "channels_first" else sides[1:3]
+            found.append((f"images of {H}×{W}", x.replaced(leaves)))
+    return found
+
+
+def _resized(a: np.ndarray, change: int, layout: Any) -> np.ndarray:
+    axes = (2, 3) if layout == "channels_first" else (1, 2)
+    if change < 0:
+        for axis in axes:
+            a = np.take(a, np.arange(a.shape[axis] + change), axis=axis)
+        return a
+    return np.pad(a, [(0, change if axis in axes else 0) for axis in range(a.ndim)], mode="edge")
+
+
+def _misfit(a: np.ndarray, b: np.ndarray) -> float:
+    """min over orthogonal Q of ‖B − A Q‖/‖A‖, for features A and B of the same inputs."""
+    A, B = (np.asarray(m, np.float64).reshape(len(m), -1) for m in (a, b))
+    if A.shape != B.shape:
+        return float("inf")
+    size = float(np.sqrt((A**2).sum()))
+    if size == 0:
+        return 0.0 if not B.any() else float("inf")
+    if A.shape[1] <= A.shape[0]:
+        nuclear = np.linalg.svd(A.T @ B, compute_uv=False).sum()
+    else:  # the same number from the Gram matrices' factors, which are smaller
+        nuclear = np.linalg.svd(_factor(A).T @ _factor(B), compute_uv=False).sum()
+    return float(np.sqrt(max((A**2).sum() + (B**2).sum() - 2 * nuclear, 0.0)) / size)
+
+
+def _factor(A: np.ndarray) -> np.ndarray:
+    """L with L Lᵀ = A Aᵀ, as large as there are inputs."""
+    return np.asarray(np.linalg.qr(A.T, mode="r")).T
+
+
+def _same(a: np.ndarray, b: np.ndarray) -> bool:
+    return a.shape == b.shape and np.array_equal(a, b)
+
+
+def _difference(a: np.ndarray, b: np.ndarray) -> float:
+    size = float(np.linalg.norm(np.asarray(a, np.float64)))
+    off = float(np.linalg.norm(np.asarray(a, np.float64) - np.asarray(b, np.float64)))
+    return off / size if size else float(off > 0)

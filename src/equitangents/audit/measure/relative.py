@@ -1,0 +1,82 @@
+"""The violation in units of the task's error and of the spread between members."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from equitangents.audit.measure.orbits import Orbits
+from equitangents.audit.measure.task import Task
+from equitangents.audit.report.sections import Estimate, RelativeSection
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
+
+
+def check_labels(y: Any, n: int, classes: np.ndarray | None = None) -> np.ndarray | None:
+    """Labels as an array: whole numbers (N,) are classes, real numbers (N, …) the values that f should return.
+
+    Where the columns of f(x) belong to named `classes`, labels become column numbers, and −1 those without a column.
+    """
+    if y is None:
+        return None
+    y = np.asarray(y)
+    if y.ndim < 1 or len(y) != n:
+        raise ShapeError(f"y has shape {y.shape} for {n} inputs; expected one row an input")
+    if classes is not None and y.ndim == 1:
+        same = y[:, None] == classes
+        if not same.any():
+            known = ", ".join(map(str, classes[:8])) + (", …" if len(classes) > 8 else "")
+            raise InvalidArgumentError(f"y holds {y[0]!s}, and no label at all of the model's classes {known}")
+        return np.where(same.any(axis=1), same.argmax(axis=1), -1)
+    if y.dtype.kind not in "fiub":
+        raise InvalidTypeError(f"y has dtype {y.dtype}; expected class numbers, or real numbers like f(x)")
+    return y
+
+
+def is_classes(y: np.ndarray) -> bool:
+    """Whether labels are class numbers."""
+    return y.dtype.kind in "iub" and y.ndim == 1
+
+
+def task_error(flat: np.ndarray, orbits: Orbits, y: np.ndarray | None, outputs: str) -> tuple[float | None, str | None]:
+    """(error, its name) of predictions (K, D) for the kept rows: an error rate, or a root mean square error."""
+    if y is None:
+        return None, None
+    truth, width = y[orbits.kept], math.prod(orbits.output_shapes[0])
+    if is_classes(truth):
+        if width < 2:
+            return None, None
+        if truth.max() >= width:
+            raise InvalidArgumentError(
+                f"y names class {truth.max()}; f(x) has {width} columns, those of the classes 0 to {width - 1}"
+            )
+        return float((flat[:, :width].argmax(axis=1) != truth).mean()), "error rate"
+    truth = truth.reshape(len(truth), -1)
+    if truth.shape[1] != width:
+        raise ShapeError(f"y has {truth.shape[1]} numbers an input, f(x) has {width}")
+    return float(np.sqrt(((flat[:, :width] - truth) ** 2).sum(axis=1).mean())), "root mean square error"
+
+
+def relative_section(
+    task: Task, orbits: Orbits, y: np.ndarray | None, same: Estimate | None, member_spread: float | None
+) -> RelativeSection:
+    """All of them; the task's error on transformed inputs is that of the pulled back signal."""
+    rms = lambda a: float(np.sqrt(np.mean(a**2)))
+    violation = rms(orbits.violations)
+    error, name = task_error(orbits.signals[0], orbits, y, task.outputs)
+    transformed = None
+    if error is not None:
+        each = [task_error(s, orbits, y, task.outputs)[0] or 0.0 for s in orbits.signals[1:]]
+        transformed = float(np.mean(each)) if name == "error rate" else rms(np.array(each))
+    part = violation if name != "error rate" or same is None else (1 - same.mean) * (1 + 1 / len(task.elements))
+    return RelativeSection(
+        rms_norm=rms(orbits.sizes),
+        rms_violation=violation,
+        task=name,
+        task_error=error,
+        violation_over_task_error=None if not error else part / error,
+        transformed_task_error=transformed,
+        member_spread=member_spread,
+        violation_over_member_spread=None if not member_spread else violation / member_spread,
+    )

@@ -1,0 +1,160 @@
+"""One audit at work: the model, the contract, the inputs, and evaluation in batches."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import jax
+import numpy as np
+
+from equitangents.audit.adapters import Answer, Model
+from equitangents.audit.adapters.model import answer
+from equitangents.audit.contract.contract import Contract
+from equitangents.audit.contract.leaf_actions import LeafAction
+from equitangents.audit.contract.trees import Inputs, Shared
+from equitangents.audit.measure.intervals import Resampler
+from equitangents.errors import EquitangentsError, ShapeError
+from equitangents.metrics.measure import norms, ratio
+
+logger = logging.getLogger("equitangents.audit")
+
+_BATCH_BYTES = 64 * 2**20
+_LARGEST_BATCH = 256
+
+
+@dataclass(eq=False)
+class Clock:
+    """Seconds spent in the model, and inputs it has seen."""
+
+    seconds: float = 0.0
+    evaluations: int = 0
+    largest: int = 0
+    """Inputs in the largest batch that the model took."""
+    refused: str | None = None
+    """What the model said of a smaller batch, if it takes that size alone; smaller ones are filled up."""
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What every part of an audit needs."""
+
+    model: Model
+    contract: Contract
+    x: Inputs
+    elements: list[Any]
+    complete: bool
+    output_action: Any
+    outputs: str
+    regression: bool
+    """Whether the labels are real numbers, so that outputs are no class scores."""
+    batch_size: int
+    confidence: float
+    resamples: int
+    seed: int
+    clock: Clock = field(default_factory=Clock)
+
+    def resampler(self, inputs: int) -> Resampler:
+        """Intervals over this many inputs, and over the elements if they are a sample."""
+        elements = None if self.complete else len(self.elements)
+        return _resampler(inputs, elements, self.confidence, self.resamples, self.seed)
+
+    def evaluate(self, x: Inputs, run: Callable[[Any], Any] | None = None) -> Answer:
+        """The model's outputs for all of x, in batches."""
+        parts = [self.batch(x.subset(rows), run) for rows in batches(x.n, self.batch_size)]
+        leaves = tuple(np.concatenate(columns) for columns in zip(*(p.leaves for p in parts), strict=True))
+        return Answer(leaves, parts[0].structure, parts[0].dtype)
+
+    def batch(self, x: Inputs, run: Callable[[Any], Any] | None = None) -> Answer:
+        """The model's outputs for one batch."""
+        clock, given = self.clock, run
+        run = run or self.model.run
+        size = self.model.fixed_batch or (clock.largest if clock.refused is not None else None)
+        began = time.perf_counter()
+        if size is not None and size != x.n:
+            output = _filled_up(run, x, size)
+        else:
+            try:
+                output = run(x.tree())
+            except EquitangentsError:
+                raise
+            except Exception as error:  # of a foreign model, which may take no other size than the one before
+                if given is not None or not 0 < x.n < clock.largest:
+                    raise
+                try:
+                    output = _filled_up(run, x, clock.largest)
+                except Exception:
+                    raise error from None
+                clock.refused = next(iter(str(error).splitlines()), type(error).__name__)
+                logger.warning(
+                    "the model takes no batch of %d (%s); batches are filled up to %d",
+                    x.n, clock.refused, clock.largest,
+                )  # fmt: skip
+        clock.largest = max(clock.largest, x.n)
+        clock.seconds += time.perf_counter() - began
+        clock.evaluations += x.n
+        return answer(output, x.n)
+
+    def output_actions(self, y: Answer) -> list[LeafAction | None]:
+        """The action on every output."""
+        return self.contract.output_actions(self.output_action, y.structure, y.leaves)
+
+    def rows(self, count: int) -> np.ndarray:
+        """At most `count` rows of the sample, spread over it, always the same."""
+        if self.x.n <= count:
+            return np.arange(self.x.n)
+        return np.sort(np.random.default_rng(self.seed).choice(self.x.n, count, replace=False))
+
+
+def _filled_up(run: Callable[[Any], Any], x: Inputs, size: int) -> Any:
+    """The model's output in batches of one size, the last filled up with its last row."""
+    chunks = []
+    for rows in batches(x.n, size):
+        filled = np.concatenate([rows, np.repeat(rows[-1:], size - len(rows))])
+        used = slice(len(rows))
+        chunks.append(jax.tree.map(lambda a, used=used: np.asarray(a)[used], run(x.subset(filled).tree())))
+    return jax.tree.map(lambda *a: np.concatenate(a), *chunks)
+
+
+@lru_cache(maxsize=4)
+def _resampler(inputs: int, elements: int | None, confidence: float, resamples: int, seed: int) -> Resampler:
+    """Many parts of one audit share their inputs and elements, and drawing resamples takes longest."""
+    return Resampler(inputs, elements, confidence, resamples, seed)
+
+
+def batches(n: int, size: int) -> list[np.ndarray]:
+    """Row numbers in consecutive batches."""
+    return [np.arange(i, min(i + size, n)) for i in range(0, n, size)]
+
+
+def default_batch_size(x: Inputs) -> int:
+    """Rows whose inputs take 64 MiB at most, and 256 at most: a model's own arrays are larger than its inputs."""
+    row = sum(a[:1].nbytes for a in x.leaves if not isinstance(a, Shared))
+    return int(max(1, min(_LARGEST_BATCH, _BATCH_BYTES // max(row, 1))))
+
+
+def relative(a: Sequence[np.ndarray], b: Sequence[np.ndarray], to: Sequence[np.ndarray] | None = None) -> np.ndarray:
+    """‖a − b‖/‖to‖ (‖b‖ if not given) for every input, the largest over the outputs, (N,)."""
+    to = b if to is None else to
+    return np.max([ratio(norms(p - q), norms(r)) for p, q, r in zip(a, b, to, strict=True)], axis=0)
+
+
+def pulled_back(actions: Sequence[LeafAction | None], inverse: Any, leaves: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """ρ_Y(g)⁻¹ on every output."""
+    return [y if a is None else a.act(inverse, y) for a, y in zip(actions, leaves, strict=True)]
+
+
+def flattened(leaves: Sequence[np.ndarray]) -> np.ndarray:
+    """All outputs side by side, (N, D)."""
+    return np.concatenate([y.reshape(len(y), -1) for y in leaves], axis=1)
+
+
+def check_same_shapes(y: Answer, moved: Answer, label: str) -> None:
+    """Raise unless outputs keep their shapes when inputs move."""
+    for a, b in zip(y.leaves, moved.leaves, strict=True):
+        if a.shape != b.shape:
+            raise ShapeError(f"f(x) has shape {a.shape}, and after {label} {b.shape}; it must be the same")

@@ -1,0 +1,97 @@
+"""Inputs to look at: the one with the largest error and a typical one, each with its orbit and the answers along it."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+
+from equitangents.audit.contract.leaf_actions import LeafAction
+from equitangents.audit.contract.trees import Shared
+from equitangents.audit.measure.orbits import Orbits
+from equitangents.audit.measure.task import Task, flattened, pulled_back, relative
+from equitangents.audit.report.sections import OrbitPoint, Witness
+
+_POINTS = 24
+_SIDE = 48  # pixels that are shown along an image's longer side
+_NUMBERS = 3 * _SIDE**2
+_OUTPUTS = 64
+
+
+def witnesses(task: Task, orbits: Orbits) -> list[Witness]:
+    """The worst and a typical pair of input and element."""
+    errors = orbits.errors
+    worst = np.unravel_index(int(np.argmax(errors)), errors.shape)
+    middle = np.quantile(errors, 0.5, method="inverted_cdf")
+    typical = np.unravel_index(int(np.argmin(np.abs(errors - middle))), errors.shape)
+    return [
+        _witness(task, orbits, "worst", int(worst[0]), int(worst[1])),
+        _witness(task, orbits, "typical", int(typical[0]), int(typical[1])),
+    ]
+
+
+def _witness(task: Task, orbits: Orbits, kind: Literal["worst", "typical"], k: int, i: int) -> Witness:
+    symmetry = task.contract.symmetry
+    x = task.x.subset(np.array([i]))
+    E = len(task.elements)
+    shown = sorted({*np.linspace(0, E - 1, min(E, _POINTS)).astype(int).tolist(), k})
+    y = task.evaluate(x).leaves
+    points = [_point(task, symmetry.identity, x.leaves, flattened(y), 0.0)]
+    for j in shown:
+        g = task.elements[j]
+        moved = task.contract.move(g, x.leaves)
+        answer = task.evaluate(x.replaced(moved))
+        back = pulled_back(orbits.actions, symmetry.inverse(g), answer.leaves)
+        error = float(relative(back, y)[0])
+        points.append(_point(task, g, moved, flattened(answer.leaves), error))
+    images = next((a.layout for a in task.contract.inputs if a is not None), None)
+    g = task.elements[k]
+    return Witness(
+        kind=kind,
+        index=i,
+        label=symmetry.label(g),
+        parameter=symmetry.parameter(g),
+        error=float(orbits.errors[k, i]),
+        image_layout=images,
+        orbit=points,
+    )
+
+
+def _point(task: Task, g: Any, leaves: Any, y: np.ndarray, error: float) -> OrbitPoint:
+    symmetry = task.contract.symmetry
+    pictures = {}
+    for name, action, leaf in zip(task.x.names, task.contract.inputs, leaves, strict=True):
+        if action is not None and not isinstance(leaf, Shared):
+            picture = _small(np.asarray(leaf[0]), action)
+            if picture.size <= _NUMBERS:
+                pictures[name] = _rounded(picture)
+    prediction = _rounded(y[0]) if y.shape[1] <= _OUTPUTS else None
+    return OrbitPoint(
+        label=symmetry.label(g),
+        parameter=symmetry.parameter(g),
+        angle=symmetry.angle(g),
+        inputs=pictures,
+        prediction=prediction,
+        error=error,
+    )
+
+
+def _small(picture: np.ndarray, action: LeafAction) -> np.ndarray:
+    """Large images as means over blocks of pixels."""
+    if action.layout is None or picture.ndim != 3:
+        return picture
+    last = picture if action.layout == "channels_last" else np.moveaxis(picture, 0, -1)
+    H, W, C = last.shape
+    block = -(-max(H, W) // _SIDE)
+    if block > 1:
+        h, w = H // block, W // block
+        last = last[: h * block, : w * block].reshape(h, block, w, block, C).mean(axis=(1, 3))
+    return last if action.layout == "channels_last" else np.moveaxis(last, -1, 0)
+
+
+def _rounded(a: np.ndarray) -> Any:
+    """Nested lists of numbers with five digits."""
+    if a.dtype.kind != "f":
+        return a.tolist()
+    flat = [float(f"{v:.5g}") for v in a.ravel().tolist()]
+    return np.array(flat, dtype=object).reshape(a.shape).tolist()

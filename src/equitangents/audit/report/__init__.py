@@ -1,0 +1,1 @@
+"""What an audit found, and the ways to write it down."""

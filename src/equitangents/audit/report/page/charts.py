@@ -1,0 +1,128 @@
+"""The page's still figures: the error layer by layer, against the number of members, by irrep, over training."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, LogLocator
+
+from equitangents.audit.report.sections import Checkpoint, EnsembleSection, IrrepSection, LayerResult, LayerSection
+from equitangents.report.figures import canvas, inline_svg, label_line, plain_log
+from equitangents.report.palette import BLUE, INK, MEMBER, MUTED, VERMILLION
+
+_BELOW = 1e3
+_LEAST = 1e-17  # stands for an error of exactly 0 on a logarithmic axis
+
+
+def layers(section: LayerSection) -> str:
+    """The error after every layer above its floor; where it starts is marked."""
+    found = section.layers
+
+    def draw(axes: Axes) -> None:
+        rows = np.arange(len(found))[::-1]
+        floors = np.maximum([layer.floor for layer in found], _LEAST)
+        errors = np.maximum([layer.error for layer in found], floors.min() / _BELOW)  # how far below does not matter
+        axes.hlines(rows, floors, errors, color=MEMBER.light, linewidth=1.2)
+        axes.plot(floors, rows, "|", color=MUTED.light, markersize=11, markeredgewidth=1.6)
+        broken = np.array([layer.broken for layer in found])
+        axes.plot(errors[~broken], rows[~broken], "o", color=BLUE.light)
+        axes.plot(errors[broken], rows[broken], "o", color=VERMILLION.light)
+        for row, layer, error in zip(rows, found, errors, strict=True):
+            if layer.name == section.guilty:
+                label_line(axes, error, row, "it starts here", VERMILLION.light, xytext=(8, 0))
+        axes.set_xscale("log")
+        axes.set_xlim(min(errors.min(), floors.min()) / 3, max(errors.max(), floors.max()) * 30)
+        plain_log(axes, "x")
+        axes.set_yticks(rows, [_named(layer) for layer in found])
+        axes.set_ylim(-0.7, len(found) - 0.3)
+        axes.set_xlabel("relative error of the layer's output")
+        axes.grid(False, axis="y")
+
+    return _svg(draw, "layers", height=0.9 + 0.27 * len(found))
+
+
+def ensemble(section: EnsembleSection) -> str:
+    """The violation of the mean of M members, the fitted law, and the limit of M → ∞."""
+
+    def draw(axes: Axes) -> None:
+        members = np.array([s.members for s in section.sizes], float)
+        root = lambda values: np.sqrt(np.maximum(values, _LEAST**2))
+        estimates = [s.squared_error for s in section.sizes]
+        middle = root([e.mean for e in estimates])
+        spread = np.abs(np.array([root([e.low for e in estimates]), root([e.high for e in estimates])]) - middle)
+        axes.plot(members, root([s.fitted for s in section.sizes]), color=BLUE.light)
+        axes.errorbar(members, middle, yerr=spread, fmt="o", color=BLUE.light, linewidth=1.2)
+        label_line(axes, members[-1], root([section.sizes[-1].fitted])[0], "fitted law", BLUE.light)
+        theory = [(s.members, s.theory) for s in section.sizes if s.theory is not None]
+        if theory:
+            axes.plot(*zip(*((m, root([t])[0]) for m, t in theory), strict=True), color=INK.light, linestyle="--")
+            label_line(axes, theory[-1][0], root([theory[-1][1]])[0], "infinite width", INK.light, xytext=(5, -11))
+        if section.limit.high > 0:
+            axes.axhspan(max(section.limit.low, _LEAST), section.limit.high, color=VERMILLION.light, alpha=0.18, lw=0)
+            middle_of_limit = max(section.limit.mean, section.limit.high / 2)
+            label_line(axes, members[0], middle_of_limit, "M → ∞", VERMILLION.light, xytext=(2, 6))
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_ylim(middle.min() / 3, middle.max() * 2)
+        axes.xaxis.set_major_locator(FixedLocator(list(members)))
+        axes.xaxis.set_minor_locator(FixedLocator([]))
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        plain_log(axes)
+        axes.set_xlabel("members M")
+        axes.set_ylabel("relative error of the mean")
+
+    return _svg(draw, "ensemble", height=3.2)
+
+
+def irreps(section: IrrepSection) -> str:
+    """The share of the violation's power in each irrep."""
+    shares = sorted(section.shares, key=lambda s: s.share.mean, reverse=True)[:24]
+
+    def draw(axes: Axes) -> None:
+        rows = np.arange(len(shares))[::-1]
+        middle = np.array([s.share.mean for s in shares])
+        ends = np.array([[s.share.mean - s.share.low for s in shares], [s.share.high - s.share.mean for s in shares]])
+        axes.barh(rows, middle, height=0.6, color=BLUE.light, alpha=0.75)
+        axes.errorbar(middle, rows, xerr=np.maximum(ends, 0), fmt="none", ecolor=INK.light, linewidth=1)
+        names = [f"{s.name}  dimension {s.dimension}" if s.dimension > 1 else s.name for s in shares]
+        axes.set_yticks(rows, names)
+        axes.set_xlim(0, min(1.02, 1.15 * max(s.share.high for s in shares)) or 1)
+        axes.set_xlabel("share of the violation's power")
+        axes.grid(False, axis="y")
+
+    return _svg(draw, "irreps", height=0.8 + 0.26 * len(shares))
+
+
+def checkpoints(points: Sequence[Checkpoint]) -> str:
+    """The mean error along training."""
+
+    def draw(axes: Axes) -> None:
+        steps = [p.step for p in points]
+        low, high = [p.error.low for p in points], [p.error.high for p in points]
+        axes.fill_between(steps, low, high, color=BLUE.light, alpha=0.15, linewidth=0)
+        axes.plot(steps, [p.error.mean for p in points], "o-", color=BLUE.light)
+        axes.set_ylim(0, None)
+        axes.set_xlabel("training step")
+        axes.set_ylabel("relative error")
+
+    return _svg(draw, "checkpoints", height=2.8)
+
+
+def _named(layer: LayerResult) -> str:
+    return layer.name if layer.kind in layer.name else f"{layer.name}  {layer.kind}"
+
+
+def _svg(draw: Callable[[Axes], None], name: str, height: float, width: float = 8.6) -> str:
+    with canvas(width, height) as figure:
+        draw(_axes(figure))
+        stream = io.StringIO()
+        figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    return inline_svg(stream.getvalue(), prefix=f"audit-{name}")
+
+
+def _axes(figure: Figure) -> Axes:
+    return figure.add_subplot()

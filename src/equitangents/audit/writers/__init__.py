@@ -1,1 +1,0 @@
-"""Writing a report down as a few lines of text, and as Markdown."""

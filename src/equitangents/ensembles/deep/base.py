@@ -1,0 +1,216 @@
+"""What deep ensembles for regression and for classification share: training, extending, predicting, saving."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import jax
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+
+from equitangents.ensembles.inputs import EstimatorNotFittedError, check_inputs
+from equitangents.ensembles.storage import persistence
+from equitangents.ensembles.storage.fingerprint import check_same
+from equitangents.ensembles.training.evaluation import evaluate, outputs, rows_at_once
+from equitangents.ensembles.training.jobs import check_room, execute, prepare
+from equitangents.ensembles.training.loop import TrainingState
+from equitangents.ensembles.training.plan import Workers
+from equitangents.ensembles.training.settings import check_whole
+from equitangents.errors import InvalidArgumentError
+
+_ROWS = 1024  # evaluated by all members before the next
+
+
+class DeepEnsembleBase(BaseEstimator):
+    """Finite networks trained together; DeepEnsemble says what the parameters are."""
+
+    _default_loss: ClassVar[str]
+
+    def __init__(
+        self,
+        net: Any,
+        members: int = 10,
+        augmentation: Any = None,
+        label_action: Any = None,
+        augmentation_mode: str = "full",
+        optimizer: Any = "sgd",
+        learning_rate: float = 0.1,
+        epochs: int = 100,
+        batch_size: int | None = None,
+        momentum: float = 0.9,
+        loss: str | None = None,
+        zero_output: bool = False,
+        variation: Any = None,
+        seed: int = 0,
+        input_shape: tuple[int, ...] | None = None,
+        dtype: str = "float32",
+        members_per_chunk: int | None = None,
+        memory_limit: int | None = None,
+        checkpoint_dir: Any = None,
+        checkpoint_every: int = 10,
+        callback: Callable[[int, TrainingState], None] | None = None,
+        progress: bool = False,
+    ) -> None:
+        self.net = net
+        self.members = members
+        self.augmentation = augmentation
+        self.label_action = label_action
+        self.augmentation_mode = augmentation_mode
+        self.optimizer = optimizer
+        self.learning_rate = learning_rate
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.momentum = momentum
+        self.loss = loss
+        self.zero_output = zero_output
+        self.variation = variation
+        self.seed = seed
+        self.input_shape = input_shape
+        self.dtype = dtype
+        self.members_per_chunk = members_per_chunk
+        self.memory_limit = memory_limit
+        self.checkpoint_dir = checkpoint_dir
+        self.checkpoint_every = checkpoint_every
+        self.callback = callback
+        self.progress = progress
+
+    def predict_members(self, X: Any) -> np.ndarray:
+        """Outputs of every member, (members, N, outputs)."""
+        x = self._query(X)
+        needed = self._trained * len(x) * self.n_outputs_ * np.dtype(self.dtype).itemsize
+        task = f"the outputs of {self._trained} members on {len(x)} inputs"
+        check_room(task, 2 * needed, self.memory_limit, "predict in parts")
+        return np.concatenate(list(self._member_outputs(x)), axis=1)
+
+    def save(self, path: Any) -> None:
+        """Write parameters and fitted state to a directory `path`, all of it or nothing.
+
+        An ensemble that was saved there is replaced. The callback, and parameters that cannot be pickled (functions
+        defined in place), are left out: give them to `load`.
+        """
+        self._check_fitted()
+        persistence.save(self, Path(path))
+
+    @classmethod
+    def load(cls, path: Any, **parameters: Any) -> Self:
+        """What `save` wrote, with `parameters` in place of those that were saved, or could not be.
+
+        Unpickles parameters: load only what you trust.
+        """
+        return persistence.load(cls, Path(path), parameters)
+
+    def _forget(self) -> None:
+        """Drop what an earlier fit left, so that a fit that fails leaves nothing to predict with."""
+        for name in ("params_", "params0_", "history_", "recorded_", "recorded_epochs_"):
+            self.__dict__.pop(name, None)
+
+    def _fit(self, x: Any, targets: np.ndarray, record: Mapping[str, Any] | None, record_at: Any, resume: bool) -> None:
+        prepared = prepare(self, self._loss, x, targets, 0, self.members)
+        run = execute(prepared, self, self._inputs, record, record_at, resume)
+        self.n_outputs_ = targets.shape[1]
+        self.recorded_, self.recorded_epochs_ = run.recorded, np.array(run.recorded_epochs, dtype=int)
+        self.history_ = run.history
+        self._variation = prepared.job.recipe.variation
+        self.params0_ = run.start()
+        self.params_ = run.params()
+        self._chunk = run.chunk
+        self._fingerprint = prepared.fingerprint
+        self._warn_if_diverged()
+
+    def _extend(
+        self, members: int, x: Any, targets: np.ndarray, record: Mapping[str, Any] | None, resume: bool
+    ) -> None:
+        check_whole("members", members, self._trained)
+        if members == self._trained:
+            return
+        prepared = prepare(self, self._loss, x, targets, self._trained, members - self._trained)
+        check_same(self._fingerprint, prepared.fingerprint, "this fitted ensemble")
+        if len(self.history_) != self.epochs:
+            raise InvalidArgumentError(f"epochs is {self.epochs}; the members so far had {len(self.history_)}")
+        if set(record or {}) != set(self.recorded_):
+            raise InvalidArgumentError(
+                f"record has {sorted(record or {})}, the members so far recorded {sorted(self.recorded_)}; "
+                f"new members need the same inputs"
+            )
+        epochs = self.recorded_epochs_.tolist() if record else None
+        run = execute(prepared, self, self._inputs, record, epochs, resume)
+        append = lambda old, new: np.concatenate([old, new])
+        self.recorded_ = {name: np.concatenate([a, run.recorded[name]], axis=1) for name, a in self.recorded_.items()}
+        self.history_ = np.concatenate([self.history_, run.history], axis=1)
+        self.params0_ = jax.tree.map(append, self.params0_, run.start())
+        self.params_ = jax.tree.map(append, self.params_, run.params())
+        self.members = members
+        self._warn_if_diverged()
+
+    @property
+    def _loss(self) -> str:
+        return self._default_loss if self.loss is None else self.loss
+
+    @property
+    def _trained(self) -> int:
+        return self.history_.shape[1]
+
+    def _inputs(self, X: Any) -> np.ndarray:
+        return np.asarray(check_inputs(self, X, self.input_shape, reset=False), self.dtype)
+
+    def _query(self, X: Any) -> np.ndarray:
+        self._check_fitted()
+        return self._inputs(X)
+
+    def _member_outputs(self, x: np.ndarray) -> Iterator[np.ndarray]:
+        """Outputs of all members, (members, some rows, outputs), for one block of rows after another.
+
+        In the chunks of training: so a member's outputs too do not depend on how many members there are.
+        """
+        begins = range(0, self._trained, self._chunk)
+        some = lambda tree, begin: jax.tree.map(lambda a: _filled_up(a[begin : begin + self._chunk], self._chunk), tree)
+        size = rows_at_once(self.net, some(self.params_, 0), x, self.dtype)
+        step = -(-_ROWS // size) * size
+
+        def part(begin: int, rows: np.ndarray) -> np.ndarray:
+            params, start = some(self.params_, begin), some(self.params0_, begin)
+            return evaluate(partial(outputs, self.net, self._variation, params, start), rows, self.dtype, size)
+
+        with Workers() as workers:
+            for first in range(0, len(x), step):
+                rows = x[first : first + step]
+                parts = workers.map(partial(part, rows=rows), begins, first_alone=first == 0)
+                yield np.concatenate(parts)[: self._trained]
+
+    def _moments(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and standard deviation over members, (N, outputs) each."""
+        ddof = 1 if self._trained > 1 else 0
+        pairs = []
+        for part in self._member_outputs(x):
+            part = part.astype(np.float64)
+            pairs.append((part.mean(axis=0), part.std(axis=0, ddof=ddof)))
+        mean, std = (np.concatenate(parts).astype(self.dtype) for parts in zip(*pairs, strict=True))
+        return mean, std
+
+    def _warn_if_diverged(self) -> None:
+        bad = np.flatnonzero(~np.isfinite(self.history_).all(axis=0))
+        if len(bad):
+            epoch = int(np.argmin(np.isfinite(self.history_[:, bad[0]]))) + 1
+            warnings.warn(
+                f"training diverged for {len(bad)} of {self._trained} members (member {bad[0]} in epoch {epoch}); "
+                f"lower learning_rate, which is {self.learning_rate}",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+    def _check_fitted(self) -> None:
+        if not self.__sklearn_is_fitted__():
+            raise EstimatorNotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first")
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "params_")
+
+
+def _filled_up(a: np.ndarray, length: int) -> np.ndarray:
+    """The rows of a, and copies of the last up to `length`."""
+    return a if len(a) == length else np.concatenate([a, np.repeat(a[-1:], length - len(a), axis=0)])

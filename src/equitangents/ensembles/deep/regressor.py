@@ -1,0 +1,157 @@
+"""Regression by an ensemble of finite networks, trained together from independent initialisations.
+
+f̄(x) = (1/M) Σ_i f(x; θ_i), member i a function of (seed, i) alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import RegressorMixin
+
+from equitangents.ensembles.deep.base import DeepEnsembleBase
+from equitangents.ensembles.inputs import check_inputs, check_targets
+from equitangents.ensembles.training.jobs import check_room
+from equitangents.errors import InvalidArgumentError
+
+
+class DeepEnsemble(RegressorMixin, DeepEnsembleBase):
+    """Finite networks trained together, following scikit-learn's conventions.
+
+    Args:
+        net: a network with `init(key, input_shape, dtype)` and `apply(params, x)`, e.g. `equitangents.nn.Sequential`.
+        members: how many are trained. Member i is a function of (seed, i) alone: its initial parameters are
+            `net.init(init_key, …)` and its data come in the order that order_key draws, with `init_key, order_key =
+            jax.random.split(jax.random.fold_in(jax.random.key(seed), i))`.
+        augmentation: the `Action` ρ_X of data augmentation, some of its elements (`equitangents.actions.subset`), or
+            None.
+        label_action: the `Action` ρ_Y of the same group on targets (N, outputs); None: labels are invariant.
+        augmentation_mode: "full", every epoch visits all N|G| pairs (ρ_X(g) x_i, ρ_Y(g) y_i); "random", each sample
+            once, moved by an element drawn anew for every member, epoch and sample.
+        optimizer: "gd", full-batch gradient descent, whose k-th epoch is gradient-flow time k at this learning rate;
+            "sgd", "momentum", "adam"; or an `optax.GradientTransformation`, to which learning_rate and momentum are of
+            no concern.
+        learning_rate: η of the loss L = (1/2N) Σ_i |f(x_i) − y_i|² ("mse"), N the samples of a batch; not divided by
+            the number of outputs.
+        epochs: passes over the data; with "gd" one step each. 0 leaves the members at initialisation.
+        batch_size: samples a step; None: all for "gd", else 32. The last batch of an epoch may be smaller.
+        momentum: of "momentum".
+        loss: "mse", or "cross_entropy" for targets that are probabilities and outputs that are logits; None: "mse".
+        zero_output: train and predict f(x; θ) − f(x; θ_0), which is zero at initialisation.
+        variation: what sets members apart besides initial parameters and order: None, nothing; `Bootstrap()`,
+            bagging; `NTKPosterior(noise)` or `NNGPPosterior(noise)`, members that sample a posterior.
+        seed: whole number.
+        input_shape: (*positions, channels) if X may come flattened, (N, prod(input_shape)).
+        dtype: "float32" or "float64", whatever JAX's flag says.
+        members_per_chunk: members that share a call, always as many (surplus ones are dropped); None: as many as stay
+            in a core's cache, or fit on the device.
+        memory_limit: bytes that training may take; None: half of the memory there is, or all of the device's.
+        checkpoint_dir: directory of checkpoints, one every `checkpoint_every` epochs and at the end, or None.
+        callback: `callback(epoch, state)` after every epoch, with `state` a `TrainingState`; a resumed run does not
+            repeat the calls of epochs before its checkpoint.
+        progress: show a progress bar; otherwise long runs log to "equitangents".
+
+    Attributes:
+        params_: parameters stacked over members; `jax.tree.map(lambda a: a[i], params_)` are those of member i.
+        params0_: those at initialisation if zero_output, what a `variation` subtracts by, or None.
+        history_: (epochs, members), each member's mean loss over an epoch's samples, before the step that uses them.
+        recorded_, recorded_epochs_: what `fit(record=…)` kept.
+        n_features_in_, sample_shape_, n_outputs_: what X and y were.
+
+    On one machine a resumed run is bit for bit the uninterrupted one, and the members of a small ensemble are bit for
+    bit the first of a large one (on a GPU: with the same members_per_chunk). Another members_per_chunk leaves initial
+    parameters and the order of data as they are; what is computed from them may differ by rounding. Results are NumPy
+    arrays of type `dtype`.
+
+    >>> import numpy as np, equitangents as et
+    >>> net = et.nn.Sequential(et.nn.Dense(64), et.nn.Relu(), et.nn.Dense(1))
+    >>> x, y = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]]), np.array([1.0, 2.0, 3.0])
+    >>> model = et.DeepEnsemble(net, members=4, optimizer="gd", learning_rate=1.0, epochs=200).fit(x, y)
+    >>> mean, std = model.predict(x, return_std=True)
+    >>> mean.shape, std.shape, model.predict_members(x).shape
+    ((3,), (3,), (4, 3, 1))
+    """
+
+    _default_loss = "mse"
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        record: Mapping[str, Any] | None = None,
+        record_at: Sequence[int] | None = None,
+        resume: bool = False,
+    ) -> DeepEnsemble:
+        """Train all members on X (N, features) or (N, *positions, channels) and y (N,) or (N, outputs).
+
+        Args:
+            X: inputs.
+            y: targets.
+            record: inputs by name whose outputs, of every member, are kept in `recorded_[name]`,
+                (len(recorded_epochs_), members, n, outputs).
+            record_at: the epochs at which they are, 0 for the initialisation; None: all from 0 on.
+            resume: go on from the newest checkpoint in checkpoint_dir, if there is one. It must be of the same
+                parameters and data, but `epochs` may have grown.
+
+        Raises:
+            InvalidArgumentError: for bad input; InvalidTypeError likewise.
+            NetworkError: if the network's outputs are not those of y.
+            MemoryLimitError: before allocating too much.
+        """
+        self._forget()
+        x, targets = self._data(X, y, reset=True)
+        self._squeeze = np.ndim(y) == 1
+        self._fit(x, targets, record, record_at, resume)
+        return self
+
+    def extend(
+        self, members: int, X: Any, y: Any, *, record: Mapping[str, Any] | None = None, resume: bool = False
+    ) -> DeepEnsemble:
+        """Train members up to `members` in all on the same data; those that are trained stay as they are.
+
+        The result is what `fit` makes of `members` members. `record` must be what it was in `fit`.
+        """
+        self._check_fitted()
+        x, targets = self._data(X, y, reset=False)
+        self._extend(members, x, targets, record, resume)
+        return self
+
+    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
+        """Mean over members, (N, outputs), or (N,) for 1-d y.
+
+        With `return_std` also their standard deviation, of the mean's shape; with `return_cov` their covariance
+        between inputs, (N, N) for 1-d y and (N, N, outputs) else. Both are those of one member, divided by M − 1, and
+        0 for M = 1.
+        """
+        if return_std and return_cov:
+            raise InvalidArgumentError("return_std and return_cov are both True; at most one can be")
+        x = self._query(X)
+        if return_cov:
+            mean, spread = self._covariance(x)
+        else:
+            mean, spread = self._moments(x)
+        if self._squeeze:
+            mean, spread = mean[..., 0], spread[..., 0]
+        return (mean, spread) if return_std or return_cov else mean
+
+    def _covariance(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        needed = 8 * self.n_outputs_ * len(x) * (2 * len(x) + 3 * self._trained)
+        check_room(f"the covariance between {len(x)} inputs", needed, self.memory_limit, "predict in parts")
+        outputs = self.predict_members(x).astype(np.float64)
+        mean = outputs.mean(axis=0)
+        centred = outputs - mean
+        covariance = np.einsum("mik,mjk->ijk", centred, centred, optimize=True) / max(1, self._trained - 1)
+        return mean.astype(self.dtype), covariance.astype(self.dtype)
+
+    def _data(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, np.ndarray]:
+        x = check_inputs(self, X, self.input_shape, reset=reset)
+        y = check_targets(x, y)
+        return x, y.reshape(len(y), -1)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags

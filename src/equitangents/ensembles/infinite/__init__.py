@@ -1,0 +1,1 @@
+"""Ensembles of infinitely many, infinitely wide networks, solved in closed form."""

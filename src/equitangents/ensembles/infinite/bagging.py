@@ -1,0 +1,158 @@
+"""Bagging at infinite width: members trained on resamples of the data, each of them a Gaussian process.
+
+With resample b the law of a member is GP(μ_b, Σ_b ⊗ 1); over resamples its mean is E_b μ_b and its covariance, of
+output k, E_b Σ_b + Cov_b μ_b,k. Both are means over finitely many resamples here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin, clone
+
+from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
+from equitangents.ensembles.inputs import EstimatorNotFittedError, check_inputs, check_targets
+from equitangents.ensembles.orbits.covariance import as_key
+from equitangents.ensembles.orbits.questions import OrbitQuestions
+from equitangents.ensembles.training.settings import check_whole
+from equitangents.ensembles.training.variations import Bootstrap, variation_key
+from equitangents.errors import InvalidArgumentError, InvalidTypeError
+from equitangents.inference import as_times
+
+
+class BaggedInfiniteEnsemble(RegressorMixin, OrbitQuestions, BaseEstimator):
+    """`InfiniteEnsemble` with members that are trained on resamples, as `DeepEnsemble(variation=Bootstrap())` is.
+
+    `orbit_statistics` is exact in law for M = 1. For more members the mean's first two moments are exact, and its
+    distribution is taken to be that of a single member, narrowed by 1/√M.
+
+    Args:
+        ensemble: an `InfiniteEnsemble`, whose parameters all resamples share.
+        resamples: how many are solved; the error of means over them falls as 1/√resamples.
+        seed: resample i is that of member i of a `DeepEnsemble` with this seed.
+
+    Attributes:
+        ensembles_: the fitted ensemble of every resample.
+        n_outputs_: number of outputs.
+        solver_: as in `InfiniteEnsemble`.
+
+    Source: Breiman 1996, Bagging predictors.
+
+    >>> import numpy as np, equitangents as et
+    >>> net = et.nn.Sequential(et.nn.Dense(1, b_std=0.3), et.nn.Relu(), et.nn.Dense(1))
+    >>> x = np.linspace(-1, 1, 8)[:, None]
+    >>> model = et.ensembles.BaggedInfiniteEnsemble(et.InfiniteEnsemble(net, time=10.0), resamples=5)
+    >>> mean, std = model.fit(x, x[:, 0] ** 2).predict(x, return_std=True)
+    >>> mean.shape, std.shape
+    ((8,), (8,))
+    """
+
+    def __init__(self, ensemble: InfiniteEnsemble, resamples: int = 50, seed: int = 0) -> None:
+        self.ensemble = ensemble
+        self.resamples = resamples
+        self.seed = seed
+
+    def fit(self, X: Any, y: Any) -> BaggedInfiniteEnsemble:
+        """Fit the ensemble of every resample; X and y as `InfiniteEnsemble.fit` takes them."""
+        self.__dict__.pop("ensembles_", None)
+        if not isinstance(self.ensemble, InfiniteEnsemble):
+            raise InvalidTypeError(f"ensemble is {self.ensemble!r}; expected an InfiniteEnsemble")
+        check_whole("resamples", self.resamples, 2)
+        check_whole("seed", self.seed, 0, 2**32 - 1)
+        x = check_inputs(self, X, self.ensemble.input_shape, reset=True)
+        y = check_targets(x, y)
+        ensembles = []
+        for i in range(self.resamples):
+            rows = Bootstrap().rows(variation_key(self.seed, i), len(y), 1)
+            ensembles.append(clone(self.ensemble).fit(x[rows], y[rows]))
+        self.ensembles_ = ensembles
+        self.n_outputs_ = ensembles[0].n_outputs_
+        self.solver_ = ensembles[0].solver_
+        self._one_column = y.ndim == 1
+        return self
+
+    @property
+    def time(self) -> float:
+        """The training time of the resamples' ensembles."""
+        return self.ensemble.time
+
+    @property
+    def augmentation(self) -> Any:
+        """The action by which each resample is augmented, or None."""
+        return self.ensemble.augmentation
+
+    @property
+    def memory_limit(self) -> int | None:
+        """Bytes that a computation may take."""
+        return self.ensemble.memory_limit
+
+    def predict(self, x: Any, time: Any = None, return_std: bool = False, return_cov: bool = False) -> Any:
+        """Mean over resamples, (M, outputs) or (M,) for 1-d y.
+
+        With it the standard deviation of one member, of the mean's shape, or its covariance between inputs, (M, M) for
+        1-d y and (M, M, outputs) else: outputs share the resample, but each has its own mean. `time` as in
+        `InfiniteEnsemble.predict`: an array of T times puts an axis T in front of every result.
+        """
+        if return_std and return_cov:
+            raise InvalidArgumentError("return_std and return_cov are both True; at most one can be")
+        x = self._query(x)
+        times, single = as_times(self.time if time is None else time)
+        found = [self._predict(x, float(t), return_std, return_cov) for t in times]
+        if single:
+            return found[0]
+        return tuple(map(np.stack, zip(*found, strict=True))) if return_std or return_cov else np.stack(found)
+
+    def _predict(self, x: Any, time: float, return_std: bool, return_cov: bool) -> Any:
+        """`predict` at one time."""
+        if not (return_std or return_cov):
+            return np.mean([e.predict(x, time) for e in self.ensembles_], axis=0)
+        found = [e.predict(x, time, return_std=return_std, return_cov=return_cov) for e in self.ensembles_]
+        means = np.stack([self._columns(mean) for mean, _ in found])
+        mean = means.mean(axis=0)
+        centred = means - mean
+        if return_std:
+            within = np.mean([std**2 for _, std in found], axis=0)[:, None]
+            spread = np.sqrt(within + (centred**2).mean(axis=0))
+        else:
+            within = np.mean([covariance for _, covariance in found], axis=0)[..., None]
+            spread = within + np.einsum("bik,bjk->ijk", centred, centred, optimize=True) / len(means)
+        return (mean[..., 0], spread[..., 0]) if self._one_column else (mean, spread)
+
+    def sample(self, x: Any, n: int, *, key: Any, time: Any = None) -> np.ndarray:
+        """n members' outputs at x, each with a resample drawn at random: (n, M, outputs), or (n, M) for 1-d y."""
+        x = self._query(x)
+        check_whole("n", n, 1)
+        key = as_key("key", key)
+        choice_key, draw_key = jax.random.split(key)
+        chosen = np.asarray(jax.random.randint(choice_key, (n,), 0, self.resamples))
+        draws: np.ndarray | None = None
+        for b in np.unique(chosen):
+            mine = np.flatnonzero(chosen == b)
+            part = self.ensembles_[b].sample(x, len(mine), key=jax.random.fold_in(draw_key, int(b)), time=time)
+            draws = np.empty((n, *part.shape[1:])) if draws is None else draws
+            draws[mine] = part
+        assert draws is not None
+        return draws
+
+    def _orbit_question(self, x: Any, y: Any) -> tuple[BaggedInfiniteEnsemble, Any, np.ndarray | None]:
+        """(the ensemble whose outputs are measured, x, targets (n, outputs) or None), checked."""
+        x = self._query(x)
+        return self, *self.ensembles_[0]._orbit_question(x, y)[1:]
+
+    def _columns(self, mean: np.ndarray) -> np.ndarray:
+        return mean[:, None] if mean.ndim == 1 else mean
+
+    def _query(self, x: Any) -> Any:
+        if not self.__sklearn_is_fitted__():
+            raise EstimatorNotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first")
+        return check_inputs(self, x, self.ensemble.input_shape, reset=False)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "ensembles_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags

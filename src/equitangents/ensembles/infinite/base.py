@@ -1,0 +1,66 @@
+"""What the regressor and the classifier of infinitely wide networks have in common: their parameters."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.metadata_routing import UNUSED
+
+from equitangents.ensembles.infinite.problem import Field, Settings
+from equitangents.ensembles.inputs import EstimatorNotFittedError
+from equitangents.ensembles.orbits.questions import OrbitQuestions
+from equitangents.errors import InvalidArgumentError, InvalidTypeError
+from equitangents.inference import DYNAMICS, as_times
+
+
+class InfiniteEnsembleBase(OrbitQuestions, BaseEstimator):
+    """Infinitely wide networks trained for a time t; InfiniteEnsemble says what the parameters are."""
+
+    __metadata_request__predict: ClassVar[dict[str, str]] = {"x": UNUSED}  # the data, not metadata to be routed
+
+    def __init__(
+        self,
+        net: Any,
+        augmentation: Any = None,
+        time: float = math.inf,
+        learning_rate: float = 1.0,
+        ridge: float = 0.0,
+        kernel: str = "ntk",
+        label_action: Any = None,
+        input_shape: tuple[int, ...] | None = None,
+        dynamics: str = "flow",
+        memory_limit: int | None = None,
+    ) -> None:
+        self.net = net
+        self.augmentation = augmentation
+        self.time = time
+        self.learning_rate = learning_rate
+        self.ridge = ridge
+        self.kernel = kernel
+        self.label_action = label_action
+        self.input_shape = input_shape
+        self.dynamics = dynamics
+        self.memory_limit = memory_limit
+
+    def _check_parameters(self) -> Settings:
+        if not callable(getattr(self.net, "kernel", None)):
+            raise InvalidTypeError(f"net is {self.net!r}; expected a network or an object with kernel(x1, x2=None)")
+        if self.kernel not in ("ntk", "nngp"):
+            raise InvalidArgumentError(f"kernel is {self.kernel!r}; expected 'ntk' or 'nngp'")
+        if self.dynamics not in DYNAMICS:
+            raise InvalidArgumentError(f"dynamics is {self.dynamics!r}; expected {' or '.join(map(repr, DYNAMICS))}")
+        if not as_times(self.time)[1]:
+            raise InvalidArgumentError(f"time is {self.time!r}; expected one number (predict takes arrays of times)")
+        if not isinstance(self.ridge, int | float | np.number) or not 0 <= self.ridge < math.inf:
+            raise InvalidArgumentError(f"ridge is {self.ridge!r}; it must be a finite number ≥ 0")
+        dynamics = DYNAMICS[self.dynamics]
+        dynamics(self.learning_rate, samples=1).check(0.0, float(self.time))  # what can be said before any kernel
+        field: Field = "ntk" if self.kernel == "ntk" else "nngp"
+        return Settings(field, dynamics, self.learning_rate, float(self.ridge), self.memory_limit)
+
+    def _check_fitted(self) -> None:
+        if not self.__sklearn_is_fitted__():
+            raise EstimatorNotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first")

@@ -1,0 +1,246 @@
+"""Full augmentation solved irrep by irrep: kernel entries Θ(x_i, ρ(q) x_j), their transforms, and queries.
+
+The problem is the explicit one of N|G| samples, exactly (see `equitangents.inference.irrep_process`), at the cost of
+N²|G|/2 kernel entries and one eigendecomposition of size N·d for each irrep of dimension d.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from equitangents.actions import Action
+from equitangents.ensembles.infinite.kernel_transforms import (
+    cross_transforms,
+    gram_transforms,
+    orbit_kernels,
+    slices,
+    tile_bytes,
+)
+from equitangents.ensembles.infinite.problem import Field, Settings, diagonal
+from equitangents.inference import check_memory
+from equitangents.inference.data_orbits import DataOrbits, find_orbits
+from equitangents.inference.group_fourier import FourierIrrep, GroupFourier
+from equitangents.inference.irrep_process import Augmented, IrrepProcess, IrrepProjection, holds_labels
+from equitangents.inference.orbit_samples import sample_on_orbits
+from equitangents.inference.spectrum import Spectrum
+from equitangents.kernels import KernelFunction
+
+_ROW_ENTRIES = 2**24  # of a block of test rows against the orbits of the training data
+
+
+@dataclass(frozen=True)
+class IrrepProblem:
+    """A solved problem: `inputs` are the orbits' representatives, `irreps` all that were asked for.
+
+    The process has a block for each irrep that is not empty of data.
+    """
+
+    kernel: KernelFunction
+    action: Action
+    field: Field
+    inputs: Any
+    irreps: tuple[FourierIrrep, ...]
+    process: IrrepProcess
+
+    @property
+    def name(self) -> str:
+        """How `solver_` calls it."""
+        return name_of(self.action, [block.irrep for block in self.process.blocks])
+
+    @property
+    def transform(self) -> GroupFourier:
+        """To the irreps of the problem."""
+        return GroupFourier(tuple(block.irrep for block in self.process.blocks))
+
+    def means(self, x: Any, times: np.ndarray) -> np.ndarray:
+        """μ_t(x) at every time: (T, M, outputs)."""
+        blocks = [self._project(rows, prior=False) for rows in self._row_blocks(x)]
+        return np.concatenate([np.stack([at.mean(t) for t in times]) for at in blocks], axis=1)
+
+    def variances(self, x: Any, times: np.ndarray) -> np.ndarray:
+        """The diagonal of Σ_t of one output at every time: (T, M)."""
+        blocks = []
+        for rows in self._row_blocks(x):
+            at, prior = self._project(rows, prior=True), diagonal(self.kernel, rows, "nngp")
+            blocks.append(np.stack([at.variance(prior, t) for t in times]))
+        return np.concatenate(blocks, axis=1)
+
+    def covariances(self, x: Any, times: np.ndarray) -> np.ndarray:
+        """Σ_t of one output at every time: (T, M, M)."""
+        at = self._project(x, prior=True)
+        prior = np.asarray(self.kernel.kernel(x).nngp, np.float64)
+        return np.stack([at.covariance(prior, t) for t in times])
+
+    def orbit_means(self, x: Any, times: np.ndarray) -> np.ndarray:
+        """μ_t on the orbit of each input at every time: (T, M, |G|, outputs)."""
+        blocks = [self._project(rows, prior=False) for rows in self._row_blocks(x)]
+        return np.concatenate([self._orbit_means(at, times) for at in blocks], axis=1)
+
+    def orbit_moments(self, x: Any, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean (T, M, |G|, outputs) and covariance (T, M, |G|, |G|) of one output over the orbit of each input."""
+        group, transform = self.action.group, self.transform
+        means, covariances = [], []
+        for rows in self._row_blocks(x, width=2):
+            at = self._project(rows, prior=True)
+            prior = np.stack([self._kernel_along_orbit(rows[m : m + 1]) for m in range(len(rows))])
+            means.append(self._orbit_means(at, times))
+            along = np.stack([prior + transform.inverse(at.orbit_covariance(t)) for t in times])
+            along = (along + along[..., group.inverses]) / 2
+            covariances.append(along[..., relative_elements(group)])
+        return np.concatenate(means, axis=1), np.concatenate(covariances, axis=1)
+
+    def joint_orbit_moments(self, x: Any, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """As `orbit_moments`, the covariance between all orbits: (T, M, |G|, M, |G|)."""
+        group, transform = self.action.group, self.transform
+        at = self._project(x, prior=True)
+        prior = orbit_kernels(self.kernel, x, self.action.orbit(x), ("nngp",))[0].transpose(0, 2, 1)
+        mean = self._orbit_means(at, times)
+        covariance = np.empty((len(times), len(x), group.order, len(x), group.order))
+        for i, t in enumerate(times):
+            between = prior + transform.inverse(at.joint_orbit_covariance(t))
+            between = (between + between.swapaxes(0, 1)[..., group.inverses]) / 2
+            covariance[i] = between[:, :, relative_elements(group)].transpose(0, 2, 1, 3)
+        return mean, covariance
+
+    def sample_orbits(self, x: Any, draws: int, time: float, *, key: Any) -> np.ndarray:
+        """Draws of one network jointly over the orbits of all inputs: (draws, M, |G|, outputs).
+
+        By irreps, without the covariance of all M|G| points.
+        """
+        at = self._project(x, prior=True)
+        blocks = gram_transforms(self.kernel, self.action, x, self.irreps, ("nngp",))[0]
+        where = {id(irrep): i for i, irrep in enumerate(self.irreps)}
+        for irrep, change in zip(self.transform.irreps, at.joint_orbit_covariance(time), strict=True):
+            block = blocks[where[id(irrep)]]
+            block += change.transpose(0, 2, 1, 3).reshape(block.shape)
+        mean = self._orbit_means(at, np.array([time]))[0]
+        return mean + sample_on_orbits(self.irreps, blocks, draws, mean.shape[-1], key=key)
+
+    def orbit_sample_bytes(self, m: int, draws: int) -> int:
+        """Bytes that `sample_orbits` takes."""
+        order, outputs = self.action.group.order, self.process.outputs
+        return self.query_bytes(m, 1) + 8 * (6 * m * m * order + 4 * draws * m * order * outputs)
+
+    def query_bytes(self, m: int, times: int) -> int:
+        """Bytes that the joint covariance of m inputs takes at so many times: rows in all irreps, four times over."""
+        irreps = self.transform.irreps
+        rows = sum(len(self.inputs) * i.dimension**2 * (8 if i.is_real else 16) for i in irreps)
+        return 4 * m * rows + 8 * (times + 3) * m * m
+
+    def _project(self, x: Any, *, prior: bool) -> IrrepProjection:
+        """Transforms of the kernels between x and the orbits of the training data."""
+        fields, irreps = _fields(self.field, prior), self.transform.irreps
+        found = cross_transforms(self.kernel, self.action, x, self.inputs, irreps, fields)
+        return self.process.project(found[0], found[-1] if prior else None)
+
+    def _orbit_means(self, at: IrrepProjection, times: np.ndarray) -> np.ndarray:
+        means = np.stack([self.transform.inverse(at.orbit_mean(t)) for t in times])
+        return means.transpose(0, 1, 3, 2)
+
+    def _kernel_along_orbit(self, x: Any) -> np.ndarray:
+        """K(x, ρ(q) x) for one input (1, …): (|G|,)."""
+        return orbit_kernels(self.kernel, x, self.action.orbit(x), ("nngp",))[0][0, :, 0]
+
+    def _row_blocks(self, x: Any, width: int = 1) -> Iterator[Any]:
+        step = max(1, _ROW_ENTRIES // (width * len(self.inputs) * self.action.group.order))
+        return (x[rows] for rows in slices(0, len(x), step))
+
+
+def solve(
+    kernel: KernelFunction,
+    action: Action,
+    x: Any,
+    labels: np.ndarray,
+    settings: Settings,
+    irreps: Sequence[FourierIrrep],
+    *,
+    labelled_only: bool,
+    known: IrrepProblem | None = None,
+) -> IrrepProblem:
+    """Solve the augmented problem in those of `irreps` that hold labels (enough for the mean), or in all (with K).
+
+    labels (|G|, N, outputs): that of ρ(g) x_i. known: the problem solved in some of the irreps before.
+    """
+    asked = tuple(irreps)
+    orbits = find_orbits(action, x)
+    mean_labels, consistent = orbits.mean_labels(labels)
+    transformed = GroupFourier(tuple(irreps)).forward(np.ascontiguousarray(np.moveaxis(mean_labels, 0, -1)))
+    label_size = float(np.abs(mean_labels).sum(axis=0).max())
+    if labelled_only:
+        held = [i for i, part in enumerate(transformed) if holds_labels(part, label_size)] or [0]
+    else:
+        held = [i for i in range(len(irreps)) if block_size(orbits, irreps[i])]
+    irreps, transformed = [irreps[i] for i in held], [transformed[i] for i in held]
+    # the trivial irrep, where kernels ≥ 0 have their largest eigenvalue, decides which steps are stable
+    bounding = [] if 0 in held else [asked[0]]
+    prior = not labelled_only and settings.field == "ntk"
+    check_memory(
+        f"the augmented problem of {len(x)}·{action.group.order} samples, irrep by irrep,",
+        solve_bytes([*irreps, *bounding], len(orbits.first), prior=prior),
+        settings.memory_limit,
+        "take fewer samples or a subgroup of the augmentation"
+        + ("" if labelled_only else ", or ask for the mean alone"),
+    )
+    inputs = x[orbits.first]
+    shared = Augmented(
+        orbits=orbits,
+        dynamics=settings.dynamics(settings.learning_rate, len(x) * action.group.order),
+        ridge=settings.ridge,
+        mean_diagonal=float(orbits.copies @ diagonal(kernel, inputs, settings.field)) / len(x),
+        precision=inputs.dtype,
+    )
+    grams = gram_transforms(kernel, action, inputs, [*irreps, *bounding], _fields(settings.field, prior))
+    spectra = []
+    for i, irrep in enumerate(irreps):
+        spectrum = None if known is None else _known_spectrum(known, irrep)
+        spectra.append(shared.spectrum(irrep, grams[0][i]) if spectrum is None else spectrum)
+        grams[0][i] = np.empty((0, 0))
+    process = IrrepProcess(
+        shared,
+        irreps,
+        spectra,
+        grams[1] if prior else None,
+        transformed,
+        consistent=consistent,
+        label_size=label_size,
+        bound=shared.largest_eigenvalue(bounding[0], grams[0][-1]) if bounding else 0.0,
+    )
+    return IrrepProblem(kernel, action, settings.field, inputs, asked, process)
+
+
+def block_size(orbits: DataOrbits, irrep: FourierIrrep) -> int:
+    """Unknowns of an irrep's block: d for each orbit, less where inputs are fixed by more than the identity."""
+    full = irrep.dimension * (len(orbits.first) - len(orbits.stabilisers))
+    return full + sum(irrep.fixed_basis(H).shape[1] for H in orbits.stabilisers.values())
+
+
+def solve_bytes(irreps: Sequence[FourierIrrep], n: int, *, prior: bool) -> int:
+    """Bytes at the peak of solving n orbits: all blocks of one or both kernels, and LAPACK's copies of the largest."""
+    sizes = [(n * i.dimension) ** 2 * (8 if i.is_real else 16) for i in irreps]
+    return sum(sizes) * (2 if prior else 1) + 5 * max(sizes) + tile_bytes(n, len(irreps[0].matrices))
+
+
+def name_of(action: Action, irreps: Sequence[FourierIrrep]) -> str:
+    """Such as "irreps of D4: 5 blocks, largest 2N"."""
+    largest = max(irrep.dimension for irrep in irreps)
+    blocks = f"{len(irreps)} block{'s' if len(irreps) > 1 else ''}"
+    return f"irreps of {action.group.name}: {blocks}, largest {largest if largest > 1 else ''}N"
+
+
+def relative_elements(group: Any) -> np.ndarray:
+    """g⁻¹h for all g and h."""
+    everything = np.arange(group.order)
+    return group._compose(group.inverses[:, None], everything)
+
+
+def _known_spectrum(known: IrrepProblem, irrep: FourierIrrep) -> Spectrum | None:
+    return next((block.process.spectrum for block in known.process.blocks if block.irrep is irrep), None)
+
+
+def _fields(field: Field, prior: bool) -> tuple[Field, ...]:
+    """The kernel that trains, then K if variances are wanted and it is another."""
+    return (field, "nngp") if prior and field == "ntk" else (field,)

@@ -1,0 +1,196 @@
+"""The ensemble of infinitely many, infinitely wide networks: GP(μ_t, Σ_t) after training for a time t.
+
+μ_t = Θ(x,X) Θ⁻¹(1 − e^{−ηΘt/N}) Y, without training a network. With augmentation the training set is
+{(ρ_X(g)x_i, ρ_Y(g)y_i)}, and the mean is equivariant at every t and x.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import numpy as np
+from sklearn.base import RegressorMixin
+
+from equitangents.ensembles.infinite.base import InfiniteEnsembleBase
+from equitangents.ensembles.infinite.solvers import make_training
+from equitangents.ensembles.inputs import check_inputs, check_targets
+from equitangents.errors import InvalidArgumentError, ShapeError
+from equitangents.inference import as_times, check_sample, sample_gaussian
+
+logger = logging.getLogger("equitangents")
+
+
+class InfiniteEnsemble(RegressorMixin, InfiniteEnsembleBase):
+    """Regression by infinitely wide networks trained for a time t, following scikit-learn's conventions.
+
+    Results are float64 NumPy arrays. Training samples that are equal in input and target are merged, which changes
+    nothing but makes the kernel matrix invertible; likewise augmented copies of an input that some g fixes.
+
+    Args:
+        net: a network, or anything with `kernel(x1, x2=None)` that returns an object with `.nngp` and `.ntk`.
+        augmentation: the action ρ_X of full data augmentation, some of its elements with or without weights
+            (`equitangents.actions.subset`), or None.
+        time: training time t ≥ 0, inf allowed; in steps if dynamics="discrete". `predict` takes any other time.
+        learning_rate: η of the loss (1/2N) Σ_i |f(x_i) − y_i|², N counting augmented copies; not divided by the
+            number of outputs.
+        ridge: r ≥ 0 adds δ = r · (mean diagonal of the training kernel) to the kernel that trains: weight decay
+            towards the initial weights for kernel="ntk", noise of variance δ on the targets for kernel="nngp".
+        kernel: "ntk", all layers are trained; "nngp", the last layer alone: at time inf the Bayesian posterior.
+        label_action: the action ρ_Y of the same group on targets (N, outputs); None: labels are invariant.
+        input_shape: (*positions, channels) if X may come flattened, (N, prod(input_shape)).
+        dynamics: "flow", gradient flow; "discrete", full-batch gradient descent in steps.
+        memory_limit: bytes that a fit may take; None: half of the memory there is.
+
+    Attributes:
+        solver_: which problem gives the mean, exactly in each case: "dense N×N"; "orbit-averaged N×N" for invariant
+            labels, "irreps of D4: 5 blocks, largest 2N" for others, if the augmentation is by an exact action under
+            which the kernel is invariant (checked on a sample); or "explicit N|G| (why)".
+        covariance_solver_: which gives covariances, stds and samples; solved when first asked for.
+        max_learning_rate_: 2N/λ_max of that problem, of irreps always with the trivial one: the largest learning rate
+            at which steps are stable.
+        n_features_in_: numbers in one input.
+        sample_shape_: shape of one input.
+        n_outputs_: number of outputs.
+
+    Sources: Jacot et al. 2018 (arXiv 1806.07572); Lee et al. 2019 (arXiv 1902.06720); Gerken & Kessel 2024 (arXiv
+    2403.03103).
+
+    >>> import numpy as np, equitangents as et
+    >>> net = et.nn.Sequential(et.nn.Dense(512), et.nn.Relu(), et.nn.Dense(1))
+    >>> x = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])
+    >>> model = et.InfiniteEnsemble(net, time=float("inf")).fit(x, np.array([1.0, 2.0, 3.0]))
+    >>> model.predict(x).round(6).tolist()
+    [1.0, 2.0, 3.0]
+    """
+
+    def fit(self, X: Any, y: Any) -> InfiniteEnsemble:
+        """Decompose the training kernel: X (N, features) or (N, *positions, channels), y (N,) or (N, outputs).
+
+        With augmentation y may also be (|G|, N, outputs): y[g, i] is the label of the copy ρ_X(g) x_i.
+        Raises InvalidArgumentError or InvalidTypeError for bad input, NotPositiveDefiniteError (naming the ridge that
+        helps) if the kernel matrix is singular and time is inf, MemoryLimitError before allocating too much.
+        """
+        self.__dict__.pop("_training", None)  # a fit that fails leaves no older one to predict with
+        settings = self._check_parameters()
+        x = check_inputs(self, X, self.input_shape, reset=True)
+        y = check_targets(x, y, copies=self.augmentation is not None)
+        self.n_outputs_ = 1 if y.ndim == 1 else y.shape[-1]
+        self._squeeze = y.ndim == 1
+        labels = y[:, None] if y.ndim == 1 else y
+        training = make_training(self.net, self.augmentation, self.label_action, x, labels, settings)
+        process = training.mean_problem.process
+        self.solver_ = training.solver
+        logger.info("InfiniteEnsemble: %s, N = %d", self.solver_, len(x))
+        process.check(float(self.time))
+        self.max_learning_rate_ = process.max_learning_rate
+        self._training = training
+        return self
+
+    @property
+    def covariance_solver_(self) -> str:
+        """Which problem gives covariances, stds and samples, named as in `solver_`."""
+        self._check_fitted()
+        return self._training.covariance_solver
+
+    def predict(self, x: Any, time: Any = None, return_std: bool = False, return_cov: bool = False) -> Any:
+        """Mean (M, outputs), or (M,) for 1-d y; with it the std (M,) or the covariance (M, M) of one output.
+
+        `time`: None for the constructor's, a number, or an array of T times, which puts an axis T in front of every
+        result.
+        """
+        if return_std and return_cov:
+            raise InvalidArgumentError("return_std and return_cov are both True; at most one can be")
+        x, times, single = self._check_query(x, time)
+        training = self._training
+        # the covariance first: what is too large is refused before anything is computed
+        spread = np.empty(0)
+        if return_cov:
+            spread = training.covariances(x, times)
+        elif return_std:
+            spread = np.sqrt(training.variances(x, times))
+        mean = training.means(x, times)
+        mean = mean[..., 0] if self._squeeze else mean
+        if not (return_std or return_cov):
+            return mean[0] if single else mean
+        return (mean[0], spread[0]) if single else (mean, spread)
+
+    def predict_orbit_means(self, x: Any, time: Any = None) -> np.ndarray:
+        """Mean (M, |G|, outputs) on each orbit {ρ_X(g) x_i} of the augmentation's group; for 1-d y (M, |G|, 1).
+
+        `time`: one number, or None for the constructor's. Hardly more work than the M inputs alone.
+        """
+        x, times, single = self._check_query(x, time)
+        if not single:
+            raise InvalidArgumentError(f"time has shape {times.shape}; orbits are predicted at one time")
+        return self._training.orbit_means(x, times)[0]
+
+    def predict_orbits(self, x: Any, time: Any = None) -> tuple[np.ndarray, np.ndarray]:
+        """Mean (M, |G|, outputs) and covariance (M, |G|, |G|) of one output along each orbit {ρ_X(g) x_i}.
+
+        Of the augmentation's group, jointly over its elements; for 1-d y the mean is (M, |G|, 1). `time`: one number,
+        or None for the constructor's. Where the irreps are solved this costs hardly more than the M inputs alone, as
+        Σ_t(gx, hx) depends on g⁻¹h; else it is what `predict` gives.
+        """
+        x, times, single = self._check_query(x, time)
+        if not single:
+            raise InvalidArgumentError(f"time has shape {times.shape}; orbits are predicted at one time")
+        mean, covariance = self._training.orbits(x, times)
+        return mean[0], covariance[0]
+
+    def predict_joint_orbits(self, x: Any, time: Any = None) -> tuple[np.ndarray, np.ndarray]:
+        """As `predict_orbits`, the covariance between all orbits: (M, |G|, M, |G|)."""
+        x, times, single = self._check_query(x, time)
+        if not single:
+            raise InvalidArgumentError(f"time has shape {times.shape}; orbits are predicted at one time")
+        mean, covariance = self._training.joint_orbits(x, times)
+        return mean[0], covariance[0]
+
+    def sample(self, x: Any, n: int, *, key: Any, time: Any = None) -> np.ndarray:
+        """n trained networks' outputs at x, drawn jointly over inputs: (n, M, outputs), or (n, M) for 1-d y."""
+        x, times, single = self._check_query(x, time)
+        if not single:
+            raise InvalidArgumentError(f"time has shape {times.shape}; samples are drawn at one time")
+        check_sample("n", n, key)
+        covariance = self._training.covariances(x, times)[0]
+        draws = sample_gaussian(self._training.means(x, times)[0], covariance, n, key=key)
+        return draws[..., 0] if self._squeeze else draws
+
+    def sample_orbits(self, x: Any, n: int, *, key: Any, time: Any = None) -> np.ndarray:
+        """n trained networks on the orbits of x, drawn jointly over inputs and elements: (n, M, |G|, outputs).
+
+        Of the augmentation's group. Where the irreps are solved, the covariance of all M|G| points is not formed.
+        """
+        x, times, single = self._check_query(x, time)
+        if not single:
+            raise InvalidArgumentError(f"time has shape {times.shape}; samples are drawn at one time")
+        check_sample("n", n, key)
+        return self._training.sample_orbits(x, n, float(times[0]), key=key)
+
+    def _orbit_question(self, x: Any, y: Any) -> tuple[InfiniteEnsemble, Any, np.ndarray | None]:
+        """(the ensemble whose outputs are measured, x, targets (n, outputs) or None), checked."""
+        self._check_fitted()
+        x = check_inputs(self, x, self.input_shape, reset=False)
+        if y is None:
+            return self, x, None
+        y = check_targets(x, y)
+        y = y.reshape(len(y), -1)
+        if y.shape[1] != self.n_outputs_:
+            raise ShapeError(f"y has {y.shape[1]} outputs; this ensemble was fitted to {self.n_outputs_}")
+        return self, x, y
+
+    def _check_query(self, x: Any, time: Any) -> tuple[Any, np.ndarray, bool]:
+        self._check_fitted()
+        x = check_inputs(self, x, self.input_shape, reset=False)
+        times, single = as_times(self.time if time is None else time)
+        for t in times:
+            self._training.mean_problem.process.check(t)
+        return x, times, single
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_training")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags

@@ -1,0 +1,239 @@
+"""Which problem gives an infinite ensemble's mean and which its covariance: the smallest that is exact.
+
+no augmentation                            dense N×N, for both
+the kernel is invariant under the action   mean: orbit-averaged N×N for invariant labels, else the irreps that hold
+                                           labels; covariance: all irreps
+anything else                              the explicit augmented samples, for both; it says why
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from equitangents.actions import Action, ActionSubset, restrict
+from equitangents.actions.subset import augmenting_elements
+from equitangents.ensembles.infinite import irrep_problem, problem
+from equitangents.ensembles.infinite.irrep_problem import IrrepProblem
+from equitangents.ensembles.infinite.problem import Problem, Settings
+from equitangents.ensembles.training.settings import check_actions
+from equitangents.errors import InvalidArgumentError, ShapeError
+from equitangents.groups import Group
+from equitangents.inference import augment_targets, check_memory, sample_gaussian
+from equitangents.inference.group_fourier import FourierIrrep, fourier_irreps
+from equitangents.kernels import KernelFunction
+from equitangents.kernels.invariance import is_invariant, kernel_invariance_error
+
+logger = logging.getLogger("equitangents")
+
+
+@dataclass(frozen=True)
+class Training:
+    """What an ensemble is trained on; problems are solved when first asked for.
+
+    augmentation: an action, an `ActionSubset` of one, or None. labels (N, outputs), or (|G|, N, outputs) for labels
+    of each augmented copy; label_action moves labels (N, outputs).
+    """
+
+    kernel: KernelFunction
+    augmentation: Any
+    label_action: Any
+    x: Any
+    labels: np.ndarray
+    settings: Settings
+
+    @cached_property
+    def solver(self) -> str:
+        """What gives the mean."""
+        if self.augmentation is None:
+            return "dense N×N"
+        if self._reason is not None:
+            return f"explicit N|G| ({self._reason})"
+        return "orbit-averaged N×N" if self._invariant_labels else self.mean_problem.name  # type: ignore[union-attr]
+
+    @cached_property
+    def covariance_solver(self) -> str:
+        """What gives covariances."""
+        if self.augmentation is None or self._reason is not None:
+            return self.solver
+        return irrep_problem.name_of(self.augmentation, self._irreps)
+
+    @cached_property
+    def mean_problem(self) -> Problem | IrrepProblem:
+        """Solved for the mean."""
+        if self.augmentation is None or self._reason is not None:
+            return self.covariance_problem
+        if self._invariant_labels:
+            return problem.orbit_averaged(self.kernel, self.augmentation, self.x, self.labels, self.settings)
+        return self._solve_irreps(labelled_only=True, known=None)
+
+    @cached_property
+    def covariance_problem(self) -> Problem | IrrepProblem:
+        """Solved for mean and covariance."""
+        if self.augmentation is None:
+            return problem.dense(self.kernel, self.x, self.labels, self.settings)
+        if self._reason is None:
+            logger.info("covariances by %s", self.covariance_solver)
+            solved = None if self._invariant_labels else self.mean_problem
+            return self._solve_irreps(labelled_only=False, known=solved)
+        logger.info("solving the explicit N|G| problem, %d·%d samples", len(self.x), len(self._weights))
+        return problem.explicit(
+            self.kernel, self.augmentation.orbit, self._augmented_labels(), self.x, self.settings, self._weights
+        )
+
+    def means(self, x: Any, times: np.ndarray) -> np.ndarray:
+        """μ_t(x) at every time: (T, M, outputs)."""
+        return self.mean_problem.means(x, times)
+
+    def variances(self, x: Any, times: np.ndarray) -> np.ndarray:
+        """The diagonal of Σ_t of one output at every time: (T, M)."""
+        return self._covariance_problem_at(times, points=0).variances(x, times)
+
+    def covariances(self, x: Any, times: np.ndarray) -> np.ndarray:
+        """Σ_t of one output at every time: (T, M, M)."""
+        return self._covariance_problem_at(times, points=len(x)).covariances(x, times)
+
+    def orbit_means(self, x: Any, times: np.ndarray) -> np.ndarray:
+        """μ_t on the orbit of each input at every time: (T, M, |G|, outputs)."""
+        order, solved = self._orbit_group().order, self.mean_problem
+        if isinstance(solved, IrrepProblem):
+            return solved.orbit_means(x, times)
+        if self._reason is None:  # invariant labels
+            return np.repeat(solved.means(x, times)[:, :, None], order, axis=2)
+        means = solved.means(self.augmentation.orbit(x).reshape(-1, *x.shape[1:]), times)
+        return means.reshape(len(times), order, len(x), -1).swapaxes(1, 2)
+
+    def orbits(self, x: Any, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Means (T, M, |G|, outputs) and covariances (T, M, |G|, |G|) along the orbit of each input."""
+        group = self._orbit_group()
+        solved = self._covariance_problem_at(times, points=group.order, blocks=len(x))
+        if isinstance(solved, IrrepProblem):
+            return solved.orbit_moments(x, times)
+        orbit = np.moveaxis(np.asarray(self.augmentation.orbit(x)), 0, 1)
+        means = solved.means(orbit.reshape(-1, *orbit.shape[2:]), times)
+        covariances = np.stack([solved.covariances(points, times) for points in orbit], axis=1)
+        return means.reshape(len(times), len(x), group.order, -1), covariances
+
+    def joint_orbits(self, x: Any, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """As `orbits`, the covariance between all of them: (T, M, |G|, M, |G|)."""
+        order = self._orbit_group().order
+        solved = self._covariance_problem_at(times, points=len(x) * order)
+        if isinstance(solved, IrrepProblem):
+            return solved.joint_orbit_moments(x, times)
+        orbit = np.moveaxis(np.asarray(self.augmentation.orbit(x)), 0, 1)
+        flat = orbit.reshape(-1, *orbit.shape[2:])
+        means = solved.means(flat, times).reshape(len(times), len(x), order, -1)
+        return means, solved.covariances(flat, times).reshape(len(times), len(x), order, len(x), order)
+
+    def sample_orbits(self, x: Any, draws: int, time: float, *, key: Any) -> np.ndarray:
+        """Draws of one network jointly over the orbits of all inputs: (draws, M, |G|, outputs)."""
+        group, times = self._orbit_group(), np.array([time])
+        if self._reason is not None:
+            mean, covariance = self.joint_orbits(x, times)
+            points = len(x) * group.order
+            flat = mean[0].reshape(points, -1), covariance[0].reshape(points, points)
+            return sample_gaussian(*flat, draws, key=key).reshape(draws, *mean.shape[1:])
+        solved = self._covariance_problem_at(times, points=0)
+        assert isinstance(solved, IrrepProblem)
+        check_memory(
+            f"{draws} draws on the orbits of {len(x)} inputs",
+            solved.orbit_sample_bytes(len(x), draws),
+            self.settings.memory_limit,
+            "ask for fewer inputs or draws at once",
+        )
+        return solved.sample_orbits(x, draws, time, key=key)
+
+    def _orbit_group(self) -> Group:
+        if not isinstance(self.augmentation, Action):
+            raise InvalidArgumentError("orbits are those of the augmentation's group; this ensemble has no such group")
+        return self.augmentation.group
+
+    def _covariance_problem_at(self, times: np.ndarray, points: int, blocks: int = 1) -> Problem | IrrepProblem:
+        """The problem that gives covariances; raises if it cannot be asked at some time, or at so many points."""
+        solved = self.covariance_problem
+        for t in times:
+            solved.process.check(t)
+        check_memory(
+            f"the joint covariance of {points} inputs" if blocks == 1 else f"the covariances on {blocks} orbits",
+            solved.query_bytes(points, len(times)) + 8 * blocks * points**2 * len(times),
+            self.settings.memory_limit,
+            "ask for fewer inputs at once" + (", or for return_std" if blocks == 1 else ""),
+        )
+        return solved
+
+    def _solve_irreps(self, *, labelled_only: bool, known: Any) -> IrrepProblem:
+        return irrep_problem.solve(
+            self.kernel,
+            self.augmentation,
+            self.x,
+            self._augmented_labels(),
+            self.settings,
+            self._irreps,
+            labelled_only=labelled_only,
+            known=known,
+        )
+
+    @cached_property
+    def _irreps(self) -> tuple[FourierIrrep, ...]:
+        return fourier_irreps(self.augmentation.group)
+
+    @property
+    def _invariant_labels(self) -> bool:
+        return self.label_action is None and self.labels.ndim == 2
+
+    @cached_property
+    def _weights(self) -> np.ndarray:
+        """How often each augmented copy counts."""
+        if isinstance(self.augmentation, ActionSubset):
+            return self.augmentation.weights
+        return np.ones(self.augmentation.group.order)
+
+    @cached_property
+    def _reason(self) -> str | None:
+        """Why the explicit problem has to be solved; None if it need not."""
+        if isinstance(self.augmentation, ActionSubset):
+            return self.augmentation.name
+        if not self.augmentation.exact:
+            return "the augmentation is only approximately an action"
+        if not is_invariant(self.kernel, self.augmentation, self.x):
+            change = kernel_invariance_error(self.kernel, self.augmentation, self.x)
+            return f"the augmentation changes the kernel, by {change:.1e} of its size"
+        return None
+
+    def _augmented_labels(self) -> np.ndarray:
+        """The label of every augmented copy, (|G|, N, outputs)."""
+        if self.labels.ndim == 3:
+            return self.labels
+        elements = augmenting_elements(self.augmentation)
+        if self.label_action is None:
+            return np.broadcast_to(self.labels, (len(elements), *self.labels.shape))
+        return augment_targets(self.label_action, self.labels, elements).reshape(len(elements), *self.labels.shape)
+
+
+def make_training(
+    kernel: KernelFunction, augmentation: Any, label_action: Any, x: Any, labels: np.ndarray, settings: Settings
+) -> Training:
+    """Check actions and labels against each other; a subset that is a subgroup becomes an action of its own."""
+    each_copy = labels.ndim == 3
+    if each_copy and (augmentation is None or label_action is not None):
+        raise ShapeError(
+            f"y has shape {labels.shape}: a label for every augmented copy, (|G|, N, outputs), needs an augmentation "
+            f"and no label_action; else expected (N,) or (N, outputs)"
+        )
+    check_actions(augmentation, label_action, x, labels)
+    if each_copy and labels.shape[:2] != (copies := len(augmenting_elements(augmentation)), len(x)):
+        raise ShapeError(
+            f"y has shape {labels.shape}; with a label for every augmented copy expected ({copies}, {len(x)}, outputs)"
+        )
+    if isinstance(augmentation, ActionSubset) and augmentation.is_subgroup:
+        assert isinstance(augmentation.action, Action)
+        subgroup = augmentation.action.group.subgroup(augmentation.elements)
+        if each_copy:
+            labels = labels[np.argsort(augmentation.elements)]
+        label_action = None if label_action is None else restrict(label_action, subgroup)
+        augmentation = restrict(augmentation.action, subgroup)
+    return Training(kernel, augmentation, label_action, x, labels, settings)

@@ -1,0 +1,63 @@
+"""Ensembles of M infinitely wide networks on orbits, drawn jointly over all inputs: f̄ = μ + ε/√M, ε ~ N(0, Σ).
+
+The same draws of ε serve every M, so that statistics move smoothly with M.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from equitangents.ensembles.orbits.covariance import as_key, check_orbit_inputs, is_own_action, orbit_batch
+from equitangents.ensembles.training.settings import check_whole
+from equitangents.inference import check_memory
+
+_TEMPORARIES = 3  # arrays of all draws that sampling holds at once
+
+
+@dataclass(frozen=True, eq=False)
+class OrbitLaw:
+    """mean (n, |G|, K) of infinitely many networks; fluctuations (draws, n, |G|, K) of single ones about it."""
+
+    mean: Float[np.ndarray, "n order outputs"]
+    fluctuations: Float[np.ndarray, "draws n order outputs"]
+
+    @property
+    def draws(self) -> int:
+        """How many ensembles are drawn."""
+        return len(self.fluctuations)
+
+    def ensembles(self, members: int, draws: slice = slice(None)) -> Float[np.ndarray, "draws n order outputs"]:
+        """The mean outputs of ensembles of `members` networks."""
+        return self.mean + self.fluctuations[draws] / np.sqrt(members)
+
+
+def orbit_law(ensemble: Any, action: Any, x: Any, *, draws: int, key: Any, time: Any = None) -> OrbitLaw:
+    """`draws` networks on the orbits of x (n, …), jointly over inputs and group elements.
+
+    ensemble: a fitted `InfiniteEnsemble`, or anything with `predict` and `sample` like it. key: a jax.random key or a
+    whole number. Needs the covariance of all n|G| points, unless `action` is the ensemble's own augmentation, whose
+    irreps are drawn one by one; raises MemoryLimitError for what is too large.
+    """
+    check_whole("draws", draws, 2)
+    key = as_key("key", key)
+    x = check_orbit_inputs(action, x)
+    points, order = len(x) * action.group.order, action.group.order
+    outputs, own = getattr(ensemble, "n_outputs_", 1), is_own_action(ensemble, action)
+    needed = 8 * ((0 if own else 4 * points**2) + _TEMPORARIES * draws * points * outputs)
+    check_memory(
+        f"{draws} draws on {len(x)} orbits of {order} points",
+        needed,
+        getattr(ensemble, "memory_limit", None),
+        "ask for fewer inputs or draws",
+    )
+    if own:
+        mean, networks = ensemble.predict_orbit_means(x, time), ensemble.sample_orbits(x, draws, key=key, time=time)
+    else:
+        batch = orbit_batch(action, x)
+        mean = np.asarray(ensemble.predict(batch, time=time), np.float64).reshape(len(x), order, -1)
+        networks = np.asarray(ensemble.sample(batch, draws, key=key, time=time), np.float64)
+    return OrbitLaw(mean, networks.reshape(draws, *mean.shape) - mean)

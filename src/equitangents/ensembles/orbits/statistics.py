@@ -1,0 +1,287 @@
+"""What theory expects of an ensemble of M networks on orbits: its orbit same predictions, relative orbit std and error.
+
+The mean of M infinitely wide networks is distributed as GP(μ_t, Σ_t/M). Drawn jointly over all inputs and all group
+elements, it gives every statistic of a finite ensemble, and how much that varies from one ensemble to another.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.stats
+from jaxtyping import Float
+
+from equitangents.actions import check_finite_group
+from equitangents.ensembles.orbits import measures as orbit_measures
+from equitangents.ensembles.orbits.draws import OrbitLaw, orbit_law
+from equitangents.ensembles.training.settings import check_choice, check_number, check_whole
+from equitangents.errors import InvalidArgumentError, InvalidTypeError
+from equitangents.inference import as_times
+from equitangents.validation import check_same_length
+
+NAMES = {
+    "rsd": "relative orbit std",
+    "osp": "orbit same predictions",
+    "equivariance_error": "equivariance error",
+    "error": "error",
+}
+_CENTRES = {"rsd": "median", "osp": "mean", "equivariance_error": "median", "error": "mean"}
+OVER_INPUTS: dict[str, Callable[..., np.ndarray]] = {"mean": np.mean, "median": np.median, "max": np.max}
+_BLOCK = 2**22  # numbers of a block of draws
+
+
+@dataclass(frozen=True, eq=False)
+class OrbitMeasures:
+    """How outputs f (draws, n, |G|, K) on orbits are measured: with which ρ_Y, and against which truth.
+
+    truth: targets (n, K), labels (n,) of whole numbers that index the outputs, or None.
+    """
+
+    identity: int
+    output_action: Any = None
+    truth: np.ndarray | None = None
+
+    @property
+    def available(self) -> tuple[str, ...]:
+        """Which measures there are."""
+        return tuple(name for name in NAMES if name != "error" or self.truth is not None)
+
+    def of(self, name: str, f: Float[np.ndarray, "draws n order outputs"]) -> Float[np.ndarray, "draws n"]:
+        """One measure of every draw and input: those of NAMES, or "spread", the orbit std itself."""
+        if name == "rsd":
+            return orbit_measures.relative_spread(orbit_measures.carried_back(self.output_action, f))
+        if name == "spread":
+            return orbit_measures.spread(orbit_measures.carried_back(self.output_action, f))
+        if name == "osp":
+            return orbit_measures.same_predictions(orbit_measures.carried_back(self.output_action, f), self.identity)
+        if name == "equivariance_error":
+            return orbit_measures.equivariance_errors(self.output_action, f, self.identity)
+        assert self.truth is not None
+        error = orbit_measures.misclassified if self.truth.ndim == 1 else orbit_measures.squared_errors
+        return error(f[..., self.identity, :], self.truth)
+
+    def of_ensembles(self, name: str, law: OrbitLaw, members: int) -> Float[np.ndarray, "draws n"]:
+        """One measure of all ensembles of `members` networks that the law draws, a block of them at a time."""
+        step = max(1, _BLOCK // max(1, law.mean.size))
+        blocks = range(0, law.draws, step)
+        return np.concatenate([self.of(name, law.ensembles(members, slice(b, b + step))) for b in blocks])
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class OrbitStatistic:
+    """One measure of ensembles of M = members[j] networks, `values` (len(members), draws, n) for every draw and input.
+
+    `expected` is taken across ensembles: the mean, or the `centre` "median" of measures that are ratios, whose
+    expectation need not exist where an output may be near zero. Before that, each ensemble's values are summarised
+    `over_inputs`: by their "mean" (what `equitangents.metrics` gives as `.mean`), "median" or "max".
+    """
+
+    name: str
+    members: tuple[int, ...]
+    values: Float[np.ndarray, "members draws n"]
+    confidence: float
+    centre: str
+    over_inputs: str = "mean"
+
+    @cached_property
+    def of_ensembles(self) -> Float[np.ndarray, "members draws"]:
+        """Every drawn ensemble's value, summarised over inputs."""
+        return OVER_INPUTS[self.over_inputs](self.values, axis=2)
+
+    @property
+    def expected(self) -> Float[np.ndarray, " members"]:
+        """The mean or median across ensembles."""
+        return self._central(self.of_ensembles)
+
+    @property
+    def expected_interval(self) -> Float[np.ndarray, "members 2"]:
+        """Where `expected` would be with infinitely many draws, at `confidence`."""
+        return np.array([_interval_of_centre(v, self.centre, self.confidence) for v in self.of_ensembles])
+
+    @property
+    def interval(self) -> Float[np.ndarray, "members 2"]:
+        """Within which a share `confidence` of ensembles lie."""
+        tail = (1 - self.confidence) / 2
+        return self.quantiles([tail, 1 - tail])
+
+    @property
+    def per_input(self) -> Float[np.ndarray, "members n"]:
+        """For every input the mean or median across ensembles."""
+        return self._central(self.values)
+
+    def quantiles(self, q: Any) -> np.ndarray:
+        """Quantiles across ensembles: (members,) or (members, len(q)); always the value of one of them."""
+        found = np.quantile(self.of_ensembles, q, axis=1, method="inverted_cdf")
+        return np.moveaxis(found, 0, -1) if np.ndim(q) else found
+
+    def rows(self) -> list[dict[str, float]]:
+        """One dictionary an ensemble size: members, expected, and both intervals."""
+        return [
+            {
+                "members": m,
+                "expected": float(e),
+                "expected_low": float(el),
+                "expected_high": float(eh),
+                "low": float(lo),
+                "high": float(hi),
+            }
+            for m, e, (el, eh), (lo, hi) in zip(
+                self.members, self.expected, self.expected_interval, self.interval, strict=True
+            )
+        ]
+
+    def _central(self, values: np.ndarray) -> np.ndarray:
+        return values.mean(axis=1) if self.centre == "mean" else np.quantile(values, 0.5, axis=1, method="inverted_cdf")
+
+    def __repr__(self) -> str:
+        lines = [
+            f"{self.name}: {self.over_inputs} over inputs, {self.centre} across ensembles "
+            f"[{self.confidence:.0%} of ensembles]"
+        ]
+        for row in self.rows():
+            lines.append(f"  M = {row['members']:<7d} {row['expected']:<12.4g} [{row['low']:.4g}, {row['high']:.4g}]")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class OrbitStatistics:
+    """The measures of ensembles of M networks on the orbits of n inputs, as `OrbitStatistic`.
+
+    rsd                 relative orbit std, ‖std_g f̄‖ / ‖mean_g f̄‖
+    osp                 orbit same predictions, from 1 to |G|: argmax over outputs, or the sign of a single one
+    equivariance_error  mean over g of ‖f̄(ρ_X(g)x) − ρ_Y(g)f̄(x)‖ / ‖f̄(x)‖
+    error               ‖f̄(x) − y‖² summed over outputs, or the share of misclassified inputs; None without y
+    """
+
+    rsd: OrbitStatistic
+    osp: OrbitStatistic
+    equivariance_error: OrbitStatistic
+    error: OrbitStatistic | None
+    members: tuple[int, ...]
+    order: int
+    inputs: int
+    draws: int
+    time: float
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One dictionary a measure and ensemble size."""
+        found = [(name, getattr(self, name)) for name in NAMES]
+        return [{"measure": name, **row} for name, s in found if s is not None for row in s.rows()]
+
+    def __repr__(self) -> str:
+        head = (
+            f"OrbitStatistics: {self.inputs} inputs, {self.order} elements, time {self.time:g}, "
+            f"{self.draws} ensembles drawn"
+        )
+        parts = [repr(s) for s in (self.rsd, self.osp, self.equivariance_error, self.error) if s is not None]
+        return "\n".join([head, *parts])
+
+
+def orbit_statistics(
+    ensemble: Any,
+    action: Any,
+    x: Any,
+    members: Sequence[int],
+    *,
+    time: Any,
+    truth: np.ndarray | None,
+    output_action: Any,
+    draws: int,
+    seed: Any,
+    confidence: float,
+    over_inputs: str,
+) -> OrbitStatistics:
+    """The statistics of a fitted regression ensemble; `InfiniteEnsemble.orbit_statistics` says what arguments are."""
+    sizes = _check_members(members)
+    time = check_time(ensemble, time)
+    check_choice("over_inputs", over_inputs, tuple(OVER_INPUTS))
+    measures = check_measures(action, output_action, x, truth, confidence)
+    law = orbit_law(ensemble, action, x, draws=draws, key=seed, time=time)
+    statistics = {
+        name: OrbitStatistic(
+            NAMES[name],
+            sizes,
+            np.stack([measures.of_ensembles(name, law, m) for m in sizes]),
+            confidence,
+            _CENTRES[name],
+            over_inputs,
+        )
+        for name in measures.available
+    }
+    return OrbitStatistics(
+        statistics["rsd"],
+        statistics["osp"],
+        statistics["equivariance_error"],
+        statistics.get("error"),
+        members=sizes,
+        order=action.group.order,
+        inputs=law.mean.shape[0],
+        draws=law.draws,
+        time=time,
+    )
+
+
+def check_measures(
+    action: Any, output_action: Any, x: Any, truth: np.ndarray | None, confidence: float
+) -> OrbitMeasures:
+    """The measures that were asked for, or an error that names what is wrong."""
+    for name, value in (("action", action), ("output_action", output_action)):
+        if value is not None and not (callable(value) and hasattr(value, "group")):
+            raise InvalidTypeError(f"{name} is {value!r}; expected an action of equitangents.actions")
+        check_finite_group(name, value, "what theory expects on orbits")
+    if action is None:
+        raise InvalidTypeError("action is None; expected an action, e.g. equitangents.actions.image_rotations(4)")
+    if output_action is not None and output_action.group != action.group:
+        raise InvalidArgumentError(
+            f"output_action is of group {output_action.group!r} and action of {action.group!r}; they must be of the "
+            f"same group"
+        )
+    check_number("confidence", confidence, "a number between 0 and 1", lambda c: 0 < c < 1)
+    if truth is not None:
+        check_same_length("x", x, "y", truth)
+    return OrbitMeasures(action.group.identity, output_action, truth)
+
+
+def check_time(ensemble: Any, time: Any) -> float:
+    """One training time; None: the ensemble's own."""
+    times, single = as_times(getattr(ensemble, "time", math.inf) if time is None else time)
+    if not single:
+        raise InvalidArgumentError(f"time has shape {times.shape}; orbit statistics are those of one time")
+    return float(times[0])
+
+
+def _check_members(members: Any) -> tuple[int, ...]:
+    if isinstance(members, int | np.integer):
+        members = [members]
+    try:
+        sizes = list(members)
+    except TypeError:
+        raise InvalidTypeError(f"members is {members!r}; expected a list of ensemble sizes") from None
+    if not sizes:
+        raise InvalidArgumentError("members is empty; expected a list of ensemble sizes, e.g. [1, 10, 100]")
+    for m in sizes:
+        check_whole("members", m, 1)
+    return tuple(int(m) for m in sizes)
+
+
+def _interval_of_centre(values: np.ndarray, centre: str, confidence: float) -> tuple[float, float]:
+    if centre == "mean":
+        error = scipy.stats.norm.ppf((1 + confidence) / 2) * values.std(ddof=1) / math.sqrt(len(values))
+        return float(values.mean() - error), float(values.mean() + error)
+    return quantile_interval(values, 0.5, confidence)
+
+
+def quantile_interval(values: np.ndarray, q: float, confidence: float) -> tuple[float, float]:
+    """Order statistics between which the q-quantile of the values' distribution lies, at `confidence`.
+
+    The number of draws below the true quantile is binomial, whatever the distribution.
+    """
+    ordered = np.sort(values)
+    n, tail = len(ordered), (1 - confidence) / 2
+    low, high = scipy.stats.binom.ppf([tail, 1 - tail], n, q).astype(int)
+    return float(ordered[np.clip(low - 1, 0, n - 1)]), float(ordered[np.clip(high, 0, n - 1)])

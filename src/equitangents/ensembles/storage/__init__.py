@@ -1,0 +1,1 @@
+"""Fitted ensembles and training runs on disk."""

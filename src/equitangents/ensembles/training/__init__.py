@@ -1,0 +1,1 @@
+"""How the members of a deep ensemble are trained: recipe, batches, plan, loop and run."""

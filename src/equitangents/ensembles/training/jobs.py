@@ -1,0 +1,211 @@
+"""From an estimator's parameters and data to a run: what is computed, how it is spread, and whether it fits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from equitangents import precision
+from equitangents.actions.subset import ActionSubset, augmenting_elements
+from equitangents.ensembles.storage.checkpoints import CheckpointStore, run_directory
+from equitangents.ensembles.storage.fingerprint import job_fingerprint, record_fingerprint
+from equitangents.ensembles.training.augmentation import Augmented, augment
+from equitangents.ensembles.training.batches import Batches
+from equitangents.ensembles.training.footprint import tree_bytes
+from equitangents.ensembles.training.loop import Schedule, train
+from equitangents.ensembles.training.optimizers import resolve_batch_size
+from equitangents.ensembles.training.plan import (
+    Plan,
+    Workers,
+    device_bytes,
+    make_plan,
+    on_cpu,
+    worker_count,
+    working_bytes,
+)
+from equitangents.ensembles.training.recipe import Recipe
+from equitangents.ensembles.training.run import Job, Run
+from equitangents.ensembles.training.settings import check_actions, check_record, check_settings
+from equitangents.ensembles.training.variations import PLAIN, Variation, ZeroOutput
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
+from equitangents.inference import check_memory
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A job that was checked and fits, its plan, and what it depends on by name."""
+
+    job: Job
+    plan: Plan
+    fingerprint: dict[str, str]
+
+
+def prepare(estimator: Any, loss: str, x: Any, targets: np.ndarray, first: int, members: int) -> Prepared:
+    """Members `first` to `first + members − 1` of an ensemble on x (N, …), targets (N, outputs).
+
+    Checks everything before anything large is allocated. Raises InvalidArgumentError, InvalidTypeError,
+    NotAnActionError, NetworkError, MemoryLimitError.
+    """
+    e = estimator
+    check_settings(e)
+    check_actions(e.augmentation, e.label_action, x, targets)
+    data = _augmented(e, x, targets)
+    if loss == "cross_entropy":
+        _check_probabilities(data.y)
+    batch_size = resolve_batch_size(e.optimizer, e.batch_size, data.samples)
+    variation = _variation(e)
+    variation.check(e.net, loss)
+    shuffle = batch_size < data.samples
+    batches = Batches(data.samples, batch_size, batch_size, data.copies, shuffle, variation.gathers)
+    recipe = Recipe(e.net, loss, e.optimizer, float(e.learning_rate), float(e.momentum), batches, variation)
+    job = Job(recipe, data.x, data.y, first, members, int(e.seed), e.dtype, len(data.x) // len(x))
+    with precision.scope(e.dtype):
+        shapes = job.member_shapes()
+        _check_outputs(job, shapes.params)
+        plan = make_plan(recipe, shapes, data.x, data.y, members, e.members_per_chunk)
+        check_room(f"training {members} members", _bytes(job, shapes, plan), e.memory_limit, "train fewer, then extend")
+    settings = {
+        "seed": job.seed,
+        "zero_output": bool(e.zero_output),
+        "variation": repr(variation),
+        "loss": loss,
+        "batch size": batch_size,
+        "augmentation_mode": e.augmentation_mode if e.augmentation is not None else None,
+    }
+    return Prepared(job, plan, job_fingerprint(job, settings))
+
+
+def execute(
+    prepared: Prepared,
+    estimator: Any,
+    inputs: Callable[[Any], np.ndarray],
+    record: Mapping[str, Any] | None,
+    record_at: Sequence[int] | None,
+    resume: bool,
+) -> Run:
+    """Train the prepared members to the end, from a checkpoint if there is one and `resume` is True.
+
+    `inputs` turns what users give as X into the array that networks take.
+    """
+    e, job, plan = estimator, prepared.job, prepared.plan
+    sets, epochs = check_record(record, record_at, e.epochs)
+    sets = {name: inputs(x) for name, x in sets.items()}
+    rows = sum(len(x) for x in sets.values()) * job.members * job.y.shape[1]
+    recorded_bytes = 2 * len(epochs) * rows * job.y.itemsize
+    check_room("the recorded outputs", recorded_bytes, e.memory_limit, "record fewer inputs, or at fewer epochs")
+    schedule = Schedule(e.epochs, epochs, e.callback, e.checkpoint_every)
+    store, snapshot = None, None
+    if e.checkpoint_dir is None:
+        if resume:
+            raise InvalidArgumentError("resume is True, but checkpoint_dir is None; checkpoints need a directory")
+    else:
+        directory = run_directory(Path(e.checkpoint_dir), job.first, job.members)
+        store = CheckpointStore(directory, prepared.fingerprint | record_fingerprint(sets))
+    try:
+        if store is not None:
+            found = store.latest(resume=resume)
+            if found is not None:
+                snapshot, plan = found[0], Plan(**found[1])
+                _check_progress(snapshot, schedule)
+        with Workers() as workers:
+            run = Run(job.in_blocks(plan.rows), plan, workers, record=sets, snapshot=snapshot)
+            save = None if store is None else partial(_save, run, plan, store, workers)
+            train(run, schedule, inputs=inputs, save=save, progress=e.progress)
+    finally:
+        if store is not None:
+            store.close()
+    return run
+
+
+def _save(run: Run, plan: Plan, store: CheckpointStore, workers: Workers) -> None:
+    """Write a checkpoint, in a thread, so that an interrupt of the main one waits for it."""
+    workers.map(lambda snapshot: store.write(snapshot, plan.as_dict()), [run.snapshot()])
+
+
+def check_room(task: str, needed: int, limit: int | None, remedy: str) -> None:
+    """Raise MemoryLimitError if `needed` bytes exceed `limit` (None: what the host or the device has to offer)."""
+    if limit is None and not on_cpu():
+        limit = device_bytes()
+    check_memory(task, needed, limit, remedy)
+
+
+def _variation(e: Any) -> Variation:
+    if e.variation is None:
+        return ZeroOutput() if e.zero_output else PLAIN
+    if not isinstance(e.variation, Variation):
+        raise InvalidTypeError(
+            f"variation is {e.variation!r}; expected None, or Bootstrap(), NTKPosterior() or NNGPPosterior() of "
+            f"equitangents.ensembles"
+        )
+    if e.zero_output:
+        raise InvalidArgumentError(f"zero_output is True and variation is {e.variation!r}; only one can be set")
+    return e.variation
+
+
+def _augmented(e: Any, x: Any, targets: np.ndarray) -> Augmented:
+    if e.augmentation is not None:
+        order = len(augmenting_elements(e.augmentation))
+        if isinstance(e.augmentation, ActionSubset) and np.ptp(e.augmentation.weights):
+            raise InvalidArgumentError(
+                f"augmentation is {e.augmentation!r}; finite networks count every copy alike: repeat elements in place "
+                f"of weights, or draw them at random, as actions.sampled(action, count) does of SO(3)"
+            )
+        needed = 2 * order * (np.asarray(x).nbytes + targets.nbytes)
+        task = f"the {order} transformed copies of {len(x)} samples"
+        check_room(task, needed, e.memory_limit, "take fewer samples or a subgroup")
+    return augment(e.augmentation, e.label_action, e.augmentation_mode, x, targets, e.dtype)
+
+
+def _check_probabilities(y: np.ndarray) -> None:
+    wrong = np.flatnonzero((y < 0).any(axis=1) | (abs(y.sum(axis=1) - 1) > 1e-5))
+    if len(wrong):
+        raise InvalidArgumentError(
+            f"y has rows that are no probabilities, the first (after augmentation) row {wrong[0]}: {y[wrong[0]]}; "
+            f"loss 'cross_entropy' needs rows ≥ 0 that sum to 1"
+        )
+
+
+def _check_outputs(job: Job, params: Any) -> None:
+    x = jax.ShapeDtypeStruct((1, *job.input_shape), job.dtype)
+    shape = jax.eval_shape(job.recipe.net.apply, params, x).shape
+    if len(shape) != 2:
+        raise NetworkError(
+            f"the network's outputs have shape (N, {', '.join(map(str, shape[1:]))}); expected (N, outputs): "
+            f"end it with Flatten, GlobalAvgPool or GroupPool, and a Dense layer"
+        )
+    if shape[1] != job.y.shape[1]:
+        raise NetworkError(
+            f"y has {job.y.shape[1]} output(s) or classes and the network's last layer makes {shape[1]}; "
+            f"end the network with Dense({job.y.shape[1]})"
+        )
+
+
+def _bytes(job: Job, shapes: Any, plan: Plan) -> int:
+    """Of data, of all members' parameters and optimiser states and a copy of them, and of what is at work."""
+    params = tree_bytes(shapes.params)
+    each = 2 * (params + tree_bytes(shapes.optimizer_state))
+    if job.recipe.variation.has_baseline:
+        each += 4 * params + job.y.nbytes
+    members = -(-job.members // plan.chunk) * plan.chunk
+    at_once = min(members, plan.chunk * worker_count())
+    working = working_bytes(job.recipe, shapes.params, job.x, job.y, plan.rows)
+    return job.x.nbytes + members * each + at_once * working
+
+
+def _check_progress(snapshot: Any, schedule: Schedule) -> None:
+    if snapshot.epoch > schedule.epochs:
+        raise InvalidArgumentError(
+            f"epochs is {schedule.epochs}, but the checkpoint is of epoch {snapshot.epoch}; expected at least that"
+        )
+    passed = [e for e in schedule.record_at if e < snapshot.epoch]
+    if [e for e in snapshot.recorded_epochs if e < snapshot.epoch] != passed:
+        raise InvalidArgumentError(
+            f"record_at asks for epochs {passed} up to the checkpoint's {snapshot.epoch}; "
+            f"it has recorded {snapshot.recorded_epochs}"
+        )

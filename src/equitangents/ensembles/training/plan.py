@@ -1,0 +1,126 @@
+"""How members are spread: how many are trained in one call, how many rows at once, and in how many threads.
+
+Chunk k is always members kc, …, kc + c − 1, all of them, whether they are wanted or not: so a member is trained by one
+program in one place of it, and its bits cannot depend on how many members there are.
+
+On a CPU a chunk's working memory should stay in a core's cache, and every core takes chunks of its own: larger
+networks go alone, smaller ones in twos or fours. On a GPU more at once are faster, up to its memory.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import jax
+
+from equitangents.ensembles.training.batches import Batches
+from equitangents.ensembles.training.footprint import peak_bytes, tree_bytes
+from equitangents.ensembles.training.recipe import Own, Recipe, loss_and_gradient
+
+CACHE_BYTES = 2 * 2**20
+"""Working memory that a core keeps close."""
+_FEWEST_ROWS = 8
+_TINY = 64  # that many in the cache
+
+
+@dataclass(frozen=True)
+class Plan:
+    """`chunk` members a call, and at most `rows` rows of a batch at once."""
+
+    chunk: int
+    rows: int
+
+    def as_dict(self) -> dict[str, int]:
+        """The plan as JSON can hold it."""
+        return asdict(self)
+
+
+def make_plan(recipe: Recipe, member: Any, x: Any, y: Any, members: int, members_per_chunk: int | None) -> Plan:
+    """A plan for `members` members, each of the shapes `member` (parameters and optimiser state), on data x, y.
+
+    On a CPU it does not depend on `members`, nor on the number of cores.
+    """
+    target = CACHE_BYTES if on_cpu() else device_bytes() // 8
+    rows = _rows_at_once(recipe, member.params, x, y, 2 * target)
+    if members_per_chunk is not None:
+        return Plan(members_per_chunk, rows)
+    fit = target // max(1, working_bytes(recipe, member.params, x, y, rows))
+    return Plan(_in_cache(fit) if on_cpu() else max(1, min(members, fit)), rows)
+
+
+def working_bytes(recipe: Recipe, params: Any, x: Any, y: Any, rows: int) -> int:
+    """Bytes that one member's gradient of `rows` rows takes, apart from its parameters and optimiser state."""
+    batch = replace(recipe, batches=Batches(rows, rows, rows, shuffle=False))
+    shapes = (jax.ShapeDtypeStruct((rows, *a.shape[1:]), a.dtype) for a in (x, y))
+    return peak_bytes(lambda params, x, y: loss_and_gradient(batch, params, Own(), None, x, y), params, *shapes)
+
+
+def _rows_at_once(recipe: Recipe, params: Any, x: Any, y: Any, target: int) -> int:
+    """All rows of a batch, or so few that one member's gradient takes `target` bytes or is mostly parameters."""
+    rows = recipe.batches.batch_size
+    least = max(target, 4 * tree_bytes(params))
+    while rows > _FEWEST_ROWS and working_bytes(recipe, params, x, y, rows) > least:
+        rows = -(-rows // 2)
+    return rows
+
+
+def _in_cache(fit: int) -> int:
+    """Members a chunk on a CPU where the cache holds `fit`: more only help where networks are tiny."""
+    return 1 if fit < 2 else 2 if fit < _TINY else 4
+
+
+def on_cpu() -> bool:
+    """Whether JAX computes on the CPU."""
+    return jax.default_backend() == "cpu"
+
+
+def worker_count() -> int:
+    """Threads that compute at a time: the cores that this process may use, or 1 where a device does the work."""
+    if not on_cpu():
+        return 1
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # a platform that does not tell
+        return os.cpu_count() or 1
+
+
+def device_bytes() -> int:
+    """Memory of the device that computes, where it is not the CPU."""
+    statistics = jax.local_devices()[0].memory_stats() or {}
+    return int(statistics.get("bytes_limit", 8 * 2**30))
+
+
+class Workers:
+    """A pool of threads; JAX releases the interpreter's lock while it computes."""
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(worker_count())
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def map(self, fn: Callable[[Any], Any], items: Sequence[Any], *, first_alone: bool = False) -> list[Any]:
+        """[fn(item) for item in items], in order. An interrupt is raised only when all of them are done.
+
+        `first_alone`: the others wait for the first, so that what it compiles is compiled once.
+        """
+        count = 1 if first_alone else len(items)
+        done = self._map(fn, items[:count])
+        return done + self._map(fn, items[count:])
+
+    def _map(self, fn: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+        futures: list[Future[Any]] = []
+        try:
+            futures.extend(self._pool.submit(fn, item) for item in items)
+            wait(futures)
+        except KeyboardInterrupt:
+            wait(futures)
+            raise
+        return [future.result() for future in futures]

@@ -1,0 +1,186 @@
+"""Training of finite networks, written for one member and mapped over many.
+
+θ_0 = net.init(init_key), θ ← optimiser(θ, ∇L) on the batches that order_key draws; both keys are functions of
+(seed, member) alone. A convolution in `net.apply` is patches and a matrix product, so the map over members is a
+batched matrix product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from equitangents._types import InputShape, Params
+from equitangents.ensembles.training.batches import Batches
+from equitangents.ensembles.training.losses import LOSSES
+from equitangents.ensembles.training.optimizers import transformation
+from equitangents.ensembles.training.variations import PLAIN, Variation
+
+SEGMENT = 512
+"""The most epochs that one call of `run_epochs` can make."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that decides the arithmetic of training, apart from data and seed; hashable, so compiled once."""
+
+    net: Any
+    loss: str
+    optimizer: str | optax.GradientTransformation
+    learning_rate: float
+    momentum: float
+    batches: Batches
+    variation: Variation = PLAIN
+
+    @property
+    def transformation(self) -> optax.GradientTransformation:
+        """The optimiser."""
+        base = transformation(self.optimizer, self.learning_rate, self.momentum)
+        return self.variation.transformation(base, self.batches.samples * self.batches.copies)
+
+
+class Members(NamedTuple):
+    """Members in training: every leaf has a leading axis, one entry a member. `keys` are data of order_keys."""
+
+    keys: jax.Array
+    params: Params
+    optimizer_state: Any
+
+
+class Own(NamedTuple):
+    """What members have of their own besides parameters; leading axis: members.
+
+    offsets: (members, rows of x, outputs), subtracted from outputs in training, or None.
+    rows: (members, rows of x), the row of x and y that stands in the place of each, or None.
+    """
+
+    offsets: jax.Array | None = None
+    rows: jax.Array | None = None
+
+
+def member_keys(seed: int, member: Any) -> tuple[jax.Array, jax.Array]:
+    """(init_key, order_key) of one member: its initial parameters, and the order of its data.
+
+    >>> import jax
+    >>> init_key, order_key = member_keys(seed=0, member=7)
+    >>> first, second = jax.random.split(jax.random.fold_in(jax.random.key(0), 7))
+    >>> bool(init_key == first), bool(order_key == second)
+    (True, True)
+    """
+    init_key, order_key = jax.random.split(jax.random.fold_in(jax.random.key(seed), member))
+    return init_key, order_key
+
+
+@partial(jax.jit, static_argnames=("net", "input_shape", "dtype"))
+def _init_member(net: Any, input_shape: InputShape, dtype: str, seed: Any, member: Any) -> tuple[jax.Array, Params]:
+    init_key, order_key = member_keys(seed, member)
+    return jax.random.key_data(order_key), net.init(init_key, input_shape, dtype)
+
+
+def init_members(recipe: Recipe, input_shape: InputShape, dtype: str, seed: int, ids: Sequence[int]) -> Members:
+    """The members `ids` before training.
+
+    One after another, in one small program: mapped over members it would take longer to compile.
+    """
+    members = [_init_member(recipe.net, input_shape, dtype, np.uint32(seed), np.uint32(i)) for i in ids]
+    stack = lambda *leaves: jnp.asarray(np.stack(leaves))
+    keys, params = jax.tree.map(stack, *members)
+    return Members(keys, params, jax.vmap(recipe.transformation.init)(params))
+
+
+def member_shapes(recipe: Recipe, input_shape: InputShape, dtype: str) -> Members:
+    """Shapes of one member; nothing is computed."""
+    keys, params = jax.eval_shape(partial(_init_member, recipe.net, input_shape, dtype), np.uint32(0), np.uint32(0))
+    return Members(keys, params, jax.eval_shape(recipe.transformation.init, params))
+
+
+@partial(jax.jit, static_argnames=("recipe",), donate_argnames=("params", "optimizer_state"))
+def run_epochs(
+    recipe: Recipe,
+    keys: jax.Array,
+    params: Params,
+    optimizer_state: Any,
+    own: Own,
+    x: jax.Array,
+    y: jax.Array,
+    first: Any,
+    count: Any,
+) -> tuple[Params, Any, jax.Array]:
+    """Train all members for the epochs first, …, first + count − 1, count ≤ SEGMENT.
+
+    Returns parameters, optimiser state and losses (SEGMENT, members), of which the first `count` rows are set: the
+    mean over the epoch's samples, each before the step that it is used in. `count` is no static argument: epochs are
+    the same machine code however many run in one call, so that cutting a run into pieces changes no bit of it.
+    """
+
+    def epoch(i: jax.Array, carry: tuple[Params, Any, jax.Array]) -> tuple[Params, Any, jax.Array]:
+        params, state, losses = carry
+
+        def one(key: jax.Array, params: Params, state: Any, own: Own) -> tuple[Params, Any, jax.Array]:
+            epoch_key = jax.random.fold_in(jax.random.wrap_key_data(key), first + i)
+            return _epoch(recipe, epoch_key, params, state, own, x, y)
+
+        params, state, loss = jax.vmap(one)(keys, params, state, own)
+        return params, state, losses.at[i].set(loss)
+
+    losses = jnp.zeros((SEGMENT, len(keys)), y.dtype)
+    return jax.lax.fori_loop(0, count, epoch, (params, optimizer_state, losses))
+
+
+def _epoch(
+    recipe: Recipe, key: jax.Array, params: Params, state: Any, own: Own, x: jax.Array, y: jax.Array
+) -> tuple[Params, Any, jax.Array]:
+    update = recipe.transformation.update
+
+    def step(carry: tuple[Params, Any], batch: Any) -> tuple[tuple[Params, Any], jax.Array]:
+        params, state = carry
+        loss, gradient, samples = loss_and_gradient(recipe, params, own, batch, x, y)
+        updates, state = update(gradient, state, params)
+        return (optax.apply_updates(params, updates), state), loss * samples
+
+    batches = recipe.batches
+    if batches.whole:
+        (params, state), total = step((params, state), None)
+    else:
+        (params, state), totals = jax.lax.scan(step, (params, state), batches.draw(key))
+        total = totals.sum()
+    return params, state, total / batches.samples
+
+
+def loss_and_gradient(
+    recipe: Recipe, params: Params, own: Own, batch: Any, x: jax.Array, y: jax.Array
+) -> tuple[jax.Array, Params, Any]:
+    """(mean loss, its gradient, number of samples) of one member on one batch, (index, weight) each (blocks, rows)."""
+    batches = recipe.batches
+    if batches.whole:
+        loss, gradient = jax.value_and_grad(partial(_loss, recipe))(params, own.offsets, x, y, None, batches.samples)
+        return loss, gradient, batches.samples
+    index, weight = batch
+    samples = weight.sum().astype(y.dtype)
+
+    def block(index: jax.Array, weight: jax.Array) -> Any:
+        index = index if own.rows is None else own.rows[index]
+        offset = None if own.offsets is None else own.offsets[index]
+        return jax.value_and_grad(partial(_loss, recipe))(params, offset, x[index], y[index], weight, samples)
+
+    if batches.blocks == 1:
+        return *block(index[0], weight[0]), samples
+    add = lambda total, rows: (jax.tree.map(jnp.add, total, block(*rows)), None)
+    zero = (jnp.zeros((), y.dtype), jax.tree.map(jnp.zeros_like, params))
+    (loss, gradient), _ = jax.lax.scan(add, zero, (index, weight))
+    return loss, gradient, samples
+
+
+def _loss(
+    recipe: Recipe, params: Params, offset: Any, x: jax.Array, y: jax.Array, weight: jax.Array | None, samples: Any
+) -> jax.Array:
+    outputs = recipe.net.apply(params, x)
+    losses = LOSSES[recipe.loss](outputs if offset is None else outputs - offset, y)
+    return (losses if weight is None else losses * weight).sum() / samples

@@ -1,0 +1,110 @@
+"""Checks of a deep ensemble's parameters, before anything is computed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from equitangents.actions import ContinuousRotations
+from equitangents.actions.subset import whole_action
+from equitangents.ensembles.training.losses import LOSSES
+from equitangents.ensembles.training.optimizers import check_optimizer
+from equitangents.errors import InvalidArgumentError, InvalidTypeError
+
+AUGMENTATION_MODES = ("full", "random")
+DTYPES = ("float32", "float64")
+_VERIFIED_SAMPLES = 4
+
+
+def check_settings(estimator: Any) -> None:
+    """Raise InvalidArgumentError or InvalidTypeError, naming the parameter, what it was and what it may be."""
+    p = estimator
+    if not callable(getattr(p.net, "init", None)) or not callable(getattr(p.net, "apply", None)):
+        raise InvalidTypeError(f"net is {p.net!r}; expected a network with init and apply (equitangents.nn.Sequential)")
+    check_whole("members", p.members, 1)
+    check_whole("epochs", p.epochs, 0)
+    check_whole("seed", p.seed, 0, 2**32 - 1)
+    check_whole("checkpoint_every", p.checkpoint_every, 1)
+    for name in ("batch_size", "members_per_chunk", "memory_limit"):
+        if getattr(p, name) is not None:
+            check_whole(name, getattr(p, name), 1)
+    check_choice("loss", p.loss, (None, *LOSSES))
+    check_choice("dtype", p.dtype, DTYPES)
+    check_choice("augmentation_mode", p.augmentation_mode, AUGMENTATION_MODES)
+    check_optimizer(p.optimizer)
+    check_number("learning_rate", p.learning_rate, "a finite number above 0", lambda v: v > 0)
+    check_number("momentum", p.momentum, "a number from 0 to below 1", lambda v: 0 <= v < 1)
+    if p.callback is not None and not callable(p.callback):
+        raise InvalidTypeError(f"callback is {p.callback!r}; expected a function of (epoch, state), or None")
+
+
+def check_actions(augmentation: Any, label_action: Any, x: Any, y: Any) -> None:
+    """Raise unless the two are actions of one group; NotAnActionError if they are not actions on the first samples.
+
+    augmentation: an action, some of its elements (`ActionSubset`), or None.
+    """
+    if augmentation is None:
+        if label_action is not None:
+            raise InvalidArgumentError("label_action is given without augmentation; it moves labels along with inputs")
+        return
+    if isinstance(augmentation, ContinuousRotations):
+        raise InvalidTypeError(
+            f"augmentation is of {augmentation.group.name}, which has infinitely many elements; take a finite "
+            "subgroup, such as actions.rotations(groups.icosahedral()), or elements that stand for all: the "
+            "quadrature's nodes, actions.sampled(augmentation), or random ones, actions.sampled(augmentation, count)"
+        )
+    whole = whole_action(augmentation)
+    for name, action, values in (("augmentation", whole, x), ("label_action", label_action, y)):
+        if action is None:
+            continue
+        if not callable(action) or not hasattr(action, "group"):
+            raise InvalidTypeError(f"{name} is {action!r}; expected an action (equitangents.actions) or None")
+        if action.group != whole.group:
+            raise InvalidArgumentError(
+                f"label_action is of group {action.group!r} and augmentation of group {whole.group!r}; "
+                f"they must be of the same group"
+            )
+        action.verify(values[:_VERIFIED_SAMPLES])
+
+
+def check_record(record: Any, record_at: Any, epochs: int) -> tuple[dict[str, Any], tuple[int, ...]]:
+    """(`record` as a dictionary, `record_at` sorted; None: every epoch from 0 on)."""
+    if record is None:
+        if record_at is not None:
+            raise InvalidArgumentError("record_at is given without record, the inputs whose outputs are kept")
+        return {}, ()
+    if not isinstance(record, Mapping) or not all(isinstance(name, str) for name in record):
+        raise InvalidTypeError(f"record is a {type(record).__name__}; expected a dictionary of names and inputs X")
+    if record_at is None:
+        return dict(record), tuple(range(epochs + 1))
+    if not isinstance(record_at, Iterable):
+        raise InvalidTypeError(f"record_at is {record_at!r}; expected a list of epochs")
+    for epoch in record_at:
+        check_whole("an epoch of record_at", epoch, 0, epochs)
+    return dict(record), tuple(sorted({int(epoch) for epoch in record_at}))
+
+
+def check_whole(name: str, value: Any, least: int, most: int | None = None) -> None:
+    """Raise unless `value` is a whole number from `least` to `most`."""
+    wanted = f"a whole number, at least {least}" + ("" if most is None else f" and at most {most}")
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise InvalidTypeError(f"{name} is {value!r}; expected {wanted}")
+    if value < least or (most is not None and value > most):
+        raise InvalidArgumentError(f"{name} is {value!r}; expected {wanted}")
+
+
+def check_number(name: str, value: Any, wanted: str, accept: Any) -> None:
+    """Raise unless `value` is a finite number that `accept` accepts."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        raise InvalidTypeError(f"{name} is {value!r}; expected {wanted}")
+    if not (math.isfinite(value) and accept(value)):
+        raise InvalidArgumentError(f"{name} is {value!r}; expected {wanted}")
+
+
+def check_choice(name: str, value: Any, choices: Iterable[Any]) -> None:
+    """Raise unless `value` is one of `choices`."""
+    if not isinstance(value, str | None) or value not in tuple(choices):
+        raise InvalidArgumentError(f"{name} is {value!r}; expected {' or '.join(map(repr, choices))}")

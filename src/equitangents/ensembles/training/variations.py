@@ -1,0 +1,228 @@
+"""What sets an ensemble's members apart besides their initial parameters and the order of their data.
+
+zero output     predict f(x; θ) − f(x; θ_0)
+bootstrap       train each member on N samples drawn with replacement (bagging)
+NTK posterior   predict f(x; θ) + δ(x), δ a random function that is not trained, and disturb the targets
+NNGP posterior  train the last layer alone, and disturb the targets
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from equitangents import precision
+from equitangents._types import InputShape, Params
+from equitangents.ensembles.training.settings import check_number
+from equitangents.errors import NetworkError
+from equitangents.kernels import KernelFunction, Kernels
+from equitangents.nn import Dense
+
+_TAG = 0x7661_7269  # folded into a member's initial key, so that what is drawn here is drawn nowhere else
+
+
+@dataclass(frozen=True)
+class Variation:
+    """How members differ: by itself, in nothing else. Immutable and hashable."""
+
+    has_baseline: ClassVar[bool] = False
+    """Whether a function of the member's own is subtracted from its outputs, in training and in prediction."""
+    gathers: ClassVar[bool] = False
+    """Whether members train on rows of their own."""
+
+    def check(self, net: Any, loss: str) -> None:
+        """Raise if this variation is not for such a network or loss."""
+
+    def start(self, key: jax.Array, net: Any, params: Params, input_shape: InputShape, dtype: str) -> Any:
+        """What a member's baseline depends on, given its initial parameters."""
+        return None
+
+    def baseline(self, net: Any, start: Any, x: jax.Array) -> jax.Array:
+        """What is subtracted from a member's outputs, (N, outputs)."""
+        raise NotImplementedError
+
+    def rows(self, key: jax.Array, samples: int, copies: int) -> np.ndarray | None:
+        """The rows that a member trains on, of `copies` times `samples` rows, copies running slowest; None: all."""
+        return None
+
+    def disturbance(self, key: jax.Array, shape: tuple[int, ...], dtype: str) -> np.ndarray | None:
+        """What is added to a member's targets, or None."""
+        return None
+
+    def transformation(self, base: optax.GradientTransformation, rows: int) -> optax.GradientTransformation:
+        """The optimiser `base` on the loss of this variation, the data being `rows` rows."""
+        return base
+
+
+PLAIN = Variation()
+"""Members differ in nothing else."""
+
+
+@dataclass(frozen=True)
+class ZeroOutput(Variation):
+    """f(x; θ) − f(x; θ_0), zero at initialisation."""
+
+    has_baseline: ClassVar[bool] = True
+
+    def start(self, key: jax.Array, net: Any, params: Params, input_shape: InputShape, dtype: str) -> Any:
+        """A copy of the initial parameters."""
+        return jax.tree.map(jnp.copy, params)
+
+    def baseline(self, net: Any, start: Any, x: jax.Array) -> jax.Array:
+        """f(x; θ_0)."""
+        return net.apply(start, x)
+
+
+@dataclass(frozen=True)
+class Bootstrap(Variation):
+    """Bagging: every member trains on N of the N samples, drawn with replacement, with all their transformed copies.
+
+    `BaggedInfiniteEnsemble` is the same at infinite width. The mean over members is equivariant where that of plain
+    members is, since each resample is augmented in full. Source: Breiman 1996, Bagging predictors.
+
+    >>> import numpy as np, equitangents as et
+    >>> net = et.nn.Sequential(et.nn.Dense(32), et.nn.Relu(), et.nn.Dense(1))
+    >>> x = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])
+    >>> model = et.DeepEnsemble(net, members=3, epochs=5, variation=et.ensembles.Bootstrap())
+    >>> model.fit(x, x[:, 0]).predict(x).shape
+    (3,)
+    """
+
+    gathers: ClassVar[bool] = True
+
+    def rows(self, key: jax.Array, samples: int, copies: int) -> np.ndarray:
+        """The drawn samples in every copy."""
+        drawn = np.asarray(jax.random.randint(key, (samples,), 0, samples, dtype="int32"))
+        return (samples * np.arange(copies)[:, None] + drawn).ravel().astype(np.int32)
+
+
+@dataclass(frozen=True)
+class _Posterior(Variation):
+    """Randomised maximum a posteriori: targets disturbed by noise, parameters held towards their initial values.
+
+    Training minimises (1/2N) Σ_i |f(x_i) − y_i − ε_i|² + (σ²/2N) |θ − θ_0|², ε_i ~ N(0, σ²), σ² = `noise`.
+    """
+
+    noise: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_number("noise", self.noise, "a finite number ≥ 0", lambda v: v >= 0)
+
+    def check(self, net: Any, loss: str) -> None:
+        """Only the mean square has a Gaussian posterior, and the last layer must be a linear readout."""
+        if loss != "mse":
+            raise NetworkError(f"loss is {loss!r}; {type(self).__name__} samples a posterior of loss 'mse'")
+        layers = getattr(net, "layers", ())
+        if not layers or not isinstance(layers[-1], Dense):
+            raise NetworkError(f"the network {net!r} does not end with Dense; {type(self).__name__} needs that")
+
+    def disturbance(self, key: jax.Array, shape: tuple[int, ...], dtype: str) -> np.ndarray | None:
+        """ε."""
+        if self.noise == 0:
+            return None
+        with precision.scope(dtype):
+            return math.sqrt(self.noise) * np.asarray(jax.random.normal(jax.random.fold_in(key, 1), shape, dtype))
+
+    def transformation(self, base: optax.GradientTransformation, rows: int) -> optax.GradientTransformation:
+        """Weight decay towards the initial parameters, σ²/N a unit of learning rate, then `base`."""
+        return optax.chain(decay_to_start(self.noise / rows), base) if self.noise else base
+
+
+@dataclass(frozen=True)
+class NTKPosterior(_Posterior):
+    """Members that sample the posterior of a Gaussian process whose prior covariance is the NTK Θ.
+
+    A member predicts f(x; θ) + δ(x), δ(x) = Σ_{l<L} ∂f(x; θ_0)/∂θ_l · θ̃_l with θ̃ drawn once and not trained: at
+    initialisation its covariance is K + (Θ − K) = Θ. All layers are trained. At infinite width and time inf a member is
+    exactly a draw from N(ΘA⁻¹y, Θ − ΘA⁻¹Θ), A = Θ + σ²; `tangent_prior(net)` with kernel="nngp" is the closed form,
+    at every time.
+
+    Args:
+        noise: σ² ≥ 0, the variance of noise on (augmented) targets; as `ridge`, divide it by the mean diagonal of Θ.
+
+    Source: He, Lakshminarayanan & Teh 2020, Bayesian Deep Ensembles via the Neural Tangent Kernel, arXiv 2007.05864.
+    """
+
+    has_baseline: ClassVar[bool] = True
+
+    def start(self, key: jax.Array, net: Any, params: Params, input_shape: InputShape, dtype: str) -> Any:
+        """(θ_0, θ̃), θ̃ of the last layer zero."""
+        direction = net.init(jax.random.fold_in(key, 0), input_shape, dtype)
+        direction = (*direction[:-1], jax.tree.map(jnp.zeros_like, direction[-1]))
+        return jax.tree.map(jnp.copy, params), direction
+
+    def baseline(self, net: Any, start: Any, x: jax.Array) -> jax.Array:
+        """−δ(x)."""
+        params, direction = start
+        return -jax.jvp(lambda p: net.apply(p, x), (params,), (direction,))[1]
+
+
+@dataclass(frozen=True)
+class NNGPPosterior(_Posterior):
+    """Members that sample the posterior of a Gaussian process whose prior covariance is the NNGP kernel K.
+
+    Only the last layer is trained. At infinite width and time inf a member is exactly a draw from
+    N(KA⁻¹y, K − KA⁻¹K), A = K + σ²: Bayesian inference over networks, of which `InfiniteEnsemble(kernel="nngp")` is
+    the closed form, at every time.
+
+    Args:
+        noise: σ² ≥ 0, the variance of noise on (augmented) targets; as `ridge`, divide it by the mean diagonal of K.
+
+    Sources: Matthews et al. 2017, Sample-then-optimize posterior sampling; Osband, Aslanides & Cassirer 2018 (arXiv
+    1806.03335); Lee et al. 2018 (arXiv 1711.00165).
+    """
+
+    def transformation(self, base: optax.GradientTransformation, rows: int) -> optax.GradientTransformation:
+        """Gradients of all layers but the last are dropped."""
+        return optax.chain(last_layer_alone(), super().transformation(base, rows))
+
+
+@dataclass(frozen=True)
+class TangentPrior:
+    """The kernels of `net` with the NTK in place of the NNGP kernel; it has `.kernel` as a network has."""
+
+    net: KernelFunction
+
+    def kernel(self, x1: Any, x2: Any = None) -> Kernels:
+        """(Θ, Θ), (N1, N2) each."""
+        k = self.net.kernel(x1, x2)
+        return replace(k, nngp=k.ntk)
+
+
+def tangent_prior(net: KernelFunction) -> TangentPrior:
+    """The Gaussian process with covariance Θ, for `InfiniteEnsemble(tangent_prior(net), kernel="nngp", ridge=…)`.
+
+    That is the law of members with `variation=NTKPosterior(noise)`, where ridge = noise / (mean diagonal of Θ on the
+    training data).
+    """
+    return TangentPrior(net)
+
+
+def variation_key(seed: int, member: int) -> jax.Array:
+    """The key of what a variation draws for a member."""
+    init_key, _ = jax.random.split(jax.random.fold_in(jax.random.key(seed), member))
+    return jax.random.fold_in(init_key, _TAG)
+
+
+def decay_to_start(rate: float) -> optax.GradientTransformation:
+    """Adds rate · (θ − θ_0) to gradients."""
+
+    def update(gradient: Any, start: Any, params: Any = None) -> tuple[Any, Any]:
+        return jax.tree.map(lambda g, p, s: g + rate * (p - s), gradient, params, start), start
+
+    return optax.GradientTransformation(lambda params: jax.tree.map(jnp.copy, params), update)
+
+
+def last_layer_alone() -> optax.GradientTransformation:
+    """Drops the gradients of all entries of the parameters but the last."""
+
+    def update(gradient: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+        return (*jax.tree.map(jnp.zeros_like, gradient[:-1]), gradient[-1]), state
+
+    return optax.GradientTransformation(lambda params: optax.EmptyState(), update)

@@ -1,0 +1,1 @@
+"""Networks, times, orbits and other pieces that several studies share."""

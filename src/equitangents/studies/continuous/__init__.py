@@ -1,0 +1,1 @@
+"""The study `continuous`: a continuous group sampled by finite ones."""

@@ -1,0 +1,1 @@
+"""The study `cross-product`: two vectors and their cross product."""

@@ -1,0 +1,1 @@
+"""The study `finite-width`: the parts of a finite ensemble's violation."""

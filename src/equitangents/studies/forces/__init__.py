@@ -1,0 +1,1 @@
+"""The study `forces`: energies, forces and tensors of molecules."""

@@ -1,0 +1,1 @@
+"""What every study is made of: settings, folder, stages, claims, tables, figures and the runner."""

@@ -1,0 +1,1 @@
+"""The study `ising`: energies of the two-dimensional Ising model."""

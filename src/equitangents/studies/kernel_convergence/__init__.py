@@ -1,0 +1,1 @@
+"""The study `kernel-convergence`: kernels of random networks against the analytic ones."""

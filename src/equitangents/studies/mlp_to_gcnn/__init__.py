@@ -1,0 +1,1 @@
+"""The study `mlp-to-gcnn`: augmented MLPs and group-convolutional networks."""

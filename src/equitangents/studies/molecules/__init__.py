@@ -1,0 +1,1 @@
+"""The study `molecules`: energies of molecules from invariant kernels."""

@@ -1,0 +1,1 @@
+"""The study `other-ensembles`: ensembles beyond plain averaging."""

@@ -1,0 +1,342 @@
+"""Beyond plain averaging: which ensembles are invariant, in expectation and as they grow.
+
+With augmented data the law of a trained network is invariant, f(g·) ~ f, as long as everything random in its training
+is. Then so is the expectation. Whether one ensemble comes close to it is another question: independent members do as
+1/√M, members of one run need not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+
+from equitangents import actions
+from equitangents.ensembles import (
+    BaggedInfiniteEnsemble,
+    Bootstrap,
+    InfiniteEnsemble,
+    NNGPPosterior,
+    NTKPosterior,
+    Variation,
+    tangent_prior,
+)
+from equitangents.report.verdict import Verdict
+from equitangents.studies.common.dependent_ensembles import boosted, nested_means
+from equitangents.studies.common.networks import mlp
+from equitangents.studies.common.orbit_spread import squares_of_means
+from equitangents.studies.common.orbits import by_element, deviations, orbit_batch
+from equitangents.studies.common.times import clock, largest_difference
+from equitangents.studies.common.training import train_recorded
+from equitangents.studies.framework.citations import EMERGENT_EQUIVARIANCE
+from equitangents.studies.framework.claims import judge
+from equitangents.studies.framework.folder import Arrays, RunFolder
+from equitangents.studies.framework.progress import Task
+from equitangents.studies.framework.settings import check
+from equitangents.studies.framework.statistics import Estimate, exactly, power_law, shared_level, surviving_share
+from equitangents.studies.framework.study import Presentation, Study
+from equitangents.studies.ising.lattice import energy, hot_spins
+
+OPEN = "open question of arXiv 2403.03103"
+INDEPENDENT = {
+    "plain": "plain averaging",
+    "nngp": "Bayesian posterior (last layer)",
+    "ntk": "random prior (NTK posterior)",
+    "bagged": "bagging of inputs",
+    "bagged-copies": "bagging of augmented copies",
+}
+ONE_RUN = {"snapshots": "snapshots of one run", "boosted": "boosting"}
+CLOSED = {
+    "posterior": "Bayesian posterior",
+    "random-prior": "random prior",
+    "bagged": "bagging of inputs",
+    "bagged-copies": "bagging of augmented copies",
+}
+TITLES = {**INDEPENDENT, **ONE_RUN}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Energies of the Ising model on a torus under turns by 90°, all four in the data.
+
+    `noise` is the variance of the posteriors' noise; `sizes` are numbers of members, snapshots or stages; `members` are
+    independent ones of each kind, `runs` those of snapshots and of boosting; snapshots are taken every `every` epochs
+    of stochastic gradient descent; a boosting stage takes `stage_steps` of full-batch descent, with `shrinkage`.
+    """
+
+    lattice: int = 4
+    train_spins: int = 12
+    test_spins: int = 24
+    width: int = 128
+    hidden_layers: int = 2
+    members: int = 256
+    runs: int = 128
+    sizes: tuple[int, ...] = (1, 2, 4, 8, 16)
+    steps: int = 100
+    noise: float = 0.05
+    every: int = 10
+    batch: int = 8
+    stage_steps: int = 10
+    shrinkage: float = 0.5
+    rate: float = 0.5
+    resamples: int = 40
+    W_std: float = 2**0.5
+    b_std: float = 0.1
+    seed: int = 0
+
+
+PRESETS = {
+    "quick": Settings(),
+    "paper": Settings(
+        lattice=8,
+        train_spins=64,
+        test_spins=64,
+        width=512,
+        members=2048,
+        runs=512,
+        sizes=(1, 2, 4, 8, 16, 32, 64),
+        steps=300,
+        resamples=200,
+    ),
+}
+
+
+@dataclass(frozen=True)
+class CopyBootstrap(Variation):
+    """Bagging of the augmented data: N|G| of the N|G| pairs (g, i), drawn with replacement for every member."""
+
+    gathers = True
+
+    def rows(self, key: jax.Array, samples: int, copies: int) -> np.ndarray:
+        """Any rows."""
+        drawn = jax.random.randint(key, (samples * copies,), 0, samples * copies, dtype="int32")
+        return np.asarray(drawn, np.int32)
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """`closed[kind]` is the largest relative change of (mean, covariance) over orbits, in closed form; `changes[kind]`
+    are f(gx) − f(x): (M, values) of independent members, (sizes or stages, runs, values) of the kinds of one run.
+    """
+
+    closed: dict[str, np.ndarray]
+    changes: dict[str, np.ndarray]
+
+
+def _data(settings: Settings) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(settings.seed)
+    train, test = (hot_spins(n, settings.lattice, rng)[..., None] for n in (settings.train_spins, settings.test_spins))
+    return train, energy(train[..., 0]) / (np.sqrt(2) * settings.lattice), test
+
+
+def _network(settings: Settings) -> Any:
+    return mlp(settings.width, settings.hidden_layers, W_std=settings.W_std, b_std=settings.b_std, flatten=True)
+
+
+def measure(settings: Settings, folder: RunFolder) -> Results:
+    """Closed forms, then ensembles of independent members, then those of one run."""
+    largest = max(settings.sizes)
+    check(len(settings.sizes) >= 3, "sizes", settings.sizes, "at least three")
+    check(all(largest % m == 0 for m in settings.sizes), "sizes", settings.sizes, "divisors of the largest")
+    check(settings.members >= 3 * largest, "members", settings.members, f"at least 3 times the largest size, {largest}")
+    check(settings.runs >= 3, "runs", settings.runs, "at least 3")
+    check(settings.resamples >= 2, "resamples", settings.resamples, "at least 2")
+    closed = folder.stage("closed-forms", "Closed forms", lambda task: _closed(settings, task))
+    changes = {
+        kind: folder.stage(kind, f"Training: {title}", partial(_independent, settings, folder, kind))["changes"]
+        for kind, title in INDEPENDENT.items()
+    }
+    changes["snapshots"] = folder.stage(
+        "snapshots", "Training: snapshots", partial(_independent, settings, folder, "snapshots")
+    )["changes"]
+    changes["boosted"] = folder.stage("boosted", "Training: boosting", lambda task: _boosted(settings, task))["changes"]
+    return Results(closed=closed, changes=changes)
+
+
+def _rate(settings: Settings) -> float:
+    train, y, _ = _data(settings)
+    model = InfiniteEnsemble(_network(settings), augmentation=actions.image_rotations(4), time=0.0).fit(train, y)
+    return settings.rate * float(model.max_learning_rate_)
+
+
+def _closed(settings: Settings, task: Task) -> Arrays:
+    """Largest change over orbits of mean and covariance, at the end of training (bagging: at a late time)."""
+    train, y, test = _data(settings)
+    action, net = actions.image_rotations(4), _network(settings)
+    diagonal = lambda kernel: float(np.mean(np.diagonal(np.asarray(kernel))))
+    k = net.kernel(train)
+    plain = InfiniteEnsemble(net, augmentation=action, time=0.0).fit(train, y)
+    late = float(clock(plain, [settings.steps])[0])
+    models: dict[str, Any] = {
+        "posterior": InfiniteEnsemble(
+            net, augmentation=action, kernel="nngp", ridge=settings.noise / diagonal(k.nngp)
+        ).fit(train, y),
+        "random-prior": InfiniteEnsemble(
+            tangent_prior(net), augmentation=action, kernel="nngp", ridge=settings.noise / diagonal(k.ntk)
+        ).fit(train, y),
+        "bagged": BaggedInfiniteEnsemble(
+            InfiniteEnsemble(net, augmentation=action, time=late), resamples=settings.resamples, seed=settings.seed
+        ).fit(train, y),
+        # resamples of the augmented copies: each is incomplete, and so is the mean over finitely many
+        "bagged-copies": BaggedInfiniteEnsemble(
+            InfiniteEnsemble(net, time=late), resamples=settings.resamples, seed=settings.seed
+        ).fit(orbit_batch(action, train), np.tile(y, action.group.order)),
+    }
+    arrays: Arrays = {}
+    few = test[:8]
+    for i, (kind, model) in enumerate(models.items()):
+        mean, covariance = model.predict(orbit_batch(action, few), return_cov=True)
+        orbit = mean.reshape(action.group.order, len(few))
+        blocks = covariance.reshape(action.group.order, len(few), action.group.order, len(few))
+        same = np.einsum("gigj->gij", blocks)
+        arrays[kind] = np.array([largest_difference(orbit, orbit[:1]), largest_difference(same, same[:1])])
+        task.step(i + 1, len(models))
+    return arrays
+
+
+def _independent(settings: Settings, folder: RunFolder, kind: str, task: Task) -> Arrays:
+    train, y, test = _data(settings)
+    action, snapshots = actions.image_rotations(4), kind == "snapshots"
+    variations: dict[str, Variation] = {
+        "nngp": NNGPPosterior(settings.noise),
+        "ntk": NTKPosterior(settings.noise),
+        "bagged": Bootstrap(),
+        "bagged-copies": CopyBootstrap(),
+    }
+    largest = max(settings.sizes)
+    epochs = settings.every * largest if snapshots else settings.steps
+    recorded = train_recorded(
+        _network(settings),
+        train,
+        y,
+        augmentation=action,
+        members=settings.runs if snapshots else settings.members,
+        optimizer="sgd" if snapshots else "gd",
+        batch_size=settings.batch if snapshots else None,
+        learning_rate=_rate(settings) * (0.5 if snapshots else 1.0),
+        epochs=epochs,
+        record={"test": orbit_batch(action, test)},
+        record_at=[settings.every * (s + 1) for s in range(largest)] if snapshots else [epochs],
+        checkpoints=folder.checkpoints(kind),
+        task=task,
+        variation=variations.get(kind),
+        seed=settings.seed + list(TITLES).index(kind),
+    )["test"]
+    changes = deviations(action, by_element(action, recorded)[..., 0])
+    changes = changes.reshape(*changes.shape[:2], -1)
+    return {"changes": changes if snapshots else changes[0]}
+
+
+def _boosted(settings: Settings, task: Task) -> Arrays:
+    train, y, test = _data(settings)
+    action = actions.image_rotations(4)
+    outputs = boosted(
+        _network(settings),
+        orbit_batch(action, train),
+        np.tile(y, action.group.order),
+        orbit_batch(action, test),
+        runs=settings.runs,
+        stages=max(settings.sizes),
+        shrinkage=settings.shrinkage,
+        rate=_rate(settings),
+        steps=settings.stage_steps,
+        seed=settings.seed,
+        task=task,
+    )
+    changes = deviations(action, by_element(action, outputs[..., None])[..., 0])
+    return {"changes": changes.reshape(*changes.shape[:2], -1)}
+
+
+def squares(settings: Settings, results: Results, kind: str) -> np.ndarray:
+    """Mean square change of ensembles of every size of `sizes`, one row per independent batch or run."""
+    changes = results.changes[kind].astype(np.float64)
+    if kind == "boosted":
+        return (changes[np.array(settings.sizes) - 1] ** 2).mean(axis=-1).T
+    if kind == "snapshots":
+        return nested_means(changes, settings.sizes)
+    return squares_of_means(changes, settings.sizes)
+
+
+def share(results: Results, kind: str, level: float = 0.95) -> Estimate:
+    """Share of the mean square change that averaging ever more independent members or runs would leave."""
+    changes = results.changes[kind].astype(np.float64)
+    if kind == "snapshots":
+        changes = changes.mean(axis=0)
+    elif kind == "boosted":
+        changes = changes[-1]
+    return surviving_share(changes, level=level)
+
+
+def claims(settings: Settings, results: Results) -> Sequence[Verdict]:
+    """Closed forms, expectations, and what growing an ensemble does."""
+    exact = ("posterior", "random-prior", "bagged")
+    closed = {
+        f"{CLOSED[kind]}, {what}": exactly(results.closed[kind][i])
+        for kind in exact
+        for i, what in enumerate(("mean", "covariance"))
+    }
+    level = shared_level(len(TITLES))
+    expectation = {title: share(results, kind, level).times(100) for kind, title in TITLES.items()}
+    sizes = np.array(settings.sizes)
+    exponent = lambda kind, of: power_law(sizes, squares(settings, results, kind), level=shared_level(of))
+    return [
+        judge(
+            "Bayesian posteriors, random priors and bagging of inputs are invariant at infinite width",
+            closed,
+            measure="Largest change over orbits of the mean, and of Σ(gx, gx′), relative to the largest entry. Bagging "
+            f"of inputs: over the {settings.resamples} resamples drawn, each with all its copies.",
+            at_most=1e-8,
+            source=OPEN,
+        ),
+        judge(
+            "Bagging of augmented copies is not: finitely many resamples break the symmetry",
+            {"mean": exactly(results.closed["bagged-copies"][0])},
+            measure=f"Largest relative change over orbits of the closed-form mean over {settings.resamples} resamples.",
+            at_least=1e-3,
+            source="expected; the bound is our choice",
+        ),
+        judge(
+            "The expectation over all that is random is invariant for every kind of ensemble",
+            expectation,
+            measure="Share of the mean square change of one member (or run) that averaging over ever more independent "
+            "ones would leave (unbiased, so it may come out negative).",
+            at_most=4,
+            unit="%",
+            source=OPEN + "; the bound is our choice",
+        ),
+        judge(
+            "Ensembles of independent members approach it as the square root of their number",
+            {title: exponent(kind, len(INDEPENDENT)) for kind, title in INDEPENDENT.items()},
+            measure="Exponent of the root mean square change of M members against M; intervals over batches.",
+            at_least=-0.6,
+            at_most=-0.4,
+            source="expected of independent members; the bounds are our choice",
+        ),
+        judge(
+            "More snapshots of one run do not bring invariance",
+            {"": exponent("snapshots", 1)},
+            measure="Exponent of the root mean square change of the mean of S snapshots against S; interval over runs.",
+            at_least=-0.2,
+            source=OPEN + "; the bound is our choice",
+        ),
+        judge(
+            "More boosting stages of one run do not bring invariance",
+            {"": exponent("boosted", 1)},
+            measure="Exponent of the root mean square change after S stages against S; interval over runs.",
+            at_least=-0.2,
+            source=OPEN + "; the bound is our choice",
+        ),
+    ]
+
+
+def _present(settings: Settings, results: Results, verdicts: Sequence[Verdict], folder: RunFolder) -> Presentation:
+    from equitangents.studies.other_ensembles.page import present  # which imports from here
+
+    return present(settings, results, verdicts, folder)
+
+
+STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, _present, (EMERGENT_EQUIVARIANCE,))

@@ -1,0 +1,98 @@
+"""The inputs of the rotated-images study: a training set, its test set, and foreign sets brought to the same shape.
+
+Every image, foreign or not, is shifted and scaled to mean 0 and standard deviation 1, which commutes with rotations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from equitangents import data
+from equitangents.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from equitangents.studies.rotated_images.study import Settings
+
+_TITLES = {
+    "digits": "digits",
+    "fashion_mnist": "Fashion-MNIST",
+    "mnist": "MNIST",
+    "cifar10": "grey CIFAR-10",
+    "photographs": "photographs",
+    "noise": "noise",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Images:
+    """Standardised images: for training with labels, and `sets` to test on, "test" first; `titles` names them."""
+
+    train_x: Float[np.ndarray, "n height width channels"]
+    train_y: Int[np.ndarray, " n"]
+    test_y: Int[np.ndarray, " m"]
+    sets: dict[str, np.ndarray]
+    titles: dict[str, str]
+    class_names: tuple[str, ...]
+
+    @property
+    def classes(self) -> int:
+        """Number of classes K."""
+        return len(self.class_names)
+
+    @property
+    def probabilities(self) -> Float[np.ndarray, "n classes"]:
+        """One-hot labels."""
+        return np.eye(self.classes)[self.train_y]
+
+    @property
+    def targets(self) -> Float[np.ndarray, "n classes"]:
+        """One-hot labels minus 1/K, for squared loss."""
+        return self.probabilities - 1 / self.classes
+
+
+def load_images(settings: Settings, data_dir: Path | None) -> Images:
+    """All images of the study. Raises DataNotFoundError where a file is missing, before anything is computed."""
+    source = data.load(settings.data, data_dir)
+    train = None if settings.train_images is None else min(settings.train_images, len(source.train_x))
+    test = None if settings.test_images is None else min(settings.test_images, len(source.test_x))
+    chosen = source.subset(train, test, seed=settings.seed)
+    height, width, _ = chosen.shape
+    if height != width or height % 2:
+        raise InvalidArgumentError(
+            f"images of {settings.data!r} are {height}×{width}; the study needs square ones of even size"
+        )
+    sets = {"test": standardise(chosen.test_x)}
+    for name in settings.foreign:
+        sets[name] = standardise(_foreign(name, settings, chosen.shape, data_dir))
+    titles = {"test": _title(settings.data), **{name: _title(name) for name in settings.foreign}}
+    return Images(standardise(chosen.train_x), chosen.train_y, chosen.test_y, sets, titles, chosen.class_names)
+
+
+def standardise(x: Float[np.ndarray, "n height width channels"]) -> Float[np.ndarray, "n height width channels"]:
+    """Each image shifted and scaled to mean 0 and standard deviation 1; an image without contrast becomes 0."""
+    centred = x - x.mean(axis=(1, 2, 3), keepdims=True)
+    scale = centred.std(axis=(1, 2, 3), keepdims=True)
+    return (centred / np.where(scale > 1e-6, scale, 1)).astype(np.float32)
+
+
+def _foreign(name: str, settings: Settings, shape: tuple[int, int, int], data_dir: Path | None) -> np.ndarray:
+    count = settings.foreign_images
+    if name == "noise":
+        return data.gaussian_noise(count, shape, seed=settings.seed)
+    if name == "photographs":
+        return data.photo_patches(count, shape, seed=settings.seed)
+    if name not in data.names():
+        known = ", ".join(("photographs", "noise", *data.names()))
+        raise InvalidArgumentError(f"foreign names {name!r}; known are {known}")
+    source = data.load(name, data_dir)
+    few = source.subset(None, min(count, len(source.test_x)), seed=settings.seed)
+    return data.conform(few.test_x, shape)
+
+
+def _title(name: str) -> str:
+    return _TITLES.get(name, name.replace("_", " "))

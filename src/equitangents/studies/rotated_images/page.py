@@ -1,0 +1,322 @@
+"""How the rotated-images study is shown: agreement over training, accuracy, ensemble size, and single images."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
+
+from equitangents.report import Figure, Section, Table, Verdict, figures
+from equitangents.report.palette import BLUE, FRAME, GREEN, INK, MEMBER, MUTED, ORANGE, PURPLE, VERMILLION
+from equitangents.report.verdict import format_number
+from equitangents.studies.framework.claims import say
+from equitangents.studies.framework.folder import Columns, RunFolder
+from equitangents.studies.framework.statistics import Estimate, bootstrap, bootstrap_intervals
+from equitangents.studies.framework.study import Presentation
+from equitangents.studies.rotated_images.study import Results, Settings, ensemble_labels, ensemble_sizes, lead
+
+_SHOWN_MEMBERS = 6
+_SHOWN_IMAGES = 2
+_SUBSETS = 20
+
+
+def present(settings: Settings, results: Results, verdicts: Sequence[Verdict], folder: RunFolder) -> Presentation:
+    """Tables, figures and words."""
+    sizes = ensemble_size_table(settings, results)
+    tables = {"agreement": agreement_table(results), "accuracy": accuracy_table(results), "ensemble_size": sizes}
+    turn = f"{360 / settings.order:g}°"
+    sections = [
+        Section(
+            "Agreement over rotations",
+            [
+                f"For each image the orbit same prediction counts the rotations, out of {settings.order}, for which "
+                f"the predicted class is that of the image as it is; {settings.order} is perfect. The networks are "
+                f"trained on {len(results.images.train_x):,} images ({results.images.titles['test']}) in "
+                f"{settings.order} orientations, {turn} apart. Nothing like the images of the other sets is in the "
+                "training data; they have no right class, but an invariant predictor gives every orientation the same."
+            ],
+            [agreement_figure(settings, results, folder)],
+        ),
+        Section(
+            "Accuracy, and how many members it takes",
+            [],
+            [_accuracy_and_size(settings, results, sizes, folder), _final_table(settings, results)],
+        ),
+        Section(
+            "Single images",
+            [
+                "The first images of each set, in four orientations, with the class that members and ensembles "
+                "predict for each. A row of one colour is a predictor that does not mind the turn."
+            ],
+            [_orbits(settings, results, folder)],
+        ),
+    ]
+    facts = {
+        "Data": f"{results.images.titles['test']}, {len(results.images.train_x):,} training images",
+        "Group": f"{settings.group}, turns by {turn}" + ("" if results.action.exact else ", resampled"),
+        "Members": f"{settings.members} CNNs, {' and '.join(map(str, settings.channels))} channels",
+        "Training": f"{settings.epochs} epochs, {settings.optimizer}, step {results.learning_rate:.3g}",
+        "Seed": str(settings.seed),
+    }
+    return Presentation(_summary(settings, results, verdicts), tables, sections, facts)
+
+
+def _summary(settings: Settings, results: Results, verdicts: Sequence[Verdict]) -> str:
+    where = _listed([results.images.titles[name] for name in results.images.sets])
+    first = say(
+        verdicts[0],
+        holds=f"The mean of {settings.members} augmented CNNs predicts the same class for more rotations of an image "
+        f"than any single one of them, after every epoch, on {where}",
+        fails=f"The mean of {settings.members} augmented CNNs does not always agree with itself over rotations more "
+        f"often than each of them, on {where}",
+        undecided=f"Whether the mean of {settings.members} augmented CNNs agrees with itself over rotations more often "
+        f"than each of them, after every epoch, on {where}, cannot be told at this size",
+    )
+    if len(verdicts) < 2:
+        return f"{first}."
+    second = say(
+        verdicts[1],
+        holds="the infinitely wide ensemble predicts the same for all, always.",
+        fails="the infinitely wide ensemble does not predict the same for all.",
+        undecided="the infinitely wide ensemble could not be judged.",
+    )
+    return f"{first}; {second}"
+
+
+def _listed(words: Sequence[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def _models(results: Results, name: str) -> dict[str, np.ndarray]:
+    """Predicted classes (E, |G|, N) by model."""
+    members = {f"member {m}": results.members[name][:, m] for m in range(results.members[name].shape[1])}
+    infinite = {"infinite width": results.infinite[name]} if results.infinite else {}
+    return {**members, "ensemble mean": results.mean[name], **infinite}
+
+
+def _capital(title: str) -> str:
+    return title[:1].upper() + title[1:]
+
+
+def _table(results: Results, names: Sequence[str], score: Callable[[np.ndarray], np.ndarray], column: str) -> Columns:
+    rows = []
+    for name in names:
+        models = _models(results, name)
+        scores = np.stack([score(labels) for labels in models.values()], axis=1)  # (E, models, N)
+        mean, low, high = bootstrap_intervals(np.moveaxis(scores, -1, 0), resamples=1000)
+        for m, model in enumerate(models):
+            for i, epoch in enumerate(results.epochs):
+                rows.append((results.images.titles[name], int(epoch), model, mean[i, m], low[i, m], high[i, m]))
+    columns = zip(*rows, strict=True)
+    return dict(zip(("inputs", "epoch", "model", column, "low", "high"), map(list, columns), strict=True))
+
+
+def agreement_table(results: Results) -> Columns:
+    """Orbit same predictions by set, epoch and model, with 95 % intervals over inputs."""
+    return _table(results, list(results.images.sets), results.agreement, "orbit_same_predictions")
+
+
+def accuracy_table(results: Results) -> Columns:
+    """Accuracy on the test set over all orientations, by epoch and model, with 95 % intervals over inputs."""
+    return _table(results, ["test"], results.accuracy, "accuracy")
+
+
+def ensemble_size_table(settings: Settings, results: Results) -> Columns:
+    """Orbit same predictions of the mean of M members after the last epoch: mean and range over random subsets."""
+    rng = np.random.default_rng(settings.seed)
+    sizes, rows = ensemble_sizes(settings), []
+    for name in results.images.sets:
+        outputs = results.outputs[name]
+        for j, m in enumerate(sizes):
+            expected = tuple(results.predicted[name][j]) if name in results.predicted else ("", "", "")
+            subsets = [rng.choice(len(outputs), m, replace=False) for _ in range(_SUBSETS if m < len(outputs) else 1)]
+            scores = [results.agreement(ensemble_labels(settings, outputs[s], axis=0)).mean() for s in subsets]
+            rows.append((results.images.titles[name], m, np.mean(scores), np.min(scores), np.max(scores), *expected))
+    names = (
+        "inputs",
+        "members",
+        "orbit_same_predictions",
+        "lowest",
+        "highest",
+        "expected",
+        "expected_low",
+        "expected_high",
+    )
+    return dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
+
+
+def agreement_figure(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+    """The study's main figure."""
+    with figures.canvas(8.6, 3.25) as canvas:
+        panels = canvas.subplots(1, len(results.images.sets), sharey=True, squeeze=False)[0]
+        for axes, name in zip(panels, results.images.sets, strict=True):
+            members = results.agreement(results.members[name]).mean(axis=-1)
+            axes.plot(results.epochs, members, color=MEMBER.light, lw=0.8, alpha=0.75)
+            estimates = [bootstrap(results.agreement(labels), resamples=1000) for labels in results.mean[name]]
+            axes.fill_between(
+                results.epochs,
+                [e.low for e in estimates],
+                [e.high for e in estimates],
+                color=BLUE.light,
+                alpha=0.2,
+                lw=0,
+            )
+            axes.plot(results.epochs, [e.value for e in estimates], color=BLUE.light, lw=2.2)
+            if results.infinite:
+                exact = results.agreement(results.infinite[name]).mean(axis=-1)
+                axes.plot(results.epochs, exact, color=VERMILLION.light, lw=2.2, clip_on=False)
+            _epoch_axis(axes, settings)
+            axes.set_ylim(1, settings.order * 1.005)
+            axes.set_title(_capital(results.images.titles[name]))
+        last, name = results.epochs[-1], list(results.images.sets)[-1]
+        names = [(results.agreement(results.mean[name][-1]).mean(), "mean", BLUE)]
+        names.append((np.median(results.agreement(results.members[name][-1]).mean(axis=-1)), "members", MUTED))
+        if results.infinite:
+            names.append((results.agreement(results.infinite[name][-1]).mean(), "infinite width", VERMILLION))
+        figures.label_ends(panels[-1], last, [(float(y), text, colour.light) for y, text, colour in names])
+        panels[0].set_ylabel(f"orbit same predictions, of {settings.order}")
+        svg = figures.save(canvas, folder.figures, "agreement-over-training")
+    start = lead(results, "test", 0)
+    caption = (
+        f"Orbit same predictions over training: {settings.members} members (grey), the mean of their outputs (blue, "
+        f"band: 95 % interval over inputs)"
+        + (", and the infinitely wide ensemble in closed form (orange)" if results.infinite else "")
+        + ". At initialisation a mean of wide networks is distributed like one of them, up to scale, so no lead is to "
+        f"be expected: over the best member it is {_with_interval(start)} on {results.images.titles['test']}. The "
+        "claim is about what follows."
+    )
+    return Figure("agreement-over-training", caption, svg, alt="Orbit same predictions against epochs")
+
+
+def _with_interval(e: Estimate) -> str:
+    value, low, high = (format_number(x, e.interval) for x in (e.value, e.low, e.high))
+    return f"{value} ({low} to {high})"
+
+
+def _epoch_axis(axes: Axes, settings: Settings) -> None:
+    axes.set_xlim(0, settings.epochs)
+    axes.set_xlabel("epoch")
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
+
+
+def _accuracy_and_size(settings: Settings, results: Results, sizes: Columns, folder: RunFolder) -> Figure:
+    with figures.canvas(8.6, 3.2) as canvas:
+        left, right = canvas.subplots(1, 2)
+        left.plot(
+            results.epochs,
+            results.accuracy(results.members["test"]).mean(axis=-1),
+            color=MEMBER.light,
+            lw=0.8,
+            alpha=0.75,
+        )
+        estimates = [bootstrap(results.accuracy(labels), resamples=1000) for labels in results.mean["test"]]
+        low, high = [e.low for e in estimates], [e.high for e in estimates]
+        left.fill_between(results.epochs, low, high, color=BLUE.light, alpha=0.2, lw=0)
+        left.plot(results.epochs, [e.value for e in estimates], color=BLUE.light, lw=2.2)
+        if results.infinite:
+            left.plot(
+                results.epochs, results.accuracy(results.infinite["test"]).mean(-1), color=VERMILLION.light, lw=2.2
+            )
+        _epoch_axis(left, settings)
+        left.set_ylim(0, 1)
+        left.set_title(f"Accuracy on {results.images.titles['test']}, all orientations")
+        columns = {key: np.array(values) for key, values in sizes.items()}
+        ends: list[tuple[float, str, str]] = []
+        for name, colour in zip(results.images.sets, (BLUE, GREEN, PURPLE, ORANGE), strict=False):
+            rows = columns["inputs"] == results.images.titles[name]
+            x, y = columns["members"][rows], columns["orbit_same_predictions"][rows]
+            right.fill_between(
+                x, columns["lowest"][rows], columns["highest"][rows], color=colour.light, alpha=0.15, lw=0
+            )
+            right.plot(x, y, "o-", color=colour.light)
+            if name in results.predicted:
+                right.plot(x, results.predicted[name][:, 0], color=colour.light, lw=1.2, ls=(0, (2, 2)))
+            ends.append((float(y[-1]), results.images.titles[name], colour.light))
+        right.set_xlim(0.9, settings.members * 1.04)
+        right.axhline(settings.order, color=INK.light, lw=0.8, ls=(0, (3, 3)))
+        right.set_xscale("log", base=2)
+        figures.plain_log(right, "x")
+        right.set_xticks(np.unique(columns["members"]))
+        right.set_xlabel("members averaged, M")
+        figures.label_ends(right, settings.members, ends)
+        right.set_title(f"Orbit same predictions, of {settings.order}, after epoch {settings.epochs}")
+        svg = figures.save(canvas, folder.figures, "accuracy-and-size")
+    caption = (
+        "Left: accuracy over all orientations of the test images of members (grey), their mean (blue, band: 95 % "
+        "interval over inputs)"
+        + (" and the infinitely wide ensemble (orange)" if results.infinite else "")
+        + f". Right: agreement of the mean of M members, averaged over {_SUBSETS} random subsets (band: their range)"
+        + (", and what GP(μ, Σ/M) expects of infinitely wide members (dotted)." if results.predicted else ".")
+    )
+    return Figure("accuracy-and-size", caption, svg, alt="Accuracy over training; agreement against ensemble size")
+
+
+def _final_table(settings: Settings, results: Results) -> Table:
+    header = ["After the last epoch", "best member", "members’ mean score", "ensemble", "infinite width"]
+    rows = []
+    for name in results.images.sets:
+        members = results.agreement(results.members[name][-1]).mean(axis=-1)
+        ensemble = bootstrap(results.agreement(results.mean[name][-1]))
+        exact = f"{results.agreement(results.infinite[name][-1]).mean():.2f}" if results.infinite else "–"
+        title = f"Agreement on {results.images.titles[name]}, of {settings.order}"
+        rows.append([title, f"{members.max():.2f}", f"{members.mean():.2f}", _with_interval(ensemble), exact])
+    accuracy = results.accuracy(results.members["test"][-1]).mean(axis=-1)
+    ensemble = bootstrap(results.accuracy(results.mean["test"][-1]))
+    exact = f"{results.accuracy(results.infinite['test'][-1]).mean():.3f}" if results.infinite else "–"
+    scores = [f"{accuracy.max():.3f}", f"{accuracy.mean():.3f}", _with_interval(ensemble), exact]
+    rows.append([f"Accuracy on {results.images.titles['test']}", *scores])
+    return Table("After the last epoch; in brackets 95 % intervals over inputs.", header, rows)
+
+
+def _orbits(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+    quarter = [round(k * settings.order / 4) for k in range(4)]
+    shown = [(name, i) for name in results.images.sets for i in range(_SHOWN_IMAGES)]
+    models = [m for m in range(min(_SHOWN_MEMBERS, settings.members))]
+    rows = [f"member {m + 1}" for m in models] + ["mean"] + (["infinite"] if results.infinite else [])
+    with figures.canvas(8.6, 1.2 + 0.24 * len(rows)) as canvas:
+        canvas.set_layout_engine("constrained", w_pad=0.01, h_pad=0.02)
+        axes = canvas.subplots(2, len(shown), height_ratios=[1, 0.9 * len(rows)])
+        for column, (name, i) in enumerate(shown):
+            x = results.images.sets[name][i : i + 1]
+            strip = np.concatenate([np.asarray(results.action(g, x))[0, :, :, 0] for g in quarter], axis=1)
+            top, bottom = axes[0, column], axes[1, column]
+            top.imshow(strip, cmap="gray", interpolation="nearest", aspect="equal")
+            top.axis("off")
+            if i == 0:
+                top.set_title(_capital(results.images.titles[name]), fontweight="normal", fontsize=8.5, pad=3)
+            labels = [results.members[name][-1, m][quarter, i] for m in models] + [results.mean[name][-1][quarter, i]]
+            if results.infinite:
+                labels.append(results.infinite[name][-1][quarter, i])
+            _cells(bottom, np.array(labels))
+            if column == 0:
+                for r, text in enumerate(rows):
+                    bold = "bold" if text in ("mean", "infinite") else "normal"
+                    bottom.annotate(
+                        text, (0, r + 0.5), xytext=(-5, 0), textcoords="offset points", ha="right", va="center",
+                        fontsize=8, fontweight=bold, annotation_clip=False,
+                    )  # fmt: skip
+        svg = figures.save(canvas, folder.figures, "single-images")
+    names = results.images.class_names
+    listed = ", ".join(f"{k} {name}" for k, name in enumerate(names))
+    key = "" if all(len(name) <= 2 for name in names) else f" Classes: {listed}."
+    caption = (
+        f"The first {_SHOWN_IMAGES} images of each set, not selected, after the last epoch. Numbers are predicted "
+        f"classes; orange cells differ from the prediction for the image as it is.{key}"
+    )
+    return Figure("single-images", caption, svg, alt="Predicted classes of single images in four orientations")
+
+
+def _cells(axes: Axes, labels: np.ndarray) -> None:
+    """A grid of predicted classes; those that differ from the first in their row stand out."""
+    for r, row in enumerate(labels):
+        for k, label in enumerate(row):
+            differs = label != row[0]
+            colour = ORANGE.light if differs else FRAME.light
+            left, right, top, bottom = k + 0.04, k + 0.96, r + 0.06, r + 0.94
+            axes.fill([left, right, right, left], [top, top, bottom, bottom], color=colour, alpha=0.55)
+            axes.text(k + 0.5, r + 0.52, str(label), ha="center", va="center", fontsize=8)
+    axes.set_xlim(0, labels.shape[1])
+    axes.set_ylim(len(labels), 0)
+    axes.axis("off")

@@ -1,0 +1,1 @@
+"""The study `sampling`: how to spend a budget of augmented samples."""

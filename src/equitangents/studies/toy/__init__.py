@@ -1,0 +1,1 @@
+"""The study `toy`: an invariant function on the plane."""

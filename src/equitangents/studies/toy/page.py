@@ -1,0 +1,309 @@
+"""How the toy study is shown: a time slider, the same at fixed times, and the change under rotation in numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.ticker import FixedLocator
+
+from equitangents.report import Figure, Section, Verdict, Widget, figures
+from equitangents.report.palette import BLUE, INK, MEMBER, MUTED, VERMILLION
+from equitangents.report.time_slider import Curves, Map, View, time_slider
+from equitangents.report.verdict import format_number
+from equitangents.studies.framework.claims import say
+from equitangents.studies.framework.folder import Columns, RunFolder
+from equitangents.studies.framework.statistics import bootstrap, surviving_share
+from equitangents.studies.framework.study import Presentation
+from equitangents.studies.toy.study import REGIONS, Results, Settings, Trained, violations
+
+_COLOURS = LinearSegmentedColormap.from_list("two-sided", ["#004478", "#56a0d0", "#f7f7f7", "#f09646", "#aa3c00"])
+_TITLES = ("On the training disc", "Beyond the training disc")
+
+
+def present(settings: Settings, results: Results, verdicts: Sequence[Verdict], folder: RunFolder) -> Presentation:
+    """Tables, figures and words."""
+    tables = {"violation": violation_table(results), "ensemble_size": ensemble_size_table(settings, results)}
+    turn = f"{360 / settings.rotations:.4g}°"
+    sections = [
+        Section(
+            "Through training time",
+            [
+                f"An ensemble of {settings.members} networks learns a function that does not change under turns by "
+                f"{turn}, from {settings.train_points} points on the disc of radius 1, each shown to the networks in "
+                f"all {settings.rotations} orientations; a second one saw each point in one orientation only. Move the "
+                "slider: every network breaks the symmetry in its own way, and only the mean of the first ensemble "
+                "does not. The networks are shown on the whole square, most of which no training point reaches."
+            ],
+            [_slider(settings, results)],
+        ),
+        Section(
+            "The same at fixed times",
+            [],
+            [_snapshots(settings, results, folder)],
+        ),
+        Section(
+            "How much a turn changes the prediction",
+            [
+                "The change is the root mean square of f(gx) − f(x) over inputs x and turns g, divided by the standard "
+                "deviation of the true function. Theory gives that of a single infinitely wide network from the "
+                "covariance of the ensemble. Averaging M independent networks divides it by √M if their expectation is "
+                "invariant, and by less if it is not: that is what the table of claims tests."
+            ],
+            [_over_time(settings, results, folder), _over_members(settings, results, tables["ensemble_size"], folder)],
+        ),
+    ]
+    facts = {
+        "Group": f"C{settings.rotations} acting on the plane",
+        "Members": f"{settings.members:,}",
+        "Network": f"{settings.hidden_layers} hidden layers of {settings.width}, ReLU",
+        "Training": f"full-batch gradient descent, step {results.learning_rate:.3g}",
+        "Seed": str(settings.seed),
+    }
+    return Presentation(_summary(settings, verdicts), tables, sections, facts)
+
+
+def _summary(settings: Settings, verdicts: Sequence[Verdict]) -> str:
+    members, mean, infinite, plain = verdicts
+    first = say(
+        members,
+        holds=f"None of {settings.members:,} augmented networks is invariant",
+        fails=f"Not all of {settings.members:,} augmented networks break the symmetry",
+        undecided=f"Whether all {settings.members:,} augmented networks break the symmetry cannot be told at this size",
+    )
+    second = say(
+        mean,
+        holds="their mean is invariant up to its sampling error, from initialisation to the last step",
+        fails="averaging them does not make them invariant",
+        undecided="this ensemble is too small to tell whether their mean is",
+    )
+    third = say(
+        infinite,
+        holds="the infinitely wide ensemble is invariant to rounding.",
+        fails="the infinitely wide ensemble is not invariant to rounding.",
+        undecided="the infinitely wide ensemble could not be judged.",
+    )
+    fourth = say(
+        plain,
+        holds=" Without augmentation it is not.",
+        fails=" So it is without augmentation.",
+        undecided="",
+    )
+    return f"{first}; {second}; {third}{fourth}"
+
+
+def violation_table(results: Results) -> Columns:
+    """One row per region, time and model: the relative change under a turn."""
+    rows: list[tuple[str, int, str, float]] = []
+    for region, name in enumerate(REGIONS):
+        d = violations(results.augmented, region)
+        single = np.sqrt((d**2).mean(axis=(2, 3))) / results.scale
+        mean = np.sqrt((d.mean(axis=1) ** 2).mean(axis=(1, 2))) / results.scale
+        exact = results.augmented.infinite_orbits[region]
+        infinite = np.sqrt(((exact[:, 1:] - exact[:, :1]) ** 2).mean(axis=(1, 2))) / results.scale
+        expected = results.expected_violation[region] / results.scale
+        for i, time in enumerate(map(int, results.times)):
+            rows += [(name, time, f"member {m}", v) for m, v in enumerate(single[i])]
+            rows += [(name, time, "ensemble mean", mean[i]), (name, time, "infinite width", infinite[i])]
+            rows.append((name, time, "expected of one infinitely wide network", expected[i]))
+    columns = zip(*rows, strict=True)
+    return dict(zip(("inputs", "step", "model", "relative_change"), columns, strict=True))
+
+
+def ensemble_size_table(settings: Settings, results: Results) -> Columns:
+    """Mean square change of the mean of m members, over all disjoint groups of m, at the claims' steps."""
+    sizes = [2**k for k in range(int(np.log2(settings.members)) + 1)]
+    rows: list[tuple[str, int, int, float, float, float]] = []
+    for region, name in enumerate(REGIONS):
+        d = violations(results.augmented, region)
+        for step in settings.steps:
+            now = d[results.at(step)]
+            for m in sizes:
+                groups = now[: len(now) // m * m].reshape(-1, m, *now.shape[1:]).mean(axis=1)
+                squares = (groups**2).mean(axis=(1, 2))
+                low, high = bootstrap(squares).interval if len(squares) >= 10 else (np.nan, np.nan)
+                rows.append((name, step, m, *(float(np.sqrt(v) / results.scale) for v in (squares.mean(), low, high))))
+    names = ("inputs", "step", "members", "relative_change", "low", "high")
+    return dict(zip(names, zip(*rows, strict=True), strict=True))
+
+
+def _slider(settings: Settings, results: Results) -> Widget:
+    limit = 1.2 * float(np.abs(results.truth["square"]).max())
+    views = [
+        _view("With augmentation", settings, results, results.augmented, settings.members),
+        _view("Without augmentation", settings, results, results.plain, settings.plain_members),
+    ]
+    members = results.augmented.circles["members"].shape[1]
+    return time_slider(
+        "training-time",
+        "The true function, three members, the mean of all members and the infinitely wide ensemble on the square of "
+        f"half width {settings.plane:g}; below, the same and {members} members along the dashed circle of radius 1. "
+        f"Colours run from −{limit:.2g} (blue) to {limit:.2g} (orange). An invariant function repeats between the "
+        "vertical lines. Percentages are of the true function’s standard deviation. Without augmentation there are "
+        f"{settings.plain_members} members, trained at the same step size.",
+        times=[f"step {int(t):,}" for t in results.times],
+        views=views,
+        limit=limit,
+        period=settings.rotations,
+        start=results.at(sorted(settings.steps)[-2]) if len(settings.steps) > 1 else 0,
+        circle=1 / settings.plane,
+    )
+
+
+def _view(title: str, settings: Settings, results: Results, trained: Trained, members: int) -> View:
+    """One ensemble through time, with the change under a turn in words below each map."""
+    changes = [violations(trained, r) for r in (0, 1)]
+    rms = lambda parts, axes: np.sqrt(np.mean([(d**2).mean(axis=axes) for d in parts], axis=0)) / results.scale
+    single = rms(changes, (2, 3))
+    mean = rms([d.mean(axis=1) for d in changes], (1, 2))
+    exact = rms([trained.infinite_orbits[r][:, 1:] - trained.infinite_orbits[r][:, :1] for r in (0, 1)], (1, 2))
+    stack = lambda image: np.broadcast_to(image, (len(results.times), *image.shape))
+    maps = [Map("True function", stack(results.truth["square"]), ["unchanged by a turn"] * len(results.times))]
+    for m in range(min(3, members)):
+        maps.append(Map(f"Member {m + 1}", trained.maps["members"][:, m], [_note(v) for v in single[:, m]]))
+    maps.append(Map("Mean", trained.maps["mean"], [_note(v) for v in mean]))
+    maps.append(Map("Infinite width", trained.maps["infinite"], [_note(v) for v in exact]))
+    curve = trained.circles
+    curves = [
+        Curves("members", curve["members"], MEMBER, 0.9),
+        Curves("mean of members", curve["mean"][:, None], BLUE, 2.6),
+        Curves("infinite width", curve["infinite"][:, None], VERMILLION, 1.6, "7 4"),
+        Curves("true function", stack(results.truth["circle"])[:, None], INK, 1.2, "2 4"),
+    ]
+    return View(title, maps, curves)
+
+
+def _note(change: float) -> str:
+    if change < 1e-6:
+        return "unchanged to rounding"
+    return f"a turn changes it by {100 * change:.{0 if change >= 0.1 else 1}f} %"
+
+
+def _snapshots(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+    rows = [
+        ("Member 1", results.augmented.maps["members"][:, 0]),
+        ("Member 2", results.augmented.maps["members"][:, min(1, results.augmented.maps["members"].shape[1] - 1)]),
+        (f"Mean of {settings.members}", results.augmented.maps["mean"]),
+        ("Infinite width", results.augmented.maps["infinite"]),
+    ]
+    limit = 1.2 * float(np.abs(results.truth["square"]).max())
+    p = settings.plane
+    look = {"cmap": _COLOURS, "vmin": -limit, "vmax": limit, "extent": (-p, p, -p, p), "interpolation": "bilinear"}
+    columns = len(settings.steps) + 1
+    with figures.canvas(8.6, 8.6 / columns * len(rows) * 1.04) as canvas:
+        axes = canvas.subplots(len(rows), columns)
+        for i, (name, values) in enumerate(rows):
+            for j, step in enumerate(settings.steps):
+                axes[i, j].imshow(values[results.at(step)], **look)
+                _bare(axes[i, j])
+                if i == 0:
+                    axes[i, j].set_title("initialisation" if step == 0 else f"step {step:,}", fontweight="normal")
+            axes[i, 0].set_ylabel(name, color=INK.light, fontweight="bold")
+            axes[i, -1].axis("off")
+        middle = axes[0, -1]
+        middle.axis("on")
+        middle.imshow(results.truth["square"], **look)
+        _bare(middle)
+        middle.set_title("true function", fontweight="normal")
+        angles = np.linspace(0, 2 * np.pi, 200)
+        middle.plot(np.cos(angles), np.sin(angles), color=INK.light, lw=0.8, ls=(0, (4, 3)))
+        orbit = np.concatenate([_turn(results.train_x, k, settings.rotations) for k in range(settings.rotations)])
+        middle.plot(*orbit.T, ".", ms=2.2, color=INK.light)
+        middle.set_xlim(-p, p)
+        middle.set_ylim(-p, p)
+        svg = figures.save(canvas, folder.figures, "snapshots")
+    caption = (
+        "Two members, the mean of all members and the infinitely wide ensemble at the steps of the claims. The true "
+        "function carries the augmented training points (dots) on their disc (dashed). Nothing is averaged over turns."
+    )
+    return Figure("snapshots", caption, svg, alt="Maps of members, mean and infinite width at five times")
+
+
+def _turn(x: np.ndarray, k: int, n: int) -> np.ndarray:
+    angle = 2 * np.pi * k / n
+    return x @ np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
+
+
+def _bare(axes: Axes) -> None:
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.grid(visible=False)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+
+
+def step_axis(axes: Axes, last: int) -> None:
+    """Training steps on a logarithmic scale that has room for 0."""
+    axes.set_xscale("symlog", linthresh=1, linscale=0.4)
+    axes.xaxis.set_major_locator(FixedLocator([0, *(10**k for k in range(int(np.log10(max(last, 1))) + 1))]))
+    axes.xaxis.set_minor_locator(FixedLocator([]))
+    axes.xaxis.set_major_formatter(lambda value, _: f"{int(value):,}")
+    axes.set_xlim(0, last)
+    axes.set_xlabel("training step")
+
+
+def _over_time(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+    with figures.canvas(8.6, 3.3) as canvas:
+        panels = canvas.subplots(1, 2, sharey=True)
+        for region, axes in enumerate(panels):
+            d = violations(results.augmented, region)
+            single = np.sqrt((d**2).mean(axis=(2, 3))) / results.scale
+            axes.plot(results.times, single[:, :40], color=MEMBER.light, lw=0.6, alpha=0.55)
+            mean = np.sqrt((d.mean(axis=1) ** 2).mean(axis=(1, 2))) / results.scale
+            axes.plot(results.times, mean, color=BLUE.light)
+            expected = results.expected_violation[region] / results.scale
+            axes.plot(results.times, expected, color=VERMILLION.light, ls=(0, (5, 3)), lw=1.5)
+            axes.plot(
+                results.times, expected / np.sqrt(settings.members), color=VERMILLION.light, ls=(0, (1.5, 2)), lw=1.5
+            )
+            axes.set_yscale("log")
+            step_axis(axes, int(results.times[-1]))
+            figures.plain_log(axes, "y")
+            axes.set_title(_TITLES[region])
+            if region == 1:
+                end = results.times[-1]
+                figures.label_line(axes, end, np.median(single[-1]), "members", MUTED.light)
+                figures.label_line(axes, end, mean[-1], "their mean", BLUE.light)
+        panels[0].set_ylabel("relative change under a turn")
+        svg = figures.save(canvas, folder.figures, "violation-over-time")
+    caption = (
+        f"Change under a turn of {min(40, settings.members)} of the {settings.members} members (grey), of the mean of "
+        "all of them (blue), and what theory expects of one infinitely wide network (dashed orange) and of the mean of "
+        f"{settings.members} (dotted orange). The infinitely wide ensemble itself lies at rounding, far below."
+    )
+    return Figure("violation-over-time", caption, svg, alt="Change under a turn against training steps")
+
+
+def _over_members(settings: Settings, results: Results, table: Columns, folder: RunFolder) -> Figure:
+    from equitangents.report.palette import steps as shades
+
+    columns = {key: np.array(values) for key, values in table.items()}
+    with figures.canvas(8.6, 3.3) as canvas:
+        panels = canvas.subplots(1, 2, sharey=True)
+        for region, axes in enumerate(panels):
+            for step, colour in zip(settings.steps, shades(len(settings.steps)), strict=True):
+                rows = (columns["inputs"] == REGIONS[region]) & (columns["step"] == step)
+                x, y = columns["members"][rows], columns["relative_change"][rows]
+                label = "initialisation" if step == 0 else f"step {step:,}"
+                axes.plot(x, y, "o-", color=colour, ms=3.5, label=label)
+                axes.fill_between(x, columns["low"][rows], columns["high"][rows], color=colour, alpha=0.25)
+                axes.plot(x, y[0] / np.sqrt(x), color=MUTED.light, lw=0.8, ls=(0, (2, 2)))
+            axes.set_xscale("log", base=2)
+            axes.set_yscale("log")
+            figures.plain_log(axes)
+            axes.set_xlabel("members averaged, M")
+            axes.set_title(_TITLES[region])
+        panels[0].set_ylabel("relative change under a turn")
+        panels[1].legend(loc="lower left")
+        svg = figures.save(canvas, folder.figures, "violation-over-members")
+    surviving = surviving_share(violations(results.augmented, 0)[-1].reshape(settings.members, -1)).times(100)
+    caption = (
+        "Change under a turn of the mean of M members, root mean square over all disjoint groups of M members (band: "
+        "95 % interval over groups, where there are at least 10). Grey dots: 1/√M, the law of an exactly invariant "
+        f"limit. At the last step, on the disc, {format_number(surviving.value, surviving.interval)} % of the mean "
+        f"square change would survive ever more members ({format_number(surviving.low, surviving.interval)} to "
+        f"{format_number(surviving.high, surviving.interval)} %)."
+    )
+    return Figure("violation-over-members", caption, svg, alt="Change under a turn against ensemble size")

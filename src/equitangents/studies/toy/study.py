@@ -1,0 +1,365 @@
+"""An invariant function on the plane, learned by an ensemble of MLPs with full augmentation.
+
+f(r, φ) = cos(nφ) r²/(r² + 0.35) is invariant under turns by 360°/n. Claimed: no member of an augmented ensemble is
+invariant, the ensemble's mean is, at every training time, on the training disc and beyond it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float
+
+from equitangents import actions, groups, nn
+from equitangents.ensembles import InfiniteEnsemble
+from equitangents.report.verdict import Verdict
+from equitangents.studies.common.orbits import by_element, orbit_batch
+from equitangents.studies.common.training import train_recorded
+from equitangents.studies.framework.citations import EMERGENT_EQUIVARIANCE
+from equitangents.studies.framework.claims import judge
+from equitangents.studies.framework.folder import Arrays, RunFolder
+from equitangents.studies.framework.progress import Task
+from equitangents.studies.framework.settings import check
+from equitangents.studies.framework.statistics import Estimate, bootstrap, exactly, shared_level, surviving_share
+from equitangents.studies.framework.study import Presentation, Study
+
+STATED = "stated in arXiv 2403.03103"
+REGIONS = ("on the training disc", "beyond the training disc")
+SHOWN_MEMBERS = 12
+
+
+@dataclass(frozen=True)
+class Settings:
+    """`steps` are the times of the claims; `rotations` is n; `plain_members` train without augmentation, to compare;
+    points are drawn in a disc of radius 1 and a ring to `plane`, the half width of the square that is shown; `rate` is
+    a fraction of the largest stable learning rate.
+    """
+
+    rotations: int = 4
+    members: int = 400
+    plain_members: int = 100
+    width: int = 64
+    hidden_layers: int = 2
+    train_points: int = 24
+    orbit_points: int = 48
+    plane: float = 1.5
+    pixels: int = 41
+    steps: tuple[int, ...] = (0, 1, 2, 3, 2000)
+    frames: int = 18
+    rate: float = 0.5
+    W_std: float = 1.5
+    b_std: float = 0.3
+    seed: int = 0
+
+
+PRESETS = {
+    "quick": Settings(),
+    "paper": Settings(members=1000, plain_members=1000, width=512, orbit_points=128, pixels=81, frames=30),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """Predictions of one ensemble, with or without augmentation, at every time: orbits by region (T, M, |G|, N), those
+    of infinite width (T, |G|, N), and what the page shows on the square and along a circle.
+    """
+
+    orbits: tuple[np.ndarray, np.ndarray]
+    infinite_orbits: tuple[np.ndarray, np.ndarray]
+    maps: dict[str, np.ndarray]
+    circles: dict[str, np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """Both ensembles at every time of `times`; `expected_violation` (T,) of the augmented one, one entry per region, is
+    closed-form.
+    """
+
+    times: np.ndarray
+    learning_rate: float
+    train_x: np.ndarray
+    augmented: Trained
+    plain: Trained
+    expected_violation: tuple[np.ndarray, np.ndarray]
+    truth: dict[str, np.ndarray]
+    scale: float
+
+    def at(self, step: int) -> int:
+        """The index of a training step."""
+        return int(np.flatnonzero(self.times == step)[0])
+
+
+def ground_truth(x: Float[np.ndarray, "n 2"], rotations: int) -> Float[np.ndarray, " n"]:
+    """The function to be learned."""
+    square = (x**2).sum(axis=-1)
+    return np.cos(rotations * np.arctan2(x[..., 1], x[..., 0])) * square / (square + 0.35)
+
+
+def plane_rotations(n: int) -> actions.Action:
+    """C_n acting on the plane; element 0 is the identity."""
+    angles = 2 * np.pi * np.arange(n) / n
+    cos, sin = np.cos(angles), np.sin(angles)
+    return actions.linear(groups.cyclic(n), np.stack([np.stack([cos, -sin], -1), np.stack([sin, cos], -1)], -2))
+
+
+def network(settings: Settings) -> nn.Sequential:
+    """The MLP."""
+    hidden = [
+        layer
+        for _ in range(settings.hidden_layers)
+        for layer in (nn.Dense(settings.width, W_std=settings.W_std, b_std=settings.b_std), nn.Relu())
+    ]
+    return nn.Sequential(*hidden, nn.Dense(1, W_std=settings.W_std))
+
+
+def training_times(settings: Settings) -> np.ndarray:
+    """The claims' steps, and about `frames` steps in all, evenly spaced on a logarithmic scale."""
+    last = max(settings.steps)
+    spaced = np.round(np.geomspace(1, max(last, 2), settings.frames)).astype(int)
+    return np.array(sorted({0, *settings.steps, *(int(t) for t in spaced if t <= last)}))
+
+
+def _points(settings: Settings) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(settings.seed)
+
+    def ring(n: int, inner: float, outer: float) -> np.ndarray:
+        radius, angle = np.sqrt(rng.uniform(inner**2, outer**2, n)), rng.uniform(0, 2 * np.pi, n)
+        return np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=-1)
+
+    train = ring(settings.train_points, 0, 1)
+    inside, outside = ring(settings.orbit_points, 0, 1), ring(settings.orbit_points, 1, settings.plane)
+    axis = np.linspace(-settings.plane, settings.plane, settings.pixels)
+    square = np.stack(np.meshgrid(axis, -axis), axis=-1).reshape(-1, 2)
+    angles = np.linspace(0, 2 * np.pi, 121)
+    circle = np.stack([np.cos(angles), np.sin(angles)], axis=-1)
+    return {"train": train, "inside": inside, "outside": outside, "square": square, "circle": circle}
+
+
+def measure(settings: Settings, folder: RunFolder) -> Results:
+    """Train the ensemble, solve the infinite one, both at the same steps of gradient descent."""
+    check(settings.rotations >= 2, "rotations", settings.rotations, "at least 2")
+    check(settings.members >= 3, "members", settings.members, "at least 3")
+    check(settings.plain_members >= 3, "plain_members", settings.plain_members, "at least 3")
+    check(settings.plane > 1, "plane", settings.plane, "larger than 1, the radius of the training disc")
+    points, times = _points(settings), training_times(settings)
+    action = plane_rotations(settings.rotations)
+    # One rate for both, so that a step means the same on the page.
+    rate = settings.rate * min(_largest_rate(settings, points, augmentation) for augmentation in (action, None))
+
+    def trained(suffix: str, words: str, augmentation: actions.Action | None, members: int) -> tuple[Arrays, Trained]:
+        infinite = folder.stage(
+            f"infinite{suffix}",
+            f"Infinite width, closed form{words}",
+            lambda task: _infinite(settings, points, times, rate, augmentation),
+        )
+        finite = folder.stage(
+            f"ensemble{suffix}",
+            f"Training {members} members together{words}",
+            lambda task: _finite(
+                settings,
+                points,
+                times,
+                rate,
+                augmentation,
+                members=members,
+                checkpoints=folder.checkpoints(f"ensemble{suffix}"),
+                task=task,
+            ),
+        )
+        return infinite, _together(settings, finite, infinite)
+
+    infinite, augmented = trained("", "", action, settings.members)
+    _, plain = trained("-plain", " without augmentation", None, settings.plain_members)
+    truth = {name: ground_truth(points[name], settings.rotations) for name in ("square", "circle")}
+    return Results(
+        times=times,
+        learning_rate=rate,
+        train_x=points["train"],
+        augmented=augmented,
+        plain=plain,
+        expected_violation=(infinite["violation_inside"], infinite["violation_outside"]),
+        truth={"square": truth["square"].reshape(settings.pixels, settings.pixels), "circle": truth["circle"]},
+        scale=float(ground_truth(points["inside"], settings.rotations).std()),
+    )
+
+
+def _largest_rate(settings: Settings, points: dict[str, np.ndarray], augmentation: actions.Action | None) -> float:
+    targets = ground_truth(points["train"], settings.rotations)
+    trial = InfiniteEnsemble(network(settings), augmentation=augmentation, time=0.0)
+    return float(trial.fit(points["train"], targets).max_learning_rate_)
+
+
+def _infinite(
+    settings: Settings,
+    points: dict[str, np.ndarray],
+    times: np.ndarray,
+    rate: float,
+    augmentation: actions.Action | None,
+) -> Arrays:
+    action = plane_rotations(settings.rotations)
+    model = InfiniteEnsemble(
+        network(settings), augmentation=augmentation, time=0.0, learning_rate=rate, dynamics="discrete"
+    )
+    model.fit(points["train"], ground_truth(points["train"], settings.rotations))
+    arrays: Arrays = {}
+    for name in ("square", "circle"):
+        arrays[name] = model.predict(points[name], time=times)
+    for name in ("inside", "outside"):
+        batch = orbit_batch(action, points[name])
+        mean, covariance = model.predict(batch, time=times, return_cov=True)
+        arrays[name] = by_element(action, mean[..., None])[..., 0]
+        arrays[f"violation_{name}"] = np.sqrt(_expected_square(action, covariance, len(points[name])))
+    return arrays
+
+
+def _finite(
+    settings: Settings,
+    points: dict[str, np.ndarray],
+    times: np.ndarray,
+    rate: float,
+    augmentation: actions.Action | None,
+    *,
+    members: int,
+    checkpoints: Path,
+    task: Task,
+) -> Arrays:
+    action = plane_rotations(settings.rotations)
+    recorded = train_recorded(
+        network(settings),
+        points["train"],
+        ground_truth(points["train"], settings.rotations),
+        augmentation=augmentation,
+        members=members,
+        optimizer="gd",
+        learning_rate=rate,
+        epochs=int(times[-1]),
+        seed=settings.seed,
+        record={
+            "square": points["square"],
+            "circle": points["circle"],
+            "inside": orbit_batch(action, points["inside"]),
+            "outside": orbit_batch(action, points["outside"]),
+        },
+        record_at=times,
+        checkpoints=checkpoints,
+        task=task,
+    )
+    arrays: Arrays = {name: by_element(action, recorded[name])[..., 0] for name in ("inside", "outside")}
+    for name in ("square", "circle"):
+        arrays[f"{name}_members"] = recorded[name][:, :SHOWN_MEMBERS, :, 0]
+        arrays[f"{name}_mean"] = recorded[name].mean(axis=1)[..., 0]
+    return arrays
+
+
+def _together(settings: Settings, finite: Arrays, infinite: Arrays) -> Trained:
+    size = (settings.pixels, settings.pixels)
+    shape = lambda square: square.reshape(*square.shape[:-1], *size)
+    return Trained(
+        orbits=(finite["inside"], finite["outside"]),
+        infinite_orbits=(infinite["inside"], infinite["outside"]),
+        maps={
+            "members": shape(finite["square_members"]),
+            "mean": shape(finite["square_mean"]),
+            "infinite": shape(infinite["square"]),
+        },
+        circles={
+            "members": finite["circle_members"],
+            "mean": finite["circle_mean"],
+            "infinite": infinite["circle"],
+        },
+    )
+
+
+def _expected_square(action: actions.Action, covariance: np.ndarray, n: int) -> np.ndarray:
+    """Mean over x and g ≠ e of E (f(gx) − f(x))² = Σ(gx,gx) + Σ(x,x) − 2 Σ(gx,x), at every time."""
+    order, e, k = action.group.order, action.group.identity, np.arange(n)
+    blocks = covariance.reshape(len(covariance), order, n, order, n)
+    terms = [blocks[:, g, k, g, k] + blocks[:, e, k, e, k] - 2 * blocks[:, g, k, e, k] for g in range(order) if g != e]
+    return np.mean(terms, axis=(0, 2))
+
+
+def violations(trained: Trained, region: int) -> np.ndarray:
+    """f(gx) − f(x) for g ≠ e, element 0: (T, M, |G| − 1, N)."""
+    y = trained.orbits[region].astype(np.float64)
+    return y[:, :, 1:] - y[:, :, :1]
+
+
+def member_violation(results: Results, region: int, time: int, level: float) -> Estimate:
+    """Violation of the most nearly invariant member, relative to the truth, bootstrapped over inputs."""
+    squares = (violations(results.augmented, region)[time] ** 2).mean(axis=1)
+    return bootstrap(squares.T, lambda means: np.sqrt(means.min(axis=1)) / results.scale, level=level)
+
+
+def claims(settings: Settings, results: Results) -> Sequence[Verdict]:
+    """The three claims of the source, at each step and in both regions."""
+    families = [(step, region) for step in settings.steps for region in (0, 1)]
+    level = shared_level(len(families))
+    label = lambda step, region: f"{'at initialisation' if step == 0 else f'after {step} steps'}, {REGIONS[region]}"
+    members = {label(s, r): member_violation(results, r, results.at(s), level) for s, r in families}
+    surviving = {
+        label(s, r): surviving_share(
+            violations(results.augmented, r)[results.at(s)].reshape(settings.members, -1), level=level
+        ).times(100)
+        for s, r in families
+    }
+    infinite = {
+        label(s, r): exactly(_largest_change(results.augmented.infinite_orbits[r][results.at(s)], results.scale))
+        for s, r in families
+    }
+    last = max(settings.steps)
+    plain = {
+        label(last, r): exactly(_largest_change(results.plain.infinite_orbits[r][results.at(last)], results.scale))
+        for r in (0, 1)
+    }
+    return [
+        judge(
+            "Single members are not invariant",
+            members,
+            measure="Root mean square change of the most nearly invariant member when its input is turned, relative to "
+            "the standard deviation of the true function.",
+            at_least=0.01,
+            source=STATED + "; the bound is our choice",
+        ),
+        judge(
+            "The ensemble mean is invariant, at initialisation and at every later step",
+            surviving,
+            measure="Share of the members’ mean square change that averaging over ever more members would leave "
+            "(unbiased, so it may come out negative).",
+            at_most=2,
+            unit="%",
+            source=STATED + "; the bound is our choice",
+        ),
+        judge(
+            "At infinite width the mean is exactly invariant",
+            infinite,
+            measure="Largest change of the closed-form mean when its input is turned, relative to the standard "
+            "deviation of the true function.",
+            at_most=1e-8,
+            source=STATED,
+        ),
+        judge(
+            "Without augmentation it is not",
+            plain,
+            measure="The same of an ensemble that saw every training point in one orientation only, after the last "
+            "step.",
+            at_least=0.01,
+            source="a control of ours",
+        ),
+    ]
+
+
+def _largest_change(orbits: np.ndarray, scale: float) -> float:
+    return float(np.abs(orbits - orbits[:1]).max() / scale)
+
+
+def _present(settings: Settings, results: Results, verdicts: Sequence[Verdict], folder: RunFolder) -> Presentation:
+    from equitangents.studies.toy.page import present  # which imports from here
+
+    return present(settings, results, verdicts, folder)
+
+
+STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, _present, (EMERGENT_EQUIVARIANCE,))
