@@ -12,7 +12,7 @@ from equitangents.kernels import kernel_invariance_error
 from equitangents.studies.common.dependent_ensembles import boosted, nested_means
 from equitangents.studies.common.frozen_kernels import FrozenKernel, SymmetrisedKernel, draw
 from equitangents.studies.common.networks import mlp
-from equitangents.studies.common.orbit_spread import closed_form, squares_of_means
+from equitangents.studies.common.orbit_spread import predicted_parts, squares_of_means
 from equitangents.studies.common.rotation_bound import (
     coarseness,
     covering_angle,
@@ -113,7 +113,7 @@ class TestOrbitSpread:
         action = et.actions.image_rotations(4)
         x, y = rng.normal(size=(3, 3, 3, 1)), rng.normal(size=3)
         model = et.InfiniteEnsemble(mlp(1, 1, flatten=True), time=1.0).fit(x, y)
-        a, b = closed_form(model, action, x, np.array([1.0]))
+        a, b = predicted_parts(model, action, x, np.array([1.0]))
         draws = model.sample(np.concatenate([action(g, x) for g in range(4)]), 20000, key=jax.random.key(0))
         d = draws.reshape(-1, 4, 3)[:, 1:] - draws.reshape(-1, 4, 3)[:, :1]
         assert a[0] == pytest.approx(d.var(axis=0).mean(), rel=0.05)

@@ -15,9 +15,9 @@ from equitangents.errors import InvalidArgumentError
 from equitangents.report import Figure, Section, outside_resources
 from equitangents.studies.catalogue import StudyInfo
 from equitangents.studies.framework import runner
-from equitangents.studies.framework.claims import judge
+from equitangents.studies.framework.claims import Means, claim
 from equitangents.studies.framework.folder import RunFolder
-from equitangents.studies.framework.settings import as_text, changed
+from equitangents.studies.framework.settings import as_text, changed, check
 from equitangents.studies.framework.statistics import bootstrap
 from equitangents.studies.framework.study import Presentation, Study
 
@@ -106,7 +106,7 @@ class TestFolder:
         folder = RunFolder(tmp_path / "run", _config())
         folder.stage("first", "First", lambda task: {"a": np.zeros(1)})
         (folder.path / "notes.txt").write_text("mine")
-        RunFolder(tmp_path / "run", _config(n=2))
+        RunFolder(tmp_path / "run", _config(n=2), force=True)
         assert (folder.path / "notes.txt").read_text() == "mine"
         assert not (folder.path / "stages").exists()
 
@@ -141,21 +141,28 @@ class Interruptible:
         return folder.stage("second", "Second stage", second)["y"]
 
     def claims(self, settings, y):
-        return [judge("The mean exceeds 0.5", {"all": bootstrap(y)}, measure="Mean.", source="test", at_least=0.5)]
+        means = Means(holds="Rely on it.", fails="Do not rely on it.")
+        return [
+            claim("The mean exceeds 0.5", {"all": bootstrap(y)}, measure="Mean.", covers="draws", source="test",
+                  at_least=0.5, means=means)
+        ]  # fmt: skip
 
-    def present(self, settings, y, verdicts, folder):
+    def present(self, settings, y, folder):
         section = Section("Numbers", ["Text."], [Figure("none", "Caption.", "<svg></svg>")])
-        return Presentation(f"It {verdicts[0].verdict}.", {"numbers": {"y": y}}, [section], {"Members": "3"})
+        return Presentation({"numbers": {"y": y}}, [section], {"Members": "3"})
+
+    def check(self, settings, data_dir):
+        check(settings.members > 0, "members", settings.members, "positive")
 
     def study(self):
-        return Study({"quick": Settings()}, self.measure, self.claims, self.present, ("@misc{a}",))
+        return Study({"quick": Settings()}, self.measure, self.claims, ("@misc{a}",), self.check)
 
 
 @pytest.fixture
 def small(monkeypatch):
     made = Interruptible()
-    monkeypatch.setitem(sys.modules, "a_small_study", SimpleNamespace(STUDY=made.study()))
-    info = StudyInfo("small", "A small study", "nobody", ("quick",), "s", "a_small_study")
+    monkeypatch.setitem(sys.modules, "a_small_study", SimpleNamespace(STUDY=made.study(), present=made.present))
+    info = StudyInfo("small", "A small study", "nobody", ("quick",), "s", "a_small_study", "a_small_study")
     monkeypatch.setitem(studies.registry, "small", info)
     return made
 
@@ -180,7 +187,9 @@ class TestRunner:
         assert result.claims[0].verdict == "holds"
         assert json.loads(files["verdicts.json"])[0]["verdict"] == "holds"
         html = files["report.html"].decode()
-        assert "It holds." in html
+        assert "1 of 1 claims holds." in html
+        assert "What it means" in html
+        assert "Rely on it." in html
         assert outside_resources(html) == []
 
     def test_a_false_claim_fails_and_is_no_error(self, small, tmp_path):

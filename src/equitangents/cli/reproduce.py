@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +20,9 @@ def reproduce(
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting of the preset; repeatable.")
     ] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Folder with data sets that ship with no dependency.")] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace a run of another study or with other settings in the folder.")
+    ] = False,
 ) -> None:
     """Run a study; write its results, figures and report; print its claims with their verdicts.
 
@@ -30,9 +34,14 @@ def reproduce(
 
     from equitangents import studies
 
-    result = studies.run(
-        study, preset=preset, out=out, resume=resume, settings=changes, data_dir=data_dir, progress=True
-    )
+    replace = {"force": True} if force else {}
+    try:
+        result = studies.run(
+            study, preset=preset, out=out, resume=resume, settings=changes, data_dir=data_dir, progress=True, **replace
+        )
+    except studies.Interrupted as stop:
+        print(f"equitangents: {stop}", file=sys.stderr, flush=True)
+        sys.exit(130)
     table = Table("claim", "number", "uncertainty", "verdict", title=f"{study}, preset {preset}", title_justify="left")
     for claim in result.claims:
         table.add_row(claim.claim, claim.number, claim.uncertainty, claim.verdict)

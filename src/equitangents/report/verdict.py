@@ -12,13 +12,19 @@ HOLDS: Decision = "holds"
 FAILS: Decision = "fails"
 UNDECIDED: Decision = "not decidable at this size"
 
+EXACT = "deterministic"  # what `covers` says of a number that no sampling enters
+IN_ERRORS = "in units of its own standard error"
+SINGLE = "a single measurement without an interval"
+
 
 @dataclass(frozen=True)
 class Verdict:
     """One row of a report's table of claims.
 
     `claim` is the sentence that was tested, `measure` what the number is, `criterion` what it was compared with,
-    `value` the number, `interval` its confidence interval at `level`, `source` who claims it.
+    `value` the number, `interval` its confidence interval at `level`, `source` who claims it. `covers` says what the
+    interval is over ("inputs", "members"), or is `EXACT`, `IN_ERRORS` or `SINGLE`; `stated` is the source's own number; `bounds` are
+    those of the criterion: numbers are printed with as many digits as it takes to see on which side of them they lie.
     """
 
     claim: str
@@ -31,56 +37,89 @@ class Verdict:
     level: float = 0.95
     note: str = ""
     unit: str = ""
+    covers: str = ""
+    stated: str = ""
+    bounds: tuple[float, float] = (-math.inf, math.inf)
 
     @property
     def number(self) -> str:
         """The value, rounded to what its interval supports, with its unit."""
-        return f"{format_number(self.value, self.interval)} {self.unit}".strip()
+        return f"{format_number(self.value, self.interval, self.bounds)} {self.unit}".strip()
 
     @property
     def uncertainty(self) -> str:
-        """The interval in words, or that the number is exact to rounding."""
+        """The interval in words and what it is over, or why there is none."""
         low, high = self.interval
+        if self.covers in (EXACT, IN_ERRORS, SINGLE):
+            return self.covers
+        if math.isnan(low) or math.isnan(high):
+            return "too few samples for an interval"
         if low == high:
-            return "deterministic"
-        a, b = (format_number(x, self.interval) for x in (low, high))
-        return f"{100 * self.level:.4g} % interval {a} to {b}"
+            return f"no variation over {self.covers}" if self.covers else EXACT
+        a, b = (format_number(x, self.interval, self.bounds) for x in (low, high))
+        return f"{100 * self.level:.4g} % interval {a} to {b}" + (f" over {self.covers}" if self.covers else "")
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values, for JSON."""
         fields = asdict(self)
         fields["interval"] = list(self.interval)
+        fields["bounds"] = [bound if math.isfinite(bound) else None for bound in self.bounds]
         return {**fields, "number": self.number, "uncertainty": self.uncertainty}
 
 
-def format_number(value: float, interval: tuple[float, float] | None = None) -> str:
+def format_number(
+    value: float, interval: tuple[float, float] | None = None, bounds: tuple[float, float] = (-math.inf, math.inf)
+) -> str:
     """`value` with two digits of its uncertainty, in plain notation between 1e-4 and 1e5, else scientific.
+
+    Where that would print `value` on the wrong side of one of `bounds`, or upon it, there are more digits.
 
     Example:
         >>> format_number(0.123456, (0.11, 0.13))
         '0.123'
         >>> format_number(3.2e-15)
         '3.2·10⁻¹⁵'
+        >>> format_number(1.0004, (0.95, 1.15), (0, 1))
+        '1.0004'
     """
     if not math.isfinite(value):
         return "∞" if value == math.inf else "−∞" if value == -math.inf else "not a number"
-    if value == 0 and (interval is None or interval[0] == interval[1]):
+    if value == 0 and (interval is None or not interval[0] < interval[1]):
         return "0"
     spread = interval[1] - interval[0] if interval is not None else 0.0
+    spread = spread if math.isfinite(spread) else 0.0
     scale = max(abs(value), spread)
     if not 1e-4 <= scale < 1e5:
-        return _scientific(value)
-    digits = 2 - math.floor(math.log10(scale))
-    if spread > 0:
-        digits = min(max(1 - math.floor(math.log10(spread)), 0), 6)
-    text = f"{value:.{max(digits, 0)}f}"
+        digits, write = 1, _scientific
+    else:
+        digits, write = 2 - math.floor(math.log10(scale)), _plain
+        if spread > 0:
+            digits = min(max(1 - math.floor(math.log10(spread)), 0), 6)
+        digits = max(digits, 0)
+    while digits < 17 and any(_side(a, b) != _side(value, b) for a, b in _printed(value, digits, write, bounds)):
+        digits += 1
+    return write(value, digits)
+
+
+def _printed(value: float, digits: int, write: Any, bounds: tuple[float, float]) -> list[tuple[float, float]]:
+    """What a reader would compare: the number as printed with `digits`, and every finite bound."""
+    printed = float(f"{value:.{digits}{'e' if write is _scientific else 'f'}}")
+    return [(printed, bound) for bound in bounds if math.isfinite(bound)]
+
+
+def _side(value: float, bound: float) -> int:
+    return (value > bound) - (value < bound)
+
+
+def _plain(value: float, digits: int) -> str:
+    text = f"{value:.{digits}f}"
     if float(text) == 0:
         text = text.removeprefix("-")
     return text.replace("-", "−")
 
 
-def _scientific(value: float) -> str:
-    digits, exponent = f"{value:.1e}".split("e")
+def _scientific(value: float, digits: int = 1) -> str:
+    leading, exponent = f"{value:.{digits}e}".split("e")
     superscript = str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
-    digits = "" if digits == "1.0" else digits.replace("-", "−").removesuffix(".0") + "·"
-    return f"{digits}10{superscript}"
+    leading = leading.replace("-", "−").removesuffix(".0")
+    return f"10{superscript}" if leading == "1" else f"{leading}·10{superscript}"

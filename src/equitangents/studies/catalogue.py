@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from equitangents.studies.framework.study import Present, Study
 
 _EMERGENT = "Gerken & Kessel 2024, arXiv 2403.03103"
 _KERNELS = "Misof, Kessel & Gerken 2024, arXiv 2406.06504"
@@ -10,7 +15,7 @@ _KERNELS = "Misof, Kessel & Gerken 2024, arXiv 2406.06504"
 
 @dataclass(frozen=True)
 class StudyInfo:
-    """What `equitangents list` shows of a study, and the module that holds it as `STUDY`."""
+    """What `equitangents list` shows of a study, the module that holds it as `STUDY`, and that with its `present`."""
 
     name: str
     title: str
@@ -18,6 +23,7 @@ class StudyInfo:
     presets: tuple[str, ...]
     summary: str
     module: str
+    page: str = ""
 
 
 registry: dict[str, StudyInfo] = {
@@ -31,6 +37,7 @@ registry: dict[str, StudyInfo] = {
             summary="MLPs learn a function invariant under rotations: no member is invariant, their mean is, at "
             "initialisation and after 1, 2, 3 and 2000 steps; a page with a time slider.",
             module="equitangents.studies.toy.study",
+            page="equitangents.studies.toy.page",
         ),
         StudyInfo(
             name="ising",
@@ -40,6 +47,7 @@ registry: dict[str, StudyInfo] = {
             summary="Ensembles of MLPs of growing width against the closed form: their means converge, and the orbit "
             "spread of M members follows GP(μ, Σ/M), on training, test and foreign spins.",
             module="equitangents.studies.ising.study",
+            page="equitangents.studies.ising.page",
         ),
         StudyInfo(
             name="rotated-images",
@@ -130,6 +138,26 @@ registry: dict[str, StudyInfo] = {
             summary="Monte Carlo kernels of group-convolutional networks of growing width, on the plane and on the "
             "sphere, converge to the analytic NNGP and NTK at the expected rate.",
             module="equitangents.studies.kernel_convergence.study",
+            page="equitangents.studies.kernel_convergence.page",
         ),
     )
 }
+
+_added: dict[str, tuple[Any, Any]] = {}
+
+
+def add(info: StudyInfo, study: Study[Any, Any], present: Present) -> None:
+    """Make a study of one's own known, so that `run(info.name)` runs it.
+
+    Example: `add(StudyInfo("coin", "A coin", "nobody", ("quick",), "Is it fair?", __name__), STUDY, present)`
+    """
+    registry[info.name] = info
+    _added[info.name] = (study, present)
+
+
+def load(info: StudyInfo) -> tuple[Study[Any, Any], Present]:
+    """The study and what presents it."""
+    if info.name in _added:
+        return _added[info.name]
+    study = importlib.import_module(info.module).STUDY
+    return study, importlib.import_module(info.page).present if info.page else study.present

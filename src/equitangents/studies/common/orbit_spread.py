@@ -14,16 +14,23 @@ from equitangents.studies.common.orbits import by_element, deviations, orbit_bat
 from equitangents.studies.framework.statistics import Estimate, bootstrap
 
 
-def closed_form(
+def predicted_parts(
     model: InfiniteEnsemble, action: Action, x: np.ndarray, times: np.ndarray
 ) -> tuple[Float[np.ndarray, " times"], Float[np.ndarray, " times"]]:
-    """(A, B) at infinite width, means over inputs and g ≠ e: Σ(gx,gx) + Σ(x,x) − 2 Σ(gx,x), and |μ(gx) − μ(x)|²."""
+    """(A, B) at infinite width, means over inputs and g ≠ e: `expected_squares`, and |μ(gx) − μ(x)|²."""
     mean, covariance = model.predict(orbit_batch(action, x), time=times, return_cov=True)
-    order, e, k = action.group.order, action.group.identity, np.arange(len(x))
-    c = covariance.reshape(len(covariance), order, len(x), order, len(x))
-    terms = [c[:, g, k, g, k] + c[:, e, k, e, k] - 2 * c[:, g, k, e, k] for g in range(order) if g != e]
     bias = deviations(action, by_element(action, mean[..., None])[..., 0])
-    return np.mean(terms, axis=(0, 2)), (bias**2).mean(axis=(1, 2))
+    return expected_squares(action, covariance, len(x)), (bias**2).mean(axis=(1, 2))
+
+
+def expected_squares(
+    action: Action, covariance: Float[np.ndarray, "times order_n order_n"], n: int
+) -> Float[np.ndarray, " times"]:
+    """Mean over inputs and g ≠ e of Σ(gx,gx) + Σ(x,x) − 2 Σ(gx,x): the variance of one network's change."""
+    order, e, k = action.group.order, action.group.identity, np.arange(n)
+    c = covariance.reshape(len(covariance), order, n, order, n)
+    terms = [c[:, g, k, g, k] + c[:, e, k, e, k] - 2 * c[:, g, k, e, k] for g in range(order) if g != e]
+    return np.mean(terms, axis=(0, 2))
 
 
 def fluctuation(squares: Float[np.ndarray, " members"], bias: float, level: float = 0.95) -> Estimate:

@@ -14,13 +14,13 @@ import numpy as np
 
 from equitangents import actions, data
 from equitangents.report.verdict import Verdict
+from equitangents.studies.common.infinite import gradient_descent, orbit_means
 from equitangents.studies.common.networks import mlp
 from equitangents.studies.common.orbits import by_element, orbit_batch
 from equitangents.studies.common.rotation_bound import coarseness, largest_gradients, representation
-from equitangents.studies.common.times import descending, orbit_means
 from equitangents.studies.common.training import train_recorded
 from equitangents.studies.framework.citations import EMERGENT_EQUIVARIANCE
-from equitangents.studies.framework.claims import judge
+from equitangents.studies.framework.compatibility import Presentation, Study, judge
 from equitangents.studies.framework.folder import Arrays, RunFolder
 from equitangents.studies.framework.progress import Task
 from equitangents.studies.framework.settings import check
@@ -32,7 +32,6 @@ from equitangents.studies.framework.statistics import (
     shared_level,
     squared_mean,
 )
-from equitangents.studies.framework.study import Presentation, Study
 from equitangents.studies.rotated_images.inputs import standardise
 
 STATED = "stated in arXiv 2403.03103"
@@ -182,7 +181,7 @@ def _closed(settings: Settings, folder: RunFolder, way: str, k: int, task: Task)
     train, test, y = _images(settings, folder)
     x, fine = test[way], _action(way, settings.angles)
     net = mlp(1, settings.hidden_layers, y.shape[1], W_std=settings.W_std, b_std=settings.b_std, flatten=True)
-    model = descending(net, train[way], y, settings.rate, augmentation=_action(way, k))
+    model = gradient_descent(net, train[way], y, settings.rate, augmentation=_action(way, k))
     times = _steps(settings)
     means = orbit_means(model, fine, x, times)
     arrays: Arrays = {

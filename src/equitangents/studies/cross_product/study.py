@@ -18,18 +18,17 @@ from scipy.stats import special_ortho_group
 
 from equitangents import actions, groups
 from equitangents.report.verdict import Verdict
+from equitangents.studies.common.infinite import gradient_descent, orbit_means
 from equitangents.studies.common.networks import mlp
 from equitangents.studies.common.orbits import by_element, orbit_batch
 from equitangents.studies.common.rotation_bound import covering_angle, gradients_on_chords, to_nearest
-from equitangents.studies.common.times import descending, orbit_means
 from equitangents.studies.common.training import train_recorded
 from equitangents.studies.framework.citations import EMERGENT_EQUIVARIANCE
-from equitangents.studies.framework.claims import judge
+from equitangents.studies.framework.compatibility import Presentation, Study, judge
 from equitangents.studies.framework.folder import Arrays, RunFolder
 from equitangents.studies.framework.progress import Task
 from equitangents.studies.framework.settings import check
 from equitangents.studies.framework.statistics import Estimate, bootstrap, exactly, shared_level, surviving_share
-from equitangents.studies.framework.study import Presentation, Study
 
 STATED = "stated in arXiv 2403.03103"
 SETS = ("training", "test", "far")
@@ -162,7 +161,7 @@ def _infinite(settings: Settings, name: str, task: Task) -> Arrays:
     sets, times = _pairs(settings), _steps(settings)
     options: dict[str, Any] = {} if name == "none" else {"augmentation": inputs, "label_action": outputs}
     net = mlp(1, settings.hidden_layers, 3, W_std=settings.W_std, b_std=settings.b_std)
-    model = descending(net, sets["training"], cross_products(sets["training"]), settings.rate, **options)
+    model = gradient_descent(net, sets["training"], cross_products(sets["training"]), settings.rate, **options)
     mean_error, covariance_error = np.zeros((2, len(times), len(SETS)))
     for s, key in enumerate(SETS):
         means = turned_back(outputs, orbit_means(model, inputs, sets[key], times))

@@ -15,13 +15,13 @@ import numpy as np
 from equitangents import actions
 from equitangents.ensembles import InfiniteEnsemble
 from equitangents.report.verdict import Verdict
+from equitangents.studies.common.infinite import gradient_descent
 from equitangents.studies.common.networks import mlp
-from equitangents.studies.common.orbit_spread import closed_form, squares_of_means
+from equitangents.studies.common.orbit_spread import predicted_parts, squares_of_means
 from equitangents.studies.common.orbits import by_element, deviations, orbit_batch
-from equitangents.studies.common.times import descending
 from equitangents.studies.common.training import train_recorded
 from equitangents.studies.framework.citations import EMERGENT_EQUIVARIANCE
-from equitangents.studies.framework.claims import judge
+from equitangents.studies.framework.compatibility import Presentation, Study, judge
 from equitangents.studies.framework.folder import Arrays, RunFolder
 from equitangents.studies.framework.progress import Task
 from equitangents.studies.framework.settings import check
@@ -34,7 +34,6 @@ from equitangents.studies.framework.statistics import (
     squared_mean,
     surviving_share,
 )
-from equitangents.studies.framework.study import Presentation, Study
 from equitangents.studies.ising.lattice import energy, hot_spins
 
 OPEN = "open question of arXiv 2403.03103"
@@ -139,10 +138,10 @@ def _network(settings: Settings, width: int) -> object:
 
 def _infinite(settings: Settings, kind: str, task: Task) -> Arrays:
     train, y, test = _data(settings)
-    model: InfiniteEnsemble = descending(
+    model: InfiniteEnsemble = gradient_descent(
         _network(settings, 1), train, y, settings.rate, augmentation=_augmentation(kind)
     )
-    a, b = closed_form(model, actions.image_rotations(4), test, _steps(settings))
+    a, b = predicted_parts(model, actions.image_rotations(4), test, _steps(settings))
     return {"fluctuation": a, "bias": b, "rate": np.array(model.learning_rate)}
 
 

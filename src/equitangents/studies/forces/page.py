@@ -10,10 +10,9 @@ from equitangents.report.palette import BLUE, GREEN, MUTED, PURPLE, VERMILLION
 from equitangents.studies.forces.study import TARGETS, Results, Settings
 from equitangents.studies.forces.water_tensors import KINDS
 from equitangents.studies.framework import drawing
-from equitangents.studies.framework.claims import say
+from equitangents.studies.framework.compatibility import Presentation, say
 from equitangents.studies.framework.folder import Columns, RunFolder
 from equitangents.studies.framework.statistics import bootstrap
-from equitangents.studies.framework.study import Presentation
 from equitangents.studies.framework.tables import columns
 
 _COLOURS = dict(zip(TARGETS, (VERMILLION, GREEN, BLUE), strict=True))

@@ -22,12 +22,11 @@ from equitangents.report.verdict import Verdict
 from equitangents.studies.forces import water_tensors
 from equitangents.studies.forces.water_tensors import KINDS, WaterSettings, WaterTensors
 from equitangents.studies.framework.citations import EQUIVARIANT_KERNELS
-from equitangents.studies.framework.claims import judge
+from equitangents.studies.framework.compatibility import Presentation, Study, judge
 from equitangents.studies.framework.folder import Arrays, RunFolder
 from equitangents.studies.framework.progress import Task
 from equitangents.studies.framework.settings import check
 from equitangents.studies.framework.statistics import Estimate, bootstrap, exactly
-from equitangents.studies.framework.study import Presentation, Study
 from equitangents.studies.molecules.kernels import mean_square, so3_network
 
 TARGETS = ("energies", "forces", "both")

@@ -1,17 +1,123 @@
-"""From numbers to verdicts. A claim holds if its whole interval meets the criterion, fails if all of it misses."""
+"""From numbers to verdicts. A claim holds if its whole interval meets the criterion, fails if all of it misses.
+
+Everything that a report says of its outcome follows from here: `claim` joins a statement with its numbers, its bound
+and what each verdict would mean; `lead` and `meaning` are read off the verdicts of all claims.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from equitangents.errors import InvalidArgumentError
-from equitangents.report.verdict import FAILS, HOLDS, UNDECIDED, Decision, Verdict, format_number
+from equitangents.report.verdict import (
+    EXACT,
+    FAILS,
+    HOLDS,
+    IN_ERRORS,
+    SINGLE,
+    UNDECIDED,
+    Decision,
+    Verdict,
+    format_number,
+)
+from equitangents.studies.framework.records import Records
 from equitangents.studies.framework.statistics import Estimate
+
+__all__ = ["EXACT", "IN_ERRORS", "SINGLE", "Claim", "Means", "claim", "decide", "judge", "lead", "meaning"]
+
+
+@dataclass(frozen=True)
+class Means:
+    """What each outcome of a claim means for somebody who must choose: one sentence each, true in that case."""
+
+    holds: str
+    fails: str
+    undecided: str = ""
+
+
+@dataclass(frozen=True)
+class Claim(Verdict):
+    """A verdict, the numbers that led to it by their labels, and what it means."""
+
+    numbers: Mapping[str, Estimate] = field(default_factory=dict)
+    means: Means = Means("", "")
+
+    @property
+    def meaning(self) -> str:
+        """The sentence that belongs to the verdict; empty if the claim carries none."""
+        unsaid = f"This run does not decide whether this is so: “{self.claim}”." if self.means.holds else ""
+        return {HOLDS: self.means.holds, FAILS: self.means.fails, UNDECIDED: self.means.undecided or unsaid}[
+            self.verdict
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The verdict as plain values, with its meaning and every number of the family."""
+        fields = {key: value for key, value in super().to_dict().items() if key not in ("numbers", "means")}
+        family = {label: {"value": e.value, "interval": list(e.interval)} for label, e in self.numbers.items()}
+        return {**fields, "meaning": self.meaning, "numbers": family}
+
+
+def claim(
+    statement: str,
+    numbers: Mapping[str, Estimate] | Records,
+    *,
+    measure: str,
+    covers: str,
+    source: str,
+    means: Means,
+    stated: str = "",
+    at_least: float = -math.inf,
+    at_most: float = math.inf,
+    unit: str = "",
+) -> Claim:
+    """The verdict on `statement` about a family of numbers, each under its own label ("after 3 steps, noise").
+
+    The claim holds if it holds for every member of the family, and fails if it fails for any. The number shown is the
+    least favourable one, and the note says which that is. `covers` says what the intervals are over ("inputs",
+    "members"); it is `EXACT` for numbers that no sampling enters, `IN_ERRORS` for those in units of their own standard
+    error, `SINGLE` for one random measurement without an interval, which decides nothing. `stated` is the source's own
+    number, where there is one.
+
+    Raises InvalidArgumentError for an empty family, and if `covers` is empty.
+    """
+    numbers = numbers.labelled() if isinstance(numbers, Records) else dict(numbers)
+    if not numbers:
+        raise InvalidArgumentError("numbers is empty; a claim needs at least one number")
+    if not covers:
+        raise InvalidArgumentError("covers is empty; a claim says what its interval is over, or EXACT, or SINGLE")
+    decisions = {label: decide(e, at_least=at_least, at_most=at_most) for label, e in numbers.items()}
+    verdict: Decision = (
+        FAILS if FAILS in decisions.values() else UNDECIDED if UNDECIDED in decisions.values() else HOLDS
+    )
+    if covers == SINGLE:
+        verdict = UNDECIDED
+    candidates = [label for label, decision in decisions.items() if decision == verdict] or list(numbers)
+    label = min(candidates, key=lambda name: _margin(numbers[name], at_least, at_most))
+    shown, several = numbers[label], len(numbers) > 1
+    return Claim(
+        claim=statement,
+        verdict=verdict,
+        measure=measure,
+        criterion=_criterion(at_least, at_most, unit) + (", each" if several else ""),
+        value=shown.value,
+        interval=shown.interval,
+        source=source,
+        level=shown.level,
+        note=f"Shown: the least favourable of {len(numbers)}, {label}." if several else "",
+        unit=unit,
+        covers=covers,
+        stated=stated,
+        bounds=(at_least, at_most),
+        numbers=numbers,
+        means=means,
+    )
 
 
 def decide(estimate: Estimate, *, at_least: float = -math.inf, at_most: float = math.inf) -> Decision:
-    """Compare an interval with bounds. Anything that is not a finite number cannot be decided.
+    """Compare an interval with bounds. What is not finite, or has no interval, cannot be decided.
 
     Example:
         >>> decide(Estimate(0.5, 0.4, 0.6), at_least=0.3)
@@ -28,43 +134,36 @@ def decide(estimate: Estimate, *, at_least: float = -math.inf, at_most: float = 
     return UNDECIDED
 
 
-def judge(
-    claim: str,
-    estimates: Mapping[str, Estimate],
-    *,
-    measure: str,
-    source: str,
-    at_least: float = -math.inf,
-    at_most: float = math.inf,
-    unit: str = "",
-) -> Verdict:
-    """The verdict on a claim about a family of numbers, each under its own label ("after 3 steps, noise").
+def lead(verdicts: Sequence[Verdict]) -> str:
+    """One sentence on the outcome of all claims: how many hold, and which do not.
 
-    The claim holds if it holds for every member of the family, and fails if it fails for any. The number shown is the
-    least favourable one, and the note says which that is.
+    Example:
+        >>> from equitangents.studies.framework.statistics import exactly
+        >>> numbers = {"here": exactly(0.5)}
+        >>> said = {"measure": "", "covers": EXACT, "source": "", "means": Means("", "")}
+        >>> lead([claim("It is small", numbers, at_most=1, **said), claim("It is large", numbers, at_least=1, **said)])
+        '1 of 2 claims holds; fails: “It is large”.'
     """
-    if not estimates:
-        raise InvalidArgumentError("estimates is empty; a claim needs at least one number")
-    decisions = {label: decide(e, at_least=at_least, at_most=at_most) for label, e in estimates.items()}
-    verdict: Decision = (
-        FAILS if FAILS in decisions.values() else UNDECIDED if UNDECIDED in decisions.values() else HOLDS
-    )
-    candidates = [label for label, decision in decisions.items() if decision == verdict]
-    label = min(candidates, key=lambda name: _margin(estimates[name], at_least, at_most))
-    shown = estimates[label]
-    note = "" if len(estimates) == 1 else f"Shown: the least favourable of {len(estimates)}, {label}."
-    return Verdict(
-        claim=claim,
-        verdict=verdict,
-        measure=measure,
-        criterion=_criterion(at_least, at_most, unit) + ("" if len(estimates) == 1 else ", each"),
-        value=shown.value,
-        interval=shown.interval,
-        source=source,
-        level=shown.level,
-        note=note,
-        unit=unit,
-    )
+    named = lambda decision: ", ".join(f"“{v.claim}”" for v in verdicts if v.verdict == decision)
+    held = sum(v.verdict == HOLDS for v in verdicts)
+    parts = [f"{held} of {len(verdicts)} claims {'holds' if held == 1 else 'hold'}"]
+    parts += [
+        f"{word}: {named(decision)}"
+        for word, decision in (("undecided", UNDECIDED), ("fails", FAILS))
+        if named(decision)
+    ]
+    return "; ".join(parts) + "."
+
+
+def meaning(verdicts: Sequence[Verdict]) -> list[str]:
+    """A paragraph for every claim that says what its verdict means."""
+    return [v.meaning for v in verdicts if isinstance(v, Claim) and v.meaning]
+
+
+def judge(claim_: str, estimates: Mapping[str, Estimate], **how: Any) -> Claim:
+    """`claim` without what it covers and means: for studies that are not converted yet."""
+    certain = all(e.low == e.high for e in estimates.values())
+    return claim(claim_, estimates, **{"covers": EXACT if certain else "samples", "means": Means("", ""), **how})
 
 
 def _margin(estimate: Estimate, at_least: float, at_most: float) -> float:
@@ -82,8 +181,3 @@ def _criterion(at_least: float, at_most: float, unit: str) -> str:
     if math.isinf(at_least):
         return f"at most {high}{unit}"
     return f"between {low} and {high}{unit}"
-
-
-def say(verdict: Verdict, *, holds: str, fails: str, undecided: str) -> str:
-    """The wording that belongs to the verdict."""
-    return {HOLDS: holds, FAILS: fails, UNDECIDED: undecided}[verdict.verdict]

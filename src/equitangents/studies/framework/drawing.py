@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import LogLocator
+from matplotlib.ticker import FixedLocator, LogLocator
 
 from equitangents.report import figures
+from equitangents.report.palette import MUTED
 from equitangents.studies.framework.statistics import Estimate
 
 
@@ -21,6 +22,22 @@ def estimates(
     bars = np.array([[e.value - e.low for e in values], [e.high - e.value for e in values]])
     look = {"fmt": "o-", "lw": 1.2, "ms": 4, "elinewidth": 1.0, **look}
     axes.errorbar(np.asarray(x, dtype=float), centre, np.maximum(bars, 0), color=colour, **look)
+
+
+def power(axes: Axes, x: Sequence[float] | np.ndarray, first: float, exponent: float, **look: Any) -> None:
+    """A thin dotted line for comparison: `first` at the first x, and from there x to the `exponent`."""
+    x = np.asarray(x, dtype=float)
+    axes.plot(x, first * (x / x[0]) ** exponent, **{"color": MUTED.light, "lw": 0.9, "ls": (0, (2, 2)), **look})
+
+
+def steps(axes: Axes, last: int) -> None:
+    """Training steps on a logarithmic scale that has room for 0."""
+    axes.set_xscale("symlog", linthresh=1, linscale=0.4)
+    axes.xaxis.set_major_locator(FixedLocator([0, *(10**k for k in range(int(np.log10(max(last, 1))) + 1))]))
+    axes.xaxis.set_minor_locator(FixedLocator([]))
+    axes.xaxis.set_major_formatter(lambda value, _: f"{int(value):,}")
+    axes.set_xlim(0, last)
+    axes.set_xlabel("training step")
 
 
 def logarithmic(

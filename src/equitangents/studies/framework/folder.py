@@ -1,4 +1,8 @@
-"""A study's folder: its configuration, the stages already computed, its tables. Files appear only when complete."""
+"""A study's folder: its configuration, the stages already computed, its tables. Files appear only when complete.
+
+A run that replaces a finished one works in a folder of its own inside, `.new`, and takes the place of the finished one
+when it is complete; killed in the middle of that, it is put in place by whoever opens the folder next.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,9 @@ import csv
 import hashlib
 import json
 import os
+import re
 import shutil
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,20 +20,26 @@ from typing import Any
 import numpy as np
 
 from equitangents.errors import InvalidArgumentError
+from equitangents.studies.framework import lock
 from equitangents.studies.framework.progress import Progress, Task
 
 Arrays = dict[str, np.ndarray]
 Columns = Mapping[str, Sequence[Any] | np.ndarray]
 
 _OURS = ("config.json", "verdicts.json", "report.html", "results", "figures", "stages", "checkpoints")
+_NEW, _COMPLETE = ".new", "complete"
+_LEFTOVER = re.compile(r"\..+\.\d+(\.partial|\.npz)?")  # a file that was being written when its process died
 
 
 class RunFolder:
     """Where one run of a study keeps everything, and what makes it resumable.
 
     Long computations are stages: `stage(name, compute)` returns the arrays of `compute` and keeps them on disk together
-    with the run's fingerprint; a resumed run reads them instead. Raises InvalidArgumentError where the folder holds
-    something else, or where a run with other settings is to be resumed.
+    with the run's fingerprint; a resumed run reads them instead. `path` is where to write until `finish` is called.
+    Whoever makes one holds the folder (`lock.only_run`).
+
+    Raises InvalidArgumentError where the folder holds something else, a run of another study or with other settings
+    (unless `force`, which replaces it), or, with `resume`, no run to go on with.
     """
 
     def __init__(
@@ -36,24 +48,48 @@ class RunFolder:
         config: Mapping[str, Any],
         *,
         resume: bool = False,
+        force: bool = False,
         data_dir: Path | None = None,
         progress: Progress | None = None,
     ) -> None:
-        self.path = path
+        if (path / _NEW / _COMPLETE).exists():
+            _put_in_place(path)
+        self.home = path
+        self.path = _where(path, config, resume=resume, force=force)
         self.data_dir = data_dir
         self._progress = progress if progress is not None else Progress(shown=False)
-        self._identity = {key: config[key] for key in ("study", "settings")}
-        self.fingerprint = _fingerprint(self._identity)
-        previous = self._previous_config()
-        if resume and previous is not None:
-            self._check_same(previous)
+        self._config = dict(config)
+        self.fingerprint = _fingerprint(_identity(config))
+        previous = _config(self.path) if resume else None
+        self._before = float((previous or {}).get("seconds", 0.0))
+        self._start = time.monotonic()
         try:
-            if not resume or previous is None:
-                self._clear()
-            path.mkdir(parents=True, exist_ok=True)
-            write_json(path / "config.json", config)
+            if not resume:
+                _clear(self.path)
+            self.path.mkdir(parents=True, exist_ok=True)
+            _sweep(self.path)
+            self._keep_config()
         except OSError as error:
             raise InvalidArgumentError(f"out is {path}, where nothing can be written: {error.strerror}") from None
+
+    @staticmethod
+    def examine(path: Path, config: Mapping[str, Any], *, resume: bool = False, force: bool = False) -> None:
+        """Raise what making one would raise, and touch nothing."""
+        _where(path, config, resume=resume, force=force)
+
+    @property
+    def seconds(self) -> float:
+        """How long the run has taken so far, all its parts together."""
+        return self._before + time.monotonic() - self._start
+
+    def finish(self) -> None:
+        """Everything is written: it takes the place of what the folder held before."""
+        self._keep_config()
+        if self.path == self.home:
+            return
+        write_json(self.path / _COMPLETE, [name for name in _OURS if (self.path / name).exists()])
+        _put_in_place(self.home)
+        self.path = self.home
 
     def stage(self, name: str, title: str, compute: Callable[[Task], Arrays]) -> Arrays:
         """The arrays of `compute(task)`, from disk if an earlier run with the same settings has computed them."""
@@ -63,6 +99,7 @@ class RunFolder:
             if arrays is None:
                 arrays = compute(task)
                 self._store(path, arrays)
+                self._keep_config()
                 shutil.rmtree(self.checkpoints(name), ignore_errors=True)
         return arrays
 
@@ -107,35 +144,86 @@ class RunFolder:
         np.savez_compressed(partial, **contents)
         os.replace(partial, path)
 
-    def _previous_config(self) -> dict[str, Any] | None:
-        if not self.path.exists() or (self.path.is_dir() and not any(self.path.iterdir())):
-            return None
-        try:
-            previous = json.loads((self.path / "config.json").read_text(encoding="utf-8"))
-            known = isinstance(previous, dict) and {"study", "settings"} <= previous.keys()
-        except (OSError, ValueError):
-            known = False
-        if not known:
+    def _keep_config(self) -> None:
+        write_json(self.path / "config.json", {**self._config, "seconds": round(self.seconds, 3)})
+
+
+def _where(path: Path, config: Mapping[str, Any], *, resume: bool, force: bool) -> Path:
+    """Where a run with `config` is to write, if it may."""
+    new = path / _NEW
+    if not path.exists() or (path.is_dir() and not any(p.name != lock.NAME for p in path.iterdir())):
+        if resume:
+            raise InvalidArgumentError(f"there is no run in {path} to resume; leave out --resume to start one")
+        return path
+    held, started = _config(path), _config(new)
+    if held is None and started is None:
+        hint = "there is nothing to resume" if resume else "choose another folder with --out"
+        raise InvalidArgumentError(f"{path} exists and holds no run of a study; {hint}")
+    if resume:
+        for place, found in ((new, started), (path, held)):
+            if found is not None and not _differences(found, config):
+                return place
+        differing = _differences(held or started or {}, config)
+        raise InvalidArgumentError(f"the run in {path} cannot be resumed with other settings: {differing}")
+    for found in (held, started):
+        if found is not None and not force and (differing := _differences(found, config)):
             raise InvalidArgumentError(
-                f"{self.path} exists and holds no run of a study; choose another folder with --out"
+                f"{path} holds another run: {differing}; choose another folder with --out, or replace it with --force"
             )
-        return previous
+    return new if (path / "report.html").exists() else path
 
-    def _check_same(self, previous: Mapping[str, Any]) -> None:
-        now = _flat(self._identity)
-        then = _flat({key: previous[key] for key in self._identity})
-        differing = [k for k in sorted(now.keys() | then.keys()) if now.get(k) != then.get(k)]
-        if differing:
-            changes = ", ".join(f"{k} was {then.get(k)!r} and is now {now.get(k)!r}" for k in differing)
-            raise InvalidArgumentError(f"the run in {self.path} cannot be resumed with other settings: {changes}")
 
-    def _clear(self) -> None:
-        for name in _OURS:
-            item = self.path / name
-            if item.is_dir():
-                shutil.rmtree(item)
-            else:
-                item.unlink(missing_ok=True)
+def _config(path: Path) -> dict[str, Any] | None:
+    """The configuration of the run in a folder, if it holds one."""
+    try:
+        found = json.loads((path / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) and {"study", "settings"} <= found.keys() else None
+
+
+def _identity(config: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: config[key] for key in ("study", "settings")}
+
+
+def _differences(previous: Mapping[str, Any], config: Mapping[str, Any]) -> str:
+    """What the configurations differ in, in words; empty if they describe the same run."""
+    then, now = _flat(_identity(previous)), _flat(_identity(config))
+    keys = ["study"] if then["study"] != now["study"] else sorted(now.keys() | then.keys())
+    return ", ".join(f"{k} was {then.get(k)!r} and is now {now.get(k)!r}" for k in keys if now.get(k) != then.get(k))
+
+
+def _put_in_place(home: Path) -> None:
+    """Move what `.new` holds to its place; each move may have been done already."""
+    new = home / _NEW
+    names = json.loads((new / _COMPLETE).read_text(encoding="utf-8"))
+    for name in _OURS:
+        if name in names and not (new / name).exists():
+            continue
+        _remove(home / name)
+        if name in names:
+            os.replace(new / name, home / name)
+    shutil.rmtree(new)
+
+
+def _clear(path: Path) -> None:
+    """Remove a run, and nothing else; a finished one only as part of a `.new`."""
+    for name in (*_OURS, _NEW):
+        _remove(path / name)
+
+
+def _remove(item: Path) -> None:
+    if item.is_dir():
+        shutil.rmtree(item)
+    else:
+        item.unlink(missing_ok=True)
+
+
+def _sweep(path: Path) -> None:
+    for place in (path, path / "results", path / "stages"):
+        for item in place.glob(".*"):
+            if item.is_file() and _LEFTOVER.fullmatch(item.name):
+                item.unlink()
 
 
 def write_json(path: Path, content: Any) -> None:

@@ -1,13 +1,19 @@
-"""What a reader sees while a study runs: one line per stage, with a bar and the time. Ctrl-C always ends it."""
+"""What a reader sees while a study runs: one line per stage, with a bar and the time. Ctrl-C always ends it.
+
+On a terminal the bars are rich's; in a file or a pipe there are lines of plain text, each written as it comes.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from typing import Any
+
+_EVERY = 60.0  # seconds between lines about one stage
 
 
 class Task:
@@ -29,13 +35,49 @@ class Task:
             self._shown = now
 
 
+class _Lines:
+    """In place of rich's bars where there is no terminal: a line when a stage begins and ends, and one a minute."""
+
+    def __init__(self) -> None:
+        self._begun: dict[int, tuple[str, float]] = {}
+        self._said = 0.0
+
+    def __enter__(self) -> _Lines:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return
+
+    def add_task(self, title: str, total: float | None = None) -> int:
+        identity = len(self._begun)
+        self._begun[identity] = (title, time.monotonic())
+        self._said = time.monotonic()
+        _say(f"{title} …")
+        return identity
+
+    def update(self, identity: int, *, completed: float, total: float, done: bool = False) -> None:
+        title, begun = self._begun[identity]
+        now = time.monotonic()
+        if done:
+            _say(f"{title}: done in {now - begun:.1f} s")
+        elif now - self._said > _EVERY:
+            self._said = now
+            _say(f"{title}: {100 * completed / total:.0f} %")
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
 class Progress:
-    """Bars on the terminal by rich, or nothing at all."""
+    """Bars on the terminal by rich, lines where output is redirected, or nothing at all."""
 
     def __init__(self, *, shown: bool = True) -> None:
         self._bars: Any = None
         self._interrupted = threading.Event()
-        if shown:
+        if shown and not sys.stderr.isatty():
+            self._bars = _Lines()
+        elif shown:
             from rich.console import Console
             from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
             from rich.progress import Progress as Bars
@@ -58,7 +100,10 @@ class Progress:
             return
         identity = self._bars.add_task(title, total=None)
         yield Task(self._bars, identity, self._interrupted)
-        self._bars.update(identity, completed=1, total=1)
+        if isinstance(self._bars, _Lines):
+            self._bars.update(identity, completed=1, total=1, done=True)
+        else:
+            self._bars.update(identity, completed=1, total=1)
 
 
 @contextlib.contextmanager

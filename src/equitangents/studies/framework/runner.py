@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import importlib
 import platform
-import time
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from equitangents.errors import InvalidArgumentError
-from equitangents.studies.catalogue import StudyInfo, registry
+from equitangents.studies.catalogue import StudyInfo, load, registry
 
 if TYPE_CHECKING:
     from equitangents.report.verdict import Verdict
-    from equitangents.studies.framework.study import Study
+    from equitangents.studies.framework.folder import RunFolder
+    from equitangents.studies.framework.study import Present, Study
 
 
 @dataclass(frozen=True)
 class StudyResult:
-    """A finished run: where it lies, its report, its summary and a verdict per claim."""
+    """A finished run: where it lies, its report, its summary and a verdict per claim; seconds of all its parts."""
 
     name: str
     preset: str
@@ -31,6 +31,14 @@ class StudyResult:
     seconds: float
 
 
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C during a study; `command` goes on with it."""
+
+    def __init__(self, command: str) -> None:
+        super().__init__(f"interrupted; to go on: {command}")
+        self.command = command
+
+
 def run(
     name: str,
     preset: str = "quick",
@@ -39,74 +47,90 @@ def run(
     settings: Mapping[str, str] | None = None,
     data_dir: str | Path | None = None,
     progress: bool = True,
+    force: bool = False,
 ) -> StudyResult:
     """Run study `name` and write its folder: config.json, results/, figures/, verdicts.json and report.html.
 
-    `out` is the folder, by default `runs/<name>-<preset>`; what an earlier run left there is replaced, unless `resume`
-    asks to go on from it. `settings` changes the preset, as text: {"members": "20"}. `data_dir` holds data files.
-    A claim that fails is a result, not an error.
+    `out` is the folder, by default `runs/<name>-<preset>`. What an earlier run with the same settings left there is
+    replaced when the new one is complete; with `resume` the run goes on from it. A folder with a run of another study
+    or with other settings is left alone, unless `force` is given. `settings` changes the preset, as text:
+    {"members": "20"}. `data_dir` holds data files. A claim that fails is a result, not an error.
 
-    Raises InvalidArgumentError for an unknown study, preset or setting, and for a folder that holds something else.
+    Raises InvalidArgumentError for an unknown study, preset or setting, for data that are not there, and for a folder
+    that holds something else or that another run is writing to; then nothing has been touched.
 
     Example: `run("toy", settings={"members": "50"}).claims`
     """
     info = _lookup(name, preset)
+    if resume and force:
+        raise InvalidArgumentError("resume and force are both given; resume goes on with a run, force replaces it")
+    study, present = load(info)
     from equitangents.studies.framework import settings as reading
-
-    study: Study[Any, Any] = importlib.import_module(info.module).STUDY
-    chosen = reading.changed(study.presets[preset], settings)
-    folder = Path(out).expanduser() if out is not None else Path("runs") / f"{name}-{preset}"
-    return _run(info, study, preset, chosen, folder, resume, None if data_dir is None else Path(data_dir), progress)
-
-
-def _run(
-    info: StudyInfo,
-    study: Study[Any, Any],
-    preset: str,
-    settings: Any,
-    path: Path,
-    resume: bool,
-    data_dir: Path | None,
-    progress: bool,
-) -> StudyResult:
-    from equitangents.report import Page, write
-    from equitangents.studies.framework.folder import RunFolder, write_json
+    from equitangents.studies.framework.folder import RunFolder
+    from equitangents.studies.framework.lock import only_run
     from equitangents.studies.framework.progress import Progress
-    from equitangents.studies.framework.settings import as_dict, as_text
 
-    start = time.monotonic()
-    versions = installed_versions()
+    chosen = reading.changed(study.presets[preset], settings)
+    data = None if data_dir is None else Path(data_dir).expanduser()
+    study.check(chosen, data)
+    path = Path(out).expanduser() if out is not None else Path("runs") / f"{name}-{preset}"
     config = {
         "study": info.name,
         "preset": preset,
-        "settings": as_dict(settings),
-        "versions": versions,
-        "data_dir": None if data_dir is None else str(data_dir),
+        "settings": reading.as_dict(chosen),
+        "versions": installed_versions(),
+        "data_dir": None if data is None else str(data),
     }
+    RunFolder.examine(path, config, resume=resume, force=force)
     bars = Progress(shown=progress)
-    folder = RunFolder(path, config, resume=resume, data_dir=data_dir, progress=bars)
-    with bars.running():
-        results = study.measure(settings, folder)
+    with only_run(path):
+        folder = RunFolder(path, config, resume=resume, force=force, data_dir=data, progress=bars)
+        texts = (reading.as_text(chosen), reading.as_text(study.presets[preset]))
+        try:
+            with bars.running():
+                results = study.measure(chosen, folder)
+            return _report(info, study, present, preset, chosen, results, folder, command(name, preset, *texts, data))
+        except KeyboardInterrupt:
+            raise Interrupted(command(name, preset, *texts, data, out=path, resume=True)) from None
+
+
+def _report(
+    info: StudyInfo,
+    study: Study[Any, Any],
+    present: Present,
+    preset: str,
+    settings: Any,
+    results: Any,
+    folder: RunFolder,
+    rerun: str,
+) -> StudyResult:
+    """Verdicts, tables, figures and the page; then the run is complete."""
+    from equitangents.report import Page, Section, write
+    from equitangents.studies.framework.claims import lead, meaning
+    from equitangents.studies.framework.folder import write_json
+    from equitangents.studies.framework.settings import as_text
+
     verdicts = tuple(study.claims(settings, results))
-    shown = study.present(settings, results, verdicts, folder)
+    shown = present(settings, results, folder)
     for table, columns in shown.tables.items():
         folder.write_table(table, columns)
-    write_json(path / "verdicts.json", [verdict.to_dict() for verdict in verdicts])
-    seconds = time.monotonic() - start
+    write_json(folder.path / "verdicts.json", [verdict.to_dict() for verdict in verdicts])
+    seconds, means = folder.seconds, meaning(verdicts)
     page = Page(
         title=info.title,
         kicker=f"Study {info.name}, preset {preset}. Source: {info.source}",
-        summary=shown.summary,
+        summary=lead(verdicts),
         verdicts=verdicts,
-        sections=shown.sections,
+        sections=[*shown.sections, *([Section("What it means", means)] if means else [])],
         settings=as_text(settings),
-        versions=versions,
-        rerun=command(info.name, preset, as_text(settings), as_text(study.presets[preset]), data_dir is not None),
+        versions=installed_versions(),
+        rerun=rerun,
         citations=study.citations,
-        facts={**shown.facts, "Run time": format_seconds(seconds) + (" (resumed)" if resume else "")},
+        facts={**shown.facts, "Run time": format_seconds(seconds)},
     )
-    report = write(page, path / "report.html")
-    return StudyResult(info.name, preset, path, report, shown.summary, verdicts, seconds)
+    write(page, folder.path / "report.html")
+    folder.finish()
+    return StudyResult(info.name, preset, folder.path, folder.path / "report.html", page.summary, verdicts, seconds)
 
 
 def _lookup(name: str, preset: str) -> StudyInfo:
@@ -137,11 +161,26 @@ def installed_versions() -> dict[str, str]:
     }
 
 
-def command(name: str, preset: str, settings: Mapping[str, str], preset_settings: Mapping[str, str], data: bool) -> str:
-    """The command line that runs the same study with the same settings."""
-    changes = [f"--set {key}={value}" for key, value in settings.items() if value != preset_settings[key]]
-    folder = ["--data-dir FOLDER"] if data else []
-    return " ".join(["equitangents reproduce", name, f"--preset {preset}", *changes, *folder])
+def command(
+    name: str,
+    preset: str,
+    settings: Mapping[str, str],
+    preset_settings: Mapping[str, str],
+    data_dir: Path | None,
+    *,
+    out: Path | None = None,
+    resume: bool = False,
+) -> str:
+    """The command line that runs the same study with the same settings; with `resume`, the one that goes on with it."""
+    words = ["equitangents", "reproduce", name, "--preset", preset]
+    for key, value in settings.items():
+        if value != preset_settings[key]:
+            words += ["--set", f"{key}={value}"]
+    if data_dir is not None:
+        words += ["--data-dir", str(data_dir) if resume else "FOLDER"]
+    if out is not None:
+        words += ["--out", str(out)]
+    return shlex.join([*words, *(["--resume"] if resume else [])])
 
 
 def format_seconds(seconds: float) -> str:

@@ -1,10 +1,11 @@
-"""What a study is: settings, a measurement, claims about it, and a way to show both. Each lives in one module."""
+"""What a study is: settings, a measurement and claims about it; and what its page makes of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from pathlib import Path
+from typing import Any, Generic, TypeVar
 
 from equitangents.report.page import Section
 from equitangents.report.verdict import Verdict
@@ -16,9 +17,11 @@ ResultsT = TypeVar("ResultsT")
 
 @dataclass(frozen=True)
 class Presentation:
-    """A study's results for readers: a sentence, tables for `results/`, sections of the page, a few facts."""
+    """A study's results for readers: tables for `results/`, sections of the page, a few facts.
 
-    summary: str
+    What the outcome is in words, at the head of the page and at its end, follows from the claims.
+    """
+
     tables: Mapping[str, Columns]
     sections: Sequence[Section]
     facts: Mapping[str, str] = field(default_factory=dict)
@@ -28,12 +31,17 @@ class Presentation:
 class Study(Generic[SettingsT, ResultsT]):
     """A study as the runner sees it.
 
-    `measure` computes, in resumable stages; `claims` compares the numbers with what the source states; `present` draws.
-    `claims` and `present` are quick and depend on their arguments alone.
+    `check` raises InvalidArgumentError for settings or data (in the folder of data, if there is one) that cannot be
+    used, before anything is written. `measure` computes, in resumable stages; `claims` compares the numbers with what
+    the source states. `claims` is quick and depends on its arguments alone, like `present(settings, results, folder)`
+    of the study's page.
     """
 
     presets: Mapping[str, SettingsT]
     measure: Callable[[SettingsT, RunFolder], ResultsT]
     claims: Callable[[SettingsT, ResultsT], Sequence[Verdict]]
-    present: Callable[[SettingsT, ResultsT, Sequence[Verdict], RunFolder], Presentation]
     citations: tuple[str, ...]
+    check: Callable[[SettingsT, Path | None], None] = lambda settings, data_dir: None
+
+
+Present = Callable[[Any, Any, RunFolder], Presentation]

@@ -9,24 +9,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import jax
 import numpy as np
 
 from equitangents import kernels, nn
 from equitangents.groups import so3, wallpaper
-from equitangents.report import Figure, Section, figures
-from equitangents.report.palette import BLUE, MUTED, VERMILLION
-from equitangents.report.verdict import Verdict
-from equitangents.studies.framework import drawing
 from equitangents.studies.framework.citations import EQUIVARIANT_KERNELS
-from equitangents.studies.framework.claims import judge, say
-from equitangents.studies.framework.folder import Arrays, Columns, RunFolder
+from equitangents.studies.framework.claims import IN_ERRORS, Claim, Means, claim
+from equitangents.studies.framework.folder import Arrays, RunFolder
 from equitangents.studies.framework.progress import Task
+from equitangents.studies.framework.records import Records
 from equitangents.studies.framework.settings import check
-from equitangents.studies.framework.statistics import Estimate, bootstrap, exactly, power_law, shared_level
-from equitangents.studies.framework.study import Presentation, Study
-from equitangents.studies.framework.tables import columns
+from equitangents.studies.framework.statistics import exactly, power_law, shared_level
+from equitangents.studies.framework.study import Study
 
 SPACES = {"plane": "C4 ⋉ ℤ² on a torus, ReLU", "sphere": "SO(3), Erf"}
 KINDS = ("nngp", "ntk")
@@ -88,12 +85,16 @@ def inputs(space: str, settings: Settings) -> np.ndarray:
     return c * (4 * np.pi) ** 0.5 / settings.bandlimit
 
 
-def measure(settings: Settings, folder: RunFolder) -> Results:
-    """Analytic kernels, and batches of random networks of every width."""
+def check_settings(settings: Settings, data_dir: Path | None) -> None:
+    """Widths enough for a rate, batches enough for an interval; the study reads no data."""
     check(len(settings.widths) >= 3, "widths", settings.widths, "at least three widths")
     check(settings.batches >= 3, "batches", settings.batches, "at least 3")
     check(settings.samples >= 2, "samples", settings.samples, "at least 2")
     check(settings.sampled >= settings.bandlimit, "sampled", settings.sampled, "at least bandlimit")
+
+
+def measure(settings: Settings, folder: RunFolder) -> Results:
+    """Analytic kernels, and batches of random networks of every width."""
     exact, means, errors = {}, {}, {}
     for space, title in SPACES.items():
         found = kernels_of(space, settings)
@@ -141,87 +142,54 @@ def standard_errors(results: Results, space: str, kind: str) -> np.ndarray:
     return np.sqrt(((off / results.errors[space, kind]) ** 2).mean(axis=(1, 2)))
 
 
-def claims(settings: Settings, results: Results) -> Sequence[Verdict]:
+def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     """The rate, and agreement at the largest width."""
     level = shared_level(len(SPACES) * len(KINDS))
-    label = lambda space, kind: f"{kind.upper()}, {SPACES[space]}"
-    rates: dict[str, Estimate] = {}
-    agreement: dict[str, Estimate] = {}
-    for space in SPACES:
-        for kind in KINDS:
-            rates[label(space, kind)] = power_law(
-                np.array(settings.widths, float), deviations(results, space, kind), level=level
-            )
-            agreement[label(space, kind)] = exactly(standard_errors(results, space, kind)[-1])
+    widths, widest = np.array(settings.widths, float), settings.widths[-1]
+    over = partial(
+        Records.over, words=lambda space, kind: f"{kind.upper()}, {SPACES[space]}", space=tuple(SPACES), kind=KINDS
+    )
+    resolution = 300 * max(relative_error(results, space, kind) for space in SPACES for kind in KINDS)
     return [
-        judge(
+        claim(
             "Kernels of random networks approach the analytic ones as one over the square root of the width",
-            rates,
+            over(lambda space, kind: power_law(widths, deviations(results, space, kind), level=level)),
             measure=f"Exponent of the root mean square deviation of means over {settings.samples} networks against the "
             "width.",
+            covers="batches of networks",
             at_least=-0.75,
             at_most=-0.25,
             source="theory; the bounds are our choice",
+            stated="−1/2",
+            means=Means(
+                holds="The deviation of a finite network from the infinite one can be extrapolated: four times the "
+                "width halves it.",
+                fails="The deviation of a finite network does not halve with four times the width; measure it at the "
+                "width that is to be used.",
+                undecided="The rate is not measured well enough to extrapolate the deviation to other widths; take "
+                "more batches or more widths.",
+            ),
         ),
-        judge(
-            f"At width {settings.widths[-1]} their mean agrees with the analytic kernel",
-            agreement,
+        claim(
+            f"At width {widest} their mean lies within three standard errors of the analytic kernel",
+            over(lambda space, kind: exactly(standard_errors(results, space, kind)[-1])),
             measure="Deviation of the mean over all networks in standard errors, root mean square over entries.",
+            covers=IN_ERRORS,
             at_most=3,
             source="theory",
+            means=Means(
+                holds=f"Random networks of width {widest} show no error in the analytic kernels; one of less than "
+                f"{resolution:.2g} % of the kernel could hide in three standard errors.",
+                fails=f"Networks of width {widest} are measurably different from infinitely wide ones: do not use the "
+                "analytic kernels for them without a correction.",
+            ),
         ),
     ]
 
 
-def _present(settings: Settings, results: Results, verdicts: Sequence[Verdict], folder: RunFolder) -> Presentation:
-    text = (
-        f"Root mean square deviation of the mean over {settings.samples} random networks from the kernel of infinite "
-        "width, relative to it. Dotted: one over the square root of the width."
-    )
-    agree = say(
-        verdicts[1],
-        holds="Random networks have the analytic kernels, on the plane and on the sphere",
-        fails="Random networks do not have the analytic kernels within three standard errors",
-        undecided="Whether random networks have the analytic kernels is not decided",
-    )
-    sections = [Section("Convergence", [text], [_figure(settings, results, folder)])]
-    facts = {
-        "Networks": f"{settings.batches} × {settings.samples} of every width",
-        "Inputs": f"{settings.inputs} random signals",
-        "Seed": str(settings.seed),
-    }
-    return Presentation(
-        f"{agree} (width {settings.widths[-1]}).", {"entries": entries(settings, results)}, sections, facts
-    )
+def relative_error(results: Results, space: str, kind: str) -> float:
+    """Standard error at the largest width, root mean square over entries, relative to the kernel."""
+    return float(np.sqrt((results.errors[space, kind][-1] ** 2).mean() / (results.exact[space, kind] ** 2).mean()))
 
 
-def entries(settings: Settings, results: Results) -> Columns:
-    """Every entry of every kernel: exact, mean over networks, standard error."""
-    rows = [
-        (space, kind, n, i, j, results.exact[space, kind][i, j], results.means[space, kind][w, :, i, j].mean(),
-         results.errors[space, kind][w, i, j])
-        for space, kind in results.exact for w, n in enumerate(settings.widths)
-        for i in range(settings.inputs) for j in range(i, settings.inputs)
-    ]  # fmt: skip
-    return columns(("space", "kernel", "width", "i", "j", "analytic", "mean", "standard_error"), rows)
-
-
-def _figure(settings: Settings, results: Results, folder: RunFolder) -> Figure:
-    widths = np.array(settings.widths, dtype=float)
-    with figures.canvas(8.6, 3.2) as canvas:
-        for axes, space in zip(canvas.subplots(1, 2), SPACES, strict=True):
-            drawing.logarithmic(axes, "both", widths, base=2, fine=True)
-            for kind, colour in zip(KINDS, (BLUE, VERMILLION), strict=True):
-                values = [bootstrap(d, np.sqrt) for d in deviations(results, space, kind).T]
-                drawing.estimates(axes, widths, values, colour.light, label=kind.upper())
-            axes.plot(widths, values[0].value * (widths / widths[0]) ** -0.5, color=MUTED.light, lw=0.9, ls=(0, (2, 2)))
-            axes.set_title(SPACES[space])
-            axes.set_xlabel("width")
-            axes.set_ylabel("relative deviation")
-            axes.legend(loc="lower left")
-        svg = figures.save(canvas, folder.figures, "convergence")
-    caption = "Means over batches of networks with 95 % intervals."
-    return Figure("convergence", caption, svg, alt="Deviation of kernels against width")
-
-
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, _present, (EQUIVARIANT_KERNELS,))
+STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EQUIVARIANT_KERNELS,), check_settings)

@@ -19,17 +19,16 @@ from equitangents.inference import augment_inputs
 from equitangents.kernels import orbit_average
 from equitangents.report.verdict import Verdict
 from equitangents.studies.common.frozen_kernels import FrozenKernel, SymmetrisedKernel, draw
+from equitangents.studies.common.infinite import largest_difference, unit_times
 from equitangents.studies.common.networks import mlp
-from equitangents.studies.common.times import clock, largest_difference
 from equitangents.studies.common.training import train_recorded
 from equitangents.studies.framework.citations import EQUIVARIANT_KERNELS
-from equitangents.studies.framework.claims import judge
+from equitangents.studies.framework.compatibility import Presentation, Study, judge
 from equitangents.studies.framework.drawing import name_of
 from equitangents.studies.framework.folder import Arrays, RunFolder
 from equitangents.studies.framework.progress import Task
 from equitangents.studies.framework.settings import check
 from equitangents.studies.framework.statistics import Estimate, exactly, power_law, second_moment_share, shared_level
-from equitangents.studies.framework.study import Presentation, Study
 from equitangents.studies.rotated_images.inputs import standardise
 
 STATED = "stated in arXiv 2406.06504"
@@ -196,7 +195,7 @@ def _infinite(settings: Settings) -> Arrays:
     augmented = InfiniteEnsemble(dense).fit(augment_inputs(action, x), np.tile(y, order))
     convolutional = InfiniteEnsemble(equivariant).fit(x, y)
     bare = InfiniteEnsemble(dense).fit(x, y)
-    times = clock(convolutional, settings.times)
+    times = unit_times(convolutional, settings.times)
     a, b = equivariant.kernel(x, sets["noise"]), orbit_average(dense, action).kernel(x, sets["noise"])
     predicted = {
         key: {name: model.predict(sets[name], time=times) for name in SETS}
@@ -219,7 +218,7 @@ def _infinite(settings: Settings) -> Arrays:
 
 def _frozen_means(kernel: Any, x: np.ndarray, y: np.ndarray, settings: Settings, tests: Sequence[np.ndarray]) -> Any:
     model = InfiniteEnsemble(kernel, time=0.0).fit(x, y)
-    return [model.predict(test, time=clock(model, settings.times)) for test in tests]
+    return [model.predict(test, time=unit_times(model, settings.times)) for test in tests]
 
 
 def _exact(settings: Settings, width: int, task: Task) -> Arrays:
@@ -251,7 +250,7 @@ def _drawn(settings: Settings, width: int, task: Task) -> Arrays:
         means = []
         for kernel, augmentation in ((symmetrised, action), (invariant, None)):
             model = InfiniteEnsemble(kernel, augmentation=augmentation, time=0.0).fit(x, y)
-            means.append(model.predict(test, time=float(clock(model, [_LATE])[0])))
+            means.append(model.predict(test, time=float(unit_times(model, [_LATE])[0])))
         squares[i] = ((means[0] - means[1]) ** 2).mean()
         task.step(i + 1, settings.draws)
     return {"squares": squares}

@@ -12,10 +12,9 @@ from equitangents.report import Figure, Section, Table, Verdict, figures
 from equitangents.report.palette import BLUE, GREEN, MUTED, PURPLE, VERMILLION
 from equitangents.report.verdict import format_number
 from equitangents.studies.framework import drawing
-from equitangents.studies.framework.claims import say
+from equitangents.studies.framework.compatibility import Presentation, say
 from equitangents.studies.framework.folder import Columns, RunFolder
 from equitangents.studies.framework.statistics import Estimate
-from equitangents.studies.framework.study import Presentation
 from equitangents.studies.framework.tables import columns
 from equitangents.studies.molecules.kernels import TITLES
 from equitangents.studies.molecules.study import Results, Settings, error_ratio, mean_errors

@@ -27,18 +27,17 @@ from equitangents.ensembles import (
 )
 from equitangents.report.verdict import Verdict
 from equitangents.studies.common.dependent_ensembles import boosted, nested_means
+from equitangents.studies.common.infinite import largest_difference, unit_times
 from equitangents.studies.common.networks import mlp
 from equitangents.studies.common.orbit_spread import squares_of_means
 from equitangents.studies.common.orbits import by_element, deviations, orbit_batch
-from equitangents.studies.common.times import clock, largest_difference
 from equitangents.studies.common.training import train_recorded
 from equitangents.studies.framework.citations import EMERGENT_EQUIVARIANCE
-from equitangents.studies.framework.claims import judge
+from equitangents.studies.framework.compatibility import Presentation, Study, judge
 from equitangents.studies.framework.folder import Arrays, RunFolder
 from equitangents.studies.framework.progress import Task
 from equitangents.studies.framework.settings import check
 from equitangents.studies.framework.statistics import Estimate, exactly, power_law, shared_level, surviving_share
-from equitangents.studies.framework.study import Presentation, Study
 from equitangents.studies.ising.lattice import energy, hot_spins
 
 OPEN = "open question of arXiv 2403.03103"
@@ -170,7 +169,7 @@ def _closed(settings: Settings, task: Task) -> Arrays:
     diagonal = lambda kernel: float(np.mean(np.diagonal(np.asarray(kernel))))
     k = net.kernel(train)
     plain = InfiniteEnsemble(net, augmentation=action, time=0.0).fit(train, y)
-    late = float(clock(plain, [settings.steps])[0])
+    late = float(unit_times(plain, [settings.steps])[0])
     models: dict[str, Any] = {
         "posterior": InfiniteEnsemble(
             net, augmentation=action, kernel="nngp", ridge=settings.noise / diagonal(k.nngp)

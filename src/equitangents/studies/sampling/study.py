@@ -20,13 +20,12 @@ from equitangents.studies.common.networks import mlp
 from equitangents.studies.common.orbits import by_element, orbit_batch
 from equitangents.studies.common.sampled_groups import RANDOM, STRATEGIES, importance, sample, trained_means
 from equitangents.studies.framework.citations import EMERGENT_EQUIVARIANCE
-from equitangents.studies.framework.claims import judge
+from equitangents.studies.framework.compatibility import Presentation, Study, judge
 from equitangents.studies.framework.drawing import name_of
 from equitangents.studies.framework.folder import Arrays, RunFolder
 from equitangents.studies.framework.progress import Task
 from equitangents.studies.framework.settings import check
 from equitangents.studies.framework.statistics import Estimate, bootstrap, exactly, log_ratio, power_law, shared_level
-from equitangents.studies.framework.study import Presentation, Study
 from equitangents.studies.rotated_images.inputs import standardise
 
 OPEN = "open question of arXiv 2403.03103"

@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
-from matplotlib.ticker import FixedLocator
 
-from equitangents.report import Figure, Section, Verdict, Widget, figures
-from equitangents.report.palette import BLUE, INK, MEMBER, MUTED, VERMILLION
+from equitangents.report import Figure, Section, Widget, figures
+from equitangents.report.palette import BLUE, INK, MEMBER, VERMILLION
+from equitangents.report.palette import steps as shades
 from equitangents.report.time_slider import Curves, Map, View, time_slider
 from equitangents.report.verdict import format_number
-from equitangents.studies.framework.claims import say
+from equitangents.studies.framework import drawing
 from equitangents.studies.framework.folder import Columns, RunFolder
-from equitangents.studies.framework.statistics import bootstrap, surviving_share
+from equitangents.studies.framework.panels import panels
+from equitangents.studies.framework.records import Records
+from equitangents.studies.framework.statistics import Estimate, bootstrap, surviving_share
 from equitangents.studies.framework.study import Presentation
+from equitangents.studies.framework.tables import columns
 from equitangents.studies.toy.study import REGIONS, Results, Settings, Trained, violations
 
 _COLOURS = LinearSegmentedColormap.from_list("two-sided", ["#004478", "#56a0d0", "#f7f7f7", "#f09646", "#aa3c00"])
 _TITLES = ("On the training disc", "Beyond the training disc")
 
 
-def present(settings: Settings, results: Results, verdicts: Sequence[Verdict], folder: RunFolder) -> Presentation:
+def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
     """Tables, figures and words."""
-    tables = {"violation": violation_table(results), "ensemble_size": ensemble_size_table(settings, results)}
+    sizes = ensemble_sizes(settings, results)
+    tables = {"violation": violation_table(results), "ensemble_size": sizes.table("relative_change")}
     turn = f"{360 / settings.rotations:.4g}°"
     sections = [
         Section(
@@ -34,8 +36,8 @@ def present(settings: Settings, results: Results, verdicts: Sequence[Verdict], f
                 f"An ensemble of {settings.members} networks learns a function that does not change under turns by "
                 f"{turn}, from {settings.train_points} points on the disc of radius 1, each shown to the networks in "
                 f"all {settings.rotations} orientations; a second one saw each point in one orientation only. Move the "
-                "slider: every network breaks the symmetry in its own way, and only the mean of the first ensemble "
-                "does not. The networks are shown on the whole square, most of which no training point reaches."
+                "slider: below every map stands how much a turn changes it. The networks are shown on the whole "
+                "square, most of which no training point reaches."
             ],
             [_slider(settings, results)],
         ),
@@ -50,9 +52,9 @@ def present(settings: Settings, results: Results, verdicts: Sequence[Verdict], f
                 "The change is the root mean square of f(gx) − f(x) over inputs x and turns g, divided by the standard "
                 "deviation of the true function. Theory gives that of a single infinitely wide network from the "
                 "covariance of the ensemble. Averaging M independent networks divides it by √M if their expectation is "
-                "invariant, and by less if it is not: that is what the table of claims tests."
+                "invariant, and by less if it is not: the table of claims says which of the two was found."
             ],
-            [_over_time(settings, results, folder), _over_members(settings, results, tables["ensemble_size"], folder)],
+            [_over_time(settings, results, folder), _over_members(settings, results, sizes, folder)],
         ),
     ]
     facts = {
@@ -62,36 +64,7 @@ def present(settings: Settings, results: Results, verdicts: Sequence[Verdict], f
         "Training": f"full-batch gradient descent, step {results.learning_rate:.3g}",
         "Seed": str(settings.seed),
     }
-    return Presentation(_summary(settings, verdicts), tables, sections, facts)
-
-
-def _summary(settings: Settings, verdicts: Sequence[Verdict]) -> str:
-    members, mean, infinite, plain = verdicts
-    first = say(
-        members,
-        holds=f"None of {settings.members:,} augmented networks is invariant",
-        fails=f"Not all of {settings.members:,} augmented networks break the symmetry",
-        undecided=f"Whether all {settings.members:,} augmented networks break the symmetry cannot be told at this size",
-    )
-    second = say(
-        mean,
-        holds="their mean is invariant up to its sampling error, from initialisation to the last step",
-        fails="averaging them does not make them invariant",
-        undecided="this ensemble is too small to tell whether their mean is",
-    )
-    third = say(
-        infinite,
-        holds="the infinitely wide ensemble is invariant to rounding.",
-        fails="the infinitely wide ensemble is not invariant to rounding.",
-        undecided="the infinitely wide ensemble could not be judged.",
-    )
-    fourth = say(
-        plain,
-        holds=" Without augmentation it is not.",
-        fails=" So it is without augmentation.",
-        undecided="",
-    )
-    return f"{first}; {second}; {third}{fourth}"
+    return Presentation(tables, sections, facts)
 
 
 def violation_table(results: Results) -> Columns:
@@ -108,25 +81,22 @@ def violation_table(results: Results) -> Columns:
             rows += [(name, time, f"member {m}", v) for m, v in enumerate(single[i])]
             rows += [(name, time, "ensemble mean", mean[i]), (name, time, "infinite width", infinite[i])]
             rows.append((name, time, "expected of one infinitely wide network", expected[i]))
-    columns = zip(*rows, strict=True)
-    return dict(zip(("inputs", "step", "model", "relative_change"), columns, strict=True))
+    return columns(("inputs", "step", "model", "relative_change"), rows)
 
 
-def ensemble_size_table(settings: Settings, results: Results) -> Columns:
-    """Mean square change of the mean of m members, over all disjoint groups of m, at the claims' steps."""
+def ensemble_sizes(settings: Settings, results: Results) -> Records:
+    """Root mean square change of the mean of M members, over all disjoint groups of M, at the claims' steps."""
     sizes = [2**k for k in range(int(np.log2(settings.members)) + 1)]
-    rows: list[tuple[str, int, int, float, float, float]] = []
-    for region, name in enumerate(REGIONS):
-        d = violations(results.augmented, region)
-        for step in settings.steps:
-            now = d[results.at(step)]
-            for m in sizes:
-                groups = now[: len(now) // m * m].reshape(-1, m, *now.shape[1:]).mean(axis=1)
-                squares = (groups**2).mean(axis=(1, 2))
-                low, high = bootstrap(squares).interval if len(squares) >= 10 else (np.nan, np.nan)
-                rows.append((name, step, m, *(float(np.sqrt(v) / results.scale) for v in (squares.mean(), low, high))))
-    names = ("inputs", "step", "members", "relative_change", "low", "high")
-    return dict(zip(names, zip(*rows, strict=True), strict=True))
+    changes = {name: violations(results.augmented, region) for region, name in enumerate(REGIONS)}
+
+    def change(inputs: str, step: int, members: int) -> Estimate:
+        now = changes[inputs][results.at(step)]
+        groups = now[: len(now) // members * members].reshape(-1, members, *now.shape[1:]).mean(axis=1)
+        squares = (groups**2).mean(axis=(1, 2))
+        low, high = bootstrap(squares).interval if len(squares) >= 10 else (np.nan, np.nan)
+        return Estimate(*(float(np.sqrt(v) / results.scale) for v in (squares.mean(), low, high)))
+
+    return Records.over(change, inputs=REGIONS, step=settings.steps, members=sizes)
 
 
 def _slider(settings: Settings, results: Results) -> Widget:
@@ -234,76 +204,61 @@ def _bare(axes: Axes) -> None:
         spine.set_visible(False)
 
 
-def step_axis(axes: Axes, last: int) -> None:
-    """Training steps on a logarithmic scale that has room for 0."""
-    axes.set_xscale("symlog", linthresh=1, linscale=0.4)
-    axes.xaxis.set_major_locator(FixedLocator([0, *(10**k for k in range(int(np.log10(max(last, 1))) + 1))]))
-    axes.xaxis.set_minor_locator(FixedLocator([]))
-    axes.xaxis.set_major_formatter(lambda value, _: f"{int(value):,}")
-    axes.set_xlim(0, last)
-    axes.set_xlabel("training step")
-
-
 def _over_time(settings: Settings, results: Results, folder: RunFolder) -> Figure:
-    with figures.canvas(8.6, 3.3) as canvas:
-        panels = canvas.subplots(1, 2, sharey=True)
-        for region, axes in enumerate(panels):
+    with panels(
+        folder,
+        "violation-over-time",
+        titles=_TITLES,
+        ylabel="relative change under a turn",
+        sharey=True,
+        caption=f"Change under a turn of {min(40, settings.members)} of the {settings.members} members, of the mean of "
+        "all of them, and what theory expects of one infinitely wide network and of the mean of "
+        f"{settings.members}. The infinitely wide ensemble itself lies at rounding, far below.",
+        alt="Change under a turn against training steps",
+    ) as drawn:
+        for region, axes in enumerate(drawn):
             d = violations(results.augmented, region)
             single = np.sqrt((d**2).mean(axis=(2, 3))) / results.scale
-            axes.plot(results.times, single[:, :40], color=MEMBER.light, lw=0.6, alpha=0.55)
             mean = np.sqrt((d.mean(axis=1) ** 2).mean(axis=(1, 2))) / results.scale
-            axes.plot(results.times, mean, color=BLUE.light)
             expected = results.expected_violation[region] / results.scale
-            axes.plot(results.times, expected, color=VERMILLION.light, ls=(0, (5, 3)), lw=1.5)
-            axes.plot(
-                results.times, expected / np.sqrt(settings.members), color=VERMILLION.light, ls=(0, (1.5, 2)), lw=1.5
-            )
+            axes.plot(results.times, single[:, :40], color=MEMBER.light, lw=0.6, alpha=0.55)
+            axes.plot([], [], color=MEMBER.light, label="members")
+            axes.plot(results.times, mean, color=BLUE.light, label="their mean")
+            dashed, dotted = (0, (5, 3)), (0, (1.5, 2))
+            look = {"color": VERMILLION.light, "lw": 1.5}
+            axes.plot(results.times, expected, ls=dashed, label="expected of one", **look)
+            many = f"expected of the mean of {settings.members}"
+            axes.plot(results.times, expected / np.sqrt(settings.members), ls=dotted, label=many, **look)
             axes.set_yscale("log")
-            step_axis(axes, int(results.times[-1]))
+            drawing.steps(axes, int(results.times[-1]))
             figures.plain_log(axes, "y")
-            axes.set_title(_TITLES[region])
-            if region == 1:
-                end = results.times[-1]
-                figures.label_line(axes, end, np.median(single[-1]), "members", MUTED.light)
-                figures.label_line(axes, end, mean[-1], "their mean", BLUE.light)
-        panels[0].set_ylabel("relative change under a turn")
-        svg = figures.save(canvas, folder.figures, "violation-over-time")
-    caption = (
-        f"Change under a turn of {min(40, settings.members)} of the {settings.members} members (grey), of the mean of "
-        "all of them (blue), and what theory expects of one infinitely wide network (dashed orange) and of the mean of "
-        f"{settings.members} (dotted orange). The infinitely wide ensemble itself lies at rounding, far below."
-    )
-    return Figure("violation-over-time", caption, svg, alt="Change under a turn against training steps")
+        drawn.legend()
+    return drawn.figure
 
 
-def _over_members(settings: Settings, results: Results, table: Columns, folder: RunFolder) -> Figure:
-    from equitangents.report.palette import steps as shades
-
-    columns = {key: np.array(values) for key, values in table.items()}
-    with figures.canvas(8.6, 3.3) as canvas:
-        panels = canvas.subplots(1, 2, sharey=True)
-        for region, axes in enumerate(panels):
-            for step, colour in zip(settings.steps, shades(len(settings.steps)), strict=True):
-                rows = (columns["inputs"] == REGIONS[region]) & (columns["step"] == step)
-                x, y = columns["members"][rows], columns["relative_change"][rows]
-                label = "initialisation" if step == 0 else f"step {step:,}"
-                axes.plot(x, y, "o-", color=colour, ms=3.5, label=label)
-                axes.fill_between(x, columns["low"][rows], columns["high"][rows], color=colour, alpha=0.25)
-                axes.plot(x, y[0] / np.sqrt(x), color=MUTED.light, lw=0.8, ls=(0, (2, 2)))
-            axes.set_xscale("log", base=2)
-            axes.set_yscale("log")
-            figures.plain_log(axes)
-            axes.set_xlabel("members averaged, M")
-            axes.set_title(_TITLES[region])
-        panels[0].set_ylabel("relative change under a turn")
-        panels[1].legend(loc="lower left")
-        svg = figures.save(canvas, folder.figures, "violation-over-members")
+def _over_members(settings: Settings, results: Results, sizes: Records, folder: RunFolder) -> Figure:
     surviving = surviving_share(violations(results.augmented, 0)[-1].reshape(settings.members, -1)).times(100)
-    caption = (
-        "Change under a turn of the mean of M members, root mean square over all disjoint groups of M members (band: "
-        "95 % interval over groups, where there are at least 10). Grey dots: 1/√M, the law of an exactly invariant "
-        f"limit. At the last step, on the disc, {format_number(surviving.value, surviving.interval)} % of the mean "
-        f"square change would survive ever more members ({format_number(surviving.low, surviving.interval)} to "
-        f"{format_number(surviving.high, surviving.interval)} %)."
-    )
-    return Figure("violation-over-members", caption, svg, alt="Change under a turn against ensemble size")
+    share, low, high = (format_number(v, surviving.interval) for v in (surviving.value, *surviving.interval))
+    with panels(
+        folder,
+        "violation-over-members",
+        titles=_TITLES,
+        xlabel="members averaged, M",
+        ylabel="relative change under a turn",
+        sharey=True,
+        caption="Change under a turn of the mean of M members, root mean square over all disjoint groups of M members "
+        "(band: 95 % interval over groups, where there are at least 10). Dotted: 1/√M, the law of an exactly invariant "
+        f"limit. At the last step, on the disc, {share} % of the mean square change would survive ever more members "
+        f"(95 % interval over members {low} to {high} %).",
+        alt="Change under a turn against ensemble size",
+    ) as drawn:
+        for region, axes in enumerate(drawn):
+            for step, colour in zip(settings.steps, shades(len(settings.steps)), strict=True):
+                at = sizes.where(inputs=REGIONS[region], step=step)
+                label = "initialisation" if step == 0 else f"step {step:,}"
+                axes.plot(at.column("members"), at.values, "o-", color=colour, ms=3.5, label=label)
+                axes.fill_between(at.column("members"), *at.interval, color=colour, alpha=0.25)
+                drawing.power(axes, at.column("members"), at.values[0], -0.5)
+            drawing.logarithmic(axes, base=2)
+        drawn.legend()
+    return drawn.figure

@@ -15,16 +15,19 @@ from jaxtyping import Float
 
 from equitangents import actions, groups, nn
 from equitangents.ensembles import InfiniteEnsemble
-from equitangents.report.verdict import Verdict
+from equitangents.studies.common import networks
+from equitangents.studies.common.infinite import largest_rate
+from equitangents.studies.common.orbit_spread import expected_squares
 from equitangents.studies.common.orbits import by_element, orbit_batch
 from equitangents.studies.common.training import train_recorded
 from equitangents.studies.framework.citations import EMERGENT_EQUIVARIANCE
-from equitangents.studies.framework.claims import judge
+from equitangents.studies.framework.claims import EXACT, Claim, Means, claim
 from equitangents.studies.framework.folder import Arrays, RunFolder
 from equitangents.studies.framework.progress import Task
+from equitangents.studies.framework.records import Records
 from equitangents.studies.framework.settings import check
 from equitangents.studies.framework.statistics import Estimate, bootstrap, exactly, shared_level, surviving_share
-from equitangents.studies.framework.study import Presentation, Study
+from equitangents.studies.framework.study import Study
 
 STATED = "stated in arXiv 2403.03103"
 REGIONS = ("on the training disc", "beyond the training disc")
@@ -108,12 +111,7 @@ def plane_rotations(n: int) -> actions.Action:
 
 def network(settings: Settings) -> nn.Sequential:
     """The MLP."""
-    hidden = [
-        layer
-        for _ in range(settings.hidden_layers)
-        for layer in (nn.Dense(settings.width, W_std=settings.W_std, b_std=settings.b_std), nn.Relu())
-    ]
-    return nn.Sequential(*hidden, nn.Dense(1, W_std=settings.W_std))
+    return networks.mlp(settings.width, settings.hidden_layers, W_std=settings.W_std, b_std=settings.b_std)
 
 
 def training_times(settings: Settings) -> np.ndarray:
@@ -139,16 +137,23 @@ def _points(settings: Settings) -> dict[str, np.ndarray]:
     return {"train": train, "inside": inside, "outside": outside, "square": square, "circle": circle}
 
 
-def measure(settings: Settings, folder: RunFolder) -> Results:
-    """Train the ensemble, solve the infinite one, both at the same steps of gradient descent."""
+def check_settings(settings: Settings, data_dir: Path | None) -> None:
+    """Sizes that statistics need; the study reads no data."""
     check(settings.rotations >= 2, "rotations", settings.rotations, "at least 2")
     check(settings.members >= 3, "members", settings.members, "at least 3")
     check(settings.plain_members >= 3, "plain_members", settings.plain_members, "at least 3")
     check(settings.plane > 1, "plane", settings.plane, "larger than 1, the radius of the training disc")
+
+
+def measure(settings: Settings, folder: RunFolder) -> Results:
+    """Train the ensemble, solve the infinite one, both at the same steps of gradient descent."""
     points, times = _points(settings), training_times(settings)
-    action = plane_rotations(settings.rotations)
+    action, y = plane_rotations(settings.rotations), ground_truth(points["train"], settings.rotations)
     # One rate for both, so that a step means the same on the page.
-    rate = settings.rate * min(_largest_rate(settings, points, augmentation) for augmentation in (action, None))
+    rate = settings.rate * min(
+        largest_rate(network(settings), points["train"], y, augmentation=augmentation)
+        for augmentation in (action, None)
+    )
 
     def trained(suffix: str, words: str, augmentation: actions.Action | None, members: int) -> tuple[Arrays, Trained]:
         infinite = folder.stage(
@@ -187,12 +192,6 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     )
 
 
-def _largest_rate(settings: Settings, points: dict[str, np.ndarray], augmentation: actions.Action | None) -> float:
-    targets = ground_truth(points["train"], settings.rotations)
-    trial = InfiniteEnsemble(network(settings), augmentation=augmentation, time=0.0)
-    return float(trial.fit(points["train"], targets).max_learning_rate_)
-
-
 def _infinite(
     settings: Settings,
     points: dict[str, np.ndarray],
@@ -212,7 +211,7 @@ def _infinite(
         batch = orbit_batch(action, points[name])
         mean, covariance = model.predict(batch, time=times, return_cov=True)
         arrays[name] = by_element(action, mean[..., None])[..., 0]
-        arrays[f"violation_{name}"] = np.sqrt(_expected_square(action, covariance, len(points[name])))
+        arrays[f"violation_{name}"] = np.sqrt(expected_squares(action, covariance, len(points[name])))
     return arrays
 
 
@@ -274,14 +273,6 @@ def _together(settings: Settings, finite: Arrays, infinite: Arrays) -> Trained:
     )
 
 
-def _expected_square(action: actions.Action, covariance: np.ndarray, n: int) -> np.ndarray:
-    """Mean over x and g ≠ e of E (f(gx) − f(x))² = Σ(gx,gx) + Σ(x,x) − 2 Σ(gx,x), at every time."""
-    order, e, k = action.group.order, action.group.identity, np.arange(n)
-    blocks = covariance.reshape(len(covariance), order, n, order, n)
-    terms = [blocks[:, g, k, g, k] + blocks[:, e, k, e, k] - 2 * blocks[:, g, k, e, k] for g in range(order) if g != e]
-    return np.mean(terms, axis=(0, 2))
-
-
 def violations(trained: Trained, region: int) -> np.ndarray:
     """f(gx) − f(x) for g ≠ e, element 0: (T, M, |G| − 1, N)."""
     y = trained.orbits[region].astype(np.float64)
@@ -294,72 +285,93 @@ def member_violation(results: Results, region: int, time: int, level: float) -> 
     return bootstrap(squares.T, lambda means: np.sqrt(means.min(axis=1)) / results.scale, level=level)
 
 
-def claims(settings: Settings, results: Results) -> Sequence[Verdict]:
-    """The three claims of the source, at each step and in both regions."""
-    families = [(step, region) for step in settings.steps for region in (0, 1)]
-    level = shared_level(len(families))
-    label = lambda step, region: f"{'at initialisation' if step == 0 else f'after {step} steps'}, {REGIONS[region]}"
-    members = {label(s, r): member_violation(results, r, results.at(s), level) for s, r in families}
-    surviving = {
-        label(s, r): surviving_share(
-            violations(results.augmented, r)[results.at(s)].reshape(settings.members, -1), level=level
-        ).times(100)
-        for s, r in families
-    }
-    infinite = {
-        label(s, r): exactly(_largest_change(results.augmented.infinite_orbits[r][results.at(s)], results.scale))
-        for s, r in families
-    }
+def claims(settings: Settings, results: Results) -> Sequence[Claim]:
+    """The three claims of the source, at each step and in both regions, and a control."""
+    level = shared_level(2 * len(settings.steps))
+    words = lambda step, region: f"{'at initialisation' if step == 0 else f'after {step} steps'}, {REGIONS[region]}"
     last = max(settings.steps)
-    plain = {
-        label(last, r): exactly(_largest_change(results.plain.infinite_orbits[r][results.at(last)], results.scale))
-        for r in (0, 1)
-    }
+
+    def surviving(step: int, region: int) -> Estimate:
+        d = violations(results.augmented, region)[results.at(step)]
+        return surviving_share(d.reshape(settings.members, -1), level=level).times(100)
+
+    def largest_change(trained: Trained, step: int, region: int) -> Estimate:
+        orbits = trained.infinite_orbits[region][results.at(step)]
+        return exactly(np.abs(orbits - orbits[:1]).max() / results.scale)
+
     return [
-        judge(
+        claim(
             "Single members are not invariant",
-            members,
+            Records.over(
+                lambda step, region: member_violation(results, region, results.at(step), level),
+                words,
+                step=settings.steps,
+                region=(0, 1),
+            ),
             measure="Root mean square change of the most nearly invariant member when its input is turned, relative to "
             "the standard deviation of the true function.",
+            covers="inputs",
             at_least=0.01,
             source=STATED + "; the bound is our choice",
+            means=Means(
+                holds="Augmentation alone does not make a network invariant: do not rely on a single one where a turn "
+                "must not change the answer.",
+                fails="A single augmented network can be nearly invariant here; test it before training many.",
+            ),
         ),
-        judge(
+        claim(
             "The ensemble mean is invariant, at initialisation and at every later step",
-            surviving,
+            Records.over(surviving, words, step=settings.steps, region=(0, 1)),
             measure="Share of the members’ mean square change that averaging over ever more members would leave "
             "(unbiased, so it may come out negative).",
+            covers="members",
             at_most=2,
             unit="%",
             source=STATED + "; the bound is our choice",
+            means=Means(
+                holds="Averaging removes what single networks do wrong, on the data and away from them: M networks "
+                "leave about 1/√M of one network’s change, whenever training is stopped.",
+                fails="Averaging leaves a violation that more members do not remove: train wider networks, or use "
+                "an equivariant architecture.",
+                undecided="These members are too few to tell whether averaging removes the violation: train more "
+                "before relying on it.",
+            ),
         ),
-        judge(
+        claim(
             "At infinite width the mean is exactly invariant",
-            infinite,
+            Records.over(
+                lambda step, region: largest_change(results.augmented, step, region),
+                words,
+                step=settings.steps,
+                region=(0, 1),
+            ),
             measure="Largest change of the closed-form mean when its input is turned, relative to the standard "
             "deviation of the true function.",
+            covers=EXACT,
             at_most=1e-8,
             source=STATED,
+            means=Means(
+                holds="Where its kernel matrix is affordable, the closed form gives the invariant mean without "
+                "training a network.",
+                fails="The closed form of these networks is not invariant to rounding: do not take it for the limit.",
+            ),
         ),
-        judge(
-            "Without augmentation it is not",
-            plain,
+        claim(
+            "Without augmentation the mean at infinite width is not invariant",
+            Records.over(
+                lambda step, region: largest_change(results.plain, step, region), words, step=(last,), region=(0, 1)
+            ),
             measure="The same of an ensemble that saw every training point in one orientation only, after the last "
             "step.",
+            covers=EXACT,
             at_least=0.01,
             source="a control of ours",
+            means=Means(
+                holds="The symmetry comes from the augmentation: averaging networks trained without it does not help.",
+                fails="The mean is invariant without augmentation too, so this task does not need it.",
+            ),
         ),
     ]
 
 
-def _largest_change(orbits: np.ndarray, scale: float) -> float:
-    return float(np.abs(orbits - orbits[:1]).max() / scale)
-
-
-def _present(settings: Settings, results: Results, verdicts: Sequence[Verdict], folder: RunFolder) -> Presentation:
-    from equitangents.studies.toy.page import present  # which imports from here
-
-    return present(settings, results, verdicts, folder)
-
-
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, _present, (EMERGENT_EQUIVARIANCE,))
+STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EMERGENT_EQUIVARIANCE,), check_settings)

@@ -15,19 +15,23 @@ from equitangents.ensembles import InfiniteEnsemble
 from equitangents.studies.common.orbits import by_element, orbit_batch
 
 
-def clock(model: InfiniteEnsemble, units: Sequence[float] | np.ndarray) -> np.ndarray:
+def unit_times(model: InfiniteEnsemble, units: Sequence[float] | np.ndarray) -> np.ndarray:
     """Training times of a fitted `model` after `units` of time."""
     return np.asarray(units, dtype=np.float64) * float(model.max_learning_rate_) / 2 / model.learning_rate
 
 
-def descending(net: Any, x: np.ndarray, y: np.ndarray, rate: float, **options: Any) -> InfiniteEnsemble:
-    """Fitted by gradient descent in steps, with `rate` times the largest stable learning rate."""
+def largest_rate(net: Any, x: np.ndarray, y: np.ndarray, **options: Any) -> float:
+    """The largest learning rate at which gradient descent in steps does not grow."""
+    return float(InfiniteEnsemble(net, time=0.0, **options).fit(x, y).max_learning_rate_)
+
+
+def gradient_descent(net: Any, x: np.ndarray, y: np.ndarray, rate: float, **options: Any) -> InfiniteEnsemble:
+    """An ensemble fitted by gradient descent in steps, with `rate` times the largest stable learning rate."""
     # The fastest direction is shared by all inputs and labels, so that only invariant labels are sure to show it.
     invariant = {key: value for key, value in options.items() if key != "label_action"}
-    largest = min(
-        InfiniteEnsemble(net, time=0.0, **trial).fit(x, y).max_learning_rate_ for trial in (options, invariant)
-    )
-    settings = {**options, "learning_rate": rate * float(largest), "dynamics": "discrete"}
+    trials = (options, invariant) if "label_action" in options else (options,)
+    largest = min(largest_rate(net, x, y, **trial) for trial in trials)
+    settings = {**options, "learning_rate": rate * largest, "dynamics": "discrete"}
     return InfiniteEnsemble(net, time=0.0, **settings).fit(x, y)
 
 
