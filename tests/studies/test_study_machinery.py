@@ -3,33 +3,19 @@
 import json
 import subprocess
 import sys
-from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Literal
 
 import numpy as np
 import pytest
 
 from equitangents import studies
 from equitangents.errors import InvalidArgumentError
-from equitangents.report import Figure, Section, outside_resources
+from equitangents.report import outside_resources
 from equitangents.studies.catalogue import StudyInfo
 from equitangents.studies.framework import runner
-from equitangents.studies.framework.claims import Means, claim
 from equitangents.studies.framework.folder import RunFolder
-from equitangents.studies.framework.settings import as_text, changed, check
-from equitangents.studies.framework.statistics import bootstrap
-from equitangents.studies.framework.study import Presentation, Study
-
-
-@dataclass(frozen=True)
-class Settings:
-    members: int = 10
-    rate: float = 0.5
-    widths: tuple[int, ...] = (8, 16)
-    group: Literal["C4", "C8"] = "C4"
-    limit: int | None = None
-    centred: bool = True
+from equitangents.studies.framework.settings import as_text, changed
+from studies.small import Settings, Small
 
 
 class TestSettings:
@@ -118,49 +104,9 @@ class TestFolder:
             folder.write_table("t", {"a": [1], "b": [1, 2]})
 
 
-class Interruptible:
-    """Two stages; the second is interrupted while `interrupt` is set."""
-
-    def __init__(self):
-        self.interrupt = False
-        self.calls = []
-
-    def measure(self, settings, folder):
-        def first(task):
-            self.calls.append("first")
-            return {"x": np.random.default_rng(settings.members).normal(settings.rate, 0.1, 50)}
-
-        def second(task):
-            if self.interrupt:
-                raise KeyboardInterrupt
-            self.calls.append("second")
-            task.step(1, 1)
-            return {"y": 2 * x}
-
-        x = folder.stage("first", "First stage", first)["x"]
-        return folder.stage("second", "Second stage", second)["y"]
-
-    def claims(self, settings, y):
-        means = Means(holds="Rely on it.", fails="Do not rely on it.")
-        return [
-            claim("The mean exceeds 0.5", {"all": bootstrap(y)}, measure="Mean.", covers="draws", source="test",
-                  at_least=0.5, means=means)
-        ]  # fmt: skip
-
-    def present(self, settings, y, folder):
-        section = Section("Numbers", ["Text."], [Figure("none", "Caption.", "<svg></svg>")])
-        return Presentation({"numbers": {"y": y}}, [section], {"Members": "3"})
-
-    def check(self, settings, data_dir):
-        check(settings.members > 0, "members", settings.members, "positive")
-
-    def study(self):
-        return Study({"quick": Settings()}, self.measure, self.claims, ("@misc{a}",), self.check)
-
-
 @pytest.fixture
 def small(monkeypatch):
-    made = Interruptible()
+    made = Small()
     monkeypatch.setitem(sys.modules, "a_small_study", SimpleNamespace(STUDY=made.study(), present=made.present))
     info = StudyInfo("small", "A small study", "nobody", ("quick",), "s", "a_small_study", "a_small_study")
     monkeypatch.setitem(studies.registry, "small", info)

@@ -23,8 +23,9 @@ class Verdict:
 
     `claim` is the sentence that was tested, `measure` what the number is, `criterion` what it was compared with,
     `value` the number, `interval` its confidence interval at `level`, `source` who claims it. `covers` says what the
-    interval is over ("inputs", "members"), or is `EXACT`, `IN_ERRORS` or `SINGLE`; `stated` is the source's own number; `bounds` are
-    those of the criterion: numbers are printed with as many digits as it takes to see on which side of them they lie.
+    interval is over ("inputs", "members"), or is `EXACT`, `IN_ERRORS` or `SINGLE`; `stated` is the source's own number;
+    `bounds` are those of the criterion: numbers are printed with as many digits as it takes to see on which side of
+    them they lie.
     """
 
     claim: str

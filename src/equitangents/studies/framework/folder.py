@@ -68,7 +68,7 @@ class RunFolder:
                 _clear(self.path)
             self.path.mkdir(parents=True, exist_ok=True)
             _sweep(self.path)
-            self._keep_config()
+            self.keep_time()
         except OSError as error:
             raise InvalidArgumentError(f"out is {path}, where nothing can be written: {error.strerror}") from None
 
@@ -84,7 +84,7 @@ class RunFolder:
 
     def finish(self) -> None:
         """Everything is written: it takes the place of what the folder held before."""
-        self._keep_config()
+        self.keep_time()
         if self.path == self.home:
             return
         write_json(self.path / _COMPLETE, [name for name in _OURS if (self.path / name).exists()])
@@ -99,7 +99,7 @@ class RunFolder:
             if arrays is None:
                 arrays = compute(task)
                 self._store(path, arrays)
-                self._keep_config()
+                self.keep_time()
                 shutil.rmtree(self.checkpoints(name), ignore_errors=True)
         return arrays
 
@@ -144,7 +144,8 @@ class RunFolder:
         np.savez_compressed(partial, **contents)
         os.replace(partial, path)
 
-    def _keep_config(self) -> None:
+    def keep_time(self) -> None:
+        """Write down how long the run has taken so far."""
         write_json(self.path / "config.json", {**self._config, "seconds": round(self.seconds, 3)})
 
 

@@ -90,7 +90,10 @@ def run(
             with bars.running():
                 results = study.measure(chosen, folder)
             return _report(info, study, present, preset, chosen, results, folder, command(name, preset, *texts, data))
-        except KeyboardInterrupt:
+        except BaseException as stop:
+            folder.keep_time()
+            if not isinstance(stop, KeyboardInterrupt):
+                raise
             raise Interrupted(command(name, preset, *texts, data, out=path, resume=True)) from None
 
 

@@ -1,0 +1,93 @@
+"""A study of a moment for tests of the machinery, and a command line that runs one of five stages."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from equitangents import studies
+from equitangents.report import Figure, Section
+from equitangents.studies.framework.claims import Means, claim
+from equitangents.studies.framework.settings import check
+from equitangents.studies.framework.statistics import bootstrap
+from equitangents.studies.framework.study import Presentation, Study
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Of every type that settings may have."""
+
+    members: int = 10
+    rate: float = 0.5
+    widths: tuple[int, ...] = (8, 16)
+    group: Literal["C4", "C8"] = "C4"
+    limit: int | None = None
+    centred: bool = True
+
+
+class Small:
+    """Two stages; the second is interrupted while `interrupt` is set, after `pause` seconds."""
+
+    def __init__(self):
+        self.interrupt = False
+        self.pause = 0.0
+        self.calls = []
+
+    def measure(self, settings, folder):
+        def first(task):
+            self.calls.append("first")
+            return {"x": np.random.default_rng(settings.members).normal(settings.rate, 0.1, 50)}
+
+        def second(task):
+            time.sleep(self.pause)
+            if self.interrupt:
+                raise KeyboardInterrupt
+            self.calls.append("second")
+            task.step(1, 1)
+            return {"y": 2 * x}
+
+        x = folder.stage("first", "First stage", first)["x"]
+        return folder.stage("second", "Second stage", second)["y"]
+
+    def claims(self, settings, y):
+        means = Means(holds="Rely on it.", fails="Do not rely on it.")
+        how = {"measure": "Mean.", "covers": "draws", "source": "test", "means": means}
+        return [claim("The mean exceeds 0.5", {"all": bootstrap(y)}, at_least=0.5, **how)]
+
+    def present(self, settings, y, folder):
+        section = Section("Numbers", ["Text."], [Figure("none", "Caption.", "<svg></svg>")])
+        return Presentation({"numbers": {"y": y}}, [section], {"Members": "3"})
+
+    def check(self, settings, data_dir):
+        check(settings.members > 0, "members", settings.members, "positive")
+
+    def study(self):
+        return Study({"quick": Settings()}, self.measure, self.claims, ("@misc{a}",), self.check)
+
+
+class FiveStages(Small):
+    """Prints the number of each stage that it computes."""
+
+    def __init__(self, slow):
+        super().__init__()
+        self.slow = slow
+
+    def measure(self, settings, folder):
+        def compute(k, task):
+            time.sleep(0.3 if self.slow else 0)
+            print(k, end="", flush=True)
+            return {"y": np.random.default_rng(k).normal(1, 0.1, 50)}
+
+        stages = [folder.stage(f"stage-{k}", f"Stage {k}", lambda task, k=k: compute(k, task)) for k in range(5)]
+        return np.concatenate([stage["y"] for stage in stages])
+
+
+def command_line():
+    """`FOLDER [--resume] [--slow]`."""
+    made = FiveStages("--slow" in sys.argv)
+    studies.add(studies.StudyInfo("five", "Five", "nobody", ("quick",), "s", "none"), made.study(), made.present)
+    studies.run("five", out=sys.argv[1], resume="--resume" in sys.argv)

@@ -1,0 +1,245 @@
+"""Runs in one folder: one at a time, nothing finished is lost, and what was interrupted goes on."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from equitangents import studies
+from equitangents.cli.main import main
+from equitangents.errors import InvalidArgumentError
+from equitangents.studies.catalogue import StudyInfo
+from equitangents.studies.framework.lock import only_run
+from studies.small import Settings, Small
+
+PROGRAM = [sys.executable, "-c", "from studies.small import command_line; command_line()"]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+
+
+@pytest.fixture
+def small(monkeypatch):
+    made = Small()
+    monkeypatch.setitem(sys.modules, "a_small_study", SimpleNamespace(STUDY=made.study(), present=made.present))
+    for name in ("small", "other"):
+        info = StudyInfo(name, "A small study", "nobody", ("quick",), "s", "a_small_study", "a_small_study")
+        monkeypatch.setitem(studies.registry, name, info)
+    return made
+
+
+def run(out, name="small", **how):
+    return studies.run(name, out=out, progress=False, **how)
+
+
+def contents(folder):
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+class TestWhatIsFinishedStays:
+    @pytest.mark.parametrize("how", [{"name": "other"}, {"settings": {"members": "11"}}])
+    def test_another_run_is_refused_and_touches_nothing(self, small, tmp_path, how):
+        run(tmp_path / "run")
+        before = contents(tmp_path / "run")
+        with pytest.raises(InvalidArgumentError, match="--force"):
+            run(tmp_path / "run", **how)
+        assert contents(tmp_path / "run") == before
+
+    @pytest.mark.parametrize("how", [{"name": "other"}, {"settings": {"members": "11"}}])
+    def test_force_replaces_it(self, small, tmp_path, how):
+        run(tmp_path / "run")
+        result = run(tmp_path / "run", force=True, **how)
+        config = json.loads((tmp_path / "run" / "config.json").read_text())
+        assert (config["study"], str(config["settings"]["members"])) in {("other", "10"), ("small", "11")}
+        assert result.report == tmp_path / "run" / "report.html"
+        assert set(contents(tmp_path / "run")) == set(contents(run(tmp_path / "fresh", **how).folder))
+
+    def test_bad_settings_touch_nothing(self, small, tmp_path):
+        run(tmp_path / "run")
+        before = contents(tmp_path / "run")
+        for members in ("0", "many"):
+            with pytest.raises(InvalidArgumentError, match="members was"):
+                run(tmp_path / "run", settings={"members": members}, force=True)
+            with pytest.raises(InvalidArgumentError, match="members was"):
+                run(tmp_path / "new", settings={"members": members})
+        assert contents(tmp_path / "run") == before
+        assert not (tmp_path / "new").exists()
+
+    @pytest.mark.parametrize("how", [{}, {"settings": {"members": "11"}, "force": True}])
+    def test_until_the_replacement_is_complete(self, small, tmp_path, how):
+        run(tmp_path / "run")
+        before = contents(tmp_path / "run")
+        small.interrupt = True
+        with pytest.raises(KeyboardInterrupt):
+            run(tmp_path / "run", **how)
+        now = contents(tmp_path / "run")
+        assert {name: now[name] for name in before} == before
+        small.interrupt = False
+        small.calls.clear()
+        settings = how.get("settings")
+        run(tmp_path / "run", resume=True, settings=settings)
+        assert small.calls == ["second"]
+        assert set(contents(tmp_path / "run")) == set(before)
+        whole = run(tmp_path / "whole", settings=settings)
+        assert (tmp_path / "run" / "verdicts.json").read_bytes() == (whole.folder / "verdicts.json").read_bytes()
+
+    def test_a_replacement_killed_while_it_takes_its_place_is_put_in_place_later(self, small, tmp_path, monkeypatch):
+        expected = contents(run(tmp_path / "whole", settings={"members": "11"}).folder)
+        run(tmp_path / "run")
+        moves, replace = [], os.replace
+
+        def dying(source, target):
+            if ".new" in str(source) and ".new" not in str(target):
+                moves.append(source)
+                if len(moves) == 3:
+                    raise SystemError("killed")
+            replace(source, target)
+
+        monkeypatch.setattr(os, "replace", dying)
+        with pytest.raises(SystemError):
+            run(tmp_path / "run", settings={"members": "11"}, force=True)
+        monkeypatch.undo()
+        monkeypatch.setitem(sys.modules, "a_small_study", SimpleNamespace(STUDY=small.study(), present=small.present))
+        info = StudyInfo("small", "A small study", "nobody", ("quick",), "s", "a_small_study", "a_small_study")
+        monkeypatch.setitem(studies.registry, "small", info)
+        small.calls.clear()
+        run(tmp_path / "run", settings={"members": "11"}, resume=True)
+        assert small.calls == []
+        found = contents(tmp_path / "run")
+        assert set(found) == set(expected)
+        assert found["verdicts.json"] == expected["verdicts.json"]
+
+
+class TestResume:
+    def test_of_a_missing_an_empty_or_a_foreign_folder_says_so_in_one_line(self, small, tmp_path, capsys):
+        (tmp_path / "empty").mkdir()
+        (tmp_path / "foreign").mkdir()
+        (tmp_path / "foreign" / "notes.txt").write_text("mine")
+        for name in ("missing", "empty", "foreign"):
+            with pytest.raises(SystemExit) as stop:
+                main(["reproduce", "small", "--out", str(tmp_path / name), "--resume"])
+            assert stop.value.code == 2
+            said = capsys.readouterr().err
+            assert said.count("\n") == 1, said
+            assert "resume" in said
+        assert not (tmp_path / "missing").exists()
+        assert contents(tmp_path / "foreign") == {"notes.txt": b"mine"}
+
+    def test_with_other_settings_names_them(self, small, tmp_path):
+        run(tmp_path / "run")
+        with pytest.raises(InvalidArgumentError, match="members was 10 and is now 11"):
+            run(tmp_path / "run", resume=True, settings={"members": "11"})
+
+    def test_and_force_contradict_each_other(self, small, tmp_path):
+        with pytest.raises(InvalidArgumentError, match="resume and force"):
+            run(tmp_path / "run", resume=True, force=True)
+
+    def test_run_time_is_the_total_of_all_parts(self, small, tmp_path):
+        small.interrupt, small.pause = True, 0.4
+        with pytest.raises(KeyboardInterrupt):
+            run(tmp_path / "run")
+        small.interrupt = small.pause = False
+        assert run(tmp_path / "run", resume=True).seconds > 0.4
+
+    def test_the_interrupted_run_prints_the_command_that_goes_on(self, small, tmp_path, capsys):
+        small.interrupt = True
+        out = tmp_path / "a folder"
+        arguments = ["--out", str(out), "--set", "members=7", "--data-dir", str(tmp_path)]
+        with pytest.raises(SystemExit) as stop:
+            main(["reproduce", "small", *arguments])
+        assert stop.value.code == 130
+        line = capsys.readouterr().err.splitlines()[-1]
+        command = (
+            f"equitangents reproduce small --preset quick --set members=7 --data-dir {tmp_path} --out '{out}' --resume"
+        )
+        assert line == f"equitangents: interrupted; to go on: {command}"
+        small.interrupt = False
+        small.calls.clear()
+        with pytest.raises(SystemExit) as stop:
+            main(["reproduce", "small", *arguments, "--resume"])
+        assert not stop.value.code
+        assert small.calls == ["second"]
+
+
+class TestOneAtATime:
+    def test_a_second_run_in_the_folder_is_refused_and_touches_nothing(self, small, tmp_path):
+        run(tmp_path / "run")
+        before = contents(tmp_path / "run")
+        with only_run(tmp_path / "run"):
+            for how in ({}, {"resume": True}, {"force": True}):
+                with pytest.raises(InvalidArgumentError, match=f"process {os.getpid()}.*--out"):
+                    run(tmp_path / "run", **how)
+        assert contents(tmp_path / "run") == before
+
+    def test_the_lock_of_a_dead_process_does_not_count(self, small, tmp_path):
+        code = textwrap.dedent(
+            f"""
+            import os, signal
+            from pathlib import Path
+            from equitangents.studies.framework.lock import only_run
+            with only_run(Path({str(tmp_path / "run")!r})):
+                os.kill(os.getpid(), signal.SIGKILL)
+            """
+        )
+        assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -signal.SIGKILL
+        assert (tmp_path / "run" / ".lock").exists()
+        run(tmp_path / "run")
+        assert not (tmp_path / "run" / ".lock").exists()
+
+    def test_killed_at_any_time_only_the_stage_under_way_is_lost(self, tmp_path):
+        """kill -9 at several moments; each time the run goes on, and it ends with the numbers of an undisturbed one."""
+        whole = subprocess.run(
+            [*PROGRAM, str(tmp_path / "whole")], check=True, capture_output=True, text=True, env=ENVIRONMENT
+        )
+        assert whole.stdout == "01234"
+        computed = []
+        for stages in (1, 3):
+            resume = ["--resume"] if computed else []
+            child = subprocess.Popen(
+                [*PROGRAM, str(tmp_path / "cut"), *resume, "--slow"],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+                env=ENVIRONMENT,
+            )
+            wanted = tmp_path / "cut" / "stages" / f"stage-{stages}.npz"
+            for _ in range(600):
+                if wanted.exists():
+                    break
+                time.sleep(0.05)
+            child.send_signal(signal.SIGKILL)
+            computed.append(child.communicate()[0])
+        last = subprocess.run(
+            [*PROGRAM, str(tmp_path / "cut"), "--resume"], check=True, capture_output=True, text=True, env=ENVIRONMENT
+        )
+        assert last.stdout.startswith("4") or last.stdout == "", "stages 0 to 3 were complete"
+        a, b = contents(tmp_path / "whole"), contents(tmp_path / "cut")
+        assert set(a) == set(b)
+        assert a["verdicts.json"] == b["verdicts.json"]
+
+    def test_redirected_output_is_written_as_it_comes(self, tmp_path):
+        child = subprocess.Popen(
+            [*PROGRAM, str(tmp_path / "run"), "--slow"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=ENVIRONMENT,
+        )
+        try:
+            assert child.stderr.readline() == "Stage 0 …\n"
+            assert child.stderr.readline().startswith("Stage 0: done in ")
+            assert child.poll() is None, "the lines came while the run went on"
+        finally:
+            child.kill()
+            child.communicate()
+
+
+def test_settings_are_compared_as_values(small, tmp_path):
+    assert Settings().members == 10
+    run(tmp_path / "run", settings={"members": "10"})
+    run(tmp_path / "run")
+    assert len(small.calls) == 4
