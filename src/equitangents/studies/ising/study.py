@@ -27,7 +27,7 @@ from equitangents.studies.framework.claims import Claim, Means, claim
 from equitangents.studies.framework.folder import Arrays, RunFolder
 from equitangents.studies.framework.progress import Task
 from equitangents.studies.framework.records import Records
-from equitangents.studies.framework.settings import check
+from equitangents.studies.framework.settings import at_least, check
 from equitangents.studies.framework.statistics import (
     Estimate,
     log_ratio,
@@ -141,10 +141,9 @@ def targets(settings: Settings, spins: np.ndarray) -> np.ndarray:
 
 def check_settings(settings: Settings, data_dir: Path | None) -> None:
     """Sizes that statistics need; the study reads no data."""
-    check(settings.lattice >= 3, "lattice", settings.lattice, "at least 3")
+    at_least(settings, lattice=3, members_at_once=3)
     check(settings.coupling != 0, "coupling", settings.coupling, "different from 0")
     check(max(settings.groups) <= settings.members, "groups", settings.groups, "at most the number of members each")
-    check(settings.members_at_once >= 3, "members_at_once", settings.members_at_once, "at least 3")
     check(len(set(settings.widths)) >= 2, "widths", settings.widths, "at least two different widths")
     check(max(settings.steps) > 0, "steps", settings.steps, "beyond 0")
 
@@ -362,11 +361,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             shares,
             measure=f"Share of {TYPICAL_GROUPS} ensembles of M members of width {wide} whose relative orbit standard "
             "deviation lies below the predicted median"
-            + (
-                f"; for M = {', '.join(map(str, resampled))} ensembles are drawn anew from the same members."
-                if resampled
-                else "."
-            ),
+            + (f"; for M = {', '.join(map(str, resampled))} drawn anew from the same members." if resampled else "."),
             covers="ensembles of M members",
             at_least=2.5,
             at_most=97.5,
