@@ -12,7 +12,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
 	XLA_FLAGS="--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
-.PHONY: help setup demo test test-all test-extras test-browser lint format docs bench clean
+.PHONY: help setup demo test test-all test-extras test-browser lint rooms format docs bench clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 18
@@ -39,10 +39,15 @@ test-extras: $(STAMP) $(VENV)/.installed-torch $(VENV)/.installed-onnx ## tests 
 test-browser: $(STAMP) $(VENV)/.installed-browser ## the pages in a headless Chromium
 	$(BIN)/python -m pytest tests/browser
 
-lint: $(STAMP) ## ruff and mypy
+lint: $(STAMP) ## ruff, mypy, and who may import whom
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m mypy
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/python scripts/rooms.py --check
+
+rooms: $(STAMP) ## packages, their sizes, what they import, and circles
+	$(BIN)/python scripts/rooms.py
 
 format: $(STAMP) ## let ruff mend what it can
 	$(BIN)/python -m ruff check --fix .

@@ -7,13 +7,14 @@ import pytest
 
 from equitangents import groups, nn
 from equitangents.errors import InvalidArgumentError, NetworkError, NotFittedError, ShapeError
-from equitangents.molecules import MoleculeRegressor, SmoothKernel, joint_kernels, kernels
+from equitangents.molecules import MoleculeRegressor, joint_kernels, kernels
 from equitangents.molecules.joint import Layout
+from equitangents.molecules.resolution import kernel_for_forces
 from molecules.example_molecules import SIGNALS, molecules, network, turned
 
 BATCH = molecules(3)
 NET = network(resolution=7)
-SMOOTH = SmoothKernel.of(NET, BATCH, SIGNALS)
+SMOOTH = kernel_for_forces(NET, BATCH, SIGNALS)
 STEP = 1e-3
 
 
@@ -48,7 +49,7 @@ def test_covariances_are_derivatives_of_the_kernel():
 
 
 def test_joint_covariances_are_symmetric_and_nearly_positive():
-    smooth = SmoothKernel.of(NET, BATCH, SIGNALS)
+    smooth = kernel_for_forces(NET, BATCH, SIGNALS)
     joint = joint_kernels(smooth, BATCH)
     for matrix in joint:
         np.testing.assert_array_equal(matrix, matrix.T)
@@ -139,12 +140,12 @@ def test_what_cannot_be_differentiated_is_refused(monkeypatch):
     monkeypatch.setattr("equitangents.molecules.resolution._FINEST", 4)
     rough = nn.Sequential(nn.SphereLift(groups.so3(3), 2), nn.Relu(), nn.GroupPool(), nn.Dense(1))
     with pytest.raises(NetworkError, match="second derivatives"):
-        SmoothKernel.of(rough, BATCH, SIGNALS)
+        kernel_for_forces(rough, BATCH, SIGNALS)
     large = nn.Sequential(nn.SphereLift(groups.so3(3), 2, W_std=30.0), nn.Erf(), nn.GroupPool(), nn.Dense(1))
     with pytest.raises(InvalidArgumentError, match="lower SphereLift's W_std"):
-        SmoothKernel.of(large, BATCH, SIGNALS)
+        kernel_for_forces(large, BATCH, SIGNALS)
     with pytest.raises(NetworkError, match="SphereLift"):
-        SmoothKernel.of(nn.Sequential(nn.Flatten(), nn.Dense(1)), BATCH, SIGNALS)
+        kernel_for_forces(nn.Sequential(nn.Flatten(), nn.Dense(1)), BATCH, SIGNALS)
 
 
 def test_bad_arguments():
@@ -162,7 +163,7 @@ def test_bad_arguments():
 
 
 def test_flattening_looks_at_one_rotation():
-    smooth = SmoothKernel.of(network(readout=nn.Flatten()), BATCH, SIGNALS)
+    smooth = kernel_for_forces(network(readout=nn.Flatten()), BATCH, SIGNALS)
     assert smooth.resolution == 0
     found = kernels(smooth, BATCH, signals=SIGNALS)
     expected = kernels(network(readout=nn.Flatten()), BATCH, signals=SIGNALS)

@@ -11,12 +11,12 @@ from equitangents.errors import InvalidArgumentError
 from equitangents.molecules import (
     MoleculeRegressor,
     Molecules,
-    SmoothKernel,
     TensorRegressor,
     joint_kernels,
     kernel,
     kernels,
 )
+from equitangents.molecules.resolution import kernel_for_forces, kernel_for_tensors
 from molecules.example_molecules import SIGNALS, molecules, network, turned
 
 NET = network(resolution=7)
@@ -59,13 +59,13 @@ def test_normalising_by_zero_is_refused_and_says_which():
 
 
 def test_resolution_of_lone_atoms_has_no_error():
-    smooth = SmoothKernel.of(network(tolerance=1e-6), LONE, SIGNALS)
+    smooth = kernel_for_forces(network(tolerance=1e-6), LONE, SIGNALS)
     assert smooth.error_estimate == 0
     joint = joint_kernels(dataclasses.replace(smooth, resolution=7), LONE)
     assert (joint.ntk[3:] == 0).all()
     assert (joint.ntk[:, 3:] == 0).all()
     np.testing.assert_allclose(joint.ntk[:3, :3], kernel(NET, LONE, signals=SIGNALS), rtol=1e-10)
-    assert SmoothKernel.for_tensors(network(tolerance=1e-6), LONE, (0, 1, 2), SIGNALS).error_estimate == 0
+    assert kernel_for_tensors(network(tolerance=1e-6), LONE, (0, 1, 2), SIGNALS).error_estimate == 0
 
 
 @pytest.mark.parametrize("which", ["energies", "forces", "both"])

@@ -28,7 +28,7 @@ def nothing_computed(monkeypatch):
     def fail(*arguments, **options):
         raise AssertionError("computed before it was refused")
 
-    monkeypatch.setattr(SmoothKernel, "_unresolved", fail)
+    monkeypatch.setattr(SmoothKernel, "unresolved", fail)
 
 
 @BOTH

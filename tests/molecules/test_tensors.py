@@ -8,9 +8,9 @@ from scipy.spatial.transform import Rotation
 
 from equitangents import groups, nn, sphere
 from equitangents.errors import InvalidArgumentError, NotFittedError, ShapeError
-from equitangents.molecules import SmoothKernel, TensorRegressor
+from equitangents.molecules import TensorRegressor
 from equitangents.molecules.cartesian import DEGREES, basis, components
-from equitangents.molecules.resolution import steering_error
+from equitangents.molecules.resolution import kernel_for_forces, kernel_for_tensors, steering_error
 from equitangents.molecules.tensors import tensor_kernels
 from molecules.example_molecules import SIGNALS, molecules, network, turned
 
@@ -41,7 +41,7 @@ def test_degrees_of_a_rank_hold_all_of_a_symmetric_matrix():
 def test_kernel_is_a_sum_over_turned_signals():
     """One layer: Σ_Q w(Q) (2/π) arcsin(…) D(Q)ᵀ with signals turned one by one."""
     net = nn.Sequential(nn.SphereLift(groups.octahedral(), 2, W_std=0.2), nn.Erf(), nn.GroupPool(), nn.Dense(1))
-    smooth = SmoothKernel.of(net, BATCH, SIGNALS)
+    smooth = kernel_for_forces(net, BATCH, SIGNALS)
     c = SIGNALS(BATCH).signals[:2]
     expected = np.zeros((3, 3))
     for Q in groups.octahedral().matrices:
@@ -58,7 +58,7 @@ def test_resolution_is_measured_on_the_parts_that_turn(degree):
     """They are small beside the kernel: a resolution that is fine for energies may be far too coarse."""
     close = BATCH.with_positions(0.5 * BATCH.positions)
     net = network(tolerance=1e-4)
-    smooth = SmoothKernel.for_tensors(net, close, (degree,), SIGNALS)
+    smooth = kernel_for_tensors(net, close, (degree,), SIGNALS)
     fine = dataclasses.replace(smooth, resolution=16)
     assert smooth.error_estimate <= 1e-4
     found, expected = (tensor_kernels(k, close, turned(close)[0], degree) for k in (smooth, fine))
@@ -75,7 +75,7 @@ def test_resolution_is_measured_on_the_parts_that_turn(degree):
 
 @pytest.mark.parametrize("degree", [0, 1, 2])
 def test_turning_a_molecule_turns_the_kernel(degree):
-    smooth = SmoothKernel.of(NET, BATCH, SIGNALS)
+    smooth = kernel_for_forces(NET, BATCH, SIGNALS)
     moved, R = turned(BATCH)
     D = sphere.wigner(R, degree + 1)[degree]
     before = tensor_kernels(smooth, BATCH, BATCH, degree)

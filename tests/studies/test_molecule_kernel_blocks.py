@@ -5,9 +5,8 @@ import pytest
 
 from equitangents.data import load_molecules
 from equitangents.molecules import Molecules
-from equitangents.studies.common import kernel_ridge
+from equitangents.studies.common import kernel_ridge, molecule_kernels
 from equitangents.studies.framework.progress import Task
-from equitangents.studies.molecules import kernels as molecule_kernels
 
 
 def test_interrupted_kernel_is_completed_to_the_same_bits(tmp_path):

@@ -8,11 +8,11 @@ import pytest
 import equitangents as et
 from equitangents.errors import InvalidArgumentError
 from equitangents.kernels import kernel_invariance_error
+from equitangents.studies.common.images import load_images, standardise
+from equitangents.studies.common.ising_lattice import energy, hot_spins, thermal_spins
 from equitangents.studies.common.orbits import by_element, deviations, orbit_batch, relative_std, same_predictions
 from equitangents.studies.ising import study as ising
-from equitangents.studies.ising.lattice import energy, hot_spins, thermal_spins
 from equitangents.studies.rotated_images import study as rotated_images
-from equitangents.studies.rotated_images.inputs import load_images, standardise
 from equitangents.studies.toy import study as toy
 
 

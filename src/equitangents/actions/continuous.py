@@ -15,7 +15,7 @@ from jaxtyping import Float
 from equitangents import precision
 from equitangents._types import ArrayLike
 from equitangents.actions.action import check_orbit, scope_of
-from equitangents.actions.vectors import TOLERANCE, check_last_axis, multiply
+from equitangents.actions.last_axis import TOLERANCE, check_last_axis, multiply
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.groups import RotationGroup
 

@@ -5,9 +5,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, final, overload
+from typing import Any, final, overload
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
@@ -15,15 +14,12 @@ from jaxtyping import Float, Int
 from equitangents import precision
 from equitangents._types import ArrayLike
 from equitangents.actions.action import Action, check_group
+from equitangents.actions.continuous import ContinuousRotations
+from equitangents.actions.last_axis import TOLERANCE, check_last_axis, multiply
 from equitangents.actions.positions import check_permutation_table
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotAnActionError, ShapeError
 from equitangents.groups import Group, RotationGroup
 from equitangents.validation import check_array
-
-if TYPE_CHECKING:
-    from equitangents.actions.continuous import ContinuousRotations
-
-TOLERANCE = 1e-8  # by which M(g) M(h) and M(g·h) may differ, relative to the largest entry
 
 
 @final
@@ -153,8 +149,6 @@ def rotations(group: Group | RotationGroup) -> LinearAction | ContinuousRotation
     ([[-2.0, 1.0, 3.0]], (18, 2, 3))
     """
     if isinstance(group, RotationGroup):
-        from equitangents.actions.continuous import ContinuousRotations  # which multiplies as this module does
-
         return ContinuousRotations(group)
     matrices = getattr(check_group("group", group), "matrices", None)
     if matrices is None or matrices.shape[1:] != (3, 3):
@@ -192,14 +186,6 @@ def check_matrices(name: str, group: Group, matrices: Any) -> Float[np.ndarray, 
     return M
 
 
-def check_last_axis(x: Any, ranks: tuple[int, ...] | None, d: int, name: str) -> ArrayLike:
-    """`x` as an array of one of `ranks` (any from 2 on if None) whose last axis has d entries."""
-    x = check_array("x", x, rank=ranks, min_rank=2)
-    if x.shape[-1] != d:
-        raise ShapeError(f"x has shape {x.shape}; expected {d} entries along the last axis ({name})")
-    return x
-
-
 def permutation_matrices(table: np.ndarray) -> np.ndarray:
     """M[g, table[g, c], c] = 1."""
     return np.swapaxes(np.eye(table.shape[1])[table], 1, 2)
@@ -219,11 +205,3 @@ def _on_last_axis(group: Group, representation: Any, ranks: tuple[int, ...] | No
         f"representation has shape {array.shape}; expected matrices ({group.order}, C, C) "
         f"or a permutation table ({group.order}, C)"
     )
-
-
-def multiply(subscripts: str, x: Any, M: Any) -> Any:
-    """An einsum of signals x with matrices M, in the type and precision of x."""
-    if isinstance(x, np.ndarray):
-        return np.einsum(subscripts, x, M.astype(x.dtype), optimize=True)
-    # the default precision of matrix products on GPUs would spoil a representation
-    return jnp.einsum(subscripts, x, jnp.asarray(M, x.dtype), precision=jax.lax.Precision.HIGHEST)

@@ -231,7 +231,7 @@ def _checkpoints(task: Task, given: Mapping[str, Any]) -> list[Checkpoint]:
 
 def _versions(task: Task) -> dict[str, str]:
     """Versions of what took part."""
-    from equitangents import __version__
+    from equitangents._version import __version__
 
     libraries = ["jax", "numpy", "scipy"]
     libraries += {"torch": ["torch"], "onnx": ["onnxruntime"], "scikit-learn": ["scikit-learn"]}.get(

@@ -14,6 +14,7 @@ from equitangents.molecules.joint import JointKernels, Layout, energies_and_forc
 from equitangents.molecules.kernel import kernels
 from equitangents.molecules.molecules import Molecules
 from equitangents.molecules.regressor_base import MolecularRegressor
+from equitangents.molecules.resolution import kernel_for_forces
 from equitangents.molecules.smooth_kernel import SmoothKernel
 
 _NO_VARIANCE = 1e-15  # of the largest one: rounding
@@ -78,7 +79,7 @@ class MoleculeRegressor(MolecularRegressor):
             f = checked_targets("forces", forces, molecules.positions.shape)
             check_lone_atoms("forces", f, molecules, np.zeros_like, "zero")
             targets[n:], given[n:] = f[molecules.atomic_numbers > 0].ravel(), True
-        smooth = SmoothKernel.of(self.net, molecules, self.signals, self.pairs)
+        smooth = kernel_for_forces(self.net, molecules, self.signals, self.pairs)
         self._asked = np.flatnonzero(given)
         both = _covariances(smooth, molecules, self._asked, forces=forces is not None)
         variance = np.diagonal(both.ntk if self.kernel == "ntk" else both.nngp)

@@ -8,23 +8,53 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
-from equitangents.errors import InvalidArgumentError
+from equitangents.errors import InvalidArgumentError, NetworkError
 from equitangents.groups import so3
 from equitangents.kernels.rotations.resolution import LADDER
+from equitangents.molecules.kernel import Pairs
 from equitangents.molecules.molecules import Molecules
+from equitangents.molecules.signals import AtomSignals
+from equitangents.molecules.smooth_kernel import SmoothKernel
 from equitangents.sphere import rotate
-
-if TYPE_CHECKING:
-    from equitangents.molecules.smooth_kernel import SmoothKernel
 
 _FINEST = 20
 _SAMPLED = 3  # molecules, and atoms of each, on which a resolution is measured
 _STEP = 0.02  # Å: differences of the kernel over it stand for derivatives
 _ROUNDING = 16 * np.finfo(np.float64).eps  # of the kernel: differences below it are none
+
+
+def kernel_for_forces(
+    net: Any, molecules: Molecules, signals: AtomSignals | None = None, pairs: Pairs = "same element"
+) -> SmoothKernel:
+    """The kernel of energies and forces of molecules like these, at the resolution that its second derivatives need.
+
+    Raises NetworkError as `SmoothKernel.unresolved`, and InvalidArgumentError where no resolution reaches the network's
+    tolerance.
+    """
+    kernel = SmoothKernel.unresolved(net, molecules, signals, pairs)
+    return resolved(kernel, lambda r: slope_error(kernel, molecules, r), "second derivatives")
+
+
+def kernel_for_tensors(
+    net: Any,
+    molecules: Molecules,
+    degrees: Sequence[int],
+    signals: AtomSignals | None = None,
+    pairs: Pairs = "same element",
+) -> SmoothKernel:
+    """The kernel of what turns as harmonics of `degrees`, at the resolution that `SmoothKernel.steered` needs for them.
+
+    Raises errors as `kernel_for_forces`, and NetworkError for a network that ends without a mean over rotations:
+    nothing of it turns.
+    """
+    kernel = SmoothKernel.unresolved(net, molecules, signals, pairs)
+    if kernel.program.readout != "pool":
+        raise NetworkError("vectors and tensors need a network that ends in GroupPool, which the readout replaces")
+    return resolved(kernel, lambda r: steering_error(kernel, molecules, degrees, r), "vectors and tensors")
 
 
 def resolved(kernel: SmoothKernel, measured: Callable[[int], float], what: str) -> SmoothKernel:

@@ -8,7 +8,6 @@ of c and t' of c' the chain rule needs K, which are matrix products, and derivat
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
@@ -32,7 +31,6 @@ from equitangents.kernels.rotations.pointwise import Variances, after, covarianc
 from equitangents.molecules.checks import check_molecules, check_question
 from equitangents.molecules.kernel import Pairs, signals_for
 from equitangents.molecules.molecules import Molecules
-from equitangents.molecules.resolution import resolved, slope_error, steering_error
 from equitangents.molecules.signals import AtomSignals
 from equitangents.sphere import wigner
 
@@ -63,38 +61,12 @@ class SmoothKernel:
     error_estimate: float | None = field(compare=False)
 
     @classmethod
-    def of(
-        cls, net: Any, molecules: Molecules, signals: AtomSignals | None = None, pairs: Pairs = "same element"
-    ) -> SmoothKernel:
-        """For energies and forces of molecules like these, and a network of full windows and smooth nonlinearities.
+    def unresolved(cls, net: Any, molecules: Molecules, signals: AtomSignals | None, pairs: Pairs) -> SmoothKernel:
+        """For a network of full windows and smooth nonlinearities, before a resolution is chosen.
 
         Raises NetworkError for others: of windows narrower than the sphere, nonlinearities after the readout, and
-        nonlinearities such as ReLU whose kernel has no second derivative at equal inputs. Raises InvalidArgumentError
-        where no resolution reaches the network's tolerance.
+        nonlinearities such as ReLU whose kernel has no second derivative at equal inputs.
         """
-        kernel = cls._unresolved(net, molecules, signals, pairs)
-        return resolved(kernel, lambda r: slope_error(kernel, molecules, r), "second derivatives")
-
-    @classmethod
-    def for_tensors(
-        cls,
-        net: Any,
-        molecules: Molecules,
-        degrees: Sequence[int],
-        signals: AtomSignals | None = None,
-        pairs: Pairs = "same element",
-    ) -> SmoothKernel:
-        """For what turns as harmonics of these degrees: as `of`, with the error of `steered` relative to its size.
-
-        Raises NetworkError for a network that ends without a mean over rotations as well: nothing of it turns.
-        """
-        kernel = cls._unresolved(net, molecules, signals, pairs)
-        if kernel.program.readout != "pool":
-            raise NetworkError("vectors and tensors need a network that ends in GroupPool, which the readout replaces")
-        return resolved(kernel, lambda r: steering_error(kernel, molecules, degrees, r), "vectors and tensors")
-
-    @classmethod
-    def _unresolved(cls, net: Any, molecules: Molecules, signals: AtomSignals | None, pairs: Pairs) -> SmoothKernel:
         check_molecules("molecules", molecules)
         check_question(net, "lower", signals, pairs)
         signals = (signals or signals_for(net)).for_molecules(molecules)

@@ -21,6 +21,7 @@ from equitangents.molecules.kernel import Pairs
 from equitangents.molecules.learnt_rows import LearntRows
 from equitangents.molecules.molecules import Molecules
 from equitangents.molecules.regressor_base import MolecularRegressor
+from equitangents.molecules.resolution import kernel_for_tensors
 from equitangents.molecules.signals import Neighbourhoods
 from equitangents.molecules.smooth_kernel import SmoothKernel
 
@@ -88,7 +89,7 @@ class TensorRegressor(MolecularRegressor):
             raise InvalidArgumentError("tensors are not symmetric matrices; antisymmetric parts have no degree here")
         check_lone_atoms("tensors", y, molecules, _isotropic, "zero" if y.ndim == 2 else "a multiple of the identity")
         self.rank_ = y.ndim - 1
-        smooth = SmoothKernel.for_tensors(self.net, molecules, DEGREES[self.rank_], self.signals, self.pairs)
+        smooth = kernel_for_tensors(self.net, molecules, DEGREES[self.rank_], self.signals, self.pairs)
         self._train = molecules
         self._learnt = {degree: self._learn_degree(smooth, y, degree) for degree in DEGREES[self.rank_]}
         self.smooth_ = smooth

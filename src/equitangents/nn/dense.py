@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 
+from equitangents.groups import Group
 from equitangents.kernels.program import Affine, Op
 from equitangents.nn.layer import Layer, Weights, check_count, check_scale
 from equitangents.nn.signal import Signal
@@ -41,3 +42,7 @@ class Dense(Layer):
     def lower(self, signal: Signal) -> tuple[Op, ...]:
         """One affine operation."""
         return (Affine(self.W_std**2, self.b_std**2),)
+
+    def fold(self, signal: Signal, group: Group) -> tuple[Op, ...]:
+        """The same at every position, so also at every rotation."""
+        return self.lower(signal)

@@ -10,6 +10,9 @@ import jax
 import numpy as np
 
 from equitangents.errors import InvalidTypeError, NetworkError
+from equitangents.groups import Group
+from equitangents.kernels.program import Affine, Op
+from equitangents.nn.folding import symmetric_box
 from equitangents.nn.group_windows import freeze_weights, freeze_window
 from equitangents.nn.layer import Layer, check_count, check_scale
 from equitangents.nn.rotation_conv import RotationConvolution
@@ -61,6 +64,12 @@ class GroupConv(Layer):
     def lower(self, signal: Signal) -> tuple[Any, ...]:
         """Mean over the window, then weights and bias."""
         return convolution(signal.positions, self).lower()
+
+    def fold(self, signal: Signal, group: Group) -> tuple[Op, ...] | None:
+        """A window on the grid, if it is a uniform box that the rotations map to itself, with all of them in it."""
+        uniform = self.weights is None and self.rotations is None
+        box = symmetric_box(self.window, group) if uniform else None
+        return None if box is None else (box, Affine(self.W_std**2, self.b_std**2))
 
 
 @singledispatch

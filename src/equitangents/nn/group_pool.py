@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
-from equitangents.groups import Subgroup
+from equitangents.groups import Group, Subgroup, TranslationGroup, WallpaperGroup
 from equitangents.kernels.program import FrozenArray, Op, Pool
 from equitangents.kernels.rotations import HaarMean, RotationOp
 from equitangents.nn.layer import ParameterFree
@@ -49,6 +49,12 @@ class GroupPool(ParameterFree):
     def lower(self, signal: Signal) -> tuple[Op | RotationOp, ...]:
         """Pool by coset."""
         return (pooling(signal.positions, self.subgroup).op,)
+
+    def fold(self, signal: Signal, group: Group) -> tuple[Op, ...] | None:
+        """The mean over the grid, if the pool is over the whole group."""
+        if self.subgroup is not None or not isinstance(group, WallpaperGroup | TranslationGroup):
+            return None
+        return (Pool(FrozenArray(np.zeros(int(np.prod(group.shape)), np.int32)), 1),)
 
 
 class CosetMean:

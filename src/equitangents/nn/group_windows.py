@@ -5,11 +5,40 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
+
+
+class ConvolutionSettings(Protocol):
+    """What a group convolution is told: the fields of `GroupConv`."""
+
+    @property
+    def channels(self) -> int:
+        """Features that come out."""
+
+    @property
+    def window(self) -> Any:
+        """A box, `Elements`, "full" or a zonal window."""
+
+    @property
+    def rotations(self) -> tuple[tuple[int, int], ...] | None:
+        """(rotation, reflection) of a box's elements; None: all."""
+
+    @property
+    def weights(self) -> tuple[float, ...] | None:
+        """The profile over the window; None: uniform."""
+
+    @property
+    def W_std(self) -> float:
+        """Standard deviation of the weights."""
+
+    @property
+    def b_std(self) -> float:
+        """Standard deviation of the bias."""
+
 
 WindowSpec = str | tuple[int, ...] | list[int]
 

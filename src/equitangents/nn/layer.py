@@ -11,7 +11,8 @@ import jax
 import jax.numpy as jnp
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
-from equitangents.kernels.program import GroupFibres
+from equitangents.groups import Group, RotationGroup
+from equitangents.kernels.program import GroupFibres, Op
 from equitangents.kernels.rotations import RotationFibres
 from equitangents.nn.signal import Signal
 
@@ -35,8 +36,20 @@ class Layer(abc.ABC):
     def lower(self, signal: Signal) -> tuple[Any, ...]:
         """Operations on kernels (`Op`, or `RotationOp` on rotations)."""
 
+    @property
+    def lifts_to(self) -> Group | RotationGroup | None:
+        """The group on which the layer's output lives, for a layer that lifts; None for all others."""
+        return None
+
     def fibres(self, signal: Signal) -> GroupFibres | RotationFibres | None:
         """How group elements move positions, for the layer that lifts to a group; None for all others."""
+        return None
+
+    def fold(self, signal: Signal, group: Group) -> tuple[Op, ...] | None:
+        """What the layer does on the grid of `group`, if it does the same at every rotation and reflection; else None.
+
+        A network all of whose layers fold takes the shortcut of `nn.folding`. None, the default, is always right.
+        """
         return None
 
 

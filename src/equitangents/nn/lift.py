@@ -14,6 +14,7 @@ from equitangents.actions import Action, grid
 from equitangents.errors import InvalidTypeError, NetworkError, ShapeError
 from equitangents.groups import Group, TranslationGroup, WallpaperGroup
 from equitangents.kernels.program import Affine, FrozenArray, GroupFibres, Op, Table
+from equitangents.nn.folding import symmetric_box
 from equitangents.nn.group_windows import Elements, box_offsets, explicit, freeze_weights, freeze_window, profile
 from equitangents.nn.layer import Layer, Weights, check_count, check_scale
 from equitangents.nn.signal import Grid, OnGroup, Signal
@@ -102,6 +103,26 @@ class Lift(Layer):
         chosen, weights = self._window(signal)
         index = FrozenArray(self._points(signal).array[:, chosen].astype(np.int32))
         return (Table(index, FrozenArray(weights)), Affine(self.W_std**2, self.b_std**2))
+
+    @property
+    def lifts_to(self) -> Group:
+        """The group of the action."""
+        return self.action.group
+
+    def fold(self, signal: Signal, group: Group) -> tuple[Op, ...] | None:
+        """A window on the grid, if it is a uniform box that the rotations keep and positions are the grid's points."""
+        box = None if self.weights is not None else symmetric_box(self.window, group)
+        if box is None or not self._on_grid(signal, group):
+            return None
+        return (box, Affine(self.W_std**2, self.b_std**2))
+
+    def _on_grid(self, signal: Signal, group: Group) -> bool:
+        """Whether the action moves position number p as the group moves grid point number p."""
+        assert isinstance(group, WallpaperGroup | TranslationGroup)
+        standard = grid(group)
+        if self.action == standard:
+            return True
+        return np.array_equal(self._points(signal).array, _position_table(standard, group.shape).array)
 
     def fibres(self, signal: Signal) -> GroupFibres:
         """How q moves positions, x → q·x, and the group itself, g → q·g."""

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
+from equitangents.groups import Group
 from equitangents.kernels import duals
 from equitangents.kernels.program import Dual, DualActivation, Op
 from equitangents.nn.layer import ParameterFree
@@ -49,6 +50,10 @@ class Nonlinearity(ParameterFree):
     def lower(self, signal: Signal) -> tuple[Op, ...]:
         """The dual activation."""
         return (Dual(self.dual),)
+
+    def fold(self, signal: Signal, group: Group) -> tuple[Op, ...]:
+        """The same at every position, so also at every rotation."""
+        return self.lower(signal)
 
 
 @dataclass(frozen=True)
@@ -164,6 +169,10 @@ class Identity(ParameterFree):
         return x
 
     def lower(self, signal: Signal) -> tuple[Op, ...]:
+        """Nothing."""
+        return ()
+
+    def fold(self, signal: Signal, group: Group) -> tuple[Op, ...]:
         """Nothing."""
         return ()
 

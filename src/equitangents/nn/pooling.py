@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents.errors import NetworkError
+from equitangents.groups import Group
 from equitangents.kernels.program import Flatten as FlattenOp
 from equitangents.kernels.program import FrozenArray, Op, Pool
 from equitangents.nn.layer import ParameterFree
@@ -96,3 +97,7 @@ class Flatten(ParameterFree):
     def lower(self, signal: Signal) -> tuple[Op, ...]:
         """Positions become channels."""
         return () if signal.positions.shape == () else (FlattenOp(),)
+
+    def fold(self, signal: Signal, group: Group) -> tuple[Op, ...]:
+        """The mean over positions of a field that is the same at every rotation."""
+        return self.lower(signal)

@@ -8,7 +8,9 @@ from typing import Any
 import jax
 
 from equitangents.errors import NetworkError
+from equitangents.groups import Group
 from equitangents.kernels.program import Branch, Op
+from equitangents.nn.folding import fold_layers
 from equitangents.nn.layer import Layer, ParameterFree
 from equitangents.nn.sequential import Sequential, chain
 from equitangents.nn.signal import Signal
@@ -71,3 +73,8 @@ class Residual(Layer):
         """A branch."""
         signals = self.signals(signal)
         return (Branch(tuple(op for la, s in zip(self.layers, signals, strict=False) for op in la.lower(s))),)
+
+    def fold(self, signal: Signal, group: Group) -> tuple[Op, ...] | None:
+        """A branch, if all of its layers fold."""
+        inner = fold_layers(self.layers, self.signals(signal), group)
+        return None if inner is None else (Branch(inner),)

@@ -7,7 +7,7 @@ f(R) = Σ_l (2l + 1) Σ_mn F^l_mn D^l_mn(R), with F by quadrature; N(f)(R) = ∫
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,19 +17,16 @@ from equitangents.errors import NetworkError
 from equitangents.groups import RotationGroup
 from equitangents.kernels.program import Affine
 from equitangents.kernels.rotations import RotationOp
-from equitangents.nn.group_windows import Elements
+from equitangents.nn.group_windows import ConvolutionSettings, Elements
 from equitangents.nn.layer import Weights
 from equitangents.nn.rotation_filters import blocks, rotation_root, wigner_basis
 from equitangents.nn.zonal_window import zonal_window
-
-if TYPE_CHECKING:
-    from equitangents.nn.group_conv import GroupConv
 
 
 class RotationConvolution:
     """What a GroupConv does on SO(3) and O(3)."""
 
-    def __init__(self, layer: GroupConv, group: RotationGroup) -> None:
+    def __init__(self, layer: ConvolutionSettings, group: RotationGroup) -> None:
         if layer.rotations is not None or layer.weights is not None:
             raise NetworkError(f"on {group.name} a window is 'full' or a profile, without rotations= and weights=")
         self.group = group

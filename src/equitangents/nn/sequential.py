@@ -16,6 +16,7 @@ from equitangents.kernels.dispatch import compute, compute_diagonal, compute_pai
 from equitangents.kernels.program import GroupFibres, Op, Program
 from equitangents.kernels.result import Kernels
 from equitangents.kernels.rotations import RotationFibres, RotationProgram
+from equitangents.nn.folding import fold
 from equitangents.nn.layer import Layer, ParameterFree
 from equitangents.nn.signal import Grid, Signal
 from equitangents.validation import check_array
@@ -204,8 +205,6 @@ def _lower(layers: tuple[Layer, ...], input_shape: tuple[int, ...]) -> tuple[int
     given = 0
     while given < len(layers) and isinstance(layers[given], ParameterFree) and signals[given + 1].given:
         given += 1
-    from equitangents.nn.folding import fold  # it knows all layers, also those made of networks
-
     folded = fold(layers[given:], signals[given:])
     if folded is not None:
         return given, Program(signals[given].positions.shape, *folded)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import numpy as np
@@ -11,19 +11,16 @@ import numpy as np
 from equitangents.errors import NetworkError
 from equitangents.groups import Group, TranslationGroup, WallpaperGroup
 from equitangents.kernels.program import Affine, FrozenArray, Op, Table
-from equitangents.nn.group_windows import Elements, box_offsets, explicit, profile
+from equitangents.nn.group_windows import ConvolutionSettings, Elements, box_offsets, explicit, profile
 from equitangents.nn.layer import Weights
 from equitangents.nn.lift import apply_table
 from equitangents.nn.zonal_window import ZonalWindow
-
-if TYPE_CHECKING:
-    from equitangents.nn.group_conv import GroupConv
 
 
 class TableConvolution:
     """What a GroupConv does on a finite group."""
 
-    def __init__(self, layer: GroupConv, group: Group) -> None:
+    def __init__(self, layer: ConvolutionSettings, group: Group) -> None:
         self.layer, self.group = layer, group
         self.elements, self.profile = self._window()
         self.weights = Weights(layer.W_std, layer.b_std)

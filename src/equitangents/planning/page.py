@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from equitangents import __version__
+from equitangents._version import __version__
 from equitangents.planning.drawing import svg
 from equitangents.planning.violations import MEASURES
 from equitangents.report.palette import COLOURS

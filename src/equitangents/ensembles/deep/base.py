@@ -15,8 +15,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from equitangents.ensembles.inputs import EstimatorNotFittedError, check_inputs
 from equitangents.ensembles.storage import persistence
-from equitangents.ensembles.storage.fingerprint import check_same
 from equitangents.ensembles.training.evaluation import evaluate, outputs, rows_at_once
+from equitangents.ensembles.training.fingerprint import check_same
 from equitangents.ensembles.training.jobs import check_room, execute, prepare
 from equitangents.ensembles.training.loop import TrainingState
 from equitangents.ensembles.training.plan import Workers

@@ -14,8 +14,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from equitangents import __version__
-from equitangents.ensembles.storage.checkpoints import load_arrays, replace_directory, save_arrays
+from equitangents._version import __version__
+from equitangents.ensembles.storage.arrays import load_arrays, replace_directory, save_arrays
 from equitangents.errors import InvalidArgumentError
 
 _FILE = "estimator.pkl"

@@ -13,10 +13,10 @@ import numpy as np
 
 from equitangents import precision
 from equitangents.actions.subset import ActionSubset, augmenting_elements
-from equitangents.ensembles.storage.checkpoints import CheckpointStore, run_directory
-from equitangents.ensembles.storage.fingerprint import job_fingerprint, record_fingerprint
 from equitangents.ensembles.training.augmentation import Augmented, augment
 from equitangents.ensembles.training.batches import Batches
+from equitangents.ensembles.training.checkpoints import CheckpointStore, run_directory
+from equitangents.ensembles.training.fingerprint import job_fingerprint, record_fingerprint
 from equitangents.ensembles.training.footprint import tree_bytes
 from equitangents.ensembles.training.loop import Schedule, train
 from equitangents.ensembles.training.optimizers import resolve_batch_size

@@ -14,6 +14,7 @@ import numpy as np
 
 from equitangents import actions, data
 from equitangents.report.verdict import Verdict
+from equitangents.studies.common.images import standardise
 from equitangents.studies.common.infinite import gradient_descent, orbit_means
 from equitangents.studies.common.networks import mlp
 from equitangents.studies.common.orbits import by_element, orbit_batch
@@ -32,7 +33,6 @@ from equitangents.studies.framework.statistics import (
     shared_level,
     squared_mean,
 )
-from equitangents.studies.rotated_images.inputs import standardise
 
 STATED = "stated in arXiv 2403.03103"
 WAYS = ("rings", "pixels")

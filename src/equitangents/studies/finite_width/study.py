@@ -16,6 +16,7 @@ from equitangents import actions
 from equitangents.ensembles import InfiniteEnsemble
 from equitangents.report.verdict import Verdict
 from equitangents.studies.common.infinite import gradient_descent
+from equitangents.studies.common.ising_lattice import energy, hot_spins
 from equitangents.studies.common.networks import mlp
 from equitangents.studies.common.orbit_spread import predicted_parts, squares_of_means
 from equitangents.studies.common.orbits import by_element, deviations, orbit_batch
@@ -34,7 +35,6 @@ from equitangents.studies.framework.statistics import (
     squared_mean,
     surviving_share,
 )
-from equitangents.studies.ising.lattice import energy, hot_spins
 
 OPEN = "open question of arXiv 2403.03103"
 KINDS = ("complete", "partial")

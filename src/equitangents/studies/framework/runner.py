@@ -151,7 +151,7 @@ def installed_versions() -> dict[str, str]:
 
     import jax
 
-    from equitangents import __version__
+    from equitangents._version import __version__
 
     libraries = {lib: importlib.metadata.version(lib) for lib in ("jax", "jaxlib", "numpy", "scipy", "scikit-learn")}
     device = jax.devices()[0]

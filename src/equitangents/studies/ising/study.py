@@ -20,6 +20,7 @@ from equitangents import actions, nn
 from equitangents.ensembles import InfiniteEnsemble, orbit_law
 from equitangents.studies.common import networks
 from equitangents.studies.common.infinite import gradient_descent
+from equitangents.studies.common.ising_lattice import energy, hot_spins, thermal_spins
 from equitangents.studies.common.orbits import by_element, orbit_batch, relative_std
 from equitangents.studies.common.training import train_recorded
 from equitangents.studies.framework.citations import EMERGENT_EQUIVARIANCE
@@ -36,7 +37,6 @@ from equitangents.studies.framework.statistics import (
     shared_level,
 )
 from equitangents.studies.framework.study import Study
-from equitangents.studies.ising.lattice import energy, hot_spins, thermal_spins
 
 STATED = "stated in arXiv 2403.03103"
 SETS = ("training", "test", "foreign")

@@ -19,6 +19,7 @@ from equitangents.inference import augment_inputs
 from equitangents.kernels import orbit_average
 from equitangents.report.verdict import Verdict
 from equitangents.studies.common.frozen_kernels import FrozenKernel, SymmetrisedKernel, draw
+from equitangents.studies.common.images import standardise
 from equitangents.studies.common.infinite import largest_difference, unit_times
 from equitangents.studies.common.networks import mlp
 from equitangents.studies.common.training import train_recorded
@@ -29,7 +30,6 @@ from equitangents.studies.framework.folder import Arrays, RunFolder
 from equitangents.studies.framework.progress import Task
 from equitangents.studies.framework.settings import check
 from equitangents.studies.framework.statistics import Estimate, exactly, power_law, second_moment_share, shared_level
-from equitangents.studies.rotated_images.inputs import standardise
 
 STATED = "stated in arXiv 2406.06504"
 SETS = ("training", "test", "photographs", "noise")

@@ -16,6 +16,7 @@ from jaxtyping import Float, Int
 
 from equitangents import actions, nn
 from equitangents.ensembles import InfiniteEnsemble
+from equitangents.studies.common.images import Images, load_images
 from equitangents.studies.common.orbits import by_element, orbit_batch, same_predictions
 from equitangents.studies.common.training import train_recorded
 from equitangents.studies.framework.citations import EMERGENT_EQUIVARIANCE
@@ -26,7 +27,6 @@ from equitangents.studies.framework.records import Records
 from equitangents.studies.framework.settings import at_least, check
 from equitangents.studies.framework.statistics import Estimate, bootstrap, exactly, shared_level
 from equitangents.studies.framework.study import Study
-from equitangents.studies.rotated_images.inputs import Images, load_images
 
 STATED = "stated in arXiv 2403.03103"
 _PREDICTED, _DRAWS = 100, 200  # inputs whose orbits are drawn jointly, and ensembles drawn

@@ -5,10 +5,9 @@ from __future__ import annotations
 import ctypes
 import os
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-import equitangents
+from equitangents.kernels.engines.built import native_folders
 
 _NAMES = ("libequitangents.so", "libequitangents.dylib")
 TARGETS = {"float32": ("eqt_kernel_float", "eqt_ffi_float"), "float64": ("eqt_kernel_double", "eqt_ffi_double")}
@@ -17,7 +16,7 @@ TARGETS = {"float32": ("eqt_kernel_float", "eqt_ffi_float"), "float64": ("eqt_ke
 @cache
 def _loaded() -> tuple[ctypes.CDLL | None, str | None]:
     """The library, or why there is none."""
-    places = [Path(root) / "_native" for root in equitangents.__path__]
+    places = native_folders()
     found = [place / name for place in places for name in _NAMES if (place / name).exists()]
     if not found:
         return None, f"it was not built (no library in {', '.join(map(str, places))})"

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-import equitangents
 from equitangents.kernels import duals
+from equitangents.kernels.engines.built import native_folders
 from equitangents.kernels.engines.cpu.unrolled import Fork, Join, unrolled
 from equitangents.kernels.engines.gpu.shape import Level, Orbit, Shape, shape_of, three
 from equitangents.kernels.engines.gpu.sides import DUAL_SIDES, Side, has_mean
@@ -56,7 +56,7 @@ class Source:
 
 def folder() -> Path | None:
     """Where the engine's headers are installed, if they are."""
-    places = (Path(root) / "_native" / "gpu_source" for root in equitangents.__path__)
+    places = (folder / "gpu_source" for folder in native_folders())
     return next((place for place in places if (place / "fibre.hpp").exists()), None)
 
 

@@ -1,4 +1,4 @@
-"""Saved arrays and checkpoints of training runs, written by orbax: complete or not there at all.
+"""Checkpoints of training runs, written by orbax: complete or not there at all.
 
 A directory of checkpoints belongs to one run: `fit` of one ensemble, or one extension of it.
 """
@@ -6,13 +6,12 @@ A directory of checkpoints belongs to one run: `fit` of one ensemble, or one ext
 from __future__ import annotations
 
 import logging
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equitangents.ensembles.storage.fingerprint import check_same
+from equitangents.ensembles.training.fingerprint import check_same
 from equitangents.ensembles.training.run import Snapshot
 from equitangents.errors import InvalidArgumentError
 
@@ -97,32 +96,6 @@ def run_directory(directory: Path, first: int, members: int) -> Path:
                 f"take the same number (more can be added with extend), or another directory"
             )
     return own
-
-
-def save_arrays(directory: Path, arrays: dict[str, np.ndarray]) -> None:
-    """Write arrays by name under `directory`, which must not exist."""
-    import orbax.checkpoint as ocp
-
-    with ocp.PyTreeCheckpointer() as checkpointer:
-        checkpointer.save(directory.absolute(), {name: a for name, a in arrays.items() if a.size})
-
-
-def load_arrays(directory: Path) -> dict[str, np.ndarray]:
-    """What `save_arrays` wrote; empty arrays are missing."""
-    import orbax.checkpoint as ocp
-
-    with ocp.PyTreeCheckpointer() as checkpointer:
-        return {name: np.asarray(a) for name, a in checkpointer.restore(directory.absolute()).items()}
-
-
-def replace_directory(new: Path, path: Path) -> None:
-    """Move `new` to `path`; what was at `path` is there until then and gone afterwards."""
-    old = path.with_name(path.name + ".old")
-    shutil.rmtree(old, ignore_errors=True)
-    if path.exists():
-        path.rename(old)
-    new.rename(path)
-    shutil.rmtree(old, ignore_errors=True)
 
 
 def _pack(snapshot: Snapshot) -> tuple[dict[str, np.ndarray], dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""The inputs of the rotated-images study: a training set, its test set, and foreign sets brought to the same shape.
+"""Images of the studies: a training set, its test set, and foreign sets brought to the same shape.
 
 Every image, foreign or not, is shifted and scaled to mean 0 and standard deviation 1, which commutes with rotations.
 """
@@ -7,16 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from equitangents import data
 from equitangents.errors import InvalidArgumentError
-
-if TYPE_CHECKING:
-    from equitangents.studies.rotated_images.study import Settings
 
 _TITLES = {
     "digits": "digits",
@@ -26,6 +23,34 @@ _TITLES = {
     "photographs": "photographs",
     "noise": "noise",
 }
+
+
+class ImageChoice(Protocol):
+    """Which images a study asks for: these fields of its settings."""
+
+    @property
+    def data(self) -> str:
+        """The set `digits`, or a data set in the data folder."""
+
+    @property
+    def foreign(self) -> tuple[str, ...]:
+        """Other sets to test on: "photographs", "noise", or data sets."""
+
+    @property
+    def train_images(self) -> int | None:
+        """How many to train on; None: all."""
+
+    @property
+    def test_images(self) -> int | None:
+        """How many to test on; None: all."""
+
+    @property
+    def foreign_images(self) -> int:
+        """How many of each foreign set."""
+
+    @property
+    def seed(self) -> int:
+        """Which of them are chosen."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +80,7 @@ class Images:
         return self.probabilities - 1 / self.classes
 
 
-def load_images(settings: Settings, data_dir: Path | None) -> Images:
+def load_images(settings: ImageChoice, data_dir: Path | None) -> Images:
     """All images of the study. Raises DataNotFoundError where a file is missing, before anything is computed."""
     source = data.load(settings.data, data_dir)
     train = None if settings.train_images is None else min(settings.train_images, len(source.train_x))
@@ -80,7 +105,7 @@ def standardise(x: Float[np.ndarray, "n height width channels"]) -> Float[np.nda
     return (centred / np.where(scale > 1e-6, scale, 1)).astype(np.float32)
 
 
-def _foreign(name: str, settings: Settings, shape: tuple[int, int, int], data_dir: Path | None) -> np.ndarray:
+def _foreign(name: str, settings: ImageChoice, shape: tuple[int, int, int], data_dir: Path | None) -> np.ndarray:
     count = settings.foreign_images
     if name == "noise":
         return data.gaussian_noise(count, shape, seed=settings.seed)
