@@ -109,7 +109,7 @@ def _printed(value: float, digits: int, write: Any, bounds: tuple[float, float])
 
 
 def _side(value: float, bound: float) -> int:
-    return (value > bound) - (value < bound)
+    return int(value > bound) - int(value < bound)
 
 
 def _plain(value: float, digits: int) -> str:
