@@ -143,8 +143,8 @@ def _learning(settings: Settings, results: Results, folder: RunFolder) -> Figure
         ylabel="energy / standard deviation",
         caption=f"Energies after {int(results.times[-1])} steps, in units of their standard deviation on independent "
         f"spins. Dots and band: mean and standard deviation of {settings.members} members of width {wide}, and the "
-        "same in closed form. An MLP does not extrapolate to foreign spins; the comparison with the closed form does "
-        "not need it to.",
+        "same in closed form. Whether an MLP extrapolates to foreign spins does not matter for the comparison with "
+        "the closed form.",
         alt="Predicted energies by set of spins",
     ) as drawn:
         for name, axes in zip(SETS, drawn, strict=True):
@@ -261,8 +261,8 @@ def _ratio(settings: Settings, results: Results, folder: RunFolder) -> Figure:
         ylabel="measured / predicted spread",
         sharey=True,
         caption=f"Measured over predicted relative orbit standard deviation after {int(results.times[-1])} steps, with "
-        "95 % intervals over groups of members. Where single members deviate from 1, that is the effect of finite "
-        "width.",
+        "95 % intervals over groups of members. Where the interval of single members excludes 1, finite width is "
+        "felt.",
         alt="Ratio of measured and predicted spread",
     ) as drawn:
         for shift, name in zip((0.96, 1.0, 1.04), SETS, strict=True):

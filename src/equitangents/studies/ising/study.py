@@ -37,6 +37,7 @@ from equitangents.studies.framework.statistics import (
     shared_level,
 )
 from equitangents.studies.framework.study import Study
+from equitangents.studies.framework.wording import after
 
 STATED = "stated in arXiv 2403.03103"
 SETS = ("training", "test", "foreign")
@@ -349,7 +350,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             source=STATED + "; the bounds are our choice",
             means=Means(
                 holds="The closed form tells the size of the spread, and so roughly how many members a target needs: "
-                f"it is {ratios.values.min():.2f} to {ratios.values.max():.2f} times the predicted one here.",
+                f"measured over predicted is {ratios.values.min():.2f} to {ratios.values.max():.2f} here.",
                 fails="Do not plan the number of members from the closed form at this width: the spread is off by more "
                 f"than half ({ratios.values.min():.2f} to {ratios.values.max():.2f} times predicted).",
                 undecided="Whether the closed form tells the spread to within a factor of 1.5 is not decided "
@@ -362,7 +363,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure=f"Share of {TYPICAL_GROUPS} ensembles of M members of width {wide} whose relative orbit standard "
             "deviation lies below the predicted median"
             + (f"; for M = {', '.join(map(str, resampled))} drawn anew from the same members." if resampled else "."),
-            covers="ensembles of M members",
+            covers="ensembles drawn from these members",
             at_least=2.5,
             at_most=97.5,
             unit="%",
@@ -384,7 +385,7 @@ def _shares(shares: Records) -> str:
 
 
 def _words(step: int, name: str, size: int | None = None) -> str:
-    return ("" if size is None else f"M = {size}, ") + f"after {step} steps, {name} spins"
+    return ("" if size is None else f"M = {size}, ") + f"{after(step)}, {name} spins"
 
 
 def three_times(settings: Settings) -> list[int]:

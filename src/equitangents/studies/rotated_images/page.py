@@ -43,7 +43,8 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
                 f"the predicted class is that of the image as it is; {settings.order} is perfect. The networks are "
                 f"trained on {len(results.images.train_x):,} images ({results.images.titles['test']}) in "
                 f"{settings.order} orientations, {turn} apart. Nothing like the images of the other sets is in the "
-                "training data; they have no right class, but an invariant predictor gives every orientation the same."
+                "training data; they have no right class, but an invariant predictor gives all orientations of an "
+                "image the same."
             ],
             [agreement_figure(settings, results, folder)],
         ),
@@ -56,7 +57,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
             "Single images",
             [
                 "The first images of each set, in four orientations, with the class that members and ensembles "
-                "predict for each. A row of one colour is a predictor that does not mind the turn."
+                "predict for each. A grey row is a prediction that no turn changes."
             ],
             [_orbits(settings, results, folder)],
         ),

@@ -272,15 +272,16 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         return Records.over(of, words, epoch=at, name=names)
 
     measure = f"Orbit same predictions of the mean of {settings.members} CNNs minus those of the best of them, in "
-    how = {"measure": measure + f"rotations out of {order}.", "covers": "inputs", "at_least": 0, "source": STATED}
+    how = {"measure": measure + f"rotations out of {order}.", "covers": "inputs", "at_least": 0}
     judged = [
         claim(
             "From the first recorded epoch on, the ensemble agrees with itself over rotations more often than any of "
             "its members",
             ahead(shared_level(len(trained) * len(names)), trained),
+            source=STATED + "; to ask it against the best member is our choice",
             stated=f"{STATED_AGREEMENT[settings.group]} (rotated Fashion-MNIST, out of distribution)",
             means=Means(
-                holds="Once training has begun, average: the mean turns its mind less often than even the best single "
+                holds="Once training has begun, average: the mean keeps its prediction more often than even the best single "
                 "network, also on images unlike the training data.",
                 fails="A single well-chosen network can agree with itself as often as the mean: compare before paying "
                 "for an ensemble.",
@@ -291,8 +292,9 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         claim(
             "Before training, the ensemble agrees with itself over rotations more often than any of its members",
             ahead(shared_level(len(names)), [0]),
+            source="ours: the same question at initialisation",
             means=Means(
-                holds="Averaging helps even before training.",
+                holds="Averaging helps even before training has begun.",
                 fails="Before training averaging does not help: the mean of untrained networks is one more random "
                 "function.",
             ),
@@ -307,7 +309,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             name=tuple(results.predicted),
         )
         found = ", ".join(
-            f"{e.value:+.2f} on {results.images.titles[name]}".replace("-", "−")
+            f"{e.value:+.2f} ({results.images.titles[name]})".replace("-", "−")
             for name, e in zip(results.predicted, off.estimates, strict=True)
         )
         judged.append(
@@ -344,7 +346,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
                 means=Means(
                     holds="Where its kernel matrix is affordable, the infinitely wide ensemble gives predictions that "
                     "no rotation changes.",
-                    fails="Even the infinitely wide ensemble changes its mind under some rotation: what is missing is "
+                    fails="Even the infinitely wide ensemble changes its prediction under some rotation: what is missing is "
                     "not members or width.",
                 ),
             )

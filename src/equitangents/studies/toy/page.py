@@ -212,7 +212,7 @@ def _over_time(settings: Settings, results: Results, folder: RunFolder) -> Figur
         sharey=True,
         caption=f"Change under a turn of {min(40, settings.members)} of the {settings.members} members, of the mean of "
         "all of them, and what theory expects of one infinitely wide network and of the mean of "
-        f"{settings.members}. The infinitely wide ensemble itself lies at rounding, far below.",
+        f"{settings.members}.",
         alt="Change under a turn against training steps",
     ) as drawn:
         for region, axes in enumerate(drawn):

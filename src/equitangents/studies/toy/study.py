@@ -28,6 +28,7 @@ from equitangents.studies.framework.records import Records
 from equitangents.studies.framework.settings import at_least, check
 from equitangents.studies.framework.statistics import Estimate, bootstrap, exactly, shared_level, surviving_share
 from equitangents.studies.framework.study import Study
+from equitangents.studies.framework.wording import after
 
 STATED = "stated in arXiv 2403.03103"
 REGIONS = ("on the training disc", "beyond the training disc")
@@ -286,7 +287,7 @@ def member_violation(results: Results, region: int, time: int, level: float) -> 
 def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     """The three claims of the source, at each step and in both regions, and a control."""
     level = shared_level(2 * len(settings.steps))
-    words = lambda step, region: f"{'at initialisation' if step == 0 else f'after {step} steps'}, {REGIONS[region]}"
+    words = lambda step, region: f"{after(step)}, {REGIONS[region]}"
     last = max(settings.steps)
 
     def surviving(step: int, region: int) -> Estimate:
