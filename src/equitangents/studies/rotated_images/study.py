@@ -281,8 +281,8 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             source=STATED + "; to ask it against the best member is our choice",
             stated=f"{STATED_AGREEMENT[settings.group]} (rotated Fashion-MNIST, out of distribution)",
             means=Means(
-                holds="Once training has begun, average: the mean keeps its prediction more often than even the best single "
-                "network, also on images unlike the training data.",
+                holds="Once training has begun, average: the mean keeps its prediction more often than even the best "
+                "single network, also on images unlike the training data.",
                 fails="A single well-chosen network can agree with itself as often as the mean: compare before paying "
                 "for an ensemble.",
                 undecided="Whether averaging beats the best single network is not decided on these images: take more.",
@@ -346,8 +346,8 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
                 means=Means(
                     holds="Where its kernel matrix is affordable, the infinitely wide ensemble gives predictions that "
                     "no rotation changes.",
-                    fails="Even the infinitely wide ensemble changes its prediction under some rotation: what is missing is "
-                    "not members or width.",
+                    fails="Even the infinitely wide ensemble changes its prediction under some rotation: more members "
+                    "or more width will not help.",
                 ),
             )
         )
