@@ -23,7 +23,8 @@ from equitangents.kernels.calibration import Rate, timed, uncertainty
 from equitangents.kernels.cost import KernelCost
 from equitangents.kernels.engines import Choice, choose, cpu
 from equitangents.kernels.engines.cpu.library import threads
-from equitangents.kernels.engines.reference.execute import State, covariance, execute
+from equitangents.kernels.engines.reference.carry import DISTANCE
+from equitangents.kernels.engines.reference.execute import State, execute
 from equitangents.kernels.engines.reference.fibre import FibreGeometry
 from equitangents.kernels.engines.reference.moments import field_moments
 from equitangents.kernels.engines.reference.tile import sum_in_groups, vector_levels
@@ -265,5 +266,5 @@ def _average(ops: tuple[Op, ...], d: Any, q1: Any, mean1: Any, q2: Any, mean2: A
     m2 = field_moments(ops, q2[None, None, None, :], mean2[None, None, None, :], {})
     geometry = FibreGeometry(vector_levels(ops), jnp.zeros((0,), jnp.int32), {})
     state = execute(ops, geometry, State(d[None], jnp.zeros_like(d)[None]), m1, m2)
-    k = covariance(state, m1.q[-1], m2.q[-1])[0]
+    k = DISTANCE.covariance(state.d, m1.q[-1], m2.q[-1])[0]
     return sum_in_groups(k) / len(d), sum_in_groups(state.theta[0]) / len(d)
