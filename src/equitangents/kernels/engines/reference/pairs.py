@@ -49,7 +49,9 @@ class PairGeometry:
             first = pad_grid(q1.reshape(op.in_shape + q1.shape[1:]), op, single)
             second = pad_grid(q2.reshape(op.in_shape + q2.shape[1:]), op, single)
             first = first.reshape(inside.shape + (1,) * n + q1.shape[1:])
-            padded = State(jnp.where(both, padded.d, self.carry.unrelated(first, second)), jnp.where(both, padded.theta, 0))
+            padded = State(
+                jnp.where(both, padded.d, self.carry.unrelated(first, second)), jnp.where(both, padded.theta, 0)
+            )
         out = int(np.prod(op.out_shape, dtype=np.int64))
         return State(*(box_mean(x, op, axes).reshape((out, out, *x.shape[2 * n :])) for x in padded))
 
