@@ -30,6 +30,7 @@ class Ways(NamedTuple):
     engine: Callable[[np.ndarray, np.ndarray | None], Pair]
     common: Callable[[np.ndarray, np.ndarray | None, float], Pair]  # biases times a factor
     apart: Callable[[np.ndarray, np.ndarray, tuple[float, float] | None], Pair]
+    compiled: bool  # for each number of inputs: blocks are then filled up to few different numbers
 
 
 def all_pairs(law: Law, ways: Ways, name: str, x1: np.ndarray, x2: np.ndarray | None) -> tuple[Any, Any, list[str]]:
@@ -150,7 +151,24 @@ def _in_double(how: Treatment) -> bool:
     return how.double or how.way == "apart"
 
 
+_LEAST = 8  # inputs to which blocks are filled up
+
+
 def _run(ways: Ways, how: Treatment, a: np.ndarray, b: np.ndarray | None) -> Pair:
+    if not ways.compiled:
+        return _block(ways, how, a, b)
+    rows, columns = len(a), len(a if b is None else b)
+    nngp, ntk = _block(ways, how, _filled(a), None if b is None else _filled(b))
+    return nngp[:rows, :columns], ntk[:rows, :columns]
+
+
+def _filled(x: np.ndarray) -> np.ndarray:
+    """With copies of the last input up to a power of two."""
+    size = max(_LEAST, 1 << (len(x) - 1).bit_length())
+    return np.concatenate([x, np.repeat(x[-1:], size - len(x), axis=0)])
+
+
+def _block(ways: Ways, how: Treatment, a: np.ndarray, b: np.ndarray | None) -> Pair:
     if how.way == "engine":
         return ways.engine(a, b)
     if how.way == "common":

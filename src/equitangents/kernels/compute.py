@@ -76,19 +76,15 @@ def _ways(program: Program, name: str) -> by_scale.Ways:
     steps = plan(program)
 
     def apart_of(x1: np.ndarray, x2: np.ndarray, scales: tuple[float, float] | None) -> Any:
-        sides = tile_sides(steps, _round(len(x1)), _round(len(x2)), x1.dtype.itemsize)
+        sides = tile_sides(steps, len(x1), len(x2), x1.dtype.itemsize)
         return apart.kernels(steps, tables_of(steps, program), x1, x2, sides, scales)
 
     return by_scale.Ways(
         engine=partial(_concrete, name, program),
         common=lambda x1, x2, factor: _concrete(name, apart.with_biases(program, factor), x1, x2),
         apart=apart_of,
+        compiled=name == "reference",
     )
-
-
-def _round(n: int) -> int:
-    """The next power of two, so that blocks of many sizes are compiled for few."""
-    return 1 << (n - 1).bit_length()
 
 
 def _concrete(name: str, program: Program, x1: np.ndarray, x2: np.ndarray | None) -> tuple[Any, Any]:

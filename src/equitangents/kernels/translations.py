@@ -159,6 +159,7 @@ def _ways(steps: FibrePlan, torus: tuple[int, ...], engine: str) -> by_scale.Way
         engine=partial(_means, steps, torus, engine),
         common=lambda v1, v2, factor: _means(apart.with_biases(steps, factor), torus, engine, v1, v2),
         apart=far,
+        compiled=False,  # tiles are filled up anyway
     )
 
 

@@ -67,6 +67,7 @@ def _ways(program: RotationProgram, resolution: int, engine: str) -> by_scale.Wa
         engine=partial(run, program),
         common=lambda x1, x2, factor: run(apart.with_biases(program, factor), x1, x2),
         apart=apart_of,
+        compiled=engine == "reference",
     )
 
 
