@@ -21,6 +21,7 @@ from equitangents.kernels.program import Affine, Branch, Dual
 
 BITS = 2  # norms whose logarithms to base 2 fall into one such interval are of one bin; pairs of neighbours are near
 _SPREAD = 4  # of logarithms of norms, up to which all pairs are near
+_RESOLVED = 12  # of logarithms of norms, up to which distances in double precision resolve products to single precision
 # Logarithms of norms at which every product of variances on the way is a normal number, with digits to spare.
 _COMFORTABLE = {"float32": (-20.0, 20.0), "float64": (-100.0, 240.0)}
 _ODD = (duals.PiecewiseLinear, duals.Erf, duals.Gelu, duals.Sin)  # linear near 0 up to what does not matter there
@@ -116,6 +117,8 @@ def treatment(law: Law, bin1: int, bin2: int, dtype: Any) -> Treatment:
         return Treatment("engine", *apart, False)
     low, high = _COMFORTABLE[np.dtype(dtype).name]
     comfortable = low <= BITS * min(bin1, bin2) and most <= high
+    if not near and np.dtype(dtype) == np.float32 and BITS * abs(bin1 - bin2) <= _RESOLVED:
+        return Treatment("engine", 0, 0, True)
     if law.homogeneous:
         if near and comfortable:
             return Treatment("engine", 0, 0, False)
