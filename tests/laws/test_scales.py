@@ -73,6 +73,17 @@ def test_kernels_are_precise_at_every_ratio_of_norms(engine, case):
     assert_precise(*case, engine)
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("biases", [(0.0, 0.1, 0.0), (0.0, 0.0, 0.1), (0.1, 0.0, 0.0)])
+@pytest.mark.parametrize("phi", [0.0, "erf"])
+def test_biases_of_some_layers_alone(phi, biases, dtype, engine, rng):
+    """Behind the first bias inputs of very different norm are alike; one of them is zero."""
+    net, layers = dense((1.4, biases[0], phi), (1.4, biases[1], phi), last=(1.0, biases[2]))
+    x = np.array([1.0, 1e-3, 1e-9, 0.0, 1e-16])[:, None] * rng.standard_normal((5, 8))
+    assert_precise(net, layers, x.astype(dtype), x.astype(dtype)[::-1], engine)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 @given(case=cases())

@@ -34,8 +34,8 @@ class Law(NamedTuple):
     biased: bool
     vanishes: bool  # an input of zeros gives an output of exactly zero
     linear_at_zero: bool  # kernels of small enough inputs follow s² to rounding
-    W_var: float  # of the first layer
-    b_var: float
+    signal: float  # an input of variance q has about the variance signal · q + constant ...
+    constant: float  # ... of its outputs if homogeneous, else where the first nonlinearity reads it
 
 
 @lru_cache(maxsize=256)
@@ -44,16 +44,18 @@ def law_of(program: Any) -> Law:
     ops = list(_operations(program))
     activations = [op.activation for op in ops if isinstance(op, Dual)]
     linear = [op for op in ops if isinstance(op, Affine)]
-    first = next((op for op in ops if isinstance(op, Affine | Dual)), None)
+    homogeneous = all(isinstance(a, duals.PiecewiseLinear) for a in activations)
+    end = len(ops) if homogeneous else next(i for i, op in enumerate(ops) if isinstance(op, Dual))
+    signal, constant = _variance(tuple(_top(program)) if homogeneous else tuple(ops[:end]), 1.0, 0.0)
     biased = any(op.b_var != 0 for op in linear)
     odd = all(isinstance(a, _ODD) for a in activations)
     return Law(
-        homogeneous=all(isinstance(a, duals.PiecewiseLinear) for a in activations),
+        homogeneous=homogeneous,
         biased=biased,
         vanishes=not biased and all(isinstance(a, _ODD) or _zero_at_zero(a) for a in activations),
         linear_at_zero=odd and not biased,
-        W_var=first.W_var if isinstance(first, Affine) else 1.0,
-        b_var=first.b_var if isinstance(first, Affine) else 0.0,
+        signal=signal,
+        constant=constant,
     )
 
 
@@ -61,10 +63,27 @@ def _zero_at_zero(activation: Any) -> bool:
     return isinstance(activation, duals.Quadrature) and float(activation.function(np.float32(0))) == 0
 
 
+def _variance(ops: tuple[Any, ...], signal: float, constant: float) -> tuple[float, float]:
+    """(signal, constant) after `ops`, of fields that are alike at all positions."""
+    for op in ops:
+        if isinstance(op, Affine):
+            signal, constant = op.W_var * signal, op.W_var * constant + op.b_var
+        elif isinstance(op, Dual) and isinstance(op.activation, duals.PiecewiseLinear):
+            factor = (1 + op.activation.slope**2) / 2
+            signal, constant = factor * signal, factor * constant
+        elif isinstance(op, Branch):
+            inner = _variance(op.ops, signal, constant)
+            signal, constant = signal + inner[0], constant + inner[1]
+    return signal, constant
+
+
+def _top(program: Any) -> Iterator[Any]:
+    for part in ("sphere", "field", "vector") if hasattr(program, "sphere") else ("ops",):
+        yield from getattr(program, part)
+
+
 def _operations(program: Any) -> Iterator[Any]:
-    parts = ("sphere", "field", "vector") if hasattr(program, "sphere") else ("ops",)
-    for part in parts:
-        yield from _flat(getattr(program, part))
+    yield from _flat(tuple(_top(program)))
 
 
 def _flat(ops: tuple[Any, ...]) -> Iterator[Any]:
@@ -93,10 +112,14 @@ def norms(x: np.ndarray) -> np.ndarray:
 
 
 def _keys(law: Law, logarithms: np.ndarray) -> np.ndarray:
-    """log2 of the deviation where the first nonlinearity reads it, relative to the first layer's weights."""
-    if law.b_var == 0 or law.W_var == 0:
+    """log2 of the deviation that decides which pairs are near (see `Law`), in units of the input's.
+
+    In homogeneous networks that of the outputs: rounding of D on the way is relative to variances that do not fall
+    below their share of it. Other nonlinearities may saturate; there it is what the first of them reads.
+    """
+    if law.constant == 0 or law.signal == 0:
         return logarithms
-    return np.logaddexp2(2 * logarithms, np.log2(law.b_var / law.W_var)) / 2
+    return np.logaddexp2(2 * logarithms, np.log2(law.constant) - np.log2(law.signal)) / 2
 
 
 class Treatment(NamedTuple):
@@ -160,12 +183,11 @@ def scales_of(law: Law, dtype: Any, x1: np.ndarray, x2: np.ndarray | None) -> Sc
     sides = [_side(law, x) for x in (x1, x2) if x is not None]
     one, other = sides[0], sides[-1]
     keys = np.concatenate([side.keys[~side.zero] for side in sides])
-    finite = np.isfinite(keys)
     low, high = _COMFORTABLE[dtype.name]
-    if not finite.all() or not len(keys):
+    if not (keys < np.inf).all() or not len(keys):
         ordinary = True
     else:
-        ordinary = np.ptp(keys) <= _SPREAD and low <= keys.min() and keys.max() <= high
+        ordinary = keys.max() - keys.min() <= _SPREAD and low <= keys.min() and keys.max() <= high
         ordinary = ordinary and not any(side.shift.any() for side in sides)
         most = _COMFORTABLE["float64"][1]
         if not law.homogeneous and keys.max() > most:

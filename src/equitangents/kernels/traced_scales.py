@@ -6,6 +6,7 @@ without biases have their inputs scaled, and what no number can hold is infinite
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -102,9 +103,9 @@ def _selected(
 
     def keys(norms: Any, zero: Any) -> Any:
         floor = jnp.where(zero, -9999.0, norms.astype(x1.dtype))
-        if law.b_var == 0 or law.W_var == 0:
+        if law.constant == 0 or law.signal == 0:
             return floor
-        return jnp.logaddexp2(2 * floor, jnp.log2(jnp.asarray(law.b_var / law.W_var, x1.dtype))) / 2
+        return jnp.logaddexp2(2 * floor, jnp.asarray(math.log2(law.constant) - math.log2(law.signal), x1.dtype)) / 2
 
     k1, k2 = keys(norms1, zero1), keys(norms2, zero2)
     different = jnp.abs(k1[:, None] - k2) > _STEP
