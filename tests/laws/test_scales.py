@@ -146,9 +146,18 @@ def test_without_biases_kernels_follow_the_scale_exactly(readout, padding, dtype
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("phi", ["relu", "erf", "gelu", "sin", "cos", "abs"])
 def test_convolutions_of_dark_and_bright_images_are_literal_sums(phi, engine, rng):
-    layers = [("conv", [0, 1, -1], None, 1.3, 0.1), ("phi", phi)]
     x = rng.standard_normal((2, 6, 2))
-    layers = [("dense", 1.3, 0.1), ("phi", phi), ("dense", 1.2, 0.2), ("phi", phi), ("flatten",), ("dense", 1.1, 0.1)]
+    conv = ("conv", (3,), (1,), "zero", 1.3, 0.1)
+    layers = [
+        conv,
+        ("phi", phi),
+        conv,
+        ("phi", phi),
+        ("flatten",),
+        ("dense", 1.1, 0.1),
+        ("phi", phi),
+        ("dense", 1.1, 0.1),
+    ]
     net = network(layers)
     for ratio in (1e-3, 1e-7, 1e-13):
         check(layers, x, ratio * rng.standard_normal((2, 6, 2)), net=net, engine=engine)
