@@ -73,8 +73,7 @@ def test_kernels_are_precise_at_every_ratio_of_norms(engine, case):
     assert_precise(*case, engine)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize(("engine", "dtype"), zip(ENGINES, FLOATS, strict=True))
 @pytest.mark.parametrize("biases", [(0.0, 0.1, 0.0), (0.0, 0.0, 0.1), (0.1, 0.0, 0.0)])
 @pytest.mark.parametrize("phi", [0.0, "erf"])
 def test_biases_of_some_layers_alone(phi, biases, dtype, engine, rng):
@@ -120,10 +119,11 @@ def test_the_gpu_engine_is_precise_at_every_ratio_of_norms(rng, monkeypatch):
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("padding", ["circular", "zero"])
-@pytest.mark.parametrize("readout", [nn.Flatten(), nn.GlobalAvgPool()], ids=["flatten", "pool"])
+@pytest.mark.parametrize(
+    ("padding", "readout"), [("zero", nn.Flatten()), ("circular", nn.GlobalAvgPool())], ids=["flatten", "pool"]
+)
 def test_without_biases_kernels_follow_the_scale_exactly(readout, padding, dtype, engine, rng):
-    """K(2^a x, 2^b x') = 2^(a + b) K(x, x'), bit by bit where x and x' themselves are not nearly equal in norm."""
+    """K(2^a x, 2^b x') = 2^(a + b) K(x, x')."""
     net = nn.Sequential(nn.Conv(1, 3, padding=padding), nn.Relu(), nn.Conv(1, 2, padding=padding), nn.Abs(), readout)
     net = nn.Sequential(*net.layers, nn.Dense(1), nn.Relu(), nn.Dense(1))
     x, y = (rng.standard_normal((3, 5, 4, 2)).astype(dtype) for _ in range(2))

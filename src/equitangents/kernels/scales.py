@@ -192,8 +192,8 @@ def scales_of(law: Law, dtype: Any, x1: np.ndarray, x2: np.ndarray | None) -> Sc
         most = _COMFORTABLE["float64"][1]
         if not law.homogeneous and keys.max() > most:
             raise NotFiniteError(
-                f"inputs as large as 1e{keys.max() * np.log10(2):.0f} are beyond 1e{int(most * np.log10(2))}, the range "
-                "of this network's nonlinearities; scale the inputs down"
+                f"inputs as large as 1e{keys.max() * np.log10(2):.0f} are beyond the range of this network's "
+                f"nonlinearities, 1e{int(most * np.log10(2))}; scale the inputs down"
             )
     return Scales(law, dtype, one.bins, other.bins, one.shift, other.shift, one.zero, other.zero, bool(ordinary))
 
