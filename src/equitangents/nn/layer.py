@@ -13,10 +13,11 @@ import jax.numpy as jnp
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.kernels.program import GroupFibres
 from equitangents.kernels.rotations import RotationFibres
+from equitangents.keywords import CheckedKeywords
 from equitangents.nn.signal import Signal
 
 
-class Layer(abc.ABC):
+class Layer(CheckedKeywords, abc.ABC):
     """A layer read three ways: `init` makes parameters, `apply` maps signals, `lower` says what it does to kernels."""
 
     @abc.abstractmethod

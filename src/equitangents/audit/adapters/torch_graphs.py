@@ -11,7 +11,7 @@ from typing import Any, final
 
 import numpy as np
 
-from equitangents.audit.adapters.files import WHY
+from equitangents.array_files import WHY
 from equitangents.audit.adapters.model import LayerTrace
 from equitangents.audit.adapters.optional import require
 from equitangents.audit.adapters.torch_modules import TorchModel
