@@ -14,9 +14,10 @@ import numpy as np
 
 from equitangents.audit.adapters import as_model
 from equitangents.audit.contract.trees import Shared
+from equitangents.audit.interruption import Interruption
 from equitangents.audit.measure.data_symmetry import data_symmetry
 from equitangents.audit.measure.ensembles import ensemble_law
-from equitangents.audit.measure.floors import FACTOR, Floors, measure_floors
+from equitangents.audit.measure.floors import FACTOR, Floors, measure_floors, unmeasured_floors
 from equitangents.audit.measure.input_sets import measure_set, off_data_sets, same_predictions, set_result
 from equitangents.audit.measure.intervals import spread_of
 from equitangents.audit.measure.irreps import irreps
@@ -24,6 +25,7 @@ from equitangents.audit.measure.layers import acquit, layer_errors
 from equitangents.audit.measure.lie import lie_derivatives
 from equitangents.audit.measure.orbits import Orbits, measure_orbits, relative_std
 from equitangents.audit.measure.probabilities import divergences, output_kind
+from equitangents.audit.measure.record import stopped_task
 from equitangents.audit.measure.relative import relative_section
 from equitangents.audit.measure.remedies import remedies
 from equitangents.audit.measure.task import Task
@@ -46,6 +48,8 @@ from equitangents.audit.report.sections import (
 
 logger = logging.getLogger("equitangents.audit")
 
+_STOPPED_ROWS = 8  # for the floors of an audit that was stopped before them
+
 
 def assemble(
     task: Task,
@@ -58,9 +62,11 @@ def assemble(
     theory: Any,
     train: Any,
     data_test: Any,
+    stop: Interruption,
 ) -> AuditReport:
-    """The whole report."""
+    """The whole report; of an audit that is stopped, what was measured until then."""
     missing: list[Missing] = []
+    asked = task
 
     def part(name: str, found: Any) -> Any:
         """The part, or None with the reason noted."""
@@ -71,33 +77,60 @@ def assemble(
         return found
 
     sets = off_data_sets(task, off_data)
-    orbits = measure_orbits(task)
-    timing = task.clock.seconds, task.clock.evaluations
-    floors = measure_floors(task, task.x.subset(task.rows(64)), orbits.actions)
+    task.record.recording = True
+    orbits = stop.measured("elements", lambda: measure_orbits(task))
+    task.record.recording = False
+    if orbits is None:
+        task = stopped_task(task)
+        y = None if y is None else y[: task.x.n]
+        orbits = measure_orbits(task)
+        task.record.replaying = False
+    rows = task.rows(_STOPPED_ROWS if stop.stopped else 64)
+    floors = stop.attempted("floors", lambda: measure_floors(task, task.x.subset(rows), orbits.actions))
+    unknown = floors is None
+    if floors is None:
+        floors = unmeasured_floors(task, orbits.dtype)
     elements = _elements(task, orbits, floors)
     error = task.resampler(task.x.n).spread(orbits.errors)
     same = same_predictions(task, orbits)
-    found = part("ensemble", ensemble_law(task, orbits.actions, theory))
+    skipped = (None, None)
+    found = part("ensemble", stop.measured("ensemble", lambda: ensemble_law(task, orbits.actions, theory), skipped))
     ensemble, spread = found or (None, None)
     decided = verdict.decide(elements, floors)
-    inside = layer_errors(task) if layers else "layers=False"
-    looked = part("layers", acquit(inside) if decided == "equivariant" else inside)
-    data = part("data", data_symmetry(task, y, data_test) if data_test is not None else "data_test=None")
+    if unknown or (decided != "broken" and len(task.elements) < len(asked.elements)):
+        decided = "undecided"
+    inside = stop.measured("layers", lambda: layer_errors(task)) if layers else "layers=False"
+    looked = part("layers", acquit(inside) if decided == "equivariant" and inside is not None else inside)
+    test = lambda: data_symmetry(task, y, data_test)
+    data = part("data", stop.measured("data", test) if data_test is not None else "data_test=None")
     contract = _contract(task, orbits)
     floor = float(floors.of_elements.mean())
     k, i = np.unravel_index(int(np.argmax(orbits.errors)), orbits.errors.shape)
     model = task.model
     report_sets = [set_result(task, "data", "data", orbits, floors.of_elements, FACTOR)]
-    report_sets += [measure_set(task, name, kind, x, orbits.actions, floors.always) for name, kind, x in sets]
-    lie = lie_derivatives(task, orbits.actions)
-    if not lie:
+    for name, kind, x in sets:
+        off = lambda name=name, kind=kind, x=x: [measure_set(task, name, kind, x, orbits.actions, floors.always)]
+        report_sets += stop.measured(f"set {name!r}", off, [])
+    lie = stop.measured("lie", lambda: lie_derivatives(task, orbits.actions))
+    if lie is not None and not lie:
         missing.append(Missing("lie", f"{task.contract.symmetry.name} has no infinitesimal elements"))
+    irreps_found = part("irreps", stop.measured("irreps", lambda: irreps(task, orbits)))
+    remedies_found = stop.measured(
+        "remedies", lambda: remedies(task, orbits, y, ensemble, train, error.estimate.mean), []
+    )
+    points = stop.measured("checkpoints", lambda: _checkpoints(task, checkpoints), []) if checkpoints else []
+    seen = stop.attempted("witnesses", lambda: witnesses(task, orbits), [])
+    relative = relative_section(task, orbits, y, same, spread)
+    sentence = verdict.sentence(
+        model.name, decided, contract, elements, error, floor, (int(i), elements[k].label), looked, floors
+    )
+    if stop.stopped:
+        missing[:0] = [_stopped(asked, task), *stop.missing]
+        sentence = f"Partial, interrupted: {sentence}"
     return AuditReport(
         format=FORMAT,
         verdict=decided,
-        sentence=verdict.sentence(
-            model.name, decided, contract, elements, error, floor, (int(i), elements[k].label), looked, floors
-        ),
+        sentence=sentence,
         contract=contract,
         model=ModelSection(
             name=model.name,
@@ -113,20 +146,22 @@ def assemble(
         elements=elements,
         float_floor=floors.rounding,
         orbit=_orbit(task, orbits, same),
-        relative=relative_section(task, orbits, y, same, spread),
+        relative=relative,
         sets=report_sets,
-        lie=lie,
-        irreps=part("irreps", irreps(task, orbits)),
+        lie=lie or [],
+        irreps=irreps_found,
         layers=looked,
         ensemble=ensemble,
         data=data,
-        remedies=remedies(task, orbits, y, ensemble, train, error.estimate.mean),
-        checkpoints=_checkpoints(task, checkpoints),
-        witnesses=witnesses(task, orbits),
+        remedies=remedies_found,
+        checkpoints=points,
+        witnesses=seen,
         missing=missing + _refused_batches(task),
         settings=_settings(task, off_data, data_test),
         versions=_versions(task),
-        timing=Timing(time.perf_counter() - began, *timing),
+        timing=Timing(
+            time.perf_counter() - began, task.clock.seconds, task.clock.evaluations, batches=task.clock.batches
+        ),
         citations=citations.used(
             lie=bool(lie),
             data_test=data.test if data is not None else None,
@@ -137,7 +172,17 @@ def assemble(
         errors=orbits.errors,
         floors=floors.table,
         parameters=task.elements,
+        partial=stop.stopped,
     )
+
+
+def _stopped(asked: Task, task: Task) -> Missing:
+    """How far the pass over the data came."""
+    inputs, elements = (
+        f"{task.x.n:,} of {asked.x.n:,} inputs",
+        f"{len(task.elements)} of {len(asked.elements)} elements",
+    )
+    return Missing("the rest of the audit", f"interrupted after {inputs} and {elements}")
 
 
 def _refused_batches(task: Task) -> list[Missing]:
@@ -219,7 +264,7 @@ def _checkpoints(task: Task, given: Mapping[str, Any]) -> list[Checkpoint]:
     found = []
     x = task.x.subset(task.rows(256))
     for step, (label, f) in enumerate(given.items()):
-        model = as_model(f)
+        model = as_model(f, select=task.model.select)
         with model.ready():
             orbits = measure_orbits(replace(task, model=model), x)
         error = task.resampler(x.n).mean(orbits.errors)

@@ -37,6 +37,9 @@ def audit(
     batch_size: Annotated[int | None, typer.Option(help="Inputs at a time.")] = None,
     on_data_only: Annotated[bool, typer.Option("--on-data-only", help="No noise and no shuffled inputs.")] = False,
     seed: Annotated[int, typer.Option(help="Of everything random in the audit.")] = 0,
+    select: Annotated[
+        str | None, typer.Option(help="Audit this one of several outputs, by name (logits) or position.")
+    ] = None,
     trust: Annotated[
         bool, typer.Option("--trust", help="Load pickles, too. They run whatever code their author put in.")
     ] = False,
@@ -69,12 +72,16 @@ def audit(
         batch_size=batch_size,
         off_data=not on_data_only,
         seed=seed,
+        select=int(select) if select is not None and select.isdigit() else select,
+        progress=True,
     )
     typer.echo(report.summary())
     for path, write in ((html, report.to_html), (json, report.to_json), (markdown, report.to_markdown)):
         if path is not None:
             write(path)
             typer.echo(f"written: {path}")
+    if report.partial:
+        raise typer.Exit(130)
     if fail_above is not None:
         error = report.error.estimate.mean
         if not error <= fail_above:

@@ -12,6 +12,7 @@ import numpy as np
 
 from equitangents.audit.adapters.model import LayerTrace, Model
 from equitangents.audit.adapters.optional import require
+from equitangents.audit.adapters.outputs import plain
 from equitangents.audit.contract.trees import to_numpy
 
 
@@ -38,7 +39,7 @@ class TorchModel(Model):
     def run(self, x: Any) -> Any:
         """The module's output, on the host."""
         with self.torch.inference_mode():
-            return jax.tree.map(to_numpy, _plain(_call(self.module, self._tensors(x, self._dtype))))
+            return jax.tree.map(_on_host, plain(_call(self.module, self._tensors(x, self._dtype))))
 
     def double(self) -> Callable[[Any], Any] | None:
         """A copy of the module in double precision."""
@@ -47,7 +48,7 @@ class TorchModel(Model):
         def run(x: Any) -> Any:
             with self.torch.inference_mode():
                 tensors = self._tensors(x, self.torch.float64, "cpu")
-                return jax.tree.map(to_numpy, _plain(_call(twin, tensors)))
+                return jax.tree.map(_on_host, plain(_call(twin, tensors)))
 
         return run
 
@@ -136,14 +137,17 @@ def _call(module: Any, x: Any) -> Any:
     return module(**x) if isinstance(x, dict) else module(x)
 
 
-def _plain(output: Any) -> Any:
-    """Outputs of model hubs, which are dictionaries of another class, as plain dictionaries."""
-    return dict(output) if hasattr(output, "keys") and not isinstance(output, dict) else output
+def _on_host(leaf: Any) -> Any:
+    """A tensor off its device, in its own type; what is none, such as a cache of the model's, as it is."""
+    return leaf.detach().cpu() if hasattr(leaf, "detach") else leaf
 
 
 def _first_tensor(torch: Any, value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return value if value.is_floating_point() else None
+    value = plain(value)
+    if isinstance(value, dict):
+        value = list(value.values())
     if isinstance(value, tuple | list):
         return next((t for t in (_first_tensor(torch, v) for v in value) if t is not None), None)
     return None

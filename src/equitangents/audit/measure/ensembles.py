@@ -52,7 +52,7 @@ def _members(
     inverses = [symmetry.identity, *(symmetry.inverse(g) for g in elements)]
     model = task.model
     if isinstance(model, EnsembleModel) and model.deep:
-        stacked = [model.member_outputs(part.tree()) for part in moved]
+        stacked = [task.clock.counting(model.member_outputs)(part) for part in moved]
         members = [[np.asarray(s[m], np.float64) for s in stacked] for m in range(len(stacked[0]))]
         leaves = [[pulled_back(actions, h, [y]) for h, y in zip(inverses, ys, strict=True)] for ys in members]
     else:
@@ -62,7 +62,7 @@ def _members(
         leaves = []
         for member in parts:
             with member.ready():
-                answers = [task.evaluate(part, member.run).leaves for part in moved]
+                answers = [task.evaluate(part, member).leaves for part in moved]
             leaves.append([pulled_back(actions, h, y) for h, y in zip(inverses, answers, strict=True)])
     return np.array([[flattened(y) for y in along] for along in leaves])
 

@@ -14,9 +14,10 @@ import numpy as np
 from jaxtyping import Float
 
 from equitangents.audit.adapters.model import Answer
+from equitangents.audit.adapters.outputs import chosen
 from equitangents.audit.contract.leaf_actions import LeafAction
 from equitangents.audit.contract.trees import Inputs, Shared
-from equitangents.audit.measure.task import Task, check_same_shapes, relative
+from equitangents.audit.measure.task import Task, check_same_shapes, eps, relative
 from equitangents.audit.report.sections import FloatFloor
 from equitangents.errors import EquitangentsError
 
@@ -61,13 +62,15 @@ def measure_floors(task: Task, x: Inputs, actions: list[LeafAction | None]) -> F
     """Floors on inputs x, `ROWS` of them at most."""
     x = x.subset(np.arange(min(x.n, ROWS)))
     y = task.evaluate(x)
-    noise = float(np.mean(relative(task.evaluate(x).leaves, y.leaves)))
-    tolerance = _CHANCE * float(np.finfo(y.dtype).eps)
-    deterministic = noise <= tolerance
-    rounding = float_floor(task, x, y, deterministic)
+    tolerance = _CHANCE * eps(y.dtype)
     backwards = np.arange(x.n)[::-1]
     reversed_y = task.evaluate(x.subset(backwards))
     mixing = float(np.mean(relative([v[backwards] for v in reversed_y.leaves], y.leaves)))
+    # the same outputs in another order: neither chance nor the rest of the batch matters, and once more tells nothing
+    same = mixing <= tolerance
+    noise = 0.0 if same else float(np.mean(relative(task.evaluate(x).leaves, y.leaves)))
+    deterministic = noise <= tolerance
+    rounding = float_floor(task, x, y, deterministic)
     round_trip, reference = resampling(task, x, y, actions)
     return Floors(
         round_trip=round_trip,
@@ -77,6 +80,13 @@ def measure_floors(task: Task, x: Inputs, actions: list[LeafAction | None]) -> F
         deterministic=deterministic,
         batch_independent=mixing <= tolerance or not deterministic,
     )
+
+
+def unmeasured_floors(task: Task, dtype: np.dtype) -> Floors:
+    """What stands in for floors of an audit that was stopped before them: rounding alone, assumed."""
+    none = np.full((len(task.elements), 1), np.nan)
+    rounding = FloatFloor(_PERTURBATION_FACTOR * eps(dtype), "none")
+    return Floors(none, none, rounding, noise=0.0, deterministic=True, batch_independent=True)
 
 
 def resampling(
@@ -109,28 +119,28 @@ def resampling(
 
 def float_floor(task: Task, x: Inputs, y: Answer, deterministic: bool) -> FloatFloor:
     """What rounding does to the outputs for x, relative to their norms, mean over inputs."""
-    eps = float(np.finfo(y.dtype).eps)
+    unit = eps(y.dtype)
     if not deterministic:  # chance would be taken for rounding
-        return FloatFloor(_PERTURBATION_FACTOR * eps, "none")
+        return FloatFloor(_PERTURBATION_FACTOR * unit, "none")
     if y.dtype != np.float64:
         double = task.model.double()
         if double is not None:
             wide = [a if isinstance(a, Shared) or a.dtype.kind != "f" else a.astype(np.float64) for a in x.leaves]
-            exact = _attempt(task, x.replaced(wide), double)
+            exact = _attempt(task, x.replaced(wide), lambda x: chosen(double(x), task.model.select))
             if exact is not None and exact.dtype == np.float64:
-                return FloatFloor(max(float(np.mean(relative(y.leaves, exact.leaves))), eps), "float64")
+                return FloatFloor(max(float(np.mean(relative(y.leaves, exact.leaves))), unit), "float64")
     if not any(not isinstance(a, Shared) and a.dtype.kind == "f" for a in x.leaves):
-        return FloatFloor(_PERTURBATION_FACTOR * eps, "none")
+        return FloatFloor(_PERTURBATION_FACTOR * unit, "none")
     rng = np.random.default_rng(task.seed)
     shaken = []
     for a in x.leaves:
         if isinstance(a, Shared) or a.dtype.kind != "f":
             shaken.append(a)
         else:
-            step = max(eps, float(np.finfo(a.dtype).eps))
+            step = max(unit, float(np.finfo(a.dtype).eps))
             shaken.append((a * (1 + step * rng.choice([-1.0, 1.0], a.shape))).astype(a.dtype))
     response = float(np.mean(relative(task.evaluate(x.replaced(shaken)).leaves, y.leaves)))
-    return FloatFloor(_PERTURBATION_FACTOR * (response + eps), "perturbation")
+    return FloatFloor(_PERTURBATION_FACTOR * (response + unit), "perturbation")
 
 
 def _attempt(task: Task, x: Inputs, run: object) -> Answer | None:

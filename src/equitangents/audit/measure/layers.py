@@ -12,6 +12,7 @@ Source of the formula: Schönemann 1966 (orthogonal Procrustes); in terms of K i
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,17 +77,17 @@ def acquit(section: LayerSection | str) -> LayerSection | str:
 
 def _affordable(task: Task, model: Model) -> int:
     """How many inputs' features fit: those of two passes, before and after each layer, are held at once."""
-    one = model.trace(task.x.subset(np.arange(1)).tree())
+    one = _traced(task, model, task.x.subset(np.arange(1)))
     held = sum(t.outputs.nbytes + (0 if t.inputs is None else t.inputs.nbytes) for t in one or [])
     return int(np.clip(_BYTES // max(2 * held, 1), _FEWEST_ROWS, _ROWS))
 
 
 def _follow(task: Task, model: Model, x: Inputs) -> _Trail | None:
     """Run x, x again, and moved x through the model's layers."""
-    start = model.trace(x.tree())
+    start = _traced(task, model, x)
     if not start:
         return None
-    again = model.trace(x.tree())
+    again = _traced(task, model, x)
     assert again is not None
     noise = np.array([_difference(a.outputs, b.outputs) for a, b in zip(start, again, strict=True)])
     exact = [g for g in task.elements if task.contract.moves_exactly(g)]
@@ -94,7 +95,7 @@ def _follow(task: Task, model: Model, x: Inputs) -> _Trail | None:
     before, after, floor = (np.zeros(len(start)) for _ in range(3))
     for g in chosen:
         moved_leaves = task.contract.move(g, x.leaves)
-        moved = model.trace(x.replaced(moved_leaves).tree())
+        moved = _traced(task, model, x.replaced(moved_leaves))
         assert moved is not None
         last = 0.0
         for i, (a, b) in enumerate(zip(start, moved, strict=False)):
@@ -106,12 +107,28 @@ def _follow(task: Task, model: Model, x: Inputs) -> _Trail | None:
             last = out
         if not exact:
             back = task.contract.move(task.contract.symmetry.inverse(g), moved_leaves)
-            returned = model.trace(x.replaced(back).tree())
+            returned = _traced(task, model, x.replaced(back))
             assert returned is not None
             for i, (a, b) in enumerate(zip(start, returned, strict=False)):
                 floor[i] = max(floor[i], _misfit(a.outputs, b.outputs))
     size = min(8, max(4, min(t.outputs.dtype.itemsize for t in start)))
     return _Trail(start, before, after, floor + _ROUNDING[size], noise)
+
+
+def _traced(task: Task, model: Model, x: Inputs) -> list[LayerTrace] | None:
+    """The layers' features for x; what the model's library raises is told in one line."""
+    began = time.perf_counter()
+    try:
+        traces = model.trace(x.tree())
+    except Exception as error:
+        told = model.failed(error, x.tree())
+        if told is error:
+            raise
+        raise NetworkError(str(told)) from error
+    if traces is not None:
+        task.clock.add(x.n, time.perf_counter() - began)
+        task.clock.check()
+    return traces
 
 
 def _judge(trail: _Trail) -> tuple[list[LayerResult], str | None, str]:

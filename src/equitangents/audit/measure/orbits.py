@@ -62,7 +62,7 @@ def measure_orbits(task: Task, x: Inputs | None = None) -> Orbits:
     errors, violations, sizes = np.empty((E, N)), np.empty((E, N)), np.empty(N)
     by_output = signals = actions = first = None
     kept = np.arange(N)
-    for rows in batches(N, task.batch_size):
+    for rows in batches(N, task.step):
         part = x.subset(rows)
         y = task.batch(part)
         if first is None or by_output is None or signals is None or actions is None:

@@ -110,10 +110,10 @@ def _augmentation(task: Task, orbits: Orbits, y: np.ndarray | None, train: Any, 
     model = EstimatorModel(refitted, task.model.method)  # type: ignore[attr-defined]
     rows = orbits.kept
     x = task.x.subset(rows)
-    after = task.evaluate(x, model.run)
+    after = task.evaluate(x, model)
     errors = []
     for g in task.elements:
-        moved = task.evaluate(x.replaced(task.contract.move(g, x.leaves)), model.run)
+        moved = task.evaluate(x.replaced(task.contract.move(g, x.leaves)), model)
         errors.append(ratio(norms(moved.leaves[0] - after.leaves[0]), norms(after.leaves[0])))
     before_task, _ = task_error(orbits.signals[0], orbits, y, task.outputs)
     flat_after = after.leaves[0].reshape(len(rows), -1)

@@ -16,8 +16,10 @@ from equitangents.audit.adapters import Answer, Model
 from equitangents.audit.adapters.model import answer
 from equitangents.audit.contract.contract import Contract
 from equitangents.audit.contract.leaf_actions import LeafAction
-from equitangents.audit.contract.trees import Inputs, Shared
+from equitangents.audit.contract.trees import Inputs, Shared, to_numpy
 from equitangents.audit.measure.intervals import Resampler
+from equitangents.audit.measure.record import Record
+from equitangents.audit.progress import Progress
 from equitangents.errors import EquitangentsError, ShapeError
 from equitangents.metrics.measure import norms, ratio
 
@@ -29,14 +31,41 @@ _LARGEST_BATCH = 256
 
 @dataclass(eq=False)
 class Clock:
-    """Seconds spent in the model, and inputs it has seen."""
+    """Seconds spent in the model, and what it was given: by every part of the audit, filled-up batches as they are."""
 
     seconds: float = 0.0
     evaluations: int = 0
+    """Inputs."""
+    batches: int = 0
     largest: int = 0
     """Inputs in the largest batch that the model took."""
     refused: str | None = None
     """What the model said of a smaller batch, if it takes that size alone; smaller ones are filled up."""
+    progress: Progress | None = None
+    check: Callable[[], None] = lambda: None
+    """Raises KeyboardInterrupt if one was lost."""
+
+    def counting(self, run: Callable[[Any], Any]) -> Callable[[Inputs], Any]:
+        """`run` for a batch, counted and timed."""
+
+        def counted(x: Inputs) -> Any:
+            began = time.perf_counter()
+            try:
+                output = run(x.tree())
+            finally:
+                self.add(x.n, time.perf_counter() - began)
+            self.largest = max(self.largest, x.n)
+            return output
+
+        return counted
+
+    def add(self, inputs: int, seconds: float) -> None:
+        """The model was given one more batch."""
+        self.seconds += seconds
+        self.evaluations += inputs
+        self.batches += 1
+        if self.progress is not None:
+            self.progress.step(self.evaluations)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +86,7 @@ class Task:
     resamples: int
     seed: int
     clock: Clock = field(default_factory=Clock)
+    record: Record = field(default_factory=Record)
 
     def resampler(self, inputs: int) -> Resampler:
         """Intervals over this many inputs, and over the elements if they are a sample."""
@@ -65,39 +95,61 @@ class Task:
 
     def evaluate(self, x: Inputs, run: Callable[[Any], Any] | None = None) -> Answer:
         """The model's outputs for all of x, in batches."""
-        parts = [self.batch(x.subset(rows), run) for rows in batches(x.n, self.batch_size)]
+        parts = [self.batch(x.subset(rows), run) for rows in batches(x.n, self.step)]
         leaves = tuple(np.concatenate(columns) for columns in zip(*(p.leaves for p in parts), strict=True))
         return Answer(leaves, parts[0].structure, parts[0].dtype)
 
+    @property
+    def step(self) -> int:
+        """Inputs a batch: `batch_size`, in whole batches of a model that takes one size alone."""
+        size = self._fixed_size
+        return self.batch_size if size is None else max(self.batch_size // size, 1) * size
+
+    @property
+    def _fixed_size(self) -> int | None:
+        clock = self.clock
+        return self.model.fixed_batch or (clock.largest if clock.refused is not None else None)
+
     def batch(self, x: Inputs, run: Callable[[Any], Any] | None = None) -> Answer:
         """The model's outputs for one batch."""
-        clock, given = self.clock, run
-        run = run or self.model.run
-        size = self.model.fixed_batch or (clock.largest if clock.refused is not None else None)
-        began = time.perf_counter()
-        if size is not None and size != x.n:
-            output = _filled_up(run, x, size)
-        else:
+        if self.record.replaying:
+            return self.record.next(x.n)
+        y = answer(self._output(x, run), x.n)
+        self.clock.check()
+        if self.record.recording:
+            self.record.keep(y)
+        return y
+
+    def _output(self, x: Inputs, run: Callable[[Any], Any] | None) -> Any:
+        clock, size = self.clock, self._fixed_size
+        given = clock.counting(run or self.model)
+        try:
+            if size is not None and size != x.n:
+                return _filled_up(given, x, size)
             try:
-                output = run(x.tree())
+                return given(x)
             except EquitangentsError:
                 raise
             except Exception as error:  # of a foreign model, which may take no other size than the one before
-                if given is not None or not 0 < x.n < clock.largest:
+                if run is not None or not 0 < x.n < clock.largest:
                     raise
                 try:
-                    output = _filled_up(run, x, clock.largest)
+                    output = _filled_up(given, x, clock.largest)
                 except Exception:
                     raise error from None
                 clock.refused = next(iter(str(error).splitlines()), type(error).__name__)
                 logger.warning(
                     "the model takes no batch of %d (%s); batches are filled up to %d",
-                    x.n, clock.refused, clock.largest,
-                )  # fmt: skip
-        clock.largest = max(clock.largest, x.n)
-        clock.seconds += time.perf_counter() - began
-        clock.evaluations += x.n
-        return answer(output, x.n)
+                    x.n,
+                    clock.refused,
+                    clock.largest,
+                )
+                return output
+        except Exception as error:
+            told = error if run is not None else self.model.failed(error, x.tree())
+            if told is error:
+                raise
+            raise told from error
 
     def output_actions(self, y: Answer) -> list[LeafAction | None]:
         """The action on every output."""
@@ -110,13 +162,13 @@ class Task:
         return np.sort(np.random.default_rng(self.seed).choice(self.x.n, count, replace=False))
 
 
-def _filled_up(run: Callable[[Any], Any], x: Inputs, size: int) -> Any:
+def _filled_up(given: Callable[[Inputs], Any], x: Inputs, size: int) -> Any:
     """The model's output in batches of one size, the last filled up with its last row."""
     chunks = []
     for rows in batches(x.n, size):
         filled = np.concatenate([rows, np.repeat(rows[-1:], size - len(rows))])
         used = slice(len(rows))
-        chunks.append(jax.tree.map(lambda a, used=used: np.asarray(a)[used], run(x.subset(filled).tree())))
+        chunks.append(jax.tree.map(lambda a, used=used: to_numpy(a)[used], given(x.subset(filled))))
     return jax.tree.map(lambda *a: np.concatenate(a), *chunks)
 
 
@@ -124,6 +176,11 @@ def _filled_up(run: Callable[[Any], Any], x: Inputs, size: int) -> Any:
 def _resampler(inputs: int, elements: int | None, confidence: float, resamples: int, seed: int) -> Resampler:
     """Many parts of one audit share their inputs and elements, and drawing resamples takes longest."""
     return Resampler(inputs, elements, confidence, resamples, seed)
+
+
+def eps(dtype: Any) -> float:
+    """The rounding of one operation in numbers of this type, half precision among them."""
+    return float(jax.numpy.finfo(dtype).eps)
 
 
 def batches(n: int, size: int) -> list[np.ndarray]:

@@ -84,6 +84,8 @@ class AuditReport:
     floors: Float[np.ndarray, "elements floor_inputs"] = field(metadata={"json": False})
     parameters: list[Any] = field(metadata={"json": False})
     """The elements themselves, as the actions take them."""
+    partial: bool = False
+    """True: the audit was interrupted; the report holds what was measured until then, and `missing` says what not."""
 
     def summary(self) -> str:
         """The finding in a few lines of plain text, the one sentence first."""

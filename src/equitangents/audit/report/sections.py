@@ -370,9 +370,12 @@ class Timing:
 
     total_seconds: float
     model_seconds: float
-    """Inside the model, on the orbits of the data."""
+    """Inside the model."""
     evaluations: int
-    """Inputs evaluated for the orbits of the data."""
+    """Inputs that the model, its members, layers, checkpoints and changed copies were given, in all parts of the audit;
+    copies that fill up a batch count."""
+    batches: int = 0
+    """Calls in which they were given."""
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,11 @@ def summary(report: AuditReport) -> str:
 def details(report: AuditReport) -> list[str]:
     """One line a part."""
     orbit, lines = report.orbit, []
+    if report.partial:
+        left = [m.section for m in report.missing[1:] if m.reason.startswith("interrupted")]
+        lines.append(
+            f"partial report: {report.missing[0].reason}" + (f"; not measured: {', '.join(left)}" if left else "")
+        )
     if orbit.same_predictions is not None:
         lines.append(f"same prediction along orbits: {interval(orbit.same_predictions)}")
     lines.append(f"relative orbit standard deviation: {interval(orbit.relative_std)}")

@@ -65,7 +65,7 @@ def _charts(report: AuditReport) -> dict[str, str]:
 
 def _facts(report: AuditReport) -> dict[str, str]:
     contract, orbit = report.contract, report.orbit
-    drawn = "all" if contract.complete else "drawn at random"
+    drawn = "all" if contract.complete else "the first that were measured" if report.partial else "drawn at random"
     facts = {
         "Group": contract.group,
         "Elements tried": f"{count(contract.elements)}, {drawn}",
