@@ -43,7 +43,7 @@ class Interruption:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def measured(self, name: str, measure: Callable[[], T], otherwise: Any = None) -> T | Any:
-        """What `measure` gives; `otherwise`, and a note that `name` is missing, if it or an earlier part was stopped."""
+        """What it gives; `otherwise`, and a note that `name` is missing, if this or an earlier part was stopped."""
         if self.stopped:
             self.missing.append(Missing(name, "interrupted before it was measured"))
             return otherwise
@@ -64,7 +64,7 @@ class Interruption:
             self._measuring = False
 
     def check(self) -> None:
-        """Raise KeyboardInterrupt if one was lost: Python drops what is raised in callbacks of its garbage collector."""
+        """Raise KeyboardInterrupt if one was lost: Python drops it in callbacks of the garbage collector."""
         if self._measuring and self._signalled:
             raise KeyboardInterrupt
 

@@ -6,7 +6,7 @@ A tuple of inputs is several arguments, f(*x); everything else is one argument, 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,6 +62,8 @@ def as_inputs(x: Any) -> Inputs:
     """x as NumPy arrays with names; raises errors that name the array that cannot be used."""
     if isinstance(x, list) and not any(isinstance(part, np.ndarray | jax.Array | Shared) for part in x):
         x = as_rectangular("x", x)  # nested lists of numbers are one array
+    if isinstance(x, Mapping) and not isinstance(x, dict):  # such as the batches that tokenizers make
+        x = dict(x)
     pairs, structure = jax.tree_util.tree_flatten_with_path(x)
     if not pairs:
         raise InvalidTypeError("x holds no array; expected a batch of inputs, or a tuple or dictionary of them")

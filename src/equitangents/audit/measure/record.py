@@ -1,5 +1,6 @@
-"""The outputs of the pass over the data, in the order in which it asked for them: so that a pass that was stopped can be
-measured as far as it came, without the model.
+"""The outputs of the pass over the data, in the order in which it asked for them.
+
+So a pass that was stopped can be measured as far as it came, without the model.
 """
 
 from __future__ import annotations
