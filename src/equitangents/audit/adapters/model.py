@@ -34,6 +34,8 @@ class LayerTrace:
     kind: str
     inputs: np.ndarray | None
     outputs: np.ndarray
+    rounding: float = 0.0
+    """Of one operation of the layer, if that is coarser than the type of `outputs`: of half precision."""
 
 
 class Model(ABC):
@@ -111,15 +113,16 @@ def answer(output: Any, n: int, what: str = "f(x)") -> Answer:
             raise ShapeError(f"{name} has shape {a.shape} for {n} inputs; expected one row an input{choose}")
         if not np.isfinite(a).all():
             raise NotFiniteError(f"{name} holds NaN or infinite values")
-    given = [np.dtype(_dtype_name(leaf)) for _, leaf in pairs]
+    given = [_dtype(leaf) for _, leaf in pairs]
     floats = [d for d in given if d.kind == "f" or is_half(d)]
     dtype = min(floats, key=lambda d: d.itemsize) if floats else np.dtype(np.float64)
     return Answer(tuple(a.astype(np.float64) for a in arrays), structure, dtype)
 
 
-def _dtype_name(leaf: Any) -> Any:
+def _dtype(leaf: Any) -> np.dtype:
     """The type of an array as the model returned it, by NumPy's name; that of half precision is known to JAX."""
-    return jax.numpy.dtype(str(getattr(leaf, "dtype", np.asarray(leaf).dtype)).removeprefix("torch."))
+    dtype = leaf.dtype if hasattr(leaf, "dtype") else np.asarray(leaf).dtype
+    return jax.numpy.dtype(str(dtype).removeprefix("torch."))
 
 
 def _leaves(x: Any) -> list[tuple[str, Any]]:

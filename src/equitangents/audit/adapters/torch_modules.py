@@ -15,6 +15,8 @@ from equitangents.audit.adapters.optional import require
 from equitangents.audit.adapters.outputs import plain
 from equitangents.audit.contract.trees import to_numpy
 
+HALF = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
+
 
 class TorchModel(Model):
     """A module; a tuple of inputs goes in as several arguments, a dictionary as keywords.
@@ -70,7 +72,8 @@ class TorchModel(Model):
                     return
                 counts[name] = counts.get(name, 0) + 1
                 again = f" (call {counts[name]})" if counts[name] > 1 else ""
-                traces.append(LayerTrace(name + again, type(module).__name__, before, np.array(to_numpy(made))))
+                features = np.array(to_numpy(made))
+                traces.append(LayerTrace(name + again, type(module).__name__, before, features, rounding(made)))
 
             return note
 
@@ -114,6 +117,11 @@ class TorchModel(Model):
             return t.to(device or self._device)
 
         return jax.tree.map(tensor, x)
+
+
+def rounding(tensor: Any) -> float:
+    """The rounding of numbers in half precision, which leave the device in single; 0 for others."""
+    return HALF.get(str(tensor.dtype).removeprefix("torch."), 0.0)
 
 
 def _changes(layer: Any) -> list[tuple[str, dict[str, Any]]]:

@@ -30,6 +30,8 @@ _BYTES = 2**30
 _ELEMENTS = 4
 _ROUNDING = {4: 2e-5, 8: 1e-6}  # error by rounding of features in float32 and float64
 
+_HALF_ROUNDINGS = 8.0  # of features in half precision
+
 
 @dataclass(frozen=True, eq=False)
 class _Trail:
@@ -112,7 +114,8 @@ def _follow(task: Task, model: Model, x: Inputs) -> _Trail | None:
             for i, (a, b) in enumerate(zip(start, returned, strict=False)):
                 floor[i] = max(floor[i], _misfit(a.outputs, b.outputs))
     size = min(8, max(4, min(t.outputs.dtype.itemsize for t in start)))
-    return _Trail(start, before, after, floor + _ROUNDING[size], noise)
+    rounding = max(_ROUNDING[size], _HALF_ROUNDINGS * max(t.rounding for t in start))
+    return _Trail(start, before, after, floor + rounding, noise)
 
 
 def _traced(task: Task, model: Model, x: Inputs) -> list[LayerTrace] | None:
