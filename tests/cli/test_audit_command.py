@@ -135,3 +135,30 @@ def test_pickles_are_loaded_only_if_they_are_trusted(folder: Path, capsys: pytes
     assert not Path("was_run").exists()
     run(capsys, "model.pkl", "--data", "images.npy", "--group", "C4", "--trust")
     assert Path("was_run").exists(), "the probe itself must do what it is refused for"
+
+
+@pytest.mark.parametrize("command", ["audit", "plan"])
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"a,b\n1.0,2.0\n3.0,4.0\n", "is text, which is neither .npy nor .npz"),
+        ("größe;höhe\n".encode(), "is text"),
+        (b"", "is empty"),
+        (b"\x00\x01\x02\x03", "neither .npy nor .npz"),
+        (b"PK\x03\x04 no archive", "cannot be read"),
+    ],
+)
+def test_data_that_are_no_arrays_are_called_what_they_are(
+    folder: Path, capsys: pytest.CaptureFixture[str], command: str, content: bytes, said: str
+) -> None:
+    for name in ("data.csv", "data.npy", "data.npz"):
+        Path(name).write_bytes(content)
+        arguments = [command, *(["audited_models:pooled"] if command == "audit" else []), "--data", name]
+        with pytest.raises(SystemExit) as stop:
+            main([*arguments, "--group", "C4"])
+        output = capsys.readouterr()
+        assert (stop.value.code, output.out) == (2, "")
+        assert output.err.startswith(f"equitangents: data is '{name}'")
+        assert output.err.count("\n") == 1
+        assert said in output.err
+        assert "allow_pickle" not in output.err
