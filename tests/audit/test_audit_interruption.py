@@ -106,6 +106,7 @@ def test_more_interrupts_leave_out_more_and_still_report() -> None:
     assert report.verdict == "undecided", "without floors nothing is decided"
     assert report.float_floor.method == "none"
     assert {"elements", "floors"} <= {m.section for m in report.missing}
+    assert len({m.section for m in report.missing}) == len(report.missing), "each is named once"
 
 
 def test_an_audit_that_is_interrupted_late_keeps_its_verdict() -> None:

@@ -125,7 +125,7 @@ def assemble(
         model.name, decided, contract, elements, error, floor, (int(i), elements[k].label), looked, floors
     )
     if stop.stopped:
-        missing[:0] = [_stopped(asked, task), *stop.missing]
+        missing[:0] = [_stopped(asked, task), *(m for m in stop.missing if m.section != "elements")]
         sentence = f"Partial, interrupted: {sentence}"
     return AuditReport(
         format=FORMAT,
@@ -182,7 +182,8 @@ def _stopped(asked: Task, task: Task) -> Missing:
         f"{task.x.n:,} of {asked.x.n:,} inputs",
         f"{len(task.elements)} of {len(asked.elements)} elements",
     )
-    return Missing("the rest of the audit", f"interrupted after {inputs} and {elements}")
+    cut = task.x.n < asked.x.n or len(task.elements) < len(asked.elements)
+    return Missing("elements" if cut else "the rest of the audit", f"interrupted after {inputs} and {elements}")
 
 
 def _refused_batches(task: Task) -> list[Missing]:
