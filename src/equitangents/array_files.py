@@ -42,9 +42,9 @@ def read_arrays(name: str, path: Any, trust: bool = False) -> np.ndarray | dict[
     except ValueError as error:
         if "pickle" in str(error).lower():
             raise InvalidArgumentError(f"{said} is not loaded: {WHY}") from None
-        raise InvalidArgumentError(f"{said} cannot be read: {error}") from None
+        raise InvalidArgumentError(f"{said} NumPy cannot read: {error}") from None
     except (OSError, EOFError, BadZipFile, zlib.error, UnpicklingError) as error:
-        raise InvalidArgumentError(f"{said} cannot be read: {error}") from None
+        raise InvalidArgumentError(f"{said} NumPy cannot read: {error}") from None
     foreign = [key for key, value in arrays.items() if not isinstance(value, np.ndarray)]
     if foreign:
         raise InvalidArgumentError(f"{said} is an archive that holds {foreign[0]!r}, which is no array; expected .npz")

@@ -145,7 +145,7 @@ def test_pickles_are_loaded_only_if_they_are_trusted(folder: Path, capsys: pytes
         ("größe;höhe\n".encode(), "is text"),
         (b"", "is empty"),
         (b"\x00\x01\x02\x03", "neither .npy nor .npz"),
-        (b"PK\x03\x04 no archive", "cannot be read"),
+        (b"PK\x03\x04 no archive", "which NumPy cannot read"),
     ],
 )
 def test_data_that_are_no_arrays_are_called_what_they_are(
