@@ -22,6 +22,8 @@ class Answer:
     leaves: tuple[np.ndarray, ...]
     structure: Any
     dtype: np.dtype
+    whole: tuple[bool, ...] = ()
+    """Which arrays came as whole numbers (N,): class numbers, unless the audit is told that they are values."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,4 +89,5 @@ def answer(output: Any, n: int, what: str = "f(x)") -> Answer:
             raise NotFiniteError(f"{what} holds NaN or infinite values")
     floats = [a.dtype for a in arrays if a.dtype.kind == "f"]
     dtype = min(floats, key=lambda d: d.itemsize) if floats else np.dtype(np.float64)
-    return Answer(tuple(a.astype(np.float64) for a in arrays), structure, dtype)
+    whole = tuple(a.ndim == 1 and a.dtype.kind in "iub" for a in arrays)
+    return Answer(tuple(a.astype(np.float64) for a in arrays), structure, dtype, whole)
