@@ -23,6 +23,7 @@ from equitangents.audit.report.sections import EnsembleSection, Estimate, Remedy
 from equitangents.metrics.measure import norms, ratio
 
 _ROWS = 16
+WORSE = "makes the model worse at its task"
 
 
 def remedies(
@@ -84,7 +85,7 @@ def task_first(name: str | None, before: float | None, after: float | None) -> s
     """A warning that comes first where the remedy makes the model worse at its task."""
     if name is None or before is None or after is None or not after > before * (1 + 1e-9):
         return ""
-    return f"makes the model worse: the {name} rises from {before:.3g} to {after:.3g}; "
+    return f"{WORSE}: the {name} rises from {before:.3g} to {after:.3g}; "
 
 
 def _by_output(signals: np.ndarray, orbits: Orbits) -> list[np.ndarray]:
