@@ -84,9 +84,9 @@ def _steepest(layers: list[LayerResult]) -> str:
 
 
 def _grown(layers: list[LayerResult], name: str) -> str:
-    i = [layer.name for layer in layers].index(name)
-    before = layers[i - 1].error if i else 0.0
-    return f"the error grows most in {name}, from {100 * before:.3g} % to {100 * layers[i].error:.3g} %; "
+    layer = next(layer for layer in layers if layer.name == name)
+    before = layer.error - (layer.growth or 0.0)
+    return f"the error grows most in {name}, from {100 * before:.3g} % to {100 * layer.error:.3g} %; "
 
 
 def _is_expected(layers: list[LayerResult], guilty: str, swept: list[SweepResult]) -> bool:
@@ -152,7 +152,7 @@ def _judge(trail: _Trail) -> tuple[list[LayerResult], str | None, str]:
     results = [
         LayerResult(t.name, t.kind, list(t.outputs.shape[1:]), float(e), float(f), bool(b), float(n), float(d))
         for t, e, f, b, n, d in zip(
-            trail.traces, trail.after, trail.floor, broken, trail.noise, _growth(trail.after), strict=True
+            trail.traces, trail.after, trail.floor, broken, trail.noise, _growth(trail), strict=True
         )
     ]
     if not broken.any():
@@ -171,10 +171,12 @@ def _judge(trail: _Trail) -> tuple[list[LayerResult], str | None, str]:
     return results, name, f"what {name} ({kind}) reads can be moved by the group, what it returns cannot"
 
 
-def _growth(errors: np.ndarray) -> np.ndarray:
-    """By how much each error exceeds the one before."""
-    finite = np.where(np.isfinite(errors), errors, 1.0)
-    return np.diff(finite, prepend=0.0)
+def _growth(trail: _Trail) -> np.ndarray:
+    """By how much the error of each layer's output exceeds that of its input, or where this is not seen, of the last."""
+    finite = lambda errors: np.where(np.isfinite(errors), errors, 1.0)
+    last = np.concatenate([[0.0], trail.after[:-1]])
+    seen = np.array([t.inputs is not None for t in trail.traces])
+    return finite(trail.after) - finite(np.where(seen, trail.before, last))
 
 
 def _sweep(task: Task, x: Inputs) -> list[SweepResult]:

@@ -24,7 +24,7 @@ def more_members(ensemble: EnsembleSection | None, unit: Unit) -> Remedy:
         return Remedy(name, False, None, None, None, None, cost, note)
     now = rooted(ensemble.sizes[-1].squared_error)
     factor = ensemble.by_spread if unit == "spread" and ensemble.by_spread is not None else 1.0
-    limit = _within(ensemble.limit, now)
+    limit = now if alike(ensemble) else _within(ensemble.limit, now)
     scaled = lambda e: Estimate(e.mean * factor, e.low * factor, e.high * factor)
     return Remedy(
         name=name,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from equitangents.audit.measure.members import alike, rooted
 from equitangents.audit.report.sections import (
     Checkpoint,
     ElementResult,
@@ -81,6 +82,5 @@ def before_after(m: Remedy) -> tuple[Estimate | None, Estimate | None]:
 
 def ensemble_errors(e: EnsembleSection) -> tuple[Estimate, Estimate, Estimate]:
     """Root mean square errors of one member, of the mean of all, and of infinitely many: one quantity."""
-    from equitangents.audit.measure.members import rooted
-
-    return rooted(e.sizes[0].squared_error), rooted(e.sizes[-1].squared_error), e.limit
+    one, now = rooted(e.sizes[0].squared_error), rooted(e.sizes[-1].squared_error)
+    return one, now, now if alike(e) else e.limit

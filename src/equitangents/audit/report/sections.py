@@ -1,8 +1,8 @@
 """What an audit finds, as small records: each class is one object of the report's JSON.
 
 Errors are relative: ‖f(ρ_X(g)x) − ρ_Y(g)f(x)‖ / ‖f(x)‖. Those called `judged` are in the unit of the headline, which
-may be the spread between inputs instead; the verdict follows from these. A floor is the error that a perfectly equivariant function
-would show all the same, because arrays are resampled, numbers rounded, or the function is random.
+may be the spread between inputs instead; the verdict follows from these. A floor is the error that a perfectly
+equivariant function would show all the same, because arrays are resampled, numbers rounded, or the function is random.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class Headline:
     """The error that the sentence, the verdict and `--fail-above` use."""
 
     unit: Literal["norm", "spread", "absolute", "classes"]
-    """What violations are divided by: "norm": ‖f(x)‖; "spread": the root mean square distance of f(x) from its mean over
-    the inputs; "absolute": output_scale, or 1; "classes": outputs are class numbers, and the error is the share of them
-    that changes."""
+    """What violations are divided by: "norm": ‖f(x)‖; "spread": the root mean square distance of f(x) from its mean
+    over the inputs; "absolute": output_scale, or 1; "classes": outputs are class numbers, and the error is the share of
+    them that changes."""
     reason: str
     """Why this unit."""
     error: Spread
@@ -84,8 +84,8 @@ class OutputContract:
     rms: float | None = None
     """Root mean square of its norm over the inputs."""
     spread: float | None = None
-    """Root mean square distance of this output from its mean over the inputs; null: of a single input, of class numbers,
-    and where that is no more than rounding."""
+    """Root mean square distance of this output from its mean over the inputs; null: of a single input, of class
+    numbers, and where that is no more than rounding."""
     scale: float | None = None
     """The output_scale that was given for it."""
     vanishes: bool = False
@@ -275,7 +275,7 @@ class LayerResult:
     noise: float
     """Relative difference of two evaluations; above 0 in layers that are random."""
     growth: float | None = None
-    """How much larger the error is than after the layer before; of the first layer the error itself."""
+    """How much larger the error is than that of the layer's own input, or of the layer before where that is not seen."""
 
 
 @dataclass(frozen=True)

@@ -55,8 +55,9 @@ def sentence(
     if verdict == "undecided":
         return _undecided(name, kind, contract, judgement, measured) + blank
     rest = f"{_failing(contract, elements, judgement)}{_random(floors)}{where}{blank}"
+    far = f"{_worst(elements, judgement)}{_kept(same)}"
     if headline.tolerance is not None:
-        return f"{name} is not {kind} under {group} to within {tolerance}: {measured}{_worst(elements, judgement)}{_kept(same)}.{rest}"
+        return f"{name} is not {kind} under {group} to within {tolerance}: {measured}{far}.{rest}"
     if headline.error.estimate.mean <= FACTOR * headline.floor:  # exact elements show what interpolation hides
         above = [e for e in elements if e.above]
         own = sum((e.judged or e.error).estimate.mean for e in above) / max(len(above), 1)
@@ -67,9 +68,9 @@ def sentence(
     if headline.bound <= NEARLY:
         return (
             f"{name} is not exactly {kind} under {group}, but to within {number(headline.bound)}: "
-            f"{measured}{_worst(elements, judgement)}{_kept(same)}.{rest}"
+            f"{measured}{far}.{rest}"
         )
-    return f"{name} is not {kind} under {group}: {measured}{_worst(elements, judgement)}{_kept(same)}.{rest}"
+    return f"{name} is not {kind} under {group}: {measured}{far}.{rest}"
 
 
 def error_said(judgement: Judgement) -> str:
@@ -85,11 +86,8 @@ def error_said(judgement: Judgement) -> str:
     norm, spread = judgement.by_norm.estimate.mean, judgement.by_spread
     if unit == "spread":
         return f"{said} ({number(norm)} of ‖f(x)‖)"
-    return (
-        f"{said} ({judgement.headline.reason})"
-        if spread is None
-        else f"{said} ({number(spread.estimate.mean)} {of('spread')})"
-    )
+    second = judgement.headline.reason if spread is None else f"{number(spread.estimate.mean)} {of('spread')}"
+    return f"{said} ({second})"
 
 
 def of(unit: str) -> str:
@@ -138,7 +136,8 @@ def listed(names: list[str], most: int = _NAMED) -> str:
 def _undecided(name: str, kind: str, contract: ContractSection, judgement: Judgement, measured: str) -> str:
     headline = judgement.headline
     if judgement.scales.nothing:
-        return f"Whether {name} is {kind} under {contract.group} cannot be told from these inputs: {error_said(judgement)}."
+        doubt = f"Whether {name} is {kind} under {contract.group} cannot be told from these inputs"
+        return f"{doubt}: {error_said(judgement)}."
     within = "" if headline.tolerance is None else f" to within {tolerance_said(headline.tolerance)}"
     why = ""
     if headline.tolerance is not None and headline.floor > headline.tolerance:

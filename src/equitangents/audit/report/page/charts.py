@@ -65,8 +65,9 @@ def ensemble(section: EnsembleSection) -> str:
             axes.plot(*zip(*((m, root([t])[0]) for m, t in theory), strict=True), color=INK.light, linestyle="--")
             label_line(axes, theory[-1][0], root([theory[-1][1]])[0], "infinite width", INK.light, xytext=(5, -11))
         if section.limit.high > 0:
-            axes.axhspan(max(section.limit.low, _LEAST), section.limit.high, color=VERMILLION.light, alpha=0.18, lw=0)
-            middle_of_limit = max(section.limit.mean, section.limit.high / 2)
+            top = section.limit.high if np.isfinite(section.limit.high) else 2 * middle.max()
+            axes.axhspan(max(section.limit.low, _LEAST), top, color=VERMILLION.light, alpha=0.18, lw=0)
+            middle_of_limit = max(section.limit.mean, top / 2)
             label_line(axes, members[0], middle_of_limit, "M → ∞", VERMILLION.light, xytext=(2, 6))
         axes.set_xscale("log")
         axes.set_yscale("log")
