@@ -172,7 +172,7 @@ def _judge(trail: _Trail) -> tuple[list[LayerResult], str | None, str]:
 
 
 def _growth(trail: _Trail) -> np.ndarray:
-    """By how much the error of each layer's output exceeds that of its input, or where this is not seen, of the last."""
+    """By how much each layer's error exceeds that of its input, or where this is not seen, of the last layer."""
     finite = lambda errors: np.where(np.isfinite(errors), errors, 1.0)
     last = np.concatenate([[0.0], trail.after[:-1]])
     seen = np.array([t.inputs is not None for t in trail.traces])

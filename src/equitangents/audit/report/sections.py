@@ -275,7 +275,7 @@ class LayerResult:
     noise: float
     """Relative difference of two evaluations; above 0 in layers that are random."""
     growth: float | None = None
-    """How much larger the error is than that of the layer's own input, or of the layer before where that is not seen."""
+    """How much larger the error is than that of the layer's input, or of the layer before where that is not seen."""
 
 
 @dataclass(frozen=True)
