@@ -1,4 +1,4 @@
-"""What an audit's first sentence says: of what its percentages are, to within what, which output fails, what vanishes."""
+"""What an audit's first sentence says: percentages of what, to within what, which output fails, what vanishes."""
 
 from __future__ import annotations
 
@@ -214,6 +214,9 @@ def test_the_output_that_fails_is_named_with_the_elements() -> None:
     report = et.audit(f, "C4", IMAGES, **QUIET)
     assert [o.name for o in report.contract.outputs] == ["energy", "forces"]
     assert "forces fails under every element (3); energy does not." in report.sentence
+    told = et.audit(f, "C4", IMAGES, tolerance=0.1, **QUIET)
+    assert "to within 10 %" in told.sentence
+    assert "forces fails under every element (3); energy does not." in told.sentence
     half = et.audit(even, "C4", IMAGES, **QUIET)
     assert "pair fails under 90° and 270° (2 of 3 elements); energy does not." in half.sentence
     assert [o.fails_under for o in half.contract.outputs] == [[], ["90°", "270°"]]
@@ -290,6 +293,21 @@ def test_outputs_that_vanish_only_where_the_inputs_are_still_are_broken() -> Non
     assert not report.contract.outputs[0].vanishes
 
 
+def test_a_forest_whose_inputs_lie_on_thresholds_does_not_vanish() -> None:
+    x = RNG.integers(0, 5, (80, 4, 4, 1)).astype(np.float64)
+    jumps = lambda x: (x.astype(np.float32) <= 2).reshape(len(x), -1) @ np.arange(1.0, 17)  # single precision inside
+    report = et.audit(jumps, "C4", x, **QUIET)
+    assert report.verdict == "broken"
+    assert "vanish" not in report.sentence
+
+
+def test_outputs_computed_in_single_precision_are_at_its_floor() -> None:
+    points = RNG.normal(size=(40, 6, 3))
+    f = lambda p: np.tanh(np.sin(3 * p.astype(np.float32)).sum(1)).astype(np.float64)
+    assert et.audit(f, "S_n", points, **QUIET).verdict == "equivariant"
+    assert et.audit(lambda p: f(p) + 1e-4 * p[:, 0], "S_n", points, **QUIET).verdict == "broken"
+
+
 # remedies -----------------------------------------------------------------------------------------------------------
 
 
@@ -351,7 +369,8 @@ def test_nothing_is_said_to_be_not_measured_twice() -> None:
 def network(rng: np.random.Generator) -> list:
     """Layers of a network that is not built to be equivariant; the second one mixes positions most."""
     kernel = 1 + 0.05 * rng.normal(size=(4, 4, 1))
-    dense = lambda x, w=rng.normal(size=(16, 8)): x.reshape(len(x), -1) @ w
+    weights = rng.normal(size=(16, 8))
+    dense = lambda x: x.reshape(len(x), -1) @ weights
     return [("conv", lambda x: x * kernel), ("relu", lambda x: np.maximum(x, 0)), ("dense", dense)]
 
 

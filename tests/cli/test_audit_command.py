@@ -34,7 +34,8 @@ def both(x):
 
 
 def rounding(x):
-    return (x + 0.1).sum((1, 2)) - x.sum((1, 2)) - 1.6
+    flat = x.reshape(len(x), -1)  # two sums in different orders
+    return np.cumsum(flat, axis=1)[:, -1] - flat.sum(axis=1)
 
 
 def centre(inputs):

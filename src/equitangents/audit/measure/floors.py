@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from equitangents.audit.adapters.model import Answer
 from equitangents.audit.contract.leaf_actions import LeafAction
@@ -28,6 +28,8 @@ FACTOR = 2.0
 UNINFORMATIVE = 0.25
 """A floor above this hides too much for a model to be called equivariant."""
 _SINGLE = float(np.finfo(np.float32).eps)
+_SMOOTH = 1e-3  # a smooth function changes less than this by one rounding in single precision
+_DROWNED = 0.2
 _CHANCE = 1000.0  # roundings by which two evaluations may differ: parallel sums on accelerators do
 _PERTURBATION_FACTOR = 8.0  # layers round their sums, too, not only their inputs
 
@@ -41,6 +43,8 @@ class AbsoluteFloors:
     rounding: Float[np.ndarray, "outputs n"]
     noise: Float[np.ndarray, "outputs n"]
     """0 for deterministic models."""
+    drowned: Bool[np.ndarray, " outputs"]
+    """Whether rounding changes most inputs' output by a good part of its size."""
     rows: Int[np.ndarray, " n"]
     """Rows of the sample that they were measured on."""
 
@@ -100,7 +104,10 @@ def measure_floors(task: Task, actions: list[LeafAction | None]) -> Floors:
     noise = float(np.mean(relative(twice)))
     tolerance = _CHANCE * float(np.finfo(y.dtype).eps)
     deterministic = noise <= tolerance
-    method, rounding = float_floor(task, x, y, sizes, deterministic)
+    method, response = float_floor(task, x, y, sizes, deterministic)
+    eps = float(np.finfo(y.dtype).eps)
+    factor = 1.0 if method == "float64" else _PERTURBATION_FACTOR
+    rounding = np.maximum(response, eps * sizes) if method == "float64" else factor * (response + eps * sizes)
     backwards = np.arange(x.n)[::-1]
     reversed_y = task.evaluate(x.subset(backwards))
     straight = Answer(tuple(v[backwards] for v in reversed_y.leaves), y.structure, y.dtype)
@@ -111,7 +118,7 @@ def measure_floors(task: Task, actions: list[LeafAction | None]) -> Floors:
     return Floors(
         round_trip=relative(round_trip),
         reference=relative(reference),
-        absolute=AbsoluteFloors(larger, rounding, silent, rows),
+        absolute=AbsoluteFloors(larger, rounding, silent, _drowned(response, sizes), rows),
         rounding=FloatFloor(float(np.mean(relative(rounding))), method),
         noise=0.0 if deterministic else noise,
         deterministic=deterministic,
@@ -160,23 +167,30 @@ def _over(sizes: np.ndarray, a: np.ndarray) -> np.ndarray:
 def float_floor(
     task: Task, x: Inputs, y: Answer, sizes: Float[np.ndarray, "outputs n"], deterministic: bool
 ) -> tuple[Literal["float64", "perturbation", "none"], Float[np.ndarray, "outputs n"]]:
-    """(how it is known, what rounding does to every output for x, as norms)."""
+    """(how it is known, by how much rounding was seen to change every output for x, as norms)."""
     eps = float(np.finfo(y.dtype).eps)
     if not deterministic:  # chance would be taken for rounding
-        return "none", _PERTURBATION_FACTOR * eps * sizes
+        return "none", 0.0 * sizes
     if y.dtype != np.float64:
         double = task.model.double()
         if double is not None:
             wide = [a if isinstance(a, Shared) or a.dtype.kind != "f" else a.astype(np.float64) for a in x.leaves]
             exact = _attempt(task, x.replaced(wide), double)
             if exact is not None and exact.dtype == np.float64:
-                return "float64", np.maximum(_apart(y, exact), eps * sizes)
+                return "float64", _apart(y, exact)
     if not any(not isinstance(a, Shared) and a.dtype.kind == "f" for a in x.leaves):
-        return "none", _PERTURBATION_FACTOR * eps * sizes
+        return "none", 0.0 * sizes
     response = _apart(task.evaluate(_shaken(task, x, eps)), y)
-    if eps < _SINGLE and not response.any():  # computed in single precision, whatever type was returned
-        response = _apart(task.evaluate(_shaken(task, x, _SINGLE)), y)
-    return "perturbation", _PERTURBATION_FACTOR * (response + eps * sizes)
+    if eps < _SINGLE and not response.any():  # perhaps computed in single precision, whatever type was returned
+        coarse = _apart(task.evaluate(_shaken(task, x, _SINGLE)), y)
+        jumps = ratio(coarse, sizes).mean(axis=1) > _SMOOTH  # as a tree does where an input lies on a threshold
+        response = np.where((jumps & ~_drowned(coarse, sizes))[:, None], 0.0, coarse)
+    return "perturbation", response
+
+
+def _drowned(response: Float[np.ndarray, "outputs n"], sizes: Float[np.ndarray, "outputs n"]) -> np.ndarray:
+    """Whether the middle input's output is changed by `_DROWNED` of its size, or is 0."""
+    return np.median(np.where(sizes > 0, ratio(response, sizes), 1.0), axis=1) >= _DROWNED
 
 
 def _shaken(task: Task, x: Inputs, eps: float) -> Inputs:

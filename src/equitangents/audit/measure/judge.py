@@ -42,10 +42,9 @@ class Judgement:
     output_floors: Float[np.ndarray, " outputs"]
     at_floor: Bool[np.ndarray, "outputs E"]
     above: Bool[np.ndarray, "outputs E"]
+    """Which fail: above twice the floor and, by an interval that holds for all at once, above the tolerance."""
     within: bool
     """Whether all elements are within the tolerance."""
-    beyond: bool
-    """Whether some element lies above the tolerance, by a simultaneous interval, and above its floor."""
     worst: tuple[int, int]
     """(element, input) with the largest error."""
 
@@ -63,7 +62,7 @@ def judge(task: Task, orbits: Orbits, floors: Floors) -> Judgement:
     element_floors = floor_table[judged].max(axis=0)
     elements = [spread_of(inputs.mean(row), row) for row in errors]
     separate = scales.relative(unit, orbits.separate)
-    at_floor, above = _compare(inputs, separate, floor_table, elements, judged)
+    at_floor, above = _compare(inputs, separate, floor_table, elements, judged, told.tolerance, task.confidence)
     over_both = task.resampler(task.x.n)
     headline = Headline(
         unit=unit,
@@ -73,7 +72,6 @@ def judge(task: Task, orbits: Orbits, floors: Floors) -> Judgement:
         tolerance=told.tolerance,
         bound=_largest([e.estimate.high for e in elements]),
     )
-    within, beyond = _against_tolerance(elements, element_floors, told.tolerance, task.confidence)
     plain = lambda unit: over_both.spread(np.max(scales.relative(unit, orbits.separate, given=False)[judged], axis=0))
     k, i = np.unravel_index(int(np.argmax(errors)), errors.shape)
     return Judgement(
@@ -88,8 +86,7 @@ def judge(task: Task, orbits: Orbits, floors: Floors) -> Judgement:
         output_floors=floor_table.mean(axis=1),
         at_floor=at_floor,
         above=above,
-        within=within,
-        beyond=beyond,
+        within=told.tolerance is not None and all(_within(e.estimate, told.tolerance) for e in elements),
         worst=(int(k), int(i)),
     )
 
@@ -131,30 +128,29 @@ def exceeds(estimate: Estimate, limit: float, tests: int = 1, confidence: float 
 
 
 def _compare(
-    inputs: Resampler, separate: np.ndarray, floors: np.ndarray, elements: list[Spread], judged: np.ndarray
+    inputs: Resampler,
+    separate: np.ndarray,
+    floors: np.ndarray,
+    elements: list[Spread],
+    judged: np.ndarray,
+    tolerance: float | None,
+    confidence: float,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(at the floor, above it) of every output and element; outputs that are not judged are neither."""
+    """(at the floor, failing) for every output and element; outputs that are not judged are at their floors."""
     at_floor, above = np.ones(floors.shape, bool), np.zeros(floors.shape, bool)
-    alone = judged.sum() == 1
+    tests = int(judged.sum()) * len(elements)
     for o in np.flatnonzero(judged):
         for k, row in enumerate(separate[o]):
-            estimate = elements[k].estimate if alone else inputs.mean(row)
+            estimate = elements[k].estimate if tests == len(elements) else inputs.mean(row)
             at_floor[o, k] = estimate.mean <= FACTOR * floors[o, k]
-            above[o, k] = exceeds(estimate, FACTOR * floors[o, k])
+            above[o, k] = exceeds(estimate, FACTOR * floors[o, k]) and (
+                tolerance is None or exceeds(estimate, tolerance, tests, confidence)
+            )
     return at_floor, above
 
 
-def _against_tolerance(
-    elements: list[Spread], floors: np.ndarray, tolerance: float | None, confidence: float
-) -> tuple[bool, bool]:
-    if tolerance is None:
-        return False, False
-    within = all(e.estimate.high <= tolerance and e.estimate.mean <= tolerance for e in elements)
-    beyond = any(
-        exceeds(e.estimate, tolerance, len(elements), confidence) and exceeds(e.estimate, FACTOR * floor)
-        for e, floor in zip(elements, floors, strict=True)
-    )
-    return within, beyond
+def _within(estimate: Estimate, tolerance: float) -> bool:
+    return estimate.high <= tolerance and estimate.mean <= tolerance
 
 
 def _floors(scales: Scales, unit: Unit, floors: Floors) -> Float[np.ndarray, "outputs E"]:

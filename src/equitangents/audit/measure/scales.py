@@ -23,7 +23,7 @@ from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.metrics.measure import ratio
 
 Unit = Literal["norm", "spread", "absolute", "classes"]
-_CLEAR = 4.0  # what is below so many roundings is rounding
+_CLEAR = 8.0  # a spread below so many roundings is rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,17 +70,17 @@ class Scales:
 
 def make_scales(orbits: Orbits, floors: AbsoluteFloors | None, output_scale: Any) -> Scales:
     """The divisors of outputs whose rounding is known (of other sets of inputs it is not, and nothing vanishes)."""
-    roundings = np.zeros(len(orbits.spreads)) if floors is None else floors.roundings
+    none = np.zeros(len(orbits.spreads))
+    roundings, drowned = (none, none > 0) if floors is None else (floors.roundings, floors.drowned)
     rms = lambda a: np.sqrt(np.mean(a**2, axis=tuple(range(1, a.ndim))))
-    small = (rms(orbits.separate_sizes) <= _CLEAR * roundings) & ~orbits.class_numbers
-    still = rms(orbits.separate) <= FACTOR * 2 * roundings
-    alike = ~(orbits.spreads > 2 * _CLEAR * roundings)
+    still = rms(orbits.separate) <= 2 * FACTOR * roundings
+    alike = ~(orbits.spreads > _CLEAR * roundings)
     return Scales(
         sizes=orbits.separate_sizes,
         spreads=np.where(alike, math.nan, orbits.spreads),
         given=given_scales(output_scale, orbits.output_names),
         classes=orbits.class_numbers,
-        vanishing=small & still,
+        vanishing=drowned & still & ~orbits.class_numbers,
     )
 
 

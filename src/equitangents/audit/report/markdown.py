@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from equitangents.audit.report.judged import before_after, error_of, floor_of, headline_of, unit_of
+from equitangents.audit.report.sections import ElementResult
 from equitangents.audit.report.sentence import interval
 from equitangents.audit.report.text import details, folded, how_known
 from equitangents.audit.report.verdict import badge, number
@@ -44,7 +45,7 @@ def markdown(report: AuditReport) -> str:
                     number(error_of(e).median),
                     number(error_of(e).worst),
                     number(floor_of(e)),
-                    "at the floor" if e.at_floor else "**above**",
+                    _state(e, headline.tolerance),
                 ]
                 for e in shown
             ],
@@ -63,6 +64,13 @@ def markdown(report: AuditReport) -> str:
     if report.missing:
         parts += ["### Left out", "\n".join(f"- {m.section}: {_escaped(m.reason)}" for m in report.missing)]
     return "\n\n".join(parts) + "\n"
+
+
+def _state(e: ElementResult, tolerance: float | None) -> str:
+    """What the last column says of an element."""
+    if e.at_floor:
+        return "at the floor"
+    return "**above**" if tolerance is None or e.above else f"not above {number(tolerance)}"
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -91,7 +91,7 @@ class OutputContract:
     vanishes: bool = False
     """Whether it is no larger than its rounding for all inputs, moved or not."""
     fails_under: list[str] = field(default_factory=list)
-    """Labels of the elements whose interval lies above the floor."""
+    """Labels of the elements under which it fails: its interval lies above twice the floor, and above the tolerance."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ class ElementResult:
     judged_floor: float | None = None
     """The floor in the headline's unit."""
     above: bool | None = None
-    """Whether the interval of some output's error lies above twice its floor."""
+    """Whether some output fails under it."""
 
 
 @dataclass(frozen=True)

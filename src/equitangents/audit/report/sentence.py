@@ -122,6 +122,8 @@ def vanishing(outputs: list[OutputContract]) -> str:
     said = f" {names} {'vanishes' if one else 'vanish'} for all inputs: root mean square {size}, no more than rounding"
     if all(o.scale is not None for o in gone):
         return f"{said}; judged against output_scale {listed([f'{o.scale:g}' for o in gone])}."
+    if all(o.judged is not None and o.judged.mean == 0 for o in gone):
+        return f"{said}, and the same for moved inputs."
     it = "it is" if one else "they are"
     return f"{said}, so {it} not judged; output_scale gives a size to judge {'it' if one else 'them'} against."
 
@@ -161,8 +163,6 @@ def _kept(same: Estimate | None) -> str:
 
 def _failing(contract: ContractSection, elements: list[ElementResult], judgement: Judgement) -> str:
     """Which output fails under which elements, where it is not all of them."""
-    if judgement.headline.tolerance is not None:
-        return ""
     failing = [o for o in contract.outputs if o.fails_under]
     everything = len(elements)
     if len(contract.outputs) == 1:

@@ -23,13 +23,12 @@ def decide(judgement: Judgement, floors: Floors) -> Verdict:
     headline = judgement.headline
     if judgement.scales.nothing:  # exact zeros everywhere need no scale
         return "undecided" if headline.error.worst > 0 else "equivariant"
-    told = headline.tolerance is not None
     hidden = headline.tolerance is not None and headline.floor > headline.tolerance
     if judgement.at_floor.all() and floors.deterministic and not hidden:
         return "equivariant" if headline.floor <= UNINFORMATIVE else "undecided"
     if judgement.within:
         return "equivariant within tolerance"
-    if judgement.beyond if told else judgement.above.any():
+    if judgement.above.any():
         return "broken"
     if judgement.at_floor.all() and not floors.deterministic:
         return "stochastic"
