@@ -19,7 +19,8 @@ from equitangents.audit.contract.verify import verify
 from equitangents.audit.interruption import Interruption
 from equitangents.audit.measure.plan import planned_inputs
 from equitangents.audit.measure.relative import check_labels, is_classes
-from equitangents.audit.measure.task import Task, default_batch_size
+from equitangents.audit.measure.scales import check_judging
+from equitangents.audit.measure.task import Judging, RelativeTo, Task, default_batch_size
 from equitangents.audit.progress import Progress
 from equitangents.audit.report.result import AuditReport
 from equitangents.errors import InvalidArgumentError
@@ -55,6 +56,9 @@ def audit(
     seed: int = 0,
     select: str | int | None = None,
     progress: bool = False,
+    tolerance: float | None = None,
+    relative_to: RelativeTo = "larger",
+    output_scale: float | Mapping[str, float] | None = None,
 ) -> AuditReport:
     """How far f is from f(ρ_X(g)x) = ρ_Y(g)f(x), beside the error that interpolation, rounding and chance explain.
 
@@ -89,6 +93,11 @@ def audit(
         progress: show how far a long audit is, and how long the rest takes, on stderr; False: it is logged.
 
     Ctrl-C ends an audit with a report of what was measured until then (`partial` is True), if any element was.
+        tolerance: the mean error that is acceptable under every element, 0.01 for 1 %; None: none above the floor.
+        relative_to: what the headline's error and the verdict are relative to: "norm", ‖f(x)‖; "spread", the root mean
+            square distance of f(x) from its mean over the inputs; "larger", that of both that gives the larger error.
+        output_scale: the size of outputs that counts as 100 %, in their own unit, in place of both; a number for all
+            outputs, or numbers by the names of some. For outputs that vanish, as forces of a relaxed crystal do.
 
     Returns:
         A report with `.summary()`, `.to_json(path)`, `.to_html(path)`, `.to_markdown(path)`.
@@ -106,6 +115,8 @@ def audit(
     Bootstrap(confidence, resamples, seed)
     if outputs not in _OUTPUTS:
         raise InvalidArgumentError(f"outputs is {outputs!r}; expected one of {', '.join(map(repr, _OUTPUTS))}")
+    judging = Judging(relative_to, tolerance, output_scale)
+    check_judging(judging)
     for name, value in (("layout", layout), ("output_layout", output_layout)):
         if value not in (None, "channels_last", "channels_first"):
             raise InvalidArgumentError(f"{name} is {value!r}; expected 'channels_last' or 'channels_first'")
@@ -138,6 +149,7 @@ def audit(
         confidence=confidence,
         resamples=resamples,
         seed=seed,
+        judging=judging,
     )
     stop = Interruption()
     task.clock.check = stop.check

@@ -24,6 +24,8 @@ class Answer:
     leaves: tuple[np.ndarray, ...]
     structure: Any
     dtype: np.dtype
+    whole: tuple[bool, ...] = ()
+    """Which arrays came as whole numbers (N,): class numbers, unless the audit is told that they are values."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +118,8 @@ def answer(output: Any, n: int, what: str = "f(x)") -> Answer:
     given = [_dtype(leaf) for _, leaf in pairs]
     floats = [d for d in given if d.kind == "f" or is_half(d)]
     dtype = min(floats, key=lambda d: d.itemsize) if floats else np.dtype(np.float64)
-    return Answer(tuple(a.astype(np.float64) for a in arrays), structure, dtype)
+    whole = tuple(a.ndim == 1 and a.dtype.kind in "iub" for a in arrays)
+    return Answer(tuple(a.astype(np.float64) for a in arrays), structure, dtype, whole)
 
 
 def _dtype(leaf: Any) -> np.dtype:

@@ -25,11 +25,14 @@ ROWS = 64
 
 
 def lie_derivatives(task: Task, actions: list[LeafAction | None]) -> list[LieResult]:
-    """One result for each generator of a continuous group; none for finite groups."""
+    """One result for each generator of a continuous group; none for finite groups and for class numbers."""
     x = task.x.subset(task.rows(ROWS))
     smooth = replace(task, contract=task.contract.continuous())
     actions = [None if a is None else a.continuous() for a in actions]
-    return [_along(smooth, flow, x, actions) for flow in task.contract.symmetry.flows]
+    flows = task.contract.symmetry.flows
+    if flows and any(y.dtype.kind == "i" for y in task.evaluate(x.subset(np.arange(1))).leaves):
+        return []
+    return [_along(smooth, flow, x, actions) for flow in flows]
 
 
 def _along(task: Task, flow: Flow, x: Inputs, actions: list[LeafAction | None]) -> LieResult:

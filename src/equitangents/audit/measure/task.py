@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import numpy as np
@@ -24,6 +24,8 @@ from equitangents.errors import EquitangentsError, ShapeError
 from equitangents.metrics.measure import norms, ratio
 
 logger = logging.getLogger("equitangents.audit")
+
+RelativeTo = Literal["larger", "norm", "spread"]
 
 _BATCH_BYTES = 64 * 2**20
 _LARGEST_BATCH = 256
@@ -68,6 +70,16 @@ class Clock:
             self.progress.step(self.evaluations)
 
 
+@dataclass(frozen=True)
+class Judging:
+    """What the verdict was told: which unit, how much violation is tolerated, what size outputs have."""
+
+    relative_to: RelativeTo = "larger"
+    tolerance: float | None = None
+    output_scale: Any = None
+    """A number for every output, or numbers by the outputs' names."""
+
+
 @dataclass(frozen=True, eq=False)
 class Task:
     """What every part of an audit needs."""
@@ -85,6 +97,7 @@ class Task:
     confidence: float
     resamples: int
     seed: int
+    judging: Judging = field(default_factory=Judging)
     clock: Clock = field(default_factory=Clock)
     record: Record = field(default_factory=Record)
 
@@ -97,7 +110,7 @@ class Task:
         """The model's outputs for all of x, in batches."""
         parts = [self.batch(x.subset(rows), run) for rows in batches(x.n, self.step)]
         leaves = tuple(np.concatenate(columns) for columns in zip(*(p.leaves for p in parts), strict=True))
-        return Answer(leaves, parts[0].structure, parts[0].dtype)
+        return Answer(leaves, parts[0].structure, parts[0].dtype, parts[0].whole)
 
     @property
     def step(self) -> int:
@@ -114,7 +127,7 @@ class Task:
         """The model's outputs for one batch."""
         if self.record.replaying:
             return self.record.next(x.n)
-        y = answer(self._output(x, run), x.n)
+        y = self._with_classes(answer(self._output(x, run), x.n))
         self.clock.check()
         if self.record.recording:
             self.record.keep(y)
@@ -150,6 +163,13 @@ class Task:
             if told is error:
                 raise
             raise told from error
+
+    def _with_classes(self, y: Answer) -> Answer:
+        """Class numbers as int64, which `apart` compares for being the same."""
+        if self.outputs != "auto" or self.regression or not any(y.whole):
+            return y
+        leaves = tuple(a.astype(np.int64) if w else a for a, w in zip(y.leaves, y.whole, strict=True))
+        return Answer(leaves, y.structure, y.dtype, y.whole)
 
     def output_actions(self, y: Answer) -> list[LeafAction | None]:
         """The action on every output."""
@@ -197,7 +217,17 @@ def default_batch_size(x: Inputs) -> int:
 def relative(a: Sequence[np.ndarray], b: Sequence[np.ndarray], to: Sequence[np.ndarray] | None = None) -> np.ndarray:
     """‖a − b‖/‖to‖ (‖b‖ if not given) for every input, the largest over the outputs, (N,)."""
     to = b if to is None else to
-    return np.max([ratio(norms(p - q), norms(r)) for p, q, r in zip(a, b, to, strict=True)], axis=0)
+    return np.max([ratio(apart(p, q), size(r)) for p, q, r in zip(a, b, to, strict=True)], axis=0)
+
+
+def apart(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """‖a − b‖ for every input, (N,); of class numbers 1 where they differ."""
+    return (a != b).astype(np.float64) if a.dtype.kind == "i" else norms(a - b)
+
+
+def size(a: np.ndarray) -> np.ndarray:
+    """‖a‖ for every input, (N,); of class numbers 1."""
+    return np.ones(len(a)) if a.dtype.kind == "i" else norms(a)
 
 
 def pulled_back(actions: Sequence[LeafAction | None], inverse: Any, leaves: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -207,7 +237,7 @@ def pulled_back(actions: Sequence[LeafAction | None], inverse: Any, leaves: Sequ
 
 def flattened(leaves: Sequence[np.ndarray]) -> np.ndarray:
     """All outputs side by side, (N, D)."""
-    return np.concatenate([y.reshape(len(y), -1) for y in leaves], axis=1)
+    return np.concatenate([y.reshape(len(y), -1) for y in leaves], axis=1).astype(np.float64, copy=False)
 
 
 def check_same_shapes(y: Answer, moved: Answer, label: str) -> None:
