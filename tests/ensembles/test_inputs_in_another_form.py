@@ -36,7 +36,7 @@ def deep(x: Any, **settings: Any) -> Any:
 @pytest.mark.parametrize("fit", [infinite, deep])
 @pytest.mark.parametrize("settings", [{"augmentation": ROT}, {"augmentation": "C4"}, {"net": CNN}])
 def test_flat_images_are_told_of_input_shape(fit: Callable[..., Any], settings: dict) -> None:
-    with pytest.raises(et.errors.InvalidArgumentError, match=r"X has .*\(6, 64\).*input_shape=\(8, 8, 1\)"):
+    with pytest.raises(et.errors.InvalidArgumentError, match=r"[xX] has .*\(6, 64\).*input_shape=\(8, 8, 1\)"):
         fit(FLAT, **settings)
     fit(FLAT, input_shape=(8, 8, 1), **settings)
 
@@ -60,7 +60,7 @@ def test_images_with_channels_first_are_told_to_be_transposed(
     fit: Callable[..., Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     for augmentation in (ROT, "C4", et.actions.image_rotations(8)):
-        said = r"\(6, 1, 8, 8\), which looks like channels first.* \(N, H, W, C\): numpy.moveaxis\(X, 1, -1\)"
+        said = r"\(6, 1, 8, 8\), which looks like channels first.* \(N, H, W, C\): numpy.moveaxis\([xX], 1, -1\)"
         with pytest.raises(et.errors.ShapeError, match=said):
             fit(TRANSPOSED, augmentation=augmentation)
     caplog.clear()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -75,7 +74,6 @@ def check_actions(augmentation: Any, label_action: Any, x: Any, y: Any) -> None:
             if name == "label_action":
                 raise
             said = str(error).replace(str(np.shape(values[:_VERIFIED_SAMPLES])), str(np.shape(values)))
-            said = re.sub(r"\bx\b", "X", said)
             raise ShapeError(f"augmentation by {action.name}: {said}{flattened('X', np.shape(values))}") from None
 
 
