@@ -55,8 +55,8 @@ def test_errors_are_those_of_the_definition(seed: int, group: tuple[int, int], o
     rsd = et.metrics.relative_orbit_std(f, action, x).mean
     assert report.orbit.relative_std.mean == pytest.approx(rsd)
     if outputs > 1:
-        osp = et.metrics.orbit_same_predictions(f, action, x).mean / n
-        assert report.orbit.same_predictions.mean == pytest.approx(osp)
+        osp = et.metrics.orbit_same_predictions(f, action, x).mean  # of n, the identity among them
+        assert report.orbit.same_predictions.mean == pytest.approx((osp - 1) / (n - 1))
     else:
         assert report.orbit.same_predictions is None
 

@@ -121,3 +121,13 @@ def test_planned_inputs_are_the_first_of_the_test_or_training_inputs(images, vec
     assert read_data(images, 3).inputs.shape == (3, 3, 3, 1)
     assert read_data(images, 100).targets.shape == (4,)
     assert read_data(vectors, 5).targets.tolist() == list("abcab")
+
+
+def test_too_few_members_allowed_is_not_called_impossible(images):
+    x = np.load(images)["x"]
+    net = network("mlp", 1, 1.0, 0.1)
+    model = InfiniteEnsemble(net, augmentation="C4", time=10.0).fit(x, np.arange(float(len(x))))
+    plan = plan_ensemble(model, "C4", x, 1e-4, draws=100, max_members=50)
+    assert plan.members is None
+    assert plan.answer.startswith("More than 50 members are needed to bring the relative orbit std")
+    assert "No number" not in plan.answer

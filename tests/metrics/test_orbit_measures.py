@@ -124,8 +124,8 @@ class TestBadInput:
             measure(Model(), rot, images())
 
     def test_action(self, measure):
-        with pytest.raises(InvalidTypeError, match="action is 'C4'"):
-            measure(linear(0), "C4", images())
+        with pytest.raises(InvalidTypeError, match="action is 4; expected an action"):
+            measure(linear(0), 4, images())
 
     def test_outputs(self, measure):
         with pytest.raises(ShapeError, match=r"f\(x\) has 2 rows for 6 inputs"):

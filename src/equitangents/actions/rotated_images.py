@@ -13,8 +13,9 @@ from equitangents import precision
 from equitangents._types import ArrayLike
 from equitangents.actions.action import Action
 from equitangents.actions.images import ImageTurns, check_square, exact_rotations
+from equitangents.actions.remedies import channels_first
 from equitangents.actions.splines import prefilter, taps
-from equitangents.errors import InvalidArgumentError
+from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.groups import cyclic
 from equitangents.groups.families import check_positive
 from equitangents.validation import check_array
@@ -38,7 +39,10 @@ class ResampledRotations(Action):
 
     def _check_signals(self, x: Any) -> ArrayLike:
         x = check_array("x", x, rank=4)
-        check_square("x", x.shape[1:-1], self.group.order)
+        try:
+            check_square("x", x.shape[1:-1], self.group.order)
+        except ShapeError as error:
+            raise ShapeError(f"{error}{channels_first('x', x.shape)}") from None
         return x
 
     def _key(self) -> tuple[Any, ...]:

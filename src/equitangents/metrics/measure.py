@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from equitangents.actions import as_action
+from equitangents.actions.remedies import flattened
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError
 from equitangents.validation import check_array
 
@@ -121,11 +123,17 @@ def weights_of(action: Any) -> np.ndarray:
     return np.full(action.group.order, 1 / action.group.order) if weights is None else np.asarray(weights)
 
 
-def check_points(action: Any, x: Any) -> Any:
-    """x as a finite array that `action` can act on; raises before any function is called."""
+def check_points(action: Any, x: Any) -> tuple[Any, Any]:
+    """(the action, by name or as it is; x as a finite array that it can act on); raises before f is called."""
     x = check_array("x", x)
-    action(action.group.identity, x[:1])
-    return x
+    action = as_action("action", action, x.shape)
+    check_action("action", action)
+    try:
+        action(action.group.identity, x[:1])
+    except ShapeError as error:
+        said = str(error).replace(str(x[:1].shape), str(x.shape))
+        raise ShapeError(f"{said}{flattened('x', x.shape)}") from None
+    return action, x
 
 
 def norms(y: np.ndarray) -> np.ndarray:

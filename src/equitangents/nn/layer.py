@@ -14,10 +14,11 @@ from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.groups import Group, RotationGroup
 from equitangents.kernels.program import GroupFibres, Op
 from equitangents.kernels.rotations import RotationFibres
+from equitangents.keywords import CheckedKeywords
 from equitangents.nn.signal import Signal
 
 
-class Layer(abc.ABC):
+class Layer(CheckedKeywords, abc.ABC):
     """A layer read three ways: `init` makes parameters, `apply` maps signals, `lower` says what it does to kernels."""
 
     @abc.abstractmethod

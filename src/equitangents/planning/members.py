@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from equitangents.actions import as_action
 from equitangents.actions.subset import augmenting_elements
 from equitangents.ensembles import BaggedInfiniteEnsemble, InfiniteEnsemble, InfiniteEnsembleClassifier
 from equitangents.ensembles.orbits.draws import orbit_law
@@ -46,7 +47,7 @@ def plan_ensemble(
 
     Args:
         ensemble: fitted; its network, augmentation and data are those of the ensemble to be trained.
-        action: ρ_X on inputs.
+        action: ρ_X on inputs, or the name of a group, e.g. "C4".
         x: inputs (n, …) on whose orbits the target is to be met.
         target: the largest violation that is accepted.
         measure: "rsd", the relative orbit std; "osp", the share of the orbit on which the predicted class changes,
@@ -97,6 +98,7 @@ def plan_ensemble(
     regression, x, truth = ensemble._orbit_question(x, y if MEASURES[measure].needs_error else None)
     if measure == "spread_over_error" and truth is not None and truth.ndim == 1:
         raise InvalidArgumentError("measure is 'spread_over_error', which needs a regression; take 'osp' or 'rsd'")
+    action = as_action("action", action, x.shape)
     measures = check_measures(action, output_action, x, truth, confidence)
     time = check_time(ensemble, time)
     law = orbit_law(regression, action, x, draws=draws, key=seed, time=time)
@@ -105,7 +107,7 @@ def plan_ensemble(
         ratios = pilot_ratios(pilot, action, x, law, _LEVEL)
         law = ratios.scaled(law)
     violations = Violations(measures, MEASURES[measure], law, action.group.order, over_inputs)
-    augmentation = ensemble.augmentation
+    augmentation = ensemble.augmentation_
     return _search(
         violations,
         float(target),

@@ -65,6 +65,8 @@ class Plan:
         title = MEASURES[self.measure].title
         what = f"the {title}, {self.over_inputs} over {self.inputs} inputs, to at most {self.target:g}"
         if self.members is None:
+            if self.limit <= self.target:
+                return f"More than {self.max_members:,} members are needed to bring {what}."
             return f"No number of members brings {what}: {self.reason}."
         low, high = self.members_interval
         interval = f"95 % interval {low:,} to {f'{high:,}' if high is not None else 'beyond the limit'}"

@@ -18,6 +18,7 @@ from equitangents.audit.adapters.estimators import EnsembleModel
 from equitangents.audit.contract.leaf_actions import LeafAction
 from equitangents.audit.contract.trees import Inputs
 from equitangents.audit.measure.intervals import Resampler
+from equitangents.audit.measure.spread import RunningSpread
 from equitangents.audit.measure.task import Task, flattened, pulled_back
 from equitangents.audit.report.sections import EnsembleSection, EnsembleSize, Estimate
 from equitangents.errors import InvalidTypeError, ShapeError
@@ -27,10 +28,14 @@ _ROWS = 48
 _ELEMENTS = 16
 
 
-def ensemble_law(task: Task, actions: list[LeafAction | None], theory: Any) -> tuple[EnsembleSection, float] | str:
+def ensemble_law(
+    task: Task, actions: list[LeafAction | None], theory: Any, classes: bool = False
+) -> tuple[EnsembleSection, float] | str:
     """(the section, the spread between members), or why there is none."""
     x = task.x.subset(task.rows(_ROWS))
     elements = task.elements[:: -(-len(task.elements) // _ELEMENTS)]
+    if classes:
+        return "outputs are class numbers, which have no mean over members"
     outputs = _members(task, x, elements, actions)
     if outputs is None:
         return f"a model of kind {task.model.kind!r} has no members"
@@ -52,7 +57,7 @@ def _members(
     inverses = [symmetry.identity, *(symmetry.inverse(g) for g in elements)]
     model = task.model
     if isinstance(model, EnsembleModel) and model.deep:
-        stacked = [model.member_outputs(part.tree()) for part in moved]
+        stacked = [task.clock.counting(model.member_outputs)(part) for part in moved]
         members = [[np.asarray(s[m], np.float64) for s in stacked] for m in range(len(stacked[0]))]
         leaves = [[pulled_back(actions, h, [y]) for h, y in zip(inverses, ys, strict=True)] for ys in members]
     else:
@@ -62,7 +67,7 @@ def _members(
         leaves = []
         for member in parts:
             with member.ready():
-                answers = [task.evaluate(part, member.run).leaves for part in moved]
+                answers = [task.evaluate(part, member).leaves for part in moved]
             leaves.append([pulled_back(actions, h, y) for h, y in zip(inverses, answers, strict=True)])
     return np.array([[flattened(y) for y in along] for along in leaves])
 
@@ -91,7 +96,16 @@ def _section(task: Task, D: np.ndarray, outputs: np.ndarray, theory: tuple[float
         limit=Estimate(math.sqrt(max(limit2, 0.0)), math.sqrt(max(low, 0.0)), math.sqrt(max(high, 0.0))),
         exponent=_exponent(sizes, limit2),
         theory_limit=None if theory is None else math.sqrt(theory[0]),
+        by_spread=_norm_over_spread(mean[0]),
     )
+
+
+def _norm_over_spread(y: np.ndarray) -> float | None:
+    """Root mean square of ‖f(x)‖ over the spread between inputs; None where there is none."""
+    spread = RunningSpread()
+    spread.add(y)
+    size = math.sqrt(float((y**2).sum(axis=1).mean()))
+    return size / spread.value if spread.value > 1e-6 * size else None
 
 
 def _limit(D: np.ndarray) -> float:

@@ -116,7 +116,7 @@ def _name(symmetry: Finite, i: int, irrep: object) -> str:
     if symmetry.group.name.startswith("C") and symmetry.group.order > 1 and i:
         turn = irrep.character[1] / irrep.dimension  # type: ignore[attr-defined]
         return f"frequency {round(symmetry.group.order * np.arccos(np.clip(turn, -1, 1)) / (2 * np.pi))}"
-    return "trivial" if i == 0 else f"irrep {i}, dimension {irrep.dimension}"  # type: ignore[attr-defined]
+    return "trivial" if i == 0 else f"irrep {i} of dimension {irrep.dimension}"  # type: ignore[attr-defined]
 
 
 def _character(l: int, angle: np.ndarray) -> np.ndarray:

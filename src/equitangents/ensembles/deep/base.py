@@ -10,10 +10,10 @@ from typing import Any, ClassVar, Self
 
 import jax
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from equitangents.ensembles.inputs import EstimatorNotFittedError, check_inputs
+from equitangents.ensembles.parameters import Estimator
 from equitangents.ensembles.storage import persistence
 from equitangents.ensembles.training.evaluation import evaluate, outputs, rows_at_once
 from equitangents.ensembles.training.fingerprint import check_same
@@ -26,7 +26,7 @@ from equitangents.errors import InvalidArgumentError
 _ROWS = 1024  # evaluated by all members before the next
 
 
-class DeepEnsembleBase(BaseEstimator):
+class DeepEnsembleBase(Estimator):
     """Finite networks trained together; DeepEnsemble says what the parameters are."""
 
     _default_loss: ClassVar[str]

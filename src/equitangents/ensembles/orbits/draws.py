@@ -44,7 +44,7 @@ def orbit_law(ensemble: Any, action: Any, x: Any, *, draws: int, key: Any, time:
     """
     check_whole("draws", draws, 2)
     key = as_key("key", key)
-    x = check_orbit_inputs(action, x)
+    action, x = check_orbit_inputs(action, x)
     points, order = len(x) * action.group.order, action.group.order
     outputs, own = getattr(ensemble, "n_outputs_", 1), is_own_action(ensemble, action)
     needed = 8 * ((0 if own else 4 * points**2) + _TEMPORARIES * draws * points * outputs)

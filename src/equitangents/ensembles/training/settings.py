@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from equitangents.actions import ContinuousRotations
+from equitangents.actions.remedies import flattened
 from equitangents.actions.subset import whole_action
 from equitangents.ensembles.training.losses import LOSSES
 from equitangents.ensembles.training.optimizers import check_optimizer
-from equitangents.errors import InvalidArgumentError, InvalidTypeError
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 
 AUGMENTATION_MODES = ("full", "random")
 DTYPES = ("float32", "float64")
@@ -67,7 +68,13 @@ def check_actions(augmentation: Any, label_action: Any, x: Any, y: Any) -> None:
                 f"label_action is of group {action.group!r} and augmentation of group {whole.group!r}; "
                 f"they must be of the same group"
             )
-        action.verify(values[:_VERIFIED_SAMPLES])
+        try:
+            action.verify(values[:_VERIFIED_SAMPLES])
+        except ShapeError as error:
+            if name == "label_action":
+                raise
+            said = str(error).replace(str(np.shape(values[:_VERIFIED_SAMPLES])), str(np.shape(values)))
+            raise ShapeError(f"augmentation by {action.name}: {said}{flattened('X', np.shape(values))}") from None
 
 
 def check_record(record: Any, record_at: Any, epochs: int) -> tuple[dict[str, Any], tuple[int, ...]]:
