@@ -11,6 +11,7 @@ drawn as s is.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,46 @@ from jaxtyping import Float
 from equitangents.ensembles.orbits.draws import OrbitLaw
 from equitangents.ensembles.orbits.measures import carried_back, moved
 from equitangents.groups import Group
+from equitangents.inference import check_memory
 
+_REPLICATES, _DRAWS = 16, 200  # laws of what the pilot might have been, and draws of each at least
+_TEMPORARIES = 3  # arrays of all draws that are held at once
 _COPIES = 400  # turned copies of the pilot's networks, at most, if there are not more networks than that
+
+
+@dataclass(frozen=True, eq=False)
+class PilotDraws:
+    """A pilot's outputs on orbits and what is known of their law; arguments are those of `pilot_law`."""
+
+    outputs: Float[np.ndarray, "networks n order outputs"]
+    group: Group
+    output_action: Any
+    equivariant: bool
+    about: Float[np.ndarray, "n outputs"] | None
+    rng: np.random.Generator
+
+    def law(self, draws: int) -> OrbitLaw:
+        """`draws` ensembles of networks like the pilot's."""
+        return self._law(draws, None, self.rng)
+
+    def replicates(self, draws: int) -> list[OrbitLaw]:
+        """Laws of what the pilot might have been, of the same random numbers: they differ by the pilot alone."""
+        each, m = max(2, min(draws, max(_DRAWS, draws // 4))), len(self.outputs)
+        state = int(self.rng.integers(2**63))
+        weights = self.rng.dirichlet(np.ones(m), size=_REPLICATES)
+        return [self._law(each, np.tile(w, (each, 1)), np.random.default_rng(state)) for w in weights]
+
+    def _law(self, draws: int, weights: np.ndarray | None, rng: np.random.Generator) -> OrbitLaw:
+        return pilot_law(
+            self.outputs,
+            self.group,
+            self.output_action,
+            equivariant=self.equivariant,
+            about=self.about,
+            draws=draws,
+            rng=rng,
+            weights=weights,
+        )
 
 
 def pilot_law(
@@ -40,6 +79,12 @@ def pilot_law(
     the mean is as far as the pilot shows; None: 0. weights: of the pilot's networks in each draw; None: random.
     """
     m = len(outputs)
+    check_memory(
+        f"{draws} draws of an ensemble on {outputs.shape[1]} orbits of {group.order} points",
+        8 * outputs[0].size * (_TEMPORARIES * draws + max(m, _COPIES)),
+        None,
+        "ask for fewer inputs or draws",
+    )
     z = carried_back(output_action, outputs)
     mean = z.mean(axis=2, keepdims=True)
     rest = z - mean

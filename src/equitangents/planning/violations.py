@@ -82,6 +82,10 @@ class Violations:
         """v of infinitely many members in ascending order; a single one where their mean is known."""
         return np.sort(self._relative(self.measures.of_means(self.kind.measure, self.law)))
 
+    def limit(self, q: float) -> float:
+        """The q-quantile of v of infinitely many members."""
+        return float(sample_quantiles(self.limits, q))
+
     def quantile(self, members: int, q: float) -> float:
         """The q-quantile across ensembles, always the value of one of them."""
         return float(sample_quantiles(self.of(members), q))
