@@ -126,8 +126,10 @@ class Setting:
     def training(self) -> str:
         how = self.options.get("optimizer", "gd")
         how += "" if self.options.get("loss", "mse") == "mse" else ", cross entropy"
-        return how + ("" if self.augmented else ", no augmentation") + (
-            ", random copies" if self.options.get("augmentation_mode") == "random" else ""
+        return (
+            how
+            + ("" if self.augmented else ", no augmentation")
+            + (", random copies" if self.options.get("augmentation_mode") == "random" else "")
         )
 
     @property
@@ -174,7 +176,9 @@ class Setting:
         if self.options.get("loss") == "cross_entropy":
             outputs = np.exp(outputs - outputs.max(axis=-1, keepdims=True))
             outputs /= outputs.sum(axis=-1, keepdims=True)
-        outputs = outputs.reshape(len(self.epochs), members, len(batch) // self.action.group.order, -1, outputs.shape[-1])
+        outputs = outputs.reshape(
+            len(self.epochs), members, len(batch) // self.action.group.order, -1, outputs.shape[-1]
+        )
         if kept is not None:
             folder.mkdir(parents=True, exist_ok=True)
             np.save(kept, outputs.astype(np.float32))
@@ -191,29 +195,67 @@ SETTINGS = [
     Setting("MLP, width 16", mlp(16, 1), "images", "C4", _C4, (5, 30), (_RSD, _EXCESS)),
     Setting("MLP, width 64", mlp(64, 10), "digits", "C4", _C4, (5, 30), (_OSP, _MEDIAN)),
     Setting(
-        "MLP, 2 layers of 32", mlp(32, 10, 2), "digits", "D4", _D4, (4, 16), (_OSP, _OSP),
-        rate=0.3, relative=False, options={"optimizer": "sgd", **_ENTROPY},
+        "MLP, 2 layers of 32",
+        mlp(32, 10, 2),
+        "digits",
+        "D4",
+        _D4,
+        (4, 16),
+        (_OSP, _OSP),
+        rate=0.3,
+        relative=False,
+        options={"optimizer": "sgd", **_ENTROPY},
     ),
     Setting("MLP, width 32", mlp(32, 3), "vectors", "S3", mixes(), (10, 60), (_OSP, _OSP)),
     Setting("MLP, width 32", mlp(32, 1), "ising", "C2", _C2, (10, 50), (_SPREAD, _MEDIAN)),
     Setting("MLP, width 16", mlp(16, 10), "digits", "C4", _C4, (5, 30), (_OSP, _MEDIAN), augmented=False),
     Setting(
-        "MLP, width 64", mlp(64, 1), "images", "C4", _C4, (5, 20), (_ERROR, _RSD),
-        rate=0.01, relative=False, options={"optimizer": "adam"},
+        "MLP, width 64",
+        mlp(64, 1),
+        "images",
+        "C4",
+        _C4,
+        (5, 20),
+        (_ERROR, _RSD),
+        rate=0.01,
+        relative=False,
+        options={"optimizer": "adam"},
     ),
     Setting(
-        "MLP, width 32", mlp(32, 2), "plane", "C4 on vectors", turns(), (10, 60), (_ERROR, _SPREAD),
+        "MLP, width 32",
+        mlp(32, 2),
+        "plane",
+        "C4 on vectors",
+        turns(),
+        (10, 60),
+        (_ERROR, _SPREAD),
         output_action=turns(),
     ),
     Setting("CNN, 8 channels", cnn(8, 10), "digits", "C4", _C4, (5, 20), (_OSP, _MEDIAN)),
     Setting("CNN, 32 channels", cnn(32, 10), "digits", "C4", _C4, (3, 12), (_OSP, _OSP)),
     Setting("CNN, 2 layers of 16", cnn(16, 1, 2), "ising", "D4", _D4, (5, 20), (_MEDIAN, _SPREAD)),
     Setting(
-        "CNN, 16 channels", cnn(16, 1), "images", "C4", _C4, (10, 40), (_RSD, _ERROR),
-        rate=0.05, relative=False, options={"optimizer": "momentum", "augmentation_mode": "random"},
+        "CNN, 16 channels",
+        cnn(16, 1),
+        "images",
+        "C4",
+        _C4,
+        (10, 40),
+        (_RSD, _ERROR),
+        rate=0.05,
+        relative=False,
+        options={"optimizer": "momentum", "augmentation_mode": "random"},
     ),
     Setting("CNN, 16 channels", cnn(16, 1), "images", "shifts 4×4", _SHIFTS, (5, 20), (_RSD, _ERROR)),
     Setting("GCNN of p2, 8 channels", gcnn(8, 10, 2, (8, 8)), "digits", "C4", _C4, (3, 12), (_OSP, _MEDIAN)),
-    Setting("GCNN of p4, not pooled, 8 channels", gcnn(8, 1, 4, (4, 4), False), "ising", "C4", _C4, (5, 20), (_MEDIAN, _SPREAD)),
+    Setting(
+        "GCNN of p4, not pooled, 8 channels",
+        gcnn(8, 1, 4, (4, 4), False),
+        "ising",
+        "C4",
+        _C4,
+        (5, 20),
+        (_MEDIAN, _SPREAD),
+    ),
     Setting("GCNN of p2, 16 channels", gcnn(16, 1, 2, (4, 4)), "images", "D4", _D4, (5, 20), (_ERROR, _RSD)),
 ]

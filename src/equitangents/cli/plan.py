@@ -52,8 +52,10 @@ def plan(
 ) -> None:
     """How many members bring an ensemble's violation of a symmetry below a target.
 
-    A pilot of some networks is trained on the data by full-batch gradient descent, and the plan is that of such networks
-    and says how well it is known. --pilot 0 plans by theory alone, as if networks were infinitely wide. Labels (whole numbers or text in y) make a classifier, other targets a regression.
+    A pilot of some networks is trained on the data by full-batch gradient descent; the plan is that of such networks,
+    and says how well it is known. --pilot 0 plans by theory alone, as if networks were infinitely wide.
+
+    Labels (whole numbers or text in y) make a classifier, other targets a regression.
     """
     from equitangents.planning import plan_ensemble, question
 

@@ -15,7 +15,7 @@ import numpy as np
 from equitangents.actions.subset import augmenting_elements
 from equitangents.ensembles.orbits.covariance import as_key, orbit_batch
 from equitangents.ensembles.orbits.draws import OrbitLaw, orbit_law
-from equitangents.ensembles.orbits.statistics import OVER_INPUTS, check_measures, sample_quantiles
+from equitangents.ensembles.orbits.statistics import OVER_INPUTS, check_measures
 from equitangents.ensembles.training.settings import check_choice, check_number, check_whole
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.planning.alternatives import alternatives
@@ -136,11 +136,11 @@ def plan_ensemble(
         pilots = PilotDraws(outputs, action.group, output_action, equivariant, centre, rng)
         violations = violations_of(pilots.law(draws))
         found = wanted.members(violations)
-        interval = wanted.of_pilot(violations, found, [violations_of(law) for law in pilots.replicates(draws)], len(outputs))
+        replicates = map(violations_of, pilots.replicates(draws))
+        interval = wanted.of_pilot(violations, found, replicates, len(outputs))
         compared = theory is not None and not predicts_probabilities(source.pilot)
         about = Pilot(len(outputs), *(ratios(outputs, theory, LEVEL) if compared else (None, None)), source.training)
         of_theory = wanted.members(violations_of(theory)) if compared else None
-    limits = violations.limits
     augmentation = source.augmentation
     augmentation_order = 1 if augmentation is None else len(augmenting_elements(augmentation))
     return Plan(
@@ -156,8 +156,8 @@ def plan_ensemble(
         inputs=len(source.x),
         order=action.group.order,
         draws=violations.law.draws,
-        limit=float(sample_quantiles(limits, 0.5)),
-        limit_upper=float(sample_quantiles(limits, wanted.confidence)),
+        limit=violations.limit(0.5),
+        limit_upper=violations.limit(wanted.confidence),
         pilot=about,
         theory_members=of_theory,
         equivariant=equivariant,
@@ -166,7 +166,7 @@ def plan_ensemble(
         augmentation_order=augmentation_order,
         members=found,
         members_interval=interval,
-        curve=tuple(violations.point(m, wanted.confidence) for m in wanted.sizes(found, limits)),
+        curve=tuple(violations.point(m, wanted.confidence) for m in wanted.sizes(violations, found)),
         alternatives=alternatives(found, action.group.order, augmentation_order, bool(getattr(action, "exact", True))),
         max_members=wanted.most,
         _violations=violations,

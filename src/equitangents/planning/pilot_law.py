@@ -1,8 +1,8 @@
 """The law of trained ensembles of finite width, drawn from a pilot: m trained networks on the orbits of the inputs.
 
-z_i (n, |G|, K), carried back by ρ_Y, is s_i + d_i: its mean over the orbit and what is left. With w ~ Dirichlet(1, …, 1)
-over the pilot's networks and ξ ~ N(0, 1), one draw is
-    mean of infinitely many   c s̄ + √c Σ_i w_i (s_i − s̄),  c = 1 − tr S²/(m |s̄|²): its size is that of s̄ without its noise
+z_i (n, |G|, K), carried back by ρ_Y, is s_i + d_i: its mean over the orbit and what is left. With weights w of the
+pilot's networks, Dirichlet(1, …, 1), and ξ_i ~ N(0, 1), one draw is
+    mean of infinitely many   c s̄ + √c Σ_i w_i (s_i − s̄),  c = 1 − tr S²/(m |s̄|²): as large as s̄ without its noise
     one network about it      Σ_i √w_i ξ_i (s_i − s̄ + d_i)
 so that draws vary as new ensembles do and as the pilot might have. The mean of infinitely many has no d if training is
 equivariant; a network is then as probable as its turned copies d_i(h·), which all are used, and else the mean's d is
@@ -11,6 +11,7 @@ drawn as s is.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,12 +43,13 @@ class PilotDraws:
         """`draws` ensembles of networks like the pilot's."""
         return self._law(draws, None, self.rng)
 
-    def replicates(self, draws: int) -> list[OrbitLaw]:
+    def replicates(self, draws: int) -> Iterator[OrbitLaw]:
         """Laws of what the pilot might have been, of the same random numbers: they differ by the pilot alone."""
         each, m = max(2, min(draws, max(_DRAWS, draws // 4))), len(self.outputs)
         state = int(self.rng.integers(2**63))
         weights = self.rng.dirichlet(np.ones(m), size=_REPLICATES)
-        return [self._law(each, np.tile(w, (each, 1)), np.random.default_rng(state)) for w in weights]
+        for w in weights:
+            yield self._law(each, np.tile(w, (each, 1)), np.random.default_rng(state))
 
     def _law(self, draws: int, weights: np.ndarray | None, rng: np.random.Generator) -> OrbitLaw:
         return pilot_law(
@@ -90,14 +92,14 @@ def pilot_law(
     rest = z - mean
     w = rng.dirichlet(np.ones(m), size=draws) if weights is None else weights
     centre = 0.0 if about is None else about[:, None, :]
-    whole, offsets = _mean(mean, w, centre)
+    whole, offsets = _mean(mean, w, centre, least=1 / m)
     scale = np.sqrt(m / (m - 1))
     of_networks = scale * (mean - mean.mean(axis=0))
     if equivariant:
         turns = _turns(group, m, rng)
         copies = np.stack([of_networks + rest[:, :, group.table[h]] for h in turns], axis=1)
     else:
-        lasting, rest_offsets = _mean(rest, w, 0.0)
+        lasting, rest_offsets = _mean(rest, w, 0.0, least=0.0)
         whole, offsets = whole + lasting, offsets + rest_offsets
         copies = (of_networks + scale * (rest - rest.mean(axis=0)))[:, None]
     count = copies.shape[1]
@@ -110,14 +112,19 @@ def pilot_law(
     return OrbitLaw(*(_carried_on(output_action, part) for part in (whole, fluctuations, offsets)))
 
 
-def _mean(parts: np.ndarray, w: np.ndarray, centre: np.ndarray | float) -> tuple[np.ndarray, np.ndarray]:
-    """(what infinitely many networks' mean is, (n, points, K), and draws of how far it is from that)."""
+def _mean(
+    parts: np.ndarray, w: np.ndarray, centre: np.ndarray | float, *, least: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """(what infinitely many networks' mean is, (n, points, K), and draws of how far it is from that).
+
+    least: the share of the pilot's mean that is kept where all of it may be noise.
+    """
     m = len(parts)
     mean = parts.mean(axis=0)
     about, single = mean - centre, parts - mean
     noise = float((single**2).sum()) / (m - 1) / m
     size = float((about**2).sum())
-    share = max(0.0, 1 - noise / size) if size > 0 else 0.0
+    share = max(least, 1 - noise / size) if size > 0 else 0.0
     # Dirichlet weights make a variance of (m − 1)/(m + 1) of that of a mean of m
     scale = np.sqrt(share * (m + 1) / (m - 1))
     drawn = (w @ single.reshape(m, -1)).reshape(len(w), *mean.shape)

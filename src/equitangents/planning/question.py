@@ -82,9 +82,7 @@ def check_writable(option: str, path: Path | None, suffixes: tuple[str, ...] = (
         raise InvalidArgumentError(f"{option} is {str(path)!r}, which cannot be written")
 
 
-def network(
-    kind: str, depth: int, W_std: float, b_std: float, width: int = 1, outputs: int = 1
-) -> nn.Sequential:
+def network(kind: str, depth: int, W_std: float, b_std: float, width: int = 1, outputs: int = 1) -> nn.Sequential:
     """`depth` hidden layers of an MLP, or of 3×3 convolutions that are then flattened; ReLU. At infinite width neither
     `width` nor `outputs` matters.
     """

@@ -171,7 +171,9 @@ def _ensemble_of(net: Any, action: Any, output_action: Any, data: Any, seed: int
             f"BaggedInfiniteEnsemble, a DeepEnsemble, or a network with data=(X, y)"
         )
     if data is None:
-        raise InvalidArgumentError("data is None; a network is planned for with data=(X, y), on which a pilot is trained")
+        raise InvalidArgumentError(
+            "data is None; a network is planned for with data=(X, y), on which a pilot is trained"
+        )
     y = np.asarray(_pair(data)[1])
     kind = DeepEnsembleClassifier if y.ndim == 1 and y.dtype.kind in "iuUSb" else DeepEnsemble
     return kind(net, augmentation=action, label_action=output_action, seed=seed)

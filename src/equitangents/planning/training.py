@@ -47,7 +47,9 @@ def train(ensemble: Any, x: Any, y: Any, members: int) -> tuple[Any, PilotTraini
     pilot = clone(ensemble).set_params(members=members, checkpoint_dir=None, callback=None)
     estimate = _estimate(pilot, x, y)
     if estimate is not None:
-        logger.info("Training a pilot of %d networks for %d epochs: about %s", members, pilot.epochs, readable(estimate))
+        logger.info(
+            "Training a pilot of %d networks for %d epochs: about %s", members, pilot.epochs, readable(estimate)
+        )
     return pilot, PilotTraining(pilot.epochs, estimate, _seconds(pilot, x, y))
 
 
@@ -85,11 +87,12 @@ def deep_like(ensemble: InfiniteEnsemble | InfiniteEnsembleClassifier, time: flo
         if getattr(ensemble, name) != usual:
             raise InvalidArgumentError(
                 f"{name} is {getattr(ensemble, name)!r}; a pilot is trained by gradient descent, which is "
-                f"{name}={usual!r}. Give a pilot that you trained, or plan without one"
+                f"{name}={usual!r}; plan without a pilot (pilot=0, --pilot 0)"
             )
     if not math.isfinite(time):
         raise InvalidArgumentError(
-            f"time is {time}, for which no pilot can be trained; give a finite time, or plan without a pilot"
+            f"time is {time}, which no pilot can be trained for; give a finite time, or plan without a pilot "
+            "(pilot=0, --pilot 0)"
         )
     if ensemble.dynamics == "discrete":
         if time != round(time):

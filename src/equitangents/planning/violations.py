@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -77,7 +78,11 @@ class Violations:
             self._known[members] = np.sort(self._relative(values))
         return self._known[members]
 
-    @property
+    def of_outputs(self, f: np.ndarray) -> np.ndarray:
+        """v of given ensembles' outputs on the orbits, (ensembles, n, |G|, K): in their order, (ensembles,)."""
+        return self._relative(self.measures.of(self.kind.measure, f))
+
+    @cached_property
     def limits(self) -> np.ndarray:
         """v of infinitely many members in ascending order; a single one where their mean is known."""
         return np.sort(self._relative(self.measures.of_means(self.kind.measure, self.law)))

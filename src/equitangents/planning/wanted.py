@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 import scipy.stats
 
-from equitangents.ensembles.orbits.statistics import quantile_interval, sample_quantiles
+from equitangents.ensembles.orbits.statistics import quantile_interval
 from equitangents.planning.search import smallest
 from equitangents.planning.violations import Violations
 
@@ -27,11 +27,15 @@ class Wanted:
     confidence: float
     most: int
 
+    def possible(self, violations: Violations) -> bool:
+        """Whether infinitely many members suffice."""
+        return violations.limit(self.confidence) <= violations.threshold(self.target)
+
     def members(self, violations: Violations) -> int | None:
-        """The smallest number that suffices; None if none does."""
-        threshold = violations.threshold(self.target)
-        if float(sample_quantiles(violations.limits, self.confidence)) > threshold:
+        """The smallest number that suffices; None if none does, or none up to `most`."""
+        if not self.possible(violations):
             return None
+        threshold = violations.threshold(self.target)
         return smallest(lambda m: violations.quantile(m, self.confidence), threshold, self.most)
 
     def of_draws(self, violations: Violations, found: int | None) -> Interval:
@@ -43,7 +47,7 @@ class Wanted:
         return smallest(end(0), threshold, self.most), smallest(end(1), threshold, self.most)
 
     def of_pilot(
-        self, violations: Violations, found: int | None, replicates: Sequence[Violations], networks: int
+        self, violations: Violations, found: int | None, replicates: Iterable[Violations], networks: int
     ) -> Interval:
         """How far it is uncertain by the draws and by the chance of the pilot, from plans of its replicates.
 
@@ -54,7 +58,8 @@ class Wanted:
         low, high = self.of_draws(violations, found)
         others = [self.members(each) for each in replicates]
         known = np.log([m for m in others if m is not None] or [found])
-        width = float(scipy.stats.t.ppf((1 + LEVEL) / 2, networks - 1)) * float(known.std(ddof=1) if len(known) > 1 else 0)
+        deviation = float(known.std(ddof=1)) if len(known) > 1 else 0.0
+        width = float(scipy.stats.t.ppf((1 + LEVEL) / 2, networks - 1)) * deviation
         below = math.hypot(width, math.log(found / low) if low else math.log(found))
         least = max(1, math.floor(found * math.exp(-below)))
         if high is None or len(known) < len(others):
@@ -62,10 +67,9 @@ class Wanted:
         most = math.ceil(found * math.exp(math.hypot(width, math.log(high / found))))
         return least, most if most <= self.most else None
 
-    def sizes(self, found: int | None, limits: np.ndarray) -> list[int]:
+    def sizes(self, violations: Violations, found: int | None) -> list[int]:
         """Numbers of members for a curve: 1, 2, 5, 10, … to beyond the answer, which is among them."""
-        met = float(sample_quantiles(limits, self.confidence)) <= self.target
-        last = 4 * found if found is not None else (self.most if met else 100)
+        last = 4 * found if found is not None else (self.most if self.possible(violations) else 100)
         steps: list[int] = []
         for power in range(20):
             for digit in _CURVE:
