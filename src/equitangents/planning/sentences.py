@@ -76,7 +76,7 @@ def known(interval: tuple[int | None, int | None], draws: int, pilot: int | None
             f"The draws leave it at {between} (95 % interval of {draws:,} Monte Carlo draws alone; what trained "
             f"networks need is not in it)."
         )
-    return f"It is {between} (95 % interval: the chance of {pilot} pilot networks and of {draws:,} draws)."
+    return f"It is {between} (90 % interval: the chance of {pilot} pilot networks and of {draws:,} draws)."
 
 
 def width_note() -> str:
@@ -84,6 +84,6 @@ def width_note() -> str:
     return (
         "Networks are taken to be infinitely wide, and the intervals of this plan do not cover what finite width "
         f"changes. In {_SETTINGS} settings with networks of width 8 to 64 (guide on planning) such intervals of 90 % "
-        f"held {percent(_HELD)} of trained ensembles, and {_NEAR} of {_SETTINGS} plans were within a factor of 2 of the "
-        "members that were needed; a pilot, trained on data=(X, y), says what yours need."
+        f"held {percent(_HELD)} of trained ensembles, and {_NEAR} of {_SETTINGS} plans were within a factor of 2 of "
+        "the members that were needed; a pilot, trained on data=(X, y), says what yours need."
     )

@@ -51,7 +51,8 @@ class Wanted:
     ) -> Interval:
         """How far it is uncertain by the draws and by the chance of the pilot, from plans of its replicates.
 
-        log M is taken to be as normal as the replicates' standard deviation of it says.
+        log M is taken to be as normal as the replicates' standard deviation of it says. A Student interval of 95 %,
+        which held the number in 85 of 96 plans (`python -m benchmarks plan_coverage`) and is called one of 90 %.
         """
         if found is None:
             return None, None
