@@ -3,8 +3,8 @@
 For every setting (network, width, data, group, time, measure; `plan_settings`) a pool of 204 networks is trained. Three
 pilots are taken of it, and from the others ensembles of 2, 6 and 12 networks, each network in one ensemble of a size.
 covered: of the ensembles, those between `lower` and `upper` of the plans, 90 % by the plans; at most upper: those that
-meet the target for which a plan at 95 % recommends their size; members known: of the pilots, those whose interval of the
-number of members holds that which all 204 networks say, 12. theory covers: the same for the interval of infinitely
+meet the target for which a plan at 95 % recommends their size; members known: of the pilots, those whose interval of
+the number of members holds that which all 204 networks say, 12. theory covers: the same for the interval of infinitely
 wide networks, where training is gradient descent on the mean square; members: those that the pool says are needed
 for a target, here 12, and those that theory plans.
 """

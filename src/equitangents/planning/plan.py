@@ -104,7 +104,7 @@ class Plan:
         cause = "" if self.augmentation_order > 1 else "; they are trained without augmentation"
         if not self.meets(self.limit):
             return self._goal.at(self.limit) + cause
-        return f"infinitely many may be at {self.limit_upper:.3g}, as far as the pilot shows{cause}"
+        return self._goal.may_be_at(self.limit_upper) + cause
 
     @property
     def answer(self) -> str:

@@ -38,6 +38,12 @@ class Goal:
             return f"infinitely many keep it in {percent(max(0.0, 1 - violation))}"
         return f"infinitely many members are at {violation:.3g}, above the target"
 
+    def may_be_at(self, violation: float) -> str:
+        """What infinitely many members might do, if that is uncertain."""
+        if self.measure == "osp":
+            return f"infinitely many may keep it in only {percent(max(0.0, 1 - violation))}, as far as the pilot shows"
+        return f"infinitely many members may be at {violation:.3g}, as far as the pilot shows"
+
     def members(self, count: int | None = None) -> str:
         """The noun: networks where they keep a class, members of an ensemble where they bring down a number."""
         noun = "network" if self.measure == "osp" else "member"
@@ -73,10 +79,10 @@ def known(interval: tuple[int | None, int | None], draws: int, pilot: int | None
     between = f"{low:,} to {high:,}" if high is not None else f"{low:,} or more"
     if pilot is None:
         return (
-            f"The draws leave it at {between} (95 % interval of {draws:,} Monte Carlo draws alone; what trained "
-            f"networks need is not in it)."
+            f"Its 95 % interval, {between}, is that of {draws:,} Monte Carlo draws alone; what trained networks need is "
+            f"not in it."
         )
-    return f"It is {between} (90 % interval: the chance of {pilot} pilot networks and of {draws:,} draws)."
+    return f"Its 90 % interval, {between}, covers the chance of {pilot} pilot networks and of {draws:,} draws."
 
 
 def width_note() -> str:
