@@ -82,7 +82,7 @@ def cnn(width: int, outputs: int, depth: int = 1) -> nn.Sequential:
 
 def gcnn(width: int, outputs: int, rotations: int, shape: tuple[int, int], pool: bool = True) -> nn.Sequential:
     group = et.groups.wallpaper(rotations=rotations, reflections=False, shape=shape)
-    settings = {"window": (3, 3), "W_std": 2**0.5, "b_std": 0.1}
+    settings: dict[str, Any] = {"window": (3, 3), "W_std": 2**0.5, "b_std": 0.1}
     hidden = [nn.Lift(group, width, **settings), nn.Relu(), nn.GroupConv(width, **settings), nn.Relu()]
     return nn.Sequential(*hidden, nn.GroupPool() if pool else nn.Flatten(), nn.Dense(outputs, W_std=2**0.5))
 
@@ -180,7 +180,7 @@ class Setting:
             len(self.epochs), members, len(batch) // self.action.group.order, -1, outputs.shape[-1]
         )
         if kept is not None:
-            folder.mkdir(parents=True, exist_ok=True)
+            kept.parent.mkdir(parents=True, exist_ok=True)
             np.save(kept, outputs.astype(np.float32))
         return outputs
 

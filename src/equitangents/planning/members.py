@@ -7,6 +7,8 @@ smallest number at which the `confidence` quantile of v(M) is ≤ target.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -25,7 +27,7 @@ from equitangents.planning.pilot_law import PilotDraws
 from equitangents.planning.plan import Plan
 from equitangents.planning.source import Source, make_source, pilot_outputs, predicts_probabilities
 from equitangents.planning.violations import MEASURES, Violations
-from equitangents.planning.wanted import LEVEL, Wanted
+from equitangents.planning.wanted import LEVEL, Interval, Wanted
 
 
 def plan_ensemble(
@@ -124,23 +126,12 @@ def plan_ensemble(
     theory = None
     if source.theory is not None:
         theory = orbit_law(source.theory, action, source.x, draws=draws, key=key, time=source.time)
-    if source.pilot is None:
-        violations = violations_of(theory)
-        found = wanted.members(violations)
-        interval, about, of_theory, equivariant = wanted.of_draws(violations, found), None, None, None
-    else:
-        outputs = _on_orbits(source, action, theory)
-        equivariant = source.equivariant(action, output_action)
-        centre = source.truth if kind.needs_error and source.truth is not None and source.truth.ndim == 2 else None
-        rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel().tolist())
-        pilots = PilotDraws(outputs, action.group, output_action, equivariant, centre, rng)
-        violations = violations_of(pilots.law(draws))
-        found = wanted.members(violations)
-        replicates = map(violations_of, pilots.replicates(draws))
-        interval = wanted.of_pilot(violations, found, replicates, len(outputs))
-        compared = theory is not None and not predicts_probabilities(source.pilot)
-        about = Pilot(len(outputs), *(ratios(outputs, theory, LEVEL) if compared else (None, None)), source.training)
-        of_theory = wanted.members(violations_of(theory)) if compared else None
+    found = (
+        _by_theory(wanted, violations_of, theory)
+        if source.pilot is None
+        else _by_pilot(source, action, output_action, wanted, violations_of, theory, draws, key)
+    )
+    violations = found.violations
     augmentation = source.augmentation
     augmentation_order = 1 if augmentation is None else len(augmenting_elements(augmentation))
     return Plan(
@@ -148,7 +139,7 @@ def plan_ensemble(
         target=wanted.target,
         confidence=wanted.confidence,
         over_inputs=over_inputs,
-        network=of_network(source.net, infinite=about is None),
+        network=of_network(source.net, infinite=found.pilot is None),
         group=of_group(action),
         elements=of_elements(action),
         data=of_data(data_name, source.samples, source.x),
@@ -158,19 +149,66 @@ def plan_ensemble(
         draws=violations.law.draws,
         limit=violations.limit(0.5),
         limit_upper=violations.limit(wanted.confidence),
-        pilot=about,
-        theory_members=of_theory,
-        equivariant=equivariant,
+        pilot=found.pilot,
+        theory_members=found.theory_members,
+        equivariant=found.equivariant,
         trained=source.pilot,
         exact=bool(getattr(action, "exact", True)),
         augmentation_order=augmentation_order,
-        members=found,
-        members_interval=interval,
-        curve=tuple(violations.point(m, wanted.confidence) for m in wanted.sizes(violations, found)),
-        alternatives=alternatives(found, action.group.order, augmentation_order, bool(getattr(action, "exact", True))),
+        members=found.members,
+        members_interval=found.interval,
+        curve=tuple(violations.point(m, wanted.confidence) for m in wanted.sizes(violations, found.members)),
+        alternatives=alternatives(
+            found.members, action.group.order, augmentation_order, bool(getattr(action, "exact", True))
+        ),
         max_members=wanted.most,
         _violations=violations,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """The number of members, its interval, and from what."""
+
+    violations: Violations
+    members: int | None
+    interval: Interval
+    pilot: Pilot | None = None
+    theory_members: int | None = None
+    equivariant: bool | None = None
+
+
+def _by_theory(wanted: Wanted, violations_of: Callable[[Any], Violations], law: OrbitLaw | None) -> _Found:
+    violations = violations_of(law)
+    members = wanted.members(violations)
+    return _Found(violations, members, wanted.of_draws(violations, members))
+
+
+def _by_pilot(
+    source: Source,
+    action: Any,
+    output_action: Any,
+    wanted: Wanted,
+    violations_of: Callable[[Any], Violations],
+    theory: OrbitLaw | None,
+    draws: int,
+    key: jax.Array,
+) -> _Found:
+    """From the pilot, and what theory says beside it."""
+    outputs = _on_orbits(source, action, theory)
+    equivariant = source.equivariant(action, output_action)
+    rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel().tolist())
+    centre = source.truth if source.truth is not None and source.truth.ndim == 2 else None
+    pilots = PilotDraws(outputs, action.group, output_action, equivariant, centre, rng)
+    violations = violations_of(pilots.law(draws))
+    members = wanted.members(violations)
+    interval = wanted.of_pilot(violations, members, map(violations_of, pilots.replicates(draws)), len(outputs))
+    variance = mean = of_theory = None
+    if theory is not None and not predicts_probabilities(source.pilot):
+        variance, mean = ratios(outputs, theory, LEVEL)
+        of_theory = wanted.members(violations_of(theory))
+    pilot = Pilot(len(outputs), variance, mean, source.training)
+    return _Found(violations, members, interval, pilot, of_theory, equivariant)
 
 
 def _on_orbits(source: Source, action: Any, theory: OrbitLaw | None) -> np.ndarray:

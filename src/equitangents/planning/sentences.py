@@ -79,10 +79,11 @@ def known(interval: tuple[int | None, int | None], draws: int, pilot: int | None
     between = f"{low:,} to {high:,}" if high is not None else f"{low:,} or more"
     if pilot is None:
         return (
-            f"Its 95 % interval, {between}, is that of {draws:,} Monte Carlo draws alone; what trained networks need is "
-            f"not in it."
+            f"The 95 % interval of that number, {between}, is that of {draws:,} Monte Carlo draws alone; what trained "
+            f"networks need is not in it."
         )
-    return f"Its 90 % interval, {between}, covers the chance of {pilot} pilot networks and of {draws:,} draws."
+    chance = f"the chance of {pilot} pilot networks and of {draws:,} draws"
+    return f"The 90 % interval of that number, {between}, covers {chance}."
 
 
 def width_note() -> str:
