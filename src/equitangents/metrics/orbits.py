@@ -47,9 +47,10 @@ def orbit_same_predictions(
     reference = _predicted_class(f, x)
     continuous = isinstance(action, ContinuousRotations)
     counts = weights_of(action) if continuous else np.ones(action.group.order)
-    same = np.zeros(len(x))
+    changed = np.zeros(len(x))  # so that no change is exactly the whole group, however its weights add up
     for g, count in enumerate(counts):
-        same += count * (reference == _predicted_class(f, action(g, x)))
+        changed += count * (reference != _predicted_class(f, action(g, x)))
+    same = (1.0 if continuous else action.group.order) - changed
     return Measure("orbit same predictions" + (", share of the group" if continuous else ""), same, bootstrap)
 
 

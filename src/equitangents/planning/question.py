@@ -32,6 +32,13 @@ class PlanningData:
         """Whether y are class labels: whole numbers, text or truth values, in one column."""
         return self.y.ndim == 1 and self.y.dtype.kind in "iuUSb"
 
+    @property
+    def outputs(self) -> int:
+        """Of a network for these targets: one a class, or one a column."""
+        if self.labels:
+            return len(np.unique(self.y))
+        return 1 if self.y.ndim == 1 else int(self.y.shape[-1])
+
 
 def read_data(path: Any, most_inputs: int) -> PlanningData:
     """Arrays `x`, `y` and, if there, `x_test`, `y_test` of an .npz file; at most `most_inputs` inputs are planned for.
@@ -71,16 +78,19 @@ def check_writable(option: str, path: Path | None, suffixes: tuple[str, ...] = (
         raise InvalidArgumentError(f"{option} is {str(path)!r}, which cannot be written")
 
 
-def network(kind: str, depth: int, W_std: float, b_std: float) -> nn.Sequential:
-    """`depth` hidden layers of an MLP, or of 3×3 convolutions that are then flattened; ReLU. Width does not matter."""
+def network(kind: str, depth: int, W_std: float, b_std: float, width: int = 1, outputs: int = 1) -> nn.Sequential:
+    """`depth` hidden layers of an MLP, or of 3×3 convolutions that are then flattened; ReLU. At infinite width neither
+    `width` nor `outputs` matters.
+    """
     if kind not in NETS:
         raise InvalidArgumentError(f"net is {kind!r}; expected {' or '.join(map(repr, NETS))}")
     check_whole("depth", depth, 1)
-    readout = nn.Dense(1, W_std=W_std)
+    check_whole("width", width, 1)
+    readout = nn.Dense(outputs, W_std=W_std)
     if kind == "mlp":
-        dense = [nn.Dense(1, W_std=W_std, b_std=b_std), nn.Relu()]
+        dense = [nn.Dense(width, W_std=W_std, b_std=b_std), nn.Relu()]
         return nn.Sequential(nn.Flatten(), *(depth * dense), readout)
-    convolutions = [nn.Conv(1, (3, 3), W_std=W_std, b_std=b_std), nn.Relu()]
+    convolutions = [nn.Conv(width, (3, 3), W_std=W_std, b_std=b_std), nn.Relu()]
     return nn.Sequential(*(depth * convolutions), nn.Flatten(), readout)
 
 

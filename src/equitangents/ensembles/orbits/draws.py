@@ -20,10 +20,14 @@ _TEMPORARIES = 3  # arrays of all draws that sampling holds at once
 
 @dataclass(frozen=True, eq=False)
 class OrbitLaw:
-    """mean (n, |G|, K) of infinitely many networks; fluctuations (draws, n, |G|, K) of single ones about it."""
+    """mean (n, |G|, K) of infinitely many networks; fluctuations (draws, n, |G|, K) of single ones about it.
+
+    offsets (draws, n, 1 or |G|, K): by how much the mean itself may be off, drawn along; None where it is known.
+    """
 
     mean: Float[np.ndarray, "n order outputs"]
     fluctuations: Float[np.ndarray, "draws n order outputs"]
+    offsets: Float[np.ndarray, "draws n points outputs"] | None = None
 
     @property
     def draws(self) -> int:
@@ -32,7 +36,14 @@ class OrbitLaw:
 
     def ensembles(self, members: int, draws: slice = slice(None)) -> Float[np.ndarray, "draws n order outputs"]:
         """The mean outputs of ensembles of `members` networks."""
-        return self.mean + self.fluctuations[draws] / np.sqrt(members)
+        return self.mean + self.fluctuations[draws] / np.sqrt(members) + self._off(draws)
+
+    def means(self, draws: slice = slice(None)) -> Float[np.ndarray, "draws n order outputs"]:
+        """The mean outputs of infinitely many networks, in as many draws as it differs in, one if it is known."""
+        return (self.mean + self._off(draws)) if self.offsets is not None else self.mean[None]
+
+    def _off(self, draws: slice) -> np.ndarray | float:
+        return 0.0 if self.offsets is None else self.offsets[draws]
 
 
 def orbit_law(ensemble: Any, action: Any, x: Any, *, draws: int, key: Any, time: Any = None) -> OrbitLaw:
