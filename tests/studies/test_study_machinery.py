@@ -13,12 +13,12 @@ import pytest
 from equitangents import studies
 from equitangents.errors import InvalidArgumentError
 from equitangents.report import Figure, Section, outside_resources
+from equitangents.statistics import bootstrap
 from equitangents.studies.catalogue import StudyInfo
 from equitangents.studies.framework import runner
 from equitangents.studies.framework.claims import judge
 from equitangents.studies.framework.folder import RunFolder
 from equitangents.studies.framework.settings import as_text, changed
-from equitangents.studies.framework.statistics import bootstrap
 from equitangents.studies.framework.study import Presentation, Study
 
 

@@ -13,13 +13,14 @@ from equitangents.actions.subset import augmenting_elements
 from equitangents.ensembles import BaggedInfiniteEnsemble, InfiniteEnsemble, InfiniteEnsembleClassifier
 from equitangents.ensembles.orbits.draws import orbit_law
 from equitangents.ensembles.orbits.statistics import OVER_INPUTS, check_measures, check_time, quantile_interval
-from equitangents.ensembles.training.settings import check_choice, check_number, check_whole
+from equitangents.ensembles.training.settings import check_choice, check_number
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.planning.alternatives import alternatives
 from equitangents.planning.pilot import pilot_ratios
 from equitangents.planning.plan import Plan
 from equitangents.planning.search import smallest
 from equitangents.planning.violations import MEASURES, Violations
+from equitangents.validation import check_whole
 
 _LEVEL = 0.95  # of the interval of the number of members
 _CURVE = (1, 2, 5)

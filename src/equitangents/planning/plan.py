@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from equitangents.ensembles.training.settings import check_whole
 from equitangents.planning.alternatives import Alternative
 from equitangents.planning.pilot import PilotRatios
 from equitangents.planning.violations import MEASURES, CurvePoint, Violations
+from equitangents.validation import check_whole
 
 
 @dataclass(frozen=True, eq=False, repr=False)

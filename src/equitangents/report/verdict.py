@@ -41,6 +41,8 @@ class Verdict:
     def uncertainty(self) -> str:
         """The interval in words, or that the number is exact to rounding."""
         low, high = self.interval
+        if math.isnan(low) or math.isnan(high):
+            return "no interval: too few samples, or all of them equal"
         if low == high:
             return "deterministic"
         a, b = (format_number(x, self.interval) for x in (low, high))
@@ -49,7 +51,7 @@ class Verdict:
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values, for JSON."""
         fields = asdict(self)
-        fields["interval"] = list(self.interval)
+        fields["interval"] = [None if math.isnan(end) else end for end in self.interval]
         return {**fields, "number": self.number, "uncertainty": self.uncertainty}
 
 
@@ -67,6 +69,7 @@ def format_number(value: float, interval: tuple[float, float] | None = None) -> 
     if value == 0 and (interval is None or interval[0] == interval[1]):
         return "0"
     spread = interval[1] - interval[0] if interval is not None else 0.0
+    spread = spread if math.isfinite(spread) else 0.0
     scale = max(abs(value), spread)
     if not 1e-4 <= scale < 1e5:
         return _scientific(value)

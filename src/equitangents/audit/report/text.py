@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from equitangents.audit.report.sections import Estimate
-from equitangents.audit.report.verdict import number
+from equitangents.audit.report.verdict import number, with_interval
 
 if TYPE_CHECKING:
     from equitangents.audit.report.result import AuditReport
@@ -52,5 +52,5 @@ def details(report: AuditReport) -> list[str]:
 
 
 def interval(e: Estimate) -> str:
-    """A share with its interval."""
-    return f"{number(e.mean)} [{number(e.low)}, {number(e.high)}]"
+    """A share with its interval, where there is one."""
+    return with_interval(e)

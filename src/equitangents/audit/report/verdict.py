@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 from equitangents.audit.measure.floors import FACTOR, UNINFORMATIVE, Floors
 from equitangents.audit.report.result import Verdict
-from equitangents.audit.report.sections import ContractSection, ElementResult, LayerSection, Spread
+from equitangents.audit.report.sections import ContractSection, ElementResult, Estimate, LayerSection, Spread
 from equitangents.report.verdict import format_number
 
 _INVARIANT = "invariant"
@@ -47,7 +49,6 @@ def sentence(
     if verdict == "undecided":
         why = " (interpolation alone changes these inputs too much)" if floor > UNINFORMATIVE else ""
         return f"Whether {name} is {kind} under {contract.group} cannot be told from these inputs{why}: {mean}."
-    low, high = error.estimate.low, error.estimate.high
     random = "" if floors.deterministic else f" It is stochastic, too, by {number(floors.noise)}."
     if error.estimate.mean <= FACTOR * floor:  # the exact elements show what interpolation hides in the others
         above = [e for e in elements if _above(e)]
@@ -57,19 +58,27 @@ def sentence(
             f"floors, by mean relative errors of {number(own)}; interpolation hides the others ({mean}).{random}{where}"
         )
     return (
-        f"{name} is not {kind} under {contract.group}: mean relative error {number(error.estimate.mean)} "
-        f"[{number(low)}, {number(high)}], floor {number(floor)}; worst {number(error.worst)} at input {worst[0]} with "
+        f"{name} is not {kind} under {contract.group}: mean relative error {with_interval(error.estimate)}, "
+        f"floor {number(floor)}; worst {number(error.worst)} at input {worst[0]} with "
         f"{worst[1]}.{random}{where}"
     )
 
 
 def _above(element: ElementResult) -> bool:
-    return element.error.estimate.low > FACTOR * element.floor
+    """By the interval's lower end; without an interval (few inputs, or equal errors) by the median."""
+    error = element.error
+    least = error.median if math.isnan(error.estimate.low) else error.estimate.low
+    return least > FACTOR * element.floor
 
 
 def exact(contract: ContractSection) -> bool:
     """Whether no input is resampled."""
     return all(i.exact for i in contract.inputs)
+
+
+def with_interval(e: Estimate) -> str:
+    """A relative error and, where there is one, its interval in brackets."""
+    return number(e.mean) if math.isnan(e.low) else f"{number(e.mean)} [{number(e.low)}, {number(e.high)}]"
 
 
 def number(value: float) -> str:

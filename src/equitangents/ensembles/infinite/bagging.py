@@ -16,10 +16,10 @@ from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
 from equitangents.ensembles.inputs import EstimatorNotFittedError, check_inputs, check_targets
 from equitangents.ensembles.orbits.covariance import as_key
 from equitangents.ensembles.orbits.questions import OrbitQuestions
-from equitangents.ensembles.training.settings import check_whole
 from equitangents.ensembles.training.variations import Bootstrap, variation_key
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.inference import as_times
+from equitangents.validation import check_whole
 
 
 class BaggedInfiniteEnsemble(RegressorMixin, OrbitQuestions, BaseEstimator):

@@ -14,6 +14,14 @@ import numpy as np
 
 from equitangents import actions, data
 from equitangents.report.verdict import Verdict
+from equitangents.statistics import (
+    Estimate,
+    bootstrap,
+    exactly,
+    power_law,
+    shared_level,
+    squared_mean,
+)
 from equitangents.studies.common.networks import mlp
 from equitangents.studies.common.orbits import by_element, orbit_batch
 from equitangents.studies.common.rotation_bound import coarseness, largest_gradients, representation
@@ -24,14 +32,6 @@ from equitangents.studies.framework.claims import judge
 from equitangents.studies.framework.folder import Arrays, RunFolder
 from equitangents.studies.framework.progress import Task
 from equitangents.studies.framework.settings import check
-from equitangents.studies.framework.statistics import (
-    Estimate,
-    bootstrap,
-    exactly,
-    power_law,
-    shared_level,
-    squared_mean,
-)
 from equitangents.studies.framework.study import Presentation, Study
 from equitangents.studies.rotated_images.inputs import standardise
 

@@ -8,11 +8,11 @@ import numpy as np
 
 from equitangents.report import Figure, Section, Verdict, figures
 from equitangents.report.palette import BLUE, GREEN, INK, MEMBER, MUTED, ORANGE, VERMILLION
+from equitangents.statistics import bootstrap
 from equitangents.studies.cross_product.study import SETS, TITLES, Results, Settings, covariance_share, mean_share
 from equitangents.studies.framework import drawing
 from equitangents.studies.framework.claims import say
 from equitangents.studies.framework.folder import Columns, RunFolder
-from equitangents.studies.framework.statistics import bootstrap
 from equitangents.studies.framework.study import Presentation
 from equitangents.studies.framework.tables import columns
 

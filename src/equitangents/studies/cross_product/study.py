@@ -18,6 +18,7 @@ from scipy.stats import special_ortho_group
 
 from equitangents import actions, groups
 from equitangents.report.verdict import Verdict
+from equitangents.statistics import Estimate, bootstrap, exactly, shared_level, surviving_share
 from equitangents.studies.common.networks import mlp
 from equitangents.studies.common.orbits import by_element, orbit_batch
 from equitangents.studies.common.rotation_bound import covering_angle, gradients_on_chords, to_nearest
@@ -28,7 +29,6 @@ from equitangents.studies.framework.claims import judge
 from equitangents.studies.framework.folder import Arrays, RunFolder
 from equitangents.studies.framework.progress import Task
 from equitangents.studies.framework.settings import check
-from equitangents.studies.framework.statistics import Estimate, bootstrap, exactly, shared_level, surviving_share
 from equitangents.studies.framework.study import Presentation, Study
 
 STATED = "stated in arXiv 2403.03103"

@@ -15,6 +15,15 @@ import numpy as np
 from equitangents import actions
 from equitangents.ensembles import InfiniteEnsemble
 from equitangents.report.verdict import Verdict
+from equitangents.statistics import (
+    Estimate,
+    bootstrap,
+    excess_exponent,
+    power_law,
+    shared_level,
+    squared_mean,
+    surviving_share,
+)
 from equitangents.studies.common.networks import mlp
 from equitangents.studies.common.orbit_spread import closed_form, squares_of_means
 from equitangents.studies.common.orbits import by_element, deviations, orbit_batch
@@ -25,15 +34,6 @@ from equitangents.studies.framework.claims import judge
 from equitangents.studies.framework.folder import Arrays, RunFolder
 from equitangents.studies.framework.progress import Task
 from equitangents.studies.framework.settings import check
-from equitangents.studies.framework.statistics import (
-    Estimate,
-    bootstrap,
-    excess_exponent,
-    power_law,
-    shared_level,
-    squared_mean,
-    surviving_share,
-)
 from equitangents.studies.framework.study import Presentation, Study
 from equitangents.studies.ising.lattice import energy, hot_spins
 

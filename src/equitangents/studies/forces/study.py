@@ -19,6 +19,7 @@ from equitangents.errors import MissingLibraryError
 from equitangents.groups import so3
 from equitangents.molecules import AtomSignals, MoleculeRegressor, Molecules
 from equitangents.report.verdict import Verdict
+from equitangents.statistics import Estimate, bootstrap, exactly
 from equitangents.studies.forces import water_tensors
 from equitangents.studies.forces.water_tensors import KINDS, WaterSettings, WaterTensors
 from equitangents.studies.framework.citations import EQUIVARIANT_KERNELS
@@ -26,7 +27,6 @@ from equitangents.studies.framework.claims import judge
 from equitangents.studies.framework.folder import Arrays, RunFolder
 from equitangents.studies.framework.progress import Task
 from equitangents.studies.framework.settings import check
-from equitangents.studies.framework.statistics import Estimate, bootstrap, exactly
 from equitangents.studies.framework.study import Presentation, Study
 from equitangents.studies.molecules.kernels import mean_square, so3_network
 

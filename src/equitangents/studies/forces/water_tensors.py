@@ -14,10 +14,10 @@ from equitangents import data
 from equitangents.data.molecules import WATER
 from equitangents.groups import so3
 from equitangents.molecules import AtomSignals, Molecules, TensorRegressor
+from equitangents.statistics import Estimate, bootstrap
 from equitangents.studies.framework.folder import Arrays, RunFolder
 from equitangents.studies.framework.progress import Task
 from equitangents.studies.framework.settings import check
-from equitangents.studies.framework.statistics import Estimate, bootstrap
 from equitangents.studies.molecules.kernels import mean_square, so3_network
 
 KINDS = {"dipoles": "dipole", "polarizabilities": "polarisability"}

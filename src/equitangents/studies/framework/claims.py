@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from equitangents.errors import InvalidArgumentError
 from equitangents.report.verdict import FAILS, HOLDS, UNDECIDED, Decision, Verdict, format_number
-from equitangents.studies.framework.statistics import Estimate
+from equitangents.statistics import Estimate
 
 
 def decide(estimate: Estimate, *, at_least: float = -math.inf, at_most: float = math.inf) -> Decision:

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator
 
 from equitangents.report import figures
-from equitangents.studies.framework.statistics import Estimate
+from equitangents.statistics import Estimate
 
 
 def estimates(

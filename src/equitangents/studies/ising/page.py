@@ -10,9 +10,9 @@ from matplotlib.axes import Axes
 from equitangents.report import Figure, Section, Verdict, figures
 from equitangents.report.palette import BLUE, GREEN, INK, MUTED, PURPLE, VERMILLION
 from equitangents.report.palette import steps as shades
+from equitangents.statistics import geometric_mean, log_ratio, squared_mean
 from equitangents.studies.framework.claims import say
 from equitangents.studies.framework.folder import Columns, RunFolder
-from equitangents.studies.framework.statistics import geometric_mean, log_ratio, squared_mean
 from equitangents.studies.framework.study import Presentation
 from equitangents.studies.framework.tables import columns as columns_of
 from equitangents.studies.ising.study import (

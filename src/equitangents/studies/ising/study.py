@@ -19,6 +19,13 @@ import scipy.stats
 from equitangents import actions, nn
 from equitangents.ensembles import InfiniteEnsemble, orbit_law
 from equitangents.report.verdict import Verdict
+from equitangents.statistics import (
+    Estimate,
+    log_ratio,
+    quotient_of_squared_means,
+    second_moment_share,
+    shared_level,
+)
 from equitangents.studies.common.orbits import by_element, orbit_batch, relative_std
 from equitangents.studies.common.training import train_recorded
 from equitangents.studies.framework.citations import EMERGENT_EQUIVARIANCE
@@ -26,13 +33,6 @@ from equitangents.studies.framework.claims import judge
 from equitangents.studies.framework.folder import Arrays, RunFolder
 from equitangents.studies.framework.progress import Task
 from equitangents.studies.framework.settings import check
-from equitangents.studies.framework.statistics import (
-    Estimate,
-    log_ratio,
-    quotient_of_squared_means,
-    second_moment_share,
-    shared_level,
-)
 from equitangents.studies.framework.study import Presentation, Study
 from equitangents.studies.ising.lattice import energy, hot_spins, thermal_spins
 

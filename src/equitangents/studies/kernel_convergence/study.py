@@ -18,13 +18,13 @@ from equitangents.groups import so3, wallpaper
 from equitangents.report import Figure, Section, figures
 from equitangents.report.palette import BLUE, MUTED, VERMILLION
 from equitangents.report.verdict import Verdict
+from equitangents.statistics import Estimate, bootstrap, exactly, power_law, shared_level
 from equitangents.studies.framework import drawing
 from equitangents.studies.framework.citations import EQUIVARIANT_KERNELS
 from equitangents.studies.framework.claims import judge, say
 from equitangents.studies.framework.folder import Arrays, Columns, RunFolder
 from equitangents.studies.framework.progress import Task
 from equitangents.studies.framework.settings import check
-from equitangents.studies.framework.statistics import Estimate, bootstrap, exactly, power_law, shared_level
 from equitangents.studies.framework.study import Presentation, Study
 from equitangents.studies.framework.tables import columns
 

@@ -18,6 +18,7 @@ from equitangents.ensembles import InfiniteEnsemble
 from equitangents.inference import augment_inputs
 from equitangents.kernels import orbit_average
 from equitangents.report.verdict import Verdict
+from equitangents.statistics import Estimate, exactly, power_law, second_moment_share, shared_level
 from equitangents.studies.common.frozen_kernels import FrozenKernel, SymmetrisedKernel, draw
 from equitangents.studies.common.networks import mlp
 from equitangents.studies.common.times import clock, largest_difference
@@ -28,7 +29,6 @@ from equitangents.studies.framework.drawing import name_of
 from equitangents.studies.framework.folder import Arrays, RunFolder
 from equitangents.studies.framework.progress import Task
 from equitangents.studies.framework.settings import check
-from equitangents.studies.framework.statistics import Estimate, exactly, power_law, second_moment_share, shared_level
 from equitangents.studies.framework.study import Presentation, Study
 from equitangents.studies.rotated_images.inputs import standardise
 

@@ -21,13 +21,13 @@ from equitangents.data.molecules import KCAL_PER_EV
 from equitangents.groups import so3
 from equitangents.molecules import AtomSignals, Molecules
 from equitangents.report.verdict import Verdict
+from equitangents.statistics import Estimate, exactly, shared_level
 from equitangents.studies.common.kernel_ridge import RIDGES, best_fit, composition, cross_validation
 from equitangents.studies.framework.citations import EQUIVARIANT_KERNELS
 from equitangents.studies.framework.claims import judge
 from equitangents.studies.framework.folder import Arrays, RunFolder
 from equitangents.studies.framework.progress import Task
 from equitangents.studies.framework.settings import check
-from equitangents.studies.framework.statistics import Estimate, exactly, shared_level
 from equitangents.studies.framework.study import Presentation, Study
 from equitangents.studies.molecules import kernels
 

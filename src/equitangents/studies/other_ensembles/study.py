@@ -26,6 +26,7 @@ from equitangents.ensembles import (
     tangent_prior,
 )
 from equitangents.report.verdict import Verdict
+from equitangents.statistics import Estimate, exactly, power_law, shared_level, surviving_share
 from equitangents.studies.common.dependent_ensembles import boosted, nested_means
 from equitangents.studies.common.networks import mlp
 from equitangents.studies.common.orbit_spread import squares_of_means
@@ -37,7 +38,6 @@ from equitangents.studies.framework.claims import judge
 from equitangents.studies.framework.folder import Arrays, RunFolder
 from equitangents.studies.framework.progress import Task
 from equitangents.studies.framework.settings import check
-from equitangents.studies.framework.statistics import Estimate, exactly, power_law, shared_level, surviving_share
 from equitangents.studies.framework.study import Presentation, Study
 from equitangents.studies.ising.lattice import energy, hot_spins
 

@@ -11,9 +11,9 @@ from matplotlib.ticker import MaxNLocator
 from equitangents.report import Figure, Section, Table, Verdict, figures
 from equitangents.report.palette import BLUE, FRAME, GREEN, INK, MEMBER, MUTED, ORANGE, PURPLE, VERMILLION
 from equitangents.report.verdict import format_number
+from equitangents.statistics import Estimate, bootstrap, bootstrap_intervals
 from equitangents.studies.framework.claims import say
 from equitangents.studies.framework.folder import Columns, RunFolder
-from equitangents.studies.framework.statistics import Estimate, bootstrap, bootstrap_intervals
 from equitangents.studies.framework.study import Presentation
 from equitangents.studies.rotated_images.study import Results, Settings, ensemble_labels, ensemble_sizes, lead
 

@@ -13,9 +13,9 @@ from equitangents.report import Figure, Section, Verdict, Widget, figures
 from equitangents.report.palette import BLUE, INK, MEMBER, MUTED, VERMILLION
 from equitangents.report.time_slider import Curves, Map, View, time_slider
 from equitangents.report.verdict import format_number
+from equitangents.statistics import bootstrap, surviving_share
 from equitangents.studies.framework.claims import say
 from equitangents.studies.framework.folder import Columns, RunFolder
-from equitangents.studies.framework.statistics import bootstrap, surviving_share
 from equitangents.studies.framework.study import Presentation
 from equitangents.studies.toy.study import REGIONS, Results, Settings, Trained, violations
 

@@ -16,6 +16,7 @@ from jaxtyping import Float
 from equitangents import actions, groups, nn
 from equitangents.ensembles import InfiniteEnsemble
 from equitangents.report.verdict import Verdict
+from equitangents.statistics import Estimate, bootstrap, exactly, shared_level, surviving_share
 from equitangents.studies.common.orbits import by_element, orbit_batch
 from equitangents.studies.common.training import train_recorded
 from equitangents.studies.framework.citations import EMERGENT_EQUIVARIANCE
@@ -23,7 +24,6 @@ from equitangents.studies.framework.claims import judge
 from equitangents.studies.framework.folder import Arrays, RunFolder
 from equitangents.studies.framework.progress import Task
 from equitangents.studies.framework.settings import check
-from equitangents.studies.framework.statistics import Estimate, bootstrap, exactly, shared_level, surviving_share
 from equitangents.studies.framework.study import Presentation, Study
 
 STATED = "stated in arXiv 2403.03103"
