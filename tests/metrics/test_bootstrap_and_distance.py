@@ -20,7 +20,8 @@ class TestBootstrap:
         t = scipy.stats.t.interval(0.95, 11, sample.mean(), error)
         draws = np.random.default_rng(5).choice(sample, size=(20_000, 12))
         studentised = (draws.mean(axis=1) - sample.mean()) / (draws.std(axis=1, ddof=1) / np.sqrt(12))
-        assert low == pytest.approx(t[0])
+        assert low == pytest.approx(sample.mean() * np.exp((t[0] - sample.mean()) / sample.mean()))  # on the logarithm
+        assert bootstrap_interval(sample - 1)[0] == pytest.approx(t[0] - 1)  # of values of both signs
         assert high > t[1]
         assert high >= sample.mean() - np.quantile(studentised, 0.025) * error
 

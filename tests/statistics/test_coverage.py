@@ -43,7 +43,7 @@ def of_studies(x, resamples, bounds, seed):
 
 
 def of_audits(x, resamples, bounds, seed):
-    found = Resampler(len(x), None, 0.95, resamples, seed).mean(x, bounds or (-np.inf, np.inf))
+    found = Resampler(len(x), None, 0.95, resamples, seed).mean(x, bounds)
     return found.low, found.high
 
 

@@ -31,9 +31,14 @@ class Resampler:
         self._columns = resample(len(self.blocks), resamples, seed)
         self._rows = None if elements is None else resample(elements, resamples, seed + 1)
 
-    def mean(self, table: Any, bounds: Bounds = (0.0, math.inf)) -> Estimate:
-        """The mean of values (inputs,) or of a table (elements, inputs), which lie between `bounds`."""
+    def mean(self, table: Any, bounds: Bounds | None = None) -> Estimate:
+        """The mean of values (inputs,) or of a table (elements, inputs), which lie between `bounds`.
+
+        Without bounds, the interval of values of which none is negative holds no negative number.
+        """
         table = np.asarray(table, np.float64)
+        if bounds is None and table.min() >= 0:
+            bounds = (0.0, math.inf)
         mean, level = float(table.mean()), self.settings.confidence
         blocked = self._blocked(table)
         if table.ndim == 1 or self._rows is None:
