@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ import numpy as np
 from matplotlib.ticker import LogLocator
 
 from equitangents.errors import InvalidArgumentError
+from equitangents.files import whole_file
 from equitangents.planning.violations import MEASURES
 from equitangents.report.figures import canvas, inline_svg, label_line, plain_log
 from equitangents.report.palette import BLUE, INK, MUTED, VERMILLION
@@ -34,13 +34,10 @@ def write(plan: Plan, path: Path) -> Path:
     """The drawing as a file, on a white ground."""
     if path.suffix not in (".svg", ".png"):
         raise InvalidArgumentError(f"path is {str(path)!r}; expected a name that ends in .svg or .png")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{os.getpid()}-{path.name}")
-    with canvas(7.2, 3.4) as figure:
+    with whole_file(path) as partial, canvas(7.2, 3.4) as figure:
         draw(figure, plan)
         metadata = {"Date": None, "Creator": None} if path.suffix == ".svg" else {"Software": None}
         figure.savefig(partial, format=path.suffix[1:], dpi=144, facecolor="#ffffff", metadata=metadata)
-    os.replace(partial, path)
     return path
 
 

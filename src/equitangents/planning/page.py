@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from equitangents import __version__
+from equitangents.files import whole_file
 from equitangents.planning.drawing import svg
 from equitangents.planning.violations import MEASURES
 from equitangents.report.palette import COLOURS
@@ -18,10 +18,8 @@ if TYPE_CHECKING:
 
 def write(plan: Plan, path: Path) -> Path:
     """Render to `path`, which appears only when it is complete."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{os.getpid()}-{path.name}")
-    partial.write_text(render(plan), encoding="utf-8")
-    os.replace(partial, path)
+    with whole_file(path) as partial:
+        partial.write_text(render(plan), encoding="utf-8")
     return path
 
 
