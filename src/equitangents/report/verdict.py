@@ -6,6 +6,8 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from equitangents.formatting import superscript
+
 Decision = Literal["holds", "fails", "not decidable at this size"]
 
 HOLDS: Decision = "holds"
@@ -84,6 +86,5 @@ def format_number(value: float, interval: tuple[float, float] | None = None) -> 
 
 def _scientific(value: float) -> str:
     digits, exponent = f"{value:.1e}".split("e")
-    superscript = str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
     digits = "" if digits == "1.0" else digits.replace("-", "−").removesuffix(".0") + "·"
-    return f"{digits}10{superscript}"
+    return f"{digits}10{superscript(int(exponent))}"
