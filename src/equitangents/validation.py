@@ -1,15 +1,14 @@
-"""Checks of array arguments: each error names the argument, what it was and what it may be."""
+"""Checks of arguments: each error names the argument, what it was and what it may be."""
 
 from __future__ import annotations
 
 import logging
+import sys
 from typing import Any
 
-import jax
 import numpy as np
 
-from equitangents.errors import InvalidTypeError, NotFiniteError, ShapeError
-from equitangents.precision import is_traced
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError
 
 logger = logging.getLogger("equitangents")
 
@@ -29,7 +28,8 @@ def check_array(
     are checked for shape alone. `None` in `shape` matches any size.
     Raises InvalidTypeError, ShapeError or NotFiniteError, naming `name`.
     """
-    if not isinstance(x, jax.Array):
+    jax = sys.modules.get("jax")  # groups use this file and stay without JAX; who has its arrays has loaded it
+    if jax is None or not isinstance(x, jax.Array):
         x = as_rectangular(name, x)
     dtype = np.dtype(x.dtype)
     if dtype.kind in "biu":
@@ -51,7 +51,7 @@ def check_array(
         raise ShapeError(f"{name} has shape {x.shape}; expected {wanted}")
     if x.size == 0 and not allow_empty:
         raise ShapeError(f"{name} is empty (shape {x.shape})")
-    if not is_traced(x) and not bool(np.isfinite(np.asarray(x)).all()):
+    if not (jax is not None and isinstance(x, jax.core.Tracer)) and not bool(np.isfinite(np.asarray(x)).all()):
         bad = np.argwhere(~np.isfinite(np.asarray(x)))[0]
         where = tuple(int(i) for i in bad)
         raise NotFiniteError(f"{name} holds NaN or infinite values, the first at index {where}; remove or impute them")
@@ -82,7 +82,7 @@ def as_rectangular(name: str, x: Any) -> np.ndarray:
 
 
 def _holds_arrays(array: np.ndarray) -> bool:
-    return any(isinstance(part, np.ndarray | jax.Array | list | tuple) for part in array.ravel()[:2])
+    return any(isinstance(part, list | tuple) or hasattr(part, "__array__") for part in array.ravel()[:2])
 
 
 def _shape(part: Any) -> Any:
@@ -101,3 +101,19 @@ def check_same_length(name1: str, x1: Any, name2: str, x2: Any) -> None:
     """Raise ShapeError unless the two arrays have equally many rows."""
     if len(x1) != len(x2):
         raise ShapeError(f"{name1} has {len(x1)} rows and {name2} has {len(x2)}; they must be equal")
+
+
+def check_whole(name: str, value: Any, least: int, most: int | None = None, wanted: str | None = None) -> int:
+    """`value` as an int, or an error: InvalidTypeError if it is no whole number, InvalidArgumentError if out of range.
+
+    `wanted`: what errors call it, if not by its range.
+
+    >>> check_whole("members", 3, 1)
+    3
+    """
+    wanted = wanted or f"a whole number, at least {least}" + ("" if most is None else f" and at most {most}")
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise InvalidTypeError(f"{name} is {value!r}; expected {wanted}")
+    if value < least or (most is not None and value > most):
+        raise InvalidArgumentError(f"{name} is {value!r}; expected {wanted}")
+    return int(value)

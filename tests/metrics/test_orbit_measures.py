@@ -101,7 +101,9 @@ class TestRelativeOrbitStd:
         spread = relative_orbit_std(lambda x: x, sign, np.array([[1.0], [2.0], [0.0]]))
         np.testing.assert_array_equal(spread.values, [np.inf, np.inf, 0])
         assert spread.mean == np.inf
-        assert spread.interval[1] == np.inf
+        assert np.isnan(spread.interval).all()
+        six = relative_orbit_std(lambda x: x, sign, np.array([[1.0], [2.0], [0.0]] * 2))
+        assert six.no_interval == "no interval of infinite values"
 
     def test_neither_overflow_nor_underflow(self):
         f = linear(0)

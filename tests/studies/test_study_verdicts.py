@@ -9,9 +9,9 @@ import pytest
 
 from equitangents.errors import InvalidArgumentError
 from equitangents.report.verdict import Verdict, format_number
+from equitangents.statistics import Estimate, exactly
 from equitangents.studies.framework.claims import EXACT, IN_ERRORS, SINGLE, Means, claim, lead, meaning
 from equitangents.studies.framework.records import Records
-from equitangents.studies.framework.statistics import Estimate, exactly
 
 MEANS = Means(holds="Take it.", fails="Leave it.", undecided="Measure more.")
 

@@ -17,8 +17,7 @@ from equitangents.actions.remedies import channels_first
 from equitangents.actions.splines import prefilter, taps
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.groups import cyclic
-from equitangents.groups.families import check_positive
-from equitangents.validation import check_array
+from equitangents.validation import check_array, check_whole
 
 
 @final
@@ -120,7 +119,7 @@ def image_rotations(n: int, order: int = 3, mask: Literal["circle"] | None = Non
     array([[1., 3.],
            [0., 2.]])
     """
-    n = check_positive("n", n)
+    n = check_whole("n", n, 1)
     if isinstance(order, bool) or order not in range(6):
         raise InvalidArgumentError(f"order is {order!r}; expected a spline order from 0 to 5")
     if mask not in (None, "circle"):

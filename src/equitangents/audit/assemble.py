@@ -243,7 +243,7 @@ def _orbit(task: Task, orbits: Orbits, same: Estimate | None) -> OrbitSection:
     return OrbitSection(
         same_predictions=same,
         relative_std=resampler.mean(relative_std(orbits.signals)),
-        divergence=None if apart is None else resampler.mean(apart),
+        divergence=None if apart is None else resampler.mean(apart, bounds=(0.0, 1.0)),
         outputs=output_kind(orbits, task.outputs),
     )
 

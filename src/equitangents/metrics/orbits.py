@@ -51,7 +51,9 @@ def orbit_same_predictions(
     for g, count in enumerate(counts):
         changed += count * (reference != _predicted_class(f, action(g, x)))
     same = (1.0 if continuous else action.group.order) - changed
-    return Measure("orbit same predictions" + (", share of the group" if continuous else ""), same, bootstrap)
+    bounds = (0.0, 1.0) if continuous else (1.0, float(action.group.order))
+    name = "orbit same predictions" + (", share of the group" if continuous else "")
+    return Measure(name, same, bootstrap, bounds=bounds)
 
 
 def relative_orbit_std(

@@ -104,13 +104,3 @@ def check_scale(name: str, value: Any) -> float:
     if not (math.isfinite(number) and number >= 0):
         raise InvalidArgumentError(f"{name} is {number}; expected a finite number, at least 0")
     return number
-
-
-def check_count(name: str, value: Any) -> int:
-    """A positive whole number."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise InvalidTypeError(f"{name} is {value!r}; expected a whole number")
-    number = int(value)
-    if number < 1:
-        raise InvalidArgumentError(f"{name} is {number}; expected at least 1")
-    return number

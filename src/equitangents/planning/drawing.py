@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ import numpy as np
 from matplotlib.ticker import LogLocator
 
 from equitangents.errors import InvalidArgumentError
+from equitangents.files import whole_file
 from equitangents.planning.violations import CurvePoint
 from equitangents.report.figures import canvas, inline_svg, label_line, plain_log
 from equitangents.report.palette import BLUE, INK, MUTED, VERMILLION
@@ -48,12 +48,10 @@ def write(curve: Curve, path: Path) -> Path:
     if path.suffix not in (".svg", ".png"):
         raise InvalidArgumentError(f"path is {str(path)!r}; expected a name that ends in .svg or .png")
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{os.getpid()}-{path.name}")
-    with canvas(7.2, 3.4) as figure:
+    with whole_file(path) as partial, canvas(7.2, 3.4) as figure:
         draw(figure, curve)
         metadata = {"Date": None, "Creator": None} if path.suffix == ".svg" else {"Software": None}
         figure.savefig(partial, format=path.suffix[1:], dpi=144, facecolor="#ffffff", metadata=metadata)
-    os.replace(partial, path)
     return path
 
 

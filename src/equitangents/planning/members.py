@@ -19,7 +19,7 @@ from equitangents.actions.subset import augmenting_elements
 from equitangents.ensembles.orbits.covariance import as_key, orbit_batch
 from equitangents.ensembles.orbits.draws import OrbitLaw, orbit_law
 from equitangents.ensembles.orbits.statistics import OVER_INPUTS, check_measures
-from equitangents.ensembles.training.settings import check_choice, check_number, check_whole
+from equitangents.ensembles.training.settings import check_choice, check_number
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.planning.alternatives import alternatives
 from equitangents.planning.names import of_data, of_elements, of_group, of_network
@@ -29,6 +29,7 @@ from equitangents.planning.plan import Plan
 from equitangents.planning.source import Source, make_source, pilot_outputs, predicts_probabilities
 from equitangents.planning.violations import MEASURES, Violations
 from equitangents.planning.wanted import LEVEL, Interval, Wanted
+from equitangents.validation import check_whole
 
 
 def plan_ensemble(

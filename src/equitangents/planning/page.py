@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from equitangents._version import __version__
+from equitangents.files import whole_file
 from equitangents.planning.alternatives import Alternative
 from equitangents.report.palette import COLOURS
 from equitangents.report.render import environment
@@ -32,9 +32,8 @@ class Page:
 def write(page: Page, path: Path) -> Path:
     """Render to `path`, which appears only when it is complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{os.getpid()}-{path.name}")
-    partial.write_text(render(page), encoding="utf-8")
-    os.replace(partial, path)
+    with whole_file(path) as partial:
+        partial.write_text(render(page), encoding="utf-8")
     return path
 
 

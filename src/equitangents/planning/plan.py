@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from equitangents.ensembles.training.settings import check_whole
 from equitangents.planning import sentences
 from equitangents.planning.alternatives import Alternative
 from equitangents.planning.counts import percent
 from equitangents.planning.pilot import Pilot
 from equitangents.planning.sentences import Goal
 from equitangents.planning.violations import MEASURES, CurvePoint, Violations
+from equitangents.validation import check_whole
 
 _WRITTEN = (
     "measure",

@@ -12,8 +12,8 @@ import numpy as np
 from equitangents import actions, nn
 from equitangents.array_files import read_arrays
 from equitangents.ensembles import InfiniteEnsemble, InfiniteEnsembleClassifier
-from equitangents.ensembles.training.settings import check_whole
 from equitangents.errors import InvalidArgumentError
+from equitangents.validation import check_whole
 
 NETS = ("mlp", "cnn")
 

@@ -24,7 +24,6 @@ from equitangents.ensembles import (
 from equitangents.ensembles.infinite.classifier import check_labels
 from equitangents.ensembles.inputs import check_inputs, check_targets
 from equitangents.ensembles.orbits.statistics import check_time
-from equitangents.ensembles.training.settings import check_whole
 from equitangents.errors import (
     InvalidArgumentError,
     InvalidTypeError,
@@ -35,7 +34,7 @@ from equitangents.errors import (
 )
 from equitangents.kernels.invariance import is_invariant
 from equitangents.planning.training import PilotTraining, deep_like, train
-from equitangents.validation import check_same_length
+from equitangents.validation import check_same_length, check_whole
 
 PILOT = 20
 _LEAST = 3

@@ -11,7 +11,6 @@ import math
 from typing import Any
 
 import numpy as np
-import scipy.special
 from jaxtyping import Float
 
 from equitangents.audit.adapters.estimators import EnsembleModel
@@ -23,6 +22,7 @@ from equitangents.audit.measure.task import Task, flattened, pulled_back
 from equitangents.audit.report.sections import EnsembleSection, EnsembleSize, Estimate
 from equitangents.errors import InvalidTypeError, ShapeError
 from equitangents.metrics.measure import ratio
+from equitangents.statistics import FEWEST, no_interval, squared_mean
 
 _ROWS = 48
 _ELEMENTS = 16
@@ -76,7 +76,8 @@ def _section(task: Task, D: np.ndarray, outputs: np.ndarray, theory: tuple[float
     M = len(D)
     limit2, single2 = _limit(D), float((D**2).sum(axis=3).mean())
     finite2 = max(single2 - limit2, 0.0)
-    low, high = _jackknife(task, D)
+    found = squared_mean(D.reshape(M, -1), level=task.confidence) if M >= FEWEST else no_interval(0.0)
+    low, high = (end * D.shape[3] for end in found.interval)  # of sums over outputs
     sizes = []
     for k in sorted({*(2**j for j in range(int(math.log2(M)) + 1)), M}):
         blocks = D[: M // k * k].reshape(M // k, k, *D.shape[1:]).mean(axis=1)
@@ -93,7 +94,7 @@ def _section(task: Task, D: np.ndarray, outputs: np.ndarray, theory: tuple[float
         mean_error=_over_inputs(task, of_mean),
         sizes=sizes,
         finite=math.sqrt(finite2),
-        limit=Estimate(math.sqrt(max(limit2, 0.0)), math.sqrt(max(low, 0.0)), math.sqrt(max(high, 0.0))),
+        limit=Estimate(*(math.nan if math.isnan(v) else math.sqrt(max(v, 0.0)) for v in (limit2, low, high))),
         exponent=_exponent(sizes, limit2),
         theory_limit=None if theory is None else math.sqrt(theory[0]),
         by_spread=_norm_over_spread(mean[0]),
@@ -114,21 +115,6 @@ def _limit(D: np.ndarray) -> float:
     total = float((D.sum(axis=0) ** 2).sum(axis=-1).mean())
     own = float((D**2).sum(axis=-1).sum(axis=0).mean())
     return (total - own) / (M * (M - 1))
-
-
-def _jackknife(task: Task, D: np.ndarray) -> tuple[float, float]:
-    """An interval of ‖μ‖² over members."""
-    M = len(D)
-    if M < 3:
-        return -math.inf, math.inf
-    own = (D**2).sum(axis=-1).mean(axis=(1, 2))  # each member's
-    total = D.sum(axis=0)
-    without = lambda m: float(((total - D[m]) ** 2).sum(axis=-1).mean()) - (own.sum() - own[m])
-    left = np.array([without(m) / ((M - 1) * (M - 2)) for m in range(M)])
-    error = math.sqrt((M - 1) / M * float(((left - left.mean()) ** 2).sum()))
-    width = float(scipy.special.stdtrit(M - 1, (1 + task.confidence) / 2)) * error
-    value = _limit(D)
-    return value - width, value + width
 
 
 def _over_inputs(task: Task, table: np.ndarray) -> Estimate:

@@ -88,7 +88,7 @@ def same_predictions(task: Task, orbits: Orbits) -> Estimate | None:
     if scores is None:
         return None
     same = scores[1:].argmax(axis=2) == scores[0].argmax(axis=1)
-    return task.resampler(len(orbits.kept)).mean(same.mean(axis=0))
+    return task.resampler(len(orbits.kept)).mean(same.mean(axis=0), bounds=(0.0, 1.0))
 
 
 def _each(task: Task, x: Inputs, change: Any, rng: np.random.Generator) -> list[Any]:

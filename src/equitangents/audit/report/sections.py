@@ -13,7 +13,10 @@ from typing import Any, Literal
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean with its confidence interval, over inputs and, where elements were sampled, over elements."""
+    """A mean with its confidence interval, over inputs and, where elements were sampled, over elements.
+
+    Both ends are null (NaN) where there is no interval: below 5 inputs or sampled elements, or if all values are equal.
+    """
 
     mean: float
     low: float

@@ -20,8 +20,8 @@ from equitangents.ensembles.training.fingerprint import check_same
 from equitangents.ensembles.training.jobs import check_room, execute, prepare
 from equitangents.ensembles.training.loop import TrainingState
 from equitangents.ensembles.training.plan import Workers
-from equitangents.ensembles.training.settings import check_whole
 from equitangents.errors import InvalidArgumentError
+from equitangents.validation import check_whole
 
 _ROWS = 1024  # evaluated by all members before the next
 

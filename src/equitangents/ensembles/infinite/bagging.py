@@ -17,10 +17,10 @@ from equitangents.ensembles.inputs import EstimatorNotFittedError, check_inputs,
 from equitangents.ensembles.orbits.covariance import as_key
 from equitangents.ensembles.orbits.questions import OrbitQuestions
 from equitangents.ensembles.parameters import Estimator
-from equitangents.ensembles.training.settings import check_whole
 from equitangents.ensembles.training.variations import Bootstrap, variation_key
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.inference import as_times
+from equitangents.validation import check_whole
 
 
 class BaggedInfiniteEnsemble(RegressorMixin, OrbitQuestions, Estimator):

@@ -14,10 +14,9 @@ import numpy as np
 from jaxtyping import Float
 
 from equitangents.actions import as_action
-from equitangents.ensembles.training.settings import check_whole
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.inference import check_memory, sample_gaussian
-from equitangents.validation import check_array
+from equitangents.validation import check_array, check_whole
 
 _BATCH = 256  # orbit points whose covariance is computed at once, if several orbits are that many
 

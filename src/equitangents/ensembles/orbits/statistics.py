@@ -19,10 +19,10 @@ from jaxtyping import Float
 from equitangents.actions import check_finite_group
 from equitangents.ensembles.orbits import measures as orbit_measures
 from equitangents.ensembles.orbits.draws import OrbitLaw, orbit_law
-from equitangents.ensembles.training.settings import check_choice, check_number, check_whole
+from equitangents.ensembles.training.settings import check_choice, check_number
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.inference import as_times
-from equitangents.validation import check_same_length
+from equitangents.validation import check_same_length, check_whole
 
 NAMES = {
     "rsd": "relative orbit std",

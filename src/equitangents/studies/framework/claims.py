@@ -23,8 +23,8 @@ from equitangents.report.verdict import (
     Verdict,
     format_number,
 )
+from equitangents.statistics import Estimate
 from equitangents.studies.framework.records import Records
-from equitangents.studies.framework.statistics import Estimate
 
 __all__ = ["EXACT", "IN_ERRORS", "SINGLE", "Claim", "Means", "claim", "decide", "judge", "lead", "meaning"]
 
@@ -138,7 +138,7 @@ def lead(verdicts: Sequence[Verdict]) -> str:
     """One sentence on the outcome of all claims: how many hold, and which do not.
 
     Example:
-        >>> from equitangents.studies.framework.statistics import exactly
+        >>> from equitangents.statistics import exactly
         >>> numbers = {"here": exactly(0.5)}
         >>> said = {"measure": "", "covers": EXACT, "source": "", "means": Means("", "")}
         >>> lead([claim("It is small", numbers, at_most=1, **said), claim("It is large", numbers, at_least=1, **said)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -93,7 +94,8 @@ def irreps(section: IrrepSection) -> str:
         axes.barh(rows, middle, height=0.6, color=BLUE.light, alpha=0.75)
         axes.errorbar(middle, rows, xerr=np.maximum(ends, 0), fmt="none", ecolor=INK.light, linewidth=1)
         axes.set_yticks(rows, [s.name for s in shares])
-        axes.set_xlim(0, min(1.02, 1.15 * max(s.share.high for s in shares)) or 1)
+        reach = max(s.share.mean if math.isnan(s.share.high) else s.share.high for s in shares)
+        axes.set_xlim(0, min(1.02, 1.15 * reach) or 1)
         axes.set_xlabel("share of the violation's power")
         axes.grid(False, axis="y")
 
