@@ -66,7 +66,7 @@ def _said(ensemble: EnsembleSection, now: Estimate, limit: Estimate, finite: flo
     if limit.mean >= _TARGET:
         sure = "" if limit.low >= _TARGET else f", though the interval of the limit reaches below {target}"
         return (
-            f"no number of members is expected to bring the error below {100 * limit.mean:.2g} %{sure}; "
+            f"no number of members is expected to bring the error below {100 * limit.mean:.3g} %{sure}; "
             "training the members on augmented data may"
         )
     count = max(math.ceil(finite**2 / (_TARGET**2 - limit.mean**2)), M + 1)
