@@ -137,8 +137,8 @@ def classes(rng: np.random.Generator, changing: float) -> tuple[Any, np.ndarray]
     even, odd = parts(rng)
     x = images(rng, FRESH)
     low, high = 0.0, 10.0
-    number = lambda x, c: (even(x) - np.median(even(x0), axis=0) + c * odd(x)).argmax(axis=1)
-    x0 = x
+    middle_scores = np.median(even(x), axis=0)
+    number = lambda x, c: (even(x) - middle_scores + c * odd(x)).argmax(axis=1)
     changed = lambda c: np.mean([number(np.rot90(x, k, (1, 2)), c) != number(x, c) for k in (1, 2, 3)])
     for _ in range(20 if changing else 0):
         middle = (low + high) / 2

@@ -50,8 +50,8 @@ def measure_set(
     fixed = np.where(sizes > 0, always[:, None], 0.0) * sizes
     found = []
     for one in ("norm", unit):
-        errors = np.max(scales.relative(one, orbits.separate)[judged], axis=0)  # type: ignore[arg-type]
-        floor = scales.relative(one, resampled + fixed[:, None], rows)[judged].max(axis=0)  # type: ignore[arg-type]
+        errors = np.max(scales.relative(one, orbits.separate)[judged], axis=0)
+        floor = scales.relative(one, resampled + fixed[:, None], rows)[judged].max(axis=0)
         found.append((task.resampler(x.n).mean(errors), float(floor.mean())))
     (error, floor_by_norm), (judged_error, judged_floor) = found
     return set_result(task, name, kind, orbits, error, floor_by_norm, judged_error, judged_floor)

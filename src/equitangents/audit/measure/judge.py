@@ -20,8 +20,6 @@ from equitangents.audit.measure.scales import Scales, Unit, make_scales
 from equitangents.audit.measure.task import Judging, Task
 from equitangents.audit.report.sections import Estimate, Headline, Spread
 
-_ALONE = 10.0  # without an interval, so many floors count as above
-
 
 @dataclass(frozen=True, eq=False)
 class Judgement:
@@ -70,7 +68,7 @@ def judge(task: Task, orbits: Orbits, floors: Floors) -> Judgement:
         error=over_both.spread(errors),
         floor=float(element_floors.mean()),
         tolerance=told.tolerance,
-        bound=_largest([e.estimate.high for e in elements]),
+        bound=float(np.max([_bound(e) for e in elements])),
     )
     plain = lambda unit: over_both.spread(np.max(scales.relative(unit, orbits.separate, given=False)[judged], axis=0))
     k, i = np.unravel_index(int(np.argmax(errors)), errors.shape)
@@ -86,7 +84,7 @@ def judge(task: Task, orbits: Orbits, floors: Floors) -> Judgement:
         output_floors=floor_table.mean(axis=1),
         at_floor=at_floor,
         above=above,
-        within=told.tolerance is not None and all(_within(e.estimate, told.tolerance) for e in elements),
+        within=told.tolerance is not None and all(_bound(e) <= told.tolerance for e in elements),
         worst=(int(k), int(i)),
     )
 
@@ -113,14 +111,15 @@ def choose_unit(scales: Scales, told: Judging, errors_in: object) -> tuple[Unit,
     return ("spread", "the larger of two") if spread >= norm else ("norm", "the larger of two")
 
 
-def exceeds(estimate: Estimate, limit: float, tests: int = 1, confidence: float = 0.95) -> bool:
+def exceeds(error: Spread, limit: float, tests: int = 1, confidence: float = 0.95) -> bool:
     """Whether the interval of a mean lies above a limit; with several tests, one that holds for all at once.
 
-    Without an interval, as for a single input, the mean must be ten times the limit.
+    Without an interval, of few inputs or equal errors, the median must.
     """
+    estimate = error.estimate
     low = estimate.low
-    if not math.isfinite(low):
-        return estimate.mean > _ALONE * limit
+    if math.isnan(low):
+        return error.median > limit
     if tests > 1 and math.isfinite(estimate.mean):
         alpha = 1 - confidence
         low = estimate.mean - (estimate.mean - low) * float(ndtri(1 - alpha / 2 / tests) / ndtri(1 - alpha / 2))
@@ -141,16 +140,17 @@ def _compare(
     tests = int(judged.sum()) * len(elements)
     for o in np.flatnonzero(judged):
         for k, row in enumerate(separate[o]):
-            estimate = elements[k].estimate if tests == len(elements) else inputs.mean(row)
-            at_floor[o, k] = estimate.mean <= FACTOR * floors[o, k]
-            above[o, k] = exceeds(estimate, FACTOR * floors[o, k]) and (
-                tolerance is None or exceeds(estimate, tolerance, tests, confidence)
+            error = elements[k] if tests == len(elements) else spread_of(inputs.mean(row), row)
+            at_floor[o, k] = error.estimate.mean <= FACTOR * floors[o, k]
+            above[o, k] = exceeds(error, FACTOR * floors[o, k]) and (
+                tolerance is None or exceeds(error, tolerance, tests, confidence)
             )
     return at_floor, above
 
 
-def _within(estimate: Estimate, tolerance: float) -> bool:
-    return estimate.high <= tolerance and estimate.mean <= tolerance
+def _bound(error: Spread) -> float:
+    """The upper end of the mean's interval; without one the largest error."""
+    return error.worst if math.isnan(error.estimate.high) else error.estimate.high
 
 
 def _floors(scales: Scales, unit: Unit, floors: Floors) -> Float[np.ndarray, "outputs E"]:
@@ -163,7 +163,3 @@ def _floors(scales: Scales, unit: Unit, floors: Floors) -> Float[np.ndarray, "ou
 def _over_inputs(task: Task) -> Resampler:
     """Intervals of one element, over inputs alone."""
     return Resampler(task.x.n, None, task.confidence, task.resamples, task.seed)
-
-
-def _largest(values: list[float]) -> float:
-    return float(np.max(values))

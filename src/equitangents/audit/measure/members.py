@@ -64,11 +64,11 @@ def _said(ensemble: EnsembleSection, now: Estimate, limit: Estimate, finite: flo
     if now.mean <= _TARGET:
         return f"the mean of the {M} members is at {target} or below already"
     if limit.mean >= _TARGET:
-        sure = "" if limit.low >= _TARGET else f", though the interval of the limit reaches below {target}"
+        sure = f", though the interval of the limit reaches below {target}" if limit.low < _TARGET else ""
         return (
-            f"no number of members is expected to bring the error below {100 * limit.mean:.2g} %{sure}; "
+            f"no number of members is expected to bring the error below {100 * limit.mean:.3g} %{sure}; "
             "training the members on augmented data may"
         )
     count = max(math.ceil(finite**2 / (_TARGET**2 - limit.mean**2)), M + 1)
-    sure = "" if limit.high <= _TARGET else f"; the interval of the limit reaches above {target}, so that none may do"
+    sure = f"; the interval of the limit reaches above {target}, so that none may do" if limit.high > _TARGET else ""
     return f"about {count:,} members, now {M}, would bring the error to {target} by the fitted law{sure}"

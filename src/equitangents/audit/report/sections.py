@@ -51,7 +51,8 @@ class Headline:
     floor: float
     """Mean over elements of their floors, in the same unit."""
     bound: float
-    """Upper end of the interval of the mean error over inputs, of the element where it is largest."""
+    """Upper end of the interval of the mean error over inputs, of the element where it is largest; where there is no
+    interval, the largest error."""
     tolerance: float | None = None
     """The error that was called acceptable; null: none was."""
 

@@ -85,13 +85,13 @@ def _facts(report: AuditReport) -> dict[str, str]:
         "Group": contract.group,
         "Elements tried": f"{count(contract.elements)}, {drawn}",
         "Inputs": count(report.settings.inputs),
-        f"Mean error {unit_of(report)}": f"{relative(mean.mean)} ({between(mean)})",
+        f"Mean error, {unit_of(report)}": f"{relative(mean.mean)} ({between(mean)})",
     }
     other = {"norm": "of the spread between inputs", "spread": "of ‖f(x)‖"}.get(headline.unit)
     spread = report.relative.error_by_spread
     if other is not None and spread is not None:
         second = (spread if headline.unit == "norm" else report.error).estimate
-        facts[f"The same {other}"] = f"{relative(second.mean)} ({between(second)})"
+        facts[f"The same, {other}"] = f"{relative(second.mean)} ({between(second)})"
     facts |= {"Floor": relative(headline.floor), "Worst": relative(headline.error.worst)}
     if headline.tolerance is not None:
         facts["Tolerance"] = relative(headline.tolerance)
