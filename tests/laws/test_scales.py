@@ -73,7 +73,7 @@ def test_kernels_are_precise_at_every_ratio_of_norms(engine, case):
     assert_precise(*case, engine)
 
 
-@pytest.mark.parametrize(("engine", "dtype"), zip(ENGINES, FLOATS, strict=True))
+@pytest.mark.parametrize(("engine", "dtype"), list(zip(ENGINES, FLOATS, strict=True)))
 @pytest.mark.parametrize("biases", [(0.0, 0.1, 0.0), (0.0, 0.0, 0.1), (0.1, 0.0, 0.0)])
 @pytest.mark.parametrize("phi", [0.0, "erf"])
 def test_biases_of_some_layers_alone(phi, biases, dtype, engine, rng):

@@ -111,7 +111,7 @@ def _selected(
     different = jnp.abs(k1[:, None] - k2) > _STEP
 
     def both(_: Any) -> tuple[Any, Any]:
-        values, others = near(x1, x2), far(x1, x2)
-        return tuple(jnp.where(different, b, a) for a, b in zip(values, others, strict=True))
+        (nngp, ntk), (far_nngp, far_ntk) = near(x1, x2), far(x1, x2)
+        return jnp.where(different, far_nngp, nngp), jnp.where(different, far_ntk, ntk)
 
     return jax.lax.cond(jnp.any(different), both, lambda _: tuple(near(x1, x2)), None)

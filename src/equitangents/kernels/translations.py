@@ -64,8 +64,8 @@ class TranslationMean:
         check_result(x1, x2, dtype, self._working_bytes(x1[0].size, len(x1), len(x1 if x2 is None else x2)))
         with precision.scope(dtype):
             ways = _ways(steps, self.torus, engine)
-            vectors = tuple(None if v is None else np.asarray(v, dtype) for v in (v1, v2))
-            nngp, ntk, told = by_scale.all_pairs(law_of(program), ways, engine, *vectors)
+            first, second = np.asarray(v1, dtype), None if v2 is None else np.asarray(v2, dtype)
+            nngp, ntk, told = by_scale.all_pairs(law_of(program), ways, engine, first, second)
             arrays: tuple[Any, Any] = nngp, ntk
             if any(isinstance(x, jax.Array) for x in (x1, x2)):
                 arrays = jnp.asarray(nngp), jnp.asarray(ntk)
