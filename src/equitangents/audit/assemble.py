@@ -21,19 +21,19 @@ from equitangents.audit.measure.floors import ROWS, Floors, measure_floors, unme
 from equitangents.audit.measure.input_sets import measure_set, off_data_sets, same_predictions, set_result
 from equitangents.audit.measure.intervals import spread_of
 from equitangents.audit.measure.irreps import irreps
-from equitangents.audit.measure.judge import Judgement, judge
+from equitangents.audit.measure.judge import Judgement, decide, judge
 from equitangents.audit.measure.layers import acquit, layer_errors
 from equitangents.audit.measure.lie import lie_derivatives
 from equitangents.audit.measure.orbits import Orbits, measure_orbits, relative_std
 from equitangents.audit.measure.probabilities import divergences, output_kind
-from equitangents.audit.measure.record import stopped_task
 from equitangents.audit.measure.relative import relative_section
 from equitangents.audit.measure.remedies import remedies
 from equitangents.audit.measure.scales import Unit, make_scales
-from equitangents.audit.measure.task import Task
+from equitangents.audit.measure.task import Task, stopped_task
 from equitangents.audit.measure.witnesses import witnesses
-from equitangents.audit.report import citations, verdict
-from equitangents.audit.report.result import FORMAT, AuditReport
+from equitangents.audit.report import citations
+from equitangents.audit.report.findings import FORMAT
+from equitangents.audit.report.result import AuditReport
 from equitangents.audit.report.sections import (
     Checkpoint,
     ContractSection,
@@ -47,7 +47,7 @@ from equitangents.audit.report.sections import (
     Settings,
     Timing,
 )
-from equitangents.audit.report.sentence import sentence
+from equitangents.audit.sentence import sentence
 
 logger = logging.getLogger("equitangents.audit")
 
@@ -101,7 +101,7 @@ def assemble(
     members = lambda: ensemble_law(task, orbits.actions, theory, bool(orbits.class_numbers.any()))
     found = part("ensemble", stop.measured("ensemble", members))
     ensemble, spread = found or (None, None)
-    decided = verdict.decide(judgement, floors)
+    decided = decide(judgement, floors)
     if unknown or (decided != "broken" and len(task.elements) < len(asked.elements)):
         decided = "undecided"
     inside = stop.measured("layers", lambda: layer_errors(task)) if layers else "layers=False"

@@ -13,11 +13,12 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy.special import ndtri
 
-from equitangents.audit.measure.floors import FACTOR, Floors
+from equitangents.audit.measure.floors import FACTOR, UNINFORMATIVE, Floors
 from equitangents.audit.measure.intervals import Resampler, spread_of
 from equitangents.audit.measure.orbits import Orbits
 from equitangents.audit.measure.scales import Scales, Unit, make_scales
 from equitangents.audit.measure.task import Judging, Task
+from equitangents.audit.report.findings import Verdict
 from equitangents.audit.report.sections import Estimate, Headline, Spread
 
 
@@ -163,3 +164,23 @@ def _floors(scales: Scales, unit: Unit, floors: Floors) -> Float[np.ndarray, "ou
 def _over_inputs(task: Task) -> Resampler:
     """Intervals of one element, over inputs alone."""
     return Resampler(task.x.n, None, task.confidence, task.resamples, task.seed)
+
+
+def decide(judgement: Judgement, floors: Floors) -> Verdict:
+    """ "broken" if some output fails under some element, "equivariant" (or "stochastic") if all are at their floors.
+
+    With a tolerance, violations up to it are "equivariant within tolerance", and only those beyond it "broken".
+    """
+    headline = judgement.headline
+    if judgement.scales.nothing:  # exact zeros everywhere need no scale
+        return "undecided" if headline.error.worst > 0 else "equivariant"
+    hidden = headline.tolerance is not None and headline.floor > headline.tolerance
+    if judgement.at_floor.all() and floors.deterministic and not hidden:
+        return "equivariant" if headline.floor <= UNINFORMATIVE else "undecided"
+    if judgement.within:
+        return "equivariant within tolerance"
+    if judgement.above.any():
+        return "broken"
+    if judgement.at_floor.all() and not floors.deterministic:
+        return "stochastic"
+    return "undecided"

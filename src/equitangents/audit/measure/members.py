@@ -9,11 +9,10 @@ from __future__ import annotations
 import math
 
 from equitangents.audit.measure.scales import Unit
+from equitangents.audit.report.judged import alike, rooted
 from equitangents.audit.report.sections import EnsembleSection, Estimate, Remedy
 
 _TARGET = 0.01
-_ALIKE = 1e-5
-"""Members whose part of the violation is this share of the whole differ by rounding alone."""
 
 
 def more_members(ensemble: EnsembleSection | None, unit: Unit) -> Remedy:
@@ -39,17 +38,6 @@ def more_members(ensemble: EnsembleSection | None, unit: Unit) -> Remedy:
         before=scaled(now),
         after=scaled(limit),
     )
-
-
-def rooted(squared: Estimate) -> Estimate:
-    """The square roots of a mean square and its interval."""
-    root = lambda value: math.sqrt(max(value, 0.0))
-    return Estimate(root(squared.mean), root(squared.low), root(squared.high))
-
-
-def alike(ensemble: EnsembleSection) -> bool:
-    """Whether all members have the same violation, up to rounding."""
-    return ensemble.finite <= _ALIKE * math.sqrt(max(ensemble.sizes[0].squared_error.mean, 0.0))
 
 
 def _within(limit: Estimate, now: Estimate) -> Estimate:

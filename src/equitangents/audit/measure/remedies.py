@@ -20,10 +20,10 @@ from equitangents.audit.measure.relative import task_error
 from equitangents.audit.measure.scales import make_scales
 from equitangents.audit.measure.task import Task, pulled_back, relative
 from equitangents.audit.report.sections import EnsembleSection, Estimate, Remedy
+from equitangents.audit.report.words import WORSE
 from equitangents.metrics.measure import norms, ratio
 
 _ROWS = 16
-WORSE = "makes the model worse at its task"
 
 
 def remedies(

@@ -57,7 +57,7 @@ def _witness(task: Task, orbits: Orbits, kind: Literal["worst", "typical"], k: i
 
 def _outputs(task: Task, i: int, shown: list[int], x: Inputs, moved: list[list[Any]]) -> list[Sequence[np.ndarray]]:
     """What the model answered for one input and its moved copies: as the pass over the data had it, or in one batch."""
-    kept = [task.record.of_row(task, i, j) for j in (None, *shown)]
+    kept = [task.record.of_row(task.step, len(task.elements), i, j) for j in (None, *shown)]
     known = [y for y in kept if y is not None]
     if len(known) == len(kept):
         return list(known)

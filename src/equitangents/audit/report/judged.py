@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
 
-from equitangents.audit.measure.members import alike, rooted
+from equitangents.audit.report.findings import Findings
 from equitangents.audit.report.sections import (
     Checkpoint,
     ElementResult,
@@ -16,25 +16,25 @@ from equitangents.audit.report.sections import (
     SetResult,
     Spread,
 )
-from equitangents.audit.report.sentence import of
+from equitangents.audit.report.words import of
 
-if TYPE_CHECKING:
-    from equitangents.audit.report.result import AuditReport
+_ALIKE = 1e-5
+"""Members whose part of the violation is this share of the whole differ by rounding alone."""
 
 
-def headline_of(report: AuditReport) -> Headline:
+def headline_of(report: Findings) -> Headline:
     """The headline; of a report that was made without one, the error relative to ‖f(x)‖."""
     bound = max((e.error.estimate.high for e in report.elements), default=report.error.estimate.high)
     return report.headline or Headline("norm", "", report.error, report.floor, bound)
 
 
-def unit_of(report: AuditReport) -> str:
+def unit_of(report: Findings) -> str:
     """ "of ‖f(x)‖", "of the spread between inputs", …"""
     headline = headline_of(report)
     return "in the outputs' own unit" if unscaled(report) else of(headline.unit)
 
 
-def unscaled(report: AuditReport) -> bool:
+def unscaled(report: Findings) -> bool:
     """Whether all outputs vanish, and errors are not relative to anything."""
     return headline_of(report).unit == "absolute" and all(o.scale is None for o in report.contract.outputs)
 
@@ -84,3 +84,14 @@ def ensemble_errors(e: EnsembleSection) -> tuple[Estimate, Estimate, Estimate]:
     """Root mean square errors of one member, of the mean of all, and of infinitely many: one quantity."""
     one, now = rooted(e.sizes[0].squared_error), rooted(e.sizes[-1].squared_error)
     return one, now, now if alike(e) else e.limit
+
+
+def rooted(squared: Estimate) -> Estimate:
+    """The square roots of a mean square and its interval."""
+    root = lambda value: math.sqrt(max(value, 0.0))
+    return Estimate(root(squared.mean), root(squared.low), root(squared.high))
+
+
+def alike(ensemble: EnsembleSection) -> bool:
+    """Whether all members have the same violation, up to rounding."""
+    return ensemble.finite <= _ALIKE * math.sqrt(max(ensemble.sizes[0].squared_error.mean, 0.0))

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from equitangents.audit.report.findings import Findings
 from equitangents.audit.report.judged import before_after, error_of, floor_of, headline_of, unit_of
 from equitangents.audit.report.sections import ElementResult
-from equitangents.audit.report.sentence import interval
 from equitangents.audit.report.text import details, folded, how_known
-from equitangents.audit.report.verdict import badge, number
-
-if TYPE_CHECKING:
-    from equitangents.audit.report.result import AuditReport
+from equitangents.audit.report.words import badge, interval, number
 
 _SIGNS = {
     "equivariant": "✅",
@@ -24,7 +20,7 @@ _SIGNS = {
 _ROWS = 16
 
 
-def markdown(report: AuditReport) -> str:
+def markdown(report: Findings) -> str:
     """The sentence, then tables of elements, sets, layers and remedies."""
     worst_first = sorted(report.elements, key=lambda e: -error_of(e).estimate.mean)
     headline = headline_of(report)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from equitangents.audit.measure.remedies import WORSE
+from equitangents.audit.report.findings import Findings
 from equitangents.audit.report.judged import (
     before_after,
     ensemble_errors,
@@ -15,26 +13,22 @@ from equitangents.audit.report.judged import (
     unit_of,
 )
 from equitangents.audit.report.sections import OutputContract, Remedy
-from equitangents.audit.report.sentence import interval, listed
-from equitangents.audit.report.verdict import number
-
-if TYPE_CHECKING:
-    from equitangents.audit.report.result import AuditReport
+from equitangents.audit.report.words import WORSE, interval, listed, number
 
 
-def before_probabilities(report: AuditReport) -> str:
+def before_probabilities(report: Findings) -> str:
     """Where members are judged by other numbers than the whole, what these are."""
     told = report.model.kind == "deep ensemble" and report.orbit.outputs == "probabilities"
     return " (outputs before they become probabilities)" if told else ""
 
 
-def summary(report: AuditReport) -> str:
+def summary(report: Findings) -> str:
     """The sentence, then one line for each part that has something to say."""
     lines = [report.sentence, *(f"  {line}" for line in details(report))]
     return "\n".join(lines)
 
 
-def details(report: AuditReport) -> list[str]:
+def details(report: Findings) -> list[str]:
     """One line a part."""
     orbit, relative, lines = report.orbit, report.relative, []
     norm, spread = report.error.estimate, relative.error_by_spread
@@ -80,7 +74,7 @@ def details(report: AuditReport) -> list[str]:
     return [folded(line, 400) for line in lines]
 
 
-def output_said(o: OutputContract, report: AuditReport) -> str:
+def output_said(o: OutputContract, report: Findings) -> str:
     """One output among several: its error, and where it fails."""
     name = f"output {folded(o.name)}"
     if o.vanishes and o.scale is None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from equitangents.audit.report.findings import Findings
 from equitangents.audit.report.judged import (
     before_after,
     checkpoint_elements,
@@ -27,17 +28,14 @@ from equitangents.audit.report.page.polar import CENTRE, RADIUS, Polar, polar, t
 from equitangents.audit.report.page.words import between, count, relative, share
 from equitangents.audit.report.sections import ElementResult
 from equitangents.audit.report.text import before_probabilities, folded, how_known
-from equitangents.audit.report.verdict import badge
+from equitangents.audit.report.words import badge
 from equitangents.report.palette import COLOURS
 from equitangents.report.render import environment
-
-if TYPE_CHECKING:
-    from equitangents.audit.report.result import AuditReport
 
 _MOST_COLUMNS = 400
 
 
-def html(report: AuditReport) -> str:
+def html(report: Findings) -> str:
     """The page of a report; it loads nothing."""
     turned = turns(report.elements)
     others = sorted((e for e in report.elements if e.angle is None), key=lambda e: -error_of(e).estimate.mean)
@@ -67,7 +65,7 @@ def html(report: AuditReport) -> str:
     )
 
 
-def _charts(report: AuditReport) -> dict[str, str]:
+def _charts(report: Findings) -> dict[str, str]:
     found = {
         "layers": report.layers and report.layers.layers and charts.layers(report.layers),
         "ensemble": report.ensemble and report.ensemble.sizes and charts.ensemble(report.ensemble),
@@ -77,7 +75,7 @@ def _charts(report: AuditReport) -> dict[str, str]:
     return {name: drawing if isinstance(drawing, str) else "" for name, drawing in found.items()}
 
 
-def _facts(report: AuditReport) -> dict[str, str]:
+def _facts(report: Findings) -> dict[str, str]:
     contract, orbit, headline = report.contract, report.orbit, headline_of(report)
     mean = headline.error.estimate
     drawn = "all" if contract.complete else "the first that were measured" if report.partial else "drawn at random"
@@ -100,7 +98,7 @@ def _facts(report: AuditReport) -> dict[str, str]:
     return facts
 
 
-def _data(elements: Sequence[ElementResult], circle: Polar | None, report: AuditReport) -> str:
+def _data(elements: Sequence[ElementResult], circle: Polar | None, report: Findings) -> str:
     """What the script reads, as JSON that may stand inside a script element."""
     order = {id(e): i for i, e in enumerate(report.elements)}
     far = 2 * circle.limit if circle else 1.0  # where infinite errors are drawn

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING
-
 from equitangents.audit.measure.floors import FACTOR, UNINFORMATIVE, Floors
-from equitangents.audit.report.result import Verdict
+from equitangents.audit.measure.judge import Judgement
+from equitangents.audit.report.findings import Verdict
 from equitangents.audit.report.sections import (
     ContractSection,
     ElementResult,
@@ -14,14 +12,10 @@ from equitangents.audit.report.sections import (
     LayerSection,
     OutputContract,
 )
-from equitangents.audit.report.verdict import NEARLY, number, tolerance_said
+from equitangents.audit.report.words import NAMED, NEARLY, interval, listed, number, of, tolerance_said
 from equitangents.report.verdict import format_number
 
-if TYPE_CHECKING:
-    from equitangents.audit.measure.judge import Judgement
-
 INVARIANT = "invariant"
-_NAMED = 4  # so many elements or outputs are named
 
 
 def sentence(
@@ -90,23 +84,6 @@ def error_said(judgement: Judgement) -> str:
     return f"{said} ({second})"
 
 
-def of(unit: str) -> str:
-    """What a percentage is of."""
-    return {
-        "norm": "of ‖f(x)‖",
-        "spread": "of the spread between inputs",
-        "absolute": "of output_scale",
-        "classes": "of cases",
-    }[unit]
-
-
-def interval(e: Estimate) -> str:
-    """A share with its interval, if there is one."""
-    if not (math.isfinite(e.low) or math.isfinite(e.high)) or math.isnan(e.low) or math.isnan(e.high):
-        return number(e.mean)
-    return f"{number(e.mean)} [{number(e.low)}, {number(e.high)}]"
-
-
 def exact(contract: ContractSection) -> bool:
     """Whether no input is resampled."""
     return all(i.exact for i in contract.inputs)
@@ -126,13 +103,6 @@ def vanishing(outputs: list[OutputContract]) -> str:
         return f"{said}, and the same for moved inputs."
     it = "it is" if one else "they are"
     return f"{said}, so {it} not judged; output_scale gives a size to judge {'it' if one else 'them'} against."
-
-
-def listed(names: list[str], most: int = _NAMED) -> str:
-    """ "a, b and c", or "a, b, c, d and 7 more"."""
-    if len(names) > most:
-        return f"{', '.join(names[:most])} and {len(names) - most} more"
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _undecided(name: str, kind: str, contract: ContractSection, judgement: Judgement, measured: str) -> str:
@@ -170,7 +140,7 @@ def _failing(contract: ContractSection, elements: list[ElementResult], judgement
         some = 0 < len(labels) < everything
         return f" It fails under {listed(labels)} ({len(labels)} of {everything} elements)." if some else ""
     parts = []
-    for o in failing[:_NAMED]:
+    for o in failing[:NAMED]:
         labels = o.fails_under
         which = (
             f"every element ({everything})"
