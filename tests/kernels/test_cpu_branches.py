@@ -96,7 +96,7 @@ def test_random_residual_networks_on_grids(case):
 
 @pytest.mark.slow
 @given(grid_cases())
-@settings(max_examples=80, derandomize=False)
+@settings(max_examples=80)
 def test_many_random_residual_networks_on_grids(case):
     check_on_random_inputs(*case)
 

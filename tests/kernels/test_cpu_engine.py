@@ -52,7 +52,7 @@ def test_random_networks_on_grids(case):
 
 @pytest.mark.slow
 @given(grid_cases())
-@settings(max_examples=60, derandomize=False)
+@settings(max_examples=60)
 def test_many_random_networks_on_grids(case):
     check_cpu(*case)
 
