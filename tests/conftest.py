@@ -2,8 +2,9 @@
 
 import gc
 
-import costs
 import pytest
+
+import costs
 
 costs.share_compiled_programs()
 

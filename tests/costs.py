@@ -1,8 +1,8 @@
 """What the tests cost: processor time of each, memory of each process, and a bound on the latter.
 
-A compiled program stays in memory as long as JAX keeps it, some 2 MB each, and the tests compile thousands. So a process
-that has grown past `CLEAR_ABOVE` forgets its programs after a test. They are compiled once a run all the same, since
-all processes of a run, and those that tests start, share a folder of compiled programs, which is empty at the start.
+A compiled program stays in memory as long as JAX keeps it, some 2 MB each, and the tests compile thousands. So
+a process that has grown past `CLEAR_ABOVE` forgets its programs after a test. They are compiled once a run all the
+same, since its processes, and those that tests start, share a folder of compiled programs, which is empty at first.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class Costs:
             terminalreporter.write_line(f"{name}: {seconds:.0f} processor seconds, at most {peak // MB} MB of memory")
         for name in self._too_large():
             terminalreporter.write_line(
-                f"FAILED: process {name} took more than {self._limit} GB of memory, which is what a test process may take",
+                f"FAILED: process {name} took more than {self._limit} GB of memory, the most a test process may take",
                 red=True,
             )
 

@@ -1,4 +1,4 @@
-"""What `make test` promises of its own: processes that fit in memory, hanging tests that fail, new examples on request."""
+"""How `make test` runs: processes that fit in memory, a hanging test that fails, new examples on request."""
 
 from __future__ import annotations
 
