@@ -3,7 +3,7 @@
 
 PYTHON ?=
 JOBS ?= $(shell bash scripts/jobs.sh)
-TIMEOUT ?= 300
+TIMEOUT ?= 600
 ifeq ($(strip $(SEED)),)
 override SEED := $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
 endif

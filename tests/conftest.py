@@ -8,6 +8,10 @@ import costs
 
 costs.share_compiled_programs()
 
+from jaxtyping import install_import_hook  # noqa: E402
+
+install_import_hook("equitangents", "array_types.check_arrays")
+
 import matplotlib  # noqa: E402
 import numpy as np  # noqa: E402
 from hypothesis import HealthCheck, Phase, settings  # noqa: E402

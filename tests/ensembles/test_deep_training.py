@@ -22,7 +22,8 @@ def member(params, i):
 
 
 def literal_training(net, seed, i, x, y, tx, epochs, batches, loss, dtype="float64"):
-    """One member, one step after another, without vmap, scan or jit."""
+    """One member, one step after another, without vmap or scan."""
+    gradient_of = jax.jit(jax.value_and_grad(lambda params, x, y: loss(net.apply(params, x), y)))
     with jax.enable_x64(dtype == "float64"):
         x, y = jnp.asarray(x, dtype), jnp.asarray(y, dtype)
         init_key, order_key = member_keys(seed, i)
@@ -34,7 +35,7 @@ def literal_training(net, seed, i, x, y, tx, epochs, batches, loss, dtype="float
             losses = []
             for rows, real in zip(index.reshape(batches.steps, -1), weight.reshape(batches.steps, -1), strict=True):
                 rows = rows[real == 1]
-                value, gradient = jax.value_and_grad(lambda p, rows=rows: loss(net.apply(p, x[rows]), y[rows]))(params)
+                value, gradient = gradient_of(params, x[rows], y[rows])
                 updates, state = tx.update(gradient, state, params)
                 params = optax.apply_updates(params, updates)
                 losses.append(float(value) * len(rows))

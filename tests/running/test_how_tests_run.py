@@ -61,8 +61,8 @@ def test_draws(number): print("drew", number)
 @pytest.fixture
 def pytest_run(tmp_path):
     """Runs chosen tests of `TESTS` in a process of their own, with the settings of this folder's conftest."""
-    (tmp_path / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text())
-    (tmp_path / "costs.py").write_text((ROOT / "tests" / "costs.py").read_text())
+    for name in ("conftest.py", "costs.py", "array_types.py"):
+        (tmp_path / name).write_text((ROOT / "tests" / name).read_text())
     (tmp_path / "test_them.py").write_text(TESTS)
 
     def run(*arguments):
