@@ -1,8 +1,9 @@
 """Checks arrays against the shapes and types that functions are annotated with, whenever a function returns.
 
 `beartype` does the checking, of annotations that hold a jaxtyping array; dimensions of one name are equal throughout a
-call. Arguments are checked when the function has returned, not before: what does not fit its annotation, a function
-must have refused with an error of its own.
+call. What a public function returns must fit its annotation; its arguments may also be lists or whole numbers, which it
+reads as arrays itself or refuses with an error of its own, so that they only fix dimensions where they fit. Functions
+of the package alone, which begin with an underscore, must be given what they are annotated with.
 """
 
 from __future__ import annotations
@@ -14,24 +15,39 @@ from collections.abc import Callable
 from typing import Any
 
 from beartype import beartype
+from beartype.door import is_bearable
 from jaxtyping import AbstractArray
-
-NO_CHECK: Callable[..., None] = lambda *args, **kwargs: None
 
 
 def check_arrays(function: Callable[..., Any]) -> Callable[..., Any]:
     """The type checker for jaxtyping's import hook, which hands over stand-ins for what it checks.
 
-    A stand-in for all of a call has one more parameter than the function, the value that it returned; the stand-in for
-    the arguments alone does not have it.
+    A stand-in for a whole call has one more parameter than the function: the value that it returned. The stand-in for
+    the arguments alone does not have it, and passes.
     """
-    annotations = {k: v for k, v in function.__annotations__.items() if _holds_array(v)}
+    annotations = {name: hint for name, hint in function.__annotations__.items() if _holds_array(hint)}
     parameters = inspect.signature(function).parameters.values()
     has_value = any(p.kind is p.KEYWORD_ONLY and re.fullmatch(r"ret\d+", p.name) for p in parameters)
     if not annotations or not has_value:
-        return NO_CHECK
-    function.__annotations__ = annotations
-    return beartype(function)
+        return lambda *args, **kwargs: None
+    if function.__name__.startswith("_"):
+        function.__annotations__ = annotations
+        return beartype(function)
+    value = {name: hint for name, hint in annotations.items() if name == "return"}
+    if not value:
+        return lambda *args, **kwargs: None
+    signature, given = inspect.signature(function), [name for name in annotations if name != "return"]
+    function.__annotations__ = value
+    checked = beartype(function)
+
+    def check(*args: Any, **kwargs: Any) -> Any:
+        arguments = signature.bind(*args, **kwargs).arguments
+        for name in given:
+            if name in arguments:
+                is_bearable(arguments[name], annotations[name])  # remembers the dimensions of what fits
+        return checked(*args, **kwargs)
+
+    return check
 
 
 def _holds_array(annotation: Any) -> bool:

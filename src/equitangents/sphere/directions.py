@@ -21,7 +21,7 @@ from equitangents.validation import check_array
 
 def from_directions(
     r: Float[ArrayLike, "n points 3"],
-    weights: Float[ArrayLike, "n points channels"],
+    weights: Float[ArrayLike, "n points channels"] | Float[ArrayLike, "n points"],
     bandlimit: int,
     width: float = 0.0,
 ) -> Float[ArrayLike, "n harmonics channels"]:
@@ -48,7 +48,7 @@ def from_directions(
 
 def from_profile(
     r: Float[ArrayLike, "n points 3"],
-    weights: Float[ArrayLike, "n points channels"],
+    weights: Float[ArrayLike, "n points channels"] | Float[ArrayLike, "n points"],
     bandlimit: int,
     profile: Callable[[Any], Any],
 ) -> Float[ArrayLike, "n harmonics channels"]:
