@@ -3,7 +3,7 @@
 `beartype` does the checking, of annotations that hold a jaxtyping array; dimensions of one name are equal throughout a
 call. What a public function returns must fit its annotation; its arguments may also be lists or whole numbers, which it
 reads as arrays itself or refuses with an error of its own, so that they only fix dimensions where they fit. Functions
-of the package alone, which begin with an underscore, must be given what they are annotated with.
+of the package alone, whose names begin with one underscore, must be given what they are annotated with.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def check_arrays(function: Callable[..., Any]) -> Callable[..., Any]:
     has_value = any(p.kind is p.KEYWORD_ONLY and re.fullmatch(r"ret\d+", p.name) for p in parameters)
     if not annotations or not has_value:
         return lambda *args, **kwargs: None
-    if function.__name__.startswith("_"):
+    if re.match("_(?!_)", function.__name__):
         function.__annotations__ = annotations
         return beartype(function)
     value = {name: hint for name, hint in annotations.items() if name == "return"}

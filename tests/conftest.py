@@ -10,7 +10,8 @@ costs.share_compiled_programs()
 
 from jaxtyping import install_import_hook  # noqa: E402
 
-install_import_hook("equitangents", "array_types.check_arrays")
+CHECKED = ("actions", "groups", "inference", "metrics", "nn", "sphere")  # packages whose annotated arrays are checked
+install_import_hook([f"equitangents.{package}" for package in CHECKED], "array_types.check_arrays")
 
 import matplotlib  # noqa: E402
 import numpy as np  # noqa: E402
