@@ -46,7 +46,7 @@ class Augmented:
     mean_diagonal: float
     precision: Any
 
-    def spectrum(self, irrep: FourierIrrep, gram: Inexact[np.ndarray, "orbits*d orbits*d"]) -> Spectrum:
+    def spectrum(self, irrep: FourierIrrep, gram: Inexact[np.ndarray, "nd nd"]) -> Spectrum:
         """The eigenvalues of one block, which are eigenvalues of the explicit problem."""
         n, order = len(self.orbits.orbit), self.orbits.group.order
         return decompose(
@@ -58,7 +58,7 @@ class Augmented:
             name=f"kernel matrix of the {n}·{order} augmented training inputs",
         )
 
-    def largest_eigenvalue(self, irrep: FourierIrrep, gram: Inexact[np.ndarray, "orbits*d orbits*d"]) -> float:
+    def largest_eigenvalue(self, irrep: FourierIrrep, gram: Inexact[np.ndarray, "nd nd"]) -> float:
         """λ_max of one block, ridge included, without the others."""
         reduced = embed(gram, embedding(self.orbits, irrep))
         if len(reduced) < _FEW:
