@@ -79,7 +79,7 @@ def _run(
         known = {} if asked.afresh else _known(kept / "results.jsonl")
         for fault in chosen:
             before = known.get(fault.name)
-            if before is not None and before.key == runner.key(fault) and before.verdict != "unclear":
+            if before is not None and before.verdict != "unclear" and before.key == runner.key(fault, before.verdict, before.by):
                 results[fault.name] = before
         left = [fault for fault in chosen if fault.name not in results]
         if left:

@@ -9,7 +9,7 @@ import hashlib
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from tools.mutate import copies, native
@@ -79,10 +79,12 @@ class Runner:
                 (folder / library.name).write_bytes(library.read_bytes())
             self._numbers = {fault: number for number, fault in enumerate(engine_faults, start=1)}
 
-    def key(self, fault: Fault) -> str:
-        """What a result depends on: the fault, the sources, and its tests."""
-        tests = copies.digest(self.root, *sorted({t.partition("::")[0] for t in (*fault.tests, *fault.wide)}))
-        return f"{self._sources}-{tests}-{hashlib.sha256(repr(astuple(fault)).encode()).hexdigest()[:16]}"
+    def key(self, fault: Fault, verdict: str, by: str) -> str:
+        """What a result depends on: the sources, the fault, and the test that saw it; of survivors all that did not."""
+        seen_by = by.partition("::")[0]
+        tests = {seen_by} if verdict == "seen" and (self.root / seen_by).is_file() else {*fault.tests, *fault.wide}
+        change = hashlib.sha256("\0".join((fault.path, fault.find, fault.put)).encode()).hexdigest()[:16]
+        return f"{self._sources}-{copies.digest(self.root, *sorted(t.partition('::')[0] for t in tests))}-{change}"
 
     def run(self, faults: Sequence[Fault]) -> None:
         """Run all of them."""
@@ -125,7 +127,7 @@ class Runner:
     def _steps(self, fault: Fault) -> Steps:
         """The tests that are named for the fault, then the wider ones, until one fails."""
         seconds = 0.0
-        end = lambda verdict, by: Result(fault.name, fault.package, verdict, by, round(seconds, 1), self.key(fault))
+        end = lambda verdict, by: Result(fault.name, fault.package, verdict, by, round(seconds, 1), self.key(fault, verdict, by))
         if fault.native and fault not in self._numbers:
             return end("unclear", "the engine was not built with it")
         for tests in (fault.tests, tuple(t for t in fault.wide if t not in fault.tests)):
