@@ -70,12 +70,13 @@ def _run(
 
     def report(result: Result) -> None:
         results[result.name] = result
-        with (kept / "results.jsonl").open("a") as file:
-            file.write(json.dumps(asdict(result), ensure_ascii=False) + "\n")
+        if result.verdict == "seen" or not asked.named:
+            with (kept / "results.jsonl").open("a") as file:
+                file.write(json.dumps(asdict(result), ensure_ascii=False) + "\n")
         print(f"{len(results)}/{len(chosen)}  {result.verdict:9}{result.seconds:6.0f} s  {result.name}", flush=True)
 
     with tempfile.TemporaryDirectory(prefix="mutate-") as scratch:
-        runner = Runner(root, Path(scratch), asked.jobs, dict(_ONE_THREAD), report)
+        runner = Runner(root, Path(scratch), asked.jobs, dict(_ONE_THREAD), report, wide=not asked.named)
         known = {} if asked.afresh else _known(kept / "results.jsonl")
         for fault in chosen:
             before = known.get(fault.name)
@@ -102,6 +103,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", action="append", default=[], metavar="WORD", help="faults that hold all these words")
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="faults at a time (default 2)")
     parser.add_argument("--afresh", action="store_true", help="take no result from before")
+    parser.add_argument("--named", action="store_true", help="only the tests that are named for a fault; survivors are not kept")
     parser.add_argument("--list", action="store_true", help="check that every fault can be planted, and list them")
     parser.add_argument("--root", default=".", help="the project (default: here)")
     parser.add_argument("--faults", default=None, help="the folder of fault files")

@@ -59,9 +59,16 @@ class Runner:
     """Faults in, results out; `report` is called with each result as it comes."""
 
     def __init__(
-        self, root: Path, scratch: Path, jobs: int, variables: dict[str, str], report: Callable[[Result], None]
+        self,
+        root: Path,
+        scratch: Path,
+        jobs: int,
+        variables: dict[str, str],
+        report: Callable[[Result], None],
+        *,
+        wide: bool = True,
     ) -> None:
-        self.root, self.scratch, self.report, self.variables = root, scratch, report, variables
+        self.root, self.scratch, self.report, self.variables, self.wide = root, scratch, report, variables, wide
         self._slots = [_Slot(scratch / f"copy{i}") for i in range(jobs)]
         self._numbers: dict[Fault, int] = {}
         self._controls: dict[tuple[str, bool], Outcome] = {}
@@ -130,9 +137,8 @@ class Runner:
         end = lambda verdict, by: Result(fault.name, fault.package, verdict, by, round(seconds, 1), self.key(fault, verdict, by))
         if fault.native and fault not in self._numbers:
             return end("unclear", "the engine was not built with it")
-        for tests in (fault.tests, tuple(t for t in fault.wide if t not in fault.tests)):
-            if not tests:
-                continue
+        wider = tuple(t for t in fault.wide if t not in fault.tests) if self.wide else ()
+        for tests in filter(None, (fault.tests, wider)):
             known = sum(self._controls.get((t, fault.native), _NOT_RUN).seconds for t in tests)
             outcome = yield Request(fault, tests, max(_LEAST, _FACTOR * known))
             seconds += outcome.seconds
