@@ -12,7 +12,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
 	XLA_FLAGS="--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
-.PHONY: help setup demo test test-all test-extras test-browser lint format docs bench clean
+.PHONY: help setup demo test test-all test-extras test-browser mutate lint format docs bench clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 18
@@ -38,6 +38,9 @@ test-extras: $(STAMP) $(VENV)/.installed-torch $(VENV)/.installed-onnx ## tests 
 
 test-browser: $(STAMP) $(VENV)/.installed-browser ## the pages in a headless Chromium
 	$(BIN)/python -m pytest tests/browser
+
+mutate: $(STAMP) ## which planted faults the tests see; ARGS="--only audit" for some of them
+	$(BIN)/python -m tools.mutate $(ARGS)
 
 lint: $(STAMP) ## ruff and mypy
 	$(BIN)/python -m ruff check .

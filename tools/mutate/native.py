@@ -44,5 +44,7 @@ def build(root: Path, faults: Sequence[Fault], into: Path) -> Path:
     ):  # fmt: skip
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise FaultError(f"the compiled engine does not build with its faults:\n{(done.stdout + done.stderr)[-4000:]}")
+            raise FaultError(
+                f"the compiled engine does not build with its faults:\n{(done.stdout + done.stderr)[-4000:]}"
+            )
     return next(folder.glob("libequitangents.*"))

@@ -20,7 +20,10 @@ def table(faults: Sequence[Fault], results: Mapping[str, Result]) -> str:
     lines = ["  ".join(f"{c:<{w}}" if not i else f"{c:>{w}}" for i, (c, w) in enumerate(zip(row, widths, strict=True)))
              for row in cells]  # fmt: skip
     planted, seen, explained = rows[-1][1:4]
-    lines += ["", f"{seen} of {planted} faults are seen ({100 * seen / planted:.1f} %), {explained} survive with a reason."]
+    lines += [
+        "",
+        f"{seen} of {planted} faults are seen ({100 * seen / planted:.1f} %), {explained} survive with a reason.",
+    ]
     for fault in faults:
         result = results.get(fault.name)
         if result is None or result.verdict == "seen":
@@ -35,8 +38,9 @@ def table(faults: Sequence[Fault], results: Mapping[str, Result]) -> str:
 
 def exit_code(faults: Sequence[Fault], results: Mapping[str, Result]) -> int:
     """0 where every fault is seen or has a reason, else 1."""
-    fine = lambda f: f.name in results and (
-        results[f.name].verdict == "seen" or (results[f.name].verdict == "survived" and f.reason is not None)
+    fine = lambda f: (
+        f.name in results
+        and (results[f.name].verdict == "seen" or (results[f.name].verdict == "survived" and f.reason is not None))
     )
     return 0 if all(map(fine, faults)) else 1
 

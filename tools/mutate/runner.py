@@ -134,7 +134,9 @@ class Runner:
     def _steps(self, fault: Fault) -> Steps:
         """The tests that are named for the fault, then the wider ones, until one fails."""
         seconds = 0.0
-        end = lambda verdict, by: Result(fault.name, fault.package, verdict, by, round(seconds, 1), self.key(fault, verdict, by))
+        end = lambda verdict, by: Result(
+            fault.name, fault.package, verdict, by, round(seconds, 1), self.key(fault, verdict, by)
+        )
         if fault.native and fault not in self._numbers:
             return end("unclear", "the engine was not built with it")
         wider = tuple(t for t in fault.wide if t not in fault.tests) if self.wide else ()
@@ -147,12 +149,14 @@ class Runner:
             if outcome.kind in ("no tests", "broken"):
                 return end("unclear", f"{outcome.kind}: {outcome.tail[-300:]}")
             # a crash or a time limit does not say which test it was
-            blamed = tests if outcome.test is None else (outcome.test.partition("::")[0],)
+            blamed = tests if outcome.test is None else tuple(t for t in tests if outcome.test.startswith(t))
             for test in blamed:
                 if (test, fault.native) not in self._controls:
                     control = yield Request(None, (test,), _LIMIT)
                     self._controls[test, fault.native] = control
                 if self._controls[test, fault.native].kind != "passed":
-                    return end("unclear", f"{test} does not pass without the fault: {self._controls[test, fault.native].tail}")
+                    return end(
+                        "unclear", f"{test} does not pass without the fault: {self._controls[test, fault.native].tail}"
+                    )
             return end("seen", outcome.test or outcome.kind)
         return end("survived", "")

@@ -97,6 +97,8 @@ def start(copy: Path, tests: Sequence[str], log: Path, limit: float, environment
     code = 3
     try:
         os.setsid()
+        for ending in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(ending, signal.SIG_DFL)
         os.environ.update(environment, PYTHONPATH=os.pathsep.join((str(copy / "src"), str(copy))))
         code = _child(copy, tests, log)
     except BaseException:
@@ -117,7 +119,20 @@ def _child(copy: Path, tests: Sequence[str], log: Path) -> int:
     sys.path[:0] = [str(copy / "src"), str(copy)]
     import pytest
 
-    options = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "-W", "ignore::pytest.PytestAssertRewriteWarning", "-m", "not slow", "--tb=line", "-rfE"]
+    options = [
+        "-q",
+        "-x",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:xdist",
+        "-W",
+        "ignore::pytest.PytestAssertRewriteWarning",
+        "-m",
+        "not slow",
+        "--tb=line",
+        "-rfE",
+    ]
     code = int(pytest.main([*options, *tests], plugins=[_NoShrinking()]))
     sys.stdout.flush()
     return code
