@@ -1,4 +1,4 @@
-"""`make mutate` on a project of two functions, of which one is tested: what counts as seen, and what it leaves behind."""
+"""`make mutate` on a project of two functions, of which one is tested: what counts as seen, what is left behind."""
 
 from __future__ import annotations
 

@@ -83,11 +83,7 @@ def _run(
         known = {} if asked.afresh else _known(kept / "results.jsonl")
         for fault in chosen:
             before = known.get(fault.name)
-            if (
-                before is not None
-                and before.verdict != "unclear"
-                and before.key == runner.key(fault, before.verdict, before.by)
-            ):
+            if before is not None and runner.holds(before, fault):
                 results[fault.name] = before
         left = [fault for fault in chosen if fault.name not in results]
         if left:
@@ -110,9 +106,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", action="append", default=[], metavar="WORD", help="faults that hold all these words")
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="faults at a time (default 2)")
     parser.add_argument("--afresh", action="store_true", help="take no result from before")
-    parser.add_argument(
-        "--named", action="store_true", help="only the tests that are named for a fault; survivors are not kept"
-    )
+    parser.add_argument("--named", action="store_true", help="only the tests named for a fault; survivors are not kept")
     parser.add_argument("--list", action="store_true", help="check that every fault can be planted, and list them")
     parser.add_argument("--root", default=".", help="the project (default: here)")
     parser.add_argument("--faults", default=None, help="the folder of fault files")

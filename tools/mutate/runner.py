@@ -93,6 +93,10 @@ class Runner:
         change = hashlib.sha256("\0".join((fault.path, fault.find, fault.put)).encode()).hexdigest()[:16]
         return f"{self._sources}-{copies.digest(self.root, *sorted(t.partition('::')[0] for t in tests))}-{change}"
 
+    def holds(self, before: Result, fault: Fault) -> bool:
+        """Whether a result from before is still that of the fault."""
+        return before.verdict != "unclear" and before.key == self.key(fault, before.verdict, before.by)
+
     def run(self, faults: Sequence[Fault]) -> None:
         """Run all of them."""
         waiting = list(reversed(faults))
@@ -134,9 +138,10 @@ class Runner:
     def _steps(self, fault: Fault) -> Steps:
         """The tests that are named for the fault, then the wider ones, until one fails."""
         seconds = 0.0
-        end = lambda verdict, by: Result(
-            fault.name, fault.package, verdict, by, round(seconds, 1), self.key(fault, verdict, by)
-        )
+
+        def end(verdict: str, by: str) -> Result:
+            return Result(fault.name, fault.package, verdict, by, round(seconds, 1), self.key(fault, verdict, by))
+
         if fault.native and fault not in self._numbers:
             return end("unclear", "the engine was not built with it")
         wider = tuple(t for t in fault.wide if t not in fault.tests) if self.wide else ()
@@ -152,11 +157,9 @@ class Runner:
             blamed = tests if outcome.test is None else tuple(t for t in tests if outcome.test.startswith(t))
             for test in blamed:
                 if (test, fault.native) not in self._controls:
-                    control = yield Request(None, (test,), _LIMIT)
-                    self._controls[test, fault.native] = control
-                if self._controls[test, fault.native].kind != "passed":
-                    return end(
-                        "unclear", f"{test} does not pass without the fault: {self._controls[test, fault.native].tail}"
-                    )
+                    self._controls[test, fault.native] = yield Request(None, (test,), _LIMIT)
+                control = self._controls[test, fault.native]
+                if control.kind != "passed":
+                    return end("unclear", f"{test} does not pass without the fault: {control.tail}")
             return end("seen", outcome.test or outcome.kind)
         return end("survived", "")
