@@ -13,7 +13,7 @@ def scores(x):
     return np.tanh(x @ MATRIX) + 0.1
 
 
-@pytest.mark.parametrize("group", [groups.so3(3), groups.o3(2)], ids=str)
+@pytest.mark.parametrize("group", [groups.so3(3), groups.o3(3)], ids=str)
 def test_means_over_rotations_are_weighted(group):
     action, x = actions.rotations(group), np.random.default_rng(2).normal(size=(7, 3))
     w = group.weights
