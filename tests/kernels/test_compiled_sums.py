@@ -11,13 +11,15 @@ FLAT, POOL = (("flatten",), DENSE), (("global_pool",), DENSE)
 
 
 def conv(window, stride=1, padding="circular"):
-    return ("conv", window, (stride,) * len(window), padding, 1.3, 0.2)
+    strides = stride if isinstance(stride, tuple) else (stride,) * len(window)
+    return ("conv", window, strides, padding, 1.3, 0.2)
 
 
 GRIDS = {
     "vectors": ((4,), [("flatten",), DENSE, RELU, DENSE, ERF, DENSE]),
     "three dimensions": ((2, 3, 4), [conv((2, 3, 2)), RELU, conv((1, 2, 3)), ERF, *POOL]),
     "strides and zeros": ((5, 4), [conv((3, 2), 2, "zero"), RELU, conv((2, 3), 1, "zero"), RELU, *FLAT]),
+    "two strides": ((8, 3), [conv((3, 2), (2, 1)), RELU, conv((2, 2), (2, 1)), ERF, *POOL]),
     "valid": ((6, 5), [conv((3, 2), 1, "valid"), RELU, conv((2, 2), 2, "valid"), RELU, *POOL]),
     "locally connected": (
         (4, 3),
@@ -54,6 +56,15 @@ def test_windows_of_unequal_weights_on_a_group(readout):
     later = ("group_conv", table, [0, 2, 3], np.array([0.5, 0.2, 0.3]), 1.1, 0.2)
     x = np.random.default_rng(3).standard_normal((4, 3, 2))
     check([lift, RELU, later, RELU, readout, DENSE], x, action=actions.permutations(group, points), engine="cpu")
+
+    weights = np.array([0.3, 0.1, 0.2, 0.15, 0.05, 0.2])
+    full = ("group_conv", table, list(range(6)), weights, 1.1, 0.2)
+    check(
+        [lift, RELU, full, RELU, later, ERF, readout, DENSE],
+        x,
+        action=actions.permutations(group, points),
+        engine="cpu",
+    )
 
 
 REFERENCE = {
