@@ -26,6 +26,7 @@ GRIDS = {
         [("local", (3, 2), (1, 1), "zero", 1.1, 0.4), RELU, conv((2, 2), 1, "zero"), RELU, *POOL],
     ),
     "ragged pool": ((5, 3), [conv((2, 2)), RELU, ("avg_pool", (2, 2)), *FLAT]),
+    "a pool of a ragged pool": ((5, 4), [conv((2, 2)), RELU, ("avg_pool", (2, 3)), *POOL]),
     "residual of means": ((4, 4), [conv((3, 3)), RELU, ("residual", [conv((3, 3)), RELU]), *POOL]),
     "residual": ((4, 4), [conv((3, 3)), ("residual", [RELU, conv((3, 3))]), RELU, *FLAT]),
 }
