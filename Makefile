@@ -18,7 +18,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
 # A test that hangs ends its process, also where it hangs in compiled code; pytest-xdist reports it and starts another.
 PYTEST = $(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal --timeout $(TIMEOUT) --timeout-method thread
 
-.PHONY: help setup demo test test-all test-random test-extras test-browser lint wheel rooms format docs bench clean
+.PHONY: help setup demo test test-all test-random test-extras test-browser mutate lint wheel rooms format docs bench clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 18
@@ -49,7 +49,7 @@ test-extras: $(STAMP) $(VENV)/.installed-torch $(VENV)/.installed-onnx ## tests 
 test-browser: $(STAMP) $(VENV)/.installed-browser ## the pages in a headless Chromium
 	$(BIN)/python -m pytest tests/browser
 
-lint: $(STAMP) ## ruff, mypy, and who may import whom
+.PHONY: help setup demo test test-all test-random test-extras test-browser mutate lint wheel rooms format docs bench clean
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m mypy
