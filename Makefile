@@ -12,7 +12,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
 	XLA_FLAGS="--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
-.PHONY: help setup demo test test-all test-extras test-browser lint rooms format docs bench clean
+.PHONY: help setup demo test test-all test-extras test-browser lint wheel rooms format docs bench clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 18
@@ -45,6 +45,9 @@ lint: $(STAMP) ## ruff, mypy, and who may import whom
 	$(BIN)/python -m mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python scripts/rooms.py --check
+
+wheel: $(STAMP) ## a wheel in dist/, tried in a clean environment without a compiler
+	@bash scripts/wheel.sh $(VENV)
 
 rooms: $(STAMP) ## packages, their sizes, what they import, and circles
 	$(BIN)/python scripts/rooms.py

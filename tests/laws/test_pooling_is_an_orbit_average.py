@@ -24,7 +24,7 @@ def assert_same(a, b, x, rtol=1e-12):
     """Equal kernels, up to rounding; a and b map (x, x) to kernels. Returns the larger relative error."""
     worst = 0.0
     for one, other in zip(got_pair(a(x, x)), got_pair(b(x, x)), strict=True):
-        worst = max(worst, relative_error(one, other, np.diag(one), np.diag(one)))
+        worst = float(np.max([worst, relative_error(one, other, np.diag(one), np.diag(one))]))
     assert worst <= rtol, f"the kernels differ by {worst:.2e} (relative), allowed {rtol:.0e}"
     return worst
 

@@ -9,6 +9,7 @@ from scipy.stats import special_ortho_group
 
 import equitangents as et
 from equitangents.kernels import kernel_invariance_error
+from equitangents.statistics import excess_exponent
 from equitangents.studies.common.dependent_ensembles import boosted, nested_means
 from equitangents.studies.common.frozen_kernels import FrozenKernel, SymmetrisedKernel, draw
 from equitangents.studies.common.networks import mlp
@@ -24,7 +25,6 @@ from equitangents.studies.common.sampled_groups import STRATEGIES, importance, s
 from equitangents.studies.continuous import study as continuous
 from equitangents.studies.finite_width import study as finite_width
 from equitangents.studies.framework.progress import Task
-from equitangents.studies.framework.statistics import excess_exponent
 from equitangents.studies.ising import study as ising
 from equitangents.studies.mlp_to_gcnn import study as mlp_to_gcnn
 from equitangents.studies.other_ensembles import study as other_ensembles

@@ -134,7 +134,8 @@ class IrrepProcess:
         self.shared.dynamics.check(self.bound, time)
         for block in self.blocks:
             block.process.check(time)
-        if np.isinf(time) and not self.consistent:
+        learns = any(block.labelled for block in self.blocks)  # else the mean stays 0 for ever, whatever the labels
+        if np.isinf(time) and learns and not self.consistent:
             spectrum = max((block.process.spectrum for block in self.blocks), key=lambda s: s.blur)
             delta = self.shared.ridge * self.shared.mean_diagonal
             if delta <= spectrum.blur:

@@ -106,6 +106,6 @@ def check_rotations(name: str, R: Any) -> Any:
     if not precision.is_traced(R):
         M = np.asarray(R)
         error = float(np.abs(np.einsum("...ij,...kj->...ik", M, M) - np.eye(3)).max())
-        if error > _TOLERANCE[precision.working_dtype(R).name]:
+        if not error <= _TOLERANCE[precision.working_dtype(R).name]:
             raise InvalidArgumentError(f"{name} is not orthogonal: R Rᵀ differs from the unit by {error:.1e}")
     return R

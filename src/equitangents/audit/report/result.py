@@ -18,6 +18,7 @@ from equitangents.audit.report.sections import (
     ElementResult,
     EnsembleSection,
     FloatFloor,
+    Headline,
     IrrepSection,
     LayerSection,
     LieResult,
@@ -35,7 +36,7 @@ from equitangents.audit.report.sections import (
 from equitangents.errors import InvalidArgumentError
 
 FORMAT: Literal["equitangents.audit/1"] = "equitangents.audit/1"
-Verdict = Literal["equivariant", "broken", "stochastic", "undecided"]
+Verdict = Literal["equivariant", "equivariant within tolerance", "broken", "stochastic", "undecided"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -48,17 +49,18 @@ class AuditReport:
 
     format: Literal["equitangents.audit/1"]
     verdict: Verdict
-    """"equivariant": every element at its floor; "broken": some are above it; "stochastic": the model is random, and
-    its violation is no larger than its noise; "undecided": the interval holds the floor, or interpolation
-    hides too much."""
+    """"equivariant": every element at its floor; "equivariant within tolerance": above it, and for no element above the
+    tolerance that was given; "broken": some element is above its floor, and above the tolerance; "stochastic": the
+    model is random, and its violation is no larger than its noise; "undecided": an interval holds the floor or the
+    tolerance, interpolation hides too much, or all outputs vanish."""
     sentence: str
     """The finding in one sentence."""
     contract: ContractSection
     model: ModelSection
     error: Spread
-    """Over all inputs and elements, the identity left out."""
+    """Relative to ‖f(x)‖, over all inputs and elements, the identity left out."""
     floor: float
-    """Mean over elements of their floors."""
+    """Mean over elements of their floors, relative to ‖f(x)‖."""
     elements: list[ElementResult]
     float_floor: FloatFloor
     orbit: OrbitSection
@@ -84,6 +86,10 @@ class AuditReport:
     floors: Float[np.ndarray, "elements floor_inputs"] = field(metadata={"json": False})
     parameters: list[Any] = field(metadata={"json": False})
     """The elements themselves, as the actions take them."""
+    partial: bool = False
+    """True: the audit was interrupted; the report holds what was measured until then, and `missing` says what not."""
+    headline: Headline | None = None
+    """The error that the sentence and the verdict use, and its unit."""
 
     def summary(self) -> str:
         """The finding in a few lines of plain text, the one sentence first."""

@@ -1,77 +1,61 @@
-"""From numbers to a verdict and one sentence: is every element's error explained by its floor?"""
+"""From a judgement to a verdict: is every error explained by its floor, or within the tolerance?"""
 
 from __future__ import annotations
 
-from equitangents.audit.measure.floors import FACTOR, UNINFORMATIVE, Floors
+from typing import TYPE_CHECKING
+
+from equitangents.audit.measure.floors import UNINFORMATIVE, Floors
 from equitangents.audit.report.result import Verdict
-from equitangents.audit.report.sections import ContractSection, ElementResult, LayerSection, Spread
 from equitangents.report.verdict import format_number
 
-_INVARIANT = "invariant"
+if TYPE_CHECKING:
+    from equitangents.audit.measure.judge import Judgement
+
+NEARLY = 0.1
+"""Up to here a violation is told by what it is within."""
 
 
-def decide(elements: list[ElementResult], floors: Floors) -> Verdict:
-    """ "broken" if some element's interval lies above its floor, "equivariant" (or "stochastic") if no mean does."""
-    if any(map(_above, elements)):
+def decide(judgement: Judgement, floors: Floors) -> Verdict:
+    """ "broken" if some output fails under some element, "equivariant" (or "stochastic") if all are at their floors.
+
+    With a tolerance, violations up to it are "equivariant within tolerance", and only those beyond it "broken".
+    """
+    headline = judgement.headline
+    if judgement.scales.nothing:  # exact zeros everywhere need no scale
+        return "undecided" if headline.error.worst > 0 else "equivariant"
+    hidden = headline.tolerance is not None and headline.floor > headline.tolerance
+    if judgement.at_floor.all() and floors.deterministic and not hidden:
+        return "equivariant" if headline.floor <= UNINFORMATIVE else "undecided"
+    if judgement.within:
+        return "equivariant within tolerance"
+    if judgement.above.any():
         return "broken"
-    if all(e.at_floor for e in elements):
-        if not floors.deterministic:
-            return "stochastic"
-        return "equivariant" if floors.of_elements.mean() <= UNINFORMATIVE else "undecided"
+    if judgement.at_floor.all() and not floors.deterministic:
+        return "stochastic"
     return "undecided"
 
 
-def sentence(
-    name: str,
-    verdict: Verdict,
-    contract: ContractSection,
-    elements: list[ElementResult],
-    error: Spread,
-    floor: float,
-    worst: tuple[int, str],
-    layers: LayerSection | None,
-    floors: Floors,
-) -> str:
-    """The finding in one sentence."""
-    kind = _INVARIANT if all(o.action == _INVARIANT for o in contract.outputs) else "equivariant"
-    mean = f"mean relative error {number(error.estimate.mean)}, floor {number(floor)}"
-    where = f" The violation starts in {layers.guilty}." if layers is not None and layers.guilty is not None else ""
-    if verdict == "equivariant":
-        how = "as well as the interpolation of its inputs allows" if not exact(contract) else "to rounding"
-        return f"{name} is {kind} under {contract.group} {how}: {mean}."
-    if verdict == "stochastic":
-        return (
-            f"{name} is stochastic: two evaluations of one input differ by {number(floors.noise)}, which hides any "
-            f"violation of {contract.group} ({mean}).{where}"
-        )
-    if verdict == "undecided":
-        why = " (interpolation alone changes these inputs too much)" if floor > UNINFORMATIVE else ""
-        return f"Whether {name} is {kind} under {contract.group} cannot be told from these inputs{why}: {mean}."
-    low, high = error.estimate.low, error.estimate.high
-    random = "" if floors.deterministic else f" It is stochastic, too, by {number(floors.noise)}."
-    if error.estimate.mean <= FACTOR * floor:  # the exact elements show what interpolation hides in the others
-        above = [e for e in elements if _above(e)]
-        own = sum(e.error.estimate.mean for e in above) / len(above)
-        return (
-            f"{name} is not {kind} under {contract.group}: {len(above)} of {len(elements)} elements are above their "
-            f"floors, by mean relative errors of {number(own)}; interpolation hides the others ({mean}).{random}{where}"
-        )
-    return (
-        f"{name} is not {kind} under {contract.group}: mean relative error {number(error.estimate.mean)} "
-        f"[{number(low)}, {number(high)}], floor {number(floor)}; worst {number(error.worst)} at input {worst[0]} with "
-        f"{worst[1]}.{random}{where}"
-    )
-
-
-def _above(element: ElementResult) -> bool:
-    return element.error.estimate.low > FACTOR * element.floor
-
-
-def exact(contract: ContractSection) -> bool:
-    """Whether no input is resampled."""
-    return all(i.exact for i in contract.inputs)
-
-
 def number(value: float) -> str:
-    """A relative error: per cent from 0.01 % on, powers of ten below."""
-    return f"{100 * value:.3g} %" if value >= 1e-4 else format_number(value)
+    """A relative error: per cent from 0.01 % on, powers of ten below; ∞ if it is infinite."""
+    return f"{100 * value:.3g} %" if 1e-4 <= value < 1e4 else format_number(value)
+
+
+def badge(verdict: Verdict, bound: float, tolerance: float | None) -> tuple[str, str, str]:
+    """(colour class, sign, words) of a verdict, for pages and Markdown alike."""
+    if verdict == "equivariant within tolerance":
+        return "holds", "✓", f"Within {tolerance_said(tolerance)}"
+    if verdict == "broken":
+        if tolerance is not None:
+            return "fails", "✗", f"Not within {tolerance_said(tolerance)}"
+        nearly = bound <= NEARLY
+        return ("undecided", "≈", f"Within {number(bound)}, not exactly") if nearly else ("fails", "✗", "Broken")
+    return {
+        "equivariant": ("holds", "✓", "At the floor"),
+        "stochastic": ("undecided", "≈", "Random"),
+        "undecided": ("undecided", "?", "Not decidable with this sample"),
+    }[verdict]
+
+
+def tolerance_said(tolerance: float | None) -> str:
+    """ "1 %"."""
+    return number(tolerance or 0.0)

@@ -6,17 +6,17 @@ import math
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils.metadata_routing import UNUSED
 
 from equitangents.ensembles.infinite.problem import Field, Settings
 from equitangents.ensembles.inputs import EstimatorNotFittedError
 from equitangents.ensembles.orbits.questions import OrbitQuestions
+from equitangents.ensembles.parameters import Estimator
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.inference import DYNAMICS, as_times
 
 
-class InfiniteEnsembleBase(OrbitQuestions, BaseEstimator):
+class InfiniteEnsembleBase(OrbitQuestions, Estimator):
     """Infinitely wide networks trained for a time t; InfiniteEnsemble says what the parameters are."""
 
     __metadata_request__predict: ClassVar[dict[str, str]] = {"x": UNUSED}  # the data, not metadata to be routed

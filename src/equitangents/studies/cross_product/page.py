@@ -8,11 +8,11 @@ import numpy as np
 
 from equitangents.report import Figure, Section, Verdict, figures
 from equitangents.report.palette import BLUE, GREEN, INK, MEMBER, MUTED, ORANGE, VERMILLION
+from equitangents.statistics import bootstrap
 from equitangents.studies.cross_product.study import SETS, TITLES, Results, Settings, covariance_share, mean_share
 from equitangents.studies.framework import drawing
 from equitangents.studies.framework.compatibility import Presentation, say
 from equitangents.studies.framework.folder import Columns, RunFolder
-from equitangents.studies.framework.statistics import bootstrap
 from equitangents.studies.framework.tables import columns
 
 _COLOURS = {"none": MUTED, "T": ORANGE, "O": GREEN, "I": BLUE}

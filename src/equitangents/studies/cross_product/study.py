@@ -18,6 +18,7 @@ from scipy.stats import special_ortho_group
 
 from equitangents import actions, groups
 from equitangents.report.verdict import Verdict
+from equitangents.statistics import Estimate, bootstrap, exactly, shared_level, surviving_share
 from equitangents.studies.common.infinite import gradient_descent, orbit_means
 from equitangents.studies.common.networks import mlp
 from equitangents.studies.common.orbits import by_element, orbit_batch
@@ -28,7 +29,6 @@ from equitangents.studies.framework.compatibility import Presentation, Study, ju
 from equitangents.studies.framework.folder import Arrays, RunFolder
 from equitangents.studies.framework.progress import Task
 from equitangents.studies.framework.settings import check
-from equitangents.studies.framework.statistics import Estimate, bootstrap, exactly, shared_level, surviving_share
 
 STATED = "stated in arXiv 2403.03103"
 SETS = ("training", "test", "far")

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from equitangents.data.molecules import KCAL_PER_EV
 from equitangents.report import Figure, Section, Verdict, figures
 from equitangents.report.palette import BLUE, GREEN, MUTED, PURPLE, VERMILLION
+from equitangents.statistics import bootstrap
 from equitangents.studies.forces.study import TARGETS, Results, Settings
 from equitangents.studies.forces.water_tensors import KINDS
 from equitangents.studies.framework import drawing
 from equitangents.studies.framework.compatibility import Presentation, say
 from equitangents.studies.framework.folder import Columns, RunFolder
-from equitangents.studies.framework.statistics import bootstrap
 from equitangents.studies.framework.tables import columns
 
 _COLOURS = dict(zip(TARGETS, (VERMILLION, GREEN, BLUE), strict=True))

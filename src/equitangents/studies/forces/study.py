@@ -19,6 +19,7 @@ from equitangents.errors import MissingLibraryError
 from equitangents.groups import so3
 from equitangents.molecules import AtomSignals, MoleculeRegressor, Molecules
 from equitangents.report.verdict import Verdict
+from equitangents.statistics import Estimate, bootstrap, exactly
 from equitangents.studies.common.molecule_kernels import mean_square, so3_network
 from equitangents.studies.forces import water_tensors
 from equitangents.studies.forces.water_tensors import KINDS, WaterSettings, WaterTensors
@@ -27,7 +28,6 @@ from equitangents.studies.framework.compatibility import Presentation, Study, ju
 from equitangents.studies.framework.folder import Arrays, RunFolder
 from equitangents.studies.framework.progress import Task
 from equitangents.studies.framework.settings import check
-from equitangents.studies.framework.statistics import Estimate, bootstrap, exactly
 
 TARGETS = ("energies", "forces", "both")
 

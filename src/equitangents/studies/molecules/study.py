@@ -21,6 +21,7 @@ from equitangents.data.molecules import KCAL_PER_EV
 from equitangents.groups import so3
 from equitangents.molecules import AtomSignals, Molecules
 from equitangents.report.verdict import Verdict
+from equitangents.statistics import Estimate, exactly, shared_level
 from equitangents.studies.common import molecule_kernels as kernels
 from equitangents.studies.common.kernel_ridge import RIDGES, best_fit, composition, cross_validation
 from equitangents.studies.framework.citations import EQUIVARIANT_KERNELS
@@ -28,7 +29,6 @@ from equitangents.studies.framework.compatibility import Presentation, Study, ju
 from equitangents.studies.framework.folder import Arrays, RunFolder
 from equitangents.studies.framework.progress import Task
 from equitangents.studies.framework.settings import check
-from equitangents.studies.framework.statistics import Estimate, exactly, shared_level
 
 OURS = "our question"
 _FACTORS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)  # times the median distance

@@ -9,10 +9,10 @@ import numpy as np
 from equitangents.report import Figure, Section, Table, Verdict, figures
 from equitangents.report.palette import BLUE, GREEN, INK, MUTED, ORANGE, PURPLE, SKY, VERMILLION
 from equitangents.report.verdict import format_number
+from equitangents.statistics import bootstrap, power_law
 from equitangents.studies.framework import drawing
 from equitangents.studies.framework.compatibility import Presentation, say
 from equitangents.studies.framework.folder import RunFolder
-from equitangents.studies.framework.statistics import bootstrap, power_law
 from equitangents.studies.framework.tables import columns
 from equitangents.studies.other_ensembles.study import CLOSED, TITLES, Results, Settings, share, squares
 

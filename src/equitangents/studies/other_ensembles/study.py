@@ -26,6 +26,7 @@ from equitangents.ensembles import (
     tangent_prior,
 )
 from equitangents.report.verdict import Verdict
+from equitangents.statistics import Estimate, exactly, power_law, shared_level, surviving_share
 from equitangents.studies.common.dependent_ensembles import boosted, nested_means
 from equitangents.studies.common.infinite import largest_difference, unit_times
 from equitangents.studies.common.ising_lattice import energy, hot_spins
@@ -38,7 +39,6 @@ from equitangents.studies.framework.compatibility import Presentation, Study, ju
 from equitangents.studies.framework.folder import Arrays, RunFolder
 from equitangents.studies.framework.progress import Task
 from equitangents.studies.framework.settings import check
-from equitangents.studies.framework.statistics import Estimate, exactly, power_law, shared_level, surviving_share
 
 OPEN = "open question of arXiv 2403.03103"
 INDEPENDENT = {

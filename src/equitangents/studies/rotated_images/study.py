@@ -16,6 +16,7 @@ from jaxtyping import Float, Int
 
 from equitangents import actions, nn
 from equitangents.ensembles import InfiniteEnsemble
+from equitangents.statistics import Estimate, bootstrap, exactly, shared_level
 from equitangents.studies.common.images import Images, load_images
 from equitangents.studies.common.orbits import by_element, orbit_batch, same_predictions
 from equitangents.studies.common.training import train_recorded
@@ -25,7 +26,6 @@ from equitangents.studies.framework.folder import Arrays, RunFolder
 from equitangents.studies.framework.progress import Task
 from equitangents.studies.framework.records import Records
 from equitangents.studies.framework.settings import at_least, check
-from equitangents.studies.framework.statistics import Estimate, bootstrap, exactly, shared_level
 from equitangents.studies.framework.study import Study
 
 STATED = "stated in arXiv 2403.03103"

@@ -10,11 +10,11 @@ from equitangents.report import Figure, Section, Widget, figures
 from equitangents.report.palette import BLUE, INK, MEMBER, VERMILLION
 from equitangents.report.time_slider import Curves, Map, View, time_slider
 from equitangents.report.verdict import format_number
+from equitangents.statistics import Estimate, bootstrap, surviving_share
 from equitangents.studies.framework import drawing
 from equitangents.studies.framework.folder import Columns, RunFolder
 from equitangents.studies.framework.panels import panels
 from equitangents.studies.framework.records import Records
-from equitangents.studies.framework.statistics import Estimate, bootstrap, surviving_share
 from equitangents.studies.framework.study import Presentation
 from equitangents.studies.framework.tables import columns
 from equitangents.studies.toy.study import REGIONS, Results, Settings, Trained, plane_rotations, violations

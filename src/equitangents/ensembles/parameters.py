@@ -1,0 +1,35 @@
+"""Parameters of all ensembles, as scikit-learn reads and sets them; what cannot be set is refused by name."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from sklearn.base import BaseEstimator
+
+from equitangents.errors import InvalidArgumentError
+from equitangents.keywords import CheckedKeywords, meant
+
+
+class Estimator(CheckedKeywords, BaseEstimator):
+    """scikit-learn's base with errors that say which parameter was meant, or how it is changed."""
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name; returns self. Networks and actions are immutable: give new ones.
+
+        Raises InvalidArgumentError, before anything is set, for names that are no parameters.
+        """
+        known = self.get_params(deep=False)
+        for name in params:
+            outer, nested, _ = name.partition("__")
+            if outer not in known:
+                names = ", ".join(sorted(known))
+                raise InvalidArgumentError(
+                    f"{type(self).__name__} has no parameter {outer!r}{meant(outer, known)}; it has {names}"
+                )
+            value = params.get(outer, known[outer])
+            if nested and not hasattr(value, "set_params"):
+                raise InvalidArgumentError(
+                    f"{name} cannot be set: {outer} is of type {type(value).__name__}, which has no parameters of its "
+                    f"own to set; give another one, set_params({outer}=...)"
+                )
+        return super().set_params(**params)
