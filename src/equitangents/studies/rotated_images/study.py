@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -272,7 +272,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         return Records.over(of, words, epoch=at, name=names)
 
     measure = f"Orbit same predictions of the mean of {settings.members} CNNs minus those of the best of them, in "
-    how = {"measure": measure + f"rotations out of {order}.", "covers": "inputs", "at_least": 0}
+    how: dict[str, Any] = {"measure": measure + f"rotations out of {order}.", "covers": "inputs", "at_least": 0}
     judged = [
         claim(
             "From the first recorded epoch on, the ensemble agrees with itself over rotations more often than any of "

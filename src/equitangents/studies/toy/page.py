@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
@@ -156,7 +158,13 @@ def _snapshots(settings: Settings, results: Results, folder: RunFolder) -> Figur
     rows |= {f"Mean of {settings.members}": maps["mean"], "Infinite width": maps["infinite"]}
     titles = ["initialisation" if step == 0 else f"step {step:,}" for step in settings.steps] + ["true function"]
     limit, across = 1.2 * float(np.abs(results.truth["square"]).max()), len(titles)
-    look = {"cmap": _COLOURS, "vmin": -limit, "vmax": limit, "extent": (-p, p, -p, p), "interpolation": "bilinear"}
+    look: dict[str, Any] = {
+        "cmap": _COLOURS,
+        "vmin": -limit,
+        "vmax": limit,
+        "extent": (-p, p, -p, p),
+        "interpolation": "bilinear",
+    }
     with panels(
         folder,
         "snapshots",
@@ -213,7 +221,7 @@ def _over_time(settings: Settings, results: Results, folder: RunFolder) -> Figur
             axes.plot([], [], color=MEMBER.light, label="members")
             axes.plot(results.times, mean, color=BLUE.light, label="their mean")
             dashed, dotted = (0, (5, 3)), (0, (1.5, 2))
-            look = {"color": VERMILLION.light, "lw": 1.5}
+            look: dict[str, Any] = {"color": VERMILLION.light, "lw": 1.5}
             axes.plot(results.times, expected, ls=dashed, label="expected of one", **look)
             many = f"expected of the mean of {settings.members}"
             axes.plot(results.times, expected / np.sqrt(settings.members), ls=dotted, label=many, **look)
