@@ -56,7 +56,11 @@ class Claim(Verdict):
     def to_dict(self) -> dict[str, Any]:
         """The verdict as plain values, with its meaning and every number of the family."""
         fields = {key: value for key, value in super().to_dict().items() if key not in ("numbers", "means")}
-        family = {label: {"value": e.value, "interval": list(e.interval)} for label, e in self.numbers.items()}
+        plain = lambda number: float(number) if math.isfinite(number) else None
+        family = {
+            label: {"value": plain(e.value), "interval": [plain(end) for end in e.interval]}
+            for label, e in self.numbers.items()
+        }
         return {**fields, "meaning": self.meaning, "numbers": family}
 
 
