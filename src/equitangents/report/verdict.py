@@ -57,11 +57,7 @@ class Verdict:
         if self.covers in (EXACT, IN_ERRORS, SINGLE):
             return self.covers
         if math.isnan(low) or math.isnan(high):
-<<<<<<< HEAD
-            return "no interval" + ("" if math.isnan(self.value) else ": too few samples, or all of them equal")
-=======
             return "no interval" if math.isnan(self.value) else "no interval: too few samples, or all of them equal"
->>>>>>> studies
         if low == high:
             return f"no variation over {self.covers}" if self.covers else EXACT
         a, b = (format_number(x, self.interval, self.bounds) for x in (low, high))

@@ -38,7 +38,7 @@ class Record:
         return y
 
     def of_row(self, step: int, elements: int, row: int, element: int | None) -> list[np.ndarray] | None:
-        """Outputs (1, …) for one input, of batches of `step`, moved by an element or not; None if they were not kept."""
+        """Outputs (1, …) for one input, of batches of `step`, moved by an element or not; None if not kept."""
         batch, place = divmod(row, step)
         index = batch * (elements + 1) + (0 if element is None else element + 1)
         if index >= len(self.answers):
