@@ -49,7 +49,10 @@ test-extras: $(STAMP) $(VENV)/.installed-torch $(VENV)/.installed-onnx ## tests 
 test-browser: $(STAMP) $(VENV)/.installed-browser ## the pages in a headless Chromium
 	$(BIN)/python -m pytest tests/browser
 
-.PHONY: help setup demo test test-all test-random test-extras test-browser mutate lint wheel rooms format docs bench clean
+mutate: $(STAMP) ## which planted faults the tests see; ARGS="--only audit" for some of them
+	$(BIN)/python -m tools.mutate $(ARGS)
+
+lint: $(STAMP) ## ruff, mypy, and who may import whom
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m mypy
