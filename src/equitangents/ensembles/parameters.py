@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Self
 
 from sklearn.base import BaseEstimator
 
+from equitangents import notebook
 from equitangents.errors import InvalidArgumentError
 from equitangents.keywords import CheckedKeywords, meant
 
@@ -33,3 +35,13 @@ class Estimator(CheckedKeywords, BaseEstimator):
                     f"own to set; give another one, set_params({outer}=...)"
                 )
         return super().set_params(**params)
+
+    def _facts(self) -> list[tuple[str, object]]:
+        """What a notebook shows of a fitted ensemble, above scikit-learn's own diagram."""
+        return []
+
+    @property
+    def _repr_html_(self) -> Callable[[], str]:
+        diagram: Callable[[], str] = super()._repr_html_
+        facts = self._facts()
+        return diagram if not facts else lambda: notebook.table(type(self).__name__, facts) + diagram()

@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from equitangents import notebook
 from equitangents.audit.report.findings import Findings
+from equitangents.audit.report.judged import error_of, floor_of, unit_of
 from equitangents.audit.report.markdown import markdown
 from equitangents.audit.report.page import html
 from equitangents.audit.report.text import summary
+from equitangents.audit.report.words import number
 from equitangents.errors import InvalidArgumentError
 
 
@@ -39,6 +42,15 @@ class AuditReport(Findings):
     def to_html(self, path: Any) -> Path:
         """Write the report as one HTML file that needs nothing else. Returns the path."""
         return write_text(path, html(self))
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the finding, and the error under every element."""
+        head = notebook.table("Audit", [("verdict", self.verdict), ("finding", self.sentence)])
+        rows = [
+            (e.label, f"{number(error_of(e).estimate.mean)}, floor {number(floor_of(e))}") for e in self.elements[:24]
+        ]
+        more = [("…", f"{len(self.elements) - 24} more elements")] if len(self.elements) > 24 else []
+        return head + notebook.table(f"Mean relative error {unit_of(self)}", rows + more)
 
     def bibtex(self) -> str:
         """What to cite, as BibTeX."""

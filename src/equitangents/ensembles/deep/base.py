@@ -203,6 +203,21 @@ class DeepEnsembleBase(Estimator):
                 stacklevel=4,
             )
 
+    def _facts(self) -> list[tuple[str, object]]:
+        if not self.__sklearn_is_fitted__():
+            return []
+        augmentation = getattr(self, "augmentation_", None)
+        last = self.history_[-1] if len(self.history_) else np.full(1, np.nan)
+        return [
+            ("networks", f"{self._trained}, trained for {len(self.history_)} epochs"),
+            ("architecture", self.net),
+            ("augmentation", "none" if augmentation is None else augmentation),
+            (
+                "training loss at the end",
+                f"{np.mean(last):.3g}, from {np.min(last):.3g} to {np.max(last):.3g} by member",
+            ),
+        ]
+
     def _check_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
             raise EstimatorNotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first")

@@ -61,6 +61,18 @@ class InfiniteEnsembleBase(OrbitQuestions, Estimator):
         field: Field = "ntk" if self.kernel == "ntk" else "nngp"
         return Settings(field, dynamics, self.learning_rate, float(self.ridge), self.memory_limit)
 
+    def _facts(self) -> list[tuple[str, object]]:
+        if not self.__sklearn_is_fitted__():
+            return []
+        augmentation = getattr(self, "augmentation_", None)
+        return [
+            ("networks", "infinitely many, infinitely wide"),
+            ("architecture", self.net),
+            ("augmentation", "none" if augmentation is None else augmentation),
+            ("training time", f"{float(self.time):g}"),
+            ("kernel", self.kernel.upper()),
+        ]
+
     def _check_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
             raise EstimatorNotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first")
