@@ -1,6 +1,7 @@
 """A hook of mkdocs: the tutorial and the audit's guide as notebooks, run from top to bottom, in site/notebooks/.
 
-A page's text becomes Markdown cells and each of its Python blocks a cell that is run; a block that fails stops the build.
+A page's text becomes Markdown cells, and each of its Python blocks a cell that is run. A block that fails stops the
+build.
 """
 
 from __future__ import annotations

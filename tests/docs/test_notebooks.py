@@ -13,7 +13,8 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 import docs_notebooks
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGE = "# Title\n\nSee [the guide](guide/audit.md#read).\n\n```python\na = 2\nprint(a + 1)\n```\n\nand\n\n```python\na\n```\n"
+CODE = ("```python\na = 2\nprint(a + 1)\n```\n", "```python\na\n```\n")
+PAGE = f"# Title\n\nSee [the guide](guide/audit.md#read).\n\n{CODE[0]}\nand\n\n{CODE[1]}"
 
 
 def test_text_and_code_stay_in_order() -> None:
