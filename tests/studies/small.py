@@ -86,8 +86,16 @@ class FiveStages(Small):
         return np.concatenate([stage["y"] for stage in stages])
 
 
+def five_stages(out, *, slow=False, **how):
+    """Run it without a place in the catalogue of the tests that follow."""
+    made = FiveStages(slow)
+    studies.add(studies.StudyInfo("five", "Five", "nobody", ("quick",), "s", "none"), made.study(), made.present)
+    try:
+        return studies.run("five", out=out, **{"progress": False, **how})
+    finally:
+        del studies.registry["five"]
+
+
 def command_line():
     """`FOLDER [--resume] [--slow]`."""
-    made = FiveStages("--slow" in sys.argv)
-    studies.add(studies.StudyInfo("five", "Five", "nobody", ("quick",), "s", "none"), made.study(), made.present)
-    studies.run("five", out=sys.argv[1], resume="--resume" in sys.argv)
+    five_stages(sys.argv[1], slow="--slow" in sys.argv, resume="--resume" in sys.argv, progress=True)

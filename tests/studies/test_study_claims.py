@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 
+from equitangents.studies.framework.claims import lead
 from equitangents.studies.ising import study as ising
 from equitangents.studies.rotated_images import study as rotated_images
 from equitangents.studies.toy import study as toy
@@ -108,7 +109,24 @@ class TestRotatedImagesClaims:
     settings = rotated_images.Settings(members=4, train_images=20, test_images=60, foreign_images=60)
 
     def test_true(self):
-        assert _verdicts(rotated_images.claims(self.settings, self._results(self.settings))) == ["holds"] * 2
+        assert _verdicts(rotated_images.claims(self.settings, self._results(self.settings))) == ["holds"] * 3
+
+    def test_a_mean_that_agrees_less_before_training_is_said_to_fail_there_alone(self):
+        results = self._results(self.settings)
+        for name in results.mean:
+            results.mean[name][0, 1:] += 1
+        verdicts = rotated_images.claims(self.settings, results)
+        assert _verdicts(verdicts) == ["holds", "fails", "holds"]
+        assert "fails: “Before training" in lead(verdicts)
+
+    def test_members_that_agree_less_than_infinitely_wide_ones_fail_that_claim(self):
+        results = self._results(self.settings)
+        scores = {name: results.agreement(labels[-1]).mean() for name, labels in results.members.items()}
+        for off, verdict in ((0.0, "holds"), (1.0, "fails")):
+            predicted = {name: np.full((3, 3), score + off) for name, score in scores.items()}
+            claim = rotated_images.claims(self.settings, dataclasses.replace(results, predicted=predicted))[2]
+            assert claim.verdict == verdict
+        assert "−1.0" in claim.meaning
 
     def test_an_ensemble_behind_its_members_fails(self):
         results = self._results(self.settings, mean_errors=50)
@@ -116,10 +134,10 @@ class TestRotatedImagesClaims:
 
     def test_one_input_is_enough_to_fail_exactness(self):
         results = self._results(self.settings, infinite_errors=1)
-        verdict = rotated_images.claims(self.settings, results)[1]
+        verdict = rotated_images.claims(self.settings, results)[-1]
         assert verdict.verdict == "fails"
         assert verdict.value == 1.0
 
     def test_without_the_closed_form_there_is_no_claim_about_it(self):
         results = dataclasses.replace(self._results(self.settings), infinite={})
-        assert len(rotated_images.claims(self.settings, results)) == 1
+        assert not any("infinite" in v.claim for v in rotated_images.claims(self.settings, results))

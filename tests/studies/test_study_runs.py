@@ -16,7 +16,7 @@ from equitangents.cli.main import main
 from equitangents.errors import InvalidArgumentError
 from equitangents.studies.catalogue import StudyInfo
 from equitangents.studies.framework.lock import only_run
-from studies.small import Settings, Small
+from studies.small import Settings, Small, five_stages
 
 PROGRAM = [sys.executable, "-c", "from studies.small import command_line; command_line()"]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
@@ -190,36 +190,29 @@ class TestOneAtATime:
         run(tmp_path / "run")
         assert not (tmp_path / "run" / ".lock").exists()
 
-    def test_killed_at_any_time_only_the_stage_under_way_is_lost(self, tmp_path):
-        """kill -9 at several moments; each time the run goes on, and it ends with the numbers of an undisturbed one."""
-        whole = subprocess.run(
-            [*PROGRAM, str(tmp_path / "whole")], check=True, capture_output=True, text=True, env=ENVIRONMENT
+    @pytest.mark.parametrize("stages", [1, 3])
+    def test_killed_at_any_time_only_the_stage_under_way_is_lost(self, tmp_path, capsys, stages):
+        whole = five_stages(tmp_path / "whole")
+        assert capsys.readouterr().out == "01234"
+        child = subprocess.Popen(
+            [*PROGRAM, str(tmp_path / "cut"), "--slow"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=ENVIRONMENT,
         )
-        assert whole.stdout == "01234"
-        computed = []
-        for stages in (1, 3):
-            resume = ["--resume"] if computed else []
-            child = subprocess.Popen(
-                [*PROGRAM, str(tmp_path / "cut"), *resume, "--slow"],
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                text=True,
-                env=ENVIRONMENT,
-            )
-            wanted = tmp_path / "cut" / "stages" / f"stage-{stages}.npz"
-            for _ in range(600):
-                if wanted.exists():
-                    break
-                time.sleep(0.05)
-            child.send_signal(signal.SIGKILL)
-            computed.append(child.communicate()[0])
-        last = subprocess.run(
-            [*PROGRAM, str(tmp_path / "cut"), "--resume"], check=True, capture_output=True, text=True, env=ENVIRONMENT
-        )
-        assert last.stdout.startswith("4") or last.stdout == "", "stages 0 to 3 were complete"
-        a, b = contents(tmp_path / "whole"), contents(tmp_path / "cut")
-        assert set(a) == set(b)
-        assert a["verdicts.json"] == b["verdicts.json"]
+        wanted = tmp_path / "cut" / "stages" / f"stage-{stages}.npz"
+        while not wanted.exists():
+            assert child.poll() is None
+            time.sleep(0.05)
+        child.kill()
+        child.communicate()
+        assert child.returncode == -signal.SIGKILL
+        resumed = five_stages(tmp_path / "cut", resume=True)
+        again = capsys.readouterr().out
+        assert again == "01234"[5 - len(again) :]
+        assert len(again) < 5 - stages, "what was complete is not computed again"
+        assert set(contents(whole.folder)) == set(contents(resumed.folder))
+        assert (resumed.folder / "verdicts.json").read_bytes() == (whole.folder / "verdicts.json").read_bytes()
 
     def test_redirected_output_is_written_as_it_comes(self, tmp_path):
         child = subprocess.Popen(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -90,13 +91,11 @@ def format_number(
     spread = interval[1] - interval[0] if interval is not None else 0.0
     spread = spread if math.isfinite(spread) else 0.0
     scale = max(abs(value), spread)
-    if not 1e-4 <= scale < 1e5:
-        digits, write = 1, _scientific
-    else:
-        digits, write = 2 - math.floor(math.log10(scale)), _plain
-        if spread > 0:
-            digits = min(max(1 - math.floor(math.log10(spread)), 0), 6)
-        digits = max(digits, 0)
+    write: Callable[[float, int], str] = _plain if 1e-4 <= scale < 1e5 else _scientific
+    digits = 1
+    if write is _plain:
+        finest = 2 - math.floor(math.log10(scale)) if spread == 0 else min(1 - math.floor(math.log10(spread)), 6)
+        digits = max(finest, 0)
     while digits < 17 and any(_side(a, b) != _side(value, b) for a, b in _printed(value, digits, write, bounds)):
         digits += 1
     return write(value, digits)
@@ -109,7 +108,7 @@ def _printed(value: float, digits: int, write: Any, bounds: tuple[float, float])
 
 
 def _side(value: float, bound: float) -> int:
-    return (value > bound) - (value < bound)
+    return int(value > bound) - int(value < bound)
 
 
 def _plain(value: float, digits: int) -> str:
@@ -119,7 +118,7 @@ def _plain(value: float, digits: int) -> str:
     return text.replace("-", "−")
 
 
-def _scientific(value: float, digits: int = 1) -> str:
+def _scientific(value: float, digits: int) -> str:
     leading, exponent = f"{value:.{digits}e}".split("e")
     superscript = str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
     leading = leading.replace("-", "−").removesuffix(".0")

@@ -34,8 +34,8 @@ registry: dict[str, StudyInfo] = {
             title="An invariant function on the plane",
             source=_EMERGENT,
             presets=("quick", "paper"),
-            summary="MLPs learn a function invariant under rotations: no member is invariant, their mean is, at "
-            "initialisation and after 1, 2, 3 and 2000 steps; a page with a time slider.",
+            summary="MLPs learn a function invariant under rotations: are members invariant, is their mean, at "
+            "initialisation and after 1, 2, 3 and 2000 steps? A page with a time slider.",
             module="equitangents.studies.toy.study",
             page="equitangents.studies.toy.page",
         ),
@@ -44,8 +44,8 @@ registry: dict[str, StudyInfo] = {
             title="Energies of the two-dimensional Ising model",
             source=_EMERGENT,
             presets=("quick", "paper"),
-            summary="Ensembles of MLPs of growing width against the closed form: their means converge, and the orbit "
-            "spread of M members follows GP(μ, Σ/M), on training, test and foreign spins.",
+            summary="Ensembles of MLPs of growing width against the closed form: do their means converge, and is the "
+            "orbit spread of M members that of GP(μ, Σ/M), on training, test and foreign spins?",
             module="equitangents.studies.ising.study",
             page="equitangents.studies.ising.page",
         ),
@@ -57,6 +57,7 @@ registry: dict[str, StudyInfo] = {
             summary="CNNs trained on rotated images: how often members, their mean and the infinitely wide ensemble "
             "predict the same for all rotations of an image, in and out of distribution.",
             module="equitangents.studies.rotated_images.study",
+            page="equitangents.studies.rotated_images.page",
         ),
         StudyInfo(
             name="mlp-to-gcnn",
@@ -136,7 +137,7 @@ registry: dict[str, StudyInfo] = {
             source=_KERNELS,
             presets=("quick", "paper"),
             summary="Monte Carlo kernels of group-convolutional networks of growing width, on the plane and on the "
-            "sphere, converge to the analytic NNGP and NTK at the expected rate.",
+            "sphere: do they converge to the analytic NNGP and NTK, and at the expected rate?",
             module="equitangents.studies.kernel_convergence.study",
             page="equitangents.studies.kernel_convergence.page",
         ),

@@ -9,8 +9,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, LogLocator
 
-from equitangents.report import figures
-from equitangents.report.palette import MUTED
+from equitangents.report import figures, palette
+from equitangents.report.palette import MUTED, STEPS
 from equitangents.studies.framework.statistics import Estimate
 
 
@@ -36,8 +36,15 @@ def steps(axes: Axes, last: int) -> None:
     axes.xaxis.set_major_locator(FixedLocator([0, *(10**k for k in range(int(np.log10(max(last, 1))) + 1))]))
     axes.xaxis.set_minor_locator(FixedLocator([]))
     axes.xaxis.set_major_formatter(lambda value, _: f"{int(value):,}")
-    axes.set_xlim(0, last)
+    axes.set_xlim(-0.1, 1.15 * last)  # room for the numbers at the ends beside those of the next panel
     axes.set_xlabel("training step")
+
+
+def shades_of(values: Sequence[Any]) -> list[tuple[Any, str]]:
+    """As many of the ordered `values` as there are shades to tell them apart by, the ends included."""
+    count = min(len(values), len(STEPS))
+    chosen = [values[round(i * (len(values) - 1) / max(count - 1, 1))] for i in range(count)]
+    return list(zip(chosen, palette.steps(count), strict=True))
 
 
 def logarithmic(

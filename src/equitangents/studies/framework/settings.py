@@ -74,6 +74,12 @@ def check(condition: bool, name: str, value: Any, requirement: str) -> None:
         raise InvalidArgumentError(f"{name} was {value}; it must be {requirement}")
 
 
+def at_least(settings: Any, **least: float) -> None:
+    """`check` that each named setting is no smaller than told."""
+    for name, bound in least.items():
+        check(getattr(settings, name) >= bound, name, getattr(settings, name), f"at least {bound}")
+
+
 def as_dict(settings: Any) -> dict[str, Any]:
     """The settings as plain values, for JSON; tuples become lists."""
     return {

@@ -6,7 +6,6 @@ import numpy as np
 
 from equitangents.report import Figure, Section
 from equitangents.report.palette import BLUE, GREEN, INK, PURPLE, VERMILLION
-from equitangents.report.palette import steps as shades
 from equitangents.studies.framework import drawing
 from equitangents.studies.framework.folder import Columns, RunFolder
 from equitangents.studies.framework.panels import panels
@@ -144,8 +143,8 @@ def _learning(settings: Settings, results: Results, folder: RunFolder) -> Figure
         ylabel="energy / standard deviation",
         caption=f"Energies after {int(results.times[-1])} steps, in units of their standard deviation on independent "
         f"spins. Dots and band: mean and standard deviation of {settings.members} members of width {wide}, and the "
-        "same in closed form. An MLP does not extrapolate to foreign spins; the comparison with the closed form does "
-        "not need it to.",
+        "same in closed form. Whether an MLP extrapolates to foreign spins does not matter for the comparison with "
+        "the closed form.",
         alt="Predicted energies by set of spins",
     ) as drawn:
         for name, axes in zip(SETS, drawn, strict=True):
@@ -174,11 +173,12 @@ def _distance(settings: Settings, distances: Records, folder: RunFolder) -> Figu
         sharey=True,
         caption=f"Squared distance between the mean of {settings.members} members and the closed form, per input, in "
         "units of the energies’ variance, without sampling bias. Dots: estimates whose 95 % interval (bars, over "
-        "members) excludes zero; open triangles: upper ends of intervals that hold zero.",
+        "members) excludes zero; open triangles: upper ends of intervals that hold zero; intervals below zero are not "
+        "drawn. The dotted line begins at the training spins of the last step.",
         alt="Distance to the closed form against width",
     ) as drawn:
         for name, axes in zip(SETS, drawn, strict=True):
-            for k, (step, colour) in enumerate(zip(trained, shades(len(trained)), strict=True)):
+            for k, (step, colour) in enumerate(drawing.shades_of(trained)):
                 at = distances.where(spins=name, step=step)
                 x, y, (low, high) = at.column("width") * 1.05 ** (k - len(trained) / 2), at.values, at.interval
                 seen = low > 0
@@ -208,8 +208,8 @@ def _spread(settings: Settings, results: Results, folder: RunFolder) -> Figure:
         alt="Relative orbit standard deviation against training steps",
     ) as drawn:
         for name, axes in zip(SETS, drawn, strict=True):
-            for k, (m, colour) in enumerate(zip(settings.groups, shades(len(settings.groups)), strict=True)):
-                predicted = results.predicted[name][:, k]
+            for m, colour in drawing.shades_of(settings.groups):
+                predicted = results.predicted[name][:, settings.groups.index(m)]
                 low, high = np.quantile(predicted, [0.16, 0.84], axis=1)
                 measured = [measured_spread(results, wide, name, i, m) for i in range(len(results.times))]
                 axes.fill_between(results.times, low, high, color=colour, alpha=0.18, lw=0)
@@ -237,9 +237,8 @@ def _for_every_size(settings: Settings, results: Results, folder: RunFolder) -> 
         f"trained members of width {wide}, dots their medians.",
         alt="Relative orbit standard deviation against members",
     ) as drawn:
-        chosen = three_times(settings)
         for name, axes in zip(SETS, drawn, strict=True):
-            for step, colour in zip(chosen, shades(len(chosen)), strict=True):
+            for step, colour in drawing.shades_of(three_times(settings)):
                 low, middle, high = results.curve[name][results.at(step)].T
                 axes.fill_between(sizes, low, high, color=colour, alpha=0.22, lw=0)
                 axes.plot(sizes, middle, color=colour, lw=1.4, label=f"step {step:,}")
@@ -262,8 +261,8 @@ def _ratio(settings: Settings, results: Results, folder: RunFolder) -> Figure:
         ylabel="measured / predicted spread",
         sharey=True,
         caption=f"Measured over predicted relative orbit standard deviation after {int(results.times[-1])} steps, with "
-        "95 % intervals over groups of members. Where single members deviate from 1, that is the effect of finite "
-        "width.",
+        "95 % intervals over groups of members. Where the interval of single members excludes 1, finite width is "
+        "felt.",
         alt="Ratio of measured and predicted spread",
     ) as drawn:
         for shift, name in zip((0.96, 1.0, 1.04), SETS, strict=True):

@@ -28,7 +28,7 @@ from equitangents.studies.framework.claims import Claim, Means, claim
 from equitangents.studies.framework.folder import Arrays, RunFolder
 from equitangents.studies.framework.progress import Task
 from equitangents.studies.framework.records import Records
-from equitangents.studies.framework.settings import check
+from equitangents.studies.framework.settings import at_least, check
 from equitangents.studies.framework.statistics import (
     Estimate,
     log_ratio,
@@ -37,6 +37,7 @@ from equitangents.studies.framework.statistics import (
     shared_level,
 )
 from equitangents.studies.framework.study import Study
+from equitangents.studies.framework.wording import after
 
 STATED = "stated in arXiv 2403.03103"
 SETS = ("training", "test", "foreign")
@@ -141,10 +142,9 @@ def targets(settings: Settings, spins: np.ndarray) -> np.ndarray:
 
 def check_settings(settings: Settings, data_dir: Path | None) -> None:
     """Sizes that statistics need; the study reads no data."""
-    check(settings.lattice >= 3, "lattice", settings.lattice, "at least 3")
+    at_least(settings, lattice=3, members_at_once=3)
     check(settings.coupling != 0, "coupling", settings.coupling, "different from 0")
     check(max(settings.groups) <= settings.members, "groups", settings.groups, "at most the number of members each")
-    check(settings.members_at_once >= 3, "members_at_once", settings.members_at_once, "at least 3")
     check(len(set(settings.widths)) >= 2, "widths", settings.widths, "at least two different widths")
     check(max(settings.steps) > 0, "steps", settings.steps, "beyond 0")
 
@@ -350,7 +350,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             source=STATED + "; the bounds are our choice",
             means=Means(
                 holds="The closed form tells the size of the spread, and so roughly how many members a target needs: "
-                f"it is {ratios.values.min():.2f} to {ratios.values.max():.2f} times the predicted one here.",
+                f"measured over predicted is {ratios.values.min():.2f} to {ratios.values.max():.2f} here.",
                 fails="Do not plan the number of members from the closed form at this width: the spread is off by more "
                 f"than half ({ratios.values.min():.2f} to {ratios.values.max():.2f} times predicted).",
                 undecided="Whether the closed form tells the spread to within a factor of 1.5 is not decided "
@@ -362,12 +362,8 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             shares,
             measure=f"Share of {TYPICAL_GROUPS} ensembles of M members of width {wide} whose relative orbit standard "
             "deviation lies below the predicted median"
-            + (
-                f"; for M = {', '.join(map(str, resampled))} ensembles are drawn anew from the same members."
-                if resampled
-                else "."
-            ),
-            covers="ensembles of M members",
+            + (f"; for M = {', '.join(map(str, resampled))} drawn anew from the same members." if resampled else "."),
+            covers="ensembles drawn from these members",
             at_least=2.5,
             at_most=97.5,
             unit="%",
@@ -389,7 +385,7 @@ def _shares(shares: Records) -> str:
 
 
 def _words(step: int, name: str, size: int | None = None) -> str:
-    return ("" if size is None else f"M = {size}, ") + f"after {step} steps, {name} spins"
+    return ("" if size is None else f"M = {size}, ") + f"{after(step)}, {name} spins"
 
 
 def three_times(settings: Settings) -> list[int]:

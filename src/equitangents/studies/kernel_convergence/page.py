@@ -54,9 +54,9 @@ def _figure(settings: Settings, results: Results, folder: RunFolder) -> Figure:
     ) as drawn:
         for axes, space in zip(drawn, SPACES, strict=True):
             drawing.logarithmic(axes, "both", widths, base=2, fine=True)
-            for kind, colour in zip(KINDS, (BLUE, VERMILLION), strict=True):
+            for kind, colour, shift in zip(KINDS, (BLUE, VERMILLION), (0.98, 1.02), strict=True):
                 values = [bootstrap(d, np.sqrt) for d in deviations(results, space, kind).T]
-                drawing.estimates(axes, widths, values, colour.light, label=kind.upper())
+                drawing.estimates(axes, shift * widths, values, colour.light, label=kind.upper())
             drawing.power(axes, widths, values[0].value, -0.5, label="∝ 1/√width")
         drawn.legend()
     return drawn.figure

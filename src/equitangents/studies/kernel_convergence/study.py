@@ -21,7 +21,7 @@ from equitangents.studies.framework.claims import IN_ERRORS, Claim, Means, claim
 from equitangents.studies.framework.folder import Arrays, RunFolder
 from equitangents.studies.framework.progress import Task
 from equitangents.studies.framework.records import Records
-from equitangents.studies.framework.settings import check
+from equitangents.studies.framework.settings import at_least, check
 from equitangents.studies.framework.statistics import exactly, power_law, shared_level
 from equitangents.studies.framework.study import Study
 
@@ -88,8 +88,7 @@ def inputs(space: str, settings: Settings) -> np.ndarray:
 def check_settings(settings: Settings, data_dir: Path | None) -> None:
     """Widths enough for a rate, batches enough for an interval; the study reads no data."""
     check(len(settings.widths) >= 3, "widths", settings.widths, "at least three widths")
-    check(settings.batches >= 3, "batches", settings.batches, "at least 3")
-    check(settings.samples >= 2, "samples", settings.samples, "at least 2")
+    at_least(settings, batches=3, samples=2)
     check(settings.sampled >= settings.bandlimit, "sampled", settings.sampled, "at least bandlimit")
 
 

@@ -8,20 +8,29 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from equitangents.report import Figure, Section, Table, Verdict, figures
-from equitangents.report.palette import BLUE, FRAME, GREEN, INK, MEMBER, MUTED, ORANGE, PURPLE, VERMILLION
+from equitangents.report import Figure, Section, Table, figures
+from equitangents.report.palette import BLUE, FRAME, GREEN, INK, MEMBER, ORANGE, PURPLE, VERMILLION
 from equitangents.report.verdict import format_number
-from equitangents.studies.framework.compatibility import Presentation, say
+from equitangents.studies.framework import drawing
 from equitangents.studies.framework.folder import Columns, RunFolder
+from equitangents.studies.framework.panels import panels
 from equitangents.studies.framework.statistics import Estimate, bootstrap, bootstrap_intervals
-from equitangents.studies.rotated_images.study import Results, Settings, ensemble_labels, ensemble_sizes, lead
+from equitangents.studies.framework.study import Presentation
+from equitangents.studies.framework.tables import columns
+from equitangents.studies.rotated_images.study import (
+    STATED_AGREEMENT,
+    Results,
+    Settings,
+    ensemble_labels,
+    ensemble_sizes,
+)
 
 _SHOWN_MEMBERS = 6
 _SHOWN_IMAGES = 2
 _SUBSETS = 20
 
 
-def present(settings: Settings, results: Results, verdicts: Sequence[Verdict], folder: RunFolder) -> Presentation:
+def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
     """Tables, figures and words."""
     sizes = ensemble_size_table(settings, results)
     tables = {"agreement": agreement_table(results), "accuracy": accuracy_table(results), "ensemble_size": sizes}
@@ -34,7 +43,8 @@ def present(settings: Settings, results: Results, verdicts: Sequence[Verdict], f
                 f"the predicted class is that of the image as it is; {settings.order} is perfect. The networks are "
                 f"trained on {len(results.images.train_x):,} images ({results.images.titles['test']}) in "
                 f"{settings.order} orientations, {turn} apart. Nothing like the images of the other sets is in the "
-                "training data; they have no right class, but an invariant predictor gives every orientation the same."
+                "training data; they have no right class, but an invariant predictor gives all orientations of an "
+                "image the same."
             ],
             [agreement_figure(settings, results, folder)],
         ),
@@ -47,7 +57,7 @@ def present(settings: Settings, results: Results, verdicts: Sequence[Verdict], f
             "Single images",
             [
                 "The first images of each set, in four orientations, with the class that members and ensembles "
-                "predict for each. A row of one colour is a predictor that does not mind the turn."
+                "predict for each. A grey row is a prediction that no turn changes."
             ],
             [_orbits(settings, results, folder)],
         ),
@@ -59,33 +69,7 @@ def present(settings: Settings, results: Results, verdicts: Sequence[Verdict], f
         "Training": f"{settings.epochs} epochs, {settings.optimizer}, step {results.learning_rate:.3g}",
         "Seed": str(settings.seed),
     }
-    return Presentation(_summary(settings, results, verdicts), tables, sections, facts)
-
-
-def _summary(settings: Settings, results: Results, verdicts: Sequence[Verdict]) -> str:
-    where = _listed([results.images.titles[name] for name in results.images.sets])
-    first = say(
-        verdicts[0],
-        holds=f"The mean of {settings.members} augmented CNNs predicts the same class for more rotations of an image "
-        f"than any single one of them, after every epoch, on {where}",
-        fails=f"The mean of {settings.members} augmented CNNs does not always agree with itself over rotations more "
-        f"often than each of them, on {where}",
-        undecided=f"Whether the mean of {settings.members} augmented CNNs agrees with itself over rotations more often "
-        f"than each of them, after every epoch, on {where}, cannot be told at this size",
-    )
-    if len(verdicts) < 2:
-        return f"{first}."
-    second = say(
-        verdicts[1],
-        holds="the infinitely wide ensemble predicts the same for all, always.",
-        fails="the infinitely wide ensemble does not predict the same for all.",
-        undecided="the infinitely wide ensemble could not be judged.",
-    )
-    return f"{first}; {second}"
-
-
-def _listed(words: Sequence[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+    return Presentation(tables, sections, facts)
 
 
 def _models(results: Results, name: str) -> dict[str, np.ndarray]:
@@ -108,8 +92,7 @@ def _table(results: Results, names: Sequence[str], score: Callable[[np.ndarray],
         for m, model in enumerate(models):
             for i, epoch in enumerate(results.epochs):
                 rows.append((results.images.titles[name], int(epoch), model, mean[i, m], low[i, m], high[i, m]))
-    columns = zip(*rows, strict=True)
-    return dict(zip(("inputs", "epoch", "model", column, "low", "high"), map(list, columns), strict=True))
+    return columns(("inputs", "epoch", "model", column, "low", "high"), rows)
 
 
 def agreement_table(results: Results) -> Columns:
@@ -133,60 +116,48 @@ def ensemble_size_table(settings: Settings, results: Results) -> Columns:
             subsets = [rng.choice(len(outputs), m, replace=False) for _ in range(_SUBSETS if m < len(outputs) else 1)]
             scores = [results.agreement(ensemble_labels(settings, outputs[s], axis=0)).mean() for s in subsets]
             rows.append((results.images.titles[name], m, np.mean(scores), np.min(scores), np.max(scores), *expected))
-    names = (
-        "inputs",
-        "members",
-        "orbit_same_predictions",
-        "lowest",
-        "highest",
-        "expected",
-        "expected_low",
-        "expected_high",
-    )
-    return dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
+    measured = ("inputs", "members", "orbit_same_predictions", "lowest", "highest")
+    return columns((*measured, "expected", "expected_low", "expected_high"), rows)
+
+
+def _through_training(
+    axes: Axes, settings: Settings, results: Results, name: str, score: Callable[[np.ndarray], np.ndarray]
+) -> None:
+    """Members, their mean with its interval over inputs, and infinite width, against the epochs."""
+    axes.plot(results.epochs, score(results.members[name]).mean(axis=-1), color=MEMBER.light, lw=0.8, alpha=0.75)
+    axes.plot([], [], color=MEMBER.light, label="members")
+    means = [bootstrap(score(labels), resamples=1000) for labels in results.mean[name]]
+    low, high = [e.low for e in means], [e.high for e in means]
+    axes.fill_between(results.epochs, low, high, color=BLUE.light, alpha=0.2, lw=0)
+    axes.plot(results.epochs, [e.value for e in means], color=BLUE.light, lw=2.2, label="their mean")
+    if results.infinite:
+        exact = score(results.infinite[name]).mean(axis=-1)
+        axes.plot(results.epochs, exact, color=VERMILLION.light, lw=2.2, clip_on=False, label="infinite width")
+    axes.set_xlim(0, settings.epochs)
+    axes.set_xlabel("epoch")
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
 
 
 def agreement_figure(settings: Settings, results: Results, folder: RunFolder) -> Figure:
     """The study's main figure."""
-    with figures.canvas(8.6, 3.25) as canvas:
-        panels = canvas.subplots(1, len(results.images.sets), sharey=True, squeeze=False)[0]
-        for axes, name in zip(panels, results.images.sets, strict=True):
-            members = results.agreement(results.members[name]).mean(axis=-1)
-            axes.plot(results.epochs, members, color=MEMBER.light, lw=0.8, alpha=0.75)
-            estimates = [bootstrap(results.agreement(labels), resamples=1000) for labels in results.mean[name]]
-            axes.fill_between(
-                results.epochs,
-                [e.low for e in estimates],
-                [e.high for e in estimates],
-                color=BLUE.light,
-                alpha=0.2,
-                lw=0,
-            )
-            axes.plot(results.epochs, [e.value for e in estimates], color=BLUE.light, lw=2.2)
-            if results.infinite:
-                exact = results.agreement(results.infinite[name]).mean(axis=-1)
-                axes.plot(results.epochs, exact, color=VERMILLION.light, lw=2.2, clip_on=False)
-            _epoch_axis(axes, settings)
+    with panels(
+        folder,
+        "agreement-over-training",
+        titles=[_capital(results.images.titles[name]) for name in results.images.sets],
+        ylabel=f"orbit same predictions, of {settings.order}",
+        size=(8.6, 3.4),
+        sharey=True,
+        caption=f"Orbit same predictions over training: {settings.members} members, the mean of their outputs (band: "
+        "95 % interval over inputs)"
+        + (", and the infinitely wide ensemble in closed form" if results.infinite else "")
+        + ". At initialisation a mean of wide networks is distributed like one of them, up to scale.",
+        alt="Orbit same predictions against epochs",
+    ) as drawn:
+        for axes, name in zip(drawn, results.images.sets, strict=True):
+            _through_training(axes, settings, results, name, results.agreement)
             axes.set_ylim(1, settings.order * 1.005)
-            axes.set_title(_capital(results.images.titles[name]))
-        last, name = results.epochs[-1], list(results.images.sets)[-1]
-        names = [(results.agreement(results.mean[name][-1]).mean(), "mean", BLUE)]
-        names.append((np.median(results.agreement(results.members[name][-1]).mean(axis=-1)), "members", MUTED))
-        if results.infinite:
-            names.append((results.agreement(results.infinite[name][-1]).mean(), "infinite width", VERMILLION))
-        figures.label_ends(panels[-1], last, [(float(y), text, colour.light) for y, text, colour in names])
-        panels[0].set_ylabel(f"orbit same predictions, of {settings.order}")
-        svg = figures.save(canvas, folder.figures, "agreement-over-training")
-    start = lead(results, "test", 0)
-    caption = (
-        f"Orbit same predictions over training: {settings.members} members (grey), the mean of their outputs (blue, "
-        f"band: 95 % interval over inputs)"
-        + (", and the infinitely wide ensemble in closed form (orange)" if results.infinite else "")
-        + ". At initialisation a mean of wide networks is distributed like one of them, up to scale, so no lead is to "
-        f"be expected: over the best member it is {_with_interval(start)} on {results.images.titles['test']}. The "
-        "claim is about what follows."
-    )
-    return Figure("agreement-over-training", caption, svg, alt="Orbit same predictions against epochs")
+        drawn.legend()
+    return drawn.figure
 
 
 def _with_interval(e: Estimate) -> str:
@@ -194,62 +165,39 @@ def _with_interval(e: Estimate) -> str:
     return f"{value} ({low} to {high})"
 
 
-def _epoch_axis(axes: Axes, settings: Settings) -> None:
-    axes.set_xlim(0, settings.epochs)
-    axes.set_xlabel("epoch")
-    axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
-
-
 def _accuracy_and_size(settings: Settings, results: Results, sizes: Columns, folder: RunFolder) -> Figure:
-    with figures.canvas(8.6, 3.2) as canvas:
-        left, right = canvas.subplots(1, 2)
-        left.plot(
-            results.epochs,
-            results.accuracy(results.members["test"]).mean(axis=-1),
-            color=MEMBER.light,
-            lw=0.8,
-            alpha=0.75,
-        )
-        estimates = [bootstrap(results.accuracy(labels), resamples=1000) for labels in results.mean["test"]]
-        low, high = [e.low for e in estimates], [e.high for e in estimates]
-        left.fill_between(results.epochs, low, high, color=BLUE.light, alpha=0.2, lw=0)
-        left.plot(results.epochs, [e.value for e in estimates], color=BLUE.light, lw=2.2)
-        if results.infinite:
-            left.plot(
-                results.epochs, results.accuracy(results.infinite["test"]).mean(-1), color=VERMILLION.light, lw=2.2
-            )
-        _epoch_axis(left, settings)
+    accuracy = f"Accuracy on {results.images.titles['test']}, all orientations"
+    with panels(
+        folder,
+        "accuracy-and-size",
+        titles=(accuracy, f"Orbit same predictions, of {settings.order}, after epoch {settings.epochs}"),
+        size=(8.6, 3.4),
+        caption="Left: accuracy over all orientations of the test images (band: 95 % interval over inputs). Right: "
+        f"agreement of the mean of M members, averaged over {_SUBSETS} random subsets (band: their range)"
+        + (", and what GP(μ, Σ/M) expects of infinitely wide members (dotted)" if results.predicted else "")
+        + f"; thin dashes: {settings.order}, perfect agreement.",
+        alt="Accuracy over training; agreement against ensemble size",
+    ) as drawn:
+        left, right = drawn
+        _through_training(left, settings, results, "test", results.accuracy)
         left.set_ylim(0, 1)
-        left.set_title(f"Accuracy on {results.images.titles['test']}, all orientations")
-        columns = {key: np.array(values) for key, values in sizes.items()}
+        left.legend(loc="lower right")
+        table = {key: np.array(values) for key, values in sizes.items()}
         ends: list[tuple[float, str, str]] = []
         for name, colour in zip(results.images.sets, (BLUE, GREEN, PURPLE, ORANGE), strict=False):
-            rows = columns["inputs"] == results.images.titles[name]
-            x, y = columns["members"][rows], columns["orbit_same_predictions"][rows]
-            right.fill_between(
-                x, columns["lowest"][rows], columns["highest"][rows], color=colour.light, alpha=0.15, lw=0
-            )
+            rows = table["inputs"] == results.images.titles[name]
+            x, y = table["members"][rows], table["orbit_same_predictions"][rows]
+            right.fill_between(x, table["lowest"][rows], table["highest"][rows], color=colour.light, alpha=0.15, lw=0)
             right.plot(x, y, "o-", color=colour.light)
             if name in results.predicted:
                 right.plot(x, results.predicted[name][:, 0], color=colour.light, lw=1.2, ls=(0, (2, 2)))
             ends.append((float(y[-1]), results.images.titles[name], colour.light))
         right.set_xlim(0.9, settings.members * 1.04)
         right.axhline(settings.order, color=INK.light, lw=0.8, ls=(0, (3, 3)))
-        right.set_xscale("log", base=2)
-        figures.plain_log(right, "x")
-        right.set_xticks(np.unique(columns["members"]))
+        drawing.logarithmic(right, "x", np.unique(table["members"]), base=2)
         right.set_xlabel("members averaged, M")
         figures.label_ends(right, settings.members, ends)
-        right.set_title(f"Orbit same predictions, of {settings.order}, after epoch {settings.epochs}")
-        svg = figures.save(canvas, folder.figures, "accuracy-and-size")
-    caption = (
-        "Left: accuracy over all orientations of the test images of members (grey), their mean (blue, band: 95 % "
-        "interval over inputs)"
-        + (" and the infinitely wide ensemble (orange)" if results.infinite else "")
-        + f". Right: agreement of the mean of M members, averaged over {_SUBSETS} random subsets (band: their range)"
-        + (", and what GP(μ, Σ/M) expects of infinitely wide members (dotted)." if results.predicted else ".")
-    )
-    return Figure("accuracy-and-size", caption, svg, alt="Accuracy over training; agreement against ensemble size")
+    return drawn.figure
 
 
 def _final_table(settings: Settings, results: Results) -> Table:
@@ -266,21 +214,34 @@ def _final_table(settings: Settings, results: Results) -> Table:
     exact = f"{results.accuracy(results.infinite['test'][-1]).mean():.3f}" if results.infinite else "–"
     scores = [f"{accuracy.max():.3f}", f"{accuracy.mean():.3f}", _with_interval(ensemble), exact]
     rows.append([f"Accuracy on {results.images.titles['test']}", *scores])
-    return Table("After the last epoch; in brackets 95 % intervals over inputs.", header, rows)
+    stated = f"The source states {STATED_AGREEMENT[settings.group]}, out of distribution on rotated Fashion-MNIST."
+    return Table(f"After the last epoch; in brackets 95 % intervals over inputs. {stated}", header, rows)
 
 
 def _orbits(settings: Settings, results: Results, folder: RunFolder) -> Figure:
     quarter = [round(k * settings.order / 4) for k in range(4)]
     shown = [(name, i) for name in results.images.sets for i in range(_SHOWN_IMAGES)]
-    models = [m for m in range(min(_SHOWN_MEMBERS, settings.members))]
+    models = list(range(min(_SHOWN_MEMBERS, settings.members)))
     rows = [f"member {m + 1}" for m in models] + ["mean"] + (["infinite"] if results.infinite else [])
-    with figures.canvas(8.6, 1.2 + 0.24 * len(rows)) as canvas:
-        canvas.set_layout_engine("constrained", w_pad=0.01, h_pad=0.02)
-        axes = canvas.subplots(2, len(shown), height_ratios=[1, 0.9 * len(rows)])
+    names = results.images.class_names
+    listed = ", ".join(f"{k} {name}" for k, name in enumerate(names))
+    with panels(
+        folder,
+        "single-images",
+        titles=[""] * 2 * len(shown),
+        rows=2,
+        size=(8.6, 1.2 + 0.24 * len(rows)),
+        height_ratios=[1, 0.9 * len(rows)],
+        caption=f"The first {_SHOWN_IMAGES} images of each set, not selected, after the last epoch. Numbers are "
+        "predicted classes; orange cells differ from the prediction for the image as it is."
+        + ("" if all(len(name) <= 2 for name in names) else f" Classes: {listed}."),
+        alt="Predicted classes of single images in four orientations",
+    ) as drawn:
+        drawn.canvas.set_layout_engine("constrained", w_pad=0.01, h_pad=0.02)
         for column, (name, i) in enumerate(shown):
             x = results.images.sets[name][i : i + 1]
             strip = np.concatenate([np.asarray(results.action(g, x))[0, :, :, 0] for g in quarter], axis=1)
-            top, bottom = axes[0, column], axes[1, column]
+            top, bottom = drawn[column], drawn[len(shown) + column]
             top.imshow(strip, cmap="gray", interpolation="nearest", aspect="equal")
             top.axis("off")
             if i == 0:
@@ -289,22 +250,13 @@ def _orbits(settings: Settings, results: Results, folder: RunFolder) -> Figure:
             if results.infinite:
                 labels.append(results.infinite[name][-1][quarter, i])
             _cells(bottom, np.array(labels))
-            if column == 0:
-                for r, text in enumerate(rows):
-                    bold = "bold" if text in ("mean", "infinite") else "normal"
-                    bottom.annotate(
-                        text, (0, r + 0.5), xytext=(-5, 0), textcoords="offset points", ha="right", va="center",
-                        fontsize=8, fontweight=bold, annotation_clip=False,
-                    )  # fmt: skip
-        svg = figures.save(canvas, folder.figures, "single-images")
-    names = results.images.class_names
-    listed = ", ".join(f"{k} {name}" for k, name in enumerate(names))
-    key = "" if all(len(name) <= 2 for name in names) else f" Classes: {listed}."
-    caption = (
-        f"The first {_SHOWN_IMAGES} images of each set, not selected, after the last epoch. Numbers are predicted "
-        f"classes; orange cells differ from the prediction for the image as it is.{key}"
-    )
-    return Figure("single-images", caption, svg, alt="Predicted classes of single images in four orientations")
+            for r, text in enumerate(rows if column == 0 else ()):
+                bold = "bold" if text in ("mean", "infinite") else "normal"
+                bottom.annotate(
+                    text, (0, r + 0.5), xytext=(-5, 0), textcoords="offset points", ha="right", va="center",
+                    fontsize=8, fontweight=bold, annotation_clip=False,
+                )  # fmt: skip
+    return drawn.figure
 
 
 def _cells(axes: Axes, labels: np.ndarray) -> None:

@@ -8,7 +8,6 @@ from matplotlib.colors import LinearSegmentedColormap
 
 from equitangents.report import Figure, Section, Widget, figures
 from equitangents.report.palette import BLUE, INK, MEMBER, VERMILLION
-from equitangents.report.palette import steps as shades
 from equitangents.report.time_slider import Curves, Map, View, time_slider
 from equitangents.report.verdict import format_number
 from equitangents.studies.framework import drawing
@@ -213,7 +212,7 @@ def _over_time(settings: Settings, results: Results, folder: RunFolder) -> Figur
         sharey=True,
         caption=f"Change under a turn of {min(40, settings.members)} of the {settings.members} members, of the mean of "
         "all of them, and what theory expects of one infinitely wide network and of the mean of "
-        f"{settings.members}. The infinitely wide ensemble itself lies at rounding, far below.",
+        f"{settings.members}.",
         alt="Change under a turn against training steps",
     ) as drawn:
         for region, axes in enumerate(drawn):
@@ -253,7 +252,7 @@ def _over_members(settings: Settings, results: Results, sizes: Records, folder: 
         alt="Change under a turn against ensemble size",
     ) as drawn:
         for region, axes in enumerate(drawn):
-            for step, colour in zip(settings.steps, shades(len(settings.steps)), strict=True):
+            for step, colour in drawing.shades_of(settings.steps):
                 at = sizes.where(inputs=REGIONS[region], step=step)
                 label = "initialisation" if step == 0 else f"step {step:,}"
                 axes.plot(at.column("members"), at.values, "o-", color=colour, ms=3.5, label=label)

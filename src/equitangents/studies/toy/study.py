@@ -25,9 +25,10 @@ from equitangents.studies.framework.claims import EXACT, Claim, Means, claim
 from equitangents.studies.framework.folder import Arrays, RunFolder
 from equitangents.studies.framework.progress import Task
 from equitangents.studies.framework.records import Records
-from equitangents.studies.framework.settings import check
+from equitangents.studies.framework.settings import at_least, check
 from equitangents.studies.framework.statistics import Estimate, bootstrap, exactly, shared_level, surviving_share
 from equitangents.studies.framework.study import Study
+from equitangents.studies.framework.wording import after
 
 STATED = "stated in arXiv 2403.03103"
 REGIONS = ("on the training disc", "beyond the training disc")
@@ -139,9 +140,7 @@ def _points(settings: Settings) -> dict[str, np.ndarray]:
 
 def check_settings(settings: Settings, data_dir: Path | None) -> None:
     """Sizes that statistics need; the study reads no data."""
-    check(settings.rotations >= 2, "rotations", settings.rotations, "at least 2")
-    check(settings.members >= 3, "members", settings.members, "at least 3")
-    check(settings.plain_members >= 3, "plain_members", settings.plain_members, "at least 3")
+    at_least(settings, rotations=2, members=3, plain_members=3)
     check(settings.plane > 1, "plane", settings.plane, "larger than 1, the radius of the training disc")
 
 
@@ -288,7 +287,7 @@ def member_violation(results: Results, region: int, time: int, level: float) -> 
 def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     """The three claims of the source, at each step and in both regions, and a control."""
     level = shared_level(2 * len(settings.steps))
-    words = lambda step, region: f"{'at initialisation' if step == 0 else f'after {step} steps'}, {REGIONS[region]}"
+    words = lambda step, region: f"{after(step)}, {REGIONS[region]}"
     last = max(settings.steps)
 
     def surviving(step: int, region: int) -> Estimate:
@@ -329,8 +328,8 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             unit="%",
             source=STATED + "; the bound is our choice",
             means=Means(
-                holds="Averaging removes what single networks do wrong, on the data and away from them: M networks "
-                "leave about 1/√M of one network’s change, whenever training is stopped.",
+                holds="Average: M networks leave about 1/√M of one network’s change, on the data and away from them, "
+                "whenever training is stopped.",
                 fails="Averaging leaves a violation that more members do not remove: train wider networks, or use "
                 "an equivariant architecture.",
                 undecided="These members are too few to tell whether averaging removes the violation: train more "
