@@ -92,8 +92,9 @@ registry: dict[str, StudyInfo] = {
             source=_EMERGENT,
             presets=("quick", "paper"),
             summary="Complete augmentation against subgroups, random, partial and importance-sampled group elements at "
-            "a fixed budget: how much the mean changes over orbits, and how that grows in training.",
+            "a fixed budget: how much does the mean change over orbits, and does that grow in training?",
             module="equitangents.studies.sampling.study",
+            page="equitangents.studies.sampling.page",
         ),
         StudyInfo(
             name="finite-width",
