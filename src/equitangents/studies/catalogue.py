@@ -101,9 +101,10 @@ registry: dict[str, StudyInfo] = {
             title="What the violation of a finite ensemble consists of",
             source=_EMERGENT,
             presets=("quick", "paper"),
-            summary="Size of the violation against width and members, with fitted exponents, separated into the parts "
-            "of finitely many members, finite width and incomplete augmentation.",
+            summary="Size of the violation against width and members, with fitted exponents: how much of it is due to "
+            "finitely many members, to finite width and to incomplete augmentation?",
             module="equitangents.studies.finite_width.study",
+            page="equitangents.studies.finite_width.page",
         ),
         StudyInfo(
             name="other-ensembles",
