@@ -85,6 +85,7 @@ registry: dict[str, StudyInfo] = {
             summary="Images augmented with C2 to C32 and turned by any angle: the change against the bound of Lemma "
             "6.2, with exact rotations of rings and with resampled pixels beside their floor.",
             module="equitangents.studies.continuous.study",
+            page="equitangents.studies.continuous.page",
         ),
         StudyInfo(
             name="sampling",

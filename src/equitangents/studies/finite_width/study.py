@@ -287,11 +287,11 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             source=OPEN + "; the bounds are our choice",
             means=Means(
                 holds="The closed form tells how much violation remains, however many members there are, if some group "
-                f"elements are left out of the data: measured over predicted is {_range(left)}.",
+                f"elements are left out of the data: measured over predicted is {left.span()}.",
                 fails="Do not take from the closed form how much violation remains if some group elements are left out "
-                f"of the data: measured over predicted is {_range(left)}.",
+                f"of the data: measured over predicted is {left.span()}.",
                 undecided="Whether the closed form tells how much violation incomplete augmentation leaves is not "
-                f"decided (measured over predicted is {_range(left)}): more members would tell.",
+                f"decided (measured over predicted is {left.span()}): more members would tell.",
             ),
         ),
         claim(
@@ -304,11 +304,11 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             source=OPEN + "; the bounds are our choice",
             means=Means(
                 holds=f"At width {wide} the number of members for a given violation can be planned in closed form: "
-                f"measured over predicted is {_range(totals)}.",
+                f"measured over predicted is {totals.span()}.",
                 fails=f"At width {wide} the closed form does not tell the violation of M members to within a third "
-                f"(measured over predicted is {_range(totals)}): plan from a pilot of trained networks.",
+                f"(measured over predicted is {totals.span()}): plan from a pilot of trained networks.",
                 undecided=f"Whether the closed form tells the violation of M members at width {wide} is not decided "
-                f"(measured over predicted is {_range(totals)}): plan from a pilot of trained networks.",
+                f"(measured over predicted is {totals.span()}): plan from a pilot of trained networks.",
             ),
         ),
     ]
@@ -316,10 +316,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
 
 def _over(estimate: Estimate, scale: float) -> Estimate:
     return estimate.times(1 / scale) if scale > 0 else Estimate(np.nan, np.nan, np.nan, estimate.level)
-
-
-def _range(ratios: Records) -> str:
-    return f"{ratios.values.min():.2f} to {ratios.values.max():.2f}".replace("-", "−")
 
 
 STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EMERGENT_EQUIVARIANCE,), check_settings)

@@ -234,12 +234,12 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             at_most=1,
             source=OPEN,
             means=Means(
-                holds=f"Draw elements anew for every input, not once for all: the violation is {_range(own)} times as "
+                holds=f"Draw elements anew for every input, not once for all: the violation is {own.span()} times as "
                 "large.",
                 fails="Elements drawn anew for every input do not beat shared ones at every budget and time: the "
-                f"violation is {_range(own)} times as large. Look at the budget and time that are to be used.",
+                f"violation is {own.span()} times as large. Look at the budget and time that are to be used.",
                 undecided="Whether drawing elements anew for every input always helps is not decided (the violation "
-                f"is {_range(own)} times as large): more draws would tell.",
+                f"is {own.span()} times as large): more draws would tell.",
             ),
         ),
         claim(
@@ -253,11 +253,11 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             stated="no notable difference between systematic and random elements",
             means=Means(
                 holds=f"With {largest} of {settings.order} elements to spend, take evenly spaced ones: the violation "
-                f"is {_range(subgroup)} times that of random ones.",
+                f"is {subgroup.span()} times that of random ones.",
                 fails=f"{largest} evenly spaced elements are not better than random ones at every time: the violation "
-                f"is {_range(subgroup)} times as large. Choose by the time at which training stops.",
+                f"is {subgroup.span()} times as large. Choose by the time at which training stops.",
                 undecided=f"Whether {largest} evenly spaced elements always beat random ones is not decided (the "
-                f"violation is {_range(subgroup)} times as large): more draws would tell.",
+                f"violation is {subgroup.span()} times as large): more draws would tell.",
             ),
         ),
         claim(
@@ -270,11 +270,11 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             source=OPEN,
             means=Means(
                 holds="Importance sampling by distance pays at all budgets and times tried: the violation is "
-                f"{_range(important)} times that of uniform sampling.",
+                f"{important.span()} times that of uniform sampling.",
                 fails="Importance sampling by distance does not pay at every budget and time: the violation is "
-                f"{_range(important)} times that of uniform sampling.",
+                f"{important.span()} times that of uniform sampling.",
                 undecided="Whether importance sampling by distance always pays is not decided (the violation is "
-                f"{_range(important)} times that of uniform sampling): more draws would tell.",
+                f"{important.span()} times that of uniform sampling): more draws would tell.",
             ),
         ),
         claim(
@@ -305,18 +305,14 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             source=OPEN,
             means=Means(
                 holds="Where augmentation is incomplete, stopping early keeps the violation smaller: from the first to "
-                f"the last time it grows {_range(growth)} times.",
+                f"the last time it grows {growth.span()} times.",
                 fails="Stopping early is no remedy for incomplete augmentation at every budget: from the first to the "
-                f"last time the violation becomes {_range(growth)} times as large.",
+                f"last time the violation becomes {growth.span()} times as large.",
                 undecided="Whether training always makes the violation larger is not decided (from the first to the "
-                f"last time it becomes {_range(growth)} times as large): more draws would tell.",
+                f"last time it becomes {growth.span()} times as large): more draws would tell.",
             ),
         ),
     ]
-
-
-def _range(ratios: Records) -> str:
-    return f"{ratios.values.min():.3g} to {ratios.values.max():.3g}"
 
 
 STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EMERGENT_EQUIVARIANCE,), check_settings)
