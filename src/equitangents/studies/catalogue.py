@@ -64,9 +64,10 @@ registry: dict[str, StudyInfo] = {
             title="Augmented MLPs are group-convolutional networks",
             source=_KERNELS,
             presets=("quick", "paper"),
-            summary="Mean predictions of augmented MLPs and of group-convolutional networks without augmentation: "
-            "equal at infinite width at all times, for frozen finite kernels, and in the limit for trained networks.",
+            summary="Mean predictions of augmented MLPs and of group-convolutional networks without augmentation: are "
+            "they equal at infinite width, for frozen finite kernels, and in the limit for trained networks?",
             module="equitangents.studies.mlp_to_gcnn.study",
+            page="equitangents.studies.mlp_to_gcnn.page",
         ),
         StudyInfo(
             name="cross-product",
