@@ -18,10 +18,10 @@ from equitangents import actions, data, nn
 from equitangents.ensembles import InfiniteEnsemble
 from equitangents.inference import augment_inputs
 from equitangents.kernels import orbit_average
+from equitangents.studies.common import networks
 from equitangents.studies.common.frozen_kernels import FrozenKernel, SymmetrisedKernel, draw
 from equitangents.studies.common.images import standardise
 from equitangents.studies.common.infinite import largest_difference, unit_times
-from equitangents.studies.common.networks import mlp
 from equitangents.studies.common.training import train_recorded
 from equitangents.studies.framework.citations import EQUIVARIANT_KERNELS
 from equitangents.studies.framework.claims import EXACT, Claim, Means, claim
@@ -112,27 +112,15 @@ def image_action(settings: Settings) -> actions.Action:
 
 
 def gcnn(settings: Settings, action: actions.Action, width: int, window: Any = "full") -> nn.Sequential:
-    """Lift, group convolutions, group pooling: `window` is that of the convolutions on the group."""
-    scale = {"W_std": settings.W_std, "b_std": settings.b_std}
-    layers: list[nn.Layer] = [nn.Lift(action, width, "full", **scale), nn.Relu()]
-    for _ in range(settings.hidden_layers - 1):
-        layers += [nn.GroupConv(width, window, **scale), nn.Relu()]
-    return nn.Sequential(*layers, nn.GroupPool(), nn.Dense(1, W_std=settings.W_std))
+    """The group-convolutional network; `window` is that of the convolutions on the group."""
+    return networks.gcnn(
+        action, width, settings.hidden_layers, window=window, W_std=settings.W_std, b_std=settings.b_std
+    )
 
 
 def plain(settings: Settings, width: int) -> nn.Sequential:
     """The MLP."""
-    return mlp(width, settings.hidden_layers, W_std=settings.W_std, b_std=settings.b_std, flatten=True)
-
-
-def same_weights(settings: Settings, params: Any) -> Any:
-    """Parameters of the MLP in the places of a `gcnn` whose convolutions have the window {e}: it is the MLP's mean
-    over the orbit, (1/|G|) Σ_g f(ρ(g)x; θ).
-    """
-    lift, dense, last = params[1], params[3:-1:2], params[-1]
-    lifted = {**lift, "w": lift["w"][:, None, :]}
-    convolutions = [part for p in dense for part in ({**p, "w": p["w"][None]}, ())]
-    return (lifted, (), *convolutions, (), last)
+    return networks.mlp(width, settings.hidden_layers, W_std=settings.W_std, b_std=settings.b_std, flatten=True)
 
 
 def _data(settings: Settings) -> tuple[dict[str, np.ndarray], np.ndarray]:
@@ -210,12 +198,8 @@ def _infinite(settings: Settings) -> Arrays:
         key: {name: model.predict(sets[name], time=times) for name in SETS}
         for key, model in (("augmented", augmented), ("convolutional", convolutional), ("bare", bare))
     }
-    distance = lambda key: np.array(
-        [
-            [largest_difference(predicted[key][s][t], predicted["convolutional"][s][t]) for s in SETS]
-            for t in range(len(times))
-        ]
-    )
+    apart = lambda key, t, name: largest_difference(predicted[key][name][t], predicted["convolutional"][name][t])
+    distance = lambda key: np.array([[apart(key, t, name) for name in SETS] for t in range(len(times))])
     std = [model.predict(sets["test"], time=times, return_std=True)[1] for model in (augmented, convolutional)]
     return {
         "kernel_distance": np.array([largest_difference(a.nngp, b.nngp), largest_difference(a.ntk, b.ntk)]),
@@ -238,7 +222,7 @@ def _exact(settings: Settings, width: int, task: Task) -> Arrays:
     net = plain(settings, width)
     params = draw(net, (64, 1), settings.seed, width)
     symmetrised = SymmetrisedKernel(net, params, action)
-    pooled = FrozenKernel(gcnn(settings, action, width, [action.group.identity]), same_weights(settings, params))
+    pooled = FrozenKernel(gcnn(settings, action, width, [action.group.identity]), networks.same_weights(params))
     augmented = _frozen_means(symmetrised, augment_inputs(action, x), np.tile(y, action.group.order), settings, tests)
     task.step(1, 2)
     convolutional = _frozen_means(pooled, x, y, settings, tests)
@@ -306,7 +290,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     """The theorem at infinite width, its counterpart for frozen kernels, and how trained networks approach it."""
     wide, last, times = max(settings.trained_widths), max(settings.steps), range(len(results.times))
     when = [name_of(time) for time in results.times]
-    sets, networks = range(len(SETS)), range(len(settings.widths))
+    sets, drawn = range(len(SETS)), range(len(settings.widths))
     steps = len([step for step in recorded_steps(settings) if step > 0])
 
     def words(t: int, s: int, w: int | None = None) -> str:
@@ -357,9 +341,9 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             ),
         ),
         claim(
-            f"For each of the {len(networks)} networks drawn, the frozen kernels of an augmented MLP and of the "
+            f"For each of the {len(drawn)} networks drawn, the frozen kernels of an augmented MLP and of the "
             "group-convolutional network with its weights predict the same, to rounding",
-            Records.over(lambda w, t, s: exactly(results.exact[w, t, s]), words, w=networks, t=times, s=sets),
+            Records.over(lambda w, t, s: exactly(results.exact[w, t, s]), words, w=drawn, t=times, s=sets),
             measure=distance + " One network of every width, compared with itself: nothing is averaged over networks. "
             "The MLP’s kernel is averaged over the group’s copies of its weights; the group-convolutional network has "
             "the window {e} on the group. Both start at zero output.",
