@@ -76,11 +76,11 @@ class TestEverySentence:
             assert claim.meaning.endswith((".", "”."))
 
     def test_what_networks_or_elements_were_drawn_for_has_an_interval_that_says_what_it_is_over(self, name):
-        drawn = {"sampling": 5, "finite-width": 5, "continuous": 4, "mlp-to-gcnn": 2}[name]
+        drawn = {"sampling": 5, "finite-width": 5, "continuous": 4, "mlp-to-gcnn": 3}[name]
         over = [claim.covers for claim in CLAIMS[name]() if claim.covers != EXACT]
         assert len(over) == drawn
         assert set(over) <= {
-            "draws of elements", "members", "disjoint batches of members", "inputs", "draws of networks",
+            "draws of elements", "members", "disjoint batches of members", "inputs", "networks", "draws of networks",
         }  # fmt: skip
 
     def test_a_sentence_can_be_quoted_alone(self, name):
@@ -104,7 +104,7 @@ def test_where_the_source_states_a_number_it_stands_beside_ours():
     stated = {name: [claim.stated for claim in CLAIMS[name]()] for name in CLAIMS}
     assert stated["mlp-to-gcnn"][0] == "equal"
     assert stated["sampling"][0] == "exactly invariant"
-    assert stated["continuous"][:2] == ["1", "0"]
+    assert stated["continuous"][:2] == ["at most 1", "0"]
     assert stated["finite-width"][1:3] == ["−1/2", "−1"]
 
 

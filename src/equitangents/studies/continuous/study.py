@@ -278,7 +278,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             covers=EXACT,
             at_most=1,
             source=STATED + ", Lemma 6.2",
-            stated="1",
+            stated="at most 1",
             means=Means(
                 holds="κ C(x) is a safe bound when choosing how many orientations to show: the change takes up at most "
                 f"{share.max():.0%} of it here.".replace("%", " %"),

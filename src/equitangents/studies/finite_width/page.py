@@ -105,8 +105,9 @@ def _against_members(settings: Settings, results: Results, folder: RunFolder) ->
                 values = [bootstrap(column, np.sqrt) for column in found.T]
                 drawing.estimates(axes, sizes, values, colour, label=f"width {width}")
             expected = results.fluctuation[kind][last] / sizes + results.bias[kind][last]
-            look = {"lw": 1.4, "ls": (0, (4, 2)), "zorder": 4, "label": "closed form"}
-            axes.plot(sizes, np.sqrt(expected), color=VERMILLION.light, **look)
+            axes.plot(
+                sizes, np.sqrt(expected), color=VERMILLION.light, lw=1.4, ls=(0, (4, 2)), zorder=4, label="closed form"
+            )
             drawing.logarithmic(axes, "both", settings.sizes, base=2, fine=True)
         drawn.legend()
     return drawn.figure

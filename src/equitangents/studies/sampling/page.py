@@ -73,8 +73,8 @@ def choices_table(settings: Settings, results: Results) -> Columns:
     return columns(("elements", "budget", "draw", "time", "inputs", "violation", "distance_from_complete"), rows)
 
 
-def _lines(axes: Axes, x: Sequence[float] | np.ndarray, rows: dict[str, Sequence[np.ndarray]]) -> None:
-    """One line a strategy: geometric means over draws, `rows[strategy]` holding the draws at every x."""
+def _lines(axes: Axes, x: Sequence[float] | np.ndarray, rows: dict[str, np.ndarray]) -> None:
+    """One line a strategy: geometric means over draws, `rows[strategy]` (x, draws)."""
     for k, (strategy, values) in enumerate(rows.items()):
         shift = 1 + 0.012 * (k - 2.5) if axes.get_xscale() == "log" else 1
         label = STRATEGIES[strategy].split(",")[0]

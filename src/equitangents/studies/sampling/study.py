@@ -212,7 +212,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     return [
         claim(
             "Complete augmentation leaves the mean invariant at all times, to rounding",
-            Records.over(lambda t, s: exactly(results.complete[t, s]), words, t=times, s=sets),
+            Records.over(lambda t, s: exactly(float(results.complete[t, s])), words, t=times, s=sets),
             measure="Root mean square change over orbits, relative to the prediction.",
             covers=EXACT,
             at_most=1e-8,
@@ -249,8 +249,8 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure=ratio + " The subgroup is not random.",
             covers="draws of elements",
             at_most=1,
-            source=OPEN,
-            stated="no notable difference between systematic and random elements",
+            source="arXiv 2403.03103, on systematic and random elements",
+            stated="no notable difference",
             means=Means(
                 holds=f"With {largest} of {settings.order} elements to spend, take evenly spaced ones: the violation "
                 f"is {subgroup.span()} times that of random ones.",
