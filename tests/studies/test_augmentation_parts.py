@@ -12,7 +12,7 @@ from equitangents.kernels import kernel_invariance_error
 from equitangents.statistics import excess_exponent
 from equitangents.studies.common.dependent_ensembles import boosted, nested_means
 from equitangents.studies.common.frozen_kernels import FrozenKernel, SymmetrisedKernel, draw
-from equitangents.studies.common.networks import mlp
+from equitangents.studies.common.networks import mlp, same_weights
 from equitangents.studies.common.orbit_spread import predicted_parts, squares_of_means
 from equitangents.studies.common.rotation_bound import (
     coarseness,
@@ -42,7 +42,7 @@ class TestSameWeights:
         params = draw(net, (64, 1), 0, 0)
         x = np.random.default_rng(0).normal(size=(3, 64, 1))
         pooled = mlp_to_gcnn.gcnn(settings, action, 5, [action.group.identity])
-        found = pooled.apply(mlp_to_gcnn.same_weights(settings, params), x)
+        found = pooled.apply(same_weights(params), x)
         mean = np.mean([net.apply(params, action(g, x)) for g in range(action.group.order)], axis=0)
         np.testing.assert_allclose(found, mean, atol=1e-12)
 

@@ -64,9 +64,10 @@ registry: dict[str, StudyInfo] = {
             title="Augmented MLPs are group-convolutional networks",
             source=_KERNELS,
             presets=("quick", "paper"),
-            summary="Mean predictions of augmented MLPs and of group-convolutional networks without augmentation: "
-            "equal at infinite width at all times, for frozen finite kernels, and in the limit for trained networks.",
+            summary="Mean predictions of augmented MLPs and of group-convolutional networks without augmentation: are "
+            "they equal at infinite width, for frozen finite kernels, and in the limit for trained networks?",
             module="equitangents.studies.mlp_to_gcnn.study",
+            page="equitangents.studies.mlp_to_gcnn.page",
         ),
         StudyInfo(
             name="cross-product",
@@ -85,6 +86,7 @@ registry: dict[str, StudyInfo] = {
             summary="Images augmented with C2 to C32 and turned by any angle: the change against the bound of Lemma "
             "6.2, with exact rotations of rings and with resampled pixels beside their floor.",
             module="equitangents.studies.continuous.study",
+            page="equitangents.studies.continuous.page",
         ),
         StudyInfo(
             name="sampling",
@@ -92,17 +94,19 @@ registry: dict[str, StudyInfo] = {
             source=_EMERGENT,
             presets=("quick", "paper"),
             summary="Complete augmentation against subgroups, random, partial and importance-sampled group elements at "
-            "a fixed budget: how much the mean changes over orbits, and how that grows in training.",
+            "a fixed budget: how much does the mean change over orbits, and does that grow in training?",
             module="equitangents.studies.sampling.study",
+            page="equitangents.studies.sampling.page",
         ),
         StudyInfo(
             name="finite-width",
             title="What the violation of a finite ensemble consists of",
             source=_EMERGENT,
             presets=("quick", "paper"),
-            summary="Size of the violation against width and members, with fitted exponents, separated into the parts "
-            "of finitely many members, finite width and incomplete augmentation.",
+            summary="Size of the violation against width and members, with fitted exponents: how much of it is due to "
+            "finitely many members, to finite width and to incomplete augmentation?",
             module="equitangents.studies.finite_width.study",
+            page="equitangents.studies.finite_width.page",
         ),
         StudyInfo(
             name="other-ensembles",

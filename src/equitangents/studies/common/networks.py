@@ -1,8 +1,11 @@
-"""The plain networks that several studies share."""
+"""The networks that several studies share."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from equitangents import nn
+from equitangents.actions import Action
 
 
 def mlp(
@@ -20,3 +23,23 @@ def mlp(
     for _ in range(hidden_layers):
         hidden += [nn.Dense(width, W_std=W_std, b_std=b_std), nn.Erf() if smooth else nn.Relu()]
     return nn.Sequential(*hidden, nn.Dense(outputs, W_std=W_std))
+
+
+def gcnn(
+    action: Action, width: int, hidden_layers: int, *, window: Any = "full", W_std: float = 2**0.5, b_std: float = 0.1
+) -> nn.Sequential:
+    """Lift, group convolutions, mean over the group: `window` is that of the convolutions on the group."""
+    layers: list[nn.Layer] = [nn.Lift(action, width, "full", W_std=W_std, b_std=b_std), nn.Relu()]
+    for _ in range(hidden_layers - 1):
+        layers += [nn.GroupConv(width, window, W_std=W_std, b_std=b_std), nn.Relu()]
+    return nn.Sequential(*layers, nn.GroupPool(), nn.Dense(1, W_std=W_std))
+
+
+def same_weights(params: Any) -> Any:
+    """Parameters of an `mlp` in the places of a `gcnn` whose convolutions have the window {e}: it is the MLP's mean
+    over the orbit, (1/|G|) Σ_g f(ρ(g)x; θ).
+    """
+    lift, dense, last = params[1], params[3:-1:2], params[-1]
+    lifted = {**lift, "w": lift["w"][:, None, :]}
+    convolutions = [part for p in dense for part in ({**p, "w": p["w"][None]}, ())]
+    return (lifted, (), *convolutions, (), last)

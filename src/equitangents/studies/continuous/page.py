@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from equitangents.report import Figure, Section, Verdict, figures
-from equitangents.report.palette import BLUE, GREEN, INK, MUTED, VERMILLION
-from equitangents.report.palette import steps as shades
-from equitangents.statistics import Estimate, bootstrap
+from equitangents.report import Figure, Section
+from equitangents.report.palette import GREEN, INK, MUTED, ORANGE, VERMILLION
 from equitangents.studies.continuous.study import WAYS, Results, Settings, bound_share, finite_violation
 from equitangents.studies.framework import drawing
-from equitangents.studies.framework.compatibility import Presentation, say
 from equitangents.studies.framework.folder import Columns, RunFolder
+from equitangents.studies.framework.panels import panels
+from equitangents.statistics import Estimate, bootstrap
+from equitangents.studies.framework.study import Presentation
 from equitangents.studies.framework.tables import columns
 
 
-def present(settings: Settings, results: Results, verdicts: Sequence[Verdict], folder: RunFolder) -> Presentation:
+def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
     """Tables, figures and words."""
     tables = {"violation": violation_table(settings, results), "angles": angles_table(settings, results)}
     worst = 100 * results.round_trip.max()
@@ -33,16 +31,15 @@ def present(settings: Settings, results: Results, verdicts: Sequence[Verdict], f
                 "its invariance on pixels cannot be measured.",
                 "The bound is κ C(x): κ is the largest distance of a rotation from the nearest one of the subgroup, "
                 "in operator norm, and C(x) the norm of the input times the largest gradient of the closed-form mean "
-                "on the way. The gradient is computed from the mean, at a grid of places. Only low harmonics reach far "
-                "into the kernel, so that the change falls much faster than the bound.",
+                "on the way. The gradient is computed from the mean, at a grid of places.",
             ],
             [_against_kappa(settings, results, folder)],
         ),
         Section(
             "From angle to angle",
             [
-                "Between two angles of the subgroup the prediction changes and comes back. On pixels it does not come "
-                "back quite, except after multiples of 90°, where no pixel is resampled."
+                "The change against the angle of rotation. Rotations of rings by a multiple of 360°/k are shown in "
+                "training; on pixels only those by multiples of 90° need no resampling."
             ],
             [_over_angles(settings, results, folder)],
         ),
@@ -54,29 +51,7 @@ def present(settings: Settings, results: Results, verdicts: Sequence[Verdict], f
         "Finite ensembles": f"{settings.members} MLPs of width {settings.width}" if settings.trained else "none",
         "Seed": str(settings.seed),
     }
-    return Presentation(_summary(settings, verdicts), tables, sections, facts)
-
-
-def _summary(settings: Settings, verdicts: Sequence[Verdict]) -> str:
-    first = say(
-        verdicts[0],
-        holds="The change under arbitrary rotations stays below κ C(x)",
-        fails="The change under arbitrary rotations exceeds κ C(x)",
-        undecided="The bound could not be computed",
-    )
-    second = say(
-        verdicts[2],
-        holds="it falls at least in proportion to κ",
-        fails="it falls more slowly than κ",
-        undecided="how fast it falls cannot be told",
-    )
-    third = say(
-        verdicts[3],
-        holds=f"on pixels, C{settings.orders[-1]} leaves no more than the error of resampling.",
-        fails=f"on pixels, C{settings.orders[-1]} leaves more than the error of resampling.",
-        undecided="on pixels, what is left cannot be told from the error of resampling.",
-    )
-    return f"{first}; {second}; {third}"
+    return Presentation(tables, sections, facts)
 
 
 def violation_table(settings: Settings, results: Results) -> Columns:
@@ -113,28 +88,40 @@ def _rms(profile: np.ndarray) -> np.ndarray:
 
 
 def _roots(squares: np.ndarray) -> list[Estimate]:
-    return [bootstrap(row, lambda m: np.sqrt(m)) for row in squares]
+    return [bootstrap(row, np.sqrt) for row in squares]
 
 
 def _against_kappa(settings: Settings, results: Results, folder: RunFolder) -> Figure:
     kappa, orders = results.kappa["rings"], np.array(settings.orders)
-    with figures.canvas(8.6, 3.6) as canvas:
-        left, right = canvas.subplots(1, 2, sharey=True)
-        for t, (step, colour) in enumerate(zip(results.steps, shades(len(results.steps)), strict=True)):
-            drawing.estimates(left, kappa, _roots(results.relative("rings")[:, t]), colour, label=f"step {step:,}")
+    dotted = (0, (2, 2))
+    with panels(
+        folder,
+        "change-against-kappa",
+        titles=("Rings, against κ", f"Both ways, step {results.steps[-1]:,}"),
+        ylabel="relative change under rotations",
+        size=(8.6, 3.9),
+        sharey=True,
+        caption="Root mean square change of the closed-form mean under all rotations, relative to its size, with 95 % "
+        "intervals over inputs. Left: on rings, where rotations are exact, with the bound in the colour of its step. "
+        "Right: rings and pixels at the last step, the floor that resampling sets, and trained ensembles without their "
+        "sampling error, with intervals over members.",
+        alt="Change under rotations against κ and k",
+    ) as drawn:
+        left, right = drawn
+        for t, colour in drawing.shades_of(range(len(results.steps))):
+            relative = _roots(results.relative("rings")[:, t])
+            drawing.estimates(left, kappa, relative, colour, label=f"step {results.steps[t]:,}")
             # of the bound, the root mean square over inputs, as of the change
             bound = kappa * _rms(results.constant[:, t]) / results.size["rings"][:, t]
-            left.plot(kappa, bound, color=colour, lw=1, ls=(0, (2, 2)))
-        left.plot([], [], color=INK.light, lw=1, ls=(0, (2, 2)), label="bound κ C(x)")
-        left.set_title("Rings, against κ")
-        left.set_xlabel("κ")
-        left.set_ylabel("relative change under rotations")
-        left.legend(loc="lower right")
-        drawing.estimates(right, orders, _roots(results.relative("rings")[:, -1]), BLUE.light, label="rings")
-        drawing.estimates(right, orders, _roots(results.relative("pixels")[:, -1]), VERMILLION.light, label="pixels")
-        drawing.estimates(
-            right, orders, _roots(results.relative_floor()[:, -1]), MUTED.light, fmt="s--", label="floor of resampling"
+            left.plot(kappa, bound, color=colour, lw=1, ls=dotted)
+        left.plot([], [], color=INK.light, lw=1, ls=dotted, label="bound κ C(x)")
+        lines = (
+            ("rings", results.relative("rings"), ORANGE, "o-"),
+            ("pixels", results.relative("pixels"), VERMILLION, "o-"),
+            ("floor of resampling", results.relative_floor(), MUTED, "s--"),
         )
+        for label, squares, colour_of, marks in lines:
+            drawing.estimates(right, orders, _roots(squares[:, -1]), colour_of.light, fmt=marks, label=label)
         if settings.trained:
             size = np.sqrt(results.relative("rings")[:, -1].mean(axis=-1))
             seen = [
@@ -142,47 +129,43 @@ def _against_kappa(settings: Settings, results: Results, folder: RunFolder) -> F
             ]
             look = {"fmt": "D", "mfc": "none", "ms": 6, "label": "rings, finite ensembles"}
             drawing.estimates(right, settings.trained, seen, GREEN.light, **look)
-        right.set_title(f"Both ways, step {results.steps[-1]:,}")
+        left.set_xlabel("κ")
         right.set_xlabel("k, orientations in the data")
-        right.legend(loc="lower left")
         ticks = [v for v in (0.02, 0.05, 0.1, 0.2, 0.5, 0.7, 1, 1.4, 2) if kappa.min() <= v <= kappa.max() * 1.01]
         drawing.logarithmic(left, ticks=ticks)
         drawing.logarithmic(right, "x", settings.orders, base=2)
-        svg = figures.save(canvas, folder.figures, "change-against-kappa")
-    caption = (
-        "Root mean square change of the closed-form mean under all rotations, relative to its size, with 95 % "
-        "intervals over inputs. Left: on rings, where rotations are exact, with the bound (dotted). Right: rings and "
-        "pixels at the last step, the floor that resampling sets, and trained ensembles without their sampling error."
-    )
-    return Figure("change-against-kappa", caption, svg, alt="Change under rotations against κ and k")
+        drawn.legend(left, right, columns=4)
+    return drawn.figure
 
 
 def _over_angles(settings: Settings, results: Results, folder: RunFolder) -> Figure:
     chosen = [k for k in settings.orders if k in (4, 8, 16)] or list(settings.orders[:3])
     degrees = 360 * np.arange(settings.angles) / settings.angles
     half = degrees <= 180
-    with figures.canvas(8.6, 3.2) as canvas:
-        panels = canvas.subplots(1, len(chosen), sharey=True, squeeze=False)[0]
-        for axes, k in zip(panels, chosen, strict=True):
+    with panels(
+        folder,
+        "change-over-angles",
+        titles=[f"C{k}" for k in chosen],
+        xlabel="angle, degrees",
+        ylabel="relative change",
+        sharey=True,
+        caption=f"Root mean square change over test images against the angle of rotation, step {results.steps[-1]:,}. "
+        "Floor of resampling: what turning the image forth and back by this angle changes. Changes below 10⁻⁶ lie "
+        "below the panel.",
+        alt="Change under rotations against angle",
+    ) as drawn:
+        for axes, k in zip(drawn, chosen, strict=True):
             i = settings.orders.index(k)
             curves = (
-                ("pixels", results.profile["pixels"][i, -1], "pixels", VERMILLION.light),
-                ("floor of resampling", results.floor[i, -1], "pixels", MUTED.light),
-                ("rings", results.profile["rings"][i, -1], "rings", BLUE.light),
+                ("pixels", results.profile["pixels"][i, -1], "pixels", VERMILLION),
+                ("floor of resampling", results.floor[i, -1], "pixels", MUTED),
+                ("rings", results.profile["rings"][i, -1], "rings", ORANGE),
             )
             for label, profile, way, colour in curves:
                 value = _rms(profile) / results.size[way][i, -1]
-                axes.plot(degrees[half], np.maximum(value, 1e-7)[half], color=colour, lw=1.3, label=label)
-            axes.set_title(f"C{k}")
+                axes.plot(degrees[half], np.maximum(value, 1e-7)[half], color=colour.light, lw=1.3, label=label)
             axes.set_xticks([0, 45, 90, 135, 180])
-            axes.set_xlabel("angle, degrees")
-        drawing.logarithmic(panels[0], "y")
-        panels[0].set_ylim(1e-6, 3)
-        panels[0].set_ylabel("relative change")
-        panels[0].legend(loc="lower left")
-        svg = figures.save(canvas, folder.figures, "change-over-angles")
-    caption = (
-        f"Root mean square change over test images against the angle of rotation, after {results.steps[-1]:,} steps. "
-        "Grey: what turning the image forth and back by this angle changes."
-    )
-    return Figure("change-over-angles", caption, svg, alt="Change under rotations against angle")
+        drawing.logarithmic(drawn[0], "y")
+        drawn[0].set_ylim(1e-6, 3)
+        drawn.legend()
+    return drawn.figure

@@ -9,11 +9,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 
-from equitangents import actions, data
-from equitangents.report.verdict import Verdict
+from equitangents import actions, data, nn
+from equitangents.studies.common.images import standardise
+from equitangents.studies.common.infinite import gradient_descent, orbit_means
+from equitangents.studies.common.networks import mlp
+from equitangents.studies.common.orbits import by_element, orbit_batch
+from equitangents.studies.common.rotation_bound import coarseness, largest_gradients, representation
+from equitangents.studies.common.training import train_recorded
+from equitangents.studies.framework.citations import EMERGENT_EQUIVARIANCE
+from equitangents.studies.framework.claims import EXACT, Claim, Means, claim
+from equitangents.studies.framework.folder import Arrays, RunFolder
+from equitangents.studies.framework.progress import Task
+from equitangents.studies.framework.records import Records
+from equitangents.studies.framework.settings import at_least, check
 from equitangents.statistics import (
     Estimate,
     bootstrap,
@@ -22,17 +34,7 @@ from equitangents.statistics import (
     shared_level,
     squared_mean,
 )
-from equitangents.studies.common.images import standardise
-from equitangents.studies.common.infinite import gradient_descent, orbit_means
-from equitangents.studies.common.networks import mlp
-from equitangents.studies.common.orbits import by_element, orbit_batch
-from equitangents.studies.common.rotation_bound import coarseness, largest_gradients, representation
-from equitangents.studies.common.training import train_recorded
-from equitangents.studies.framework.citations import EMERGENT_EQUIVARIANCE
-from equitangents.studies.framework.compatibility import Presentation, Study, judge
-from equitangents.studies.framework.folder import Arrays, RunFolder
-from equitangents.studies.framework.progress import Task
-from equitangents.studies.framework.settings import check
+from equitangents.studies.framework.study import Study
 
 STATED = "stated in arXiv 2403.03103"
 WAYS = ("rings", "pixels")
@@ -110,11 +112,10 @@ class Results:
 
 
 def _images(
-    settings: Settings, folder: RunFolder | None
+    settings: Settings, data_dir: Path | None
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], np.ndarray]:
     """Training inputs, test inputs, each by way, and targets."""
-    source = data.load(settings.data, None if folder is None else folder.data_dir)
-    source = source.subset(settings.train_images, settings.test_images, seed=settings.seed)
+    source = data.load(settings.data, data_dir).subset(settings.train_images, settings.test_images, seed=settings.seed)
     train, test = (standardise(x).astype(np.float64) for x in (source.train_x, source.test_x))
     rings = lambda x: actions.to_rings(x, settings.rings, settings.samples)
     # outside the disc nothing comes back after a turn: the mask leaves out the corners
@@ -127,14 +128,19 @@ def _action(way: str, n: int) -> actions.Action:
     return actions.ring_rotations(n) if way == "rings" else actions.image_rotations(n, mask="circle")
 
 
-def measure(settings: Settings, folder: RunFolder) -> Results:
-    """Both ways in closed form for every k, then finite ensembles on rings."""
+def check_settings(settings: Settings, data_dir: Path | None) -> None:
+    """Angles that meet every subgroup; the images are there."""
     check(all(settings.angles % k == 0 for k in settings.orders), "angles", settings.angles, "a multiple of each order")
-    check(len(settings.orders) >= 2 and list(settings.orders) == sorted(set(settings.orders)), "orders",
-          settings.orders, "at least two orders, increasing")  # fmt: skip
+    increasing = len(settings.orders) >= 2 and list(settings.orders) == sorted(set(settings.orders))
+    check(increasing, "orders", settings.orders, "at least two orders, increasing")
     check(settings.samples % 2 == 1, "samples", settings.samples, "odd")
     check(set(settings.trained) <= set(settings.orders), "trained", settings.trained, "among orders")
-    check(settings.members >= 3, "members", settings.members, "at least 3")
+    at_least(settings, members=3)
+    data.load(settings.data, data_dir)
+
+
+def measure(settings: Settings, folder: RunFolder) -> Results:
+    """Both ways in closed form for every k, then finite ensembles on rings."""
     kappa = folder.stage("kappa", "Distance of C_k from SO(2)", lambda task: _kappa(settings, folder, task))
     closed = {
         (way, k): folder.stage(f"{way}-{k}", f"C{k} on {way}, closed form", partial(_closed, settings, folder, way, k))
@@ -163,8 +169,12 @@ def _steps(settings: Settings) -> np.ndarray:
     return np.array(sorted(set(settings.steps)))
 
 
+def _network(settings: Settings, width: int, outputs: int) -> nn.Sequential:
+    return mlp(width, settings.hidden_layers, outputs, W_std=settings.W_std, b_std=settings.b_std, flatten=True)
+
+
 def _kappa(settings: Settings, folder: RunFolder, task: Task) -> Arrays:
-    _, test, _ = _images(settings, folder)
+    _, test, _ = _images(settings, folder.data_dir)
     arrays: Arrays = {}
     for i, way in enumerate(WAYS):
         # every ring turns alike, so that one is enough
@@ -178,9 +188,9 @@ def _kappa(settings: Settings, folder: RunFolder, task: Task) -> Arrays:
 
 
 def _closed(settings: Settings, folder: RunFolder, way: str, k: int, task: Task) -> Arrays:
-    train, test, y = _images(settings, folder)
+    train, test, y = _images(settings, folder.data_dir)
     x, fine = test[way], _action(way, settings.angles)
-    net = mlp(1, settings.hidden_layers, y.shape[1], W_std=settings.W_std, b_std=settings.b_std, flatten=True)
+    net = _network(settings, 1, y.shape[1])
     model = gradient_descent(net, train[way], y, settings.rate, augmentation=_action(way, k))
     times = _steps(settings)
     means = orbit_means(model, fine, x, times)
@@ -202,11 +212,9 @@ def _closed(settings: Settings, folder: RunFolder, way: str, k: int, task: Task)
 
 
 def _trained(settings: Settings, folder: RunFolder, k: int, rate: float, task: Task) -> Arrays:
-    train, test, y = _images(settings, folder)
+    train, test, y = _images(settings, folder.data_dir)
     fine, last = _action("rings", settings.angles), int(_steps(settings)[-1])
-    net = mlp(
-        settings.width, settings.hidden_layers, y.shape[1], W_std=settings.W_std, b_std=settings.b_std, flatten=True
-    )
+    net = _network(settings, settings.width, y.shape[1])
     recorded = train_recorded(
         net,
         train["rings"],
@@ -240,87 +248,137 @@ def bound_share(results: Results) -> np.ndarray:
     return results.profile["rings"].max(axis=2) / (results.kappa["rings"][:, None, None] * results.constant)
 
 
-def claims(settings: Settings, results: Results) -> Sequence[Verdict]:
+def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     """The lemma, invariance under C_k itself, the slope, the floor of resampling, and finite ensembles."""
-    steps = list(map(int, results.steps))
-    after = lambda k, t: f"C{k}, after {steps[t]} step{'s' if steps[t] > 1 else ''}"
-    cells = [(i, k, t) for i, k in enumerate(settings.orders) for t in range(len(steps))]
-    share = bound_share(results)
-    own = {
-        after(k, t): exactly(
-            results.profile["rings"][i, t, :: settings.angles // k].max() / results.size["rings"][i, t]
-        )
-        for i, k, t in cells
-    }
-    level = shared_level(len(steps))
-    slopes = {
-        f"after {step} steps": power_law(results.kappa["rings"], results.relative("rings")[:, t].T, level=level)
-        for t, step in enumerate(steps)
-    }
-    finest = lambda way: results.relative(way)[-1]
-    floor = results.relative_floor()[-1]
-    ratio = lambda a, t: bootstrap(
-        np.stack([a[t], floor[t]], axis=1), lambda m: np.sqrt(m[:, 0] / m[:, 1]), level=shared_level(len(steps))
-    )
-    verdicts = [
-        judge(
-            "Under any rotation the mean changes by at most κ C(x)",
-            {after(k, t): exactly(share[i, t].max()) for i, k, t in cells},
+    times, finest = range(len(results.steps)), settings.orders[-1]
+    after = lambda t: f"after {results.steps[t]} step{'s' if results.steps[t] > 1 else ''}"
+    words = lambda k, t: f"C{k}, {after(t)}"
+    share, floor, each = bound_share(results), results.relative_floor()[-1], shared_level(len(times))
+
+    def own(k: int, t: int) -> Estimate:
+        i = settings.orders.index(k)
+        return exactly(results.profile["rings"][i, t, :: settings.angles // k].max() / results.size["rings"][i, t])
+
+    def over_floor(way: str) -> Records:
+        both = [np.stack([results.relative(way)[-1, t], floor[t]], axis=1) for t in times]
+        root = lambda m: np.sqrt(m[:, 0] / m[:, 1])
+        return Records.over(lambda t: bootstrap(both[t], root, level=each), after, t=times)
+
+    slope = lambda t: power_law(results.kappa["rings"], results.relative("rings")[:, t].T, level=each)
+    pixels, rings = over_floor("pixels"), over_floor("rings")
+    found = [
+        claim(
+            "On the test images the mean changes by at most κ C(x) under any rotation tried",
+            Records.over(
+                lambda k, t: exactly(share[settings.orders.index(k), t].max()), words, k=settings.orders, t=times
+            ),
             measure="On rings: largest change over angles divided by κ C(x), for the worst input. C(x) = |x| times "
             f"the largest gradient of the closed-form mean at {settings.points}² places on the chords, by central "
             "differences.",
+            covers=EXACT,
             at_most=1,
             source=STATED + ", Lemma 6.2",
+            stated="at most 1",
+            means=Means(
+                holds="κ C(x) is a safe bound when choosing how many orientations to show: the change takes up at most "
+                f"{share.max():.0%} of it here.".replace("%", " %"),
+                fails="Do not rely on κ C(x) with C(x) from so few places on the chords: search more of them for the "
+                "largest gradient (points).",
+            ),
         ),
-        judge(
-            "Under the rotations of C_k it does not change",
-            own,
+        claim(
+            "On the test images the mean does not change under the rotations of C_k, to rounding",
+            Records.over(own, words, k=settings.orders, t=times),
             measure="On rings: largest change under C_k, relative to the root mean square prediction.",
+            covers=EXACT,
             at_most=1e-8,
             source=STATED,
+            stated="0",
+            means=Means(
+                holds="If only finitely many orientations occur in use, show exactly those: the infinitely wide "
+                "ensemble is then invariant under them.",
+                fails="The closed-form mean changes even under the rotations that the data show: mend that before "
+                "looking at those between them.",
+            ),
         ),
-        judge(
-            "The change falls at least in proportion to κ",
-            slopes,
-            measure="On rings: exponent of the root mean square change against κ; intervals over inputs.",
+        claim(
+            "The change under all rotations falls at least in proportion to κ",
+            Records.over(slope, after, t=times),
+            measure="On rings: exponent of the root mean square change against κ.",
+            covers="inputs",
             at_least=1,
-            source="expected from the lemma",
+            source="expected from the lemma, which bounds the change by κ",
+            stated="at least 1",
+            means=Means(
+                holds="Each further doubling of the orientations shown at least halves the change under all rotations, "
+                "where it halves κ.",
+                fails="More orientations reduce the change under all rotations more slowly than κ: measure it at the "
+                "number that is to be used.",
+                undecided="How fast the change under all rotations falls with κ is not decided: more test images or "
+                "more orders would tell.",
+            ),
         ),
-        judge(
-            f"After augmentation with C{settings.orders[-1]} what is left on pixels is the error of resampling",
-            {f"after {step} steps": ratio(finest("pixels"), t) for t, step in enumerate(steps)},
+        claim(
+            f"After augmentation with C{finest} the change on pixels is at most twice the error of resampling",
+            pixels,
             measure="Root mean square change under rotations of pixels over that under turning forth and back.",
+            covers="inputs",
             at_most=2,
             source="our question; the bound is our choice",
+            means=Means(
+                holds=f"On pixels more than {finest} orientations would gain little: resampling sets the limit (the "
+                f"change is {pixels.span()} times its error).",
+                fails=f"On pixels {finest} orientations are not enough to reach the limit that resampling sets: the "
+                f"change is {pixels.span()} times its error at the recorded steps.",
+                undecided=f"Whether more than {finest} orientations would gain much on pixels is not decided: the "
+                f"change is {pixels.span()} times the error of resampling.",
+            ),
         ),
-        judge(
-            f"Exact rotations of rings go below that floor with C{settings.orders[-1]}",
-            {f"after {step} steps": ratio(finest("rings"), t) for t, step in enumerate(steps)},
+        claim(
+            f"After augmentation with C{finest} exact rotations of rings change the mean by at most half of what "
+            "resampling pixels does",
+            rings,
             measure="Root mean square relative change on rings over the floor of resampled pixels.",
+            covers="inputs",
             at_most=0.5,
             source="our question; the bound is our choice",
+            means=Means(
+                holds="Where invariance below the error of resampling is needed, use a representation that rotations "
+                "turn exactly, as rings.",
+                fails="An exact representation does not bring the change clearly below the error of resampling with "
+                f"{finest} orientations: show more of them.",
+                undecided=f"Whether an exact representation pays with {finest} orientations is not decided: more test "
+                "images would tell.",
+            ),
         ),
     ]
     if settings.trained:
         level = shared_level(len(settings.trained))
-        verdicts.append(
-            judge(
-                "Trained ensembles, less their sampling error, violate the symmetry as much as the closed form says",
-                {f"C{k}": finite_violation(settings, results, k, level) for k in settings.trained},
-                measure=f"On rings after {steps[-1]} steps: root mean square change of the mean of members of width "
+        finite = Records.over(
+            lambda k: finite_violation(settings, results, k, level), lambda k: f"C{k}", k=settings.trained
+        )
+        found.append(
+            claim(
+                "Trained ensembles, less their sampling error, violate the symmetry as much as the closed form says, "
+                "to within a factor of 2",
+                finite,
+                measure=f"On rings {after(len(times) - 1)}: root mean square change of the mean of members of width "
                 f"{settings.width}, without sampling bias, over that of the closed form.",
+                covers="members",
                 at_least=0.5,
                 at_most=2,
                 source="expected; the bounds are our choice",
+                means=Means(
+                    holds="The number of orientations can be chosen in closed form, before any network is trained: "
+                    f"measured over predicted is {finite.span()}.",
+                    fails="Choose the number of orientations from trained networks, not in closed form: measured over "
+                    f"predicted is {finite.span()} at width {settings.width}.",
+                    undecided="Whether the closed form tells how much trained ensembles violate the symmetry is not "
+                    f"decided (measured over predicted is {finite.span()}): more members would tell.",
+                ),
             )
         )
-    return verdicts
+    return found
 
 
-def _present(settings: Settings, results: Results, verdicts: Sequence[Verdict], folder: RunFolder) -> Presentation:
-    from equitangents.studies.continuous.page import present  # which imports from here
-
-    return present(settings, results, verdicts, folder)
-
-
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, _present, (EMERGENT_EQUIVARIANCE,))
+STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EMERGENT_EQUIVARIANCE,), check_settings)

@@ -9,12 +9,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 
 from equitangents import actions
 from equitangents.ensembles import InfiniteEnsemble
-from equitangents.report.verdict import Verdict
+from equitangents.studies.common.infinite import gradient_descent
+from equitangents.studies.common.ising_lattice import energy, hot_spins
+from equitangents.studies.common.networks import mlp
+from equitangents.studies.common.orbit_spread import predicted_parts, squares_of_means
+from equitangents.studies.common.orbits import by_element, deviations, orbit_batch
+from equitangents.studies.common.training import train_recorded
+from equitangents.studies.framework.citations import EMERGENT_EQUIVARIANCE
+from equitangents.studies.framework.claims import Claim, Means, claim
+from equitangents.studies.framework.folder import Arrays, RunFolder
+from equitangents.studies.framework.progress import Task
+from equitangents.studies.framework.records import Records
+from equitangents.studies.framework.settings import at_least, check
 from equitangents.statistics import (
     Estimate,
     bootstrap,
@@ -24,17 +36,7 @@ from equitangents.statistics import (
     squared_mean,
     surviving_share,
 )
-from equitangents.studies.common.infinite import gradient_descent
-from equitangents.studies.common.ising_lattice import energy, hot_spins
-from equitangents.studies.common.networks import mlp
-from equitangents.studies.common.orbit_spread import predicted_parts, squares_of_means
-from equitangents.studies.common.orbits import by_element, deviations, orbit_batch
-from equitangents.studies.common.training import train_recorded
-from equitangents.studies.framework.citations import EMERGENT_EQUIVARIANCE
-from equitangents.studies.framework.compatibility import Presentation, Study, judge
-from equitangents.studies.framework.folder import Arrays, RunFolder
-from equitangents.studies.framework.progress import Task
-from equitangents.studies.framework.settings import check
+from equitangents.studies.framework.study import Study
 
 OPEN = "open question of arXiv 2403.03103"
 KINDS = ("complete", "partial")
@@ -98,13 +100,17 @@ def _augmentation(kind: str) -> actions.Action:
     return actions.image_rotations(4 if kind == "complete" else 2)
 
 
-def measure(settings: Settings, folder: RunFolder) -> Results:
-    """Closed form for both kinds, then an ensemble per width and kind."""
+def check_settings(settings: Settings, data_dir: Path | None) -> None:
+    """Members enough for batches of the largest size, widths enough for a rate; the spins are drawn."""
     largest = max(settings.sizes)
-    check(settings.lattice >= 3, "lattice", settings.lattice, "at least 3")
+    at_least(settings, lattice=3)
     check(all(largest % m == 0 for m in settings.sizes), "sizes", settings.sizes, "divisors of the largest")
     check(settings.members >= 3 * largest, "members", settings.members, f"at least 3 times the largest size, {largest}")
     check(len(set(settings.widths)) >= 3, "widths", settings.widths, "at least three different widths")
+
+
+def measure(settings: Settings, folder: RunFolder) -> Results:
+    """Closed form for both kinds, then an ensemble per width and kind."""
     closed = {
         kind: folder.stage(f"infinite-{kind}", f"Infinite width, {TITLES[kind]}", partial(_infinite, settings, kind))
         for kind in KINDS
@@ -167,91 +173,143 @@ def _finite(settings: Settings, folder: RunFolder, kind: str, width: int, rate: 
     return {"changes": changes.reshape(*changes.shape[:2], -1)}
 
 
+def changes_of(results: Results, kind: str, width: int, time: int) -> np.ndarray:
+    """f(gx) − f(x) of every member, (M, values)."""
+    return results.changes[kind][width][time].astype(np.float64)
+
+
 def fluctuations(results: Results, kind: str, width: int, time: int) -> np.ndarray:
     """Mean square change of every member less the square of their expected change: A(n), one sample a member."""
-    d = results.changes[kind][width][time].astype(np.float64)
+    d = changes_of(results, kind, width, time)
     return (d**2).mean(axis=1) - squared_mean(d).value
 
 
 def bias(results: Results, kind: str, width: int, time: int, level: float = 0.95) -> Estimate:
     """B(n), unbiased, with a jackknife interval over members."""
-    return squared_mean(results.changes[kind][width][time].astype(np.float64), level=level)
+    return squared_mean(changes_of(results, kind, width, time), level=level)
 
 
-def claims(settings: Settings, results: Results) -> Sequence[Verdict]:
+def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     """No bias after complete augmentation, the exponents in members and width, and the parts that theory gives."""
-    steps, widths, wide = list(map(int, results.steps)), sorted(settings.widths), max(settings.widths)
-    times = range(len(steps))
-    label = lambda width, t: f"width {width}, after {steps[t]} step{'s' if steps[t] > 1 else ''}"
-    d = lambda kind, width, t: results.changes[kind][width][t].astype(np.float64)
-    cells = [(width, t) for width in widths for t in times]
-    level = shared_level(len(cells))
-    unbiased = {label(*c): surviving_share(d("complete", *c), level=level).times(100) for c in cells}
+    widths, wide, times = sorted(settings.widths), max(settings.widths), range(len(results.steps))
+    middle, one = len(results.steps) // 2, shared_level(len(widths) * len(results.steps))
+    after = lambda t: f"after {results.steps[t]} step{'s' if results.steps[t] > 1 else ''}"
+    words = lambda width, t: f"width {width}, {after(t)}"
     sizes = np.array(settings.sizes)
-    in_members = {
-        label(*c): power_law(sizes, squares_of_means(d("complete", *c), settings.sizes), level=level) for c in cells
-    }
-    middle = len(steps) // 2
+    chosen = [m for m in settings.sizes if settings.members // m >= 32] or [min(settings.sizes)]
+    visible = [t for t in times if results.bias["partial"][t] > results.fluctuation["partial"][t] / 10] or list(times)
+
+    def surviving(width: int, t: int) -> Estimate:
+        return surviving_share(changes_of(results, "complete", width, t), level=one).times(100)
+
+    def exponent(width: int, t: int) -> Estimate:
+        return power_law(sizes, squares_of_means(changes_of(results, "complete", width, t), settings.sizes), level=one)
+
+    def remains(t: int) -> Estimate:
+        return _over(bias(results, "partial", wide, t, shared_level(len(times))), results.bias["partial"][t])
+
+    def total(kind: str, t: int, m: int) -> Estimate:
+        squares = squares_of_means(changes_of(results, kind, wide, t), tuple(chosen))[:, chosen.index(m)]
+        expected = results.fluctuation[kind][t] / m + results.bias[kind][t]
+        return bootstrap(squares, level=shared_level(len(KINDS) * len(times) * len(chosen))).times(1 / expected)
+
     excess = [
         fluctuations(results, "complete", w, middle) / results.fluctuation["complete"][middle] - 1 for w in widths
     ]
-    totals = {}
-    chosen = [m for m in settings.sizes if settings.members // m >= 32] or [min(settings.sizes)]
-    level = shared_level(len(KINDS) * len(times) * len(chosen))
-    for kind in KINDS:
-        for t in times:
-            found = squares_of_means(d(kind, wide, t), tuple(chosen))
-            for m, squares in zip(chosen, found.T, strict=True):
-                expected = results.fluctuation[kind][t] / m + results.bias[kind][t]
-                label_of = f"{TITLES[kind]}, M = {m}, after {steps[t]} steps"
-                totals[label_of] = bootstrap(squares, level=level).times(1 / expected)
-    level = shared_level(len(steps))
-    remains = {
-        f"after {steps[t]} steps": _over(bias(results, "partial", wide, t, level), results.bias["partial"][t])
-        for t in ([t for t in times if results.bias["partial"][t] > results.fluctuation["partial"][t] / 10] or times)
-    }
+    left = Records.over(remains, after, t=visible)
+    totals = Records.over(
+        total, lambda kind, t, m: f"{TITLES[kind]}, M = {m}, {after(t)}", kind=KINDS, t=times, m=chosen
+    )
+    widest = f"{np.mean(excess[-1]):+.0%}".replace("%", " %").replace("-", "−")
     return [
-        judge(
-            "After complete augmentation the expectation is invariant at every width",
-            unbiased,
+        claim(
+            "After complete augmentation at most 3 % of the members’ mean square change survives averaging, at every "
+            "width",
+            Records.over(surviving, words, width=widths, t=times),
             measure="Share of the members’ mean square change that averaging over ever more members would leave "
             "(unbiased, so it may come out negative).",
+            covers="members",
             at_most=3,
             unit="%",
             source=OPEN + "; the bound is our choice",
+            means=Means(
+                holds="With all group elements in the data, more members remove the violation at any of these widths: "
+                "there is no need of wide networks for that.",
+                fails="At some width more members do not remove the violation although all group elements are in the "
+                "data: look for a part of the training that prefers a direction.",
+                undecided="Whether more members remove the whole violation is not decided at every width: more of them "
+                "would tell.",
+            ),
         ),
-        judge(
+        claim(
             "The violation falls as the square root of the number of members, at every width",
-            in_members,
-            measure="Exponent of the root mean square change of M members against M, complete augmentation; intervals "
-            "over disjoint batches of members.",
+            Records.over(exponent, words, width=widths, t=times),
+            measure="Exponent of the root mean square change of M members against M, complete augmentation.",
+            covers="disjoint batches of members",
             at_least=-0.6,
             at_most=-0.4,
-            source=OPEN + "; −1/2 is expected of independent members",
+            source="theory of independent members; the bounds are our choice",
+            stated="−1/2",
+            means=Means(
+                holds="Four times the members roughly halve the violation: plan their number from a few.",
+                fails="Four times the members do not roughly halve the violation at every width: do not extrapolate "
+                "from a few members to many.",
+                undecided="The rate is not measured well enough at every width to extrapolate from a few members to "
+                "many.",
+            ),
         ),
-        judge(
+        claim(
             "What finite width changes in the members’ violation falls at least as the square root of the width",
-            {"": excess_exponent(np.array(widths), excess)},
-            measure=f"Exponent of A(n)/A(∞) − 1 against width n after {steps[middle]} steps, complete augmentation.",
+            {after(middle): excess_exponent(np.array(widths), excess)},
+            measure=f"Exponent of A(n)/A(∞) − 1 against width n {after(middle)}, complete augmentation; not a number "
+            "where A(n) cannot be told from A(∞) at some width.",
+            covers="members",
             at_most=-0.5,
-            source=OPEN + "; −1 is expected of very wide networks, the bound is our choice",
+            source="theory of very wide networks; the bound is our choice",
+            stated="−1",
+            means=Means(
+                holds="The correction of finite width can be extrapolated: of the members’ mean square change it is "
+                f"{widest} at width {wide}, and less in wider networks.",
+                fails="Wider networks come only slowly closer to the closed form’s fluctuation, which differs by "
+                f"{widest} from that of width {wide}: measure the violation at the width that is to be used.",
+                undecided="How fast the correction of finite width falls is not decided; of the members’ mean square "
+                f"change it is {widest} at width {wide}.",
+            ),
         ),
-        judge(
-            f"What incomplete augmentation leaves is what the closed form says, at width {wide}",
-            remains,
+        claim(
+            f"At width {wide} incomplete augmentation leaves what the closed form says, to within a factor of 1.25",
+            left,
             measure="B(n)/B(∞): mean square change of the mean of infinitely many members over the closed form’s, half "
             "turns alone.",
+            covers="members",
             at_least=0.8,
             at_most=1.25,
             source=OPEN + "; the bounds are our choice",
+            means=Means(
+                holds="The closed form tells how much violation remains, however many members there are, if some group "
+                f"elements are left out of the data: measured over predicted is {left.span()}.",
+                fails="Do not take from the closed form how much violation remains if some group elements are left out "
+                f"of the data: measured over predicted is {left.span()}.",
+                undecided="Whether the closed form tells how much violation incomplete augmentation leaves is not "
+                f"decided (measured over predicted is {left.span()}): more members would tell.",
+            ),
         ),
-        judge(
-            f"At width {wide} the violation of M members is A(∞)/M + B(∞)",
+        claim(
+            f"At width {wide} the mean square violation of M members is A(∞)/M + B(∞), to within a third",
             totals,
             measure="Mean square change of means of M members over that of the closed form.",
+            covers="disjoint batches of members",
             at_least=0.75,
             at_most=1.33,
             source=OPEN + "; the bounds are our choice",
+            means=Means(
+                holds=f"At width {wide} the number of members for a given violation can be planned in closed form: "
+                f"measured over predicted is {totals.span()}.",
+                fails=f"At width {wide} the closed form does not tell the violation of M members to within a third "
+                f"(measured over predicted is {totals.span()}): plan from a pilot of trained networks.",
+                undecided=f"Whether the closed form tells the violation of M members at width {wide} is not decided "
+                f"(measured over predicted is {totals.span()}): plan from a pilot of trained networks.",
+            ),
         ),
     ]
 
@@ -260,10 +318,4 @@ def _over(estimate: Estimate, scale: float) -> Estimate:
     return estimate.times(1 / scale) if scale > 0 else Estimate(np.nan, np.nan, np.nan, estimate.level)
 
 
-def _present(settings: Settings, results: Results, verdicts: Sequence[Verdict], folder: RunFolder) -> Presentation:
-    from equitangents.studies.finite_width.page import present  # which imports from here
-
-    return present(settings, results, verdicts, folder)
-
-
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, _present, (EMERGENT_EQUIVARIANCE,))
+STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EMERGENT_EQUIVARIANCE,), check_settings)

@@ -28,10 +28,17 @@ class Panels:
     def __getitem__(self, index: int) -> Axes:
         return self.axes[index]
 
-    def legend(self, source: Axes | None = None, *, columns: int = 6, **look: Any) -> None:
-        """One legend for all panels, below them, where no curve can run across it; entries are those of `source`."""
-        handles, labels = (source or self.axes[0]).get_legend_handles_labels()
-        self.canvas.legend(handles, labels, loc="outside lower center", ncols=min(columns, max(len(labels), 1)), **look)
+    def legend(self, *sources: Axes, columns: int = 6, **look: Any) -> None:
+        """One legend for all panels, below them, where no curve can run across it: the entries of `sources`, each once.
+
+        Without `sources` they are those of the first panel.
+        """
+        entries: dict[str, Any] = {}
+        for axes in sources or self.axes[:1]:
+            for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+                entries.setdefault(label, handle)
+        across = min(columns, max(len(entries), 1))
+        self.canvas.legend(entries.values(), entries, loc="outside lower center", ncols=across, **look)
 
 
 @contextlib.contextmanager

@@ -6,9 +6,10 @@ that of an ensemble of group-convolutional networks that see no augmentation, at
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,22 +18,34 @@ from equitangents import actions, data, nn
 from equitangents.ensembles import InfiniteEnsemble
 from equitangents.inference import augment_inputs
 from equitangents.kernels import orbit_average
-from equitangents.report.verdict import Verdict
-from equitangents.statistics import Estimate, exactly, power_law, second_moment_share, shared_level
+from equitangents.studies.common import networks
 from equitangents.studies.common.frozen_kernels import FrozenKernel, SymmetrisedKernel, draw
 from equitangents.studies.common.images import standardise
 from equitangents.studies.common.infinite import largest_difference, unit_times
-from equitangents.studies.common.networks import mlp
 from equitangents.studies.common.training import train_recorded
 from equitangents.studies.framework.citations import EQUIVARIANT_KERNELS
-from equitangents.studies.framework.compatibility import Presentation, Study, judge
+from equitangents.studies.framework.claims import EXACT, Claim, Means, claim
 from equitangents.studies.framework.drawing import name_of
 from equitangents.studies.framework.folder import Arrays, RunFolder
 from equitangents.studies.framework.progress import Task
-from equitangents.studies.framework.settings import check
+from equitangents.studies.framework.records import Records
+from equitangents.studies.framework.settings import at_least, check
+from equitangents.statistics import (
+    Estimate,
+    bootstrap,
+    exactly,
+    power_law,
+    second_moment_share,
+    shared_level,
+)
+from equitangents.studies.framework.study import Study
 
 STATED = "stated in arXiv 2406.06504"
 SETS = ("training", "test", "photographs", "noise")
+_GROUPS: dict[str, Callable[[], actions.Action]] = {
+    "C4": partial(actions.image_rotations, 4),
+    "D4": partial(actions.image_dihedral, 4),
+}
 _LATE = 100.0  # kernels of narrow networks may be singular, so that training has no end
 
 
@@ -102,36 +115,22 @@ class Results:
 
 def image_action(settings: Settings) -> actions.Action:
     """The group on the 64 pixels of a digit, (N, 64, 1)."""
-    turns = {"C4": actions.image_rotations(4), "D4": actions.image_dihedral(4)}
-    check(settings.group in turns, "group", settings.group, "C4 or D4")
-    images = turns[settings.group]
+    images = _GROUPS[settings.group]()
     table = images.position_table((8, 8))
     assert table is not None
     return actions.permutations(images.group, table)
 
 
 def gcnn(settings: Settings, action: actions.Action, width: int, window: Any = "full") -> nn.Sequential:
-    """Lift, group convolutions, group pooling: `window` is that of the convolutions on the group."""
-    scale = {"W_std": settings.W_std, "b_std": settings.b_std}
-    layers: list[nn.Layer] = [nn.Lift(action, width, "full", **scale), nn.Relu()]
-    for _ in range(settings.hidden_layers - 1):
-        layers += [nn.GroupConv(width, window, **scale), nn.Relu()]
-    return nn.Sequential(*layers, nn.GroupPool(), nn.Dense(1, W_std=settings.W_std))
+    """The group-convolutional network; `window` is that of the convolutions on the group."""
+    return networks.gcnn(
+        action, width, settings.hidden_layers, window=window, W_std=settings.W_std, b_std=settings.b_std
+    )
 
 
 def plain(settings: Settings, width: int) -> nn.Sequential:
     """The MLP."""
-    return mlp(width, settings.hidden_layers, W_std=settings.W_std, b_std=settings.b_std, flatten=True)
-
-
-def same_weights(settings: Settings, params: Any) -> Any:
-    """Parameters of the MLP in the places of a `gcnn` whose convolutions have the window {e}: it is the MLP's mean
-    over the orbit, (1/|G|) Σ_g f(ρ(g)x; θ).
-    """
-    lift, dense, last = params[1], params[3:-1:2], params[-1]
-    lifted = {**lift, "w": lift["w"][:, None, :]}
-    convolutions = [part for p in dense for part in ({**p, "w": p["w"][None]}, ())]
-    return (lifted, (), *convolutions, (), last)
+    return networks.mlp(width, settings.hidden_layers, W_std=settings.W_std, b_std=settings.b_std, flatten=True)
 
 
 def _data(settings: Settings) -> tuple[dict[str, np.ndarray], np.ndarray]:
@@ -147,12 +146,15 @@ def _data(settings: Settings) -> tuple[dict[str, np.ndarray], np.ndarray]:
     return sets, np.where(source.train_y % 2, 1.0, -1.0)
 
 
+def check_settings(settings: Settings, data_dir: Path | None) -> None:
+    """A group that acts on digits, networks enough for intervals; the images ship with dependencies."""
+    check(settings.group in _GROUPS, "group", settings.group, "C4 or D4")
+    at_least(settings, hidden_layers=1, draws=3, members=3)
+    check(len(set(settings.widths)) >= 2, "widths", settings.widths, "at least two different widths")
+
+
 def measure(settings: Settings, folder: RunFolder) -> Results:
     """Infinite width, then finite kernels with the same and with independent weights, then trained networks."""
-    check(settings.hidden_layers >= 1, "hidden_layers", settings.hidden_layers, "at least 1")
-    check(settings.draws >= 3, "draws", settings.draws, "at least 3")
-    check(len(set(settings.widths)) >= 2, "widths", settings.widths, "at least two different widths")
-    check(settings.members >= 3, "members", settings.members, "at least 3")
     infinite = folder.stage("infinite", "Infinite width, explicit augmentation", lambda task: _infinite(settings))
     exact = [
         folder.stage(f"same-weights-{w}", f"Frozen kernels, same weights, width {w}", partial(_exact, settings, w))
@@ -186,6 +188,11 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     )
 
 
+def recorded_steps(settings: Settings) -> list[int]:
+    """When trained networks are recorded, initialisation included."""
+    return sorted({0, *settings.steps})
+
+
 def _infinite(settings: Settings) -> Arrays:
     sets, y = _data(settings)
     action = image_action(settings)
@@ -201,12 +208,8 @@ def _infinite(settings: Settings) -> Arrays:
         key: {name: model.predict(sets[name], time=times) for name in SETS}
         for key, model in (("augmented", augmented), ("convolutional", convolutional), ("bare", bare))
     }
-    distance = lambda key: np.array(
-        [
-            [largest_difference(predicted[key][s][t], predicted["convolutional"][s][t]) for s in SETS]
-            for t in range(len(times))
-        ]
-    )
+    apart = lambda key, t, name: largest_difference(predicted[key][name][t], predicted["convolutional"][name][t])
+    distance = lambda key: np.array([[apart(key, t, name) for name in SETS] for t in range(len(times))])
     std = [model.predict(sets["test"], time=times, return_std=True)[1] for model in (augmented, convolutional)]
     return {
         "kernel_distance": np.array([largest_difference(a.nngp, b.nngp), largest_difference(a.ntk, b.ntk)]),
@@ -229,7 +232,7 @@ def _exact(settings: Settings, width: int, task: Task) -> Arrays:
     net = plain(settings, width)
     params = draw(net, (64, 1), settings.seed, width)
     symmetrised = SymmetrisedKernel(net, params, action)
-    pooled = FrozenKernel(gcnn(settings, action, width, [action.group.identity]), same_weights(settings, params))
+    pooled = FrozenKernel(gcnn(settings, action, width, [action.group.identity]), networks.same_weights(params))
     augmented = _frozen_means(symmetrised, augment_inputs(action, x), np.tile(y, action.group.order), settings, tests)
     task.step(1, 2)
     convolutional = _frozen_means(pooled, x, y, settings, tests)
@@ -262,7 +265,7 @@ def _train(settings: Settings, folder: RunFolder, kind: str, width: int, task: T
     action = image_action(settings)
     net = plain(settings, width) if kind == "mlp" else gcnn(settings, action, width)
     infinite = InfiniteEnsemble(gcnn(settings, action, 1), time=0.0).fit(sets["training"], y)
-    steps = sorted({0, *settings.steps})
+    steps = recorded_steps(settings)
     recorded = train_recorded(
         net,
         sets["training"],
@@ -282,75 +285,129 @@ def _train(settings: Settings, folder: RunFolder, kind: str, width: int, task: T
     return {name: recorded[name][..., 0].astype(np.float64) for name in SETS}
 
 
-def claims(settings: Settings, results: Results) -> Sequence[Verdict]:
+def trained_shares(settings: Settings, results: Results, widths: Sequence[int], level: float = 0.95) -> Records:
+    """Unbiased squared distance of the means of trained networks, as a share of the mean square prediction."""
+    steps = recorded_steps(settings)
+    return Records.over(
+        lambda width, inputs, step: results.trained(width, steps.index(step), inputs, level),
+        width=widths,
+        inputs=SETS,
+        step=[step for step in steps if step > 0],
+    )
+
+
+def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     """The theorem at infinite width, its counterpart for frozen kernels, and how trained networks approach it."""
-    cells = [(t, s) for t in range(len(results.times)) for s in range(len(SETS))]
-    label = lambda t, s: f"{name_of(results.times[t])}, {SETS[s]}"
-    theorem = {label(t, s): exactly(results.distance[t, s]) for t, s in cells}
-    theorem |= {f"{k} itself": exactly(v) for k, v in zip(("NNGP", "NTK"), results.kernel_distance, strict=True)}
-    control = {label(t, s): exactly(results.without_augmentation[t, s]) for t, s in cells if SETS[s] == "test"}
-    frozen = {
-        f"width {width}, {label(t, s)}": exactly(results.exact[w, t, s])
-        for w, width in enumerate(settings.widths)
-        for t, s in cells
-    }
-    wide, last = max(settings.trained_widths), max(settings.steps)
-    steps = [i for i, step in enumerate(sorted({0, *settings.steps})) if step > 0]
-    level = shared_level(len(steps) * len(SETS))
+    wide, last, times = max(settings.trained_widths), max(settings.steps), range(len(results.times))
+    when = [name_of(time) for time in results.times]
+    sets = range(len(SETS))
+    steps = len([step for step in recorded_steps(settings) if step > 0])
+
+    words = lambda t, s: f"{when[t]}, {SETS[s]}"
+    theorem = Records.over(lambda t, s: exactly(float(results.distance[t, s])), words, t=times, s=sets).labelled()
+    kernels = {f"{k} itself": exactly(v) for k, v in zip(("NNGP", "NTK"), results.kernel_distance, strict=True)}
+    control = Records.over(
+        lambda t, s: exactly(float(results.without_augmentation[t, s])), words, t=times, s=[SETS.index("test")]
+    )
+    rate = power_law(np.array(settings.widths), results.squares, seed=settings.seed)
+    trained = trained_shares(settings, results, [wide], shared_level(steps * len(SETS)))
     shares = {
-        f"after {sorted({0, *settings.steps})[i]} steps, {name}": results.trained(wide, i, name, level).times(100)
-        for i in steps
-        for name in SETS
+        f"after {step} steps, {name}": e.times(100)
+        for (_, name, step), e in zip(trained.rows, trained.estimates, strict=True)
     }
+    largest = max(e.value for e in shares.values())
     distance = "Largest difference of the two mean predictions relative to the largest prediction."
     return [
-        judge(
-            "At infinite width the augmented MLPs’ mean is the group-convolutional networks’, at all times, on and off "
-            "the data",
-            theorem,
+        claim(
+            "At infinite width augmented MLPs and group-convolutional networks have the same mean, to rounding, at all "
+            "times, on and off the data",
+            {**theorem, **kernels},
             measure=distance + " The augmented data are trained on explicitly.",
+            covers=EXACT,
             at_most=1e-8,
             source=STATED + ", Theorem 5.2",
+            stated="equal",
+            means=Means(
+                holds="If only the mean of very wide networks matters, choose by cost: an MLP that sees every "
+                "rotation, or a group-convolutional network that sees one.",
+                fails="Do not put a group-convolutional network in the place of an augmented MLP: here their means "
+                "differ even at infinite width.",
+            ),
         ),
-        judge(
-            "Without augmentation the two differ",
+        claim(
+            "Without augmentation the means of MLPs and of group-convolutional networks at infinite width differ on "
+            "the test images, by more than 1 % of the largest prediction",
             control,
             measure=distance,
+            covers=EXACT,
             at_least=0.01,
             source="our control",
+            means=Means(
+                holds="Augmentation matters on these data: an MLP that does without it predicts something else.",
+                fails="On these data augmentation hardly matters at some time, so that equal means say little: try "
+                "other data.",
+            ),
         ),
-        judge(
-            "Frozen kernels of finite networks that start at zero output obey it too, at every width",
-            frozen,
-            measure=distance + " The MLP’s kernel is averaged over the group’s copies of its weights; the "
-            "group-convolutional network has the same weights and the window {e} on the group.",
+        claim(
+            "Frozen kernels of an augmented MLP and of the group-convolutional network with its weights predict the "
+            "same, to rounding",
+            {"worst of all times and inputs": bootstrap(results.exact.max(axis=(1, 2)))},
+            measure=distance + " Worst of all times and inputs, mean over networks, one of every width. The MLP’s "
+            "kernel is averaged over the group’s copies of its weights; the group-convolutional network has the window "
+            "{e} on the group. Both start at zero output.",
+            covers="networks",
             at_most=1e-8,
             source=STATED + " in review",
+            stated="equal",
+            means=Means(
+                holds="Augmentation and architecture can be exchanged at finite width too, for networks that start at "
+                "zero output and stay close to their initialisation.",
+                fails="Augmentation and architecture cannot be exchanged for these finite networks, even with the "
+                "same weights.",
+                undecided="Whether augmentation and architecture can be exchanged at finite width is not decided: take "
+                "more widths, at least five.",
+            ),
         ),
-        judge(
-            "Frozen kernels with full windows and independent weights approach it as the square root of the width",
-            {"": power_law(np.array(settings.widths), results.squares, seed=settings.seed)},
-            measure="Exponent of the root mean square difference of predictions on test images against width.",
+        claim(
+            "With independent weights the predictions from frozen kernels of augmented MLPs and of group-convolutional "
+            "networks approach one another as the square root of the width",
+            {"late in training, test": rate},
+            measure="Exponent of the root mean square difference of predictions on test images against width; full "
+            "windows on the group.",
+            covers="draws of networks",
             at_least=-0.7,
             at_most=-0.3,
-            source="expected of kernels that fluctuate as 1/√width; the bounds are our choice",
+            source="theory of kernels that fluctuate as 1/√width; the bounds are our choice",
+            stated="−1/2",
+            means=Means(
+                holds="Four times the width roughly halves the difference between one network of each kind.",
+                fails="Four times the width does not roughly halve the difference between one network of each kind: "
+                "measure it at the width that is to be used.",
+                undecided="How fast the difference between one network of each kind falls with the width is not "
+                "decided: more draws would tell.",
+            ),
         ),
-        judge(
-            f"Trained networks of width {wide} that start at zero output have the same mean, up to step {last}",
+        claim(
+            f"Trained MLPs and group-convolutional networks of width {wide} that start at zero output have the same "
+            f"mean up to step {last}, to within 5 % of the mean square prediction",
             shares,
             measure="Squared distance of the two means as a share of the mean square prediction of one MLP; free of "
             "the bias that a finite number of members brings, so it may come out negative.",
+            covers="members",
             at_most=5,
             unit="%",
             source=STATED + " in review; the bound is our choice",
+            stated="0 in the limit of width",
+            means=Means(
+                holds=f"At width {wide} an ensemble of either kind can stand in for the mean of the other: the "
+                f"largest estimate of the squared distance is {largest:.1f} %.",
+                fails=f"At width {wide} the choice between augmentation and architecture changes the mean: the largest "
+                f"estimate of the squared distance is {largest:.1f} %.",
+                undecided=f"Whether either kind can stand in for the other at width {wide} is not decided: more "
+                "members would tell.",
+            ),
         ),
     ]
 
 
-def _present(settings: Settings, results: Results, verdicts: Sequence[Verdict], folder: RunFolder) -> Presentation:
-    from equitangents.studies.mlp_to_gcnn.page import present  # which imports from here
-
-    return present(settings, results, verdicts, folder)
-
-
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, _present, (EQUIVARIANT_KERNELS,))
+STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EQUIVARIANT_KERNELS,), check_settings)

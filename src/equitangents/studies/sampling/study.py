@@ -9,24 +9,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from pathlib import Path
 
 import numpy as np
 import scipy.linalg
 
 from equitangents import actions, data
 from equitangents.inference import augment_inputs
-from equitangents.report.verdict import Verdict
-from equitangents.statistics import Estimate, bootstrap, exactly, log_ratio, power_law, shared_level
 from equitangents.studies.common.images import standardise
 from equitangents.studies.common.networks import mlp
 from equitangents.studies.common.orbits import by_element, orbit_batch
 from equitangents.studies.common.sampled_groups import RANDOM, STRATEGIES, importance, sample, trained_means
 from equitangents.studies.framework.citations import EMERGENT_EQUIVARIANCE
-from equitangents.studies.framework.compatibility import Presentation, Study, judge
+from equitangents.studies.framework.claims import EXACT, Claim, Means, claim
 from equitangents.studies.framework.drawing import name_of
 from equitangents.studies.framework.folder import Arrays, RunFolder
 from equitangents.studies.framework.progress import Task
-from equitangents.studies.framework.settings import check
+from equitangents.studies.framework.records import Records
+from equitangents.studies.framework.settings import at_least, check
+from equitangents.statistics import Estimate, bootstrap, exactly, log_ratio, power_law, shared_level
+from equitangents.studies.framework.study import Study
 
 OPEN = "open question of arXiv 2403.03103"
 SETS = ("test", "noise")
@@ -71,12 +73,16 @@ class Results:
     complete: np.ndarray
 
 
-def measure(settings: Settings, folder: RunFolder) -> Results:
-    """The kernel on all pairs once, then one small problem for every choice of elements."""
-    check(settings.draws >= 3, "draws", settings.draws, "at least 3")
+def check_settings(settings: Settings, data_dir: Path | None) -> None:
+    """Budgets that a subgroup can meet, draws enough for an interval; the images ship with a dependency."""
+    at_least(settings, draws=3)
     ok = all(0 < b < settings.order and settings.order % b == 0 for b in settings.budgets)
     check(ok and len(settings.budgets) >= 2, "budgets", settings.budgets, "at least two divisors of order below it")
     check(settings.samples % 2 == 1, "samples", settings.samples, "odd")
+
+
+def measure(settings: Settings, folder: RunFolder) -> Results:
+    """The kernel on all pairs once, then one small problem for every choice of elements."""
     complete = _Complete(settings)
     whole = folder.stage("complete", "Complete augmentation", lambda task: complete.violation())["complete"]
     found = {
@@ -176,85 +182,137 @@ def compared(results: Results, a: str, b: str, budget: int, time: int, name: int
     return log_ratio(first, second, level=level)
 
 
-def claims(settings: Settings, results: Results) -> Sequence[Verdict]:
+def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     """What the complete ensemble does, and which way of choosing does better than which."""
-    label = lambda j, t, s: f"{settings.budgets[j]} of {settings.order}, {name_of(results.times[t])}, {SETS[s]}"
-    times, sets = range(len(results.times)), range(len(SETS))
-    complete = {f"{name_of(results.times[t])}, {SETS[s]}": exactly(results.complete[t, s]) for t in times for s in sets}
-
-    def family(a: str, b: str, budgets: Sequence[int]) -> dict[str, Estimate]:
-        cells = [(j, t, s) for j in budgets for t in times for s in sets]
-        return {label(*cell): compared(results, a, b, *cell, shared_level(len(cells))) for cell in cells}
-
+    times, sets, late = range(len(results.times)), range(len(SETS)), len(results.times) - 1
     several = [j for j, b in enumerate(settings.budgets) if b > 1]
-    level = shared_level(len(SETS))
-    budgets = np.array(settings.budgets)
-    early = {
-        name: power_law(budgets, results.distance["uniform"][:, :, 0, s].T ** 2, level=level)
-        for s, name in enumerate(SETS)
-    }
-    late = len(results.times) - 1
-    growth = {
-        f"{b} of {settings.order}, {name}": log_ratio(
-            results.violation["own"][j, :, late, s], results.violation["own"][j, :, 0, s],
-            level=shared_level(len(SETS) * len(budgets)),
-        )
-        for j, b in enumerate(settings.budgets) for s, name in enumerate(SETS)
-    }  # fmt: skip
+    largest, when = settings.budgets[-1], [name_of(t) for t in results.times]
+    each = shared_level(len(SETS))
+
+    def words(s: int, t: int | None = None, j: int | None = None) -> str:
+        parts = ["" if j is None else f"{settings.budgets[j]} of {settings.order}", "" if t is None else when[t]]
+        return ", ".join([part for part in parts if part] + [SETS[s]])
+
+    def family(a: str, b: str, budgets: Sequence[int]) -> Records:
+        level = shared_level(len(budgets) * len(times) * len(sets))
+        of = lambda j, t, s: compared(results, a, b, j, t, s, level)
+        return Records.over(of, words, j=budgets, t=times, s=sets)
+
+    def growing(j: int, s: int) -> Estimate:
+        values = results.violation["own"][j]
+        return log_ratio(values[:, late, s], values[:, 0, s], level=shared_level(len(SETS) * len(settings.budgets)))
+
+    exponent = lambda s: power_law(
+        np.array(settings.budgets), results.distance["uniform"][:, :, 0, s].T ** 2, level=each
+    )
+    own, subgroup = family("own", "shared", several), family("subgroup", "own", [len(settings.budgets) - 1])
+    important = family("important", "uniform", several)
+    growth = Records.over(growing, words, j=range(len(settings.budgets)), s=sets)
     ratio = "Root mean square violation of the first way over that of the second; geometric means over draws."
     return [
-        judge(
-            "Complete augmentation is exactly invariant at all times",
-            complete,
+        claim(
+            "Complete augmentation leaves the mean invariant at all times, to rounding",
+            Records.over(lambda t, s: exactly(float(results.complete[t, s])), words, t=times, s=sets),
             measure="Root mean square change over orbits, relative to the prediction.",
+            covers=EXACT,
             at_most=1e-8,
-            source="stated in arXiv 2403.03103",
+            source="arXiv 2403.03103",
+            stated="exactly invariant",
+            means=Means(
+                holds="Where every rotation can be shown, show every rotation: the mean is then invariant whatever the "
+                "training time.",
+                fails="The closed form of complete augmentation is not invariant to rounding here: mend that before "
+                "comparing incomplete ones with it.",
+            ),
         ),
-        judge(
-            "Elements of each input’s own do better than as many that all inputs share",
-            family("own", "shared", several),
+        claim(
+            "Random elements of each input’s own violate the symmetry less than as many that all inputs share, at "
+            "every budget and time",
+            own,
             measure=ratio,
+            covers="draws of elements",
             at_most=1,
             source=OPEN,
+            means=Means(
+                holds=f"Draw elements anew for every input, not once for all: the violation is {own.span()} times as "
+                "large.",
+                fails="Elements drawn anew for every input do not beat shared ones at every budget and time: the "
+                f"violation is {own.span()} times as large. Look at the budget and time that are to be used.",
+                undecided="Whether drawing elements anew for every input always helps is not decided (the violation "
+                f"is {own.span()} times as large): more draws would tell.",
+            ),
         ),
-        judge(
-            f"A subgroup of order {settings.budgets[-1]} does better than as many random elements",
-            family("subgroup", "own", [len(settings.budgets) - 1]),
-            measure=ratio,
+        claim(
+            f"A subgroup of order {largest} violates the symmetry less than {largest} random elements of each input’s "
+            "own, at every time",
+            subgroup,
+            measure=ratio + " The subgroup is not random.",
+            covers="draws of elements",
             at_most=1,
-            source=OPEN,
+            source="arXiv 2403.03103, on systematic and random elements",
+            stated="no notable difference",
+            means=Means(
+                holds=f"With {largest} of {settings.order} elements to spend, take evenly spaced ones: the violation "
+                f"is {subgroup.span()} times that of random ones.",
+                fails=f"{largest} evenly spaced elements are not better than random ones at every time: the violation "
+                f"is {subgroup.span()} times as large. Choose by the time at which training stops.",
+                undecided=f"Whether {largest} evenly spaced elements always beat random ones is not decided (the "
+                f"violation is {subgroup.span()} times as large): more draws would tell.",
+            ),
         ),
-        judge(
-            "Sampling elements by how far they move the input does better than sampling them uniformly",
-            family("important", "uniform", several),
+        claim(
+            "Elements drawn by how far they move the input violate the symmetry less than those drawn uniformly, at "
+            "every budget and time",
+            important,
             measure=ratio + " Both with replacement, the first with weights that make the loss unbiased.",
+            covers="draws of elements",
             at_most=1,
             source=OPEN,
+            means=Means(
+                holds="Importance sampling by distance pays at all budgets and times tried: the violation is "
+                f"{important.span()} times that of uniform sampling.",
+                fails="Importance sampling by distance does not pay at every budget and time: the violation is "
+                f"{important.span()} times that of uniform sampling.",
+                undecided="Whether importance sampling by distance always pays is not decided (the violation is "
+                f"{important.span()} times that of uniform sampling): more draws would tell.",
+            ),
         ),
-        judge(
+        claim(
             "Early in training the distance from the complete ensemble falls as the square root of the budget",
-            early,
-            measure=f"Exponent of the root mean square distance of the means against the budget at time "
-            f"{results.times[0]:g}, elements drawn with replacement.",
+            Records.over(exponent, words, s=sets),
+            measure=f"Exponent of the root mean square distance of the means against the budget {when[0]}, elements "
+            "drawn with replacement.",
+            covers="draws of elements",
             at_least=-0.6,
             at_most=-0.4,
-            source="expected of an unbiased estimate of the gradient; the bounds are our choice",
+            source="theory of unbiased estimates of the gradient; the bounds are our choice",
+            stated="−1/2",
+            means=Means(
+                holds="Early in training four times the budget roughly halves the distance from complete augmentation.",
+                fails="Even early in training four times the budget does not roughly halve the distance from complete "
+                "augmentation: measure it at the budget that is to be used.",
+                undecided="How fast the distance from complete augmentation falls with the budget is not measured "
+                "well enough to extrapolate it: take more draws.",
+            ),
         ),
-        judge(
-            "The violation grows during training",
+        claim(
+            f"With random elements of each input’s own the violation is larger {when[late]} than {when[0]}, at every "
+            "budget",
             growth,
-            measure=f"Violation {name_of(results.times[late])} over that {name_of(results.times[0])}, random elements "
-            "of each input’s own.",
+            measure=f"Violation {when[late]} over that {when[0]}; geometric means over draws.",
+            covers="draws of elements",
             at_least=1,
             source=OPEN,
+            means=Means(
+                holds="Where augmentation is incomplete, stopping early keeps the violation smaller: from the first to "
+                f"the last time it grows {growth.span()} times.",
+                fails="Stopping early is no remedy for incomplete augmentation at every budget: from the first to the "
+                f"last time the violation becomes {growth.span()} times as large.",
+                undecided="Whether training always makes the violation larger is not decided (from the first to the "
+                f"last time it becomes {growth.span()} times as large): more draws would tell.",
+            ),
         ),
     ]
 
 
-def _present(settings: Settings, results: Results, verdicts: Sequence[Verdict], folder: RunFolder) -> Presentation:
-    from equitangents.studies.sampling.page import present  # which imports from here
-
-    return present(settings, results, verdicts, folder)
-
-
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, _present, (EMERGENT_EQUIVARIANCE,))
+STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EMERGENT_EQUIVARIANCE,), check_settings)

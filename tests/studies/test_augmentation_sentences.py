@@ -1,0 +1,134 @@
+"""What the reports of four studies of augmentation say, on numbers made for the purpose."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from equitangents.errors import InvalidArgumentError
+from equitangents.studies.catalogue import registry
+from equitangents.studies.common.sampled_groups import RANDOM, STRATEGIES
+from equitangents.studies.continuous import study as continuous
+from equitangents.studies.finite_width import study as finite_width
+from equitangents.studies.framework.claims import EXACT
+from equitangents.studies.framework.panels import panels
+from equitangents.studies.framework.records import Records
+from equitangents.statistics import Estimate
+from equitangents.studies.mlp_to_gcnn import study as mlp_to_gcnn
+from equitangents.studies.sampling import study as sampling
+from studies.miniatures import study
+
+
+def sampled(scale=1.0):
+    """Violations b^(−1/2) of every choice of elements; those of importance sampling times `scale`."""
+    settings = sampling.Settings(budgets=(1, 2, 4), times=(0.1, 1.0), draws=60)
+    base = np.array([1.0, 2**-0.5, 0.5])[:, None, None, None] * np.array([1.0, 2.0])[:, None]
+    rng = np.random.default_rng(0)
+    draw = lambda s: (scale if s == "important" else 1.0) * base * np.exp(0.1 * rng.normal(size=(3, 60, 2, 2)))
+    tables = {s: draw(s) if s in RANDOM else draw(s)[:, :1] for s in STRATEGIES}
+    results = sampling.Results(np.array([0.1, 1.0]), tables, tables, np.zeros((2, 2)))
+    return sampling.claims(settings, results)
+
+
+def finite():
+    settings = finite_width.Settings(widths=(8, 16, 32), members=48, sizes=(1, 2, 4), steps=(1, 2))
+    rng, kinds = np.random.default_rng(0), finite_width.KINDS
+    changes = {kind: {n: rng.normal(size=(2, 48, 20)) for n in settings.widths} for kind in kinds}
+    one = dict.fromkeys(kinds, np.ones(2))
+    return finite_width.claims(settings, finite_width.Results(np.array([1, 2]), one, one, changes))
+
+
+def turned():
+    settings = continuous.Settings(orders=(2, 4), trained=(2,), steps=(1,), angles=8, members=6)
+    rng = np.random.default_rng(0)
+    each = lambda value: dict.fromkeys(continuous.WAYS, value)
+    profile = rng.random((2, 1, 8, 6)) * np.array([2.0, 1.0])[:, None, None, None]
+    results = continuous.Results(
+        steps=np.array([1]), kappa=each(np.array([2.0, 1.0])), profile=each(profile), size=each(np.ones((2, 1))),
+        floor=np.ones((2, 1, 8, 6)) + rng.random((2, 1, 8, 6)), round_trip=np.ones(8), constant=np.ones((2, 1, 6)),
+        members={2: rng.normal(size=(6, 8, 6, 3))},
+    )  # fmt: skip
+    return continuous.claims(settings, results)
+
+
+def exchanged():
+    settings = mlp_to_gcnn.Settings(times=(1.0,), widths=(8, 16), draws=6, trained_widths=(4,), members=6, steps=(0, 1))
+    rng = np.random.default_rng(0)
+    members = {4: {name: rng.normal(size=(2, 6, 5)) for name in mlp_to_gcnn.SETS}}
+    results = mlp_to_gcnn.Results(
+        times=np.array([1.0]), kernel_distance=np.zeros(2), distance=np.zeros((1, 4)),
+        without_augmentation=np.ones((1, 4)), std_ratio=np.ones(1), exact=np.zeros((2, 1, 4)),
+        squares=rng.random((6, 2)), differences=members, outputs=members,
+    )  # fmt: skip
+    return mlp_to_gcnn.claims(settings, results)
+
+
+CLAIMS = {"sampling": sampled, "finite-width": finite, "continuous": turned, "mlp-to-gcnn": exchanged}
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+class TestEverySentence:
+    def test_each_outcome_has_words_of_its_own(self, name):
+        for claim in CLAIMS[name]():
+            assert claim.means.holds
+            assert claim.means.fails
+            assert claim.means.holds != claim.means.fails
+            assert claim.meaning.endswith((".", "”."))
+
+    def test_what_networks_or_elements_were_drawn_for_has_an_interval_that_says_what_it_is_over(self, name):
+        drawn = {"sampling": 5, "finite-width": 5, "continuous": 4, "mlp-to-gcnn": 3}[name]
+        over = [claim.covers for claim in CLAIMS[name]() if claim.covers != EXACT]
+        assert len(over) == drawn
+        assert set(over) <= {
+            "draws of elements", "members", "disjoint batches of members", "inputs", "networks", "draws of networks",
+        }  # fmt: skip
+
+    def test_a_sentence_can_be_quoted_alone(self, name):
+        for claim in CLAIMS[name]():
+            assert not {"it", "too", "two"} & set(claim.claim.lower().replace(",", "").split()), claim.claim
+
+    def test_settings_are_refused_before_anything_is_measured(self, name):
+        bad = {
+            "sampling": {"draws": 1}, "finite-width": {"members": 3}, "continuous": {"members": 2},
+            "mlp-to-gcnn": {"draws": 2},
+        }[name]  # fmt: skip
+        one = study(name)
+        with pytest.raises(InvalidArgumentError, match=next(iter(bad))):
+            one.check(type(one.presets["quick"])(**bad), None)
+
+    def test_the_catalogue_names_the_page(self, name):
+        assert registry[name].page == registry[name].module.replace(".study", ".page")
+
+
+def test_where_the_source_states_a_number_it_stands_beside_ours():
+    stated = {name: [claim.stated for claim in CLAIMS[name]()] for name in CLAIMS}
+    assert stated["mlp-to-gcnn"][0] == "equal"
+    assert stated["sampling"][0] == "exactly invariant"
+    assert stated["continuous"][:2] == ["at most 1", "0"]
+    assert stated["finite-width"][1:3] == ["−1/2", "−1"]
+
+
+@pytest.mark.parametrize("scale", np.linspace(0.95, 1.1, 7))
+def test_printed_ratios_of_sampling_lie_on_the_side_of_1_that_the_verdict_says(scale):
+    claim = sampled(scale)[3]
+    low, high = map(float, claim.uncertainty.split("interval ")[1].split(" over")[0].split(" to "))
+    said = "holds" if high <= 1 else "fails" if low > 1 else "not decidable at this size"
+    assert claim.verdict == said
+
+
+def test_a_legend_of_several_panels_names_each_line_once(tmp_path):
+    folder = SimpleNamespace(figures=tmp_path)
+    with panels(folder, "two", titles=("a", "b"), caption="c", alt="a") as drawn:
+        for axes, own in zip(drawn, "ab", strict=True):
+            for label in ("both", own):
+                axes.plot([0, 1], [0, 1], label=label)
+        drawn.legend(*drawn)
+        legend = drawn.canvas.legends[0]
+        assert sorted(text.get_text() for text in legend.get_texts()) == ["a", "b", "both"]
+    assert drawn.figure.name == "two"
+
+
+def test_the_span_of_records_is_from_the_smallest_to_the_largest():
+    spread = Records.over(lambda n: Estimate(n, n, n), n=(3, -0.5, 1.2345))
+    assert spread.span() == "−0.5 to 3"
+    assert spread.where(n=3).span() == "3"
