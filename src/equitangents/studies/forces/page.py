@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from equitangents.data.molecules import KCAL_PER_EV
 from equitangents.report import Figure, Section
 from equitangents.report.palette import BLUE, GREEN, PURPLE, VERMILLION
@@ -88,9 +90,11 @@ def _curves(settings: Settings, results: Results, folder: RunFolder) -> Figure:
     ) as drawn:
         for axes, table, spread in zip(drawn, (results.energies, results.forces), results.spread, strict=True):
             drawing.logarithmic(axes, "both", settings.sizes, fine=True)
-            for target in TARGETS:
+            for shift, target in zip((0.98, 1.0, 1.02), TARGETS, strict=True):
                 values = [bootstrap(1000 * row) for row in table[target]]
-                drawing.estimates(axes, settings.sizes, values, _COLOURS[target].light, label=f"from {target}")
+                drawing.estimates(
+                    axes, shift * np.array(settings.sizes), values, _COLOURS[target].light, label=f"from {target}"
+                )
             drawing.power(axes, settings.sizes, 1000 * spread, 0, label="mean of the test frames")
         drawn.legend()
     return drawn.figure

@@ -422,10 +422,10 @@ def _one_run(settings: Settings, results: Results, kind: str, parts: str) -> Cla
         at_least=-0.2,
         source=OPEN + "; the bound is our choice",
         means=Means(
-            holds=f"For invariance, average independent runs: with more {parts} of one, the change goes as their number "
-            f"to the {power}.",
-            fails=f"More {parts} of one run do reduce the change, as their number to the {power}: they can stand in for "
-            "some independent runs.",
+            holds=f"For invariance, average independent runs: with more {parts} of one, the change goes as their "
+            f"number to the {power}.",
+            fails=f"More {parts} of one run do reduce the change, as their number to the {power}: they can stand in "
+            "for some independent runs.",
             undecided=f"Whether more {parts} of one run help is not decided; independent runs are the safer choice.",
         ),
     )
