@@ -69,7 +69,9 @@ class TestCrossProduct:
         assert verdicts(cross_product.claims(self.settings, self.results(**change)))[failing] == "fails"
 
     def test_pairs_that_come_near_the_bound_decide_nothing_about_further_ones(self):
-        assert verdicts(cross_product.claims(self.settings, self.results(worst=0.7)))[6] == UNDECIDED
+        near = {"T": np.tile([0.2, 0.4, 0.5, 0.6, 0.8, 0.95], (2, 1))}
+        results = dataclasses.replace(self.results(), worst=near)
+        assert verdicts(cross_product.claims(self.settings, results))[6] == UNDECIDED
 
 
 class TestForces:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from equitangents.report import Figure, Section
@@ -164,12 +166,13 @@ def _between(settings: Settings, results: Results, folder: RunFolder) -> Figure:
         drawing.estimates(right, sizes, [root(results.between[n][-1]) for n in names], INK.light)
         bounds = [np.sqrt((results.bound[n][-1] ** 2).mean()) for n in names[1:]]
         error = [results.truth_error[n][-1] for n in names]
-        dashed = {"color": VERMILLION.light, "lw": 1, "ms": 4, "marker": "s", "ls": "--"}
-        dotted = {"color": INK.light, "lw": 1, "ls": (0, (2, 2))}
+        dashed: dict[str, Any] = {"color": VERMILLION.light, "lw": 1, "ms": 4, "marker": "s", "ls": "--"}
+        dotted: dict[str, Any] = {"color": INK.light, "lw": 1, "ls": (0, (2, 2))}
         right.plot(sizes, error, **dashed)
         right.plot(sizes[1:], bounds, **dotted)
+        solid: dict[str, Any] = {"color": INK.light, "marker": "o", "ms": 4}
         for look, label in (
-            ({"color": INK.light, "marker": "o", "ms": 4}, "violation, right"),
+            (solid, "violation, right"),
             (dashed, "error against a × b"),
             (dotted, "bound κ (C(x) + |μ(x)|)"),
         ):
