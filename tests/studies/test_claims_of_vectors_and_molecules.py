@@ -99,14 +99,14 @@ class TestForces:
 
 
 class TestMolecules:
-    settings = molecules.Settings(sizes=(20, 40), splits=5, test=4, moved=4)
+    settings = molecules.Settings(sizes=(20, 40), splits=5, test=6, moved=6)
 
     def results(self, *, ratio=0.5, turned=1e-4, relabelled=1e-13):
         rng = np.random.default_rng(0)
-        error = rng.uniform(0.5, 1, (5, 2, 4))
+        error = rng.uniform(0.5, 1, (5, 2, 6))
         errors = dict.fromkeys(("mlp", "coulomb", "soap", "elements"), error)
         errors["so3"] = ratio * error * rng.uniform(0.9, 1.1, (5, 1, 1))
-        moved = {"so3": turned * rng.uniform(0.5, 1, (4, 3))}, {"so3": np.full((4, 3), relabelled)}
+        moved = {"so3": turned * rng.uniform(0.5, 1, (6, 3))}, {"so3": np.full((6, 3), relabelled)}
         return molecules.Results(errors, {}, {}, *moved, 5, 1e-4, "made up")
 
     def test_true(self):

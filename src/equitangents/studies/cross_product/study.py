@@ -318,7 +318,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             source=STATED,
             stated="exactly equivariant",
             means=Means(
-                holds="Error bars of the infinitely wide ensemble do not depend on the orientation of the input.",
+                holds="Error bars of the infinitely wide ensemble are the same for all orientations in the group.",
                 fails="Do not compare error bars of the closed form between orientations of an input.",
             ),
         ),
@@ -330,8 +330,8 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             at_least=0.01,
             source=STATED + "; the bound is our choice",
             means=Means(
-                holds=f"Do not use one network alone where orientation must not matter: even the best is "
-                f"{100 * single.values.min():.3g} % off or more.",
+                holds="Do not use one network alone where orientation must not matter: the smallest violation of any "
+                f"member at any step is {100 * single.values.min():.3g} % of its outputs.",
                 fails="Some single network is equivariant to within 1 %: one may be enough where that is small enough.",
                 undecided="Whether every single network is off by 1 % is not decided: measure the one to be used.",
             ),
