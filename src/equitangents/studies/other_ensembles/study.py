@@ -379,8 +379,8 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             unit="%",
             source=OPEN + "; the bound is our choice",
             means=Means(
-                holds="Every kind of ensemble tried becomes invariant, to within 4 % at least, by averaging independent "
-                "members or runs.",
+                holds="Every kind of ensemble tried becomes invariant, to within 4 % at least, by averaging "
+                "independent members or runs.",
                 fails="Some kind of ensemble does not become invariant however many independent members or runs are "
                 "averaged: see its share left in expectation below.",
                 undecided="Whether every kind becomes invariant by averaging independent members or runs is not "
