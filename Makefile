@@ -1,7 +1,12 @@
-# Every target sets up .venv by itself. PYTHON=... chooses the interpreter, JOBS=... the number of test processes.
+# Every target sets up .venv by itself. PYTHON=... chooses the interpreter, JOBS=... the number of test processes,
+# TIMEOUT=... the seconds after which a hanging test fails.
 
 PYTHON ?=
-JOBS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); echo $$((n < 8 ? n : 8)))
+JOBS ?= $(shell bash scripts/jobs.sh)
+TIMEOUT ?= 600
+ifeq ($(strip $(SEED)),)
+override SEED := $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
+endif
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -10,9 +15,10 @@ STAMP := $(VENV)/.installed
 # One thread a test process: the processes already fill the cores.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
 	XLA_FLAGS="--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
-PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+# A test that hangs ends its process, also where it hangs in compiled code; pytest-xdist reports it and starts another.
+PYTEST = $(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal --timeout $(TIMEOUT) --timeout-method thread
 
-.PHONY: help setup demo test test-all test-extras test-browser lint wheel rooms format docs bench clean
+.PHONY: help setup demo test test-all test-random test-extras test-browser mutate lint wheel rooms format docs bench clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 18
@@ -26,18 +32,25 @@ $(STAMP): pyproject.toml constraints.txt scripts/setup.sh native/CMakeLists.txt 
 demo: $(STAMP) ## the main job on real data, with a report
 	$(BIN)/python -m equitangents reproduce rotated-images --preset quick
 
-test: $(STAMP) ## all tests but the slow ones
-	$(PYTEST) -m "not slow"
+test: $(STAMP) ## all tests but the slow ones, and what they cost
+	$(PYTEST) -m "not slow" --memory-limit 1.5
 
 test-all: $(STAMP) $(VENV)/.installed-torch $(VENV)/.installed-onnx ## all tests, with PyTorch and ONNX
 	$(PYTEST)
 	$(PYTEST) tests/audit_extras
+
+test-random: $(STAMP) ## property tests on new examples; SEED=... repeats a run
+	@echo "make test-random SEED=$(SEED)"
+	@$(PYTEST) -m hypothesis --hypothesis-profile random --hypothesis-seed $(SEED) --timeout 1800
 
 test-extras: $(STAMP) $(VENV)/.installed-torch $(VENV)/.installed-onnx ## tests of PyTorch and ONNX models
 	$(PYTEST) tests/audit_extras
 
 test-browser: $(STAMP) $(VENV)/.installed-browser ## the pages in a headless Chromium
 	$(BIN)/python -m pytest tests/browser
+
+mutate: $(STAMP) ## which planted faults the tests see; ARGS="--only audit" for some of them
+	$(BIN)/python -m tools.mutate $(ARGS)
 
 lint: $(STAMP) ## ruff, mypy, and who may import whom
 	$(BIN)/python -m ruff check .

@@ -15,7 +15,7 @@ import grimp
 
 PACKAGE = "equitangents"
 ALLOWED = (
-    # A group has irreps, subgroups and a table of its own kind, and each of them is a group's: one concept in five files.
+    # A group has irreps, subgroups and a table of its own kind, each of which is a group's: one concept in six files.
     {"abelian_irreps", "group", "irreps", "regular_representation", "subgroup", "table_group"},
 )
 

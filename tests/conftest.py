@@ -1,20 +1,53 @@
-"""Settings shared by all tests: Hypothesis is reproducible and never times a test."""
+"""Settings shared by all tests: examples that Hypothesis draws, compiled programs, memory."""
 
-import matplotlib
-import numpy as np
+import gc
+
 import pytest
-from hypothesis import HealthCheck, settings
+
+import costs
+
+costs.share_compiled_programs()
+
+from jaxtyping import install_import_hook  # noqa: E402
+
+CHECKED = ("actions", "groups", "sphere")  # packages whose annotated arrays are checked
+install_import_hook([f"equitangents.{package}" for package in CHECKED], "array_types.check_arrays")
+
+import matplotlib  # noqa: E402
+import numpy as np  # noqa: E402
+from hypothesis import HealthCheck, Phase, settings  # noqa: E402
 
 matplotlib.use("Agg")
-settings.register_profile(
-    "default",
-    deadline=None,
-    derandomize=True,
-    max_examples=15,
-    print_blob=True,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
+
+# `make test` draws the same examples each time. What fails is not made smaller, which takes minutes where each try
+# compiles; `make test-random` does that, and draws others.
+COMMON = {
+    "deadline": None,
+    "print_blob": True,
+    "max_examples": 15,
+    "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large],
+}
+settings.register_profile("default", derandomize=True, phases=[Phase.explicit, Phase.generate], **COMMON)
+settings.register_profile("random", derandomize=False, database=None, phases=list(Phase), **COMMON)
 settings.load_profile("default")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--memory-limit",
+        type=float,
+        metavar="GB",
+        help="print what the tests cost, and fail if a test process takes more memory than this",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(costs.Costs(config))
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()  # modules and tests stay to the end: no need to look through them again and again
+    gc.set_threshold(20_000, 20, 20)
 
 
 @pytest.fixture

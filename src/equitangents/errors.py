@@ -31,6 +31,10 @@ class NetworkError(InvalidArgumentError):
     """A layer cannot follow the one before it, or the network has no kernel of the kind asked for."""
 
 
+class ModelError(InvalidArgumentError):
+    """A model that is audited, but was made elsewhere, failed on its inputs; the message says what they were."""
+
+
 class NotPositiveDefiniteError(InvalidArgumentError):
     """A kernel matrix cannot be inverted; the message gives the ridge that would make it invertible."""
 

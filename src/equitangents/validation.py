@@ -1,14 +1,16 @@
-"""Checks of array arguments: each error names the argument, what it was and what it may be."""
+"""Checks of arguments: each error names the argument, what it was and what it may be."""
 
 from __future__ import annotations
 
+import logging
+import sys
 from typing import Any
 
-import jax
 import numpy as np
 
-from equitangents.errors import InvalidTypeError, NotFiniteError, ShapeError
-from equitangents.precision import is_traced
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError
+
+logger = logging.getLogger("equitangents")
 
 
 def check_array(
@@ -22,18 +24,20 @@ def check_array(
 ) -> Any:
     """`x` as a floating NumPy or JAX array of the wanted rank and shape, all entries finite.
 
-    Integers become float64. Traced JAX arrays are checked for shape alone. `None` in `shape` matches any size.
+    Integers become float64; half precision (float16, bfloat16) becomes float32, which the log says. Traced JAX arrays
+    are checked for shape alone. `None` in `shape` matches any size.
     Raises InvalidTypeError, ShapeError or NotFiniteError, naming `name`.
     """
-    if not isinstance(x, jax.Array):
-        try:
-            x = np.asarray(x)
-        except ValueError as error:
-            raise ShapeError(f"{name} is not a rectangular array: {error}") from None
+    jax = sys.modules.get("jax")  # groups use this file and stay without JAX; who has its arrays has loaded it
+    if jax is None or not isinstance(x, jax.Array):
+        x = as_rectangular(name, x)
     dtype = np.dtype(x.dtype)
     if dtype.kind in "biu":
         x = x.astype(np.float64) if isinstance(x, np.ndarray) else x.astype(float)
-    elif dtype.kind != "f" and dtype.name != "bfloat16":
+    elif is_half(dtype):
+        logger.info("%s has dtype %s; it is converted to float32", name, dtype)
+        x = x.astype(np.float32)
+    elif dtype.kind != "f":
         raise InvalidTypeError(f"{name} has dtype {dtype}; expected real numbers (float32 or float64)")
     ranks = (rank,) if isinstance(rank, int) else rank
     if ranks is not None and x.ndim not in ranks:
@@ -47,14 +51,69 @@ def check_array(
         raise ShapeError(f"{name} has shape {x.shape}; expected {wanted}")
     if x.size == 0 and not allow_empty:
         raise ShapeError(f"{name} is empty (shape {x.shape})")
-    if not is_traced(x) and not bool(np.isfinite(np.asarray(x)).all()):
+    if not (jax is not None and isinstance(x, jax.core.Tracer)) and not bool(np.isfinite(np.asarray(x)).all()):
         bad = np.argwhere(~np.isfinite(np.asarray(x)))[0]
         where = tuple(int(i) for i in bad)
         raise NotFiniteError(f"{name} holds NaN or infinite values, the first at index {where}; remove or impute them")
     return x
 
 
+def as_rectangular(name: str, x: Any) -> np.ndarray:
+    """x as a NumPy array; for lists of arrays of different sizes, and objects that hold no numbers, an error."""
+    try:
+        array = np.asarray(x)
+    except (ValueError, TypeError) as error:
+        array, said = None, str(error)
+    if array is not None and (array.dtype.kind != "O" or not _holds_arrays(array)):
+        return array
+    parts = list(x) if isinstance(x, list | tuple | np.ndarray) else None
+    if parts is None:
+        hint = ""
+        if hasattr(x, "positions"):  # molecules of this package, and of others
+            hint = "; give their arrays: positions (N, atoms, 3), smaller molecules filled up with zeros"
+        raise InvalidTypeError(f"{name} is of type {type(x).__name__}; expected an array of numbers{hint}")
+    shapes = list(dict.fromkeys(_shape(part) for part in parts))
+    if len(shapes) < 2:
+        raise ShapeError(f"{name} is not a rectangular array: {said if array is None else 'it holds objects'}")
+    raise ShapeError(
+        f"{name} is not a rectangular array: it holds entries of different shapes, {shapes[0]} and {shapes[1]}; fill "
+        "smaller ones (molecules, point clouds, sequences) up with zeros to one shape"
+    )
+
+
+def _holds_arrays(array: np.ndarray) -> bool:
+    return any(isinstance(part, list | tuple) or hasattr(part, "__array__") for part in array.ravel()[:2])
+
+
+def _shape(part: Any) -> Any:
+    try:
+        return np.shape(part)
+    except ValueError:
+        return f"a ragged list of {len(part)}"
+
+
+def is_half(dtype: Any) -> bool:
+    """Whether numbers of this type, of NumPy, JAX or PyTorch, have half precision: too few digits to compute with."""
+    return str(dtype).removeprefix("torch.") in ("float16", "bfloat16")
+
+
 def check_same_length(name1: str, x1: Any, name2: str, x2: Any) -> None:
     """Raise ShapeError unless the two arrays have equally many rows."""
     if len(x1) != len(x2):
         raise ShapeError(f"{name1} has {len(x1)} rows and {name2} has {len(x2)}; they must be equal")
+
+
+def check_whole(name: str, value: Any, least: int, most: int | None = None, wanted: str | None = None) -> int:
+    """`value` as an int, or an error: InvalidTypeError if it is no whole number, InvalidArgumentError if out of range.
+
+    `wanted`: what errors call it, if not by its range.
+
+    >>> check_whole("members", 3, 1)
+    3
+    """
+    wanted = wanted or f"a whole number, at least {least}" + ("" if most is None else f" and at most {most}")
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise InvalidTypeError(f"{name} is {value!r}; expected {wanted}")
+    if value < least or (most is not None and value > most):
+        raise InvalidArgumentError(f"{name} is {value!r}; expected {wanted}")
+    return int(value)

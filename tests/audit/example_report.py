@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from equitangents.audit.report import sections as s
-from equitangents.audit.report.result import FORMAT, AuditReport
+from equitangents.audit.report.findings import FORMAT
+from equitangents.audit.report.result import AuditReport
 
 GUILTY = "layer4"
 

@@ -80,7 +80,7 @@ def test_the_law_of_ensembles_separates_what_members_cure() -> None:
     cured = et.audit(models, "C4", x, **QUIET).ensemble
     assert cured.members == 64
     assert cured.limit.low == 0
-    assert cured.limit.high < cured.finite / 4
+    assert cured.limit.high < cured.finite / 3  # 64 members tell a mean of 0 from t/√64 = 1/4 of their spread on
     assert cured.exponent == pytest.approx(-0.5, abs=0.15)
     assert cured.mean_error.mean < cured.member_error.mean / 4
     models, x = synthetic(64, common=1.0, own=1.0, seed=1)

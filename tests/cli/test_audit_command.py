@@ -25,6 +25,19 @@ def weighted(x):
     return np.asarray(x).reshape(len(x), -1) @ weights
 
 
+def lifted(x):
+    return 1000 + np.asarray(x).reshape(len(x), -1) @ weights
+
+
+def both(x):
+    return {"moving": weighted(x), "still": 0.0 * x[:, 0, 0]}
+
+
+def rounding(x):
+    flat = x.reshape(len(x), -1)  # two sums in different orders
+    return np.cumsum(flat, axis=1)[:, -1] - flat.sum(axis=1)
+
+
 def centre(inputs):
     return (inputs["p"] * inputs["m"][..., None]).sum(1)
 
@@ -75,6 +88,61 @@ def test_the_exit_status_says_whether_the_error_is_above(folder: Path, capsys: p
     assert "not invariant" in out
     assert err.startswith("above: mean relative error")
     assert run(capsys, "audited_models:Holder.inner", *options)[0] == 0
+
+
+def test_the_exit_status_follows_the_larger_error_unless_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = [
+        "audited_models:lifted",
+        "--data",
+        "images.npy",
+        "--group",
+        "C4",
+        "--on-data-only",
+        "--fail-above",
+        "0.05",
+    ]
+    status, out, err = run(capsys, *options)
+    assert status == 3
+    assert err.rstrip().endswith("of the spread between inputs")
+    assert "of ‖f(x)‖" in out
+    assert run(capsys, *options, "--relative-to", "norm")[0] == 0
+    assert run(capsys, *options, "--relative-to", "mean")[0] == 2
+    assert run(capsys, *options, "--output-scale", "1000")[0] == 0
+    status, out, _ = run(capsys, *options, "--relative-to", "norm", "--tolerance", "0.04")
+    assert status == 0
+    assert "is invariant under C4 to within 4 %" in out
+
+
+def test_scales_by_name(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["audited_models:both", "--data", "images.npy", "--group", "C4", "--on-data-only"]
+    status, out, _ = run(capsys, *options, "--output-scale", "still=0.1")
+    assert status == 0
+    assert "still vanishes for all inputs" in out
+    assert "moving fails under every element (3); still does not" in out
+    for scale, said in (("moving", "a number"), ("none=1", "output_scale names none"), ("still=0", "above 0")):
+        status, _, err = run(capsys, *options, "--output-scale", scale)
+        assert status == 2
+        assert said in err
+
+
+def test_a_threshold_of_outputs_that_vanish_asks_for_a_scale(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = [
+        "audited_models:rounding",
+        "--data",
+        "images.npy",
+        "--group",
+        "C4",
+        "--on-data-only",
+        "--fail-above",
+        "0.05",
+    ]
+    status, out, err = run(capsys, *options)
+    assert status == 0
+    assert "vanishes for all inputs" in out
+    assert "--output-scale gives a size" in err
+    status, out, err = run(capsys, *options, "--output-scale", "1")
+    assert (status, err) == (0, "")
+    assert "is invariant under C4" in out
 
 
 def test_several_inputs_by_name(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -135,3 +203,30 @@ def test_pickles_are_loaded_only_if_they_are_trusted(folder: Path, capsys: pytes
     assert not Path("was_run").exists()
     run(capsys, "model.pkl", "--data", "images.npy", "--group", "C4", "--trust")
     assert Path("was_run").exists(), "the probe itself must do what it is refused for"
+
+
+@pytest.mark.parametrize("command", ["audit", "plan"])
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"a,b\n1.0,2.0\n3.0,4.0\n", "is text, which is neither .npy nor .npz"),
+        ("größe;höhe\n".encode(), "is text"),
+        (b"", "is empty"),
+        (b"\x00\x01\x02\x03", "neither .npy nor .npz"),
+        (b"PK\x03\x04 no archive", "which NumPy cannot read"),
+    ],
+)
+def test_data_that_are_no_arrays_are_called_what_they_are(
+    folder: Path, capsys: pytest.CaptureFixture[str], command: str, content: bytes, said: str
+) -> None:
+    for name in ("data.csv", "data.npy", "data.npz"):
+        Path(name).write_bytes(content)
+        arguments = [command, *(["audited_models:pooled"] if command == "audit" else []), "--data", name]
+        with pytest.raises(SystemExit) as stop:
+            main([*arguments, "--group", "C4"])
+        output = capsys.readouterr()
+        assert (stop.value.code, output.out) == (2, "")
+        assert output.err.startswith(f"equitangents: data is '{name}'")
+        assert output.err.count("\n") == 1
+        assert said in output.err
+        assert "allow_pickle" not in output.err

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import jax
 import numpy as np
 import pytest
 
-from equitangents import kernels
+from equitangents import kernels, nn
 from equitangents.cli import self_test
 from equitangents.cli.main import main
 from equitangents.kernels.result import Kernels
@@ -44,3 +46,21 @@ def test_wrong_numbers_are_reported(capsys, monkeypatch) -> None:
 def test_a_check_passes_only_on_a_small_number(error: float) -> None:
     assert self_test.Check("name", 1e-3, 1e-3).passed
     assert not self_test.Check("name", error, 1e-3).passed
+
+
+@pytest.mark.parametrize(
+    ("check", "planted"), [(i, k) for i in range(4) for k in ("nngp", "ntk") if (i, k) != (2, "nngp")]
+)
+def test_a_planted_nan_makes_doctor_fail(check, planted, capsys, monkeypatch) -> None:
+    """In either kernel, in every check that compares it; that of compiled programs compares the NTK alone."""
+    run = nn.Sequential.kernel
+
+    def kernel(net, x1, x2=None, engine=None) -> Kernels:
+        return replace(run(net, x1, x2, engine), **{planted: np.full((len(x1), len(x1)), np.nan)})
+
+    monkeypatch.setattr(nn.Sequential, "kernel", kernel)
+    monkeypatch.setattr(self_test, "CHECKS", self_test.CHECKS[check : check + 1])
+    status, out, err = run_doctor(capsys)
+    assert status == 1
+    assert "WRONG" in out
+    assert err.count("\n") == 1

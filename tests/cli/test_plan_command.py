@@ -39,7 +39,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, st
 def test_the_answer_is_that_of_plan_ensemble(capsys, images, tmp_path):
     written = tmp_path / "out" / "plan.json"
     files = ["--json", written, "--html", tmp_path / "plan.html", "--plot", tmp_path / "plan.svg"]
-    options = ["--depth", 1, "--b-std", 0.5, "--time", 30, "--target", 0.05, "--draws", 200]
+    options = ["--depth", 1, "--b-std", 0.5, "--time", 30, "--target", 0.05, "--draws", 200, "--pilot", 0]
     status, out, err = run(capsys, "--data", images, "--group", "C4", *options, *files)
     assert (status, err) == (0, "")
     rot = actions.image_rotations(4)
@@ -56,9 +56,26 @@ def test_the_answer_is_that_of_plan_ensemble(capsys, images, tmp_path):
 def test_labels_make_a_classifier_and_augmentation_can_be_left_out(capsys, vectors):
     arguments = ["--data", vectors, "--group", "S3", "--time", 50, "--measure", "osp", "--target", 0.2, "--draws", 100]
     status, out, _ = run(capsys, *arguments)
-    assert (status, "in 95% of ensembles" in out) == (0, True)
+    assert (status, "keep the class in 80 % of transformations" in out) == (0, True)
+    assert "19 of 20 ensembles" in out
     status, out, _ = run(capsys, *arguments, "--no-augment", "--target", 0.001)
     assert (status, "without augmentation" in out) == (0, True)
+
+
+def test_a_network_and_data_are_planned_for_by_a_pilot_whose_time_is_said_before_and_after(capsys, images, tmp_path):
+    written, page = tmp_path / "plan.json", tmp_path / "plan.html"
+    options = ["--depth", 1, "--width", 8, "--pilot", 5, "--time", 20, "--target", 0.2, "--draws", 100]
+    status, out, err = run(capsys, "--data", images, "--group", "C4", *options, "--json", written, "--html", page)
+    assert (status, err) == (0, "")
+    assert out.startswith("Training a pilot of 5 networks")
+    plan = json.loads(written.read_text())
+    assert plan["pilot"]["members"] == 5
+    assert plan["pilot"]["training"]["seconds"] > 0
+    assert plan["pilot"]["training"]["estimated_seconds"] > 0
+    assert plan["network"] == "Flatten, Dense 8, Relu, Dense 1"
+    for named in (plan["network"], "C4, turns by 90° of images", "images.npz, 8 training samples of 3×3×1"):
+        assert named in out
+        assert named in page.read_text()
 
 
 def test_errors_are_measured_at_the_test_targets(capsys, images):
@@ -83,6 +100,10 @@ def test_errors_are_measured_at_the_test_targets(capsys, images):
         (["--plot", "plan.gif"], ".svg or .png"),
         (["--html", "/dev/null/plan.html"], "cannot be written"),
         (["--time", "-1"], "time"),
+        (["--time", "inf"], "--pilot 0"),
+        (["--ridge", "0.1"], "--pilot 0"),
+        (["--pilot", "2"], "pilot"),
+        (["--width", "0"], "width"),
     ],
 )
 def test_bad_input_is_one_line_and_status_2(capsys, images, tmp_path, monkeypatch, options, said):
@@ -121,3 +142,13 @@ def test_planned_inputs_are_the_first_of_the_test_or_training_inputs(images, vec
     assert read_data(images, 3).inputs.shape == (3, 3, 3, 1)
     assert read_data(images, 100).targets.shape == (4,)
     assert read_data(vectors, 5).targets.tolist() == list("abcab")
+
+
+def test_too_few_members_allowed_is_not_called_impossible(images):
+    x = np.load(images)["x"]
+    net = network("mlp", 1, 1.0, 0.1)
+    model = InfiniteEnsemble(net, augmentation="C4", time=10.0).fit(x, np.arange(float(len(x))))
+    plan = plan_ensemble(model, "C4", x, 1e-4, draws=100, max_members=50)
+    assert plan.members is None
+    assert plan.answer.startswith("More than 50 members are needed to bring the relative orbit std")
+    assert "No number" not in plan.answer

@@ -105,8 +105,8 @@ def test_resampled_rotations_train_too():
 def test_errors():
     with pytest.raises(InvalidArgumentError, match="label_action is given without augmentation"):
         DeepEnsemble(CNN, label_action=ROT).fit(X, Y)
-    with pytest.raises(InvalidTypeError, match="augmentation is 'C4'; expected an action"):
-        DeepEnsemble(CNN, augmentation="C4").fit(X, Y)
+    with pytest.raises(InvalidTypeError, match="augmentation is 4; expected an action"):
+        DeepEnsemble(CNN, augmentation=4).fit(X, Y)
     trivial = actions.trivial(groups.cyclic(2))
     with pytest.raises(InvalidArgumentError, match="must be of the same group"):
         DeepEnsemble(CNN, augmentation=ROT, label_action=trivial).fit(X, Y)

@@ -68,7 +68,7 @@ def root_mean_square(errors):
     return np.sqrt((errors**2).mean())
 
 
-@pytest.mark.parametrize("hidden", [1, 2])
+@pytest.mark.parametrize("hidden", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_wide_ensembles_follow_the_closed_form(hidden):
     found = compare(width=512, hidden=hidden, members=200, share=200)
     assert abs(found.errors).max() < 4  # the largest of 96

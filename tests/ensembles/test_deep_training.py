@@ -22,21 +22,26 @@ def member(params, i):
 
 
 def literal_training(net, seed, i, x, y, tx, epochs, batches, loss, dtype="float64"):
-    """One member, one step after another, without vmap, scan or jit."""
+    """One member, one step after another, without vmap or scan."""
+
+    @jax.jit
+    def step(params, state, x, y):
+        value, gradient = jax.value_and_grad(lambda params: loss(net.apply(params, x), y))(params)
+        updates, state = tx.update(gradient, state, params)
+        return optax.apply_updates(params, updates), state, value
+
     with jax.enable_x64(dtype == "float64"):
-        x, y = jnp.asarray(x, dtype), jnp.asarray(y, dtype)
+        x, y = np.asarray(x, dtype), np.asarray(y, dtype)
         init_key, order_key = member_keys(seed, i)
         params = net.init(init_key, x.shape[1:], dtype)
         state = tx.init(params)
         history = []
         for epoch in range(epochs):
-            index, weight = batches.draw(jax.random.fold_in(order_key, epoch))
+            index, weight = map(np.asarray, batches.draw(jax.random.fold_in(order_key, epoch)))
             losses = []
             for rows, real in zip(index.reshape(batches.steps, -1), weight.reshape(batches.steps, -1), strict=True):
                 rows = rows[real == 1]
-                value, gradient = jax.value_and_grad(lambda p, rows=rows: loss(net.apply(p, x[rows]), y[rows]))(params)
-                updates, state = tx.update(gradient, state, params)
-                params = optax.apply_updates(params, updates)
+                params, state, value = step(params, state, x[rows], y[rows])
                 losses.append(float(value) * len(rows))
             history.append(sum(losses) / batches.samples)
         return jax.tree.map(np.asarray, params), history

@@ -268,8 +268,8 @@ class TestBadInput:
     def test_net_and_augmentation_types(self):
         with pytest.raises(InvalidTypeError, match="net is 'mlp'"):
             InfiniteEnsemble("mlp").fit(x, y)
-        with pytest.raises(InvalidTypeError, match="augmentation is 'C4'"):
-            InfiniteEnsemble(net, augmentation="C4").fit(x, y)
+        with pytest.raises(InvalidTypeError, match="augmentation is 4"):
+            InfiniteEnsemble(net, augmentation=4).fit(x, y)
 
     @pytest.mark.parametrize(
         ("data", "targets", "error", "message"),

@@ -1,5 +1,6 @@
 """Augmentation solved irrep by irrep against the explicit problem of N|G| samples."""
 
+import jax
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,9 +8,13 @@ from hypothesis import strategies as st
 
 from ensembles.irrep_cases import C8, CASES, D4, Q8, TIMES, check, data, mlp, on_regular, seeds
 from equitangents import actions, groups
-from equitangents.ensembles import InfiniteEnsemble
+from equitangents.ensembles import InfiniteEnsemble, InfiniteEnsembleClassifier
 from equitangents.errors import NotPositiveDefiniteError
 from oracles import literal_augmentation
+
+C3 = groups.cyclic(3)
+_c, _s = np.cos(2 * np.pi / 3), np.sin(2 * np.pi / 3)
+turned = actions.linear(C3, np.stack([np.linalg.matrix_power(np.array([[_c, -_s], [_s, _c]]), k) for k in range(3)]))
 
 
 @pytest.mark.parametrize("time", TIMES)
@@ -134,3 +139,50 @@ class TestFixedInputs:
         model = InfiniteEnsemble(mlp, augmentation=action, time=1e9).fit(x, labels)
         np.testing.assert_allclose(model.predict(x), labels.mean(axis=0), atol=1e-6)
         check(model.set_params(time=4.0).fit(x, labels), action, x, labels, x + 1, kernel="ntk", time=4.0, ridge=0.0)
+
+    @pytest.mark.parametrize("dynamics", ["flow", "discrete"])
+    @pytest.mark.parametrize("time", [0.0, 1.0, 50.0])
+    @pytest.mark.parametrize("inputs", [1, 3])
+    def test_labels_that_contradict_each_other_on_fixed_inputs_leave_the_mean_at_zero(self, inputs, time, dynamics):
+        """C3 fixes constant signals; labels that turn cancel in the mean over the copies of each."""
+        x = np.ones((inputs, 3)) * np.arange(1.0, inputs + 1)[:, None]
+        y, x_test = np.random.default_rng(inputs).normal(size=(inputs, 2)), np.random.default_rng(9).normal(size=(4, 3))
+        model = InfiniteEnsemble(
+            mlp, augmentation=on_regular(C3), label_action=turned, time=time, dynamics=dynamics, learning_rate=0.05
+        )
+        model.fit(x, y)
+        np.testing.assert_array_equal(model.predict(x_test), 0.0)
+        np.testing.assert_array_equal(model.predict_orbit_means(x_test), 0.0)
+        labels = literal_augmentation.copies_of_labels(C3, turned, y)
+        how = dict(kernel="ntk", time=time, ridge=0.0, learning_rate=0.05, dynamics=dynamics)
+        _, covariance = literal_augmentation.explicit(mlp, on_regular(C3), x, labels, x_test, **how)
+        found = model.predict(x_test, return_cov=True)[1]
+        np.testing.assert_allclose(found, covariance, atol=1e-11 * np.abs(covariance).max())
+        assert model.sample(x_test, 5, key=jax.random.key(0)).shape == (5, 4, 2)
+        assert model.sample_orbits(x_test, 5, key=jax.random.key(0)).shape == (5, 4, 3, 2)
+
+    def test_such_labels_leave_it_at_zero_when_training_never_ends(self):
+        model = InfiniteEnsemble(mlp, augmentation=on_regular(C3), label_action=turned, time=np.inf).fit(
+            [[1.0, 1, 1]], [[1.0, 2.0]]
+        )
+        mean, std = model.predict([[1.0, 1, 1], [0.3, -1, 2]], return_std=True)
+        np.testing.assert_array_equal(mean, 0.0)
+        np.testing.assert_allclose(std[0], 0, atol=1e-6)  # its mean label is learnt all the same
+        assert std[1] > 0.1
+
+    def test_beside_other_inputs_they_change_nothing_but_the_fixed_part(self):
+        rng = np.random.default_rng(3)
+        x, x_test = rng.normal(size=(3, 3)), rng.normal(size=(4, 3))
+        x[1] = 1.0
+        y = rng.normal(size=(3, 2))
+        model = InfiniteEnsemble(mlp, augmentation=on_regular(C3), label_action=turned, time=5.0).fit(x, y)
+        labels = literal_augmentation.copies_of_labels(C3, turned, y)
+        check(model, on_regular(C3), x, labels, x_test, kernel="ntk", time=5.0, ridge=0.0)
+
+    def test_a_class_for_every_copy_of_a_fixed_input_leaves_all_classes_alike(self):
+        """Each copy of the one input has another class: the classifier learns nothing, and says so."""
+        model = InfiniteEnsembleClassifier(mlp, augmentation=on_regular(C3), time=4.0)
+        model.fit(np.array([[1.0, 1, 1], [2.0, 2, 2]]), np.array([[0, 1], [1, 2], [2, 0]]))
+        x_test = np.random.default_rng(0).normal(size=(4, 3))
+        np.testing.assert_array_equal(model.ensemble_.predict(x_test), 0.0)
+        np.testing.assert_allclose(model.predict_proba(x_test), 1 / 3, atol=1e-9)

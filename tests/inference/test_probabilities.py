@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.integrate import quad
+from scipy.special import log_ndtr
 from scipy.stats import norm
 
 from equitangents.errors import InvalidArgumentError, NotFiniteError, ShapeError
@@ -36,7 +37,7 @@ def test_of_two_outputs_it_is_the_normal_distribution_of_their_difference(gap, s
     np.testing.assert_allclose(got[0, 0], norm.cdf(gap / np.hypot(s1, s2)), atol=1e-8)
 
 
-@pytest.mark.parametrize(("ratio", "tolerance"), [(5, 1e-4), (100, 1e-2), (1e6, 2e-2)])
+@pytest.mark.parametrize(("ratio", "tolerance"), [(5, 1e-4), (100, 1e-3), (1e6, 1e-3)])
 def test_unequal_uncertainties(ratio, tolerance):
     mean, std = np.array([[0.3, 0.0, -0.2]]), np.array([[1.0, 1 / ratio, 0.5]])
     expected = argmax_by_simulation(mean[0], std[0])
@@ -59,6 +60,54 @@ def test_laws(mean, std):
     np.testing.assert_allclose(argmax_probabilities(3 * mean + 1, np.full(len(mean), 3 * std)), p, atol=1e-9)
 
 
+def on_a_dense_grid(mean, std, nodes):
+    """The trapezoidal rule, which converges exponentially for integrands like these."""
+    u = np.linspace(np.max(mean - 10 * std), np.max(mean + 10 * std), nodes)
+    x = (u - mean[:, None]) / std[:, None]
+    logs = log_ndtr(x)
+    return np.trapezoid(np.exp(logs.sum(axis=0) - logs) * norm.pdf(x) / std[:, None], u)
+
+
+@pytest.mark.parametrize("classes", [2, 3, 10, 100, 300, 1000])
+@pytest.mark.parametrize("stds", ["shared", "different", "a hundredfold apart"])
+@pytest.mark.parametrize("means", ["ties", "near", "far"])
+def test_it_holds_to_1e_9_from_two_to_a_thousand_classes(classes, stds, means):
+    rng = np.random.default_rng(classes)
+    mean = rng.normal(size=classes) * {"ties": 0.0, "near": 1.0, "far": 10.0}[means]
+    low, high = {"shared": (0.7, 0.7), "different": (0.3, 2.0), "a hundredfold apart": (0.01, 1.0)}[stds]
+    std = np.exp(rng.uniform(np.log(low), np.log(high), classes))
+    nodes = {"shared": 1001, "different": 4001, "a hundredfold apart": 8001}[stds]
+    found = argmax_probabilities(mean[None], std[None])[0]
+    np.testing.assert_allclose(found, on_a_dense_grid(mean, std, nodes), rtol=0, atol=1e-11)
+    if stds == "shared":
+        np.testing.assert_array_equal(found, argmax_probabilities(mean[None], std[:1])[0])
+    if means == "ties" and stds == "shared":
+        np.testing.assert_allclose(found, 1 / classes, atol=1e-13)
+
+
+def test_a_hundred_equal_outputs_are_equally_probable():
+    np.testing.assert_allclose(argmax_probabilities(np.zeros((1, 100)), np.ones(1)), 0.01, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("unit", [1e-320, 1e-300, 1e-30, 1e30, 1e300])
+def test_units_do_not_matter_however_tiny_or_huge(unit):
+    mean, std = np.array([[3.0, 0.0, -1.0, 3.0]]), np.array([[1.0, 2.0, 0.5, 1.0]])
+    tolerance = 1e-2 if unit < 1e-310 else 1e-12  # a subnormal number has few digits
+    np.testing.assert_allclose(
+        argmax_probabilities(unit * mean, unit * std), argmax_probabilities(mean, std), atol=tolerance
+    )
+
+
+def test_outputs_of_any_certainty_meet():
+    """One output is sure to be 1, one is 1 ± 1e3, one lies beneath: each of the first two wins half of the time."""
+    found = argmax_probabilities(np.array([[1.0, 1.0, 0.0]]), np.array([[1e3, 0.0, 1e-300]]))
+    np.testing.assert_allclose(found, [[0.5, 0.5, 0]], atol=1e-12)
+    mean, std = np.array([[1.0, 1.0 + 2**-52]]), np.array([1e-16])
+    np.testing.assert_allclose(
+        argmax_probabilities(mean, std)[0, 1], norm.cdf(2**-52 / (1e-16 * np.sqrt(2))), atol=1e-9
+    )
+
+
 def test_certainty():
     mean = np.array([[1.0, 0.0, 0.0], [1.0, 1.0, 0.0]])
     np.testing.assert_allclose(argmax_probabilities(mean, np.zeros(2)), [[1, 0, 0], [0.5, 0.5, 0]], atol=1e-12)
@@ -78,3 +127,5 @@ def test_bad_input():
         argmax_probabilities(np.zeros((2, 3)), np.array([1.0, -0.5]))
     with pytest.raises(NotFiniteError, match="mean holds NaN"):
         argmax_probabilities(np.full((2, 3), np.nan), np.zeros(2))
+    with pytest.raises(NotFiniteError, match="std holds NaN"):
+        argmax_probabilities(np.zeros((2, 3)), np.array([1.0, np.nan]))

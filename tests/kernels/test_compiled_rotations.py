@@ -62,11 +62,24 @@ def close(net, x, y, found, expected, tolerance):
         assert np.abs(a - b).max() <= tolerance * root1 * root2
 
 
-@settings(max_examples=10, deadline=None)
-@given(
-    networks(), st.integers(1, 5), st.integers(1, 3), st.integers(1, 20), st.integers(1, 20), st.integers(0, 2**32 - 1)
-)
-def test_random_networks_have_the_kernels_of_the_reference(net, bandlimit, channels, n1, n2, seed):
+SIGNALS = (st.integers(1, 5), st.integers(1, 3), st.integers(1, 20), st.integers(1, 20), st.integers(0, 2**32 - 1))
+CASES = st.tuples(networks(), *SIGNALS)
+
+
+@settings(max_examples=3)
+@given(CASES)
+def test_random_networks_have_the_kernels_of_the_reference(case):
+    check_against_the_reference(*case)
+
+
+@pytest.mark.slow
+@settings(max_examples=25)
+@given(CASES)
+def test_many_random_networks_have_the_kernels_of_the_reference(case):
+    check_against_the_reference(*case)
+
+
+def check_against_the_reference(net, bandlimit, channels, n1, n2, seed):
     rng = np.random.default_rng(seed)
     x, y = (signals(rng, n, bandlimit, channels) for n in (n1, n2))
     expected = net.kernel(x, y, engine="reference")
@@ -80,7 +93,7 @@ def test_random_networks_have_the_kernels_of_the_reference(net, bandlimit, chann
     close(net, a, b, single, net.kernel(a, b), SINGLE)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(networks(), st.integers(1, 4), st.integers(1, 20), st.integers(0, 2**32 - 1))
 def test_lists_of_pairs_and_signals_with_themselves_are_entries_of_the_matrix(net, bandlimit, n, seed):
     rng = np.random.default_rng(seed)
@@ -117,21 +130,42 @@ def some_pairs(net, engine):
     return lambda a, b: net.kernel_pairs(a, b, [0, 1, 2, 2], [1, 1, 0, 1], engine=engine).ntk
 
 
+def derivatives(f):
+    """(f, its slope along two tangents, the gradient of its sum in the first argument)."""
+
+    def all_of(x, y, tangent1, tangent2):
+        value, slope = jax.jvp(f, (x, y), (tangent1, tangent2))
+        return value, slope, jax.grad(lambda a: f(a, y).sum())(x)
+
+    return all_of
+
+
 @pytest.mark.parametrize(("of", "readout"), [(all_pairs, POOL), (some_pairs, POOL), (all_pairs, nn.Flatten())])
 def test_inside_jax_programs_it_runs_with_the_derivatives_of_the_reference(of, readout, rng):
     net = two_layers(readout=readout, group=groups.so3(3))
     x, y = (signals(rng, n, 3, 2) for n in (3, 2))
     run, reference = of(net, "cpu"), of(net, "reference")
     with jax.enable_x64(True):
-        np.testing.assert_allclose(jax.jit(run)(x, y), reference(x, y), rtol=1e-11)
         tangents = tuple(jnp.asarray(rng.normal(size=v.shape)) for v in (x, y))
-        slope, expected = (jax.jvp(f, (jnp.asarray(x), jnp.asarray(y)), tangents)[1] for f in (run, reference))
-        np.testing.assert_allclose(slope, expected, rtol=1e-10)
+        of_both = [jax.jit(derivatives(f))(x, y, *tangents) for f in (run, reference)]
+        value, slope, _ = of_both[0]
+        np.testing.assert_allclose(value, reference(x, y), rtol=1e-11)
+        for found, expected in zip(*of_both, strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-10)
         h = 1e-5
         moved = [run(*(np.asarray(v + s * h * t) for v, t in zip((x, y), tangents, strict=True))) for s in (1, -1)]
         np.testing.assert_allclose(slope, (moved[0] - moved[1]) / (2 * h), rtol=1e-5, atol=1e-8)
-        gradients = [jax.grad(lambda a, f=f: f(a, jnp.asarray(y)).sum())(jnp.asarray(x)) for f in (run, reference)]
-        np.testing.assert_allclose(*gradients, rtol=1e-10)
+
+
+def test_outside_of_compiled_programs_it_has_derivatives_too(rng):
+    net = nn.Sequential(nn.SphereLift(groups.so3(1), 4), ERF, POOL)
+    x, y, tangent = (signals(rng, 1, 1, 1) for _ in range(3))
+    with jax.enable_x64(True):
+        run = lambda a: net.kernel(a, jnp.asarray(y), engine="cpu").ntk
+        slope = np.asarray(jax.jvp(run, (jnp.asarray(x),), (jnp.asarray(tangent),))[1])
+    h = 1e-5
+    moved = [net.kernel(x + s * h * tangent, y, engine="cpu").ntk for s in (1, -1)]
+    np.testing.assert_allclose(slope, (moved[0] - moved[1]) / (2 * h), rtol=1e-5, atol=1e-8)
 
 
 def test_what_it_cannot_run_goes_to_the_reference_and_says_so(rng, monkeypatch, caplog):

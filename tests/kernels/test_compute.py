@@ -85,8 +85,8 @@ def test_derivatives_are_those_of_finite_differences(rng, small_tiles):
         return (weights * (k.ntk + 2 * k.nngp)).sum()
 
     with jax.enable_x64(True):
-        gradient = jax.grad(total)(jnp.asarray(x1))
-        _, forward = jax.jvp(total, (jnp.asarray(x1),), (jnp.asarray(direction),))
+        gradient = jax.jit(jax.grad(total))(x1)
+        _, forward = jax.jit(lambda x, v: jax.jvp(total, (x,), (v,)))(x1, direction)
     step = 1e-5
     difference = (total(x1 + step * direction) - total(x1 - step * direction)) / (2 * step)
     np.testing.assert_allclose((np.asarray(gradient) * direction).sum(), difference, rtol=1e-7)

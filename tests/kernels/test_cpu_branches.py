@@ -89,14 +89,14 @@ def check_on_random_inputs(net, shape, n1, n2, seed):
 
 
 @given(grid_cases())
-@settings(max_examples=3)
+@settings(max_examples=1)
 def test_random_residual_networks_on_grids(case):
     check_on_random_inputs(*case)
 
 
 @pytest.mark.slow
 @given(grid_cases())
-@settings(max_examples=80, derandomize=False)
+@settings(max_examples=80)
 def test_many_random_residual_networks_on_grids(case):
     check_on_random_inputs(*case)
 
@@ -199,7 +199,7 @@ def test_derivatives_are_those_of_the_reference(rng):
         return jnp.sum(jnp.sin(k.ntk) + k.nngp)
 
     with jax.enable_x64(True):
-        fast, slow = (jax.grad(total)(jnp.asarray(x1), engine) for engine in ("cpu", "reference"))
+        fast, slow = (jax.jit(jax.grad(total), static_argnums=1)(x1, engine) for engine in ("cpu", "reference"))
         forward = jax.jvp(lambda a: total(a, "cpu"), (jnp.asarray(x1),), (jnp.asarray(direction),))[1]
     np.testing.assert_allclose(fast, slow, rtol=1e-12)
     np.testing.assert_allclose(forward, (np.asarray(slow) * direction).sum(), rtol=1e-12)

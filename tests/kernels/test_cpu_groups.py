@@ -73,7 +73,7 @@ def test_random_networks_on_groups_in_single_precision(case, n1, n2, seed):
 
 @pytest.mark.slow
 @given(case=general_groups() | plane_groups(), **ANY)
-@settings(max_examples=30, derandomize=False)
+@settings(max_examples=30)
 def test_many_random_networks_on_groups(case, n1, n2, seed):
     net, shape = case
     x1, x2 = random_inputs(shape, n1, n2, seed)

@@ -89,7 +89,7 @@ def test_random_networks_on_grids(case, dtype):
 
 @pytest.mark.slow
 @given(grid_cases())
-@settings(max_examples=60, derandomize=False)
+@settings(max_examples=60)
 def test_many_random_networks_on_grids(case):
     check(*case, single=random_tolerance(case[1]))
 

@@ -1,5 +1,6 @@
 """Orbit averages are invariant, by one orbit where the kernel is and by both where it is not."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -40,12 +41,10 @@ def test_a_symmetric_average_needs_a_term_for_each_pair_of_inverses(rng, monkeyp
     calls = []
     run = Sequential.kernel
     monkeypatch.setattr(Sequential, "kernel", lambda *args: calls.append(args) or run(*args))
-    x = rng.standard_normal((3, 4, 4, 1))
-    average = et.kernels.orbit_average(MLP, ROTATIONS)
-    average.kernel(x)
-    calls.clear()
-    average.kernel(x)
-    assert len(calls) == 3  # the identity, the quarter turns together, the half turn
+    x = rng.standard_normal((9, 4, 4, 1))
+    et.kernels.orbit_average(MLP, ROTATIONS).kernel(x)
+    whole = [args for args in calls if len(args[1]) == len(x)]  # the others look at a sample, for invariance
+    assert len(whole) == 3  # the identity, the quarter turns together, the half turn
 
 
 def test_terms_of_involutions_are_computed_in_blocks(rng, monkeypatch):
@@ -94,6 +93,58 @@ def test_invariance_under_all_but_the_last_generator_is_not_enough(rng):
 
     for weights in np.eye(9):
         assert et.kernels.kernel_invariance_error(SomeSignsMatter(weights), action, x) > 1e-3
+
+
+class DependsOnSigns:
+    """Invariant where all entries are positive, as of images: |x| and, for others, the sign of one pixel."""
+
+    def kernel(self, x1, x2=None):
+        features = []
+        for x in (x1, x1 if x2 is None else x2):
+            xp = np if isinstance(x, np.ndarray) else jnp
+            features.append(xp.sum(x**2, axis=(1, 2, 3)) + xp.where(xp.all(x >= 0, axis=(1, 2, 3)), 0, x[:, 0, 0, 0]))
+        return et.kernels.Kernels(features[0][:, None] * features[1], features[0][:, None] * features[1])
+
+
+def both_orbits(net, x1, x2):
+    pairs = [(g, h) for g in range(4) for h in range(4)]
+    return np.mean([np.asarray(net.kernel(ROTATIONS(g, x1), ROTATIONS(h, x2)).ntk) for g, h in pairs], axis=0)
+
+
+def test_a_verdict_on_inputs_is_not_carried_over_to_the_next_ones(rng):
+    net = DependsOnSigns()
+    average = et.kernels.orbit_average(net, ROTATIONS)
+    images, others = rng.random((3, 4, 4, 1)), rng.standard_normal((3, 4, 4, 1))
+    assert any("one orbit" in note for note in average.kernel(images).notes)
+    for x1, x2 in ((others, images), (images, others), (others, others)):
+        k = average.kernel(x1, x2)
+        assert any("both orbits" in note for note in k.notes)
+        np.testing.assert_allclose(k.ntk, both_orbits(net, x1, x2), rtol=1e-12)
+    assert any("one orbit" in note for note in average.kernel(images).notes)
+
+
+@pytest.mark.parametrize(("net", "note"), [(MLP, "one orbit"), (UPRIGHT, "both orbits")])
+@pytest.mark.parametrize("traced_first", [False, True])
+def test_traced_calls_average_as_concrete_ones_whichever_comes_first(net, note, traced_first, rng):
+    x1, x2 = (jnp.asarray(rng.standard_normal((n, 4, 4, 1)), jnp.float32) for n in (3, 2))
+    average = et.kernels.orbit_average(net, ROTATIONS)
+    runs = [average.kernel, jax.jit(average.kernel)]
+    found = [run(x1, x2) for run in (runs[::-1] if traced_first else runs)]
+    for k in found:
+        assert any(note in n for n in k.notes)
+    np.testing.assert_allclose(found[0].ntk, found[1].ntk, rtol=2e-5)
+    np.testing.assert_allclose(found[0].nngp, found[1].nngp, rtol=2e-5)
+    traced = found[0 if traced_first else 1]
+    assert any("random inputs" in n for n in traced.notes)
+
+
+def test_a_kernel_that_is_nan_is_not_invariant():
+    class Broken:
+        def kernel(self, x1, x2=None):
+            k = np.full((len(x1), len(x1 if x2 is None else x2)), np.nan)
+            return et.kernels.Kernels(k, k)
+
+    assert not et.kernels.kernel_invariance_error(Broken(), ROTATIONS, np.ones((2, 4, 4, 1))) <= 1e300
 
 
 def test_what_is_no_kernel_or_no_action_is_refused():

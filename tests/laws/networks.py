@@ -91,7 +91,7 @@ def check(layers, x1, x2=None, *, net=None, rtol=1e-12, engine=None, **kwargs):
         error = relative_error(value, expected, own[:n], own if x2 is None else own[n:])
         assert np.shape(value) == expected.shape
         assert error <= rtol, f"{name} is off by {error:.2e} (relative), allowed {rtol:.0e}\n{net}"
-        worst = max(worst, error)
+        worst = float(np.max([worst, error]))
     return worst
 
 

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import equitangents as et
@@ -213,7 +213,7 @@ def grid_networks(draw):
 
 
 @given(grid_networks(), st.booleans())
-@settings(max_examples=6, phases=[Phase.explicit, Phase.generate])
+@settings(max_examples=6)
 def test_random_networks_on_grids(case, two):
     layers, x = case
     check(layers, *((x[:1], x[1:]) if two else (x,)))
@@ -221,7 +221,7 @@ def test_random_networks_on_grids(case, two):
 
 @pytest.mark.slow
 @given(grid_networks(), st.booleans())
-@settings(max_examples=80, phases=[Phase.explicit, Phase.generate])
+@settings(max_examples=80)
 def test_many_random_networks_on_grids(case, two):
     layers, x = case
     check(layers, *((x[:1], x[1:]) if two else (x,)))

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import equitangents as et
@@ -66,14 +66,14 @@ def small_networks(draw):
 
 
 @given(small_networks())
-@settings(max_examples=20, phases=[Phase.explicit, Phase.generate])
+@settings(max_examples=20)
 def test_random_networks_on_small_groups(case):
     layers, action, subgroup, x1, x2 = case
     check(layers, x1, x2, action=action, subgroup=subgroup)
 
 
 @given(small_networks())
-@settings(max_examples=2, phases=[Phase.explicit, Phase.generate])
+@settings(max_examples=2)
 def test_random_networks_on_small_groups_by_the_reference(case):
     layers, action, subgroup, x1, x2 = case
     check(layers, x1, x2, action=action, subgroup=subgroup, engine="reference")
@@ -82,7 +82,7 @@ def test_random_networks_on_small_groups_by_the_reference(case):
 @pytest.mark.slow
 @pytest.mark.parametrize("run_by", [None, "reference"])
 @given(case=small_networks())
-@settings(max_examples=60, phases=[Phase.explicit, Phase.generate])
+@settings(max_examples=60)
 def test_many_random_networks_on_small_groups(run_by, case):
     layers, action, subgroup, x1, x2 = case
     check(layers, x1, x2, action=action, subgroup=subgroup, engine=run_by)

@@ -101,7 +101,9 @@ class TestRelativeOrbitStd:
         spread = relative_orbit_std(lambda x: x, sign, np.array([[1.0], [2.0], [0.0]]))
         np.testing.assert_array_equal(spread.values, [np.inf, np.inf, 0])
         assert spread.mean == np.inf
-        assert spread.interval[1] == np.inf
+        assert np.isnan(spread.interval).all()
+        six = relative_orbit_std(lambda x: x, sign, np.array([[1.0], [2.0], [0.0]] * 2))
+        assert six.no_interval == "no interval of infinite values"
 
     def test_neither_overflow_nor_underflow(self):
         f = linear(0)
@@ -124,8 +126,8 @@ class TestBadInput:
             measure(Model(), rot, images())
 
     def test_action(self, measure):
-        with pytest.raises(InvalidTypeError, match="action is 'C4'"):
-            measure(linear(0), "C4", images())
+        with pytest.raises(InvalidTypeError, match="action is 4; expected an action"):
+            measure(linear(0), 4, images())
 
     def test_outputs(self, measure):
         with pytest.raises(ShapeError, match=r"f\(x\) has 2 rows for 6 inputs"):
@@ -138,3 +140,12 @@ class TestBadInput:
             measure(linear(0), rot, images() * np.nan)
         with pytest.raises(ShapeError, match="x has"):
             measure(linear(0), rot, np.ones((3, 4)))
+
+
+@pytest.mark.parametrize("bandlimit", [2, 3, 4, 5])
+def test_no_change_of_the_class_is_exactly_the_whole_group(bandlimit):
+    """However the weights of the quadrature add up in floating point."""
+    rotations = actions.rotations(groups.so3(bandlimit))
+    x = np.random.default_rng(0).normal(size=(3, 3))
+    lengths = lambda x: np.stack([np.zeros(len(x)), np.ones(len(x))], axis=1)
+    assert orbit_same_predictions(lengths, rotations, x).values.tolist() == [1.0, 1.0, 1.0]

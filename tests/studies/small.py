@@ -11,9 +11,9 @@ import numpy as np
 
 from equitangents import studies
 from equitangents.report import Figure, Section
+from equitangents.statistics import bootstrap
 from equitangents.studies.framework.claims import Means, claim
 from equitangents.studies.framework.settings import check
-from equitangents.studies.framework.statistics import bootstrap
 from equitangents.studies.framework.study import Presentation, Study
 
 

@@ -9,6 +9,7 @@ from scipy.stats import special_ortho_group
 
 import equitangents as et
 from equitangents.kernels import kernel_invariance_error
+from equitangents.statistics import excess_exponent
 from equitangents.studies.common.dependent_ensembles import boosted, nested_means
 from equitangents.studies.common.frozen_kernels import FrozenKernel, SymmetrisedKernel, draw
 from equitangents.studies.common.networks import mlp
@@ -24,7 +25,6 @@ from equitangents.studies.common.sampled_groups import STRATEGIES, importance, s
 from equitangents.studies.continuous import study as continuous
 from equitangents.studies.finite_width import study as finite_width
 from equitangents.studies.framework.progress import Task
-from equitangents.studies.framework.statistics import excess_exponent
 from equitangents.studies.ising import study as ising
 from equitangents.studies.mlp_to_gcnn import study as mlp_to_gcnn
 from equitangents.studies.other_ensembles import study as other_ensembles
@@ -244,7 +244,7 @@ class TestOtherEnsemblesClaims:
         changes = {kind: rng.normal(size=(256, 50)) + common for kind in other_ensembles.INDEPENDENT}
         run = rng.normal(size=(1, 64, 50))
         changes["snapshots"] = np.tile(run, (4, 1, 1)) if snapshots else rng.normal(size=(4, 64, 50))
-        changes["boosted"] = np.tile(run, (4, 1, 1))
+        changes["boosted"] = run * (1 + 0.05 * rng.normal(size=(4, 64, 1)))
         return other_ensembles.Results(closed_forms, changes, broken * (1 + 0.1 * rng.random(10)))
 
     def test_true(self):

@@ -121,6 +121,8 @@ class TestRotatedImagesClaims:
 
     def test_members_that_agree_less_than_infinitely_wide_ones_fail_that_claim(self):
         results = self._results(self.settings)
+        members = {name: np.concatenate([labels] * 5, axis=1) for name, labels in results.members.items()}
+        results = dataclasses.replace(results, members=members)  # 20 of them, enough for an interval
         scores = {name: results.agreement(labels[-1]).mean() for name, labels in results.members.items()}
         for off, verdict in ((0.0, "holds"), (1.0, "fails")):
             predicted = {name: np.full((3, 3), score + off) for name, score in scores.items()}

@@ -10,10 +10,13 @@ from equitangents.report import outside_resources
 from equitangents.studies.framework.settings import as_dict, changed
 from studies.miniatures import EXACT, FIGURES, TABLES, TINY, run, study
 
+# `forces` compiles for a minute and a half; its laws are tested in tests/molecules, too
+NAMES = [pytest.param(name, marks=pytest.mark.slow) if name == "forces" else name for name in TINY]
 
-@pytest.fixture(scope="module", params=list(TINY))
-def finished(request, tmp_path_factory):
-    return run(request.param, tmp_path_factory.mktemp(request.param) / "run")
+
+@pytest.fixture(scope="module", params=NAMES)
+def finished(request, finished_miniature):
+    return finished_miniature(request.param)
 
 
 def test_files(finished):

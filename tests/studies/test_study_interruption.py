@@ -1,14 +1,17 @@
 """Training that is killed in the middle and resumed gives the same bytes."""
 
+import json
+
 import pytest
 
 from equitangents.studies.framework.progress import Task
-from studies.miniatures import assert_same_tables, run
+from equitangents.studies.framework.settings import as_dict, changed
+from studies.miniatures import TINY, assert_same_tables, run, study
 
 
 @pytest.mark.parametrize(("name", "total"), [("toy", 12), ("rotated-images", 5), ("cross-product", 3)])
-def test_killed_in_the_middle_of_training_and_resumed(name, total, tmp_path, monkeypatch):
-    whole = run(name, tmp_path / "whole")
+def test_killed_in_the_middle_of_training_and_resumed(name, total, finished_miniature, tmp_path, monkeypatch):
+    whole = finished_miniature(name)
     checkpoints = tmp_path / "cut" / "checkpoints"
     step = Task.step
 
@@ -25,4 +28,23 @@ def test_killed_in_the_middle_of_training_and_resumed(name, total, tmp_path, mon
     monkeypatch.setattr(Task, "step", step)
     resumed = run(name, tmp_path / "cut", resume=True)
     assert resumed.claims == whole.claims
-    assert_same_tables(name, tmp_path / "cut", tmp_path / "whole")
+    assert_same_tables(name, tmp_path / "cut", whole.folder)
+
+
+def test_a_paper_preset_starts_and_resumes(finished_miniature, tmp_path, monkeypatch):
+    """With the sizes of the miniature; all that these leave as it is comes from the preset."""
+    finished_miniature("toy")  # compiles what both need
+
+    def interrupting(self, done, steps):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Task, "step", interrupting)
+        with pytest.raises(KeyboardInterrupt):
+            run("toy", tmp_path / "paper", preset="paper")
+    assert not (tmp_path / "paper" / "report.html").exists()
+    finished = run("toy", tmp_path / "paper", preset="paper", resume=True)
+    config = json.loads((tmp_path / "paper" / "config.json").read_text())
+    assert config["preset"] == "paper"
+    assert config["settings"] == json.loads(json.dumps(as_dict(changed(study("toy").presets["paper"], TINY["toy"]))))
+    assert len(finished.claims) > 0

@@ -10,6 +10,7 @@ from equitangents.errors import InvalidArgumentError
 from equitangents.kernels import kernel_invariance_error
 from equitangents.studies.common.images import load_images, standardise
 from equitangents.studies.common.ising_lattice import energy, hot_spins, thermal_spins
+from equitangents.studies.common.orbit_spread import expected_squares
 from equitangents.studies.common.orbits import by_element, deviations, orbit_batch, relative_std, same_predictions
 from equitangents.studies.ising import study as ising
 from equitangents.studies.rotated_images import study as rotated_images
@@ -117,7 +118,7 @@ class TestToy:
         model.fit(points["train"], toy.ground_truth(points["train"], 4))
         batch = orbit_batch(action, points["inside"][:6])
         _, covariance = model.predict(batch, return_cov=True)
-        expected = toy._expected_square(action, covariance[None], 6)[0]
+        expected = expected_squares(action, covariance[None], 6)[0]
         draws = by_element(action, model.sample(batch, 4000, key=jax.random.key(0))[..., None])[..., 0]
         assert (deviations(action, draws) ** 2).mean() == pytest.approx(expected, rel=0.1)
 

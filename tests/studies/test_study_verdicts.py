@@ -9,9 +9,9 @@ import pytest
 
 from equitangents.errors import InvalidArgumentError
 from equitangents.report.verdict import Verdict, format_number
+from equitangents.statistics import Estimate, exactly
 from equitangents.studies.framework.claims import EXACT, IN_ERRORS, SINGLE, Means, claim, lead, meaning
 from equitangents.studies.framework.records import Records
-from equitangents.studies.framework.statistics import Estimate, exactly
 
 MEANS = Means(holds="Take it.", fails="Leave it.", undecided="Measure more.")
 
@@ -56,7 +56,7 @@ class TestFamilies:
     def test_one_without_an_interval_leaves_it_undecided(self):
         claimed = judged("A", Estimate(0, -1, 1), Estimate(0, math.nan, math.nan), at_most=2)
         assert claimed.verdict == "not decidable at this size"
-        assert claimed.uncertainty == "too few samples for an interval"
+        assert claimed.uncertainty == "no interval: too few samples, or all of them equal"
 
     def test_all_numbers_are_written_down(self):
         claimed = judged("A", Estimate(0, -1, 1), Estimate(0.5, 0, 1), at_most=2)

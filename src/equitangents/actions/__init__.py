@@ -4,6 +4,7 @@ from equitangents.actions.action import Action, RoundTrip
 from equitangents.actions.continuous import ContinuousRotations, check_finite_group
 from equitangents.actions.functions import from_function
 from equitangents.actions.images import image_dihedral
+from equitangents.actions.named import as_action
 from equitangents.actions.positions import grid, permutations, translations
 from equitangents.actions.products import direct_sum, pullback, restrict, tensor_product
 from equitangents.actions.rings import circular_harmonics, ring_rotations, to_rings, turn_rings
@@ -16,6 +17,7 @@ __all__ = [
     "ActionSubset",
     "ContinuousRotations",
     "RoundTrip",
+    "as_action",
     "channels",
     "check_finite_group",
     "circular_harmonics",

@@ -18,7 +18,8 @@ from jaxtyping import Float, Int
 
 from equitangents import precision
 from equitangents._types import ArrayLike
-from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotAnActionError
+from equitangents.actions.remedies import channels_first
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotAnActionError, ShapeError
 from equitangents.groups import Group, RotationGroup
 from equitangents.memory import check_fits
 from equitangents.validation import check_array
@@ -217,7 +218,10 @@ class PositionAction(Action):
 
     def _check_signals(self, x: Any) -> ArrayLike:
         x = check_array("x", x, rank=self.positions_rank + 2)
-        self._check_positions("x", x.shape[1:-1])
+        try:
+            self._check_positions("x", x.shape[1:-1])
+        except ShapeError as error:
+            raise ShapeError(f"{error}{channels_first('x', x.shape)}") from None
         return x
 
     def position_table(self, shape: Sequence[int]) -> Int[np.ndarray, "order positions"]:

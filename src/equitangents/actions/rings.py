@@ -19,8 +19,7 @@ from equitangents.actions.splines import prefilter, taps
 from equitangents.actions.vectors import LinearAction, channels
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.groups import cyclic
-from equitangents.groups.families import check_positive
-from equitangents.validation import check_array
+from equitangents.validation import check_array, check_whole
 
 _AXIS = 2  # of the angles
 
@@ -66,7 +65,7 @@ def ring_rotations(n: int) -> RingRotations:
     >>> ring_rotations(5)(1, x)[0, 0, :, 0].round(12).tolist()
     [5.0, 1.0, 2.0, 3.0, 4.0]
     """
-    return RingRotations(check_positive("n", n))
+    return RingRotations(check_whole("n", n, 1))
 
 
 def turn_rings(x: Any, angles: Float[np.ndarray, " turns"]) -> Any:
@@ -96,9 +95,8 @@ def circular_harmonics(n: int, degree: int) -> LinearAction:
     >>> circular_harmonics(4, 1)(1, np.array([[1.0, 1.0, 0.0]])).round(12).tolist()  # cos φ becomes sin φ
     [[1.0, 0.0, 1.0]]
     """
-    n = check_positive("n", n)
-    if isinstance(degree, bool) or not isinstance(degree, int | np.integer) or degree < 0:
-        raise InvalidArgumentError(f"degree is {degree!r}; expected a whole number, at least 0")
+    n = check_whole("n", n, 1)
+    degree = check_whole("degree", degree, 0)
     matrices = np.zeros((n, 2 * degree + 1, 2 * degree + 1))
     matrices[:, 0, 0] = 1
     for m in range(1, degree + 1):
@@ -120,7 +118,7 @@ def to_rings(
     turns.
     """
     images = check_array("images", np.asarray(images), rank=4)
-    rings, angles = check_positive("rings", rings), check_positive("angles", angles)
+    rings, angles = check_whole("rings", rings, 1), check_whole("angles", angles, 1)
     if isinstance(order, bool) or order not in range(6):
         raise InvalidArgumentError(f"order is {order!r}; expected a spline order from 0 to 5")
     H, W = images.shape[1:3]

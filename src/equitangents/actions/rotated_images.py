@@ -13,11 +13,11 @@ from equitangents import precision
 from equitangents._types import ArrayLike
 from equitangents.actions.action import Action
 from equitangents.actions.images import ImageTurns, check_square, exact_rotations
+from equitangents.actions.remedies import channels_first
 from equitangents.actions.splines import prefilter, taps
-from equitangents.errors import InvalidArgumentError
+from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.groups import cyclic
-from equitangents.groups.families import check_positive
-from equitangents.validation import check_array
+from equitangents.validation import check_array, check_whole
 
 
 @final
@@ -38,7 +38,10 @@ class ResampledRotations(Action):
 
     def _check_signals(self, x: Any) -> ArrayLike:
         x = check_array("x", x, rank=4)
-        check_square("x", x.shape[1:-1], self.group.order)
+        try:
+            check_square("x", x.shape[1:-1], self.group.order)
+        except ShapeError as error:
+            raise ShapeError(f"{error}{channels_first('x', x.shape)}") from None
         return x
 
     def _key(self) -> tuple[Any, ...]:
@@ -116,7 +119,7 @@ def image_rotations(n: int, order: int = 3, mask: Literal["circle"] | None = Non
     array([[1., 3.],
            [0., 2.]])
     """
-    n = check_positive("n", n)
+    n = check_whole("n", n, 1)
     if isinstance(order, bool) or order not in range(6):
         raise InvalidArgumentError(f"order is {order!r}; expected a spline order from 0 to 5")
     if mask not in (None, "circle"):

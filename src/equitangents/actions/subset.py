@@ -11,6 +11,7 @@ from jaxtyping import Float, Int
 from equitangents.actions.action import Action
 from equitangents.actions.continuous import ContinuousRotations
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
+from equitangents.validation import check_whole
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,11 +105,8 @@ def sampled(action: ContinuousRotations, count: int | None = None, *, seed: int 
         raise InvalidTypeError(f"action is {action!r}; expected actions.rotations of so3(bandlimit) or o3(bandlimit)")
     if count is None:
         return subset(action, np.arange(action.group.order), action.weights)
-    if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
-        raise InvalidArgumentError(f"count is {count!r}; expected a whole number, at least 1, or None")
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise InvalidArgumentError(f"seed is {seed!r}; expected a whole number, at least 0")
-    return subset(action, action.group.random(int(count), seed=seed))
+    count, seed = check_whole("count", count, 1), check_whole("seed", seed, 0)
+    return subset(action, action.group.random(count, seed=seed))
 
 
 def whole_action(augmentation: Action | ActionSubset) -> Action | ContinuousRotations:

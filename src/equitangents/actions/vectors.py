@@ -172,12 +172,12 @@ def check_matrices(name: str, group: Group, matrices: Any) -> Float[np.ndarray, 
     if len(M) != group.order or M.shape[1] != M.shape[2]:
         raise ShapeError(f"{name} has shape {M.shape}; expected ({group.order}, d, d), one matrix for each element")
     tolerance = TOLERANCE * max(1.0, float(np.abs(M).max()))
-    if np.abs(M[group.identity] - np.eye(M.shape[1])).max() > tolerance:
+    if not np.abs(M[group.identity] - np.eye(M.shape[1])).max() <= tolerance:
         raise NotAnActionError(f"{name} is not an action: {name}[{group.identity}], the identity's, is not the unit")
     everything = np.arange(group.order)
     for g in group.generators:
         error = np.abs(M[g] @ M - M[group.compose(g, everything)]).max(axis=(1, 2))
-        if error.max() > tolerance:
+        if not error.max() <= tolerance:
             h = int(error.argmax())
             raise NotAnActionError(
                 f"{name} is not an action: {name}[{g}] @ {name}[{h}] and {name}[{g}·{h}] differ by {error[h]:.2e} "

@@ -14,22 +14,26 @@ import numpy as np
 
 from equitangents.audit.adapters import as_model
 from equitangents.audit.contract.trees import Shared
+from equitangents.audit.interruption import Interruption
 from equitangents.audit.measure.data_symmetry import data_symmetry
 from equitangents.audit.measure.ensembles import ensemble_law
-from equitangents.audit.measure.floors import FACTOR, Floors, measure_floors
+from equitangents.audit.measure.floors import ROWS, Floors, measure_floors, unmeasured_floors
 from equitangents.audit.measure.input_sets import measure_set, off_data_sets, same_predictions, set_result
 from equitangents.audit.measure.intervals import spread_of
 from equitangents.audit.measure.irreps import irreps
+from equitangents.audit.measure.judge import Judgement, decide, judge
 from equitangents.audit.measure.layers import acquit, layer_errors
 from equitangents.audit.measure.lie import lie_derivatives
 from equitangents.audit.measure.orbits import Orbits, measure_orbits, relative_std
 from equitangents.audit.measure.probabilities import divergences, output_kind
 from equitangents.audit.measure.relative import relative_section
 from equitangents.audit.measure.remedies import remedies
-from equitangents.audit.measure.task import Task
+from equitangents.audit.measure.scales import Unit, make_scales
+from equitangents.audit.measure.task import Task, stopped_task
 from equitangents.audit.measure.witnesses import witnesses
-from equitangents.audit.report import citations, verdict
-from equitangents.audit.report.result import FORMAT, AuditReport
+from equitangents.audit.report import citations
+from equitangents.audit.report.findings import FORMAT
+from equitangents.audit.report.result import AuditReport
 from equitangents.audit.report.sections import (
     Checkpoint,
     ContractSection,
@@ -43,8 +47,11 @@ from equitangents.audit.report.sections import (
     Settings,
     Timing,
 )
+from equitangents.audit.sentence import sentence
 
 logger = logging.getLogger("equitangents.audit")
+
+_STOPPED_ROWS = 8  # for the floors of an audit that was stopped before them
 
 
 def assemble(
@@ -58,9 +65,11 @@ def assemble(
     theory: Any,
     train: Any,
     data_test: Any,
+    stop: Interruption,
 ) -> AuditReport:
-    """The whole report."""
+    """The whole report; of an audit that is stopped, what was measured until then."""
     missing: list[Missing] = []
+    asked = task
 
     def part(name: str, found: Any) -> Any:
         """The part, or None with the reason noted."""
@@ -71,33 +80,66 @@ def assemble(
         return found
 
     sets = off_data_sets(task, off_data)
-    orbits = measure_orbits(task)
-    timing = task.clock.seconds, task.clock.evaluations
-    floors = measure_floors(task, task.x.subset(task.rows(64)), orbits.actions)
-    elements = _elements(task, orbits, floors)
+    task.record.recording = True
+    orbits = stop.measured("elements", lambda: measure_orbits(task))
+    task.record.recording = False
+    if orbits is None:
+        task = stopped_task(task)
+        y = None if y is None else y[: task.x.n]
+        orbits = measure_orbits(task)
+        task.record.replaying = False
+    rows = _STOPPED_ROWS if stop.stopped else ROWS
+    floors = stop.attempted("floors", lambda: measure_floors(task, orbits.actions, rows))
+    unknown = floors is None
+    if floors is None:
+        floors = unmeasured_floors(task, orbits.dtype, orbits.separate_sizes)
+    judgement = judge(task, orbits, floors)
+    headline = judgement.headline
+    elements = _elements(task, orbits, floors, judgement)
     error = task.resampler(task.x.n).spread(orbits.errors)
     same = same_predictions(task, orbits)
-    found = part("ensemble", ensemble_law(task, orbits.actions, theory))
+    members = lambda: ensemble_law(task, orbits.actions, theory, bool(orbits.class_numbers.any()))
+    found = part("ensemble", stop.measured("ensemble", members))
     ensemble, spread = found or (None, None)
-    decided = verdict.decide(elements, floors)
-    inside = layer_errors(task) if layers else "layers=False"
-    looked = part("layers", acquit(inside) if decided == "equivariant" else inside)
-    data = part("data", data_symmetry(task, y, data_test) if data_test is not None else "data_test=None")
-    contract = _contract(task, orbits)
+    decided = decide(judgement, floors)
+    if unknown or (decided != "broken" and len(task.elements) < len(asked.elements)):
+        decided = "undecided"
+    inside = stop.measured("layers", lambda: layer_errors(task)) if layers else "layers=False"
+    looked = part("layers", acquit(inside) if decided == "equivariant" and inside is not None else inside)
+    test = lambda: data_symmetry(task, y, data_test)
+    data = part("data", stop.measured("data", test) if data_test is not None else "data_test=None")
+    contract = _contract(task, orbits, judgement)
     floor = float(floors.of_elements.mean())
-    k, i = np.unravel_index(int(np.argmax(orbits.errors)), orbits.errors.shape)
     model = task.model
-    report_sets = [set_result(task, "data", "data", orbits, floors.of_elements, FACTOR)]
-    report_sets += [measure_set(task, name, kind, x, orbits.actions, floors.always) for name, kind, x in sets]
-    lie = lie_derivatives(task, orbits.actions)
-    if not lie:
-        missing.append(Missing("lie", f"{task.contract.symmetry.name} has no infinitesimal elements"))
+    data_set = (error.estimate, floor, headline.error.estimate, headline.floor)
+    always = floors.absolute.always_relative(orbits.separate_sizes)
+    report_sets = [set_result(task, "data", "data", orbits, *data_set)]
+    for name, kind, x in sets:
+        off = lambda name=name, kind=kind, x=x: [measure_set(task, name, kind, x, always, headline.unit)]
+        report_sets += stop.measured(f"set {name!r}", off, [])
+    relative = relative_section(task, orbits, y, same, spread, judgement.by_spread, judgement.spread_floor)
+    lie = stop.measured("lie", lambda: lie_derivatives(task, orbits.actions))
+    if lie is not None and not lie:
+        flows = task.contract.symmetry.flows
+        why = (
+            "class numbers have no derivative"
+            if flows
+            else f"{task.contract.symmetry.name} has no infinitesimal elements"
+        )
+        missing.append(Missing("lie", why))
+    shares = part("irreps", stop.measured("irreps", lambda: irreps(task, orbits)))
+    mended = stop.measured("remedies", lambda: remedies(task, orbits, y, ensemble, train, judgement), [])
+    along = lambda: _checkpoints(task, checkpoints, headline.unit)
+    points = stop.measured("checkpoints", along, []) if checkpoints else []
+    seen = stop.attempted("witnesses", lambda: witnesses(task, orbits), [])
+    said = sentence(model.name, decided, contract, elements, judgement, floors, looked, same)
+    if stop.stopped:
+        missing[:0] = [_stopped(asked, task), *(m for m in stop.missing if m.section != "elements")]
+        said = f"Partial, interrupted: {said}"
     return AuditReport(
         format=FORMAT,
         verdict=decided,
-        sentence=verdict.sentence(
-            model.name, decided, contract, elements, error, floor, (int(i), elements[k].label), looked, floors
-        ),
+        sentence=said,
         contract=contract,
         model=ModelSection(
             name=model.name,
@@ -113,20 +155,22 @@ def assemble(
         elements=elements,
         float_floor=floors.rounding,
         orbit=_orbit(task, orbits, same),
-        relative=relative_section(task, orbits, y, same, spread),
+        relative=relative,
         sets=report_sets,
-        lie=lie,
-        irreps=part("irreps", irreps(task, orbits)),
+        lie=lie or [],
+        irreps=shares,
         layers=looked,
         ensemble=ensemble,
         data=data,
-        remedies=remedies(task, orbits, y, ensemble, train, error.estimate.mean),
-        checkpoints=_checkpoints(task, checkpoints),
-        witnesses=witnesses(task, orbits),
+        remedies=mended,
+        checkpoints=points,
+        witnesses=seen,
         missing=missing + _refused_batches(task),
         settings=_settings(task, off_data, data_test),
         versions=_versions(task),
-        timing=Timing(time.perf_counter() - began, *timing),
+        timing=Timing(
+            time.perf_counter() - began, task.clock.seconds, task.clock.evaluations, batches=task.clock.batches
+        ),
         citations=citations.used(
             lie=bool(lie),
             data_test=data.test if data is not None else None,
@@ -137,7 +181,19 @@ def assemble(
         errors=orbits.errors,
         floors=floors.table,
         parameters=task.elements,
+        partial=stop.stopped,
+        headline=headline,
     )
+
+
+def _stopped(asked: Task, task: Task) -> Missing:
+    """How far the pass over the data came."""
+    inputs, elements = (
+        f"{task.x.n:,} of {asked.x.n:,} inputs",
+        f"{len(task.elements)} of {len(asked.elements)} elements",
+    )
+    cut = task.x.n < asked.x.n or len(task.elements) < len(asked.elements)
+    return Missing("elements" if cut else "the rest of the audit", f"interrupted after {inputs} and {elements}")
 
 
 def _refused_batches(task: Task) -> list[Missing]:
@@ -147,7 +203,7 @@ def _refused_batches(task: Task) -> list[Missing]:
     return [] if clock.refused is None else [Missing("smaller batches", why)]
 
 
-def _elements(task: Task, orbits: Orbits, floors: Floors) -> list[ElementResult]:
+def _elements(task: Task, orbits: Orbits, floors: Floors, judgement: Judgement) -> list[ElementResult]:
     symmetry = task.contract.symmetry
     resampler = replace(task, complete=True).resampler(task.x.n)  # of one element, over inputs alone
     estimates = resampler.each(orbits.errors)
@@ -157,7 +213,7 @@ def _elements(task: Task, orbits: Orbits, floors: Floors) -> list[ElementResult]
     mean_or_none = lambda row: None if np.isnan(row).all() else float(row.mean())
     results = []
     for k, g in enumerate(task.elements):
-        errors, mean = orbits.errors[k], float(orbits.errors[k].mean())
+        errors = orbits.errors[k]
         floor = float(floors.of_elements[k])
         results.append(
             ElementResult(
@@ -170,9 +226,12 @@ def _elements(task: Task, orbits: Orbits, floors: Floors) -> list[ElementResult]
                 round_trip_floor=mean_or_none(floors.round_trip[k]),
                 reference_floor=mean_or_none(floors.reference[k]),
                 floor=floor,
-                at_floor=mean <= FACTOR * floor,
+                at_floor=bool(judgement.at_floor[:, k].all()),
                 same_prediction=None if same is None else float(same[k + 1]),
                 divergence=None if apart is None else float(apart[k].mean()),
+                judged=judgement.elements[k],
+                judged_floor=float(judgement.element_floors[k]),
+                above=bool(judgement.above[:, k].any()),
             )
         )
     return results
@@ -184,25 +243,19 @@ def _orbit(task: Task, orbits: Orbits, same: Estimate | None) -> OrbitSection:
     return OrbitSection(
         same_predictions=same,
         relative_std=resampler.mean(relative_std(orbits.signals)),
-        divergence=None if apart is None else resampler.mean(apart),
+        divergence=None if apart is None else resampler.mean(apart, bounds=(0.0, 1.0)),
         outputs=output_kind(orbits, task.outputs),
     )
 
 
-def _contract(task: Task, orbits: Orbits) -> ContractSection:
+def _contract(task: Task, orbits: Orbits, judgement: Judgement) -> ContractSection:
     contract, symmetry = task.contract, task.contract.symmetry
     inputs = []
     for name, action, leaf in zip(task.x.names, contract.inputs, task.x.leaves, strict=True):
         a = np.asarray(leaf.value) if isinstance(leaf, Shared) else leaf
         said = "none" if action is None else action.name
         inputs.append(InputContract(name, list(a.shape), a.dtype.name, said, action is None or action.exact))
-    resampler = replace(task, complete=True).resampler(task.x.n)
-    outputs = [
-        OutputContract(name, list(shape), "invariant" if action is None else action.name, resampler.mean(errors))
-        for name, shape, action, errors in zip(
-            orbits.output_names, orbits.output_shapes, orbits.actions, orbits.by_output, strict=True
-        )
-    ]
+    outputs = [_output(task, orbits, judgement, o) for o in range(len(orbits.output_names))]
     return ContractSection(
         group=symmetry.name,
         order=symmetry.order,
@@ -214,18 +267,48 @@ def _contract(task: Task, orbits: Orbits) -> ContractSection:
     )
 
 
-def _checkpoints(task: Task, given: Mapping[str, Any]) -> list[Checkpoint]:
+def _output(task: Task, orbits: Orbits, judgement: Judgement, o: int) -> OutputContract:
+    """One output's contract, errors and sizes, and the elements under which it fails."""
+    scales, action = judgement.scales, orbits.actions[o]
+    resampler = replace(task, complete=True).resampler(task.x.n)
+    known = lambda value: float(value) if np.isfinite(value) else None
+    return OutputContract(
+        name=orbits.output_names[o],
+        shape=[] if orbits.class_numbers[o] else list(orbits.output_shapes[o]),
+        action="invariant" if action is None else action.name,
+        error=resampler.mean(scales.relative("norm", orbits.separate, given=False)[o].mean(axis=0)),
+        judged=judgement.outputs[o],
+        floor=float(judgement.output_floors[o]),
+        rms=float(np.sqrt(np.mean(orbits.separate_sizes[o] ** 2))),
+        spread=known(scales.spreads[o]),
+        scale=known(scales.given[o]),
+        vanishes=bool(scales.vanishing[o]),
+        fails_under=[task.contract.symmetry.label(task.elements[k]) for k in np.flatnonzero(judgement.above[o])],
+    )
+
+
+def _checkpoints(task: Task, given: Mapping[str, Any], unit: Unit) -> list[Checkpoint]:
     """The error of every checkpoint, on some of the inputs."""
     found = []
     x = task.x.subset(task.rows(256))
     for step, (label, f) in enumerate(given.items()):
-        model = as_model(f)
+        model = as_model(f, select=task.model.select)
         with model.ready():
             orbits = measure_orbits(replace(task, model=model), x)
-        error = task.resampler(x.n).mean(orbits.errors)
+        scales = make_scales(orbits, None, task.judging.output_scale)
+        judged = np.max(scales.relative(unit, orbits.separate), axis=0)
         same = same_predictions(task, orbits)
-        share = None if same is None else same.mean
-        found.append(Checkpoint(str(label), _step(label, step), error, orbits.errors.mean(axis=1).tolist(), share))
+        found.append(
+            Checkpoint(
+                label=str(label),
+                step=_step(label, step),
+                error=task.resampler(x.n).mean(orbits.errors),
+                elements=orbits.errors.mean(axis=1).tolist(),
+                same_predictions=None if same is None else same.mean,
+                judged=task.resampler(x.n).mean(judged),
+                judged_elements=judged.mean(axis=1).tolist(),
+            )
+        )
     return found
 
 

@@ -10,13 +10,18 @@ from typing import Any, Literal
 import numpy as np
 
 from equitangents.audit.adapters import as_model
+from equitangents.audit.adapters.outputs import check_select
 from equitangents.audit.assemble import assemble
 from equitangents.audit.contract.contract import make_contract
 from equitangents.audit.contract.leaf_actions import Layout
 from equitangents.audit.contract.trees import as_inputs
 from equitangents.audit.contract.verify import verify
+from equitangents.audit.interruption import Interruption
+from equitangents.audit.measure.plan import planned_inputs
 from equitangents.audit.measure.relative import check_labels, is_classes
-from equitangents.audit.measure.task import Task, default_batch_size
+from equitangents.audit.measure.scales import check_judging
+from equitangents.audit.measure.task import Judging, RelativeTo, Task, default_batch_size
+from equitangents.audit.progress import Progress
 from equitangents.audit.report.result import AuditReport
 from equitangents.errors import InvalidArgumentError
 from equitangents.metrics.measure import Bootstrap
@@ -49,6 +54,11 @@ def audit(
     confidence: float = 0.95,
     resamples: int = 1000,
     seed: int = 0,
+    select: str | int | None = None,
+    progress: bool = False,
+    tolerance: float | None = None,
+    relative_to: RelativeTo = "larger",
+    output_scale: float | Mapping[str, float] | None = None,
 ) -> AuditReport:
     """How far f is from f(ρ_X(g)x) = ρ_Y(g)f(x), beside the error that interpolation, rounding and chance explain.
 
@@ -78,6 +88,16 @@ def audit(
         confidence: coverage of the intervals.
         resamples: bootstrap resamples.
         seed: of everything random in the audit; the same seed gives the same report.
+        select: which output is audited, of a model that returns several: its name ("logits"; "a.b" within another), or
+            its position; None: all of them. Dictionaries of any class, dataclasses and named tuples have names.
+        progress: show how far a long audit is, and how long the rest takes, on stderr; False: it is logged.
+
+    Ctrl-C ends an audit with a report of what was measured until then (`partial` is True), if any element was.
+        tolerance: the mean error that is acceptable under every element, 0.01 for 1 %; None: none above the floor.
+        relative_to: what the headline's error and the verdict are relative to: "norm", ‖f(x)‖; "spread", the root mean
+            square distance of f(x) from its mean over the inputs; "larger", that of both that gives the larger error.
+        output_scale: the size of outputs that counts as 100 %, in their own unit, in place of both; a number for all
+            outputs, or numbers by the names of some. For outputs that vanish, as forces of a relaxed crystal do.
 
     Returns:
         A report with `.summary()`, `.to_json(path)`, `.to_html(path)`, `.to_markdown(path)`.
@@ -95,6 +115,8 @@ def audit(
     Bootstrap(confidence, resamples, seed)
     if outputs not in _OUTPUTS:
         raise InvalidArgumentError(f"outputs is {outputs!r}; expected one of {', '.join(map(repr, _OUTPUTS))}")
+    judging = Judging(relative_to, tolerance, output_scale)
+    check_judging(judging)
     for name, value in (("layout", layout), ("output_layout", output_layout)):
         if value not in (None, "channels_last", "channels_first"):
             raise InvalidArgumentError(f"{name} is {value!r}; expected 'channels_last' or 'channels_first'")
@@ -103,9 +125,10 @@ def audit(
             raise InvalidArgumentError(f"{name} is {count!r}; expected a whole number, at least 1")
     if data_test not in (None, "kernel", "classifier"):
         raise InvalidArgumentError(f"data_test is {data_test!r}; expected 'kernel', 'classifier' or None")
-    model = as_model(f, layers=None if isinstance(layers, bool) else layers, method=method)
+    model = as_model(f, layers=None if isinstance(layers, bool) else layers, method=method, select=check_select(select))
     batch = as_inputs(x)
     contract = make_contract(action, batch, inputs, layout, output_layout, model.states_layout)
+    model.check_inputs(batch.tree())
     verify(contract, batch, seed)
     labels = check_labels(y, batch.n, model.classes)
     symmetry = contract.symmetry
@@ -126,9 +149,16 @@ def audit(
         confidence=confidence,
         resamples=resamples,
         seed=seed,
+        judging=judging,
     )
-    with model.ready():
-        return assemble(
-            task, began, labels, off_data=off_data, layers=layers is not False, checkpoints=checkpoints or {},
-            theory=theory, train=train, data_test=data_test,
-        )  # fmt: skip
+    stop = Interruption()
+    task.clock.check = stop.check
+    task.clock.progress = Progress(planned_inputs(task, off_data, checkpoints or {}), progress)
+    try:
+        with model.ready(), stop.watching():
+            return assemble(
+                task, began, labels, off_data=off_data, layers=layers is not False, checkpoints=checkpoints or {},
+                theory=theory, train=train, data_test=data_test, stop=stop,
+            )  # fmt: skip
+    finally:
+        task.clock.progress.close()

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from equitangents.audit.report.result import AuditReport
 
 ABOVE = 3  # the exit status of a model whose error is above --fail-above
 
@@ -30,13 +33,27 @@ def audit(
     json: Annotated[Path | None, typer.Option(help="Write the report as JSON.")] = None,
     markdown: Annotated[Path | None, typer.Option(help="Write a summary that GitHub renders.")] = None,
     fail_above: Annotated[
-        float | None, typer.Option(help=f"Exit with status {ABOVE} if the mean relative error is above this.")
+        float | None,
+        typer.Option(help=f"Exit with status {ABOVE} if the mean relative error of the first sentence is above this."),
+    ] = None,
+    tolerance: Annotated[
+        float | None, typer.Option(help="The mean error that is acceptable under every element: 0.01 for 1 %.")
+    ] = None,
+    relative_to: Annotated[
+        str, typer.Option(help="What errors are relative to: norm, spread (between inputs), or larger (error of both).")
+    ] = "larger",
+    output_scale: Annotated[
+        str | None,
+        typer.Option(help="The size of outputs that counts as 100 %, in their own unit: 0.1, or forces=0.1,energy=1."),
     ] = None,
     elements: Annotated[int | None, typer.Option(help="How many elements of the group to try.")] = None,
     limit: Annotated[int | None, typer.Option(help="Use this many inputs, drawn at random.")] = None,
     batch_size: Annotated[int | None, typer.Option(help="Inputs at a time.")] = None,
     on_data_only: Annotated[bool, typer.Option("--on-data-only", help="No noise and no shuffled inputs.")] = False,
     seed: Annotated[int, typer.Option(help="Of everything random in the audit.")] = 0,
+    select: Annotated[
+        str | None, typer.Option(help="Audit this one of several outputs, by name (logits) or position.")
+    ] = None,
     trust: Annotated[
         bool, typer.Option("--trust", help="Load pickles, too. They run whatever code their author put in.")
     ] = False,
@@ -69,17 +86,50 @@ def audit(
         batch_size=batch_size,
         off_data=not on_data_only,
         seed=seed,
+        select=int(select) if select is not None and select.isdigit() else select,
+        progress=True,
+        tolerance=tolerance,
+        relative_to=relative_to,  # type: ignore[arg-type]
+        output_scale=_scales(output_scale),
     )
     typer.echo(report.summary())
     for path, write in ((html, report.to_html), (json, report.to_json), (markdown, report.to_markdown)):
         if path is not None:
             write(path)
             typer.echo(f"written: {path}")
+    if report.partial:
+        raise typer.Exit(130)
     if fail_above is not None:
-        error = report.error.estimate.mean
-        if not error <= fail_above:
-            typer.echo(f"above: mean relative error {error:.3g} > {fail_above:g}", err=True)
-            raise typer.Exit(ABOVE)
+        _fail(report, fail_above)
+
+
+def _fail(report: AuditReport, limit: float) -> None:
+    """End with status ABOVE if the headline's error is above the limit."""
+    from equitangents.audit.report.judged import headline_of, unit_of, unscaled
+
+    if unscaled(report) and report.verdict == "undecided":
+        typer.echo("--fail-above: all outputs vanish; --output-scale gives a size to judge them against", err=True)
+        return
+    error = headline_of(report).error.estimate.mean
+    if not error <= limit:
+        typer.echo(f"above: mean relative error {error:.3g} > {limit:g}, {unit_of(report)}", err=True)
+        raise typer.Exit(ABOVE)
+
+
+def _scales(text: str | None) -> float | dict[str, float] | None:
+    """ "0.1" as a number, "forces=0.1,energy=1" as numbers by name."""
+    if text is None:
+        return None
+    parts = [part.rpartition("=") for part in text.replace(" ", "").split(",")]
+    try:
+        numbers = [float(number) for _, _, number in parts]
+    except ValueError:
+        raise typer.BadParameter("expected a number, or NAME=NUMBER,…", param_hint="--output-scale") from None
+    if len(parts) == 1 and not parts[0][1]:
+        return numbers[0]
+    if not all(name for name, _, _ in parts):
+        raise typer.BadParameter("expected one number, or NAME=NUMBER,… for each", param_hint="--output-scale")
+    return {name: number for (name, _, _), number in zip(parts, numbers, strict=True)}
 
 
 def _kinds(text: str | None, x: object, single: bool = False) -> object:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from pathlib import Path
 from typing import Annotated
@@ -9,11 +10,28 @@ from typing import Annotated
 import typer
 
 
+class _Echo(logging.Handler):
+    """Log messages as lines of the output."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        typer.echo(record.getMessage())
+
+
+def _announce_pilots() -> None:
+    """Say how long the training of a pilot will take, before it does."""
+    logger = logging.getLogger("equitangents.pilot")
+    logger.setLevel(logging.INFO)
+    if not any(isinstance(handler, _Echo) for handler in logger.handlers):
+        logger.addHandler(_Echo())
+
+
 def plan(
     data: Annotated[Path, typer.Option(help=".npz file with x, y and optionally x_test, y_test.")],
     group: Annotated[str, typer.Option(help="C4, D4, … for images (N, H, W, C); C5 or S5 for vectors (N, 5).")],
     net: Annotated[str, typer.Option(help="mlp or cnn.")] = "mlp",
     depth: Annotated[int, typer.Option(help="Hidden layers.")] = 2,
+    width: Annotated[int, typer.Option(help="Of the hidden layers: units, or channels.")] = 64,
+    pilot: Annotated[int, typer.Option(help="Networks trained as a pilot; 0: theory of infinite width alone.")] = 20,
     w_std: Annotated[float, typer.Option("--W-std", help="Standard deviation of weights.")] = math.sqrt(2),
     b_std: Annotated[float, typer.Option("--b-std", help="Standard deviation of biases.")] = 0.1,
     augment: Annotated[bool, typer.Option(help="Train on all transformed copies, or on the data as they are.")] = True,
@@ -21,18 +39,21 @@ def plan(
     measure: Annotated[str, typer.Option(help="rsd, osp, equivariance_error, spread_over_error or error.")] = "rsd",
     over_inputs: Annotated[str, typer.Option(help="mean, median or max over inputs.")] = "mean",
     confidence: Annotated[float, typer.Option(help="Share of ensembles that are to meet the target.")] = 0.95,
-    time: Annotated[float, typer.Option(help="Training time; inf is allowed.")] = math.inf,
+    time: Annotated[float, typer.Option(help="Training time; inf is allowed with --pilot 0.")] = 100.0,
     learning_rate: Annotated[float, typer.Option(help="Learning rate; time counts in its units.")] = 1.0,
-    ridge: Annotated[float, typer.Option(help="Relative to the kernel's mean diagonal.")] = 0.0,
+    ridge: Annotated[float, typer.Option(help="Relative to the kernel's mean diagonal; with --pilot 0.")] = 0.0,
     inputs: Annotated[int, typer.Option(help="Plan for at most so many inputs.")] = 100,
-    draws: Annotated[int, typer.Option(help="Ensembles drawn from theory.")] = 2000,
+    draws: Annotated[int, typer.Option(help="Ensembles that are drawn.")] = 2000,
     max_members: Annotated[int, typer.Option(help="The most members to consider.")] = 1_000_000,
-    seed: Annotated[int, typer.Option(help="Of the draws.")] = 0,
+    seed: Annotated[int, typer.Option(help="Of the pilot and the draws.")] = 0,
     html: Annotated[Path | None, typer.Option(help="Write a page.")] = None,
     json: Annotated[Path | None, typer.Option(help="Write all numbers.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Write a drawing, .svg or .png.")] = None,
 ) -> None:
-    """How many members bring an ensemble's violation of a symmetry below a target, from theory.
+    """How many members bring an ensemble's violation of a symmetry below a target.
+
+    A pilot of some networks is trained on the data by full-batch gradient descent; the plan is that of such networks,
+    and says how well it is known. --pilot 0 plans by theory alone, as if networks were infinitely wide.
 
     Labels (whole numbers or text in y) make a classifier, other targets a regression.
     """
@@ -42,9 +63,10 @@ def plan(
         question.check_writable(option, path, suffixes)
     asked = question.read_data(data, inputs)
     action = question.action_of(group, asked.x)
-    network = question.network(net, depth, w_std, b_std)
+    network = question.network(net, depth, w_std, b_std, width, asked.outputs)
     settings = {"time": time, "learning_rate": learning_rate, "ridge": ridge}
     ensemble = question.fit(asked, network, action if augment else None, **settings)
+    _announce_pilots()
     found = plan_ensemble(
         ensemble,
         action,
@@ -53,6 +75,9 @@ def plan(
         measure,
         confidence,
         y=asked.targets,
+        pilot=pilot,
+        data=(asked.x, asked.y),
+        data_name=data.name,
         over_inputs=over_inputs,
         draws=draws,
         seed=seed,

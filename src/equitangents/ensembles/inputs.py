@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from typing import Any
 
@@ -12,8 +13,12 @@ import sklearn.exceptions
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
-from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFittedError, ShapeError
-from equitangents.validation import check_array, check_same_length
+from equitangents.actions.remedies import channels_first, remedy
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, NotFittedError, ShapeError
+from equitangents.nn import Sequential
+from equitangents.validation import as_rectangular, check_array, check_same_length
+
+logger = logging.getLogger("equitangents")
 
 
 class EstimatorNotFittedError(NotFittedError, sklearn.exceptions.NotFittedError):
@@ -48,6 +53,8 @@ def check_inputs(estimator: BaseEstimator, x: Any, input_shape: tuple[int, ...] 
             )
     features = math.prod(x.shape[1:])
     if reset:
+        if hint := channels_first("X", x.shape):
+            logger.warning("X may be transposed%s", hint)
         estimator.n_features_in_ = features
         estimator.sample_shape_ = x.shape[1:]
     elif x.shape[1:] != estimator.sample_shape_:
@@ -56,6 +63,16 @@ def check_inputs(estimator: BaseEstimator, x: Any, input_shape: tuple[int, ...] 
             f"features as input: samples of shape {x.shape[1:]} in place of {estimator.sample_shape_}"
         )
     return x
+
+
+def check_network(net: Any, x: Any) -> None:
+    """Raise NetworkError, with what may be wrong about x (N, …), unless it can go into a network of layers."""
+    if not isinstance(net, Sequential):
+        return
+    try:
+        net.signals(x.shape[1:])
+    except NetworkError as error:
+        raise NetworkError(f"{error} (X has shape {x.shape}){remedy('X', x.shape)}") from None
 
 
 def check_input_shape(input_shape: Any) -> tuple[int, ...]:
@@ -86,10 +103,7 @@ def _dense(name: str, a: Any) -> Any:
         raise InvalidTypeError(f"{name} is a sparse {type(a).__name__}; expected a dense array, e.g. {name}.toarray()")
     if isinstance(a, jax.Array):
         return a
-    try:
-        a = np.asarray(a)
-    except ValueError as error:
-        raise ShapeError(f"{name} is not a rectangular array: {error}") from None
+    a = as_rectangular(name, a)
     if a.dtype.kind == "c":
         raise InvalidArgumentError(f"{name} has dtype {a.dtype}: Complex data not supported; expected real numbers")
     if a.dtype.kind in "OUS":

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
 
 import numpy as np
 
-from equitangents.errors import InvalidArgumentError, InvalidTypeError
+from equitangents.errors import InvalidArgumentError
 from equitangents.groups.group import check_table_order
 from equitangents.groups.table_group import TableGroup
+from equitangents.validation import check_whole
 
 
 def cyclic(n: int) -> TableGroup:
     """C_n, the integers modulo n: a·b = a + b mod n."""
-    n = check_positive("n", n)
+    n = check_whole("n", n, 1, wanted="a positive integer")
     check_table_order(n, f"C{n}")
     a = np.arange(n)
     return TableGroup(f"C{n}", (a[:, None] + a) % n)
@@ -25,7 +25,7 @@ def dihedral(n: int) -> TableGroup:
 
     rotation^n = reflection² = 1 and reflection · rotation = rotation⁻¹ · reflection.
     """
-    n = check_positive("n", n)
+    n = check_whole("n", n, 1, wanted="a positive integer")
     check_table_order(2 * n, f"D{n}")
     f, k = np.divmod(np.arange(2 * n), n)
     sign = 1 - 2 * f[:, None]
@@ -38,7 +38,7 @@ def symmetric(n: int) -> TableGroup:
 
     (p·q)[x] = p[q[x]]. n is at most 7 (order 5040).
     """
-    n = check_positive("n", n)
+    n = check_whole("n", n, 1, wanted="a positive integer")
     if n > 7:
         raise InvalidArgumentError(f"n is {n}; expected at most 7 (S_7 has 5040 elements)")
     p = np.array(list(itertools.permutations(range(n))))
@@ -58,12 +58,3 @@ def quaternion() -> TableGroup:
     u, s = np.divmod(np.arange(8), 2)
     table = 2 * unit[u[:, None], u] + (s[:, None] ^ s ^ minus[u[:, None], u])
     return TableGroup("Q8", table, labels=["1", "-1", "i", "-i", "j", "-j", "k", "-k"])
-
-
-def check_positive(name: str, n: Any) -> int:
-    """`n` as a positive int, or an error that names `name`."""
-    if isinstance(n, bool) or not isinstance(n, int | np.integer):
-        raise InvalidTypeError(f"{name} is {n!r}; expected a positive integer")
-    if n < 1:
-        raise InvalidArgumentError(f"{name} is {n}; expected a positive integer")
-    return int(n)

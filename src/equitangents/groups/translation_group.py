@@ -11,8 +11,8 @@ import numpy as np
 from jaxtyping import Int
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
-from equitangents.groups.families import check_positive
 from equitangents.groups.group import Group, check_table_order, read_only
+from equitangents.validation import check_whole
 
 
 @final
@@ -81,4 +81,4 @@ def check_shape(shape: Any) -> tuple[int, ...]:
         raise InvalidTypeError(f"shape is {shape!r}; expected a tuple of side lengths such as (8, 8)")
     if len(shape) == 0:
         raise ShapeError("shape is empty; expected at least one side length")
-    return tuple(check_positive(f"shape[{i}]", n) for i, n in enumerate(shape))
+    return tuple(check_whole(f"shape[{i}]", n, 1) for i, n in enumerate(shape))

@@ -53,15 +53,15 @@ class DataOrbits:
             return y[:, self.first], True
         everything, inverses = np.arange(self.group.order), self.group.inverses
         mean = np.zeros((y.shape[0], len(self.first), y.shape[2]))
-        worst = 0.0
+        spreads = [0.0]
         for o in range(len(self.first)):
             # ρ(h) x_j = ρ(h g_j) x_o
             moved = [y[self.group._compose(everything, inverses[self.element[j]]), j] for j in self._members(o)]
             stabiliser = self.stabilisers.get(o, np.array([self.group.identity]))
             fixed = [a[self.group._compose(everything, h)] for a in moved for h in stabiliser]
             mean[:, o] = np.mean(fixed, axis=0)
-            worst = max(worst, max(float(np.abs(a - mean[:, o]).max()) for a in fixed))
-        return mean, worst <= _LABEL_TOLERANCE * float(np.abs(y).max())
+            spreads += [float(np.abs(a - mean[:, o]).max()) for a in fixed]
+        return mean, bool(np.max(spreads) <= _LABEL_TOLERANCE * float(np.abs(y).max()))
 
     def _members(self, o: int) -> np.ndarray:
         return np.flatnonzero(self.orbit == o)

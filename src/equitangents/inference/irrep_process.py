@@ -46,7 +46,7 @@ class Augmented:
     mean_diagonal: float
     precision: Any
 
-    def spectrum(self, irrep: FourierIrrep, gram: Inexact[np.ndarray, "orbits*d orbits*d"]) -> Spectrum:
+    def spectrum(self, irrep: FourierIrrep, gram: Inexact[np.ndarray, "nd nd"]) -> Spectrum:
         """The eigenvalues of one block, which are eigenvalues of the explicit problem."""
         n, order = len(self.orbits.orbit), self.orbits.group.order
         return decompose(
@@ -58,7 +58,7 @@ class Augmented:
             name=f"kernel matrix of the {n}·{order} augmented training inputs",
         )
 
-    def largest_eigenvalue(self, irrep: FourierIrrep, gram: Inexact[np.ndarray, "orbits*d orbits*d"]) -> float:
+    def largest_eigenvalue(self, irrep: FourierIrrep, gram: Inexact[np.ndarray, "nd nd"]) -> float:
         """λ_max of one block, ridge included, without the others."""
         reduced = embed(gram, embedding(self.orbits, irrep))
         if len(reduced) < _FEW:
@@ -134,7 +134,8 @@ class IrrepProcess:
         self.shared.dynamics.check(self.bound, time)
         for block in self.blocks:
             block.process.check(time)
-        if np.isinf(time) and not self.consistent:
+        learns = any(block.labelled for block in self.blocks)  # else the mean stays 0 for ever, whatever the labels
+        if np.isinf(time) and learns and not self.consistent:
             spectrum = max((block.process.spectrum for block in self.blocks), key=lambda s: s.blur)
             delta = self.shared.ridge * self.shared.mean_diagonal
             if delta <= spectrum.blur:

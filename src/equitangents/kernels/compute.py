@@ -18,12 +18,15 @@ import numpy as np
 
 from equitangents import precision
 from equitangents.errors import MemoryLimitError
+from equitangents.kernels import apart, by_scale, traced_scales
 from equitangents.kernels.engines import choose, cpu, gpu, reference
+from equitangents.kernels.engines.reference.carry import COVARIANCE, DISTANCE, Carry
 from equitangents.kernels.levels import TableLevel
 from equitangents.kernels.plan import FibrePlan, PairPlan, plan
 from equitangents.kernels.program import Program, Table, arrays_of
 from equitangents.kernels.progress import Progress
 from equitangents.kernels.result import Kernels
+from equitangents.kernels.scales import law_of
 from equitangents.kernels.size import check_result
 
 logger = logging.getLogger("equitangents")
@@ -57,31 +60,69 @@ def compute(program: Program, x1: Any, x2: Any = None, engine: str | None = None
     if not any(precision.is_traced(x) for x in (x1, x2)):
         announce(steps, name, x1.shape[-1], n1, n2, dtype)
     with precision.scope(dtype):
-        if name != "reference":
-            assert isinstance(steps, FibrePlan)
-            nngp, ntk = (_on_cpu if name == "cpu" else _on_gpu)(steps, program, x1, x2, dtype)
-        elif any(precision.is_traced(x) for x in (x1, x2)):
-            nngp, ntk = _traced(steps, program, x1.astype(dtype), (x1 if x2 is None else x2).astype(dtype))
+        if any(precision.is_traced(x) for x in (x1, x2)):
+            nngp, ntk = _traced_by(name, steps, program, x1, x2, dtype)
         else:
-            nngp, ntk = _tiled(steps, program, np.asarray(x1, dtype), None if x2 is None else np.asarray(x2, dtype))
+            arrays = np.asarray(x1, dtype), None if x2 is None else np.asarray(x2, dtype)
+            nngp, ntk, found = by_scale.all_pairs(law_of(program), _ways(program, name), name, *arrays)
+            notes = (*notes, *found)
         if any(isinstance(x, jax.Array) for x in (x1, x2)):
             nngp, ntk = jnp.asarray(nngp), jnp.asarray(ntk)
     return Kernels(nngp, ntk, engine=name, form=form, notes=notes)
 
 
+def _ways(program: Program, name: str) -> by_scale.Ways:
+    """Kernels of NumPy arrays by an engine, in their own precision, and by the reference engine where it cannot."""
+    steps = plan(program)
+
+    def apart_of(x1: np.ndarray, x2: np.ndarray, scales: tuple[float, float] | None) -> Any:
+        sides = tile_sides(steps, len(x1), len(x2), x1.dtype.itemsize)
+        return apart.kernels(steps, tables_of(steps, program), x1, x2, sides, scales)
+
+    return by_scale.Ways(
+        engine=partial(_concrete, name, program),
+        common=lambda x1, x2, factor: _concrete(name, apart.with_biases(program, factor), x1, x2),
+        apart=apart_of,
+        compiled=name == "reference",
+    )
+
+
+def _concrete(name: str, program: Program, x1: np.ndarray, x2: np.ndarray | None) -> tuple[Any, Any]:
+    """Kernels by an engine of inputs that are near to each other in norm."""
+    steps = plan(program)
+    with precision.scope(x1.dtype):
+        if name == "reference":
+            return _tiled(steps, program, x1, x2)
+        assert isinstance(steps, FibrePlan)
+        if name == "cpu":
+            return cpu.kernels(steps, x1, x2)
+        return gpu.tiled_kernels(steps, tables_of(steps, program), x1, x2)
+
+
+def _traced_by(name: str, steps: FibrePlan | PairPlan, program: Program, x1: Any, x2: Any, dtype: Any) -> Any:
+    """Kernels of traced inputs, at any scale that shows only when the program runs."""
+    law = law_of(program)
+
+    def near(a: Any, b: Any) -> Any:
+        if name == "reference":
+            return _traced(steps, program, a, a if b is None else b)
+        assert isinstance(steps, FibrePlan)
+        return (_on_cpu if name == "cpu" else _on_gpu)(steps, program, a, b, dtype)
+
+    def far(a: Any, b: Any) -> Any:
+        return _traced(steps, program, a, a if b is None else b, COVARIANCE)
+
+    return traced_scales.all_pairs(law, near, far, x1.astype(dtype), None if x2 is None else x2.astype(dtype))
+
+
 def _on_cpu(steps: FibrePlan, program: Program, x1: Any, x2: Any, dtype: Any) -> tuple[Any, Any]:
-    """Kernels by the CPU engine; derivatives, which it lacks, by the rule of the reference engine."""
-    if not any(precision.is_traced(x) for x in (x1, x2)):
-        return cpu.kernels(steps, np.asarray(x1, dtype), None if x2 is None else np.asarray(x2, dtype))
+    """Kernels of traced inputs by the CPU engine; derivatives, which it lacks, by the rule of the reference engine."""
     return _differentiable(partial(cpu.traced_kernels, steps), steps, program, x1, x2, dtype)
 
 
 def _on_gpu(steps: FibrePlan, program: Program, x1: Any, x2: Any, dtype: Any) -> tuple[Any, Any]:
-    """Kernels by the GPU engine; derivatives, which it lacks, by the rule of the reference engine."""
-    tables = tables_of(steps, program)
-    if not any(precision.is_traced(x) for x in (x1, x2)):
-        return gpu.tiled_kernels(steps, tables, np.asarray(x1, dtype), None if x2 is None else np.asarray(x2, dtype))
-    traced = {key: jnp.asarray(table) for key, table in tables.items()}
+    """Kernels of traced inputs by the GPU engine; derivatives, which it lacks, by the rule of the reference engine."""
+    traced = {key: jnp.asarray(table) for key, table in tables_of(steps, program).items()}
     return _differentiable(partial(gpu.kernels, steps, traced), steps, program, x1, x2, dtype)
 
 
@@ -110,24 +151,35 @@ def compute_diagonal(program: Program, x: Any, engine: str | None = None) -> Ker
     dtype = precision.working_dtype(x)
     name, note = choose(steps, engine, dtype)
     form = "pairs" if isinstance(steps, PairPlan) else "fibre"
-    nngp: Any
-    ntk: Any
     with precision.scope(dtype):
-        if name == "cpu":
-            assert isinstance(steps, FibrePlan)
-            nngp, ntk = cpu.diagonal(steps, np.asarray(x, dtype))
-        elif name == "gpu":
-            assert isinstance(steps, FibrePlan)
-            nngp, ntk = gpu.tiled_diagonal(steps, tables_of(steps, program), np.asarray(x, dtype))
-        else:
-            rows, columns = tile_sides(steps, len(x), len(x), dtype.itemsize)
-            tables = jax.device_put(tables_of(steps, program))
-            blocks = _Blocks(steps, tables, np.asarray(x, dtype), rows * columns)
-            parts = [_diagonal(steps, tables, *blocks[i]) for i in range(len(blocks))]
-            nngp, ntk = (np.concatenate([np.asarray(part[i]) for part in parts])[: len(x)] for i in range(2))
+        run = partial(_concrete_diagonal, name)
+        nngp, ntk, found = by_scale.diagonal(
+            law_of(program),
+            partial(run, program),
+            lambda y, factor: run(apart.with_biases(program, factor), y),
+            np.asarray(x, dtype),
+        )
         if isinstance(x, jax.Array):
             nngp, ntk = jnp.asarray(nngp), jnp.asarray(ntk)
-    return Kernels(nngp, ntk, engine=name, form=form, notes=() if note is None else (note,))
+    return Kernels(nngp, ntk, engine=name, form=form, notes=(*(() if note is None else (note,)), *found))
+
+
+def _concrete_diagonal(name: str, program: Program, x: np.ndarray) -> tuple[Any, Any]:
+    """Kernels of each of some NumPy arrays with itself by an engine, in their precision."""
+    steps = plan(program)
+    with precision.scope(x.dtype):
+        if name == "cpu":
+            assert isinstance(steps, FibrePlan)
+            return cpu.diagonal(steps, x)
+        if name == "gpu":
+            assert isinstance(steps, FibrePlan)
+            return gpu.tiled_diagonal(steps, tables_of(steps, program), x)
+        rows, columns = tile_sides(steps, len(x), len(x), x.dtype.itemsize)
+        tables = jax.device_put(tables_of(steps, program))
+        blocks = _Blocks(steps, tables, x, rows * columns)
+        parts = [_diagonal(steps, tables, *blocks[i]) for i in range(len(blocks))]
+        nngp, ntk = (np.concatenate([np.asarray(part[i]) for part in parts])[: len(x)] for i in range(2))
+        return nngp, ntk
 
 
 def _traced_diagonal(program: Program, x: Any, engine: str | None) -> Kernels:
@@ -256,7 +308,9 @@ def _tiled(
     return nngp, ntk
 
 
-def _traced(steps: FibrePlan | PairPlan, program: Program, x1: Any, x2: Any) -> tuple[Any, Any]:
+def _traced(
+    steps: FibrePlan | PairPlan, program: Program, x1: Any, x2: Any, carry: Carry = DISTANCE
+) -> tuple[Any, Any]:
     """The same inside a JAX program: one tile after another, recomputed rather than stored for derivatives."""
     rows, columns = tile_sides(steps, len(x1), len(x2), x1.dtype.itemsize)
     tables = {key: jnp.asarray(table) for key, table in tables_of(steps, program).items()}
@@ -268,9 +322,8 @@ def _traced(steps: FibrePlan | PairPlan, program: Program, x1: Any, x2: Any) -> 
 
     def row(a: Any) -> Any:
         def one(b: Any) -> Any:
-            return reference.tile(
-                steps, tables, a, reference.prepare(steps, tables, a), b, reference.prepare(steps, tables, b)
-            )
+            p1, p2 = (reference.prepare(steps, tables, x) for x in (a, b))
+            return reference.tile(steps, tables, a, p1, b, p2, carry)
 
         return jax.lax.map(jax.checkpoint(one), stacked(x2, columns))
 

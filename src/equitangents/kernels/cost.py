@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from equitangents.errors import InvalidArgumentError
-from equitangents.groups.families import check_positive
 from equitangents.kernels.calibration import layer_rate, product_rate, uncertainty
 from equitangents.kernels.counting import Work, count
 from equitangents.kernels.engines import choose, cpu, gpu
 from equitangents.kernels.plan import FibrePlan, PairPlan, plan
 from equitangents.kernels.program import Program
 from equitangents.kernels.size import result_bytes
+from equitangents.validation import check_whole
 
 logger = logging.getLogger("equitangents")
 
@@ -89,8 +89,8 @@ def kernel_cost(
     The first call for a kind of layer times small programs, for a fraction of a second (longer where an engine has to
     compile them first); later ones remember.
     """
-    n1 = check_positive("n1", n1)
-    n2 = None if n2 is None else check_positive("n2", n2)
+    n1 = check_whole("n1", n1, 1)
+    n2 = None if n2 is None else check_whole("n2", n2, 1)
     name = check_dtype(dtype)
     steps = plan(program)
     chosen, note = choose(steps, engine, name)

@@ -21,23 +21,24 @@ _MOVED = 1e-6  # of the largest entry
 _TOLERANCE = 1e-4, 1e-9  # of the invariance error in float32 and in float64
 
 
-def kernel_invariance_error(kernel: KernelFunction, action: Action, x: Any) -> float:
-    """max |k(ρ(g)x, ρ(g)x') - k(x, x')| / max |k(x, x)| over a sample of x and of g, NNGP and NTK."""
-    sample = _sample(action, x)
+def kernel_invariance_error(kernel: KernelFunction, action: Action, *x: Any) -> float:
+    """max |k(ρ(g)x, ρ(g)x') - k(x, x')| / max |k(x, x)| over a sample of all sets x and of g, NNGP and NTK."""
+    samples = [_sample(action, part) for part in x]
+    sample = (np if all(isinstance(part, np.ndarray) for part in samples) else jnp).concatenate(samples)
     base = kernel.kernel(sample)
-    worst = 0.0
+    errors = [0.0]
     for g in _elements(action):
         moved = kernel.kernel(action(g, sample))
         for a, b in ((base.nngp, moved.nngp), (base.ntk, moved.ntk)):
-            scale = max(float(np.abs(np.asarray(a)).max()), 1e-30)
-            worst = max(worst, float(np.abs(np.asarray(a) - np.asarray(b)).max()) / scale)
-    return worst
+            scale = max(float(np.abs(np.asarray(a)).max()), 1e-300)
+            errors.append(float(np.abs(np.asarray(a) - np.asarray(b)).max()) / scale)
+    return float(np.max(errors))  # NaN if any is
 
 
-def is_invariant(kernel: KernelFunction, action: Action, x: Any) -> bool:
-    """Whether the kernel does not change when both inputs are moved alike, to rounding, on a sample of x."""
-    tolerance = _TOLERANCE[1] if np.dtype(x.dtype) == np.float64 else _TOLERANCE[0]
-    return action.exact and kernel_invariance_error(kernel, action, x) <= tolerance
+def is_invariant(kernel: KernelFunction, action: Action, *x: Any) -> bool:
+    """Whether the kernel does not change when both inputs are moved alike, to rounding, on a sample of all sets x."""
+    tolerance = _TOLERANCE[0] if any(np.dtype(part.dtype) == np.float32 for part in x) else _TOLERANCE[1]
+    return action.exact and kernel_invariance_error(kernel, action, *x) <= tolerance
 
 
 def _elements(action: Action) -> list[int]:

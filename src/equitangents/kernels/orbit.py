@@ -9,9 +9,10 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -26,7 +27,8 @@ from equitangents.precision import is_traced, scope, working_dtype
 
 logger = logging.getLogger("equitangents")
 
-_SAMPLE = 4  # random inputs on which an estimate of cost decides whether one orbit suffices
+_SAMPLE = 4  # random inputs that decide whether one orbit suffices where no values are known
+_ON_RANDOM = " (invariance was checked on random inputs, as these are traced)"
 _BLOCK = 32  # inputs below which a symmetric matrix is computed in full
 
 
@@ -36,10 +38,12 @@ class OrbitAverage:
 
     base: Any  # a KernelFunction
     action: Action
-    _verdicts: dict[Any, bool] = field(default_factory=dict, compare=False, repr=False)
 
     def kernel(self, x1: Any, x2: Any = None) -> Kernels:
         """Orbit-averaged NNGP and NTK, (N1, N2); `.notes` says whether one orbit was averaged or both, and how.
+
+        Whether one orbit suffices is decided anew at every call, on some of its own inputs. The values of traced
+        inputs are not known: random ones of their shape decide, and the note says so.
 
         Raises MemoryLimitError where they cannot fit in memory three times: the sum, one term, and both added.
         """
@@ -50,12 +54,15 @@ class OrbitAverage:
             return self._kernel(x1, x2)
 
     def _kernel(self, x1: Any, x2: Any) -> Kernels:
-        if not self._one_orbit_suffices(x1):
-            return self._both_orbits(x1, x1 if x2 is None else x2)
-        base, elements = self._parts(x1)
+        traced = is_traced(x1) or is_traced(x2)
+        how = _ON_RANDOM if traced else ""
+        if not self._one_orbit_suffices(x1, x2, traced):
+            return self._both_orbits(x1, x1 if x2 is None else x2, how)
+        base, elements = (self.base, range(self.action.group.order)) if traced else self._parts(x1)
+        note = f"mean over one orbit{how}"
         if x2 is not None:
-            return self._mean(self._terms(base, elements, x1, x2), len(elements), "mean over one orbit")
-        k = self._mean(self._symmetric_terms(base, elements, x1), len(elements), "mean over one orbit")
+            return self._mean(self._terms(base, elements, x1, x2), len(elements), note)
+        k = self._mean(self._symmetric_terms(base, elements, x1), len(elements), note)
         return replace(k, nngp=(k.nngp + k.nngp.T) / 2, ntk=(k.ntk + k.ntk.T) / 2)
 
     def kernel_cost(self, shape: tuple[int, ...], n1: int, n2: int | None = None, dtype: Any = "float32") -> KernelCost:
@@ -63,7 +70,7 @@ class OrbitAverage:
 
         Whether one orbit suffices is decided on random inputs.
         """
-        x = np.random.default_rng(0).standard_normal((_SAMPLE, *shape)).astype(check_dtype(dtype))
+        x = _random(jax.ShapeDtypeStruct((_SAMPLE, *shape), check_dtype(dtype)))
         order, columns = self.action.group.order, n1 if n2 is None else n2
         if not is_invariant(self.base, self.action, x):
             return repeated([(self.base.kernel_cost(shape, n1, columns, dtype), order**2)], x[0].nbytes * columns)
@@ -104,11 +111,11 @@ class OrbitAverage:
                 yield k
                 yield _transposed(k)
 
-    def _both_orbits(self, x1: Any, x2: Any) -> Kernels:
+    def _both_orbits(self, x1: Any, x2: Any, how: str) -> Kernels:
         order = self.action.group.order
         orbit = range(order)
         terms = (term for g in orbit for term in self._terms(self.base, orbit, self.action(g, x1), x2))
-        return self._mean(terms, order**2, "mean over both orbits: the base kernel is not known to be invariant")
+        return self._mean(terms, order**2, f"mean over both orbits: the base kernel is not known to be invariant{how}")
 
     def _mean(self, terms: Iterator[Kernels], count: int, note: str) -> Kernels:
         total = next(terms)
@@ -117,15 +124,21 @@ class OrbitAverage:
             del k  # before the next one is computed
         return replace(total, nngp=total.nngp / count, ntk=total.ntk / count, notes=(*total.notes, note))
 
-    def _one_orbit_suffices(self, x: Any) -> bool:
-        key = x.shape[1:], np.dtype(x.dtype)
-        if key not in self._verdicts:
-            if is_traced(x):
-                return False
-            self._verdicts[key] = is_invariant(self.base, self.action, x)
-            if not self._verdicts[key]:
-                logger.info("the kernel is not invariant under %s: averaging over both orbits", self.action.name)
-        return self._verdicts[key]
+    def _one_orbit_suffices(self, x1: Any, x2: Any, traced: bool) -> bool:
+        given = tuple(x for x in (x1, x2) if x is not None and len(x))
+        if traced:
+            with jax.ensure_compile_time_eval():
+                invariant = is_invariant(self.base, self.action, _random(x1))
+        else:
+            invariant = not given or is_invariant(self.base, self.action, *given)
+        if not invariant:
+            logger.info("the kernel is not invariant under %s: averaging over both orbits", self.action.name)
+        return invariant
+
+
+def _random(x: Any) -> np.ndarray:
+    """Inputs in the place of traced ones, whose values are not known."""
+    return np.random.default_rng(0).standard_normal((_SAMPLE, *x.shape[1:])).astype(working_dtype(x))
 
 
 def _symmetric_kernel(base: KernelFunction, x: Any, moved: Any) -> Kernels:
@@ -156,7 +169,8 @@ def _transposed(k: Kernels) -> Kernels:
 def orbit_average(net: KernelFunction, action: Action) -> OrbitAverage:
     """The invariant kernel of any network and any action: (1/|G|) Σ_g Θ(x, ρ(g)x').
 
-    The base kernel's invariance is checked on some of the first inputs; where it fails, both orbits are averaged.
+    The base kernel's invariance is checked at every call, on some of its inputs; where it fails, both orbits are
+    averaged.
     """
     if not hasattr(net, "kernel"):
         raise InvalidTypeError(f"net is {net!r}; expected a network, or anything with .kernel(x1, x2)")

@@ -40,6 +40,9 @@ class DualActivation(Protocol):
     def pair(self, d: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
         """(E[(φ(u) - φ(v))²], E[φ'(u) φ'(v)]) for d = E[(u - v)²], q1 = E[u²], q2 = E[v²]."""
 
+    def covariance(self, k: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+        """(E[φ(u) φ(v)], E[φ'(u) φ'(v)]) for k = E[u v]: for variances so different that d does not resolve k."""
+
     def moments(self, q: Any) -> tuple[Any, Any]:
         """(E[φ(u)²], E[φ(u)]) for q = E[u²]."""
 

@@ -7,6 +7,8 @@ from typing import Any, Protocol
 
 import jax
 
+from equitangents import notebook, precision
+
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
@@ -27,6 +29,23 @@ class Kernels:
     notes: tuple[str, ...] = field(default=(), metadata={"static": True})
     error_estimate: float | None = field(default=None, metadata={"static": True})
     resolution: int | None = field(default=None, metadata={"static": True})
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: shapes, how the kernels were computed, and both as pictures."""
+        if precision.is_traced(self.ntk):
+            return notebook.table("Kernels", [("shape", self.ntk.shape), ("traced", "inside a JAX program")])
+        facts: list[tuple[str, object]] = [
+            ("shape", self.ntk.shape),
+            ("precision", self.ntk.dtype),
+            ("engine", self.engine),
+            ("form", self.form),
+        ]
+        if self.error_estimate is not None:
+            facts.append(("error estimate", f"{self.error_estimate:.1e} at resolution {self.resolution}"))
+        facts += [("note", note) for note in self.notes]
+        return (
+            notebook.table("Kernels", facts) + notebook.picture("NNGP", self.nngp) + notebook.picture("NTK", self.ntk)
+        )
 
 
 class KernelFunction(Protocol):

@@ -19,11 +19,13 @@ from scipy import fft
 
 from equitangents import precision
 from equitangents.actions import Action
+from equitangents.kernels import apart, by_scale
 from equitangents.kernels.calibration import Rate, timed, uncertainty
 from equitangents.kernels.cost import KernelCost
 from equitangents.kernels.engines import Choice, choose, cpu
 from equitangents.kernels.engines.cpu.library import threads
-from equitangents.kernels.engines.reference.execute import State, covariance, execute
+from equitangents.kernels.engines.reference.carry import COVARIANCE, DISTANCE, Carry
+from equitangents.kernels.engines.reference.execute import State, execute
 from equitangents.kernels.engines.reference.fibre import FibreGeometry
 from equitangents.kernels.engines.reference.moments import field_moments
 from equitangents.kernels.engines.reference.tile import sum_in_groups, vector_levels
@@ -31,6 +33,7 @@ from equitangents.kernels.plan import FibrePlan, plan
 from equitangents.kernels.program import Affine, Op, Program
 from equitangents.kernels.progress import Progress
 from equitangents.kernels.result import Kernels
+from equitangents.kernels.scales import law_of
 from equitangents.kernels.size import check_result
 
 _Alone = tuple[np.ndarray, np.ndarray]
@@ -60,11 +63,13 @@ class TranslationMean:
         engine, note = _engine(steps, dtype)
         check_result(x1, x2, dtype, self._working_bytes(x1[0].size, len(x1), len(x1 if x2 is None else x2)))
         with precision.scope(dtype):
-            nngp, ntk = _means(steps, self.torus, np.asarray(v1), None if v2 is None else np.asarray(v2), dtype, engine)
+            ways = _ways(steps, self.torus, engine)
+            first, second = np.asarray(v1, dtype), None if v2 is None else np.asarray(v2, dtype)
+            nngp, ntk, told = by_scale.all_pairs(law_of(program), ways, engine, first, second)
             arrays: tuple[Any, Any] = nngp, ntk
             if any(isinstance(x, jax.Array) for x in (x1, x2)):
                 arrays = jnp.asarray(nngp), jnp.asarray(ntk)
-        notes = (self._method,) if note is None else (note, self._method)
+        notes = (*(() if note is None else (note,)), self._method, *told)
         return Kernels(*arrays, engine=engine, form="fibre", notes=notes)
 
     def kernel_cost(self, shape: tuple[int, ...], n1: int, n2: int | None = None, dtype: Any = "float32") -> KernelCost:
@@ -141,12 +146,38 @@ def _commutes(net: Any, action: Action, t: int, sample: Any, values: Any) -> boo
     return bool(np.array_equal(moved, np.asarray(action(t, grid))))
 
 
+def _ways(steps: FibrePlan, torus: tuple[int, ...], engine: str) -> by_scale.Ways:
+    """How the means come about for pairs of inputs near in norm, and far."""
+
+    def far(v1: np.ndarray, v2: np.ndarray, scales: tuple[float, float] | None) -> Any:
+        factors = (1.0, 1.0) if scales is None else scales
+        a, b = v1 / factors[0], v2 / factors[1]  # exactly what they were: the covariance needs no scale
+        values = _means(steps, torus, "covariance", a, b)
+        return tuple(v * (factors[0] * factors[1]) for v in values)
+
+    return by_scale.Ways(
+        engine=partial(_means, steps, torus, engine),
+        common=lambda v1, v2, factor: _means(apart.with_biases(steps, factor), torus, engine, v1, v2),
+        apart=far,
+        compiled=False,  # tiles are filled up anyway
+    )
+
+
 def _means(
-    steps: FibrePlan, torus: tuple[int, ...], v1: np.ndarray, v2: np.ndarray | None, dtype: np.dtype, engine: str
+    steps: FibrePlan, torus: tuple[int, ...], how: str, v1: np.ndarray, v2: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    side = _tile_side(torus)
-    average = _on_cpu if engine == "cpu" else _on_reference
-    centre = _centre(torus, v1, v2)
+    """By an engine from distances, or by the reference engine from the covariance itself."""
+    with precision.scope(v1.dtype):
+        return _tiles(steps, torus, how, v1, v2)
+
+
+def _tiles(
+    steps: FibrePlan, torus: tuple[int, ...], how: str, v1: np.ndarray, v2: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
+    side, dtype = _tile_side(torus), v1.dtype
+    average = {"cpu": _on_cpu, "reference": _on_reference, "covariance": _by_covariance}[how]
+    pairs = _covariances if how == "covariance" else _distances
+    centre = np.zeros(1) if how == "covariance" else _centre(torus, v1, v2)
     inputs1 = _Inputs(torus, v1, centre, side)
     inputs2 = inputs1 if v2 is None else _Inputs(torus, v2, centre, side)
     n1, n2 = len(v1), len(inputs2.values)
@@ -156,7 +187,7 @@ def _means(
     for i in range(0, n1, side):
         first = inputs1.spectra(i)
         for j in range(i if v2 is None else 0, n2, side):
-            d = _distances(inputs1, first, i, inputs2, j)
+            d = pairs(inputs1, first, i, inputs2, j)
             tile = average(steps, d, inputs1.alone(i), inputs2.alone(j), dtype)
             r, c = slice(i, min(i + side, n1)), slice(j, min(j + side, n2))
             for out, part in zip((nngp, ntk), tile, strict=True):
@@ -207,18 +238,27 @@ class _Inputs:
 
 def _distances(a: _Inputs, first: tuple[np.ndarray, np.ndarray], i: int, b: _Inputs, j: int) -> np.ndarray:
     """Mean squared distances of a's block i to b's block j moved by every translation, (|T|, n1, n2)."""
-    spectrum1, squares1 = first
-    spectrum2, squares2 = b.spectra(j)
-    n1, n2, size = len(squares1), len(squares2), a.values[0].size
-    product = spectrum1 @ np.conj(np.swapaxes(spectrum2, -1, -2))
-    axes = tuple(range(len(a.torus)))
-    inner = fft.irfftn(product, s=a.torus, axes=axes, workers=threads()).reshape(-1, n1, n2)
-    total = squares1[:, None] + squares2
-    found = total - (2 / size) * inner
+    second = b.spectra(j)
+    total = first[1][:, None] + second[1]
+    found = total - 2 * _products(a, first, second)
     near = np.nonzero(found < _NEAR[np.dtype(a.values.dtype).name] * total)
     if len(near[0]):
         found[near] = _direct(a, i, b, j, near)
     return found
+
+
+def _covariances(a: _Inputs, first: tuple[np.ndarray, np.ndarray], i: int, b: _Inputs, j: int) -> np.ndarray:
+    """The same of mean products, of inputs from which nothing was taken."""
+    return _products(a, first, b.spectra(j))
+
+
+def _products(a: _Inputs, first: tuple[np.ndarray, np.ndarray], second: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    """Mean products of two blocks of centred inputs at every translation, (|T|, n1, n2)."""
+    spectrum1, spectrum2 = first[0], second[0]
+    product = spectrum1 @ np.conj(np.swapaxes(spectrum2, -1, -2))
+    axes = tuple(range(len(a.torus)))
+    inner = fft.irfftn(product, s=a.torus, axes=axes, workers=threads())
+    return np.asarray(inner.reshape(-1, len(first[1]), len(second[1])) / a.values[0].size)
 
 
 def _direct(a: _Inputs, i: int, b: _Inputs, j: int, near: tuple[Any, ...]) -> np.ndarray:
@@ -248,22 +288,29 @@ def _on_cpu(steps: FibrePlan, d: np.ndarray, one: _Alone, other: _Alone, dtype: 
     return nngp, ntk
 
 
-def _on_reference(steps: FibrePlan, d: np.ndarray, one: _Alone, other: _Alone, dtype: np.dtype) -> tuple[Any, Any]:
+def _by_covariance(steps: FibrePlan, k: np.ndarray, one: _Alone, other: _Alone, dtype: np.dtype) -> tuple[Any, Any]:
+    """The same by the reference engine, from mean products k, (|T|, n1, n2)."""
+    return _on_reference(steps, k, one, other, dtype, COVARIANCE)
+
+
+def _on_reference(
+    steps: FibrePlan, d: np.ndarray, one: _Alone, other: _Alone, dtype: np.dtype, carry: Carry = DISTANCE
+) -> tuple[Any, Any]:
     """The same by the reference engine; equal shapes compile once."""
     n1, n2 = d.shape[1:]
     side = _tile_side((len(d),))
     filled = np.ones((len(d), side, side), dtype)
     filled[:, :n1, :n2] = d
     values = [np.concatenate([v, np.ones(side - len(v))]).astype(dtype) for v in (*one, *other)]
-    nngp, ntk = (np.asarray(value)[:n1, :n2] for value in _average(steps.vector, filled, *values))
+    nngp, ntk = (np.asarray(value)[:n1, :n2] for value in _average(steps.vector, carry, filled, *values))
     return nngp, ntk
 
 
-@partial(jax.jit, static_argnums=0)
-def _average(ops: tuple[Op, ...], d: Any, q1: Any, mean1: Any, q2: Any, mean2: Any) -> tuple[Any, Any]:
+@partial(jax.jit, static_argnums=(0, 1))
+def _average(ops: tuple[Op, ...], carry: Carry, d: Any, q1: Any, mean1: Any, q2: Any, mean2: Any) -> tuple[Any, Any]:
     m1 = field_moments(ops, q1[None, None, :, None], mean1[None, None, :, None], {})
     m2 = field_moments(ops, q2[None, None, None, :], mean2[None, None, None, :], {})
-    geometry = FibreGeometry(vector_levels(ops), jnp.zeros((0,), jnp.int32), {})
-    state = execute(ops, geometry, State(d[None], jnp.zeros_like(d)[None]), m1, m2)
-    k = covariance(state, m1.q[-1], m2.q[-1])[0]
+    geometry = FibreGeometry(vector_levels(ops), jnp.zeros((0,), jnp.int32), {}, carry)
+    state = execute(ops, geometry, State(d[None], jnp.zeros_like(d)[None]), m1, m2, carry)
+    k = carry.covariance(state.d, m1.q[-1], m2.q[-1])[0]
     return sum_in_groups(k) / len(d), sum_in_groups(state.theta[0]) / len(d)

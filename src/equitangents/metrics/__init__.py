@@ -1,4 +1,4 @@
-"""How equivariant a function is, and how far two functions are apart, with bootstrap intervals over inputs."""
+"""How equivariant a function is, and how far two functions are apart, with intervals over inputs."""
 
 from equitangents.metrics.distances import s_dist
 from equitangents.metrics.equivariance import EquivarianceMeasure, Witness, equivariance_error

@@ -67,9 +67,9 @@ def equivariance_error(
 ) -> EquivarianceMeasure:
     """How far f is from f(ρ_X(g)x) = ρ_Y(g)f(x), relative to ‖f(x)‖, Euclidean norms over all of an output's axes.
 
-    `action` is ρ_X; `output_action` is ρ_Y, of the same group, and None means that f should be invariant. f maps a
-    batch (N, …) to outputs (N, …), NumPy or JAX; outputs (N,) meet `output_action` as (N, 1). 0/0 counts as 0, an
-    error where f(x) = 0 as inf.
+    `action` is ρ_X, or the name of a group ("C4"); `output_action` is ρ_Y, of the same group, and None means that f
+    should be invariant. f maps a batch (N, …) to outputs (N, …), NumPy or JAX; outputs (N,) meet `output_action` as
+    (N, 1). 0/0 counts as 0, an error where f(x) = 0 as inf.
 
     >>> import numpy as np, equitangents as et
     >>> rot = et.actions.image_rotations(4)
@@ -77,7 +77,7 @@ def equivariance_error(
     0.0
     """
     bootstrap = Bootstrap(confidence, resamples, seed)
-    check_action("action", action)
+    action, x = check_points(action, x)
     if output_action is not None:
         check_action("output_action", output_action)
         if output_action.group != action.group:
@@ -85,7 +85,6 @@ def equivariance_error(
                 f"output_action is of group {output_action.group!r} and action of {action.group!r}; "
                 f"they must be of the same group"
             )
-    x = check_points(action, x)
     y = evaluate("f", f, x)
     size = norms(y)
     errors = []

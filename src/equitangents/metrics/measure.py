@@ -1,20 +1,24 @@
 """A number per input, their mean, and how far the mean would move with other inputs.
 
-The interval is the percentile bootstrap: the mean over `resamples` draws of N inputs with replacement.
+The interval is that of `equitangents.statistics`: Student's t, on the side of the longer tail widened by the
+studentised bootstrap and, for positive values, by t on the logarithm. Below 5 inputs there is none.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from equitangents.actions import as_action
+from equitangents.actions.remedies import flattened
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError
-from equitangents.validation import check_array
+from equitangents.statistics import FEWEST, mean_interval
+from equitangents.validation import check_array, check_whole
 
 
 @dataclass(frozen=True)
@@ -28,19 +32,21 @@ class Bootstrap:
     def __post_init__(self) -> None:
         if not 0 < self.confidence < 1:
             raise InvalidArgumentError(f"confidence is {self.confidence!r}; it must be between 0 and 1")
-        if not isinstance(self.resamples, int | np.integer) or self.resamples < 1:
-            raise InvalidArgumentError(f"resamples is {self.resamples!r}; expected a whole number, at least 1")
-        if not isinstance(self.seed, int | np.integer) or self.seed < 0:
-            raise InvalidArgumentError(f"seed is {self.seed!r}; expected a whole number ≥ 0")
+        check_whole("resamples", self.resamples, 1)
+        check_whole("seed", self.seed, 0)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Measure:
-    """`values` per input (N,), their `mean`, and the bootstrap `interval` of the mean; `float(measure)` is the mean."""
+    """`values` per input (N,), their `mean`, and the `interval` of the mean; `float(measure)` is the mean.
+
+    `bounds`: between which values can lie.
+    """
 
     name: str
     values: np.ndarray
     bootstrap: Bootstrap
+    bounds: tuple[float, float] = field(default=(0.0, math.inf), kw_only=True)
 
     @property
     def mean(self) -> float:
@@ -49,9 +55,20 @@ class Measure:
 
     @cached_property
     def interval(self) -> tuple[float, float]:
-        """Lower and upper end of the bootstrap interval of the mean."""
+        """Lower and upper end of the interval of the mean, over inputs; (nan, nan) where `no_interval` says why."""
         b = self.bootstrap
-        return bootstrap_interval(self.values, confidence=b.confidence, resamples=b.resamples, seed=b.seed)
+        return mean_interval(self.values, level=b.confidence, resamples=b.resamples, seed=b.seed, bounds=self.bounds)
+
+    @property
+    def no_interval(self) -> str | None:
+        """Why there is no interval; None where there is one."""
+        if not math.isnan(self.interval[0]):
+            return None
+        if len(self.values) < FEWEST:
+            return f"no interval from fewer than {FEWEST} inputs"
+        if not np.isfinite(self.values).all():
+            return "no interval of infinite values"
+        return "no interval: all values are equal"
 
     def quantiles(self, q: Any) -> np.ndarray:
         """Quantiles of `values` over inputs; q between 0 and 1. Always one of the values, so inf does no harm."""
@@ -62,21 +79,36 @@ class Measure:
 
     def __repr__(self) -> str:
         lower, upper = self.interval
-        return (
-            f"{type(self).__name__}({self.name}: mean {self.mean:.6g}, {self.bootstrap.confidence:.0%} interval "
-            f"[{lower:.6g}, {upper:.6g}], {len(self.values)} inputs)"
-        )
+        interval = self.no_interval or f"{self.bootstrap.confidence:.0%} interval [{lower:.6g}, {upper:.6g}]"
+        inputs = f"{len(self.values)} input" + ("s" if len(self.values) != 1 else "")
+        return f"{type(self).__name__}({self.name}: mean {self.mean:.6g}, {interval}, {inputs})"
 
 
 def bootstrap_interval(
-    values: Any, *, confidence: float = 0.95, resamples: int = 1000, seed: int = 0
+    values: Any,
+    *,
+    confidence: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 0,
+    bounds: tuple[float, float] | None = None,
 ) -> tuple[float, float]:
-    """Percentile bootstrap interval of the mean of `values` (N,), reproducible from `seed`.
+    """Interval of the mean of `values` (N,), reproducible from `seed`; (nan, nan) where these values give none.
 
-    Source: Efron & Tibshirani 1993, An Introduction to the Bootstrap, chapter 13.
+    Student's t, on the side of the longer tail widened by the studentised bootstrap and, for positive values, by t on
+    the logarithm: in simulations 95 % intervals hold 93 to 98 % of the true means for lognormal (σ = 1), exponential,
+    t (3 degrees of freedom) and count values, from 5 values on. `bounds`: between which values can lie; the interval
+    keeps within them.
 
-    >>> bootstrap_interval([2.0, 2.0, 2.0])
-    (2.0, 2.0)
+    There is no interval for fewer than 5 values, for infinite ones, and for values that are all equal: these say
+    nothing of what others would be (unless both bounds are finite: then it is that of Clopper & Pearson).
+
+    Source: Efron & Tibshirani 1993, An Introduction to the Bootstrap, chapter 12.
+
+    >>> low, high = bootstrap_interval([2.0, 3.0, 1.0, 2.0, 4.0, 2.0])
+    >>> bool(low < 2.3 < high)
+    True
+    >>> bootstrap_interval([2.0])
+    (nan, nan)
     """
     b = Bootstrap(confidence, resamples, seed)
     values = np.asarray(values, dtype=np.float64)
@@ -84,11 +116,11 @@ def bootstrap_interval(
         raise ShapeError(f"values has shape {values.shape}; expected (N,), N ≥ 1")
     if np.isnan(values).any():
         raise NotFiniteError("values holds NaN")
-    rng = np.random.default_rng(b.seed)
-    means = [values[rng.integers(len(values), size=len(values))].mean() for _ in range(b.resamples)]
-    tail = (1 - b.confidence) / 2
-    lower, upper = np.quantile(means, [tail, 1 - tail], method="inverted_cdf")
-    return float(lower), float(upper)
+    if bounds is not None and not (bounds[0] <= values.min() and values.max() <= bounds[1]):
+        raise InvalidArgumentError(
+            f"bounds is {bounds!r}, and values lie between {values.min():g} and {values.max():g}"
+        )
+    return mean_interval(values, level=b.confidence, resamples=b.resamples, seed=b.seed, bounds=bounds)
 
 
 def evaluate(name: str, f: Callable[[Any], Any], x: Any) -> np.ndarray:
@@ -121,11 +153,17 @@ def weights_of(action: Any) -> np.ndarray:
     return np.full(action.group.order, 1 / action.group.order) if weights is None else np.asarray(weights)
 
 
-def check_points(action: Any, x: Any) -> Any:
-    """x as a finite array that `action` can act on; raises before any function is called."""
+def check_points(action: Any, x: Any) -> tuple[Any, Any]:
+    """(the action, by name or as it is; x as a finite array that it can act on); raises before f is called."""
     x = check_array("x", x)
-    action(action.group.identity, x[:1])
-    return x
+    action = as_action("action", action, x.shape)
+    check_action("action", action)
+    try:
+        action(action.group.identity, x[:1])
+    except ShapeError as error:
+        said = str(error).replace(str(x[:1].shape), str(x.shape))
+        raise ShapeError(f"{said}{flattened('x', x.shape)}") from None
+    return action, x
 
 
 def norms(y: np.ndarray) -> np.ndarray:

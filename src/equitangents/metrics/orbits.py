@@ -16,7 +16,6 @@ from equitangents.errors import ShapeError
 from equitangents.metrics.measure import (
     Bootstrap,
     Measure,
-    check_action,
     check_points,
     evaluate,
     norms,
@@ -31,7 +30,8 @@ def orbit_same_predictions(
     """For each input the number of g ∈ G, identity included, that leave the predicted class alone: between 1 and |G|.
 
     f: batch of inputs to class scores (N, K), K ≥ 2, NumPy or JAX; the predicted class is the argmax (the first of
-    equals). x: (N, …), as `action` takes it. Raises ShapeError if f has a single output. Of SO(3) and O(3) it is the
+    equals). x: (N, …), as `action` takes it, which may be
+    the name of a group ("C4"). Raises ShapeError if f has a single output. Of SO(3) and O(3) it is the
     share of the group, between 0 and 1, as the nodes of the quadrature see it.
 
     Source: Gerken & Kessel 2024, arXiv 2403.03103, section 6.
@@ -43,15 +43,17 @@ def orbit_same_predictions(
     [2.0, 2.0]
     """
     bootstrap = Bootstrap(confidence, resamples, seed)
-    check_action("action", action)
-    x = check_points(action, x)
+    action, x = check_points(action, x)
     reference = _predicted_class(f, x)
     continuous = isinstance(action, ContinuousRotations)
     counts = weights_of(action) if continuous else np.ones(action.group.order)
-    same = np.zeros(len(x))
+    changed = np.zeros(len(x))  # so that no change is exactly the whole group, however its weights add up
     for g, count in enumerate(counts):
-        same += count * (reference == _predicted_class(f, action(g, x)))
-    return Measure("orbit same predictions" + (", share of the group" if continuous else ""), same, bootstrap)
+        changed += count * (reference != _predicted_class(f, action(g, x)))
+    same = (1.0 if continuous else action.group.order) - changed
+    bounds = (0.0, 1.0) if continuous else (1.0, float(action.group.order))
+    name = "orbit same predictions" + (", share of the group" if continuous else "")
+    return Measure(name, same, bootstrap, bounds=bounds)
 
 
 def relative_orbit_std(
@@ -66,8 +68,7 @@ def relative_orbit_std(
     f: batch of inputs to outputs (N,) or (N, …), NumPy or JAX. Source: arXiv 2403.03103, section 6.
     """
     bootstrap = Bootstrap(confidence, resamples, seed)
-    check_action("action", action)
-    x = check_points(action, x)
+    action, x = check_points(action, x)
     orbit = np.stack([evaluate("f", f, action(g, x)) for g in range(action.group.order)]).reshape(
         action.group.order, len(x), -1
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,10 +12,12 @@ from jaxtyping import Float, Int
 
 from equitangents._types import ArrayLike
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, MissingLibraryError, ShapeError
-from equitangents.validation import check_array
+from equitangents.validation import as_rectangular, check_array, is_half
 
 if TYPE_CHECKING:
     from ase import Atoms
+
+logger = logging.getLogger("equitangents")
 
 LARGEST_ATOMIC_NUMBER = 118
 _CLOSEST = 1e-3  # Å: nearer atoms are one atom given twice
@@ -128,10 +131,10 @@ def _checked_numbers(atomic_numbers: Any) -> np.ndarray:
 
 def _array(name: str, values: Any) -> np.ndarray:
     """Real numbers as an array."""
-    try:
-        values = np.asarray(values)
-    except ValueError as error:
-        raise ShapeError(f"{name} is not a rectangular array; fill smaller molecules up with 0: {error}") from None
+    values = as_rectangular(name, values)
+    if is_half(values.dtype):
+        logger.info("%s has dtype %s; it is converted to float32", name, values.dtype)
+        values = values.astype(np.float32)
     if values.dtype.kind not in "fiu":
         raise InvalidTypeError(f"{name} has dtype {values.dtype}; expected real numbers")
     return values

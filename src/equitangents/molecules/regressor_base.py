@@ -14,6 +14,7 @@ from equitangents.errors import InvalidArgumentError, NotFittedError
 from equitangents.inference.dynamics import Flow
 from equitangents.inference.gaussian import TrainedProcess
 from equitangents.inference.spectrum import Spectrum, decompose
+from equitangents.keywords import CheckedKeywords
 from equitangents.molecules.checks import check_molecules, check_question, one_time
 from equitangents.molecules.kernel import Pairs
 from equitangents.molecules.learnt_rows import LearntRows
@@ -26,7 +27,7 @@ _FAR = 10  # how many times smaller than the ridge an error must be that trainin
 
 
 @dataclass(eq=False)
-class MolecularRegressor:
+class MolecularRegressor(CheckedKeywords):
     """Settings, stored as they are given and checked by `fit`; `MoleculeRegressor` says what they are."""
 
     net: Any

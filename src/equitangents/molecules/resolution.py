@@ -113,15 +113,15 @@ def steering_error(kernel: SmoothKernel, molecules: Molecules, degrees: Sequence
     if not signals.any():
         return 0.0  # lone atoms, which see the same from all sides
     both = np.concatenate([signals, rotate(signals, so3(1).random(1)[0])])
-    worst = 0.0
+    errors = [0.0]
     for degree in degrees:
         coarse, fine = (
             replace(kernel, resolution=r).steered(signals, both, degree) for r in (resolution, _finer(resolution))
         )
         own = np.einsum("viikk->vik", fine[:, :, : len(signals)]).max(axis=(1, 2))
         whole = np.abs(replace(kernel, resolution=resolution).kernel(signals).ntk).max()
-        worst = max(worst, _relative(coarse - fine, own, np.full(2, whole)))
-    return worst
+        errors.append(_relative(coarse - fine, own, np.full(2, whole)))
+    return float(np.max(errors))  # NaN if any is
 
 
 def _largest(kernel: SmoothKernel, molecules: Molecules) -> np.ndarray:

@@ -32,7 +32,7 @@ _CHUNK = 1 << 23  # numbers at a time
 class Neighbourhoods(NamedTuple):
     """Signals of all atoms of a batch, one row an atom, padding left out."""
 
-    signals: Float[np.ndarray, "total bandlimit**2 channels"]
+    signals: Float[np.ndarray, "total harmonics channels"]
     molecule: Int[np.ndarray, " total"]
     element: Int[np.ndarray, " total"]
 

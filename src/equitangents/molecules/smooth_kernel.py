@@ -24,10 +24,11 @@ from equitangents.groups.rotation_group import euler_grid, from_euler_angles
 from equitangents.kernels.duals.erf import Erf
 from equitangents.kernels.duals.gelu import Gelu
 from equitangents.kernels.duals.trigonometric import Cos, Sin
+from equitangents.kernels.engines.reference.carry import COVARIANCE, DISTANCE, Carry
 from equitangents.kernels.program import Affine, Branch, Dual, Op
 from equitangents.kernels.result import Kernels
 from equitangents.kernels.rotations import RotationProgram
-from equitangents.kernels.rotations.pointwise import Variances, after, covariance, moments, run
+from equitangents.kernels.rotations.pointwise import Variances, after, moments, run
 from equitangents.molecules.checks import check_molecules, check_question
 from equitangents.molecules.kernel import Pairs, signals_for
 from equitangents.molecules.molecules import Molecules
@@ -113,7 +114,11 @@ class SmoothKernel:
             k = turned.reshape(len(weights) * len(a), -1) @ b.reshape(len(b), -1).T
             q1, q2 = (a * a).sum(axis=(1, 2))[:, None], (b * b).sum(axis=(1, 2))
             with precision.scope(np.float64):
-                values = _values(self.program, k.reshape(len(weights), len(a), len(b)), q1, q2)
+                values = _values(self.program, k.reshape(len(weights), len(a), len(b)), q1, q2, DISTANCE)
+                # Norms 16 and more times apart: the distance would lose digits of the product.
+                if (far := (q1 > 256 * q2) | (q2 > 256 * q1)).any():
+                    others = _values(self.program, k.reshape(len(weights), len(a), len(b)), q1, q2, COVARIANCE)
+                    values = np.where(far, others, values)
             found[:, start : start + step] = np.einsum("vnab,nm->vabm", np.asarray(values), weights, optimize=True)
         return found
 
@@ -194,16 +199,17 @@ def _scaled(c: Any) -> Any:
     return c / (4 * np.pi * c.shape[-1]) ** 0.5
 
 
-def _field(program: RotationProgram, k: Any, q1: Any, q2: Any) -> jax.Array:
+def _field(program: RotationProgram, k: Any, q1: Any, q2: Any, carry: Carry = DISTANCE) -> jax.Array:
     """(NNGP, NTK) at single rotations before the readout, (2, ...)."""
     m1, m2 = (moments(program.field, Variances(q, jnp.zeros_like(q))) for q in (q1, q2))
-    d, theta = run(program.field, q1 + q2 - 2 * k, jnp.zeros_like(k), m1, m2)
-    return jnp.stack([covariance(d, after(m1), after(m2)), theta])
+    start = k if carry is COVARIANCE else q1 + q2 - 2 * k
+    d, theta = run(program.field, start, jnp.zeros_like(k), m1, m2, carry)
+    return jnp.stack([carry.covariance(d, after(m1).q, after(m2).q), theta])
 
 
-@partial(jax.jit, static_argnums=0)
-def _values(program: RotationProgram, k: Any, q1: Any, q2: Any) -> jax.Array:
-    return _field(program, k, jnp.broadcast_to(q1, k.shape), jnp.broadcast_to(q2, k.shape))
+@partial(jax.jit, static_argnums=(0, 4))
+def _values(program: RotationProgram, k: Any, q1: Any, q2: Any, carry: Carry) -> jax.Array:
+    return _field(program, k, jnp.broadcast_to(q1, k.shape), jnp.broadcast_to(q2, k.shape), carry)
 
 
 def _derivatives(program: RotationProgram, k: Any, q1: Any, q2: Any) -> dict[str, Any]:

@@ -9,8 +9,9 @@ import jax
 
 from equitangents.groups import Group
 from equitangents.kernels.program import Affine, Op
-from equitangents.nn.layer import Layer, Weights, check_count, check_scale
+from equitangents.nn.layer import Layer, Weights, check_scale
 from equitangents.nn.signal import Signal
+from equitangents.validation import check_whole
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class Dense(Layer):
     b_std: float = 0.0
 
     def __post_init__(self) -> None:
-        check_count("channels", self.channels)
+        check_whole("channels", self.channels, 1)
         check_scale("W_std", self.W_std)
         check_scale("b_std", self.b_std)
 

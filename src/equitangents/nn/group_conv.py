@@ -14,11 +14,12 @@ from equitangents.groups import Group
 from equitangents.kernels.program import Affine, Op
 from equitangents.nn.folding import symmetric_box
 from equitangents.nn.group_windows import freeze_weights, freeze_window
-from equitangents.nn.layer import Layer, check_count, check_scale
+from equitangents.nn.layer import Layer, check_scale
 from equitangents.nn.rotation_conv import RotationConvolution
 from equitangents.nn.signal import OnGroup, OnRotations, Positions, Signal
 from equitangents.nn.table_conv import TableConvolution
 from equitangents.nn.zonal_window import ZonalWindow, zonal_window
+from equitangents.validation import check_whole
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class GroupConv(Layer):
     b_std: float = 0.0
 
     def __post_init__(self) -> None:
-        check_count("channels", self.channels)
+        check_whole("channels", self.channels, 1)
         zonal = callable(self.window) or isinstance(self.window, ZonalWindow)
         object.__setattr__(self, "window", zonal_window(self.window) if zonal else freeze_window(self.window))
         object.__setattr__(self, "weights", freeze_weights(self.weights))

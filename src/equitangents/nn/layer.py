@@ -14,10 +14,11 @@ from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.groups import Group, RotationGroup
 from equitangents.kernels.program import GroupFibres, Op
 from equitangents.kernels.rotations import RotationFibres
+from equitangents.keywords import CheckedKeywords
 from equitangents.nn.signal import Signal
 
 
-class Layer(abc.ABC):
+class Layer(CheckedKeywords, abc.ABC):
     """A layer read three ways: `init` makes parameters, `apply` maps signals, `lower` says what it does to kernels."""
 
     @abc.abstractmethod
@@ -102,14 +103,4 @@ def check_scale(name: str, value: Any) -> float:
     number = float(value)
     if not (math.isfinite(number) and number >= 0):
         raise InvalidArgumentError(f"{name} is {number}; expected a finite number, at least 0")
-    return number
-
-
-def check_count(name: str, value: Any) -> int:
-    """A positive whole number."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise InvalidTypeError(f"{name} is {value!r}; expected a whole number")
-    number = int(value)
-    if number < 1:
-        raise InvalidArgumentError(f"{name} is {number}; expected at least 1")
     return number

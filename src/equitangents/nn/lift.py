@@ -16,8 +16,9 @@ from equitangents.groups import Group, TranslationGroup, WallpaperGroup
 from equitangents.kernels.program import Affine, FrozenArray, GroupFibres, Op, Table
 from equitangents.nn.folding import symmetric_box
 from equitangents.nn.group_windows import Elements, box_offsets, explicit, freeze_weights, freeze_window, profile
-from equitangents.nn.layer import Layer, Weights, check_count, check_scale
+from equitangents.nn.layer import Layer, Weights, check_scale
 from equitangents.nn.signal import Grid, OnGroup, Signal
+from equitangents.validation import check_whole
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Lift(Layer):
                 f"the first argument is {self.onto!r}; expected a wallpaper or translation group, or an action that "
                 "permutes positions, such as actions.permutations(G, table)"
             )
-        check_count("channels", self.channels)
+        check_whole("channels", self.channels, 1)
         object.__setattr__(self, "window", freeze_window(self.window))
         object.__setattr__(self, "weights", freeze_weights(self.weights))
         check_scale("W_std", self.W_std)

@@ -207,7 +207,7 @@ class Elementwise(Nonlinearity):
     def _choose(self) -> tuple[int, float]:
         if self.order is not None:
             error = duals.Quadrature(self.fn, self.order).error(_VARIANCES)
-            if error > self.tolerance:
+            if not error <= self.tolerance:
                 logger.warning(
                     "Elementwise: order %d is accurate to %.1e, not to %.1e", self.order, error, self.tolerance
                 )

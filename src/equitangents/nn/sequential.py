@@ -16,13 +16,14 @@ from equitangents.kernels.dispatch import compute, compute_diagonal, compute_pai
 from equitangents.kernels.program import GroupFibres, Op, Program
 from equitangents.kernels.result import Kernels
 from equitangents.kernels.rotations import RotationFibres, RotationProgram
+from equitangents.keywords import CheckedKeywords
 from equitangents.nn.folding import fold
 from equitangents.nn.layer import Layer, ParameterFree
 from equitangents.nn.signal import Grid, Signal
 from equitangents.validation import check_array
 
 
-class Sequential:
+class Sequential(CheckedKeywords):
     """Layers one after another; immutable, hashable, with three meanings.
 
     ```python

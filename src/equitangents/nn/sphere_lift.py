@@ -13,11 +13,12 @@ from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkE
 from equitangents.groups import MatrixGroup, RotationGroup
 from equitangents.kernels.program import Affine
 from equitangents.kernels.rotations import Accuracy, RotationFibres, RotationOp
-from equitangents.nn.layer import Layer, Weights, check_count, check_scale
+from equitangents.nn.layer import Layer, Weights, check_scale
 from equitangents.nn.rotation_filters import sphere_root, wigner_basis
 from equitangents.nn.signal import Grid, OnGroup, OnRotations, Signal
 from equitangents.nn.zonal_window import FULL_WINDOW, ZonalWindow, zonal_window
 from equitangents.sphere.checks import check_bandlimit
+from equitangents.validation import check_whole
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class SphereLift(Layer):
             )
         if isinstance(self.onto, MatrixGroup):
             _check_orthogonal(self.onto)
-        check_count("channels", self.channels)
+        check_whole("channels", self.channels, 1)
         object.__setattr__(self, "window", zonal_window(self.window))
         check_scale("W_std", self.W_std)
         check_scale("b_std", self.b_std)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from equitangents.kernels.program import Box
-from equitangents.nn.layer import Layer, Weights, check_count, check_scale
+from equitangents.nn.layer import Layer, Weights, check_scale
 from equitangents.nn.patches import Window, check_padding, check_sizes, grid_shape
 from equitangents.nn.signal import Grid, Signal
+from equitangents.validation import check_whole
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class WindowLayer(Layer):
     b_std: float = 0.0
 
     def __post_init__(self) -> None:
-        check_count("channels", self.channels)
+        check_whole("channels", self.channels, 1)
         object.__setattr__(self, "window", check_sizes("window", self.window))
         object.__setattr__(self, "stride", check_sizes("stride", self.stride))
         check_padding(self.padding)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-import os
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,64 +12,74 @@ import numpy as np
 from matplotlib.ticker import LogLocator
 
 from equitangents.errors import InvalidArgumentError
-from equitangents.planning.violations import MEASURES
+from equitangents.files import whole_file
+from equitangents.planning.violations import CurvePoint
 from equitangents.report.figures import canvas, inline_svg, label_line, plain_log
 from equitangents.report.palette import BLUE, INK, MUTED, VERMILLION
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from equitangents.planning.plan import Plan
+
+@dataclass(frozen=True)
+class Curve:
+    """What is drawn: the violation for some numbers of members, its name, and what the upper line is called."""
+
+    points: Sequence[CurvePoint]
+    target: float
+    limit: float
+    members: int | None
+    title: str
+    upper: str
+    noun: str
 
 
-def svg(plan: Plan) -> str:
+def svg(curve: Curve) -> str:
     """The drawing, ready to be put inside a page."""
     with canvas(7.2, 3.4) as figure:
-        draw(figure, plan)
+        draw(figure, curve)
         stream = io.StringIO()
         figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     return inline_svg(stream.getvalue(), prefix="plan")
 
 
-def write(plan: Plan, path: Path) -> Path:
+def write(curve: Curve, path: Path) -> Path:
     """The drawing as a file, on a white ground."""
     if path.suffix not in (".svg", ".png"):
         raise InvalidArgumentError(f"path is {str(path)!r}; expected a name that ends in .svg or .png")
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{os.getpid()}-{path.name}")
-    with canvas(7.2, 3.4) as figure:
-        draw(figure, plan)
+    with whole_file(path) as partial, canvas(7.2, 3.4) as figure:
+        draw(figure, curve)
         metadata = {"Date": None, "Creator": None} if path.suffix == ".svg" else {"Software": None}
         figure.savefig(partial, format=path.suffix[1:], dpi=144, facecolor="#ffffff", metadata=metadata)
-    os.replace(partial, path)
     return path
 
 
-def draw(figure: Figure, plan: Plan) -> None:
-    """Draw the plan's curve on an empty figure."""
+def draw(figure: Figure, curve: Curve) -> None:
+    """Draw the curve on an empty figure."""
     axes = figure.add_subplot()
-    points = [p for p in plan.curve if np.isfinite(p.upper) and p.upper > 0]
+    points = [p for p in curve.points if np.isfinite(p.upper) and p.upper > 0]
     sizes = [p.members for p in points]
     lower, median, upper = ([max(getattr(p, name), 1e-12) for p in points] for name in ("lower", "median", "upper"))
     axes.fill_between(sizes, lower, upper, color=BLUE.light, alpha=0.15, linewidth=0)
     axes.plot(sizes, upper, color=BLUE.light)
     axes.plot(sizes, median, color=BLUE.light, linestyle="--", linewidth=1.2)
-    axes.axhline(plan.target, color=VERMILLION.light, linewidth=1.2)
+    axes.axhline(curve.target, color=VERMILLION.light, linewidth=1.2)
     axes.set_xscale("log")
     axes.set_yscale("log")
-    if plan.limit > 1e-9:
-        axes.axhline(plan.limit, color=MUTED.light, linewidth=1.0, linestyle=":")
+    if curve.limit > 1e-9:
+        axes.axhline(curve.limit, color=MUTED.light, linewidth=1.0, linestyle=":")
     if points:
-        floor = min([plan.target, *(m for m in median if m > 1e-9)])
-        axes.set_ylim(floor / 3, max([plan.target, *upper]) * 2)
+        floor = min([curve.target, *(m for m in median if m > 1e-9)])
+        axes.set_ylim(floor / 3, max([curve.target, *upper]) * 2)
         axes.set_xlim(sizes[0], max(sizes[-1], 2))
-        label_line(axes, sizes[-1], upper[-1], f"{plan.confidence:.0%} of ensembles below", BLUE.light)
-        label_line(axes, sizes[-1], plan.target, "target", VERMILLION.light)
-    if plan.members is not None:
-        axes.axvline(plan.members, color=INK.light, linewidth=1.0, linestyle=":")
+        label_line(axes, sizes[-1], upper[-1], curve.upper, BLUE.light)
+        label_line(axes, sizes[-1], curve.target, "target", VERMILLION.light)
+    if curve.members is not None:
+        axes.axvline(curve.members, color=INK.light, linewidth=1.0, linestyle=":")
         axes.annotate(
-            f"{plan.members:,} members",
-            (plan.members, axes.get_ylim()[0]),
+            f"{curve.members:,} {curve.noun}",
+            (curve.members, axes.get_ylim()[0]),
             textcoords="offset points",
             xytext=(4, 4),
             color=INK.light,
@@ -77,4 +88,4 @@ def draw(figure: Figure, plan: Plan) -> None:
         axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     plain_log(axes)
     axes.set_xlabel("members")
-    axes.set_ylabel(MEASURES[plan.measure].title)
+    axes.set_ylabel(curve.title)

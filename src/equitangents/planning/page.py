@@ -2,51 +2,41 @@
 
 from __future__ import annotations
 
-import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from equitangents._version import __version__
-from equitangents.planning.drawing import svg
-from equitangents.planning.violations import MEASURES
+from equitangents.files import whole_file
+from equitangents.planning.alternatives import Alternative
 from equitangents.report.palette import COLOURS
 from equitangents.report.render import environment
 
-if TYPE_CHECKING:
-    from equitangents.planning.plan import Plan
+
+@dataclass(frozen=True)
+class Page:
+    """What the page shows: the answer, facts by name, the drawing, and rows of cells under the columns' names."""
+
+    answer: str
+    facts: Mapping[str, str]
+    measure: str
+    over_inputs: str
+    lower: str
+    upper: str
+    drawing: str
+    rows: Sequence[tuple[str, ...]]
+    alternatives: Sequence[Alternative]
+    notes: Sequence[str]
 
 
-def write(plan: Plan, path: Path) -> Path:
+def write(page: Page, path: Path) -> Path:
     """Render to `path`, which appears only when it is complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{os.getpid()}-{path.name}")
-    partial.write_text(render(plan), encoding="utf-8")
-    os.replace(partial, path)
+    with whole_file(path) as partial:
+        partial.write_text(render(page), encoding="utf-8")
     return path
 
 
-def render(plan: Plan) -> str:
+def render(page: Page) -> str:
     """The page as HTML."""
-    rows = [
-        (f"{p.members:,}", f"{p.median:.4g}", f"{p.upper:.4g}", "yes" if p.upper <= plan.target else "no")
-        for p in plan.curve
-    ]
-    rows.append(("∞", f"{plan.limit:.4g}", f"{plan.limit:.4g}", "yes" if plan.limit <= plan.target else "no"))
-    facts = {
-        "Members": "none" if plan.members is None else f"{plan.members:,}",
-        "Target": f"{plan.target:g}",
-        "Ensembles that meet it": f"{plan.confidence:.0%}",
-        "Group elements": str(plan.order),
-        "Inputs": str(plan.inputs),
-        "Training time": f"{plan.time:g}",
-    }
-    template = environment().get_template("plan.html.jinja")
-    return template.render(
-        plan=plan,
-        measure=MEASURES[plan.measure].title,
-        drawing=svg(plan),
-        rows=rows,
-        facts=facts,
-        version=__version__,
-        colours=COLOURS,
-    )
+    return environment().get_template("plan.html.jinja").render(plan=page, version=__version__, colours=COLOURS)

@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import scipy.stats
 
-from equitangents.ensembles.orbits.covariance import orbit_batch
 from equitangents.ensembles.orbits.draws import OrbitLaw
-from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
+from equitangents.planning.training import PilotTraining
 
 
 @dataclass(frozen=True)
@@ -34,47 +33,47 @@ class Ratio:
 
 
 @dataclass(frozen=True)
-class PilotRatios:
-    """What a pilot of `members` networks says: `variance` along orbits and `mean` relative to the predicted ones."""
+class Pilot:
+    """Trained networks that a plan is made from.
 
-    variance: Ratio
-    mean: Ratio
+    members            how many
+    variance, mean     along orbits and of the outputs, relative to infinitely wide networks; None if not compared
+    training           what it took, or None for a pilot that was given
+    """
+
     members: int
-
-    def scaled(self, law: OrbitLaw) -> OrbitLaw:
-        """The law with the pilot's mean and variance."""
-        fluctuations = law.fluctuations * math.sqrt(self.variance.value)
-        return replace(law, mean=law.mean * self.mean.value, fluctuations=fluctuations)
+    variance: Ratio | None = None
+    mean: Ratio | None = None
+    training: PilotTraining | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it."""
         return asdict(self)
 
     def __str__(self) -> str:
-        return f"variance {self.variance} and mean {self.mean} times the predicted ones, from {self.members} members"
+        said = f"{self.members} networks"
+        if self.training is not None:
+            said += f", {self.training}"
+        if self.variance is not None:
+            said += f"; variance {self.variance} and mean {self.mean} times those of infinitely wide ones"
+        return said
 
 
-def pilot_ratios(pilot: Any, action: Any, x: Any, law: OrbitLaw, confidence: float) -> PilotRatios:
-    """A trained ensemble of at least 3 members, with `predict_members`, beside the law of infinitely wide networks."""
-    if not callable(getattr(pilot, "predict_members", None)):
-        raise InvalidTypeError(f"pilot is {pilot!r}; expected a fitted DeepEnsemble")
-    outputs = np.asarray(pilot.predict_members(orbit_batch(action, x)), np.float64)
-    count = len(outputs)
-    if count < 3:
-        raise InvalidArgumentError(f"pilot has {count} members; it needs at least 3 to be compared")
-    outputs = outputs.reshape(count, *law.mean.shape[:2], -1)
-    if outputs.shape[1:] != law.mean.shape:
-        raise ShapeError(f"pilot makes {outputs.shape[-1]} outputs; the planned ensemble {law.mean.shape[-1]}")
+def ratios(outputs: np.ndarray, law: OrbitLaw, confidence: float) -> tuple[Ratio | None, Ratio | None]:
+    """(variance, mean) of a pilot's outputs (m, n, |G|, K) beside the law of infinitely wide networks.
+
+    None where the law's are 0.
+    """
     spread = float((_along_orbits(law.fluctuations) ** 2).sum(axis=(1, 2, 3)).mean())
     size = float((law.mean**2).sum())
-    if spread == 0 or size == 0:
-        raise InvalidArgumentError("pilot cannot be compared: the predicted outputs, or their spread on orbits, are 0")
+    count = len(outputs)
     deviations = _along_orbits(outputs).reshape(count, -1)
-    coefficients = (outputs * law.mean).sum(axis=(1, 2, 3)) / size
-    return PilotRatios(
-        _jackknife(lambda kept: _variance(deviations[kept]) / spread, count, confidence, least=0.0),
-        _jackknife(lambda kept: float(coefficients[kept].mean()), count, confidence),
-        count,
+    products = (outputs * law.mean).sum(axis=(1, 2, 3))
+    return (
+        _jackknife(lambda kept: _variance(deviations[kept]) / spread, count, confidence, least=0.0)
+        if spread > 0
+        else None,
+        _jackknife(lambda kept: float(products[kept].mean()) / size, count, confidence) if size > 0 else None,
     )
 
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from equitangents import actions, groups, nn
+from equitangents import actions, nn
+from equitangents.array_files import read_arrays
 from equitangents.ensembles import InfiniteEnsemble, InfiniteEnsembleClassifier
-from equitangents.ensembles.training.settings import check_whole
-from equitangents.errors import InvalidArgumentError, ShapeError
+from equitangents.errors import InvalidArgumentError
+from equitangents.validation import check_whole
 
 NETS = ("mlp", "cnn")
 
@@ -32,6 +32,13 @@ class PlanningData:
         """Whether y are class labels: whole numbers, text or truth values, in one column."""
         return self.y.ndim == 1 and self.y.dtype.kind in "iuUSb"
 
+    @property
+    def outputs(self) -> int:
+        """Of a network for these targets: one a class, or one a column."""
+        if self.labels:
+            return len(np.unique(self.y))
+        return 1 if self.y.ndim == 1 else int(self.y.shape[-1])
+
 
 def read_data(path: Any, most_inputs: int) -> PlanningData:
     """Arrays `x`, `y` and, if there, `x_test`, `y_test` of an .npz file; at most `most_inputs` inputs are planned for.
@@ -39,12 +46,8 @@ def read_data(path: Any, most_inputs: int) -> PlanningData:
     Without `x_test` the training inputs are planned for.
     """
     check_whole("inputs", most_inputs, 1)
-    path = Path(path)
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files} if hasattr(file, "files") else {}
-    except (OSError, ValueError, EOFError) as error:
-        raise InvalidArgumentError(f"data is {str(path)!r}, which cannot be read as an .npz file: {error}") from None
+    found = read_arrays("data", path)
+    arrays = found if isinstance(found, dict) else {}
     missing = [name for name in ("x", "y") if name not in arrays]
     if missing:
         raise InvalidArgumentError(
@@ -75,39 +78,27 @@ def check_writable(option: str, path: Path | None, suffixes: tuple[str, ...] = (
         raise InvalidArgumentError(f"{option} is {str(path)!r}, which cannot be written")
 
 
-def network(kind: str, depth: int, W_std: float, b_std: float) -> nn.Sequential:
-    """`depth` hidden layers of an MLP, or of 3×3 convolutions that are then flattened; ReLU. Width does not matter."""
+def network(kind: str, depth: int, W_std: float, b_std: float, width: int = 1, outputs: int = 1) -> nn.Sequential:
+    """`depth` hidden layers of an MLP, or of 3×3 convolutions that are then flattened; ReLU. At infinite width neither
+    `width` nor `outputs` matters.
+    """
     if kind not in NETS:
         raise InvalidArgumentError(f"net is {kind!r}; expected {' or '.join(map(repr, NETS))}")
     check_whole("depth", depth, 1)
-    readout = nn.Dense(1, W_std=W_std)
+    check_whole("width", width, 1)
+    readout = nn.Dense(outputs, W_std=W_std)
     if kind == "mlp":
-        dense = [nn.Dense(1, W_std=W_std, b_std=b_std), nn.Relu()]
+        dense = [nn.Dense(width, W_std=W_std, b_std=b_std), nn.Relu()]
         return nn.Sequential(nn.Flatten(), *(depth * dense), readout)
-    convolutions = [nn.Conv(1, (3, 3), W_std=W_std, b_std=b_std), nn.Relu()]
+    convolutions = [nn.Conv(width, (3, 3), W_std=W_std, b_std=b_std), nn.Relu()]
     return nn.Sequential(*(depth * convolutions), nn.Flatten(), readout)
 
 
 def action_of(name: str, x: np.ndarray) -> actions.Action:
     """C4, D4 and the like: turns and reflections of images (N, H, W, C); cyclic shifts Cd and all permutations Sd of
-    the d features of vectors (N, d).
+    the d features of vectors (N, d); whatever else `actions.as_action` knows.
     """
-    match = re.fullmatch(r"([CDS])(\d+)", name)
-    if match is None:
-        raise InvalidArgumentError(f"group is {name!r}; expected a name such as C4 or D4, or S3 for vectors")
-    family, n = match[1], int(match[2])
-    if x.ndim == 4 and family in "CD":
-        return actions.image_rotations(n) if family == "C" else actions.image_dihedral(n)
-    if x.ndim == 2 and family in "CS":
-        if n != x.shape[1]:
-            raise ShapeError(f"group is {name!r} and x has {x.shape[1]} features; expected {family}{x.shape[1]}")
-        group = groups.cyclic(n) if family == "C" else groups.symmetric(n)
-        shifts = (np.arange(n)[:, None] + np.arange(n)) % n
-        table = shifts if family == "C" else np.array(group.labels)
-        return actions.linear(group, np.eye(n)[table].transpose(0, 2, 1))
-    raise InvalidArgumentError(
-        f"group is {name!r} and x has shape {x.shape}; expected C or D with images (N, H, W, C), C or S with vectors"
-    )
+    return actions.as_action("group", name, x.shape)
 
 
 def fit(

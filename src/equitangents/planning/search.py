@@ -29,7 +29,7 @@ def smallest(value: Callable[[int], float], target: float, most: int) -> int | N
         if passing == most:
             return None
         failing = passing
-        scaled = passing * _OVERSHOOT * (at[passing] / target) ** 2
+        scaled = passing * _OVERSHOOT * (at[passing] / target) ** 2 if target > 0 else math.inf
         passing = int(min(max(2 * passing, min(scaled, 64 * passing)), most))
     step = 0
     while passing - failing > 1:
@@ -47,7 +47,7 @@ def _middle(failing: int, passing: int) -> int:
 
 def _crossing(failing: int, passing: int, at: dict[int, float], target: float) -> int:
     """Where the line through both ends crosses the target, all on logarithmic scales."""
-    if failing == 0 or at[passing] <= 0 or not math.isfinite(at[failing]):
+    if failing == 0 or target <= 0 or at[passing] <= 0 or not math.isfinite(at[failing]):
         return _middle(failing, passing)
     high, low = math.log(at[failing] / target), math.log(target / at[passing])
     share = high / (high + low)

@@ -2,47 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
 from equitangents.ensembles.orbits.draws import OrbitLaw
-from equitangents.ensembles.orbits.statistics import OVER_INPUTS, OrbitMeasures
+from equitangents.ensembles.orbits.statistics import OVER_INPUTS, OrbitMeasures, sample_quantiles
 from equitangents.errors import InvalidArgumentError
+from equitangents.planning.counts import largest_share
 
 _NOTHING = 1e-24  # a mean square so small beside that of the outputs is rounding
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A violation that can be planned for: a measure of ensembles, and how it becomes a number that should be small.
-
-    `relative(value, |G|, error)` takes the value summarised over inputs and the error of infinitely many members.
-    """
+    """A violation that can be planned for: a measure of ensembles, relative to the error at the inputs or not."""
 
     title: str
     measure: str
-    relative: Callable[[np.ndarray, int, float], np.ndarray] = lambda value, order, error: value
     needs_error: bool = False
 
 
 MEASURES = {
     "rsd": Kind("relative orbit std", "rsd"),
-    "osp": Kind("share of the orbit with another class", "osp", lambda value, order, error: 1 - value / order),
+    "osp": Kind("share of the orbit with another class", "osp"),
     "equivariance_error": Kind("equivariance error", "equivariance_error"),
-    "error": Kind(
-        "excess of the error over that of infinitely many members",
-        "error",
-        lambda value, order, error: value / error - 1,
-        needs_error=True,
-    ),
-    "spread_over_error": Kind(
-        "orbit std over the root mean square error",
-        "spread",
-        lambda value, order, error: value / np.sqrt(error),
-        needs_error=True,
-    ),
+    "error": Kind("excess of the error over that of infinitely many members", "error", needs_error=True),
+    "spread_over_error": Kind("orbit std over the root mean square error", "spread", needs_error=True),
 }
 
 
@@ -66,43 +53,84 @@ class Violations:
     order: int
     over_inputs: str
     _known: dict[int, np.ndarray] = field(default_factory=dict)
-    _error: float = 0.0
+    _error: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         if not self.kind.needs_error:
             return
-        self._error = float(self._of_infinitely_many("error").mean())
-        if self._error <= _NOTHING * float((self.law.mean**2).mean()):
+        total = self.measures.of_means("error", self.law).sum(axis=1)
+        if not float(total.mean()) > _NOTHING * len(self.law.mean) * float((self.law.mean**2).mean()):
             raise InvalidArgumentError(
                 f"measure is the {self.kind.title}, relative to the error of infinitely many members, and that is 0 on "
                 f"these inputs; plan for another measure"
             )
+        self._error = total
+
+    @property
+    def inputs(self) -> int:
+        """n."""
+        return len(self.law.mean)
 
     def of(self, members: int) -> np.ndarray:
         """v(M) in ascending order, (draws,)."""
         if members not in self._known:
-            values = self._summary(self.measures.of_ensembles(self.kind.measure, self.law, members))
+            values = self.measures.of_ensembles(self.kind.measure, self.law, members)
             self._known[members] = np.sort(self._relative(values))
         return self._known[members]
 
-    @property
-    def limit(self) -> float:
-        """v of infinitely many members."""
-        return float(self._relative(self._summary(self._of_infinitely_many(self.kind.measure)))[0])
+    def of_outputs(self, f: np.ndarray) -> np.ndarray:
+        """v of given ensembles' outputs on the orbits, (ensembles, n, |G|, K): in their order, (ensembles,)."""
+        return self._relative(self.measures.of(self.kind.measure, f))
+
+    @cached_property
+    def limits(self) -> np.ndarray:
+        """v of infinitely many members in ascending order; a single one where their mean is known."""
+        return np.sort(self._relative(self.measures.of_means(self.kind.measure, self.law)))
+
+    def limit(self, q: float) -> float:
+        """The q-quantile of v of infinitely many members."""
+        return float(sample_quantiles(self.limits, q))
 
     def quantile(self, members: int, q: float) -> float:
         """The q-quantile across ensembles, always the value of one of them."""
-        return float(np.quantile(self.of(members), q, method="inverted_cdf"))
+        return float(sample_quantiles(self.of(members), q))
 
     def point(self, members: int, confidence: float) -> CurvePoint:
         """Median and quantiles of ensembles of `members`."""
         return CurvePoint(members, *(self.quantile(members, q) for q in (0.5, 1 - confidence, confidence)))
 
-    def _of_infinitely_many(self, measure: str) -> np.ndarray:
-        return self.measures.of(measure, self.law.mean[None])
+    def threshold(self, target: float) -> float:
+        """The largest value of the measure that meets the target: of a share of the orbits, a whole number of points.
 
-    def _summary(self, values: np.ndarray) -> np.ndarray:
-        return OVER_INPUTS[self.over_inputs](values, axis=1)
+        v is one division of whole numbers and so is this, so that comparing the two compares whole numbers.
+        """
+        if self.kind.measure == "osp":
+            return largest_share(target, self._points)
+        return target
+
+    @property
+    def _points(self) -> int:
+        """Of how many points the measure "osp" is a share."""
+        return {"mean": self.inputs, "median": 2, "max": 1}[self.over_inputs] * self.order
 
     def _relative(self, values: np.ndarray) -> np.ndarray:
-        return self.kind.relative(values, self.order, self._error)
+        """v from a measure of every input, (draws, n), one division of what is summed up."""
+        if self.kind.measure == "osp":
+            changed = self.order - values
+            if self.over_inputs == "mean":
+                return changed.sum(axis=1) / (self.inputs * self.order)
+            return OVER_INPUTS[self.over_inputs](changed, axis=1) / self.order
+        if self._error is None:
+            return OVER_INPUTS[self.over_inputs](values, axis=1)
+        if self.kind.measure == "spread":
+            return OVER_INPUTS[self.over_inputs](values, axis=1) / np.sqrt(self._error / self.inputs)
+        mean = self.over_inputs == "mean"
+        total = values.sum(axis=1) if mean else self.inputs * OVER_INPUTS[self.over_inputs](values, axis=1)
+        return _excess(total, self._error)
+
+
+def _excess(total: np.ndarray, limit: np.ndarray) -> np.ndarray:
+    """(total − limit)/limit; of nothing over nothing 0."""
+    safe = np.where(limit > 0, limit, 1.0)
+    beyond = np.where(total > 0, np.inf, 0.0)
+    return np.where(limit > 0, (total - limit) / safe, beyond)

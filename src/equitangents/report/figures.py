@@ -15,6 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import FuncFormatter
 
+from equitangents.formatting import superscript
 from equitangents.report.palette import BLUE, COLOURS, FRAME, GREEN, GRID, INK, MUTED, ORANGE, PURPLE, SKY, VERMILLION
 
 _STYLE: Any = {
@@ -144,8 +145,7 @@ def log_label(value: float) -> str:
     if 1e-3 <= value < 1e5:
         return f"{value:,.10g}"
     exponent = f"{value:.0e}".split("e")
-    superscript = str(int(exponent[1])).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
-    return ("" if exponent[0] == "1" else f"{exponent[0]}·") + f"10{superscript}"
+    return ("" if exponent[0] == "1" else f"{exponent[0]}·") + f"10{superscript(int(exponent[1]))}"
 
 
 def _on_white(svg: str) -> str:

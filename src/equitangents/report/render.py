@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
+from equitangents.files import whole_file
 from equitangents.report.page import Figure, Page, Section, Table, Widget
 from equitangents.report.palette import COLOURS
 from equitangents.report.verdict import FAILS, HOLDS, UNDECIDED
@@ -35,10 +35,8 @@ def render(page: Page) -> str:
 
 def write(page: Page, path: Path) -> Path:
     """Render `page` to `path`, which appears only when it is complete."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    partial.write_text(render(page), encoding="utf-8")
-    os.replace(partial, path)
+    with whole_file(path) as partial:
+        partial.write_text(render(page), encoding="utf-8")
     return path
 
 

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from equitangents.formatting import superscript
+
 Decision = Literal["holds", "fails", "not decidable at this size"]
 
 HOLDS: Decision = "holds"
@@ -55,7 +57,7 @@ class Verdict:
         if self.covers in (EXACT, IN_ERRORS, SINGLE):
             return self.covers
         if math.isnan(low) or math.isnan(high):
-            return "too few samples for an interval"
+            return "no interval" if math.isnan(self.value) else "no interval: too few samples, or all of them equal"
         if low == high:
             return f"no variation over {self.covers}" if self.covers else EXACT
         a, b = (format_number(x, self.interval, self.bounds) for x in (low, high))
@@ -64,7 +66,7 @@ class Verdict:
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values, for JSON."""
         fields = asdict(self)
-        fields["interval"] = list(self.interval)
+        fields["interval"] = [None if math.isnan(end) else end for end in self.interval]
         fields["bounds"] = [bound if math.isfinite(bound) else None for bound in self.bounds]
         return {**fields, "number": self.number, "uncertainty": self.uncertainty}
 
@@ -120,6 +122,6 @@ def _plain(value: float, digits: int) -> str:
 
 def _scientific(value: float, digits: int) -> str:
     leading, exponent = f"{value:.{digits}e}".split("e")
-    superscript = str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
     leading = leading.replace("-", "−").removesuffix(".0")
-    return f"10{superscript}" if leading == "1" else f"{leading}·10{superscript}"
+    power = superscript(int(exponent))
+    return f"10{power}" if leading == "1" else f"{leading}·10{power}"

@@ -21,10 +21,10 @@ from equitangents.validation import check_array
 
 def from_directions(
     r: Float[ArrayLike, "n points 3"],
-    weights: Float[ArrayLike, "n points channels"],
+    weights: Float[ArrayLike, "n points channels"] | Float[ArrayLike, "n points"],
     bandlimit: int,
     width: float = 0.0,
-) -> Float[ArrayLike, "n bandlimit**2 channels"]:
+) -> Float[ArrayLike, "n harmonics channels"]:
     """Coefficients Σ_j w_j exp(-l(l+1) width²/2) Y_lm(r_j/|r_j|) of deltas or Gaussian bumps around directions.
 
     Args:
@@ -48,10 +48,10 @@ def from_directions(
 
 def from_profile(
     r: Float[ArrayLike, "n points 3"],
-    weights: Float[ArrayLike, "n points channels"],
+    weights: Float[ArrayLike, "n points channels"] | Float[ArrayLike, "n points"],
     bandlimit: int,
     profile: Callable[[Any], Any],
-) -> Float[ArrayLike, "n bandlimit**2 channels"]:
+) -> Float[ArrayLike, "n harmonics channels"]:
     """The same with bumps profile(x · r_j/|r_j|), a function of the cosine: coefficients Σ_j w_j 4π p_l Y_lm."""
     bandlimit = check_bandlimit("bandlimit", bandlimit)
     return _bumps(r, weights, bandlimit, 4 * np.pi * legendre_coefficients(profile, bandlimit))

@@ -24,7 +24,7 @@ from equitangents.sphere.checks import check_bandlimit
 from equitangents.validation import check_array
 
 
-def harmonics(x: Float[ArrayLike, "*batch 3"], bandlimit: int) -> Float[ArrayLike, "*batch bandlimit**2"]:
+def harmonics(x: Float[ArrayLike, "*batch 3"], bandlimit: int) -> Float[ArrayLike, "*batch harmonics"]:
     """All Y_lm with l < bandlimit at the unit vectors x.
 
     Args:

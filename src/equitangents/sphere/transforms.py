@@ -31,12 +31,12 @@ class Projection:
     it is an estimate.
     """
 
-    coefficients: Float[ArrayLike, "n bandlimit**2 channels"]
+    coefficients: Float[ArrayLike, "n harmonics channels"]
     lost_power: Float[ArrayLike, "n channels"]
 
 
 def evaluate(
-    c: Float[ArrayLike, "n bandlimit**2 channels"], x: Float[ArrayLike, "points 3"]
+    c: Float[ArrayLike, "n harmonics channels"], x: Float[ArrayLike, "points 3"]
 ) -> Float[ArrayLike, "n points channels"]:
     """Values of signals at any unit vectors x."""
     c, bandlimit = check_coefficients("c", c)
@@ -48,7 +48,7 @@ def evaluate(
 
 
 def to_grid(
-    c: Float[ArrayLike, "n bandlimit**2 channels"], grid: str = "gauss-legendre", bandlimit: int | None = None
+    c: Float[ArrayLike, "n harmonics channels"], grid: str = "gauss-legendre", bandlimit: int | None = None
 ) -> Float[ArrayLike, "n n_theta n_phi channels"]:
     """Values of signals on a grid.
 
@@ -71,7 +71,7 @@ def to_grid(
         return _multiply("tpk,nkc->ntpc", basis.astype(c.dtype), c)
 
 
-def from_grid(values: Float[ArrayLike, "n n_theta n_phi channels"]) -> Float[ArrayLike, "n bandlimit**2 channels"]:
+def from_grid(values: Float[ArrayLike, "n n_theta n_phi channels"]) -> Float[ArrayLike, "n harmonics channels"]:
     """Coefficients of signals given on a grid that resolves them; the grid is known by its shape.
 
     A signal with power outside the grid's bandlimit is refused (`project` truncates it); traced arrays are not checked.

@@ -26,7 +26,7 @@ _TOLERANCE = {"float32": 1e-4, "float64": 1e-8}  # of R Rᵀ = 1
 _CHUNK = 1 << 22  # numbers held at once for one block
 
 
-def wigner(R: Float[ArrayLike, "*batch 3 3"], bandlimit: int) -> tuple[Float[ArrayLike, "*batch 2l+1 2l+1"], ...]:
+def wigner(R: Float[ArrayLike, "*batch 3 3"], bandlimit: int) -> tuple[Float[ArrayLike, "*batch _ _"], ...]:
     """The blocks D^0(R), .., D^{bandlimit-1}(R) of orthogonal matrices R, each (..., 2l + 1, 2l + 1).
 
     Rows and columns are ordered m = -l .. l. Accurate to 1e-13 in float64 at bandlimits up to 32.
@@ -65,8 +65,8 @@ def _precise(xp: Any) -> dict[str, Any]:
 
 
 def rotate(
-    c: Float[ArrayLike, "n bandlimit**2 channels"], R: Float[ArrayLike, "*rotations 3 3"]
-) -> Float[ArrayLike, "*rotations n bandlimit**2 channels"]:
+    c: Float[ArrayLike, "n harmonics channels"], R: Float[ArrayLike, "*rotations 3 3"]
+) -> Float[ArrayLike, "*rotations n harmonics channels"]:
     """Signals turned by R: the coefficients of x ↦ f(R⁻¹x).
 
     Args:
@@ -106,6 +106,6 @@ def check_rotations(name: str, R: Any) -> Any:
     if not precision.is_traced(R):
         M = np.asarray(R)
         error = float(np.abs(np.einsum("...ij,...kj->...ik", M, M) - np.eye(3)).max())
-        if error > _TOLERANCE[precision.working_dtype(R).name]:
+        if not error <= _TOLERANCE[precision.working_dtype(R).name]:
             raise InvalidArgumentError(f"{name} is not orthogonal: R Rᵀ differs from the unit by {error:.1e}")
     return R

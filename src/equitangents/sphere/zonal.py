@@ -41,8 +41,8 @@ def legendre_coefficients(profile: Callable[[Any], Any], bandlimit: int) -> Floa
 
 
 def zonal_filter(
-    c: Float[ArrayLike, "n bandlimit**2 channels"], coefficients: Float[ArrayLike, " bandlimit"]
-) -> Float[ArrayLike, "n bandlimit**2 channels"]:
+    c: Float[ArrayLike, "n harmonics channels"], coefficients: Float[ArrayLike, " bandlimit"]
+) -> Float[ArrayLike, "n harmonics channels"]:
     """Signals convolved with a zonal function: c_lm ↦ v_l c_lm.
 
     Args:

@@ -20,6 +20,7 @@ class CallableModel(Model):
     """A batched function; a tuple of inputs is given as several arguments."""
 
     kind = "callable"
+    foreign = False
 
     def __init__(self, function: Callable[..., Any], layers: Sequence[Any] | None = None):
         self.function = function

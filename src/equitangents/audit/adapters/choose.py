@@ -8,16 +8,25 @@ from typing import Any
 from equitangents.audit.adapters.callables import CallableModel, NetworkModel
 from equitangents.audit.adapters.estimators import EnsembleModel, EstimatorModel, MembersModel
 from equitangents.audit.adapters.model import Model
+from equitangents.audit.adapters.outputs import Select
 from equitangents.errors import InvalidTypeError
 from equitangents.nn import Sequential
 
 
-def as_model(f: Any, *, layers: Sequence[Any] | None = None, method: str | None = None) -> Model:
-    """An adapter for whatever f is; raises InvalidTypeError if it is no model."""
+def as_model(f: Any, *, layers: Sequence[Any] | None = None, method: str | None = None, select: Select = None) -> Model:
+    """An adapter for whatever f is, whose output is the one called `select`; raises InvalidTypeError if it is none."""
+    if isinstance(f, list) and f:
+        return MembersModel([as_model(member, method=method, select=select) for member in f])
+    model = _adapter(f, layers, method)
+    if select is not None:
+        model.select = select
+    return model
+
+
+def _adapter(f: Any, layers: Sequence[Any] | None, method: str | None) -> Model:
+    """The adapter of the kind that f is."""
     if isinstance(f, Model):
         return f
-    if isinstance(f, list) and f:
-        return MembersModel([as_model(member, method=method) for member in f])
     if isinstance(f, tuple) and len(f) == 2 and isinstance(f[0], Sequential):
         return NetworkModel(*f)
     if isinstance(f, Sequential):
@@ -41,7 +50,7 @@ def as_model(f: Any, *, layers: Sequence[Any] | None = None, method: str | None 
     if isinstance(f, str):
         from equitangents.audit.adapters.files import load_model
 
-        return as_model(load_model(f), layers=layers, method=method)
+        return _adapter(load_model(f), layers, method)
     if hasattr(f, "predict"):
         ours = any(c.__module__.startswith("equitangents.ensembles") for c in type(f).__mro__)
         return EnsembleModel(f, method) if ours else EstimatorModel(f, method)

@@ -11,6 +11,7 @@ import numpy as np
 
 from equitangents.audit.adapters.callables import CallableModel, NetworkModel
 from equitangents.audit.adapters.model import LayerTrace, Model
+from equitangents.audit.adapters.outputs import chosen
 from equitangents.errors import InvalidArgumentError
 
 METHODS = ("predict_proba", "decision_function", "predict")
@@ -77,11 +78,18 @@ class EnsembleModel(Model):
 
     def run(self, x: Any) -> Any:
         """The ensemble's mean."""
-        return getattr(self.ensemble, self.method)(x)
+        return getattr(self.ensemble, self.method)(self._shaped(x))
 
     def member_outputs(self, x: Any) -> np.ndarray:
         """Outputs of all members, (M, N, outputs)."""
-        return self.ensemble.predict_members(x)
+        return self.ensemble.predict_members(self._shaped(x))
+
+    def _shaped(self, x: Any) -> Any:
+        """x flattened where the ensemble was fitted to flat inputs of as many features."""
+        fitted = getattr(self.ensemble, "sample_shape_", None)
+        if np.ndim(x) > 2 and fitted == (int(np.prod(np.shape(x)[1:])),):
+            return np.asarray(x).reshape(len(x), -1)
+        return x
 
     def trace(self, x: Any) -> list[LayerTrace] | None:
         """The layers of the first member of a deep ensemble."""
@@ -102,6 +110,7 @@ class MembersModel(Model):
         self.name = f"mean of {len(models)} models"
         self.device = models[0].device
         self.states_layout = any(m.states_layout for m in models)
+        self.foreign = any(m.foreign for m in models)
 
     @property
     def classes(self) -> np.ndarray | None:
@@ -112,15 +121,18 @@ class MembersModel(Model):
 
     def run(self, x: Any) -> Any:
         """The mean of the members' outputs."""
-        outputs = [jax.tree.map(_as_array, m.run(x)) for m in self._members]
+        outputs = [jax.tree.map(_as_array, m(x)) for m in self._members]
         return jax.tree.map(lambda *parts: np.mean(np.stack(parts), axis=0), *outputs)
 
     def double(self) -> Callable[[Any], Any] | None:
         """The mean of the members in double precision, if all can."""
-        runs = [m.double() for m in self._members]
-        if any(run is None for run in runs):
+        pairs = [(m, m.double()) for m in self._members]
+        if any(run is None for _, run in pairs):
             return None
-        return lambda x: np.mean([_as_array(run(x)) for run in runs if run is not None], axis=0)
+        return lambda x: jax.tree.map(
+            lambda *parts: np.mean(np.stack(parts), axis=0),
+            *(jax.tree.map(_as_array, chosen(run(x), m.select)) for m, run in pairs if run is not None),
+        )
 
     @contextlib.contextmanager
     def ready(self) -> Iterator[None]:
@@ -129,6 +141,11 @@ class MembersModel(Model):
             for member in self._members:
                 stack.enter_context(member.ready())
             yield
+
+    def check_inputs(self, x: Any) -> None:
+        """What any member says."""
+        for member in self._members:
+            member.check_inputs(x)
 
     def members(self) -> list[Model]:
         """The models."""

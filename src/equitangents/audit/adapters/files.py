@@ -5,21 +5,17 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-import zlib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 
+from equitangents.array_files import WHY, read_arrays
 from equitangents.errors import InvalidArgumentError
 
 _PICKLES = (".pt", ".pth", ".pkl", ".pickle", ".joblib")
-_PICKLE = b"\x80"  # how pickles start since protocol 2
-WHY = "it is a pickle, and loading one runs whatever code its author put in; --trust (trust=True) loads it all the same"
 
 
 def load_model(spec: str, trust: bool = False) -> Any:
@@ -54,28 +50,9 @@ def load_data(path: str, trust: bool = False) -> tuple[Any, Any]:
     Of an archive "x" is the input; without it, all arrays but "y" are inputs by their names. Arrays of objects are
     pickles, and refused unless `trust`.
     """
-    if not Path(path).is_file():
-        raise InvalidArgumentError(f"data is {path!r}, which is no file")
-    try:
-        with open(path, "rb") as file:
-            start = file.read(6)
-            if start and not start.startswith((b"\x93NUMPY", b"PK", _PICKLE)):
-                raise InvalidArgumentError(f"data is {path!r}, which is neither .npy nor .npz")
-            file.seek(0)
-            loaded = np.load(file, allow_pickle=trust)
-            if isinstance(loaded, np.ndarray):
-                return loaded, None
-            if not isinstance(loaded, np.lib.npyio.NpzFile):
-                raise InvalidArgumentError(f"data is {path!r}, which holds a {type(loaded).__name__}; expected arrays")
-            arrays = {name: loaded[name] for name in loaded.files}
-    except InvalidArgumentError:
-        raise
-    except ValueError as error:
-        if "pickle" in str(error).lower():
-            raise InvalidArgumentError(f"data is {path!r}, which is not loaded: {WHY}") from None
-        raise InvalidArgumentError(f"data is {path!r}, which NumPy cannot read: {error}") from None
-    except (OSError, EOFError, BadZipFile, zlib.error, UnpicklingError) as error:
-        raise InvalidArgumentError(f"data is {path!r}, which NumPy cannot read: {error}") from None
+    arrays = read_arrays("data", path, trust)
+    if isinstance(arrays, np.ndarray):
+        return arrays, None
     y = arrays.pop("y", None)
     if not arrays:
         raise InvalidArgumentError(f"data is {path!r}, which holds no inputs; expected an array 'x'")

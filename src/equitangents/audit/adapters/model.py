@@ -11,8 +11,10 @@ from typing import Any
 import jax
 import numpy as np
 
+from equitangents.audit.adapters.outputs import Select, chosen
 from equitangents.audit.contract.trees import to_numpy
-from equitangents.errors import NotFiniteError, ShapeError
+from equitangents.errors import EquitangentsError, ModelError, NotFiniteError, ShapeError
+from equitangents.validation import is_half
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,6 +24,8 @@ class Answer:
     leaves: tuple[np.ndarray, ...]
     structure: Any
     dtype: np.dtype
+    whole: tuple[bool, ...] = ()
+    """Which arrays came as whole numbers (N,): class numbers, unless the audit is told that they are values."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +36,8 @@ class LayerTrace:
     kind: str
     inputs: np.ndarray | None
     outputs: np.ndarray
+    rounding: float = 0.0
+    """Of one operation of the layer, if that is coarser than the type of `outputs`: of half precision."""
 
 
 class Model(ABC):
@@ -44,6 +50,26 @@ class Model(ABC):
     """Whether the layout of images must be stated, as the field has no habit for such models."""
     fixed_batch: int | None = None
     """Not None: the model takes batches of this size alone."""
+
+    select: Select = None
+    """Which of several outputs is audited; None: all of them."""
+    foreign: bool = True
+    """Whether what goes wrong inside comes from a library: its errors are then told in one line."""
+
+    def __call__(self, x: Any) -> Any:
+        """The output that is audited, for one batch, as a plain tree."""
+        return chosen(self.run(x), self.select)
+
+    def check_inputs(self, x: Any) -> None:  # noqa: B027
+        """Raise ShapeError if the model is known not to take the batch x; nothing is computed."""
+
+    def failed(self, error: Exception, x: Any) -> Exception:
+        """What to raise where the model raised `error` for the batch x."""
+        if isinstance(error, EquitangentsError) or not self.foreign:
+            return error
+        said = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+        given = ", ".join(f"{name} {np.shape(a)}" for name, a in _leaves(x))
+        return ModelError(f"{self.name} failed on inputs of shape {given}: {type(error).__name__}: {said[:300]}")
 
     @property
     def classes(self) -> np.ndarray | None:
@@ -74,17 +100,34 @@ class Model(ABC):
 
 def answer(output: Any, n: int, what: str = "f(x)") -> Answer:
     """A model's output as arrays; raises if it has not one finite row an input."""
-    leaves, structure = jax.tree.flatten(output)
-    arrays = [to_numpy(leaf) for leaf in leaves]
+    pairs, structure = jax.tree_util.tree_flatten_with_path(output)
+    names = [what + jax.tree_util.keystr(path) for path, _ in pairs]
+    arrays = [to_numpy(leaf, name) for name, (_, leaf) in zip(names, pairs, strict=True)]
     if not arrays:
         raise ShapeError(f"{what} holds no array")
-    for a in arrays:
+    choose = f"; select= chooses among {', '.join(names)}" if len(names) > 1 else ""
+    for name, a in zip(names, arrays, strict=True):
         if a.dtype.kind not in "fiub":
-            raise ShapeError(f"{what} has dtype {a.dtype}; expected numbers (of a classifier: scores, not names)")
+            raise ShapeError(
+                f"{name} has dtype {a.dtype}; expected numbers (of a classifier: scores, not names){choose}"
+            )
         if a.ndim == 0 or len(a) != n:
-            raise ShapeError(f"{what} has shape {a.shape} for {n} inputs; expected one row an input")
+            raise ShapeError(f"{name} has shape {a.shape} for {n} inputs; expected one row an input{choose}")
         if not np.isfinite(a).all():
-            raise NotFiniteError(f"{what} holds NaN or infinite values")
-    floats = [a.dtype for a in arrays if a.dtype.kind == "f"]
+            raise NotFiniteError(f"{name} holds NaN or infinite values")
+    given = [_dtype(leaf) for _, leaf in pairs]
+    floats = [d for d in given if d.kind == "f" or is_half(d)]
     dtype = min(floats, key=lambda d: d.itemsize) if floats else np.dtype(np.float64)
-    return Answer(tuple(a.astype(np.float64) for a in arrays), structure, dtype)
+    whole = tuple(a.ndim == 1 and a.dtype.kind in "iub" for a in arrays)
+    return Answer(tuple(a.astype(np.float64) for a in arrays), structure, dtype, whole)
+
+
+def _dtype(leaf: Any) -> np.dtype:
+    """The type of an array as the model returned it, by NumPy's name; that of half precision is known to JAX."""
+    dtype = leaf.dtype if hasattr(leaf, "dtype") else np.asarray(leaf).dtype
+    return jax.numpy.dtype(str(dtype).removeprefix("torch."))
+
+
+def _leaves(x: Any) -> list[tuple[str, Any]]:
+    pairs, _ = jax.tree_util.tree_flatten_with_path(x)
+    return [("x" + jax.tree_util.keystr(path), leaf) for path, leaf in pairs]

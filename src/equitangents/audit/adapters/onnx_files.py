@@ -7,9 +7,9 @@ from typing import Any, final
 import numpy as np
 
 from equitangents.audit.adapters.model import LayerTrace, Model
-from equitangents.audit.adapters.onnx_layers import OnnxLayers
+from equitangents.audit.adapters.onnx_layers import SILENT, OnnxLayers, quiet
 from equitangents.audit.adapters.optional import require
-from equitangents.errors import InvalidArgumentError, NetworkError
+from equitangents.errors import InvalidArgumentError, NetworkError, ShapeError
 
 _TYPES = {
     "tensor(float)": np.float32,
@@ -38,9 +38,23 @@ class OnnxModel(Model):
         self.fixed_batch = first[0] if first and isinstance(first[0], int) else None
         self.device = "cpu" if session.get_providers() == ["CPUExecutionProvider"] else session.get_providers()[0]
 
+    def check_inputs(self, x: Any) -> None:
+        """Raise unless names, ranks and sizes are those that the file states; the batch may have any size."""
+        for declared, a in zip(self._inputs, self._arrays(x).values(), strict=True):
+            wanted, given = declared.shape, np.shape(a)
+            if wanted is None or _fits(wanted, given):
+                continue
+            says = ", ".join(["N", *(str(n) if isinstance(n, int) else "any" for n in wanted[1:])])
+            hint = ""
+            if len(given) == 4 and _fits(wanted, (given[0], given[3], *given[1:3])):
+                hint = "; the file reads channels first: numpy.moveaxis(x, -1, 1), with layout='channels_first'"
+            elif len(given) == 4 and _fits(wanted, (given[0], *given[2:], given[1])):
+                hint = "; the file reads channels last: numpy.moveaxis(x, 1, -1), with layout='channels_last'"
+            raise ShapeError(f"x has shape {given}; {self.name} expects ({says}) for {declared.name!r}{hint}")
+
     def run(self, x: Any) -> Any:
         """All outputs."""
-        values = self.session.run(None, self._feed(x))
+        values = self.session.run(None, self._feed(x), quiet(require("onnxruntime", "onnx")))
         return values[0] if len(values) == 1 else dict(zip(self._outputs, values, strict=True))
 
     def trace(self, x: Any) -> list[LayerTrace] | None:
@@ -52,19 +66,30 @@ class OnnxModel(Model):
         return self._layers.trace(self._feed(x))
 
     def _feed(self, x: Any) -> dict[str, np.ndarray]:
+        arrays = self._arrays(x)
+        return {i.name: np.ascontiguousarray(arrays[i.name], _TYPES.get(i.type, np.float32)) for i in self._inputs}
+
+    def _arrays(self, x: Any) -> dict[str, Any]:
+        """The inputs by name, in the file's order."""
         names = [i.name for i in self._inputs]
         arrays = x if isinstance(x, dict) else dict(zip(names, x if isinstance(x, tuple) else (x,), strict=False))
         missing = [name for name in names if name not in arrays]
         if missing or len(arrays) != len(names):
             raise InvalidArgumentError(f"the file reads {names}; x has {sorted(arrays)}")
-        return {i.name: np.ascontiguousarray(arrays[i.name], _TYPES.get(i.type, np.float32)) for i in self._inputs}
+        return {name: arrays[name] for name in names}
+
+
+def _fits(wanted: list[Any], given: tuple[int, ...]) -> bool:
+    """Whether an array of shape `given` is what the file states, but for its first axis."""
+    pairs = zip(wanted[1:], given[1:], strict=False)
+    return len(wanted) == len(given) and all(not isinstance(w, int) or w == g for w, g in pairs)
 
 
 def load_onnx(path: str) -> OnnxModel:
     """The model in an ONNX file, on the CPU."""
     runtime = require("onnxruntime", "onnx")
     options = runtime.SessionOptions()
-    options.log_severity_level = 3
+    options.log_severity_level = SILENT
     try:
         session = runtime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime's errors share no public class

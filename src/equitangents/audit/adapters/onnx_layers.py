@@ -11,6 +11,8 @@ from equitangents.audit.adapters.model import LayerTrace
 from equitangents.audit.adapters.optional import require
 from equitangents.errors import NetworkError
 
+SILENT = 4
+"""Severity of what onnxruntime writes to stderr by itself: nothing but what ends the process. Errors are raised."""
 _LARGEST = 2**31 - 1  # bytes of one protocol buffer
 
 
@@ -50,21 +52,29 @@ class OnnxLayers:
         if model.ByteSize() > _LARGEST:
             raise NetworkError("it is larger than 2 GiB without its external data")
         options = runtime.SessionOptions()
-        options.log_severity_level = 3
+        options.log_severity_level = SILENT
         folder = os.path.dirname(os.path.abspath(path))
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)
+        self._quiet = quiet(runtime)
         self._session = runtime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
     def trace(self, feed: dict[str, np.ndarray]) -> list[LayerTrace]:
         """Operations on the inputs whose first result is real and has a row an input, in the file's order."""
         names = [output.name for output in self._session.get_outputs()]
-        values: dict[str, Any] = dict(feed) | dict(zip(names, self._session.run(names, feed), strict=True))
+        values: dict[str, Any] = dict(feed) | dict(zip(names, self._session.run(names, feed, self._quiet), strict=True))
         rows = len(next(iter(feed.values())))
         return [
             LayerTrace(op.name, op.kind, _features(values.get(op.reads), rows), made)
             for op in self._operations
             if (made := _features(values.get(op.makes), rows)) is not None
         ]
+
+
+def quiet(runtime: Any) -> Any:
+    """Options of one run, under which also a session that was made elsewhere writes nothing to stderr."""
+    options = runtime.RunOptions()
+    options.log_severity_level = SILENT
+    return options
 
 
 def _name(node: Any) -> str:

@@ -11,10 +11,10 @@ from typing import Any, final
 
 import numpy as np
 
-from equitangents.audit.adapters.files import WHY
+from equitangents.array_files import WHY
 from equitangents.audit.adapters.model import LayerTrace
 from equitangents.audit.adapters.optional import require
-from equitangents.audit.adapters.torch_modules import TorchModel
+from equitangents.audit.adapters.torch_modules import TorchModel, rounding
 from equitangents.audit.contract.trees import to_numpy
 from equitangents.errors import InvalidArgumentError, NetworkError
 
@@ -71,7 +71,8 @@ def _recorder(torch: Any) -> Any:
             elif sources and node.op != "output":
                 self.moving.add(node)
                 if self._is_features(made):
-                    self.traces.append(LayerTrace(_name(node), _kind(node), before, np.array(to_numpy(made))))
+                    features = np.array(to_numpy(made))
+                    self.traces.append(LayerTrace(_name(node), _kind(node), before, features, rounding(made)))
             return made
 
         def _is_features(self, value: Any) -> bool:

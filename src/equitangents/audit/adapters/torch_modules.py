@@ -12,7 +12,10 @@ import numpy as np
 
 from equitangents.audit.adapters.model import LayerTrace, Model
 from equitangents.audit.adapters.optional import require
+from equitangents.audit.adapters.outputs import plain
 from equitangents.audit.contract.trees import to_numpy
+
+HALF = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
 
 
 class TorchModel(Model):
@@ -38,7 +41,7 @@ class TorchModel(Model):
     def run(self, x: Any) -> Any:
         """The module's output, on the host."""
         with self.torch.inference_mode():
-            return jax.tree.map(to_numpy, _plain(_call(self.module, self._tensors(x, self._dtype))))
+            return jax.tree.map(_on_host, plain(_call(self.module, self._tensors(x, self._dtype))))
 
     def double(self) -> Callable[[Any], Any] | None:
         """A copy of the module in double precision."""
@@ -47,7 +50,7 @@ class TorchModel(Model):
         def run(x: Any) -> Any:
             with self.torch.inference_mode():
                 tensors = self._tensors(x, self.torch.float64, "cpu")
-                return jax.tree.map(to_numpy, _plain(_call(twin, tensors)))
+                return jax.tree.map(_on_host, plain(_call(twin, tensors)))
 
         return run
 
@@ -69,7 +72,8 @@ class TorchModel(Model):
                     return
                 counts[name] = counts.get(name, 0) + 1
                 again = f" (call {counts[name]})" if counts[name] > 1 else ""
-                traces.append(LayerTrace(name + again, type(module).__name__, before, np.array(to_numpy(made))))
+                features = np.array(to_numpy(made))
+                traces.append(LayerTrace(name + again, type(module).__name__, before, features, rounding(made)))
 
             return note
 
@@ -115,6 +119,11 @@ class TorchModel(Model):
         return jax.tree.map(tensor, x)
 
 
+def rounding(tensor: Any) -> float:
+    """The rounding of numbers in half precision, which leave the device in single; 0 for others."""
+    return HALF.get(str(tensor.dtype).removeprefix("torch."), 0.0)
+
+
 def _changes(layer: Any) -> list[tuple[str, dict[str, Any]]]:
     """What can be changed about a layer without changing its parameters."""
     found: list[tuple[str, dict[str, Any]]] = []
@@ -136,14 +145,17 @@ def _call(module: Any, x: Any) -> Any:
     return module(**x) if isinstance(x, dict) else module(x)
 
 
-def _plain(output: Any) -> Any:
-    """Outputs of model hubs, which are dictionaries of another class, as plain dictionaries."""
-    return dict(output) if hasattr(output, "keys") and not isinstance(output, dict) else output
+def _on_host(leaf: Any) -> Any:
+    """A tensor off its device, in its own type; what is none, such as a cache of the model's, as it is."""
+    return leaf.detach().cpu() if hasattr(leaf, "detach") else leaf
 
 
 def _first_tensor(torch: Any, value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return value if value.is_floating_point() else None
+    value = plain(value)
+    if isinstance(value, dict):
+        value = list(value.values())
     if isinstance(value, tuple | list):
         return next((t for t in (_first_tensor(torch, v) for v in value) if t is not None), None)
     return None

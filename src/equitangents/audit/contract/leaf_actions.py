@@ -12,6 +12,7 @@ from typing import Any, Literal, final
 import numpy as np
 
 from equitangents.actions import Action
+from equitangents.actions.remedies import flattened
 from equitangents.audit.contract.turning import Turner
 from equitangents.errors import InvalidTypeError, ShapeError
 
@@ -67,6 +68,7 @@ class Wrapped(LeafAction):
             self.action(self.action.group.identity, to_last(self._two_axes(x[:1]), self.layout))
         except (ShapeError, InvalidTypeError) as error:
             hint = "" if self.layout is None else f" (images are taken as {self.layout}; see layout)"
+            hint += "" if self.layout is None else flattened(name, x.shape)
             raise type(error)(f"{name}, shape {x.shape}: {error}{hint}") from None
 
     def act(self, g: Any, x: np.ndarray) -> np.ndarray:

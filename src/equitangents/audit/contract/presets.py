@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from equitangents import actions, groups
+from equitangents.actions.remedies import flattened
 from equitangents.audit.contract.haar import O3, SO2, SO3, Permutations, rotation_angle
 from equitangents.audit.contract.leaf_actions import (
     ImageTurns,
@@ -32,6 +32,7 @@ from equitangents.audit.contract.leaf_actions import (
 from equitangents.audit.contract.symmetry import Finite, Symmetry
 from equitangents.audit.contract.trees import Inputs, Shared
 from equitangents.errors import InvalidArgumentError
+from equitangents.groups.names import parse_group_name
 
 _KINDS = {
     "plane": ("images", "vectors", "matrices"),
@@ -76,6 +77,7 @@ class Preset:
                 f"{name} has shape {x.shape}; {self.symmetry.name} acts on vectors (N, {d}) or (N, P, {d})"
                 + (", or on images of rank 4" if d == 2 else "")
                 + "; say with inputs= what it is"
+                + (flattened("x", x.shape) if d == 2 else "")
             )
         return candidates[0]
 
@@ -130,28 +132,20 @@ def parse_group(name: str, x: Inputs) -> Preset:
 
     Raises InvalidArgumentError for other names.
     """
-    plain = name.replace("(", "").replace(")", "").replace("_", "").strip()
-    if match := re.fullmatch(r"([CD])(\d+)", plain):
-        n = int(match[2])
-        if n < 1:
-            raise InvalidArgumentError(f"group is {name!r}; expected at least 1 turn")
-        return _cyclic(n) if match[1] == "C" else _dihedral(n)
-    if match := re.fullmatch(r"S(\d+|n)", plain):
-        return _permutations(int(match[1])) if match[1] != "n" else Preset("permutations", Permutations(0), lambda g: g)
-    if plain == "SO2":
+    named = parse_group_name("group", name)
+    if named.family in ("C", "D"):
+        return _cyclic(named.n or 1) if named.family == "C" else _dihedral(named.n or 1)
+    if named.family == "S":
+        return Preset("permutations", Permutations(0), lambda g: g) if named.n is None else _permutations(named.n)
+    if named.family == "SO2":
         return Preset("plane", SO2(), lambda g: (g, False))
-    if plain in ("SO3", "O3"):
-        return Preset("space", SO3() if plain == "SO3" else O3(), lambda g: g)
-    if plain in ("tetrahedral", "octahedral", "icosahedral"):
-        group = getattr(groups, plain)()
-        return Preset(
-            "space", Finite(group, [rotation_angle(m) for m in group.matrices], plain), group.matrices.__getitem__
-        )
-    if plain == "translations":
+    if named.family in ("SO3", "O3"):
+        return Preset("space", SO3() if named.family == "SO3" else O3(), lambda g: g)
+    if named.family == "translations":
         return Preset("translations", SO2(), lambda g: g)  # the grid comes with the inputs
-    raise InvalidArgumentError(
-        f"group is {name!r}; expected C4, D4 (any number), SO2, SO3, O3, S_n, S5 (any number), translations, "
-        "tetrahedral, octahedral or icosahedral"
+    group = getattr(groups, named.family)()
+    return Preset(
+        "space", Finite(group, [rotation_angle(m) for m in group.matrices], named.family), group.matrices.__getitem__
     )
 
 

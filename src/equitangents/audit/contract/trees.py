@@ -5,7 +5,8 @@ A tuple of inputs is several arguments, f(*x); everything else is one argument, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,9 @@ import jax
 import numpy as np
 
 from equitangents.errors import InvalidTypeError, NotFiniteError, ShapeError
+from equitangents.validation import as_rectangular, is_half
+
+logger = logging.getLogger("equitangents.audit")
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +61,9 @@ class Inputs:
 def as_inputs(x: Any) -> Inputs:
     """x as NumPy arrays with names; raises errors that name the array that cannot be used."""
     if isinstance(x, list) and not any(isinstance(part, np.ndarray | jax.Array | Shared) for part in x):
-        x = np.asarray(x)  # nested lists of numbers are one array
+        x = as_rectangular("x", x)  # nested lists of numbers are one array
+    if isinstance(x, Mapping) and not isinstance(x, dict):  # such as the batches that tokenizers make
+        x = dict(x)
     pairs, structure = jax.tree_util.tree_flatten_with_path(x)
     if not pairs:
         raise InvalidTypeError("x holds no array; expected a batch of inputs, or a tuple or dictionary of them")
@@ -67,14 +73,26 @@ def as_inputs(x: Any) -> Inputs:
     if not sizes:
         raise ShapeError("every input is Shared; expected at least one batch")
     if len(set(sizes.values())) > 1:
-        raise ShapeError(f"the inputs have different numbers of rows: {sizes}; wrap those that are no batch in Shared")
+        first, second = (f"{name} has {sizes[name]}" for name in _two_that_differ(sizes))
+        raise ShapeError(
+            f"the inputs have different numbers of rows, {first} and {second}; wrap those that are no batch in Shared. "
+            "Molecules or point clouds of different sizes are one batch (N, points, …): fill the smaller ones up with "
+            "zeros, and give a mask as a second input"
+        )
     return Inputs(leaves, names, structure, next(iter(sizes.values())))
+
+
+def _two_that_differ(sizes: dict[str, int]) -> tuple[str, str]:
+    first = next(iter(sizes))
+    return first, next(name for name, n in sizes.items() if n != sizes[first])
 
 
 def _as_leaf(name: str, leaf: Any) -> Any:
     if isinstance(leaf, Shared):
         return leaf
-    array = to_numpy(leaf)
+    array = to_numpy(leaf, name)
+    if is_half(getattr(leaf, "dtype", None)):
+        logger.info("%s has dtype %s; it is converted to float32", name, leaf.dtype)
     if array.dtype.kind not in "fiub":
         raise InvalidTypeError(f"{name} has dtype {array.dtype}; expected numbers")
     if array.ndim < 1 or array.shape[0] < 1:
@@ -85,13 +103,13 @@ def _as_leaf(name: str, leaf: Any) -> Any:
     return array
 
 
-def to_numpy(leaf: Any) -> np.ndarray:
+def to_numpy(leaf: Any, name: str = "an array") -> np.ndarray:
     """An array of any library as NumPy, on the host and detached from gradients."""
     if hasattr(leaf, "detach"):  # a PyTorch tensor
         leaf = leaf.detach().cpu()
         leaf = leaf.float() if str(leaf.dtype) == "torch.bfloat16" else leaf
-    array = np.asarray(leaf)
-    return array.astype(np.float32) if array.dtype.name in ("bfloat16", "float16") else array
+    array = as_rectangular(name, leaf)
+    return array.astype(np.float32) if is_half(array.dtype) else array
 
 
 def spread_over(name: str, value: Any, structure: Any, count: int) -> list[Any]:

@@ -11,26 +11,31 @@ import math
 from typing import Any
 
 import numpy as np
-import scipy.special
 from jaxtyping import Float
 
 from equitangents.audit.adapters.estimators import EnsembleModel
 from equitangents.audit.contract.leaf_actions import LeafAction
 from equitangents.audit.contract.trees import Inputs
 from equitangents.audit.measure.intervals import Resampler
+from equitangents.audit.measure.spread import RunningSpread
 from equitangents.audit.measure.task import Task, flattened, pulled_back
 from equitangents.audit.report.sections import EnsembleSection, EnsembleSize, Estimate
 from equitangents.errors import InvalidTypeError, ShapeError
 from equitangents.metrics.measure import ratio
+from equitangents.statistics import FEWEST, no_interval, squared_mean
 
 _ROWS = 48
 _ELEMENTS = 16
 
 
-def ensemble_law(task: Task, actions: list[LeafAction | None], theory: Any) -> tuple[EnsembleSection, float] | str:
+def ensemble_law(
+    task: Task, actions: list[LeafAction | None], theory: Any, classes: bool = False
+) -> tuple[EnsembleSection, float] | str:
     """(the section, the spread between members), or why there is none."""
     x = task.x.subset(task.rows(_ROWS))
     elements = task.elements[:: -(-len(task.elements) // _ELEMENTS)]
+    if classes:
+        return "outputs are class numbers, which have no mean over members"
     outputs = _members(task, x, elements, actions)
     if outputs is None:
         return f"a model of kind {task.model.kind!r} has no members"
@@ -52,7 +57,7 @@ def _members(
     inverses = [symmetry.identity, *(symmetry.inverse(g) for g in elements)]
     model = task.model
     if isinstance(model, EnsembleModel) and model.deep:
-        stacked = [model.member_outputs(part.tree()) for part in moved]
+        stacked = [task.clock.counting(model.member_outputs)(part) for part in moved]
         members = [[np.asarray(s[m], np.float64) for s in stacked] for m in range(len(stacked[0]))]
         leaves = [[pulled_back(actions, h, [y]) for h, y in zip(inverses, ys, strict=True)] for ys in members]
     else:
@@ -62,7 +67,7 @@ def _members(
         leaves = []
         for member in parts:
             with member.ready():
-                answers = [task.evaluate(part, member.run).leaves for part in moved]
+                answers = [task.evaluate(part, member).leaves for part in moved]
             leaves.append([pulled_back(actions, h, y) for h, y in zip(inverses, answers, strict=True)])
     return np.array([[flattened(y) for y in along] for along in leaves])
 
@@ -71,7 +76,8 @@ def _section(task: Task, D: np.ndarray, outputs: np.ndarray, theory: tuple[float
     M = len(D)
     limit2, single2 = _limit(D), float((D**2).sum(axis=3).mean())
     finite2 = max(single2 - limit2, 0.0)
-    low, high = _jackknife(task, D)
+    found = squared_mean(D.reshape(M, -1), level=task.confidence) if M >= FEWEST else no_interval(0.0)
+    low, high = (end * D.shape[3] for end in found.interval)  # of sums over outputs
     sizes = []
     for k in sorted({*(2**j for j in range(int(math.log2(M)) + 1)), M}):
         blocks = D[: M // k * k].reshape(M // k, k, *D.shape[1:]).mean(axis=1)
@@ -88,10 +94,19 @@ def _section(task: Task, D: np.ndarray, outputs: np.ndarray, theory: tuple[float
         mean_error=_over_inputs(task, of_mean),
         sizes=sizes,
         finite=math.sqrt(finite2),
-        limit=Estimate(math.sqrt(max(limit2, 0.0)), math.sqrt(max(low, 0.0)), math.sqrt(max(high, 0.0))),
+        limit=Estimate(*(math.nan if math.isnan(v) else math.sqrt(max(v, 0.0)) for v in (limit2, low, high))),
         exponent=_exponent(sizes, limit2),
         theory_limit=None if theory is None else math.sqrt(theory[0]),
+        by_spread=_norm_over_spread(mean[0]),
     )
+
+
+def _norm_over_spread(y: np.ndarray) -> float | None:
+    """Root mean square of ‖f(x)‖ over the spread between inputs; None where there is none."""
+    spread = RunningSpread()
+    spread.add(y)
+    size = math.sqrt(float((y**2).sum(axis=1).mean()))
+    return size / spread.value if spread.value > 1e-6 * size else None
 
 
 def _limit(D: np.ndarray) -> float:
@@ -100,21 +115,6 @@ def _limit(D: np.ndarray) -> float:
     total = float((D.sum(axis=0) ** 2).sum(axis=-1).mean())
     own = float((D**2).sum(axis=-1).sum(axis=0).mean())
     return (total - own) / (M * (M - 1))
-
-
-def _jackknife(task: Task, D: np.ndarray) -> tuple[float, float]:
-    """An interval of ‖μ‖² over members."""
-    M = len(D)
-    if M < 3:
-        return -math.inf, math.inf
-    own = (D**2).sum(axis=-1).mean(axis=(1, 2))  # each member's
-    total = D.sum(axis=0)
-    without = lambda m: float(((total - D[m]) ** 2).sum(axis=-1).mean()) - (own.sum() - own[m])
-    left = np.array([without(m) / ((M - 1) * (M - 2)) for m in range(M)])
-    error = math.sqrt((M - 1) / M * float(((left - left.mean()) ** 2).sum()))
-    width = float(scipy.special.stdtrit(M - 1, (1 + task.confidence) / 2)) * error
-    value = _limit(D)
-    return value - width, value + width
 
 
 def _over_inputs(task: Task, table: np.ndarray) -> Estimate:

@@ -9,24 +9,60 @@ Rounding: the model against itself in double precision; else what inputs changed
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 
 from equitangents.audit.adapters.model import Answer
+from equitangents.audit.adapters.outputs import chosen
 from equitangents.audit.contract.leaf_actions import LeafAction
 from equitangents.audit.contract.trees import Inputs, Shared
-from equitangents.audit.measure.task import Task, check_same_shapes, relative
+from equitangents.audit.measure.task import Task, apart, check_same_shapes, eps, size
 from equitangents.audit.report.sections import FloatFloor
 from equitangents.errors import EquitangentsError
+from equitangents.metrics.measure import ratio
 
 ROWS = 64
 FACTOR = 2.0
 """An error up to this many floors is explained by them."""
 UNINFORMATIVE = 0.25
 """A floor above this hides too much for a model to be called equivariant."""
+_SINGLE = float(np.finfo(np.float32).eps)
+_SMOOTH = 1e-3  # a smooth function changes less than this by one rounding in single precision
+_DROWNED = 0.2
 _CHANCE = 1000.0  # roundings by which two evaluations may differ: parallel sums on accelerators do
 _PERTURBATION_FACTOR = 8.0  # layers round their sums, too, not only their inputs
+
+
+@dataclass(frozen=True, eq=False)
+class AbsoluteFloors:
+    """Floors of every output alone, as norms and not relative to any; class numbers count 1 where they differ."""
+
+    resampled: Float[np.ndarray, "outputs E n"]
+    """The larger of round trip and reference; 0 for exact elements."""
+    rounding: Float[np.ndarray, "outputs n"]
+    noise: Float[np.ndarray, "outputs n"]
+    """0 for deterministic models."""
+    drowned: Bool[np.ndarray, " outputs"]
+    """Whether rounding changes most inputs' output by a good part of its size."""
+    rows: Int[np.ndarray, " n"]
+    """Rows of the sample that they were measured on."""
+
+    @property
+    def always(self) -> Float[np.ndarray, "outputs n"]:
+        """What is there without interpolation: two roundings and the noise."""
+        return 2 * self.rounding + self.noise
+
+    def always_relative(self, sizes: Float[np.ndarray, "outputs N"]) -> Float[np.ndarray, " outputs"]:
+        """The same over the outputs' norms, root mean squares of both."""
+        rms = lambda a: np.sqrt(np.mean(a**2, axis=1))
+        return ratio(rms(self.always), rms(sizes[:, self.rows]))
+
+    @property
+    def roundings(self) -> Float[np.ndarray, " outputs"]:
+        """Root mean square rounding of every output."""
+        return np.sqrt(np.mean(self.rounding**2, axis=1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +71,7 @@ class Floors:
 
     round_trip: Float[np.ndarray, "E n"]
     reference: Float[np.ndarray, "E n"]
+    absolute: AbsoluteFloors
     rounding: FloatFloor
     noise: float
     deterministic: bool
@@ -57,34 +94,57 @@ class Floors:
         return 2 * self.rounding.value + self.noise
 
 
-def measure_floors(task: Task, x: Inputs, actions: list[LeafAction | None]) -> Floors:
-    """Floors on inputs x, `ROWS` of them at most."""
-    x = x.subset(np.arange(min(x.n, ROWS)))
+def measure_floors(task: Task, actions: list[LeafAction | None], most: int = ROWS) -> Floors:
+    """Floors on `most` of the task's inputs at most."""
+    rows = task.rows(most)
+    x = task.x.subset(rows)
     y = task.evaluate(x)
-    noise = float(np.mean(relative(task.evaluate(x).leaves, y.leaves)))
-    tolerance = _CHANCE * float(np.finfo(y.dtype).eps)
-    deterministic = noise <= tolerance
-    rounding = float_floor(task, x, y, deterministic)
+    sizes = np.array([size(v) for v in y.leaves])
+    relative = lambda a: np.max(ratio(a, np.broadcast_to(_over(sizes, a), a.shape)), axis=0)
+    unit = eps(y.dtype)
+    tolerance = _CHANCE * unit
     backwards = np.arange(x.n)[::-1]
     reversed_y = task.evaluate(x.subset(backwards))
-    mixing = float(np.mean(relative([v[backwards] for v in reversed_y.leaves], y.leaves)))
+    twice = _apart(Answer(tuple(v[backwards] for v in reversed_y.leaves), y.structure, y.dtype), y)
+    mixing = float(np.mean(relative(twice)))
+    # the same outputs in another order: neither chance nor the rest of the batch matters, and once more tells nothing
+    if not mixing <= tolerance:
+        twice = _apart(task.evaluate(x), y)
+    noise = float(np.mean(relative(twice)))
+    deterministic = noise <= tolerance
+    method, response = float_floor(task, x, y, sizes, deterministic)
+    factor = 1.0 if method == "float64" else _PERTURBATION_FACTOR
+    rounding = np.maximum(response, unit * sizes) if method == "float64" else factor * (response + unit * sizes)
     round_trip, reference = resampling(task, x, y, actions)
+    larger = np.fmax(np.nan_to_num(round_trip), np.nan_to_num(reference))
+    silent = np.zeros_like(twice) if deterministic else twice
     return Floors(
-        round_trip=round_trip,
-        reference=reference,
-        rounding=rounding,
+        round_trip=relative(round_trip),
+        reference=relative(reference),
+        absolute=AbsoluteFloors(larger, rounding, silent, _drowned(response, sizes), rows),
+        rounding=FloatFloor(float(np.mean(relative(rounding))), method),
         noise=0.0 if deterministic else noise,
         deterministic=deterministic,
         batch_independent=mixing <= tolerance or not deterministic,
     )
 
 
+def unmeasured_floors(task: Task, dtype: np.dtype, sizes: Float[np.ndarray, "outputs N"]) -> Floors:
+    """What stands in for floors of an audit that was stopped before them: rounding alone, assumed."""
+    E, unit = len(task.elements), _PERTURBATION_FACTOR * eps(dtype)
+    rows = task.rows(ROWS)
+    none, here = np.full((E, len(rows)), np.nan), sizes[:, rows]
+    zero = np.zeros((len(sizes), E, len(rows)))
+    absolute = AbsoluteFloors(zero, unit * here, 0 * here, np.zeros(len(sizes), bool), rows)
+    return Floors(none, none, absolute, FloatFloor(unit, "none"), 0.0, deterministic=True, batch_independent=True)
+
+
 def resampling(
     task: Task, x: Inputs, y: Answer, actions: list[LeafAction | None]
-) -> tuple[Float[np.ndarray, "E n"], Float[np.ndarray, "E n"]]:
-    """(round trip, reference) for every element and row of x; nan for exact elements."""
+) -> tuple[Float[np.ndarray, "outputs E n"], Float[np.ndarray, "outputs E n"]]:
+    """(round trip, reference) for every output, element and row of x, as norms; nan for exact elements."""
     contract, symmetry = task.contract, task.contract.symmetry
-    round_trip = np.full((len(task.elements), x.n), np.nan)
+    round_trip = np.full((len(y.leaves), len(task.elements), x.n), np.nan)
     reference = round_trip.copy()
     better = contract.more_accurate()
     for k, g in enumerate(task.elements):
@@ -94,43 +154,69 @@ def resampling(
         moved = contract.move(g, x.leaves)
         back = task.evaluate(x.replaced(contract.move(symmetry.inverse(g), moved)))
         check_same_shapes(y, back, symmetry.label(g))
-        round_trip[k] = relative(back.leaves, y.leaves)
+        round_trip[:, k] = _apart(back, y)
         if inexact_outputs:
             there = [
                 v if a is None else a.act(symmetry.inverse(g), a.act(g, v))
                 for a, v in zip(actions, y.leaves, strict=True)
             ]
-            round_trip[k] += relative(there, y.leaves)
+            round_trip[:, k] += _apart(Answer(tuple(there), y.structure, y.dtype), y)
         if better is not None and not contract.moves_exactly(g):
             plain, fine = task.evaluate(x.replaced(moved)), task.evaluate(x.replaced(better.move(g, x.leaves)))
-            reference[k] = relative(fine.leaves, plain.leaves, y.leaves)
+            reference[:, k] = _apart(fine, plain)
     return round_trip, reference
 
 
-def float_floor(task: Task, x: Inputs, y: Answer, deterministic: bool) -> FloatFloor:
-    """What rounding does to the outputs for x, relative to their norms, mean over inputs."""
-    eps = float(np.finfo(y.dtype).eps)
+def _apart(a: Answer, b: Answer) -> Float[np.ndarray, "outputs n"]:
+    """‖a − b‖ of every output."""
+    return np.array([apart(p, q) for p, q in zip(a.leaves, b.leaves, strict=True)])
+
+
+def _over(sizes: np.ndarray, a: np.ndarray) -> np.ndarray:
+    """Sizes (outputs, n) shaped to divide a table with or without elements."""
+    return sizes[:, None] if a.ndim == 3 else sizes
+
+
+def float_floor(
+    task: Task, x: Inputs, y: Answer, sizes: Float[np.ndarray, "outputs n"], deterministic: bool
+) -> tuple[Literal["float64", "perturbation", "none"], Float[np.ndarray, "outputs n"]]:
+    """(how it is known, by how much rounding was seen to change every output for x, as norms)."""
+    unit = eps(y.dtype)
     if not deterministic:  # chance would be taken for rounding
-        return FloatFloor(_PERTURBATION_FACTOR * eps, "none")
+        return "none", 0.0 * sizes
     if y.dtype != np.float64:
         double = task.model.double()
         if double is not None:
             wide = [a if isinstance(a, Shared) or a.dtype.kind != "f" else a.astype(np.float64) for a in x.leaves]
-            exact = _attempt(task, x.replaced(wide), double)
+            exact = _attempt(task, x.replaced(wide), lambda x: chosen(double(x), task.model.select))
             if exact is not None and exact.dtype == np.float64:
-                return FloatFloor(max(float(np.mean(relative(y.leaves, exact.leaves))), eps), "float64")
+                return "float64", _apart(y, exact)
     if not any(not isinstance(a, Shared) and a.dtype.kind == "f" for a in x.leaves):
-        return FloatFloor(_PERTURBATION_FACTOR * eps, "none")
+        return "none", 0.0 * sizes
+    response = _apart(task.evaluate(_shaken(task, x, unit)), y)
+    if unit < _SINGLE and not response.any():  # perhaps computed in single precision, whatever type was returned
+        coarse = _apart(task.evaluate(_shaken(task, x, _SINGLE)), y)
+        jumps = ratio(coarse, sizes).mean(axis=1) > _SMOOTH  # as a tree does where an input lies on a threshold
+        response = np.where((jumps & ~_drowned(coarse, sizes))[:, None], 0.0, coarse)
+    return "perturbation", response
+
+
+def _drowned(response: Float[np.ndarray, "outputs n"], sizes: Float[np.ndarray, "outputs n"]) -> np.ndarray:
+    """Whether the middle input's output is changed by `_DROWNED` of its size, or is 0."""
+    return np.median(np.where(sizes > 0, ratio(response, sizes), 1.0), axis=1) >= _DROWNED
+
+
+def _shaken(task: Task, x: Inputs, unit: float) -> Inputs:
+    """x with every number changed by one rounding, up or down."""
     rng = np.random.default_rng(task.seed)
     shaken = []
     for a in x.leaves:
         if isinstance(a, Shared) or a.dtype.kind != "f":
             shaken.append(a)
         else:
-            step = max(eps, float(np.finfo(a.dtype).eps))
+            step = max(unit, float(np.finfo(a.dtype).eps))
             shaken.append((a * (1 + step * rng.choice([-1.0, 1.0], a.shape))).astype(a.dtype))
-    response = float(np.mean(relative(task.evaluate(x.replaced(shaken)).leaves, y.leaves)))
-    return FloatFloor(_PERTURBATION_FACTOR * (response + eps), "perturbation")
+    return x.replaced(shaken)
 
 
 def _attempt(task: Task, x: Inputs, run: object) -> Answer | None:

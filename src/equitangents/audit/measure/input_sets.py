@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
+from jaxtyping import Float
 
-from equitangents.audit.contract.leaf_actions import LeafAction
 from equitangents.audit.contract.trees import Inputs, Shared, as_inputs
-from equitangents.audit.measure.floors import resampling
+from equitangents.audit.measure.floors import FACTOR, resampling
 from equitangents.audit.measure.orbits import Orbits, measure_orbits, relative_std
+from equitangents.audit.measure.scales import Unit, make_scales
 from equitangents.audit.measure.task import Task
-from equitangents.audit.report.sections import SetResult
+from equitangents.audit.report.sections import Estimate, SetResult
 from equitangents.errors import InvalidTypeError
 
 ROWS = 128
@@ -35,40 +36,59 @@ def off_data_sets(task: Task, off_data: Any) -> list[tuple[str, Kind, Inputs]]:
 
 
 def measure_set(
-    task: Task, name: str, kind: Kind, x: Inputs, actions: list[LeafAction | None], other_floors: float
+    task: Task, name: str, kind: Kind, x: Inputs, always: Float[np.ndarray, " outputs"], unit: Unit
 ) -> SetResult:
-    """The error on one set, with its own resampling floor on top of `other_floors`."""
+    """The error on one set, with its own resampling floor; rounding and noise relative to outputs are `always`."""
     orbits = measure_orbits(task, x)
-    part = x.subset(np.arange(min(x.n, _FLOOR_ROWS)))
-    round_trip, reference = resampling(task, part, task.evaluate(part), actions)
+    rows = np.arange(min(x.n, _FLOOR_ROWS))
+    part = x.subset(rows)
+    round_trip, reference = resampling(task, part, task.evaluate(part), orbits.actions)
     resampled = np.fmax(np.nan_to_num(round_trip), np.nan_to_num(reference))
-    return set_result(task, name, kind, orbits, resampled.mean(axis=1) + other_floors)
+    scales = make_scales(orbits, None, task.judging.output_scale)
+    judged = scales.judged
+    sizes = orbits.separate_sizes[:, rows]
+    fixed = np.where(sizes > 0, always[:, None], 0.0) * sizes
+    found = []
+    for one in ("norm", unit):
+        errors = np.max(scales.relative(one, orbits.separate)[judged], axis=0)
+        floor = scales.relative(one, resampled + fixed[:, None], rows)[judged].max(axis=0)
+        found.append((task.resampler(x.n).mean(errors), float(floor.mean())))
+    (error, floor_by_norm), (judged_error, judged_floor) = found
+    return set_result(task, name, kind, orbits, error, floor_by_norm, judged_error, judged_floor)
 
 
-def set_result(task: Task, name: str, kind: Kind, orbits: Orbits, floors: np.ndarray, factor: float = 2.0) -> SetResult:
-    """A set's numbers from its orbits and the floors of the elements."""
-    resampler = task.resampler(orbits.errors.shape[1])
-    error = resampler.mean(orbits.errors)
-    floor = float(floors.mean())
+def set_result(
+    task: Task,
+    name: str,
+    kind: Kind,
+    orbits: Orbits,
+    error: Estimate,
+    floor: float,
+    judged: Estimate,
+    judged_floor: float,
+) -> SetResult:
+    """A set's numbers; whether it is at the floor is decided in the headline's unit."""
     return SetResult(
         name=name,
         kind=kind,
         inputs=orbits.errors.shape[1],
         error=error,
         floor=floor,
-        at_floor=error.mean <= factor * floor,
+        at_floor=judged.mean <= FACTOR * judged_floor,
         same_predictions=same_predictions(task, orbits),
         relative_std=task.resampler(len(orbits.kept)).mean(relative_std(orbits.signals)),
+        judged=judged,
+        judged_floor=judged_floor,
     )
 
 
-def same_predictions(task: Task, orbits: Orbits) -> Any:
-    """Orbit same predictions as a share, with its interval; None without class scores."""
+def same_predictions(task: Task, orbits: Orbits) -> Estimate | None:
+    """Share of the elements but the identity that keep the predicted class, with its interval; None without classes."""
     scores = orbits.scores
     if scores is None:
         return None
-    same = scores.argmax(axis=2) == scores[0].argmax(axis=1)
-    return task.resampler(len(orbits.kept)).mean(same.mean(axis=0))
+    same = scores[1:].argmax(axis=2) == scores[0].argmax(axis=1)
+    return task.resampler(len(orbits.kept)).mean(same.mean(axis=0), bounds=(0.0, 1.0))
 
 
 def _each(task: Task, x: Inputs, change: Any, rng: np.random.Generator) -> list[Any]:

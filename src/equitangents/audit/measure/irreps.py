@@ -6,16 +6,19 @@ d_r ∬ χ_r(g⁻¹h) φ(g)·φ(h) dg dh, by Schur's orthogonality.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import scipy.special
 from jaxtyping import Float
 
+from equitangents import statistics
 from equitangents.audit.contract.haar import O3, SO2, SO3, rotation_angle
 from equitangents.audit.contract.symmetry import Finite
-from equitangents.audit.measure.intervals import Resampler
 from equitangents.audit.measure.orbits import Orbits
 from equitangents.audit.measure.task import Task
 from equitangents.audit.report.sections import Estimate, IrrepSection, IrrepShare
+from equitangents.statistics import no_interval
 
 _LARGEST_ORDER = 200
 _DEGREES = 5  # l = 0 .. 4
@@ -100,15 +103,24 @@ def _section(
     task: Task, method: str, names: list[str], dimensions: list[int], powers: np.ndarray, total: float
 ) -> IrrepSection:
     """Shares with intervals over inputs; powers (irreps, K)."""
-    resampler = Resampler(powers.shape[1], None, task.confidence, task.resamples, task.seed)
-    means, resampled = powers.mean(axis=1), resampler.columns(powers)
+    means = powers.mean(axis=1)
     violation, tiny = float(means.sum()), 1e-300
     shares = []
     for i, (name, dimension) in enumerate(zip(names, dimensions, strict=True)):
-        share = float(means[i] / max(violation, tiny))
-        limits = resampler.limits(resampled[:, i] / np.maximum(resampled.sum(axis=1), tiny), share)
-        shares.append(IrrepShare(name, dimension, Estimate(share, *limits)))
+        of = lambda means, i=i: means[:, i] / np.maximum(means.sum(axis=1), tiny)
+        share = _share(task, powers, of) if powers.shape[1] > 1 else no_interval(float(means[i] / max(violation, tiny)))
+        shares.append(IrrepShare(name, dimension, Estimate(share.value, *share.interval)))
     return IrrepSection(method, violation / max(total, tiny), shares)
+
+
+def _share(task: Task, powers: np.ndarray, of: Any) -> statistics.Estimate:
+    how: dict[str, Any] = {
+        "level": task.confidence,
+        "resamples": task.resamples,
+        "seed": task.seed,
+        "bounds": (0.0, 1.0),
+    }
+    return statistics.bootstrap(powers.T, of, **how)
 
 
 def _name(symmetry: Finite, i: int, irrep: object) -> str:
@@ -116,7 +128,7 @@ def _name(symmetry: Finite, i: int, irrep: object) -> str:
     if symmetry.group.name.startswith("C") and symmetry.group.order > 1 and i:
         turn = irrep.character[1] / irrep.dimension  # type: ignore[attr-defined]
         return f"frequency {round(symmetry.group.order * np.arccos(np.clip(turn, -1, 1)) / (2 * np.pi))}"
-    return "trivial" if i == 0 else f"irrep {i}, dimension {irrep.dimension}"  # type: ignore[attr-defined]
+    return "trivial" if i == 0 else f"irrep {i} of dimension {irrep.dimension}"  # type: ignore[attr-defined]
 
 
 def _character(l: int, angle: np.ndarray) -> np.ndarray:

@@ -12,6 +12,9 @@ Source of the formula: Schönemann 1966 (orthogonal Procrustes); in terms of K i
 
 from __future__ import annotations
 
+import logging
+import re
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,11 +26,22 @@ from equitangents.audit.measure.task import Task
 from equitangents.audit.report.sections import LayerResult, LayerSection, SweepResult
 from equitangents.errors import MissingLibraryError, NetworkError
 
+logger = logging.getLogger("equitangents.audit")
+
 _ROWS = 24
 _FEWEST_ROWS = 4
 _BYTES = 2**30
 _ELEMENTS = 4
+_WEIGHTED = re.compile(
+    r"conv|linear|dense|gemm|matmul|lift|connected|attention|embed|recurrent|lstm|gru", re.IGNORECASE
+)
+EXPECTED = (
+    "that the first layer with weights breaks the symmetry already is as expected of a network that is not built to be "
+    "equivariant"
+)
 _ROUNDING = {4: 2e-5, 8: 1e-6}  # error by rounding of features in float32 and float64
+
+_HALF_ROUNDINGS = 8.0  # of features in half precision
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +74,28 @@ def _section(task: Task, model: Model, sweep: bool) -> LayerSection | str:
         return f"a model of kind {model.kind!r} does not show its layers"
     results, guilty, reason = _judge(trail)
     swept = _sweep(task, x) if sweep and guilty is not None else []
-    return LayerSection(results, guilty, reason, swept)
+    steepest = _steepest(results) if guilty is not None else None
+    expected = guilty is not None and not trail.noise.any() and _is_expected(results, guilty, swept)
+    if expected and steepest is not None:
+        reason = _grown(results, steepest) + EXPECTED
+    return LayerSection(results, guilty, reason, swept, steepest, expected)
+
+
+def _steepest(layers: list[LayerResult]) -> str:
+    """The layer after which the error has grown most."""
+    return max(layers, key=lambda layer: layer.growth or 0.0).name
+
+
+def _grown(layers: list[LayerResult], name: str) -> str:
+    layer = next(layer for layer in layers if layer.name == name)
+    before = layer.error - (layer.growth or 0.0)
+    return f"the error grows most in {name}, from {100 * before:.3g} % to {100 * layer.error:.3g} %; "
+
+
+def _is_expected(layers: list[LayerResult], guilty: str, swept: list[SweepResult]) -> bool:
+    """Whether the violation starts at the first layer with weights, and no change of input size or layer moves it."""
+    first = next((layer.name for layer in layers if _WEIGHTED.search(layer.kind) or _WEIGHTED.search(layer.name)), None)
+    return guilty == first and all(s.error is None or s.first_broken == guilty for s in swept)
 
 
 def acquit(section: LayerSection | str) -> LayerSection | str:
@@ -71,22 +106,22 @@ def acquit(section: LayerSection | str) -> LayerSection | str:
         f"what {section.guilty} returns cannot be moved by the group, but later layers mend it, as the one that reads "
         "padded images does: the model as a whole is at the floor"
     )
-    return LayerSection(section.layers, None, reason, [])
+    return LayerSection(section.layers, None, reason, [], section.steepest)
 
 
 def _affordable(task: Task, model: Model) -> int:
     """How many inputs' features fit: those of two passes, before and after each layer, are held at once."""
-    one = model.trace(task.x.subset(np.arange(1)).tree())
+    one = _traced(task, model, task.x.subset(np.arange(1)))
     held = sum(t.outputs.nbytes + (0 if t.inputs is None else t.inputs.nbytes) for t in one or [])
     return int(np.clip(_BYTES // max(2 * held, 1), _FEWEST_ROWS, _ROWS))
 
 
 def _follow(task: Task, model: Model, x: Inputs) -> _Trail | None:
     """Run x, x again, and moved x through the model's layers."""
-    start = model.trace(x.tree())
+    start = _traced(task, model, x)
     if not start:
         return None
-    again = model.trace(x.tree())
+    again = _traced(task, model, x)
     assert again is not None
     noise = np.array([_difference(a.outputs, b.outputs) for a, b in zip(start, again, strict=True)])
     exact = [g for g in task.elements if task.contract.moves_exactly(g)]
@@ -94,7 +129,7 @@ def _follow(task: Task, model: Model, x: Inputs) -> _Trail | None:
     before, after, floor = (np.zeros(len(start)) for _ in range(3))
     for g in chosen:
         moved_leaves = task.contract.move(g, x.leaves)
-        moved = model.trace(x.replaced(moved_leaves).tree())
+        moved = _traced(task, model, x.replaced(moved_leaves))
         assert moved is not None
         last = 0.0
         for i, (a, b) in enumerate(zip(start, moved, strict=False)):
@@ -106,20 +141,39 @@ def _follow(task: Task, model: Model, x: Inputs) -> _Trail | None:
             last = out
         if not exact:
             back = task.contract.move(task.contract.symmetry.inverse(g), moved_leaves)
-            returned = model.trace(x.replaced(back).tree())
+            returned = _traced(task, model, x.replaced(back))
             assert returned is not None
             for i, (a, b) in enumerate(zip(start, returned, strict=False)):
                 floor[i] = max(floor[i], _misfit(a.outputs, b.outputs))
     size = min(8, max(4, min(t.outputs.dtype.itemsize for t in start)))
-    return _Trail(start, before, after, floor + _ROUNDING[size], noise)
+    rounding = max(_ROUNDING[size], _HALF_ROUNDINGS * max(t.rounding for t in start))
+    return _Trail(start, before, after, floor + rounding, noise)
+
+
+def _traced(task: Task, model: Model, x: Inputs) -> list[LayerTrace] | None:
+    """The layers' features for x; what the model's library raises is told in one line."""
+    began = time.perf_counter()
+    try:
+        traces = model.trace(x.tree())
+    except Exception as error:
+        told = model.failed(error, x.tree())
+        if told is error:
+            raise
+        raise NetworkError(str(told)) from error
+    if traces is not None:
+        task.clock.add(x.n, time.perf_counter() - began)
+        task.clock.check()
+    return traces
 
 
 def _judge(trail: _Trail) -> tuple[list[LayerResult], str | None, str]:
     random = trail.noise > 10 * np.finfo(np.float32).eps
     broken = (trail.after > 2 * trail.floor) | random
     results = [
-        LayerResult(t.name, t.kind, list(t.outputs.shape[1:]), float(e), float(f), bool(b), float(n))
-        for t, e, f, b, n in zip(trail.traces, trail.after, trail.floor, broken, trail.noise, strict=True)
+        LayerResult(t.name, t.kind, list(t.outputs.shape[1:]), float(e), float(f), bool(b), float(n), float(d))
+        for t, e, f, b, n, d in zip(
+            trail.traces, trail.after, trail.floor, broken, trail.noise, _growth(trail), strict=True
+        )
     ]
     if not broken.any():
         return results, None, "no layer's output breaks the symmetry"
@@ -135,6 +189,14 @@ def _judge(trail: _Trail) -> tuple[list[LayerResult], str | None, str]:
             f"what {name} ({kind}) reads breaks the symmetry already: an operation {since} is no layer",
         )
     return results, name, f"what {name} ({kind}) reads can be moved by the group, what it returns cannot"
+
+
+def _growth(trail: _Trail) -> np.ndarray:
+    """By how much each layer's error exceeds that of its input, or where this is not seen, of the last layer."""
+    finite = lambda errors: np.where(np.isfinite(errors), errors, 1.0)
+    last = np.concatenate([[0.0], trail.after[:-1]])
+    seen = np.array([t.inputs is not None for t in trail.traces])
+    return finite(trail.after) - finite(np.where(seen, trail.before, last))
 
 
 def _sweep(task: Task, x: Inputs) -> list[SweepResult]:
@@ -153,8 +215,9 @@ def _try(task: Task, model: Model, x: Inputs, change: str, layer: str | None) ->
         with model.ready():
             trail = _follow(task, model, x)
     except Exception as error:  # a changed network need not run: whatever its library raises is the result
-        said = next(iter(str(error).splitlines()), type(error).__name__)
-        return SweepResult(change, layer, None, None, f"does not run: {said[:120]}")
+        logger.info("audit: with %s the model does not run: %s", change, error)
+        why = "the model does not run on them" if layer is None else "the layers after it do not run on what it returns"
+        return SweepResult(change, layer, None, None, why)
     if trail is None:
         return SweepResult(change, layer, None, None, "shows no layers")
     _, guilty, reason = _judge(trail)

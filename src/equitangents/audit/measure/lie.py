@@ -17,7 +17,7 @@ from equitangents.audit.adapters.callables import CallableModel, NetworkModel
 from equitangents.audit.contract.leaf_actions import LeafAction
 from equitangents.audit.contract.symmetry import Flow
 from equitangents.audit.contract.trees import Inputs, Shared
-from equitangents.audit.measure.task import Task, pulled_back
+from equitangents.audit.measure.task import Task, eps, pulled_back
 from equitangents.audit.report.sections import LieResult
 from equitangents.metrics.measure import norms, ratio
 
@@ -25,11 +25,14 @@ ROWS = 64
 
 
 def lie_derivatives(task: Task, actions: list[LeafAction | None]) -> list[LieResult]:
-    """One result for each generator of a continuous group; none for finite groups."""
+    """One result for each generator of a continuous group; none for finite groups and for class numbers."""
     x = task.x.subset(task.rows(ROWS))
     smooth = replace(task, contract=task.contract.continuous())
     actions = [None if a is None else a.continuous() for a in actions]
-    return [_along(smooth, flow, x, actions) for flow in task.contract.symmetry.flows]
+    flows = task.contract.symmetry.flows
+    if flows and any(y.dtype.kind == "i" for y in task.evaluate(x.subset(np.arange(1))).leaves):
+        return []
+    return [_along(smooth, flow, x, actions) for flow in flows]
 
 
 def _along(task: Task, flow: Flow, x: Inputs, actions: list[LeafAction | None]) -> LieResult:
@@ -37,7 +40,7 @@ def _along(task: Task, flow: Flow, x: Inputs, actions: list[LeafAction | None]) 
     derivative = _by_jvp(task, flow, x, actions)
     step = None
     if derivative is None:
-        step = float(np.finfo(y.dtype).eps) ** (1 / 3)  # where rounding and curvature weigh the same
+        step = eps(y.dtype) ** (1 / 3)  # where rounding and curvature weigh the same
         ends = []
         for t in (step, -step):
             moved = task.evaluate(x.replaced(task.contract.move(flow.at(t), x.leaves)))
@@ -58,7 +61,8 @@ def _by_jvp(task: Task, flow: Flow, x: Inputs, actions: list[LeafAction | None])
     velocity = _differences(lambda t: task.contract.move(flow.at(t), wide))
     try:
         with precision.scope(np.float64):
-            run = lambda *leaves: jax.tree.leaves(task.model.run(x.tree(leaves)))
+            given = task.clock.counting(task.model)
+            run = lambda *leaves: jax.tree.leaves(given(x.replaced(leaves)))
             outputs, tangents = jax.jvp(
                 run, tuple(map(jax.numpy.asarray, wide)), tuple(map(jax.numpy.asarray, velocity))
             )

@@ -6,19 +6,25 @@ splines are filtered once and no orbit is kept but those of `kept` rows.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import Any
 
+import jax
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from equitangents.actions.vectors import LastAxisPermutation
+from equitangents.audit.adapters.model import Answer
 from equitangents.audit.contract.leaf_actions import LeafAction, Wrapped
 from equitangents.audit.contract.trees import Inputs
-from equitangents.audit.measure.task import Task, batches, check_same_shapes, flattened, pulled_back
-from equitangents.errors import ShapeError
+from equitangents.audit.measure.spread import RunningSpread
+from equitangents.audit.measure.task import Task, apart, batches, check_same_shapes, flattened, pulled_back, size
+from equitangents.errors import NotFiniteError, ShapeError
 from equitangents.metrics.measure import norms, ratio
 
 _KEPT_NUMBERS = 2**24
+_CLASSES = 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,8 +33,14 @@ class Orbits:
 
     errors: Float[np.ndarray, "E N"]
     """Relative errors, the largest over the outputs."""
-    by_output: Float[np.ndarray, "outputs N"]
-    """Means over elements, for every output alone."""
+    separate: Float[np.ndarray, "outputs E N"]
+    """Norms ‖f(ρ(g)x) − ρ(g)f(x)‖ of every output alone; of class numbers 1 where the class changed."""
+    separate_sizes: Float[np.ndarray, "outputs N"]
+    """Norms ‖f(x)‖ of every output alone; of class numbers 1."""
+    spreads: Float[np.ndarray, " outputs"]
+    """Root mean square distance of every output from its mean over the inputs; nan for one input and for classes."""
+    class_numbers: Bool[np.ndarray, " outputs"]
+    """Which outputs are class numbers."""
     violations: Float[np.ndarray, "E N"]
     """Norms ‖f(ρ(g)x) − ρ(g)f(x)‖ over all outputs."""
     sizes: Float[np.ndarray, " N"]
@@ -60,49 +72,61 @@ def measure_orbits(task: Task, x: Inputs | None = None) -> Orbits:
     E, N = len(elements), x.n
     inverses = [symmetry.inverse(g) for g in elements]
     errors, violations, sizes = np.empty((E, N)), np.empty((E, N)), np.empty(N)
-    by_output = signals = actions = first = None
+    separate = sizes_of = signals = actions = first = None
+    spreads: list[RunningSpread] = []
     kept = np.arange(N)
-    for rows in batches(N, task.batch_size):
+    for rows in batches(N, task.step):
         part = x.subset(rows)
         y = task.batch(part)
-        if first is None or by_output is None or signals is None or actions is None:
+        if first is None or separate is None or sizes_of is None or signals is None or actions is None:
             first, actions = y, task.output_actions(y)
-            by_output = np.zeros((len(y.leaves), N))
+            separate, sizes_of = np.empty((len(y.leaves), E, N)), np.empty((len(y.leaves), N))
+            spreads = [RunningSpread() for _ in y.leaves]
             width = flattened(y.leaves).shape[1]
             kept = _kept_rows(N, (E + 1) * width, task.seed)
             signals = np.empty((E + 1, len(kept), width))
-        sizes[rows] = norms(flattened(y.leaves))
+        sizes_of[:, rows] = [size(leaf) for leaf in y.leaves]
+        sizes[rows] = norms(sizes_of[:, rows].T)
+        for o, leaf in enumerate(y.leaves):
+            spreads[o].add(leaf.reshape(len(leaf), -1))
         here = np.searchsorted(kept, rows[0]), np.searchsorted(kept, rows[-1] + 1)
         chosen = kept[here[0] : here[1]] - rows[0]
         signals[0, here[0] : here[1]] = flattened(y.leaves)[chosen]
         for k, moved in enumerate(contract.orbit(elements, part.leaves)):
-            z = task.batch(x.replaced(moved))
+            z = _moved(task, x.replaced(moved), symmetry.label(elements[k]))
             check_same_shapes(y, z, symmetry.label(elements[k]))
             expected = [v if a is None else _acted(a, elements[k], v) for a, v in zip(actions, y.leaves, strict=True)]
-            separate = [ratio(norms(a - b), norms(c)) for a, b, c in zip(z.leaves, expected, y.leaves, strict=True)]
-            errors[k, rows] = np.max(separate, axis=0)
-            by_output[:, rows] += np.array(separate) / E
-            violations[k, rows] = norms(flattened(z.leaves) - flattened(expected))
+            separate[:, k, rows] = [apart(a, b) for a, b in zip(z.leaves, expected, strict=True)]
+            errors[k, rows] = np.max(ratio(separate[:, k, rows], sizes_of[:, rows]), axis=0)
+            violations[k, rows] = norms(separate[:, k, rows].T)
             if len(chosen):
                 back = pulled_back(actions, inverses[k], [v[chosen] for v in z.leaves])
                 signals[k + 1, here[0] : here[1]] = flattened(back)
     assert first is not None
     assert actions is not None
-    assert by_output is not None
+    assert separate is not None
+    assert sizes_of is not None
     assert signals is not None
+    classes = np.array([a.dtype.kind == "i" for a in first.leaves])
+    shapes = [y.shape[1:] for y in first.leaves]
+    if classes.any():
+        signals, shapes = _one_hot(signals, shapes, classes)
     return Orbits(
         errors=errors,
-        by_output=by_output,
+        separate=separate,
+        separate_sizes=sizes_of,
+        spreads=np.array([np.nan if c else s.value for s, c in zip(spreads, classes, strict=True)]),
+        class_numbers=classes,
         violations=violations,
         sizes=sizes,
         kept=kept,
         signals=signals,
         actions=actions,
-        output_shapes=[y.shape[1:] for y in first.leaves],
-        output_names=_names(len(first.leaves)),
+        output_shapes=shapes,
+        output_names=_names(first.structure, len(first.leaves)),
         dtype=first.dtype,
         probabilities=_are_distributions(first.leaves[0]),
-        classes=not task.regression and _are_scores(first.leaves[0], actions[0]),
+        classes=not task.regression and (bool(classes[0]) or _are_scores(first.leaves[0], actions[0])),
     )
 
 
@@ -137,5 +161,52 @@ def _are_scores(y: np.ndarray, action: LeafAction | None) -> bool:
     return y.ndim == 2 and y.shape[1] >= 2 and (action is None or permutes)
 
 
-def _names(count: int) -> list[str]:
-    return ["f(x)"] if count == 1 else [f"output {i}" for i in range(count)]
+def _moved(task: Task, x: Inputs, label: str) -> Answer:
+    """The model's outputs for moved inputs; values that are not finite are said to be of these."""
+    try:
+        return task.batch(x)
+    except NotFiniteError as error:
+        raise NotFiniteError(f"{error}, for inputs moved by {label}") from None
+
+
+def _one_hot(
+    signals: np.ndarray, shapes: list[tuple[int, ...]], classes: np.ndarray
+) -> tuple[np.ndarray, list[tuple[int, ...]]]:
+    """Signals whose class numbers are replaced by one column a class, from 0 to the largest number or those seen."""
+    parts, at, wide = [], 0, []
+    for shape, is_class in zip(shapes, classes, strict=True):
+        width = math.prod(shape)
+        part = signals[..., at : at + width]
+        at += width
+        if is_class:
+            numbers = _columns(part)
+            part = (part == numbers).astype(np.float64)
+            shape = (len(numbers),)
+        parts.append(part)
+        wide.append(shape)
+    return np.concatenate(parts, axis=-1), wide
+
+
+def _columns(numbers: np.ndarray) -> np.ndarray:
+    """The classes 0, 1, … where that takes few columns, so that column c is class c; else the numbers seen."""
+    largest = int(numbers.max(initial=0))
+    if numbers.min(initial=0) >= 0 and largest < _CLASSES:
+        return np.arange(max(largest + 1, 2), dtype=np.float64)
+    seen = np.unique(numbers)
+    return seen if len(seen) > 1 else np.append(seen, seen + 1)
+
+
+def _names(structure: Any, count: int) -> list[str]:
+    """The keys of a dictionary, the positions of a tuple; "f(x)" for a single array."""
+    paths, _ = jax.tree_util.tree_flatten_with_path(jax.tree.unflatten(structure, list(range(count))))
+    named = [".".join(_key(part) for part in path) for path, _ in paths]
+    if named == [""]:
+        return ["f(x)"]
+    return [f"output {name}" if name.isdigit() else name for name in named]
+
+
+def _key(part: Any) -> str:
+    for attribute in ("key", "name", "idx"):
+        if hasattr(part, attribute):
+            return str(getattr(part, attribute))
+    return str(part)

@@ -9,7 +9,7 @@ import numpy as np
 
 from equitangents.audit.measure.orbits import Orbits
 from equitangents.audit.measure.task import Task
-from equitangents.audit.report.sections import Estimate, RelativeSection
+from equitangents.audit.report.sections import Estimate, RelativeSection, Spread
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 
 
@@ -59,7 +59,13 @@ def task_error(flat: np.ndarray, orbits: Orbits, y: np.ndarray | None, outputs: 
 
 
 def relative_section(
-    task: Task, orbits: Orbits, y: np.ndarray | None, same: Estimate | None, member_spread: float | None
+    task: Task,
+    orbits: Orbits,
+    y: np.ndarray | None,
+    same: Estimate | None,
+    member_spread: float | None,
+    by_spread: Spread | None,
+    spread_floor: float | None,
 ) -> RelativeSection:
     """All of them; the task's error on transformed inputs is that of the pulled back signal."""
     rms = lambda a: float(np.sqrt(np.mean(a**2)))
@@ -69,7 +75,7 @@ def relative_section(
     if error is not None:
         each = [task_error(s, orbits, y, task.outputs)[0] or 0.0 for s in orbits.signals[1:]]
         transformed = float(np.mean(each)) if name == "error rate" else rms(np.array(each))
-    part = violation if name != "error rate" or same is None else (1 - same.mean) * (1 + 1 / len(task.elements))
+    part = violation if name != "error rate" or same is None else 1 - same.mean
     return RelativeSection(
         rms_norm=rms(orbits.sizes),
         rms_violation=violation,
@@ -79,4 +85,6 @@ def relative_section(
         transformed_task_error=transformed,
         member_spread=member_spread,
         violation_over_member_spread=None if not member_spread else violation / member_spread,
+        error_by_spread=by_spread,
+        floor_by_spread=spread_floor,
     )

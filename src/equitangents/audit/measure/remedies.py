@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,56 +12,108 @@ from equitangents.audit.contract.haar import O3, SO3, Permutations
 from equitangents.audit.contract.leaf_actions import LeafAction
 from equitangents.audit.contract.symmetry import Finite
 from equitangents.audit.contract.trees import Inputs, as_inputs
-from equitangents.audit.measure.orbits import Orbits
+from equitangents.audit.measure.intervals import Resampler
+from equitangents.audit.measure.judge import Judgement
+from equitangents.audit.measure.members import more_members
+from equitangents.audit.measure.orbits import Orbits, measure_orbits
 from equitangents.audit.measure.relative import task_error
+from equitangents.audit.measure.scales import make_scales
 from equitangents.audit.measure.task import Task, pulled_back, relative
-from equitangents.audit.report.sections import EnsembleSection, Remedy
+from equitangents.audit.report.sections import EnsembleSection, Estimate, Remedy
+from equitangents.audit.report.words import WORSE
 from equitangents.metrics.measure import norms, ratio
 
-_TARGET = 0.01
 _ROWS = 16
 
 
 def remedies(
-    task: Task, orbits: Orbits, y: np.ndarray | None, ensemble: EnsembleSection | None, train: Any, error: float
+    task: Task,
+    orbits: Orbits,
+    y: np.ndarray | None,
+    ensemble: EnsembleSection | None,
+    train: Any,
+    judgement: Judgement,
 ) -> list[Remedy]:
     """Every remedy with what it brings, measured on the sample where that is possible."""
-    return [_averaging(task, orbits, y, error), _members(ensemble), _augmentation(task, orbits, y, train, error)]
+    return [
+        _averaging(task, orbits, y, judgement),
+        more_members(ensemble, judgement.headline.unit),
+        _augmentation(task, orbits, y, train, judgement),
+    ]
 
 
-def _averaging(task: Task, orbits: Orbits, y: np.ndarray | None, error: float) -> Remedy:
+def _averaging(task: Task, orbits: Orbits, y: np.ndarray | None, judgement: Judgement) -> Remedy:
     """f̄(x) = mean over g of ρ(g)⁻¹f(ρ(g)x)."""
     phi = orbits.signals
     symmetry = task.contract.symmetry
     mean = phi.mean(axis=0) if symmetry.order is not None else phi[1:].mean(axis=0)
-    before, _ = task_error(phi[0], orbits, y, task.outputs)
+    before, name = task_error(phi[0], orbits, y, task.outputs)
     after, _ = task_error(mean, orbits, y, task.outputs)
+    left: float | None
     if task.complete and isinstance(symmetry, Finite) and task.contract.exact:
-        left, note = 0.0, "exact: every element is averaged over, and the action is exact"
+        left, judged, note = 0.0, Estimate(0.0, 0.0, 0.0), "every element is averaged over, and the action is exact"
+    elif orbits.class_numbers.any():
+        left, judged, note = None, None, "class numbers cannot be averaged; return the scores of the classes"
     elif (isinstance(symmetry, Finite) and not task.complete) or isinstance(symmetry, SO3 | O3 | Permutations):
         # a mean over E independent elements keeps 1/√E of the deviations, two such means differ by √2 of that
         E = len(phi) - 1
-        left = float(np.mean(ratio(norms(phi[1:].std(axis=0)), norms(mean)))) * math.sqrt(2 / max(E - 1, 1))
+        share = math.sqrt(2 / max(E - 1, 1))
+        left = float(np.mean(ratio(norms(phi[1:].std(axis=0)), norms(mean)))) * share
+        spread = np.array([norms(part.std(axis=0)) for part in _by_output(phi[1:], orbits)]) * share
+        judged = _estimate(task, judgement, spread, orbits.kept)
         note = f"what is left of the violation after averaging over {E} random elements"
     else:
-        left = _left_after_averaging(task, orbits.actions)
-        note = "measured on some inputs, turned once more; what is left is interpolation, or too few angles"
+        left, judged = _left_after_averaging(task, orbits, judgement)
+        note = "on some inputs, turned once more; what is left is interpolation, or too few angles"
     times = len(task.elements) + (symmetry.order is not None)
     return Remedy(
-        "averaging over the group at test time", True, error, left, before, after, f"{times} evaluations an input", note
+        name="averaging over the group at test time",
+        measured=left is not None,
+        error_before=judgement.by_norm.estimate.mean,
+        error_after=left,
+        task_before=before,
+        task_after=after,
+        cost=f"{times} evaluations an input",
+        note=task_first(name, before, after) + note,
+        quantity="mean error",
+        before=judgement.headline.error.estimate,
+        after=judged,
     )
 
 
-def _left_after_averaging(task: Task, actions: list[LeafAction | None]) -> float:
+def task_first(name: str | None, before: float | None, after: float | None) -> str:
+    """A warning that comes first where the remedy makes the model worse at its task."""
+    if name is None or before is None or after is None or not after > before * (1 + 1e-9):
+        return ""
+    return f"{WORSE}: the {name} rises from {before:.3g} to {after:.3g}; "
+
+
+def _by_output(signals: np.ndarray, orbits: Orbits) -> list[np.ndarray]:
+    """Signals (…, K, D) of every output alone."""
+    ends = np.cumsum([math.prod(shape) for shape in orbits.output_shapes])
+    return np.split(signals, ends[:-1], axis=-1)
+
+
+def _estimate(task: Task, judgement: Judgement, table: np.ndarray, rows: np.ndarray) -> Estimate:
+    """The mean over inputs of norms (outputs, n) in the headline's unit, the largest over the outputs."""
+    scales = judgement.scales
+    errors = scales.relative(judgement.headline.unit, table, rows)[scales.judged].max(axis=0)
+    return Resampler(len(rows), None, task.confidence, task.resamples, task.seed).mean(errors)
+
+
+def _left_after_averaging(task: Task, orbits: Orbits, judgement: Judgement) -> tuple[float, Estimate]:
     """The error of the averaged model itself, f̄(ρ(h)x) against f̄(x), for two elements h."""
     symmetry = task.contract.symmetry
-    x = task.x.subset(task.rows(_ROWS))
-    start = _average(task, x, actions)
-    errors = []
+    rows = task.rows(_ROWS)
+    x = task.x.subset(rows)
+    start = _average(task, x, orbits.actions)
+    errors, tables = [], []
     for h in task.elements[:: max(1, len(task.elements) // 2)][:2]:
-        moved = _average(task, x.replaced(task.contract.move(h, x.leaves)), actions)
-        errors.append(relative(pulled_back(actions, symmetry.inverse(h), moved), start))
-    return float(np.mean(errors))
+        moved = _average(task, x.replaced(task.contract.move(h, x.leaves)), orbits.actions)
+        back = pulled_back(orbits.actions, symmetry.inverse(h), moved)
+        errors.append(relative(back, start))
+        tables.append([norms(a - b) for a, b in zip(back, start, strict=True)])
+    return float(np.mean(errors)), _estimate(task, judgement, np.mean(tables, axis=0), rows)
 
 
 def _average(task: Task, x: Inputs, actions: list[LeafAction | None]) -> list[np.ndarray]:
@@ -75,48 +128,51 @@ def _average(task: Task, x: Inputs, actions: list[LeafAction | None]) -> list[np
     return [a / len(elements) for a in total or []]
 
 
-def _members(ensemble: EnsembleSection | None) -> Remedy:
-    if ensemble is None:
-        note = "not known: the model is no ensemble, so that the spread between members cannot be measured"
-        return Remedy("more ensemble members", False, None, None, None, None, "one training a member", note)
-    limit = ensemble.limit.mean
-    if limit >= _TARGET:
-        note = f"no number of members brings the error below {limit:.2g}: train the members on augmented data"
-    else:
-        count = math.ceil(ensemble.finite**2 / (_TARGET**2 - limit**2))
-        note = f"{max(count, 1)} members bring the error to {_TARGET:.0%}, by the fitted law"
-    return Remedy(
-        "more ensemble members", False, ensemble.mean_error.mean, limit, None, None, "one training a member", note
-    )
-
-
-def _augmentation(task: Task, orbits: Orbits, y: np.ndarray | None, train: Any, error: float) -> Remedy:
+def _augmentation(task: Task, orbits: Orbits, y: np.ndarray | None, train: Any, judgement: Judgement) -> Remedy:
     """Refit a copy of an estimator on moved training data, and measure it on the sample."""
-    name, cost = "training with augmentation", "one training"
+    now = judgement.by_norm.estimate.mean
+    known = Remedy(
+        name="training with augmentation",
+        measured=False,
+        error_before=now,
+        error_after=None,
+        task_before=None,
+        task_after=None,
+        cost="one training",
+        note="",
+        quantity="mean error",
+        before=judgement.headline.error.estimate,
+    )
     estimator = getattr(task.model, "estimator", None)
     if estimator is None or train is None:
         why = "the model cannot be refitted here" if estimator is None else "no training data were given (train=(x, y))"
-        return Remedy(name, False, error, None, None, None, cost, f"not measured: {why}")
+        return replace(known, note=why)
+    if any(a is not None for a in orbits.actions):
+        return replace(known, note="labels would move with the inputs")
     from sklearn.base import clone
 
     from equitangents.audit.adapters.estimators import EstimatorModel
 
     x_train, y_train = as_inputs(train[0]), np.asarray(train[1])
-    if any(a is not None for a in orbits.actions):
-        return Remedy(name, False, error, None, None, None, cost, "not measured: labels would move with the inputs")
     copies = [x_train.leaves[0], *(task.contract.move(g, x_train.leaves)[0] for g in task.elements)]
     flat = np.concatenate(copies).reshape(len(copies) * x_train.n, -1)
     refitted = clone(estimator).fit(flat, np.concatenate([y_train] * len(copies)))
     model = EstimatorModel(refitted, task.model.method)  # type: ignore[attr-defined]
-    rows = orbits.kept
-    x = task.x.subset(rows)
-    after = task.evaluate(x, model.run)
-    errors = []
-    for g in task.elements:
-        moved = task.evaluate(x.replaced(task.contract.move(g, x.leaves)), model.run)
-        errors.append(ratio(norms(moved.leaves[0] - after.leaves[0]), norms(after.leaves[0])))
-    before_task, _ = task_error(orbits.signals[0], orbits, y, task.outputs)
-    flat_after = after.leaves[0].reshape(len(rows), -1)
-    after_task, _ = task_error(flat_after, orbits, y, task.outputs)
-    note = f"measured: a copy was fitted to {len(copies)} moved copies of the training data"
-    return Remedy(name, True, error, float(np.mean(errors)), before_task, after_task, cost, note)
+    elsewhere = replace(task, model=model)
+    again = measure_orbits(elsewhere, task.x.subset(orbits.kept))
+    scales = make_scales(again, None, task.judging.output_scale)
+    unit = judgement.headline.unit
+    errors = scales.relative(unit, again.separate).max(axis=0)
+    labels = None if y is None else y[orbits.kept]
+    before_task, task_name = task_error(orbits.signals[0], orbits, y, task.outputs)
+    after_task, _ = task_error(again.signals[0], again, labels, task.outputs)
+    return replace(
+        known,
+        measured=True,
+        error_after=float(again.errors.mean()),
+        after=task.resampler(len(orbits.kept)).mean(errors),
+        task_before=before_task,
+        task_after=after_task,
+        note=task_first(task_name, before_task, after_task)
+        + f"a copy was fitted to {len(copies)} moved copies of the training data",
+    )

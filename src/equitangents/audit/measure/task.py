@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import numpy as np
@@ -16,12 +16,16 @@ from equitangents.audit.adapters import Answer, Model
 from equitangents.audit.adapters.model import answer
 from equitangents.audit.contract.contract import Contract
 from equitangents.audit.contract.leaf_actions import LeafAction
-from equitangents.audit.contract.trees import Inputs, Shared
+from equitangents.audit.contract.trees import Inputs, Shared, to_numpy
 from equitangents.audit.measure.intervals import Resampler
+from equitangents.audit.measure.record import Record
+from equitangents.audit.progress import Progress
 from equitangents.errors import EquitangentsError, ShapeError
 from equitangents.metrics.measure import norms, ratio
 
 logger = logging.getLogger("equitangents.audit")
+
+RelativeTo = Literal["larger", "norm", "spread"]
 
 _BATCH_BYTES = 64 * 2**20
 _LARGEST_BATCH = 256
@@ -29,14 +33,51 @@ _LARGEST_BATCH = 256
 
 @dataclass(eq=False)
 class Clock:
-    """Seconds spent in the model, and inputs it has seen."""
+    """Seconds spent in the model, and what it was given: by every part of the audit, filled-up batches as they are."""
 
     seconds: float = 0.0
     evaluations: int = 0
+    """Inputs."""
+    batches: int = 0
     largest: int = 0
     """Inputs in the largest batch that the model took."""
     refused: str | None = None
     """What the model said of a smaller batch, if it takes that size alone; smaller ones are filled up."""
+    progress: Progress | None = None
+    check: Callable[[], None] = lambda: None
+    """Raises KeyboardInterrupt if one was lost."""
+
+    def counting(self, run: Callable[[Any], Any]) -> Callable[[Inputs], Any]:
+        """`run` for a batch, counted and timed."""
+
+        def counted(x: Inputs) -> Any:
+            began = time.perf_counter()
+            try:
+                output = run(x.tree())
+            finally:
+                self.add(x.n, time.perf_counter() - began)
+            self.largest = max(self.largest, x.n)
+            return output
+
+        return counted
+
+    def add(self, inputs: int, seconds: float) -> None:
+        """The model was given one more batch."""
+        self.seconds += seconds
+        self.evaluations += inputs
+        self.batches += 1
+        if self.progress is not None:
+            self.progress.step(self.evaluations)
+
+
+@dataclass(frozen=True)
+class Judging:
+    """What the verdict was told: which unit, how much violation is tolerated, what size outputs have."""
+
+    relative_to: RelativeTo = "larger"
+    tolerance: float | None = None
+    output_scale: Any = None
+    """A number for every output, or numbers by the outputs' names."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +97,9 @@ class Task:
     confidence: float
     resamples: int
     seed: int
+    judging: Judging = field(default_factory=Judging)
     clock: Clock = field(default_factory=Clock)
+    record: Record = field(default_factory=Record)
 
     def resampler(self, inputs: int) -> Resampler:
         """Intervals over this many inputs, and over the elements if they are a sample."""
@@ -65,39 +108,68 @@ class Task:
 
     def evaluate(self, x: Inputs, run: Callable[[Any], Any] | None = None) -> Answer:
         """The model's outputs for all of x, in batches."""
-        parts = [self.batch(x.subset(rows), run) for rows in batches(x.n, self.batch_size)]
+        parts = [self.batch(x.subset(rows), run) for rows in batches(x.n, self.step)]
         leaves = tuple(np.concatenate(columns) for columns in zip(*(p.leaves for p in parts), strict=True))
-        return Answer(leaves, parts[0].structure, parts[0].dtype)
+        return Answer(leaves, parts[0].structure, parts[0].dtype, parts[0].whole)
+
+    @property
+    def step(self) -> int:
+        """Inputs a batch: `batch_size`, in whole batches of a model that takes one size alone."""
+        size = self._fixed_size
+        return self.batch_size if size is None else max(self.batch_size // size, 1) * size
+
+    @property
+    def _fixed_size(self) -> int | None:
+        clock = self.clock
+        return self.model.fixed_batch or (clock.largest if clock.refused is not None else None)
 
     def batch(self, x: Inputs, run: Callable[[Any], Any] | None = None) -> Answer:
         """The model's outputs for one batch."""
-        clock, given = self.clock, run
-        run = run or self.model.run
-        size = self.model.fixed_batch or (clock.largest if clock.refused is not None else None)
-        began = time.perf_counter()
-        if size is not None and size != x.n:
-            output = _filled_up(run, x, size)
-        else:
+        if self.record.replaying:
+            return self.record.next(x.n)
+        y = self._with_classes(answer(self._output(x, run), x.n))
+        self.clock.check()
+        if self.record.recording:
+            self.record.keep(y)
+        return y
+
+    def _output(self, x: Inputs, run: Callable[[Any], Any] | None) -> Any:
+        clock, size = self.clock, self._fixed_size
+        given = clock.counting(run or self.model)
+        try:
+            if size is not None and size != x.n:
+                return _filled_up(given, x, size)
             try:
-                output = run(x.tree())
+                return given(x)
             except EquitangentsError:
                 raise
             except Exception as error:  # of a foreign model, which may take no other size than the one before
-                if given is not None or not 0 < x.n < clock.largest:
+                if run is not None or not 0 < x.n < clock.largest:
                     raise
                 try:
-                    output = _filled_up(run, x, clock.largest)
+                    output = _filled_up(given, x, clock.largest)
                 except Exception:
                     raise error from None
                 clock.refused = next(iter(str(error).splitlines()), type(error).__name__)
                 logger.warning(
                     "the model takes no batch of %d (%s); batches are filled up to %d",
-                    x.n, clock.refused, clock.largest,
-                )  # fmt: skip
-        clock.largest = max(clock.largest, x.n)
-        clock.seconds += time.perf_counter() - began
-        clock.evaluations += x.n
-        return answer(output, x.n)
+                    x.n,
+                    clock.refused,
+                    clock.largest,
+                )
+                return output
+        except Exception as error:
+            told = error if run is not None else self.model.failed(error, x.tree())
+            if told is error:
+                raise
+            raise told from error
+
+    def _with_classes(self, y: Answer) -> Answer:
+        """Class numbers as int64, which `apart` compares for being the same."""
+        if self.outputs != "auto" or self.regression or not any(y.whole):
+            return y
+        leaves = tuple(a.astype(np.int64) if w else a for a, w in zip(y.leaves, y.whole, strict=True))
+        return Answer(leaves, y.structure, y.dtype, y.whole)
 
     def output_actions(self, y: Answer) -> list[LeafAction | None]:
         """The action on every output."""
@@ -110,13 +182,13 @@ class Task:
         return np.sort(np.random.default_rng(self.seed).choice(self.x.n, count, replace=False))
 
 
-def _filled_up(run: Callable[[Any], Any], x: Inputs, size: int) -> Any:
+def _filled_up(given: Callable[[Inputs], Any], x: Inputs, size: int) -> Any:
     """The model's output in batches of one size, the last filled up with its last row."""
     chunks = []
     for rows in batches(x.n, size):
         filled = np.concatenate([rows, np.repeat(rows[-1:], size - len(rows))])
         used = slice(len(rows))
-        chunks.append(jax.tree.map(lambda a, used=used: np.asarray(a)[used], run(x.subset(filled).tree())))
+        chunks.append(jax.tree.map(lambda a, used=used: to_numpy(a)[used], given(x.subset(filled))))
     return jax.tree.map(lambda *a: np.concatenate(a), *chunks)
 
 
@@ -124,6 +196,11 @@ def _filled_up(run: Callable[[Any], Any], x: Inputs, size: int) -> Any:
 def _resampler(inputs: int, elements: int | None, confidence: float, resamples: int, seed: int) -> Resampler:
     """Many parts of one audit share their inputs and elements, and drawing resamples takes longest."""
     return Resampler(inputs, elements, confidence, resamples, seed)
+
+
+def eps(dtype: Any) -> float:
+    """The rounding of one operation in numbers of this type, half precision among them."""
+    return float(jax.numpy.finfo(dtype).eps)
 
 
 def batches(n: int, size: int) -> list[np.ndarray]:
@@ -140,7 +217,17 @@ def default_batch_size(x: Inputs) -> int:
 def relative(a: Sequence[np.ndarray], b: Sequence[np.ndarray], to: Sequence[np.ndarray] | None = None) -> np.ndarray:
     """‖a − b‖/‖to‖ (‖b‖ if not given) for every input, the largest over the outputs, (N,)."""
     to = b if to is None else to
-    return np.max([ratio(norms(p - q), norms(r)) for p, q, r in zip(a, b, to, strict=True)], axis=0)
+    return np.max([ratio(apart(p, q), size(r)) for p, q, r in zip(a, b, to, strict=True)], axis=0)
+
+
+def apart(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """‖a − b‖ for every input, (N,); of class numbers 1 where they differ."""
+    return (a != b).astype(np.float64) if a.dtype.kind == "i" else norms(a - b)
+
+
+def size(a: np.ndarray) -> np.ndarray:
+    """‖a‖ for every input, (N,); of class numbers 1."""
+    return np.ones(len(a)) if a.dtype.kind == "i" else norms(a)
 
 
 def pulled_back(actions: Sequence[LeafAction | None], inverse: Any, leaves: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -150,7 +237,7 @@ def pulled_back(actions: Sequence[LeafAction | None], inverse: Any, leaves: Sequ
 
 def flattened(leaves: Sequence[np.ndarray]) -> np.ndarray:
     """All outputs side by side, (N, D)."""
-    return np.concatenate([y.reshape(len(y), -1) for y in leaves], axis=1)
+    return np.concatenate([y.reshape(len(y), -1) for y in leaves], axis=1).astype(np.float64, copy=False)
 
 
 def check_same_shapes(y: Answer, moved: Answer, label: str) -> None:
@@ -158,3 +245,21 @@ def check_same_shapes(y: Answer, moved: Answer, label: str) -> None:
     for a, b in zip(y.leaves, moved.leaves, strict=True):
         if a.shape != b.shape:
             raise ShapeError(f"f(x) has shape {a.shape}, and after {label} {b.shape}; it must be the same")
+
+
+def stopped_task(task: Task) -> Task:
+    """The task of those inputs and elements that were measured before the pass was stopped; it replays their outputs.
+
+    All elements for the batches that were finished; if none was, some elements for the first batch. Raises
+    KeyboardInterrupt if no element was finished.
+    """
+    answers, along = task.record.answers, len(task.elements) + 1
+    whole = len(answers) // along
+    if whole:
+        x = task.x.subset(np.arange(min(task.x.n, whole * task.step)))
+        return replace(task, x=x, record=Record(answers[: whole * along], replaying=True))
+    if len(answers) < 2:
+        raise KeyboardInterrupt
+    x = task.x.subset(np.arange(len(answers[0].leaves[0])))
+    elements = task.elements[: len(answers) - 1]
+    return replace(task, x=x, elements=elements, complete=False, record=Record(list(answers), replaying=True))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
 
 from equitangents.audit.contract.leaf_actions import LeafAction
-from equitangents.audit.contract.trees import Shared
+from equitangents.audit.contract.trees import Inputs, Shared
 from equitangents.audit.measure.orbits import Orbits
-from equitangents.audit.measure.task import Task, flattened, pulled_back, relative
+from equitangents.audit.measure.task import Task, flattened
 from equitangents.audit.report.sections import OrbitPoint, Witness
 
 _POINTS = 24
@@ -35,15 +36,12 @@ def _witness(task: Task, orbits: Orbits, kind: Literal["worst", "typical"], k: i
     x = task.x.subset(np.array([i]))
     E = len(task.elements)
     shown = sorted({*np.linspace(0, E - 1, min(E, _POINTS)).astype(int).tolist(), k})
-    y = task.evaluate(x).leaves
+    moved = [task.contract.move(task.elements[j], x.leaves) for j in shown]
+    y, *along = _outputs(task, i, shown, x, moved)
     points = [_point(task, symmetry.identity, x.leaves, flattened(y), 0.0)]
-    for j in shown:
-        g = task.elements[j]
-        moved = task.contract.move(g, x.leaves)
-        answer = task.evaluate(x.replaced(moved))
-        back = pulled_back(orbits.actions, symmetry.inverse(g), answer.leaves)
-        error = float(relative(back, y)[0])
-        points.append(_point(task, g, moved, flattened(answer.leaves), error))
+    for j, leaves, output in zip(shown, moved, along, strict=True):
+        error = float(orbits.errors[j, i])
+        points.append(_point(task, task.elements[j], leaves, flattened(output), error))
     images = next((a.layout for a in task.contract.inputs if a is not None), None)
     g = task.elements[k]
     return Witness(
@@ -55,6 +53,18 @@ def _witness(task: Task, orbits: Orbits, kind: Literal["worst", "typical"], k: i
         image_layout=images,
         orbit=points,
     )
+
+
+def _outputs(task: Task, i: int, shown: list[int], x: Inputs, moved: list[list[Any]]) -> list[Sequence[np.ndarray]]:
+    """What the model answered for one input and its moved copies: as the pass over the data had it, or in one batch."""
+    kept = [task.record.of_row(task.step, len(task.elements), i, j) for j in (None, *shown)]
+    known = [y for y in kept if y is not None]
+    if len(known) == len(kept):
+        return list(known)
+    columns = zip(x.leaves, *moved, strict=True)
+    leaves = [a[0] if isinstance(a[0], Shared) else np.concatenate(a) for a in columns]
+    answer = task.evaluate(x.replaced(leaves)).leaves
+    return [[y[k : k + 1] for y in answer] for k in range(len(moved) + 1)]
 
 
 def _point(task: Task, g: Any, leaves: Any, y: np.ndarray, error: float) -> OrbitPoint:

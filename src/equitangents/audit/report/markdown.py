@@ -3,37 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from equitangents.audit.report.text import details, interval
-from equitangents.audit.report.verdict import number
+from equitangents.audit.report.findings import Findings
+from equitangents.audit.report.judged import before_after, error_of, floor_of, headline_of, unit_of
+from equitangents.audit.report.sections import ElementResult
+from equitangents.audit.report.text import details, folded, how_known
+from equitangents.audit.report.words import badge, interval, number
 
-if TYPE_CHECKING:
-    from equitangents.audit.report.result import AuditReport
-
-_SIGNS = {"equivariant": "✅", "broken": "❌", "stochastic": "🎲", "undecided": "❔"}
+_SIGNS = {
+    "equivariant": "✅",
+    "equivariant within tolerance": "✅",
+    "broken": "❌",
+    "stochastic": "🎲",
+    "undecided": "❔",
+}
 _ROWS = 16
 
 
-def markdown(report: AuditReport) -> str:
+def markdown(report: Findings) -> str:
     """The sentence, then tables of elements, sets, layers and remedies."""
-    worst_first = sorted(report.elements, key=lambda e: -e.error.estimate.mean)
+    worst_first = sorted(report.elements, key=lambda e: -error_of(e).estimate.mean)
+    headline = headline_of(report)
+    state = badge(report.verdict, headline.bound, headline.tolerance)[2]
     shown = [e for e in report.elements if e in worst_first[:_ROWS]]
     parts = [
         f"## {_SIGNS[report.verdict]} Equivariance audit: {report.model.name}, {report.contract.group}",
-        _escaped(report.sentence),
+        f"**{state}.** {_escaped(report.sentence)}",
         "\n".join(f"- {_escaped(line)}" for line in details(report)),
-        "### Elements" + ("" if len(shown) == len(report.elements) else f" (the worst {_ROWS})"),
+        f"### Elements, errors {unit_of(report)}"
+        + ("" if len(shown) == len(report.elements) else f" (the worst {_ROWS})"),
         table(
             ["element", "mean error", "median", "worst", "floor", ""],
             [
                 [
-                    e.label,
-                    interval(e.error.estimate),
-                    number(e.error.median),
-                    number(e.error.worst),
-                    number(e.floor),
-                    "at the floor" if e.at_floor else "**above**",
+                    folded(e.label),
+                    interval(error_of(e).estimate),
+                    number(error_of(e).median),
+                    number(error_of(e).worst),
+                    number(floor_of(e)),
+                    _state(e, headline.tolerance),
                 ]
                 for e in shown
             ],
@@ -41,17 +49,24 @@ def markdown(report: AuditReport) -> str:
     ]
     if report.layers is not None:
         rows = [
-            [r.name, r.kind, number(r.error), number(r.floor), "**breaks**" if r.broken else ""]
+            [folded(r.name), r.kind, number(r.error), number(r.floor), "**breaks**" if r.broken else ""]
             for r in report.layers.layers
         ]
         parts += ["### Layers", table(["layer", "kind", "error", "floor", ""], rows)]
     if report.remedies:
-        value = lambda v: "" if v is None else number(v)
-        rows = [[r.name, value(r.error_before), value(r.error_after), r.cost, r.note] for r in report.remedies]
-        parts += ["### Remedies", table(["remedy", "error now", "then", "cost", "note"], rows)]
+        value = lambda e: "" if e is None else interval(e)
+        rows = [[m.name, *map(value, before_after(m)), m.cost, how_known(m)] for m in report.remedies]
+        parts += ["### Remedies", table(["remedy", "error now", "then", "cost", "how this is known"], rows)]
     if report.missing:
         parts += ["### Left out", "\n".join(f"- {m.section}: {_escaped(m.reason)}" for m in report.missing)]
     return "\n\n".join(parts) + "\n"
+
+
+def _state(e: ElementResult, tolerance: float | None) -> str:
+    """What the last column says of an element."""
+    if e.at_floor:
+        return "at the floor"
+    return "**above**" if tolerance is None or e.above else f"not above {number(tolerance)}"
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -1,99 +1,32 @@
-"""The report of an audit: what was found, one sentence about it, and the ways to write it down."""
+"""The report of an audit: what was found, and the ways to write it down."""
 
 from __future__ import annotations
 
 import json
-import math
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-import numpy as np
-from jaxtyping import Float
-
-from equitangents.audit.report.sections import (
-    Checkpoint,
-    ContractSection,
-    DataSection,
-    ElementResult,
-    EnsembleSection,
-    FloatFloor,
-    IrrepSection,
-    LayerSection,
-    LieResult,
-    Missing,
-    ModelSection,
-    OrbitSection,
-    RelativeSection,
-    Remedy,
-    SetResult,
-    Settings,
-    Spread,
-    Timing,
-    Witness,
-)
+from equitangents import notebook
+from equitangents.audit.report.findings import Findings
+from equitangents.audit.report.judged import error_of, floor_of, unit_of
+from equitangents.audit.report.markdown import markdown
+from equitangents.audit.report.page import html
+from equitangents.audit.report.text import summary
+from equitangents.audit.report.words import number
 from equitangents.errors import InvalidArgumentError
-
-FORMAT: Literal["equitangents.audit/1"] = "equitangents.audit/1"
-Verdict = Literal["equivariant", "broken", "stochastic", "undecided"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class AuditReport:
+class AuditReport(Findings):
     """Everything that an audit found; made by `equitangents.audit`, written by `to_json`, `to_html`, `to_markdown`.
 
-    Lists and numbers of the JSON are the attributes here, under the same names. `errors` and `floors` hold the table
-    behind them, one row an element, one column an input, and are not written.
+    The attributes are those of `Findings`.
     """
-
-    format: Literal["equitangents.audit/1"]
-    verdict: Verdict
-    """"equivariant": every element at its floor; "broken": some are above it; "stochastic": the model is random, and
-    its violation is no larger than its noise; "undecided": the interval holds the floor, or interpolation
-    hides too much."""
-    sentence: str
-    """The finding in one sentence."""
-    contract: ContractSection
-    model: ModelSection
-    error: Spread
-    """Over all inputs and elements, the identity left out."""
-    floor: float
-    """Mean over elements of their floors."""
-    elements: list[ElementResult]
-    float_floor: FloatFloor
-    orbit: OrbitSection
-    relative: RelativeSection
-    sets: list[SetResult]
-    """The data first."""
-    lie: list[LieResult]
-    irreps: IrrepSection | None
-    layers: LayerSection | None
-    ensemble: EnsembleSection | None
-    data: DataSection | None
-    remedies: list[Remedy]
-    checkpoints: list[Checkpoint]
-    witnesses: list[Witness]
-    """The worst first."""
-    missing: list[Missing]
-    settings: Settings
-    versions: dict[str, str]
-    timing: Timing
-    citations: list[str]
-    """BibTeX of the methods that this audit used."""
-    errors: Float[np.ndarray, "elements inputs"] = field(metadata={"json": False})
-    floors: Float[np.ndarray, "elements floor_inputs"] = field(metadata={"json": False})
-    parameters: list[Any] = field(metadata={"json": False})
-    """The elements themselves, as the actions take them."""
 
     def summary(self) -> str:
         """The finding in a few lines of plain text, the one sentence first."""
-        from equitangents.audit.report.text import summary
-
         return summary(self)
-
-    def to_dict(self) -> dict[str, Any]:
-        """What `to_json` writes, as plain values; numbers that are not finite are None."""
-        return _plain(self)
 
     def to_json(self, path: Any) -> Path:
         """Write the report as JSON; `equitangents.audit.report.schema()` says what it holds. Returns the path."""
@@ -101,8 +34,6 @@ class AuditReport:
 
     def to_markdown(self, path: Any = None) -> str:
         """The report as Markdown that GitHub renders, also written to `path` if one is given."""
-        from equitangents.audit.report.markdown import markdown
-
         text = markdown(self)
         if path is not None:
             write_text(path, text)
@@ -110,9 +41,16 @@ class AuditReport:
 
     def to_html(self, path: Any) -> Path:
         """Write the report as one HTML file that needs nothing else. Returns the path."""
-        from equitangents.audit.report.page import html
-
         return write_text(path, html(self))
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the finding, and the error under every element."""
+        head = notebook.table("Audit", [("verdict", self.verdict), ("finding", self.sentence)])
+        rows = [
+            (e.label, f"{number(error_of(e).estimate.mean)}, floor {number(floor_of(e))}") for e in self.elements[:24]
+        ]
+        more = [("…", f"{len(self.elements) - 24} more elements")] if len(self.elements) > 24 else []
+        return head + notebook.table(f"Mean relative error {unit_of(self)}", rows + more)
 
     def bibtex(self) -> str:
         """What to cite, as BibTeX."""
@@ -130,21 +68,3 @@ def write_text(path: Any, text: str) -> Path:
     except OSError as error:
         raise InvalidArgumentError(f"path is {str(path)!r}, which cannot be written: {error.strerror}") from None
     return path
-
-
-def _plain(value: Any) -> Any:
-    if is_dataclass(value):
-        return {f.name: _plain(getattr(value, f.name)) for f in fields(value) if f.metadata.get("json", True)}
-    if isinstance(value, dict):
-        return {str(key): _plain(v) for key, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
-    if isinstance(value, np.ndarray):
-        return _plain(value.tolist())
-    if isinstance(value, bool | np.bool_):
-        return bool(value)
-    if isinstance(value, int | np.integer):
-        return int(value)
-    if isinstance(value, float | np.floating):
-        return float(value) if math.isfinite(value) else None
-    return value

@@ -9,19 +9,19 @@ import types
 from dataclasses import fields, is_dataclass
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from equitangents.audit.report.result import FORMAT, AuditReport
+from equitangents.audit.report.findings import FORMAT, Findings
 
 _NUMBER = {"type": ["number", "null"], "description": "null: not finite"}
 
 
 def schema() -> dict[str, Any]:
-    """JSON Schema (draft 2020-12) of what `AuditReport.to_json` writes.
+    """JSON Schema (draft 2020-12) of what `Findings.to_json` writes.
 
     >>> schema()["title"]
     'equitangents.audit/1'
     """
     definitions: dict[str, Any] = {}
-    root = _object(AuditReport, definitions)
+    root = _object(Findings, definitions)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": FORMAT,

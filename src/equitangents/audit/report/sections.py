@@ -1,7 +1,8 @@
 """What an audit finds, as small records: each class is one object of the report's JSON.
 
-Errors are relative: ‖f(ρ_X(g)x) − ρ_Y(g)f(x)‖ / ‖f(x)‖. A floor is the error that a perfectly equivariant function
-would show all the same, because arrays are resampled, numbers rounded, or the function is random.
+Errors are relative: ‖f(ρ_X(g)x) − ρ_Y(g)f(x)‖ / ‖f(x)‖. Those called `judged` are in the unit of the headline, which
+may be the spread between inputs instead; the verdict follows from these. A floor is the error that a perfectly
+equivariant function would show all the same, because arrays are resampled, numbers rounded, or the function is random.
 """
 
 from __future__ import annotations
@@ -12,7 +13,10 @@ from typing import Any, Literal
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean with its confidence interval, over inputs and, where elements were sampled, over elements."""
+    """A mean with its confidence interval, over inputs and, where elements were sampled, over elements.
+
+    Both ends are null (NaN) where there is no interval: below 5 inputs or sampled elements, or if all values are equal.
+    """
 
     mean: float
     low: float
@@ -30,6 +34,27 @@ class Spread:
     q75: float
     q95: float
     worst: float
+
+
+@dataclass(frozen=True)
+class Headline:
+    """The error that the sentence, the verdict and `--fail-above` use."""
+
+    unit: Literal["norm", "spread", "absolute", "classes"]
+    """What violations are divided by: "norm": ‖f(x)‖; "spread": the root mean square distance of f(x) from its mean
+    over the inputs; "absolute": output_scale, or 1; "classes": outputs are class numbers, and the error is the share of
+    them that changes."""
+    reason: str
+    """Why this unit."""
+    error: Spread
+    """Over all inputs and elements, the identity left out; the largest over the outputs."""
+    floor: float
+    """Mean over elements of their floors, in the same unit."""
+    bound: float
+    """Upper end of the interval of the mean error over inputs, of the element where it is largest; where there is no
+    interval, the largest error."""
+    tolerance: float | None = None
+    """The error that was called acceptable; null: none was."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +81,21 @@ class OutputContract:
     action: str
     """How it should transform; "invariant": not at all."""
     error: Estimate
+    judged: Estimate | None = None
+    """The same error in the headline's unit."""
+    floor: float | None = None
+    """Mean over elements of its floors, in the headline's unit."""
+    rms: float | None = None
+    """Root mean square of its norm over the inputs."""
+    spread: float | None = None
+    """Root mean square distance of this output from its mean over the inputs; null: of a single input, of class
+    numbers, and where that is no more than rounding."""
+    scale: float | None = None
+    """The output_scale that was given for it."""
+    vanishes: bool = False
+    """Whether it is no larger than its rounding for all inputs, moved or not."""
+    fails_under: list[str] = field(default_factory=list)
+    """Labels of the elements under which it fails: its interval lies above twice the floor, and above the tolerance."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +159,12 @@ class ElementResult:
     """Share of inputs whose predicted class stays; null if the output is no vector of class scores."""
     divergence: float | None
     """Mean Jensen-Shannon divergence in bits between the predicted distributions; null without probabilities."""
+    judged: Spread | None = None
+    """The error in the headline's unit."""
+    judged_floor: float | None = None
+    """The floor in the headline's unit."""
+    above: bool | None = None
+    """Whether some output fails under it."""
 
 
 @dataclass(frozen=True)
@@ -132,12 +178,12 @@ class FloatFloor:
 
 @dataclass(frozen=True)
 class OrbitSection:
-    """What the model does along orbits {ρ(g)x}, the identity included."""
+    """What the model does along orbits {ρ(g)x}."""
 
     same_predictions: Estimate | None
-    """Orbit same predictions as a share of the elements, 1 is perfect; null without class scores."""
+    """Share of the elements, the identity left out, that keep the predicted class; null without class scores."""
     relative_std: Estimate
-    """‖std over g of ρ(g)⁻¹f(ρ(g)x)‖ / ‖mean over g‖."""
+    """The identity included: ‖std over g of ρ(g)⁻¹f(ρ(g)x)‖ / ‖mean over g‖."""
     divergence: Estimate | None
     """Jensen-Shannon divergence in bits of predictions along the orbit; null without probabilities."""
     outputs: Literal["values", "logits", "probabilities"]
@@ -162,6 +208,11 @@ class RelativeSection:
     member_spread: float | None
     """Root mean square over inputs of the standard deviation between members."""
     violation_over_member_spread: float | None
+    error_by_spread: Spread | None = None
+    """Violations over the spread between inputs, √(Σ ‖f(x_i) − f̄‖²/(n − 1)), the largest over the outputs; null where
+    there is no spread."""
+    floor_by_spread: float | None = None
+    """Mean over elements of their floors, in the same unit."""
 
 
 @dataclass(frozen=True)
@@ -176,6 +227,9 @@ class SetResult:
     at_floor: bool
     same_predictions: Estimate | None
     relative_std: Estimate
+    judged: Estimate | None = None
+    """The error in the headline's unit; a spread is that between the inputs of this set."""
+    judged_floor: float | None = None
 
 
 @dataclass(frozen=True)
@@ -224,6 +278,8 @@ class LayerResult:
     broken: bool
     noise: float
     """Relative difference of two evaluations; above 0 in layers that are random."""
+    growth: float | None = None
+    """How much larger the error is than that of the layer's input, or of the layer before where that is not seen."""
 
 
 @dataclass(frozen=True)
@@ -249,6 +305,11 @@ class LayerSection:
     """Name of the layer where it starts; null if no layer breaks the symmetry."""
     reason: str
     sweep: list[SweepResult]
+    steepest: str | None = None
+    """Name of the layer where the error grows most; null if no layer breaks the symmetry."""
+    expected: bool = False
+    """True: the first layer with weights breaks the symmetry already, whatever its padding or stride, as expected of a
+    network that is not built to be equivariant."""
 
 
 @dataclass(frozen=True)
@@ -268,9 +329,9 @@ class EnsembleSection:
 
     members: int
     member_error: Estimate
-    """Mean over members of a member's own error."""
+    """Mean over members of a member's own error, a mean of errors relative to each input's ‖f(x)‖."""
     mean_error: Estimate
-    """Error of the mean of all members."""
+    """Error of the mean of all members, in the same way; `sizes` and `limit` are root mean squares."""
     sizes: list[EnsembleSize]
     finite: float
     """What more members cure: the coefficient of 1/√M."""
@@ -280,6 +341,9 @@ class EnsembleSection:
     """Fitted power of M of the error above its limit, −1/2 expected; null if there is nothing to fit."""
     theory_limit: float | None
     """The limit for infinitely wide networks; null where no theory was given."""
+    by_spread: float | None = None
+    """Root mean square of ‖f(x)‖ over the spread between inputs, which puts these errors in units of the spread; null
+    where there is no spread."""
 
 
 @dataclass(frozen=True)
@@ -307,11 +371,18 @@ class Remedy:
     measured: bool
     """False: an extrapolation, or not known; `note` says which."""
     error_before: float | None
+    """Relative to ‖f(x)‖, as `error_after`; of more members both are root mean squares."""
     error_after: float | None
     task_before: float | None
     task_after: float | None
     cost: str
     note: str
+    quantity: str = ""
+    """What `before` and `after` both are."""
+    before: Estimate | None = None
+    """The error now, in the headline's unit, with its interval."""
+    after: Estimate | None = None
+    """The same quantity with the remedy; null: not known."""
 
 
 @dataclass(frozen=True)
@@ -354,6 +425,10 @@ class Checkpoint:
     elements: list[float]
     """Mean error of each element, in the order of `elements`."""
     same_predictions: float | None
+    judged: Estimate | None = None
+    """The error in the headline's unit; a spread is that between this checkpoint's outputs."""
+    judged_elements: list[float] = field(default_factory=list)
+    """Mean error of each element in the headline's unit."""
 
 
 @dataclass(frozen=True)
@@ -370,9 +445,12 @@ class Timing:
 
     total_seconds: float
     model_seconds: float
-    """Inside the model, on the orbits of the data."""
+    """Inside the model."""
     evaluations: int
-    """Inputs evaluated for the orbits of the data."""
+    """Inputs that the model, its members, layers, checkpoints and changed copies were given, in all parts of the audit;
+    copies that fill up a batch count."""
+    batches: int = 0
+    """Calls in which they were given."""
 
 
 @dataclass(frozen=True)

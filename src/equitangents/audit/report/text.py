@@ -2,55 +2,123 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from equitangents.audit.report.findings import Findings
+from equitangents.audit.report.judged import (
+    before_after,
+    ensemble_errors,
+    headline_of,
+    output_error,
+    set_error,
+    set_floor,
+    unit_of,
+)
+from equitangents.audit.report.sections import OutputContract, Remedy
+from equitangents.audit.report.words import WORSE, interval, listed, number
 
-from equitangents.audit.report.sections import Estimate
-from equitangents.audit.report.verdict import number
 
-if TYPE_CHECKING:
-    from equitangents.audit.report.result import AuditReport
-
-
-def before_probabilities(report: AuditReport) -> str:
+def before_probabilities(report: Findings) -> str:
     """Where members are judged by other numbers than the whole, what these are."""
     told = report.model.kind == "deep ensemble" and report.orbit.outputs == "probabilities"
     return " (outputs before they become probabilities)" if told else ""
 
 
-def summary(report: AuditReport) -> str:
+def summary(report: Findings) -> str:
     """The sentence, then one line for each part that has something to say."""
     lines = [report.sentence, *(f"  {line}" for line in details(report))]
     return "\n".join(lines)
 
 
-def details(report: AuditReport) -> list[str]:
+def details(report: Findings) -> list[str]:
     """One line a part."""
-    orbit, lines = report.orbit, []
+    orbit, relative, lines = report.orbit, report.relative, []
+    norm, spread = report.error.estimate, relative.error_by_spread
+    if headline_of(report).unit in ("norm", "spread") and spread is not None:
+        lines.append(
+            f"mean error: {interval(norm)} of ‖f(x)‖, {interval(spread.estimate)} of the spread between inputs"
+        )
+    if len(report.contract.outputs) > 1:
+        lines += [output_said(o, report) for o in report.contract.outputs]
+    if report.partial:
+        left = [m.section for m in report.missing[1:] if m.reason.startswith("interrupted")]
+        lines.append(
+            f"partial report: {report.missing[0].reason}" + (f"; not measured: {', '.join(left)}" if left else "")
+        )
     if orbit.same_predictions is not None:
-        lines.append(f"same prediction along orbits: {interval(orbit.same_predictions)}")
+        lines.append(f"same prediction for moved inputs: {interval(orbit.same_predictions)}")
     lines.append(f"relative orbit standard deviation: {interval(orbit.relative_std)}")
     if orbit.divergence is not None:
         lines.append(f"divergence of probabilities: {orbit.divergence.mean:.3g} bits")
-    lines += [f"on {s.name} ({s.inputs} inputs): {interval(s.error)}, floor {number(s.floor)}" for s in report.sets[1:]]
-    lines += [f"Lie derivative, {d.generator}: {d.value.mean:.3g} per {d.unit}" for d in report.lie]
+    unit = unit_of(report)
+    lines += [
+        f"on {s.name} ({s.inputs} inputs): {interval(set_error(s))} {unit}, floor {number(set_floor(s))}"
+        for s in report.sets[1:]
+    ]
+    lines += [f"Lie derivative, {d.generator}: {d.value.mean:.3g} of ‖f(x)‖ per {d.unit}" for d in report.lie]
     if report.verdict == "broken" and report.irreps is not None and report.irreps.shares:
         largest = max(report.irreps.shares, key=lambda s: s.share.mean)
-        lines.append(f"largest share of the violation: {largest.name}, {largest.share.mean:.0%}")
+        lines.append(f"largest share of the violation: {irrep_said(largest.name)}, {largest.share.mean:.0%}")
     if report.layers is not None:
         lines.append(f"layers: {report.layers.reason}")
     if report.ensemble is not None:
-        e = report.ensemble
+        one, now, limit = ensemble_errors(report.ensemble)
         lines.append(
-            f"{e.members} members{before_probabilities(report)}: {number(e.member_error.mean)} each, "
-            f"{number(e.mean_error.mean)} together, {number(e.limit.mean)} for infinitely many"
+            f"{report.ensemble.members} members{before_probabilities(report)}, root mean square error of ‖f(x)‖: "
+            f"{interval(one)} each, {interval(now)} together, {interval(limit)} for infinitely many"
         )
     if report.data is not None:
         known = {True: "no sign that the data lack the symmetry", False: "the data do not have the symmetry"}
         finding = known.get(report.data.symmetric, "too few inputs to say whether the data have the symmetry")  # type: ignore[arg-type]
         lines.append(f"data: {finding} (p = {report.data.p_value:.2g})")
-    return lines
+    if report.verdict not in ("equivariant", "equivariant within tolerance"):
+        lines += [remedy_said(m) for m in report.remedies if m.measured or m.after is not None]
+    return [folded(line, 400) for line in lines]
 
 
-def interval(e: Estimate) -> str:
-    """A share with its interval."""
-    return f"{number(e.mean)} [{number(e.low)}, {number(e.high)}]"
+def output_said(o: OutputContract, report: Findings) -> str:
+    """One output among several: its error, and where it fails."""
+    name = f"output {folded(o.name)}"
+    if o.vanishes and o.scale is None:
+        return f"{name}: vanishes, not judged"
+    said = f"{name}: {interval(output_error(o))} {'of output_scale' if o.scale is not None else unit_of(report)}"
+    if o.floor is not None:
+        said += f", floor {number(o.floor)}"
+    tried = len(report.elements)
+    if len(o.fails_under) == tried:
+        return f"{said}; fails under every element"
+    return f"{said}; fails under {listed(o.fails_under)}" if o.fails_under else said
+
+
+def remedy_said(m: Remedy) -> str:
+    """A remedy's error before and after, and what to know about it."""
+    before, after = before_after(m)
+    errors = "" if before is None or after is None else f"{m.quantity} {interval(before)} now, {interval(after)} then; "
+    return f"{m.name}: {m.note}" if m.note.startswith(WORSE) else f"{m.name}: {errors}{m.note}"
+
+
+def how_known(m: Remedy) -> str:
+    """How a remedy's numbers are known, for tables: a warning first, if there is one."""
+    if m.note.startswith(WORSE):
+        return m.note
+    stated = {True: "measured", False: "not measured"}[m.measured]
+    return f"{stated}: {m.note}" if m.note and not m.note.startswith(stated) else m.note or stated
+
+
+def irrep_said(name: str) -> str:
+    """ "frequency 2" in words: how often the part comes back on a full turn."""
+    kind, _, times = name.partition(" ")
+    if kind != "frequency" or not times.isdigit():
+        return name
+    often = {"1": "once", "2": "twice"}.get(times, f"{times} times")
+    return f"{name} (varies {often} over a full turn)"
+
+
+def folded(text: str, most: int = 48) -> str:
+    """A long name with its middle left out.
+
+    >>> folded("features.encoder.stage3.block17.conv2d_wide", 24)
+    'features.enc…conv2d_wide'
+    """
+    if len(text) <= most:
+        return text
+    kept = most - 1
+    return f"{text[: kept - kept // 2]}…{text[len(text) - kept // 2 :]}"

@@ -10,23 +10,23 @@ from typing import Any, ClassVar, Self
 
 import jax
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from equitangents.ensembles.inputs import EstimatorNotFittedError, check_inputs
+from equitangents.ensembles.parameters import Estimator
 from equitangents.ensembles.storage import persistence
 from equitangents.ensembles.training.evaluation import evaluate, outputs, rows_at_once
 from equitangents.ensembles.training.fingerprint import check_same
 from equitangents.ensembles.training.jobs import check_room, execute, prepare
 from equitangents.ensembles.training.loop import TrainingState
 from equitangents.ensembles.training.plan import Workers
-from equitangents.ensembles.training.settings import check_whole
 from equitangents.errors import InvalidArgumentError
+from equitangents.validation import check_whole
 
 _ROWS = 1024  # evaluated by all members before the next
 
 
-class DeepEnsembleBase(BaseEstimator):
+class DeepEnsembleBase(Estimator):
     """Finite networks trained together; DeepEnsemble says what the parameters are."""
 
     _default_loss: ClassVar[str]
@@ -202,6 +202,21 @@ class DeepEnsembleBase(BaseEstimator):
                 ConvergenceWarning,
                 stacklevel=4,
             )
+
+    def _facts(self) -> list[tuple[str, object]]:
+        if not self.__sklearn_is_fitted__():
+            return []
+        augmentation = getattr(self, "augmentation_", None)
+        last = self.history_[-1] if len(self.history_) else np.full(1, np.nan)
+        return [
+            ("networks", f"{self._trained}, trained for {len(self.history_)} epochs"),
+            ("architecture", self.net),
+            ("augmentation", "none" if augmentation is None else augmentation),
+            (
+                "training loss at the end",
+                f"{np.mean(last):.3g}, from {np.min(last):.3g} to {np.max(last):.3g} by member",
+            ),
+        ]
 
     def _check_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():

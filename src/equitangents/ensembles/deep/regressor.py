@@ -25,8 +25,8 @@ class DeepEnsemble(RegressorMixin, DeepEnsembleBase):
         members: how many are trained. Member i is a function of (seed, i) alone: its initial parameters are
             `net.init(init_key, …)` and its data come in the order that order_key draws, with `init_key, order_key =
             jax.random.split(jax.random.fold_in(jax.random.key(seed), i))`.
-        augmentation: the `Action` ρ_X of data augmentation, some of its elements (`equitangents.actions.subset`), or
-            None.
+        augmentation: the `Action` ρ_X of data augmentation, the name of a group ("C4": `actions.as_action`), some of an
+            action's elements (`equitangents.actions.subset`), or None.
         label_action: the `Action` ρ_Y of the same group on targets (N, outputs); None: labels are invariant.
         augmentation_mode: "full", every epoch visits all N|G| pairs (ρ_X(g) x_i, ρ_Y(g) y_i); "random", each sample
             once, moved by an element drawn anew for every member, epoch and sample.

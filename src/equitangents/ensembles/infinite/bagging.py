@@ -10,19 +10,20 @@ from typing import Any
 
 import jax
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.base import RegressorMixin, clone
 
 from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
 from equitangents.ensembles.inputs import EstimatorNotFittedError, check_inputs, check_targets
 from equitangents.ensembles.orbits.covariance import as_key
 from equitangents.ensembles.orbits.questions import OrbitQuestions
-from equitangents.ensembles.training.settings import check_whole
+from equitangents.ensembles.parameters import Estimator
 from equitangents.ensembles.training.variations import Bootstrap, variation_key
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.inference import as_times
+from equitangents.validation import check_whole
 
 
-class BaggedInfiniteEnsemble(RegressorMixin, OrbitQuestions, BaseEstimator):
+class BaggedInfiniteEnsemble(RegressorMixin, OrbitQuestions, Estimator):
     """`InfiniteEnsemble` with members that are trained on resamples, as `DeepEnsemble(variation=Bootstrap())` is.
 
     `orbit_statistics` is exact in law for M = 1. For more members the mean's first two moments are exact, and its
@@ -70,6 +71,7 @@ class BaggedInfiniteEnsemble(RegressorMixin, OrbitQuestions, BaseEstimator):
         self.ensembles_ = ensembles
         self.n_outputs_ = ensembles[0].n_outputs_
         self.solver_ = ensembles[0].solver_
+        self.augmentation_ = ensembles[0].augmentation_
         self._one_column = y.ndim == 1
         return self
 

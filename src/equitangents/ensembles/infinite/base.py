@@ -6,17 +6,17 @@ import math
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils.metadata_routing import UNUSED
 
 from equitangents.ensembles.infinite.problem import Field, Settings
 from equitangents.ensembles.inputs import EstimatorNotFittedError
 from equitangents.ensembles.orbits.questions import OrbitQuestions
+from equitangents.ensembles.parameters import Estimator
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.inference import DYNAMICS, as_times
 
 
-class InfiniteEnsembleBase(OrbitQuestions, BaseEstimator):
+class InfiniteEnsembleBase(OrbitQuestions, Estimator):
     """Infinitely wide networks trained for a time t; InfiniteEnsemble says what the parameters are."""
 
     __metadata_request__predict: ClassVar[dict[str, str]] = {"x": UNUSED}  # the data, not metadata to be routed
@@ -60,6 +60,18 @@ class InfiniteEnsembleBase(OrbitQuestions, BaseEstimator):
         dynamics(self.learning_rate, samples=1).check(0.0, float(self.time))  # what can be said before any kernel
         field: Field = "ntk" if self.kernel == "ntk" else "nngp"
         return Settings(field, dynamics, self.learning_rate, float(self.ridge), self.memory_limit)
+
+    def _facts(self) -> list[tuple[str, object]]:
+        if not self.__sklearn_is_fitted__():
+            return []
+        augmentation = getattr(self, "augmentation_", None)
+        return [
+            ("networks", "infinitely many, infinitely wide"),
+            ("architecture", self.net),
+            ("augmentation", "none" if augmentation is None else augmentation),
+            ("training time", f"{float(self.time):g}"),
+            ("kernel", self.kernel.upper()),
+        ]
 
     def _check_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():

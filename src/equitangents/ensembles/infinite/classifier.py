@@ -64,6 +64,7 @@ class InfiniteEnsembleClassifier(ClassifierMixin, InfiniteEnsembleBase):
             x, centred_one_hot(index.reshape(labels.shape), len(self.classes_))
         )
         self.solver_ = ensemble.solver_
+        self.augmentation_ = ensemble.augmentation_
         self.max_learning_rate_ = ensemble.max_learning_rate_
         self.ensemble_ = ensemble
         return self

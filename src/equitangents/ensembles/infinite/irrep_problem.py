@@ -169,11 +169,11 @@ def solve(
     orbits = find_orbits(action, x)
     mean_labels, consistent = orbits.mean_labels(labels)
     transformed = GroupFourier(tuple(irreps)).forward(np.ascontiguousarray(np.moveaxis(mean_labels, 0, -1)))
-    label_size = float(np.abs(mean_labels).sum(axis=0).max())
+    # of the labels as given: means over equal inputs may cancel, and leave nothing but rounding
+    label_size = float(np.abs(labels).sum(axis=0).max())
+    held = [i for i in range(len(irreps)) if block_size(orbits, irreps[i])]
     if labelled_only:
-        held = [i for i, part in enumerate(transformed) if holds_labels(part, label_size)] or [0]
-    else:
-        held = [i for i in range(len(irreps)) if block_size(orbits, irreps[i])]
+        held = [i for i in held if holds_labels(transformed[i], label_size)] or [0]
     irreps, transformed = [irreps[i] for i in held], [transformed[i] for i in held]
     # the trivial irrep, where kernels ≥ 0 have their largest eigenvalue, decides which steps are stable
     bounding = [] if 0 in held else [asked[0]]

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from sklearn.base import RegressorMixin
 
+from equitangents.actions import as_action
 from equitangents.ensembles.infinite.base import InfiniteEnsembleBase
 from equitangents.ensembles.infinite.solvers import make_training
-from equitangents.ensembles.inputs import check_inputs, check_targets
+from equitangents.ensembles.inputs import check_inputs, check_network, check_targets
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.inference import as_times, check_sample, sample_gaussian
 
@@ -29,8 +30,8 @@ class InfiniteEnsemble(RegressorMixin, InfiniteEnsembleBase):
 
     Args:
         net: a network, or anything with `kernel(x1, x2=None)` that returns an object with `.nngp` and `.ntk`.
-        augmentation: the action ρ_X of full data augmentation, some of its elements with or without weights
-            (`equitangents.actions.subset`), or None.
+        augmentation: the action ρ_X of full data augmentation, the name of a group ("C4": `actions.as_action`), some
+            of an action's elements with or without weights (`equitangents.actions.subset`), or None.
         time: training time t ≥ 0, inf allowed; in steps if dynamics="discrete". `predict` takes any other time.
         learning_rate: η of the loss (1/2N) Σ_i |f(x_i) − y_i|², N counting augmented copies; not divided by the
             number of outputs.
@@ -49,6 +50,7 @@ class InfiniteEnsemble(RegressorMixin, InfiniteEnsembleBase):
         covariance_solver_: which gives covariances, stds and samples; solved when first asked for.
         max_learning_rate_: 2N/λ_max of that problem, of irreps always with the trivial one: the largest learning rate
             at which steps are stable.
+        augmentation_: the action itself, where `augmentation` is the name of a group.
         n_features_in_: numbers in one input.
         sample_shape_: shape of one input.
         n_outputs_: number of outputs.
@@ -78,7 +80,9 @@ class InfiniteEnsemble(RegressorMixin, InfiniteEnsembleBase):
         self.n_outputs_ = 1 if y.ndim == 1 else y.shape[-1]
         self._squeeze = y.ndim == 1
         labels = y[:, None] if y.ndim == 1 else y
-        training = make_training(self.net, self.augmentation, self.label_action, x, labels, settings)
+        self.augmentation_ = as_action("augmentation", self.augmentation, x.shape)
+        check_network(self.net, x)
+        training = make_training(self.net, self.augmentation_, self.label_action, x, labels, settings)
         process = training.mean_problem.process
         self.solver_ = training.solver
         logger.info("InfiniteEnsemble: %s, N = %d", self.solver_, len(x))

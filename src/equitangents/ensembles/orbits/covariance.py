@@ -13,10 +13,10 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from equitangents.ensembles.training.settings import check_whole
+from equitangents.actions import as_action
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.inference import check_memory, sample_gaussian
-from equitangents.validation import check_array
+from equitangents.validation import check_array, check_whole
 
 _BATCH = 256  # orbit points whose covariance is computed at once, if several orbits are that many
 
@@ -79,7 +79,7 @@ def orbit_moments(ensemble: Any, action: Any, x: Any, time: Any = None) -> Orbit
     >>> orbit_moments(model, rot, x).covariance.shape
     (3, 4, 4)
     """
-    x = check_orbit_inputs(action, x)
+    action, x = check_orbit_inputs(action, x)
     order = action.group.order
     at_once = max(1, _BATCH // order)
     limit = getattr(ensemble, "memory_limit", None)
@@ -106,7 +106,8 @@ def orbit_moments(ensemble: Any, action: Any, x: Any, time: Any = None) -> Orbit
 
 def is_own_action(ensemble: Any, action: Any) -> bool:
     """Whether the orbits are those that the ensemble was augmented with, so that it knows a shorter way to them."""
-    return hasattr(ensemble, "sample_orbits") and action == ensemble.augmentation
+    own = getattr(ensemble, "augmentation_", None)
+    return own is not None and hasattr(ensemble, "sample_orbits") and action == own
 
 
 def orbit_batch(action: Any, x: Any) -> Any:
@@ -115,15 +116,16 @@ def orbit_batch(action: Any, x: Any) -> Any:
     return orbit.reshape(-1, *orbit.shape[2:])
 
 
-def check_orbit_inputs(action: Any, x: Any) -> np.ndarray:
-    """x as an array that `action` can act on, in float64; raises before anything is computed."""
+def check_orbit_inputs(action: Any, x: Any) -> tuple[Any, np.ndarray]:
+    """(the action, by name or as it is; x in float64 that it can act on); raises before anything is computed."""
+    x = np.asarray(check_array("x", x), np.float64)
+    action = as_action("action", action, x.shape)
     if not (callable(action) and hasattr(action, "group") and hasattr(action, "orbit")):
         raise InvalidTypeError(
             f"action is {action!r}; expected an action, e.g. equitangents.actions.image_rotations(4)"
         )
-    x = np.asarray(check_array("x", x), np.float64)
     action(action.group.identity, x[:1])
-    return x
+    return action, x
 
 
 def as_key(name: str, key: Any) -> jax.Array:

@@ -12,18 +12,22 @@ import numpy as np
 from jaxtyping import Float
 
 from equitangents.ensembles.orbits.covariance import as_key, check_orbit_inputs, is_own_action, orbit_batch
-from equitangents.ensembles.training.settings import check_whole
 from equitangents.inference import check_memory
+from equitangents.validation import check_whole
 
 _TEMPORARIES = 3  # arrays of all draws that sampling holds at once
 
 
 @dataclass(frozen=True, eq=False)
 class OrbitLaw:
-    """mean (n, |G|, K) of infinitely many networks; fluctuations (draws, n, |G|, K) of single ones about it."""
+    """mean (n, |G|, K) of infinitely many networks; fluctuations (draws, n, |G|, K) of single ones about it.
+
+    offsets (draws, n, 1 or |G|, K): by how much the mean itself may be off, drawn along; None where it is known.
+    """
 
     mean: Float[np.ndarray, "n order outputs"]
     fluctuations: Float[np.ndarray, "draws n order outputs"]
+    offsets: Float[np.ndarray, "draws n points outputs"] | None = None
 
     @property
     def draws(self) -> int:
@@ -32,7 +36,14 @@ class OrbitLaw:
 
     def ensembles(self, members: int, draws: slice = slice(None)) -> Float[np.ndarray, "draws n order outputs"]:
         """The mean outputs of ensembles of `members` networks."""
-        return self.mean + self.fluctuations[draws] / np.sqrt(members)
+        return self.mean + self.fluctuations[draws] / np.sqrt(members) + self._off(draws)
+
+    def means(self, draws: slice = slice(None)) -> Float[np.ndarray, "draws n order outputs"]:
+        """The mean outputs of infinitely many networks, in as many draws as it differs in, one if it is known."""
+        return (self.mean + self._off(draws)) if self.offsets is not None else self.mean[None]
+
+    def _off(self, draws: slice) -> np.ndarray | float:
+        return 0.0 if self.offsets is None else self.offsets[draws]
 
 
 def orbit_law(ensemble: Any, action: Any, x: Any, *, draws: int, key: Any, time: Any = None) -> OrbitLaw:
@@ -44,7 +55,7 @@ def orbit_law(ensemble: Any, action: Any, x: Any, *, draws: int, key: Any, time:
     """
     check_whole("draws", draws, 2)
     key = as_key("key", key)
-    x = check_orbit_inputs(action, x)
+    action, x = check_orbit_inputs(action, x)
     points, order = len(x) * action.group.order, action.group.order
     outputs, own = getattr(ensemble, "n_outputs_", 1), is_own_action(ensemble, action)
     needed = 8 * ((0 if own else 4 * points**2) + _TEMPORARIES * draws * points * outputs)

@@ -21,8 +21,7 @@ def carried_back(
     if output_action is None:
         return f
     group = output_action.group
-    moved = [_moved(output_action, group.inverse(g), f[..., g, :]) for g in range(group.order)]
-    return np.stack(moved, axis=-2)
+    return np.stack([moved(output_action, group.inverse(g), f[..., g, :]) for g in range(group.order)], axis=-2)
 
 
 def relative_spread(z: Float[np.ndarray, "*draws n order outputs"]) -> Float[np.ndarray, "*draws n"]:
@@ -55,7 +54,7 @@ def equivariance_errors(
     start = f[..., identity, :]
     total = np.zeros(f.shape[:-2])
     for g in range(f.shape[-2]):
-        total += _norm(f[..., g, :] - (start if output_action is None else _moved(output_action, g, start)))
+        total += _norm(f[..., g, :] - (start if output_action is None else moved(output_action, g, start)))
     return _ratio(total / f.shape[-2], _norm(start))
 
 
@@ -69,7 +68,8 @@ def misclassified(f: Float[np.ndarray, "*draws n outputs"], labels: Int[np.ndarr
     return (predicted_classes(f) != labels).astype(np.float64)
 
 
-def _moved(output_action: Any, g: int, y: np.ndarray) -> np.ndarray:
+def moved(output_action: Any, g: int, y: np.ndarray) -> np.ndarray:
+    """ρ_Y(g) y for outputs (…, K)."""
     rows = y.reshape(-1, y.shape[-1])
     return np.asarray(output_action(g, rows), np.float64).reshape(y.shape)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from equitangents.actions import as_action
 from equitangents.ensembles.orbits.statistics import OrbitStatistics, orbit_statistics
 
 
@@ -31,7 +32,7 @@ class OrbitQuestions:
         """What to expect of ensembles of M networks on the orbits of x, from GP(μ_t, Σ_t/M).
 
         Args:
-            action: ρ_X on inputs, of any group; it need not be the augmentation.
+            action: ρ_X on inputs, of any group, or its name; it need not be the augmentation.
             x: inputs (n, …).
             members: ensemble sizes M.
             time: one training time; None: the constructor's.
@@ -52,6 +53,7 @@ class OrbitQuestions:
         Source: arXiv 2403.03103, section 4: the mean of M networks has covariance Σ_t/M.
         """
         ensemble, x, truth = self._orbit_question(x, y)
+        action = as_action("action", action, x.shape)
         return orbit_statistics(
             ensemble,
             action,

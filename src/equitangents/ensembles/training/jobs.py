@@ -12,7 +12,9 @@ import jax
 import numpy as np
 
 from equitangents import precision
+from equitangents.actions import as_action
 from equitangents.actions.subset import ActionSubset, augmenting_elements
+from equitangents.ensembles.inputs import check_network
 from equitangents.ensembles.training.augmentation import Augmented, augment
 from equitangents.ensembles.training.batches import Batches
 from equitangents.ensembles.training.checkpoints import CheckpointStore, run_directory
@@ -54,8 +56,10 @@ def prepare(estimator: Any, loss: str, x: Any, targets: np.ndarray, first: int, 
     """
     e = estimator
     check_settings(e)
-    check_actions(e.augmentation, e.label_action, x, targets)
-    data = _augmented(e, x, targets)
+    augmentation = as_action("augmentation", e.augmentation, x.shape)
+    check_actions(augmentation, e.label_action, x, targets)
+    check_network(e.net, x)
+    data = _augmented(e, augmentation, x, targets)
     if loss == "cross_entropy":
         _check_probabilities(data.y)
     batch_size = resolve_batch_size(e.optimizer, e.batch_size, data.samples)
@@ -148,18 +152,18 @@ def _variation(e: Any) -> Variation:
     return e.variation
 
 
-def _augmented(e: Any, x: Any, targets: np.ndarray) -> Augmented:
-    if e.augmentation is not None:
-        order = len(augmenting_elements(e.augmentation))
-        if isinstance(e.augmentation, ActionSubset) and np.ptp(e.augmentation.weights):
+def _augmented(e: Any, augmentation: Any, x: Any, targets: np.ndarray) -> Augmented:
+    if augmentation is not None:
+        order = len(augmenting_elements(augmentation))
+        if isinstance(augmentation, ActionSubset) and np.ptp(augmentation.weights):
             raise InvalidArgumentError(
-                f"augmentation is {e.augmentation!r}; finite networks count every copy alike: repeat elements in place "
+                f"augmentation is {augmentation!r}; finite networks count every copy alike: repeat elements in place "
                 f"of weights, or draw them at random, as actions.sampled(action, count) does of SO(3)"
             )
         needed = 2 * order * (np.asarray(x).nbytes + targets.nbytes)
         task = f"the {order} transformed copies of {len(x)} samples"
         check_room(task, needed, e.memory_limit, "take fewer samples or a subgroup")
-    return augment(e.augmentation, e.label_action, e.augmentation_mode, x, targets, e.dtype)
+    return augment(augmentation, e.label_action, e.augmentation_mode, x, targets, e.dtype)
 
 
 def _check_probabilities(y: np.ndarray) -> None:

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from equitangents.actions import ContinuousRotations
+from equitangents.actions.remedies import flattened
 from equitangents.actions.subset import whole_action
 from equitangents.ensembles.training.losses import LOSSES
 from equitangents.ensembles.training.optimizers import check_optimizer
-from equitangents.errors import InvalidArgumentError, InvalidTypeError
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
+from equitangents.validation import check_whole
 
 AUGMENTATION_MODES = ("full", "random")
 DTYPES = ("float32", "float64")
@@ -67,7 +69,13 @@ def check_actions(augmentation: Any, label_action: Any, x: Any, y: Any) -> None:
                 f"label_action is of group {action.group!r} and augmentation of group {whole.group!r}; "
                 f"they must be of the same group"
             )
-        action.verify(values[:_VERIFIED_SAMPLES])
+        try:
+            action.verify(values[:_VERIFIED_SAMPLES])
+        except ShapeError as error:
+            if name == "label_action":
+                raise
+            said = str(error).replace(str(np.shape(values[:_VERIFIED_SAMPLES])), str(np.shape(values)))
+            raise ShapeError(f"augmentation by {action.name}: {said}{flattened('X', np.shape(values))}") from None
 
 
 def check_record(record: Any, record_at: Any, epochs: int) -> tuple[dict[str, Any], tuple[int, ...]]:
@@ -85,15 +93,6 @@ def check_record(record: Any, record_at: Any, epochs: int) -> tuple[dict[str, An
     for epoch in record_at:
         check_whole("an epoch of record_at", epoch, 0, epochs)
     return dict(record), tuple(sorted({int(epoch) for epoch in record_at}))
-
-
-def check_whole(name: str, value: Any, least: int, most: int | None = None) -> None:
-    """Raise unless `value` is a whole number from `least` to `most`."""
-    wanted = f"a whole number, at least {least}" + ("" if most is None else f" and at most {most}")
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise InvalidTypeError(f"{name} is {value!r}; expected {wanted}")
-    if value < least or (most is not None and value > most):
-        raise InvalidArgumentError(f"{name} is {value!r}; expected {wanted}")
 
 
 def check_number(name: str, value: Any, wanted: str, accept: Any) -> None:

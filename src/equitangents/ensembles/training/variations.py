@@ -22,13 +22,14 @@ from equitangents._types import InputShape, Params
 from equitangents.ensembles.training.settings import check_number
 from equitangents.errors import NetworkError
 from equitangents.kernels import KernelFunction, Kernels
+from equitangents.keywords import CheckedKeywords
 from equitangents.nn import Dense
 
 _TAG = 0x7661_7269  # folded into a member's initial key, so that what is drawn here is drawn nowhere else
 
 
 @dataclass(frozen=True)
-class Variation:
+class Variation(CheckedKeywords):
     """How members differ: by itself, in nothing else. Immutable and hashable."""
 
     has_baseline: ClassVar[bool] = False

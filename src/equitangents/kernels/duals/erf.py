@@ -53,6 +53,14 @@ class Erf:
         gap = jnp.where(close, turn, m - turn)
         return (4 / math.pi) * gap, (4 / math.pi) / root
 
+    def covariance(self, k: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+        """E[φφ] and E[φ'φ'], from the covariance itself."""
+        r = safe_sqrt(q1) * safe_sqrt(q2)
+        radicand = 1 + 2 * (q1 + q2) + 4 * (r - k) * (r + k)
+        root = jnp.sqrt(jnp.where(radicand < 1, 1, radicand))
+        root_product = jnp.sqrt(1 + 2 * q1) * jnp.sqrt(1 + 2 * q2)
+        return (2 / math.pi) * arcsine(2 * k / root_product, root / root_product), (4 / math.pi) / root
+
     def moments(self, q: Any) -> tuple[Any, Any]:
         """(2/π) arcsin(2q/(1+2q)) and 0."""
         return (2 / math.pi) * _self_angle(q), jnp.zeros_like(q)

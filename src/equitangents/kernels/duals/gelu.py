@@ -20,7 +20,11 @@ from equitangents.kernels.duals.geometry import root_gap, safe_sqrt
 def _covariance(d: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
     k = (q1 + q2 - d) / 2
     r = safe_sqrt(q1) * safe_sqrt(q2)
-    minor = (d - root_gap(q1, q2)) / 2 * (r + k)  # q1 q2 - k²
+    return _of_minor(k, (d - root_gap(q1, q2)) / 2 * (r + k), q1, q2)
+
+
+def _of_minor(k: Any, minor: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+    """(E[φφ], E[φ'φ']); minor = q1 q2 - k²."""
     minor = jnp.where(minor < 0, 0, minor)
     delta = 1 + q1 + q2 + minor
     f = 1 / (2 * math.pi * jnp.sqrt(delta))
@@ -40,6 +44,11 @@ class Gelu:
         # Equal inputs stay at distance zero exactly, and a negative distance is rounding; derivatives pass through.
         surplus = jnp.where(((d == 0) & (q1 == q2)) | (distance < 0), distance, 0)
         return distance - jax.lax.stop_gradient(surplus), derivative
+
+    def covariance(self, k: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+        """E[φφ] and E[φ'φ'], from the covariance itself."""
+        r = safe_sqrt(q1) * safe_sqrt(q2)
+        return _of_minor(k, (r - k) * (r + k), q1, q2)
 
     def moments(self, q: Any) -> tuple[Any, Any]:
         """E[φ²] and q/√(2π(1+q))."""

@@ -39,6 +39,15 @@ def half_angle(d: Any, q1: Any, q2: Any) -> tuple[Any, Any, Any]:
     return s, r, g
 
 
+def angle_of_covariance(k: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+    """(s, r) = ((1 - k/r)/2, √(q1 q2)): sin²(θ/2) to rounding of 1, whatever the ratio of q1 to q2."""
+    r = safe_sqrt(q1) * safe_sqrt(q2)
+    positive = r > 0
+    s = jnp.where(positive, (1 - k / jnp.where(positive, r, 1)) / 2, 0.5)
+    s = jnp.where(s < 0, 0, s)
+    return jnp.where(s > 1, 1, s), r
+
+
 # With t = sin²(θ/2) and a_k = C(2k, k) / (4^k (2k + 1)):
 # arcsin(√t) / √t = Σ a_k t^k and (θ cos θ - sin θ) / √t³ = -4 Σ a_k t^k / (k + 3/2).
 # On 0 ≤ t ≤ 1/2 both are economised to polynomials in u = 4t - 1: the singularity t = 1 lies at u = 3, so that
@@ -94,6 +103,13 @@ def nearest_axis(s: Any, d: Any, q1: Any, q2: Any) -> Any:
     m = jnp.where(s <= 0.5, s, 1 - s)
     r = safe_sqrt(q1) * safe_sqrt(q2)
     doubt = _DOUBT * jnp.finfo(m.dtype).eps * (d + jnp.abs(q1 - q2)) / jnp.where(r > 0, 4 * r, 1)
+    return m - jax.lax.stop_gradient(jnp.where((m <= doubt) & (r > 0), m, 0))  # derivatives pass through
+
+
+def nearest_axis_of(s: Any, r: Any) -> Any:
+    """The same for s from a covariance, which has the rounding errors of 1."""
+    m = jnp.where(s <= 0.5, s, 1 - s)
+    doubt = _DOUBT * jnp.finfo(m.dtype).eps / 2
     return m - jax.lax.stop_gradient(jnp.where((m <= doubt) & (r > 0), m, 0))  # derivatives pass through
 
 

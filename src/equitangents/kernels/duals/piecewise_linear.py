@@ -14,7 +14,15 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from equitangents.kernels.duals.geometry import acute_angle, alpha_cos_minus_sin, half_angle, nearest_axis, safe_sqrt
+from equitangents.kernels.duals.geometry import (
+    acute_angle,
+    alpha_cos_minus_sin,
+    angle_of_covariance,
+    half_angle,
+    nearest_axis,
+    nearest_axis_of,
+    safe_sqrt,
+)
 
 
 @dataclass(frozen=True)
@@ -33,6 +41,15 @@ class PiecewiseLinear:
         absolute = gap + 4 * r * (m + alpha_cos_minus_sin(m) / math.pi)
         cosine = 1 - (2 / math.pi) * acute_angle(m)
         return odd * d + even * absolute, odd + even * jnp.where(s <= 0.5, cosine, -cosine)
+
+    def covariance(self, k: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+        """E[φφ], with E[|u||v|] = √(q1 q2) (1 - 2 [sin²(α/2) + (α cos α - sin α)/π]), and E[φ'φ']."""
+        even, odd = ((1 - self.slope) / 2) ** 2, ((1 + self.slope) / 2) ** 2
+        s, r = angle_of_covariance(k, q1, q2)
+        m = nearest_axis_of(s, r)
+        absolute = r * (1 - 2 * (m + alpha_cos_minus_sin(m) / math.pi))
+        cosine = 1 - (2 / math.pi) * acute_angle(m)
+        return odd * k + even * absolute, odd + even * jnp.where(s <= 0.5, cosine, -cosine)
 
     def moments(self, q: Any) -> tuple[Any, Any]:
         """(1+a²)/2 · q and (1-a)/2 · √(2q/π)."""

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import roots_hermitenorm
 
-from equitangents.kernels.duals.geometry import half_angle, safe_sqrt
+from equitangents.kernels.duals.geometry import angle_of_covariance, half_angle, safe_sqrt
 
 _NEGLIGIBLE = 1e-18  # weights below this, relative to their sum, are left out
 
@@ -67,6 +67,23 @@ class Quadrature:
         distance = distance + 4 * r * beyond * derivative
         distance = distance - jax.lax.stop_gradient(jnp.where(equal & (q1 == q2), distance, 0))
         return distance, derivative
+
+    def covariance(self, k: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+        """E[φφ] and E[φ'φ'], from the covariance itself."""
+        s, _ = angle_of_covariance(k, q1, q2)
+        a, b = safe_sqrt(1 - s), safe_sqrt(s)
+        r1, r2 = safe_sqrt(q1), safe_sqrt(q2)
+        z1, z2, w = (jnp.asarray(part, s.dtype) for part in self._plane_rule)
+        slope = jax.grad(lambda z: jnp.sum(self.function(z)))
+
+        def add(sums: tuple[Any, Any], node: tuple[Any, Any, Any]) -> tuple[tuple[Any, Any], None]:
+            x, y, weight = node
+            u, v = r1 * (a * x + b * y), r2 * (a * x - b * y)
+            product = weight * self.function(u) * self.function(v)
+            return (sums[0] + product, sums[1] + weight * slope(u) * slope(v)), None
+
+        zero = jnp.zeros(jnp.broadcast_shapes(s.shape, r1.shape, r2.shape), s.dtype)
+        return jax.lax.scan(jax.checkpoint(add), (zero, zero), (z1, z2, w))[0]
 
     def moments(self, q: Any) -> tuple[Any, Any]:
         """E[φ(u)²] and E[φ(u)]."""

@@ -20,6 +20,15 @@ def _sum_excess(d: Any, q1: Any, q2: Any) -> Any:
     return grown - gap**2 / 2
 
 
+def _products(k: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+    """(E[sin u sin v], E[cos u cos v]) = e^{-(q1+q2)/2} (sinh k, cosh k), without overflow."""
+    h = (q1 + q2) / 2
+    up, down = jnp.exp(k - h), jnp.exp(-k - h)
+    small = jnp.abs(k) < 1
+    sine = jnp.where(small, jnp.exp(-h) * jnp.sinh(jnp.where(small, k, 0)), (up - down) / 2)
+    return sine, (up + down) / 2
+
+
 @dataclass(frozen=True)
 class Sin:
     """sin(x)."""
@@ -27,6 +36,10 @@ class Sin:
     def pair(self, d: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
         """Squared distance after φ, and E[φ'φ']."""
         return -jnp.expm1(-d / 2) + _sum_excess(d, q1, q2), (jnp.exp(-d / 2) + jnp.exp(d / 2 - (q1 + q2))) / 2
+
+    def covariance(self, k: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+        """E[φφ] and E[φ'φ'], from the covariance itself."""
+        return _products(k, q1, q2)
 
     def moments(self, q: Any) -> tuple[Any, Any]:
         """(1 - e^{-2q})/2 and 0."""
@@ -41,6 +54,11 @@ class Cos:
         """Squared distance after φ, and E[φ'φ']."""
         derivative = (jnp.exp(-d / 2) - jnp.exp(d / 2 - (q1 + q2))) / 2
         return -jnp.expm1(-d / 2) - _sum_excess(d, q1, q2), derivative
+
+    def covariance(self, k: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+        """E[φφ] and E[φ'φ'], from the covariance itself."""
+        sine, cosine = _products(k, q1, q2)
+        return cosine, sine
 
     def moments(self, q: Any) -> tuple[Any, Any]:
         """(1 + e^{-2q})/2 and e^{-q/2}."""

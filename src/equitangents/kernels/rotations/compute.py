@@ -11,11 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents import precision
+from equitangents.kernels import apart, by_scale, traced_scales
 from equitangents.kernels.engines import Choice, choose_where
+from equitangents.kernels.engines.reference.carry import COVARIANCE, DISTANCE, Carry
 from equitangents.kernels.result import Kernels
 from equitangents.kernels.rotations import compiled, measured, tiles
 from equitangents.kernels.rotations.program import RotationProgram
 from equitangents.kernels.rotations.resolution import Resolution
+from equitangents.kernels.scales import Treatment, law_of
 from equitangents.kernels.size import check_result
 
 
@@ -32,13 +35,40 @@ def compute(program: RotationProgram, x1: Any, x2: Any = None, engine: str | Non
         if any(precision.is_traced(x) for x in (x1, x2)):
             inputs = tuple(jnp.asarray(x, dtype) for x in (x1, x2) if x is not None)
             run: Any = partial(_traced, program, found.value)
+            far = partial(_traced, program, found.value, carry=COVARIANCE)
             if choice.engine == "cpu":
                 run = _differentiable(partial(compiled.traced_kernels, program, found.value), run)
-            nngp, ntk = run(*inputs)
+            near = lambda a, b: run(a) if b is None else run(a, b)
+            nngp, ntk = traced_scales.all_pairs(law_of(program), near, far, *inputs, *(None,) * (2 - len(inputs)))
+            notes: list[str] = []
         else:
             a, b = np.asarray(x1, dtype), None if x2 is None else np.asarray(x2, dtype)
-            nngp, ntk = engine_run(choice.engine)(program, found.value, a, b)
-        return _result(nngp, ntk, found, choice, x1, x2)
+            ways = _ways(program, found.value, choice.engine)
+            nngp, ntk, notes = by_scale.all_pairs(law_of(program), ways, choice.engine, a, b)
+        return _result(nngp, ntk, found, choice, notes, x1, x2)
+
+
+def _ways(program: RotationProgram, resolution: int, engine: str) -> by_scale.Ways:
+    """Kernels of NumPy arrays by an engine, and by the reference engine where it cannot."""
+
+    def run(carried: RotationProgram, x1: np.ndarray, x2: np.ndarray | None) -> Any:
+        with precision.scope(x1.dtype):
+            return engine_run(engine)(carried, resolution, x1, x2)
+
+    def apart_of(x1: np.ndarray, x2: np.ndarray, scales: tuple[float, float] | None) -> Any:
+        factors = (1.0, 1.0) if scales is None else scales
+        # Products with powers of two are exact: the biases may stay as they are.
+        a, b = x1 / factors[0], x2 / factors[1]
+        with precision.scope(np.float64):
+            values = tiles.blocks(program, resolution, a, b, COVARIANCE)
+        return tuple(v * (factors[0] * factors[1]) for v in values)
+
+    return by_scale.Ways(
+        engine=partial(run, program),
+        common=lambda x1, x2, factor: run(apart.with_biases(program, factor), x1, x2),
+        apart=apart_of,
+        compiled=engine == "reference",
+    )
 
 
 def compute_diagonal(program: RotationProgram, x: Any, engine: str | None = None) -> Kernels:
@@ -55,6 +85,7 @@ def compute_pairs(
     found = find_resolution(program, x1, x2, choice.engine)
     with precision.scope(dtype):
         if any(precision.is_traced(x) for x in (x1, x2)):
+            notes: list[str] = []
             run: Any = lambda a, b: tiles.traced(program, found.value, a, b, first, second)
             if choice.engine == "cpu":
                 run = _differentiable(
@@ -62,16 +93,30 @@ def compute_pairs(
                 )
             nngp, ntk = run(jnp.asarray(x1, dtype), jnp.asarray(x2, dtype))
         else:
-            untraced = compiled.listed if choice.engine == "cpu" else tiles.listed
-            nngp, ntk = untraced(
-                program,
-                found.value,
-                np.asarray(x1, dtype),
-                np.asarray(x2, dtype),
-                np.asarray(first),
-                np.asarray(second),
+            nngp, ntk, notes = by_scale.listed(
+                law_of(program),
+                partial(_listed, program, found.value, choice.engine),
+                choice.engine,
+                *(np.asarray(x, dtype) for x in (x1, x2)),
+                *(np.asarray(index) for index in (first, second)),
             )
-        return _result(nngp, ntk, found, choice, x1, x2)
+        return _result(nngp, ntk, found, choice, notes, x1, x2)
+
+
+def _listed(
+    program: RotationProgram, resolution: int, engine: str, how: Treatment, x1: Any, x2: Any, first: Any, second: Any
+) -> Any:
+    """(NNGP, NTK) of pairs of NumPy arrays, treated in one way."""
+    with precision.scope(x1.dtype):
+        if how.way == "apart":
+            factor1, factor2 = by_scale.factors(how) or (1.0, 1.0)
+            a, b = x1 / factor1, x2 / factor2
+            values = tiles.listed(program, resolution, a, b, first, second, COVARIANCE)
+            return tuple(v * (factor1 * factor2) for v in values)
+        if how.way == "common":
+            program = apart.with_biases(program, 2.0**-how.first)
+        run = compiled.listed if engine == "cpu" else tiles.listed
+        return run(program, resolution, x1, x2, first, second)
 
 
 def choose_engine(program: RotationProgram, engine: str | None) -> Choice:
@@ -89,11 +134,13 @@ def find_resolution(program: RotationProgram, x1: Any, x2: Any, engine: str) -> 
     return measured.resolve(program, x1, x2, compiled.sample_values if engine == "cpu" else measured.sample_values)
 
 
-def _traced(program: RotationProgram, resolution: int, x1: Any, x2: Any = None) -> tuple[Any, Any]:
+def _traced(
+    program: RotationProgram, resolution: int, x1: Any, x2: Any = None, carry: Carry = DISTANCE
+) -> tuple[Any, Any]:
     """All pairs by the reference engine."""
     other = x1 if x2 is None else x2
     i, j = np.divmod(np.arange(len(x1) * len(other)), len(other))
-    values = tiles.traced(program, resolution, x1, other, i, j)
+    values = tiles.traced(program, resolution, x1, other, i, j, carry)
     nngp, ntk = (v.reshape(len(x1), len(other)) for v in values)
     return nngp, ntk
 
@@ -111,8 +158,8 @@ def _differentiable(
     return run
 
 
-def _result(nngp: Any, ntk: Any, found: Resolution, choice: Choice, *inputs: Any) -> Kernels:
+def _result(nngp: Any, ntk: Any, found: Resolution, choice: Choice, told: list[str], *inputs: Any) -> Kernels:
     if any(isinstance(x, jax.Array) for x in inputs):
         nngp, ntk = jnp.asarray(nngp), jnp.asarray(ntk)
-    notes = tuple(note for note in (found.note, choice.note) if note is not None)
+    notes = (*(note for note in (found.note, choice.note) if note is not None), *told)
     return Kernels(nngp, ntk, choice.engine, "rotations", notes, found.error, found.value or None)

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from equitangents import precision
-from equitangents.groups.families import check_positive
 from equitangents.kernels.calibration import Rate, timed, uncertainty
 from equitangents.kernels.cost import KernelCost, check_dtype
 from equitangents.kernels.engines.cpu.library import threads
@@ -24,6 +23,7 @@ from equitangents.kernels.rotations.fields import BATCH, sphere_resolution
 from equitangents.kernels.rotations.program import RotationProgram, Zonal
 from equitangents.kernels.rotations.resolution import LADDER, LADDER_OF_FIELDS, Resolution
 from equitangents.kernels.size import result_bytes
+from equitangents.validation import check_whole
 
 _FIELDS = 12  # fields alive at once, at most
 _MOST_SIGNALS = 1000  # of which the hardest are looked at
@@ -45,8 +45,8 @@ def kernel_cost(
     narrower than the sphere takes as long as a small kernel; later calls remember.
     """
     chosen, note = choose_engine(program, engine)
-    n1 = check_positive("n1", n1)
-    n2 = None if n2 is None else check_positive("n2", n2)
+    n1 = check_whole("n1", n1, 1)
+    n2 = None if n2 is None else check_whole("n2", n2, 1)
     name = check_dtype(dtype)
     itemsize = np.dtype(name).itemsize
     signals = min(max(n1, n2 or 0), _MOST_SIGNALS)

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents.groups import RotationGroup
+from equitangents.kernels.engines.reference.carry import COVARIANCE, DISTANCE, Carry
 from equitangents.kernels.program import Affine
 from equitangents.kernels.rotations.pointwise import Variances, after, moments, run
 from equitangents.kernels.rotations.program import RotationProgram, SphereOp, Zonal
@@ -99,9 +100,9 @@ def _values(basis: Any, coefficients: Any) -> Any:
 
 
 def sphere_distances(
-    program: RotationProgram, samples: Sphere, a: Any, b: Any
+    program: RotationProgram, samples: Sphere, a: Any, b: Any, carry: Carry = DISTANCE
 ) -> tuple[Any, Any, Variances, Variances]:
-    """(D, Θ, variances of both) after the readout for the pairs of a and b, (B², C, P) scaled by 1/√C."""
+    """(D or K, Θ, variances of both) after the readout for the pairs of a and b, (B², C, P) scaled by 1/√C."""
     ops = program.sphere
     count, channels, pairs = a.shape
     f, f2 = (_values(samples.basis, x.reshape(count, -1)).reshape(-1, channels, pairs) for x in (a, b))
@@ -121,12 +122,13 @@ def sphere_distances(
         turned = polynomials(jnp.matmul(samples.points, R.T, precision=_HIGHEST), size)
         other = _values(turned, b.reshape(count, -1)).reshape(-1, channels, pairs)
         q2 = _walk(ops, jnp.sum(other * other, axis=1), lambda i, op, q: _values(turned, kept[i])).q
-        d, theta = _run(ops, samples, jnp.sum((f - other) ** 2, axis=1), walk1.q, q2)
-        return run(program.field, samples.weights @ d, samples.weights @ theta, m1, m2)
+        start = f * other if carry is COVARIANCE else (f - other) ** 2
+        d, theta = _run(ops, samples, jnp.sum(start, axis=1), walk1.q, q2, carry)
+        return run(program.field, samples.weights @ d, samples.weights @ theta, m1, m2, carry)
 
-    def add(carry: tuple[Any, Any], batch: tuple[Any, Any]) -> tuple[tuple[Any, Any], None]:
+    def add(sums: tuple[Any, Any], batch: tuple[Any, Any]) -> tuple[tuple[Any, Any], None]:
         d, theta = jax.vmap(at)(batch[0])
-        return (carry[0] + batch[1] @ d, carry[1] + batch[1] @ theta), None
+        return (sums[0] + batch[1] @ d, sums[1] + batch[1] @ theta), None
 
     zero = jnp.zeros((pairs,), a.dtype)
     batches = (samples.rotations, samples.rotation_weights)
@@ -134,17 +136,19 @@ def sphere_distances(
     return d, theta, after(m1), after(m2)
 
 
-def _run(ops: tuple[SphereOp, ...], samples: Sphere, d: Any, q1: list[Any], q2: list[Any]) -> tuple[Any, Any]:
-    """(D, Θ) on the sphere after `ops`, each (S, P)."""
+def _run(
+    ops: tuple[SphereOp, ...], samples: Sphere, d: Any, q1: list[Any], q2: list[Any], carry: Carry
+) -> tuple[Any, Any]:
+    """(D or K, Θ) on the sphere after `ops`, each (S, P)."""
     theta = jnp.zeros_like(d)
     for i, op in enumerate(ops):
         if isinstance(op, Zonal):
             both = jnp.concatenate([d, theta], axis=1)
             d, theta = jnp.split(_values(samples.basis, _coefficients(samples, op, both)), 2, axis=1)
         elif isinstance(op, Affine):
-            d = op.W_var * d
-            theta = (q1[i + 1] + q2[i + 1] - d) / 2 + op.W_var * theta
+            d = carry.affine(op, d)
+            theta = carry.covariance(d, q1[i + 1], q2[i + 1]) + op.W_var * theta
         else:
-            d, slope = op.activation.pair(d, q1[i], q2[i])
+            d, slope = carry.dual(op.activation, d, q1[i], q2[i])
             theta = theta * slope
     return d, theta

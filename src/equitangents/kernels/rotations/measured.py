@@ -28,6 +28,7 @@ from equitangents.kernels.rotations.resolution import (
     turn_to_node,
 )
 from equitangents.kernels.rotations.rings import Rings, node_values, rings_of
+from equitangents.kernels.scales import divided, law_of, norms
 
 _CHUNK = 1 << 13  # rotations at a time
 
@@ -51,9 +52,23 @@ def resolve(program: RotationProgram, x1: Any, x2: Any, values: SampleValues) ->
     least = 64 * float(np.finfo(dtype).eps)
     if traced:
         return _resolve_for_surrogates(program, x1.shape[-1], least, values)
-    return _measured(
-        program, sample(*(np.asarray(x, np.float64) for x in (x1, x1 if x2 is None else x2))), least, values
-    )
+    few = sample(*(np.asarray(x, np.float64) for x in (x1, x1 if x2 is None else x2)))
+    return _measured(program, _comparable(program, few), least, values)
+
+
+def _comparable(program: RotationProgram, x: np.ndarray) -> np.ndarray:
+    """Signals whose distances resolve their products: of unit scale, where the kernel just follows that.
+
+    Else the smallest are raised to 1e-8 of the largest, where networks are linear in them, or do not feel them.
+    """
+    logarithms = norms(x)
+    if not np.isfinite(logarithms).any():
+        return x
+    law = law_of(program)
+    exponents = np.floor(np.where(np.isfinite(logarithms), logarithms, 0)).astype(np.int64)
+    if law.homogeneous and not law.biased:
+        return divided(x, exponents, np.float64)
+    return divided(x, np.minimum(exponents - (exponents[np.isfinite(logarithms)].max() - 26), 0), np.float64)
 
 
 @lru_cache(maxsize=64)

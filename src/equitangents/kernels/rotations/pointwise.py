@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, NoReturn
 import jax
 import jax.numpy as jnp
 
+from equitangents.kernels.engines.reference.carry import DISTANCE, Carry
 from equitangents.kernels.engines.reference.execute import State, execute
 from equitangents.kernels.engines.reference.moments import Moments, field_moments
 from equitangents.kernels.program import Op
@@ -50,9 +51,9 @@ def after(m: Moments) -> Variances:
     return Variances(m.q[-1], m.mean[-1])
 
 
-def run(ops: tuple[Op, ...], d: Any, theta: Any, m1: Moments, m2: Moments) -> tuple[Any, Any]:
-    """(D, Θ) after `ops`."""
-    return tuple(execute(ops, Pointwise(), State(d, theta), m1, m2))
+def run(ops: tuple[Op, ...], d: Any, theta: Any, m1: Moments, m2: Moments, carry: Carry = DISTANCE) -> tuple[Any, Any]:
+    """(D, Θ) after `ops`, or (K, Θ) where that is carried."""
+    return tuple(execute(ops, Pointwise(), State(d, theta), m1, m2, carry))
 
 
 def covariance(d: Any, v1: Variances, v2: Variances) -> Any:

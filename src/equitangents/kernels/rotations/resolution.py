@@ -128,11 +128,11 @@ def difference(coarse: Values, fine: Values, n: int) -> float:
 
     A signal and its turned copies have the kernel of the signal with itself.
     """
-    found = 0.0
+    errors = [0.0]
     for a, b in zip(coarse, fine, strict=True):
         own, root = b[:n], np.sqrt(np.abs(b[:n]))
         same = len(b) // n - 1
         scale = np.concatenate([np.tile(root * root, same), root * np.roll(root, 1)])
         error = np.abs(a - np.concatenate([np.tile(own, same), b[same * n :]]))
-        found = max(found, float((error / np.maximum(scale, 1e-12 * scale.max() + 1e-300)).max()))
-    return found
+        errors.append((error / np.maximum(scale, 1e-12 * scale.max() + 1e-300)).max())
+    return float(np.max(errors))  # NaN if any is

@@ -18,6 +18,7 @@ from equitangents import precision
 from equitangents.errors import MemoryLimitError
 from equitangents.groups import RotationGroup
 from equitangents.kernels.engines.cpu.library import threads
+from equitangents.kernels.engines.reference.carry import DISTANCE, Carry
 from equitangents.kernels.plan import has_dual
 from equitangents.kernels.rotations import tile
 from equitangents.kernels.rotations.fields import sphere_resolution
@@ -66,14 +67,14 @@ def _prepare(program: RotationProgram, samples: Any, x: Any) -> tile.Side:
     return tile.prepare(program, samples, tile.scaled(program, x))
 
 
-@partial(jax.jit, static_argnums=0)
-def _block(program: RotationProgram, samples: Any, a: tile.Side, b: tile.Side) -> tuple[Any, Any]:
-    return tile.block(program, samples, a, b)
+@partial(jax.jit, static_argnums=(0, 4))
+def _block(program: RotationProgram, samples: Any, a: tile.Side, b: tile.Side, carry: Carry) -> tuple[Any, Any]:
+    return tile.block(program, samples, a, b, carry)
 
 
-@partial(jax.jit, static_argnums=0)
-def _list(program: RotationProgram, samples: Any, a: tile.Side, b: tile.Side) -> tuple[Any, Any]:
-    return tile.listed(program, samples, a, b)
+@partial(jax.jit, static_argnums=(0, 4))
+def _list(program: RotationProgram, samples: Any, a: tile.Side, b: tile.Side, carry: Carry) -> tuple[Any, Any]:
+    return tile.listed(program, samples, a, b, carry)
 
 
 def _sides(program: RotationProgram, samples: Any, x: np.ndarray, size: int) -> list[tile.Side]:
@@ -84,7 +85,7 @@ def _sides(program: RotationProgram, samples: Any, x: np.ndarray, size: int) -> 
 
 
 def blocks(
-    program: RotationProgram, resolution: int, x1: np.ndarray, x2: np.ndarray | None
+    program: RotationProgram, resolution: int, x1: np.ndarray, x2: np.ndarray | None, carry: Carry = DISTANCE
 ) -> tuple[np.ndarray, np.ndarray]:
     """(NNGP, NTK) between x1, (N1, B², C), and x2 (None: x1 with itself, at half the cost), each (N1, N2)."""
     samples = samples_of(program, resolution, x1.dtype)
@@ -96,7 +97,7 @@ def blocks(
 
     def one(i: int, j: int) -> None:
         r, c = slice(i * rows, min((i + 1) * rows, n1)), slice(j * columns, min((j + 1) * columns, n2))
-        for out, values in zip((nngp, ntk), _block(program, samples, sides1[i], sides2[j]), strict=True):
+        for out, values in zip((nngp, ntk), _block(program, samples, sides1[i], sides2[j], carry), strict=True):
             part = np.asarray(values)[: r.stop - r.start, : c.stop - c.start]
             out[r, c] = (part + part.T) / 2 if x2 is None and i == j else part
             if x2 is None and j > i:
@@ -109,7 +110,13 @@ def blocks(
 
 
 def listed(
-    program: RotationProgram, resolution: int, x1: np.ndarray, x2: np.ndarray, first: Any, second: Any
+    program: RotationProgram,
+    resolution: int,
+    x1: np.ndarray,
+    x2: np.ndarray,
+    first: Any,
+    second: Any,
+    carry: Carry = DISTANCE,
 ) -> tuple[np.ndarray, np.ndarray]:
     """(NNGP, NTK) of the pairs (x1[first[p]], x2[second[p]]), each (P,)."""
     samples = samples_of(program, resolution, x1.dtype)
@@ -126,7 +133,7 @@ def listed(
             jax.tree.map(lambda v, index=index: v[..., _filled(index[here], size)], side)
             for side, index in zip(sides, (first, second), strict=True)
         )
-        for out, values in zip((nngp, ntk), _list(program, samples, a, b), strict=True):
+        for out, values in zip((nngp, ntk), _list(program, samples, a, b, carry), strict=True):
             out[here] = np.asarray(values)[: here.stop - here.start]
 
     _in_parallel(one, [(start,) for start in range(0, len(first), size)], x1.dtype)
@@ -165,7 +172,9 @@ def _in_parallel(one: Any, tasks: list[tuple[int, ...]], dtype: np.dtype) -> Non
             raise
 
 
-def traced(program: RotationProgram, resolution: int, x1: Any, x2: Any, first: Any, second: Any) -> tuple[Any, Any]:
+def traced(
+    program: RotationProgram, resolution: int, x1: Any, x2: Any, first: Any, second: Any, carry: Carry = DISTANCE
+) -> tuple[Any, Any]:
     """The pairs inside a JAX program: one tile after another, recomputed rather than stored for derivatives."""
     samples = samples_of(program, resolution, x1.dtype)
     count = len(first)
@@ -175,7 +184,7 @@ def traced(program: RotationProgram, resolution: int, x1: Any, x2: Any, first: A
 
     def one(here: tuple[Any, Any]) -> tuple[Any, Any]:
         a, b = (jax.tree.map(lambda v, i=i: v[..., i], side) for side, i in zip(sides, here, strict=True))
-        return tile.listed(program, samples, a, b)
+        return tile.listed(program, samples, a, b, carry)
 
     nngp, ntk = jax.lax.map(jax.checkpoint(one), tuple(index))
     return nngp.reshape(-1)[:count], ntk.reshape(-1)[:count]

@@ -5,7 +5,6 @@ Each is made for one width, and can compare any molecules with any others: `kern
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from scipy.spatial.distance import cdist
 
 from equitangents import molecules as molecular
 from equitangents import nn
+from equitangents.files import whole_file
 from equitangents.groups import so3
 from equitangents.molecules import AtomSignals, Molecules
 from equitangents.studies.framework.progress import Task
@@ -138,10 +138,8 @@ def blockwise(
             here = molecules[start:stop]
             parts = [kernel(here)] + ([kernel(here, molecules[stop:])] if stop < n else [])
             stripe = np.concatenate(parts, axis=1, dtype=np.float64)
-            partial = path.with_suffix(".partial")
-            with partial.open("wb") as file:
-                np.save(file, stripe)
-            os.replace(partial, path)
+            with whole_file(path) as partial:
+                np.save(partial, stripe)
         total[start:stop, start:] = stripe
         total[start:, start:stop] = stripe.T
         done = n * (n + 1) // 2 - (n - stop) * (n - stop + 1) // 2

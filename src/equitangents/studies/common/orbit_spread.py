@@ -10,8 +10,8 @@ from jaxtyping import Float
 
 from equitangents.actions import Action
 from equitangents.ensembles import InfiniteEnsemble
+from equitangents.statistics import Estimate, bootstrap
 from equitangents.studies.common.orbits import by_element, deviations, orbit_batch
-from equitangents.studies.framework.statistics import Estimate, bootstrap
 
 
 def predicted_parts(

@@ -31,12 +31,12 @@ def coarseness(matrices: Float[np.ndarray, "order d d"], subgroup: int) -> float
     """κ of C_subgroup among the cyclic group of all `matrices`; the nearest b is one of the two next to g."""
     order = len(matrices)
     step = order // subgroup
-    worst = 0.0
+    distances = [0.0]
     for g in range(order):
         below = g // step * step
-        nearest = min(np.linalg.norm(matrices[g] - matrices[b % order], ord=2) for b in (below, below + step))
-        worst = max(worst, float(nearest))
-    return worst
+        near = [np.linalg.norm(matrices[g] - matrices[b % order], ord=2) for b in (below, below + step)]
+        distances.append(float(np.min(near)))
+    return float(np.max(distances))  # NaN if any is
 
 
 def gradient_norms(f: Callable[[np.ndarray], np.ndarray], x: Float[np.ndarray, "n ..."]) -> Float[np.ndarray, "... n"]:

@@ -6,7 +6,7 @@ import numpy as np
 import scipy.stats
 from jaxtyping import Float
 
-from equitangents.studies.framework.statistics import Estimate
+from equitangents.statistics import Estimate
 
 
 def largest(values: Float[np.ndarray, " n"], level: float = 0.95) -> Estimate:

@@ -9,11 +9,11 @@ import numpy as np
 from equitangents.report import Figure, Section, Verdict, figures
 from equitangents.report.palette import BLUE, GREEN, INK, MUTED, VERMILLION
 from equitangents.report.palette import steps as shades
+from equitangents.statistics import Estimate, bootstrap
 from equitangents.studies.continuous.study import WAYS, Results, Settings, bound_share, finite_violation
 from equitangents.studies.framework import drawing
 from equitangents.studies.framework.compatibility import Presentation, say
 from equitangents.studies.framework.folder import Columns, RunFolder
-from equitangents.studies.framework.statistics import Estimate, bootstrap
 from equitangents.studies.framework.tables import columns
 
 

@@ -14,6 +14,14 @@ import numpy as np
 
 from equitangents import actions, data
 from equitangents.report.verdict import Verdict
+from equitangents.statistics import (
+    Estimate,
+    bootstrap,
+    exactly,
+    power_law,
+    shared_level,
+    squared_mean,
+)
 from equitangents.studies.common.images import standardise
 from equitangents.studies.common.infinite import gradient_descent, orbit_means
 from equitangents.studies.common.networks import mlp
@@ -25,14 +33,6 @@ from equitangents.studies.framework.compatibility import Presentation, Study, ju
 from equitangents.studies.framework.folder import Arrays, RunFolder
 from equitangents.studies.framework.progress import Task
 from equitangents.studies.framework.settings import check
-from equitangents.studies.framework.statistics import (
-    Estimate,
-    bootstrap,
-    exactly,
-    power_law,
-    shared_level,
-    squared_mean,
-)
 
 STATED = "stated in arXiv 2403.03103"
 WAYS = ("rings", "pixels")

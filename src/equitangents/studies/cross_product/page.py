@@ -8,6 +8,7 @@ import numpy as np
 
 from equitangents.report import Figure, Section
 from equitangents.report.palette import BLUE, GREEN, INK, MEMBER, MUTED, ORANGE, VERMILLION
+from equitangents.statistics import bootstrap
 from equitangents.studies.cross_product.study import (
     SETS,
     SOLIDS,
@@ -21,7 +22,6 @@ from equitangents.studies.framework import drawing
 from equitangents.studies.framework.folder import Columns, RunFolder
 from equitangents.studies.framework.panels import panels
 from equitangents.studies.framework.records import Records
-from equitangents.studies.framework.statistics import bootstrap
 from equitangents.studies.framework.study import Presentation
 from equitangents.studies.framework.tables import columns
 

@@ -18,6 +18,7 @@ from jaxtyping import Float
 from scipy.stats import special_ortho_group
 
 from equitangents import actions, groups
+from equitangents.statistics import Estimate, bootstrap, exactly, shared_level, surviving_share
 from equitangents.studies.common.infinite import gradient_descent, orbit_means
 from equitangents.studies.common.networks import mlp
 from equitangents.studies.common.orbits import by_element, orbit_batch
@@ -30,7 +31,6 @@ from equitangents.studies.framework.folder import Arrays, RunFolder
 from equitangents.studies.framework.progress import Task
 from equitangents.studies.framework.records import Records
 from equitangents.studies.framework.settings import at_least, check
-from equitangents.studies.framework.statistics import Estimate, bootstrap, exactly, shared_level, surviving_share
 from equitangents.studies.framework.study import Study
 from equitangents.studies.framework.wording import after
 

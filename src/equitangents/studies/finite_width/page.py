@@ -9,12 +9,12 @@ import numpy as np
 from equitangents.report import Figure, Section, Verdict, figures
 from equitangents.report.palette import BLUE, GREEN, INK, MUTED, ORANGE, VERMILLION
 from equitangents.report.palette import steps as shades
+from equitangents.statistics import bootstrap
 from equitangents.studies.common.orbit_spread import squares_of_means
 from equitangents.studies.finite_width.study import KINDS, TITLES, Results, Settings, bias, fluctuations
 from equitangents.studies.framework import drawing
 from equitangents.studies.framework.compatibility import Presentation, say
 from equitangents.studies.framework.folder import Columns, RunFolder
-from equitangents.studies.framework.statistics import bootstrap
 from equitangents.studies.framework.tables import columns
 
 

@@ -15,6 +15,15 @@ import numpy as np
 from equitangents import actions
 from equitangents.ensembles import InfiniteEnsemble
 from equitangents.report.verdict import Verdict
+from equitangents.statistics import (
+    Estimate,
+    bootstrap,
+    excess_exponent,
+    power_law,
+    shared_level,
+    squared_mean,
+    surviving_share,
+)
 from equitangents.studies.common.infinite import gradient_descent
 from equitangents.studies.common.ising_lattice import energy, hot_spins
 from equitangents.studies.common.networks import mlp
@@ -26,15 +35,6 @@ from equitangents.studies.framework.compatibility import Presentation, Study, ju
 from equitangents.studies.framework.folder import Arrays, RunFolder
 from equitangents.studies.framework.progress import Task
 from equitangents.studies.framework.settings import check
-from equitangents.studies.framework.statistics import (
-    Estimate,
-    bootstrap,
-    excess_exponent,
-    power_law,
-    shared_level,
-    squared_mean,
-    surviving_share,
-)
 
 OPEN = "open question of arXiv 2403.03103"
 KINDS = ("complete", "partial")

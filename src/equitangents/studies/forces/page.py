@@ -7,12 +7,12 @@ import numpy as np
 from equitangents.data.molecules import KCAL_PER_EV
 from equitangents.report import Figure, Section
 from equitangents.report.palette import BLUE, GREEN, PURPLE, VERMILLION
+from equitangents.statistics import bootstrap
 from equitangents.studies.forces.study import TARGETS, Results, Settings
 from equitangents.studies.forces.water_tensors import KINDS
 from equitangents.studies.framework import drawing
 from equitangents.studies.framework.folder import Columns, RunFolder
 from equitangents.studies.framework.panels import panels
-from equitangents.studies.framework.statistics import bootstrap
 from equitangents.studies.framework.study import Presentation
 from equitangents.studies.framework.tables import columns
 

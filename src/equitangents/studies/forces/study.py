@@ -19,6 +19,7 @@ from equitangents.data.molecules import TRAJECTORIES
 from equitangents.errors import MissingLibraryError
 from equitangents.groups import so3
 from equitangents.molecules import AtomSignals, MoleculeRegressor, Molecules
+from equitangents.statistics import Estimate, bootstrap, exactly
 from equitangents.studies.common.molecule_kernels import mean_square, so3_network
 from equitangents.studies.common.worst import largest
 from equitangents.studies.forces import water_tensors
@@ -28,7 +29,6 @@ from equitangents.studies.framework.claims import EXACT, Claim, Means, claim
 from equitangents.studies.framework.folder import Arrays, RunFolder
 from equitangents.studies.framework.progress import Task
 from equitangents.studies.framework.settings import at_least, check
-from equitangents.studies.framework.statistics import Estimate, bootstrap, exactly
 from equitangents.studies.framework.study import Study
 
 TARGETS = ("energies", "forces", "both")

@@ -15,11 +15,11 @@ from equitangents import data
 from equitangents.data.molecules import WATER
 from equitangents.groups import so3
 from equitangents.molecules import AtomSignals, Molecules, TensorRegressor
+from equitangents.statistics import Estimate, bootstrap
 from equitangents.studies.common.molecule_kernels import mean_square, so3_network
 from equitangents.studies.framework.folder import Arrays, RunFolder
 from equitangents.studies.framework.progress import Task
 from equitangents.studies.framework.settings import check
-from equitangents.studies.framework.statistics import Estimate, bootstrap
 
 KINDS = {"dipoles": "dipole", "polarizabilities": "polarisability"}
 

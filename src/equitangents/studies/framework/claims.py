@@ -23,8 +23,8 @@ from equitangents.report.verdict import (
     Verdict,
     format_number,
 )
+from equitangents.statistics import Estimate
 from equitangents.studies.framework.records import Records
-from equitangents.studies.framework.statistics import Estimate
 
 __all__ = ["EXACT", "IN_ERRORS", "SINGLE", "Claim", "Means", "claim", "decide", "judge", "lead", "meaning"]
 
@@ -56,7 +56,11 @@ class Claim(Verdict):
     def to_dict(self) -> dict[str, Any]:
         """The verdict as plain values, with its meaning and every number of the family."""
         fields = {key: value for key, value in super().to_dict().items() if key not in ("numbers", "means")}
-        family = {label: {"value": e.value, "interval": list(e.interval)} for label, e in self.numbers.items()}
+        plain = lambda number: float(number) if math.isfinite(number) else None
+        family = {
+            label: {"value": plain(e.value), "interval": [plain(end) for end in e.interval]}
+            for label, e in self.numbers.items()
+        }
         return {**fields, "meaning": self.meaning, "numbers": family}
 
 
@@ -138,7 +142,7 @@ def lead(verdicts: Sequence[Verdict]) -> str:
     """One sentence on the outcome of all claims: how many hold, and which do not.
 
     Example:
-        >>> from equitangents.studies.framework.statistics import exactly
+        >>> from equitangents.statistics import exactly
         >>> numbers = {"here": exactly(0.5)}
         >>> said = {"measure": "", "covers": EXACT, "source": "", "means": Means("", "")}
         >>> lead([claim("It is small", numbers, at_most=1, **said), claim("It is large", numbers, at_least=1, **said)])

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic
 
 from equitangents.report.page import Section
 from equitangents.report.verdict import FAILS, HOLDS, UNDECIDED, Verdict
 from equitangents.studies.framework.claims import judge
 from equitangents.studies.framework.folder import Columns
+from equitangents.studies.framework.study import ResultsT, SettingsT
 
 __all__ = ["Presentation", "Study", "judge", "say"]
 
@@ -24,7 +25,7 @@ class Presentation:
     facts: Mapping[str, str] = field(default_factory=dict)
 
 
-class Study:
+class Study(Generic[SettingsT, ResultsT]):
     """As before: with its page's `present`, which is given the verdicts."""
 
     def __init__(self, presets: Any, measure: Any, claims: Any, present: Any, citations: tuple[str, ...]) -> None:
@@ -32,9 +33,6 @@ class Study:
         self.present: Callable[..., Any] = lambda settings, results, folder: present(
             settings, results, claims(settings, results), folder
         )
-
-    def __class_getitem__(cls, item: Any) -> Any:
-        return cls
 
     def check(self, settings: Any, data_dir: Any) -> None:
         """Nothing is checked ahead."""

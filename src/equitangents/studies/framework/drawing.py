@@ -11,7 +11,7 @@ from matplotlib.ticker import FixedLocator, LogLocator
 
 from equitangents.report import figures, palette
 from equitangents.report.palette import MUTED, STEPS
-from equitangents.studies.framework.statistics import Estimate
+from equitangents.statistics import Estimate
 
 
 def estimates(

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from equitangents.statistics import Estimate
 from equitangents.studies.framework.folder import Columns
-from equitangents.studies.framework.statistics import Estimate
 
 
 @dataclass(frozen=True)

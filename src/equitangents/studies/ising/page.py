@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from equitangents.report import Figure, Section
 from equitangents.report.palette import BLUE, GREEN, INK, PURPLE, VERMILLION
+from equitangents.statistics import geometric_mean, log_ratio, squared_mean
 from equitangents.studies.framework import drawing
 from equitangents.studies.framework.folder import Columns, RunFolder
 from equitangents.studies.framework.panels import panels
 from equitangents.studies.framework.records import Records
-from equitangents.studies.framework.statistics import geometric_mean, log_ratio, squared_mean
 from equitangents.studies.framework.study import Presentation
 from equitangents.studies.framework.tables import columns
 from equitangents.studies.ising.study import (
@@ -154,7 +156,7 @@ def _learning(settings: Settings, results: Results, folder: RunFolder) -> Figure
             place = np.arange(len(order))
             axes.fill_between(place, (mean - std)[order], (mean + std)[order], color=VERMILLION.light, alpha=0.18, lw=0)
             axes.plot(place, mean[order], color=VERMILLION.light, lw=1.5, label="closed form")
-            look = {"fmt": "o", "ms": 3.2, "elinewidth": 0.8, "zorder": 3, "label": "members"}
+            look: dict[str, Any] = {"fmt": "o", "ms": 3.2, "elinewidth": 0.8, "zorder": 3, "label": "members"}
             axes.errorbar(place, y.mean(0)[order], y.std(0)[order], color=BLUE.light, **look)
             axes.plot(place, results.truth[name][order], "_", ms=6, color=INK.light, zorder=2, label="true energy")
             axes.grid(visible=False, axis="x")
@@ -182,7 +184,7 @@ def _distance(settings: Settings, distances: Records, folder: RunFolder) -> Figu
                 at = distances.where(spins=name, step=step)
                 x, y, (low, high) = at.column("width") * 1.05 ** (k - len(trained) / 2), at.values, at.interval
                 seen = low > 0
-                look = {"fmt": "o", "ms": 4.5, "elinewidth": 1.2}
+                look: dict[str, Any] = {"fmt": "o", "ms": 4.5, "elinewidth": 1.2}
                 axes.errorbar(x[seen], y[seen], np.stack([y - low, high - y])[:, seen], color=colour, **look)
                 axes.plot(x[~seen], high[~seen], "v", color=colour, ms=4.5, mfc="none")
                 axes.plot([], [], "o", color=colour, label=f"step {step:,}")
@@ -266,7 +268,7 @@ def _ratio(settings: Settings, results: Results, folder: RunFolder) -> Figure:
         alt="Ratio of measured and predicted spread",
     ) as drawn:
         for shift, name in zip((0.96, 1.0, 1.04), SETS, strict=True):
-            look = {"lw": 1.0, "label": _TITLES[name]}
+            look: dict[str, Any] = {"lw": 1.0, "label": _TITLES[name]}
             by_size = [spread_ratio(settings, results, wide, name, last, m) for m in sizes]
             predicted = results.predicted[name][last, 0]
             by_width = [log_ratio(measured_spread(results, w, name, last, 1), predicted) for w in widths]

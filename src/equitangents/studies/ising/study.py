@@ -18,6 +18,13 @@ import scipy.stats
 
 from equitangents import actions, nn
 from equitangents.ensembles import InfiniteEnsemble, orbit_law
+from equitangents.statistics import (
+    Estimate,
+    log_ratio,
+    quotient_of_squared_means,
+    second_moment_share,
+    shared_level,
+)
 from equitangents.studies.common import networks
 from equitangents.studies.common.infinite import gradient_descent
 from equitangents.studies.common.ising_lattice import energy, hot_spins, thermal_spins
@@ -29,13 +36,6 @@ from equitangents.studies.framework.folder import Arrays, RunFolder
 from equitangents.studies.framework.progress import Task
 from equitangents.studies.framework.records import Records
 from equitangents.studies.framework.settings import at_least, check
-from equitangents.studies.framework.statistics import (
-    Estimate,
-    log_ratio,
-    quotient_of_squared_means,
-    second_moment_share,
-    shared_level,
-)
 from equitangents.studies.framework.study import Study
 from equitangents.studies.framework.wording import after
 

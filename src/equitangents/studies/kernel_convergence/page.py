@@ -6,10 +6,10 @@ import numpy as np
 
 from equitangents.report import Figure, Section
 from equitangents.report.palette import BLUE, VERMILLION
+from equitangents.statistics import bootstrap
 from equitangents.studies.framework import drawing
 from equitangents.studies.framework.folder import Columns, RunFolder
 from equitangents.studies.framework.panels import panels
-from equitangents.studies.framework.statistics import bootstrap
 from equitangents.studies.framework.study import Presentation
 from equitangents.studies.framework.tables import columns
 from equitangents.studies.kernel_convergence.study import KINDS, SPACES, Results, Settings, deviations

@@ -16,13 +16,13 @@ import numpy as np
 
 from equitangents import kernels, nn
 from equitangents.groups import so3, wallpaper
+from equitangents.statistics import exactly, power_law, shared_level
 from equitangents.studies.framework.citations import EQUIVARIANT_KERNELS
 from equitangents.studies.framework.claims import IN_ERRORS, Claim, Means, claim
 from equitangents.studies.framework.folder import Arrays, RunFolder
 from equitangents.studies.framework.progress import Task
 from equitangents.studies.framework.records import Records
 from equitangents.studies.framework.settings import at_least, check
-from equitangents.studies.framework.statistics import exactly, power_law, shared_level
 from equitangents.studies.framework.study import Study
 
 SPACES = {"plane": "C4 ⋉ ℤ² on a torus, ReLU", "sphere": "SO(3), Erf"}

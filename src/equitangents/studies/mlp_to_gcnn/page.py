@@ -8,10 +8,10 @@ import numpy as np
 
 from equitangents.report import Figure, Section, Verdict, figures
 from equitangents.report.palette import BLUE, GREEN, MUTED, ORANGE, PURPLE, VERMILLION
+from equitangents.statistics import bootstrap
 from equitangents.studies.framework import drawing
 from equitangents.studies.framework.compatibility import Presentation, say
 from equitangents.studies.framework.folder import Columns, RunFolder
-from equitangents.studies.framework.statistics import bootstrap
 from equitangents.studies.framework.tables import columns
 from equitangents.studies.mlp_to_gcnn.study import SETS, Results, Settings
 

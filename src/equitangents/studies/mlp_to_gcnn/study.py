@@ -18,6 +18,7 @@ from equitangents.ensembles import InfiniteEnsemble
 from equitangents.inference import augment_inputs
 from equitangents.kernels import orbit_average
 from equitangents.report.verdict import Verdict
+from equitangents.statistics import Estimate, exactly, power_law, second_moment_share, shared_level
 from equitangents.studies.common.frozen_kernels import FrozenKernel, SymmetrisedKernel, draw
 from equitangents.studies.common.images import standardise
 from equitangents.studies.common.infinite import largest_difference, unit_times
@@ -29,7 +30,6 @@ from equitangents.studies.framework.drawing import name_of
 from equitangents.studies.framework.folder import Arrays, RunFolder
 from equitangents.studies.framework.progress import Task
 from equitangents.studies.framework.settings import check
-from equitangents.studies.framework.statistics import Estimate, exactly, power_law, second_moment_share, shared_level
 
 STATED = "stated in arXiv 2406.06504"
 SETS = ("training", "test", "photographs", "noise")

@@ -11,11 +11,11 @@ from equitangents.data.molecules import KCAL_PER_EV
 from equitangents.report import Figure, Section, Table
 from equitangents.report.palette import BLUE, GREEN, MUTED, PURPLE, VERMILLION
 from equitangents.report.verdict import format_number
+from equitangents.statistics import Estimate
 from equitangents.studies.common.molecule_kernels import TITLES
 from equitangents.studies.framework import drawing
 from equitangents.studies.framework.folder import Columns, RunFolder
 from equitangents.studies.framework.panels import panels
-from equitangents.studies.framework.statistics import Estimate
 from equitangents.studies.framework.study import Presentation
 from equitangents.studies.framework.tables import columns
 from equitangents.studies.molecules.study import Results, Settings, error_ratio, mean_errors

@@ -21,6 +21,7 @@ from equitangents import molecules as molecular
 from equitangents.data.molecules import KCAL_PER_EV
 from equitangents.groups import so3
 from equitangents.molecules import AtomSignals, Molecules
+from equitangents.statistics import Estimate, bootstrap, exactly, shared_level
 from equitangents.studies.common import molecule_kernels as kernels
 from equitangents.studies.common.kernel_ridge import RIDGES, best_fit, composition, cross_validation
 from equitangents.studies.framework.citations import EQUIVARIANT_KERNELS
@@ -29,7 +30,6 @@ from equitangents.studies.framework.folder import Arrays, RunFolder
 from equitangents.studies.framework.progress import Task
 from equitangents.studies.framework.records import Records
 from equitangents.studies.framework.settings import at_least, check
-from equitangents.studies.framework.statistics import Estimate, bootstrap, exactly, shared_level
 from equitangents.studies.framework.study import Study
 
 OURS = "our question"

@@ -7,10 +7,10 @@ import numpy as np
 from equitangents.report import Figure, Section, Table
 from equitangents.report.palette import BLUE, GREEN, INK, ORANGE, PURPLE, SKY, VERMILLION
 from equitangents.report.verdict import format_number
+from equitangents.statistics import Estimate, bootstrap
 from equitangents.studies.framework import drawing
 from equitangents.studies.framework.folder import RunFolder
 from equitangents.studies.framework.panels import panels
-from equitangents.studies.framework.statistics import Estimate, bootstrap
 from equitangents.studies.framework.study import Presentation
 from equitangents.studies.framework.tables import columns
 from equitangents.studies.other_ensembles.study import CLOSED, TITLES, Results, Settings, exponent, share, squares

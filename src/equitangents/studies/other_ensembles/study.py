@@ -26,6 +26,14 @@ from equitangents.ensembles import (
     Variation,
     tangent_prior,
 )
+from equitangents.statistics import (
+    Estimate,
+    bootstrap,
+    exactly,
+    power_law,
+    shared_level,
+    surviving_share,
+)
 from equitangents.studies.common.dependent_ensembles import boosted, nested_means
 from equitangents.studies.common.infinite import largest_difference, unit_times
 from equitangents.studies.common.ising_lattice import energy, hot_spins
@@ -39,14 +47,6 @@ from equitangents.studies.framework.folder import Arrays, RunFolder
 from equitangents.studies.framework.progress import Task
 from equitangents.studies.framework.records import Records
 from equitangents.studies.framework.settings import at_least, check
-from equitangents.studies.framework.statistics import (
-    Estimate,
-    bootstrap,
-    exactly,
-    power_law,
-    shared_level,
-    surviving_share,
-)
 from equitangents.studies.framework.study import Study
 
 OPEN = "open question of arXiv 2403.03103"

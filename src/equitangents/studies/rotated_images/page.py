@@ -11,10 +11,10 @@ from matplotlib.ticker import MaxNLocator
 from equitangents.report import Figure, Section, Table, figures
 from equitangents.report.palette import BLUE, FRAME, GREEN, INK, MEMBER, ORANGE, PURPLE, VERMILLION
 from equitangents.report.verdict import format_number
+from equitangents.statistics import Estimate, bootstrap, bootstrap_intervals
 from equitangents.studies.framework import drawing
 from equitangents.studies.framework.folder import Columns, RunFolder
 from equitangents.studies.framework.panels import panels
-from equitangents.studies.framework.statistics import Estimate, bootstrap, bootstrap_intervals
 from equitangents.studies.framework.study import Presentation
 from equitangents.studies.framework.tables import columns
 from equitangents.studies.rotated_images.study import (

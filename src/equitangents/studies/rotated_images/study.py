@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from equitangents import actions, nn
 from equitangents.ensembles import InfiniteEnsemble
+from equitangents.statistics import Estimate, bootstrap, exactly, shared_level
 from equitangents.studies.common.images import Images, load_images
 from equitangents.studies.common.orbits import by_element, orbit_batch, same_predictions
 from equitangents.studies.common.training import train_recorded
@@ -25,7 +26,6 @@ from equitangents.studies.framework.folder import Arrays, RunFolder
 from equitangents.studies.framework.progress import Task
 from equitangents.studies.framework.records import Records
 from equitangents.studies.framework.settings import at_least, check
-from equitangents.studies.framework.statistics import Estimate, bootstrap, exactly, shared_level
 from equitangents.studies.framework.study import Study
 
 STATED = "stated in arXiv 2403.03103"
@@ -272,7 +272,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         return Records.over(of, words, epoch=at, name=names)
 
     measure = f"Orbit same predictions of the mean of {settings.members} CNNs minus those of the best of them, in "
-    how = {"measure": measure + f"rotations out of {order}.", "covers": "inputs", "at_least": 0}
+    how: dict[str, Any] = {"measure": measure + f"rotations out of {order}.", "covers": "inputs", "at_least": 0}
     judged = [
         claim(
             "From the first recorded epoch on, the ensemble agrees with itself over rotations more often than any of "

@@ -10,11 +10,11 @@ from matplotlib.axes import Axes
 
 from equitangents.report import Figure, Section, Verdict, figures
 from equitangents.report.palette import BLUE, GREEN, MUTED, ORANGE, PURPLE, VERMILLION
+from equitangents.statistics import Estimate, bootstrap, exactly
 from equitangents.studies.common.sampled_groups import STRATEGIES
 from equitangents.studies.framework import drawing
 from equitangents.studies.framework.compatibility import Presentation, say
 from equitangents.studies.framework.folder import Columns, RunFolder
-from equitangents.studies.framework.statistics import Estimate, bootstrap, exactly
 from equitangents.studies.framework.tables import columns
 from equitangents.studies.sampling.study import SETS, Results, Settings
 

@@ -16,6 +16,7 @@ import scipy.linalg
 from equitangents import actions, data
 from equitangents.inference import augment_inputs
 from equitangents.report.verdict import Verdict
+from equitangents.statistics import Estimate, bootstrap, exactly, log_ratio, power_law, shared_level
 from equitangents.studies.common.images import standardise
 from equitangents.studies.common.networks import mlp
 from equitangents.studies.common.orbits import by_element, orbit_batch
@@ -26,7 +27,6 @@ from equitangents.studies.framework.drawing import name_of
 from equitangents.studies.framework.folder import Arrays, RunFolder
 from equitangents.studies.framework.progress import Task
 from equitangents.studies.framework.settings import check
-from equitangents.studies.framework.statistics import Estimate, bootstrap, exactly, log_ratio, power_law, shared_level
 
 OPEN = "open question of arXiv 2403.03103"
 SETS = ("test", "noise")

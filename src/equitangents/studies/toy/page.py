@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
@@ -10,14 +12,14 @@ from equitangents.report import Figure, Section, Widget, figures
 from equitangents.report.palette import BLUE, INK, MEMBER, VERMILLION
 from equitangents.report.time_slider import Curves, Map, View, time_slider
 from equitangents.report.verdict import format_number
+from equitangents.statistics import Estimate, bootstrap, surviving_share
 from equitangents.studies.framework import drawing
 from equitangents.studies.framework.folder import Columns, RunFolder
 from equitangents.studies.framework.panels import panels
 from equitangents.studies.framework.records import Records
-from equitangents.studies.framework.statistics import Estimate, bootstrap, surviving_share
 from equitangents.studies.framework.study import Presentation
 from equitangents.studies.framework.tables import columns
-from equitangents.studies.toy.study import REGIONS, Results, Settings, Trained, violations
+from equitangents.studies.toy.study import REGIONS, Results, Settings, Trained, plane_rotations, violations
 
 _COLOURS = LinearSegmentedColormap.from_list("two-sided", ["#004478", "#56a0d0", "#f7f7f7", "#f09646", "#aa3c00"])
 _TITLES = ("On the training disc", "Beyond the training disc")
@@ -66,15 +68,18 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
     return Presentation(tables, sections, facts)
 
 
+def _mean_squares(trained: Trained, region: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean square change under a turn at every time: of each member, of their mean, of infinite width."""
+    d, exact = violations(trained, region), trained.infinite_orbits[region]
+    of_infinite = ((exact[:, 1:] - exact[:, :1]) ** 2).mean(axis=(1, 2))
+    return (d**2).mean(axis=(2, 3)), (d.mean(axis=1) ** 2).mean(axis=(1, 2)), of_infinite
+
+
 def violation_table(results: Results) -> Columns:
     """One row per region, time and model: the relative change under a turn."""
     rows: list[tuple[str, int, str, float]] = []
     for region, name in enumerate(REGIONS):
-        d = violations(results.augmented, region)
-        single = np.sqrt((d**2).mean(axis=(2, 3))) / results.scale
-        mean = np.sqrt((d.mean(axis=1) ** 2).mean(axis=(1, 2))) / results.scale
-        exact = results.augmented.infinite_orbits[region]
-        infinite = np.sqrt(((exact[:, 1:] - exact[:, :1]) ** 2).mean(axis=(1, 2))) / results.scale
+        single, mean, infinite = (np.sqrt(v) / results.scale for v in _mean_squares(results.augmented, region))
         expected = results.expected_violation[region] / results.scale
         for i, time in enumerate(map(int, results.times)):
             rows += [(name, time, f"member {m}", v) for m, v in enumerate(single[i])]
@@ -123,11 +128,8 @@ def _slider(settings: Settings, results: Results) -> Widget:
 
 def _view(title: str, settings: Settings, results: Results, trained: Trained, members: int) -> View:
     """One ensemble through time, with the change under a turn in words below each map."""
-    changes = [violations(trained, r) for r in (0, 1)]
-    rms = lambda parts, axes: np.sqrt(np.mean([(d**2).mean(axis=axes) for d in parts], axis=0)) / results.scale
-    single = rms(changes, (2, 3))
-    mean = rms([d.mean(axis=1) for d in changes], (1, 2))
-    exact = rms([trained.infinite_orbits[r][:, 1:] - trained.infinite_orbits[r][:, :1] for r in (0, 1)], (1, 2))
+    both = zip(*(_mean_squares(trained, r) for r in (0, 1)), strict=True)
+    single, mean, exact = (np.sqrt(np.mean(parts, axis=0)) / results.scale for parts in both)
     stack = lambda image: np.broadcast_to(image, (len(results.times), *image.shape))
     maps = [Map("True function", stack(results.truth["square"]), ["unchanged by a turn"] * len(results.times))]
     for m in range(min(3, members)):
@@ -151,48 +153,45 @@ def _note(change: float) -> str:
 
 
 def _snapshots(settings: Settings, results: Results, folder: RunFolder) -> Figure:
-    rows = [
-        ("Member 1", results.augmented.maps["members"][:, 0]),
-        ("Member 2", results.augmented.maps["members"][:, min(1, results.augmented.maps["members"].shape[1] - 1)]),
-        (f"Mean of {settings.members}", results.augmented.maps["mean"]),
-        ("Infinite width", results.augmented.maps["infinite"]),
-    ]
-    limit = 1.2 * float(np.abs(results.truth["square"]).max())
-    p = settings.plane
-    look = {"cmap": _COLOURS, "vmin": -limit, "vmax": limit, "extent": (-p, p, -p, p), "interpolation": "bilinear"}
-    columns = len(settings.steps) + 1
-    with figures.canvas(8.6, 8.6 / columns * len(rows) * 1.04) as canvas:
-        axes = canvas.subplots(len(rows), columns)
-        for i, (name, values) in enumerate(rows):
+    maps, p = results.augmented.maps, settings.plane
+    rows = {f"Member {m + 1}": maps["members"][:, m] for m in range(min(2, maps["members"].shape[1]))}
+    rows |= {f"Mean of {settings.members}": maps["mean"], "Infinite width": maps["infinite"]}
+    titles = ["initialisation" if step == 0 else f"step {step:,}" for step in settings.steps] + ["true function"]
+    limit, across = 1.2 * float(np.abs(results.truth["square"]).max()), len(titles)
+    look: dict[str, Any] = {
+        "cmap": _COLOURS,
+        "vmin": -limit,
+        "vmax": limit,
+        "extent": (-p, p, -p, p),
+        "interpolation": "bilinear",
+    }
+    with panels(
+        folder,
+        "snapshots",
+        titles=titles + [""] * across * (len(rows) - 1),
+        rows=len(rows),
+        size=(8.6, 8.6 / across * len(rows) * 1.04),
+        caption="Two members, the mean of all members and the infinitely wide ensemble at the steps of the claims. The "
+        "true function carries the augmented training points (dots) on their disc (dashed). Nothing is averaged over "
+        "turns.",
+        alt="Maps of members, mean and infinite width at five times",
+    ) as drawn:
+        for axes in drawn:
+            axes.title.set_fontweight("normal")
+            _bare(axes)
+        for i, (name, values) in enumerate(rows.items()):
+            drawn[i * across].set_ylabel(name, color=INK.light, fontweight="bold")
+            drawn[(i + 1) * across - 1].axis("off")
             for j, step in enumerate(settings.steps):
-                axes[i, j].imshow(values[results.at(step)], **look)
-                _bare(axes[i, j])
-                if i == 0:
-                    axes[i, j].set_title("initialisation" if step == 0 else f"step {step:,}", fontweight="normal")
-            axes[i, 0].set_ylabel(name, color=INK.light, fontweight="bold")
-            axes[i, -1].axis("off")
-        middle = axes[0, -1]
-        middle.axis("on")
-        middle.imshow(results.truth["square"], **look)
-        _bare(middle)
-        middle.set_title("true function", fontweight="normal")
-        angles = np.linspace(0, 2 * np.pi, 200)
-        middle.plot(np.cos(angles), np.sin(angles), color=INK.light, lw=0.8, ls=(0, (4, 3)))
-        orbit = np.concatenate([_turn(results.train_x, k, settings.rotations) for k in range(settings.rotations)])
-        middle.plot(*orbit.T, ".", ms=2.2, color=INK.light)
-        middle.set_xlim(-p, p)
-        middle.set_ylim(-p, p)
-        svg = figures.save(canvas, folder.figures, "snapshots")
-    caption = (
-        "Two members, the mean of all members and the infinitely wide ensemble at the steps of the claims. The true "
-        "function carries the augmented training points (dots) on their disc (dashed). Nothing is averaged over turns."
-    )
-    return Figure("snapshots", caption, svg, alt="Maps of members, mean and infinite width at five times")
-
-
-def _turn(x: np.ndarray, k: int, n: int) -> np.ndarray:
-    angle = 2 * np.pi * k / n
-    return x @ np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
+                drawn[i * across + j].imshow(values[results.at(step)], **look)
+        truth, angles = drawn[across - 1], np.linspace(0, 2 * np.pi, 200)
+        truth.imshow(results.truth["square"], **look)
+        truth.plot(np.cos(angles), np.sin(angles), color=INK.light, lw=0.8, ls=(0, (4, 3)))
+        orbit = np.asarray(plane_rotations(settings.rotations).orbit(results.train_x)).reshape(-1, 2)
+        truth.plot(*orbit.T, ".", ms=2.2, color=INK.light)
+        truth.set_xlim(-p, p)
+        truth.set_ylim(-p, p)
+    return drawn.figure
 
 
 def _bare(axes: Axes) -> None:
@@ -216,15 +215,13 @@ def _over_time(settings: Settings, results: Results, folder: RunFolder) -> Figur
         alt="Change under a turn against training steps",
     ) as drawn:
         for region, axes in enumerate(drawn):
-            d = violations(results.augmented, region)
-            single = np.sqrt((d**2).mean(axis=(2, 3))) / results.scale
-            mean = np.sqrt((d.mean(axis=1) ** 2).mean(axis=(1, 2))) / results.scale
+            single, mean, _ = (np.sqrt(v) / results.scale for v in _mean_squares(results.augmented, region))
             expected = results.expected_violation[region] / results.scale
             axes.plot(results.times, single[:, :40], color=MEMBER.light, lw=0.6, alpha=0.55)
             axes.plot([], [], color=MEMBER.light, label="members")
             axes.plot(results.times, mean, color=BLUE.light, label="their mean")
             dashed, dotted = (0, (5, 3)), (0, (1.5, 2))
-            look = {"color": VERMILLION.light, "lw": 1.5}
+            look: dict[str, Any] = {"color": VERMILLION.light, "lw": 1.5}
             axes.plot(results.times, expected, ls=dashed, label="expected of one", **look)
             many = f"expected of the mean of {settings.members}"
             axes.plot(results.times, expected / np.sqrt(settings.members), ls=dotted, label=many, **look)

@@ -15,6 +15,7 @@ from jaxtyping import Float
 
 from equitangents import actions, groups, nn
 from equitangents.ensembles import InfiniteEnsemble
+from equitangents.statistics import Estimate, bootstrap, exactly, shared_level, surviving_share
 from equitangents.studies.common import networks
 from equitangents.studies.common.infinite import largest_rate
 from equitangents.studies.common.orbit_spread import expected_squares
@@ -26,7 +27,6 @@ from equitangents.studies.framework.folder import Arrays, RunFolder
 from equitangents.studies.framework.progress import Task
 from equitangents.studies.framework.records import Records
 from equitangents.studies.framework.settings import at_least, check
-from equitangents.studies.framework.statistics import Estimate, bootstrap, exactly, shared_level, surviving_share
 from equitangents.studies.framework.study import Study
 from equitangents.studies.framework.wording import after
 

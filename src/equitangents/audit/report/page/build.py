@@ -5,40 +5,52 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from equitangents.audit.report.findings import Findings
+from equitangents.audit.report.judged import (
+    before_after,
+    checkpoint_elements,
+    checkpoint_error,
+    ensemble_errors,
+    error_of,
+    floor_of,
+    headline_of,
+    output_error,
+    set_error,
+    set_floor,
+    unit_of,
+)
 from equitangents.audit.report.page import charts
 from equitangents.audit.report.page.columns import columns
 from equitangents.audit.report.page.pictures import cells
 from equitangents.audit.report.page.polar import CENTRE, RADIUS, Polar, polar, turns
 from equitangents.audit.report.page.words import between, count, relative, share
 from equitangents.audit.report.sections import ElementResult
-from equitangents.audit.report.text import before_probabilities
+from equitangents.audit.report.text import before_probabilities, folded, how_known
+from equitangents.audit.report.words import badge
 from equitangents.report.palette import COLOURS
 from equitangents.report.render import environment
 
-if TYPE_CHECKING:
-    from equitangents.audit.report.result import AuditReport
-
-_VERDICTS = {
-    "equivariant": ("holds", "✓", "At the floor"),
-    "broken": ("fails", "✗", "Broken"),
-    "stochastic": ("undecided", "≈", "Random"),
-    "undecided": ("undecided", "?", "Not decidable with this sample"),
-}
 _MOST_COLUMNS = 400
 
 
-def html(report: AuditReport) -> str:
+def html(report: Findings) -> str:
     """The page of a report; it loads nothing."""
     turned = turns(report.elements)
-    others = sorted((e for e in report.elements if e.angle is None), key=lambda e: -e.error.estimate.mean)
+    others = sorted((e for e in report.elements if e.angle is None), key=lambda e: -error_of(e).estimate.mean)
     circle = polar(turned) if turned else None
     jinja = environment()
-    jinja.filters.update(relative=relative, share=share, between=between, count=count)
+    jinja.filters.update(relative=relative, share=share, between=between, count=count, folded=folded, how=how_known)
+    jinja.filters.update(judged=error_of, judged_floor=floor_of, set_error=set_error, set_floor=set_floor)
+    jinja.filters.update(output_error=output_error, before_after=before_after)
+    headline = headline_of(report)
     return jinja.get_template("audit.html.jinja").render(
         report=report,
-        badge=_VERDICTS[report.verdict],
+        badge=badge(report.verdict, headline.bound, headline.tolerance),
+        headline=headline,
+        unit=unit_of(report),
+        both=report.ensemble and ensemble_errors(report.ensemble),
         circle=circle,
         columns=columns(others[:_MOST_COLUMNS]) if others else None,
         unseen=max(0, len(others) - _MOST_COLUMNS),
@@ -53,33 +65,40 @@ def html(report: AuditReport) -> str:
     )
 
 
-def _charts(report: AuditReport) -> dict[str, str]:
+def _charts(report: Findings) -> dict[str, str]:
     found = {
         "layers": report.layers and report.layers.layers and charts.layers(report.layers),
         "ensemble": report.ensemble and report.ensemble.sizes and charts.ensemble(report.ensemble),
         "irreps": report.irreps and report.irreps.shares and charts.irreps(report.irreps),
-        "checkpoints": len(report.checkpoints) > 1 and charts.checkpoints(report.checkpoints),
+        "checkpoints": len(report.checkpoints) > 1 and charts.checkpoints(report.checkpoints, unit_of(report)),
     }
     return {name: drawing if isinstance(drawing, str) else "" for name, drawing in found.items()}
 
 
-def _facts(report: AuditReport) -> dict[str, str]:
-    contract, orbit = report.contract, report.orbit
-    drawn = "all" if contract.complete else "drawn at random"
+def _facts(report: Findings) -> dict[str, str]:
+    contract, orbit, headline = report.contract, report.orbit, headline_of(report)
+    mean = headline.error.estimate
+    drawn = "all" if contract.complete else "the first that were measured" if report.partial else "drawn at random"
     facts = {
         "Group": contract.group,
         "Elements tried": f"{count(contract.elements)}, {drawn}",
         "Inputs": count(report.settings.inputs),
-        "Mean error": f"{relative(report.error.estimate.mean)} ({between(report.error.estimate)})",
-        "Floor": relative(report.floor),
-        "Worst": relative(report.error.worst),
+        f"Mean error, {unit_of(report)}": f"{relative(mean.mean)} ({between(mean)})",
     }
+    other = {"norm": "of the spread between inputs", "spread": "of ‖f(x)‖"}.get(headline.unit)
+    spread = report.relative.error_by_spread
+    if other is not None and spread is not None:
+        second = (spread if headline.unit == "norm" else report.error).estimate
+        facts[f"The same, {other}"] = f"{relative(second.mean)} ({between(second)})"
+    facts |= {"Floor": relative(headline.floor), "Worst": relative(headline.error.worst)}
+    if headline.tolerance is not None:
+        facts["Tolerance"] = relative(headline.tolerance)
     if orbit.same_predictions is not None:
-        facts["Same prediction on orbits"] = share(orbit.same_predictions.mean)
+        facts["Same prediction for moved inputs"] = share(orbit.same_predictions.mean)
     return facts
 
 
-def _data(elements: Sequence[ElementResult], circle: Polar | None, report: AuditReport) -> str:
+def _data(elements: Sequence[ElementResult], circle: Polar | None, report: Findings) -> str:
     """What the script reads, as JSON that may stand inside a script element."""
     order = {id(e): i for i, e in enumerate(report.elements)}
     far = 2 * circle.limit if circle else 1.0  # where infinite errors are drawn
@@ -89,13 +108,13 @@ def _data(elements: Sequence[ElementResult], circle: Polar | None, report: Audit
         "radius": RADIUS,
         "limit": circle.limit if circle else None,
         "elements": [
-            {"label": e.label, "angle": e.angle, "mean": drawn(e.error.estimate.mean), "said": _say(e)}
+            {"label": e.label, "angle": e.angle, "mean": drawn(error_of(e).estimate.mean), "said": _say(e)}
             for e in elements
         ],
         "checkpoints": [
             {
-                "said": f"{c.label}: mean error {relative(c.error.mean)}",
-                "errors": [drawn(c.elements[order[id(e)]]) for e in elements],
+                "said": f"{c.label}: mean error {relative(checkpoint_error(c).mean)} {unit_of(report)}",
+                "errors": [drawn(checkpoint_elements(c)[order[id(e)]]) for e in elements],
             }
             for c in report.checkpoints
             if len(c.elements) == len(elements)
@@ -105,7 +124,8 @@ def _data(elements: Sequence[ElementResult], circle: Polar | None, report: Audit
 
 
 def _say(e: ElementResult) -> str:
-    said = f"{e.label}: mean {relative(e.error.estimate.mean)} ({between(e.error.estimate)}), floor {relative(e.floor)}"
+    mean = error_of(e).estimate
+    said = f"{e.label}: mean {relative(mean.mean)} ({between(mean)}), floor {relative(floor_of(e))}"
     return (
         said if e.same_prediction is None else f"{said}, same prediction for {share(e.same_prediction)} of the inputs"
     )

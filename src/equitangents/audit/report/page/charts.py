@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -10,7 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, LogLocator
 
+from equitangents.audit.report.judged import checkpoint_error
 from equitangents.audit.report.sections import Checkpoint, EnsembleSection, IrrepSection, LayerResult, LayerSection
+from equitangents.audit.report.text import folded
 from equitangents.report.figures import canvas, inline_svg, label_line, plain_log
 from equitangents.report.palette import BLUE, INK, MEMBER, MUTED, VERMILLION
 
@@ -32,8 +35,9 @@ def layers(section: LayerSection) -> str:
         axes.plot(errors[~broken], rows[~broken], "o", color=BLUE.light)
         axes.plot(errors[broken], rows[broken], "o", color=VERMILLION.light)
         for row, layer, error in zip(rows, found, errors, strict=True):
-            if layer.name == section.guilty:
-                label_line(axes, error, row, "it starts here", VERMILLION.light, xytext=(8, 0))
+            said = _marks(section, layer.name)
+            if said:
+                label_line(axes, error, row, said, VERMILLION.light, xytext=(8, 0))
         axes.set_xscale("log")
         axes.set_xlim(min(errors.min(), floors.min()) / 3, max(errors.max(), floors.max()) * 30)
         plain_log(axes, "x")
@@ -62,8 +66,9 @@ def ensemble(section: EnsembleSection) -> str:
             axes.plot(*zip(*((m, root([t])[0]) for m, t in theory), strict=True), color=INK.light, linestyle="--")
             label_line(axes, theory[-1][0], root([theory[-1][1]])[0], "infinite width", INK.light, xytext=(5, -11))
         if section.limit.high > 0:
-            axes.axhspan(max(section.limit.low, _LEAST), section.limit.high, color=VERMILLION.light, alpha=0.18, lw=0)
-            middle_of_limit = max(section.limit.mean, section.limit.high / 2)
+            top = section.limit.high if np.isfinite(section.limit.high) else 2 * middle.max()
+            axes.axhspan(max(section.limit.low, _LEAST), top, color=VERMILLION.light, alpha=0.18, lw=0)
+            middle_of_limit = max(section.limit.mean, top / 2)
             label_line(axes, members[0], middle_of_limit, "M → ∞", VERMILLION.light, xytext=(2, 6))
         axes.set_xscale("log")
         axes.set_yscale("log")
@@ -73,7 +78,7 @@ def ensemble(section: EnsembleSection) -> str:
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         plain_log(axes)
         axes.set_xlabel("members M")
-        axes.set_ylabel("relative error of the mean")
+        axes.set_ylabel("root mean square error of ‖f(x)‖")
 
     return _svg(draw, "ensemble", height=3.2)
 
@@ -88,32 +93,43 @@ def irreps(section: IrrepSection) -> str:
         ends = np.array([[s.share.mean - s.share.low for s in shares], [s.share.high - s.share.mean for s in shares]])
         axes.barh(rows, middle, height=0.6, color=BLUE.light, alpha=0.75)
         axes.errorbar(middle, rows, xerr=np.maximum(ends, 0), fmt="none", ecolor=INK.light, linewidth=1)
-        names = [f"{s.name}  dimension {s.dimension}" if s.dimension > 1 else s.name for s in shares]
-        axes.set_yticks(rows, names)
-        axes.set_xlim(0, min(1.02, 1.15 * max(s.share.high for s in shares)) or 1)
+        axes.set_yticks(rows, [s.name for s in shares])
+        reach = max(s.share.mean if math.isnan(s.share.high) else s.share.high for s in shares)
+        axes.set_xlim(0, min(1.02, 1.15 * reach) or 1)
         axes.set_xlabel("share of the violation's power")
         axes.grid(False, axis="y")
 
     return _svg(draw, "irreps", height=0.8 + 0.26 * len(shares))
 
 
-def checkpoints(points: Sequence[Checkpoint]) -> str:
+def checkpoints(points: Sequence[Checkpoint], unit: str) -> str:
     """The mean error along training."""
 
     def draw(axes: Axes) -> None:
         steps = [p.step for p in points]
-        low, high = [p.error.low for p in points], [p.error.high for p in points]
+        errors = [checkpoint_error(p) for p in points]
+        low, high = [e.low for e in errors], [e.high for e in errors]
         axes.fill_between(steps, low, high, color=BLUE.light, alpha=0.15, linewidth=0)
-        axes.plot(steps, [p.error.mean for p in points], "o-", color=BLUE.light)
+        axes.plot(steps, [e.mean for e in errors], "o-", color=BLUE.light)
         axes.set_ylim(0, None)
         axes.set_xlabel("training step")
-        axes.set_ylabel("relative error")
+        axes.set_ylabel(f"error {unit}")
 
     return _svg(draw, "checkpoints", height=2.8)
 
 
+def _marks(section: LayerSection, name: str) -> str:
+    """What is written beside a layer."""
+    parts = []
+    if name == section.guilty and not section.expected:
+        parts.append("starts here")
+    if name == section.steepest:
+        parts.append("grows most here")
+    return ", ".join(parts)
+
+
 def _named(layer: LayerResult) -> str:
-    return layer.name if layer.kind in layer.name else f"{layer.name}  {layer.kind}"
+    return folded(layer.name if layer.kind in layer.name else f"{layer.name}  {layer.kind}", 40)
 
 
 def _svg(draw: Callable[[Axes], None], name: str, height: float, width: float = 8.6) -> str:

@@ -38,7 +38,9 @@ def share(value: float | None) -> str:
 
 def between(estimate: Estimate | None) -> str:
     """The interval of an estimate of a relative error."""
-    return DASH if estimate is None else f"{relative(estimate.low)} to {relative(estimate.high)}"
+    if estimate is None:
+        return DASH
+    return "no interval" if math.isnan(estimate.low) else f"{relative(estimate.low)} to {relative(estimate.high)}"
 
 
 def count(value: int) -> str:

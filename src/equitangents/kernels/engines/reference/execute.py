@@ -1,4 +1,4 @@
-"""Runs operations on the squared distance D and the tangent kernel Θ of a set of pairs of positions.
+"""Runs operations on the squared distance D (or on the covariance) and the tangent kernel Θ of pairs of positions.
 
 What is particular to a set of pairs (one fibre, or all pairs) is behind `Geometry`; the rules of theory are here once.
 """
@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Protocol
 
-import jax.numpy as jnp
-
+from equitangents.kernels.engines.reference.carry import DISTANCE, Carry
 from equitangents.kernels.engines.reference.moments import Moments
 from equitangents.kernels.program import Affine, Box, Branch, Decouple, Dual, Flatten, Op, Pool, Table
 
 
 class State(NamedTuple):
-    """D = q1 + q2 - 2K and Θ over pairs of positions and inputs."""
+    """What is carried (D = q1 + q2 - 2K unless said otherwise) and Θ over pairs of positions and inputs."""
 
     d: Any
     theta: Any
@@ -45,40 +44,33 @@ class Geometry(Protocol):
         """K = Θ = 0 at pairs of different positions; q1, q2 are the variances at the pairs."""
 
 
-def execute(ops: tuple[Op, ...], geometry: Geometry, state: State, m1: Moments, m2: Moments) -> State:
-    """The state after `ops`."""
+def execute(
+    ops: tuple[Op, ...], geometry: Geometry, state: State, m1: Moments, m2: Moments, carry: Carry = DISTANCE
+) -> State:
+    """The state after `ops`; the geometry is one of the same `carry`."""
     for i, op in enumerate(ops):
         if isinstance(op, Box):
             state = geometry.box(i, op, state, m1.q[i], m2.q[i])
         elif isinstance(op, Table):
             state = geometry.table(i, op, state)
         elif isinstance(op, Affine):
-            d = op.W_var * state.d
-            k = (geometry.first(i + 1, m1.q[i + 1]) + geometry.second(i + 1, m2.q[i + 1]) - d) / 2
+            d = carry.affine(op, state.d)
+            k = carry.covariance(d, geometry.first(i + 1, m1.q[i + 1]), geometry.second(i + 1, m2.q[i + 1]))
             state = State(d, k + op.W_var * state.theta)
         elif isinstance(op, Dual):
-            d, slope = op.activation.pair(state.d, geometry.first(i, m1.q[i]), geometry.second(i, m2.q[i]))
+            d, slope = carry.dual(op.activation, state.d, geometry.first(i, m1.q[i]), geometry.second(i, m2.q[i]))
             state = State(d, state.theta * slope)
         elif isinstance(op, Decouple):
             state = geometry.decouple(i, state, geometry.first(i, m1.q[i]), geometry.second(i, m2.q[i]))
         elif isinstance(op, Branch):
             inner1, inner2 = m1.branches[i], m2.branches[i]
-            branch = execute(op.ops, geometry.inner(i), state, inner1, inner2)
+            branch = execute(op.ops, geometry.inner(i), state, inner1, inner2, carry)
             # Means add a cross term: E[(f+g)(f'+g')] = K_f + K_g + m_f m_g' + m_g m_f'.
-            gap = geometry.first(i, m1.mean[i]) - geometry.second(i, m2.mean[i])
-            inner_gap = geometry.first(i + 1, inner1.mean[-1]) - geometry.second(i + 1, inner2.mean[-1])
-            state = State(state.d + branch.d + 2 * gap * inner_gap, state.theta + branch.theta)
+            cross = carry.cross(
+                geometry.first(i, m1.mean[i]), geometry.first(i + 1, inner1.mean[-1]),
+                geometry.second(i, m2.mean[i]), geometry.second(i + 1, inner2.mean[-1]),
+            )  # fmt: skip
+            state = State(state.d + branch.d + cross, state.theta + branch.theta)
         else:
             state = geometry.pool(i, op, state, m1, m2)
     return state
-
-
-def covariance(state: State, q1: Any, q2: Any) -> Any:
-    """K = (q1 + q2 - D)/2."""
-    return (q1 + q2 - state.d) / 2
-
-
-def distance(k: Any, q1: Any, q2: Any) -> Any:
-    """D from pooled covariances; differences below their rounding count as zero, which keeps equal inputs exact."""
-    d = q1 + q2 - 2 * k
-    return jnp.where(d <= 16 * jnp.finfo(d.dtype).eps * (q1 + q2), 0, d)

@@ -8,6 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from equitangents.kernels.engines.reference.carry import DISTANCE, Carry
 from equitangents.kernels.engines.reference.execute import State
 from equitangents.kernels.engines.reference.moments import Moments
 from equitangents.kernels.engines.reference.windows import box_mean, pad_grid, table_mean
@@ -39,12 +40,13 @@ class FibreGeometry:
     levels: Levels
     label: Any
     tables: dict[str, Any]
+    carry: Carry = DISTANCE
 
     def inner(self, i: int) -> FibreGeometry:
         """The same fibre inside the branch at operation i."""
         levels = self.levels.branches[i]
         assert levels is not None
-        return FibreGeometry(levels, self.label, self.tables)
+        return FibreGeometry(levels, self.label, self.tables, self.carry)
 
     def partners(self, level: Level) -> tuple[Any, Any]:
         """(index of the second position, whether there is one) for every first position."""
@@ -67,7 +69,7 @@ class FibreGeometry:
         return values[self.partners(self.levels.levels[i])[0]]
 
     def box(self, i: int, op: Box, state: State, q1: Any, q2: Any) -> State:
-        """Windowed mean; where only one of the two reads falls outside, D is the other's variance."""
+        """Windowed mean; where only one of the two reads falls outside, K = 0 and D is the other's variance."""
         d, theta = (x.reshape(op.in_shape + x.shape[1:]) for x in state)
         axes = tuple((j,) for j in range(len(op.in_shape)))
         padded = State(pad_grid(d, op, axes), pad_grid(theta, op, axes))
@@ -91,7 +93,7 @@ class FibreGeometry:
         first = pad_grid(q1.reshape(op.in_shape + q1.shape[1:]), op, axes)
         second = jnp.where(valid2, q2[jnp.broadcast_to(index, shape)], 0)
         both = valid1.reshape(wide) & valid2
-        return State(jnp.where(both, padded.d, first + second), jnp.where(both, padded.theta, 0))
+        return State(jnp.where(both, padded.d, self.carry.unrelated(first, second)), jnp.where(both, padded.theta, 0))
 
     def table(self, i: int, op: Table, state: State) -> State:
         """Windowed mean along right translations, which keep the fibre."""
@@ -104,4 +106,4 @@ class FibreGeometry:
     def decouple(self, i: int, state: State, q1: Any, q2: Any) -> State:
         """Only the diagonal fibre joins equal positions."""
         same = jnp.all(self.label == 0)
-        return State(jnp.where(same, state.d, q1 + q2), jnp.where(same, state.theta, 0))
+        return State(jnp.where(same, state.d, self.carry.unrelated(q1, q2)), jnp.where(same, state.theta, 0))

@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from equitangents.kernels.engines.reference.execute import State, covariance, distance, execute
+from equitangents.kernels.engines.reference.carry import DISTANCE, Carry
+from equitangents.kernels.engines.reference.execute import State, execute
 from equitangents.kernels.engines.reference.moments import Moments, field_moments
 from equitangents.kernels.engines.reference.windows import box_mean, pad_grid, table_mean_pairs
 from equitangents.kernels.program import Box, Branch, Flatten, Op, Pool, Table
@@ -20,6 +21,7 @@ class PairGeometry:
     """Fields over (p, p', *batch); batch axes are already aligned."""
 
     tables: dict[str, Any]
+    carry: Carry = DISTANCE
 
     def inner(self, i: int) -> PairGeometry:
         """Branches carry all pairs too."""
@@ -34,7 +36,7 @@ class PairGeometry:
         return values[None]
 
     def box(self, i: int, op: Box, state: State, q1: Any, q2: Any) -> State:
-        """Both positions slide together; where one read falls outside, D is the other's variance."""
+        """Both positions slide together; where one read falls outside, K = 0 and D is the other's variance."""
         n = len(op.in_shape)
         axes = tuple((j, n + j) for j in range(n))
         d, theta = (x.reshape(op.in_shape + op.in_shape + x.shape[2:]) for x in state)
@@ -47,7 +49,9 @@ class PairGeometry:
             first = pad_grid(q1.reshape(op.in_shape + q1.shape[1:]), op, single)
             second = pad_grid(q2.reshape(op.in_shape + q2.shape[1:]), op, single)
             first = first.reshape(inside.shape + (1,) * n + q1.shape[1:])
-            padded = State(jnp.where(both, padded.d, first + second), jnp.where(both, padded.theta, 0))
+            padded = State(
+                jnp.where(both, padded.d, self.carry.unrelated(first, second)), jnp.where(both, padded.theta, 0)
+            )
         out = int(np.prod(op.out_shape, dtype=np.int64))
         return State(*(box_mean(x, op, axes).reshape((out, out, *x.shape[2 * n :])) for x in padded))
 
@@ -57,15 +61,15 @@ class PairGeometry:
 
     def pool(self, i: int, op: Pool | Flatten, state: State, m1: Moments, m2: Moments) -> State:
         """Covariances are pooled, and D formed anew from them."""
-        k = pool_pairs(op, covariance(state, m1.q[i][:, None], m2.q[i][None]), self.tables)
+        k = pool_pairs(op, self.carry.covariance(state.d, m1.q[i][:, None], m2.q[i][None]), self.tables)
         theta = pool_pairs(op, state.theta, self.tables)
-        return State(distance(k, m1.q[i + 1][:, None], m2.q[i + 1][None]), theta)
+        return State(self.carry.of_covariance(k, m1.q[i + 1][:, None], m2.q[i + 1][None]), theta)
 
     def decouple(self, i: int, state: State, q1: Any, q2: Any) -> State:
         """Only the diagonal survives."""
         n = state.d.shape[0]
         same = jnp.eye(n, dtype=bool).reshape((n, n) + (1,) * (state.d.ndim - 2))
-        return State(jnp.where(same, state.d, q1 + q2), jnp.where(same, state.theta, 0))
+        return State(jnp.where(same, state.d, self.carry.unrelated(q1, q2)), jnp.where(same, state.theta, 0))
 
 
 def averaging(op: Pool | Flatten, positions: int, dtype: Any, tables: dict[str, Any]) -> Any:
@@ -101,10 +105,10 @@ def _self_moments(
     for op in ops:
         inner = None
         if isinstance(op, Pool | Flatten):
-            k = pool_pairs(op, covariance(state, q[:, None], q[None]), tables)
+            k = pool_pairs(op, DISTANCE.covariance(state.d, q[:, None], q[None]), tables)
             mean = _pool_mean(op, mean, tables)
             q = jnp.moveaxis(jnp.diagonal(k, axis1=0, axis2=1), -1, 0)
-            state = State(distance(k, q[:, None], q[None]), jnp.zeros_like(k))
+            state = State(DISTANCE.of_covariance(k, q[:, None], q[None]), jnp.zeros_like(k))
         elif isinstance(op, Branch):
             inner, branch = _self_moments(op.ops, state, q, mean, tables)
             gap = (mean[:, None] - mean[None]) * (inner.mean[-1][:, None] - inner.mean[-1][None])

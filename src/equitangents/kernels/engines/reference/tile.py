@@ -13,7 +13,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from equitangents.kernels.engines.reference.execute import State, covariance, distance, execute
+from equitangents.kernels.engines.reference.carry import DISTANCE, Carry
+from equitangents.kernels.engines.reference.execute import State, execute
 from equitangents.kernels.engines.reference.fibre import FibreGeometry
 from equitangents.kernels.engines.reference.moments import Moments, field_moments
 from equitangents.kernels.engines.reference.pairs import PairGeometry, self_moments
@@ -49,23 +50,31 @@ def prepare(
     # GPUs would otherwise multiply float32 in a format of ten bits.
     average = partial(jnp.matmul, kept / kept.sum(), precision=lax.Precision.HIGHEST)
     pooled_mean, diagonal = average(moments.mean[-1]), average(moments.q[-1])
-    own = own or (lambda m: _sum_fibres(plan, tables, x, x, m, m)[0])
+    own = own or (lambda m: _sum_fibres(plan, tables, x, x, m, m, DISTANCE)[0])
     pooled = diagonal if plan.single else own(moments)
     return Prepared(moments, field_moments(plan.vector, pooled[None], pooled_mean[None], tables))
 
 
 def tile(
-    plan: FibrePlan | PairPlan, tables: dict[str, Any], x1: Any, p1: Prepared, x2: Any, p2: Prepared
+    plan: FibrePlan | PairPlan,
+    tables: dict[str, Any],
+    x1: Any,
+    p1: Prepared,
+    x2: Any,
+    p2: Prepared,
+    carry: Carry = DISTANCE,
 ) -> tuple[Any, Any]:
     """(NNGP, NTK) between x1, (positions, N1, channels), and x2, each (N1, N2)."""
     x1, x2 = x1[:, :, None], x2[:, None]
     p1, p2 = aligned(p1, p2)
     if isinstance(plan, PairPlan):
-        d = jnp.mean((x1[:, None] - x2[None]) ** 2, axis=-1)
-        state = execute(plan.ops, PairGeometry(tables), State(d, jnp.zeros_like(d)), p1.field, p2.field)
-        return covariance(state, p1.field.q[-1], p2.field.q[-1])[0, 0], state.theta[0, 0]
+        d = carry.start(x1[:, None], x2[None])
+        geometry = PairGeometry(tables, carry)
+        state = execute(plan.ops, geometry, State(d, jnp.zeros_like(d)), p1.field, p2.field, carry)
+        return carry.covariance(state.d, p1.field.q[-1], p2.field.q[-1])[0, 0], state.theta[0, 0]
     sums = _diagonal_fibre if carries_distance(plan) else _sum_fibres
-    return after_readout(plan, tables, *sums(plan, tables, x1, x2, p1.field, p2.field), p1, p2)
+    first, theta = sums(plan, tables, x1, x2, p1.field, p2.field, carry)
+    return after_readout(plan, tables, first, theta, p1, p2, carry)
 
 
 def aligned(p1: Prepared, p2: Prepared) -> tuple[Prepared, Prepared]:
@@ -79,15 +88,21 @@ def carries_distance(plan: FibrePlan) -> bool:
 
 
 def after_readout(
-    plan: FibrePlan, tables: dict[str, Any], first: Any, theta: Any, p1: Prepared, p2: Prepared
+    plan: FibrePlan,
+    tables: dict[str, Any],
+    first: Any,
+    theta: Any,
+    p1: Prepared,
+    p2: Prepared,
+    carry: Carry = DISTANCE,
 ) -> tuple[Any, Any]:
     """(NNGP, NTK) from the readout's K (or D, if `carries_distance`) and Θ, by the layers on plain vectors."""
     if p1.vector is None or p2.vector is None:
-        return _affine(plan.vector, first, theta)
-    d = first if plan.single else distance(first, p1.vector.q[0][0], p2.vector.q[0][0])
-    geometry = FibreGeometry(vector_levels(plan.vector), jnp.zeros((0,), jnp.int32), tables)
-    state = execute(plan.vector, geometry, State(d[None], theta[None]), p1.vector, p2.vector)
-    return covariance(state, p1.vector.q[-1], p2.vector.q[-1])[0], state.theta[0]
+        return _affine(plan.vector, first, theta, carry)
+    d = first if plan.single else carry.of_covariance(first, p1.vector.q[0][0], p2.vector.q[0][0])
+    geometry = FibreGeometry(vector_levels(plan.vector), jnp.zeros((0,), jnp.int32), tables, carry)
+    state = execute(plan.vector, geometry, State(d[None], theta[None]), p1.vector, p2.vector, carry)
+    return carry.covariance(state.d, p1.vector.q[-1], p2.vector.q[-1])[0], state.theta[0]
 
 
 def diagonal(plan: FibrePlan | PairPlan, tables: dict[str, Any], x: Any, p: Prepared) -> tuple[Any, Any]:
@@ -95,15 +110,15 @@ def diagonal(plan: FibrePlan | PairPlan, tables: dict[str, Any], x: Any, p: Prep
     if isinstance(plan, PairPlan):
         d = jnp.mean((x[:, None] - x[None]) ** 2, axis=-1)
         state = execute(plan.ops, PairGeometry(tables), State(d, jnp.zeros_like(d)), p.field, p.field)
-        return covariance(state, p.field.q[-1], p.field.q[-1])[0, 0], state.theta[0, 0]
-    k, theta = _sum_fibres(plan, tables, x, x, p.field, p.field)
+        return DISTANCE.covariance(state.d, p.field.q[-1], p.field.q[-1])[0, 0], state.theta[0, 0]
+    k, theta = _sum_fibres(plan, tables, x, x, p.field, p.field, DISTANCE)
     return own_after_readout(plan, tables, k, theta, p)
 
 
 def own_after_readout(plan: FibrePlan, tables: dict[str, Any], k: Any, theta: Any, p: Prepared) -> tuple[Any, Any]:
     """`after_readout` of inputs with themselves: distances are zero, and K is the variance."""
     if p.vector is None:
-        return _affine(plan.vector, k, theta)
+        return _affine(plan.vector, k, theta, DISTANCE)
     geometry = FibreGeometry(vector_levels(plan.vector), jnp.zeros((0,), jnp.int32), tables)
     state = execute(plan.vector, geometry, State(jnp.zeros_like(theta)[None], theta[None]), p.vector, p.vector)
     return p.vector.q[-1][0], state.theta[0]
@@ -115,20 +130,20 @@ def vector_levels(ops: tuple[Op, ...]) -> Levels:
     return Levels((_VECTOR,) * (len(ops) + 1), branches)
 
 
-def _affine(ops: tuple[Op, ...], k: Any, theta: Any) -> tuple[Any, Any]:
+def _affine(ops: tuple[Op, ...], k: Any, theta: Any, carry: Carry) -> tuple[Any, Any]:
     for op in ops:
         assert isinstance(op, Affine)
-        k = op.W_var * k + op.b_var
+        k = op.W_var * k + carry.bias(op)
         theta = k + op.W_var * theta
     return k, theta
 
 
 def _run_fibre(
-    plan: FibrePlan, tables: dict[str, Any], label: Any, x1: Any, x2: Any, m1: Moments, m2: Moments
+    plan: FibrePlan, tables: dict[str, Any], label: Any, x1: Any, x2: Any, m1: Moments, m2: Moments, carry: Carry
 ) -> tuple[FibreGeometry, State]:
-    geometry = FibreGeometry(plan.levels, label, tables)
-    d = jnp.mean((x1 - geometry.second(0, x2)) ** 2, axis=-1)
-    return geometry, execute(plan.field, geometry, State(d, jnp.zeros_like(d)), m1, m2)
+    geometry = FibreGeometry(plan.levels, label, tables, carry)
+    d = carry.start(x1, geometry.second(0, x2))
+    return geometry, execute(plan.field, geometry, State(d, jnp.zeros_like(d)), m1, m2, carry)
 
 
 def _readout(plan: FibrePlan, tables: dict[str, Any], geometry: FibreGeometry, values: Any) -> Any:
@@ -150,28 +165,30 @@ def sum_in_groups(x: Any) -> Any:
 
 
 def _diagonal_fibre(
-    plan: FibrePlan, tables: dict[str, Any], x1: Any, x2: Any, m1: Moments, m2: Moments
+    plan: FibrePlan, tables: dict[str, Any], x1: Any, x2: Any, m1: Moments, m2: Moments, carry: Carry
 ) -> tuple[Any, Any]:
     """(D, Θ) after a flattening readout, whose mean over positions is linear in D."""
-    geometry, state = _run_fibre(plan, tables, jnp.asarray(plan.fibres.array[0]), x1, x2, m1, m2)
+    geometry, state = _run_fibre(plan, tables, jnp.asarray(plan.fibres.array[0]), x1, x2, m1, m2, carry)
     return _readout(plan, tables, geometry, state.d), _readout(plan, tables, geometry, state.theta)
 
 
-def _sum_fibres(plan: FibrePlan, tables: dict[str, Any], x1: Any, x2: Any, m1: Moments, m2: Moments) -> tuple[Any, Any]:
+def _sum_fibres(
+    plan: FibrePlan, tables: dict[str, Any], x1: Any, x2: Any, m1: Moments, m2: Moments, carry: Carry
+) -> tuple[Any, Any]:
     """(K, Θ) after the readout, before the dense layers that follow it."""
 
     def one(label: Any) -> tuple[Any, Any]:
-        geometry, state = _run_fibre(plan, tables, label, x1, x2, m1, m2)
+        geometry, state = _run_fibre(plan, tables, label, x1, x2, m1, m2, carry)
         last = len(plan.field)
-        k = covariance(state, geometry.first(last, m1.q[-1]), geometry.second(last, m2.q[-1]))
+        k = carry.covariance(state.d, geometry.first(last, m1.q[-1]), geometry.second(last, m2.q[-1]))
         return _readout(plan, tables, geometry, k), _readout(plan, tables, geometry, state.theta)
 
     if plan.single:
         return one(jnp.asarray(plan.fibres.array[0]))
 
-    def add(carry: tuple[Any, Any, Any, Any], label: Any) -> tuple[tuple[Any, Any, Any, Any], None]:
+    def add(sums: tuple[Any, Any, Any, Any], label: Any) -> tuple[tuple[Any, Any, Any, Any], None]:
         k, theta = one(label)
-        return (*_compensated(carry[0], carry[1], k), *_compensated(carry[2], carry[3], theta)), None
+        return (*_compensated(sums[0], sums[1], k), *_compensated(sums[2], sums[3], theta)), None
 
     zero = jnp.zeros(jnp.broadcast_shapes(x1.shape[1:-1], x2.shape[1:-1]), x1.dtype)
     (k, _, theta, _), _ = lax.scan(jax.checkpoint(add), (zero, zero, zero, zero), tables[plan.fibres.key])

@@ -1,0 +1,64 @@
+"""Arrays from .npy and .npz files. Nothing is unpickled unless it is trusted: a pickle runs any code."""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+
+from equitangents.errors import InvalidArgumentError
+
+WHY = "it is a pickle, and loading one runs whatever code its author put in; --trust (trust=True) loads it all the same"
+_PICKLE = b"\x80"  # how pickles start since protocol 2
+_STARTS = {b"\x93NUMPY": "npy", b"PK": "npz", _PICKLE: "pickle"}
+
+
+def read_arrays(name: str, path: Any, trust: bool = False) -> np.ndarray | dict[str, np.ndarray]:
+    """The array of an .npy file, or those of an .npz file by name.
+
+    Arrays of objects are pickles, and refused unless `trust`. Raises InvalidArgumentError that names `name` and says
+    what the file is instead.
+    """
+    path = str(path)
+    said = f"{name} is {path!r}, which"
+    if not Path(path).is_file():
+        raise InvalidArgumentError(f"{said} is no file")
+    try:
+        with open(path, "rb") as file:
+            _check_start(said, file.read(4096))
+            file.seek(0)
+            loaded = np.load(file, allow_pickle=trust)
+            if isinstance(loaded, np.ndarray):
+                return loaded
+            if not isinstance(loaded, np.lib.npyio.NpzFile):
+                raise InvalidArgumentError(f"{said} holds a {type(loaded).__name__}; expected arrays")
+            arrays: dict[str, Any] = {key: loaded[key] for key in loaded.files}
+    except InvalidArgumentError:
+        raise
+    except ValueError as error:
+        if "pickle" in str(error).lower():
+            raise InvalidArgumentError(f"{said} is not loaded: {WHY}") from None
+        raise InvalidArgumentError(f"{said} NumPy cannot read: {error}") from None
+    except (OSError, EOFError, BadZipFile, zlib.error, UnpicklingError) as error:
+        raise InvalidArgumentError(f"{said} NumPy cannot read: {error}") from None
+    foreign = [key for key, value in arrays.items() if not isinstance(value, np.ndarray)]
+    if foreign:
+        raise InvalidArgumentError(f"{said} is an archive that holds {foreign[0]!r}, which is no array; expected .npz")
+    return arrays
+
+
+def _check_start(said: str, start: bytes) -> None:
+    """Raise unless a file that starts so may be .npy, .npz or a pickle."""
+    if any(start.startswith(known) for known in _STARTS):
+        return
+    if not start:
+        raise InvalidArgumentError(f"{said} cannot be read: it is empty; expected .npy or .npz")
+    text = b"\0" not in start and all(byte >= 32 or byte in b"\t\n\r\f" for byte in start)
+    kind = "text, which is neither .npy nor .npz" if text else "neither .npy nor .npz"
+    raise InvalidArgumentError(
+        f"{said} cannot be read: it is {kind}; numpy.savez('data.npz', x=x, y=y) writes what is expected"
+    )

@@ -1,0 +1,91 @@
+"""What models return, as plain trees of dictionaries and tuples; and one output of several, chosen by name.
+
+Model hubs return dictionaries of classes of their own, dataclasses or named tuples, with None where an output was not
+asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from equitangents.errors import InvalidArgumentError, InvalidTypeError
+
+Select = str | int | None
+
+
+def check_select(select: Any) -> Select:
+    """`select`, or an error unless it is a name, a position or None."""
+    if select is None or (isinstance(select, str | int) and not isinstance(select, bool)):
+        return select
+    raise InvalidTypeError(f"select is {select!r}; expected the name of an output, the position of one, or None")
+
+
+def chosen(output: Any, select: Select) -> Any:
+    """The output called `select` ("a.b" within another), or all of them if it is None; as plain trees.
+
+    Raises InvalidArgumentError that names the outputs there are.
+
+    >>> chosen({"logits": 1.0, "states": (2.0, 3.0), "loss": None}, "states.1")
+    3.0
+    """
+    if select is None:
+        return plain(output)
+    found = output
+    for part in [select] if isinstance(select, int) else select.split("."):
+        found = _entry(found, part, select, output)
+    return plain(found)
+
+
+def plain(output: Any) -> Any:
+    """Mappings, dataclasses and named tuples as dictionaries without their entries that are None; within trees, too."""
+    named = _named(output)
+    if named is not None:
+        return {name: plain(value) for name, value in named.items() if value is not None}
+    if isinstance(output, tuple | list):
+        return type(output)(plain(value) for value in output)
+    return output
+
+
+def _named(output: Any) -> dict[str, Any] | None:
+    """The entries of an output that has names; None for others."""
+    if isinstance(output, Mapping):
+        return {str(name): value for name, value in output.items()}
+    if isinstance(output, tuple) and hasattr(output, "_fields"):
+        return dict(zip(output._fields, output, strict=True))
+    if is_dataclass(output) and not isinstance(output, type):
+        return {f.name: getattr(output, f.name) for f in fields(output)}
+    if hasattr(output, "keys") and hasattr(output, "__getitem__"):
+        return {str(name): output[name] for name in output.keys()}  # noqa: SIM118
+    return None
+
+
+def _entry(output: Any, part: str | int, select: str | int, whole: Any) -> Any:
+    named = _named(output)
+    if named is not None and named.get(str(part)) is not None:
+        return named[str(part)]
+    sequence = named is None and isinstance(output, tuple | list)
+    position = int(part) if str(part).removeprefix("-").isdigit() else None
+    values = [v for v in named.values() if v is not None] if named is not None else output
+    if (sequence or named is not None) and position is not None and -len(values) <= position < len(values):
+        return values[position]
+    value = getattr(output, part, None) if named is None and isinstance(part, str) and not _is_array(output) else None
+    if value is not None:
+        return value
+    raise InvalidArgumentError(f"select is {select!r}; {_there_are(whole)}")
+
+
+def _there_are(output: Any) -> str:
+    """What could have been selected."""
+    named = _named(output)
+    if named is not None:
+        names = [repr(name) for name, value in named.items() if value is not None]
+        return f"f(x) has the outputs {', '.join(names)}" if names else "f(x) has no outputs"
+    if isinstance(output, tuple | list):
+        return f"f(x) has {len(output)} outputs without names; expected a position from 0 to {len(output) - 1}"
+    return "f(x) is one output without a name; leave select out"
+
+
+def _is_array(output: Any) -> bool:
+    return hasattr(output, "shape") and hasattr(output, "dtype")

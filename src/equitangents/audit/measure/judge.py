@@ -1,0 +1,186 @@
+"""One judgement of all violations, from which verdict, sentence, summary, page and exit status follow.
+
+The unit is the one in which the mean error is larger, of ‖f(x)‖ and the spread between inputs, unless it was asked
+for. An output fails under an element if the interval of its mean error lies above twice its floor there.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float
+from scipy.special import ndtri
+
+from equitangents.audit.measure.floors import FACTOR, UNINFORMATIVE, Floors
+from equitangents.audit.measure.intervals import Resampler, spread_of
+from equitangents.audit.measure.orbits import Orbits
+from equitangents.audit.measure.scales import Scales, Unit, make_scales
+from equitangents.audit.measure.task import Judging, Task
+from equitangents.audit.report.findings import Verdict
+from equitangents.audit.report.sections import Estimate, Headline, Spread
+
+
+@dataclass(frozen=True, eq=False)
+class Judgement:
+    """Errors and floors in the headline's unit, for every output, element and input."""
+
+    scales: Scales
+    headline: Headline
+    by_norm: Spread
+    """The error relative to ‖f(x)‖, of the outputs that are judged."""
+    by_spread: Spread | None
+    """The error relative to the spread between inputs; None where no output has one."""
+    spread_floor: float | None
+    elements: list[Spread]
+    """Of every element, the largest over the outputs that are judged."""
+    element_floors: Float[np.ndarray, " E"]
+    outputs: list[Estimate]
+    """Of every output, over all elements."""
+    output_floors: Float[np.ndarray, " outputs"]
+    at_floor: Bool[np.ndarray, "outputs E"]
+    above: Bool[np.ndarray, "outputs E"]
+    """Which fail: above twice the floor and, by an interval that holds for all at once, above the tolerance."""
+    within: bool
+    """Whether all elements are within the tolerance."""
+    worst: tuple[int, int]
+    """(element, input) with the largest error."""
+
+
+def judge(task: Task, orbits: Orbits, floors: Floors) -> Judgement:
+    """The judgement of a task's orbits."""
+    told = task.judging
+    scales = make_scales(orbits, floors.absolute, told.output_scale)
+    judged, inputs = scales.judged, _over_inputs(task)
+    errors_in = lambda unit: np.max(scales.relative(unit, orbits.separate)[judged], axis=0)
+    floors_in = lambda unit: _floors(scales, unit, floors)
+    has_spread = bool((np.isfinite(scales.spreads) & judged).any())
+    unit, reason = choose_unit(scales, told, errors_in)
+    errors, floor_table = errors_in(unit), floors_in(unit)
+    element_floors = floor_table[judged].max(axis=0)
+    elements = [spread_of(inputs.mean(row), row) for row in errors]
+    separate = scales.relative(unit, orbits.separate)
+    at_floor, above = _compare(inputs, separate, floor_table, elements, judged, told.tolerance, task.confidence)
+    over_both = task.resampler(task.x.n)
+    headline = Headline(
+        unit=unit,
+        reason=reason,
+        error=over_both.spread(errors),
+        floor=float(element_floors.mean()),
+        tolerance=told.tolerance,
+        bound=float(np.max([_bound(e) for e in elements])),
+    )
+    plain = lambda unit: over_both.spread(np.max(scales.relative(unit, orbits.separate, given=False)[judged], axis=0))
+    k, i = np.unravel_index(int(np.argmax(errors)), errors.shape)
+    return Judgement(
+        scales=scales,
+        headline=headline,
+        by_norm=plain("norm"),
+        by_spread=plain("spread") if has_spread else None,
+        spread_floor=float(floors_in("spread")[judged].max(axis=0).mean()) if has_spread else None,
+        elements=elements,
+        element_floors=element_floors,
+        outputs=[inputs.mean(part.mean(axis=0)) for part in separate],
+        output_floors=floor_table.mean(axis=1),
+        at_floor=at_floor,
+        above=above,
+        within=told.tolerance is not None and all(_bound(e) <= told.tolerance for e in elements),
+        worst=(int(k), int(i)),
+    )
+
+
+def choose_unit(scales: Scales, told: Judging, errors_in: object) -> tuple[Unit, str]:
+    """The headline's unit and why it is that one."""
+    judged = scales.judged
+    if scales.nothing:
+        return "absolute", "all outputs vanish, and no output_scale was given"
+    if np.isfinite(scales.given[judged]).all():
+        return "absolute", "output_scale was given"
+    if scales.classes[judged].all():
+        return "classes", "outputs are class numbers"
+    free = judged & ~scales.classes & ~np.isfinite(scales.given)
+    if not np.isfinite(scales.spreads[free]).any():
+        alone = scales.sizes.shape[1] == 1
+        why = "one input has no spread" if alone else "outputs do not differ between these inputs by more than rounding"
+        return "norm", why
+    if told.relative_to != "larger":
+        return told.relative_to, "asked for"
+    norm, spread = (float(errors_in(unit).mean()) for unit in ("norm", "spread"))  # type: ignore[operator]
+    if not math.isfinite(norm):
+        return "spread", "f(x) vanishes for some inputs, so that the error relative to ‖f(x)‖ is infinite"
+    return ("spread", "the larger of two") if spread >= norm else ("norm", "the larger of two")
+
+
+def exceeds(error: Spread, limit: float, tests: int = 1, confidence: float = 0.95) -> bool:
+    """Whether the interval of a mean lies above a limit; with several tests, one that holds for all at once.
+
+    Without an interval, of few inputs or equal errors, the median must.
+    """
+    estimate = error.estimate
+    low = estimate.low
+    if math.isnan(low):
+        return error.median > limit
+    if tests > 1 and math.isfinite(estimate.mean):
+        alpha = 1 - confidence
+        low = estimate.mean - (estimate.mean - low) * float(ndtri(1 - alpha / 2 / tests) / ndtri(1 - alpha / 2))
+    return low > limit
+
+
+def _compare(
+    inputs: Resampler,
+    separate: np.ndarray,
+    floors: np.ndarray,
+    elements: list[Spread],
+    judged: np.ndarray,
+    tolerance: float | None,
+    confidence: float,
+) -> tuple[np.ndarray, np.ndarray]:
+    """(at the floor, failing) for every output and element; outputs that are not judged are at their floors."""
+    at_floor, above = np.ones(floors.shape, bool), np.zeros(floors.shape, bool)
+    tests = int(judged.sum()) * len(elements)
+    for o in np.flatnonzero(judged):
+        for k, row in enumerate(separate[o]):
+            error = elements[k] if tests == len(elements) else spread_of(inputs.mean(row), row)
+            at_floor[o, k] = error.estimate.mean <= FACTOR * floors[o, k]
+            above[o, k] = exceeds(error, FACTOR * floors[o, k]) and (
+                tolerance is None or exceeds(error, tolerance, tests, confidence)
+            )
+    return at_floor, above
+
+
+def _bound(error: Spread) -> float:
+    """The upper end of the mean's interval; without one the largest error."""
+    return error.worst if math.isnan(error.estimate.high) else error.estimate.high
+
+
+def _floors(scales: Scales, unit: Unit, floors: Floors) -> Float[np.ndarray, "outputs E"]:
+    """The floor of every output and element: resampling, two roundings, and the noise, mean over inputs."""
+    part = floors.absolute
+    resampled = scales.relative(unit, part.resampled, part.rows).mean(axis=2)
+    return resampled + scales.relative(unit, part.always, part.rows).mean(axis=1)[:, None]
+
+
+def _over_inputs(task: Task) -> Resampler:
+    """Intervals of one element, over inputs alone."""
+    return Resampler(task.x.n, None, task.confidence, task.resamples, task.seed)
+
+
+def decide(judgement: Judgement, floors: Floors) -> Verdict:
+    """ "broken" if some output fails under some element, "equivariant" (or "stochastic") if all are at their floors.
+
+    With a tolerance, violations up to it are "equivariant within tolerance", and only those beyond it "broken".
+    """
+    headline = judgement.headline
+    if judgement.scales.nothing:  # exact zeros everywhere need no scale
+        return "undecided" if headline.error.worst > 0 else "equivariant"
+    hidden = headline.tolerance is not None and headline.floor > headline.tolerance
+    if judgement.at_floor.all() and floors.deterministic and not hidden:
+        return "equivariant" if headline.floor <= UNINFORMATIVE else "undecided"
+    if judgement.within:
+        return "equivariant within tolerance"
+    if judgement.above.any():
+        return "broken"
+    if judgement.at_floor.all() and not floors.deterministic:
+        return "stochastic"
+    return "undecided"

@@ -1,0 +1,62 @@
+"""What more ensemble members would bring, from the law limit² + finite²/M: one quantity before and after.
+
+Both are root mean squares over inputs and elements of the violation of a mean over members, over the root mean square
+of ‖f(x)‖ or the spread between inputs. The interval before is over inputs, that of the limit over members.
+"""
+
+from __future__ import annotations
+
+import math
+
+from equitangents.audit.measure.scales import Unit
+from equitangents.audit.report.judged import alike, rooted
+from equitangents.audit.report.sections import EnsembleSection, Estimate, Remedy
+
+_TARGET = 0.01
+
+
+def more_members(ensemble: EnsembleSection | None, unit: Unit) -> Remedy:
+    """The remedy, or that it is not known."""
+    name, cost = "more ensemble members", "one training a member"
+    if ensemble is None:
+        note = "the model is no ensemble whose members differ, so that the spread between members cannot be measured"
+        return Remedy(name, False, None, None, None, None, cost, note)
+    now = rooted(ensemble.sizes[-1].squared_error)
+    factor = ensemble.by_spread if unit == "spread" and ensemble.by_spread is not None else 1.0
+    limit = now if alike(ensemble) else _within(ensemble.limit, now)
+    scaled = lambda e: Estimate(e.mean * factor, e.low * factor, e.high * factor)
+    return Remedy(
+        name=name,
+        measured=False,
+        error_before=now.mean,
+        error_after=limit.mean,
+        task_before=None,
+        task_after=None,
+        cost=cost,
+        note=_said(ensemble, scaled(now), scaled(limit), ensemble.finite * factor),
+        quantity="root mean square error",
+        before=scaled(now),
+        after=scaled(limit),
+    )
+
+
+def _within(limit: Estimate, now: Estimate) -> Estimate:
+    """The limit, which is at most the error of today's mean."""
+    return Estimate(min(limit.mean, now.mean), limit.low, limit.high)
+
+
+def _said(ensemble: EnsembleSection, now: Estimate, limit: Estimate, finite: float) -> str:
+    M, target = ensemble.members, f"{100 * _TARGET:g} %"
+    if alike(ensemble):
+        return "more members change nothing: all members violate the symmetry in the same way"
+    if now.mean <= _TARGET:
+        return f"the mean of the {M} members is at {target} or below already"
+    if limit.mean >= _TARGET:
+        sure = f", though the interval of the limit reaches below {target}" if limit.low < _TARGET else ""
+        return (
+            f"no number of members is expected to bring the error below {100 * limit.mean:.3g} %{sure}; "
+            "training the members on augmented data may"
+        )
+    count = max(math.ceil(finite**2 / (_TARGET**2 - limit.mean**2)), M + 1)
+    sure = f"; the interval of the limit reaches above {target}, so that none may do" if limit.high > _TARGET else ""
+    return f"about {count:,} members, now {M}, would bring the error to {target} by the fitted law{sure}"

@@ -1,0 +1,123 @@
+"""What a violation ‖f(ρ_X(g)x) − ρ_Y(g)f(x)‖ is divided by, output by output:
+
+norm       ‖f(x)‖ of the same input, which a large constant part of f makes large
+spread     √(Σ ‖f(x_i) − f̄‖²/(n − 1)), how far outputs differ between inputs
+absolute   a size that the user gives, or 1 where all outputs vanish
+classes    1: outputs are class numbers, and the error is the share that changes
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from equitangents.audit.measure.floors import FACTOR, AbsoluteFloors
+from equitangents.audit.measure.orbits import Orbits
+from equitangents.audit.measure.task import Judging
+from equitangents.errors import InvalidArgumentError, InvalidTypeError
+from equitangents.metrics.measure import ratio
+
+Unit = Literal["norm", "spread", "absolute", "classes"]
+_CLEAR = 8.0  # a spread below so many roundings is rounding
+
+
+@dataclass(frozen=True, eq=False)
+class Scales:
+    """The possible divisors of every output."""
+
+    sizes: Float[np.ndarray, "outputs N"]
+    spreads: Float[np.ndarray, " outputs"]
+    """nan where outputs do not differ between inputs by more than rounding."""
+    given: Float[np.ndarray, " outputs"]
+    """nan where the user gave none."""
+    classes: Bool[np.ndarray, " outputs"]
+    vanishing: Bool[np.ndarray, " outputs"]
+    """Whether an output is no larger than its rounding for all inputs, moved or not."""
+
+    @property
+    def judged(self) -> Bool[np.ndarray, " outputs"]:
+        """Outputs that take part in the verdict: not those that vanish and have no scale, unless all are such."""
+        part = ~self.vanishing | np.isfinite(self.given)
+        return part if part.any() else np.ones_like(part)
+
+    @property
+    def nothing(self) -> bool:
+        """Whether every output vanishes and none has a scale."""
+        return bool((self.vanishing & ~np.isfinite(self.given)).all())
+
+    def relative(self, unit: Unit, table: np.ndarray, rows: Any = slice(None), given: bool = True) -> np.ndarray:
+        """A table (outputs, …, n) of norms over the divisors of this unit, for some rows of the sample.
+
+        An output's scale goes before the unit, unless `given` is False.
+        """
+        divisors = self._divisors(unit, rows, self.given if given else np.full_like(self.given, math.nan))
+        while divisors.ndim < table.ndim:
+            divisors = divisors[:, None]
+        return ratio(table, np.broadcast_to(divisors, table.shape))
+
+    def _divisors(self, unit: Unit, rows: Any, given: np.ndarray) -> Float[np.ndarray, "outputs n"]:
+        sizes = self.sizes[:, rows]
+        fixed = self.spreads if unit == "spread" else np.full_like(given, 1.0 if unit == "absolute" else math.nan)
+        fixed = np.where(self.classes, 1.0, fixed)
+        fixed = np.where(np.isfinite(given), given, fixed)
+        return np.where(np.isnan(fixed)[:, None], sizes, fixed[:, None])
+
+
+def make_scales(orbits: Orbits, floors: AbsoluteFloors | None, output_scale: Any) -> Scales:
+    """The divisors of outputs whose rounding is known (of other sets of inputs it is not, and nothing vanishes)."""
+    none = np.zeros(len(orbits.spreads))
+    roundings, drowned = (none, none > 0) if floors is None else (floors.roundings, floors.drowned)
+    rms = lambda a: np.sqrt(np.mean(a**2, axis=tuple(range(1, a.ndim))))
+    still = rms(orbits.separate) <= 2 * FACTOR * roundings
+    alike = ~(orbits.spreads > _CLEAR * roundings)
+    return Scales(
+        sizes=orbits.separate_sizes,
+        spreads=np.where(alike, math.nan, orbits.spreads),
+        given=given_scales(output_scale, orbits.output_names),
+        classes=orbits.class_numbers,
+        vanishing=drowned & still & ~orbits.class_numbers,
+    )
+
+
+def check_judging(told: Judging) -> None:
+    """Raise unless the unit is one of three, the tolerance and the scales numbers above 0."""
+    if told.relative_to not in ("larger", "norm", "spread"):
+        raise InvalidArgumentError(f"relative_to is {told.relative_to!r}; expected 'larger', 'norm' or 'spread'")
+    if told.tolerance is not None:
+        if isinstance(told.tolerance, bool) or not isinstance(told.tolerance, int | float | np.number):
+            raise InvalidTypeError(f"tolerance is {told.tolerance!r}; expected a number above 0, such as 0.01")
+        if not (told.tolerance > 0 and math.isfinite(told.tolerance)):
+            raise InvalidArgumentError(f"tolerance is {told.tolerance!r}; expected a number above 0, such as 0.01")
+    _check_output_scale(told.output_scale)
+
+
+def _check_output_scale(value: Any) -> None:
+    if value is None:
+        return
+    parts = value if isinstance(value, Mapping) else {"": value}
+    for name, part in parts.items():
+        at = f"output_scale[{name!r}]" if name else "output_scale"
+        if isinstance(part, bool) or not isinstance(part, int | float | np.integer | np.floating):
+            raise InvalidTypeError(
+                f"{at} is {part!r}; expected a number above 0, or such numbers by the outputs' names"
+            )
+        if not (part > 0 and math.isfinite(part)):
+            raise InvalidArgumentError(f"{at} is {part!r}; expected a number above 0")
+
+
+def given_scales(value: Any, names: list[str]) -> Float[np.ndarray, " outputs"]:
+    """The scale of every output; nan where none was given."""
+    if value is None:
+        return np.full(len(names), math.nan)
+    if not isinstance(value, Mapping):
+        return np.full(len(names), float(value))
+    unknown = [str(name) for name in value if str(name) not in names]
+    if unknown:
+        raise InvalidArgumentError(f"output_scale names {', '.join(unknown)}; the outputs of f are {', '.join(names)}")
+    by_name = {str(name): float(part) for name, part in value.items()}
+    return np.array([by_name.get(name, math.nan) for name in names])

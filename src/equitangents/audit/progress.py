@@ -1,0 +1,60 @@
+"""How far a long audit is: a line on stderr, or the log; how many inputs the model will be given, about."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+
+logger = logging.getLogger("equitangents.audit")
+
+_LOGGED = 10.0  # seconds between lines of the log
+_PRINTED = 4.0  # and on stderr, where it is no terminal
+_REDRAWN = 0.5  # and where it is one; nothing is drawn in the first second
+
+
+class Progress:
+    """Says every few seconds how much is done and how long the rest takes; nothing of short audits.
+
+    `shown`: on stderr, in place on a terminal; otherwise to the log.
+    """
+
+    def __init__(self, planned: int, shown: bool) -> None:
+        self._planned, self._shown = max(planned, 1), shown
+        self._terminal = shown and sys.stderr.isatty()
+        self._start = time.monotonic()
+        self._last = self._start + (1.0 - _REDRAWN if self._terminal else 0.0)
+        self._drawn = False
+
+    def step(self, done: int) -> None:
+        """The model was given `done` inputs so far."""
+        now = time.monotonic()
+        if now - self._last < (_REDRAWN if self._terminal else _PRINTED if self._shown else _LOGGED):
+            return
+        self._last = now
+        share = min(done / self._planned, 0.99)
+        left = (now - self._start) * (1 / max(share, 1e-9) - 1)
+        line = f"audit: {share:.0%} done, {done:,} inputs evaluated, about {duration(left)} left"
+        if self._terminal:
+            self._drawn = True
+            print(f"\r\033[K{line}", end="", file=sys.stderr, flush=True)
+        elif self._shown:
+            print(line, file=sys.stderr, flush=True)
+        else:
+            logger.info("%s", line)
+
+    def close(self) -> None:
+        """Take the line off the terminal."""
+        if self._drawn:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+def duration(seconds: float) -> str:
+    """Such as "40 s", "12 min" or "3.5 h".
+
+    >>> duration(39.6), duration(700), duration(9000)
+    ('40 s', '12 min', '2.5 h')
+    """
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

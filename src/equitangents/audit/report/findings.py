@@ -1,0 +1,111 @@
+"""What an audit found, as one record: the object of the report's JSON."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any, Literal
+
+import numpy as np
+from jaxtyping import Float
+
+from equitangents.audit.report.sections import (
+    Checkpoint,
+    ContractSection,
+    DataSection,
+    ElementResult,
+    EnsembleSection,
+    FloatFloor,
+    Headline,
+    IrrepSection,
+    LayerSection,
+    LieResult,
+    Missing,
+    ModelSection,
+    OrbitSection,
+    RelativeSection,
+    Remedy,
+    SetResult,
+    Settings,
+    Spread,
+    Timing,
+    Witness,
+)
+
+FORMAT: Literal["equitangents.audit/1"] = "equitangents.audit/1"
+Verdict = Literal["equivariant", "equivariant within tolerance", "broken", "stochastic", "undecided"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Findings:
+    """Everything that an audit found.
+
+    Lists and numbers of the JSON are the attributes here, under the same names. `errors` and `floors` hold the table
+    behind them, one row an element, one column an input, and are not written.
+    """
+
+    format: Literal["equitangents.audit/1"]
+    verdict: Verdict
+    """"equivariant": every element at its floor; "equivariant within tolerance": above it, and for no element above the
+    tolerance that was given; "broken": some element is above its floor, and above the tolerance; "stochastic": the
+    model is random, and its violation is no larger than its noise; "undecided": an interval holds the floor or the
+    tolerance, interpolation hides too much, or all outputs vanish."""
+    sentence: str
+    """The finding in one sentence."""
+    contract: ContractSection
+    model: ModelSection
+    error: Spread
+    """Relative to ‖f(x)‖, over all inputs and elements, the identity left out."""
+    floor: float
+    """Mean over elements of their floors, relative to ‖f(x)‖."""
+    elements: list[ElementResult]
+    float_floor: FloatFloor
+    orbit: OrbitSection
+    relative: RelativeSection
+    sets: list[SetResult]
+    """The data first."""
+    lie: list[LieResult]
+    irreps: IrrepSection | None
+    layers: LayerSection | None
+    ensemble: EnsembleSection | None
+    data: DataSection | None
+    remedies: list[Remedy]
+    checkpoints: list[Checkpoint]
+    witnesses: list[Witness]
+    """The worst first."""
+    missing: list[Missing]
+    settings: Settings
+    versions: dict[str, str]
+    timing: Timing
+    citations: list[str]
+    """BibTeX of the methods that this audit used."""
+    errors: Float[np.ndarray, "elements inputs"] = field(metadata={"json": False})
+    floors: Float[np.ndarray, "elements floor_inputs"] = field(metadata={"json": False})
+    parameters: list[Any] = field(metadata={"json": False})
+    """The elements themselves, as the actions take them."""
+    partial: bool = False
+    """True: the audit was interrupted; the report holds what was measured until then, and `missing` says what not."""
+    headline: Headline | None = None
+    """The error that the sentence and the verdict use, and its unit."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `to_json` writes, as plain values; numbers that are not finite are None."""
+        return _plain(self)
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value):
+        return {f.name: _plain(getattr(value, f.name)) for f in fields(value) if f.metadata.get("json", True)}
+    if isinstance(value, dict):
+        return {str(key): _plain(v) for key, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    if isinstance(value, np.ndarray):
+        return _plain(value.tolist())
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    if isinstance(value, int | np.integer):
+        return int(value)
+    if isinstance(value, float | np.floating):
+        return float(value) if math.isfinite(value) else None
+    return value

@@ -1,0 +1,191 @@
+"""Kernels of inputs of any scale: pairs of bins of norms, each in the way in which it keeps its digits."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from equitangents.kernels.scales import (
+    Law,
+    Scales,
+    Treatment,
+    as_representable,
+    check_representable,
+    divided,
+    scales_of,
+    treatment,
+)
+
+logger = logging.getLogger("equitangents")
+
+Pair = tuple[np.ndarray, np.ndarray]
+
+
+class Ways(NamedTuple):
+    """How a block of pairs may be computed; each returns (NNGP, NTK)."""
+
+    engine: Callable[[np.ndarray, np.ndarray | None], Pair]
+    common: Callable[[np.ndarray, np.ndarray | None, float], Pair]  # biases times a factor
+    apart: Callable[[np.ndarray, np.ndarray, tuple[float, float] | None], Pair]
+    compiled: bool  # for each number of inputs: blocks are then filled up to few different numbers
+
+
+def all_pairs(law: Law, ways: Ways, name: str, x1: np.ndarray, x2: np.ndarray | None) -> tuple[Any, Any, list[str]]:
+    """(NNGP, NTK, notes) between x1 and x2 (None: x1 with itself), each (N1, N2), by the engine `name`."""
+    dtype = x1.dtype
+    scales = scales_of(law, dtype, x1, x2)
+    shape = len(x1), len(x1 if x2 is None else x2)
+    inputs = (x1,) if x2 is None else (x1, x2)
+    if scales.ordinary or 0 in shape:
+        nngp, ntk = ways.engine(x1, x2)
+        _clear(scales, nngp, ntk)
+        check_representable(dtype, (nngp, ntk), inputs)
+        return nngp, ntk, []
+    nngp, ntk = np.zeros(shape, dtype), np.zeros(shape, dtype)
+    told = _Told()
+    symmetric = x2 is None
+    other = x1 if x2 is None else x2
+    for rows, columns, how, same in scales.blocks(symmetric):
+        shift1, shift2 = scales.shift1[rows], scales.shift2[columns]
+        a = divided(x1[rows], shift1 + how.first, np.float64 if _in_double(how) else dtype)
+        b = None if same else divided(other[columns], shift2 + how.second, a.dtype)
+        values = _run(ways, how, a, b)
+        told.apart += len(rows) * len(columns) * (2 if symmetric else 1) * (how.way == "apart")
+        exponents = (shift1 + how.first)[:, None] + (shift2 + how.second)
+        for out, part in zip((nngp, ntk), values, strict=True):
+            part, lost = as_representable(part, exponents, dtype)
+            told.lost += lost
+            out[np.ix_(rows, columns)] = part
+            if symmetric and not same:
+                out[np.ix_(columns, rows)] = part.T
+    check_representable(dtype, (nngp, ntk), inputs)
+    return nngp, ntk, told.notes(name, dtype)
+
+
+def listed(
+    law: Law, run: Callable[..., Pair], name: str, x1: np.ndarray, x2: np.ndarray, first: np.ndarray, second: np.ndarray
+) -> tuple[Any, Any, list[str]]:
+    """(NNGP, NTK, notes) of the pairs (x1[first[p]], x2[second[p]]), each (P,).
+
+    `run(ways, x1, x2, first, second)` computes some of them in one way: see `Treatment`.
+    """
+    dtype = x1.dtype
+    scales = scales_of(law, dtype, x1, x2)
+    if scales.ordinary or not len(first):
+        nngp, ntk = run(Treatment("engine", 0, 0, False), x1, x2, first, second)
+        zero = scales.zero1[first] | scales.zero2[second]
+        nngp, ntk = np.where(zero, 0, nngp), np.where(zero, 0, ntk)
+        check_representable(dtype, (nngp, ntk), (x1, x2))
+        return nngp, ntk, []
+    nngp, ntk = np.zeros(len(first), dtype), np.zeros(len(first), dtype)
+    told = _Told()
+    for rows, columns, how, _ in scales.blocks(symmetric=False):
+        here = np.nonzero(np.isin(first, rows) & np.isin(second, columns))[0]
+        if not len(here):
+            continue
+        i, j = (np.unique(index[here], return_inverse=True) for index in (first, second))
+        shift1, shift2 = scales.shift1[i[0]], scales.shift2[j[0]]
+        a = divided(x1[i[0]], shift1 + how.first, np.float64 if _in_double(how) else dtype)
+        b = divided(x2[j[0]], shift2 + how.second, a.dtype)
+        values = run(how, a, b, i[1], j[1])
+        told.apart += len(here) * (how.way == "apart")
+        exponents = (shift1 + how.first)[i[1]] + (shift2 + how.second)[j[1]]
+        for out, part in zip((nngp, ntk), values, strict=True):
+            out[here], lost = as_representable(part, exponents, dtype)
+            told.lost += lost
+    check_representable(dtype, (nngp, ntk), (x1, x2))
+    return nngp, ntk, told.notes(name, dtype)
+
+
+def diagonal(
+    law: Law, engine: Callable[[np.ndarray], Pair], common: Callable[[np.ndarray, float], Pair], x: np.ndarray
+) -> tuple[Any, Any, list[str]]:
+    """(NNGP, NTK, notes) of each input with itself, each (N,); `common(x, factor)` multiplies biases."""
+    dtype = x.dtype
+    scales = scales_of(law, dtype, x, None)
+    nngp, ntk = np.zeros(len(x), dtype), np.zeros(len(x), dtype)
+    told = _Told()
+    ways = [treatment(law, int(b), int(b), dtype) for b in np.unique(scales.bins1)]
+    if scales.ordinary or not len(x):
+        nngp, ntk = engine(x)
+        nngp, ntk = np.where(scales.zero1, 0, nngp), np.where(scales.zero1, 0, ntk)
+        ways = []
+    for b, how in zip(np.unique(scales.bins1), ways, strict=False):
+        rows = np.nonzero((scales.bins1 == b) & ~scales.zero1)[0]
+        if not len(rows):
+            continue
+        exponents = scales.shift1[rows] + how.first
+        a = divided(x[rows], exponents, np.float64 if how.double else dtype)
+        values = common(a, 2.0**-how.first) if how.way == "common" else engine(a)
+        for out, part in zip((nngp, ntk), values, strict=True):
+            out[rows], lost = as_representable(part, 2 * exponents, dtype)
+            told.lost += lost
+    check_representable(dtype, (nngp, ntk), (x,))
+    return nngp, ntk, told.notes("", dtype)
+
+
+class _Told:
+    """What a reader of the kernels should know."""
+
+    apart = 0
+    lost = 0
+
+    def notes(self, name: str, dtype: Any) -> list[str]:
+        found = []
+        if self.apart and name != "reference":
+            found.append(f"{self.apart} pairs of inputs of very different norm by the reference engine")
+            logger.info("%s", found[-1])
+        if self.lost:
+            found.append(
+                f"{self.lost} entries below {np.finfo(dtype).tiny:.1e}, the smallest normal number of "
+                f"{np.dtype(dtype).name}, lost digits"
+            )
+            logger.warning("kernels: %s; scale the inputs up", found[-1])
+        return found
+
+
+def _in_double(how: Treatment) -> bool:
+    return how.double or how.way == "apart"
+
+
+_LEAST = 8  # inputs to which blocks are filled up
+
+
+def _run(ways: Ways, how: Treatment, a: np.ndarray, b: np.ndarray | None) -> Pair:
+    if not ways.compiled:
+        return _block(ways, how, a, b)
+    rows, columns = len(a), len(a if b is None else b)
+    nngp, ntk = _block(ways, how, _filled(a), None if b is None else _filled(b))
+    return nngp[:rows, :columns], ntk[:rows, :columns]
+
+
+def _filled(x: np.ndarray) -> np.ndarray:
+    """With copies of the last input up to a power of two."""
+    size = max(_LEAST, 1 << (len(x) - 1).bit_length())
+    return np.concatenate([x, np.repeat(x[-1:], size - len(x), axis=0)])
+
+
+def _block(ways: Ways, how: Treatment, a: np.ndarray, b: np.ndarray | None) -> Pair:
+    if how.way == "engine":
+        return ways.engine(a, b)
+    if how.way == "common":
+        return ways.common(a, b, 2.0**-how.first)
+    assert b is not None
+    return ways.apart(a, b, factors(how))
+
+
+def factors(how: Treatment) -> tuple[float, float] | None:
+    """What inputs were multiplied by, or None where they were not."""
+    return (2.0**-how.first, 2.0**-how.second) if how.first or how.second else None
+
+
+def _clear(scales: Scales, nngp: np.ndarray, ntk: np.ndarray) -> None:
+    """Kernels with inputs whose outputs are zero are zero, without rounding."""
+    for out in (nngp, ntk):
+        if scales.zero1.any():
+            out[scales.zero1] = 0
+        if scales.zero2.any():
+            out[:, scales.zero2] = 0

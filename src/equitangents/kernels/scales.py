@@ -1,0 +1,256 @@
+"""How kernels follow the scale of inputs, and which pairs of inputs are too different in norm to carry a distance.
+
+Without biases, and with nonlinearities φ(s·x) = s φ(x), K(s x, s' x') = s s' K(x, x'): exact powers of two are taken
+out of the inputs, so that their squares neither overflow nor underflow and D = q + q' - 2K resolves K. With biases the
+same holds if these are scaled, too. Of other networks D resolves K as long as the norms differ little; beyond that K
+itself is carried, in double precision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from equitangents.errors import NotFiniteError
+from equitangents.kernels import duals
+from equitangents.kernels.program import Affine, Branch, Dual
+
+BITS = 2  # norms whose logarithms to base 2 fall into one such interval are of one bin; pairs of neighbours are near
+_SPREAD = 4  # of logarithms of norms, up to which all pairs are near
+_RESOLVED = 12  # of logarithms of norms, up to which distances in double precision resolve products to single precision
+# Logarithms of norms at which every product of variances on the way is a normal number, with digits to spare.
+_COMFORTABLE = {"float32": (-20.0, 20.0), "float64": (-100.0, 240.0)}
+_ODD = (duals.PiecewiseLinear, duals.Erf, duals.Gelu, duals.Sin)  # linear near 0 up to what does not matter there
+
+
+class Law(NamedTuple):
+    """How the kernels of a network follow the scale of its inputs."""
+
+    homogeneous: bool  # every φ(s·x) = s φ(x)
+    biased: bool
+    vanishes: bool  # an input of zeros gives an output of exactly zero
+    linear_at_zero: bool  # kernels of small enough inputs follow s² to rounding
+    signal: float  # an input of variance q has about the variance signal · q + constant ...
+    constant: float  # ... of its outputs if homogeneous, else where the first nonlinearity reads it
+
+
+@lru_cache(maxsize=256)
+def law_of(program: Any) -> Law:
+    """That of a field program or of a program on rotations."""
+    ops = list(_operations(program))
+    activations = [op.activation for op in ops if isinstance(op, Dual)]
+    linear = [op for op in ops if isinstance(op, Affine)]
+    homogeneous = all(isinstance(a, duals.PiecewiseLinear) for a in activations)
+    end = len(ops) if homogeneous else next(i for i, op in enumerate(ops) if isinstance(op, Dual))
+    signal, constant = _variance(tuple(_top(program)) if homogeneous else tuple(ops[:end]), 1.0, 0.0)
+    biased = any(op.b_var != 0 for op in linear)
+    odd = all(isinstance(a, _ODD) for a in activations)
+    return Law(
+        homogeneous=homogeneous,
+        biased=biased,
+        vanishes=not biased and all(isinstance(a, _ODD) or _zero_at_zero(a) for a in activations),
+        linear_at_zero=odd and not biased,
+        signal=signal,
+        constant=constant,
+    )
+
+
+def _zero_at_zero(activation: Any) -> bool:
+    return isinstance(activation, duals.Quadrature) and float(activation.function(np.float32(0))) == 0
+
+
+def _variance(ops: tuple[Any, ...], signal: float, constant: float) -> tuple[float, float]:
+    """(signal, constant) after `ops`, of fields that are alike at all positions."""
+    for op in ops:
+        if isinstance(op, Affine):
+            signal, constant = op.W_var * signal, op.W_var * constant + op.b_var
+        elif isinstance(op, Dual) and isinstance(op.activation, duals.PiecewiseLinear):
+            factor = (1 + op.activation.slope**2) / 2
+            signal, constant = factor * signal, factor * constant
+        elif isinstance(op, Branch):
+            inner = _variance(op.ops, signal, constant)
+            signal, constant = signal + inner[0], constant + inner[1]
+    return signal, constant
+
+
+def _top(program: Any) -> Iterator[Any]:
+    for part in ("sphere", "field", "vector") if hasattr(program, "sphere") else ("ops",):
+        yield from getattr(program, part)
+
+
+def _operations(program: Any) -> Iterator[Any]:
+    yield from _flat(tuple(_top(program)))
+
+
+def _flat(ops: tuple[Any, ...]) -> Iterator[Any]:
+    for op in ops:
+        yield op
+        if isinstance(op, Branch):
+            yield from _flat(op.ops)
+
+
+def norms(x: np.ndarray) -> np.ndarray:
+    """log2 of each input's root mean square, (N,); -inf for zeros."""
+    flat = x.reshape(len(x), -1)
+    with np.errstate(all="ignore"):
+        squares = np.einsum("ni,ni->n", flat, flat).astype(np.float64) / max(1, flat.shape[1])
+        found = np.log2(squares) / 2
+        unsure = np.nonzero(~(np.abs(found) < (50 if x.dtype == np.float32 else 400)))[0]
+        for i in unsure:
+            row = flat[i].astype(np.float64)
+            most = np.abs(row).max(initial=0)
+            if most > 0 and np.isfinite(most):
+                exponent = np.frexp(most)[1]
+                found[i] = exponent + np.log2(np.mean(np.ldexp(row, -exponent) ** 2)) / 2
+            else:
+                found[i] = -np.inf if most == 0 else np.nan
+    return found
+
+
+def _keys(law: Law, logarithms: np.ndarray) -> np.ndarray:
+    """log2 of the deviation that decides which pairs are near (see `Law`), in units of the input's.
+
+    In homogeneous networks that of the outputs: rounding of D on the way is relative to variances that do not fall
+    below their share of it. Other nonlinearities may saturate; there it is what the first of them reads.
+    """
+    if law.constant == 0 or law.signal == 0:
+        return logarithms
+    return np.logaddexp2(2 * logarithms, np.log2(law.constant) - np.log2(law.signal)) / 2
+
+
+class Treatment(NamedTuple):
+    """How pairs of two bins are computed: by the engine, with biases scaled alike, or apart, in powers of two."""
+
+    way: str  # "engine", "common" or "apart"
+    first: int  # inputs are divided by 2 to this power
+    second: int
+    double: bool
+
+
+def treatment(law: Law, bin1: int, bin2: int, dtype: Any) -> Treatment:
+    """That of inputs of two bins."""
+    near = abs(bin1 - bin2) <= 1
+    most = BITS * max(bin1, bin2)
+    apart = (most, most) if near else (BITS * bin1, BITS * bin2)
+    if law.homogeneous and not law.biased:
+        return Treatment("engine", *apart, False)
+    low, high = _COMFORTABLE[np.dtype(dtype).name]
+    comfortable = low <= BITS * min(bin1, bin2) and most <= high
+    if not near and np.dtype(dtype) == np.float32 and BITS * abs(bin1 - bin2) <= _RESOLVED:
+        return Treatment("engine", 0, 0, True)
+    if law.homogeneous:
+        if near and comfortable:
+            return Treatment("engine", 0, 0, False)
+        return Treatment("common" if near else "apart", *apart, False)
+    return Treatment("engine" if near else "apart", 0, 0, not comfortable)
+
+
+@dataclass(frozen=True)
+class Scales:
+    """Bins of both sets of inputs, the powers of two that were taken out before, and which are zeros."""
+
+    law: Law
+    dtype: np.dtype
+    bins1: np.ndarray
+    bins2: np.ndarray
+    shift1: np.ndarray
+    shift2: np.ndarray
+    zero1: np.ndarray
+    zero2: np.ndarray
+    ordinary: bool  # all of it is for the engine, as it is
+
+    def blocks(self, symmetric: bool) -> Iterator[tuple[np.ndarray, np.ndarray, Treatment, bool]]:
+        """(rows, columns, treatment, whether these are one set of inputs) for every pair of bins, once if symmetric."""
+        for bin1 in np.unique(self.bins1[~self.zero1]):
+            rows = np.nonzero((self.bins1 == bin1) & ~self.zero1)[0]
+            for bin2 in np.unique(self.bins2[~self.zero2]):
+                if not symmetric or bin2 >= bin1:
+                    columns = np.nonzero((self.bins2 == bin2) & ~self.zero2)[0]
+                    how = treatment(self.law, int(bin1), int(bin2), self.dtype)
+                    yield rows, columns, how, symmetric and bin1 == bin2
+
+
+def scales_of(law: Law, dtype: Any, x1: np.ndarray, x2: np.ndarray | None) -> Scales:
+    """Those of inputs x1 and x2 (None: x1 again); what is not finite counts as ordinary.
+
+    Raises NotFiniteError for inputs so large that a nonlinearity that is not homogeneous has no kernel of them.
+    """
+    dtype = np.dtype(dtype)
+    sides = [_side(law, x) for x in (x1, x2) if x is not None]
+    one, other = sides[0], sides[-1]
+    keys = np.concatenate([side.keys[~side.zero] for side in sides])
+    low, high = _COMFORTABLE[dtype.name]
+    if not (keys < np.inf).all() or not len(keys):
+        ordinary = True
+    else:
+        ordinary = keys.max() - keys.min() <= _SPREAD and low <= keys.min() and keys.max() <= high
+        ordinary = ordinary and not any(side.shift.any() for side in sides)
+        most = _COMFORTABLE["float64"][1]
+        if not law.homogeneous and keys.max() > most:
+            raise NotFiniteError(
+                f"inputs as large as 1e{keys.max() * np.log10(2):.0f} are beyond the range of this network's "
+                f"nonlinearities, 1e{int(most * np.log10(2))}; scale the inputs down"
+            )
+    return Scales(law, dtype, one.bins, other.bins, one.shift, other.shift, one.zero, other.zero, bool(ordinary))
+
+
+class _Side(NamedTuple):
+    keys: np.ndarray
+    bins: np.ndarray
+    shift: np.ndarray
+    zero: np.ndarray
+
+
+def _side(law: Law, x: np.ndarray) -> _Side:
+    logarithms = norms(x)
+    zero = (logarithms == -np.inf) & law.vanishes
+    keys = _keys(law, np.where(zero, 0.0, logarithms))
+    shift = np.zeros(len(x), np.int64)
+    if law.linear_at_zero and not law.homogeneous:
+        # Below this scale the network is linear to rounding: powers of two are taken out of each input.
+        least = _COMFORTABLE["float64"][0]
+        small = np.isfinite(keys) & (keys < least)
+        shift[small] = np.floor(keys[small] - least).astype(np.int64)
+        keys = keys - shift
+    # Neither infinity nor NaN, nor an input of zeros whose output is none, has a norm of its own.
+    bins = np.floor(np.where(np.isfinite(keys), keys, -600 if law.homogeneous else -300) / BITS).astype(np.int64)
+    return _Side(keys, bins, shift, zero)
+
+
+def divided(x: np.ndarray, exponent: Any, dtype: Any) -> np.ndarray:
+    """x / 2^exponent in `dtype`; the exponent is one number, or one for each input."""
+    x = np.asarray(x, np.float64 if np.dtype(dtype) == np.float64 else x.dtype)
+    exponent = np.asarray(exponent).reshape((-1,) + (1,) * (x.ndim - 1)) if np.ndim(exponent) else exponent
+    return np.ldexp(x, -exponent).astype(dtype, copy=False)
+
+
+def as_representable(values: np.ndarray, exponents: Any, dtype: Any) -> tuple[np.ndarray, int]:
+    """(values · 2^exponents in `dtype`, how many of them lost digits because they are smaller than normal numbers)."""
+    with np.errstate(over="ignore", under="ignore"):
+        found = np.ldexp(np.asarray(values, np.float64), exponents)
+        result = found.astype(dtype)
+        least = np.finfo(dtype).tiny
+        exact = found if np.dtype(dtype) != np.float64 else result
+        return result, int(((np.asarray(values) != 0) & (np.abs(exact) < least)).sum())
+
+
+def check_representable(dtype: Any, arrays: tuple[np.ndarray, ...], inputs: tuple[np.ndarray, ...]) -> None:
+    """Raise NotFiniteError where kernels of finite inputs are not: NaN and infinities are no results."""
+    with np.errstate(all="ignore"):
+        if all(np.isfinite(a.sum()) for a in arrays):  # which costs no array of truth values
+            return
+    if all(np.isfinite(a).all() for a in arrays):
+        return
+    if not all(np.isfinite(x).all() for x in inputs):
+        return
+    most = max(float(np.abs(x).max(initial=0)) for x in inputs)
+    name = np.dtype(dtype).name
+    remedy = "scale the inputs down" + (", or give them as float64" if name == "float32" else "")
+    raise NotFiniteError(
+        f"kernels of these inputs, as large as {most:.1e}, exceed {np.finfo(dtype).max:.1e}, the largest number of "
+        f"{name}; {remedy}"
+    )

@@ -1,0 +1,117 @@
+"""Kernels of inputs of any scale inside JAX programs, where norms are known only when the program runs.
+
+What differs from arrays whose values are known: nothing is computed in another precision, only homogeneous networks
+without biases have their inputs scaled, and what no number can hold is infinite or zero without an error.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from equitangents.kernels.scales import BITS, Law
+
+_STEP = 2 * BITS  # inputs are scaled by powers of 2 to the power of this
+
+Run = Callable[[Any, Any], tuple[Any, Any]]
+
+
+def all_pairs(law: Law, near: Run, far: Run, x1: Any, x2: Any) -> tuple[Any, Any]:
+    """(NNGP, NTK) between x1 and x2 (None: x1 with itself) by `near`, and by `far` where norms differ much."""
+    if 0 in (x1.size, 1 if x2 is None else x2.size):
+        return near(x1, x2)
+    norms1 = _exponents(x1)
+    norms2 = norms1 if x2 is None else _exponents(x2)
+    zero1, zero2 = (jax.lax.stop_gradient(jnp.all(_flat(x1 if x is None else x) == 0, axis=1)) for x in (None, x2))
+    if x2 is None:
+        zero2 = zero1
+    nngp, ntk = (_scaled if law.homogeneous and not law.biased else _selected)(
+        law, near, far, x1, x2, norms1, norms2, zero1, zero2
+    )
+    if not law.vanishes:
+        return nngp, ntk
+    zero = zero1[:, None] | zero2
+    return jnp.where(zero, 0, nngp), jnp.where(zero, 0, ntk)
+
+
+def _flat(x: Any) -> Any:
+    return x.reshape(len(x), -1)
+
+
+def _exponents(x: Any) -> Any:
+    """floor(log2) of each input's root mean square, (N,), int32; 0 for zeros."""
+    most = jnp.max(jnp.abs(_flat(jax.lax.stop_gradient(x))), axis=1, keepdims=True)
+    unit = jnp.where(most > 0, most, 1)
+    mean = jnp.mean((_flat(jax.lax.stop_gradient(x)) / unit) ** 2, axis=1)
+    log = jnp.log2(unit[:, 0]) + jnp.log2(jnp.where(mean > 0, mean, 1)) / 2
+    return jnp.where(most[:, 0] > 0, jnp.floor(log), 0).astype(jnp.int32)
+
+
+def _times(x: Any, exponents: Any) -> Any:
+    """x · 2^exponents, in two steps, each of which is a number."""
+    shape = (-1,) + (1,) * (x.ndim - 1)
+    half = exponents // 2
+    one, other = (jnp.exp2(e.astype(x.dtype)).reshape(shape) for e in (half, exponents - half))
+    return x * one * other
+
+
+def _scaled(
+    law: Law, near: Run, far: Run, x1: Any, x2: Any, norms1: Any, norms2: Any, zero1: Any, zero2: Any
+) -> tuple[Any, Any]:
+    """Powers of two are taken out: of all inputs alike where norms differ little.
+
+    Else of each input to a step of a ladder, and to one of a ladder half a step further: two inputs of nearly equal
+    norm are on the same step of one of them.
+    """
+
+    def run(first: Any, second: Any) -> tuple[Any, Any]:
+        b = None if x2 is None else _times(x2, -second)
+        values = near(_times(x1, -first), b)
+        exponents = first[:, None] + second
+        half = exponents // 2
+        one, other = (jnp.exp2(e.astype(x1.dtype)) for e in (half, exponents - half))
+        return tuple(v * one * other for v in values)
+
+    low = jnp.minimum(jnp.min(jnp.where(zero1, 9999, norms1)), jnp.min(jnp.where(zero2, 9999, norms2)))
+    high = jnp.maximum(jnp.max(jnp.where(zero1, -9999, norms1)), jnp.max(jnp.where(zero2, -9999, norms2)))
+
+    def alike(_: Any) -> tuple[Any, Any]:
+        common = jnp.where(high > -9999, high, 0)
+        return run(jnp.full_like(norms1, common), jnp.full_like(norms2, common))
+
+    def ladders(_: Any) -> tuple[Any, Any]:
+        def rungs(half: int) -> tuple[Any, Any]:
+            return tuple(_STEP * ((n + half) // _STEP) - half for n in (norms1, norms2))
+
+        pairs = [rungs(0), rungs(_STEP // 2)]
+        first, second = (jnp.stack(side) for side in zip(*pairs, strict=True))
+        nngp, ntk = jax.lax.map(lambda e: run(*e), (first, second))
+        same = first[1][:, None] == second[1]
+        return jnp.where(same, nngp[1], nngp[0]), jnp.where(same, ntk[1], ntk[0])
+
+    return jax.lax.cond(high - low <= _STEP, alike, ladders, None)
+
+
+def _selected(
+    law: Law, near: Run, far: Run, x1: Any, x2: Any, norms1: Any, norms2: Any, zero1: Any, zero2: Any
+) -> tuple[Any, Any]:
+    """The covariance is carried where norms differ much, those of what the first nonlinearity reads."""
+
+    def keys(norms: Any, zero: Any) -> Any:
+        floor = jnp.where(zero, -9999.0, norms.astype(x1.dtype))
+        if law.constant == 0 or law.signal == 0:
+            return floor
+        return jnp.logaddexp2(2 * floor, jnp.asarray(math.log2(law.constant) - math.log2(law.signal), x1.dtype)) / 2
+
+    k1, k2 = keys(norms1, zero1), keys(norms2, zero2)
+    different = jnp.abs(k1[:, None] - k2) > _STEP
+
+    def both(_: Any) -> tuple[Any, Any]:
+        (nngp, ntk), (far_nngp, far_ntk) = near(x1, x2), far(x1, x2)
+        return jnp.where(different, far_nngp, nngp), jnp.where(different, far_ntk, ntk)
+
+    return jax.lax.cond(jnp.any(different), both, lambda _: tuple(near(x1, x2)), None)

@@ -1,0 +1,48 @@
+"""Misspelt keywords: an error that names the one that was meant."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Collection
+from typing import Any, Self
+
+from equitangents.errors import InvalidTypeError
+
+
+class CheckedKeywords:
+    """A class whose constructor refuses unknown keywords with the nearest known one."""
+
+    def __new__(cls, *args: Any, **keywords: Any) -> Self:
+        """A new object, or InvalidTypeError that names the keyword."""
+        check_keywords(cls, keywords)
+        return super().__new__(cls)
+
+
+def check_keywords(cls: type, keywords: Collection[str]) -> None:
+    """Raise InvalidTypeError unless `cls` takes all `keywords`.
+
+    >>> from equitangents import nn
+    >>> nn.Dense(3, w_std=1.5)
+    Traceback (most recent call last):
+    equitangents.errors.InvalidTypeError: Dense has no argument 'w_std'; did you mean 'W_std'? ...
+    """
+    if not keywords:
+        return
+    parameters = list(inspect.signature(cls.__init__).parameters.values())[1:]  # type: ignore[misc]
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return
+    known = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    for keyword in keywords:
+        if keyword not in known:
+            takes = f"it takes {', '.join(known)}" if known else "it takes layers alone, without keywords"
+            if not known and not parameters:
+                takes = "it takes no arguments"
+            raise InvalidTypeError(f"{cls.__name__} has no argument {keyword!r}{meant(keyword, known)}; {takes}")
+
+
+def meant(name: str, known: Collection[str]) -> str:
+    """ "; did you mean 'W_std'?" if a known name is near, else nothing."""
+    lowered = {k.lower(): k for k in known}
+    near = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.6)
+    return f"; did you mean {lowered[near[0]]!r}?" if near else ""

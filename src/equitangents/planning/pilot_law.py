@@ -1,0 +1,144 @@
+"""The law of trained ensembles of finite width, drawn from a pilot: m trained networks on the orbits of the inputs.
+
+z_i (n, |G|, K), carried back by ρ_Y, is s_i + d_i: its mean over the orbit and what is left. With weights w of the
+pilot's networks, Dirichlet(1, …, 1), and ξ_i ~ N(0, 1), one draw is
+    mean of infinitely many   c s̄ + √c Σ_i w_i (s_i − s̄),  c = 1 − tr S²/(m |s̄|²): as large as s̄ without its noise
+    one network about it      Σ_i √w_i ξ_i (s_i − s̄ + d_i)
+so that draws vary as new ensembles do and as the pilot might have. The mean of infinitely many has no d if training is
+equivariant; a network is then as probable as its turned copies d_i(h·), which all are used, and else the mean's d is
+drawn as s is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from equitangents.ensembles.orbits.draws import OrbitLaw
+from equitangents.ensembles.orbits.measures import carried_back, moved
+from equitangents.groups import Group
+from equitangents.inference import check_memory
+
+_REPLICATES, _DRAWS = 16, 200  # laws of what the pilot might have been, and draws of each at least
+_TEMPORARIES = 3  # arrays of all draws that are held at once
+_COPIES = 400  # turned copies of the pilot's networks, at most, if there are not more networks than that
+
+
+@dataclass(frozen=True, eq=False)
+class PilotDraws:
+    """A pilot's outputs on orbits and what is known of their law; arguments are those of `pilot_law`."""
+
+    outputs: Float[np.ndarray, "networks n order outputs"]
+    group: Group
+    output_action: Any
+    equivariant: bool
+    about: Float[np.ndarray, "n outputs"] | None
+    rng: np.random.Generator
+
+    def law(self, draws: int) -> OrbitLaw:
+        """`draws` ensembles of networks like the pilot's."""
+        return self._law(draws, None, self.rng)
+
+    def replicates(self, draws: int) -> Iterator[OrbitLaw]:
+        """Laws of what the pilot might have been, of the same random numbers: they differ by the pilot alone."""
+        each, m = max(2, min(draws, max(_DRAWS, draws // 4))), len(self.outputs)
+        state = int(self.rng.integers(2**63))
+        weights = self.rng.dirichlet(np.ones(m), size=_REPLICATES)
+        for w in weights:
+            yield self._law(each, np.tile(w, (each, 1)), np.random.default_rng(state))
+
+    def _law(self, draws: int, weights: np.ndarray | None, rng: np.random.Generator) -> OrbitLaw:
+        return pilot_law(
+            self.outputs,
+            self.group,
+            self.output_action,
+            equivariant=self.equivariant,
+            about=self.about,
+            draws=draws,
+            rng=rng,
+            weights=weights,
+        )
+
+
+def pilot_law(
+    outputs: Float[np.ndarray, "networks n order outputs"],
+    group: Group,
+    output_action: Any,
+    *,
+    equivariant: bool,
+    about: Float[np.ndarray, "n outputs"] | None,
+    draws: int,
+    rng: np.random.Generator,
+    weights: Float[np.ndarray, "draws networks"] | None = None,
+) -> OrbitLaw:
+    """Draws of trained ensembles from a pilot's outputs on orbits.
+
+    equivariant: whether the mean of infinitely many networks is. about: targets, if errors are measured, from which
+    the mean is as far as the pilot shows; None: 0. weights: of the pilot's networks in each draw; None: random.
+    """
+    m = len(outputs)
+    check_memory(
+        f"{draws} draws of an ensemble on {outputs.shape[1]} orbits of {group.order} points",
+        8 * outputs[0].size * (_TEMPORARIES * draws + max(m, _COPIES)),
+        None,
+        "ask for fewer inputs or draws",
+    )
+    z = carried_back(output_action, outputs)
+    mean = z.mean(axis=2, keepdims=True)
+    rest = z - mean
+    w = rng.dirichlet(np.ones(m), size=draws) if weights is None else weights
+    centre = 0.0 if about is None else about[:, None, :]
+    whole, offsets = _mean(mean, w, centre, least=1 / m)
+    scale = np.sqrt(m / (m - 1))
+    of_networks = scale * (mean - mean.mean(axis=0))
+    if equivariant:
+        turns = _turns(group, m, rng)
+        copies = np.stack([of_networks + rest[:, :, group.table[h]] for h in turns], axis=1)
+    else:
+        lasting, rest_offsets = _mean(rest, w, 0.0, least=0.0)
+        whole, offsets = whole + lasting, offsets + rest_offsets
+        copies = (of_networks + scale * (rest - rest.mean(axis=0)))[:, None]
+    count = copies.shape[1]
+    noise = rng.normal(size=(draws, m, count)) * np.sqrt(w / count)[:, :, None]
+    fluctuations = (noise.reshape(draws, -1) @ copies.reshape(m * count, -1)).reshape(draws, *z.shape[1:])
+    whole = np.broadcast_to(whole, z.shape[1:])
+    if output_action is None:
+        return OrbitLaw(whole, fluctuations, offsets)
+    offsets = np.broadcast_to(offsets, (draws, *z.shape[1:]))
+    return OrbitLaw(*(_carried_on(output_action, part) for part in (whole, fluctuations, offsets)))
+
+
+def _mean(
+    parts: np.ndarray, w: np.ndarray, centre: np.ndarray | float, *, least: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """(what infinitely many networks' mean is, (n, points, K), and draws of how far it is from that).
+
+    least: the share of the pilot's mean that is kept where all of it may be noise.
+    """
+    m = len(parts)
+    mean = parts.mean(axis=0)
+    about, single = mean - centre, parts - mean
+    noise = float((single**2).sum()) / (m - 1) / m
+    size = float((about**2).sum())
+    share = max(least, 1 - noise / size) if size > 0 else 0.0
+    # Dirichlet weights make a variance of (m − 1)/(m + 1) of that of a mean of m
+    scale = np.sqrt(share * (m + 1) / (m - 1))
+    drawn = (w @ single.reshape(m, -1)).reshape(len(w), *mean.shape)
+    return centre + share * about, scale * drawn
+
+
+def _turns(group: Group, networks: int, rng: np.random.Generator) -> np.ndarray:
+    """The elements by which copies are turned: all, or some of a large group."""
+    most = max(1, _COPIES // networks)
+    if group.order <= most:
+        return np.arange(group.order)
+    return rng.choice(group.order, most, replace=False)
+
+
+def _carried_on(output_action: Any, z: np.ndarray) -> np.ndarray:
+    """f_g = ρ_Y(g) z_g."""
+    return np.stack([moved(output_action, g, z[..., g, :]) for g in range(output_action.group.order)], axis=-2)

@@ -1,0 +1,260 @@
+"""From what a plan is made: the law of infinitely wide networks, a pilot of trained ones, or both.
+
+ensemble                                      theory        pilot
+fitted infinite                               it            what is given; with data, trained here
+network, or unfitted finite ensemble          none          trained here on the data
+fitted finite                                 none          its own members
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from equitangents.actions import Action
+from equitangents.ensembles import (
+    BaggedInfiniteEnsemble,
+    DeepEnsemble,
+    DeepEnsembleClassifier,
+    InfiniteEnsemble,
+    InfiniteEnsembleClassifier,
+)
+from equitangents.ensembles.infinite.classifier import check_labels
+from equitangents.ensembles.inputs import check_inputs, check_targets
+from equitangents.ensembles.orbits.statistics import check_time
+from equitangents.errors import (
+    InvalidArgumentError,
+    InvalidTypeError,
+    MemoryLimitError,
+    NetworkError,
+    NotFittedError,
+    ShapeError,
+)
+from equitangents.kernels.invariance import is_invariant
+from equitangents.planning.training import PilotTraining, deep_like, train
+from equitangents.validation import check_same_length, check_whole
+
+PILOT = 20
+_LEAST = 3
+_LINEAR = ("gd", "sgd", "momentum")  # optimizers that commute with every orthogonal change of the weights
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """theory: a fitted infinite regression, or None. pilot: a fitted finite ensemble or anything with
+    `predict_members`, or None. x, truth: inputs and targets or indices of labels. time: of the theory, or None.
+    samples: of training, if known.
+    """
+
+    x: np.ndarray
+    truth: np.ndarray | None
+    theory: Any
+    pilot: Any
+    training: PilotTraining | None
+    augmentation: Any
+    label_action: Any
+    net: Any
+    optimizer: Any
+    time: float | None
+    samples: int | None
+
+    def equivariant(self, action: Action, output_action: Any) -> bool:
+        """Whether the mean of infinitely many trained networks is exactly equivariant, at any width.
+
+        It is after training on all transformed copies if the initial weights are as likely as turned ones, which the
+        kernel tells, and training does not single out directions of the weights (arXiv 2410.01452).
+        """
+        if self.augmentation is None or self.augmentation != action or self.label_action != output_action:
+            return False
+        linear = isinstance(self.optimizer, str) and self.optimizer in _LINEAR
+        if not (action.exact and (linear or action.permutes_positions) and callable(getattr(self.net, "kernel", None))):
+            return False
+        try:
+            return is_invariant(self.net, action, self.x)
+        except (NetworkError, MemoryLimitError):  # a network without a kernel: nothing is known of it
+            return False
+
+
+def make_source(
+    ensemble: Any,
+    action: Any,
+    x: Any,
+    y: Any,
+    *,
+    output_action: Any,
+    pilot: Any,
+    data: Any,
+    time: Any,
+    seed: int,
+) -> Source:
+    """Sort out what was given to `plan_ensemble`, and train the pilot if one is wanted."""
+    if isinstance(ensemble, InfiniteEnsemble | InfiniteEnsembleClassifier | BaggedInfiniteEnsemble):
+        return _of_infinite(ensemble, x, y, pilot, data, time, seed)
+    if time is not None:
+        raise InvalidArgumentError(
+            f"time is {time!r}, which infinitely wide networks have; finite ones are trained for their epochs"
+        )
+    if not isinstance(ensemble, DeepEnsemble | DeepEnsembleClassifier):
+        ensemble = _ensemble_of(ensemble, action, output_action, data, seed)
+    return _of_finite(ensemble, x, y, pilot, data)
+
+
+def _of_infinite(ensemble: Any, x: Any, y: Any, pilot: Any, data: Any, time: Any, seed: int) -> Source:
+    trained, count = _pilot_or_count(pilot, data)
+    if data is not None and not ensemble.__sklearn_is_fitted__():
+        ensemble = _copy(ensemble).fit(*_pair(data))
+    theory, x, truth = ensemble._orbit_question(x, y)
+    time = check_time(theory, time)
+    training, optimizer = None, getattr(trained, "optimizer", "gd")
+    samples = _samples(theory)
+    if count is not None:
+        if isinstance(ensemble, BaggedInfiniteEnsemble):
+            raise InvalidArgumentError(
+                "pilot is to be trained, which a BaggedInfiniteEnsemble does not say how to; give a DeepEnsemble"
+            )
+        pair = _pair(data)
+        trained, training = train(deep_like(ensemble, time, seed), *pair, count)
+        samples = len(pair[0])
+    net = getattr(theory, "net", None) or getattr(theory, "ensemble", theory).net
+    return Source(
+        x,
+        truth,
+        theory,
+        trained,
+        training,
+        ensemble.augmentation_,
+        getattr(theory, "label_action", None),
+        net,
+        optimizer,
+        time,
+        samples,
+    )
+
+
+def _of_finite(ensemble: Any, x: Any, y: Any, pilot: Any, data: Any) -> Source:
+    if pilot is not None and not _is_whole(pilot):
+        raise InvalidTypeError(f"pilot is {pilot!r}; of a finite ensemble it is a number of networks to be trained")
+    training, samples = None, None
+    if data is not None:
+        pair = _pair(data)
+        ensemble, training = train(ensemble, *pair, _count(pilot))
+        samples = len(pair[0])
+    elif not ensemble.__sklearn_is_fitted__():
+        raise NotFittedError(
+            f"ensemble is a {type(ensemble).__name__} that is not fitted, and data is None; give data=(X, y), on which "
+            f"a pilot of {PILOT} networks is trained, or fit it"
+        )
+    x = check_inputs(ensemble, x, ensemble.input_shape, reset=False)
+    return Source(
+        x,
+        _truth(ensemble, x, y),
+        None,
+        ensemble,
+        training,
+        ensemble.augmentation_,
+        ensemble.label_action,
+        ensemble.net,
+        ensemble.optimizer,
+        None,
+        samples,
+    )
+
+
+def _ensemble_of(net: Any, action: Any, output_action: Any, data: Any, seed: int) -> Any:
+    """A network's ensemble with the usual settings, trained on all transformed copies."""
+    if not (callable(getattr(net, "init", None)) and callable(getattr(net, "apply", None))):
+        raise InvalidTypeError(
+            f"ensemble is {net!r}; expected a fitted InfiniteEnsemble, InfiniteEnsembleClassifier or "
+            f"BaggedInfiniteEnsemble, a DeepEnsemble, or a network with data=(X, y)"
+        )
+    if data is None:
+        raise InvalidArgumentError(
+            "data is None; a network is planned for with data=(X, y), on which a pilot is trained"
+        )
+    y = np.asarray(_pair(data)[1])
+    kind = DeepEnsembleClassifier if y.ndim == 1 and y.dtype.kind in "iuUSb" else DeepEnsemble
+    return kind(net, augmentation=action, label_action=output_action, seed=seed)
+
+
+def pilot_outputs(pilot: Any, batch: np.ndarray) -> np.ndarray:
+    """What the mean is taken of, (networks, N, K): outputs, or probabilities of a classifier trained for those."""
+    outputs = np.asarray(pilot.predict_members(batch), np.float64)
+    if len(outputs) < _LEAST:
+        raise InvalidArgumentError(f"pilot has {len(outputs)} members; it needs at least {_LEAST}")
+    if not np.isfinite(outputs).all():
+        raise InvalidArgumentError("the pilot's outputs are not finite; its training diverged")
+    if predicts_probabilities(pilot):
+        outputs = np.exp(outputs - outputs.max(axis=-1, keepdims=True))
+        outputs /= outputs.sum(axis=-1, keepdims=True)
+    return outputs
+
+
+def predicts_probabilities(pilot: Any) -> bool:
+    """Whether an ensemble's prediction is the mean of its members' probabilities."""
+    return isinstance(pilot, DeepEnsembleClassifier) and pilot._loss == "cross_entropy"
+
+
+def _pilot_or_count(pilot: Any, data: Any) -> tuple[Any, int | None]:
+    """(a pilot that is given, how many networks are to be trained), at most one of which is not None."""
+    if pilot is None:
+        return None, None if data is None else PILOT
+    if _is_whole(pilot) and pilot == 0:
+        return None, None
+    if _is_whole(pilot) and data is not None:
+        return None, _count(pilot)
+    _check_pilot(pilot)
+    return pilot, None
+
+
+def _check_pilot(pilot: Any) -> None:
+    if not callable(getattr(pilot, "predict_members", None)):
+        raise InvalidTypeError(
+            f"pilot is {pilot!r}; expected a fitted DeepEnsemble, or a number of networks with data=(X, y) to train on"
+        )
+
+
+def _is_whole(pilot: Any) -> bool:
+    return isinstance(pilot, int | np.integer) and not isinstance(pilot, bool)
+
+
+def _count(pilot: Any) -> int:
+    if pilot is None:
+        return PILOT
+    check_whole("pilot", pilot, _LEAST)
+    return int(pilot)
+
+
+def _pair(data: Any) -> tuple[Any, Any]:
+    if not (isinstance(data, tuple | list) and len(data) == 2):
+        raise InvalidTypeError(f"data is of type {type(data).__name__}; expected (X, y), inputs and targets")
+    return data[0], data[1]
+
+
+def _copy(ensemble: Any) -> Any:
+    return type(ensemble)(**ensemble.get_params(deep=False))
+
+
+def _samples(theory: Any) -> int | None:
+    """How many it was trained on."""
+    training = getattr(theory, "_training", None)
+    return None if training is None else len(training.x)
+
+
+def _truth(ensemble: Any, x: Any, y: Any) -> np.ndarray | None:
+    """Targets (n, K), or indices of labels (n,)."""
+    if y is None:
+        return None
+    if isinstance(ensemble, DeepEnsembleClassifier):
+        labels = check_labels(y)
+        check_same_length("x", x, "y", labels)
+        index = np.searchsorted(ensemble.classes_, labels).clip(max=len(ensemble.classes_) - 1)
+        if (ensemble.classes_[index] != labels).any():
+            raise InvalidArgumentError(f"y holds labels beyond those of fit, {ensemble.classes_.tolist()}")
+        return index
+    y = check_targets(x, y)
+    y = y.reshape(len(y), -1)
+    if y.shape[1] != ensemble.n_outputs_:
+        raise ShapeError(f"y has {y.shape[1]} outputs; this ensemble was fitted to {ensemble.n_outputs_}")
+    return y

@@ -1,0 +1,31 @@
+"""Numbers with intervals that hold for few, skewed and heavy-tailed samples; where there are too few, no interval."""
+
+from equitangents.statistics.bootstrap import bootstrap, bootstrap_intervals, mean_interval
+from equitangents.statistics.estimate import Estimate, exactly, no_interval, shared_level
+from equitangents.statistics.jackknife import (
+    quotient_of_squared_means,
+    second_moment_share,
+    squared_mean,
+    surviving_share,
+)
+from equitangents.statistics.rates import excess_exponent, geometric_mean, log_ratio, power_law
+from equitangents.statistics.student import FEWEST
+
+__all__ = [
+    "FEWEST",
+    "Estimate",
+    "bootstrap",
+    "bootstrap_intervals",
+    "exactly",
+    "excess_exponent",
+    "geometric_mean",
+    "log_ratio",
+    "mean_interval",
+    "no_interval",
+    "power_law",
+    "quotient_of_squared_means",
+    "second_moment_share",
+    "shared_level",
+    "squared_mean",
+    "surviving_share",
+]

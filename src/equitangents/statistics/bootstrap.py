@@ -1,0 +1,168 @@
+"""Intervals of means, and of functions of means, from independent samples: the studentised bootstrap.
+
+The influence of a sample, U_i = (n − 1)(θ − θ without i), gives the standard error √(Σ U²/(n(n − 1))) of the whole and,
+with the same U, of every resample. The ends are those of `student`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from jaxtyping import Float
+
+from equitangents.errors import InvalidArgumentError
+from equitangents.statistics.estimate import Estimate
+from equitangents.statistics.student import FEWEST, binomial_ends, student_interval
+
+RESAMPLES = 2000
+Bounds = tuple[float, float]
+_SAME = 1e-14  # values that differ by less, relative to their size, are equal
+
+
+def bootstrap(
+    samples: Float[np.ndarray, "n ..."],
+    statistic: Callable[[np.ndarray], np.ndarray] | None = None,
+    *,
+    level: float = 0.95,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    bounds: Bounds | None = None,
+) -> Estimate:
+    """`statistic` of the mean over the first axis (None: the mean itself), with its interval over that axis.
+
+    `statistic` maps means `(B, *rest)` to `(B,)`: it is applied to all resampled means at once. `bounds`: between which
+    the result is known to lie. Fewer than 5 samples give no interval (NaN).
+    """
+    samples = np.asarray(samples, dtype=np.float64)
+    n = check_samples(samples)
+    if statistic is None:
+        low, high = mean_interval(samples, level=level, resamples=resamples, seed=seed, bounds=bounds)
+        return Estimate(float(samples.mean()), low, high, level)
+    of = lambda means: np.asarray(statistic(means), dtype=np.float64)
+    total = samples.sum(axis=0, keepdims=True)
+    value = float(of(total / n)[0])
+    if n < FEWEST:
+        return Estimate(value, math.nan, math.nan, level)
+    weights = resample(n, resamples, seed)
+    resampled = of((weights @ samples.reshape(n, -1)).reshape(resamples, *samples.shape[1:]))
+    influence = (n - 1) * (value - of((total - samples) / (n - 1)))
+    finite = np.isfinite(influence).all() and np.isfinite(resampled).all()
+    if not finite or _alike(influence, abs(value)):
+        return Estimate(value, math.nan, math.nan, level)
+    positive = bool((samples > 0).all() and (resampled > 0).all())
+    span = (value + float(influence.min()), value + float(influence.max()))
+    low, high = _ends(value, influence, resampled, weights, level, positive, span)
+    return Estimate(value, *within(low, high, bounds), level)
+
+
+def mean_interval(
+    values: Float[np.ndarray, " n"],
+    *,
+    level: float = 0.95,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    bounds: Bounds | None = None,
+) -> tuple[float, float]:
+    """The interval of the mean of independent values; (NaN, NaN) where there is none.
+
+    There is none below 5 values, and where all are equal, unless `bounds` say between which ends they lie.
+
+    >>> low, high = mean_interval(np.array([3.0, 1.0, 2.0, 5.0, 2.0, 4.0]))
+    >>> low < 17 / 6 < high
+    True
+    """
+    values = np.asarray(values, dtype=np.float64)
+    weights = resample(len(values), resamples, seed) if len(values) >= FEWEST else None
+    return interval_of_mean(values, weights, level, bounds)
+
+
+def bootstrap_intervals(
+    samples: Float[np.ndarray, "n ..."],
+    *,
+    level: float = 0.95,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    bounds: Bounds | None = None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(mean, low, high) of every column at once: what `bootstrap` gives for each, with the same resamples."""
+    samples = np.asarray(samples, dtype=np.float64)
+    n = check_samples(samples)
+    weights = resample(n, resamples, seed) if n >= FEWEST else None
+    columns = samples.reshape(n, -1).T
+    ends = np.array([interval_of_mean(column, weights, level, bounds) for column in columns])
+    ends = ends.reshape(*samples.shape[1:], 2)
+    return samples.mean(axis=0), ends[..., 0], ends[..., 1]
+
+
+def interval_of_mean(
+    values: Float[np.ndarray, " n"],
+    weights: Float[np.ndarray, "resamples n"] | None,
+    level: float,
+    bounds: Bounds | None,
+) -> tuple[float, float]:
+    """As `mean_interval`, with the weights of resamples that are drawn already; None where there are too few values."""
+    n = len(values)
+    if n < FEWEST or weights is None or not np.isfinite(values).all():
+        return math.nan, math.nan
+    mean = float(values.mean())
+    span = (float(values.min()), float(values.max()))
+    if _alike(values - mean, max(map(abs, span))):
+        known = bounds is not None and math.isfinite(bounds[0]) and math.isfinite(bounds[1])
+        return within(*binomial_ends(mean, n, level, bounds), bounds) if known and bounds else (math.nan, math.nan)
+    influence = values - mean
+    low, high = _ends(mean, influence, mean + weights @ influence, weights, level, span[0] > 0, bounds or span)
+    return within(low, high, bounds)
+
+
+def _ends(
+    value: float,
+    influence: np.ndarray,
+    resampled: np.ndarray,
+    weights: np.ndarray,
+    level: float,
+    positive: bool,
+    span: Bounds,
+) -> tuple[float, float]:
+    n = len(influence)
+    centred = influence - influence.mean()
+    size = float(np.abs(centred).max())
+    scaled = centred / size  # squares and cubes stay in range
+    error = size * math.sqrt(float(scaled @ scaled) / (n * (n - 1)))
+    variance = np.maximum(weights @ scaled**2 - (weights @ scaled) ** 2, 0.0)
+    return student_interval(
+        value,
+        error,
+        samples=n,
+        level=level,
+        skew=float(np.sum(scaled**3)),
+        resampled=resampled,
+        errors=size * np.sqrt(variance / (n - 1)),
+        positive=positive,
+        span=span if all(map(math.isfinite, span)) else None,
+    )
+
+
+def resample(n: int, resamples: int, seed: int) -> Float[np.ndarray, "resamples n"]:
+    """How much each of n samples weighs in every resample; rows sum to 1."""
+    return np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=resamples) / n
+
+
+def within(low: float, high: float, bounds: Bounds | None) -> Bounds:
+    """The interval, cut to what the quantity may be; NaN stays NaN."""
+    if bounds is None or math.isnan(low) or math.isnan(high):
+        return low, high
+    return min(max(low, bounds[0]), bounds[1]), max(min(high, bounds[1]), bounds[0])
+
+
+def check_samples(samples: np.ndarray) -> int:
+    """The number of samples; raises InvalidArgumentError below 2."""
+    n = len(samples)
+    if n < 2:
+        raise InvalidArgumentError(f"{n} samples were given; an interval needs at least {FEWEST}")
+    return n
+
+
+def _alike(deviations: np.ndarray, size: float) -> bool:
+    return float(np.ptp(deviations)) <= _SAME * size

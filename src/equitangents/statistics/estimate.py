@@ -1,0 +1,45 @@
+"""A number and its confidence interval. Where samples are too few or too alike to give one, its ends are NaN."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number and its confidence interval at `level`; both ends are NaN where there is no interval."""
+
+    value: float
+    low: float
+    high: float
+    level: float = 0.95
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """(low, high)."""
+        return (self.low, self.high)
+
+    @property
+    def has_interval(self) -> bool:
+        """Whether the samples were enough for an interval."""
+        return not (math.isnan(self.low) or math.isnan(self.high))
+
+    def times(self, factor: float) -> Estimate:
+        """The same number in other units; `factor` is positive."""
+        return Estimate(factor * self.value, factor * self.low, factor * self.high, self.level)
+
+
+def exactly(value: float) -> Estimate:
+    """A number that no sampling enters."""
+    return Estimate(float(value), float(value), float(value))
+
+
+def no_interval(value: float, level: float = 0.95) -> Estimate:
+    """A number from samples that give no interval."""
+    return Estimate(float(value), math.nan, math.nan, level)
+
+
+def shared_level(tests: int, level: float = 0.95) -> float:
+    """The level at which each of `tests` intervals must stand so that all hold together at `level` (Bonferroni)."""
+    return 1 - (1 - level) / max(tests, 1)

@@ -1,0 +1,144 @@
+"""Squared means without sampling bias, with jackknife intervals.
+
+An ensemble's mean of M members is never exactly invariant: sampling leaves 1/M of the members' variance. What is
+tested is the mean over infinitely many members, whose squared size the U-statistic below estimates without bias.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import scipy.stats
+from jaxtyping import Float
+
+from equitangents.errors import InvalidArgumentError
+from equitangents.statistics.bootstrap import RESAMPLES, resample
+from equitangents.statistics.estimate import Estimate
+from equitangents.statistics.student import FEWEST, student_interval
+
+
+def squared_mean(deviations: Float[np.ndarray, "members values"], *, level: float = 0.95) -> Estimate:
+    """Mean over values of (E d)², E over members: unbiased, with a jackknife interval over members.
+
+    (‖Σ d‖² − Σ ‖d‖²) / (M(M − 1)K). Where E d = 0 the jackknife is conservative (it doubles the variance). Fewer than
+    5 members give no interval.
+    """
+    total, squares = _sums(deviations)
+    count, values = deviations.shape
+    whole = (total @ total - squares.sum()) / (count * (count - 1) * values)
+    return _safe(jackknife(whole, _left_out(deviations, total, squares), level), deviations, values)
+
+
+def surviving_share(deviations: Float[np.ndarray, "members values"], *, level: float = 0.95) -> Estimate:
+    """Share of the members' mean square that averaging infinitely many members leaves: (E d)² / E d²."""
+    total, squares = _sums(deviations)
+    count, values = deviations.shape
+    whole = (total @ total - squares.sum()) / (count * (count - 1) * values) / (squares.mean() / values)
+    single = (squares.sum() - squares) / ((count - 1) * values)
+    found = jackknife(whole, _left_out(deviations, total, squares) / single, level)
+    return _safe(found, deviations, float(squares.mean()))
+
+
+def second_moment_share(
+    deviations: Float[np.ndarray, "members values"],
+    outputs: Float[np.ndarray, "members values"],
+    *,
+    level: float = 0.95,
+) -> Estimate:
+    """(E d)² / E f²: a squared bias relative to the mean square of single outputs, with a jackknife interval."""
+    total, squares = _sums(deviations)
+    count, values = deviations.shape
+    sizes = np.einsum("mk,mk->m", outputs, outputs, dtype=np.float64)
+    whole = (total @ total - squares.sum()) / (count * (count - 1) * values) / (sizes.mean() / values)
+    single = (sizes.sum() - sizes) / ((count - 1) * values)
+    found = jackknife(whole, _left_out(deviations, total, squares) / single, level)
+    return _safe(found, deviations, float(sizes.mean()))
+
+
+def quotient_of_squared_means(
+    numerator: Float[np.ndarray, "members values"],
+    denominator: Float[np.ndarray, "members values"],
+    *,
+    level: float = 0.95,
+) -> Estimate:
+    """(E d)² of one ensemble over that of another, independent one.
+
+    The interval is Fieller's, exact for normal estimates of both; unbounded (not decidable) where the denominator's
+    interval holds 0.
+    """
+    a, b = (squared_mean(d, level=level) for d in (numerator, denominator))
+    variance_a, variance_b = (max(e.high - e.value, e.value - e.low) ** 2 for e in (a, b))  # already times t²
+    spread = b.value**2 - variance_b
+    if not (a.has_interval and b.has_interval):
+        return Estimate(a.value / b.value if b.value else np.nan, np.nan, np.nan, level)
+    if b.value <= 0 or spread <= 0:
+        return Estimate(a.value / b.value if b.value else np.nan, -np.inf, np.inf, level)
+    centre = a.value * b.value / spread
+    width = np.sqrt(max(centre**2 - (a.value**2 - variance_a) / spread, 0.0))
+    return Estimate(a.value / b.value, float(centre - width), float(centre + width), level)
+
+
+def jackknife(whole: float, left_out: Float[np.ndarray, " members"], level: float) -> Estimate:
+    """`whole` with the studentised interval of its pseudo-values; left_out: the statistic without each member in turn.
+
+    No interval below 5 members, and where leaving out any member changes nothing by more than rounding: then it is the
+    number itself, since members do not differ.
+    """
+    count = len(left_out)
+    if count < FEWEST:
+        return Estimate(float(whole), math.nan, math.nan, level)
+    influence = (count - 1) * (left_out.mean() - left_out)
+    size = float(np.abs(influence).max())
+    if size <= 1e-12 * abs(whole):
+        return Estimate(float(whole), float(whole), float(whole), level)
+    weights, scaled = resample(count, RESAMPLES, 0), influence / size
+    moved = weights @ scaled
+    variance = np.maximum(weights @ scaled**2 - moved**2, 0.0)
+    low, high = student_interval(
+        float(whole),
+        size * math.sqrt(float(scaled @ scaled) / (count * (count - 1))),
+        samples=count,
+        level=level,
+        skew=float((scaled**3).sum()),
+        resampled=whole + size * moved,
+        errors=size * np.sqrt(variance / (count - 1)),
+    )
+    return Estimate(float(whole), low, high, level)
+
+
+def _safe(found: Estimate, deviations: np.ndarray, unit: float) -> Estimate:
+    """The interval widened by that of the length ‖E d‖ and by the spread of v where E d = 0, in units of `unit`.
+
+    Near 0 a squared mean v is skewed, and the jackknife's error vanishes with it. √(v + √(tr Σ²)/M) ± t √(λ/M), with
+    the variance λ = tr Σ²/tr Σ along E d, is Student's interval where members differ in one direction.
+    """
+    if not found.has_interval:
+        return found
+    count, values = deviations.shape
+    gram = (deviations - deviations.mean(axis=0)) @ (deviations - deviations.mean(axis=0)).T / (count - 1)
+    trace = float(np.trace(gram))
+    if trace <= 0:
+        return found
+    square = (count - 1) ** 2 / ((count - 2) * (count + 1)) * (float((gram**2).sum()) - trace**2 / (count - 1))
+    square = max(square, trace**2 / values)  # tr Σ², without bias where values are normal
+    t = float(scipy.stats.t.ppf((1 + found.level) / 2, count - 1))
+    v = found.value * unit
+    length = math.sqrt(max(v + math.sqrt(square) / count, 0.0))
+    step, floor = t * math.sqrt(square / trace / count), t * math.sqrt(2 * square / (count * (count - 1)))
+    low = min(max(length - step, 0.0) ** 2, v - floor) / unit
+    high = max((length + step) ** 2, v + floor) / unit
+    return Estimate(found.value, min(found.low, low), max(found.high, high), found.level)
+
+
+def _sums(deviations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    if deviations.ndim != 2 or len(deviations) < 3:
+        raise InvalidArgumentError(f"deviations have shape {deviations.shape}; expected (members, values), members ≥ 3")
+    return deviations.sum(axis=0), np.einsum("mk,mk->m", deviations, deviations)
+
+
+def _left_out(deviations: np.ndarray, total: np.ndarray, squares: np.ndarray) -> np.ndarray:
+    """The U-statistic without each member in turn."""
+    count, values = deviations.shape
+    norms = total @ total - 2 * deviations @ total + squares
+    return (norms - (squares.sum() - squares)) / ((count - 1) * (count - 2) * values)

@@ -1,0 +1,86 @@
+"""Exponents and ratios on a logarithmic scale, with intervals over independent samples."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.stats
+from jaxtyping import Float
+
+from equitangents.statistics.bootstrap import RESAMPLES, bootstrap, mean_interval, resample
+from equitangents.statistics.estimate import Estimate, exactly
+from equitangents.statistics.student import FEWEST
+
+
+def power_law(
+    x: Float[np.ndarray, " points"], samples: Float[np.ndarray, "n points"], *, level: float = 0.95, seed: int = 0
+) -> Estimate:
+    """Exponent a of mean-square values ∝ x^(2a), by least squares on logarithms, studentised over samples.
+
+    `samples` are squared quantities, one row per independent sample; their mean over rows is fitted.
+    """
+    centred = np.log(x) - np.log(x).mean()
+    slope = lambda means: 0.5 * np.log(means) @ centred / (centred @ centred)
+    with np.errstate(divide="ignore", invalid="ignore"):  # a mean of 0 has no logarithm: no interval
+        return bootstrap(samples, slope, level=level, seed=seed)
+
+
+def geometric_mean(values: np.ndarray, axis: int = -1) -> np.ndarray:
+    """exp of the mean logarithm; 0 where a value is 0."""
+    values = np.asarray(values, dtype=np.float64)
+    with np.errstate(divide="ignore"):
+        return np.exp(np.log(values).mean(axis=axis))
+
+
+def log_ratio(
+    numerator: Float[np.ndarray, " n"], denominator: Float[np.ndarray, " m"], *, level: float = 0.95
+) -> Estimate:
+    """Ratio of the geometric means of two independent positive samples, with Welch's interval on the logarithms.
+
+    Not a number where a sample holds 0 or infinity; no interval where one has fewer than 5 values.
+    """
+    both = np.concatenate([numerator, denominator])
+    if both.min() <= 0 or not np.isfinite(both).all():
+        return Estimate(np.nan, np.nan, np.nan, level)
+    logs = [np.log(np.asarray(s, dtype=np.float64)) for s in (numerator, denominator)]
+    centre = logs[0].mean() - logs[1].mean()
+    if np.ptp(logs[0]) == np.ptp(logs[1]) == 0 and min(map(len, logs)) > 1:
+        return exactly(np.exp(centre))
+    if min(map(len, logs)) < FEWEST:
+        return Estimate(float(np.exp(centre)), np.nan, np.nan, level)
+    parts = [x.var(ddof=1) / len(x) for x in logs]
+    degrees = sum(parts) ** 2 / sum(p**2 / (len(x) - 1) for p, x in zip(parts, logs, strict=True))
+    width = scipy.stats.t.ppf((1 + level) / 2, degrees) * np.sqrt(sum(parts))
+    low, value, high = np.exp([centre - width, centre, centre + width])
+    return Estimate(float(value), float(low), float(high), level)
+
+
+def excess_exponent(
+    x: Float[np.ndarray, " points"],
+    samples: list[np.ndarray],
+    *,
+    level: float = 0.95,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> Estimate:
+    """Exponent a of means ∝ x^a, by weighted least squares on logarithms; the interval is over independent samples.
+
+    `samples[i]` are independent values whose mean is the quantity at x[i]; weights are those of the logarithms' errors.
+    The interval is the wider of Welch's, by the delta method, and the bootstrap's. Not a number where any interval of a
+    mean holds 0: then there is no excess to speak of.
+    """
+    samples = [np.asarray(s, dtype=np.float64) for s in samples]
+    ends = np.array([mean_interval(s, level=level, resamples=resamples, seed=seed) for s in samples])
+    if not ((ends[:, 0] > 0).all() or (ends[:, 1] < 0).all()):
+        return Estimate(np.nan, np.nan, np.nan, level)
+    means = np.stack([resample(len(s), resamples, seed + i) @ s for i, s in enumerate(samples)], axis=1)
+    whole = np.array([s.mean() for s in samples])
+    logs, size = np.log(np.maximum(np.abs(means), np.finfo(float).tiny)), np.log(np.abs(whole))
+    weights = 1 / logs.var(axis=0)
+    centred = np.log(x) - np.average(np.log(x), weights=weights)
+    lever = weights * centred / (weights @ centred**2)
+    slope = float(size @ lever)
+    parts = lever**2 * np.array([s.var(ddof=1) / len(s) for s in samples]) / whole**2
+    degrees = parts.sum() ** 2 / sum(p**2 / (len(s) - 1) for p, s in zip(parts, samples, strict=True))
+    width = float(scipy.stats.t.ppf((1 + level) / 2, degrees) * np.sqrt(parts.sum()))
+    low, high = np.quantile(logs @ lever, [(1 - level) / 2, (1 + level) / 2])
+    return Estimate(slope, min(slope - width, float(low)), max(slope + width, float(high)), level)

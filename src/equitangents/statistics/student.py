@@ -1,0 +1,82 @@
+"""The ends of an interval from few and skewed samples: the widest of three on the side of the longer tail.
+
+Student's t          θ ± t s
+bootstrap-t          quantiles of (θ* − θ)/s* over resamples, at 0.4 of the tail (Efron & Tibshirani 1993, chapter 12)
+t of the logarithm   θ exp(± t s/θ) for positive samples, at a third of the tail
+
+The parts of the tail are those of up to 20 samples and grow to 1. The short side is Student's, of positive samples with
+a long upper tail that of the logarithm, which stays positive.
+
+Student's t alone covers the mean of 10 lognormal values (σ = 1) in 83 % of samples in place of 95 %, the bootstrap-t
+in 91 %. Resamples without any spread tell nothing of t: where they reach into the tail (nearly all values alike, as
+counts are), the end is that of Clopper & Pearson on the values' range. Fewer than 5 samples give no interval, and
+neither do samples that are all equal, unless the quantity is known to lie between bounds.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import scipy.special
+from jaxtyping import Float
+
+FEWEST = 5
+_RESAMPLED_TAIL = 0.4
+_LOGARITHMIC_TAIL = 1 / 3
+_FEW = 20  # samples up to which both stand so; of more, the parts of the tail grow to 1
+_NO_SPREAD = 1e-6  # of the standard error: what a resample without spread has by rounding
+
+
+def student_interval(
+    value: float,
+    error: float,
+    *,
+    samples: int,
+    level: float,
+    skew: float,
+    resampled: Float[np.ndarray, " resamples"] | None = None,
+    errors: Float[np.ndarray, " resamples"] | None = None,
+    positive: bool = False,
+    span: tuple[float, float] | None = None,
+) -> tuple[float, float]:
+    """(low, high) about `value` with its standard error from so many samples; NaN, NaN where there is none.
+
+    skew: its sign is that of the longer tail. resampled, errors: the statistic and its standard error of every
+    resample. positive: whether all samples are. span: the range that the samples' values take.
+    """
+    if samples < FEWEST or not (math.isfinite(value) and math.isfinite(error)) or error <= 0:
+        return math.nan, math.nan
+    tail, few = (1 - level) / 2, min(1.0, math.sqrt(_FEW / samples))
+    t = lambda part: float(scipy.special.stdtrit(samples - 1, 1 - part * tail))
+    low, high = value - t(1.0) * error, value + t(1.0) * error
+    below, above = [low], [high]
+    if resampled is not None and errors is not None:
+        spread = errors > _NO_SPREAD * error
+        ratio = np.where(spread, resampled - value, 0.0) / np.where(spread, errors, 1.0)
+        part = _RESAMPLED_TAIL**few * tail
+        enough = float(np.mean(~spread)) <= part
+        ends = np.quantile(ratio, [part, 1 - part])
+        pearson = binomial_ends(value, samples, level, span) if span is not None and not enough else (low, high)
+        below += [value - float(ends[1]) * error, pearson[0]]
+        above += [value - float(ends[0]) * error, pearson[1]]
+    if positive and value > 0:
+        exponent = t(_LOGARITHMIC_TAIL**few) * error / value
+        above.append(value * math.exp(exponent) if exponent < 700 else math.inf)
+        low = max(low, value * math.exp(-t(1.0) * error / value))
+    return (min(below) if skew <= 0 else low), (max(above) if skew >= 0 else high)
+
+
+def binomial_ends(value: float, samples: int, level: float, span: tuple[float, float]) -> tuple[float, float]:
+    """Clopper & Pearson's interval of a mean of values between the ends of `span`, as if all of them lay there.
+
+    >>> [round(end, 3) for end in binomial_ends(1.0, 5, 0.95, (0.0, 1.0))]
+    [0.478, 1.0]
+    """
+    tail, size = (1 - level) / 2, span[1] - span[0]
+    if size <= 0:
+        return math.nan, math.nan
+    hits = min(max((value - span[0]) / size, 0.0), 1.0) * samples
+    low = float(scipy.special.betaincinv(hits, samples - hits + 1, tail)) if hits > 0 else 0.0
+    high = float(scipy.special.betaincinv(hits + 1, samples - hits, 1 - tail)) if hits < samples else 1.0
+    return span[0] + size * low, span[0] + size * high

@@ -1,0 +1,225 @@
+"""Ctrl-C gives a report of what was measured; long audits say how far they are; nothing is evaluated twice."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import equitangents as et
+from equitangents.audit import progress
+from equitangents.audit.report.schema import schema
+from equitangents.cli.main import main
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(40, 4, 4, 1))
+W = RNG.normal(size=(16, 3))
+ALONE = {"off_data": False, "data_test": None, "resamples": 50}
+
+
+@pytest.fixture(autouse=True)
+def _as_in_a_terminal() -> Iterator[None]:
+    """Ctrl-C raises, also where the tests run in the background of a shell, which ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+class Counted:
+    """A function of images that counts what it is given, and is interrupted in some calls."""
+
+    def __init__(self, *interrupted: int, by_signal: bool = False, always_after: int | None = None):
+        self.calls = self.rows = 0
+        self.interrupted, self.by_signal, self.always_after = interrupted, by_signal, always_after
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        self.calls += 1
+        self.rows += len(x)
+        late = self.always_after is not None and self.calls > self.always_after
+        if self.calls in self.interrupted or late:
+            if self.by_signal:
+                os.kill(os.getpid(), signal.SIGINT)
+            else:
+                raise KeyboardInterrupt
+        return np.asarray(x).reshape(len(x), -1) @ W + 4
+
+
+@pytest.mark.parametrize("by_signal", [False, True])
+def test_an_interrupted_audit_reports_the_batches_that_were_finished(by_signal: bool) -> None:
+    whole = et.audit(Counted(), "C4", X, batch_size=10, **ALONE)
+    f = Counted(11, by_signal=by_signal)  # 4 calls a batch of 10: two batches are finished
+    report = et.audit(f, "C4", X, batch_size=10, **ALONE)
+    assert report.partial
+    assert not whole.partial
+    assert report.settings.inputs == 20
+    np.testing.assert_array_equal(report.errors, whole.errors[:, :20])
+    assert report.sentence.startswith("Partial")
+    assert "interrupted after 20 of 40 inputs and 3 of 3 elements" in report.summary()
+    assert any(m.section == "layers" and "interrupted" in m.reason for m in report.missing)
+    assert report.verdict == "broken"
+    assert report.timing.evaluations == f.rows
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_of_an_interrupted_first_batch_the_finished_elements_are_reported() -> None:
+    whole = et.audit(Counted(), "C4", X, **ALONE)
+    report = et.audit(Counted(4), "C4", X, **ALONE)
+    assert report.partial
+    assert [e.label for e in report.elements] == [e.label for e in whole.elements][:2]
+    np.testing.assert_array_equal(report.errors, whole.errors[:2])
+    assert not report.contract.complete
+
+
+def test_a_model_that_was_at_its_floor_so_far_is_not_called_equivariant() -> None:
+    calls = 0
+
+    def f(x: np.ndarray) -> np.ndarray:
+        nonlocal calls
+        calls += 1
+        if calls == 4:
+            raise KeyboardInterrupt
+        return x.sum((1, 2)) + 9
+
+    report = et.audit(f, "C4", X, **ALONE)
+    assert report.partial
+    assert report.verdict == "undecided"
+
+
+def test_an_audit_without_any_element_gives_no_report() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        et.audit(Counted(1), "C4", X, **ALONE)
+    with pytest.raises(KeyboardInterrupt):
+        et.audit(Counted(2), "C4", X, **ALONE)
+
+
+def test_more_interrupts_leave_out_more_and_still_report() -> None:
+    report = et.audit(Counted(always_after=3), "C4", X, **ALONE)
+    assert report.partial
+    assert report.verdict == "undecided", "without floors nothing is decided"
+    assert report.float_floor.method == "none"
+    assert {"elements", "floors"} <= {m.section for m in report.missing}
+    assert len({m.section for m in report.missing}) == len(report.missing), "each is named once"
+
+
+def test_an_audit_that_is_interrupted_late_keeps_its_verdict() -> None:
+    whole = et.audit(Counted(), "C4", X, data_test=None, resamples=50)
+    f = Counted()
+    et.audit(f, "C4", X, **ALONE)
+    report = et.audit(Counted(f.calls + 2), "C4", X, data_test=None, resamples=50)
+    assert report.partial
+    assert report.verdict == whole.verdict
+    assert report.floor == whole.floor
+    assert [s.name for s in report.sets] == ["data"]
+    assert {"set 'noise'", "set 'shuffled'"} <= {m.section for m in report.missing}
+
+
+def test_every_form_of_a_partial_report_says_so(tmp_path: Path) -> None:
+    report = et.audit(Counted(7), "C4", X, batch_size=20, **ALONE)
+    assert "partial" in report.summary().splitlines()[0].lower()
+    assert "Partial" in report.to_markdown()
+    page = report.to_html(tmp_path / "a.html").read_text(encoding="utf-8")
+    assert "Partial report" in page
+    assert json.loads(report.to_json(tmp_path / "a.json").read_text(encoding="utf-8"))["partial"] is True
+    assert "partial" in schema()["properties"]
+    whole = et.audit(Counted(), "C4", X, **ALONE)
+    assert "artial" not in whole.summary()
+    assert "Partial" not in whole.to_html(tmp_path / "b.html").read_text(encoding="utf-8")
+
+
+def test_on_the_command_line_files_are_written_and_the_status_is_130(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    Path("interrupted_model.py").write_text(
+        "import os, signal\ncalls = 0\ndef f(x):\n    global calls\n    calls += 1\n"
+        "    if calls == 7:\n        os.kill(os.getpid(), signal.SIGINT)\n    return x.sum((1, 2)) ** 2 + x[:, 0, 0]\n"
+    )
+    np.save("x.npy", X)
+    names = ["--html", "a.html", "--json", "a.json", "--markdown", "a.md", "--fail-above", "1e-9"]
+    with pytest.raises(SystemExit) as stop:
+        main(["audit", "interrupted_model:f", "--data", "x.npy", "--group", "C4", "--batch-size", "20", *names])
+    assert stop.value.code == 130
+    output = capsys.readouterr()
+    assert "interrupted after 20 of 40 inputs" in output.out
+    assert output.err.splitlines()[-1] == "equitangents: interrupted"
+    assert "Traceback" not in output.err
+    assert json.loads(Path("a.json").read_text(encoding="utf-8"))["partial"] is True
+    assert "Partial report" in Path("a.html").read_text(encoding="utf-8")
+    assert "Partial" in Path("a.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("group", "off_data"), [("C4", False), ("C4", True), ("SO2", True)])
+def test_the_report_counts_what_the_model_was_given(group: str, off_data: bool) -> None:
+    f = Counted()
+    report = et.audit(f, group, X, off_data=off_data, data_test=None, resamples=50, elements=3)
+    assert report.timing.evaluations == f.rows
+    assert report.timing.batches == f.calls
+    assert report.timing.model_seconds <= report.timing.total_seconds
+
+
+def test_nothing_that_was_evaluated_is_evaluated_again() -> None:
+    f = Counted()
+    et.audit(f, "C4", X, **ALONE)
+    # along the orbit 4; for chance, order in the batch and rounding 3; pictures of orbits need none
+    assert f.calls == 7
+
+
+def test_models_of_one_batch_size_are_not_asked_in_smaller_batches() -> None:
+    sizes = []
+
+    def f(x: np.ndarray) -> np.ndarray:
+        sizes.append(len(x))
+        if len(x) != 16:
+            raise ValueError("batches of 16 alone")
+        return x.reshape(16, -1)[:, :3] + 5
+
+    x = X[:16]
+    report = et.audit(f, "C4", x, batch_size=16, **ALONE)
+    assert report.timing.evaluations == sum(sizes)
+    from equitangents.audit.adapters.callables import CallableModel
+
+    fixed = CallableModel(f)
+    fixed.fixed_batch = 16
+    sizes.clear()
+    report = et.audit(fixed, "C4", x, batch_size=4, **ALONE)
+    assert len(sizes) == 7, "four batches along the orbit, not sixteen that are filled up"
+    assert report.timing.evaluations == sum(sizes) == 7 * 16
+
+
+def slow(x: Any) -> Any:
+    time.sleep(0.02)
+    return x.sum((1, 2)) + x[:, 0, 0]
+
+
+def test_long_audits_say_how_far_they_are(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("_LOGGED", "_PRINTED", "_REDRAWN"):
+        monkeypatch.setattr(progress, name, 0.05)
+    with caplog.at_level(logging.INFO, "equitangents.audit"):
+        et.audit(slow, "C4", X, batch_size=8, **ALONE)
+    assert capsys.readouterr().err == ""
+    told = [r.getMessage() for r in caplog.records if "left" in r.getMessage()]
+    assert told
+    assert all("inputs evaluated" in line for line in told)
+    et.audit(slow, "C4", X, batch_size=8, progress=True, **ALONE)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines
+    assert all(line.startswith("audit: ") and line.endswith(" left") for line in lines)
+    shares = [int(line.split()[1].rstrip("%")) for line in lines]
+    assert shares == sorted(shares)
+    assert shares[-1] <= 99
+
+
+def test_short_audits_say_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    et.audit(lambda x: x.sum((1, 2)), "C4", X[:5], progress=True, **ALONE)
+    assert capsys.readouterr().err == ""

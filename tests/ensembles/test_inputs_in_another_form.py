@@ -1,0 +1,157 @@
+"""Arrays in another form than expected are told what they seem to be and what to do; half precision is converted."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+import pytest
+
+import equitangents as et
+
+N = et.nn
+RNG = np.random.default_rng(0)
+IMAGES, LABELS = RNG.normal(size=(6, 8, 8, 1)), RNG.normal(size=6)
+FLAT, TRANSPOSED = IMAGES.reshape(6, -1), np.moveaxis(IMAGES, -1, 1)
+MLP = N.Sequential(N.Flatten(), N.Dense(4), N.Relu(), N.Dense(1))
+CNN = N.Sequential(N.Conv(4, (3, 3)), N.Relu(), N.GlobalAvgPool(), N.Dense(1))
+ROT = et.actions.image_rotations(4)
+ALONE = {"off_data": False, "data_test": None, "resamples": 50}
+
+
+def infinite(x: Any, **settings: Any) -> Any:
+    return et.InfiniteEnsemble(settings.pop("net", MLP), time=5.0, **settings).fit(x, LABELS)
+
+
+def deep(x: Any, **settings: Any) -> Any:
+    return et.DeepEnsemble(settings.pop("net", MLP), members=1, epochs=1, **settings).fit(x, LABELS)
+
+
+@pytest.mark.parametrize("fit", [infinite, deep])
+@pytest.mark.parametrize("settings", [{"augmentation": ROT}, {"augmentation": "C4"}, {"net": CNN}])
+def test_flat_images_are_told_of_input_shape(fit: Callable[..., Any], settings: dict) -> None:
+    with pytest.raises(et.errors.InvalidArgumentError, match=r"[xX] has .*\(6, 64\).*input_shape=\(8, 8, 1\)"):
+        fit(FLAT, **settings)
+    fit(FLAT, input_shape=(8, 8, 1), **settings)
+
+
+@pytest.mark.parametrize("action", ["C4", "D4", ROT])
+def test_flat_images_are_told_how_to_become_images(action: Any) -> None:
+    f = lambda x: x.reshape(len(x), -1)[:, :3]
+    for measure in (et.audit, et.metrics.equivariance_error, et.metrics.relative_orbit_std):
+        with pytest.raises(et.errors.InvalidArgumentError, match=r"\(6, 64\).*x\.reshape\(-1, 8, 8, 1\)"):
+            measure(f, action, FLAT)
+
+
+def test_an_ensemble_that_was_fitted_to_flat_images_is_audited_on_images() -> None:
+    report = et.audit(infinite(FLAT), "C4", IMAGES, **ALONE)
+    literal = et.audit(infinite(IMAGES), "C4", IMAGES, **ALONE)
+    np.testing.assert_allclose(report.errors, literal.errors, rtol=1e-9)
+
+
+@pytest.mark.parametrize("fit", [infinite, deep])
+def test_images_with_channels_first_are_told_to_be_transposed(
+    fit: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    for augmentation in (ROT, "C4", et.actions.image_rotations(8)):
+        said = r"\(6, 1, 8, 8\), which looks like channels first.* \(N, H, W, C\): numpy.moveaxis\([xX], 1, -1\)"
+        with pytest.raises(et.errors.ShapeError, match=said):
+            fit(TRANSPOSED, augmentation=augmentation)
+    caplog.clear()
+    fit(TRANSPOSED, augmentation="C2")
+    assert "looks like channels first" in caplog.text, "half turns do not mind, but the reader is told"
+    caplog.clear()
+    fit(IMAGES, augmentation="C2")
+    assert not caplog.records
+
+
+def test_actions_and_measures_tell_channels_first_too() -> None:
+    for call in (lambda: ROT(1, TRANSPOSED), lambda: et.metrics.relative_orbit_std(lambda x: x, "C4", TRANSPOSED)):
+        with pytest.raises(et.errors.ShapeError, match=r"which looks like channels first.*numpy.moveaxis\(x, 1, -1\)"):
+            call()
+    with pytest.raises(et.errors.ShapeError, match=r"images of 3×8 pixels; rotations need square ones$"):
+        ROT(1, np.zeros((2, 3, 8, 1)))
+
+
+HALF = [np.float16, ml_dtypes.bfloat16]
+F = lambda x: np.asarray(x, np.float64).reshape(len(x), -1)[:, :3] + 3
+UNITS = et.actions.linear(et.groups.cyclic(2), np.stack([np.eye(2), -np.eye(2)]))
+WATER = np.array([[[0, 0, 0.125], [0, 0.75, -0.5], [0, -0.75, -0.5]]])
+ENTRIES: dict[str, Callable[[Any], Any]] = {
+    "kernel": lambda x: MLP.kernel(x).ntk,
+    "kernel of two": lambda x: CNN.kernel(x, x).nngp,
+    "diagonal": lambda x: MLP.kernel_diagonal(x).ntk,
+    "jax": lambda x: MLP.kernel(jnp.asarray(x)).ntk,
+    "infinite": lambda x: infinite(x, augmentation="C4").predict(x),
+    "deep": lambda x: deep(x, augmentation="C4").predict(x),
+    "error": lambda x: et.metrics.equivariance_error(F, ROT, x).errors,
+    "orbit std": lambda x: et.metrics.relative_orbit_std(F, et.actions.image_rotations(8), x).values,
+    "same predictions": lambda x: et.metrics.orbit_same_predictions(F, ROT, x).values,
+    "s_dist": lambda x: et.metrics.s_dist(F, lambda x: 2 * F(x), x).values,
+    "audit": lambda x: et.audit(F, "C4", x, **ALONE).errors,
+    "audit of rotations": lambda x: et.audit(F, "C8", x, **ALONE).errors,
+    "turns": lambda x: et.actions.image_rotations(8)(1, x),
+    "sphere": lambda x: et.sphere.to_grid(x.reshape(6, 64)[:, :16, None]),
+    "vectors": lambda x: UNITS(1, x.reshape(-1, 2)),
+    "molecules": lambda x: et.molecules.Molecules(np.array([[8, 1, 1]]), WATER.astype(x.dtype)).positions,
+}
+
+
+@pytest.mark.parametrize("dtype", HALF)
+@pytest.mark.parametrize("entry", ENTRIES.values(), ids=ENTRIES)
+def test_half_precision_gives_what_the_same_numbers_give_in_single(
+    entry: Callable[[Any], Any], dtype: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    x = IMAGES.astype(dtype)
+    with caplog.at_level(logging.INFO, "equitangents"):
+        found = np.asarray(entry(x))
+    assert f"has dtype {np.dtype(dtype)}; it is converted to float32" in caplog.text
+    np.testing.assert_array_equal(found, np.asarray(entry(x.astype(np.float32))))
+    assert found.dtype.name in ("float32", "float64")
+
+
+@pytest.mark.parametrize("dtype", HALF)
+def test_outputs_in_half_precision_have_its_floor(dtype: Any) -> None:
+    f = lambda x: (x.sum((1, 2)) + 100 * np.abs(x).sum((1, 2)) ** 0.5 + x[:, 0, 0] * 1e-4).astype(dtype)
+    report = et.audit(f, "C4", IMAGES, **ALONE)
+    assert report.model.dtype == np.dtype(dtype).name
+    assert report.verdict == "equivariant", report.sentence
+
+
+MOLECULES = [np.zeros((2, 3)), np.ones((3, 3))]
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda m: et.audit(lambda x: x, "SO3", m),
+        lambda m: et.audit(lambda x: x, "SO3", (m, np.ones(2)), inputs=("vectors", None)),
+        lambda m: et.audit(lambda x: x, "SO3", np.array(m, dtype=object)),
+        lambda m: et.InfiniteEnsemble(MLP).fit(m, [0.0, 1.0]),
+        lambda m: et.DeepEnsemble(MLP).fit(m, [0.0, 1.0]),
+        lambda m: et.molecules.Molecules([[1, 1], [1, 1, 8]], m),
+    ],
+)
+def test_molecules_of_different_sizes_are_told_to_be_filled_up(use: Callable[[Any], Any]) -> None:
+    with pytest.raises(et.errors.ShapeError, match=r"(?s)fill .*up with zeros") as raised:
+        use(MOLECULES)
+    assert "inhomogeneous" not in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("use", [lambda m: et.audit(lambda x: x, "SO3", m), lambda m: infinite(m)])
+def test_molecules_themselves_are_no_array(use: Callable[[Any], Any]) -> None:
+    with pytest.raises(et.errors.InvalidTypeError, match=r"of type Molecules.*positions"):
+        use(et.molecules.Molecules(np.array([[8, 1, 1]]), WATER))
+
+
+def test_errors_are_there_in_a_fresh_session() -> None:
+    code = "import equitangents as et; print(et.errors.ShapeError.__mro__[1].__name__, 'errors' in dir(et))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["InvalidArgumentError", "True"], done.stderr

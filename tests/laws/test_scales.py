@@ -1,0 +1,298 @@
+"""Kernels of inputs of any norm, and of any two norms: as precise as those of inputs alike."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import equitangents as et
+from equitangents import nn
+from equitangents.errors import NotFiniteError
+from equitangents.kernels.engines import gpu
+from kernels.comparison import TOLERANCES, largest
+from laws.networks import check, network
+from oracles import precise_kernels
+
+ENGINES = ["reference", "cpu"]
+FLOATS = [np.float32, np.float64]
+PHI = {"erf": nn.Erf(), 0.0: nn.Relu(), 0.2: nn.LeakyRelu(0.2), -1.0: nn.Abs()}
+RATIOS = [1.0, 1e-1, 1e-2, 1e-4, 1e-6, 1e-8, 1e-12, 1e-16]
+
+
+@pytest.fixture(autouse=True)
+def digits(monkeypatch):
+    monkeypatch.setattr(precise_kernels, "DIGITS", 170)
+    precise_kernels.pi.cache_clear()
+    yield
+    precise_kernels.pi.cache_clear()
+
+
+def dense(*layers, last=(1.0, 0.0)):
+    """(network, the oracle's layers) of (W_std, b_std, nonlinearity), and a last layer."""
+    made = [layer for W, b, phi in layers for layer in (nn.Dense(1, W_std=W, b_std=b), PHI[phi])]
+    listed = [layer for W, b, phi in layers for layer in (("dense", W, b), ("phi", phi))]
+    return nn.Sequential(*made, nn.Dense(1, W_std=last[0], b_std=last[1])), [*listed, ("dense", *last)]
+
+
+def assert_precise(net, layers, x1, x2, engine):
+    """Every entry is that of the oracle, in units of the oracle's own kernels of the two inputs."""
+    found = net.kernel(x1, x2, engine=engine)
+    assert (found.engine, found.ntk.dtype) == (engine, x1.dtype)
+    exact = np.array([[precise_kernels.kernels(layers, a, b) for b in x2] for a in x1])
+    own = [np.array([precise_kernels.kernels(layers, a, a) for a in x]) for x in (x1, x2)]
+    for i, values in enumerate((found.nngp, found.ntk)):
+        # Roots first: the product of two numbers need not be one.
+        unit = np.sqrt(own[0][:, None, i]) * np.sqrt(own[1][None, :, i])
+        error = np.max(np.abs(np.asarray(values, float) - exact[..., i]) / unit)
+        assert error <= TOLERANCES[x1.dtype], f"off by {error:.1e} of the inputs' own kernels"
+
+
+@st.composite
+def cases(draw):
+    """(network, layers, inputs, others): random layers, scales and ratios of norms, some inputs parallel."""
+    bias = draw(st.sampled_from([0.0, 0.1]))
+    count = draw(st.integers(1, 3))
+    phis = draw(st.lists(st.sampled_from(list(PHI)), min_size=count, max_size=count))
+    net, layers = dense(*((draw(st.sampled_from([0.7, 1.4])), bias, phi) for phi in phis), last=(1.2, bias))
+    dtype = draw(st.sampled_from(FLOATS))
+    x = np.random.default_rng(draw(st.integers(0, 1000))).standard_normal((4, 8))
+    x[3] = draw(st.sampled_from([1.0, -1.0])) * x[0]
+    ratio = 10.0 ** draw(st.integers(-16, 16))
+    scale = 10.0 ** draw(st.integers(-3, 3))
+    return net, layers, (scale * x[:2]).astype(dtype), (scale * ratio * x[1:]).astype(dtype)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@given(case=cases())
+@settings(max_examples=8)
+def test_kernels_are_precise_at_every_ratio_of_norms(engine, case):
+    assert_precise(*case, engine)
+
+
+@pytest.mark.parametrize(("engine", "dtype"), list(zip(ENGINES, FLOATS, strict=True)))
+@pytest.mark.parametrize("biases", [(0.0, 0.1, 0.0), (0.0, 0.0, 0.1), (0.1, 0.0, 0.0)])
+@pytest.mark.parametrize("phi", [0.0, "erf"])
+def test_biases_of_some_layers_alone(phi, biases, dtype, engine, rng):
+    """Behind the first bias inputs of very different norm are alike; one of them is zero."""
+    net, layers = dense((1.4, biases[0], phi), (1.4, biases[1], phi), last=(1.0, biases[2]))
+    x = np.array([1.0, 1e-3, 1e-9, 0.0, 1e-16])[:, None] * rng.standard_normal((5, 8))
+    assert_precise(net, layers, x.astype(dtype), x.astype(dtype)[::-1], engine)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ENGINES)
+@given(case=cases())
+@settings(max_examples=100, derandomize=False)
+def test_kernels_are_precise_at_every_ratio_of_norms_at_length(engine, case):
+    assert_precise(*case, engine)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("bias", [0.0, 0.1])
+@pytest.mark.parametrize("phi", [0.0, "erf"])
+def test_kernels_of_many_norms_at_once_are_precise(phi, bias, dtype, engine, rng):
+    """Also of equal, opposite and similar directions."""
+    net, layers = dense((1.4, bias, phi), (1.4, bias, phi), last=(1.0, bias))
+    x = rng.standard_normal((2, 8))
+    # Small angles between inputs of unequal norm have the root of the rounding, as they had: see features.py.
+    directions = [x[0], x[1], -x[0], x[0] + (1e-3 if dtype == np.float64 else 0.3) * x[1]]
+    y = np.array([ratio * v for ratio, v in zip(RATIOS, 2 * directions, strict=True)]).astype(dtype)
+    assert_precise(net, layers, y[:3], y, engine)
+
+
+def test_the_gpu_engine_is_precise_at_every_ratio_of_norms(rng, monkeypatch):
+    monkeypatch.setenv(gpu.EMULATE, "1")
+    net = nn.Sequential(nn.Conv(1, 3), nn.Relu(), nn.Flatten(), nn.Dense(1))
+    x, y = (rng.standard_normal((2, 5, 2)).astype(np.float32) for _ in range(2))
+    exact = net.kernel(x.astype(float), y.astype(float), engine="reference")
+    own = [np.diag(net.kernel(v.astype(float), engine="reference").ntk) for v in (x, y)]
+    for ratio in (2.0**-10, 2.0**-40):
+        found = net.kernel(x, np.float32(ratio) * y, engine="gpu")
+        assert found.engine == "gpu"
+        assert largest(found.ntk / ratio, exact.ntk, *own) <= 2e-6
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize(
+    ("padding", "readout"), [("zero", nn.Flatten()), ("circular", nn.GlobalAvgPool())], ids=["flatten", "pool"]
+)
+def test_without_biases_kernels_follow_the_scale_exactly(readout, padding, dtype, engine, rng):
+    """K(2^a x, 2^b x') = 2^(a + b) K(x, x')."""
+    net = nn.Sequential(nn.Conv(1, 3, padding=padding), nn.Relu(), nn.Conv(1, 2, padding=padding), nn.Abs(), readout)
+    net = nn.Sequential(*net.layers, nn.Dense(1), nn.Relu(), nn.Dense(1))
+    x, y = (rng.standard_normal((3, 5, 4, 2)).astype(dtype) for _ in range(2))
+    powers = (
+        [(-40, -40), (50, 50), (0, -50), (-60, 40)] if dtype == np.float32 else [(-400, -400), (450, 450), (0, -53)]
+    )
+    for both in (True, False):
+        plain = net.kernel(x, None if both else y, engine=engine)
+        for a, b in powers:
+            if both and a != b:
+                continue
+            moved = net.kernel(np.ldexp(x, a), None if both else np.ldexp(y, b), engine=engine)
+            for found, expected in ((moved.nngp, plain.nngp), (moved.ntk, plain.ntk)):
+                assert np.isfinite(found).all()
+                np.testing.assert_allclose(
+                    np.ldexp(found.astype(float), -a - b), expected, rtol=1e-5 if dtype == np.float32 else 1e-12
+                )
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("phi", ["relu", "erf", "gelu", "sin", "cos", "abs"])
+def test_convolutions_of_dark_and_bright_images_are_literal_sums(phi, engine, rng):
+    x = rng.standard_normal((2, 6, 2))
+    conv = ("conv", (3,), (1,), "zero", 1.3, 0.1)
+    layers = [
+        conv,
+        ("phi", phi),
+        conv,
+        ("phi", phi),
+        ("flatten",),
+        ("dense", 1.1, 0.1),
+        ("phi", phi),
+        ("dense", 1.1, 0.1),
+    ]
+    net = network(layers)
+    for ratio in (1e-3, 1e-7, 1e-13):
+        check(layers, x, ratio * rng.standard_normal((2, 6, 2)), net=net, engine=engine)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_pixels_of_very_different_brightness_in_one_image(engine, rng):
+    """Windows join them: single precision against double, both of the same rounded numbers."""
+    net = nn.Sequential(nn.Conv(1, 3, W_std=1.4), nn.Relu(), nn.Conv(1, 3), nn.Relu(), nn.Flatten(), nn.Dense(1))
+    x = (10.0 ** rng.uniform(-8, 0, (6, 9, 9, 3)) * rng.standard_normal((6, 9, 9, 3))).astype(np.float32)
+    x *= np.float32(10.0) ** np.arange(0, -6, -1, dtype=np.float32)[:, None, None, None]
+    found, exact = net.kernel(x, engine=engine), net.kernel(x.astype(float), engine="reference")
+    for name in ("nngp", "ntk"):
+        own = np.diag(getattr(exact, name))
+        assert largest(getattr(found, name), getattr(exact, name), own, own) <= 2e-6
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("phi", [nn.Relu(), nn.Erf(), nn.Gelu(), nn.Sin()], ids=lambda phi: type(phi).__name__)
+def test_an_input_of_zeros_without_biases_gives_exactly_zero(phi, dtype, engine, rng):
+    net = nn.Sequential(nn.Conv(1, 3), phi, nn.Flatten(), nn.Dense(1), phi, nn.Dense(1))
+    x = rng.standard_normal((5, 4, 2)).astype(dtype)
+    x[2] = 0
+    x[4] *= dtype(1e-9)
+    traced = jax.jit(lambda a: net.kernel(a, engine=engine))
+    with et.precision.scope(dtype):
+        for k in (net.kernel(x, engine=engine), net.kernel(x, x[::-1].copy(), engine=engine), traced(jnp.asarray(x))):
+            for values in (k.nngp, k.ntk):
+                values = np.asarray(values)
+                assert (values[2] == 0).all()
+                assert (values[:, 2] == 0).all()
+                assert (np.diag(values)[[0, 1, 3]] != 0).all()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_erf_saturates_at_large_inputs(dtype, engine, rng):
+    net, layers = dense((1.0, 0.1, "erf"), (1.0, 0.1, "erf"))
+    x = (1e30 * rng.standard_normal((3, 8))).astype(dtype)
+    assert_precise(net, layers, x, x, engine)
+    assert np.all(np.abs(net.kernel(x, engine=engine).nngp) <= 1)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_what_no_number_can_hold_is_an_error_and_lost_digits_are_told(engine, caplog, rng):
+    net, _ = dense((1.4, 0.0, 0.0))
+    x = rng.standard_normal((3, 8)).astype(np.float32)
+    with pytest.raises(NotFiniteError, match="largest number of float32"):
+        net.kernel(np.float32(1e25) * x, engine=engine)
+    assert np.isfinite(net.kernel(1e25 * x.astype(float), engine=engine).ntk).all()
+    with pytest.raises(NotFiniteError, match="largest number of float64"):
+        net.kernel(1e160 * x.astype(float), engine=engine)
+    k = net.kernel(np.float32(1e-21) * x, engine=engine)
+    assert any("lost digits" in note for note in k.notes)
+    assert any("lost digits" in record.message for record in caplog.records)
+    erf, _ = dense((1.4, 0.0, "erf"))
+    with pytest.raises(NotFiniteError, match="range"):
+        erf.kernel(1e100 * x.astype(float), engine=engine)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("phi", "bias"), [(0.0, 0.0), (0.0, 0.1), ("erf", 0.0)])
+def test_traced_kernels_are_precise_at_every_ratio_of_norms(phi, bias, engine, rng):
+    net, layers = dense((1.4, bias, phi), (1.4, bias, phi), last=(1.0, bias))
+    x = rng.standard_normal((3, 8)).astype(np.float32)
+    run = jax.jit(lambda a, b: net.kernel(a, b, engine=engine))
+    for ratio in (1.0, 1e-4, 1e-12):
+        y = np.float32(ratio) * rng.standard_normal((2, 8)).astype(np.float32)
+        found = run(x, y)
+        exact = np.array([[precise_kernels.kernels(layers, a, b) for b in y] for a in x])
+        own = [np.array([precise_kernels.kernels(layers, a, a) for a in v])[:, 1] for v in (x, y)]
+        assert largest(found.ntk, exact[..., 1], *own) <= 2e-6
+
+
+def test_derivatives_of_traced_kernels_do_not_feel_the_powers_of_two(rng):
+    net, _ = dense((1.4, 0.0, 0.0), (1.4, 0.0, 0.0))
+    with jax.enable_x64(True):
+        x, y = (jnp.asarray(rng.standard_normal((3, 8))) for _ in range(2))
+        slope = jax.grad(lambda a, b: net.kernel(a, b, engine="reference").ntk.sum())
+        for ratio in (2.0**-10, 2.0**-100):
+            np.testing.assert_allclose(slope(x, ratio * y) / ratio, slope(x, y), rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("phi", [nn.Relu(), nn.Erf()], ids=["relu", "erf"])
+@pytest.mark.parametrize("bias", [0.0, 0.1])
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_means_over_translations_by_fft_are_precise_at_every_ratio_of_norms(dtype, bias, phi, rng):
+    net = nn.Sequential(nn.Flatten(), nn.Dense(1, W_std=1.4, b_std=bias), phi, nn.Dense(1, b_std=bias))
+    action = et.actions.translations((3, 4))
+    x, y = rng.standard_normal((2, 3, 4, 1)).astype(dtype), rng.standard_normal((2, 3, 4, 1)).astype(dtype)
+    average = et.kernels.orbit_average(net, action)
+    for ratio in (1e-3, 1e-8, 1e-16):
+        z = dtype(ratio) * y
+        found = average.kernel(x, z)
+        assert any("by FFT" in note for note in found.notes)
+        for name in ("nngp", "ntk"):
+            terms = [getattr(net.kernel(x.astype(float), action(g, z).astype(float)), name) for g in range(12)]
+            # What is averaged is of this size: the mean itself may be small.
+            own = [np.diag(getattr(net.kernel(v.astype(float)), name)) for v in (x, z)]
+            assert largest(getattr(found, name), np.mean(terms, axis=0), *own) <= TOLERANCES[np.dtype(dtype)]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize(("phi", "bias"), [(nn.Relu(), 0.0), (nn.Erf(), 0.0), (nn.Erf(), 0.1)], ids=str)
+def test_rotations_are_precise_at_every_ratio_of_norms(phi, bias, dtype, engine, rng):
+    """Where a flattening readout makes the network one on plain vectors, and for means over a finite group."""
+    flat, pooled = (
+        nn.Sequential(nn.SphereLift(et.groups.octahedral(), 4, W_std=1.4, b_std=bias), phi, readout, nn.Dense(1))
+        for readout in (nn.Flatten(), nn.GroupPool())
+    )
+    mlp = nn.Sequential(nn.Dense(1, W_std=1.4, b_std=bias), phi, nn.Dense(1))
+    c = (rng.standard_normal((4, 9, 1)) * np.sqrt(4 * np.pi) / 3).astype(dtype)
+    turns = et.groups.octahedral().matrices
+    for ratio in (1e-3, 1e-7, 1e-15):
+        x, y = c[:2], dtype(ratio) * c[2:]
+        a, b = (v.astype(float) for v in (x, y))
+        plain = lambda v: v.reshape(len(v), -1) * np.sqrt(9 / (4 * np.pi))
+        found, mean = flat.kernel(x, y, engine=engine), pooled.kernel(x, y, engine=engine)
+        own = [np.diag(mlp.kernel(plain(v)).ntk) for v in (a, b)]
+        assert largest(found.ntk, mlp.kernel(plain(a), plain(b)).ntk, *own) <= 4 * TOLERANCES[np.dtype(dtype)]
+        terms = [mlp.kernel(plain(a), plain(et.sphere.rotate(b, R))).ntk for R in turns]
+        assert largest(mean.ntk, np.mean(terms, axis=0), *own) <= 4 * TOLERANCES[np.dtype(dtype)]
+
+
+@pytest.mark.parametrize("bias", [0.0, 0.1])
+def test_single_precision_fits_predict_at_inputs_scaled_down(bias, rng):
+    """Without biases the mean of ReLU networks follows the scale."""
+    net, _ = dense((1.4, bias, 0.0), (1.4, bias, 0.0))
+    x, y = rng.standard_normal((20, 8)).astype(np.float32), rng.standard_normal((20, 1)).astype(np.float32)
+    test = rng.standard_normal((5, 8)).astype(np.float32)
+    single = et.InfiniteEnsemble(net, ridge=1e-2).fit(x, y)
+    double = et.InfiniteEnsemble(net, ridge=1e-2).fit(x.astype(float), y.astype(float))
+    for scale in (1.0, 1e-4, 1e-8):
+        small = np.float32(scale) * test
+        found, exact = single.predict(small), double.predict(small.astype(float))
+        assert np.max(np.abs(found - exact)) <= 3e-5 * np.max(np.abs(exact))

@@ -1,0 +1,293 @@
+"""Plans of trained networks: from a pilot, whose intervals hold trained ensembles, and which names what it is of."""
+
+import json
+import logging
+
+import numpy as np
+import pytest
+
+from equitangents import (
+    DeepEnsemble,
+    DeepEnsembleClassifier,
+    InfiniteEnsemble,
+    actions,
+    groups,
+    metrics,
+    nn,
+    plan_ensemble,
+)
+from equitangents.ensembles.orbits.covariance import orbit_batch
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFittedError
+from equitangents.planning.pilot_law import pilot_law
+
+ROT = actions.image_rotations(4)
+
+
+def mlp(width=16, outputs=1):
+    return nn.Sequential(nn.Flatten(), nn.Dense(width, W_std=1.4, b_std=0.5), nn.Relu(), nn.Dense(outputs))
+
+
+def task(seed=0, n=10, side=2):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n, side, side, 1)), 2 + 0.3 * rng.normal(size=n)
+
+
+def ensemble(members=20, seed=0, width=16, **settings):
+    settings = {"augmentation": ROT, "optimizer": "gd", "learning_rate": 0.2, "epochs": 30, **settings}
+    return DeepEnsemble(mlp(width), members, seed=seed, **settings)
+
+
+NEW = task(seed=9, n=6)[0]
+
+
+@pytest.fixture(scope="module")
+def trained():
+    """20 networks to be the pilot, and 160 that no plan has seen."""
+    return ensemble().fit(*task()), ensemble(160, seed=1).fit(*task())
+
+
+@pytest.fixture(scope="module")
+def plan(trained):
+    return plan_ensemble(trained[0], ROT, NEW, target=0.02, draws=1000)
+
+
+def relative_stds(others, size):
+    """Of disjoint ensembles of `size`."""
+    f = others.predict_members(orbit_batch(ROT, NEW)).astype(float).reshape(160 // size, size, 6, 4).mean(axis=1)
+    return (f.std(axis=2) / abs(f.mean(axis=2))).mean(axis=1)
+
+
+@pytest.mark.parametrize("size", [2, 4, 8])
+def test_nine_of_ten_trained_ensembles_lie_in_the_interval(plan, trained, size):
+    point, values = plan.violation(size), relative_stds(trained[1], size)
+    assert ((point.lower <= values) & (values <= point.upper)).mean() >= 0.85
+    assert (values <= point.upper).mean() >= 0.9
+    assert point.upper / point.lower < 6
+
+
+def test_a_network_and_data_are_planned_for_by_a_pilot_of_twenty():
+    plan = plan_ensemble(mlp(8), ROT, NEW, 0.05, data=task(), data_name="noise", draws=100)
+    assert plan.pilot.members == 20
+    assert plan.pilot.training.epochs == 100
+    assert plan.pilot.training.seconds > 0
+    assert plan.pilot.training.estimated_seconds > 0
+    assert plan.network == "Flatten, Dense 8, Relu, Dense 1"
+    assert plan.group == "C4, turns by 90° of images"
+    assert plan.data == "noise, 10 training samples of 2×2×1"
+    assert plan.equivariant
+    assert plan.limit == plan.limit_upper == pytest.approx(0, abs=1e-12)
+    assert "20 pilot networks" in plan.answer
+
+
+def test_the_expected_time_is_logged_before_the_pilot_is_trained(caplog):
+    with caplog.at_level(logging.INFO, logger="equitangents.pilot"):
+        plan = plan_ensemble(ensemble(), ROT, NEW, 0.05, data=task(), pilot=4, draws=50)
+    assert "Training a pilot of 4 networks for 30 epochs: about" in caplog.text
+    assert "were expected" in " ".join(plan.notes())
+
+
+def test_a_fitted_ensemble_is_its_own_pilot_and_can_be_extended(plan, trained):
+    assert plan.trained is trained[0]
+    assert plan.pilot.members == 20
+    assert plan.pilot.training is None
+    first = plan_ensemble(ensemble(), ROT, NEW, 0.05, data=task(), pilot=4, draws=50)
+    longer = first.trained.extend(6, *task())
+    np.testing.assert_array_equal(longer.predict_members(NEW)[:4], ensemble(4).fit(*task()).predict_members(NEW))
+
+
+def test_infinite_ensembles_with_data_train_their_own_network_to_the_same_time():
+    x, y = task()
+    model = InfiniteEnsemble(mlp(16), augmentation=ROT, time=10.0).fit(x, y)
+    plan = plan_ensemble(model, ROT, NEW, 0.05, data=(x, y), pilot=5, draws=200)
+    assert plan.trained.optimizer == "gd"
+    assert plan.trained.learning_rate * plan.trained.epochs == pytest.approx(10.0)
+    assert plan.trained.learning_rate <= model.max_learning_rate_ / 4
+    assert plan.theory_members == plan_ensemble(model, ROT, NEW, 0.05, draws=200).members
+    assert f"Infinitely wide networks would need {plan.theory_members:,}" in plan.answer
+    assert plan_ensemble(model, ROT, NEW, 0.05, data=(x, y), pilot=0, draws=50).pilot is None
+
+
+def test_wide_pilots_agree_with_theory():
+    x, y = task()
+    model = InfiniteEnsemble(mlp(1), augmentation=ROT, dynamics="discrete", time=20.0, learning_rate=0.3).fit(x, y)
+    pilot = DeepEnsemble(mlp(1024), 40, ROT, optimizer="gd", learning_rate=0.3, epochs=20).fit(x, y)
+    plan = plan_ensemble(model, ROT, NEW, 0.01, pilot=pilot, draws=500)
+    low, high = plan.members_interval
+    assert low <= plan.theory_members <= high
+    assert high < 3 * low
+
+
+def test_narrow_networks_need_what_trained_ensembles_show():
+    """At width 4 a plan by theory misses its target; that of the pilot meets it in at least 18 of 20 ensembles."""
+    x, y = task()
+    model = InfiniteEnsemble(mlp(1), augmentation=ROT, dynamics="discrete", time=30.0, learning_rate=0.5).fit(x, y)
+    train = lambda members, seed: ensemble(members, seed, width=4, learning_rate=0.5).fit(x, y)
+    plan = plan_ensemble(model, ROT, NEW, 0.05, pilot=train(20, 0), draws=500)
+    pool = train(20 * plan.members, 1).predict_members(orbit_batch(ROT, NEW)).astype(float)
+    f = pool.reshape(20, plan.members, 6, 4).mean(axis=1)
+    values = (f.std(axis=2) / abs(f.mean(axis=2))).mean(axis=1)
+    assert (values <= 0.05).sum() >= 18
+
+
+def test_without_augmentation_the_limit_is_that_of_many_networks():
+    plan = plan_ensemble(ensemble(augmentation=None), ROT, NEW, 0.01, data=task(), draws=400)
+    assert not plan.equivariant
+    assert plan.members is None
+    assert "without augmentation" in plan.reason
+    many = ensemble(300, seed=5, augmentation=None).fit(*task())
+    limit = metrics.relative_orbit_std(many.predict, ROT, NEW).mean
+    assert plan._violations.limit(0.025) < limit < plan._violations.limit(0.975)
+
+
+def test_the_mean_is_equivariant_only_if_training_is():
+    half = ensemble(5, augmentation=actions.subset(ROT, [0, 2])).fit(*task())
+    uneven = nn.Sequential(nn.Conv(4, (2, 2), padding="zero"), nn.Relu(), nn.Flatten(), nn.Dense(1))
+    odd = DeepEnsemble(uneven, 5, ROT, optimizer="gd", epochs=2).fit(*task(side=3))
+    adam = ensemble(5, optimizer="adam", learning_rate=0.01).fit(*task())
+    assert not plan_ensemble(half, ROT, NEW, 0.5, draws=20).equivariant
+    assert not plan_ensemble(odd, ROT, task(side=3)[0], 0.5, draws=20).equivariant
+    assert plan_ensemble(adam, ROT, NEW, 0.5, draws=20).equivariant  # turns permute pixels, and so weights
+    turned = actions.linear(
+        groups.cyclic(4), np.stack([np.linalg.matrix_power([[0, -1], [1, 0]], g) for g in range(4)])
+    )
+    vectors, y = np.random.default_rng(0).normal(size=(8, 2)), np.ones(8)
+    bent = DeepEnsemble(mlp(8), 5, turned, optimizer="adam", epochs=2).fit(vectors, y)
+    assert not plan_ensemble(bent, turned, vectors, 0.5, draws=20).equivariant
+
+
+def test_outputs_that_move_are_carried_back():
+    turns = actions.linear(groups.cyclic(4), np.stack([np.linalg.matrix_power([[0, -1], [1, 0]], g) for g in range(4)]))
+    x = np.random.default_rng(0).normal(size=(12, 2))
+    y = x * np.linalg.norm(x, axis=1, keepdims=True)
+    settings = {"augmentation": turns, "label_action": turns, "optimizer": "gd", "learning_rate": 0.3, "epochs": 20}
+    pilot = DeepEnsemble(mlp(16, 2), 20, **settings).fit(x, y)
+    plan = plan_ensemble(pilot, turns, x + 0.1, 0.05, "equivariance_error", output_action=turns, draws=500)
+    assert plan.equivariant
+    assert plan.limit < 1e-12
+    others = DeepEnsemble(mlp(16, 2), 5, seed=3, **settings).fit(x, y)
+    error = metrics.equivariance_error(others.predict, turns, x + 0.1, turns).mean
+    point = plan.violation(5)
+    assert point.lower / 1.5 < error < 1.5 * point.upper
+
+
+def test_classifiers_are_measured_by_what_they_predict():
+    """Trained by cross entropy the prediction is the mean of probabilities: that of a sure member counts for more."""
+    x, _ = task(n=12)
+    labels = np.array(list("abc" * 4))
+    pilot = DeepEnsembleClassifier(mlp(16, 3), 20, ROT, optimizer="gd", learning_rate=0.5, epochs=30).fit(x, labels)
+    plan = plan_ensemble(pilot, ROT, NEW, 0.2, "osp", draws=500)
+    others = DeepEnsembleClassifier(mlp(16, 3), 8, ROT, optimizer="gd", learning_rate=0.5, epochs=30, seed=1)
+    same = metrics.orbit_same_predictions(others.fit(x, labels).predict_proba, ROT, NEW).mean
+    point = plan.violation(8)
+    assert point.lower - 0.05 <= 1 - same / 4 <= point.upper + 0.05
+    wrong = plan_ensemble(pilot, ROT, NEW, 5.0, "error", y=list("abcabc"), draws=100)
+    assert wrong.members is not None
+
+
+def test_errors_are_planned_for_from_a_pilot(trained):
+    plan = plan_ensemble(trained[0], ROT, NEW, 0.3, "error", y=np.full(6, 1.7), draws=500)
+    f = trained[1].predict_members(NEW).astype(float)[..., 0]
+    error = ((f.reshape(40, 4, 6).mean(axis=1) - 1.7) ** 2).mean(axis=1)
+    excess = error / ((f.mean(axis=0) - 1.7) ** 2).mean() - 1
+    point = plan.violation(4)
+    assert ((point.lower <= excess) & (excess <= point.upper)).mean() >= 0.85
+
+
+def test_a_law_has_the_size_of_its_pilots_mean_without_noise_and_the_variance_of_its_networks():
+    rng = np.random.default_rng(0)
+    signal = rng.normal(size=(40, 1, 2))
+    networks = signal + 2.0 * rng.normal(size=(10, 40, 4, 2))
+    law = pilot_law(networks, ROT.group, None, equivariant=True, about=None, draws=2000, rng=rng)
+    means = law.means()
+    assert (means**2).sum(axis=(1, 2, 3)).mean() / 4 == pytest.approx((signal**2).sum(), rel=0.15)
+    np.testing.assert_array_equal(means[:, :, 0], means[:, :, 2])
+    assert (law.fluctuations**2).mean() == pytest.approx(4.0, rel=0.05)
+
+
+def test_a_mean_that_the_pilot_does_not_show_is_no_mean_of_nothing():
+    """Networks without a common signal: a plan is large and uncertain, and not that no number of members suffices."""
+    rng = np.random.default_rng(0)
+    law = pilot_law(rng.normal(size=(8, 30, 4, 1)), ROT.group, None, equivariant=True, about=None, draws=500, rng=rng)
+    size = (law.means() ** 2).mean()
+    assert 1 / 8**2 / 3 < size / (1 / 4) < 1 / 8
+
+
+def test_a_plan_by_theory_says_that_networks_are_infinitely_wide_and_what_its_interval_covers():
+    model = InfiniteEnsemble(mlp(), augmentation=ROT, time=20.0).fit(*task())
+    plan = plan_ensemble(model, ROT, NEW, draws=100)
+    assert "Monte Carlo draws alone" in plan.answer
+    assert "infinitely wide" in plan.answer
+    assert "infinitely wide" in plan.network
+    assert any("width" in note and "do not cover" in note for note in plan.notes())
+
+
+def test_classes_are_kept_in_a_share_of_rotations_not_in_a_share_of_a_share(trained):
+    plan = plan_ensemble(trained[0], ROT, NEW - 2.5, 0.05, "osp", draws=200)
+    networks = "1 network keeps" if plan.members == 1 else f"{plan.members:,} networks keep"
+    assert f"{networks} the class in 95 % of rotations" in plan.answer
+    assert "19 of 20 ensembles" in plan.answer
+    assert "share of the orbit" not in plan.answer
+
+
+def test_that_no_number_suffices_and_that_more_than_the_most_are_needed_are_two_answers():
+    model = InfiniteEnsemble(mlp(), augmentation=ROT, time=20.0).fit(*task())
+    many = plan_ensemble(model, ROT, NEW, 1e-4, max_members=50, draws=100)
+    assert many.answer.startswith("More than 50 members are needed to bring the relative orbit std")
+    assert "No number" not in str(many)
+    plain = InfiniteEnsemble(mlp(), time=20.0).fit(*task())
+    none = plan_ensemble(plain, ROT, NEW, 1e-4, draws=100)
+    assert none.answer.startswith("No number of members brings")
+    assert "more than" not in none.answer
+
+
+def test_the_page_names_network_group_and_data(plan, tmp_path):
+    html = plan.to_html(tmp_path / "plan.html").read_text()
+    written = json.loads(plan.to_json(tmp_path / "plan.json").read_text())
+    for name in ("network", "group", "data"):
+        assert getattr(plan, name)
+        assert getattr(plan, name) in html
+        assert written[name] == getattr(plan, name)
+    assert "5 % of ensembles below" in html
+    assert "95 % of ensembles below" in html
+    assert plan.plot(tmp_path / "plan.svg").read_text().startswith("<?xml")
+
+
+def test_a_pilots_plan_is_reproducible(trained):
+    first, second, other = (plan_ensemble(trained[0], ROT, NEW, draws=50, seed=s).to_dict() for s in (1, 1, 2))
+    assert first == second
+    assert first != other
+
+
+class Nothing:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "said"),
+    [
+        ({"data": None}, InvalidArgumentError, "data is None"),
+        ({"data": np.zeros(3)}, InvalidTypeError, r"data is of type ndarray; expected \(X, y\)"),
+        ({"time": 3.0}, InvalidArgumentError, "time is 3.0"),
+        ({"pilot": 2}, InvalidArgumentError, "pilot is 2"),
+        ({"pilot": "some"}, InvalidTypeError, "pilot is 'some'"),
+        ({"ensemble": Nothing()}, InvalidTypeError, "a network with data"),
+        ({"ensemble": ensemble(), "data": None}, NotFittedError, "data is None"),
+        ({"ensemble": ensemble(learning_rate=90.0, epochs=60)}, InvalidArgumentError, "diverged"),
+        ({"draws": 1}, InvalidArgumentError, "draws"),
+        ({"confidence": 1.0}, InvalidArgumentError, "confidence"),
+    ],
+)
+def test_bad_arguments_are_named(change, error, said):
+    arguments = {"ensemble": mlp(8), "action": ROT, "x": NEW, "data": task(), "pilot": 4, **change}
+    with pytest.raises(error, match=said):
+        plan_ensemble(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [({"time": np.inf}, "time is inf"), ({"ridge": 0.1}, "ridge is 0.1"), ({"kernel": "nngp"}, "kernel is 'nngp'")],
+)
+def test_what_no_pilot_can_be_trained_for_is_said(change, said):
+    model = InfiniteEnsemble(mlp(), augmentation=ROT, **{"time": 20.0, **change}).fit(*task())
+    with pytest.raises(InvalidArgumentError, match=said):
+        plan_ensemble(model, ROT, NEW, data=task())

@@ -1,0 +1,41 @@
+"""Annotated shapes can be checked, are, and say what holds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from jaxtyping import Float, TypeCheckError, jaxtyped
+
+from array_types import check_arrays
+
+
+def stacked(x: Float[np.ndarray, "n d"], skip: int = 0) -> Float[np.ndarray, "n two_d"]:
+    return np.hstack([x, x])[skip:]
+
+
+def _doubled(x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
+    return np.add(x, x)
+
+
+public, private = (jaxtyped(function, typechecker=check_arrays) for function in (stacked, _doubled))
+
+
+def test_what_comes_back_must_fit_what_went_in():
+    assert public(np.ones((3, 2)), skip=np.int64(0)).shape == (3, 4)  # of what is not an array nothing is asked
+    with pytest.raises(TypeCheckError, match="return value"):
+        public(np.ones((3, 2)), skip=1)
+    with pytest.raises(TypeCheckError, match="return value"):
+        public(np.ones((3, 2), dtype=int))
+
+
+def test_public_functions_may_be_given_lists_and_private_ones_may_not():
+    assert public([[1.0, 2.0]]).shape == (1, 4)
+    assert private(np.ones((3, 2))).shape == (3, 2)
+    with pytest.raises(TypeCheckError):
+        private([[1.0, 2.0]])
+
+
+def test_the_package_is_checked():
+    from equitangents.sphere.harmonics import harmonics
+
+    assert "jaxtyping" in harmonics.__code__.co_filename

@@ -1,0 +1,34 @@
+"""Files appear when they are complete, and not before."""
+
+import threading
+
+import pytest
+
+from equitangents.files import whole_file
+
+
+def test_a_file_appears_only_when_it_is_complete(tmp_path):
+    path = tmp_path / "folder" / "page.html"
+    with whole_file(path) as partial:
+        partial.write_text("half")
+        assert not path.exists()
+    assert path.read_text() == "half"
+    with pytest.raises(FileNotFoundError), whole_file(path) as partial:
+        partial.with_name("no such folder").joinpath("x").write_text("broken")
+    assert path.read_text() == "half"
+    assert [p.name for p in path.parent.iterdir()] == ["page.html"]
+
+
+def test_several_may_write_one_file_at_once(tmp_path):
+    path, together = tmp_path / "a.txt", threading.Barrier(8)
+
+    def write(i):
+        with whole_file(path) as partial:
+            partial.write_text(str(i) * 1000)
+            together.wait()
+
+    threads = [threading.Thread(target=write, args=(i,)) for i in range(8)]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    assert len(set(path.read_text())) == 1
+    assert list(tmp_path.iterdir()) == [path]

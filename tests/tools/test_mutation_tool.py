@@ -1,0 +1,102 @@
+"""`make mutate` on a project of two functions, of which one is tested: what counts as seen, what is left behind."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FAULTS = """
+wide = ["tests/test_sums.py"]
+
+[[file]]
+path = "src/sums.py"
+tests = ["tests/test_sums.py"]
+faults = [
+  { says = "a sum is a difference", find = "a + b", put = "a - b" },
+  { says = "nothing is changed", find = "a + b", put = "a + b" },
+  { says = "a half is a third", find = "a / 2", put = "a / 3" },
+  { says = "a third that nobody reads", find = "a / 2", put = "a / 3.0", reason = "half is not used" },
+  { says = "the tests fail without it", find = "a + b", put = "a * b", tests = ["tests/test_wrong.py"] },
+  { says = "nothing can be imported", find = "def add", put = "def add(" },
+]
+"""
+
+
+def project(folder: Path, faults: str = FAULTS) -> Path:
+    files = {
+        "pyproject.toml": '[tool.pytest.ini_options]\nmarkers = ["slow: not run"]\n',
+        "src/sums.py": "def add(a, b):\n    return a + b\n\n\ndef half(a):\n    return a / 2\n",
+        "tests/test_sums.py": "from sums import add\n\n\ndef test_add():\n    assert add(1, 3) == 4\n",
+        "tests/test_wrong.py": "from sums import add\n\n\ndef test_add():\n    assert add(1, 3) == 5\n",
+        "faults/sums.toml": faults,
+    }
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
+
+
+def mutate(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tools.mutate", "--root", str(folder), "--faults", str(folder / "faults")]
+    return subprocess.run([*command, *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str], dict[str, str]]:
+    folder = project(tmp_path_factory.mktemp("project"))
+    done = mutate(folder)
+    lines = (folder / "build/mutate/results.jsonl").read_text().splitlines()
+    return folder, done, {r["name"].rpartition(": ")[2]: r["verdict"] for r in map(json.loads, lines)}
+
+
+def test_a_fault_is_seen_where_a_test_fails_that_passes_without_it(run) -> None:
+    verdicts = run[2]
+    assert verdicts["a sum is a difference"] == "seen"
+    assert verdicts["nothing can be imported"] == "seen"
+    assert verdicts["the tests fail without it"] == "unclear"
+
+
+def test_a_fault_that_is_not_there_survives(run) -> None:
+    assert run[2]["nothing is changed"] == "survived"
+    assert run[2]["a half is a third"] == "survived"
+
+
+def test_the_table_counts_them_and_a_survivor_without_a_reason_is_an_error(run) -> None:
+    done = run[1]
+    assert done.returncode == 1, done.stderr
+    assert "2 of 6 faults are seen (33.3 %), 1 survive with a reason" in done.stdout
+    assert "SURVIVED   sums: sums.py: a half is a third" in done.stdout
+    assert "UNCLEAR    sums: sums.py: the tests fail without it" in done.stdout
+
+
+def test_the_project_is_as_it_was(run, tmp_path: Path) -> None:
+    left = {p.relative_to(run[0]): p.read_text() for p in run[0].rglob("*") if p.is_file() and "build" not in p.parts}
+    fresh = project(tmp_path)
+    assert left == {p.relative_to(fresh): p.read_text() for p in fresh.rglob("*") if p.is_file()}
+
+
+def test_what_is_known_is_not_run_again_until_its_tests_change(run) -> None:
+    folder = run[0]
+    again = mutate(folder, "--only", "third")
+    assert "to plant" not in again.stdout
+    test = folder / "tests/test_sums.py"
+    before = test.read_text()
+    test.write_text(before + "\n\ndef test_half():\n    from sums import half\n\n    assert half(1) == 0.5\n")
+    changed = mutate(folder, "--only", "a half is a third")
+    test.write_text(before)
+    assert "1 faults to plant" in changed.stdout
+    assert changed.returncode == 0
+
+
+def test_a_fault_that_cannot_be_planted_is_refused(tmp_path: Path) -> None:
+    for find, count in (("a ** 2", 0), ("def", 2)):
+        fault = f'{{ says = "lost", find = "{find}", put = "b" }}'
+        head = FAULTS.partition("faults = [")[0]
+        done = mutate(project(tmp_path, f"{head}faults = [{fault}]\n"), "--list")
+        assert done.returncode == 2
+        assert f"{find!r} occurs {count} times" in done.stderr

@@ -1,0 +1,117 @@
+"""`make mutate`: which planted faults the tests see.
+
+    python -m tools.mutate                      # all that are not known from before
+    python -m tools.mutate --only audit         # those with "audit" in their package, path or description
+    python -m tools.mutate --afresh --jobs 4    # nothing is taken from before
+    python -m tools.mutate --list               # only check that every fault can be planted
+
+Results lie in build/mutate/results.jsonl as they come. Exits with 1 where a fault without a reason survives.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from tools.mutate.faults import Fault, FaultError, load
+from tools.mutate.report import exit_code, table
+from tools.mutate.runner import Result, Runner
+from tools.mutate.settings import Settings
+from tools.mutate.tests_in_a_fork import warm
+
+_ONE_THREAD = {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
+    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.05",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run what was asked for, and print the table."""
+    asked = _parser().parse_args(arguments)
+    root = Path(asked.root).resolve()
+    folder = root / "tools/mutate/faults" if asked.faults is None else Path(asked.faults).resolve()
+    try:
+        faults = load(folder, root)
+    except FaultError as error:
+        print(error, file=sys.stderr)
+        return 2
+    chosen = [f for f in faults if all(word in f"{f.package}/{f.path}/{f.says}" for word in asked.only)]
+    if not chosen:
+        print(f"no fault matches --only {' '.join(asked.only)}", file=sys.stderr)
+        return 2
+    if asked.list:
+        print("\n".join(fault.name for fault in chosen), f"{len(chosen)} faults, each can be planted", sep="\n")
+        return 0
+    for ending in (signal.SIGINT, signal.SIGTERM):  # nothing is left behind, also where a shell ignores interrupts
+        signal.signal(ending, lambda number, frame: sys.exit(128 + number))
+    kept = root / "build/mutate"
+    kept.mkdir(parents=True, exist_ok=True)
+    try:
+        results = _run(asked, root, folder, kept, faults, chosen)
+    except FaultError as error:
+        print(error, file=sys.stderr)
+        return 2
+    print(table(chosen, results))
+    return exit_code(chosen, results)
+
+
+def _run(
+    asked: argparse.Namespace, root: Path, folder: Path, kept: Path, faults: list[Fault], chosen: list[Fault]
+) -> dict[str, Result]:
+    """Results of the chosen faults by name, those known from before included."""
+    os.environ.update(_ONE_THREAD, JAX_COMPILATION_CACHE_DIR=str(kept / "compiled"))
+    results: dict[str, Result] = {}
+
+    def report(result: Result) -> None:
+        results[result.name] = result
+        if result.verdict == "seen" or not asked.named:
+            with (kept / "results.jsonl").open("a") as file:
+                file.write(json.dumps(asdict(result), ensure_ascii=False) + "\n")
+        print(f"{len(results)}/{len(chosen)}  {result.verdict:9}{result.seconds:6.0f} s  {result.name}", flush=True)
+
+    with tempfile.TemporaryDirectory(prefix="mutate-") as scratch:
+        runner = Runner(root, Path(scratch), asked.jobs, dict(_ONE_THREAD), report, wide=not asked.named)
+        known = {} if asked.afresh else _known(kept / "results.jsonl")
+        for fault in chosen:
+            before = known.get(fault.name)
+            if before is not None and runner.holds(before, fault):
+                results[fault.name] = before
+        left = [fault for fault in chosen if fault.name not in results]
+        if left:
+            print(f"{len(left)} faults to plant, {len(results)} known from before", flush=True)
+            warm(Settings.read(folder).warm)
+            runner.prepare([f for f in faults if f.native] if any(f.native for f in left) else [])
+            runner.run(left)
+    return results
+
+
+def _known(file: Path) -> dict[str, Result]:
+    """The last result of each fault."""
+    lines = file.read_text().splitlines() if file.exists() else []
+    found = (Result(**json.loads(line)) for line in lines if line.strip())
+    return {result.name: result for result in found}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tools.mutate", description=__doc__.partition("\n")[0])
+    parser.add_argument("--only", action="append", default=[], metavar="WORD", help="faults that hold all these words")
+    parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="faults at a time (default 2)")
+    parser.add_argument("--afresh", action="store_true", help="take no result from before")
+    parser.add_argument("--named", action="store_true", help="only the tests named for a fault; survivors are not kept")
+    parser.add_argument("--list", action="store_true", help="check that every fault can be planted, and list them")
+    parser.add_argument("--root", default=".", help="the project (default: here)")
+    parser.add_argument("--faults", default=None, help="the folder of fault files")
+    return parser
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
