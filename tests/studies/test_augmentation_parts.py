@@ -238,21 +238,27 @@ class TestFiniteWidthClaims:
 class TestOtherEnsemblesClaims:
     settings = other_ensembles.Settings(members=256, runs=64, sizes=(1, 2, 4))
 
-    def _results(self, *, closed=0.0, common=0.0, snapshots=True):
+    def _results(self, *, closed=0.0, common=0.0, snapshots=True, broken=0.1):
         rng = np.random.default_rng(0)
         closed_forms = {kind: np.full(2, closed) for kind in other_ensembles.CLOSED} | {"bagged-copies": np.ones(2)}
         changes = {kind: rng.normal(size=(256, 50)) + common for kind in other_ensembles.INDEPENDENT}
         run = rng.normal(size=(1, 64, 50))
         changes["snapshots"] = np.tile(run, (4, 1, 1)) if snapshots else rng.normal(size=(4, 64, 50))
-        changes["boosted"] = np.tile(run, (4, 1, 1))
-        return other_ensembles.Results(closed_forms, changes)
+        changes["boosted"] = run * (1 + 0.05 * rng.normal(size=(4, 64, 1)))
+        return other_ensembles.Results(closed_forms, changes, broken * (1 + 0.1 * rng.random(10)))
 
     def test_true(self):
         assert _verdicts(other_ensembles.claims(self.settings, self._results())) == ["holds"] * 6
 
     @pytest.mark.parametrize(
         ("change", "failing"),
-        [({"closed": 1e-4}, 0), ({"common": 0.5}, 2), ({"common": 1.0}, 3), ({"snapshots": False}, 4)],
+        [
+            ({"closed": 1e-4}, 0),
+            ({"broken": 1e-4}, 1),
+            ({"common": 0.5}, 2),
+            ({"common": 1.0}, 3),
+            ({"snapshots": False}, 4),
+        ],
     )
     def test_false(self, change, failing):
         assert _verdicts(other_ensembles.claims(self.settings, self._results(**change)))[failing] == "fails"

@@ -77,6 +77,7 @@ registry: dict[str, StudyInfo] = {
             summary="MLPs learn vectors that turn with the inputs, under the rotation groups of the regular solids: "
             "equivariance of mean and covariance, in closed form and of trained ensembles, on and off the data.",
             module="equitangents.studies.cross_product.study",
+            page="equitangents.studies.cross_product.page",
         ),
         StudyInfo(
             name="continuous",
@@ -116,6 +117,7 @@ registry: dict[str, StudyInfo] = {
             summary="Bayesian posteriors, random priors, bagging, snapshots and boosting: which are invariant in "
             "expectation, which come close to it as they grow, and why.",
             module="equitangents.studies.other_ensembles.study",
+            page="equitangents.studies.other_ensembles.page",
         ),
         StudyInfo(
             name="molecules",
@@ -125,6 +127,7 @@ registry: dict[str, StudyInfo] = {
             summary="Learning curves of atomization energies: the SO(3) kernel on what atoms see, an MLP kernel on the "
             "same signals, Coulomb matrices and SOAP; what turning and renumbering molecules changes.",
             module="equitangents.studies.molecules.study",
+            page="equitangents.studies.molecules.page",
         ),
         StudyInfo(
             name="forces",
@@ -134,6 +137,7 @@ registry: dict[str, StudyInfo] = {
             summary="Energies and forces learnt from energies, from forces and from both; forces against differences, "
             "free of curl, equivariant; tensors of water from equivariant readouts.",
             module="equitangents.studies.forces.study",
+            page="equitangents.studies.forces.page",
         ),
         StudyInfo(
             name="kernel-convergence",

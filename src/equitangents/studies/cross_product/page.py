@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from equitangents.report import Figure, Section, Verdict, figures
+from equitangents.report import Figure, Section
 from equitangents.report.palette import BLUE, GREEN, INK, MEMBER, MUTED, ORANGE, VERMILLION
 from equitangents.statistics import bootstrap
-from equitangents.studies.cross_product.study import SETS, TITLES, Results, Settings, covariance_share, mean_share
+from equitangents.studies.cross_product.study import (
+    SETS,
+    SOLIDS,
+    TITLES,
+    Results,
+    Settings,
+    covariance_share,
+    mean_share,
+)
 from equitangents.studies.framework import drawing
-from equitangents.studies.framework.compatibility import Presentation, say
 from equitangents.studies.framework.folder import Columns, RunFolder
+from equitangents.studies.framework.panels import panels
+from equitangents.studies.framework.records import Records
+from equitangents.studies.framework.study import Presentation
 from equitangents.studies.framework.tables import columns
 
 _COLOURS = {"none": MUTED, "T": ORANGE, "O": GREEN, "I": BLUE}
 _PAIRS = {"training": "Training pairs", "test": "Test pairs", "far": "Far pairs"}
 
 
-def present(settings: Settings, results: Results, verdicts: Sequence[Verdict], folder: RunFolder) -> Presentation:
+def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
     """Tables, figures and words."""
     tables = {
         "closed_form": closed_form_table(results),
@@ -35,15 +45,15 @@ def present(settings: Settings, results: Results, verdicts: Sequence[Verdict], f
                 "changes when the input is turned and the output turned back. Far pairs are "
                 f"{settings.stretch:g} times as long as any that was seen; nothing about them was in the data.",
                 "Dividing the change of one member by √M gives what sampling leaves of it in a mean of M members if "
-                "the expectation is equivariant, and no more than that is left.",
+                "the expectation is equivariant.",
             ],
             [_members(settings, results, folder)],
         ),
         Section(
             "Rotations that the group lacks",
             [
-                "In closed form nothing is left of the violation under the group’s own rotations. Under random "
-                "rotations something is, the less the more rotations the group has."
+                "Labels and inputs were turned by the rotations of one group alone. Here test pairs are turned by "
+                f"{settings.rotations} random rotations, and the closed-form mean is compared with the turned one."
             ],
             [_between(settings, results, folder)],
         ),
@@ -54,29 +64,7 @@ def present(settings: Settings, results: Results, verdicts: Sequence[Verdict], f
         "Training": "full-batch gradient descent",
         "Seed": str(settings.seed),
     }
-    return Presentation(_summary(verdicts), tables, sections, facts)
-
-
-def _summary(verdicts: Sequence[Verdict]) -> str:
-    first = say(
-        verdicts[0],
-        holds="Infinitely wide ensembles turn their predictions along with the inputs, to rounding",
-        fails="Infinitely wide ensembles are not equivariant",
-        undecided="Infinitely wide ensembles could not be judged",
-    )
-    second = say(
-        verdicts[3],
-        holds="so does the mean of finite ensembles, up to its sampling error",
-        fails="the mean of finite ensembles is not equivariant",
-        undecided="these ensembles are too small to tell whether their mean is equivariant",
-    )
-    third = say(
-        verdicts[4],
-        holds="and their covariance is equivariant too.",
-        fails="and their covariance is not equivariant.",
-        undecided="and their covariance is not known well enough.",
-    )
-    return f"{first}; {second}, {third}"
+    return Presentation(tables, sections, facts)
 
 
 def closed_form_table(results: Results) -> Columns:
@@ -107,14 +95,15 @@ def members_table(settings: Settings, results: Results) -> Columns:
 
 def shares_table(settings: Settings, results: Results) -> Columns:
     """What of the violation of mean and covariance infinitely many members would leave."""
-    rows = []
-    for name in settings.trained_groups:
-        for key in SETS:
-            for i, t in enumerate(map(int, results.times)):
-                for what, number in (("mean", mean_share), ("covariance", covariance_share)):
-                    e = number(results, name, key, i)
-                    rows.append((TITLES[name], key, t, what, e.value, e.low, e.high))
-    return columns(("group", "inputs", "step", "of", "share", "low", "high"), rows)
+    steps, numbers = [int(t) for t in results.times], {"mean": mean_share, "covariance": covariance_share}
+    shares = Records.over(
+        lambda group, inputs, step, of: numbers[of](results, group, inputs, steps.index(step)),
+        group=settings.trained_groups,
+        inputs=SETS,
+        step=steps,
+        of=tuple(numbers),
+    ).table("share")
+    return {**shares, "group": [TITLES[name] for name in shares["group"]]}
 
 
 def violations(results: Results, name: str, key: str, time: int) -> tuple[np.ndarray, float]:
@@ -127,60 +116,70 @@ def violations(results: Results, name: str, key: str, time: int) -> tuple[np.nda
 
 def _members(settings: Settings, results: Results, folder: RunFolder) -> Figure:
     name = settings.trained_groups[-1]
-    place = drawing.places(results.times)
-    with figures.canvas(8.6, 3.3) as canvas:
-        for axes, key in zip(canvas.subplots(1, len(SETS), sharey=True), SETS, strict=True):
+    place, shown = drawing.places(results.times), min(25, settings.members)
+    with panels(
+        folder,
+        "members-and-mean",
+        titles=tuple(_PAIRS.values()),
+        ylabel="relative violation",
+        sharey=True,
+        caption=f"Root mean square change of ρ(g)⁻¹f(gx) over the {TITLES[name]} group, relative to the members’ "
+        f"outputs: {shown} of {settings.members} members (grey), their mean (blue), and the root mean square of the "
+        "members divided by the square root of their number (dotted).",
+        alt="Violation of equivariance over training",
+    ) as drawn:
+        for axes, key in zip(drawn, SETS, strict=True):
             both = [violations(results, name, key, i) for i in range(len(results.times))]
             single, mean = np.array([s for s, _ in both]), np.array([m for _, m in both])
-            axes.plot(place, single[:, :25], color=MEMBER.light, lw=0.5, alpha=0.6)
+            axes.plot(place, single[:, :shown], color=MEMBER.light, lw=0.5, alpha=0.6)
+            axes.plot([], [], color=MEMBER.light, lw=0.8, label="members")
             axes.plot(place, mean, "o-", color=BLUE.light, label=f"mean of {settings.members}")
             expected = np.sqrt((single**2).mean(axis=1) / settings.members)
             axes.plot(place, expected, color=INK.light, lw=1, ls=(0, (2, 2)), label="expected of sampling")
-            axes.plot([], [], color=MEMBER.light, lw=0.8, label="members")
-            axes.set_title(_PAIRS[key])
             drawing.time_ticks(axes, results.times, "step")
-        drawing.logarithmic(canvas.axes[0], "y", fine=True)
-        canvas.axes[0].set_ylabel("relative violation")
-        canvas.axes[-1].legend(loc="center right")
-        svg = figures.save(canvas, folder.figures, "members-and-mean")
-    caption = (
-        f"Root mean square change of ρ(g)⁻¹f(gx) over the {TITLES[name]} group, relative to the members’ outputs: "
-        f"25 of {settings.members} members (grey), their mean (blue), and the mean square of the members divided by "
-        "their number (dotted)."
-    )
-    return Figure("members-and-mean", caption, svg, alt="Violation of equivariance over training")
+        drawing.logarithmic(drawn[0], "y", fine=True)
+        drawn.legend()
+    return drawn.figure
 
 
 def _between(settings: Settings, results: Results, folder: RunFolder) -> Figure:
-    place = drawing.places(results.times[1:])
-    with figures.canvas(8.6, 3.2) as canvas:
-        left, right = canvas.subplots(1, 2, sharey=True)
-        for name, squares in results.between.items():
-            values = [bootstrap(row, lambda m: np.sqrt(m)) for row in squares[1:]]
+    place, names = drawing.places(results.times[1:]), list(results.between)
+    sizes = [1 if name == "none" else SOLIDS[name]().order for name in names]
+    root = lambda squares: bootstrap(squares, np.sqrt)
+    with panels(
+        folder,
+        "random-rotations",
+        titles=("By training step", "After the last step, by group"),
+        ylabel="relative violation, random rotations",
+        size=(8.6, 3.8),
+        sharey=True,
+        caption=f"Left: root mean square of μ(Rx) − Rμ(x) over {settings.rotations} random rotations and the test "
+        "pairs, relative to μ, of infinitely wide ensembles, with 95 % intervals over pairs. Right: the same after the "
+        "last step against the size of the group (black), the bound on it (dotted), and the relative error of the "
+        "prediction itself (dashed).",
+        alt="Violation under random rotations",
+    ) as drawn:
+        left, right = drawn
+        for name in names:
+            values = [root(row) for row in results.between[name][1:]]
             drawing.estimates(left, place, values, _COLOURS[name].light, label=TITLES[name])
-        orders = {"none": 1, "T": 12, "O": 24, "I": 60}
-        names = list(results.between)
-        values = [bootstrap(results.between[name][-1], lambda m: np.sqrt(m)) for name in names]
-        drawing.estimates(right, [orders[n] for n in names], values, INK.light)
+        drawing.estimates(right, sizes, [root(results.between[n][-1]) for n in names], INK.light)
+        bounds = [np.sqrt((results.bound[n][-1] ** 2).mean()) for n in names[1:]]
         error = [results.truth_error[n][-1] for n in names]
-        look = {"color": VERMILLION.light, "lw": 1, "ms": 4, "label": "error against a × b"}
-        right.plot([orders[n] for n in names], error, "s--", **look)
-        own = [n for n in names if n != "none"]
-        bounds = [np.sqrt((results.bound[n][-1] ** 2).mean()) for n in own]
-        right.plot(
-            [orders[n] for n in own], bounds, color=INK.light, lw=1, ls=(0, (2, 2)), label="bound κ (C(x) + |μ(x)|)"
-        )
+        dashed: dict[str, Any] = {"color": VERMILLION.light, "lw": 1, "ms": 4, "marker": "s", "ls": "--"}
+        dotted: dict[str, Any] = {"color": INK.light, "lw": 1, "ls": (0, (2, 2))}
+        right.plot(sizes, error, **dashed)
+        right.plot(sizes[1:], bounds, **dotted)
+        solid: dict[str, Any] = {"color": INK.light, "marker": "o", "ms": 4}
+        for look, label in (
+            (solid, "violation, right"),
+            (dashed, "error against a × b"),
+            (dotted, "bound κ (C(x) + |μ(x)|)"),
+        ):
+            left.plot([], [], label=label, **look)
         drawing.logarithmic(left, "y", fine=True)
-        drawing.logarithmic(right, "x", [orders[n] for n in names])
+        drawing.logarithmic(right, "x", sizes)
         drawing.time_ticks(left, results.times[1:], "step")
         right.set_xlabel("elements of the group")
-        left.set_ylabel("relative violation, random rotations")
-        left.legend(loc=(0.04, 0.12), ncols=2)
-        right.legend(loc="best")
-        svg = figures.save(canvas, folder.figures, "random-rotations")
-    caption = (
-        f"Left: root mean square of μ(Rx) − Rμ(x) over {settings.rotations} random rotations and the test pairs, "
-        "relative to μ, of infinitely wide ensembles, with 95 % intervals over pairs. Right: the same after the last "
-        "step against the size of the group, the bound on it (dotted), and the relative error of the prediction itself."
-    )
-    return Figure("random-rotations", caption, svg, alt="Violation under random rotations")
+        drawn.legend(columns=4)
+    return drawn.figure

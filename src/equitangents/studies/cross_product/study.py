@@ -7,9 +7,10 @@ and off the data; single members are not equivariant.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,18 +18,21 @@ from jaxtyping import Float
 from scipy.stats import special_ortho_group
 
 from equitangents import actions, groups
-from equitangents.report.verdict import Verdict
 from equitangents.statistics import Estimate, bootstrap, exactly, shared_level, surviving_share
 from equitangents.studies.common.infinite import gradient_descent, orbit_means
 from equitangents.studies.common.networks import mlp
 from equitangents.studies.common.orbits import by_element, orbit_batch
 from equitangents.studies.common.rotation_bound import covering_angle, gradients_on_chords, to_nearest
 from equitangents.studies.common.training import train_recorded
+from equitangents.studies.common.worst import largest
 from equitangents.studies.framework.citations import EMERGENT_EQUIVARIANCE
-from equitangents.studies.framework.compatibility import Presentation, Study, judge
+from equitangents.studies.framework.claims import EXACT, Claim, Means, claim
 from equitangents.studies.framework.folder import Arrays, RunFolder
 from equitangents.studies.framework.progress import Task
-from equitangents.studies.framework.settings import check
+from equitangents.studies.framework.records import Records
+from equitangents.studies.framework.settings import at_least, check
+from equitangents.studies.framework.study import Study
+from equitangents.studies.framework.wording import after
 
 STATED = "stated in arXiv 2403.03103"
 SETS = ("training", "test", "far")
@@ -110,12 +114,16 @@ def _pairs(settings: Settings) -> dict[str, np.ndarray]:
     return {"training": train, "test": test, "far": settings.stretch * far}
 
 
-def measure(settings: Settings, folder: RunFolder) -> Results:
-    """Closed form for every group and without augmentation, then ensembles."""
+def check_settings(settings: Settings, data_dir: Path | None) -> None:
+    """Groups that are known, members and pairs enough for an interval; the study reads no data."""
     for name, chosen in (("groups", settings.groups), ("trained_groups", settings.trained_groups)):
         check(set(chosen) <= set(SOLIDS) and len(chosen) > 0, name, chosen, "some of T, O, I")
     check(set(settings.trained_groups) <= set(settings.groups), "trained_groups", settings.trained_groups, "in groups")
-    check(settings.members >= 3, "members", settings.members, "at least 3")
+    at_least(settings, members=3, train_pairs=2, test_pairs=2)
+
+
+def measure(settings: Settings, folder: RunFolder) -> Results:
+    """Closed form for every group and without augmentation, then ensembles."""
     closed = {
         name: folder.stage(f"infinite-{name}", f"Infinite width, {TITLES[name]}", partial(_infinite, settings, name))
         for name in ("none", *settings.groups)
@@ -128,17 +136,9 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
         )
         for name in settings.trained_groups
     }
-    of = lambda key: {name: arrays[key] for name, arrays in closed.items()}
-    return Results(
-        times=_steps(settings),
-        outputs=outputs,
-        mean_error=of("mean_error"),
-        covariance_error=of("covariance_error"),
-        between=of("between"),
-        truth_error=of("truth_error"),
-        bound=of("bound"),
-        worst=of("worst"),
-    )
+    keys = ("mean_error", "covariance_error", "between", "truth_error", "bound", "worst")
+    tables = {key: {name: arrays[key] for name, arrays in closed.items()} for key in keys}
+    return Results(times=_steps(settings), outputs=outputs, **tables)
 
 
 def _steps(settings: Settings) -> np.ndarray:
@@ -261,93 +261,147 @@ def gain(results: Results, finer: str, coarser: str, level: float = 0.95) -> Est
     return bootstrap(both, lambda m: np.sqrt(m[:, 0] / m[:, 1]), level=level)
 
 
-def claims(settings: Settings, results: Results) -> Sequence[Verdict]:
+def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     """Closed form first, then ensembles, then what lies between the group's rotations."""
-    cells = [(i, int(t), s, key) for i, t in enumerate(results.times) for s, key in enumerate(SETS)]
-    label = lambda name, t, key: f"{TITLES[name]}, {f'after {t} steps' if t else 'at initialisation'}, {key} pairs"
-    infinite = lambda table: {
-        label(name, t, key): exactly(table[name][i, s]) for name in settings.groups for i, t, s, key in cells
-    }
-    trained = [(name, i, t, key) for name in settings.trained_groups for i, t, _, key in cells]
-    level = shared_level(len(trained))
-    family = lambda number, factor=1.0: {
-        label(name, t, key): number(results, name, key, i, level).times(factor) for name, i, t, key in trained
-    }
+    steps = tuple(map(int, results.times))
+    words = lambda name, step, pairs: f"{TITLES[name]}, {after(step)}, {pairs} pairs"
+    level = shared_level(len(settings.trained_groups) * len(steps) * len(SETS))
+
+    def infinite(table: dict[str, np.ndarray]) -> Records:
+        of = lambda name, step, pairs: exactly(table[name][steps.index(step), SETS.index(pairs)])
+        return Records.over(of, words, name=settings.groups, step=steps, pairs=SETS)
+
+    def trained(number: Callable[..., Estimate], factor: float = 1.0) -> Records:
+        of = lambda name, step, pairs: number(results, name, pairs, steps.index(step), level).times(factor)
+        return Records.over(of, words, name=settings.trained_groups, step=steps, pairs=SETS)
+
+    def share_of_bound(name: str, step: int) -> Estimate:
+        at = steps.index(step)
+        return largest(
+            results.worst[name][at] / results.bound[name][at], shared_level(len(settings.groups) * len(late))
+        )
+
+    late = [t for t in steps if t > 0]
+    bounded = Records.over(
+        share_of_bound, lambda name, step: f"{TITLES[name]}, {after(step)}", name=settings.groups, step=late
+    )
     ladder = [("none", settings.groups[0]), *zip(settings.groups, settings.groups[1:], strict=False)]
     gains = {
         f"{TITLES[finer]} over {TITLES[coarser]}": gain(results, finer, coarser, shared_level(len(ladder)))
         for coarser, finer in ladder
     }
-    bounded = {
-        f"{TITLES[name]}, after {t} steps": exactly((results.worst[name][i] / results.bound[name][i]).max())
-        for name in settings.groups
-        for i, t in enumerate(map(int, results.times))
-        if t > 0
-    }
+    less = "the violation is " + ", ".join(f"{e.value:.3g} times ({name})" for name, e in gains.items())
+    single = trained(member_violation)
+    share = "averaging over ever more members would leave (unbiased, so it may come out negative)."
+    seen = f"{100 * bounded.values.max():.3g} % of it"
     return [
-        judge(
+        claim(
             "At infinite width the mean is equivariant, at every time, on and off the data",
             infinite(results.mean_error),
             measure="Largest change of ρ(g)⁻¹μ(gx) over the group, relative to the largest prediction.",
+            covers=EXACT,
             at_most=1e-8,
             source=STATED,
+            stated="exactly equivariant",
+            means=Means(
+                holds="Augmented with a whole group, the infinitely wide ensemble needs no equivariant architecture.",
+                fails="Do not rely on augmentation for equivariance: even the closed form turns otherwise than inputs.",
+            ),
         ),
-        judge(
-            "At infinite width the covariance is equivariant",
+        claim(
+            "At infinite width the covariance is equivariant, at every time, on and off the data",
             infinite(results.covariance_error),
             measure="Largest change of Σ(gx, gx′) over the group, relative to the largest entry; outputs are "
             "independent and alike, so that Σ is a multiple of the unit matrix between them.",
+            covers=EXACT,
             at_most=1e-8,
             source=STATED,
+            stated="exactly equivariant",
+            means=Means(
+                holds="Error bars of the infinitely wide ensemble are the same for all orientations in the group.",
+                fails="Do not compare error bars of the closed form between orientations of an input.",
+            ),
         ),
-        judge(
-            "Single members are not equivariant",
-            family(member_violation),
+        claim(
+            "Single members are not equivariant: each violates it by at least 1 % of its outputs",
+            single,
             measure="Root mean square violation of the most nearly equivariant member, relative to its outputs.",
+            covers="pairs",
             at_least=0.01,
             source=STATED + "; the bound is our choice",
+            means=Means(
+                holds="Do not use one network alone where orientation must not matter: the smallest violation of any "
+                f"member at any step is {100 * single.values.min():.3g} % of its outputs.",
+                fails="Some single network is equivariant to within 1 %: one may be enough where that is small enough.",
+                undecided="Whether every single network is off by 1 % is not decided: measure the one to be used.",
+            ),
         ),
-        judge(
-            "The ensemble mean is equivariant, at initialisation and at every later step",
-            family(mean_share, 100),
-            measure="Share of the members’ mean square violation that averaging over ever more members would leave "
-            "(unbiased, so it may come out negative).",
+        claim(
+            "The mean of ever more members is equivariant, at initialisation and at every later step, to within 3 % of "
+            "one member’s violation",
+            trained(mean_share, 100),
+            measure="Share of the members’ mean square violation that " + share,
+            covers="members",
             at_most=3,
             unit="%",
             source=STATED + "; the bound is our choice",
+            stated="0 %",
+            means=Means(
+                holds="Take more members for a mean closer to equivariance: M leave about 1/M of one’s mean square "
+                "violation, down to 3 % at least.",
+                fails="Members alone do not bring equivariance: take wider networks or an equivariant architecture.",
+                undecided="Whether more members leave less than 3 % is not decided: train more to tell.",
+            ),
         ),
-        judge(
-            "The ensemble covariance is equivariant",
-            family(covariance_share, 100),
-            measure="The same share for products of outputs f(gx) f(gx′)ᵀ, whose mean is the second moment.",
+        claim(
+            "The covariance of ever more members is equivariant, at initialisation and at every later step, to within "
+            "3 % of one member’s violation",
+            trained(covariance_share, 100),
+            measure="For products of outputs f(gx) f(gx′)ᵀ, whose mean is the second moment: share of their mean "
+            "square violation that " + share,
+            covers="members",
             at_most=3,
             unit="%",
             source=STATED + " in review; the bound is our choice",
+            stated="0 %",
+            means=Means(
+                holds="The spread of many members can serve as an error bar in every orientation of the group.",
+                fails="Do not compare the spread of members between orientations.",
+                undecided="Whether the spread of members is the same in every orientation is not decided to within "
+                "3 %: train more to tell.",
+            ),
         ),
-        judge(
-            "The larger the group, the closer the mean is to equivariance under all rotations",
+        claim(
+            "With every larger group the mean comes closer to equivariance under all rotations",
             gains,
             measure="Root mean square violation of the infinitely wide ensemble under random rotations of test pairs "
             "after the last step, divided by that of the next smaller group.",
+            covers="test pairs",
             at_most=1,
             source="expected; the group’s own rotations come closer to any rotation the more there are",
+            means=Means(
+                holds=f"Where all rotations matter, augment with the largest group you can afford: {less}.",
+                fails=f"A larger group does not always bring the mean closer to all rotations: {less}.",
+                undecided=f"Whether every larger group helps is not decided: {less}.",
+            ),
         ),
-        judge(
+        claim(
             "Under any rotation the violation is at most κ (C(x) + |μ(x)|)",
             bounded,
-            measure=f"Largest violation of the closed-form mean under {settings.rotations} random rotations over the "
-            f"bound, for the worst test pair. κ follows from the group; the largest gradient in C(x) is computed at "
-            f"{settings.points} places on the way to each rotation.",
+            measure=f"Violation of the closed-form mean under the worst of {settings.rotations} random rotations over "
+            f"the bound, for the worst of {settings.test_pairs} test pairs. κ follows from the group; the largest "
+            f"gradient in C(x) is computed at {settings.points} places on the way to each rotation. The interval "
+            "begins at the largest that was seen and ends where that of a further pair may lie.",
+            covers="test pairs",
             at_most=1,
             source=STATED + ", Lemma 6.2, with labels that turn along",
+            means=Means(
+                holds=f"The bound is safe to choose a group by: the largest violation seen is {seen}.",
+                fails=f"Do not rely on the bound: some violation is {seen}; search gradients at more places.",
+                undecided=f"Whether further pairs keep to the bound is not decided: the largest seen is {seen}.",
+            ),
         ),
     ]
 
 
-def _present(settings: Settings, results: Results, verdicts: Sequence[Verdict], folder: RunFolder) -> Presentation:
-    from equitangents.studies.cross_product.page import present  # which imports from here
-
-    return present(settings, results, verdicts, folder)
-
-
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, _present, (EMERGENT_EQUIVARIANCE,))
+STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EMERGENT_EQUIVARIANCE,), check_settings)

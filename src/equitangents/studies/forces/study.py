@@ -7,9 +7,10 @@ readouts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 
@@ -18,18 +19,20 @@ from equitangents.data.molecules import TRAJECTORIES
 from equitangents.errors import MissingLibraryError
 from equitangents.groups import so3
 from equitangents.molecules import AtomSignals, MoleculeRegressor, Molecules
-from equitangents.report.verdict import Verdict
 from equitangents.statistics import Estimate, bootstrap, exactly
 from equitangents.studies.common.molecule_kernels import mean_square, so3_network
+from equitangents.studies.common.worst import largest
 from equitangents.studies.forces import water_tensors
 from equitangents.studies.forces.water_tensors import KINDS, WaterSettings, WaterTensors
 from equitangents.studies.framework.citations import EQUIVARIANT_KERNELS
-from equitangents.studies.framework.compatibility import Presentation, Study, judge
+from equitangents.studies.framework.claims import EXACT, Claim, Means, claim
 from equitangents.studies.framework.folder import Arrays, RunFolder
 from equitangents.studies.framework.progress import Task
-from equitangents.studies.framework.settings import check
+from equitangents.studies.framework.settings import at_least, check
+from equitangents.studies.framework.study import Study
 
 TARGETS = ("energies", "forces", "both")
+_THEORY = "by construction"
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,8 @@ PRESETS = {
 @dataclass(frozen=True, eq=False)
 class Results:
     """Absolute errors on test frames by target: `energies` (sizes, frames) in eV, `forces` the same in eV/Å, mean over
-    components. `gradient`, `curl`, `turned_energies`, `turned_forces`: relative violations of what must hold.
+    components. `gradient`, `curl`, `turned_energies`, `turned_forces`: relative violations of what must hold, the last
+    two for every turn.
     `water` holds what was measured on dipoles and polarisabilities of water, and is empty without a file. `spread` is
     the mean absolute deviation of (energies, force components) from their mean.
     """
@@ -76,19 +80,42 @@ class Results:
     forces: dict[str, np.ndarray]
     gradient: float
     curl: float
-    turned_energies: float
-    turned_forces: float
+    turned_energies: np.ndarray
+    turned_forces: np.ndarray
     spread: tuple[float, float]
     label: str
     water: dict[str, WaterTensors]
 
 
-def measure(settings: Settings, folder: RunFolder) -> Results:
-    """Three ways of training at every size, laws of the largest, and dipoles of water."""
+def check_settings(settings: Settings, data_dir: Path | None) -> None:
+    """A molecule that is known, frames enough, and files that can be read."""
     known = ("methanol", *TRAJECTORIES)
     check(settings.molecule in known, "molecule", settings.molecule, f"one of {', '.join(known)}")
     check(len(settings.sizes) >= 2 and min(settings.sizes) >= 2, "sizes", settings.sizes, "two sizes, of 2 or more")
-    check(settings.test >= 2, "test", settings.test, "at least 2")
+    at_least(settings, test=2, turns=1)
+    if settings.molecule == "methanol":
+        toy_frames(1, settings.displacement, np.random.default_rng(0))
+    else:
+        train, test = data.load_trajectory(settings.molecule, data_dir)
+        check(settings.sizes[-1] <= len(train), "sizes", settings.sizes, f"at most {len(train)}")
+        check(settings.test <= len(test), "test", settings.test, f"at most {len(test)}")
+    if _has_water(settings, data_dir):
+        water_tensors.check_settings(_of_water(settings), data_dir)
+
+
+def _has_water(settings: Settings, data_dir: Path | None) -> bool:
+    return bool(settings.water_sizes) and data.molecules_available("water_tensors", data_dir)
+
+
+def _of_water(settings: Settings) -> WaterSettings:
+    return WaterSettings(
+        settings.water, settings.water_sizes, settings.water_test,
+        settings.bandlimit, settings.scale, settings.tolerance, settings.seed,
+    )  # fmt: skip
+
+
+def measure(settings: Settings, folder: RunFolder) -> Results:
+    """Three ways of training at every size, laws of the largest, and dipoles of water."""
     train, test = frames(settings, folder)
     found = {
         (target, size): folder.stage(
@@ -100,20 +127,16 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     laws = folder.stage("laws", "Laws of forces", partial(_laws, settings, train[: settings.sizes[-1]], test))
     table = lambda what: {t: np.stack([found[t, n][what] for n in settings.sizes]) for t in TARGETS}
     water: dict[str, WaterTensors] = {}
-    if settings.water_sizes and data.molecules_available("water_tensors", folder.data_dir):
-        of_water = WaterSettings(
-            settings.water, settings.water_sizes, settings.water_test,
-            settings.bandlimit, settings.scale, settings.tolerance, settings.seed,
-        )  # fmt: skip
-        water = {kind: water_tensors.measure(kind, of_water, folder) for kind in KINDS}
+    if _has_water(settings, folder.data_dir):
+        water = {kind: water_tensors.measure(kind, _of_water(settings), folder) for kind in KINDS}
     spread = tuple(float(np.abs(v - v.mean()).mean()) for v in (test.energies, _forces(test)))
     return Results(
         energies=table("energies"),
         forces=table("forces"),
         gradient=float(laws["gradient"]),
         curl=float(laws["curl"]),
-        turned_energies=float(laws["energies"]),
-        turned_forces=float(laws["forces"]),
+        turned_energies=laws["energies"],
+        turned_forces=laws["forces"],
         spread=(spread[0], spread[1]),
         label=test.label,
         water=water,
@@ -127,8 +150,6 @@ def frames(settings: Settings, folder: RunFolder) -> tuple[data.MoleculeSet, dat
         whole = toy_frames(settings.sizes[-1] + settings.test, settings.displacement, rng)
         return whole[: settings.sizes[-1]], whole[settings.sizes[-1] :]
     train, test = data.load_trajectory(settings.molecule, folder.data_dir)
-    check(settings.sizes[-1] <= len(train), "sizes", settings.sizes, f"at most {len(train)}")
-    check(settings.test <= len(test), "test", settings.test, f"at most {len(test)}")
     return (part[rng.permutation(len(part))[:n]] for part, n in ((train, settings.sizes[-1]), (test, settings.test)))  # type: ignore[return-value]
 
 
@@ -210,8 +231,8 @@ def _laws(settings: Settings, train: data.MoleculeSet, test: data.MoleculeSet, t
     return {
         "gradient": np.array(gradient),
         "curl": np.array(curl),
-        "energies": np.array(np.abs(turned.energies - found.energies).max() / test.energies.std()),
-        "forces": np.array(np.abs(turned.forces - expected).max() / np.abs(force).max()),
+        "energies": np.abs(turned.energies - found.energies) / test.energies.std(),
+        "forces": np.abs(turned.forces - expected).max(axis=(1, 2)) / np.abs(force).max(),
     }
 
 
@@ -220,68 +241,107 @@ def error_ratio(a: np.ndarray, b: np.ndarray) -> Estimate:
     return bootstrap(np.stack([a, b], axis=1), lambda m: m[:, 0] / m[:, 1])
 
 
-def claims(settings: Settings, results: Results) -> Sequence[Verdict]:
+def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     """What forces add, and what holds by construction."""
-    ratio = "Mean absolute error of the first over that of the second, paired over test frames."
-    theory = "by construction"
-    turned = {"energies": exactly(results.turned_energies), "forces": exactly(results.turned_forces)}
-    turned |= {f"{kind} of water": exactly(found.turned) for kind, found in results.water.items()}
-    verdicts = [
-        judge(
-            f"With {settings.sizes[-1]} frames, forces are predicted better after training on both than on energies",
-            {"": error_ratio(results.forces["both"][-1], results.forces["energies"][-1])},
-            measure=ratio,
-            at_most=1,
-            source="our question",
-        ),
-        judge(
-            "and energies too",
-            {"": error_ratio(results.energies["both"][-1], results.energies["energies"][-1])},
-            measure=ratio,
-            at_most=1,
-            source="our question",
-        ),
-        judge(
+    most = settings.sizes[-1]
+    of_both = {
+        "forces": error_ratio(results.forces["both"][-1], results.forces["energies"][-1]),
+        "energies": error_ratio(results.energies["both"][-1], results.energies["energies"][-1]),
+    }
+    turned = {"energies": largest(results.turned_energies), "forces": largest(results.turned_forces)}
+    turned |= {f"{kind} of water": largest(found.turned) for kind, found in results.water.items()}
+    judged = [_helped(what, ratio, most) for what, ratio in of_both.items()]
+    judged += [
+        claim(
             "Predicted forces are minus the gradient of predicted energies",
             {"": exactly(results.gradient)},
-            measure="Largest difference from central differences, relative to the largest force.",
+            measure="Largest difference from central differences, relative to the largest force, for the first test "
+            "frame.",
+            covers=EXACT,
             at_most=1e-6,
-            source=theory,
+            source=_THEORY,
+            means=Means(
+                holds="Predicted forces conserve the predicted energy: molecular dynamics can run with them.",
+                fails="Do not run molecular dynamics with these forces: they do not conserve the predicted energy.",
+            ),
         ),
-        judge(
-            "and free of curl",
+        claim(
+            "Predicted forces are free of curl",
             {"": exactly(results.curl)},
-            measure="Largest asymmetry of ∂F/∂x, by central differences, relative to the largest derivative.",
+            measure="Largest asymmetry of ∂F/∂x, by central differences, relative to the largest derivative, for the "
+            "first test frame.",
+            covers=EXACT,
             at_most=1e-6,
-            source=theory,
+            source=_THEORY,
+            means=Means(
+                holds="Predicted Hessians are symmetric: vibrations can be computed from them.",
+                fails="Predicted Hessians are not symmetric: do not compute vibrations from them.",
+            ),
         ),
-        judge(
-            "Turning a molecule leaves its energy and turns its forces",
+        claim(
+            "Turning a molecule leaves its energy and turns its forces"
+            + (" and its tensors" if results.water else "")
+            + ", to within 1 %",
             turned,
-            measure="Largest deviation, relative to the energies’ standard deviation, the largest force or tensor.",
+            measure="Largest deviation, relative to the energies’ standard deviation, the largest force or tensor. The "
+            "interval begins at the largest that was seen and ends where a further one may lie.",
+            covers="turns" + (" and molecules" if results.water else ""),
             at_most=0.01,
             source="theory, up to the quadrature over rotations; the bound is our choice",
+            means=Means(
+                holds="Predictions need no data in other orientations: the sampling of rotations to tolerance "
+                f"{settings.tolerance:g} is fine enough.",
+                fails=f"Rotations are sampled too coarsely with tolerance {settings.tolerance:g}: take a smaller one.",
+                undecided="Whether turning leaves less than 1 % is not decided: take more turns.",
+            ),
         ),
     ]
     if results.water:
-        verdicts.append(
-            judge(
+        ratios = {kind: found.ratio() for kind, found in results.water.items()}
+        judged.append(
+            claim(
                 f"With {settings.water_sizes[-1]} molecules, tensors of water are predicted better than by fixed "
                 "charges and a constant",
-                {kind: found.ratio() for kind, found in results.water.items()},
+                ratios,
                 measure="Mean absolute error over that of the simplest model that turns as it must: dipoles of one "
                 "charge for each element, the mean polarisability times the identity; paired over test molecules.",
+                covers="test molecules",
                 at_most=1,
                 source="our question",
+                means=Means(
+                    holds=f"Equivariant readouts are worth their cost for tensors of water: {_percent(ratios)}.",
+                    fails="A simpler model does as well or better for some tensor of water "
+                    f"({_percent(ratios)}): use it, or more molecules.",
+                    undecided="Whether equivariant readouts beat the simplest models for every tensor of water is not "
+                    f"decided ({_percent(ratios)}): take more molecules.",
+                ),
             )
         )
-    return verdicts
+    return judged
 
 
-def _present(settings: Settings, results: Results, verdicts: Sequence[Verdict], folder: RunFolder) -> Presentation:
-    from equitangents.studies.forces.page import present  # which imports from here
+def _helped(what: str, ratio: Estimate, frames: int) -> Claim:
+    """Whether `what` is predicted better after training on energies and forces than on energies alone."""
+    found = f"the error of predicted {what} is {100 * ratio.value:.3g} % of what energies alone leave"
+    return claim(
+        f"With {frames} frames, {what} are predicted better after training on both than on energies",
+        {"": ratio},
+        measure="Mean absolute error after training on both over that after training on energies, paired over test "
+        "frames.",
+        covers="test frames",
+        at_most=1,
+        source="our question",
+        means=Means(
+            holds=f"Where forces come with the energies, train on both: with {frames} frames {found}.",
+            fails=f"For {what} alone, leave the training forces out: with {frames} frames {found}.",
+            undecided=f"Whether training on forces too helps to predict {what} is not decided: {found}.",
+        ),
+    )
 
-    return present(settings, results, verdicts, folder)
+
+def _percent(ratios: Mapping[str, Estimate]) -> str:
+    parts = [f"the error of {kind} is {100 * e.value:.3g} % of the simplest model’s" for kind, e in ratios.items()]
+    return ", ".join(parts)
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, _present, (EQUIVARIANT_KERNELS,))
+STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EQUIVARIANT_KERNELS,), check_settings)

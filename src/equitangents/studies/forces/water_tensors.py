@@ -7,6 +7,7 @@ turn has nothing to gain from the frame in which the data come.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -44,27 +45,33 @@ class WaterTensors:
     """Absolute errors of test molecules in atomic units, mean over components, (sizes, test).
 
     `guess` (test,) are those of the simplest model that turns as it must: dipoles of one charge for each element, and
-    the mean polarisability times the identity. `turned` is the largest change of a prediction that turning does not
-    explain, relative to the largest.
+    the mean polarisability times the identity. `turned` are the largest changes of some molecules' predictions that
+    turning does not explain, relative to the largest prediction.
     """
 
     errors: np.ndarray
     guess: np.ndarray
-    turned: float
+    turned: np.ndarray
 
     def ratio(self) -> Estimate:
         """Mean error with all molecules over that of the simplest model, paired over test molecules."""
         return bootstrap(np.stack([self.errors[-1], self.guess], axis=1), lambda m: m[:, 0] / m[:, 1])
 
 
-def measure(kind: str, settings: WaterSettings, folder: RunFolder) -> WaterTensors:
-    """One stage of the run for one kind of tensor."""
+def check_settings(settings: WaterSettings, data_dir: Path | None) -> None:
+    """A system that is known, and molecules enough in its file."""
     check(settings.system in WATER, "water", settings.system, f"one of {', '.join(WATER)}")
     check(len(settings.sizes) >= 2 and min(settings.sizes) >= 2, "water_sizes", settings.sizes, "two, of 2 or more")
     check(settings.test >= 2, "water_test", settings.test, "at least 2")
+    most = len(data.load_water(settings.system, data_dir)) - settings.test
+    check(max(settings.sizes) <= most, "water_sizes", settings.sizes, f"at most {most}")
+
+
+def measure(kind: str, settings: WaterSettings, folder: RunFolder) -> WaterTensors:
+    """One stage of the run for one kind of tensor."""
     title = f"{KINDS[kind].capitalize()} of water"
     found = folder.stage(f"water-{kind}", title, lambda task: _learn(kind, settings, folder, task))
-    return WaterTensors(found["errors"], found["guess"], float(found["turned"]))
+    return WaterTensors(found["errors"], found["guess"], found["turned"])
 
 
 def turned(tensors: np.ndarray, turns: np.ndarray) -> np.ndarray:
@@ -74,8 +81,6 @@ def turned(tensors: np.ndarray, turns: np.ndarray) -> np.ndarray:
 
 def _learn(kind: str, settings: WaterSettings, folder: RunFolder, task: Task) -> Arrays:
     whole = data.load_water(settings.system, folder.data_dir)
-    most = len(whole) - settings.test
-    check(max(settings.sizes) <= most, "water_sizes", settings.sizes, f"at most {most}")
     order = np.random.default_rng(settings.seed).permutation(len(whole))
     turns = so3(1).random(len(whole), seed=settings.seed)
     molecules = whole.molecules.with_positions(whole.molecules.positions @ turns.swapaxes(1, 2))
@@ -94,9 +99,9 @@ def _learn(kind: str, settings: WaterSettings, folder: RunFolder, task: Task) ->
     few = molecules[test[: min(5, len(test))]]
     turn = so3(1).random(1, seed=settings.seed + 1)
     again = model.predict(few.with_positions(few.positions @ turn[0].T)).values
-    violation = np.abs(again - turned(found[: len(few)], turn)).max() / np.abs(found).max()
+    off = np.abs(again - turned(found[: len(few)], turn)).reshape(len(few), -1).max(axis=1)
     guess = _error(simplest(molecules[train], y[train], molecules[test]) - y[test])
-    return {"errors": np.stack(errors), "guess": guess, "turned": np.array(violation)}
+    return {"errors": np.stack(errors), "guess": guess, "turned": off / np.abs(found).max()}
 
 
 def simplest(train: Molecules, tensors: np.ndarray, test: Molecules) -> np.ndarray:

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
 
 import numpy as np
 import scipy.stats
 
 from equitangents.data.molecules import KCAL_PER_EV
-from equitangents.report import Figure, Section, Table, Verdict, figures
+from equitangents.report import Figure, Section, Table
 from equitangents.report.palette import BLUE, GREEN, MUTED, PURPLE, VERMILLION
 from equitangents.report.verdict import format_number
 from equitangents.statistics import Estimate
 from equitangents.studies.common.molecule_kernels import TITLES
 from equitangents.studies.framework import drawing
-from equitangents.studies.framework.compatibility import Presentation, say
 from equitangents.studies.framework.folder import Columns, RunFolder
+from equitangents.studies.framework.panels import panels
+from equitangents.studies.framework.study import Presentation
 from equitangents.studies.framework.tables import columns
 from equitangents.studies.molecules.study import Results, Settings, error_ratio, mean_errors
 
 _COLOURS = {"so3": BLUE, "mlp": VERMILLION, "coulomb": PURPLE, "soap": GREEN, "elements": MUTED}
 
 
-def present(settings: Settings, results: Results, verdicts: Sequence[Verdict], folder: RunFolder) -> Presentation:
+def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
     """Tables, figures and words."""
     sections = [
         Section(
@@ -36,16 +37,15 @@ def present(settings: Settings, results: Results, verdicts: Sequence[Verdict], f
                 "All models share splits, an energy for each element by least squares, and the choice of ridges by "
                 "cross-validation on the training set. Widths were chosen by cross-validation on molecules that are "
                 "never tested on.",
-                _comparison(settings, results),
             ],
-            [_curves(settings, results, folder), _table(settings, results)],
+            [_curves(settings, results, folder), _table(settings, results), _comparison(settings, results)],
         ),
         Section(
             "Symmetry",
             [
                 "Test molecules were turned and shifted at random, and their atoms numbered otherwise. Shown is the "
                 "largest change of a prediction after training on the most molecules. Rotations of the SO(3) kernel "
-                f"are sampled at {settings_of(results)}; the network itself is invariant."
+                f"are sampled at {_quadrature(results)}."
             ],
             [_symmetry(results)],
         ),
@@ -58,10 +58,10 @@ def present(settings: Settings, results: Results, verdicts: Sequence[Verdict], f
         "Seed": str(settings.seed),
     }
     tables = {"errors": errors_table(settings, results), "symmetry": symmetry_table(results)}
-    return Presentation(_summary(settings, results, verdicts), tables, sections, facts)
+    return Presentation(tables, sections, facts)
 
 
-def settings_of(results: Results) -> str:
+def _quadrature(results: Results) -> str:
     """The quadrature in words."""
     return (
         f"{results.resolution} nodes in cos β, with an estimated error of {format_number(results.kernel_error)} of the "
@@ -69,42 +69,16 @@ def settings_of(results: Results) -> str:
     )
 
 
-def _summary(settings: Settings, results: Results, verdicts: Sequence[Verdict]) -> str:
-    error = KCAL_PER_EV * mean_errors(results, "so3")[:, -1].mean()
-    first = say(
-        verdicts[0],
-        holds="The invariant kernel’s error is below the MLP kernel’s on the same signals at every size",
-        fails="The invariant kernel’s error is not below the MLP kernel’s at every size",
-        undecided="Whether the invariant kernel’s error is below the MLP kernel’s at every size is not decided",
-    )
-    return (
-        f"{first}; with {settings.sizes[-1]} molecules it is {error:.2f} kcal/mol "
-        f"({1000 * error / KCAL_PER_EV:.0f} meV). {_comparison(settings, results)}"
-    )
-
-
-def _comparison(settings: Settings, results: Results) -> str:
-    """By how much the invariant kernel is better or worse than each other model at the largest size."""
-    last = len(settings.sizes) - 1
-    parts = []
+def _comparison(settings: Settings, results: Results) -> Table:
+    """How large the invariant kernel's error is beside that of each other model at the largest size."""
+    rows = []
     for name in results.errors:
-        if name == "so3":
-            continue
-        ratio = error_ratio(results, "so3", name, last)
-        change = 100 * (ratio.value - 1)
-        sure = "" if ratio.high < 1 or ratio.low > 1 else ", which these splits do not decide"
-        parts.append(f"{abs(change):.0f} % {'larger' if change > 0 else 'smaller'} than that of {_named(name)}{sure}")
-    left_out = "" if "soap" in results.errors else " SOAP was left out, since dscribe is not installed."
-    return f"With {settings.sizes[-1]} molecules the error of the SO(3) kernel is " + "; ".join(parts) + "." + left_out
-
-
-def _named(name: str) -> str:
-    return {
-        "mlp": "the MLP kernel",
-        "coulomb": "Coulomb matrices",
-        "soap": "SOAP",
-        "elements": "the sum over elements",
-    }[name]
+        if name != "so3":
+            e = error_ratio(results, "so3", name, -1)
+            value, low, high = (format_number(x, e.interval, (-math.inf, 1)) for x in (e.value, *e.interval))
+            rows.append((TITLES[name], value, f"{low} to {high}"))
+    caption = f"Error of the SO(3) kernel over that of each model, {settings.sizes[-1]} molecules."
+    return Table(caption, ("model", "ratio", "95 % interval over splits"), rows)
 
 
 def _estimate(values: np.ndarray) -> Estimate:
@@ -158,17 +132,20 @@ def _symmetry(results: Results) -> Table:
 
 
 def _curves(settings: Settings, results: Results, folder: RunFolder) -> Figure:
-    with figures.canvas(7.2, 4.0) as canvas:
-        axes = canvas.subplots()
-        drawing.logarithmic(axes, "both", settings.sizes, fine=True)
-        for name in results.errors:
+    with panels(
+        folder,
+        "learning-curves",
+        size=(7.2, 4.2),
+        xlabel="training molecules",
+        ylabel="mean absolute error, kcal/mol",
+        caption=f"Means over {settings.splits} splits with 95 % intervals; splits share molecules, which intervals "
+        "ignore.",
+        alt="Error against the number of training molecules",
+    ) as drawn:
+        drawing.logarithmic(drawn[0], "both", settings.sizes, fine=True)
+        for k, name in enumerate(results.errors):
             values = [_estimate(KCAL_PER_EV * e) for e in mean_errors(results, name).T]
-            drawing.estimates(axes, settings.sizes, values, _COLOURS[name].light, label=TITLES[name])
-        axes.set_xlabel("training molecules")
-        axes.set_ylabel("mean absolute error, kcal/mol")
-        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
-        svg = figures.save(canvas, folder.figures, "learning-curves")
-    caption = (
-        f"Means over {settings.splits} splits with 95 % intervals; splits share molecules, which intervals ignore."
-    )
-    return Figure("learning-curves", caption, svg, alt="Error against the number of training molecules")
+            places = np.array(settings.sizes) * 1.015 ** (k - 2)  # side by side, so that every interval is seen
+            drawing.estimates(drawn[0], places, values, _COLOURS[name].light, label=TITLES[name])
+        drawn.legend(columns=3)
+    return drawn.figure

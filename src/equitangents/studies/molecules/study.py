@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -20,17 +21,19 @@ from equitangents import molecules as molecular
 from equitangents.data.molecules import KCAL_PER_EV
 from equitangents.groups import so3
 from equitangents.molecules import AtomSignals, Molecules
-from equitangents.report.verdict import Verdict
-from equitangents.statistics import Estimate, exactly, shared_level
+from equitangents.statistics import Estimate, bootstrap, exactly, shared_level
 from equitangents.studies.common import molecule_kernels as kernels
 from equitangents.studies.common.kernel_ridge import RIDGES, best_fit, composition, cross_validation
 from equitangents.studies.framework.citations import EQUIVARIANT_KERNELS
-from equitangents.studies.framework.compatibility import Presentation, Study, judge
+from equitangents.studies.framework.claims import EXACT, Claim, Means, claim
 from equitangents.studies.framework.folder import Arrays, RunFolder
 from equitangents.studies.framework.progress import Task
-from equitangents.studies.framework.settings import check
+from equitangents.studies.framework.records import Records
+from equitangents.studies.framework.settings import at_least, check
+from equitangents.studies.framework.study import Study
 
 OURS = "our question"
+_RATIO = "Mean absolute error of the first over that of the second; geometric mean over splits, paired."
 _FACTORS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)  # times the median distance
 
 
@@ -85,16 +88,25 @@ class Results:
     label: str
 
 
-def measure(settings: Settings, folder: RunFolder) -> Results:
-    """Widths from a few molecules; every kernel once for all of them; then splits and sizes out of these matrices."""
+def check_settings(settings: Settings, data_dir: Path | None) -> None:
+    """Sizes that fit together, and a file that holds as many molecules."""
     check(len(settings.sizes) >= 2, "sizes", settings.sizes, "at least two training sizes")
     check(list(settings.sizes) == sorted(set(settings.sizes)), "sizes", settings.sizes, "increasing")
     check(min(settings.sizes) >= 10, "sizes", settings.sizes, "10 molecules or more each")
-    check(settings.splits >= 3, "splits", settings.splits, "at least 3")
+    at_least(settings, splits=3, turns=1)
     check(10 <= settings.tuning <= settings.sizes[-1], "tuning", settings.tuning, "from 10 to the largest size")
-    check(1 <= settings.moved <= settings.test, "moved", settings.moved, "from 1 to the number of test molecules")
-    check(settings.turns >= 1, "turns", settings.turns, "at least 1")
+    check(2 <= settings.moved <= settings.test, "moved", settings.moved, "from 2 to the number of test molecules")
     check(len(settings.scales) >= 1 and min(settings.scales) > 0, "scales", settings.scales, "positive numbers")
+    _molecules(settings, data_dir)
+
+
+def _molecules(settings: Settings, data_dir: Path | None) -> data.MoleculeSet:
+    """As many as the largest training set and the test set together."""
+    return data.load_molecules(settings.data, data_dir, count=settings.sizes[-1] + settings.test, seed=settings.seed)
+
+
+def measure(settings: Settings, folder: RunFolder) -> Results:
+    """Widths from a few molecules; every kernel once for all of them; then splits and sizes out of these matrices."""
     problem = _Problem(settings, folder)
     names = problem.models
     found = {
@@ -139,12 +151,8 @@ class _Problem:
 
     @cached_property
     def set(self) -> data.MoleculeSet:
-        """As many molecules as the largest training set and the test set together.
-
-        Positions in single precision: the tolerance of rotations is far coarser.
-        """
-        s = self.settings
-        found = data.load_molecules(s.data, self.data_dir, count=s.sizes[-1] + s.test, seed=s.seed)
+        """Molecules with positions in single precision: the tolerance of rotations is far coarser."""
+        found = _molecules(self.settings, self.data_dir)
         single = found.molecules.with_positions(found.molecules.positions.astype(np.float32))
         return replace(found, molecules=single)
 
@@ -295,60 +303,92 @@ def error_ratio(results: Results, a: str, b: str, size: int, level: float = 0.95
     return Estimate(value, low, high, level)
 
 
-def claims(settings: Settings, results: Results) -> Sequence[Verdict]:
+def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     """Against the MLP kernel at all sizes, against the others at the largest, and what moving molecules does."""
-    last = len(settings.sizes) - 1
-    each = shared_level(len(settings.sizes))
-    what = "Mean absolute error of the first over that of the second; geometric mean over splits, paired."
-    against = {f"{n} molecules": error_ratio(results, "so3", "mlp", j, each) for j, n in enumerate(settings.sizes)}
-    found = [
-        judge(
-            "The invariant kernel’s error is below that of the MLP kernel on the same signals",
+    most, each = settings.sizes[-1], shared_level(len(settings.sizes))
+    at = lambda molecules: settings.sizes.index(molecules)
+    against = Records.over(
+        lambda molecules: error_ratio(results, "so3", "mlp", at(molecules), each),
+        lambda molecules: f"{molecules} molecules",
+        molecules=settings.sizes,
+    )
+    low, high = 100 * against.values.min(), 100 * against.values.max()
+    found = f"the error is {low:.3g} % to {high:.3g} % of the MLP kernel’s, by training size"
+    judged = [
+        claim(
+            "The invariant kernel’s error is below that of the MLP kernel on the same signals, at every training size",
             against,
-            measure=what,
+            measure=_RATIO,
+            covers="splits, which share molecules",
             at_most=1,
             source="stated in arXiv 2406.06504 for QM9",
+            means=Means(
+                holds=f"Build invariance under rotations into the kernel of energies: {found}.",
+                fails=f"Invariance under rotations does not pay at every training size: {found}.",
+                undecided=f"Whether invariance under rotations pays at every training size is not decided: {found}.",
+            ),
         )
     ]
-    for name in ("coulomb", "soap"):
-        if name in results.errors:
-            found.append(
-                judge(
-                    f"With {settings.sizes[-1]} molecules it is below that of kernel ridge regression on "
-                    + ("Coulomb matrices" if name == "coulomb" else "SOAP"),
-                    {"": error_ratio(results, "so3", name, last)},
-                    measure=what,
-                    at_most=1,
-                    source=OURS,
-                )
-            )
-    mae = mean_errors(results, "so3")[0, last]
-    turned = np.abs(results.rotated["so3"]).max() / mae
-    scale = KCAL_PER_EV * np.abs(results.relabelled["so3"]).max()
-    found += [
-        judge(
-            "The invariant kernel’s predictions stay when molecules are turned and shifted",
-            {"": exactly(turned)},
-            measure="Largest change of a prediction over the mean absolute error.",
-            at_most=0.1,
-            source="theory; the bound is our choice",
+    judged += [_rival(results, name, most) for name in ("coulomb", "soap") if name in results.errors]
+    turned = np.abs(results.rotated["so3"]).max(axis=1) / mean_errors(results, "so3")[0, -1]
+    return [
+        *judged,
+        claim(
+            "Turning and shifting a molecule changes the invariant kernel’s prediction by less than 2 % of its error, "
+            "on average over molecules",
+            {"": bootstrap(100 * turned)},
+            measure=f"Largest change of a molecule’s prediction in {settings.turns} draws, mean over {settings.moved} "
+            "molecules, over the mean absolute error.",
+            covers="molecules",
+            at_most=2,
+            unit="%",
+            source="theory, up to the quadrature over rotations; the bound is our choice",
+            stated="no change",
+            means=Means(
+                holds="No copies of molecules in other orientations are needed: with rotations sampled to tolerance "
+                f"{settings.tolerance:g} the largest change seen is {100 * turned.max():.2g} % of the error.",
+                fails=f"Rotations are sampled too coarsely with tolerance {settings.tolerance:g}: take a smaller one.",
+                undecided="Whether rotations are sampled finely enough is not decided: move more molecules, or take a "
+                f"tolerance below {settings.tolerance:g}.",
+            ),
         ),
-        judge(
-            "and when their atoms are numbered otherwise",
-            {"": exactly(scale)},
-            measure="Largest change of a prediction.",
+        claim(
+            "Numbering a molecule’s atoms otherwise does not change the invariant kernel’s prediction, to rounding",
+            {"": exactly(KCAL_PER_EV * np.abs(results.relabelled["so3"]).max())},
+            measure=f"Largest change of a prediction, {settings.moved} molecules in {settings.turns} numberings each.",
+            covers=EXACT,
             at_most=1e-6,
             unit="kcal/mol",
             source="theory; the bound is our choice",
+            means=Means(
+                holds="Atoms may come in any order.",
+                fails="The order of atoms matters: number them alike in all molecules.",
+            ),
         ),
     ]
-    return found
 
 
-def _present(settings: Settings, results: Results, verdicts: Sequence[Verdict], folder: RunFolder) -> Presentation:
-    from equitangents.studies.molecules.page import present  # which imports from here
+def _rival(results: Results, name: str, molecules: int) -> Claim:
+    """Whether the invariant kernel beats kernel ridge regression on other descriptions at the largest size."""
+    rival = {"coulomb": "Coulomb matrices", "soap": "SOAP"}[name]
+    ratio = error_ratio(results, "so3", name, -1)
+    found = (
+        f"with {molecules} molecules the SO(3) kernel’s error is {100 * ratio.value:.3g} % of that of {rival} "
+        f"({100 * ratio.low:.3g} % to {100 * ratio.high:.3g} %)"
+    )
+    return claim(
+        f"With {molecules} molecules the invariant kernel’s error is below that of kernel ridge regression on {rival}",
+        {"": ratio},
+        measure=_RATIO,
+        covers="splits, which share molecules",
+        at_most=1,
+        source=OURS,
+        means=Means(
+            holds=f"Prefer the SO(3) kernel to {rival}: {found}.",
+            fails=f"Prefer {rival} to the SO(3) kernel: {found}.",
+            undecided=f"These splits do not decide between the SO(3) kernel and {rival}: {found}.",
+        ),
+    )
 
-    return present(settings, results, verdicts, folder)
 
-
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, _present, (EQUIVARIANT_KERNELS,))
+STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EQUIVARIANT_KERNELS,), check_settings)

@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from equitangents.report import Figure, Section, Table, Verdict, figures
-from equitangents.report.palette import BLUE, GREEN, INK, MUTED, ORANGE, PURPLE, SKY, VERMILLION
+from equitangents.report import Figure, Section, Table
+from equitangents.report.palette import BLUE, GREEN, INK, ORANGE, PURPLE, SKY, VERMILLION
 from equitangents.report.verdict import format_number
-from equitangents.statistics import bootstrap, power_law
+from equitangents.statistics import Estimate, bootstrap
 from equitangents.studies.framework import drawing
-from equitangents.studies.framework.compatibility import Presentation, say
 from equitangents.studies.framework.folder import RunFolder
+from equitangents.studies.framework.panels import panels
+from equitangents.studies.framework.study import Presentation
 from equitangents.studies.framework.tables import columns
-from equitangents.studies.other_ensembles.study import CLOSED, TITLES, Results, Settings, share, squares
+from equitangents.studies.other_ensembles.study import CLOSED, TITLES, Results, Settings, exponent, share, squares
 
 _COLOURS = dict(zip(TITLES, (INK, BLUE, PURPLE, GREEN, SKY, VERMILLION, ORANGE), strict=True))
-_WHY = {
-    "plain": "initialisation has no preferred orientation, the data have all of them",
-    "nngp": "prior and data are invariant, so is the posterior; noise on targets is drawn alike for every copy",
-    "ntk": "the random prior function has an invariant law",
-    "bagged": "every resample keeps all copies of its inputs",
-    "bagged-copies": "each resample is incomplete, but any resample is as likely as its rotation",
-    "snapshots": "each snapshot’s law is invariant, but all share one initialisation, which is never averaged out",
-    "boosted": "the law is invariant, but what a stage adds off the data is not taken back by later ones",
+_RANDOM = {
+    "plain": "initialisation, which has no preferred orientation",
+    "nngp": "a draw of the posterior, whose prior and data are invariant; noise on targets is alike for every copy",
+    "ntk": "a draw of the random prior function, whose law is invariant",
+    "bagged": "initialisation and the inputs; every resample keeps all copies of its inputs",
+    "bagged-copies": "initialisation and the copies; any resample is as likely as its rotation",
+    "snapshots": "one initialisation and order of batches, which all snapshots share",
+    "boosted": "a new initialisation at every stage, which learns what earlier ones left on the data",
 }
 
 
-def present(settings: Settings, results: Results, verdicts: Sequence[Verdict], folder: RunFolder) -> Presentation:
+def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
     """Tables, figures and words."""
     tables = {
         "size": columns(
@@ -54,17 +53,17 @@ def present(settings: Settings, results: Results, verdicts: Sequence[Verdict], f
             "As ensembles grow",
             [
                 "All learn the energy of spins on a torus from configurations in all four orientations. What is shown "
-                "is the change of the prediction on new spins when they are turned. Independent members average it "
-                "away. Snapshots of one run and stages of boosting have the same invariant law, but one run is one "
-                "draw from it: more of them do not help. Averaging independent runs would.",
+                "is the change of the prediction on new spins when they are turned, against the number of independent "
+                "members, of snapshots of one run, or of boosting stages.",
             ],
             [_sizes(settings, results, folder)],
         ),
         Section(
-            "Which stay invariant, and why",
+            "What theory expects",
             [
-                "The rule: if everything random in training has a law that the group does not change, the expectation "
-                "is invariant; an ensemble comes close to its expectation if its members are independent.",
+                "If everything random in training has a law that the group does not change, the expectation is "
+                "invariant. An ensemble comes close to its expectation if its members are independent. Beside what is "
+                "random in each kind stands what was measured.",
             ],
             [_table(settings, results)],
         ),
@@ -76,68 +75,46 @@ def present(settings: Settings, results: Results, verdicts: Sequence[Verdict], f
         "Noise of posteriors": f"variance {settings.noise:g}",
         "Seed": str(settings.seed),
     }
-    return Presentation(_summary(verdicts), tables, sections, facts)
-
-
-def _summary(verdicts: Sequence[Verdict]) -> str:
-    first = say(
-        verdicts[0],
-        holds="Bayesian posteriors, random priors and bagging stay invariant at infinite width",
-        fails="Not all of Bayesian posteriors, random priors and bagging stay invariant at infinite width",
-        undecided="The closed forms could not be judged",
-    )
-    second = say(
-        verdicts[3],
-        holds="finite ensembles of independent members approach invariance as one over the square root of their size",
-        fails="finite ensembles of independent members do not all approach invariance as expected",
-        undecided="how finite ensembles approach invariance cannot be told at this size",
-    )
-    third = say(
-        verdicts[4],
-        holds="snapshots of one run do not.",
-        fails="snapshots of one run do too.",
-        undecided="whether snapshots of one run do cannot be told.",
-    )
-    return f"{first}; {second}; {third}"
+    return Presentation(tables, sections, facts)
 
 
 def _sizes(settings: Settings, results: Results, folder: RunFolder) -> Figure:
-    with figures.canvas(8.6, 3.8) as canvas:
-        axes = canvas.subplots()
+    sizes = np.array(settings.sizes, dtype=float)
+    with panels(
+        folder,
+        "change-against-size",
+        size=(8.6, 4.2),
+        xlabel="members, snapshots or stages",
+        ylabel="change under rotations",
+        caption="Root mean square change of an ensemble’s prediction under turns by 90°, 180° and 270°, in units of "
+        "the energies’ standard deviation, against its size, with 95 % intervals over independent ensembles. Dotted: "
+        "one over the square root of the size, for comparison.",
+        alt="Change under rotations against ensemble size",
+    ) as drawn:
+        axes = drawn[0]
         for k, (kind, title) in enumerate(TITLES.items()):
-            values = [bootstrap(column, lambda m: np.sqrt(m)) for column in squares(settings, results, kind).T]
-            drawing.estimates(
-                axes, np.array(settings.sizes) * 1.012 ** (k - 3), values, _COLOURS[kind].light, label=title
-            )
-        sizes = np.array(settings.sizes, dtype=float)
+            values = [bootstrap(column, np.sqrt) for column in squares(settings, results, kind).T]
+            drawing.estimates(axes, sizes * 1.012 ** (k - 3), values, _COLOURS[kind].light, label=title)
         start = np.sqrt(squares(settings, results, "plain")[:, 0].mean())
-        axes.plot(sizes, 0.8 * start / np.sqrt(sizes), color=MUTED.light, lw=0.9, ls=(0, (2, 2)), label="1/√size")
+        drawing.power(axes, sizes, 0.8 * start, -0.5, label="∝ 1/√size")
         drawing.logarithmic(axes, "both", settings.sizes, base=2, fine=True)
-        axes.set_xlabel("members, snapshots or stages")
-        axes.set_ylabel("change under rotations")
-        axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
-        svg = figures.save(canvas, folder.figures, "change-against-size")
-    caption = (
-        "Root mean square change of an ensemble’s prediction under turns by 90°, 180° and 270°, in units of the "
-        "energies’ standard deviation, against its size, with 95 % intervals over independent ensembles."
-    )
-    return Figure("change-against-size", caption, svg, alt="Change under rotations against ensemble size")
+        drawn.legend(columns=3)
+    return drawn.figure
 
 
 def _table(settings: Settings, results: Results) -> Table:
     rows = []
     for kind, title in TITLES.items():
-        left = share(results, kind).times(100)
-        exponent = power_law(np.array(settings.sizes), squares(settings, results, kind))
-        rows.append(
-            (
-                f"{title}: {_WHY[kind]}",
-                f"{format_number(left.value, left.interval)} %",
-                format_number(exponent.value, exponent.interval),
-            )
-        )
+        left, slope = share(results, kind).times(100), exponent(settings, results, kind)
+        rows.append((f"{title}: {_RANDOM[kind]}", f"{_with_interval(left)} %", _with_interval(slope)))
     caption = (
         "Share of the mean square change that averaging infinitely many independent members or runs would leave; "
-        "exponent of the root mean square change against the size of one ensemble."
+        "exponent of the root mean square change against the size of one ensemble. In brackets: 95 % intervals over "
+        "members or runs."
     )
-    return Table(caption, ("ensemble, and why", "left in expectation", "exponent"), rows)
+    return Table(caption, ("ensemble, and what is random", "left in expectation", "exponent"), rows)
+
+
+def _with_interval(e: Estimate) -> str:
+    value, low, high = (format_number(x, e.interval) for x in (e.value, e.low, e.high))
+    return f"{value} [{low}, {high}]"

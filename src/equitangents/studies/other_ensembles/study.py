@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -25,8 +26,14 @@ from equitangents.ensembles import (
     Variation,
     tangent_prior,
 )
-from equitangents.report.verdict import Verdict
-from equitangents.statistics import Estimate, exactly, power_law, shared_level, surviving_share
+from equitangents.statistics import (
+    Estimate,
+    bootstrap,
+    exactly,
+    power_law,
+    shared_level,
+    surviving_share,
+)
 from equitangents.studies.common.dependent_ensembles import boosted, nested_means
 from equitangents.studies.common.infinite import largest_difference, unit_times
 from equitangents.studies.common.ising_lattice import energy, hot_spins
@@ -35,10 +42,12 @@ from equitangents.studies.common.orbit_spread import squares_of_means
 from equitangents.studies.common.orbits import by_element, deviations, orbit_batch
 from equitangents.studies.common.training import train_recorded
 from equitangents.studies.framework.citations import EMERGENT_EQUIVARIANCE
-from equitangents.studies.framework.compatibility import Presentation, Study, judge
+from equitangents.studies.framework.claims import EXACT, Claim, Means, claim
 from equitangents.studies.framework.folder import Arrays, RunFolder
 from equitangents.studies.framework.progress import Task
-from equitangents.studies.framework.settings import check
+from equitangents.studies.framework.records import Records
+from equitangents.studies.framework.settings import at_least, check
+from equitangents.studies.framework.study import Study
 
 OPEN = "open question of arXiv 2403.03103"
 INDEPENDENT = {
@@ -56,6 +65,8 @@ CLOSED = {
     "bagged-copies": "bagging of augmented copies",
 }
 TITLES = {**INDEPENDENT, **ONE_RUN}
+DRAWS = 10  # independent sets of resampled copies
+_FEW = 8  # test inputs of the closed forms
 
 
 @dataclass(frozen=True)
@@ -120,10 +131,12 @@ class CopyBootstrap(Variation):
 class Results:
     """`closed[kind]` is the largest relative change of (mean, covariance) over orbits, in closed form; `changes[kind]`
     are f(gx) − f(x): (M, values) of independent members, (sizes or stages, runs, values) of the kinds of one run.
+    `broken` is that of the mean for `DRAWS` independent sets of resampled copies.
     """
 
     closed: dict[str, np.ndarray]
     changes: dict[str, np.ndarray]
+    broken: np.ndarray
 
 
 def _data(settings: Settings) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -136,15 +149,19 @@ def _network(settings: Settings) -> Any:
     return mlp(settings.width, settings.hidden_layers, W_std=settings.W_std, b_std=settings.b_std, flatten=True)
 
 
-def measure(settings: Settings, folder: RunFolder) -> Results:
-    """Closed forms, then ensembles of independent members, then those of one run."""
+def check_settings(settings: Settings, data_dir: Path | None) -> None:
+    """Sizes that fit into one another, and enough members and runs; the study reads no data."""
     largest = max(settings.sizes)
     check(len(settings.sizes) >= 3, "sizes", settings.sizes, "at least three")
     check(all(largest % m == 0 for m in settings.sizes), "sizes", settings.sizes, "divisors of the largest")
     check(settings.members >= 3 * largest, "members", settings.members, f"at least 3 times the largest size, {largest}")
-    check(settings.runs >= 3, "runs", settings.runs, "at least 3")
-    check(settings.resamples >= 2, "resamples", settings.resamples, "at least 2")
+    at_least(settings, runs=3, resamples=2)
+
+
+def measure(settings: Settings, folder: RunFolder) -> Results:
+    """Closed forms, then ensembles of independent members, then those of one run."""
     closed = folder.stage("closed-forms", "Closed forms", lambda task: _closed(settings, task))
+    broken = folder.stage("copies", "Bagging of augmented copies", lambda task: _copies(settings, task))["changes"]
     changes = {
         kind: folder.stage(kind, f"Training: {title}", partial(_independent, settings, folder, kind))["changes"]
         for kind, title in INDEPENDENT.items()
@@ -153,7 +170,7 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
         "snapshots", "Training: snapshots", partial(_independent, settings, folder, "snapshots")
     )["changes"]
     changes["boosted"] = folder.stage("boosted", "Training: boosting", lambda task: _boosted(settings, task))["changes"]
-    return Results(closed=closed, changes=changes)
+    return Results(closed=closed, changes=changes, broken=broken)
 
 
 def _rate(settings: Settings) -> float:
@@ -168,8 +185,7 @@ def _closed(settings: Settings, task: Task) -> Arrays:
     action, net = actions.image_rotations(4), _network(settings)
     diagonal = lambda kernel: float(np.mean(np.diagonal(np.asarray(kernel))))
     k = net.kernel(train)
-    plain = InfiniteEnsemble(net, augmentation=action, time=0.0).fit(train, y)
-    late = float(unit_times(plain, [settings.steps])[0])
+    late = _late(settings)
     models: dict[str, Any] = {
         "posterior": InfiniteEnsemble(
             net, augmentation=action, kernel="nngp", ridge=settings.noise / diagonal(k.nngp)
@@ -180,13 +196,10 @@ def _closed(settings: Settings, task: Task) -> Arrays:
         "bagged": BaggedInfiniteEnsemble(
             InfiniteEnsemble(net, augmentation=action, time=late), resamples=settings.resamples, seed=settings.seed
         ).fit(train, y),
-        # resamples of the augmented copies: each is incomplete, and so is the mean over finitely many
-        "bagged-copies": BaggedInfiniteEnsemble(
-            InfiniteEnsemble(net, time=late), resamples=settings.resamples, seed=settings.seed
-        ).fit(orbit_batch(action, train), np.tile(y, action.group.order)),
+        "bagged-copies": _bagged_copies(settings, late, settings.seed),
     }
     arrays: Arrays = {}
-    few = test[:8]
+    few = test[:_FEW]
     for i, (kind, model) in enumerate(models.items()):
         mean, covariance = model.predict(orbit_batch(action, few), return_cov=True)
         orbit = mean.reshape(action.group.order, len(few))
@@ -195,6 +208,35 @@ def _closed(settings: Settings, task: Task) -> Arrays:
         arrays[kind] = np.array([largest_difference(orbit, orbit[:1]), largest_difference(same, same[:1])])
         task.step(i + 1, len(models))
     return arrays
+
+
+def _late(settings: Settings) -> float:
+    """The time of the infinitely wide ensemble that corresponds to the end of training."""
+    train, y, _ = _data(settings)
+    plain = InfiniteEnsemble(_network(settings), augmentation=actions.image_rotations(4), time=0.0).fit(train, y)
+    return float(unit_times(plain, [settings.steps])[0])
+
+
+def _bagged_copies(settings: Settings, late: float, seed: int) -> BaggedInfiniteEnsemble:
+    """Over resamples of the augmented copies: each is incomplete, and so is the mean over finitely many."""
+    train, y, _ = _data(settings)
+    action = actions.image_rotations(4)
+    model = InfiniteEnsemble(_network(settings), time=late)
+    bagged = BaggedInfiniteEnsemble(model, resamples=settings.resamples, seed=seed)
+    return bagged.fit(orbit_batch(action, train), np.tile(y, action.group.order))
+
+
+def _copies(settings: Settings, task: Task) -> Arrays:
+    """Largest relative change of the mean over orbits, for independent sets of resamples."""
+    action, few, late = actions.image_rotations(4), _data(settings)[2][:_FEW], _late(settings)
+    changes = []
+    for draw in range(DRAWS):
+        seed = int(np.random.SeedSequence((settings.seed, draw)).generate_state(1)[0])
+        mean = _bagged_copies(settings, late, seed).predict(orbit_batch(action, few))
+        orbit = mean.reshape(action.group.order, len(few))
+        changes.append(largest_difference(orbit, orbit[:1]))
+        task.step(draw + 1, DRAWS)
+    return {"changes": np.array(changes)}
 
 
 def _independent(settings: Settings, folder: RunFolder, kind: str, task: Task) -> Arrays:
@@ -270,72 +312,123 @@ def share(results: Results, kind: str, level: float = 0.95) -> Estimate:
     return surviving_share(changes, level=level)
 
 
-def claims(settings: Settings, results: Results) -> Sequence[Verdict]:
+def exponent(settings: Settings, results: Results, kind: str, level: float = 0.95) -> Estimate:
+    """Of the root mean square change against the size of one ensemble."""
+    return power_law(np.array(settings.sizes), squares(settings, results, kind), level=level)
+
+
+def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     """Closed forms, expectations, and what growing an ensemble does."""
-    exact = ("posterior", "random-prior", "bagged")
-    closed = {
-        f"{CLOSED[kind]}, {what}": exactly(results.closed[kind][i])
-        for kind in exact
-        for i, what in enumerate(("mean", "covariance"))
-    }
-    level = shared_level(len(TITLES))
-    expectation = {title: share(results, kind, level).times(100) for kind, title in TITLES.items()}
-    sizes = np.array(settings.sizes)
-    exponent = lambda kind, of: power_law(sizes, squares(settings, results, kind), level=shared_level(of))
+    closed = Records.over(
+        lambda kind, of: exactly(results.closed[kind][("mean", "covariance").index(of)]),
+        lambda kind, of: f"{CLOSED[kind]}, {of}",
+        kind=("posterior", "random-prior", "bagged"),
+        of=("mean", "covariance"),
+    )
+    expectation = Records.over(
+        lambda kind: share(results, kind, shared_level(len(TITLES))).times(100),
+        lambda kind: TITLES[kind],
+        kind=tuple(TITLES),
+    )
+    independent = Records.over(
+        lambda kind: exponent(settings, results, kind, shared_level(len(INDEPENDENT))),
+        lambda kind: INDEPENDENT[kind],
+        kind=tuple(INDEPENDENT),
+    )
+    broken = bootstrap(100 * results.broken)
     return [
-        judge(
+        claim(
             "Bayesian posteriors, random priors and bagging of inputs are invariant at infinite width",
             closed,
             measure="Largest change over orbits of the mean, and of Σ(gx, gx′), relative to the largest entry. Bagging "
             f"of inputs: over the {settings.resamples} resamples drawn, each with all its copies.",
+            covers=EXACT,
             at_most=1e-8,
             source=OPEN,
+            means=Means(
+                holds="Choose among Bayesian posteriors, random priors and bagging of inputs by their error bars: in "
+                "closed form none of them costs invariance.",
+                fails="Some closed form that should be invariant is not: check it before relying on its symmetry.",
+            ),
         ),
-        judge(
-            "Bagging of augmented copies is not: finitely many resamples break the symmetry",
-            {"mean": exactly(results.closed["bagged-copies"][0])},
-            measure=f"Largest relative change over orbits of the closed-form mean over {settings.resamples} resamples.",
-            at_least=1e-3,
+        claim(
+            "Bagging of augmented copies is not invariant over finitely many resamples, not even at infinite width",
+            {"": broken},
+            measure=f"Largest relative change over orbits of the closed-form mean over {settings.resamples} resamples, "
+            f"mean over {DRAWS} independent sets of them.",
+            covers="sets of resamples",
+            at_least=0.1,
+            unit="%",
             source="expected; the bound is our choice",
+            means=Means(
+                holds="To bag and stay invariant, resample inputs and keep all copies of each: resampled copies change "
+                f"the mean by {broken.value:.2g} % over an orbit.",
+                fails=f"Resampled copies change the mean by {broken.value:.2g} % only: they may be good enough.",
+                undecided="Whether resampled copies change the mean by 0.1 % or more is not decided; resampled inputs "
+                "with all their copies are the safer choice.",
+            ),
         ),
-        judge(
-            "The expectation over all that is random is invariant for every kind of ensemble",
+        claim(
+            "The expectation over all that is random is invariant for every kind of ensemble, to within 4 % of one "
+            "member’s or run’s mean square change",
             expectation,
             measure="Share of the mean square change of one member (or run) that averaging over ever more independent "
             "ones would leave (unbiased, so it may come out negative).",
+            covers="members or runs",
             at_most=4,
             unit="%",
             source=OPEN + "; the bound is our choice",
+            means=Means(
+                holds="Every kind of ensemble tried becomes invariant, to within 4 % at least, by averaging "
+                "independent members or runs.",
+                fails="Some kind of ensemble does not become invariant however many independent members or runs are "
+                "averaged: see its share left in expectation below.",
+                undecided="Whether every kind becomes invariant by averaging independent members or runs is not "
+                "decided to within 4 %: train more of them to tell.",
+            ),
         ),
-        judge(
-            "Ensembles of independent members approach it as the square root of their number",
-            {title: exponent(kind, len(INDEPENDENT)) for kind, title in INDEPENDENT.items()},
-            measure="Exponent of the root mean square change of M members against M; intervals over batches.",
+        claim(
+            "Ensembles of independent members approach invariance about as the square root of their number",
+            independent,
+            measure="Exponent of the root mean square change of M members against M.",
+            covers="batches of members",
             at_least=-0.6,
             at_most=-0.4,
             source="expected of independent members; the bounds are our choice",
+            stated="−1/2",
+            means=Means(
+                holds="Four times as many independent members about halve the change under rotations, whatever kind "
+                "of ensemble they form.",
+                fails="Not every ensemble of independent members gains as the square root of their number: measure the "
+                "kind that is to be used.",
+                undecided="How fast every kind of independent members gains is not measured well enough to plan their "
+                "number: train more.",
+            ),
         ),
-        judge(
-            "More snapshots of one run do not bring invariance",
-            {"": exponent("snapshots", 1)},
-            measure="Exponent of the root mean square change of the mean of S snapshots against S; interval over runs.",
-            at_least=-0.2,
-            source=OPEN + "; the bound is our choice",
-        ),
-        judge(
-            "More boosting stages of one run do not bring invariance",
-            {"": exponent("boosted", 1)},
-            measure="Exponent of the root mean square change after S stages against S; interval over runs.",
-            at_least=-0.2,
-            source=OPEN + "; the bound is our choice",
-        ),
+        _one_run(settings, results, "snapshots", "snapshots"),
+        _one_run(settings, results, "boosted", "boosting stages"),
     ]
 
 
-def _present(settings: Settings, results: Results, verdicts: Sequence[Verdict], folder: RunFolder) -> Presentation:
-    from equitangents.studies.other_ensembles.page import present  # which imports from here
+def _one_run(settings: Settings, results: Results, kind: str, parts: str) -> Claim:
+    """Whether growing an ensemble within one run leaves its violation where it is."""
+    found = exponent(settings, results, kind)
+    power = f"{found.value:.3f}".replace("-", "−")
+    return claim(
+        f"More {parts} of one run do not bring invariance: the change falls more slowly than their number to the −0.2",
+        {"": found},
+        measure=f"Exponent of the root mean square change against the number of {parts} of one run.",
+        covers="runs",
+        at_least=-0.2,
+        source=OPEN + "; the bound is our choice",
+        means=Means(
+            holds=f"For invariance, average independent runs: with more {parts} of one, the change goes as their "
+            f"number to the {power}.",
+            fails=f"More {parts} of one run do reduce the change, as their number to the {power}: they can stand in "
+            "for some independent runs.",
+            undecided=f"Whether more {parts} of one run help is not decided; independent runs are the safer choice.",
+        ),
+    )
 
-    return present(settings, results, verdicts, folder)
 
-
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, _present, (EMERGENT_EQUIVARIANCE,))
+STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EMERGENT_EQUIVARIANCE,), check_settings)
