@@ -105,7 +105,8 @@ def _scaled(
     def ladders(values: tuple[Any, Any]) -> tuple[Any, Any]:
         a, b = rungs(_STEP // 2)
         same = (a[:, None] == b) & ~alike
-        return tuple(jnp.where(same, new, old) for new, old in zip(run(a, b), values, strict=True))
+        nngp, ntk = (jnp.where(same, new, old) for new, old in zip(run(a, b), values, strict=True))
+        return nngp, ntk
 
     return jax.lax.cond(_anywhere(~alike), ladders, lambda values: values, first)
 
@@ -127,6 +128,7 @@ def _selected(
     values = tuple(near(x1, x2))
 
     def resolved(values: tuple[Any, Any]) -> tuple[Any, Any]:
-        return tuple(jnp.where(different, new, old) for new, old in zip(far(x1, x2), values, strict=True))
+        nngp, ntk = (jnp.where(different, new, old) for new, old in zip(far(x1, x2), values, strict=True))
+        return nngp, ntk
 
     return jax.lax.cond(_anywhere(different), resolved, lambda values: values, values)
