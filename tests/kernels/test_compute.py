@@ -9,15 +9,16 @@ import pytest
 
 import equitangents as et
 from equitangents.errors import MemoryLimitError
+from equitangents.kernels.engines.reference import sizes
 from equitangents.nn import Conv, Dense, Erf, Flatten, GlobalAvgPool, Relu, Sequential
 
-compute_module = importlib.import_module("equitangents.kernels.compute")
+run_module = importlib.import_module("equitangents.kernels.engines.reference.run")
 NET = Sequential(Conv(2, 3, W_std=1.4, b_std=0.1), Relu(), Conv(2, 2), Erf(), GlobalAvgPool(), Dense(1))
 
 
 @pytest.fixture
 def small_tiles(monkeypatch):
-    monkeypatch.setattr(compute_module, "_TILE_ELEMENTS", 5 * 6)
+    monkeypatch.setattr(sizes, "TILE_ELEMENTS", 5 * 6)
 
 
 @pytest.mark.parametrize(("n1", "n2"), [(7, 5), (1, 3), (4, 2)])
@@ -40,8 +41,8 @@ def test_half_of_a_symmetric_matrix_is_enough(rng, small_tiles):
 
 def test_only_half_of_the_tiles_run(rng, small_tiles, monkeypatch):
     ran = []
-    run = compute_module._tile
-    monkeypatch.setattr(compute_module, "_tile", lambda *args: ran.append(1) or run(*args))
+    run = run_module._tile
+    monkeypatch.setattr(run_module, "_tile", lambda *args: ran.append(1) or run(*args))
     x = rng.standard_normal((8, 5, 2))
     NET.kernel(x, engine="reference")
     half = len(ran)

@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 import equitangents as et
 from equitangents.errors import InvalidArgumentError
 from equitangents.kernels import calibration, cost, progress
+from equitangents.kernels.engines.cpu.engine import CpuEngine
+from equitangents.kernels.engines.reference import sizes
 from equitangents.nn import (
     AvgPool,
     Conv,
@@ -33,7 +35,6 @@ from oracles import finite_groups
 from oracles.literal_kernels import grid_reads
 
 orbit_module = importlib.import_module("equitangents.kernels.orbit")
-compute_module = importlib.import_module("equitangents.kernels.compute")
 
 
 @pytest.fixture(autouse=True)
@@ -197,8 +198,8 @@ def test_memory_is_what_the_tiles_take(monkeypatch):
     few, many = (net.kernel_cost((8, 8, 3), n, engine="reference") for n in (1000, 100_000))
     assert few.output_bytes == 2 * 1000**2 * 4
     assert many.working_bytes < few.working_bytes * 100
-    assert many.working_bytes <= 2 * compute_module._PANEL + (64 << 20)
-    monkeypatch.setattr(compute_module, "_TILE_ELEMENTS", 4 * compute_module._TILE_ELEMENTS)
+    assert many.working_bytes <= 2 * sizes.PANEL + (64 << 20)
+    monkeypatch.setattr(sizes, "TILE_ELEMENTS", 4 * sizes.TILE_ELEMENTS)
     assert net.kernel_cost((8, 8, 3), 1000, engine="reference").working_bytes > few.working_bytes
 
 
@@ -222,7 +223,7 @@ def test_long_runs_are_announced(monkeypatch, caplog):
     caplog.set_level(logging.INFO, logger="equitangents")
     net.kernel(x)
     assert not caplog.records
-    monkeypatch.setitem(cost._WORTH_ASKING, "cpu", 1)
+    monkeypatch.setattr(CpuEngine, "quick_work", 1)
     slow = calibration.Rate(1.0, 1.0)
     monkeypatch.setattr(cost, "layer_rate", lambda *args: slow)
     net.kernel(x, x)
@@ -231,7 +232,7 @@ def test_long_runs_are_announced(monkeypatch, caplog):
 
 def test_progress_is_logged(monkeypatch, caplog):
     caplog.set_level(logging.INFO, logger="equitangents")
-    monkeypatch.setattr(compute_module, "_TILE_ELEMENTS", 16 * 4)
+    monkeypatch.setattr(sizes, "TILE_ELEMENTS", 16 * 4)
     monkeypatch.setattr(progress, "_REPORTED", 0.0)
     Sequential(Conv(1, 3), Relu(), GlobalAvgPool(), Dense(1)).kernel(np.ones((4, 4, 4, 1)), engine="reference")
     assert "kernels: 33 % of the tiles are done" in caplog.text
@@ -241,8 +242,8 @@ def test_inputs_prepared_again_and_again_give_the_same_kernels(monkeypatch, rng)
     net = Sequential(Conv(1, 3), Relu(), GlobalAvgPool(), Dense(1))
     x = rng.standard_normal((7, 4, 4, 2))
     whole = net.kernel(x, engine="reference")
-    monkeypatch.setattr(compute_module, "_TILE_ELEMENTS", 16 * 4)
-    monkeypatch.setattr(compute_module, "_PANEL", 1)
+    monkeypatch.setattr(sizes, "TILE_ELEMENTS", 16 * 4)
+    monkeypatch.setattr(sizes, "PANEL", 1)
     for other in (net.kernel(x, engine="reference"), net.kernel(x, x[::-1].copy(), engine="reference")):
         mirrored = other.ntk if np.allclose(other.ntk, whole.ntk) else other.ntk[:, ::-1]
         np.testing.assert_allclose(mirrored, whole.ntk, rtol=1e-13)

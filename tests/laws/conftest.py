@@ -11,5 +11,5 @@ from equitangents.kernels.engines import select
 def engine(request, monkeypatch):
     """Which engine networks without another wish run by: the fastest that can, or the reference engine."""
     if request.param == "reference":
-        monkeypatch.setattr(select, "_fastest", lambda: ("cpu", "the test asks for the reference"))
+        monkeypatch.setenv(select.VARIABLE, "reference")
     return request.param

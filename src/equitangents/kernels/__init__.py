@@ -1,10 +1,10 @@
 """Kernels of infinitely wide networks: programs, duals, engines, orbit averages, and finite-width estimates."""
 
-from equitangents.kernels.compute import compute, compute_diagonal
 from equitangents.kernels.cost import KernelCost
-from equitangents.kernels.dispatch import kernel_cost
+from equitangents.kernels.dispatch import compute, compute_diagonal, kernel_cost
 from equitangents.kernels.empirical import empirical, empirical_matrix
-from equitangents.kernels.engines import engine_name
+from equitangents.kernels.engines import Engine, engine_name
+from equitangents.kernels.engines import register as register_engine
 from equitangents.kernels.invariance import kernel_invariance_error
 from equitangents.kernels.monte_carlo import MonteCarlo, monte_carlo
 from equitangents.kernels.orbit import OrbitAverage, orbit_average
@@ -12,6 +12,7 @@ from equitangents.kernels.program import Program
 from equitangents.kernels.result import KernelFunction, Kernels
 
 __all__ = [
+    "Engine",
     "KernelCost",
     "KernelFunction",
     "Kernels",
@@ -27,4 +28,5 @@ __all__ = [
     "kernel_invariance_error",
     "monte_carlo",
     "orbit_average",
+    "register_engine",
 ]

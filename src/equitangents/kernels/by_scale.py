@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from equitangents.kernels.engines import Engine
 from equitangents.kernels.scales import (
     Law,
     Scales,
@@ -33,8 +34,10 @@ class Ways(NamedTuple):
     compiled: bool  # for each number of inputs: blocks are then filled up to few different numbers
 
 
-def all_pairs(law: Law, ways: Ways, name: str, x1: np.ndarray, x2: np.ndarray | None) -> tuple[Any, Any, list[str]]:
-    """(NNGP, NTK, notes) between x1 and x2 (None: x1 with itself), each (N1, N2), by the engine `name`."""
+def all_pairs(
+    law: Law, ways: Ways, engine: Engine, x1: np.ndarray, x2: np.ndarray | None
+) -> tuple[Any, Any, list[str]]:
+    """(NNGP, NTK, notes) between x1 and x2 (None: x1 with itself), each (N1, N2), by an engine."""
     dtype = x1.dtype
     scales = scales_of(law, dtype, x1, x2)
     shape = len(x1), len(x1 if x2 is None else x2)
@@ -53,7 +56,7 @@ def all_pairs(law: Law, ways: Ways, name: str, x1: np.ndarray, x2: np.ndarray | 
         a = divided(x1[rows], shift1 + how.first, np.float64 if _in_double(how) else dtype)
         b = None if same else divided(other[columns], shift2 + how.second, a.dtype)
         values = _run(ways, how, a, b)
-        told.apart += len(rows) * len(columns) * (2 if symmetric else 1) * (how.way == "apart")
+        told.apart += len(rows) * len(columns) * (2 if symmetric else 1) * (how.way == "apart" and not engine.any_norms)
         exponents = (shift1 + how.first)[:, None] + (shift2 + how.second)
         for out, part in zip((nngp, ntk), values, strict=True):
             part, lost = as_representable(part, exponents, dtype)
@@ -62,11 +65,17 @@ def all_pairs(law: Law, ways: Ways, name: str, x1: np.ndarray, x2: np.ndarray | 
             if symmetric and not same:
                 out[np.ix_(columns, rows)] = part.T
     check_representable(dtype, (nngp, ntk), inputs)
-    return nngp, ntk, told.notes(name, dtype)
+    return nngp, ntk, told.notes(dtype)
 
 
 def listed(
-    law: Law, run: Callable[..., Pair], name: str, x1: np.ndarray, x2: np.ndarray, first: np.ndarray, second: np.ndarray
+    law: Law,
+    run: Callable[..., Pair],
+    engine: Engine,
+    x1: np.ndarray,
+    x2: np.ndarray,
+    first: np.ndarray,
+    second: np.ndarray,
 ) -> tuple[Any, Any, list[str]]:
     """(NNGP, NTK, notes) of the pairs (x1[first[p]], x2[second[p]]), each (P,).
 
@@ -91,13 +100,13 @@ def listed(
         a = divided(x1[i[0]], shift1 + how.first, np.float64 if _in_double(how) else dtype)
         b = divided(x2[j[0]], shift2 + how.second, a.dtype)
         values = run(how, a, b, i[1], j[1])
-        told.apart += len(here) * (how.way == "apart")
+        told.apart += len(here) * (how.way == "apart" and not engine.any_norms)
         exponents = (shift1 + how.first)[i[1]] + (shift2 + how.second)[j[1]]
         for out, part in zip((nngp, ntk), values, strict=True):
             out[here], lost = as_representable(part, exponents, dtype)
             told.lost += lost
     check_representable(dtype, (nngp, ntk), (x1, x2))
-    return nngp, ntk, told.notes(name, dtype)
+    return nngp, ntk, told.notes(dtype)
 
 
 def diagonal(
@@ -124,18 +133,18 @@ def diagonal(
             out[rows], lost = as_representable(part, 2 * exponents, dtype)
             told.lost += lost
     check_representable(dtype, (nngp, ntk), (x,))
-    return nngp, ntk, told.notes("", dtype)
+    return nngp, ntk, told.notes(dtype)
 
 
 class _Told:
     """What a reader of the kernels should know."""
 
-    apart = 0
+    apart = 0  # pairs that another engine computed
     lost = 0
 
-    def notes(self, name: str, dtype: Any) -> list[str]:
+    def notes(self, dtype: Any) -> list[str]:
         found = []
-        if self.apart and name != "reference":
+        if self.apart:
             found.append(f"{self.apart} pairs of inputs of very different norm by the reference engine")
             logger.info("%s", found[-1])
         if self.lost:

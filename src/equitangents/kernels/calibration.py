@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from equitangents.kernels.compute import compute
 from equitangents.kernels.counting import LayerKind, count
-from equitangents.kernels.engines import gpu
+from equitangents.kernels.engines import REFERENCE, Engine
 from equitangents.kernels.plan import plan
 from equitangents.kernels.program import (
     Affine,
@@ -32,8 +33,6 @@ _DEPTH = 2  # layers of a calibrating program
 _SIDES = {1: 64, 2: 12, 3: 6}  # of its grid, by dimension
 _PAIR_SIDES = {1: 12, 2: 4, 3: 3}
 _ORDER = 48  # of its group
-_WORK = {"cpu": 1e7, "gpu": 1e8}  # element-layers that are timed, and
-_LITTLE = 5e5  # for other engines, which are slower
 _REPEATS = 4
 _CHANNELS = 512  # of the vectors whose products are timed
 _MARGIN = 1.5  # what the model leaves out: caches, the shape of fields, a busy machine
@@ -52,7 +51,7 @@ def uncertainty(spreads: list[float]) -> float:
 
 
 @lru_cache(maxsize=256)
-def layer_rate(engine: str, dtype: str, kind: LayerKind) -> Rate:
+def layer_rate(engine: Engine, dtype: str, kind: LayerKind) -> Rate:
     """Seconds for one element-layer of `kind`; boxes and tables too large for a calibration are scaled."""
     program, scale = _program(kind)
     each = count(plan(program)).element_layers
@@ -63,7 +62,7 @@ def layer_rate(engine: str, dtype: str, kind: LayerKind) -> Rate:
 
 
 @lru_cache(maxsize=16)
-def product_rate(engine: str, dtype: str) -> Rate:
+def product_rate(engine: Engine, dtype: str) -> Rate:
     """Seconds for one multiply-add of a first inner product."""
     inputs = _inputs(engine, 20)
     program = Program((), (Affine(1.0, 0.0),))
@@ -72,18 +71,15 @@ def product_rate(engine: str, dtype: str) -> Rate:
     return Rate(seconds / (inputs**2 * _CHANNELS), spread)
 
 
-def _inputs(engine: str, work: int) -> int:
+def _inputs(engine: Engine, work: int) -> int:
     """As many inputs as the work to be timed allows, by whole vectors of the fastest engine."""
-    slow = engine == "gpu" and gpu.emulated()
-    return int(max(1.0, min(32.0, ((_LITTLE if slow else _WORK.get(engine, _LITTLE)) / work) ** 0.5 / 16))) * 16
+    return int(max(1.0, min(32.0, (engine.calibration_work() / work) ** 0.5 / 16))) * 16
 
 
-def _run(program: Program, x: np.ndarray, engine: str) -> None:
-    from equitangents.kernels.compute import compute  # which announces its runs with the help of this module
-
-    # What the GPU engine leaves to JAX, such as the layers after a readout, is timed as JAX runs it.
-    left = engine == "gpu" and gpu.obstacle(plan(program), x.dtype) is not None
-    compute(program, x, x.copy(), "reference" if left else engine)
+def _run(program: Program, x: np.ndarray, engine: Engine) -> None:
+    # What an engine leaves to JAX, such as the layers after a readout, is timed as JAX runs it.
+    chosen = engine if engine.obstacle(program, x.dtype) is None else REFERENCE
+    compute(program, x, x.copy(), chosen.name)
 
 
 def timed(run: Callable[[], object]) -> tuple[float, float]:

@@ -13,18 +13,18 @@ import numpy as np
 
 from equitangents.errors import InvalidArgumentError
 from equitangents.kernels.calibration import layer_rate, product_rate, uncertainty
+from equitangents.kernels.compute import check_memory
 from equitangents.kernels.counting import Work, count
-from equitangents.kernels.engines import choose, cpu, gpu
-from equitangents.kernels.plan import FibrePlan, PairPlan, plan
+from equitangents.kernels.engines import Engine, choose
+from equitangents.kernels.plan import PairPlan, plan
 from equitangents.kernels.program import Program
 from equitangents.kernels.size import result_bytes
+from equitangents.precision import is_traced, working_dtype
 from equitangents.validation import check_whole
 
 logger = logging.getLogger("equitangents")
 
 _ANNOUNCED = 10.0  # seconds from which a run is announced
-_WORTH_ASKING = {"cpu": 1e9, "gpu": 1e11}  # element-layers and multiply-adds below which no run takes that long
-_WORTH_ASKING_OTHERS = 2e8
 
 
 @dataclass(frozen=True)
@@ -93,11 +93,11 @@ def kernel_cost(
     n2 = None if n2 is None else check_whole("n2", n2, 1)
     name = check_dtype(dtype)
     steps = plan(program)
-    chosen, note = choose(steps, engine, name)
+    chosen, note = choose(program, engine, name)
     notes = (f"all pairs of positions: {steps.why}",) if isinstance(steps, PairPlan) else ()
     work = count(steps)
     pairs = n1 * (n1 + 1) // 2 if n2 is None else n1 * n2
-    seconds, factor = _forecast(work, channels, pairs, chosen, _computed_in(steps, channels, chosen, name))
+    seconds, factor = _forecast(work, channels, pairs, chosen, chosen.computed_in(program, channels, name))
     itemsize = np.dtype(name).itemsize
     return KernelCost(
         fibres=work.fibres,
@@ -109,43 +109,38 @@ def kernel_cost(
         seconds=seconds,
         uncertainty=factor,
         output_bytes=result_bytes(n1, n1 if n2 is None else n2, itemsize),
-        working_bytes=working_bytes(steps, chosen, channels, n1, n1 if n2 is None else n2, itemsize),
-        engine=chosen,
+        working_bytes=chosen.working_bytes(program, channels, n1, n1 if n2 is None else n2, itemsize),
+        engine=chosen.name,
         form="pairs" if isinstance(steps, PairPlan) else "fibre",
         dtype=name,
         notes=notes if note is None else (*notes, note),
     )
 
 
-def announce(steps: FibrePlan | PairPlan, engine: str, channels: int, n1: int, n2: int | None, dtype: Any) -> None:
-    """Log how long a run will take, if that is long."""
-    if not logger.isEnabledFor(logging.INFO):
+def announce(program: Program, x1: Any, x2: Any = None, engine: str | None = None) -> None:
+    """Log how long the kernels of x1 and x2 (None: x1 with itself) will take, if that is long."""
+    if not logger.isEnabledFor(logging.INFO) or any(is_traced(x) for x in (x1, x2)):
         return
-    work = count(steps)
-    pairs = n1 * (n1 + 1) // 2 if n2 is None else n1 * n2
-    if pairs * (work.element_layers + work.products * channels / 8) < _WORTH_ASKING.get(engine, _WORTH_ASKING_OTHERS):
+    dtype = working_dtype(x1, x2)
+    chosen, _ = choose(program, engine, dtype)
+    work, channels, n1, n2 = count(plan(program)), x1.shape[-1], len(x1), len(x1 if x2 is None else x2)
+    pairs = n1 * (n1 + 1) // 2 if x2 is None else n1 * n2
+    if pairs * (work.element_layers + work.products * channels / 8) < chosen.quick_work:
         return
-    seconds, factor = _forecast(
-        work, channels, pairs, engine, _computed_in(steps, channels, engine, np.dtype(dtype).name)
-    )
+    check_memory(program, chosen, x1, x2)  # what cannot run is not announced
+    seconds, factor = _forecast(work, channels, pairs, chosen, chosen.computed_in(program, channels, dtype.name))
     if seconds > _ANNOUNCED:
         logger.info(
             "kernels of %d × %d inputs by the %s engine: about %s (within a factor of %.1f)",
             n1,
-            n1 if n2 is None else n2,
-            engine,
+            n2,
+            chosen.name,
             duration(seconds),
             factor,
         )
 
 
-def _computed_in(steps: FibrePlan | PairPlan, channels: int, engine: str, dtype: str) -> str:
-    """The precision that a run computes in."""
-    few = engine == "cpu" and isinstance(steps, FibrePlan) and cpu.computed_in_double(steps, channels)
-    return "float64" if few else dtype
-
-
-def _forecast(work: Work, channels: int, pairs: int, engine: str, dtype: str) -> tuple[float, float]:
+def _forecast(work: Work, channels: int, pairs: int, engine: Engine, dtype: str) -> tuple[float, float]:
     """(seconds, the factor within which they are known)."""
     product = product_rate(engine, dtype)
     seconds = pairs * work.products * channels * product.seconds
@@ -174,16 +169,6 @@ def repeated(runs: list[tuple[KernelCost, float]], extra_bytes: int) -> KernelCo
         uncertainty=max(cost.uncertainty for cost, _ in runs),
         working_bytes=first.output_bytes + max(cost.memory for cost, _ in runs) + extra_bytes,
     )
-
-
-def working_bytes(steps: FibrePlan | PairPlan, engine: str, channels: int, n1: int, n2: int, itemsize: int) -> int:
-    """Bytes that a run holds beyond inputs and results, as the engine plans them."""
-    if engine != "reference":
-        assert isinstance(steps, FibrePlan)
-        return (cpu if engine == "cpu" else gpu).working_bytes(steps, channels, n1, n2, itemsize)
-    from equitangents.kernels.compute import tile_bytes  # which announces its runs with the help of this module
-
-    return tile_bytes(steps, channels, n1, n2, itemsize)
 
 
 def check_dtype(dtype: Any) -> str:

@@ -9,14 +9,15 @@ from functools import singledispatch
 from typing import Any
 
 from equitangents.errors import NetworkError
-from equitangents.kernels import rotations
 from equitangents.kernels.compute import compute as compute_fields
 from equitangents.kernels.compute import compute_diagonal as compute_fields_diagonal
-from equitangents.kernels.cost import KernelCost
+from equitangents.kernels.cost import KernelCost, announce
 from equitangents.kernels.cost import kernel_cost as field_cost
 from equitangents.kernels.program import Program
 from equitangents.kernels.result import Kernels
 from equitangents.kernels.rotations import RotationProgram
+from equitangents.kernels.rotations import compute as rotations
+from equitangents.kernels.rotations.cost import kernel_cost as rotation_cost
 
 
 @singledispatch
@@ -45,10 +46,15 @@ def kernel_cost(
     raise TypeError(f"{program!r} is not a program")
 
 
-compute.register(Program)(compute_fields)
+@compute.register
+def _(program: Program, x1: Any, x2: Any = None, engine: str | None = None) -> Kernels:
+    announce(program, x1, x2, engine)
+    return compute_fields(program, x1, x2, engine)
+
+
 compute.register(RotationProgram)(rotations.compute)
 compute_diagonal.register(Program)(compute_fields_diagonal)
 compute_diagonal.register(RotationProgram)(rotations.compute_diagonal)
 compute_pairs.register(RotationProgram)(rotations.compute_pairs)
 kernel_cost.register(Program)(field_cost)
-kernel_cost.register(RotationProgram)(rotations.kernel_cost)
+kernel_cost.register(RotationProgram)(rotation_cost)

@@ -38,6 +38,20 @@ def all_pairs(law: Law, near: Run, far: Run, x1: Any, x2: Any) -> tuple[Any, Any
     return jnp.where(zero, 0, nngp), jnp.where(zero, 0, ntk)
 
 
+@jax.custom_batching.custom_vmap
+def _anywhere(flags: Any) -> Any:
+    """Whether any of the flags is set; under vmap one answer for the whole batch.
+
+    A choice made for the batch stays a choice. Made for each member it would be both sides for all of them.
+    """
+    return jnp.any(flags)
+
+
+@_anywhere.def_vmap
+def _(axis_size: int, in_batched: Any, flags: Any) -> tuple[Any, bool]:
+    return _anywhere(flags), False
+
+
 def _flat(x: Any) -> Any:
     return x.reshape(len(x), -1)
 
@@ -79,21 +93,22 @@ def _scaled(
     low = jnp.minimum(jnp.min(jnp.where(zero1, 9999, norms1)), jnp.min(jnp.where(zero2, 9999, norms2)))
     high = jnp.maximum(jnp.max(jnp.where(zero1, -9999, norms1)), jnp.max(jnp.where(zero2, -9999, norms2)))
 
-    def alike(_: Any) -> tuple[Any, Any]:
-        common = jnp.where(high > -9999, high, 0)
-        return run(jnp.full_like(norms1, common), jnp.full_like(norms2, common))
+    alike = high - low <= _STEP
+    common = jnp.where(high > -9999, high, 0)
 
-    def ladders(_: Any) -> tuple[Any, Any]:
-        def rungs(half: int) -> tuple[Any, Any]:
-            return tuple(_STEP * ((n + half) // _STEP) - half for n in (norms1, norms2))
+    def rungs(half: int) -> tuple[Any, Any]:
+        return tuple(_STEP * ((n + half) // _STEP) - half for n in (norms1, norms2))
 
-        pairs = [rungs(0), rungs(_STEP // 2)]
-        first, second = (jnp.stack(side) for side in zip(*pairs, strict=True))
-        nngp, ntk = jax.lax.map(lambda e: run(*e), (first, second))
-        same = first[1][:, None] == second[1]
-        return jnp.where(same, nngp[1], nngp[0]), jnp.where(same, ntk[1], ntk[0])
+    # The run that every call needs stays outside the choice, so that it is compiled once.
+    first = run(*(jnp.where(alike, common, rung) for rung in rungs(0)))
 
-    return jax.lax.cond(high - low <= _STEP, alike, ladders, None)
+    def ladders(values: tuple[Any, Any]) -> tuple[Any, Any]:
+        a, b = rungs(_STEP // 2)
+        same = (a[:, None] == b) & ~alike
+        nngp, ntk = (jnp.where(same, new, old) for new, old in zip(run(a, b), values, strict=True))
+        return nngp, ntk
+
+    return jax.lax.cond(_anywhere(~alike), ladders, lambda values: values, first)
 
 
 def _selected(
@@ -110,8 +125,10 @@ def _selected(
     k1, k2 = keys(norms1, zero1), keys(norms2, zero2)
     different = jnp.abs(k1[:, None] - k2) > _STEP
 
-    def both(_: Any) -> tuple[Any, Any]:
-        (nngp, ntk), (far_nngp, far_ntk) = near(x1, x2), far(x1, x2)
-        return jnp.where(different, far_nngp, nngp), jnp.where(different, far_ntk, ntk)
+    values = tuple(near(x1, x2))
 
-    return jax.lax.cond(jnp.any(different), both, lambda _: tuple(near(x1, x2)), None)
+    def resolved(values: tuple[Any, Any]) -> tuple[Any, Any]:
+        nngp, ntk = (jnp.where(different, new, old) for new, old in zip(far(x1, x2), values, strict=True))
+        return nngp, ntk
+
+    return jax.lax.cond(_anywhere(different), resolved, lambda values: values, values)

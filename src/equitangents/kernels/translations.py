@@ -22,21 +22,16 @@ from equitangents.actions import Action
 from equitangents.kernels import apart, by_scale
 from equitangents.kernels.calibration import Rate, timed, uncertainty
 from equitangents.kernels.cost import KernelCost
-from equitangents.kernels.engines import Choice, choose, cpu
+from equitangents.kernels.engines import REFERENCE, Choice, Engine, choose
 from equitangents.kernels.engines.cpu.library import threads
-from equitangents.kernels.engines.reference.carry import COVARIANCE, DISTANCE, Carry
-from equitangents.kernels.engines.reference.execute import State, execute
-from equitangents.kernels.engines.reference.fibre import FibreGeometry
-from equitangents.kernels.engines.reference.moments import field_moments
-from equitangents.kernels.engines.reference.tile import sum_in_groups, vector_levels
+from equitangents.kernels.engines.reference import means
+from equitangents.kernels.engines.reference.carry import COVARIANCE
 from equitangents.kernels.plan import FibrePlan, plan
-from equitangents.kernels.program import Affine, Op, Program
+from equitangents.kernels.program import Program
 from equitangents.kernels.progress import Progress
 from equitangents.kernels.result import Kernels
 from equitangents.kernels.scales import law_of
 from equitangents.kernels.size import check_result
-
-_Alone = tuple[np.ndarray, np.ndarray]
 
 _TILE_ELEMENTS = 1 << 18  # distances at a time
 _DIRECT_NUMBERS = 1 << 21  # numbers gathered at a time where distances are summed directly
@@ -60,7 +55,7 @@ class TranslationMean:
         dtype = precision.working_dtype(x1, x2)
         steps = plan(program)
         assert isinstance(steps, FibrePlan)
-        engine, note = _engine(steps, dtype)
+        engine, note = _engine(program, steps, dtype)
         check_result(x1, x2, dtype, self._working_bytes(x1[0].size, len(x1), len(x1 if x2 is None else x2)))
         with precision.scope(dtype):
             ways = _ways(steps, self.torus, engine)
@@ -70,7 +65,7 @@ class TranslationMean:
             if any(isinstance(x, jax.Array) for x in (x1, x2)):
                 arrays = jnp.asarray(nngp), jnp.asarray(ntk)
         notes = (*(() if note is None else (note,)), self._method, *told)
-        return Kernels(*arrays, engine=engine, form="fibre", notes=notes)
+        return Kernels(*arrays, engine=engine.name, form="fibre", notes=notes)
 
     def kernel_cost(self, shape: tuple[int, ...], n1: int, n2: int | None = None, dtype: Any = "float32") -> KernelCost:
         """What `kernel` will take; its time is that of a few tiles. The products are those of transforms."""
@@ -117,7 +112,9 @@ def translation_mean(net: Any, action: Action, x: Any) -> TranslationMean | None
         return None
     sample = x[:_CHECKED]
     values, program = net.lowered(sample)
-    if not _is_mlp(program) or values.size % math.prod(action.torus):
+    if not _is_mlp(program) or not choose(program, None, precision.working_dtype(x)).engine.takes_distances:
+        return None
+    if values.size % math.prod(action.torus):
         return None
     for t in action.group.generators:
         if t < math.prod(action.torus) and not _commutes(net, action, int(t), sample, values):
@@ -125,12 +122,13 @@ def translation_mean(net: Any, action: Action, x: Any) -> TranslationMean | None
     return TranslationMean(net, action.torus)
 
 
-def _engine(steps: FibrePlan, dtype: np.dtype) -> Choice:
-    """What runs the layers after the products; the CPU engine needs a dense layer first."""
-    chosen = choose(steps, None, dtype)
-    if chosen.engine == "cpu" and not (steps.vector and isinstance(steps.vector[0], Affine)):
-        return Choice("reference", "reference engine in place of cpu: no dense layer comes first")
-    return chosen if chosen.engine == "cpu" else Choice("reference", chosen.note)
+def _engine(program: Program, steps: FibrePlan, dtype: np.dtype) -> Choice:
+    """What runs the layers after the products."""
+    chosen = choose(program, None, dtype)
+    why = chosen.engine.distances_obstacle(steps)
+    return (
+        chosen if why is None else Choice(REFERENCE, f"{REFERENCE.name} engine in place of {chosen.engine.name}: {why}")
+    )
 
 
 def _is_mlp(program: Any) -> bool:
@@ -146,13 +144,13 @@ def _commutes(net: Any, action: Action, t: int, sample: Any, values: Any) -> boo
     return bool(np.array_equal(moved, np.asarray(action(t, grid))))
 
 
-def _ways(steps: FibrePlan, torus: tuple[int, ...], engine: str) -> by_scale.Ways:
+def _ways(steps: FibrePlan, torus: tuple[int, ...], engine: Engine) -> by_scale.Ways:
     """How the means come about for pairs of inputs near in norm, and far."""
 
     def far(v1: np.ndarray, v2: np.ndarray, scales: tuple[float, float] | None) -> Any:
         factors = (1.0, 1.0) if scales is None else scales
         a, b = v1 / factors[0], v2 / factors[1]  # exactly what they were: the covariance needs no scale
-        values = _means(steps, torus, "covariance", a, b)
+        values = _means(steps, torus, None, a, b)
         return tuple(v * (factors[0] * factors[1]) for v in values)
 
     return by_scale.Ways(
@@ -164,20 +162,20 @@ def _ways(steps: FibrePlan, torus: tuple[int, ...], engine: str) -> by_scale.Way
 
 
 def _means(
-    steps: FibrePlan, torus: tuple[int, ...], how: str, v1: np.ndarray, v2: np.ndarray | None
+    steps: FibrePlan, torus: tuple[int, ...], engine: Engine | None, v1: np.ndarray, v2: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """By an engine from distances, or by the reference engine from the covariance itself."""
+    """By an engine from distances, or (None) by the reference engine from the covariance itself."""
     with precision.scope(v1.dtype):
-        return _tiles(steps, torus, how, v1, v2)
+        return _tiles(steps, torus, engine, v1, v2)
 
 
 def _tiles(
-    steps: FibrePlan, torus: tuple[int, ...], how: str, v1: np.ndarray, v2: np.ndarray | None
+    steps: FibrePlan, torus: tuple[int, ...], engine: Engine | None, v1: np.ndarray, v2: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
     side, dtype = _tile_side(torus), v1.dtype
-    average = {"cpu": _on_cpu, "reference": _on_reference, "covariance": _by_covariance}[how]
-    pairs = _covariances if how == "covariance" else _distances
-    centre = np.zeros(1) if how == "covariance" else _centre(torus, v1, v2)
+    average = partial(means.means, carry=COVARIANCE) if engine is None else engine.means_of_distances
+    pairs = _covariances if engine is None else _distances
+    centre = np.zeros(1) if engine is None else _centre(torus, v1, v2)
     inputs1 = _Inputs(torus, v1, centre, side)
     inputs2 = inputs1 if v2 is None else _Inputs(torus, v2, centre, side)
     n1, n2 = len(v1), len(inputs2.values)
@@ -188,7 +186,7 @@ def _tiles(
         first = inputs1.spectra(i)
         for j in range(i if v2 is None else 0, n2, side):
             d = pairs(inputs1, first, i, inputs2, j)
-            tile = average(steps, d, inputs1.alone(i), inputs2.alone(j), dtype)
+            tile = average(steps, d, inputs1.alone(i), inputs2.alone(j), dtype, side)
             r, c = slice(i, min(i + side, n1)), slice(j, min(j + side, n2))
             for out, part in zip((nngp, ntk), tile, strict=True):
                 out[r, c] = part if v2 is not None or i != j else (part + part.T) / 2
@@ -278,39 +276,3 @@ def _direct(a: _Inputs, i: int, b: _Inputs, j: int, near: tuple[Any, ...]) -> np
         gap = block1[rows[part]].astype(np.float64) - block2[columns[part, None], source]
         found[part] = np.mean(gap**2, axis=(1, 2))
     return found
-
-
-def _on_cpu(steps: FibrePlan, d: np.ndarray, one: _Alone, other: _Alone, dtype: np.dtype) -> tuple[Any, Any]:
-    """Means over translations of NNGP and NTK, (n1, n2), by the CPU engine, from distances d, (|T|, n1, n2)."""
-    count, n1, n2 = d.shape
-    found = cpu.kernels_of_distances(steps, d.reshape(count * n1, n2), np.tile(one[0], count), other[0], dtype)
-    nngp, ntk = (values.reshape(d.shape).mean(axis=0, dtype=np.float64) for values in found)
-    return nngp, ntk
-
-
-def _by_covariance(steps: FibrePlan, k: np.ndarray, one: _Alone, other: _Alone, dtype: np.dtype) -> tuple[Any, Any]:
-    """The same by the reference engine, from mean products k, (|T|, n1, n2)."""
-    return _on_reference(steps, k, one, other, dtype, COVARIANCE)
-
-
-def _on_reference(
-    steps: FibrePlan, d: np.ndarray, one: _Alone, other: _Alone, dtype: np.dtype, carry: Carry = DISTANCE
-) -> tuple[Any, Any]:
-    """The same by the reference engine; equal shapes compile once."""
-    n1, n2 = d.shape[1:]
-    side = _tile_side((len(d),))
-    filled = np.ones((len(d), side, side), dtype)
-    filled[:, :n1, :n2] = d
-    values = [np.concatenate([v, np.ones(side - len(v))]).astype(dtype) for v in (*one, *other)]
-    nngp, ntk = (np.asarray(value)[:n1, :n2] for value in _average(steps.vector, carry, filled, *values))
-    return nngp, ntk
-
-
-@partial(jax.jit, static_argnums=(0, 1))
-def _average(ops: tuple[Op, ...], carry: Carry, d: Any, q1: Any, mean1: Any, q2: Any, mean2: Any) -> tuple[Any, Any]:
-    m1 = field_moments(ops, q1[None, None, :, None], mean1[None, None, :, None], {})
-    m2 = field_moments(ops, q2[None, None, None, :], mean2[None, None, None, :], {})
-    geometry = FibreGeometry(vector_levels(ops), jnp.zeros((0,), jnp.int32), {}, carry)
-    state = execute(ops, geometry, State(d[None], jnp.zeros_like(d)[None]), m1, m2, carry)
-    k = carry.covariance(state.d, m1.q[-1], m2.q[-1])[0]
-    return sum_in_groups(k) / len(d), sum_in_groups(state.theta[0]) / len(d)

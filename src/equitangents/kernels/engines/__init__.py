@@ -1,9 +1,23 @@
-"""What executes field programs.
+"""What executes field programs: engines, chosen by `select` among those that `registry` lists.
 
 `reference` is pure JAX: every program, differentiable, on any device. `cpu` is C++, `gpu` CUDA C++: programs along
-fibres, much faster.
+fibres, much faster. What an engine has to do is in `protocol`.
 """
 
-from equitangents.kernels.engines.select import ENGINES, Choice, choose, choose_where, engine_description, engine_name
+from equitangents.kernels.engines.protocol import Engine
+from equitangents.kernels.engines.registry import REFERENCE, engine_of, engines, register, unregister
+from equitangents.kernels.engines.select import Choice, choose, choose_where, engine_description, engine_name
 
-__all__ = ["ENGINES", "Choice", "choose", "choose_where", "engine_description", "engine_name"]
+__all__ = [
+    "REFERENCE",
+    "Choice",
+    "Engine",
+    "choose",
+    "choose_where",
+    "engine_description",
+    "engine_name",
+    "engine_of",
+    "engines",
+    "register",
+    "unregister",
+]

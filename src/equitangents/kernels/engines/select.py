@@ -1,84 +1,95 @@
-"""Which engine runs a plan: the fastest that can, or the one asked for."""
+"""Which engine runs a program: the fastest that can, or the one asked for.
+
+The environment variable EQUITANGENTS_ENGINE asks for one where no argument does.
+"""
 
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 
 from equitangents.errors import InvalidArgumentError
-from equitangents.kernels.engines import cpu, gpu
-from equitangents.kernels.plan import FibrePlan, PairPlan
+from equitangents.kernels.engines.protocol import Engine
+from equitangents.kernels.engines.registry import REFERENCE, engine_of, engines
+from equitangents.kernels.program import Program
 
 logger = logging.getLogger("equitangents")
 
-ENGINES = ("cpu", "gpu", "reference")
+VARIABLE = "EQUITANGENTS_ENGINE"
 _logged: set[str] = set()
 
 
 class Choice(NamedTuple):
     """The engine that will run, and a note where it is not the fastest one."""
 
-    engine: str
+    engine: Engine
     note: str | None
 
 
 def engine_name(engine: str | None = None) -> str:
     """The engine that will run when `engine` is asked for (None: the best one for this machine)."""
-    if engine is not None and engine not in ENGINES:
-        raise InvalidArgumentError(f"engine is {engine!r}; expected None or one of {', '.join(map(repr, ENGINES))}")
-    if engine is None:
-        name, why = _fastest()
-        return "reference" if why else name
-    if engine != "reference" and (why := _why_unavailable(engine)):
-        raise InvalidArgumentError(f"engine is {engine!r}, which is not available: {why}")
-    return engine
+    if (forced := _forced(engine)) is not None:
+        return forced[0].name
+    fastest, why = _fastest()
+    return REFERENCE.name if why else fastest.name
 
 
 def engine_description() -> str:
     """The engine that runs by default, for people: its name, and what it makes of this machine."""
-    name, why = _fastest()
+    if (forced := _forced(None)) is not None:
+        return f"{forced[0].name} ({forced[0].description()}; {VARIABLE} asks for it)"
+    fastest, why = _fastest()
     if why:
-        return f"reference ({why})"
-    return f"{name} ({cpu.library_description() if name == 'cpu' else gpu.description()})"
+        return f"{REFERENCE.name} ({why})"
+    return f"{fastest.name} ({fastest.description()})"
 
 
-def choose(plan: FibrePlan | PairPlan, engine: str | None = None, dtype: Any = "float64") -> Choice:
-    """The engine for `plan` in `dtype`."""
-    return choose_where(lambda name: cpu.obstacle(plan) if name == "cpu" else gpu.obstacle(plan, dtype), engine)
+def choose(program: Program, engine: str | None = None, dtype: Any = "float64") -> Choice:
+    """The engine for `program` in `dtype`."""
+    return choose_where(lambda candidate: candidate.obstacle(program, dtype), engine)
 
 
-def choose_where(obstacle: Callable[[str], str | None], engine: str | None = None) -> Choice:
-    """The engine for a network; `obstacle` says why the engine of a name cannot run it, or None if it can.
+def choose_where(obstacle: Callable[[Engine], str | None], engine: str | None = None) -> Choice:
+    """The engine for a network; `obstacle` says why an engine cannot run it, or None if it can.
 
-    What the fastest engine cannot run goes to `reference`; the reason is logged once.
+    What the fastest engine cannot run goes to the reference engine; the reason is logged once.
     """
-    name = engine_name(engine)
-    fastest, why = _fastest() if engine is None else (name, None)
-    if name != "reference":
-        why = obstacle(name)
-        if why and engine is not None:
-            raise InvalidArgumentError(
-                f"engine is {engine!r}, which cannot run this network: {why}; use None or 'reference'"
-            )
+    if (forced := _forced(engine)) is not None:
+        chosen, asked = forced
+        if why := obstacle(chosen):
+            remedy = "use None or 'reference'" if asked == "engine" else "unset it or set it to 'reference'"
+            raise InvalidArgumentError(f"{asked} is {chosen.name!r}, which cannot run this network: {why}; {remedy}")
+        return Choice(chosen, None)
+    fastest, why = _fastest()
+    why = why or obstacle(fastest)
     if why is None:
-        return Choice(name, None)
-    note = f"reference engine in place of {fastest}: {why}"
+        return Choice(fastest, None)
+    note = f"{REFERENCE.name} engine in place of {fastest.name}: {why}"
     if note not in _logged:
         _logged.add(note)
         logger.info("%s", note)
-    return Choice("reference", note)
+    return Choice(REFERENCE, note)
 
 
-def _fastest() -> tuple[str, str | None]:
+def _forced(engine: str | None) -> tuple[Engine, str] | None:
+    """(the engine asked for, where it was asked for), or None; raises InvalidArgumentError if it cannot run here."""
+    name, asked = (engine, "engine") if engine is not None else (os.environ.get(VARIABLE) or None, VARIABLE)
+    if name is None:
+        return None
+    chosen = engine_of(name, asked)
+    if why := chosen.why_unavailable():
+        raise InvalidArgumentError(f"{asked} is {name!r}, which is not available: {why}")
+    return chosen, asked
+
+
+def _fastest() -> tuple[Engine, str | None]:
     """The engine for the device that JAX runs on, and why it is not available, if so."""
     platform = jax.default_backend()
-    if platform == "gpu":
-        return "gpu", _why_unavailable("gpu")
-    return "cpu", _why_unavailable("cpu") if platform == "cpu" else f"JAX runs on {platform}"
-
-
-def _why_unavailable(engine: str) -> str | None:
-    return cpu.why_unavailable() if engine == "cpu" else gpu.why_unavailable()
+    for engine in engines():
+        if platform in engine.platforms:
+            return engine, engine.why_unavailable()
+    return engines()[0], f"JAX runs on {platform}"

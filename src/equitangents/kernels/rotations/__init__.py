@@ -1,7 +1,5 @@
 """Kernels of networks lifted to rotations: SO(3), O(3), and finite groups of rotations."""
 
-from equitangents.kernels.rotations.compute import compute, compute_diagonal, compute_pairs
-from equitangents.kernels.rotations.cost import kernel_cost
 from equitangents.kernels.rotations.program import (
     FULL,
     Accuracy,
@@ -22,8 +20,4 @@ __all__ = [
     "RotationOp",
     "RotationProgram",
     "Zonal",
-    "compute",
-    "compute_diagonal",
-    "compute_pairs",
-    "kernel_cost",
 ]

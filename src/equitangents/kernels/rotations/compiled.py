@@ -20,84 +20,91 @@ from equitangents.kernels.program import FrozenArray, Op
 from equitangents.kernels.rotations.measured import turned_pairs
 from equitangents.kernels.rotations.program import RotationProgram
 from equitangents.kernels.rotations.rings import Rings, rings_of
+from equitangents.kernels.rotations.rules import RotationRules
 from equitangents.kernels.rotations.tiles import check_memory
 
 _GATHERED = 32 << 20  # bytes of signals that are gathered at a time for a list of pairs
+_SIDE = 64  # signals on each side of what is timed
 
 
-def obstacle(program: RotationProgram, engine: str) -> str | None:
-    """Why an engine cannot run `program`, or None if it can."""
-    if engine != "cpu":
-        return "it has no rule for rotations"
-    if program.sphere:
-        return "it has no rule for windows narrower than the sphere"
-    return cpu.obstacle(_at_once(program.field, program.vector))
+class CompiledRotations(RotationRules):
+    """Signals as vectors, correlated and carried through all layers in C++."""
 
+    def obstacle(self, program: RotationProgram) -> str | None:
+        """Why the engine cannot run `program`, or None if it can."""
+        if program.sphere:
+            return "it has no rule for windows narrower than the sphere"
+        return cpu.obstacle(_at_once(program.field, program.vector))
 
-def kernels(program: RotationProgram, resolution: int, x1: Any, x2: Any) -> tuple[np.ndarray, np.ndarray]:
-    """(NNGP, NTK) between x1, (N1, B², C), and x2 (None: x1 with itself, at half the cost), each (N1, N2)."""
-    plan = plan_of(program, resolution, x1.dtype.itemsize)
-    return cpu.kernels(plan, vectors(x1), None if x2 is None else vectors(x2))
+    def kernels(self, program: RotationProgram, resolution: int, x1: Any, x2: Any) -> tuple[np.ndarray, np.ndarray]:
+        """(NNGP, NTK) between x1, (N1, B², C), and x2 (None: x1 with itself, at half the cost), each (N1, N2)."""
+        plan = plan_of(program, resolution, x1.dtype.itemsize)
+        return cpu.kernels(plan, vectors(x1), None if x2 is None else vectors(x2))
 
+    def listed(
+        self, program: RotationProgram, resolution: int, x1: np.ndarray, x2: np.ndarray, first: Any, second: Any
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(NNGP, NTK) of the pairs (x1[first[p]], x2[second[p]]), each (P,)."""
+        plan = plan_of(program, resolution, x1.dtype.itemsize)
+        a, b = vectors(x1), vectors(x2)
+        i, j = np.asarray(first), np.asarray(second)
+        nngp, ntk = np.empty(len(i), x1.dtype), np.empty(len(i), x1.dtype)
+        for start in range(0, len(i), step := _pairs_at_once(a)):
+            here = slice(start, start + step)
+            nngp[here], ntk[here] = cpu.listed(plan, a[i[here]], b[j[here]])
+        return nngp, ntk
 
-def listed(
-    program: RotationProgram, resolution: int, x1: np.ndarray, x2: np.ndarray, first: Any, second: Any
-) -> tuple[np.ndarray, np.ndarray]:
-    """(NNGP, NTK) of the pairs (x1[first[p]], x2[second[p]]), each (P,)."""
-    plan = plan_of(program, resolution, x1.dtype.itemsize)
-    a, b = vectors(x1), vectors(x2)
-    i, j = np.asarray(first), np.asarray(second)
-    nngp, ntk = np.empty(len(i), x1.dtype), np.empty(len(i), x1.dtype)
-    for start in range(0, len(i), step := _pairs_at_once(a)):
-        here = slice(start, start + step)
-        nngp[here], ntk[here] = cpu.listed(plan, a[i[here]], b[j[here]])
-    return nngp, ntk
+    def sample_values(self, program: RotationProgram, r: int, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(NNGP, NTK) of a few pairs; see `measured.resolve`."""
+        short = program if has_dual(program.vector) else replace(program, vector=())
+        a, b = turned_pairs(program, r, x)
+        return cpu.listed(plan_of(short, r, a.dtype.itemsize), vectors(a), vectors(b))
 
+    def traced(self, program: RotationProgram, resolution: int, x1: Any, x2: Any = None) -> tuple[Any, Any]:
+        """As `kernels`, inside a JAX program; without derivatives."""
+        plan = plan_of(program, resolution, x1.dtype.itemsize)
+        return cpu.traced_kernels(plan, vectors(x1), None if x2 is None else vectors(x2))
 
-def sample_values(program: RotationProgram, r: int, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(NNGP, NTK) of a few pairs; see `measured.resolve`."""
-    short = program if has_dual(program.vector) else replace(program, vector=())
-    a, b = turned_pairs(program, r, x)
-    return cpu.listed(plan_of(short, r, a.dtype.itemsize), vectors(a), vectors(b))
+    def traced_listed(
+        self, program: RotationProgram, resolution: int, x1: Any, x2: Any, first: Any, second: Any
+    ) -> tuple[Any, Any]:
+        """As `listed`, inside a JAX program; without derivatives."""
+        plan = plan_of(program, resolution, x1.dtype.itemsize)
+        a, b = vectors(x1), vectors(x2)
+        count = len(first)
+        size = min(max(count, 1), _pairs_at_once(a))
+        index = tuple(jnp.pad(jnp.asarray(i), (0, -count % size)).reshape(-1, size) for i in (first, second))
+        nngp, ntk = jax.lax.map(lambda here: cpu.traced_listed(plan, a[here[0]], b[here[1]]), index)
+        return nngp.reshape(-1)[:count], ntk.reshape(-1)[:count]
 
+    def working_bytes(
+        self, program: RotationProgram, resolution: int, channels: int, n1: int, n2: int | None, itemsize: int
+    ) -> int:
+        """Bytes held beyond inputs and results: signals scaled and prepared, the quadrature, and each thread's tile."""
+        B, size = program.bandlimit, program.bandlimit**2 * channels
+        panels = cpu.working_bytes(_at_once(program.field, program.vector), size, n1, n2 or n1, itemsize)
+        scaled = (n1 + (n2 or 0)) * size * itemsize
+        if program.readout == "flatten":
+            return panels + scaled
+        plan = plan_of(program, resolution, itemsize)
+        assert isinstance(plan, RotationPlan)
+        numbers = 4 * plan.mixing.array.size  # of doubles: here, described, and as the engine reads them
+        entries = B * (4 * B * B - 1) // 3 + 4 * B * B + 4 * B + 6 * plan.azimuths
+        return panels + scaled + 8 * numbers + 12 * len(plan.fibres.array) + threads() * entries * 64
 
-def traced_kernels(program: RotationProgram, resolution: int, x1: Any, x2: Any = None) -> tuple[Any, Any]:
-    """As `kernels`, inside a JAX program; without derivatives."""
-    plan = plan_of(program, resolution, x1.dtype.itemsize)
-    return cpu.traced_kernels(plan, vectors(x1), None if x2 is None else vectors(x2))
+    def piece(
+        self, program: RotationProgram, resolution: int, n1: int, n2: int | None, itemsize: int
+    ) -> tuple[int, int]:
+        """So many signals that the engine is busy; it has no tiles."""
+        return min(n1, _SIDE), min(n2 or n1, _SIDE)
 
-
-def traced_listed(
-    program: RotationProgram, resolution: int, x1: Any, x2: Any, first: Any, second: Any
-) -> tuple[Any, Any]:
-    """As `listed`, inside a JAX program; without derivatives."""
-    plan = plan_of(program, resolution, x1.dtype.itemsize)
-    a, b = vectors(x1), vectors(x2)
-    count = len(first)
-    size = min(max(count, 1), _pairs_at_once(a))
-    index = tuple(jnp.pad(jnp.asarray(i), (0, -count % size)).reshape(-1, size) for i in (first, second))
-    nngp, ntk = jax.lax.map(lambda here: cpu.traced_listed(plan, a[here[0]], b[here[1]]), index)
-    return nngp.reshape(-1)[:count], ntk.reshape(-1)[:count]
+    def pieces(self, n1: int, n2: int | None, rows: int, columns: int) -> float:
+        """By pairs of signals."""
+        return (n1 * (n1 + 1) / 2 if n2 is None else n1 * n2) / (rows * columns * threads())
 
 
 def _pairs_at_once(vectors: Any) -> int:
     return max(64, _GATHERED // (vectors.shape[1] * vectors.dtype.itemsize))
-
-
-def working_bytes(
-    program: RotationProgram, resolution: int, channels: int, n1: int, n2: int | None, itemsize: int
-) -> int:
-    """Bytes held beyond inputs and results: signals scaled and prepared, the quadrature, and each thread's tile."""
-    B, size = program.bandlimit, program.bandlimit**2 * channels
-    panels = cpu.working_bytes(_at_once(program.field, program.vector), size, n1, n2 or n1, itemsize)
-    scaled = (n1 + (n2 or 0)) * size * itemsize
-    if program.readout == "flatten":
-        return panels + scaled
-    plan = plan_of(program, resolution, itemsize)
-    assert isinstance(plan, RotationPlan)
-    numbers = 4 * plan.mixing.array.size  # of doubles: here, described, and as the engine reads them
-    entries = B * (4 * B * B - 1) // 3 + 4 * B * B + 4 * B + 6 * plan.azimuths
-    return panels + scaled + 8 * numbers + 12 * len(plan.fibres.array) + threads() * entries * 64
 
 
 def vectors(x: Any) -> Any:

@@ -12,12 +12,13 @@ import numpy as np
 
 from equitangents import precision
 from equitangents.kernels import apart, by_scale, traced_scales
-from equitangents.kernels.engines import Choice, choose_where
-from equitangents.kernels.engines.reference.carry import COVARIANCE, DISTANCE, Carry
+from equitangents.kernels.engines import Choice, Engine, choose_where
+from equitangents.kernels.engines.reference.carry import COVARIANCE
 from equitangents.kernels.result import Kernels
-from equitangents.kernels.rotations import compiled, measured, tiles
+from equitangents.kernels.rotations import measured, tiled, tiles
 from equitangents.kernels.rotations.program import RotationProgram
 from equitangents.kernels.rotations.resolution import Resolution
+from equitangents.kernels.rotations.rules import RotationRules
 from equitangents.kernels.scales import Treatment, law_of
 from equitangents.kernels.size import check_result
 
@@ -28,16 +29,17 @@ def compute(program: RotationProgram, x1: Any, x2: Any = None, engine: str | Non
     Raises MemoryLimitError where they cannot fit in memory.
     """
     choice = choose_engine(program, engine)
+    rules = rules_of(choice.engine)
     dtype = precision.working_dtype(x1, x2)
     check_result(x1, x2, dtype, (x1.size + (0 if x2 is None else x2.size)) * dtype.itemsize)
-    found = find_resolution(program, x1, x2, choice.engine)
+    found = find_resolution(program, x1, x2, rules)
     with precision.scope(dtype):
         if any(precision.is_traced(x) for x in (x1, x2)):
             inputs = tuple(jnp.asarray(x, dtype) for x in (x1, x2) if x is not None)
-            run: Any = partial(_traced, program, found.value)
-            far = partial(_traced, program, found.value, carry=COVARIANCE)
-            if choice.engine == "cpu":
-                run = _differentiable(partial(compiled.traced_kernels, program, found.value), run)
+            run: Any = partial(rules.traced, program, found.value)
+            far = partial(tiled.traced, program, found.value, carry=COVARIANCE)
+            if not rules.differentiable:
+                run = _differentiable(run, partial(tiled.traced, program, found.value))
             near = lambda a, b: run(a) if b is None else run(a, b)
             nngp, ntk = traced_scales.all_pairs(law_of(program), near, far, *inputs, *(None,) * (2 - len(inputs)))
             notes: list[str] = []
@@ -48,12 +50,12 @@ def compute(program: RotationProgram, x1: Any, x2: Any = None, engine: str | Non
         return _result(nngp, ntk, found, choice, notes, x1, x2)
 
 
-def _ways(program: RotationProgram, resolution: int, engine: str) -> by_scale.Ways:
+def _ways(program: RotationProgram, resolution: int, engine: Engine) -> by_scale.Ways:
     """Kernels of NumPy arrays by an engine, and by the reference engine where it cannot."""
 
     def run(carried: RotationProgram, x1: np.ndarray, x2: np.ndarray | None) -> Any:
         with precision.scope(x1.dtype):
-            return engine_run(engine)(carried, resolution, x1, x2)
+            return rules_of(engine).kernels(carried, resolution, x1, x2)
 
     def apart_of(x1: np.ndarray, x2: np.ndarray, scales: tuple[float, float] | None) -> Any:
         factors = (1.0, 1.0) if scales is None else scales
@@ -67,7 +69,7 @@ def _ways(program: RotationProgram, resolution: int, engine: str) -> by_scale.Wa
         engine=partial(run, program),
         common=lambda x1, x2, factor: run(apart.with_biases(program, factor), x1, x2),
         apart=apart_of,
-        compiled=engine == "reference",
+        compiled=engine.compiles_shapes,
     )
 
 
@@ -81,21 +83,20 @@ def compute_pairs(
 ) -> Kernels:
     """Kernels of the pairs (x1[first[p]], x2[second[p]]), each (P,)."""
     choice = choose_engine(program, engine)
+    rules = rules_of(choice.engine)
     dtype = precision.working_dtype(x1, x2)
-    found = find_resolution(program, x1, x2, choice.engine)
+    found = find_resolution(program, x1, x2, rules)
     with precision.scope(dtype):
         if any(precision.is_traced(x) for x in (x1, x2)):
             notes: list[str] = []
-            run: Any = lambda a, b: tiles.traced(program, found.value, a, b, first, second)
-            if choice.engine == "cpu":
-                run = _differentiable(
-                    lambda a, b: compiled.traced_listed(program, found.value, a, b, first, second), run
-                )
+            run: Any = lambda a, b: rules.traced_listed(program, found.value, a, b, first, second)
+            if not rules.differentiable:
+                run = _differentiable(run, lambda a, b: tiles.traced(program, found.value, a, b, first, second))
             nngp, ntk = run(jnp.asarray(x1, dtype), jnp.asarray(x2, dtype))
         else:
             nngp, ntk, notes = by_scale.listed(
                 law_of(program),
-                partial(_listed, program, found.value, choice.engine),
+                partial(_listed, program, found.value, rules),
                 choice.engine,
                 *(np.asarray(x, dtype) for x in (x1, x2)),
                 *(np.asarray(index) for index in (first, second)),
@@ -104,7 +105,14 @@ def compute_pairs(
 
 
 def _listed(
-    program: RotationProgram, resolution: int, engine: str, how: Treatment, x1: Any, x2: Any, first: Any, second: Any
+    program: RotationProgram,
+    resolution: int,
+    rules: RotationRules,
+    how: Treatment,
+    x1: Any,
+    x2: Any,
+    first: Any,
+    second: Any,
 ) -> Any:
     """(NNGP, NTK) of pairs of NumPy arrays, treated in one way."""
     with precision.scope(x1.dtype):
@@ -115,34 +123,27 @@ def _listed(
             return tuple(v * (factor1 * factor2) for v in values)
         if how.way == "common":
             program = apart.with_biases(program, 2.0**-how.first)
-        run = compiled.listed if engine == "cpu" else tiles.listed
-        return run(program, resolution, x1, x2, first, second)
+        return rules.listed(program, resolution, x1, x2, first, second)
 
 
 def choose_engine(program: RotationProgram, engine: str | None) -> Choice:
     """The engine that runs `program`; raises InvalidArgumentError where the one asked for cannot."""
-    return choose_where(partial(compiled.obstacle, program), engine)
+
+    def obstacle(candidate: Engine) -> str | None:
+        return "it has no rule for rotations" if candidate.rotations is None else candidate.rotations.obstacle(program)
+
+    return choose_where(obstacle, engine)
 
 
-def engine_run(engine: str) -> Callable[..., tuple[np.ndarray, np.ndarray]]:
-    """(program, resolution, x1, x2 or None) ↦ (NNGP, NTK) of NumPy arrays, by an engine."""
-    return compiled.kernels if engine == "cpu" else tiles.blocks
+def rules_of(engine: Engine) -> RotationRules:
+    """How an engine that was chosen for a program on rotations runs it."""
+    assert engine.rotations is not None
+    return engine.rotations
 
 
-def find_resolution(program: RotationProgram, x1: Any, x2: Any, engine: str) -> Resolution:
+def find_resolution(program: RotationProgram, x1: Any, x2: Any, rules: RotationRules) -> Resolution:
     """The resolution for these signals, measured by the engine that computes their kernels."""
-    return measured.resolve(program, x1, x2, compiled.sample_values if engine == "cpu" else measured.sample_values)
-
-
-def _traced(
-    program: RotationProgram, resolution: int, x1: Any, x2: Any = None, carry: Carry = DISTANCE
-) -> tuple[Any, Any]:
-    """All pairs by the reference engine."""
-    other = x1 if x2 is None else x2
-    i, j = np.divmod(np.arange(len(x1) * len(other)), len(other))
-    values = tiles.traced(program, resolution, x1, other, i, j, carry)
-    nngp, ntk = (v.reshape(len(x1), len(other)) for v in values)
-    return nngp, ntk
+    return measured.resolve(program, x1, x2, rules.sample_values)
 
 
 def _differentiable(
@@ -162,4 +163,4 @@ def _result(nngp: Any, ntk: Any, found: Resolution, choice: Choice, told: list[s
     if any(isinstance(x, jax.Array) for x in inputs):
         nngp, ntk = jnp.asarray(nngp), jnp.asarray(ntk)
     notes = (*(note for note in (found.note, choice.note) if note is not None), *told)
-    return Kernels(nngp, ntk, choice.engine, "rotations", notes, found.error, found.value or None)
+    return Kernels(nngp, ntk, choice.engine.name, "rotations", notes, found.error, found.value or None)

@@ -1,0 +1,67 @@
+"""The CPU engine as an engine: programs along fibres, in C++ on all cores."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from equitangents.kernels.engines import cpu
+from equitangents.kernels.engines.protocol import Engine, Pair
+from equitangents.kernels.plan import FibrePlan, plan
+from equitangents.kernels.program import Affine, Program
+from equitangents.kernels.rotations.compiled import CompiledRotations
+
+
+class CpuEngine(Engine):
+    """C++, vectorised across inputs."""
+
+    name = "cpu"
+    platforms = ("cpu",)
+    takes_distances = True
+    quick_work = 1e9
+    rotations = CompiledRotations()
+
+    def why_unavailable(self) -> str | None:
+        return cpu.why_unavailable()
+
+    def description(self) -> str:
+        return cpu.library_description()
+
+    def obstacle(self, program: Program, dtype: Any) -> str | None:
+        return cpu.obstacle(plan(program))
+
+    def kernels(self, program: Program, x1: np.ndarray, x2: np.ndarray | None) -> Pair:
+        return cpu.kernels(_fibres(program), x1, x2)
+
+    def diagonal(self, program: Program, x: np.ndarray) -> Pair:
+        return cpu.diagonal(_fibres(program), x)
+
+    def traced(self, program: Program, x1: Any, x2: Any) -> Pair:
+        return cpu.traced_kernels(_fibres(program), x1, x2)
+
+    def working_bytes(self, program: Program, channels: int, n1: int, n2: int, itemsize: int) -> int:
+        return cpu.working_bytes(_fibres(program), channels, n1, n2, itemsize)
+
+    def computed_in(self, program: Program, channels: int, dtype: str) -> str:
+        return "float64" if cpu.computed_in_double(_fibres(program), channels) else dtype
+
+    def calibration_work(self) -> float:
+        return 1e7
+
+    def distances_obstacle(self, steps: FibrePlan) -> str | None:
+        return None if steps.vector and isinstance(steps.vector[0], Affine) else "no dense layer comes first"
+
+    def means_of_distances(
+        self, steps: FibrePlan, d: np.ndarray, one: tuple[Any, Any], other: tuple[Any, Any], dtype: Any, side: int
+    ) -> Pair:
+        count, n1, n2 = d.shape
+        values = cpu.kernels_of_distances(steps, d.reshape(count * n1, n2), np.tile(one[0], count), other[0], dtype)
+        nngp, ntk = (v.reshape(d.shape).mean(axis=0, dtype=np.float64) for v in values)
+        return nngp, ntk
+
+
+def _fibres(program: Program) -> FibrePlan:
+    steps = plan(program)
+    assert isinstance(steps, FibrePlan)  # see `obstacle`
+    return steps

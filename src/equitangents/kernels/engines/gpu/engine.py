@@ -1,0 +1,56 @@
+"""The GPU engine as an engine: programs along fibres with windows, in CUDA C++."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from equitangents.kernels.engines import gpu
+from equitangents.kernels.engines.protocol import Engine, Pair
+from equitangents.kernels.plan import FibrePlan, plan
+from equitangents.kernels.program import Program
+from equitangents.kernels.tables import tables_of
+
+
+class GpuEngine(Engine):
+    """CUDA C++, written for each network and compiled when it is first used."""
+
+    name = "gpu"
+    platforms = ("gpu",)
+    quick_work = 1e11
+
+    def why_unavailable(self) -> str | None:
+        return gpu.why_unavailable()
+
+    def description(self) -> str:
+        return gpu.description()
+
+    def obstacle(self, program: Program, dtype: Any) -> str | None:
+        return gpu.obstacle(plan(program), dtype)
+
+    def kernels(self, program: Program, x1: np.ndarray, x2: np.ndarray | None) -> Pair:
+        steps = _fibres(program)
+        return gpu.tiled_kernels(steps, tables_of(steps, program), x1, x2)
+
+    def diagonal(self, program: Program, x: np.ndarray) -> Pair:
+        steps = _fibres(program)
+        return gpu.tiled_diagonal(steps, tables_of(steps, program), x)
+
+    def traced(self, program: Program, x1: Any, x2: Any) -> Pair:
+        steps = _fibres(program)
+        tables = {key: jnp.asarray(table) for key, table in tables_of(steps, program).items()}
+        return gpu.kernels(steps, tables, x1, x2)
+
+    def working_bytes(self, program: Program, channels: int, n1: int, n2: int, itemsize: int) -> int:
+        return gpu.working_bytes(_fibres(program), channels, n1, n2, itemsize)
+
+    def calibration_work(self) -> float:
+        return 5e5 if gpu.emulated() else 1e8
+
+
+def _fibres(program: Program) -> FibrePlan:
+    steps = plan(program)
+    assert isinstance(steps, FibrePlan)  # see `obstacle`
+    return steps

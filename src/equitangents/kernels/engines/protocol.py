@@ -1,0 +1,79 @@
+"""What an engine is: it runs field programs, says which it cannot run, and what a run takes.
+
+An engine knows programs, not layers. It may also run programs on rotations (`rotations`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+import numpy as np
+
+from equitangents.kernels.plan import FibrePlan
+from equitangents.kernels.program import Program
+from equitangents.kernels.rotations.rules import RotationRules
+
+Pair = tuple[Any, Any]
+
+
+class Engine(ABC):
+    """Kernels of field programs by one kind of code on one kind of device."""
+
+    name: ClassVar[str]
+    platforms: ClassVar[tuple[str, ...]] = ()  # of JAX, on which it is the default
+    differentiable: ClassVar[bool] = False  # whether `traced` has derivatives; if not, those of the reference are taken
+    any_norms: ClassVar[bool] = False  # whether pairs of inputs of very different norm are its own work, too
+    compiles_shapes: ClassVar[bool] = False  # whether it compiles for each number of inputs
+    takes_distances: ClassVar[bool] = False  # whether it has `means_of_distances`
+    quick_work: ClassVar[float] = 2e8  # element-layers and multiply-adds below which no run takes ten seconds
+    rotations: ClassVar[RotationRules | None] = None  # how it runs programs on rotations; None if it cannot
+
+    def why_unavailable(self) -> str | None:
+        """Why it cannot run on this machine, or None if it can."""
+        return None
+
+    @abstractmethod
+    def description(self) -> str:
+        """What it makes of this machine, for people."""
+
+    @abstractmethod
+    def obstacle(self, program: Program, dtype: Any) -> str | None:
+        """Why it cannot run `program` in `dtype`, or None if it can: "it has no dual of Quadrature"."""
+
+    @abstractmethod
+    def kernels(self, program: Program, x1: np.ndarray, x2: np.ndarray | None) -> Pair:
+        """(NNGP, NTK), (N1, N2) arrays in the inputs' precision, between x1, (N1, *positions, C), and x2 (None: x1)."""
+
+    @abstractmethod
+    def diagonal(self, program: Program, x: np.ndarray) -> Pair:
+        """(NNGP, NTK) of every input with itself, each (N,)."""
+
+    @abstractmethod
+    def traced(self, program: Program, x1: Any, x2: Any) -> Pair:
+        """As `kernels`, of traced JAX arrays inside a JAX program."""
+
+    @abstractmethod
+    def working_bytes(self, program: Program, channels: int, n1: int, n2: int, itemsize: int) -> int:
+        """Bytes that a run holds beyond inputs and results."""
+
+    def computed_in(self, program: Program, channels: int, dtype: str) -> str:
+        """The precision that a run on inputs of `dtype` computes in."""
+        return dtype
+
+    def calibration_work(self) -> float:
+        """Element-layers that take long enough to be timed."""
+        return 5e5
+
+    def distances_obstacle(self, steps: FibrePlan) -> str | None:
+        """Why `means_of_distances` cannot run a plan without positions, or None if it can."""
+        return "it does not begin with distances"
+
+    def means_of_distances(
+        self, steps: FibrePlan, d: np.ndarray, one: tuple[Any, Any], other: tuple[Any, Any], dtype: Any, side: int
+    ) -> Pair:
+        """Means over T of (NNGP, NTK), each (n1, n2), from mean squared distances d, (T, n1, n2), of inputs.
+
+        `one` and `other`: (mean squares, means) of the inputs. `side` is the most that n1 and n2 can be.
+        """
+        raise NotImplementedError(f"the engine {self.name!r} does not begin with distances")

@@ -1,0 +1,51 @@
+"""The reference engine as an engine: every program, in pure JAX on any device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from equitangents.kernels.engines.protocol import Engine, Pair
+from equitangents.kernels.engines.reference import means, run, sizes
+from equitangents.kernels.plan import FibrePlan, plan
+from equitangents.kernels.program import Program
+from equitangents.kernels.rotations.tiled import TiledRotations
+
+
+class ReferenceEngine(Engine):
+    """Pure JAX, differentiable."""
+
+    name = "reference"
+    differentiable = True
+    any_norms = True
+    compiles_shapes = True
+    takes_distances = True
+    rotations = TiledRotations()
+
+    def description(self) -> str:
+        return f"JAX on {jax.default_backend()}"
+
+    def obstacle(self, program: Program, dtype: Any) -> str | None:
+        return None
+
+    def kernels(self, program: Program, x1: np.ndarray, x2: np.ndarray | None) -> Pair:
+        return run.kernels(program, x1, x2)
+
+    def diagonal(self, program: Program, x: np.ndarray) -> Pair:
+        return run.diagonal(program, x)
+
+    def traced(self, program: Program, x1: Any, x2: Any) -> Pair:
+        return run.traced(program, x1, x1 if x2 is None else x2)
+
+    def working_bytes(self, program: Program, channels: int, n1: int, n2: int, itemsize: int) -> int:
+        return sizes.working_bytes(plan(program), channels, n1, n2, itemsize)
+
+    def distances_obstacle(self, steps: FibrePlan) -> str | None:
+        return None
+
+    def means_of_distances(
+        self, steps: FibrePlan, d: np.ndarray, one: tuple[Any, Any], other: tuple[Any, Any], dtype: Any, side: int
+    ) -> Pair:
+        return means.means(steps, d, one, other, dtype, side)

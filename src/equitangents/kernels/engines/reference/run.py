@@ -1,0 +1,131 @@
+"""Kernels of many inputs by the reference engine: tiles over pairs, half of them for a symmetric problem."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from equitangents.kernels.engines import reference
+from equitangents.kernels.engines.reference import sizes
+from equitangents.kernels.engines.reference.carry import DISTANCE, Carry
+from equitangents.kernels.plan import FibrePlan, PairPlan, plan
+from equitangents.kernels.program import Program
+from equitangents.kernels.progress import Progress
+from equitangents.kernels.tables import tables_of
+
+
+def kernels(program: Program, x1: np.ndarray, x2: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """(NNGP, NTK) between x1, (N1, *positions, C), and x2 (None: x1 with itself, at half the cost)."""
+    steps = plan(program)
+    symmetric = x2 is None
+    n1, n2 = len(x1), len(x1) if x2 is None else len(x2)
+    rows, columns = sizes.tile_sides(steps, n1, n2, x1.dtype.itemsize)
+    if symmetric:
+        columns = rows
+    tables = jax.device_put(tables_of(steps, program))
+    blocks1 = _Blocks(steps, tables, x1, rows)
+    blocks2 = blocks1 if x2 is None else _Blocks(steps, tables, x2, columns)
+    nngp, ntk = np.empty((n1, n2), x1.dtype), np.empty((n1, n2), x1.dtype)
+    progress = Progress(len(blocks1) * (len(blocks1) + 1) // 2 if symmetric else len(blocks1) * len(blocks2))
+    for i in range(len(blocks1)):
+        a, pa = blocks1[i]
+        for j in range(i if symmetric else 0, len(blocks2)):
+            b, pb = blocks2[j]
+            for out, values in zip((nngp, ntk), _tile(steps, tables, a, pa, b, pb), strict=True):
+                r, c = slice(i * rows, min((i + 1) * rows, n1)), slice(j * columns, min((j + 1) * columns, n2))
+                part = np.asarray(values)[: r.stop - r.start, : c.stop - c.start]
+                out[r, c] = part
+                if symmetric and j > i:
+                    out[c, r] = part.T
+                elif symmetric:
+                    out[r, c] = (part + part.T) / 2
+            progress.step()
+    return nngp, ntk
+
+
+def diagonal(program: Program, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(NNGP, NTK) of every input of x, (N, *positions, C), with itself, each (N,)."""
+    steps = plan(program)
+    rows, columns = sizes.tile_sides(steps, len(x), len(x), x.dtype.itemsize)
+    tables = jax.device_put(tables_of(steps, program))
+    blocks = _Blocks(steps, tables, x, rows * columns)
+    parts = [_diagonal(steps, tables, *blocks[i]) for i in range(len(blocks))]
+    nngp, ntk = (np.concatenate([np.asarray(part[i]) for part in parts])[: len(x)] for i in range(2))
+    return nngp, ntk
+
+
+def traced(program: Program, x1: Any, x2: Any, carry: Carry = DISTANCE) -> tuple[Any, Any]:
+    """The same inside a JAX program: one tile after another, recomputed rather than stored for derivatives."""
+    steps = plan(program)
+    rows, columns = sizes.tile_sides(steps, len(x1), len(x2), x1.dtype.itemsize)
+    tables = {key: jnp.asarray(table) for key, table in tables_of(steps, program).items()}
+
+    def stacked(x: Any, size: int) -> Any:
+        y = _by_position(x)
+        y = jnp.pad(y, ((0, 0), (0, -len(x) % size), (0, 0)))
+        return y.reshape((y.shape[0], -1, size, y.shape[2])).swapaxes(0, 1)
+
+    def row(a: Any) -> Any:
+        def one(b: Any) -> Any:
+            p1, p2 = (reference.prepare(steps, tables, x) for x in (a, b))
+            return reference.tile(steps, tables, a, p1, b, p2, carry)
+
+        return jax.lax.map(jax.checkpoint(one), stacked(x2, columns))
+
+    nngp, ntk = (
+        values.transpose(0, 2, 1, 3).reshape(values.shape[0] * rows, values.shape[1] * columns)[: len(x1), : len(x2)]
+        for values in jax.lax.map(row, stacked(x1, rows))
+    )
+    return nngp, ntk
+
+
+def _by_position(x: Any) -> Any:
+    """(N, *positions, C) as (positions, N, C)."""
+    return x.reshape((x.shape[0], -1, x.shape[-1])).swapaxes(0, 1)
+
+
+@partial(jax.jit, static_argnums=0)
+def _prepare(steps: FibrePlan | PairPlan, tables: dict[str, Any], x: Any) -> Any:
+    return reference.prepare(steps, tables, x)
+
+
+@partial(jax.jit, static_argnums=0)
+def _tile(steps: FibrePlan | PairPlan, tables: dict[str, Any], x1: Any, p1: Any, x2: Any, p2: Any) -> Any:
+    return reference.tile(steps, tables, x1, p1, x2, p2)
+
+
+@partial(jax.jit, static_argnums=0)
+def _diagonal(steps: FibrePlan | PairPlan, tables: dict[str, Any], x: Any, p: Any) -> Any:
+    return reference.diagonal(steps, tables, x, p)
+
+
+class _Blocks:
+    """Inputs in blocks of equal size, the last filled up with zeros, each with what is known of it alone.
+
+    Blocks are prepared when they are asked for; so many are held as fit into `PANEL`.
+    """
+
+    def __init__(self, steps: FibrePlan | PairPlan, tables: dict[str, Any], x: np.ndarray, size: int) -> None:
+        self._steps, self._tables, self._x, self._size = steps, tables, x, size
+        self._held: OrderedDict[int, tuple[Any, Any]] = OrderedDict()
+        each = size * sizes.prepared_numbers(steps, x.shape[-1]) * x.dtype.itemsize
+        self._most = max(1, sizes.PANEL // each)
+
+    def __len__(self) -> int:
+        return -(-len(self._x) // self._size)
+
+    def __getitem__(self, i: int) -> tuple[Any, Any]:
+        if i not in self._held:
+            rows = self._x[i * self._size : (i + 1) * self._size]
+            block = np.zeros((self._size, *rows.shape[1:]), rows.dtype)
+            block[: len(rows)] = rows
+            values = jnp.asarray(_by_position(block))
+            if len(self._held) >= self._most:
+                self._held.popitem()  # the latest one: those before it are asked for first next time
+            self._held[i] = values, _prepare(self._steps, self._tables, values)
+        return self._held[i]
