@@ -4,8 +4,8 @@ from equitangents.groups.families import cyclic, dihedral, quaternion, symmetric
 from equitangents.groups.group import Group
 from equitangents.groups.irreps import Irrep
 from equitangents.groups.matrix_group import MatrixGroup, from_matrices, generated_by_matrices
-from equitangents.groups.permutation_groups import from_permutations, generated_by_permutations
 from equitangents.groups.names import group_named
+from equitangents.groups.permutation_groups import from_permutations, generated_by_permutations
 from equitangents.groups.plane_rotations import PlaneRotations, so2
 from equitangents.groups.products import direct_product, semidirect_product
 from equitangents.groups.rotation_group import RotationGroup, o3, so3

@@ -23,6 +23,7 @@ class PlaneRotations(Immutable, CompactGroup):
     name = "SO(2)"
     dimension = 1
     default_draws = 24
+    draws_are_independent = False
     bandlimit: int
 
     def __init__(self, bandlimit: int):

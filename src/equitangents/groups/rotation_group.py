@@ -227,7 +227,6 @@ def _about_y(t: np.ndarray) -> np.ndarray:
     return np.moveaxis(np.array([[c, o, s], [o, o + 1, o], [-s, o, c]]), (0, 1), (-2, -1))
 
 
-
 def _check(bandlimit: Any) -> int:
     if isinstance(bandlimit, bool) or not hasattr(bandlimit, "__index__"):
         raise InvalidTypeError(f"bandlimit is {bandlimit!r}; expected a whole number")

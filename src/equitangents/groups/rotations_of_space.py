@@ -34,7 +34,7 @@ def rotation_angle(g: Any) -> float | None:
     return float(np.degrees(_scipy().from_matrix(g).magnitude()))
 
 
-def rotation_axis(g: Any) -> Float[np.ndarray, "3"]:
+def rotation_axis(g: Any) -> Float[np.ndarray, 3]:
     """The unit vector that a rotation of space leaves alone and turns about counter-clockwise; z for the identity."""
     vector = _scipy().from_matrix(g).as_rotvec()
     length = np.linalg.norm(vector)

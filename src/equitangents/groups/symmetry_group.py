@@ -40,6 +40,8 @@ class SymmetryGroup(ABC):
     """Of the group as a manifold; 0 for finite groups."""
     default_draws: int = 32
     """How many elements are tried where nobody says how many."""
+    draws_are_independent: bool = True
+    """Whether a mean over `count` draws errs as 1/√count; False for equidistant angles, which do better."""
 
     @property
     def is_finite(self) -> bool:
@@ -61,6 +63,10 @@ class SymmetryGroup(ABC):
     @abstractmethod
     def draw(self, count: int, rng: np.random.Generator) -> list[Any]:
         """`count` elements by the Haar measure; of a finite group different ones, and never the identity."""
+
+    def random(self, count: int, seed: int = 0) -> np.ndarray:
+        """`count` elements drawn by the Haar measure, as an array."""
+        return np.stack([np.asarray(g) for g in self.draw(count, np.random.default_rng(seed))])
 
     @abstractmethod
     def label(self, g: Any) -> str:
