@@ -35,10 +35,10 @@ def rotation_angle(g: Any) -> float | None:
 
 
 def rotation_axis(g: Any) -> Float[np.ndarray, 3]:
-    """The unit vector that a rotation of space leaves alone and turns about counter-clockwise; z for the identity."""
+    """The unit vector that a rotation of space leaves alone and turns about counter-clockwise; x for the identity."""
     vector = _scipy().from_matrix(g).as_rotvec()
     length = np.linalg.norm(vector)
-    return vector / length if length > 0 else np.array([0.0, 0.0, 1.0])
+    return vector / length if length > 0 else np.array([1.0, 0.0, 0.0])
 
 
 def rotation_label(g: Any) -> str:
