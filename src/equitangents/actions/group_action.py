@@ -1,7 +1,8 @@
 """What every action answers, of finite groups and of compact ones: maps ρ(g) of batches of signals.
 
 `Action` is of a finite group, whose elements are numbered; `CompactAction` of a group whose elements are drawn, or
-taken at the nodes of a quadrature. Audits, measures, ensembles and plans ask what stands here, whoever wrote the action.
+taken at the nodes of a quadrature. Audits, measures, ensembles and plans ask what stands here, whoever wrote the
+action.
 """
 
 from __future__ import annotations

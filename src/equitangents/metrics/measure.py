@@ -145,7 +145,7 @@ def check_action(name: str, action: Any) -> None:
 
 
 def nodes_of(action: Any) -> Sequence[Any]:
-    """The elements by which a mean over the action's group is taken: all of a finite group, nodes of SO(2) and SO(3)."""
+    """The elements by which a mean over the action's group is taken: all of a finite group, else its nodes."""
     nodes = action.group.nodes
     if nodes is None:
         raise InvalidTypeError(
