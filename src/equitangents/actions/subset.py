@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 
 from equitangents.actions.action import Action
 from equitangents.actions.compact import CompactAction
-from equitangents.actions.group_action import GroupAction, is_infinite
+from equitangents.actions.group_action import GroupAction
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.validation import check_whole
 
@@ -33,13 +33,14 @@ class ActionSubset:
     def name(self) -> str:
         """Such as "3 of 8 elements of C8, weighted"."""
         weighted = "" if np.ptp(self.weights) == 0 else ", weighted"
-        of = "" if is_infinite(self.action) else f" of {self.action.group.order}"
+        listed = self.action.group.elements
+        of = "" if listed is None else f" of {len(listed)}"
         return f"{len(self)}{of} elements of {self.action.group.name}{weighted}"
 
     @property
     def is_subgroup(self) -> bool:
         """Whether the elements are a whole subgroup, each once, all with one weight."""
-        if is_infinite(self.action):
+        if not isinstance(self.action, Action):
             return False  # the finite ones are groups of their own, such as groups.icosahedral()
         group = self.action.group
         member = np.zeros(group.order, bool)

@@ -19,7 +19,7 @@ class Immutable(ABC):
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
             return NotImplemented
-        return self._value() == other._value()  # type: ignore[attr-defined]
+        return self._value() == other._value()
 
     def __hash__(self) -> int:
         return hash((type(self), self._value()))

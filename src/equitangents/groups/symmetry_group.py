@@ -78,7 +78,7 @@ class SymmetryGroup(ABC):
         return None
 
     @property
-    def nodes(self) -> Sequence[Any] | None:
+    def nodes(self) -> Sequence[Any] | np.ndarray | None:
         """The elements by which a mean over the group is taken, Σ_i w_i f(g_i); None where elements must be drawn."""
         return None
 

@@ -144,9 +144,9 @@ def check_action(name: str, action: Any) -> None:
         )
 
 
-def nodes_of(action: Any) -> Sequence[Any]:
+def nodes_of(action: Any) -> Sequence[Any] | np.ndarray:
     """The elements by which a mean over the action's group is taken: all of a finite group, else its nodes."""
-    nodes = action.group.nodes
+    nodes: Sequence[Any] | np.ndarray | None = action.group.nodes
     if nodes is None:
         raise InvalidTypeError(
             f"action is of {action.group.name}, which has no nodes by which to take a mean; take a subgroup, "

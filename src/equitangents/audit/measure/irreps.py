@@ -109,7 +109,12 @@ def _section(
 
 
 def _share(task: Task, powers: np.ndarray, of: Any) -> statistics.Estimate:
-    how = {"level": task.confidence, "resamples": task.resamples, "seed": task.seed, "bounds": (0.0, 1.0)}
+    how: dict[str, Any] = {
+        "level": task.confidence,
+        "resamples": task.resamples,
+        "seed": task.seed,
+        "bounds": (0.0, 1.0),
+    }
     return statistics.bootstrap(powers.T, of, **how)
 
 
