@@ -109,13 +109,10 @@ def _section(
 
 
 def _share(task: Task, powers: np.ndarray, of: Any) -> statistics.Estimate:
-    how: dict[str, Any] = {
-        "level": task.confidence,
-        "resamples": task.resamples,
-        "seed": task.seed,
-        "bounds": (0.0, 1.0),
-    }
-    return statistics.bootstrap(powers.T, of, **how)
+    bounds = (0.0, 1.0)
+    return statistics.bootstrap(
+        powers.T, of, level=task.confidence, resamples=task.resamples, seed=task.seed, bounds=bounds
+    )
 
 
 def _name(group: Group, i: int, irrep: Irrep) -> str:
