@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import equitangents as et
-from equitangents.audit.contract.turning import Turner
+from equitangents.actions.turning import Turner
 from equitangents.audit.measure.intervals import Resampler
 from equitangents.audit.measure.probabilities import jensen_shannon
 

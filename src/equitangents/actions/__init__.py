@@ -1,8 +1,10 @@
 """How groups act on images, positions, vectors, point clouds, channels and labels."""
 
 from equitangents.actions.action import Action, RoundTrip
+from equitangents.actions.compact import CompactAction
 from equitangents.actions.continuous import ContinuousRotations, check_finite_group
 from equitangents.actions.functions import from_function
+from equitangents.actions.group_action import GroupAction
 from equitangents.actions.images import image_dihedral
 from equitangents.actions.named import as_action
 from equitangents.actions.positions import grid, permutations, translations
@@ -15,7 +17,9 @@ from equitangents.actions.vectors import channels, labels, linear, rotations, tr
 __all__ = [
     "Action",
     "ActionSubset",
+    "CompactAction",
     "ContinuousRotations",
+    "GroupAction",
     "RoundTrip",
     "as_action",
     "channels",

@@ -5,10 +5,9 @@ On signals, (ρ(g) f)(x) = f(g⁻¹ x): the signal is carried along with the pos
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import jax
@@ -18,26 +17,24 @@ from jaxtyping import Float, Int
 
 from equitangents import precision
 from equitangents._types import ArrayLike
+from equitangents.actions.group_action import GroupAction
 from equitangents.actions.remedies import channels_first
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotAnActionError, ShapeError
-from equitangents.groups import Group, RotationGroup
+from equitangents.groups import Group, SymmetryGroup
 from equitangents.memory import check_fits
 from equitangents.validation import check_array
 
 _VERIFIED_PAIRS = 256
 
 
-class Action(ABC):
-    """An action of `group` on batches of signals; NumPy in, NumPy out; JAX in, JAX out; works under jit.
+class Action(GroupAction):
+    """An action of a finite `group` on batches of signals; NumPy in, NumPy out; JAX in, JAX out; works under jit.
 
     `action(g, x)` applies element g (a Python int) to every signal of x (N, ...); `action.orbit(x)` applies all.
     Actions are immutable, hashable and equal if they are the same map.
     """
 
     group: Group
-    name: str
-    exact: bool = True
-    """Whether ρ(g) ρ(h) = ρ(g·h) holds to rounding; False for resampled images."""
     permutes_positions: bool = False
     """Whether signals are carried along by a permutation of positions."""
     torus: tuple[int, ...] | None = None
@@ -50,10 +47,6 @@ class Action(ABC):
     @abstractmethod
     def _act(self, g: int, x: Any) -> Any:
         """ρ(g) x for a checked element and checked signals, NumPy or JAX."""
-
-    @abstractmethod
-    def _key(self) -> tuple[Any, ...]:
-        """A hashable value that, with the type and the group, fixes the map."""
 
     @property
     def matrices(self) -> Float[np.ndarray, "order d d"] | None:
@@ -82,7 +75,7 @@ class Action(ABC):
 
         Raises MemoryLimitError where the copies cannot fit in memory.
         """
-        chosen = np.arange(self.group.order) if elements is None else self._check_subset(elements)
+        chosen = np.arange(self.group.order) if elements is None else self.check_elements(elements)
         x = self._check_signals(x)
         check_orbit(len(chosen), x)
         with scope_of(x):
@@ -92,7 +85,7 @@ class Action(ABC):
         """ρ(g_i) x_i for elements g (N,) and signals x (N, ...); g may be traced by jax."""
         x = self._check_signals(x)
         if not precision.is_traced(g):
-            g = self._check_subset(g, "g")
+            g = self.check_elements(g, "g")
         if g.shape != x.shape[:1]:
             raise InvalidArgumentError(f"g has shape {g.shape}; expected one element for each of {len(x)} signals")
         with scope_of(x):
@@ -109,7 +102,8 @@ class Action(ABC):
             everything = jnp.asarray(everything)
         return everything[g, np.arange(len(x))]
 
-    def _check_subset(self, elements: Any, name: str = "elements") -> np.ndarray:
+    def check_elements(self, elements: Any, name: str = "elements") -> np.ndarray:
+        """A non-empty list of elements as an array of numbers, or an error that names `name`."""
         chosen = np.asarray(elements)
         if chosen.ndim != 1 or not len(chosen):
             raise InvalidArgumentError(f"{name} has shape {chosen.shape}; expected a non-empty list of elements")
@@ -155,32 +149,6 @@ class Action(ABC):
         ]
         return RoundTrip(np.array(values))
 
-    def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        if not isinstance(other, Action) or type(self) is not type(other):
-            return False
-        return self._key() == other._key() and self.group == other.group
-
-    @cached_property
-    def _hash(self) -> int:
-        return hash((type(self).__name__, self.group, self._key()))
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __copy__(self) -> Action:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Action:
-        return self
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(f"actions are immutable; cannot set {name}")
-
-    def __repr__(self) -> str:
-        return f"<action {self.name} of {self.group.name}{'' if self.exact else ', resampled'}>"
-
 
 @dataclass(frozen=True)
 class RoundTrip:
@@ -206,6 +174,7 @@ class PositionAction(Action):
     """
 
     permutes_positions = True
+    channels_last = True
     positions_rank: int
 
     @abstractmethod
@@ -259,9 +228,10 @@ class PositionAction(Action):
 
 def check_group(name: str, group: Any) -> Group:
     """`group`, or an error that names `name`."""
-    if isinstance(group, RotationGroup):
+    if isinstance(group, SymmetryGroup) and not isinstance(group, Group):
+        many = "too many elements to list" if group.is_finite else "infinitely many elements"
         raise InvalidTypeError(
-            f"{name} is {group.name}, which has infinitely many elements; expected a finite group, such as "
+            f"{name} is {group.name}, which has {many}; expected a finite group, such as "
             "octahedral() or icosahedral() (actions.rotations takes both kinds)"
         )
     if not isinstance(group, Group):

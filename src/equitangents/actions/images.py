@@ -22,6 +22,10 @@ class ImageTurns(PositionAction):
     def __init__(self, group: Group, turns: int, name: str):
         vars(self).update(group=group, turns=turns, name=name)
 
+    def angle(self, g: Any) -> float | None:
+        """The turn, unless g reflects."""
+        return None if g >= self.turns else 360.0 * g / self.turns
+
     def _move(self, g: int, grid: np.ndarray) -> np.ndarray:
         """ρ(g) of an array (H, W): g = f·n + k reflects (i, j) → (i, W − 1 − j) f times, then turns k times."""
         f, k = divmod(g, self.turns)
@@ -72,3 +76,10 @@ def check_square(name: str, positions: tuple[int, ...], turns: int) -> None:
     """Raise ShapeError for a non-square image unless turns are by multiples of 180°."""
     if turns not in (1, 2) and positions[0] != positions[1]:
         raise ShapeError(f"{name} has images of {positions[0]}×{positions[1]} pixels; rotations need square ones")
+
+
+def disc(positions: tuple[int, ...]) -> np.ndarray:
+    """Which pixels lie in the disc about the image's centre that holds no corner and turns into itself."""
+    H, W = positions
+    i, j = np.indices((H, W))
+    return (2 * i - H + 1) ** 2 + (2 * j - W + 1) ** 2 <= (min(H, W) - 1) ** 2

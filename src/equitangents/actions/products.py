@@ -18,6 +18,8 @@ from equitangents.groups import Group, Subgroup
 class FieldAction(Action):
     """Positions move and the channels turn with them, (ρ(g) f)(x) = M(g) f(g⁻¹ x); made by `tensor_product`."""
 
+    channels_last = True
+
     def __init__(self, positions: Action, fibre: Action):
         vars(self).update(
             group=positions.group,
@@ -52,6 +54,7 @@ class PulledBackAction(Action):
             group=group,
             exact=action.exact,
             permutes_positions=action.permutes_positions,
+            channels_last=action.channels_last,
             name=f"{action.name}, pulled back",
             action=action,
             homomorphism=homomorphism,

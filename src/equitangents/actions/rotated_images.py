@@ -12,7 +12,8 @@ import numpy as np
 from equitangents import precision
 from equitangents._types import ArrayLike
 from equitangents.actions.action import Action
-from equitangents.actions.images import ImageTurns, check_square, exact_rotations
+from equitangents.actions.image_motions import ImageMotions
+from equitangents.actions.images import ImageTurns, check_square, disc, exact_rotations
 from equitangents.actions.remedies import channels_first
 from equitangents.actions.splines import prefilter, taps
 from equitangents.errors import InvalidArgumentError, ShapeError
@@ -28,8 +29,8 @@ class ResampledRotations(Action):
     """
 
     exact = False
+    channels_last = True
     order: int
-    mask: str | None
 
     def __init__(self, n: int, order: int, mask: str | None):
         masked = "" if mask is None else f", {mask} mask"
@@ -46,6 +47,28 @@ class ResampledRotations(Action):
 
     def _key(self) -> tuple[Any, ...]:
         return (self.order, self.mask)
+
+    def angle(self, g: Any) -> float:
+        """The turn."""
+        return 360.0 * g / self.group.order
+
+    def moves_exactly(self, g: Any) -> bool:
+        """Quarter turns."""
+        return self.mask is None and not self._interpolates(g)
+
+    def in_numpy(self) -> ImageMotions:
+        """The same splines, read through one sparse matrix an angle."""
+        n = self.group.order
+        motion = lambda g: (360.0 * g / n, False)
+        return ImageMotions(self.group, motion, self.order, self.mask, f"turns by {360 / n:g}° of images")
+
+    def continuous(self) -> ImageMotions:
+        """Outside the image its border is read on."""
+        return self.in_numpy().continuous()
+
+    def more_accurate(self) -> ImageMotions | None:
+        """Splines of order 5."""
+        return self.in_numpy().more_accurate()
 
     def _act(self, g: int, x: Any) -> Any:
         return self._turn(g, x, self._coefficients(x) if self._interpolates(g) else None)
@@ -125,13 +148,6 @@ def image_rotations(n: int, order: int = 3, mask: Literal["circle"] | None = Non
     if mask not in (None, "circle"):
         raise InvalidArgumentError(f"mask is {mask!r}; expected None or 'circle'")
     return exact_rotations(n) if n in (1, 2, 4) and mask is None else ResampledRotations(n, int(order), mask)
-
-
-def disc(positions: tuple[int, ...]) -> np.ndarray:
-    """Which pixels lie in the disc about the image's centre that holds no corner and turns into itself."""
-    H, W = positions
-    i, j = np.indices((H, W))
-    return (2 * i - H + 1) ** 2 + (2 * j - W + 1) ** 2 <= (min(H, W) - 1) ** 2
 
 
 @lru_cache(maxsize=256)

@@ -9,7 +9,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from equitangents.actions.action import Action
-from equitangents.actions.continuous import ContinuousRotations
+from equitangents.actions.compact import CompactAction
+from equitangents.actions.group_action import GroupAction
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.validation import check_whole
 
@@ -21,7 +22,7 @@ class ActionSubset:
     `weights` are how often each element counts, 1 unless given. Elements of SO(3) and O(3) are matrices.
     """
 
-    action: Action | ContinuousRotations
+    action: GroupAction
     elements: Int[np.ndarray, " size"] | Float[np.ndarray, "size 3 3"]
     weights: Float[np.ndarray, " size"]
 
@@ -32,13 +33,14 @@ class ActionSubset:
     def name(self) -> str:
         """Such as "3 of 8 elements of C8, weighted"."""
         weighted = "" if np.ptp(self.weights) == 0 else ", weighted"
-        of = "" if isinstance(self.action, ContinuousRotations) else f" of {self.action.group.order}"
+        listed = self.action.group.elements
+        of = "" if listed is None else f" of {len(listed)}"
         return f"{len(self)}{of} elements of {self.action.group.name}{weighted}"
 
     @property
     def is_subgroup(self) -> bool:
         """Whether the elements are a whole subgroup, each once, all with one weight."""
-        if isinstance(self.action, ContinuousRotations):
+        if not isinstance(self.action, Action):
             return False  # the finite ones are groups of their own, such as groups.icosahedral()
         group = self.action.group
         member = np.zeros(group.order, bool)
@@ -58,7 +60,7 @@ class ActionSubset:
         return f"<{self.name}: {self.action.name}>"
 
 
-def subset(action: Action | ContinuousRotations, elements: Any, weights: Any = None) -> ActionSubset:
+def subset(action: GroupAction, elements: Any, weights: Any = None) -> ActionSubset:
     """The given elements of `action`'s group, for partial augmentation in `InfiniteEnsemble`.
 
     elements (size,): in any order, repeated ones count as often as they are given, as random draws do. Of SO(3) and
@@ -71,14 +73,11 @@ def subset(action: Action | ContinuousRotations, elements: Any, weights: Any = N
     >>> subset(image_rotations(4), [0, 2]).is_subgroup
     True
     """
-    if isinstance(action, ContinuousRotations):
-        chosen = np.array(action.matrices_of(elements, "elements"))
-        if not len(chosen):
-            raise InvalidArgumentError("elements is empty; expected at least one")
-    elif isinstance(action, Action):
-        chosen = np.array(action._check_subset(elements), np.int64)
-    else:
+    if not isinstance(action, GroupAction):
         raise InvalidTypeError(f"action is {action!r}; expected an action of equitangents.actions")
+    chosen = np.array(action.check_elements(elements))
+    if isinstance(action, Action):
+        chosen = chosen.astype(np.int64)
     w = np.ones(len(chosen)) if weights is None else np.asarray(weights, dtype=np.float64)
     if w.shape != chosen.shape[:1]:
         raise ShapeError(f"weights has shape {w.shape}; expected {chosen.shape[:1]}, one for each element")
@@ -89,7 +88,7 @@ def subset(action: Action | ContinuousRotations, elements: Any, weights: Any = N
     return ActionSubset(action, chosen, w)
 
 
-def sampled(action: ContinuousRotations, count: int | None = None, *, seed: int = 0) -> ActionSubset:
+def sampled(action: CompactAction, count: int | None = None, *, seed: int = 0) -> ActionSubset:
     """Elements of SO(3) or O(3) that stand for all: for augmentation, which needs finitely many.
 
     count: so many drawn by the Haar measure, all alike. None: the nodes of the group's quadrature with their weights,
@@ -101,15 +100,15 @@ def sampled(action: ContinuousRotations, count: int | None = None, *, seed: int 
     >>> sampled(rotations(so3(3))), sampled(rotations(so3(3)), 10)
     (<75 elements of SO(3), weighted: rotations of 3-vectors>, <10 elements of SO(3): rotations of 3-vectors>)
     """
-    if not isinstance(action, ContinuousRotations):
+    if not isinstance(action, CompactAction):
         raise InvalidTypeError(f"action is {action!r}; expected actions.rotations of so3(bandlimit) or o3(bandlimit)")
     if count is None:
-        return subset(action, np.arange(action.group.order), action.weights)
+        return subset(action, action._nodes(), action.weights)
     count, seed = check_whole("count", count, 1), check_whole("seed", seed, 0)
     return subset(action, action.group.random(count, seed=seed))
 
 
-def whole_action(augmentation: Action | ActionSubset) -> Action | ContinuousRotations:
+def whole_action(augmentation: Action | ActionSubset) -> GroupAction:
     """The action itself, or that of which a subset is taken."""
     return augmentation.action if isinstance(augmentation, ActionSubset) else augmentation
 

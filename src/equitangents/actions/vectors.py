@@ -59,6 +59,7 @@ class LinearAction(Action):
 class LastAxisPermutation(Action):
     """Permutations of the entries of the last axis: table[g, c] is where entry c goes; by `channels` and `labels`."""
 
+    permutes_entries = True
     ranks: tuple[int, ...] | None
     table: Int[np.ndarray, "order d"]
 

@@ -120,11 +120,9 @@ def assemble(
     relative = relative_section(task, orbits, y, same, spread, judgement.by_spread, judgement.spread_floor)
     lie = stop.measured("lie", lambda: lie_derivatives(task, orbits.actions))
     if lie is not None and not lie:
-        flows = task.contract.symmetry.flows
+        flows = task.contract.group.flows
         why = (
-            "class numbers have no derivative"
-            if flows
-            else f"{task.contract.symmetry.name} has no infinitesimal elements"
+            "class numbers have no derivative" if flows else f"{task.contract.group.name} has no infinitesimal elements"
         )
         missing.append(Missing("lie", why))
     shares = part("irreps", stop.measured("irreps", lambda: irreps(task, orbits)))
@@ -204,7 +202,7 @@ def _refused_batches(task: Task) -> list[Missing]:
 
 
 def _elements(task: Task, orbits: Orbits, floors: Floors, judgement: Judgement) -> list[ElementResult]:
-    symmetry = task.contract.symmetry
+    contract = task.contract
     resampler = replace(task, complete=True).resampler(task.x.n)  # of one element, over inputs alone
     estimates = resampler.each(orbits.errors)
     scores = orbits.scores
@@ -217,9 +215,9 @@ def _elements(task: Task, orbits: Orbits, floors: Floors, judgement: Judgement) 
         floor = float(floors.of_elements[k])
         results.append(
             ElementResult(
-                label=symmetry.label(g),
-                parameter=symmetry.parameter(g),
-                angle=symmetry.angle(g),
+                label=contract.label(g),
+                parameter=contract.group.parameter(g),
+                angle=contract.angle(g),
                 exact=task.contract.moves_exactly(g),
                 error=spread_of(estimates[k], errors),
                 worst_input=int(errors.argmax()),
@@ -249,7 +247,7 @@ def _orbit(task: Task, orbits: Orbits, same: Estimate | None) -> OrbitSection:
 
 
 def _contract(task: Task, orbits: Orbits, judgement: Judgement) -> ContractSection:
-    contract, symmetry = task.contract, task.contract.symmetry
+    contract, group = task.contract, task.contract.group
     inputs = []
     for name, action, leaf in zip(task.x.names, contract.inputs, task.x.leaves, strict=True):
         a = np.asarray(leaf.value) if isinstance(leaf, Shared) else leaf
@@ -257,8 +255,8 @@ def _contract(task: Task, orbits: Orbits, judgement: Judgement) -> ContractSecti
         inputs.append(InputContract(name, list(a.shape), a.dtype.name, said, action is None or action.exact))
     outputs = [_output(task, orbits, judgement, o) for o in range(len(orbits.output_names))]
     return ContractSection(
-        group=symmetry.name,
-        order=symmetry.order,
+        group=group.name,
+        order=None if group.elements is None else len(group.elements),
         complete=task.complete,
         elements=len(task.elements),
         layout=contract.layout,
@@ -283,7 +281,7 @@ def _output(task: Task, orbits: Orbits, judgement: Judgement, o: int) -> OutputC
         spread=known(scales.spreads[o]),
         scale=known(scales.given[o]),
         vanishes=bool(scales.vanishing[o]),
-        fails_under=[task.contract.symmetry.label(task.elements[k]) for k in np.flatnonzero(judgement.above[o])],
+        fails_under=[task.contract.label(task.elements[k]) for k in np.flatnonzero(judgement.above[o])],
     )
 
 

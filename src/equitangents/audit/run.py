@@ -131,11 +131,11 @@ def audit(
     model.check_inputs(batch.tree())
     verify(contract, batch, seed)
     labels = check_labels(y, batch.n, model.classes)
-    symmetry = contract.symmetry
-    drawn = symmetry.draw(elements or symmetry.default_elements, np.random.default_rng(seed))
+    group = contract.group
+    drawn = group.draw(elements or group.default_draws, np.random.default_rng(seed))
     if not drawn:
-        raise InvalidArgumentError(f"the group {symmetry.name} has no element but the identity")
-    complete = symmetry.order is not None and len(drawn) == symmetry.order - 1
+        raise InvalidArgumentError(f"the group {group.name} has no element but the identity")
+    complete = group.elements is not None and len(drawn) == len(group.elements) - 1
     task = Task(
         model=model,
         contract=contract,

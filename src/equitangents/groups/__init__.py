@@ -1,24 +1,33 @@
-"""Finite groups, their subgroups and irreducible representations; the rotation groups, sampled."""
+"""Finite groups, their subgroups and irreducible representations; SO(2), SO(3), O(3) and S_n of any n, sampled."""
 
 from equitangents.groups.families import cyclic, dihedral, quaternion, symmetric
 from equitangents.groups.group import Group
 from equitangents.groups.irreps import Irrep
 from equitangents.groups.matrix_group import MatrixGroup, from_matrices, generated_by_matrices
+from equitangents.groups.names import group_named
 from equitangents.groups.permutation_groups import from_permutations, generated_by_permutations
+from equitangents.groups.plane_rotations import PlaneRotations, so2
 from equitangents.groups.products import direct_product, semidirect_product
 from equitangents.groups.rotation_group import RotationGroup, o3, so3
+from equitangents.groups.sampled_permutations import Permutations, permutations
 from equitangents.groups.solids import icosahedral, octahedral, tetrahedral
 from equitangents.groups.subgroup import Subgroup
+from equitangents.groups.symmetry_group import CompactGroup, CompactIrrep, SymmetryGroup
 from equitangents.groups.table_group import TableGroup, from_table
 from equitangents.groups.translation_group import TranslationGroup, translations
 from equitangents.groups.wallpaper_group import WallpaperGroup, wallpaper
 
 __all__ = [
+    "CompactGroup",
+    "CompactIrrep",
     "Group",
     "Irrep",
     "MatrixGroup",
+    "Permutations",
+    "PlaneRotations",
     "RotationGroup",
     "Subgroup",
+    "SymmetryGroup",
     "TableGroup",
     "TranslationGroup",
     "WallpaperGroup",
@@ -30,11 +39,14 @@ __all__ = [
     "from_table",
     "generated_by_matrices",
     "generated_by_permutations",
+    "group_named",
     "icosahedral",
     "o3",
     "octahedral",
+    "permutations",
     "quaternion",
     "semidirect_product",
+    "so2",
     "so3",
     "symmetric",
     "tetrahedral",

@@ -6,14 +6,15 @@ A group is its multiplication, table[a, b] = a·b. Read as transformations, a·b
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Float, Int
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, MemoryLimitError
+from equitangents.groups.symmetry_group import SymmetryGroup
 
 if TYPE_CHECKING:
     from equitangents.groups.irreps import Irrep
@@ -28,7 +29,7 @@ def read_only(array: np.ndarray) -> np.ndarray:
     return array
 
 
-class Group(ABC):
+class Group(SymmetryGroup):
     """A finite group of elements 0 .. order − 1; immutable, hashable, equal to a group of equal multiplication table.
 
     Groups that carry more than a table (matrices, a grid) are equal if that is equal, too.
@@ -42,9 +43,9 @@ class Group(ABC):
     True
     """
 
-    name: str
     order: int
     identity: int
+    default_draws = 64
 
     @abstractmethod
     def _compose(self, a: Any, b: Any) -> np.ndarray:
@@ -116,6 +117,36 @@ class Group(ABC):
                 f"{name} is {int(g[outside].flat[0])}; expected an element of {self.name}, 0 to {self.order - 1}"
             )
         return g
+
+    @property
+    def elements(self) -> range:
+        """All elements."""
+        return range(self.order)
+
+    @property
+    def nodes(self) -> range:
+        """All elements: means are sums."""
+        return self.elements
+
+    @cached_property
+    def weights(self) -> Float[np.ndarray, " order"]:
+        """1/order for every element: the group's Haar measure."""
+        return read_only(np.full(self.order, 1 / self.order))
+
+    def draw(self, count: int, rng: np.random.Generator) -> list[int]:
+        """Different elements: all but the identity if there are no more than `count`, in their order."""
+        others = np.delete(np.arange(self.order), self.identity)
+        if len(others) > count:
+            others = np.sort(rng.choice(others, count, replace=False))
+        return [int(g) for g in others]
+
+    def label(self, g: int) -> str:
+        """What the element stands for, else its number."""
+        return str(self.element(g)).replace(" ", "")
+
+    def is_same_group(self, other: Any) -> bool:
+        """Whether both multiply alike under the same numbering."""
+        return isinstance(other, Group) and self.has_same_table(other)
 
     # structure ------------------------------------------------------------------------
 

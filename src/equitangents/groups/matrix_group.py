@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError
 from equitangents.groups.group import Group, check_table_order, read_only
+from equitangents.groups.rotations_of_space import rotation_angle
 from equitangents.groups.table_group import inverses_of
 
 TOLERANCE = 1e-8  # entries that differ by less, relative to the largest, are one number
@@ -33,14 +34,24 @@ class MatrixGroup(Group):
         return vars(self)["_table"]
 
     @cached_property
-    def weights(self) -> Float[np.ndarray, " order"]:
-        """1/order for every element: the group's Haar measure."""
-        return read_only(np.full(self.order, 1 / self.order))
-
-    @cached_property
     def inverses(self) -> Int[np.ndarray, " order"]:
         """The inverse of every element, read-only."""
         return inverses_of(self.table, self.identity)
+
+    def angle(self, g: int) -> float | None:
+        """Degrees, if the matrix of g is a rotation of the plane or of space."""
+        if self.matrices.shape[1] not in (2, 3) or not self._is_orthogonal:
+            return None
+        return rotation_angle(self.matrices[g])
+
+    @cached_property
+    def _is_orthogonal(self) -> bool:
+        M = self.matrices
+        return bool(np.allclose(M @ np.swapaxes(M, 1, 2), np.eye(M.shape[1]), atol=TOLERANCE))
+
+    def named(self, name: str) -> MatrixGroup:
+        """The same group under another name."""
+        return MatrixGroup(name, self.matrices, self.table)
 
     def _compose(self, a: Any, b: Any) -> np.ndarray:
         return self.table[a, b]

@@ -1,16 +1,38 @@
-"""Groups by name: "C4", "D4", "S5", "S_n", "SO2", "SO3", "O3", "octahedral", "translations", …"""
+"""Groups by name: "C4", "D4", "S5", "S_n", "SO2", "SO3", "O3", "octahedral", "translations", …
+
+The one parser of such names: audits, measures, ensembles and plans take what it knows.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from equitangents.errors import InvalidArgumentError
+from equitangents.groups.families import cyclic, dihedral, symmetric
+from equitangents.groups.plane_rotations import so2
+from equitangents.groups.rotation_group import o3, so3
+from equitangents.groups.sampled_permutations import permutations
+from equitangents.groups.solids import icosahedral, octahedral, tetrahedral
+from equitangents.groups.symmetry_group import SymmetryGroup
+from equitangents.groups.translation_group import translations
 
 Family = Literal["C", "D", "S", "SO2", "SO3", "O3", "tetrahedral", "octahedral", "icosahedral", "translations"]
 _PLAIN: tuple[Family, ...] = ("SO2", "SO3", "O3", "tetrahedral", "octahedral", "icosahedral", "translations")
 KNOWN = "C4, D4 (any number), SO2, SO3, O3, S_n, S5 (any number), translations, tetrahedral, octahedral or icosahedral"
+
+LARGEST_LISTED = 5  # S_5 has 120 elements; of larger ones some are drawn
+_BANDLIMIT = 4
+_FIXED: dict[Family, Callable[[], SymmetryGroup]] = {
+    "SO2": so2,
+    "SO3": lambda: so3(_BANDLIMIT),
+    "O3": lambda: o3(_BANDLIMIT),
+    "tetrahedral": lambda: tetrahedral().named("tetrahedral"),
+    "octahedral": lambda: octahedral().named("octahedral"),
+    "icosahedral": lambda: icosahedral().named("icosahedral"),
+}
 
 
 @dataclass(frozen=True)
@@ -19,6 +41,35 @@ class GroupName:
 
     family: Family
     n: int | None = None
+
+    def group(self, n: int | None = None, grid: Sequence[int] | None = None) -> SymmetryGroup | None:
+        """The group itself; S_n needs the number of points `n`, translations the shape of the `grid`, else None.
+
+        Permutations of up to 5 points are listed, those of more are drawn. SO(3) and O(3) take their means at a
+        bandlimit of 4.
+        """
+        n = self.n if self.n is not None else n
+        if self.family == "translations":
+            return None if grid is None else translations(grid)
+        if self.family in _FIXED:
+            return _FIXED[self.family]()
+        if n is None:
+            return None
+        if self.family == "S":
+            return symmetric(n) if n <= LARGEST_LISTED else permutations(n)
+        return cyclic(n) if self.family == "C" else dihedral(n)
+
+
+def group_named(name: Any) -> SymmetryGroup:
+    """The group called `name`: "C4", "D3", "S5", "SO2", "SO3", "O3", "octahedral", …
+
+    >>> group_named("SO(3)").dimension, group_named("D4").order
+    (3, 8)
+    """
+    group = parse_group_name("name", name).group()
+    if group is None:
+        raise InvalidArgumentError(f"name is {name!r}, which says no size; expected one such as 'S5'")
+    return group
 
 
 def parse_group_name(argument: str, name: Any) -> GroupName:

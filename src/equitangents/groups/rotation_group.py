@@ -7,27 +7,39 @@ below B) exactly.
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, final
 
 import numpy as np
 from jaxtyping import Float
 
-from equitangents.errors import InvalidArgumentError, InvalidTypeError
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.groups.group import read_only
+from equitangents.groups.immutable import Immutable
+from equitangents.groups.rotations_of_space import (
+    AXES,
+    angles_of,
+    random_rotations,
+    rotation_angle,
+    rotation_label,
+    turn_about,
+)
+from equitangents.groups.symmetry_group import CompactGroup, CompactIrrep, Flow
 
 MAX_BANDLIMIT = 64  # a million rotations
+TOLERANCE = 1e-8  # of R Rᵀ = 1 in float64
 
 
 @final
-class RotationGroup:
+class RotationGroup(Immutable, CompactGroup):
     """SO(3), or O(3) with reflections, sampled for functions of a bandlimit; made by `so3` and `o3`.
 
-    It has what a finite group of matrices has, too: `order` sample points, their `matrices` and `weights`. It is no
-    finite group: its elements are all rotations, as matrices, and its sample points are not closed under
-    multiplication. Immutable, hashable.
+    Its elements are all rotations, as matrices; where one is asked for, the number of a sample point will do, too.
+    Like a finite group of matrices it has `order` sample points, their `matrices` and `weights`; they are not closed
+    under multiplication.
     """
 
+    dimension = 3
     name: str
     bandlimit: int
     reflections: bool
@@ -71,28 +83,82 @@ class RotationGroup:
     def random(self, count: int, seed: int = 0) -> Float[np.ndarray, "count 3 3"]:
         """`count` independent elements drawn from the Haar measure."""
         rng = np.random.default_rng(seed)
-        a, b, c, d = np.moveaxis(_unit(rng.normal(size=(count, 4))), -1, 0)
-        R = np.array(
-            [
-                [1 - 2 * (c * c + d * d), 2 * (b * c - a * d), 2 * (b * d + a * c)],
-                [2 * (b * c + a * d), 1 - 2 * (b * b + d * d), 2 * (c * d - a * b)],
-                [2 * (b * d - a * c), 2 * (c * d + a * b), 1 - 2 * (b * b + c * c)],
-            ]
-        ).transpose(2, 0, 1)
+        R = random_rotations(count, rng)
         if self.reflections:
             R = R * rng.choice([-1.0, 1.0], size=(count, 1, 1))
         return R
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(f"groups are immutable; cannot set {name}")
+    # elements -------------------------------------------------------------------------
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, RotationGroup):
-            return NotImplemented
-        return (self.bandlimit, self.reflections) == (other.bandlimit, other.reflections)
+    def check_element(self, name: str, g: Any) -> Float[np.ndarray, "3 3"]:
+        """`g` as a matrix: given as such, and checked, or as the number of a node."""
+        g = np.asarray(g)
+        return self.check_elements(name, g[None] if g.ndim in (0, 2) else g)[0]
 
-    def __hash__(self) -> int:
-        return hash((RotationGroup, self.bandlimit, self.reflections))
+    def check_elements(self, name: str, elements: Any) -> Float[np.ndarray, "k 3 3"]:
+        """Elements as matrices: given as such (k, 3, 3), and checked, or as numbers of nodes (k,)."""
+        given = np.asarray(elements)
+        if given.dtype.kind in "iu" and given.ndim == 1:
+            outside = given[(given < 0) | (given >= self.order)]
+            if outside.size:
+                raise InvalidArgumentError(
+                    f"{name} is {outside[0]}; expected a matrix (3, 3), or a node of {self!r}, 0 to {self.order - 1}"
+                )
+            return self.matrices[given]
+        if given.shape[1:] != (3, 3):
+            raise ShapeError(f"{name} has shape {given.shape}; expected matrices (3, 3), or numbers of nodes")
+        return check_rotations(name, given, self.reflections)
+
+    def draw(self, count: int, rng: np.random.Generator) -> list[np.ndarray]:
+        """Independent rotations by the Haar measure; with reflections every other one times −1."""
+        sign = -1 if self.reflections else 1
+        return [sign**i * m for i, m in enumerate(random_rotations(count, rng))]
+
+    def compose(self, a: Any, b: Any) -> np.ndarray:
+        """The matrix product."""
+        return self.check_element("a", a) @ self.check_element("b", b)
+
+    def inverse(self, a: Any) -> np.ndarray:
+        """The transpose."""
+        return self.check_element("a", a).T
+
+    def angle(self, g: Any) -> float | None:
+        """The rotation's angle in degrees, 0 to 180; None for reflections."""
+        return rotation_angle(self.check_element("g", g))
+
+    def label(self, g: Any) -> str:
+        """Angle and axis, and whether the inversion comes with them."""
+        g = self.check_element("g", g)
+        return rotation_label(g) if np.linalg.det(g) > 0 else f"inversion, {rotation_label(-g)}"
+
+    @property
+    def nodes(self) -> Float[np.ndarray, "order 3 3"]:
+        """The sample points."""
+        return self.matrices
+
+    @property
+    def flows(self) -> tuple[Flow, ...]:
+        """Turns about the three axes."""
+        return tuple(Flow(name, "radian", partial(turn_about, axis)) for axis, name in enumerate(AXES))
+
+    def irreps(self, count: int) -> tuple[CompactIrrep, ...]:
+        """Those of degree l below `count`, of dimension 2l + 1; with reflections each of them twice, even and odd.
+
+        `equitangents.sphere.wigner` gives their matrices.
+        """
+        odd = (False, True) if self.reflections else (False,)
+        return tuple(
+            CompactIrrep(f"l = {l}" + (", odd under inversion" if p else ""), 2 * l + 1, partial(_character, l, p))
+            for l in range(count)
+            for p in odd
+        )
+
+    def is_same_group(self, other: Any) -> bool:
+        """SO(3) or O(3), whatever the bandlimit."""
+        return isinstance(other, RotationGroup) and self.reflections == other.reflections
+
+    def _value(self) -> tuple[Any, ...]:
+        return (self.bandlimit, self.reflections)
 
     def __len__(self) -> int:
         return self.order
@@ -129,6 +195,28 @@ def from_euler_angles(angles: Float[np.ndarray, "*batch 3"]) -> Float[np.ndarray
     return _about_z(alpha) @ _about_y(beta) @ _about_z(gamma)
 
 
+def check_rotations(name: str, matrices: Any, reflections: bool) -> Float[np.ndarray, "k 3 3"]:
+    """`matrices` (k, 3, 3) in float64 if they are orthogonal, and of determinant 1 unless there are `reflections`."""
+    M = np.asarray(matrices, np.float64)
+    single = np.asarray(matrices).dtype == np.float32
+    error = np.abs(M @ np.swapaxes(M, 1, 2) - np.eye(3)).max(axis=(1, 2)) if len(M) else np.zeros(0)
+    wrong = ~(error <= (1e-5 if single else TOLERANCE))
+    if wrong.any():
+        raise InvalidArgumentError(f"{name} holds a matrix that is not orthogonal:\n{M[wrong][0]}")
+    if not reflections and (np.linalg.det(M) < 0).any():
+        raise InvalidArgumentError(f"{name} holds a reflection, of determinant -1; groups.o3(bandlimit) has those")
+    return M
+
+
+def _character(l: int, odd: bool, g: Any) -> np.ndarray:
+    """χ_l = 1 + 2 Σ_m cos mω of the proper part, which turns by ω; times det g if `odd`; g (…, 3, 3)."""
+    g = np.asarray(g)
+    sign = np.round(np.linalg.det(g))
+    angle = angles_of(g * sign[..., None, None])
+    chi = 1 + 2 * sum((np.cos(m * angle) for m in range(1, l + 1)), np.zeros_like(angle))
+    return chi * sign if odd else chi
+
+
 def _about_z(t: np.ndarray) -> np.ndarray:
     c, s, o = np.cos(t), np.sin(t), np.zeros_like(t)
     return np.moveaxis(np.array([[c, -s, o], [s, c, o], [o, o, o + 1]]), (0, 1), (-2, -1))
@@ -137,10 +225,6 @@ def _about_z(t: np.ndarray) -> np.ndarray:
 def _about_y(t: np.ndarray) -> np.ndarray:
     c, s, o = np.cos(t), np.sin(t), np.zeros_like(t)
     return np.moveaxis(np.array([[c, o, s], [o, o + 1, o], [-s, o, c]]), (0, 1), (-2, -1))
-
-
-def _unit(x: np.ndarray) -> np.ndarray:
-    return x / np.linalg.norm(x, axis=-1, keepdims=True)
 
 
 def _check(bandlimit: Any) -> int:

@@ -15,6 +15,7 @@ from equitangents.metrics.measure import (
     check_action,
     check_points,
     evaluate,
+    nodes_of,
     norms,
     ratio,
     weights_of,
@@ -34,7 +35,7 @@ class Witness:
 class EquivarianceMeasure(Measure):
     """`errors` (|G|, N) for every element and input; `values` are their means over G, identity included.
 
-    Of SO(3) and O(3) the elements are the nodes of the quadrature, and means count them by its weights.
+    Of SO(2), SO(3) and O(3) the elements are the nodes of the quadrature, and means count them by its weights.
     """
 
     errors: np.ndarray
@@ -88,18 +89,18 @@ def equivariance_error(
     y = evaluate("f", f, x)
     size = norms(y)
     errors = []
-    for g in range(action.group.order):
+    for k, g in enumerate(nodes_of(action)):
         expected = y if output_action is None else _moved(output_action, g, y)
         measured = evaluate("f", f, action(g, x))
         if measured.shape != y.shape:
-            raise ShapeError(f"f turns shape {x.shape} into {y.shape}, and after element {g} into {measured.shape}")
+            raise ShapeError(f"f turns shape {x.shape} into {y.shape}, and after element {k} into {measured.shape}")
         errors.append(ratio(norms(measured - expected), size))
     table = np.stack(errors)
     mean = np.average(table, axis=0, weights=weights_of(action))
     return EquivarianceMeasure("equivariance error", mean, bootstrap, table)
 
 
-def _moved(output_action: Any, g: int, y: np.ndarray) -> np.ndarray:
+def _moved(output_action: Any, g: Any, y: np.ndarray) -> np.ndarray:
     moved = np.asarray(output_action(g, y if y.ndim > 1 else y[:, None]), dtype=np.float64)
     if moved.size != y.size or (y.ndim > 1 and moved.shape != y.shape):
         raise ShapeError(f"output_action turns outputs of shape {y.shape} into {moved.shape}; it must keep the shape")

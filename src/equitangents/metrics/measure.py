@@ -7,7 +7,7 @@ studentised bootstrap and, for positive values, by t on the logarithm. Below 5 i
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -144,13 +144,21 @@ def check_action(name: str, action: Any) -> None:
         )
 
 
-def weights_of(action: Any) -> np.ndarray:
-    """How much elements 0, 1, … of the action's group count in a mean over it, (|G|,); nodes of SO(3) by their weights.
+def nodes_of(action: Any) -> Sequence[Any] | np.ndarray:
+    """The elements by which a mean over the action's group is taken: all of a finite group, else its nodes."""
+    nodes: Sequence[Any] | np.ndarray | None = action.group.nodes
+    if nodes is None:
+        raise InvalidTypeError(
+            f"action is of {action.group.name}, which has no nodes by which to take a mean; take a subgroup, "
+            "or audit it, which draws elements"
+        )
+    return nodes
 
-    Of a finite group all alike.
-    """
-    weights = getattr(action, "weights", None)
-    return np.full(action.group.order, 1 / action.group.order) if weights is None else np.asarray(weights)
+
+def weights_of(action: Any) -> np.ndarray:
+    """How much each of `nodes_of(action)` counts in a mean over the group; of a finite group all alike."""
+    nodes_of(action)
+    return np.asarray(action.group.weights)
 
 
 def check_points(action: Any, x: Any) -> tuple[Any, Any]:

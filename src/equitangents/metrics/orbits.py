@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from equitangents.actions import ContinuousRotations
+from equitangents.actions.group_action import is_infinite
 from equitangents.errors import ShapeError
 from equitangents.metrics.measure import (
     Bootstrap,
     Measure,
     check_points,
     evaluate,
+    nodes_of,
     norms,
     ratio,
     weights_of,
@@ -45,13 +46,14 @@ def orbit_same_predictions(
     bootstrap = Bootstrap(confidence, resamples, seed)
     action, x = check_points(action, x)
     reference = _predicted_class(f, x)
-    continuous = isinstance(action, ContinuousRotations)
-    counts = weights_of(action) if continuous else np.ones(action.group.order)
+    continuous = is_infinite(action)
+    nodes = nodes_of(action)
+    counts = weights_of(action) if continuous else np.ones(len(nodes))
     changed = np.zeros(len(x))  # so that no change is exactly the whole group, however its weights add up
-    for g, count in enumerate(counts):
+    for g, count in zip(nodes, counts, strict=True):
         changed += count * (reference != _predicted_class(f, action(g, x)))
-    same = (1.0 if continuous else action.group.order) - changed
-    bounds = (0.0, 1.0) if continuous else (1.0, float(action.group.order))
+    same = (1.0 if continuous else len(nodes)) - changed
+    bounds = (0.0, 1.0) if continuous else (1.0, float(len(nodes)))
     name = "orbit same predictions" + (", share of the group" if continuous else "")
     return Measure(name, same, bootstrap, bounds=bounds)
 
@@ -69,9 +71,8 @@ def relative_orbit_std(
     """
     bootstrap = Bootstrap(confidence, resamples, seed)
     action, x = check_points(action, x)
-    orbit = np.stack([evaluate("f", f, action(g, x)) for g in range(action.group.order)]).reshape(
-        action.group.order, len(x), -1
-    )
+    orbit = np.stack([evaluate("f", f, action(g, x)) for g in nodes_of(action)])
+    orbit = orbit.reshape(len(orbit), len(x), -1)
     largest = np.abs(orbit).max(axis=(0, 2))
     orbit /= np.where(largest > 0, largest, 1.0)[:, None]  # squares of large and small outputs stay in range
     # Deviations about one of the orbit's points, so that of a constant they are exactly 0.

@@ -5,33 +5,52 @@ f is equivariant if f(ρ_X(g)x) = ρ_Y(g)f(x) for all g; invariant where ρ_Y is
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from equitangents.actions import Action, ContinuousRotations
-from equitangents.actions.action import PositionAction
-from equitangents.actions.products import FieldAction, PulledBackAction
-from equitangents.actions.rotated_images import ResampledRotations
-from equitangents.audit.contract.haar import O3, SO3, rotation_angle
-from equitangents.audit.contract.leaf_actions import ImageTurns, Layout, LeafAction, OnLastAxis, Wrapped
-from equitangents.audit.contract.presets import Preset, parse_group
-from equitangents.audit.contract.symmetry import Finite, Symmetry
+from equitangents.actions import GroupAction
+from equitangents.actions.kinds import Kinds, kinds_of
+from equitangents.audit.contract.leaf_actions import Custom, Layout, LeafAction, leaf
+from equitangents.audit.contract.named import UNMOVED, kind_of_only_input, leaf_of_kind, named_group
 from equitangents.audit.contract.trees import Inputs, Shared, spread_over
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
+from equitangents.groups import SymmetryGroup
 
 
 @dataclass(frozen=True, eq=False)
 class Contract:
     """A group, what it does to each input array, and what it should do to each output array."""
 
-    symmetry: Symmetry
+    group: SymmetryGroup
     inputs: tuple[LeafAction | None, ...]
     layout: Layout | None
-    preset: Preset | None
+    kinds: Kinds | None
+    """What the group does to arrays of every kind; None where only the given actions say."""
     output_layout: Layout | None
+    angle: Callable[[Any], float | None]
+    """Of an element: degrees, if it is a rotation."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the group's elements can all be tried, the identity among them."""
+        return self.group.elements is not None
+
+    def label(self, g: Any) -> str:
+        """g in a few characters: its angle if no other element has the same, else what the group calls it."""
+        angle = self.angle(g) if self.is_complete else None
+        if angle is not None and self._times_of_angles[round(angle, 6)] == 1:
+            return f"{angle:g}°"
+        return self.group.label(g)
+
+    @cached_property
+    def _times_of_angles(self) -> Counter[float]:
+        angles = (self.angle(g) for g in self.group.elements or ())
+        return Counter(round(a, 6) for a in angles if a is not None)
 
     @property
     def exact(self) -> bool:
@@ -58,21 +77,21 @@ class Contract:
 
     def project(self, x: Inputs) -> Inputs:
         """ρ(e) x, which is x unless a mask cuts the corners of images."""
-        if not any(getattr(a, "mask", None) for a in self.inputs):
+        if not any(a is not None and a.action.mask for a in self.inputs):
             return x
-        return x.replaced(self.move(self.symmetry.identity, x.leaves))
+        return x.replaced(self.move(self.group.identity, x.leaves))
 
     def continuous(self) -> Contract:
         """With actions that are continuous in the element."""
         smooth = tuple(None if a is None else a.continuous() for a in self.inputs)
-        return Contract(self.symmetry, smooth, self.layout, self.preset, self.output_layout)
+        return replace(self, inputs=smooth)
 
     def more_accurate(self) -> Contract | None:
         """With better interpolation of the inputs; None if nothing is interpolated, or not better."""
         better = tuple(a if a is None or a.exact else a.more_accurate() for a in self.inputs)
         if self.exact or any(b is None for a, b in zip(self.inputs, better, strict=True) if a is not None):
             return None
-        return Contract(self.symmetry, better, self.layout, self.preset, self.output_layout)
+        return replace(self, inputs=better)
 
     def output_actions(
         self, output_action: Any, structure: Any, leaves: Sequence[np.ndarray]
@@ -89,14 +108,19 @@ class Contract:
         return actions
 
     def _output_action(self, part: Any, y: np.ndarray) -> LeafAction | None:
-        if isinstance(part, Action | ContinuousRotations):
-            check_group(self.symmetry, part)
-            return wrapped(part, self.output_layout)
-        if part is None or isinstance(part, LeafAction):
-            return part
+        if part is None:
+            return None
+        if isinstance(part, GroupAction):
+            check_group(self.group, part)
+            return leaf(part, self.output_layout)
+        if isinstance(part, Custom):
+            return part.of(self.group)
         if isinstance(part, str):
-            preset = self.preset or _preset_of_group(self.symmetry)
-            return preset.leaf(part, y.shape, self.output_layout)
+            if self.kinds is None:
+                raise InvalidArgumentError(
+                    f"output_action is a kind, which goes with the name of a group; of {self.group.name} give an action"
+                )
+            return leaf_of_kind(self.kinds, part, y.shape, self.output_layout)
         raise InvalidTypeError(
             f"output_action is {part!r}; expected an action, a kind such as 'vectors', or None for an invariant output"
         )
@@ -106,127 +130,74 @@ def make_contract(
     action: Any, x: Inputs, kinds: Any, layout: Layout | None, output_layout: Layout | None, layout_needed: bool
 ) -> Contract:
     """The contract for inputs x; `action` is a group's name, an action, or a tree of actions and None."""
-    stated = layout
-    preset: Preset | None
-    if isinstance(action, str):
-        preset, given = parse_group(action, x), spread_over("inputs", kinds, x.structure, len(x.leaves))
-        if kinds is None:
-            given = [_only_kind(preset, x)]
-        images = any(kind == "images" for kind in given)
-        for name, kind, leaf in zip(x.names, given, x.leaves, strict=True):
-            if isinstance(leaf, Shared) and kind not in (None, "none", "invariant"):
-                raise InvalidArgumentError(
-                    f"{name} is Shared and cannot be moved by the group; give None for it in inputs, or repeat it for "
-                    "every row of the batch"
-                )
-        layout = _settle(stated, images, layout_needed, x)
-        preset = preset.fitted(x, given, layout)
-        parts = [
-            None
-            if kind in (None, "none", "invariant")
-            else kind
-            if isinstance(kind, LeafAction)
-            else preset.leaf(kind, leaf.shape, layout)
-            for kind, leaf in zip(given, x.leaves, strict=True)
-        ]
-        symmetry = preset.symmetry
-    else:
-        if kinds is not None:
+    by = _by_name if isinstance(action, str) else _by_actions
+    group, known, parts, used = by(action, x, kinds, layout, layout_needed)
+    _check_parts(x, parts)
+    if not any(part is not None and part.layout is not None for part in parts):
+        used = None
+    angle = next(part for part in parts if part is not None).action.angle if known is None else known.angle
+    return Contract(group, tuple(parts), used, known, output_layout or used or layout, angle)
+
+
+_Parts = tuple[SymmetryGroup, Kinds | None, list[LeafAction | None], Layout | None]
+
+
+def _by_name(name: str, x: Inputs, kinds: Any, layout: Layout | None, layout_needed: bool) -> _Parts:
+    """The group, what it does, its actions on the inputs, and the layout of images."""
+    given = [kind_of_only_input(name, x)] if kinds is None else spread_over("inputs", kinds, x.structure, len(x.leaves))
+    for leaf_name, kind, array in zip(x.names, given, x.leaves, strict=True):
+        if isinstance(array, Shared) and kind not in UNMOVED:
             raise InvalidArgumentError(
-                "inputs says what the named group acts on; give it with a group's name as action"
+                f"{leaf_name} is Shared and cannot be moved by the group; give None for it in inputs, or repeat it for "
+                "every row of the batch"
             )
-        given = spread_over("action", action, x.structure, len(x.leaves))
-        actions = [part for part in given if part is not None]
-        if not actions or not all(isinstance(part, Action | ContinuousRotations) for part in actions):
-            raise InvalidTypeError(
-                f"action is {action!r}; expected the name of a group ('C4', 'SO3', …), an action such as "
-                "equitangents.actions.image_rotations(4), or one entry for each input with None where it does not move"
-            )
-        layout = _settle(stated, any(_on_positions(part) for part in actions), layout_needed, x)
-        parts = [None if part is None else wrapped(part, layout) for part in given]
-        preset = continuous_preset(actions[0]) if isinstance(actions[0], ContinuousRotations) else None
-        symmetry = symmetry_of(actions[0]) if preset is None else preset.symmetry
-        for part in actions[1:]:
-            check_group(symmetry, part)
-    for name, part, leaf in zip(x.names, parts, x.leaves, strict=True):
-        if part is not None:
-            if isinstance(leaf, Shared):
-                raise InvalidArgumentError(
-                    f"{name} is Shared and cannot be moved by the group; give its action as None"
-                )
-            part.check(name, leaf)
-            if part.needs_floats and leaf.dtype.kind != "f":
-                raise InvalidTypeError(
-                    f"{name} has dtype {leaf.dtype}; {part.name} need real numbers (float32, float64)"
-                )
+    layout = _settle(layout, any(kind == "images" for kind in given), layout_needed, x)
+    known = named_group(name, x, given, layout)
+    parts = [
+        None if kind in UNMOVED else leaf_of_kind(known, kind, array.shape, layout)
+        for kind, array in zip(given, x.leaves, strict=True)
+    ]
+    return known.group, known, parts, layout
+
+
+def _by_actions(action: Any, x: Inputs, kinds: Any, layout: Layout | None, layout_needed: bool) -> _Parts:
+    """The same where actions are given."""
+    if kinds is not None:
+        raise InvalidArgumentError("inputs says what the named group acts on; give it with a group's name as action")
+    given = spread_over("action", action, x.structure, len(x.leaves))
+    actions = [part for part in given if part is not None]
+    if not actions or not all(isinstance(part, GroupAction) for part in actions):
+        raise InvalidTypeError(
+            f"action is {action!r}; expected the name of a group ('C4', 'SO3', …), an action such as "
+            "equitangents.actions.image_rotations(4), or one entry for each input with None where it does not move"
+        )
+    layout = _settle(layout, any(part.channels_last for part in actions), layout_needed, x)
+    group = actions[0].group
+    for part in actions[1:]:
+        check_group(group, part)
+    return group, kinds_of(group), [None if part is None else leaf(part, layout) for part in given], layout
+
+
+def _check_parts(x: Inputs, parts: Sequence[LeafAction | None]) -> None:
+    """Raise unless every action can move its input, and some input is moved."""
     if all(part is None for part in parts):
         raise InvalidArgumentError("no input is moved by the group; at least one needs an action")
-    used = layout if any(part is not None and part.layout is not None for part in parts) else None
-    return Contract(symmetry, tuple(parts), used, preset, output_layout or layout or stated)
+    for name, part, array in zip(x.names, parts, x.leaves, strict=True):
+        if part is None:
+            continue
+        if isinstance(array, Shared):
+            raise InvalidArgumentError(f"{name} is Shared and cannot be moved by the group; give its action as None")
+        part.check(name, array)
+        if part.action.needs_floats and array.dtype.kind != "f":
+            raise InvalidTypeError(f"{name} has dtype {array.dtype}; {part.name} need real numbers (float32, float64)")
 
 
-def wrapped(action: Action | ContinuousRotations, layout: Layout | None) -> LeafAction:
-    """An action of the library as one on a leaf; resampled turns in their fast form."""
-    if isinstance(action, ContinuousRotations):
-        return OnLastAxis(lambda g: g, 3, action.name)
-    if isinstance(action, ResampledRotations):
-        n = action.group.order
-        what = f"turns by {360 / n:g}° of images"
-        return ImageTurns(lambda g: (360.0 * g / n, False), layout or "channels_last", action.order, action.mask, what)
-    return Wrapped(action, layout if _on_positions(action) else None)
-
-
-def symmetry_of(action: Action) -> Finite:
-    """The action's group, with angles where its elements are known to be rotations."""
-    order, turns = action.group.order, getattr(action, "turns", None)
-    if isinstance(action, ResampledRotations):
-        return Finite(action.group, [360.0 * g / order for g in range(order)])
-    if turns is not None:
-        return Finite(action.group, [None if g >= turns else 360.0 * g / turns for g in range(order)])
-    matrices = getattr(action.group, "matrices", None)
-    if matrices is not None and matrices.shape[1] in (2, 3):
-        return Finite(action.group, [rotation_angle(m) for m in matrices])
-    return Finite(action.group)
-
-
-def continuous_preset(action: ContinuousRotations) -> Preset:
-    """All of SO(3) or O(3), of which elements are drawn, and what it may do to outputs, by name."""
-    symmetry = O3() if action.group.reflections else SO3()
-    return Preset("space", symmetry, lambda g: g)
-
-
-def check_group(symmetry: Symmetry, action: Action | ContinuousRotations) -> None:
+def check_group(group: SymmetryGroup, action: GroupAction) -> None:
     """Raise unless `action` is one of this group."""
-    if isinstance(action, ContinuousRotations):
-        if isinstance(symmetry, O3 if action.group.reflections else SO3):
-            return
-    elif isinstance(symmetry, Finite) and symmetry.group.has_same_table(action.group):
-        return
-    raise InvalidArgumentError(
-        f"the actions are of different groups, {symmetry.name} and {action.group.name}; all must be of one"
-    )
-
-
-def _preset_of_group(symmetry: Symmetry) -> Preset:
-    raise InvalidArgumentError(
-        f"output_action is a kind, which goes with the name of a group; of {symmetry.name} give an action"
-    )
-
-
-def _on_positions(action: Action | ContinuousRotations) -> bool:
-    if isinstance(action, PulledBackAction):
-        return _on_positions(action.action)
-    return isinstance(action, PositionAction | ResampledRotations | FieldAction)
-
-
-def _only_kind(preset: Preset, x: Inputs) -> str:
-    if len(x.leaves) > 1:
-        names = ", ".join(x.names)
+    if not group.is_same_group(action.group):
         raise InvalidArgumentError(
-            f"x has several inputs ({names}); say with inputs= what the group acts on in each, "
-            "e.g. inputs=('vectors', None)"
+            f"the actions are of different groups, {group.name} and {action.group.name}; all must be of one"
         )
-    return preset.kind_of(x.names[0], x.leaves[0])
 
 
 def _settle(layout: Layout | None, images: bool, needed: bool, x: Inputs) -> Layout | None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from equitangents.audit.contract.contract import Contract
@@ -25,26 +23,26 @@ def verify(contract: Contract, x: Inputs, seed: int) -> None:
         if action is not None:
             resampled_images = not action.exact and leaf.ndim == 4
             probe = smooth_images(leaf.shape, action.layout) if resampled_images else leaf[:2]
-            check_products(contract.symmetry, action, name, probe, seed)
+            check_products(contract, action, name, probe, seed)
 
 
-def check_products(symmetry: Any, action: LeafAction, name: str, x: np.ndarray, seed: int) -> None:
+def check_products(contract: Contract, action: LeafAction, name: str, x: np.ndarray, seed: int) -> None:
     """Raise NotAnActionError unless products are respected on x."""
     rng = np.random.default_rng(seed)
     scale = float(np.linalg.norm(x.astype(np.float64))) or 1.0
     allowed = RESAMPLED if not action.exact else 1e-8 if x.dtype == np.float64 else 1e-4
-    e = symmetry.identity
-    off = _distance(action.act(e, x), x) / scale
+    group = contract.group
+    off = _distance(action.act(group.identity, x), x) / scale
     if not off <= allowed:
         raise NotAnActionError(f"{action.name} on {name}: the identity changes it, by {off:.1e} of its size")
-    drawn = symmetry.draw(8, rng)
+    drawn = group.draw(8, rng)
     pairs = [(g, h) for g in drawn for h in drawn][:PAIRS]
     for g, h in pairs:
-        off = _distance(action.act(g, action.act(h, x)), action.act(symmetry.compose(g, h), x)) / scale
+        off = _distance(action.act(g, action.act(h, x)), action.act(group.compose(g, h), x)) / scale
         if not off <= allowed:
             raise NotAnActionError(
                 f"{action.name} on {name} is no action: ρ(g)ρ(h) and ρ(g·h) differ by {off:.1e} of its size, "
-                f"g = {symmetry.label(g)}, h = {symmetry.label(h)} (up to {allowed:.0e} is allowed)"
+                f"g = {contract.label(g)}, h = {contract.label(h)} (up to {allowed:.0e} is allowed)"
             )
 
 

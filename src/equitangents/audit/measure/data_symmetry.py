@@ -52,8 +52,8 @@ def _affordable(task: Task) -> int:
 
 def _features(task: Task, x: Inputs, rng: np.random.Generator, stay: bool) -> np.ndarray:
     """Inputs, each moved by an element of its own, or forth and back; only what the group moves, flattened."""
-    symmetry, contract = task.contract.symmetry, task.contract
-    elements = [symmetry.identity, *task.elements] if symmetry.order is not None else task.elements
+    group, contract = task.contract.group, task.contract
+    elements = [group.identity, *task.elements] if contract.is_complete else task.elements
     drawn = rng.integers(len(elements), size=x.n)
     leaves = [np.array(a) if action is not None else a for action, a in zip(contract.inputs, x.leaves, strict=True)]
     for k in np.unique(drawn):
@@ -63,7 +63,7 @@ def _features(task: Task, x: Inputs, rng: np.random.Generator, stay: bool) -> np
             continue
         moved = contract.move(g, x.rows(rows))
         if stay:
-            moved = contract.move(symmetry.inverse(g), moved)
+            moved = contract.move(group.inverse(g), moved)
         for i, action in enumerate(contract.inputs):
             if action is not None:
                 leaves[i][rows] = moved[i]

@@ -52,9 +52,9 @@ def _members(
     task: Task, x: Inputs, elements: list[Any], actions: list[LeafAction | None]
 ) -> Float[np.ndarray, "M E1 n K"] | None:
     """ρ(g)⁻¹f_m(ρ(g)x) of every member, the identity first."""
-    symmetry = task.contract.symmetry
+    group = task.contract.group
     moved = [x, *(x.replaced(task.contract.move(g, x.leaves)) for g in elements)]
-    inverses = [symmetry.identity, *(symmetry.inverse(g) for g in elements)]
+    inverses = [group.identity, *(group.inverse(g) for g in elements)]
     model = task.model
     if isinstance(model, EnsembleModel) and model.deep:
         stacked = [task.clock.counting(model.member_outputs)(part) for part in moved]

@@ -143,7 +143,7 @@ def resampling(
     task: Task, x: Inputs, y: Answer, actions: list[LeafAction | None]
 ) -> tuple[Float[np.ndarray, "outputs E n"], Float[np.ndarray, "outputs E n"]]:
     """(round trip, reference) for every output, element and row of x, as norms; nan for exact elements."""
-    contract, symmetry = task.contract, task.contract.symmetry
+    contract, group = task.contract, task.contract.group
     round_trip = np.full((len(y.leaves), len(task.elements), x.n), np.nan)
     reference = round_trip.copy()
     better = contract.more_accurate()
@@ -152,13 +152,12 @@ def resampling(
         if contract.moves_exactly(g) and not inexact_outputs:
             continue
         moved = contract.move(g, x.leaves)
-        back = task.evaluate(x.replaced(contract.move(symmetry.inverse(g), moved)))
-        check_same_shapes(y, back, symmetry.label(g))
+        back = task.evaluate(x.replaced(contract.move(group.inverse(g), moved)))
+        check_same_shapes(y, back, contract.label(g))
         round_trip[:, k] = _apart(back, y)
         if inexact_outputs:
             there = [
-                v if a is None else a.act(symmetry.inverse(g), a.act(g, v))
-                for a, v in zip(actions, y.leaves, strict=True)
+                v if a is None else a.act(group.inverse(g), a.act(g, v)) for a, v in zip(actions, y.leaves, strict=True)
             ]
             round_trip[:, k] += _apart(Answer(tuple(there), y.structure, y.dtype), y)
         if better is not None and not contract.moves_exactly(g):

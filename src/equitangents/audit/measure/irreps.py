@@ -13,36 +13,36 @@ import scipy.special
 from jaxtyping import Float
 
 from equitangents import statistics
-from equitangents.audit.contract.haar import O3, SO2, SO3, rotation_angle
-from equitangents.audit.contract.symmetry import Finite
 from equitangents.audit.measure.orbits import Orbits
 from equitangents.audit.measure.task import Task
 from equitangents.audit.report.sections import Estimate, IrrepSection, IrrepShare
+from equitangents.groups import CompactGroup, Group, Irrep
 from equitangents.statistics import no_interval
 
 _LARGEST_ORDER = 200
 _DEGREES = 5  # l = 0 .. 4
+_LEAST = 8  # elements, from which a decomposition is estimated
 
 
 def irreps(task: Task, orbits: Orbits) -> IrrepSection | str:
     """The decomposition, or why there is none."""
-    symmetry = task.contract.symmetry
-    phi = orbits.signals
-    if isinstance(symmetry, Finite):
+    group, phi = task.contract.group, orbits.signals
+    if isinstance(group, Group):
         if not task.complete:
-            return f"{symmetry.name} was sampled; the decomposition needs every element"
-        if symmetry.group.order > _LARGEST_ORDER:
-            return f"{symmetry.name} has {symmetry.group.order} elements; at most {_LARGEST_ORDER} are decomposed"
-        return _finite(task, symmetry, phi)
-    if isinstance(symmetry, SO2):
-        return _plane(task, phi[1:])
-    if isinstance(symmetry, SO3 | O3) and len(task.elements) >= 8:
-        return _space(task, phi, isinstance(symmetry, O3))
-    return f"there is none for {symmetry.name} from {len(task.elements)} elements"
+            return f"{group.name} was sampled; the decomposition needs every element"
+        if group.order > _LARGEST_ORDER:
+            return f"{group.name} has {group.order} elements; at most {_LARGEST_ORDER} are decomposed"
+        return _finite(task, group, phi)
+    if not isinstance(group, CompactGroup):
+        return f"there is none for {group.name} from {len(task.elements)} elements"
+    if not group.draws_are_independent:
+        return _equidistant(task, group, phi[1:])
+    if len(task.elements) >= _LEAST:
+        return _independent(task, group, phi)
+    return f"there is none for {group.name} from {len(task.elements)} elements"
 
 
-def _finite(task: Task, symmetry: Finite, phi: Float[np.ndarray, "G K D"]) -> IrrepSection:
-    group = symmetry.group
+def _finite(task: Task, group: Group, phi: Float[np.ndarray, "G K D"]) -> IrrepSection:
     order = [group.identity, *task.elements]
     table = group.compose(group.inverses[order][:, None], np.array(order))  # g⁻¹h
     centred = phi - phi[0]  # changes the trivial part alone, and keeps rounding relative to the violation
@@ -51,37 +51,32 @@ def _finite(task: Task, symmetry: Finite, phi: Float[np.ndarray, "G K D"]) -> Ir
     for i, irrep in enumerate(group.irreps("real")):
         kernel = irrep.multiplicity * np.real(irrep.character)[table] / len(order) ** 2
         powers.append(np.maximum(np.einsum("gh,kgh->k", kernel, gram), 0.0))
-        names.append(_name(symmetry, i, irrep))
+        names.append(_name(group, i, irrep))
         dimensions.append(irrep.dimension)
     total = float(np.mean(phi**2) * phi.shape[2])
     return _section(task, "all elements, exactly", names[1:], dimensions[1:], np.array(powers[1:]), total)
 
 
-def _plane(task: Task, phi: Float[np.ndarray, "E K D"]) -> IrrepSection:
+def _equidistant(task: Task, group: CompactGroup, phi: Float[np.ndarray, "E K D"]) -> IrrepSection:
+    """By the Fourier transform over equidistant angles."""
     E = len(phi)
     power = (np.abs(np.fft.fft(phi - phi[0], axis=0) / E) ** 2).sum(axis=2)
-    count = (E - 1) // 2
-    both = np.array([power[m] + power[E - m] for m in range(1, count + 1)])
-    names = [f"frequency {m}" for m in range(1, count + 1)]
+    irreps = group.irreps((E - 1) // 2 + 1)[1:]
+    both = np.array([power[m] + power[E - m] for m in range(1, len(irreps) + 1)])
+    names, dimensions = [irrep.name for irrep in irreps], [irrep.dimension for irrep in irreps]
     total = float(np.mean(phi**2) * phi.shape[2])
-    return _section(task, f"{E} equidistant angles", names, [2] * count, both, total)
+    return _section(task, f"{E} equidistant angles", names, dimensions, both, total)
 
 
-def _space(task: Task, phi: Float[np.ndarray, "E1 K D"], reflections: bool) -> IrrepSection:
+def _independent(task: Task, group: CompactGroup, phi: Float[np.ndarray, "E1 K D"]) -> IrrepSection:
     """An unbiased estimate over pairs of different elements, with a jackknife over elements."""
     psi = phi[1:] - phi[0]
-    g = np.array(task.elements)
-    signs = np.round(np.linalg.det(g))
-    proper = g * signs[:, None, None]
-    angles = np.radians([[rotation_angle(a.T @ b) or 0.0 for b in proper] for a in proper])
+    g = task.elements
+    between = np.array([[group.compose(group.inverse(a), b) for b in g] for a in g])
     gram = np.einsum("akd,bkd->ab", psi, psi, optimize=True) / psi.shape[1]
-    parities = (1.0, signs[:, None] * signs) if reflections else (1.0,)
-    names, dimensions, kernels = [], [], []
-    for l in range(_DEGREES):
-        for p, parity in enumerate(parities):
-            names.append(f"l = {l}" + (("", ", odd under inversion")[p] if reflections else ""))
-            dimensions.append(2 * l + 1)
-            kernels.append((2 * l + 1) * _character(l, angles) * parity)
+    irreps = group.irreps(_DEGREES)
+    names, dimensions = [irrep.name for irrep in irreps], [irrep.dimension for irrep in irreps]
+    kernels = [irrep.dimension * irrep.character(between) for irrep in irreps]
     E = len(g)
     estimates = np.array([_pairs(k * gram, np.ones(E, bool)) for k in kernels])
     left_out = np.array([[_pairs(k * gram, np.arange(E) != a) for a in range(E)] for k in kernels])
@@ -114,26 +109,18 @@ def _section(
 
 
 def _share(task: Task, powers: np.ndarray, of: Any) -> statistics.Estimate:
-    how: dict[str, Any] = {
-        "level": task.confidence,
-        "resamples": task.resamples,
-        "seed": task.seed,
-        "bounds": (0.0, 1.0),
-    }
-    return statistics.bootstrap(powers.T, of, **how)
+    bounds = (0.0, 1.0)
+    return statistics.bootstrap(
+        powers.T, of, level=task.confidence, resamples=task.resamples, seed=task.seed, bounds=bounds
+    )
 
 
-def _name(symmetry: Finite, i: int, irrep: object) -> str:
+def _name(group: Group, i: int, irrep: Irrep) -> str:
     """ "frequency k" of cyclic groups, else a number."""
-    if symmetry.group.name.startswith("C") and symmetry.group.order > 1 and i:
-        turn = irrep.character[1] / irrep.dimension  # type: ignore[attr-defined]
-        return f"frequency {round(symmetry.group.order * np.arccos(np.clip(turn, -1, 1)) / (2 * np.pi))}"
-    return "trivial" if i == 0 else f"irrep {i} of dimension {irrep.dimension}"  # type: ignore[attr-defined]
-
-
-def _character(l: int, angle: np.ndarray) -> np.ndarray:
-    """χ_l of SO(3): 1 + 2 Σ_m cos mω."""
-    return 1 + 2 * sum((np.cos(m * angle) for m in range(1, l + 1)), np.zeros_like(angle))
+    if group.name.startswith("C") and group.order > 1 and i:
+        turn = irrep.character[1] / irrep.dimension
+        return f"frequency {round(group.order * np.arccos(np.clip(turn, -1, 1)) / (2 * np.pi))}"
+    return "trivial" if i == 0 else f"irrep {i} of dimension {irrep.dimension}"
 
 
 def _pairs(table: np.ndarray, used: np.ndarray) -> float:

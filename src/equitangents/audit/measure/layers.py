@@ -140,7 +140,7 @@ def _follow(task: Task, model: Model, x: Inputs) -> _Trail | None:
                 before[i] = max(before[i], last if unchanged else _misfit(a.inputs, b.inputs))
             last = out
         if not exact:
-            back = task.contract.move(task.contract.symmetry.inverse(g), moved_leaves)
+            back = task.contract.move(task.contract.group.inverse(g), moved_leaves)
             returned = _traced(task, model, x.replaced(back))
             assert returned is not None
             for i, (a, b) in enumerate(zip(start, returned, strict=False)):
@@ -227,7 +227,7 @@ def _try(task: Task, model: Model, x: Inputs, change: str, layer: str | None) ->
 def _sizes(task: Task, x: Inputs) -> list[tuple[str, Inputs]]:
     """Images that are one or two pixels smaller, and one larger by repeating the border."""
     images = [a is not None and a.layout is not None for a in task.contract.inputs]
-    if not any(images) or (task.contract.preset is not None and task.contract.preset.family == "translations"):
+    if not any(images) or (task.contract.kinds is not None and task.contract.kinds.space == "translations"):
         return []
     found = []
     for change in (-2, -1, 1):

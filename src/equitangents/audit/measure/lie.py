@@ -15,10 +15,10 @@ import numpy as np
 from equitangents import precision
 from equitangents.audit.adapters.callables import CallableModel, NetworkModel
 from equitangents.audit.contract.leaf_actions import LeafAction
-from equitangents.audit.contract.symmetry import Flow
 from equitangents.audit.contract.trees import Inputs, Shared
 from equitangents.audit.measure.task import Task, eps, pulled_back
 from equitangents.audit.report.sections import LieResult
+from equitangents.groups.symmetry_group import Flow
 from equitangents.metrics.measure import norms, ratio
 
 ROWS = 64
@@ -29,7 +29,7 @@ def lie_derivatives(task: Task, actions: list[LeafAction | None]) -> list[LieRes
     x = task.x.subset(task.rows(ROWS))
     smooth = replace(task, contract=task.contract.continuous())
     actions = [None if a is None else a.continuous() for a in actions]
-    flows = task.contract.symmetry.flows
+    flows = task.contract.group.flows
     if flows and any(y.dtype.kind == "i" for y in task.evaluate(x.subset(np.arange(1))).leaves):
         return []
     return [_along(smooth, flow, x, actions) for flow in flows]
@@ -44,7 +44,7 @@ def _along(task: Task, flow: Flow, x: Inputs, actions: list[LeafAction | None]) 
         ends = []
         for t in (step, -step):
             moved = task.evaluate(x.replaced(task.contract.move(flow.at(t), x.leaves)))
-            ends.append(pulled_back(actions, task.contract.symmetry.inverse(flow.at(t)), moved.leaves))
+            ends.append(pulled_back(actions, task.contract.group.inverse(flow.at(t)), moved.leaves))
         derivative = [(a - b) / (2 * step) for a, b in zip(*ends, strict=True)]
     sizes = np.max([ratio(norms(d), norms(v)) for d, v in zip(derivative, y.leaves, strict=True)], axis=0)
     value = task.resampler(x.n).mean(sizes)

@@ -14,9 +14,8 @@ import jax
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from equitangents.actions.vectors import LastAxisPermutation
 from equitangents.audit.adapters.model import Answer
-from equitangents.audit.contract.leaf_actions import LeafAction, Wrapped
+from equitangents.audit.contract.leaf_actions import LeafAction
 from equitangents.audit.contract.trees import Inputs
 from equitangents.audit.measure.spread import RunningSpread
 from equitangents.audit.measure.task import Task, apart, batches, check_same_shapes, flattened, pulled_back, size
@@ -68,9 +67,9 @@ class Orbits:
 def measure_orbits(task: Task, x: Inputs | None = None) -> Orbits:
     """One pass over x (the task's own inputs if none are given)."""
     x = task.x if x is None else x
-    contract, symmetry, elements = task.contract, task.contract.symmetry, task.elements
+    contract, elements = task.contract, task.elements
     E, N = len(elements), x.n
-    inverses = [symmetry.inverse(g) for g in elements]
+    inverses = [contract.group.inverse(g) for g in elements]
     errors, violations, sizes = np.empty((E, N)), np.empty((E, N)), np.empty(N)
     separate = sizes_of = signals = actions = first = None
     spreads: list[RunningSpread] = []
@@ -93,8 +92,8 @@ def measure_orbits(task: Task, x: Inputs | None = None) -> Orbits:
         chosen = kept[here[0] : here[1]] - rows[0]
         signals[0, here[0] : here[1]] = flattened(y.leaves)[chosen]
         for k, moved in enumerate(contract.orbit(elements, part.leaves)):
-            z = _moved(task, x.replaced(moved), symmetry.label(elements[k]))
-            check_same_shapes(y, z, symmetry.label(elements[k]))
+            z = _moved(task, x.replaced(moved), contract.label(elements[k]))
+            check_same_shapes(y, z, contract.label(elements[k]))
             expected = [v if a is None else _acted(a, elements[k], v) for a, v in zip(actions, y.leaves, strict=True)]
             separate[:, k, rows] = [apart(a, b) for a, b in zip(z.leaves, expected, strict=True)]
             errors[k, rows] = np.max(ratio(separate[:, k, rows], sizes_of[:, rows]), axis=0)
@@ -157,7 +156,7 @@ def _are_distributions(y: np.ndarray) -> bool:
 
 def _are_scores(y: np.ndarray, action: LeafAction | None) -> bool:
     """At least two numbers that stay, or change places, when inputs move; an argmax of vectors means nothing."""
-    permutes = isinstance(action, Wrapped) and isinstance(action.action, LastAxisPermutation)
+    permutes = action is not None and action.action.permutes_entries
     return y.ndim == 2 and y.shape[1] >= 2 and (action is None or permutes)
 
 

@@ -21,6 +21,6 @@ def planned_inputs(task: Task, off_data: Any, checkpoints: Mapping[str, Any]) ->
     total = n * along + min(n, floors.ROWS) * (3 + resampled)
     total += sum(m * along + min(m, 16) * (1 + resampled) for m in sets)
     total += len(checkpoints) * min(n, _CHECKPOINT_ROWS) * along
-    total += len(task.contract.symmetry.flows) * 3 * min(n, floors.ROWS)
+    total += len(task.contract.group.flows) * 3 * min(n, floors.ROWS)
     members = task.model.members()
     return int(total + (0 if members is None else len(members) * _ENSEMBLE))

@@ -8,9 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from equitangents.audit.contract.haar import O3, SO3, Permutations
 from equitangents.audit.contract.leaf_actions import LeafAction
-from equitangents.audit.contract.symmetry import Finite
 from equitangents.audit.contract.trees import Inputs, as_inputs
 from equitangents.audit.measure.intervals import Resampler
 from equitangents.audit.measure.judge import Judgement
@@ -45,16 +43,16 @@ def remedies(
 def _averaging(task: Task, orbits: Orbits, y: np.ndarray | None, judgement: Judgement) -> Remedy:
     """f̄(x) = mean over g of ρ(g)⁻¹f(ρ(g)x)."""
     phi = orbits.signals
-    symmetry = task.contract.symmetry
-    mean = phi.mean(axis=0) if symmetry.order is not None else phi[1:].mean(axis=0)
+    group, listed = task.contract.group, task.contract.is_complete
+    mean = phi.mean(axis=0) if listed else phi[1:].mean(axis=0)
     before, name = task_error(phi[0], orbits, y, task.outputs)
     after, _ = task_error(mean, orbits, y, task.outputs)
     left: float | None
-    if task.complete and isinstance(symmetry, Finite) and task.contract.exact:
+    if task.complete and task.contract.exact:
         left, judged, note = 0.0, Estimate(0.0, 0.0, 0.0), "every element is averaged over, and the action is exact"
     elif orbits.class_numbers.any():
         left, judged, note = None, None, "class numbers cannot be averaged; return the scores of the classes"
-    elif (isinstance(symmetry, Finite) and not task.complete) or isinstance(symmetry, SO3 | O3 | Permutations):
+    elif not task.complete and group.draws_are_independent:
         # a mean over E independent elements keeps 1/√E of the deviations, two such means differ by √2 of that
         E = len(phi) - 1
         share = math.sqrt(2 / max(E - 1, 1))
@@ -65,7 +63,7 @@ def _averaging(task: Task, orbits: Orbits, y: np.ndarray | None, judgement: Judg
     else:
         left, judged = _left_after_averaging(task, orbits, judgement)
         note = "on some inputs, turned once more; what is left is interpolation, or too few angles"
-    times = len(task.elements) + (symmetry.order is not None)
+    times = len(task.elements) + listed
     return Remedy(
         name="averaging over the group at test time",
         measured=left is not None,
@@ -103,14 +101,14 @@ def _estimate(task: Task, judgement: Judgement, table: np.ndarray, rows: np.ndar
 
 def _left_after_averaging(task: Task, orbits: Orbits, judgement: Judgement) -> tuple[float, Estimate]:
     """The error of the averaged model itself, f̄(ρ(h)x) against f̄(x), for two elements h."""
-    symmetry = task.contract.symmetry
+    group = task.contract.group
     rows = task.rows(_ROWS)
     x = task.x.subset(rows)
     start = _average(task, x, orbits.actions)
     errors, tables = [], []
     for h in task.elements[:: max(1, len(task.elements) // 2)][:2]:
         moved = _average(task, x.replaced(task.contract.move(h, x.leaves)), orbits.actions)
-        back = pulled_back(orbits.actions, symmetry.inverse(h), moved)
+        back = pulled_back(orbits.actions, group.inverse(h), moved)
         errors.append(relative(back, start))
         tables.append([norms(a - b) for a, b in zip(back, start, strict=True)])
     return float(np.mean(errors)), _estimate(task, judgement, np.mean(tables, axis=0), rows)
@@ -118,12 +116,12 @@ def _left_after_averaging(task: Task, orbits: Orbits, judgement: Judgement) -> t
 
 def _average(task: Task, x: Inputs, actions: list[LeafAction | None]) -> list[np.ndarray]:
     """f̄(x), the mean of ρ(g)⁻¹f(ρ(g)x) over the elements, and the identity of a finite group."""
-    symmetry = task.contract.symmetry
-    elements = [*([symmetry.identity] if symmetry.order is not None else []), *task.elements]
+    group = task.contract.group
+    elements = [*([group.identity] if task.contract.is_complete else []), *task.elements]
     total: list[np.ndarray] | None = None
     for g in elements:
         y = task.evaluate(x.replaced(task.contract.move(g, x.leaves)))
-        back = pulled_back(actions, symmetry.inverse(g), y.leaves)
+        back = pulled_back(actions, group.inverse(g), y.leaves)
         total = back if total is None else [a + b for a, b in zip(total, back, strict=True)]
     return [a / len(elements) for a in total or []]
 

@@ -32,13 +32,13 @@ def witnesses(task: Task, orbits: Orbits) -> list[Witness]:
 
 
 def _witness(task: Task, orbits: Orbits, kind: Literal["worst", "typical"], k: int, i: int) -> Witness:
-    symmetry = task.contract.symmetry
+    contract = task.contract
     x = task.x.subset(np.array([i]))
     E = len(task.elements)
     shown = sorted({*np.linspace(0, E - 1, min(E, _POINTS)).astype(int).tolist(), k})
     moved = [task.contract.move(task.elements[j], x.leaves) for j in shown]
     y, *along = _outputs(task, i, shown, x, moved)
-    points = [_point(task, symmetry.identity, x.leaves, flattened(y), 0.0)]
+    points = [_point(task, contract.group.identity, x.leaves, flattened(y), 0.0)]
     for j, leaves, output in zip(shown, moved, along, strict=True):
         error = float(orbits.errors[j, i])
         points.append(_point(task, task.elements[j], leaves, flattened(output), error))
@@ -47,8 +47,8 @@ def _witness(task: Task, orbits: Orbits, kind: Literal["worst", "typical"], k: i
     return Witness(
         kind=kind,
         index=i,
-        label=symmetry.label(g),
-        parameter=symmetry.parameter(g),
+        label=contract.label(g),
+        parameter=contract.group.parameter(g),
         error=float(orbits.errors[k, i]),
         image_layout=images,
         orbit=points,
@@ -68,7 +68,7 @@ def _outputs(task: Task, i: int, shown: list[int], x: Inputs, moved: list[list[A
 
 
 def _point(task: Task, g: Any, leaves: Any, y: np.ndarray, error: float) -> OrbitPoint:
-    symmetry = task.contract.symmetry
+    contract = task.contract
     pictures = {}
     for name, action, leaf in zip(task.x.names, task.contract.inputs, leaves, strict=True):
         if action is not None and not isinstance(leaf, Shared):
@@ -77,9 +77,9 @@ def _point(task: Task, g: Any, leaves: Any, y: np.ndarray, error: float) -> Orbi
                 pictures[name] = _rounded(picture)
     prediction = _rounded(y[0]) if y.shape[1] <= _OUTPUTS else None
     return OrbitPoint(
-        label=symmetry.label(g),
-        parameter=symmetry.parameter(g),
-        angle=symmetry.angle(g),
+        label=contract.label(g),
+        parameter=contract.group.parameter(g),
+        angle=contract.angle(g),
         inputs=pictures,
         prediction=prediction,
         error=error,

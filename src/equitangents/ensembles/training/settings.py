@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from equitangents.actions import ContinuousRotations
+from equitangents.actions.group_action import is_infinite
 from equitangents.actions.remedies import flattened
 from equitangents.actions.subset import whole_action
 from equitangents.ensembles.training.losses import LOSSES
@@ -52,9 +52,10 @@ def check_actions(augmentation: Any, label_action: Any, x: Any, y: Any) -> None:
         if label_action is not None:
             raise InvalidArgumentError("label_action is given without augmentation; it moves labels along with inputs")
         return
-    if isinstance(augmentation, ContinuousRotations):
+    if is_infinite(augmentation):
+        many = "too many elements" if augmentation.group.is_finite else "infinitely many elements"
         raise InvalidTypeError(
-            f"augmentation is of {augmentation.group.name}, which has infinitely many elements; take a finite "
+            f"augmentation is of {augmentation.group.name}, which has {many}; take a finite "
             "subgroup, such as actions.rotations(groups.icosahedral()), or elements that stand for all: the "
             "quadrature's nodes, actions.sampled(augmentation), or random ones, actions.sampled(augmentation, count)"
         )

@@ -14,7 +14,7 @@ from typing import Literal, final
 import numpy as np
 import scipy.sparse
 
-from equitangents.actions.rotated_images import disc
+from equitangents.actions.images import disc
 from equitangents.actions.splines import prefilter, taps
 
 

@@ -1,0 +1,82 @@
+"""Turns by any angle, after a reflection or not, of NumPy images: one sparse matrix an angle, shared by all images."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal, final
+
+import numpy as np
+
+from equitangents.actions.given_maps import GivenMap
+from equitangents.actions.turning import Turner
+from equitangents.errors import ShapeError
+from equitangents.groups import SymmetryGroup
+
+Motion = Callable[[Any], tuple[float, bool]]
+"""Of an element: by how many degrees it turns, and whether it reflects left and right before."""
+
+
+@final
+class ImageMotions(GivenMap):
+    """Images (N, H, W, C) under SO(2), C_n or D_n; quarter turns move pixels, others read a spline of `order`."""
+
+    exact = False
+    channels_last = True
+    needs_floats = True
+    motion: Motion
+    order: int
+    what: str
+
+    def __init__(
+        self,
+        group: SymmetryGroup,
+        motion: Motion,
+        order: int = 3,
+        mask: str | None = None,
+        what: str = "turns of images",
+        outside: Literal["zero", "edge"] = "zero",
+    ):
+        name = f"{what}, splines of order {order}" + ("" if mask is None else f", {mask} mask")
+        vars(self).update(
+            group=group, motion=motion, order=order, mask=mask, what=what, outside=outside, name=name,
+            turner=Turner(order, mask, outside),
+        )  # fmt: skip
+
+    outside: str
+    turner: Turner
+
+    def check_signals(self, name: str, x: np.ndarray) -> None:
+        """Square images."""
+        if x.ndim != 4:
+            raise ShapeError(f"{name} has shape {x.shape}; turns of images need (N, H, W, C) or (N, C, H, W)")
+        H, W = x.shape[1:3]
+        if H != W:
+            raise ShapeError(f"{name} has shape {x.shape}, images of {H}×{W} pixels; turns need square images")
+
+    def __call__(self, g: Any, x: Any) -> np.ndarray:
+        """ρ(g) x."""
+        return next(self.one_by_one([g], x))
+
+    def one_by_one(self, elements: Sequence[Any], x: Any) -> Iterator[np.ndarray]:
+        """The spline's coefficients are found once for all elements."""
+        yield from self.turner.orbit([self.motion(g) for g in elements], x)
+
+    def angle(self, g: Any) -> float | None:
+        """The turn, unless g reflects."""
+        degrees, reflected = self.motion(g)
+        return None if reflected else degrees
+
+    def moves_exactly(self, g: Any) -> bool:
+        """Quarter turns."""
+        return self.mask is None and self.motion(g)[0] % 90 == 0
+
+    def continuous(self) -> ImageMotions:
+        """Outside the image its border is read on."""
+        return ImageMotions(self.group, self.motion, self.order, self.mask, self.what, "edge")
+
+    def more_accurate(self) -> ImageMotions | None:
+        """Splines of order 5."""
+        return None if self.order == 5 else ImageMotions(self.group, self.motion, 5, self.mask)
+
+    def _key(self) -> tuple[Any, ...]:
+        return (self.motion, self.order, self.mask, self.outside)

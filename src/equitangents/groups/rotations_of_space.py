@@ -1,0 +1,59 @@
+"""Angles, axes, draws and one-parameter subgroups of the rotations of space, by SciPy's `Rotation`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+AXES = ("turn about x", "turn about y", "turn about z")
+
+
+def random_rotations(count: int, rng: np.random.Generator) -> Float[np.ndarray, "count 3 3"]:
+    """Independent, by the Haar measure: from uniform unit quaternions (Shoemake 1992)."""
+    if not count:
+        return np.empty((0, 3, 3))
+    return _scipy().from_quat(rng.normal(size=(count, 4))[:, [1, 2, 3, 0]]).as_matrix()
+
+
+def turn_about(axis: int, radians: float) -> Float[np.ndarray, "3 3"]:
+    """The rotation about a coordinate axis."""
+    return _scipy().from_rotvec(radians * np.eye(3)[axis]).as_matrix()
+
+
+def rotation_angle(g: Any) -> float | None:
+    """Degrees by which an orthogonal matrix of determinant 1 turns, 0 to 180 in space and −180 to 180 in the plane.
+
+    None for reflections.
+    """
+    if np.linalg.det(g) < 0:
+        return None
+    if len(g) == 2:
+        return float(np.degrees(np.arctan2(g[1, 0], g[0, 0])))
+    return float(np.degrees(_scipy().from_matrix(g).magnitude()))
+
+
+def rotation_axis(g: Any) -> Float[np.ndarray, 3]:
+    """The unit vector that a rotation of space leaves alone and turns about counter-clockwise; x for the identity."""
+    vector = _scipy().from_matrix(g).as_rotvec()
+    length = np.linalg.norm(vector)
+    return vector / length if length > 0 else np.array([1.0, 0.0, 0.0])
+
+
+def rotation_label(g: Any) -> str:
+    """Angle and axis."""
+    axis = rotation_axis(g)
+    return f"{rotation_angle(g):.1f}° about ({axis[0]:.2f}, {axis[1]:.2f}, {axis[2]:.2f})"
+
+
+def angles_of(g: Float[np.ndarray, "*batch 3 3"]) -> Float[np.ndarray, "*batch"]:
+    """Radians by which each rotation turns, 0 to π."""
+    return _scipy().from_matrix(np.reshape(g, (-1, 3, 3))).magnitude().reshape(np.shape(g)[:-2])
+
+
+def _scipy() -> Any:
+    """SciPy's class of rotations, loaded when the first is turned: groups load fast and need NumPy alone."""
+    from scipy.spatial.transform import Rotation
+
+    return Rotation

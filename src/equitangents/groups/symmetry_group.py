@@ -1,0 +1,126 @@
+"""What every group answers, finite or compact: products, inverses, all elements or draws of some, means, irreps.
+
+| group | an element is | `elements` | `nodes` of means | dimension |
+|---|---|---|---|---|
+| `Group`, finite | a number | all | all | 0 |
+| `Permutations`, S_n of any n | an array p, i ↦ p[i] | None | None | 0 |
+| `PlaneRotations`, SO(2) | degrees | None | equidistant angles | 1 |
+| `RotationGroup`, SO(3) and O(3) | a matrix | None | a quadrature | 3 |
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+
+@dataclass(frozen=True)
+class Flow:
+    """A one-parameter subgroup t ↦ exp(t·ξ); `at(t)` is an element, `unit` that of t."""
+
+    name: str
+    unit: str
+    at: Callable[[float], Any]
+
+
+class SymmetryGroup(ABC):
+    """A group whose elements can be drawn, multiplied, inverted and shown; immutable and hashable.
+
+    Elements are whatever the group says: numbers of a finite group, angles, matrices, permutations.
+    """
+
+    name: str
+    identity: Any
+    dimension: int = 0
+    """Of the group as a manifold; 0 for finite groups."""
+    default_draws: int = 32
+    """How many elements are tried where nobody says how many."""
+    draws_are_independent: bool = True
+    """Whether a mean over `count` draws errs as 1/√count; False for equidistant angles, which do better."""
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether there are finitely many elements."""
+        return self.dimension == 0
+
+    @abstractmethod
+    def compose(self, a: Any, b: Any) -> Any:
+        """a·b: b first, then a."""
+
+    @abstractmethod
+    def inverse(self, a: Any) -> Any:
+        """a⁻¹."""
+
+    @abstractmethod
+    def check_element(self, name: str, g: Any) -> Any:
+        """`g` in the group's own form; otherwise an error that names `name`."""
+
+    @abstractmethod
+    def draw(self, count: int, rng: np.random.Generator) -> list[Any]:
+        """`count` elements by the Haar measure; of a finite group different ones, and never the identity."""
+
+    def random(self, count: int, seed: int = 0) -> np.ndarray:
+        """`count` elements drawn by the Haar measure, as an array."""
+        return np.stack([np.asarray(g) for g in self.draw(count, np.random.default_rng(seed))])
+
+    @abstractmethod
+    def label(self, g: Any) -> str:
+        """g in a few characters."""
+
+    @property
+    def elements(self) -> Sequence[Any] | None:
+        """All elements, in their order; None where they are infinitely many, or too many for a list."""
+        return None
+
+    @property
+    def nodes(self) -> Sequence[Any] | np.ndarray | None:
+        """The elements by which a mean over the group is taken, Σ_i w_i f(g_i); None where elements must be drawn."""
+        return None
+
+    @property
+    def weights(self) -> Float[np.ndarray, " nodes"] | None:
+        """How much each node counts in a mean over the group; they sum to 1."""
+        return None
+
+    @property
+    def flows(self) -> tuple[Flow, ...]:
+        """A basis of the Lie algebra; empty for finite groups."""
+        return ()
+
+    def is_same_group(self, other: SymmetryGroup) -> bool:
+        """Whether elements mean the same in both groups, whatever else they carry, such as nodes of means."""
+        return self == other
+
+    def angle(self, g: Any) -> float | None:
+        """Degrees, if g is a rotation; from 0 to 360 in the plane, to 180 in space."""
+        return None
+
+    def parameter(self, g: Any) -> Any:
+        """g as plain values for JSON."""
+        return np.asarray(g).tolist()
+
+
+class CompactGroup(SymmetryGroup):
+    """What groups of infinitely many elements add: their irreps, by characters, one after another."""
+
+    @abstractmethod
+    def irreps(self, count: int) -> tuple[CompactIrrep, ...]:
+        """The first irreps over the real numbers, the trivial one first; those of `count` frequencies or degrees."""
+
+
+@dataclass(frozen=True)
+class CompactIrrep:
+    """An irreducible representation of a compact group over the real numbers."""
+
+    name: str
+    dimension: int
+    character: Callable[[Any], Any]
+    """χ(g), the trace of the matrix of g; for many angles, or matrices (…, 3, 3), an array."""
+
+    def __repr__(self) -> str:
+        return f"<irrep of dimension {self.dimension}, {self.name}>"
