@@ -10,6 +10,7 @@ import pytest
 
 from equitangents import studies
 from equitangents.errors import InvalidArgumentError
+from equitangents.formatting import exact_duration
 from equitangents.report import outside_resources
 from equitangents.studies.catalogue import StudyInfo
 from equitangents.studies.framework import runner
@@ -188,7 +189,7 @@ def test_catalogue_loads_without_heavy_imports():
 
 @pytest.mark.parametrize(("seconds", "text"), [(48.4, "48 s"), (125, "2 min 5 s"), (12000, "3 h 20 min")])
 def test_durations(seconds, text):
-    assert runner.format_seconds(seconds) == text
+    assert exact_duration(seconds) == text
 
 
 class TestCtrlC:

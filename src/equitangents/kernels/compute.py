@@ -18,6 +18,7 @@ import numpy as np
 
 from equitangents import precision
 from equitangents.errors import MemoryLimitError
+from equitangents.formatting import memory_size
 from equitangents.kernels import apart, by_scale, traced_scales
 from equitangents.kernels.engines import choose, cpu, gpu, reference
 from equitangents.kernels.engines.reference.carry import COVARIANCE, DISTANCE, Carry
@@ -205,8 +206,8 @@ def tile_sides(steps: FibrePlan | PairPlan, n1: int, n2: int, itemsize: int) -> 
     needed = field * _FIELDS * itemsize
     if needed > _MEMORY_LIMIT:
         raise MemoryLimitError(
-            f"one pair of inputs needs {needed / 2**30:.1f} GiB over all {steps.positions}² pairs of positions, more "
-            f"than {_MEMORY_LIMIT / 2**30:.0f} GiB; use smaller inputs, a strided first layer, or a network whose "
+            f"one pair of inputs needs {memory_size(needed)} over all {steps.positions}² pairs of positions, more "
+            f"than {memory_size(_MEMORY_LIMIT)}; use smaller inputs, a strided first layer, or a network whose "
             "fibres close (one kind of padding, pooling only at the readout)"
         )
     pairs = max(1, _TILE_ELEMENTS // field)
