@@ -52,7 +52,8 @@ def check_fits(task: str, needed: int, remedy: str) -> None:
     """
     if needed > process_memory():
         raise MemoryLimitError(
-            f"{task} needs about {memory_size(needed)} of memory, and there are {memory_size(process_memory())}; {remedy}"
+            f"{task} needs about {memory_size(needed)} of memory, and there are {memory_size(process_memory())}; "
+            f"{remedy}"
         )
 
 

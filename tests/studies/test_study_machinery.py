@@ -13,7 +13,6 @@ from equitangents.errors import InvalidArgumentError
 from equitangents.formatting import exact_duration
 from equitangents.report import outside_resources
 from equitangents.studies.catalogue import StudyInfo
-from equitangents.studies.framework import runner
 from equitangents.studies.framework.folder import RunFolder
 from equitangents.studies.framework.settings import as_text, changed
 from studies.small import Settings, Small

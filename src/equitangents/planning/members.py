@@ -16,7 +16,7 @@ import numpy as np
 
 from equitangents.actions import as_action
 from equitangents.actions.subset import augmenting_elements
-from equitangents.ensembles.orbits.covariance import as_key, orbit_batch
+from equitangents.ensembles.orbits.covariance import orbit_batch
 from equitangents.ensembles.orbits.draws import OrbitLaw, orbit_law
 from equitangents.ensembles.orbits.statistics import OVER_INPUTS, check_measures
 from equitangents.ensembles.training.settings import check_choice, check_number

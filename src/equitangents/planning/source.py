@@ -215,7 +215,6 @@ def _check_pilot(pilot: Any) -> None:
         )
 
 
-
 def _count(pilot: Any) -> int:
     if pilot is None:
         return PILOT

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from equitangents.ensembles.orbits.covariance import as_key, check_orbit_inputs, is_own_action, orbit_batch
+from equitangents.ensembles.orbits.covariance import check_orbit_inputs, is_own_action, orbit_batch
 from equitangents.inference import check_memory
 from equitangents.validation import check_whole
 

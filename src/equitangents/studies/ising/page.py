@@ -174,7 +174,8 @@ def _distance(settings: Settings, distances: Records, folder: RunFolder) -> Figu
         caption=f"Squared distance between the mean of {settings.members} members and the closed form, per input, in "
         "units of the energies’ variance, without sampling bias. Dots: estimates whose 95 % interval (bars, over "
         "members) excludes zero; open triangles: upper ends of intervals that hold zero; intervals below zero are not "
-        "drawn; crosses: sizes of estimates without an interval. The dotted line begins at the training spins of the last step.",
+        "drawn; crosses: sizes of estimates without an interval. The dotted line begins at the training spins of the "
+        "last step.",
         alt="Distance to the closed form against width",
     ) as drawn:
         for name, axes in zip(SETS, drawn, strict=True):

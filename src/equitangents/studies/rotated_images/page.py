@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 from equitangents.report import Figure, Section, Table, figures
 from equitangents.report.palette import BLUE, FRAME, GREEN, INK, MEMBER, ORANGE, PURPLE, VERMILLION
 from equitangents.report.verdict import with_interval
-from equitangents.statistics import Estimate, bootstrap, bootstrap_intervals
+from equitangents.statistics import bootstrap, bootstrap_intervals
 from equitangents.studies.framework import drawing
 from equitangents.studies.framework.folder import Columns, RunFolder
 from equitangents.studies.framework.panels import panels
@@ -121,9 +121,7 @@ def ensemble_size_table(settings: Settings, results: Results) -> Columns:
     return columns((*measured, "expected", "expected_low", "expected_high"), rows)
 
 
-def _through_training(
-    axes: Axes, settings: Settings, results: Results, name: str, which: str
-) -> None:
+def _through_training(axes: Axes, settings: Settings, results: Results, name: str, which: str) -> None:
     """Members, their mean with its interval over inputs, and infinite width, against the epochs."""
     score: Callable[[np.ndarray], np.ndarray] = getattr(results, which)
     axes.plot(results.epochs, score(results.members[name]).mean(axis=-1), color=MEMBER.light, lw=0.8, alpha=0.75)
@@ -205,11 +203,24 @@ def _final_table(settings: Settings, results: Results) -> Table:
         ensemble = bootstrap(results.agreement(results.mean[name][-1]), bounds=results.scales["agreement"])
         exact = f"{results.agreement(results.infinite[name][-1]).mean():.2f}" if results.infinite else "–"
         title = f"Agreement on {results.images.titles[name]}, of {settings.order}"
-        rows.append([title, f"{members.max():.2f}", f"{members.mean():.2f}", with_interval(ensemble.value, ensemble.interval), exact])
+        rows.append(
+            [
+                title,
+                f"{members.max():.2f}",
+                f"{members.mean():.2f}",
+                with_interval(ensemble.value, ensemble.interval),
+                exact,
+            ]
+        )
     accuracy = results.accuracy(results.members["test"][-1]).mean(axis=-1)
     ensemble = bootstrap(results.accuracy(results.mean["test"][-1]), bounds=results.scales["accuracy"])
     exact = f"{results.accuracy(results.infinite['test'][-1]).mean():.3f}" if results.infinite else "–"
-    scores = [f"{accuracy.max():.3f}", f"{accuracy.mean():.3f}", with_interval(ensemble.value, ensemble.interval), exact]
+    scores = [
+        f"{accuracy.max():.3f}",
+        f"{accuracy.mean():.3f}",
+        with_interval(ensemble.value, ensemble.interval),
+        exact,
+    ]
     rows.append([f"Accuracy on {results.images.titles['test']}", *scores])
     stated = f"The source states {STATED_AGREEMENT[settings.group]}, out of distribution on rotated Fashion-MNIST."
     return Table(f"After the last epoch; in brackets 95 % intervals over inputs. {stated}", header, rows)
