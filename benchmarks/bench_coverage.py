@@ -114,41 +114,40 @@ def skewed(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
     return rng.exponential(size=shape) - 1
 
 
-def others() -> list[tuple[str, Callable[[int], float]]]:
+def others(trials: int = TRIALS // 4) -> list[tuple[str, Callable[[int], float]]]:
     """What else has intervals: its name, and its coverage for so many samples."""
     rows: list[tuple[str, Callable[[int], float]]] = [
-        ("exponent of squared normal values", of_exponent),
-        ("root of a ratio of exponential means", of_ratio),
-        ("audit: mean error over inputs", lambda n: of_audit(n, None)),
-        ("audit: the same over 10 elements too", lambda n: of_audit(n, 10)),
+        ("exponent of squared normal values", lambda n: of_exponent(n, trials)),
+        ("root of a ratio of exponential means", lambda n: of_ratio(n, trials)),
+        ("audit: mean error over inputs", lambda n: of_audit(n, None, trials)),
+        ("audit: the same over 10 elements too", lambda n: of_audit(n, 10, trials)),
     ]
     for values in (1, 6):
         for mean in (0.0, 0.3, 1.0, 3.0):
-            of: Any = lambda n, values=values, mean=mean: of_limit(n, values, mean)
+            of: Any = lambda n, values=values, mean=mean: of_limit(n, values, mean, trials=trials)
             rows.append((f"limit, {values} normal, mean {mean:g}", of))
     for mean in (0.0, 0.3, 1.0):
-        of = lambda n, mean=mean: of_limit(n, 1, mean, skewed)
+        of = lambda n, mean=mean: of_limit(n, 1, mean, skewed, trials)
         rows.append((f"limit, 1 exponential, mean {mean:g}", of))
     return rows
 
 
-def table(first: str, rows: list[tuple[str, Callable[[int], float]]]) -> str:
-    """Percentages for every number of samples."""
-    lines = [f"| {first} | " + " | ".join(f"{n} samples" for n in SIZES) + " |", "|---" * (len(SIZES) + 1) + "|"]
+def table(first: str, rows: list[tuple[str, Callable[[int], float]]]) -> Iterator[str]:
+    """Percentages for every number of samples, line by line as they are found."""
+    yield f"| {first} | " + " | ".join(f"{n} samples" for n in SIZES) + " |"
+    yield "|---" * (len(SIZES) + 1) + "|"
     for name, of in rows:
-        line = f"| {name} | " + " | ".join(f"{100 * of(n):.1f} %" for n in SIZES) + " |"
-        print(line, flush=True)
-        lines.append(line)
-    return "\n".join(lines)
+        yield f"| {name} | " + " | ".join(f"{100 * of(n):.1f} %" for n in SIZES) + " |"
 
 
 def main(full: bool = False) -> None:
     """Print both tables; `--full` takes four times as many samples."""
     trials = TRIALS * (4 if full else 1)
     means = [(p.name, lambda n, p=p: of_mean(p, n, trials)) for p in POPULATIONS]
-    print(table("95 % interval of the mean of", means))
-    print(table("95 % interval of", others()))
-    print(f"standard error of these numbers: {100 * math.sqrt(0.95 * 0.05 / trials):.2f} %")
+    for first, rows, count in (("mean of", means, trials), ("other", others(trials // 4), trials // 4)):
+        for line in table(f"95 % interval, {first}", rows):
+            print(line, flush=True)
+        print(f"of {count:,} samples each; standard error at 95 %: {100 * math.sqrt(0.95 * 0.05 / count):.2f} %\n")
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ def duration(seconds: float) -> str:
         return _two_digits(1000 * seconds, "ms")
     if seconds < 90:
         return _two_digits(seconds, "s")
-    return _two_digits(seconds / 60, "min") if seconds < 5400 else f"{seconds / 3600:,.1f} h"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:,.1f} h"
 
 
 def exact_duration(seconds: float) -> str:

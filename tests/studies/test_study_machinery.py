@@ -10,6 +10,7 @@ import pytest
 
 from equitangents import studies
 from equitangents.errors import InvalidArgumentError
+from equitangents.files import whole_file
 from equitangents.formatting import exact_duration
 from equitangents.report import outside_resources
 from equitangents.studies.catalogue import StudyInfo
@@ -102,6 +103,22 @@ class TestFolder:
         assert (folder.path / "results" / "t.csv").read_text() == "name,value,n\na,0.1,1\nb,1e-20,2\n"
         with pytest.raises(InvalidArgumentError, match="unequal lengths"):
             folder.write_table("t", {"a": [1], "b": [1, 2]})
+
+    def test_what_has_no_interval_leaves_its_cells_empty(self, tmp_path):
+        folder = RunFolder(tmp_path / "run", _config())
+        folder.write_table("t", {"value": [0.5], "low": np.array([np.nan]), "high": [float("nan")]})
+        assert (folder.path / "results" / "t.csv").read_text() == "value,low,high\n0.5,,\n"
+
+    def test_files_that_a_killed_run_was_writing_are_swept(self, tmp_path):
+        folder = RunFolder(tmp_path / "run", _config())
+        folder.write_table("t", {"a": [1]})
+        with pytest.raises(KeyboardInterrupt), whole_file(folder.path / "results" / "t.csv") as partial:
+            left = partial
+            raise KeyboardInterrupt
+        left.write_text("half")
+        RunFolder(tmp_path / "run", _config(), resume=True)
+        assert not left.exists()
+        assert (folder.path / "results" / "t.csv").read_text() == "a\n1\n"
 
 
 @pytest.fixture

@@ -39,6 +39,7 @@ def download(name: str, data_dir: str | Path | None = None, *, timeout: float = 
     target = folder / source.file
     if target.is_file():
         return target
+    folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
         files = [_fetch(remote, Path(scratch), timeout) for remote in source.home]
         arrays: dict[str, Any] = dict(_READERS[source.format](files))
