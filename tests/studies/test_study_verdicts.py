@@ -56,7 +56,7 @@ class TestFamilies:
     def test_one_without_an_interval_leaves_it_undecided(self):
         claimed = judged("A", Estimate(0, -1, 1), Estimate(0, math.nan, math.nan), at_most=2)
         assert claimed.verdict == "not decidable at this size"
-        assert claimed.uncertainty == "too few samples for an interval"
+        assert claimed.uncertainty == "no interval: too few samples, or all of them equal"
 
     def test_all_numbers_are_written_down(self):
         claimed = judged("A", Estimate(0, -1, 1), Estimate(0.5, 0, 1), at_most=2)
@@ -149,4 +149,4 @@ def test_numbers_without_an_interval_are_said_so_and_are_valid_json():
     written = json.loads(json.dumps(claimed.to_dict(), allow_nan=False))
     assert written["numbers"]["here"] == {"value": 0.5, "interval": [None, None]}
     assert written["numbers"]["there"] == {"value": None, "interval": ["-inf", "inf"]}
-    assert with_interval(0.5, (math.nan, math.nan)) == "0.5 (no interval)"
+    assert with_interval(0.5, (math.nan, math.nan)) == "0.500 (no interval)"

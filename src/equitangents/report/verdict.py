@@ -85,7 +85,7 @@ def with_interval(value: float, interval: tuple[float, float]) -> str:
     """A number and its interval as a cell of a table shows them, or that there is none.
 
     >>> with_interval(0.5, (0.42, 0.61)), with_interval(0.5, (math.nan, math.nan))
-    ('0.50 (0.42 to 0.61)', '0.5 (no interval)')
+    ('0.50 (0.42 to 0.61)', '0.500 (no interval)')
     """
     shown = format_number(value, interval)
     if any(map(math.isnan, interval)):
