@@ -143,7 +143,9 @@ def table(first: str, rows: list[tuple[str, Callable[[int], float]]]) -> Iterato
 def main(full: bool = False) -> None:
     """Print both tables; `--full` takes four times as many samples."""
     trials = TRIALS * (4 if full else 1)
-    means = [(p.name, lambda n, p=p: of_mean(p, n, trials)) for p in POPULATIONS]
+    means: list[tuple[str, Callable[[int], float]]] = []
+    for p in POPULATIONS:
+        means.append((p.name, lambda n, p=p: of_mean(p, n, trials)))  # type: ignore[misc]
     for first, rows, count in (("mean of", means, trials), ("other", others(trials // 4), trials // 4)):
         for line in table(f"95 % interval, {first}", rows):
             print(line, flush=True)

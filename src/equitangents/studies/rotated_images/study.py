@@ -280,7 +280,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         return Records.over(of, words, epoch=at, name=names)
 
     measure = f"Orbit same predictions of the mean of {settings.members} CNNs minus those of the best of them, in "
-    how = {"measure": measure + f"rotations out of {order}.", "covers": "inputs", "at_least": 0}
+    how: dict[str, Any] = {"measure": measure + f"rotations out of {order}.", "covers": "inputs", "at_least": 0}
     judged = [
         claim(
             "From the first recorded epoch on, the ensemble agrees with itself over rotations more often than any of "
