@@ -5,8 +5,9 @@ Everything public is reached from here and imported when first used, so that `im
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import lazy_loader
 
 from equitangents._version import __version__
 
@@ -28,15 +29,17 @@ _SUBMODULES = (
     "studies",
 )
 _NAMES = {
-    "DeepEnsemble": "equitangents.ensembles.deep.regressor",
-    "DeepEnsembleClassifier": "equitangents.ensembles.deep.classifier",
-    "InfiniteEnsemble": "equitangents.ensembles.infinite.regressor",
-    "InfiniteEnsembleClassifier": "equitangents.ensembles.infinite.classifier",
-    "EquitangentsError": "equitangents.errors",
-    "plan_ensemble": "equitangents.planning.members",
+    "ensembles.deep.classifier": ["DeepEnsembleClassifier"],
+    "ensembles.deep.regressor": ["DeepEnsemble"],
+    "ensembles.infinite.classifier": ["InfiniteEnsembleClassifier"],
+    "ensembles.infinite.regressor": ["InfiniteEnsemble"],
+    "errors": ["EquitangentsError"],
+    "planning.members": ["plan_ensemble"],
 }
 
-__all__ = [*_SUBMODULES, *_NAMES, "__version__"]
+__getattr__, _, _lazy = lazy_loader.attach(__name__, _SUBMODULES, _NAMES)
+
+__all__ = [*_lazy, "__version__"]
 
 if TYPE_CHECKING:
     from equitangents import (
@@ -62,14 +65,6 @@ if TYPE_CHECKING:
     from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
     from equitangents.errors import EquitangentsError
     from equitangents.planning.members import plan_ensemble
-
-
-def __getattr__(name: str) -> Any:
-    if name in _SUBMODULES:
-        return importlib.import_module(f"equitangents.{name}")
-    if name in _NAMES:
-        return getattr(importlib.import_module(_NAMES[name]), name)
-    raise AttributeError(f"module 'equitangents' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

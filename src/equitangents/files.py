@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+
+LEFTOVER = re.compile(r"\..+-[0-9a-f]{32}(\.\w+)?")  # the name of a file that was being written when its process died
 
 
 @contextlib.contextmanager

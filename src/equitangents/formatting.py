@@ -10,3 +10,47 @@ def superscript(exponent: int) -> str:
     '10⁻¹²'
     """
     return str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+
+
+def memory_size(number: float) -> str:
+    """Bytes for people, in powers of 1,000.
+
+    >>> memory_size(640), memory_size(1_280_000), memory_size(2e12)
+    ('640 B', '1.28 MB', '2 TB')
+    """
+    for unit in ("B", "kB", "MB", "GB"):
+        if number < 999.5:
+            return f"{number:.3g} {unit}"
+        number /= 1000
+    return f"{number:.3g} TB"
+
+
+def duration(seconds: float) -> str:
+    """An estimated time for people.
+
+    >>> duration(0.0031), duration(2.44), duration(39.6), duration(700), duration(9000)
+    ('3.1 ms', '2.4 s', '40 s', '12 min', '2.5 h')
+    """
+    if 0 < seconds < 0.9995:
+        return _two_digits(1000 * seconds, "ms")
+    if seconds < 90:
+        return _two_digits(seconds, "s")
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:,.1f} h"
+
+
+def exact_duration(seconds: float) -> str:
+    """A measured time to the second: 48 s, 2 min 5 s, 3 h 20 min.
+
+    >>> exact_duration(48.2), exact_duration(125), exact_duration(12_000)
+    ('48 s', '2 min 5 s', '3 h 20 min')
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def _two_digits(number: float, unit: str) -> str:
+    return f"{number:.2g} {unit}" if number < 9.95 else f"{number:.0f} {unit}"

@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from equitangents.errors import InvalidArgumentError, MemoryLimitError
+from equitangents.formatting import memory_size
 
 _UNKNOWN = 16 * 2**30  # bytes, on a platform that does not tell
 _GROUPS = Path("/proc/self/cgroup")
@@ -39,7 +40,7 @@ def check_memory(task: str, needed: int, limit: int | None, remedy: str) -> None
     allowed = default_memory_limit() if limit is None else limit
     if needed > allowed:
         raise MemoryLimitError(
-            f"{task} needs about {readable(needed)}, the limit is {readable(allowed)}; {remedy}, "
+            f"{task} needs about {memory_size(needed)}, the limit is {memory_size(allowed)}; {remedy}, "
             f"or raise memory_limit (bytes)"
         )
 
@@ -51,17 +52,9 @@ def check_fits(task: str, needed: int, remedy: str) -> None:
     """
     if needed > process_memory():
         raise MemoryLimitError(
-            f"{task} needs about {readable(needed)} of memory, and there are {readable(process_memory())}; {remedy}"
+            f"{task} needs about {memory_size(needed)} of memory, and there are {memory_size(process_memory())}; "
+            f"{remedy}"
         )
-
-
-def readable(size: float) -> str:
-    """Bytes for people: 1.28 TB."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.3g} {unit}"
-        size /= 1000
-    return f"{size:.3g} TB"
 
 
 def _physical() -> int:

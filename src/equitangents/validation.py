@@ -103,6 +103,11 @@ def check_same_length(name1: str, x1: Any, name2: str, x2: Any) -> None:
         raise ShapeError(f"{name1} has {len(x1)} rows and {name2} has {len(x2)}; they must be equal")
 
 
+def is_whole(value: Any) -> bool:
+    """Whether this is a whole number, of Python or NumPy; True and False are none."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
 def check_whole(name: str, value: Any, least: int, most: int | None = None, wanted: str | None = None) -> int:
     """`value` as an int, or an error: InvalidTypeError if it is no whole number, InvalidArgumentError if out of range.
 
@@ -112,7 +117,7 @@ def check_whole(name: str, value: Any, least: int, most: int | None = None, want
     3
     """
     wanted = wanted or f"a whole number, at least {least}" + ("" if most is None else f" and at most {most}")
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+    if not is_whole(value):
         raise InvalidTypeError(f"{name} is {value!r}; expected {wanted}")
     if value < least or (most is not None and value > most):
         raise InvalidArgumentError(f"{name} is {value!r}; expected {wanted}")

@@ -8,7 +8,7 @@ from equitangents import InfiniteEnsemble, InfiniteEnsembleClassifier, actions, 
 from equitangents.ensembles import orbit_law, orbit_moments
 from equitangents.ensembles.orbits.covariance import OrbitMoments, orbit_batch
 from equitangents.ensembles.orbits.measures import carried_back, relative_spread
-from equitangents.ensembles.orbits.statistics import OrbitMeasures, quantile_interval
+from equitangents.ensembles.orbits.statistics import OrbitMeasures, OrbitStatistic, quantile_interval
 from equitangents.errors import (
     InvalidArgumentError,
     InvalidTypeError,
@@ -289,3 +289,15 @@ def test_bad_arguments_are_named(fitted, change, error, said):
 def test_unfitted_ensembles_say_so():
     with pytest.raises(NotFittedError):
         InfiniteEnsemble(mlp()).orbit_statistics(ROT, np.zeros((1, 3, 3, 1)))
+
+
+def test_expected_agreement_keeps_within_what_agreement_can_be():
+    draws = np.full((1, 40, 1), 4.0)
+    draws[0, 0] = 3.0
+    few = OrbitStatistic("orbit same predictions", (3,), draws, 0.95, "mean", bounds=(1.0, 4.0))
+    low, high = few.expected_interval[0]
+    assert low < few.expected[0] < high == 4.0
+    measures = OrbitMeasures(0, None, np.array([0, 1]))
+    assert measures.bounds("osp", 8) == (1.0, 8.0)
+    assert measures.bounds("error", 8) == (0.0, 1.0)
+    assert OrbitMeasures(0, None, None).bounds("rsd", 8) == (0.0, np.inf)

@@ -11,6 +11,9 @@ POPULATIONS = {  # how values are drawn, their mean, between which bounds they l
     "normal": (lambda rng, shape: rng.normal(size=shape), 0.0, None),
     "lognormal": (lambda rng, shape: rng.lognormal(size=shape), np.exp(0.5), None),
     "exponential": (lambda rng, shape: rng.exponential(size=shape), 1.0, None),
+    "lognormal less 2": (lambda rng, shape: rng.lognormal(size=shape) - 2, np.exp(0.5) - 2, None),
+    "negative lognormal": (lambda rng, shape: -rng.lognormal(size=shape), -np.exp(0.5), None),
+    "Pareto": (lambda rng, shape: 1 + rng.pareto(3, size=shape), 1.5, None),
     "left-skewed": (lambda rng, shape: -rng.exponential(size=shape), -1.0, None),
     "squared normal": (lambda rng, shape: rng.normal(size=shape) ** 2, 1.0, None),
     "t of 3 degrees": (lambda rng, shape: rng.standard_t(3, size=shape), 0.0, None),
@@ -19,7 +22,11 @@ POPULATIONS = {  # how values are drawn, their mean, between which bounds they l
     "rarely no": (lambda rng, shape: rng.binomial(1, 0.98, size=shape), 0.98, (0, 1)),
     "near-constant": (lambda rng, shape: 1 + 1e-9 * rng.exponential(size=shape), 1 + 1e-9, None),
 }
-_SLACK = 0.03  # of exact coverage: what 5 lognormal values miss, the hardest case here
+
+
+def least(trials, errors=2.0):
+    """What so many samples find at least, by so many standard errors, of a coverage of 95 %."""
+    return 0.95 - errors * np.sqrt(0.05 * 0.95 / trials)
 
 
 def held(name, n, trials, resamples, interval):
@@ -52,7 +59,7 @@ def of_audits(x, resamples, bounds, seed):
 def test_most_intervals_hold_the_mean(name, n):
     trials = 200
     found = held(name, n, trials, 300, of_metrics)
-    assert found >= 0.95 - _SLACK - 2 * np.sqrt(0.05 * 0.95 / trials)
+    assert found >= least(trials, errors=2.5)
 
 
 @pytest.mark.slow
@@ -62,8 +69,7 @@ def test_most_intervals_hold_the_mean(name, n):
 def test_95_percent_intervals_of_means_hold_95_percent(name, n, interval):
     trials = 1500
     found = held(name, n, trials, 1000, interval)
-    wanted = 0.92 if (name, n) == ("lognormal", 5) else 0.935
-    assert found >= wanted - np.sqrt(0.05 * 0.95 / trials)
+    assert found >= least(trials)
 
 
 @pytest.mark.slow
@@ -75,7 +81,7 @@ def test_intervals_of_exponents_hold(n):
     for seed in range(600):
         e = power_law(m, m**-1.0 * rng.chisquare(1, size=(n, 4)), seed=seed)
         hits += e.low <= -0.5 <= e.high
-    assert hits / 600 >= 0.93
+    assert hits / 600 >= least(600)
 
 
 @pytest.mark.slow
@@ -86,7 +92,7 @@ def test_intervals_of_ratios_of_means_hold(n):
     for seed in range(600):
         e = bootstrap(rng.exponential([2.0, 1.0], (n, 2)), lambda m: np.sqrt(m[:, 0] / m[:, 1]), seed=seed)
         hits += e.low <= np.sqrt(2) <= e.high
-    assert hits / 600 >= 0.93
+    assert hits / 600 >= least(600)
 
 
 @pytest.mark.slow
@@ -99,7 +105,32 @@ def test_intervals_of_what_more_members_leave_hold(members, values, mean):
     for _ in range(1000):
         e = squared_mean(rng.normal(mean, 1.0, (members, values)))
         hits += e.low <= mean**2 <= e.high
-    assert hits / 1000 >= 0.935
+    assert hits / 1000 >= least(1000)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mean", [0.0, 1.0])
+@pytest.mark.parametrize("members", [5, 10, 50])
+def test_they_hold_where_members_are_skewed(members, mean):
+    rng = np.random.default_rng(members)
+    hits = 0
+    for _ in range(1000):
+        e = squared_mean(mean - 1 + rng.exponential(size=(members, 1)))
+        hits += e.low <= mean**2 <= e.high
+    assert hits / 1000 >= least(1000)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("inputs", [5, 10, 50])
+def test_intervals_over_inputs_and_elements_hold(inputs):
+    rng = np.random.default_rng(inputs)
+    resampler = Resampler(inputs, 10, 0.95, 1000, 0)
+    hits = 0
+    for _ in range(1000):
+        rows, noise = rng.lognormal(0, 0.4, (10, 1)), rng.lognormal(0, 0.3, (10, inputs))
+        e = resampler.mean(rng.lognormal(0, 0.8, (1, inputs)) * rows * noise)
+        hits += e.low <= np.exp((0.64 + 0.16 + 0.09) / 2) <= e.high
+    assert hits / 1000 >= least(1000)
 
 
 @pytest.mark.parametrize("n", [2, 3, 4])

@@ -97,7 +97,7 @@ class TestRotatedImagesClaims:
         members, mean, infinite = {}, {}, {}
         for name, x in images.sets.items():
             base = rng.integers(0, 10, len(x))
-            labels = np.broadcast_to(base, (2, 4, 4, len(x)))
+            labels = np.broadcast_to(base, (2, settings.members, 4, len(x)))
             members[name] = np.where(rng.random(labels.shape) < 0.25, (labels + 1) % 10, labels)
             mean[name] = np.array(labels[:, 0])
             mean[name][1, 1:, :mean_errors] += 1
@@ -106,7 +106,7 @@ class TestRotatedImagesClaims:
         action = rotated_images.actions.image_rotations(4)
         return rotated_images.Results(images, action, np.array([0, 1]), 1.0, members, mean, infinite, {})
 
-    settings = rotated_images.Settings(members=4, train_images=20, test_images=60, foreign_images=60)
+    settings = rotated_images.Settings(members=12, train_images=20, test_images=60, foreign_images=60)
 
     def test_true(self):
         assert _verdicts(rotated_images.claims(self.settings, self._results(self.settings))) == ["holds"] * 3

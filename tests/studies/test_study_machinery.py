@@ -10,9 +10,10 @@ import pytest
 
 from equitangents import studies
 from equitangents.errors import InvalidArgumentError
+from equitangents.files import whole_file
+from equitangents.formatting import exact_duration
 from equitangents.report import outside_resources
 from equitangents.studies.catalogue import StudyInfo
-from equitangents.studies.framework import runner
 from equitangents.studies.framework.folder import RunFolder
 from equitangents.studies.framework.settings import as_text, changed
 from studies.small import Settings, Small
@@ -103,6 +104,21 @@ class TestFolder:
         with pytest.raises(InvalidArgumentError, match="unequal lengths"):
             folder.write_table("t", {"a": [1], "b": [1, 2]})
 
+    def test_what_has_no_interval_leaves_its_cells_empty(self, tmp_path):
+        folder = RunFolder(tmp_path / "run", _config())
+        folder.write_table("t", {"value": [0.5], "low": np.array([np.nan]), "high": [float("nan")]})
+        assert (folder.path / "results" / "t.csv").read_text() == "value,low,high\n0.5,,\n"
+
+    def test_files_that_a_killed_run_was_writing_are_swept(self, tmp_path):
+        folder = RunFolder(tmp_path / "run", _config())
+        folder.write_table("t", {"a": [1]})
+        with whole_file(folder.path / "results" / "t.csv") as left:
+            left.write_text("a\n1\n")
+        left.write_text("half")  # as a process leaves it that is killed in between
+        RunFolder(tmp_path / "run", _config(), resume=True)
+        assert not left.exists()
+        assert (folder.path / "results" / "t.csv").read_text() == "a\n1\n"
+
 
 @pytest.fixture
 def small(monkeypatch):
@@ -188,7 +204,7 @@ def test_catalogue_loads_without_heavy_imports():
 
 @pytest.mark.parametrize(("seconds", "text"), [(48.4, "48 s"), (125, "2 min 5 s"), (12000, "3 h 20 min")])
 def test_durations(seconds, text):
-    assert runner.format_seconds(seconds) == text
+    assert exact_duration(seconds) == text
 
 
 class TestCtrlC:

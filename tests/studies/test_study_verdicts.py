@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from equitangents.errors import InvalidArgumentError
-from equitangents.report.verdict import Verdict, format_number
+from equitangents.report.verdict import Verdict, format_number, with_interval
 from equitangents.statistics import Estimate, exactly
 from equitangents.studies.framework.claims import EXACT, IN_ERRORS, SINGLE, Means, claim, lead, meaning
 from equitangents.studies.framework.records import Records
@@ -140,3 +140,13 @@ class TestRecords:
         claimed = claim("A", self.records, measure="m", covers="members", source="s", means=MEANS, at_most=8.5)
         assert "width 8 on a" in claimed.note
         assert set(claimed.numbers) == {"width 4 on a", "width 4 on b", "width 8 on a", "width 8 on b"}
+
+
+def test_numbers_without_an_interval_are_said_so_and_are_valid_json():
+    numbers = {"here": Estimate(0.5, math.nan, math.nan), "there": Estimate(math.nan, -math.inf, math.inf)}
+    claimed = claim("A", numbers, measure="m", covers="members", source="s", means=MEANS, at_most=8.5)
+    assert claimed.verdict == "not decidable at this size"
+    written = json.loads(json.dumps(claimed.to_dict(), allow_nan=False))
+    assert written["numbers"]["here"] == {"value": 0.5, "interval": [None, None]}
+    assert written["numbers"]["there"] == {"value": None, "interval": ["-inf", "inf"]}
+    assert with_interval(0.5, (math.nan, math.nan)) == "0.500 (no interval)"

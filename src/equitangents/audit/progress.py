@@ -6,6 +6,8 @@ import logging
 import sys
 import time
 
+from equitangents.formatting import duration
+
 logger = logging.getLogger("equitangents.audit")
 
 _LOGGED = 10.0  # seconds between lines of the log
@@ -47,14 +49,3 @@ class Progress:
         """Take the line off the terminal."""
         if self._drawn:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
-
-
-def duration(seconds: float) -> str:
-    """Such as "40 s", "12 min" or "3.5 h".
-
-    >>> duration(39.6), duration(700), duration(9000)
-    ('40 s', '12 min', '2.5 h')
-    """
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

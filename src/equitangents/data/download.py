@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import gzip
-import hashlib
-import os
 import shutil
 import tarfile
 import tempfile
-import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -18,6 +15,7 @@ import numpy as np
 from equitangents.data.catalogue import SOURCES, RemoteFile
 from equitangents.data.folder import ENVIRONMENT_VARIABLE, data_folder
 from equitangents.errors import EquitangentsError, InvalidArgumentError
+from equitangents.files import whole_file
 
 
 class DownloadError(EquitangentsError, OSError):
@@ -45,23 +43,35 @@ def download(name: str, data_dir: str | Path | None = None, *, timeout: float = 
     with tempfile.TemporaryDirectory() as scratch:
         files = [_fetch(remote, Path(scratch), timeout) for remote in source.home]
         arrays: dict[str, Any] = dict(_READERS[source.format](files))
-    partial = folder / f".{source.file}.{os.getpid()}.npz"
-    np.savez_compressed(partial, **arrays, class_names=np.array(source.class_names))
-    os.replace(partial, target)
+    with whole_file(target) as partial:
+        np.savez_compressed(partial, **arrays, class_names=np.array(source.class_names))
     return target
 
 
 def _fetch(remote: RemoteFile, folder: Path, timeout: float) -> Path:
-    path = folder / remote.name
+    import pooch  # brings a client of HTTP, which nobody needs who has the files
+
+    pooch.get_logger().setLevel("WARNING")
+    http = remote.url.startswith(("http://", "https://"))
     try:
-        with urllib.request.urlopen(remote.url, timeout=timeout) as response, path.open("wb") as out:
-            shutil.copyfileobj(response, out)
-    except (urllib.error.URLError, TimeoutError, OSError) as error:
+        path = pooch.retrieve(
+            remote.url,
+            known_hash=f"sha256:{remote.sha256}",
+            fname=remote.name,
+            path=folder,
+            downloader=pooch.HTTPDownloader(timeout=timeout) if http else _from_disk,
+        )
+    except OSError as error:  # those of requests are such
         raise DownloadError(f"{remote.url} could not be fetched: {error}") from None
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    if digest != remote.sha256:
-        raise DownloadError(f"{remote.url} has SHA-256 {digest}; expected {remote.sha256}")
-    return path
+    except ValueError as error:
+        raise DownloadError(f"{remote.url} is not the file of SHA-256 {remote.sha256}: {error}") from None
+    return Path(path)
+
+
+def _from_disk(url: str, target: Any, _: Any) -> None:
+    """A mirror on disk, by its file: address, which pooch does not know."""
+    with urllib.request.urlopen(url) as source, open(target, "wb") as out:
+        shutil.copyfileobj(source, out)
 
 
 def _read_idx(path: Path) -> np.ndarray:

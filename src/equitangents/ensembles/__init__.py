@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import lazy_loader
 
 _NAMES = {
-    "BaggedInfiniteEnsemble": "equitangents.ensembles.infinite.bagging",
-    "Bootstrap": "equitangents.ensembles.training.variations",
-    "DeepEnsemble": "equitangents.ensembles.deep.regressor",
-    "DeepEnsembleClassifier": "equitangents.ensembles.deep.classifier",
-    "InfiniteEnsemble": "equitangents.ensembles.infinite.regressor",
-    "InfiniteEnsembleClassifier": "equitangents.ensembles.infinite.classifier",
-    "NNGPPosterior": "equitangents.ensembles.training.variations",
-    "NTKPosterior": "equitangents.ensembles.training.variations",
-    "OrbitLaw": "equitangents.ensembles.orbits.draws",
-    "OrbitMoments": "equitangents.ensembles.orbits.covariance",
-    "OrbitStatistic": "equitangents.ensembles.orbits.statistics",
-    "OrbitStatistics": "equitangents.ensembles.orbits.statistics",
-    "TangentPrior": "equitangents.ensembles.training.variations",
-    "TrainingState": "equitangents.ensembles.training.loop",
-    "Variation": "equitangents.ensembles.training.variations",
-    "orbit_law": "equitangents.ensembles.orbits.draws",
-    "orbit_moments": "equitangents.ensembles.orbits.covariance",
-    "tangent_prior": "equitangents.ensembles.training.variations",
+    "deep.classifier": ["DeepEnsembleClassifier"],
+    "deep.regressor": ["DeepEnsemble"],
+    "infinite.bagging": ["BaggedInfiniteEnsemble"],
+    "infinite.classifier": ["InfiniteEnsembleClassifier"],
+    "infinite.regressor": ["InfiniteEnsemble"],
+    "orbits.covariance": ["OrbitMoments", "orbit_moments"],
+    "orbits.draws": ["OrbitLaw", "orbit_law"],
+    "orbits.statistics": ["OrbitStatistic", "OrbitStatistics"],
+    "training.loop": ["TrainingState"],
+    "training.variations": ["Bootstrap", "NNGPPosterior", "NTKPosterior", "TangentPrior", "Variation", "tangent_prior"],
 }
+
+__getattr__, _, _ = lazy_loader.attach(__name__, submod_attrs=_NAMES)
 
 __all__ = [
     "BaggedInfiniteEnsemble",
@@ -65,12 +60,6 @@ if TYPE_CHECKING:
         Variation,
         tangent_prior,
     )
-
-
-def __getattr__(name: str) -> Any:
-    if name in _NAMES:
-        return getattr(importlib.import_module(_NAMES[name]), name)
-    raise AttributeError(f"module 'equitangents.ensembles' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

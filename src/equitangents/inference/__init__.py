@@ -2,8 +2,9 @@
 
 from equitangents.inference.augmented import augment_inputs, augment_targets, distinct, orbit_digests, row_digests
 from equitangents.inference.data_orbits import DataOrbits, find_orbits
+from equitangents.inference.draws import as_key, check_sample
 from equitangents.inference.dynamics import DYNAMICS, Descent, Dynamics, Flow, as_times
-from equitangents.inference.gaussian import Projection, TrainedProcess, check_sample, sample_gaussian
+from equitangents.inference.gaussian import Projection, TrainedProcess, sample_gaussian
 from equitangents.inference.group_fourier import FourierIrrep, GroupFourier, fourier_irreps, trivial_irrep
 from equitangents.inference.irrep_process import IrrepProcess, IrrepProjection
 from equitangents.inference.memory import dense_solve_bytes
@@ -26,6 +27,7 @@ __all__ = [
     "Spectrum",
     "TrainedProcess",
     "argmax_probabilities",
+    "as_key",
     "as_times",
     "augment_inputs",
     "augment_targets",

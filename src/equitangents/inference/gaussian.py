@@ -15,7 +15,8 @@ import jax
 import numpy as np
 import scipy.linalg
 
-from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
+from equitangents.errors import InvalidArgumentError, ShapeError
+from equitangents.inference.draws import check_sample
 from equitangents.inference.dynamics import Dynamics
 from equitangents.inference.spectrum import Spectrum
 from equitangents.precision import scope
@@ -163,11 +164,3 @@ def sample_gaussian(mean: np.ndarray, covariance: np.ndarray, n: int, *, key: An
     with scope(np.float64):
         normals = np.asarray(jax.random.normal(key, (n, *mean.shape), dtype="float64"))
     return mean + np.einsum("ij,njk->nik", root, normals, optimize=True)
-
-
-def check_sample(name: str, n: Any, key: Any) -> None:
-    """Raise unless n is a number of samples and key a jax.random key."""
-    if not isinstance(n, int | np.integer) or isinstance(n, bool) or n < 1:
-        raise InvalidArgumentError(f"{name} is {n!r}; expected the number of samples, at least 1")
-    if not isinstance(key, jax.Array):
-        raise InvalidTypeError(f"key is {key!r}; expected a key, e.g. jax.random.key(0)")

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from equitangents.errors import InvalidArgumentError
+from equitangents.formatting import duration, memory_size
 from equitangents.kernels.calibration import layer_rate, product_rate, uncertainty
 from equitangents.kernels.compute import check_memory
 from equitangents.kernels.counting import Work, count
@@ -76,7 +77,7 @@ class KernelCost:
             f"{self.pairs:,} pairs of inputs in {self.dtype} by the {self.engine} engine: {along}, "
             f"{_plural(self.layers, 'layer')}; {self.element_layers:.3g} element-layers and {self.multiply_adds:.3g} "
             f"multiply-adds; about {duration(self.seconds)} (within a factor of {self.uncertainty:.1f}); at most "
-            f"{size(self.memory)} beyond the inputs, {size(self.output_bytes)} of them the results."
+            f"{memory_size(self.memory)} beyond the inputs, {memory_size(self.output_bytes)} of them the results."
         )
         return text + "".join(f" {note[0].upper()}{note[1:]}." for note in self.notes)
 
@@ -184,19 +185,3 @@ def check_dtype(dtype: Any) -> str:
 
 def _plural(n: int, noun: str) -> str:
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
-
-
-def duration(seconds: float) -> str:
-    """Seconds for people: 3 ms, 2.4 s, 7 min, 3.5 h."""
-    for limit, unit, name in ((1, 1e-3, "ms"), (120, 1, "s"), (7200, 60, "min")):
-        if seconds < limit:
-            return f"{seconds / unit:.2g} {name}" if seconds / unit < 10 else f"{seconds / unit:.0f} {name}"
-    return f"{seconds / 3600:.1f} h"
-
-
-def size(number: int) -> str:
-    """Bytes for people."""
-    for limit, unit, name in ((1e6, 1e3, "kB"), (1e9, 1e6, "MB")):
-        if number < limit:
-            return f"{number / unit:.0f} {name}"
-    return f"{number / 1e9:.1f} GB"

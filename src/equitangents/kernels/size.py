@@ -7,7 +7,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from equitangents.memory import check_fits, process_memory, readable
+from equitangents.formatting import memory_size
+from equitangents.memory import check_fits, process_memory
 from equitangents.precision import is_traced
 
 
@@ -36,5 +37,5 @@ def check_result(x1: Any, x2: Any, dtype: Any, working: int) -> None:
         remedy += f", such as x1[:{side}] with x2[:{side}]"
     if dtype == np.float64:
         remedy += ", or give float32 inputs, which halves this"
-    task = f"a kernel of {n1} × {n2} inputs (NNGP and NTK in {dtype.name}, {readable(results)})"
+    task = f"a kernel of {n1} × {n2} inputs (NNGP and NTK in {dtype.name}, {memory_size(results)})"
     check_fits(task, copies * results + working, remedy)

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
+from equitangents.validation import is_whole
 
 
 class ConvolutionSettings(Protocol):
@@ -54,11 +55,11 @@ def freeze_window(window: Any) -> Any:
     """A hashable form of what the user gave: "full", a box (a tuple), or an explicit list."""
     if isinstance(window, Elements) or (isinstance(window, str) and window == "full"):
         return window
-    if isinstance(window, tuple) and window and all(_is_whole(w) for w in window):
+    if isinstance(window, tuple) and window and all(is_whole(w) for w in window):
         return tuple(int(w) for w in window)
     if isinstance(window, list | np.ndarray | range):
         numbers = list(window)
-        if numbers and all(_is_whole(w) for w in numbers):
+        if numbers and all(is_whole(w) for w in numbers):
             return Elements(tuple(int(w) for w in numbers))
     raise InvalidTypeError(
         f"window is {window!r}; expected 'full', a box as a tuple of sizes such as (3, 3), or a list of element numbers"
@@ -105,7 +106,3 @@ def box_offsets(window: tuple[int, ...], shape: tuple[int, ...]) -> np.ndarray:
     ranges = [[(u - (w - 1) // 2) % n for u in range(w)] for w, n in zip(window, shape, strict=True)]
     points = np.array(list(itertools.product(*ranges)))
     return np.ravel_multi_index(tuple(points.T), shape)
-
-
-def _is_whole(value: Any) -> bool:
-    return hasattr(value, "__index__") and not isinstance(value, bool)

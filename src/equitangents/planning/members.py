@@ -16,11 +16,12 @@ import numpy as np
 
 from equitangents.actions import as_action
 from equitangents.actions.subset import augmenting_elements
-from equitangents.ensembles.orbits.covariance import as_key, orbit_batch
+from equitangents.ensembles.orbits.covariance import orbit_batch
 from equitangents.ensembles.orbits.draws import OrbitLaw, orbit_law
 from equitangents.ensembles.orbits.statistics import OVER_INPUTS, check_measures
 from equitangents.ensembles.training.settings import check_choice, check_number
 from equitangents.errors import InvalidArgumentError, ShapeError
+from equitangents.inference import as_key
 from equitangents.planning.alternatives import alternatives
 from equitangents.planning.names import of_data, of_elements, of_group, of_network
 from equitangents.planning.pilot import Pilot, ratios

@@ -34,7 +34,7 @@ from equitangents.errors import (
 )
 from equitangents.kernels.invariance import is_invariant
 from equitangents.planning.training import PilotTraining, deep_like, train
-from equitangents.validation import check_same_length, check_whole
+from equitangents.validation import check_same_length, check_whole, is_whole
 
 PILOT = 20
 _LEAST = 3
@@ -134,7 +134,7 @@ def _of_infinite(ensemble: Any, x: Any, y: Any, pilot: Any, data: Any, time: Any
 
 
 def _of_finite(ensemble: Any, x: Any, y: Any, pilot: Any, data: Any) -> Source:
-    if pilot is not None and not _is_whole(pilot):
+    if pilot is not None and not is_whole(pilot):
         raise InvalidTypeError(f"pilot is {pilot!r}; of a finite ensemble it is a number of networks to be trained")
     training, samples = None, None
     if data is not None:
@@ -200,9 +200,9 @@ def _pilot_or_count(pilot: Any, data: Any) -> tuple[Any, int | None]:
     """(a pilot that is given, how many networks are to be trained), at most one of which is not None."""
     if pilot is None:
         return None, None if data is None else PILOT
-    if _is_whole(pilot) and pilot == 0:
+    if is_whole(pilot) and pilot == 0:
         return None, None
-    if _is_whole(pilot) and data is not None:
+    if is_whole(pilot) and data is not None:
         return None, _count(pilot)
     _check_pilot(pilot)
     return pilot, None
@@ -213,10 +213,6 @@ def _check_pilot(pilot: Any) -> None:
         raise InvalidTypeError(
             f"pilot is {pilot!r}; expected a fitted DeepEnsemble, or a number of networks with data=(X, y) to train on"
         )
-
-
-def _is_whole(pilot: Any) -> bool:
-    return isinstance(pilot, int | np.integer) and not isinstance(pilot, bool)
 
 
 def _count(pilot: Any) -> int:

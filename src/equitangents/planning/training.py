@@ -19,8 +19,8 @@ from equitangents.ensembles import (
     InfiniteEnsemble,
     InfiniteEnsembleClassifier,
 )
-from equitangents.ensembles.training.forecast import readable
 from equitangents.errors import InvalidArgumentError
+from equitangents.formatting import duration
 
 logger = logging.getLogger("equitangents.pilot")
 
@@ -38,8 +38,8 @@ class PilotTraining:
     seconds: float
 
     def __str__(self) -> str:
-        said = "" if self.estimated_seconds is None else f" ({readable(self.estimated_seconds)} were expected)"
-        return f"trained for {self.epochs:,} epochs in {readable(self.seconds)}{said}"
+        said = "" if self.estimated_seconds is None else f" ({duration(self.estimated_seconds)} were expected)"
+        return f"trained for {self.epochs:,} epochs in {duration(self.seconds)}{said}"
 
 
 def train(ensemble: Any, x: Any, y: Any, members: int) -> tuple[Any, PilotTraining]:
@@ -48,7 +48,7 @@ def train(ensemble: Any, x: Any, y: Any, members: int) -> tuple[Any, PilotTraini
     estimate = _estimate(pilot, x, y)
     if estimate is not None:
         logger.info(
-            "Training a pilot of %d networks for %d epochs: about %s", members, pilot.epochs, readable(estimate)
+            "Training a pilot of %d networks for %d epochs: about %s", members, pilot.epochs, duration(estimate)
         )
     return pilot, PilotTraining(pilot.epochs, estimate, _seconds(pilot, x, y))
 

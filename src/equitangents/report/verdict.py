@@ -66,9 +66,32 @@ class Verdict:
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values, for JSON."""
         fields = asdict(self)
-        fields["interval"] = [None if math.isnan(end) else end for end in self.interval]
+        fields["value"] = plain_number(self.value)
+        fields["interval"] = [plain_number(end) for end in self.interval]
         fields["bounds"] = [bound if math.isfinite(bound) else None for bound in self.bounds]
         return {**fields, "number": self.number, "uncertainty": self.uncertainty}
+
+
+def plain_number(value: float) -> float | str | None:
+    """A number as JSON can hold it: None for what is not one, text for what is infinite.
+
+    >>> plain_number(0.5), plain_number(math.nan), plain_number(-math.inf)
+    (0.5, None, '-inf')
+    """
+    return None if math.isnan(value) else value if math.isfinite(value) else str(float(value))
+
+
+def with_interval(value: float, interval: tuple[float, float]) -> str:
+    """A number and its interval as a cell of a table shows them, or that there is none.
+
+    >>> with_interval(0.5, (0.42, 0.61)), with_interval(0.5, (math.nan, math.nan))
+    ('0.50 (0.42 to 0.61)', '0.500 (no interval)')
+    """
+    shown = format_number(value, interval)
+    if any(map(math.isnan, interval)):
+        return f"{shown} (no interval)"
+    low, high = (format_number(end, interval) for end in interval)
+    return f"{shown} ({low} to {high})"
 
 
 def format_number(

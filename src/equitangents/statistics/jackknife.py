@@ -13,7 +13,7 @@ import scipy.stats
 from jaxtyping import Float
 
 from equitangents.errors import InvalidArgumentError
-from equitangents.statistics.bootstrap import RESAMPLES, resample
+from equitangents.statistics.bootstrap import RESAMPLES, mean_interval, resample
 from equitangents.statistics.estimate import Estimate
 from equitangents.statistics.student import FEWEST, student_interval
 
@@ -111,7 +111,8 @@ def _safe(found: Estimate, deviations: np.ndarray, unit: float) -> Estimate:
     """The interval widened by that of the length ‖E d‖ and by the spread of v where E d = 0, in units of `unit`.
 
     Near 0 a squared mean v is skewed, and the jackknife's error vanishes with it. √(v + √(tr Σ²)/M) ± t √(λ/M), with
-    the variance λ = tr Σ²/tr Σ along E d, is Student's interval where members differ in one direction.
+    the variance λ = tr Σ²/tr Σ along E d, is Student's interval where members differ in one direction; where members
+    are skewed along it, its steps are as much longer as those of the interval of their mean.
     """
     if not found.has_interval:
         return found
@@ -126,9 +127,24 @@ def _safe(found: Estimate, deviations: np.ndarray, unit: float) -> Estimate:
     v = found.value * unit
     length = math.sqrt(max(v + math.sqrt(square) / count, 0.0))
     step, floor = t * math.sqrt(square / trace / count), t * math.sqrt(2 * square / (count * (count - 1)))
-    low = min(max(length - step, 0.0) ** 2, v - floor) / unit
-    high = max((length + step) ** 2, v + floor) / unit
+    below, above = _stretch(deviations, t, found.level)
+    low = min(max(length - below * step, 0.0) ** 2, v - floor) / unit
+    high = max((length + above * step) ** 2, v + floor) / unit
     return Estimate(found.value, min(found.low, low), max(found.high, high), found.level)
+
+
+def _stretch(deviations: np.ndarray, t: float, level: float) -> tuple[float, float]:
+    """How many times Student's the interval of the mean along ‖E d‖ reaches below and above; at least once."""
+    mean = deviations.mean(axis=0, dtype=np.float64)
+    size = float(np.linalg.norm(mean))
+    if size == 0:
+        return 1.0, 1.0
+    along = deviations @ (mean / size)
+    low, high = mean_interval(along, level=level)
+    if math.isnan(low):
+        return 1.0, 1.0
+    step, centre = t * float(along.std(ddof=1)) / math.sqrt(len(along)), float(along.mean())
+    return max((centre - low) / step, 1.0), max((high - centre) / step, 1.0)
 
 
 def _sums(deviations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -14,12 +14,11 @@ from sklearn.base import RegressorMixin, clone
 
 from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
 from equitangents.ensembles.inputs import EstimatorNotFittedError, check_inputs, check_targets
-from equitangents.ensembles.orbits.covariance import as_key
 from equitangents.ensembles.orbits.questions import OrbitQuestions
 from equitangents.ensembles.parameters import Estimator
 from equitangents.ensembles.training.variations import Bootstrap, variation_key
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
-from equitangents.inference import as_times
+from equitangents.inference import as_key, as_times
 from equitangents.validation import check_whole
 
 

@@ -14,8 +14,8 @@ import numpy as np
 from jaxtyping import Float
 
 from equitangents.actions import as_action
-from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
-from equitangents.inference import check_memory, sample_gaussian
+from equitangents.errors import InvalidTypeError, ShapeError
+from equitangents.inference import as_key, check_memory, sample_gaussian
 from equitangents.validation import check_array, check_whole
 
 _BATCH = 256  # orbit points whose covariance is computed at once, if several orbits are that many
@@ -126,14 +126,3 @@ def check_orbit_inputs(action: Any, x: Any) -> tuple[Any, np.ndarray]:
         )
     action(action.group.identity, x[:1])
     return action, x
-
-
-def as_key(name: str, key: Any) -> jax.Array:
-    """A jax.random key as it is, a whole number as the key that it seeds."""
-    if isinstance(key, jax.Array):
-        return key
-    if isinstance(key, bool) or not isinstance(key, int | np.integer):
-        raise InvalidTypeError(f"{name} is {key!r}; expected a whole number or a jax.random key")
-    if not 0 <= key < 2**32:
-        raise InvalidArgumentError(f"{name} is {key!r}; expected a whole number from 0 to 2**32 - 1")
-    return jax.random.key(int(key))

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from equitangents.ensembles.orbits.covariance import as_key, check_orbit_inputs, is_own_action, orbit_batch
-from equitangents.inference import check_memory
+from equitangents.ensembles.orbits.covariance import check_orbit_inputs, is_own_action, orbit_batch
+from equitangents.inference import as_key, check_memory
 from equitangents.validation import check_whole
 
 _TEMPORARIES = 3  # arrays of all draws that sampling holds at once

@@ -52,6 +52,11 @@ class OrbitMeasures:
         """Which measures there are."""
         return tuple(name for name in NAMES if name != "error" or self.truth is not None)
 
+    def bounds(self, name: str, order: int) -> tuple[float, float]:
+        """Between which values a measure can lie."""
+        classes = self.truth is not None and self.truth.ndim == 1
+        return {"osp": (1.0, float(order)), "error": (0.0, 1.0 if classes else math.inf)}.get(name, (0.0, math.inf))
+
     def of(self, name: str, f: Float[np.ndarray, "draws n order outputs"]) -> Float[np.ndarray, "draws n"]:
         """One measure of every draw and input: those of NAMES, or "spread", the orbit std itself."""
         if name == "rsd":
@@ -89,7 +94,8 @@ class OrbitStatistic:
 
     `expected` is taken across ensembles: the mean, or the `centre` "median" of measures that are ratios, whose
     expectation need not exist where an output may be near zero. Before that, each ensemble's values are summarised
-    `over_inputs`: by their "mean" (what `equitangents.metrics` gives as `.mean`), "median" or "max".
+    `over_inputs`: by their "mean" (what `equitangents.metrics` gives as `.mean`), "median" or "max". Intervals of
+    expectations keep within `bounds`, between which values can lie.
     """
 
     name: str
@@ -98,6 +104,7 @@ class OrbitStatistic:
     confidence: float
     centre: str
     over_inputs: str = "mean"
+    bounds: tuple[float, float] = (0.0, math.inf)
 
     @cached_property
     def of_ensembles(self) -> Float[np.ndarray, "members draws"]:
@@ -112,7 +119,8 @@ class OrbitStatistic:
     @property
     def expected_interval(self) -> Float[np.ndarray, "members 2"]:
         """Where `expected` would be with infinitely many draws, at `confidence`."""
-        return np.array([_interval_of_centre(v, self.centre, self.confidence) for v in self.of_ensembles])
+        ends = [_interval_of_centre(v, self.centre, self.confidence) for v in self.of_ensembles]
+        return np.clip(ends, *self.bounds)
 
     @property
     def interval(self) -> Float[np.ndarray, "members 2"]:
@@ -220,6 +228,7 @@ def orbit_statistics(
             confidence,
             _CENTRES[name],
             over_inputs,
+            measures.bounds(name, action.group.order),
         )
         for name in measures.available
     }

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import time
 
+from equitangents.formatting import duration
+
 logger = logging.getLogger("equitangents")
 
 _QUIET_SECONDS = 20.0  # nothing is said of what takes less, nor more often than so
@@ -23,14 +25,5 @@ class Forecast:
         now = time.monotonic()
         if now - self._said >= _QUIET_SECONDS and self.done < self.parts:
             left = (now - self._start) * (self.parts / self.done - 1)
-            logger.info("%s: %.0f %%, about %s left", self.task, 100 * self.done / self.parts, readable(left))
+            logger.info("%s: %.0f %%, about %s left", self.task, 100 * self.done / self.parts, duration(left))
             self._said = now
-
-
-def readable(seconds: float) -> str:
-    """In seconds, minutes or hours, whichever is short."""
-    if seconds < 1:
-        return f"{seconds:.1g} s"
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -16,6 +16,7 @@ import numpy as np
 
 from equitangents import precision
 from equitangents.errors import MemoryLimitError
+from equitangents.formatting import memory_size
 from equitangents.groups import RotationGroup
 from equitangents.kernels.engines.cpu.library import threads
 from equitangents.kernels.engines.reference.carry import DISTANCE, Carry
@@ -49,7 +50,7 @@ def _pairs_in_tile(program: RotationProgram, resolution: int, itemsize: int, ele
     needed = (each * _FIELDS + tables) * itemsize
     if needed > _MEMORY_LIMIT:
         raise MemoryLimitError(
-            f"one pair of signals of bandlimit {program.bandlimit} needs {needed / 2**30:.1f} GiB "
+            f"one pair of signals of bandlimit {program.bandlimit} needs {memory_size(needed)} "
             f"at resolution {resolution}; lower the bandlimit, or raise SphereLift's tolerance"
         )
     return max(1, elements // each)

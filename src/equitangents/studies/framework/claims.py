@@ -22,6 +22,7 @@ from equitangents.report.verdict import (
     Decision,
     Verdict,
     format_number,
+    plain_number,
 )
 from equitangents.statistics import Estimate
 from equitangents.studies.framework.records import Records
@@ -56,9 +57,8 @@ class Claim(Verdict):
     def to_dict(self) -> dict[str, Any]:
         """The verdict as plain values, with its meaning and every number of the family."""
         fields = {key: value for key, value in super().to_dict().items() if key not in ("numbers", "means")}
-        plain = lambda number: float(number) if math.isfinite(number) else None
         family = {
-            label: {"value": plain(e.value), "interval": [plain(end) for end in e.interval]}
+            label: {"value": plain_number(e.value), "interval": [plain_number(end) for end in e.interval]}
             for label, e in self.numbers.items()
         }
         return {**fields, "meaning": self.meaning, "numbers": family}

@@ -9,8 +9,8 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+import math
 import os
-import re
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from equitangents.errors import InvalidArgumentError
+from equitangents.files import LEFTOVER, whole_file
 from equitangents.studies.framework import lock
 from equitangents.studies.framework.progress import Progress, Task
 
@@ -28,7 +29,6 @@ Columns = Mapping[str, Sequence[Any] | np.ndarray]
 
 _OURS = ("config.json", "verdicts.json", "report.html", "results", "figures", "stages", "checkpoints")
 _NEW, _COMPLETE = ".new", "complete"
-_LEFTOVER = re.compile(r"\..+\.\d+(\.partial|\.npz)?")  # a file that was being written when its process died
 
 
 class RunFolder:
@@ -121,13 +121,10 @@ class RunFolder:
         if len(set(lengths.values())) > 1:
             raise InvalidArgumentError(f"columns of table {name!r} have unequal lengths: {lengths}")
         path = self.path / "results" / f"{name}.csv"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = _partial(path)
-        with partial.open("w", newline="", encoding="utf-8") as file:
+        with whole_file(path) as partial, partial.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(columns)
             writer.writerows(zip(*(map(_plain, values) for values in columns.values()), strict=True))
-        os.replace(partial, path)
 
     def _stored(self, path: Path) -> Arrays | None:
         if not path.is_file():
@@ -138,11 +135,9 @@ class RunFolder:
             return {key: archive[key] for key in archive.files if key != "fingerprint"}
 
     def _store(self, path: Path, arrays: Arrays) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = _partial(path).with_suffix(".npz")
         contents: dict[str, Any] = {**arrays, "fingerprint": np.array(self.fingerprint)}
-        np.savez_compressed(partial, **contents)
-        os.replace(partial, path)
+        with whole_file(path) as partial:
+            np.savez_compressed(partial, **contents)
 
     def keep_time(self) -> None:
         """Write down how long the run has taken so far."""
@@ -223,19 +218,14 @@ def _remove(item: Path) -> None:
 def _sweep(path: Path) -> None:
     for place in (path, path / "results", path / "stages"):
         for item in place.glob(".*"):
-            if item.is_file() and _LEFTOVER.fullmatch(item.name):
+            if item.is_file() and LEFTOVER.fullmatch(item.name):
                 item.unlink()
 
 
 def write_json(path: Path, content: Any) -> None:
     """Write `content` as indented JSON; the file appears only when it is complete."""
-    partial = _partial(path)
-    partial.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    os.replace(partial, path)
-
-
-def _partial(path: Path) -> Path:
-    return path.with_name(f".{path.stem}.{os.getpid()}.partial")
+    with whole_file(path) as partial:
+        partial.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def _fingerprint(identity: Mapping[str, Any]) -> str:
@@ -248,7 +238,9 @@ def _flat(identity: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A value as it should stand in a table: floats in their shortest exact form, no NumPy types."""
+    """A value as it should stand in a table: floats in their shortest exact form, no NumPy types, NaN as nothing."""
     if isinstance(value, np.generic):
         value = value.item()
+    if isinstance(value, float) and math.isnan(value):
+        return ""
     return repr(value) if isinstance(value, float) else value

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from equitangents.errors import InvalidArgumentError
+from equitangents.formatting import exact_duration
 from equitangents.studies.catalogue import StudyInfo, load, registry
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def _report(
         versions=installed_versions(),
         rerun=rerun,
         citations=study.citations,
-        facts={**shown.facts, "Run time": format_seconds(seconds)},
+        facts={**shown.facts, "Run time": exact_duration(seconds)},
     )
     write(page, folder.path / "report.html")
     folder.finish()
@@ -184,13 +185,3 @@ def command(
     if out is not None:
         words += ["--out", str(out)]
     return shlex.join([*words, *(["--resume"] if resume else [])])
-
-
-def format_seconds(seconds: float) -> str:
-    """A duration as one says it: 48 s, 2 min 5 s, 3 h 20 min."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"

@@ -176,19 +176,22 @@ def _distance(settings: Settings, distances: Records, folder: RunFolder) -> Figu
         caption=f"Squared distance between the mean of {settings.members} members and the closed form, per input, in "
         "units of the energies’ variance, without sampling bias. Dots: estimates whose 95 % interval (bars, over "
         "members) excludes zero; open triangles: upper ends of intervals that hold zero; intervals below zero are not "
-        "drawn. The dotted line begins at the training spins of the last step.",
+        "drawn; crosses: sizes of estimates without an interval. The dotted line begins at the training spins of the "
+        "last step.",
         alt="Distance to the closed form against width",
     ) as drawn:
         for name, axes in zip(SETS, drawn, strict=True):
             for k, (step, colour) in enumerate(drawing.shades_of(trained)):
                 at = distances.where(spins=name, step=step)
                 x, y, (low, high) = at.column("width") * 1.05 ** (k - len(trained) / 2), at.values, at.interval
-                seen = low > 0
+                seen, untold = low > 0, np.isnan(low)
                 look: dict[str, Any] = {"fmt": "o", "ms": 4.5, "elinewidth": 1.2}
                 axes.errorbar(x[seen], y[seen], np.stack([y - low, high - y])[:, seen], color=colour, **look)
                 axes.plot(x[~seen], high[~seen], "v", color=colour, ms=4.5, mfc="none")
+                axes.plot(x[untold], np.abs(y[untold]), "x", color=colour, ms=4.5)
                 axes.plot([], [], "o", color=colour, label=f"step {step:,}")
-            top = distances.where(spins="training", step=trained[-1]).interval[1].max()
+            last = distances.where(spins="training", step=trained[-1])
+            top = np.where(np.isnan(last.interval[1]), np.abs(last.values), last.interval[1]).max()
             drawing.power(axes, (widths[0], widths[-1]), top, -2, label="∝ 1/width²")
             drawing.logarithmic(axes, ticks=widths, base=2)
         drawn.legend()

@@ -10,8 +10,8 @@ from matplotlib.ticker import MaxNLocator
 
 from equitangents.report import Figure, Section, Table, figures
 from equitangents.report.palette import BLUE, FRAME, GREEN, INK, MEMBER, ORANGE, PURPLE, VERMILLION
-from equitangents.report.verdict import format_number
-from equitangents.statistics import Estimate, bootstrap, bootstrap_intervals
+from equitangents.report.verdict import with_interval
+from equitangents.statistics import bootstrap, bootstrap_intervals
 from equitangents.studies.framework import drawing
 from equitangents.studies.framework.folder import Columns, RunFolder
 from equitangents.studies.framework.panels import panels
@@ -83,12 +83,13 @@ def _capital(title: str) -> str:
     return title[:1].upper() + title[1:]
 
 
-def _table(results: Results, names: Sequence[str], score: Callable[[np.ndarray], np.ndarray], column: str) -> Columns:
+def _table(results: Results, names: Sequence[str], which: str, column: str) -> Columns:
+    score: Callable[[np.ndarray], np.ndarray] = getattr(results, which)
     rows = []
     for name in names:
         models = _models(results, name)
         scores = np.stack([score(labels) for labels in models.values()], axis=1)  # (E, models, N)
-        mean, low, high = bootstrap_intervals(np.moveaxis(scores, -1, 0), resamples=1000)
+        mean, low, high = bootstrap_intervals(np.moveaxis(scores, -1, 0), resamples=1000, bounds=results.scales[which])
         for m, model in enumerate(models):
             for i, epoch in enumerate(results.epochs):
                 rows.append((results.images.titles[name], int(epoch), model, mean[i, m], low[i, m], high[i, m]))
@@ -97,12 +98,12 @@ def _table(results: Results, names: Sequence[str], score: Callable[[np.ndarray],
 
 def agreement_table(results: Results) -> Columns:
     """Orbit same predictions by set, epoch and model, with 95 % intervals over inputs."""
-    return _table(results, list(results.images.sets), results.agreement, "orbit_same_predictions")
+    return _table(results, list(results.images.sets), "agreement", "orbit_same_predictions")
 
 
 def accuracy_table(results: Results) -> Columns:
     """Accuracy on the test set over all orientations, by epoch and model, with 95 % intervals over inputs."""
-    return _table(results, ["test"], results.accuracy, "accuracy")
+    return _table(results, ["test"], "accuracy", "accuracy")
 
 
 def ensemble_size_table(settings: Settings, results: Results) -> Columns:
@@ -120,13 +121,12 @@ def ensemble_size_table(settings: Settings, results: Results) -> Columns:
     return columns((*measured, "expected", "expected_low", "expected_high"), rows)
 
 
-def _through_training(
-    axes: Axes, settings: Settings, results: Results, name: str, score: Callable[[np.ndarray], np.ndarray]
-) -> None:
+def _through_training(axes: Axes, settings: Settings, results: Results, name: str, which: str) -> None:
     """Members, their mean with its interval over inputs, and infinite width, against the epochs."""
+    score: Callable[[np.ndarray], np.ndarray] = getattr(results, which)
     axes.plot(results.epochs, score(results.members[name]).mean(axis=-1), color=MEMBER.light, lw=0.8, alpha=0.75)
     axes.plot([], [], color=MEMBER.light, label="members")
-    means = [bootstrap(score(labels), resamples=1000) for labels in results.mean[name]]
+    means = [bootstrap(score(labels), resamples=1000, bounds=results.scales[which]) for labels in results.mean[name]]
     low, high = [e.low for e in means], [e.high for e in means]
     axes.fill_between(results.epochs, low, high, color=BLUE.light, alpha=0.2, lw=0)
     axes.plot(results.epochs, [e.value for e in means], color=BLUE.light, lw=2.2, label="their mean")
@@ -154,15 +154,10 @@ def agreement_figure(settings: Settings, results: Results, folder: RunFolder) ->
         alt="Orbit same predictions against epochs",
     ) as drawn:
         for axes, name in zip(drawn, results.images.sets, strict=True):
-            _through_training(axes, settings, results, name, results.agreement)
+            _through_training(axes, settings, results, name, "agreement")
             axes.set_ylim(1, settings.order * 1.005)
         drawn.legend()
     return drawn.figure
-
-
-def _with_interval(e: Estimate) -> str:
-    value, low, high = (format_number(x, e.interval) for x in (e.value, e.low, e.high))
-    return f"{value} ({low} to {high})"
 
 
 def _accuracy_and_size(settings: Settings, results: Results, sizes: Columns, folder: RunFolder) -> Figure:
@@ -179,7 +174,7 @@ def _accuracy_and_size(settings: Settings, results: Results, sizes: Columns, fol
         alt="Accuracy over training; agreement against ensemble size",
     ) as drawn:
         left, right = drawn
-        _through_training(left, settings, results, "test", results.accuracy)
+        _through_training(left, settings, results, "test", "accuracy")
         left.set_ylim(0, 1)
         left.legend(loc="lower right")
         table = {key: np.array(values) for key, values in sizes.items()}
@@ -205,14 +200,27 @@ def _final_table(settings: Settings, results: Results) -> Table:
     rows = []
     for name in results.images.sets:
         members = results.agreement(results.members[name][-1]).mean(axis=-1)
-        ensemble = bootstrap(results.agreement(results.mean[name][-1]))
+        ensemble = bootstrap(results.agreement(results.mean[name][-1]), bounds=results.scales["agreement"])
         exact = f"{results.agreement(results.infinite[name][-1]).mean():.2f}" if results.infinite else "–"
         title = f"Agreement on {results.images.titles[name]}, of {settings.order}"
-        rows.append([title, f"{members.max():.2f}", f"{members.mean():.2f}", _with_interval(ensemble), exact])
+        rows.append(
+            [
+                title,
+                f"{members.max():.2f}",
+                f"{members.mean():.2f}",
+                with_interval(ensemble.value, ensemble.interval),
+                exact,
+            ]
+        )
     accuracy = results.accuracy(results.members["test"][-1]).mean(axis=-1)
-    ensemble = bootstrap(results.accuracy(results.mean["test"][-1]))
+    ensemble = bootstrap(results.accuracy(results.mean["test"][-1]), bounds=results.scales["accuracy"])
     exact = f"{results.accuracy(results.infinite['test'][-1]).mean():.3f}" if results.infinite else "–"
-    scores = [f"{accuracy.max():.3f}", f"{accuracy.mean():.3f}", _with_interval(ensemble), exact]
+    scores = [
+        f"{accuracy.max():.3f}",
+        f"{accuracy.mean():.3f}",
+        with_interval(ensemble.value, ensemble.interval),
+        exact,
+    ]
     rows.append([f"Accuracy on {results.images.titles['test']}", *scores])
     stated = f"The source states {STATED_AGREEMENT[settings.group]}, out of distribution on rotated Fashion-MNIST."
     return Table(f"After the last epoch; in brackets 95 % intervals over inputs. {stated}", header, rows)

@@ -116,6 +116,11 @@ class Results:
         """Orbit same predictions of every input."""
         return same_predictions(self.action, labels)
 
+    @property
+    def scales(self) -> dict[str, tuple[float, float]]:
+        """Between which values either score lies."""
+        return {"agreement": (1.0, float(self.action.group.order)), "accuracy": (0.0, 1.0)}
+
     def accuracy(self, labels: Int[np.ndarray, "... order n"]) -> Float[np.ndarray, "... n"]:
         """Share of the orbit of every test input on which the prediction is right."""
         return (labels == self.images.test_y).mean(axis=-2)
@@ -252,13 +257,16 @@ def lead(results: Results, name: str, epoch: int, level: float = 0.95) -> Estima
     """Orbit same predictions of the mean minus those of the best member, bootstrapped over inputs."""
     mean = results.agreement(results.mean[name][epoch])
     members = results.agreement(results.members[name][epoch])
-    return bootstrap((mean - members).T, lambda means: means.min(axis=1), level=level)
+    most = results.scales["agreement"][1] - 1
+    return bootstrap((mean - members).T, lambda means: means.min(axis=1), level=level, bounds=(-most, most))
 
 
 def excess(results: Results, name: str, level: float = 0.95) -> Estimate:
     """Orbit same predictions of single members after the last epoch, less those expected of infinitely wide ones."""
     scores = results.agreement(results.members[name][-1])[:, :_PREDICTED].mean(axis=-1)
-    return bootstrap(scores, lambda means: means - results.predicted[name][0, 0], level=level)
+    expected = float(results.predicted[name][0, 0])
+    low, high = results.scales["agreement"]
+    return bootstrap(scores, lambda means: means - expected, level=level, bounds=(low - expected, high - expected))
 
 
 def claims(settings: Settings, results: Results) -> Sequence[Claim]:

@@ -97,7 +97,7 @@ def ensemble_sizes(settings: Settings, results: Results) -> Records:
         now = changes[inputs][results.at(step)]
         groups = now[: len(now) // members * members].reshape(-1, members, *now.shape[1:]).mean(axis=1)
         squares = (groups**2).mean(axis=(1, 2))
-        low, high = bootstrap(squares).interval if len(squares) >= 10 else (np.nan, np.nan)
+        low, high = bootstrap(squares, bounds=(0.0, np.inf)).interval if len(squares) >= 10 else (np.nan, np.nan)
         return Estimate(*(float(np.sqrt(v) / results.scale) for v in (squares.mean(), low, high)))
 
     return Records.over(change, inputs=REGIONS, step=settings.steps, members=sizes)
@@ -235,6 +235,7 @@ def _over_time(settings: Settings, results: Results, folder: RunFolder) -> Figur
 def _over_members(settings: Settings, results: Results, sizes: Records, folder: RunFolder) -> Figure:
     surviving = surviving_share(violations(results.augmented, 0)[-1].reshape(settings.members, -1)).times(100)
     share, low, high = (format_number(v, surviving.interval) for v in (surviving.value, *surviving.interval))
+    known = f"95 % interval over members {low} to {high} %" if surviving.has_interval else "no interval: few members"
     with panels(
         folder,
         "violation-over-members",
@@ -245,7 +246,7 @@ def _over_members(settings: Settings, results: Results, sizes: Records, folder: 
         caption="Change under a turn of the mean of M members, root mean square over all disjoint groups of M members "
         "(band: 95 % interval over groups, where there are at least 10). Dotted: 1/√M, the law of an exactly invariant "
         f"limit. At the last step, on the disc, {share} % of the mean square change would survive ever more members "
-        f"(95 % interval over members {low} to {high} %).",
+        f"({known}).",
         alt="Change under a turn against ensemble size",
     ) as drawn:
         for region, axes in enumerate(drawn):
