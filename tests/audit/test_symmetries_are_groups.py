@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.spatial.transform import Rotation
-
 from equitangents.audit.contract.haar import O3, SO2, SO3, Permutations, rotation_angle, rotation_axis
 from equitangents.audit.contract.symmetry import Finite, Symmetry
+from scipy.spatial.transform import Rotation
+
 from equitangents.groups import dihedral
 
 SYMMETRIES: list[Symmetry] = [SO2(), SO3(), O3(), Permutations(6), Finite(dihedral(5))]

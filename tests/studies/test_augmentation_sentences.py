@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from equitangents.errors import InvalidArgumentError
+from equitangents.statistics import Estimate
 from equitangents.studies.catalogue import registry
 from equitangents.studies.common.sampled_groups import RANDOM, STRATEGIES
 from equitangents.studies.continuous import study as continuous
@@ -13,7 +14,6 @@ from equitangents.studies.finite_width import study as finite_width
 from equitangents.studies.framework.claims import EXACT
 from equitangents.studies.framework.panels import panels
 from equitangents.studies.framework.records import Records
-from equitangents.statistics import Estimate
 from equitangents.studies.mlp_to_gcnn import study as mlp_to_gcnn
 from equitangents.studies.sampling import study as sampling
 from studies.miniatures import study

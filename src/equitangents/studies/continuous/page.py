@@ -6,11 +6,11 @@ import numpy as np
 
 from equitangents.report import Figure, Section
 from equitangents.report.palette import GREEN, INK, MUTED, ORANGE, VERMILLION
+from equitangents.statistics import Estimate, bootstrap
 from equitangents.studies.continuous.study import WAYS, Results, Settings, bound_share, finite_violation
 from equitangents.studies.framework import drawing
 from equitangents.studies.framework.folder import Columns, RunFolder
 from equitangents.studies.framework.panels import panels
-from equitangents.statistics import Estimate, bootstrap
 from equitangents.studies.framework.study import Presentation
 from equitangents.studies.framework.tables import columns
 

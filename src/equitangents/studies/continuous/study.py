@@ -14,6 +14,14 @@ from pathlib import Path
 import numpy as np
 
 from equitangents import actions, data, nn
+from equitangents.statistics import (
+    Estimate,
+    bootstrap,
+    exactly,
+    power_law,
+    shared_level,
+    squared_mean,
+)
 from equitangents.studies.common.images import standardise
 from equitangents.studies.common.infinite import gradient_descent, orbit_means
 from equitangents.studies.common.networks import mlp
@@ -26,14 +34,6 @@ from equitangents.studies.framework.folder import Arrays, RunFolder
 from equitangents.studies.framework.progress import Task
 from equitangents.studies.framework.records import Records
 from equitangents.studies.framework.settings import at_least, check
-from equitangents.statistics import (
-    Estimate,
-    bootstrap,
-    exactly,
-    power_law,
-    shared_level,
-    squared_mean,
-)
 from equitangents.studies.framework.study import Study
 
 STATED = "stated in arXiv 2403.03103"

@@ -6,6 +6,7 @@ import numpy as np
 
 from equitangents.report import Figure, Section
 from equitangents.report.palette import BLUE, GREEN, INK, ORANGE, VERMILLION
+from equitangents.statistics import bootstrap
 from equitangents.studies.common.orbit_spread import squares_of_means
 from equitangents.studies.finite_width.study import (
     KINDS,
@@ -19,7 +20,6 @@ from equitangents.studies.finite_width.study import (
 from equitangents.studies.framework import drawing
 from equitangents.studies.framework.folder import Columns, RunFolder
 from equitangents.studies.framework.panels import panels
-from equitangents.statistics import bootstrap
 from equitangents.studies.framework.study import Presentation
 from equitangents.studies.framework.tables import columns
 

@@ -15,6 +15,15 @@ import numpy as np
 
 from equitangents import actions
 from equitangents.ensembles import InfiniteEnsemble
+from equitangents.statistics import (
+    Estimate,
+    bootstrap,
+    excess_exponent,
+    power_law,
+    shared_level,
+    squared_mean,
+    surviving_share,
+)
 from equitangents.studies.common.infinite import gradient_descent
 from equitangents.studies.common.ising_lattice import energy, hot_spins
 from equitangents.studies.common.networks import mlp
@@ -27,15 +36,6 @@ from equitangents.studies.framework.folder import Arrays, RunFolder
 from equitangents.studies.framework.progress import Task
 from equitangents.studies.framework.records import Records
 from equitangents.studies.framework.settings import at_least, check
-from equitangents.statistics import (
-    Estimate,
-    bootstrap,
-    excess_exponent,
-    power_law,
-    shared_level,
-    squared_mean,
-    surviving_share,
-)
 from equitangents.studies.framework.study import Study
 
 OPEN = "open question of arXiv 2403.03103"

@@ -6,11 +6,11 @@ import numpy as np
 
 from equitangents.report import Figure, Section
 from equitangents.report.palette import BLUE, GREEN, INK, ORANGE, PURPLE
+from equitangents.statistics import bootstrap
 from equitangents.studies.framework import drawing
 from equitangents.studies.framework.folder import Columns, RunFolder
 from equitangents.studies.framework.panels import panels
 from equitangents.studies.framework.records import Records
-from equitangents.statistics import bootstrap
 from equitangents.studies.framework.study import Presentation
 from equitangents.studies.framework.tables import columns
 from equitangents.studies.mlp_to_gcnn.study import SETS, Results, Settings, trained_shares

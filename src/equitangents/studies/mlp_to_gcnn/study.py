@@ -18,6 +18,14 @@ from equitangents import actions, data, nn
 from equitangents.ensembles import InfiniteEnsemble
 from equitangents.inference import augment_inputs
 from equitangents.kernels import orbit_average
+from equitangents.statistics import (
+    Estimate,
+    bootstrap,
+    exactly,
+    power_law,
+    second_moment_share,
+    shared_level,
+)
 from equitangents.studies.common import networks
 from equitangents.studies.common.frozen_kernels import FrozenKernel, SymmetrisedKernel, draw
 from equitangents.studies.common.images import standardise
@@ -30,14 +38,6 @@ from equitangents.studies.framework.folder import Arrays, RunFolder
 from equitangents.studies.framework.progress import Task
 from equitangents.studies.framework.records import Records
 from equitangents.studies.framework.settings import at_least, check
-from equitangents.statistics import (
-    Estimate,
-    bootstrap,
-    exactly,
-    power_law,
-    second_moment_share,
-    shared_level,
-)
 from equitangents.studies.framework.study import Study
 
 STATED = "stated in arXiv 2406.06504"

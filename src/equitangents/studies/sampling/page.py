@@ -9,11 +9,11 @@ from matplotlib.axes import Axes
 
 from equitangents.report import Figure, Section
 from equitangents.report.palette import BLUE, GREEN, MUTED, ORANGE, PURPLE, VERMILLION
+from equitangents.statistics import Estimate, bootstrap, exactly
 from equitangents.studies.common.sampled_groups import RANDOM, STRATEGIES
 from equitangents.studies.framework import drawing
 from equitangents.studies.framework.folder import Columns, RunFolder
 from equitangents.studies.framework.panels import panels
-from equitangents.statistics import Estimate, bootstrap, exactly
 from equitangents.studies.framework.study import Presentation
 from equitangents.studies.framework.tables import columns
 from equitangents.studies.sampling.study import SETS, Results, Settings

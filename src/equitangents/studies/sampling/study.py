@@ -16,6 +16,7 @@ import scipy.linalg
 
 from equitangents import actions, data
 from equitangents.inference import augment_inputs
+from equitangents.statistics import Estimate, bootstrap, exactly, log_ratio, power_law, shared_level
 from equitangents.studies.common.images import standardise
 from equitangents.studies.common.networks import mlp
 from equitangents.studies.common.orbits import by_element, orbit_batch
@@ -27,7 +28,6 @@ from equitangents.studies.framework.folder import Arrays, RunFolder
 from equitangents.studies.framework.progress import Task
 from equitangents.studies.framework.records import Records
 from equitangents.studies.framework.settings import at_least, check
-from equitangents.statistics import Estimate, bootstrap, exactly, log_ratio, power_law, shared_level
 from equitangents.studies.framework.study import Study
 
 OPEN = "open question of arXiv 2403.03103"
