@@ -140,7 +140,14 @@ def derivatives(f):
     return all_of
 
 
-@pytest.mark.parametrize(("of", "readout"), [(all_pairs, POOL), (some_pairs, POOL), (all_pairs, nn.Flatten())])
+@pytest.mark.parametrize(
+    ("of", "readout"),
+    [
+        (all_pairs, nn.Flatten()),
+        (some_pairs, POOL),
+        pytest.param(all_pairs, POOL, marks=pytest.mark.slow),
+    ],
+)
 def test_inside_jax_programs_it_runs_with_the_derivatives_of_the_reference(of, readout, rng):
     net = two_layers(readout=readout, group=groups.so3(3))
     x, y = (signals(rng, n, 3, 2) for n in (3, 2))
