@@ -93,7 +93,7 @@ def check_against_the_reference(net, bandlimit, channels, n1, n2, seed):
     close(net, a, b, single, net.kernel(a, b), SINGLE)
 
 
-@settings(max_examples=10)
+@settings(max_examples=4)
 @given(networks(), st.integers(1, 4), st.integers(1, 20), st.integers(0, 2**32 - 1))
 def test_lists_of_pairs_and_signals_with_themselves_are_entries_of_the_matrix(net, bandlimit, n, seed):
     rng = np.random.default_rng(seed)
