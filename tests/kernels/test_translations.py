@@ -74,7 +74,7 @@ def problems(draw):
 
 
 @given(problems())
-@settings(max_examples=8)
+@settings(max_examples=3)
 def test_random_problems_are_literal_means(problem):
     check_random_problem(*problem)
 
