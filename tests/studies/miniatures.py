@@ -12,7 +12,7 @@ TINY = {
         "steps": "0,1,2,3,12", "frames": "4",
     },
     "ising": {
-        "lattice": "3", "train_spins": "5", "test_spins": "4", "widths": "4,16", "members": "40",
+        "lattice": "3", "train_spins": "5", "test_spins": "4", "widths": "4,16", "members": "32",
         "members_at_once": "20", "groups": "1,2,4", "steps": "0,1,4", "gp_samples": "50",
     },
     "rotated-images": {
