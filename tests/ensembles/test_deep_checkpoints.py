@@ -75,9 +75,10 @@ def killed(directory, after, delay):
         assert process.returncode == -signal.SIGKILL
 
 
-def test_a_killed_run_goes_on_to_the_same_bits(tmp_path, uninterrupted):
-    killed(tmp_path, after=2, delay=0.0)
-    killed(tmp_path, after=5, delay=0.03)
+@pytest.mark.parametrize("kills", [[(5, 0.03)], pytest.param([(2, 0.0), (5, 0.03)], marks=pytest.mark.slow)])
+def test_a_killed_run_goes_on_to_the_same_bits(tmp_path, uninterrupted, kills):
+    for after, delay in kills:
+        killed(tmp_path, after, delay)
     seen = []
     model = DeepEnsemble(**settings(checkpoint_dir=tmp_path, callback=lambda epoch, _: seen.append(epoch)))
     model.fit(X, Y, **RECORD, resume=True)
@@ -87,7 +88,13 @@ def test_a_killed_run_goes_on_to_the_same_bits(tmp_path, uninterrupted):
     assert seen[0] > 5
 
 
-@pytest.mark.parametrize("optimizer", ["gd", "momentum", optax.adamw(optax.linear_schedule(0.1, 0.01, 10))])
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("gd", "momentum")),
+        optax.adamw(optax.linear_schedule(0.1, 0.01, 10)),
+    ],
+)
 def test_optimizer_state_and_schedules_survive(tmp_path, optimizer):
     def model(epochs, **changed):
         own = {"optimizer": optimizer, "epochs": epochs, "dtype": "float64", "zero_output": False}

@@ -3,7 +3,7 @@ import logging
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equitangents import actions, groups, nn
@@ -59,6 +59,7 @@ class TestInvariantLabels:
     @pytest.mark.parametrize("ridge", [0.0, 0.2])
     @pytest.mark.parametrize("kernel", ["ntk", "nngp"])
     @given(seed=seeds)
+    @settings(max_examples=4)
     def test_the_orbit_averaged_problem_is_the_explicit_one(self, time, ridge, kernel, seed):
         x, y, x_test = data(seed)
         expected, covariance = literal(
@@ -138,6 +139,7 @@ class TestEquivariantLabels:
     @times
     @pytest.mark.parametrize("ridge", [0.0, 0.2])
     @given(seed=seeds)
+    @settings(max_examples=4)
     def test_against_the_literal_problem(self, time, ridge, seed):
         x, y, x_test = data(seed)
         expected, covariance = literal(mlp, *augmented(permute, turn_labels, x, y), x_test, time=time, ridge=ridge)

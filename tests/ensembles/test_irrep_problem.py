@@ -3,7 +3,7 @@
 import jax
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ensembles.irrep_cases import C8, CASES, D4, Q8, TIMES, check, data, mlp, on_regular, seeds
@@ -78,6 +78,7 @@ GROUPS += [groups.tetrahedral(), groups.cyclic(1)]
     kernel=st.sampled_from(["ntk", "nngp"]),
     symmetric=st.booleans(),
 )
+@settings(max_examples=8)
 def test_any_group_and_any_labels(group, seed, time, ridge, kernel, symmetric):
     """Labels for every copy, with samples on one orbit and samples that a subgroup fixes."""
     action, rng = on_regular(group), np.random.default_rng(seed)
@@ -96,6 +97,7 @@ def test_any_group_and_any_labels(group, seed, time, ridge, kernel, symmetric):
 
 
 @given(seeds, st.sampled_from([D4, Q8, C8]), st.integers(0, 12), st.sampled_from([0.0, 0.3]))
+@settings(max_examples=6)
 def test_in_discrete_steps(seed, group, steps, ridge):
     action, rng = on_regular(group), np.random.default_rng(seed)
     x, x_test = rng.normal(size=(3, group.order)), rng.normal(size=(2, group.order))

@@ -44,9 +44,9 @@ def trained(variation, **settings):
     "settings",
     [
         {},
-        {"augmentation": FLIP},
+        pytest.param({"augmentation": FLIP}, marks=pytest.mark.slow),
         {"augmentation": FLIP, "augmentation_mode": "random", "optimizer": "sgd", "batch_size": 4},
-        {"optimizer": "sgd", "batch_size": 4},
+        pytest.param({"optimizer": "sgd", "batch_size": 4}, marks=pytest.mark.slow),
     ],
     ids=["full batch", "augmented", "random copies", "batches"],
 )

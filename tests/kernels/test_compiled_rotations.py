@@ -93,7 +93,7 @@ def check_against_the_reference(net, bandlimit, channels, n1, n2, seed):
     close(net, a, b, single, net.kernel(a, b), SINGLE)
 
 
-@settings(max_examples=10)
+@settings(max_examples=4)
 @given(networks(), st.integers(1, 4), st.integers(1, 20), st.integers(0, 2**32 - 1))
 def test_lists_of_pairs_and_signals_with_themselves_are_entries_of_the_matrix(net, bandlimit, n, seed):
     rng = np.random.default_rng(seed)
@@ -140,7 +140,14 @@ def derivatives(f):
     return all_of
 
 
-@pytest.mark.parametrize(("of", "readout"), [(all_pairs, POOL), (some_pairs, POOL), (all_pairs, nn.Flatten())])
+@pytest.mark.parametrize(
+    ("of", "readout"),
+    [
+        (all_pairs, nn.Flatten()),
+        (some_pairs, POOL),
+        pytest.param(all_pairs, POOL, marks=pytest.mark.slow),
+    ],
+)
 def test_inside_jax_programs_it_runs_with_the_derivatives_of_the_reference(of, readout, rng):
     net = two_layers(readout=readout, group=groups.so3(3))
     x, y = (signals(rng, n, 3, 2) for n in (3, 2))

@@ -53,7 +53,7 @@ def test_kernel_is_a_sum_over_turned_signals():
     np.testing.assert_allclose(smooth.steered(c[:1], c[1:], 1)[0, 0, 0], expected, rtol=1e-10, atol=1e-14)
 
 
-@pytest.mark.parametrize("degree", [1, 2])
+@pytest.mark.parametrize("degree", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_resolution_is_measured_on_the_parts_that_turn(degree):
     """They are small beside the kernel: a resolution that is fine for energies may be far too coarse."""
     close = BATCH.with_positions(0.5 * BATCH.positions)
@@ -73,9 +73,13 @@ def test_resolution_is_measured_on_the_parts_that_turn(degree):
     assert 0.1 * estimate < error < 10 * estimate
 
 
+@pytest.fixture(scope="module")
+def smooth():
+    return kernel_for_forces(NET, BATCH, SIGNALS)
+
+
 @pytest.mark.parametrize("degree", [0, 1, 2])
-def test_turning_a_molecule_turns_the_kernel(degree):
-    smooth = kernel_for_forces(NET, BATCH, SIGNALS)
+def test_turning_a_molecule_turns_the_kernel(smooth, degree):
     moved, R = turned(BATCH)
     D = sphere.wigner(R, degree + 1)[degree]
     before = tensor_kernels(smooth, BATCH, BATCH, degree)
@@ -86,7 +90,7 @@ def test_turning_a_molecule_turns_the_kernel(degree):
     np.testing.assert_allclose(own, before, rtol=0, atol=1e-10 * np.abs(before).max())
 
 
-@pytest.mark.parametrize("rank", [1, 2])
+@pytest.mark.parametrize("rank", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_predictions_and_covariances_turn(rank):
     train, test = molecules(6, seed=3), molecules(2, seed=8)
     charges = np.where(train.atomic_numbers > 0, train.atomic_numbers - 4.0, 0)

@@ -9,7 +9,14 @@ from equitangents.studies.framework.settings import as_dict, changed
 from studies.miniatures import TINY, assert_same_tables, run, study
 
 
-@pytest.mark.parametrize(("name", "total"), [("toy", 12), ("rotated-images", 5), ("cross-product", 3)])
+@pytest.mark.parametrize(
+    ("name", "total"),
+    [
+        pytest.param("toy", 12, marks=pytest.mark.slow),
+        pytest.param("rotated-images", 5, marks=pytest.mark.slow),
+        ("cross-product", 3),
+    ],
+)
 def test_killed_in_the_middle_of_training_and_resumed(name, total, finished_miniature, tmp_path, monkeypatch):
     whole = finished_miniature(name)
     checkpoints = tmp_path / "cut" / "checkpoints"
