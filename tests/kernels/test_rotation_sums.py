@@ -35,7 +35,9 @@ def test_of_all_rotations_it_is_the_mean_over_directions(rng):
 
 def test_of_a_finite_group_it_is_the_mean_over_its_elements(rng):
     x, y, a, v, w, (q, p) = parts(rng)
-    signed = (np.eye(3)[list(o)] * s for o in itertools.permutations(range(3)) for s in itertools.product((1, -1), repeat=3))
+    signed = (
+        np.eye(3)[list(o)] * s for o in itertools.permutations(range(3)) for s in itertools.product((1, -1), repeat=3)
+    )
     turns = [m for m in signed if np.linalg.det(m) > 0]
     assert len(turns) == 24
     expected = np.exp(-(q + p) / 2) * np.mean([np.sinh(a + v @ m @ w) for m in turns])
