@@ -1,0 +1,34 @@
+"""What nonlinearities are, and second moments of their kernels, against formulas."""
+
+import math
+
+import numpy as np
+import pytest
+
+from equitangents import nn
+
+X = np.linspace(-3, 3, 13)
+
+
+@pytest.mark.parametrize(
+    ("layer", "function"),
+    [
+        (nn.Relu(), lambda u: max(u, 0.0)),
+        (nn.LeakyRelu(0.2), lambda u: u if u > 0 else 0.2 * u),
+        (nn.Abs(), abs),
+        (nn.Erf(), math.erf),
+        (nn.Gelu(), lambda u: u * (1 + math.erf(u / math.sqrt(2))) / 2),
+        (nn.Sin(), math.sin),
+        (nn.Cos(), math.cos),
+    ],
+    ids=repr,
+)
+def test_nonlinearities_are_their_formulas(layer, function):
+    np.testing.assert_allclose(layer.function(X), [function(float(u)) for u in X], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("slope", [0.0, 0.2, 0.7])
+def test_leaky_units_have_the_second_moment_of_their_slope(slope):
+    x = np.array([[3.0]])
+    net = nn.Sequential(nn.Dense(4), nn.LeakyRelu(slope), nn.Dense(1))
+    assert net.kernel(x).nngp[0, 0] == pytest.approx(9 * (1 + slope**2) / 2, rel=1e-6)
