@@ -16,7 +16,7 @@ from equitangents.statistics import (
     squared_mean,
     surviving_share,
 )
-from equitangents.studies.framework.claims import decide, judge
+from equitangents.studies.framework.claims import Means, claim, decide
 
 
 class TestBootstrap:
@@ -133,7 +133,15 @@ class TestDecide:
 class TestJudge:
     def _judge(self, estimates=None, **bounds):
         family = {"first": Estimate(0.5, 0.4, 0.6), "second": Estimate(0.9, 0.8, 1.0)}
-        return judge("A claim", family if estimates is None else estimates, measure="m", source="s", **bounds)
+        return claim(
+            "A claim",
+            family if estimates is None else estimates,
+            measure="m",
+            covers="samples",
+            source="s",
+            means=Means("", ""),
+            **bounds,
+        )
 
     def test_all_must_hold(self):
         verdict = self._judge(at_most=1.0)

@@ -27,7 +27,7 @@ from equitangents.report.verdict import (
 from equitangents.statistics import Estimate
 from equitangents.studies.framework.records import Records
 
-__all__ = ["EXACT", "IN_ERRORS", "SINGLE", "Claim", "Means", "claim", "decide", "judge", "lead", "meaning"]
+__all__ = ["EXACT", "IN_ERRORS", "SINGLE", "Claim", "Means", "claim", "decide", "lead", "meaning"]
 
 
 @dataclass(frozen=True)
@@ -162,12 +162,6 @@ def lead(verdicts: Sequence[Verdict]) -> str:
 def meaning(verdicts: Sequence[Verdict]) -> list[str]:
     """A paragraph for every claim that says what its verdict means."""
     return [v.meaning for v in verdicts if isinstance(v, Claim) and v.meaning]
-
-
-def judge(claim_: str, estimates: Mapping[str, Estimate], **how: Any) -> Claim:
-    """`claim` without what it covers and means: for studies that are not converted yet."""
-    certain = all(e.low == e.high for e in estimates.values())
-    return claim(claim_, estimates, **{"covers": EXACT if certain else "samples", "means": Means("", ""), **how})
 
 
 def _margin(estimate: Estimate, at_least: float, at_most: float) -> float:
