@@ -95,7 +95,7 @@ def test_biases_of_some_layers_alone(phi, biases, dtype, engine, rng):
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 @given(case=cases())
-@settings(max_examples=100, derandomize=False)
+@settings(max_examples=100)
 def test_kernels_are_precise_at_every_ratio_of_norms_at_length(engine, case):
     assert_precise(*case, engine)
 
