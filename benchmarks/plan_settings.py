@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from equitangents.studies.ising.lattice import energy, hot_spins
 
 import equitangents as et
 from equitangents.ensembles.orbits.covariance import orbit_batch
+from equitangents.studies.common.ising_lattice import energy, hot_spins
 
 PILOT, PILOTS, ENSEMBLES = 20, 3, 144
 INPUTS = 24

@@ -25,7 +25,7 @@ def check_keywords(cls: type, keywords: Collection[str]) -> None:
     >>> from equitangents import nn
     >>> nn.Dense(3, w_std=1.5)
     Traceback (most recent call last):
-    equitangents.errors.InvalidTypeError: Dense has no argument 'w_std'; did you mean 'W_std'? ...
+    equitangents.errors.InvalidTypeError: Dense has no argument 'w_std'; did you mean 'W_std'?; it takes ...
     """
     if not keywords:
         return

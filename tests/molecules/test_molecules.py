@@ -60,7 +60,7 @@ def test_bad_input(numbers, positions, error, words):
 
 
 def test_rows_of_unequal_length():
-    with pytest.raises(ShapeError, match="fill smaller molecules up with 0"):
+    with pytest.raises(ShapeError, match=r"fill smaller ones \(molecules.* up with zeros"):
         Molecules([[8, 1], [1]], np.zeros((2, 2, 3)))
 
 

@@ -182,9 +182,10 @@ class TestContinuousClaims:
         for i, k in enumerate(self.settings.orders):
             off[i, :, :: 128 // k] = own
         each = lambda value: dict.fromkeys(continuous.WAYS, value)
-        floor = np.full((2, 1, 128, 20), 1.0)
+        floor = 1 + 0.01 * rng.random((2, 1, 128, 20))
+        noise = 1 + 0.01 * rng.random((2, 1, 128, 20))
         return continuous.Results(
-            steps=np.array([1]), kappa=each(kappa), profile={"rings": off, "pixels": pixels * floor},
+            steps=np.array([1]), kappa=each(kappa), profile={"rings": off, "pixels": pixels * floor * noise},
             size=each(np.ones((2, 1))), floor=floor, round_trip=np.ones(128),
             constant=np.full((2, 1, 20), constant), members={},
         )  # fmt: skip

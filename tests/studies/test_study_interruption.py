@@ -34,7 +34,8 @@ def test_killed_in_the_middle_of_training_and_resumed(name, total, finished_mini
     assert not (tmp_path / "cut" / "report.html").exists()
     monkeypatch.setattr(Task, "step", step)
     resumed = run(name, tmp_path / "cut", resume=True)
-    assert resumed.claims == whole.claims
+    # as written: where there is no interval, its ends are NaN, which equal nothing
+    assert [claim.to_dict() for claim in resumed.claims] == [claim.to_dict() for claim in whole.claims]
     assert_same_tables(name, tmp_path / "cut", whole.folder)
 
 

@@ -11,10 +11,19 @@ AXES = ("turn about x", "turn about y", "turn about z")
 
 
 def random_rotations(count: int, rng: np.random.Generator) -> Float[np.ndarray, "count 3 3"]:
-    """Independent, by the Haar measure: from uniform unit quaternions (Shoemake 1992)."""
-    if not count:
-        return np.empty((0, 3, 3))
-    return _scipy().from_quat(rng.normal(size=(count, 4))[:, [1, 2, 3, 0]]).as_matrix()
+    """`count` rotations by the Haar measure, from uniform unit quaternions (Shoemake 1992).
+
+    Written out, so that a seed gives the same rotations to the last bit whatever the version of SciPy.
+    """
+    q = rng.normal(size=(count, 4))
+    a, b, c, d = np.moveaxis(q / np.linalg.norm(q, axis=-1, keepdims=True), -1, 0)
+    return np.array(
+        [
+            [1 - 2 * (c * c + d * d), 2 * (b * c - a * d), 2 * (b * d + a * c)],
+            [2 * (b * c + a * d), 1 - 2 * (b * b + d * d), 2 * (c * d - a * b)],
+            [2 * (b * d - a * c), 2 * (c * d + a * b), 1 - 2 * (b * b + c * c)],
+        ]
+    ).transpose(2, 0, 1)
 
 
 def turn_about(axis: int, radians: float) -> Float[np.ndarray, "3 3"]:

@@ -12,6 +12,7 @@ import jax
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from equitangents.actions import as_action
 from equitangents.ensembles.inputs import EstimatorNotFittedError, check_inputs
 from equitangents.ensembles.parameters import Estimator
 from equitangents.ensembles.storage import persistence
@@ -113,6 +114,7 @@ class DeepEnsembleBase(Estimator):
         prepared = prepare(self, self._loss, x, targets, 0, self.members)
         run = execute(prepared, self, self._inputs, record, record_at, resume)
         self.n_outputs_ = targets.shape[1]
+        self.augmentation_ = as_action("augmentation", self.augmentation, np.shape(x))
         self.recorded_, self.recorded_epochs_ = run.recorded, np.array(run.recorded_epochs, dtype=int)
         self.history_ = run.history
         self._variation = prepared.job.recipe.variation
