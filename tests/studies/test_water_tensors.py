@@ -92,7 +92,7 @@ def test_page_and_claims_show_tensors(tmp_path):
     folder = RunFolder(tmp_path / "run", {"study": "forces", "settings": {}})
     page = forces_page.present(settings, results, folder)
     assert {p.name for p in folder.figures.glob("*.png")} == {"learning-curves.png", "tensors.png"}
-    assert len(page.tables["tensors"]["tensor"]) == 2 * 2 * 3
+    assert len(page.tables["tensors"]["tensor"]) == 2 * 2 * 20
     assert page.facts["Tensors"] == "water, monomer"
     without = dataclasses.replace(results, water={})
     assert len(forces.claims(settings, without)) == 5
