@@ -31,12 +31,8 @@ from equitangents.studies.common.orbit_spread import predicted_parts, squares_of
 from equitangents.studies.common.orbits import by_element, deviations, orbit_batch
 from equitangents.studies.common.training import train_recorded
 from equitangents.studies.framework.citations import EMERGENT_EQUIVARIANCE
-from equitangents.studies.framework.claims import Claim, Means, claim
-from equitangents.studies.framework.folder import Arrays, RunFolder
-from equitangents.studies.framework.progress import Task
-from equitangents.studies.framework.records import Records
-from equitangents.studies.framework.settings import at_least, check
-from equitangents.studies.framework.study import Study
+from equitangents.studies.framework.claims import Claim, Records, claim
+from equitangents.studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check
 
 OPEN = "open question of arXiv 2403.03103"
 KINDS = ("complete", "partial")
@@ -232,14 +228,12 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             at_most=3,
             unit="%",
             source=OPEN + "; the bound is our choice",
-            means=Means(
-                holds="With all group elements in the data, more members remove the violation at any of these widths: "
-                "there is no need of wide networks for that.",
-                fails="At some width more members do not remove the violation although all group elements are in the "
-                "data: look for a part of the training that prefers a direction.",
-                undecided="Whether more members remove the whole violation is not decided at every width: more of them "
-                "would tell.",
-            ),
+            holds="With all group elements in the data, more members remove the violation at any of these widths: "
+            "there is no need of wide networks for that.",
+            fails="At some width more members do not remove the violation although all group elements are in the "
+            "data: look for a part of the training that prefers a direction.",
+            undecided="Whether more members remove the whole violation is not decided at every width: more of them "
+            "would tell.",
         ),
         claim(
             "The violation falls as the square root of the number of members, at every width",
@@ -250,13 +244,10 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             at_most=-0.4,
             source="theory of independent members; the bounds are our choice",
             stated="−1/2",
-            means=Means(
-                holds="Four times the members roughly halve the violation: plan their number from a few.",
-                fails="Four times the members do not roughly halve the violation at every width: do not extrapolate "
-                "from a few members to many.",
-                undecided="The rate is not measured well enough at every width to extrapolate from a few members to "
-                "many.",
-            ),
+            holds="Four times the members roughly halve the violation: plan their number from a few.",
+            fails="Four times the members do not roughly halve the violation at every width: do not extrapolate "
+            "from a few members to many.",
+            undecided="The rate is not measured well enough at every width to extrapolate from a few members to many.",
         ),
         claim(
             "What finite width changes in the members’ violation falls at least as the square root of the width",
@@ -267,14 +258,12 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             at_most=-0.5,
             source="theory of very wide networks; the bound is our choice",
             stated="−1",
-            means=Means(
-                holds="The correction of finite width can be extrapolated: of the members’ mean square change it is "
-                f"{widest} at width {wide}, and less in wider networks.",
-                fails="Wider networks come only slowly closer to the closed form’s fluctuation, which differs by "
-                f"{widest} from that of width {wide}: measure the violation at the width that is to be used.",
-                undecided="How fast the correction of finite width falls is not decided; of the members’ mean square "
-                f"change it is {widest} at width {wide}.",
-            ),
+            holds="The correction of finite width can be extrapolated: of the members’ mean square change it is "
+            f"{widest} at width {wide}, and less in wider networks.",
+            fails="Wider networks come only slowly closer to the closed form’s fluctuation, which differs by "
+            f"{widest} from that of width {wide}: measure the violation at the width that is to be used.",
+            undecided="How fast the correction of finite width falls is not decided; of the members’ mean square "
+            f"change it is {widest} at width {wide}.",
         ),
         claim(
             f"At width {wide} incomplete augmentation leaves what the closed form says, to within a factor of 1.25",
@@ -285,14 +274,12 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             at_least=0.8,
             at_most=1.25,
             source=OPEN + "; the bounds are our choice",
-            means=Means(
-                holds="The closed form tells how much violation remains, however many members there are, if some group "
-                f"elements are left out of the data: measured over predicted is {left.span()}.",
-                fails="Do not take from the closed form how much violation remains if some group elements are left out "
-                f"of the data: measured over predicted is {left.span()}.",
-                undecided="Whether the closed form tells how much violation incomplete augmentation leaves is not "
-                f"decided (measured over predicted is {left.span()}): more members would tell.",
-            ),
+            holds="The closed form tells how much violation remains, however many members there are, if some group "
+            f"elements are left out of the data: measured over predicted is {left.span()}.",
+            fails="Do not take from the closed form how much violation remains if some group elements are left out "
+            f"of the data: measured over predicted is {left.span()}.",
+            undecided="Whether the closed form tells how much violation incomplete augmentation leaves is not "
+            f"decided (measured over predicted is {left.span()}): more members would tell.",
         ),
         claim(
             f"At width {wide} the mean square violation of M members is A(∞)/M + B(∞), to within a third",
@@ -302,14 +289,12 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             at_least=0.75,
             at_most=1.33,
             source=OPEN + "; the bounds are our choice",
-            means=Means(
-                holds=f"At width {wide} the number of members for a given violation can be planned in closed form: "
-                f"measured over predicted is {totals.span()}.",
-                fails=f"At width {wide} the closed form does not tell the violation of M members to within a third "
-                f"(measured over predicted is {totals.span()}): plan from a pilot of trained networks.",
-                undecided=f"Whether the closed form tells the violation of M members at width {wide} is not decided "
-                f"(measured over predicted is {totals.span()}): plan from a pilot of trained networks.",
-            ),
+            holds=f"At width {wide} the number of members for a given violation can be planned in closed form: "
+            f"measured over predicted is {totals.span()}.",
+            fails=f"At width {wide} the closed form does not tell the violation of M members to within a third "
+            f"(measured over predicted is {totals.span()}): plan from a pilot of trained networks.",
+            undecided=f"Whether the closed form tells the violation of M members at width {wide} is not decided "
+            f"(measured over predicted is {totals.span()}): plan from a pilot of trained networks.",
         ),
     ]
 

@@ -42,12 +42,8 @@ from equitangents.studies.common.orbit_spread import squares_of_means
 from equitangents.studies.common.orbits import by_element, deviations, orbit_batch
 from equitangents.studies.common.training import train_recorded
 from equitangents.studies.framework.citations import EMERGENT_EQUIVARIANCE
-from equitangents.studies.framework.claims import EXACT, Claim, Means, claim
-from equitangents.studies.framework.folder import Arrays, RunFolder
-from equitangents.studies.framework.progress import Task
-from equitangents.studies.framework.records import Records
-from equitangents.studies.framework.settings import at_least, check
-from equitangents.studies.framework.study import Study
+from equitangents.studies.framework.claims import EXACT, Claim, Records, claim
+from equitangents.studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check
 
 OPEN = "open question of arXiv 2403.03103"
 INDEPENDENT = {
@@ -345,11 +341,9 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             covers=EXACT,
             at_most=1e-8,
             source=OPEN,
-            means=Means(
-                holds="Choose among Bayesian posteriors, random priors and bagging of inputs by their error bars: in "
-                "closed form none of them costs invariance.",
-                fails="Some closed form that should be invariant is not: check it before relying on its symmetry.",
-            ),
+            holds="Choose among Bayesian posteriors, random priors and bagging of inputs by their error bars: in "
+            "closed form none of them costs invariance.",
+            fails="Some closed form that should be invariant is not: check it before relying on its symmetry.",
         ),
         claim(
             "Bagging of augmented copies is not invariant over finitely many resamples, not even at infinite width",
@@ -360,13 +354,11 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             at_least=0.1,
             unit="%",
             source="expected; the bound is our choice",
-            means=Means(
-                holds="To bag and stay invariant, resample inputs and keep all copies of each: resampled copies change "
-                f"the mean by {broken.value:.2g} % over an orbit.",
-                fails=f"Resampled copies change the mean by {broken.value:.2g} % only: they may be good enough.",
-                undecided="Whether resampled copies change the mean by 0.1 % or more is not decided; resampled inputs "
-                "with all their copies are the safer choice.",
-            ),
+            holds="To bag and stay invariant, resample inputs and keep all copies of each: resampled copies change "
+            f"the mean by {broken.value:.2g} % over an orbit.",
+            fails=f"Resampled copies change the mean by {broken.value:.2g} % only: they may be good enough.",
+            undecided="Whether resampled copies change the mean by 0.1 % or more is not decided; resampled inputs "
+            "with all their copies are the safer choice.",
         ),
         claim(
             "The expectation over all that is random is invariant for every kind of ensemble, to within 4 % of one "
@@ -378,14 +370,12 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             at_most=4,
             unit="%",
             source=OPEN + "; the bound is our choice",
-            means=Means(
-                holds="Every kind of ensemble tried becomes invariant, to within 4 % at least, by averaging "
-                "independent members or runs.",
-                fails="Some kind of ensemble does not become invariant however many independent members or runs are "
-                "averaged: see its share left in expectation below.",
-                undecided="Whether every kind becomes invariant by averaging independent members or runs is not "
-                "decided to within 4 %: train more of them to tell.",
-            ),
+            holds="Every kind of ensemble tried becomes invariant, to within 4 % at least, by averaging "
+            "independent members or runs.",
+            fails="Some kind of ensemble does not become invariant however many independent members or runs are "
+            "averaged: see its share left in expectation below.",
+            undecided="Whether every kind becomes invariant by averaging independent members or runs is not "
+            "decided to within 4 %: train more of them to tell.",
         ),
         claim(
             "Ensembles of independent members approach invariance about as the square root of their number",
@@ -396,14 +386,12 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             at_most=-0.4,
             source="expected of independent members; the bounds are our choice",
             stated="−1/2",
-            means=Means(
-                holds="Four times as many independent members about halve the change under rotations, whatever kind "
-                "of ensemble they form.",
-                fails="Not every ensemble of independent members gains as the square root of their number: measure the "
-                "kind that is to be used.",
-                undecided="How fast every kind of independent members gains is not measured well enough to plan their "
-                "number: train more.",
-            ),
+            holds="Four times as many independent members about halve the change under rotations, whatever kind "
+            "of ensemble they form.",
+            fails="Not every ensemble of independent members gains as the square root of their number: measure the "
+            "kind that is to be used.",
+            undecided="How fast every kind of independent members gains is not measured well enough to plan their "
+            "number: train more.",
         ),
         _one_run(settings, results, "snapshots", "snapshots"),
         _one_run(settings, results, "boosted", "boosting stages"),
@@ -421,13 +409,11 @@ def _one_run(settings: Settings, results: Results, kind: str, parts: str) -> Cla
         covers="runs",
         at_least=-0.2,
         source=OPEN + "; the bound is our choice",
-        means=Means(
-            holds=f"For invariance, average independent runs: with more {parts} of one, the change goes as their "
-            f"number to the {power}.",
-            fails=f"More {parts} of one run do reduce the change, as their number to the {power}: they can stand in "
-            "for some independent runs.",
-            undecided=f"Whether more {parts} of one run help is not decided; independent runs are the safer choice.",
-        ),
+        holds=f"For invariance, average independent runs: with more {parts} of one, the change goes as their "
+        f"number to the {power}.",
+        fails=f"More {parts} of one run do reduce the change, as their number to the {power}: they can stand in "
+        "for some independent runs.",
+        undecided=f"Whether more {parts} of one run help is not decided; independent runs are the safer choice.",
     )
 
 
