@@ -15,7 +15,7 @@ from equitangents.nn import compiled_windows
 from equitangents.nn.compiled_windows import window_product
 from equitangents.nn.patches import Window
 
-CASES = [  # grid, window, stride, padding, channels, outputs: whole vectors and parts, even windows, windows past borders
+CASES = [  # grid, window, stride, padding, channels, outputs: whole vectors and parts, windows past borders
     ((5, 7), (3, 3), 1, "circular", 3, 5),
     ((8, 8), (2, 2), 2, "zero", 1, 16),
     ((6, 9), (3, 2), (1, 2), "valid", 16, 17),

@@ -60,7 +60,10 @@ def _tell(why: str) -> None:
 
 
 def window_product(x: Any, w: Any, box: Box, instruction_set: int = -1) -> Any:
-    """x (N, *grid, c) and w (|S|·c, outputs) to (N, *out, outputs); `instruction_set` as in `engines.cpu.run.kernels`."""
+    """x (N, *grid, c) and w (|S|·c, outputs) to (N, *out, outputs).
+
+    `instruction_set` numbers one of `engines.cpu.library.instruction_sets()`; -1 is the best.
+    """
     channels, outputs = x.shape[-1], w.shape[-1]
     sizes = [
         (1,) * (2 - len(box.window)) + tuple(size) for size in (box.in_shape, box.out_shape, box.window, box.stride)
