@@ -44,6 +44,10 @@ TINY = {
         "sizes": "1,2,4", "steps": "3", "every": "1", "stage_steps": "2", "resamples": "3",
         "hidden_layers": "1",
     },
+    "medical-kernels": {
+        "data": "digits", "images": "60", "pixels": "8", "sizes": "10,20", "patch": "2", "stride": "2",
+        "hidden_layers": "1", "checked": "2",
+    },
     "molecules": {
         "sizes": "12,24", "test": "6", "splits": "3", "tuning": "10", "bandlimit": "2", "scales": "0.3", "block": "11",
         "moved": "2", "turns": "2", "tolerance": "1e-2", "soap_n_max": "2", "soap_l_max": "1",
@@ -66,6 +70,7 @@ FIGURES = {
     "sampling": {"violation-against-budget", "violation-over-time"},
     "finite-width": {"violation-against-members", "width", "parts"},
     "other-ensembles": {"change-against-size"},
+    "medical-kernels": {"accuracy", "images"},
     "molecules": {"learning-curves"},
     "forces": {"learning-curves"},
     "kernel-convergence": {"convergence"},
@@ -80,6 +85,7 @@ TABLES = {
     "sampling": {"choices"},
     "finite-width": {"parts", "members"},
     "other-ensembles": {"size", "closed_form"},
+    "medical-kernels": {"accuracy", "difference"},
     "molecules": {"errors", "symmetry"},
     "forces": {"errors"},
     "kernel-convergence": {"entries"},
@@ -90,6 +96,7 @@ EXACT = {  # numbers of the claims that hold at any size, not by statistics
     "continuous": (1,),
     "sampling": (0,),
     "other-ensembles": (0,),
+    "medical-kernels": (2, 3),
 }
 
 

@@ -120,6 +120,16 @@ registry: dict[str, StudyInfo] = {
             page="equitangents.studies.other_ensembles.page",
         ),
         StudyInfo(
+            name="medical-kernels",
+            title="Tissue classified by kernels with and without symmetry",
+            source=_KERNELS,
+            presets=("quick", "desk", "paper"),
+            summary="Colorectal tiles, a growing training set: the kernel of a CNN against those of networks invariant "
+            "under turns and reflections (C4, D4), which is also what a CNN learns from turned copies.",
+            module="equitangents.studies.medical_kernels.study",
+            page="equitangents.studies.medical_kernels.page",
+        ),
+        StudyInfo(
             name="molecules",
             title="Energies of molecules from kernels invariant under rotations",
             source=_KERNELS,
