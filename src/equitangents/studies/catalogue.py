@@ -60,6 +60,16 @@ registry: dict[str, StudyInfo] = {
             page="equitangents.studies.rotated_images.page",
         ),
         StudyInfo(
+            name="histology",
+            title="Predictions on rotated tissue",
+            source=_EMERGENT,
+            presets=("quick", "desk", "paper"),
+            summary="CNNs trained on colorectal tiles in four orientations: how often members, their mean and the "
+            "infinitely wide ensemble predict the same for all rotations, on tissue and on foreign images.",
+            module="equitangents.studies.rotated_images.histology",
+            page="equitangents.studies.rotated_images.page",
+        ),
+        StudyInfo(
             name="mlp-to-gcnn",
             title="Augmented MLPs are group-convolutional networks",
             source=_KERNELS,

@@ -27,7 +27,7 @@ class Classifier(NamedTuple):
 def fit(
     K: Float[np.ndarray, "n n"], y: Int[np.ndarray, " n"], classes: int, ridges: tuple[float, ...] = RIDGES
 ) -> Classifier:
-    """The classifier with the ridge that gets most of its training samples right, each left out; of equals the smallest.
+    """The classifier with the ridge that gets most training samples right, each left out in turn; of equals the smallest.
 
     A ridge chosen by square error would shrink small training sets so far that their accuracy falls.
     """

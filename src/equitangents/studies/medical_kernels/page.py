@@ -56,8 +56,8 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
                 "once. Of every size up to "
                 f"{s.draws} disjoint training sets are taken from the rest, and their accuracies averaged: all kernels "
                 "see the same splits. The ridge is the one that gets most training images right, each left out in "
-                f"turn, so that no test image enters it. {strided}After {s.hidden_layers} further convolutions the mean "
-                "over positions is read out." + leak,
+                f"turn, so that no test image enters it. {strided}After {s.hidden_layers} further convolutions the "
+                "mean over positions is read out." + leak,
                 "A group-convolutional network of infinite width has the CNN’s kernel averaged over turned copies of "
                 "one image, and a CNN that is trained on all copies predicts what that kernel does; the claims check "
                 "both. So there are three kernels, not five.",

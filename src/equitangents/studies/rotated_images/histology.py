@@ -1,0 +1,54 @@
+"""Tissue and its rotations: the measurement of `study` on colorectal tiles, which have no preferred orientation.
+
+Foreign inputs: another laboratory's colon tissue (LC25000), photographs of things (CIFAR-10) and noise; our choice.
+"""
+
+from __future__ import annotations
+
+from equitangents.studies.framework.citations import EMERGENT_EQUIVARIANCE
+from equitangents.studies.framework.study import Study
+from equitangents.studies.rotated_images.study import Results, Settings, check_settings, claims, measure
+
+_FOREIGN = ("histology_lc25000_colon", "cifar10", "noise")
+PRESETS = {
+    "quick": Settings(
+        data="histology_crc5",
+        foreign=_FOREIGN,
+        pixels=16,
+        train_images=300,
+        test_images=200,
+        foreign_images=200,
+        members=20,
+        channels=(16, 16),
+        epochs=10,
+        recorded_epochs=(0, 1, 2, 4, 7, 10),
+        infinite_train=300,
+    ),
+    "desk": Settings(
+        data="histology_crc5",
+        foreign=_FOREIGN,
+        pixels=32,
+        train_images=1500,
+        test_images=500,
+        foreign_images=400,
+        members=30,
+        channels=(24, 24, 24),
+        epochs=15,
+        recorded_epochs=(0, 1, 2, 4, 7, 10, 15),
+        infinite_train=1000,
+    ),
+    "paper": Settings(
+        data="nct_crc_he",
+        foreign=_FOREIGN,
+        train_images=None,
+        test_images=None,
+        foreign_images=400,
+        members=100,
+        channels=(64, 64, 64),
+        batch=128,
+        epochs=20,
+        recorded_epochs=(0, 1, 2, 3, 5, 7, 10, 15, 20),
+        infinite_train=2000,
+    ),
+}
+STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EMERGENT_EQUIVARIANCE,), check_settings)
