@@ -25,7 +25,7 @@ def load_class_folders(
     name: str = "",
     citation: str = "",
 ) -> Dataset:
-    """`count` random images (None: all) of the folders in `path`, each of which is a class: the layout of NCT-CRC-HE-100K.
+    """`count` random images (None: all) from the folders in `path`, one a class: the layout of NCT-CRC-HE-100K.
 
     Images become RGB of `size` × `size` pixels by averaging over areas, which commutes with quarter turns. Classes are
     the folders' names, sorted. The last `test_fraction` of the sample is for testing. Equal seeds give equal samples.
@@ -63,9 +63,9 @@ def _files(folder: Path) -> tuple[list[tuple[Path, int]], tuple[str, ...]]:
         raise InvalidArgumentError(f"{folder} is not a folder; expected one with a folder of images for each class")
     classes = sorted(p for p in folder.iterdir() if p.is_dir() and not p.name.startswith("."))
     if len(classes) < 2:
+        number = "no folder" if not classes else "one folder"
         raise InvalidArgumentError(
-            f"{folder} holds {len(classes)} folder{'' if len(classes) == 1 else 's'}; expected one for each of at least "
-            "2 classes, with images in it (CLASS/*.tif)"
+            f"{folder} holds {number}; expected one for each class, 2 or more, with images in it (CLASS/*.tif)"
         )
     files: list[tuple[Path, int]] = []
     for label, place in enumerate(classes):

@@ -97,8 +97,8 @@ def load_images(settings: ImageChoice, data_dir: Path | None) -> Images:
     side = height if settings.pixels is None else settings.pixels
     if height != width or side % 2:
         raise InvalidArgumentError(
-            f"images of {settings.data!r} are {height}×{width}, and pixels was {settings.pixels}; the study needs square "
-            "ones of even size"
+            f"images of {settings.data!r} are {height}×{width}, and pixels was {settings.pixels}; the study needs "
+            "square ones of even size"
         )
     if not 2 <= side <= height:
         raise InvalidArgumentError(f"pixels was {side}; images of {settings.data!r} have {height}")

@@ -27,7 +27,7 @@ class Classifier(NamedTuple):
 def fit(
     K: Float[np.ndarray, "n n"], y: Int[np.ndarray, " n"], classes: int, ridges: tuple[float, ...] = RIDGES
 ) -> Classifier:
-    """The classifier with the ridge that gets most training samples right, each left out in turn; of equals the smallest.
+    """With the smallest of the ridges that get most training samples right, each of them left out in turn.
 
     A ridge chosen by square error would shrink small training sets so far that their accuracy falls.
     """
