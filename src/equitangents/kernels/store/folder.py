@@ -66,7 +66,7 @@ class KernelStore:
         """The kernels kept under `key`, or None where there are none that can be read."""
         path = self._path(key)
         try:
-            with np.load(path, allow_pickle=False) as archive:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
                 if str(archive["key"]) != key:
                     raise ValueError("it holds another kernel")
                 about: dict[str, Any] = json.loads(str(archive["about"]))
