@@ -8,12 +8,7 @@ from equitangents.report import Figure, Section, Table
 from equitangents.report.palette import BLUE, GREEN, INK, VERMILLION
 from equitangents.report.verdict import with_interval
 from equitangents.studies.common.paired import paired_mean
-from equitangents.studies.framework import drawing
-from equitangents.studies.framework.folder import RunFolder
-from equitangents.studies.framework.panels import panels
-from equitangents.studies.framework.records import Records
-from equitangents.studies.framework.study import Presentation
-from equitangents.studies.framework.tables import columns
+from equitangents.studies.framework.page import Presentation, Records, RunFolder, columns, drawing, panels
 from equitangents.studies.medical_kernels.study import GROUPS, TITLES, Results, Settings, leads
 
 _COLOURS = dict(zip(TITLES, (INK, BLUE, VERMILLION), strict=True))
@@ -70,7 +65,6 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "Data": f"{s.data.replace('_', ' ')}, {n:,} images, {results.tissue.classes} classes",
         "Kernels": f"{4 * n * n:,} pairs of images in float32, for the CNN, C4 and D4 together",
         "Networks": f"{s.patch}×{s.patch} windows at stride {s.stride}, {s.hidden_layers} further convolutions, ReLU",
-        "Seed": str(s.seed),
     }
     return Presentation(tables, sections, facts)
 

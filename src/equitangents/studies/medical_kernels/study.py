@@ -27,12 +27,8 @@ from equitangents.studies.common.orbit_kernels import element_kernels, elements_
 from equitangents.studies.common.paired import paired_mean
 from equitangents.studies.common.tissue import Tissue, load_tissue
 from equitangents.studies.framework.citations import EQUIVARIANT_KERNELS
-from equitangents.studies.framework.claims import EXACT, Claim, Means, claim, decide
-from equitangents.studies.framework.folder import Arrays, RunFolder
-from equitangents.studies.framework.progress import Task
-from equitangents.studies.framework.records import Records
-from equitangents.studies.framework.settings import at_least, check
-from equitangents.studies.framework.study import Study
+from equitangents.studies.framework.claims import EXACT, Claim, Records, claim, decide
+from equitangents.studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check
 
 STATED = "stated in arXiv 2406.06504"
 TITLES = {"cnn": "CNN", "C4": "group-convolutional, C4", "D4": "group-convolutional, D4"}
@@ -250,13 +246,11 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             unit="percentage points",
             source=STATED + " for C4",
             stated="better at every size",
-            means=Means(
-                holds=f"Where tissue has no preferred orientation, take the invariant kernel at any size: {span}.",
-                fails=f"Do not expect invariance to pay at every size: {span}; the invariant kernel is worse for "
-                f"{at('fails')}.",
-                undecided=f"The intervals do not decide it for {at('not decidable at this size')}: {span}.{below} "
-                f"Intervals over {settings.folds} splits are wide; more splits would tell.",
-            ),
+            holds=f"Where tissue has no preferred orientation, take the invariant kernel at any size: {span}.",
+            fails=f"Do not expect invariance to pay at every size: {span}; the invariant kernel is worse for "
+            f"{at('fails')}.",
+            undecided=f"The intervals do not decide it for {at('not decidable at this size')}: {span}.{below} "
+            f"Intervals over {settings.folds} splits are wide; more splits would tell.",
         ),
         claim(
             "Invariance under reflections as well classifies at least as accurately as under turns alone, with the "
@@ -267,11 +261,9 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             at_least=0,
             unit="percentage points",
             source="our question",
-            means=Means(
-                holds="Build in reflections too: they cost twice the kernel and do not lower accuracy.",
-                fails="Stop at turns: reflections lower the accuracy here.",
-                undecided="Whether reflections add anything to turns is not decided by these splits.",
-            ),
+            holds="Build in reflections too: they cost twice the kernel and do not lower accuracy.",
+            fails="Stop at turns: reflections lower the accuracy here.",
+            undecided="Whether reflections add anything to turns is not decided by these splits.",
         ),
         claim(
             "A CNN trained on all turned (and reflected) copies of its images predicts what the invariant kernel does, "
@@ -283,11 +275,9 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             at_most=1e-8,
             source=STATED + ", Theorem 5.1",
             stated="equal",
-            means=Means(
-                holds="The augmented CNN is the invariant kernel: it needs no row of its own in the tables, and the "
-                "copies need not be trained on.",
-                fails="Augmentation and the invariant kernel differ here: read their rows apart.",
-            ),
+            holds="The augmented CNN is the invariant kernel: it needs no row of its own in the tables, and the "
+            "copies need not be trained on.",
+            fails="Augmentation and the invariant kernel differ here: read their rows apart.",
         ),
         claim(
             "The kernel of group convolutions (p4, p4m) is the orbit mean of the CNN’s, to rounding",
@@ -298,10 +288,8 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             at_most=1e-10,
             source=STATED + ", Theorem 5.3",
             stated="equal",
-            means=Means(
-                holds="Group convolutions cost |G| CNN kernels, not fields on the whole group.",
-                fails="Orbit means are not the group-convolutional kernel here: compute it directly.",
-            ),
+            holds="Group convolutions cost |G| CNN kernels, not fields on the whole group.",
+            fails="Orbit means are not the group-convolutional kernel here: compute it directly.",
         ),
     ]
 

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 
 from equitangents.statistics import Estimate, bootstrap, shared_level
 from equitangents.studies.framework.citations import EMERGENT_EQUIVARIANCE
-from equitangents.studies.framework.claims import Claim, Means, claim
-from equitangents.studies.framework.records import Records
+from equitangents.studies.framework.claims import Claim, Records, claim
 from equitangents.studies.framework.study import Study
 from equitangents.studies.rotated_images import study as rotated_images
 from equitangents.studies.rotated_images.study import STATED, Results, Settings, check_settings, measure
@@ -87,11 +86,9 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         covers="inputs",
         at_least=0,
         source=STATED,
-        means=Means(
-            holds=f"On tissue too, averaging makes predictions steadier under turns than one network’s: {found}.",
-            fails=f"On some set and at some time averaging does not make predictions steadier under turns: {found}.",
-            undecided=f"Whether averaging helps on every set and at every time is not decided: {found}.",
-        ),
+        holds=f"On tissue too, averaging makes predictions steadier under turns than one network’s: {found}.",
+        fails=f"On some set and at some time averaging does not make predictions steadier under turns: {found}.",
+        undecided=f"Whether averaging helps on every set and at every time is not decided: {found}.",
     )
     return [first, *rotated_images.claims(settings, results)]
 
