@@ -28,6 +28,10 @@ TINY = {
         "group": "C4", "train_images": "4", "test_images": "4", "foreign_images": "4", "times": "1,inf",
         "widths": "8,16", "draws": "3", "trained_widths": "4", "members": "4", "steps": "0,2",
     },
+    "augmented-cnn-to-gcnn": {
+        "foreign": "noise", "pixels": "4", "train_images": "3", "test_images": "3", "foreign_images": "2",
+        "widths": "1,2", "members": "24", "steps": "1,2", "times": "1,inf", "hidden_layers": "1",
+    },
     "cross-product": {
         "groups": "T,O", "trained_groups": "T", "train_pairs": "3", "test_pairs": "3", "rotations": "4",
         "members": "6", "width": "4", "steps": "0,1,3",
@@ -71,6 +75,7 @@ FIGURES = {
     "rotated-images": {"agreement-over-training", "accuracy-and-size", "single-images"},
     "histology": {"agreement-over-training", "accuracy-and-size", "single-images"},
     "mlp-to-gcnn": {"difference-over-time", "convergence"},
+    "augmented-cnn-to-gcnn": {"members-and-width", "times"},
     "cross-product": {"members-and-mean", "random-rotations"},
     "continuous": {"change-against-kappa", "change-over-angles"},
     "sampling": {"violation-against-budget", "violation-over-time"},
@@ -87,6 +92,7 @@ TABLES = {
     "rotated-images": {"agreement", "accuracy", "ensemble_size"},
     "histology": {"agreement", "accuracy", "ensemble_size"},
     "mlp-to-gcnn": {"distance", "independent", "trained"},
+    "augmented-cnn-to-gcnn": {"floor", "members", "infinite"},
     "cross-product": {"closed_form", "members", "shares"},
     "continuous": {"violation", "angles"},
     "sampling": {"choices"},
@@ -99,6 +105,7 @@ TABLES = {
 }
 EXACT = {  # numbers of the claims that hold at any size, not by statistics
     "mlp-to-gcnn": (0,),
+    "augmented-cnn-to-gcnn": (0,),
     "cross-product": (0, 1),
     "continuous": (1,),
     "sampling": (0,),

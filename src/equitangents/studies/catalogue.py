@@ -77,6 +77,14 @@ registry: dict[str, StudyInfo] = {
             "they equal at infinite width, for frozen finite kernels, and in the limit for trained networks?",
         ),
         _shipped(
+            "augmented-cnn-to-gcnn",
+            "Augmented CNNs are group-convolutional networks",
+            _KERNELS,
+            "Mean predictions of augmented CNNs and of group-convolutional networks without augmentation: how their "
+            "distance falls with members and width, at all times, in and out of distribution.",
+            _WITH_DESK,
+        ),
+        _shipped(
             "cross-product",
             "Two vectors and their cross product",
             _EMERGENT,
