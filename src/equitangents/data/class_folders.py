@@ -9,7 +9,7 @@ import numpy as np
 
 from equitangents.data.dataset import Dataset
 from equitangents.data.images import resize
-from equitangents.errors import InvalidArgumentError, MissingLibraryError
+from equitangents.errors import InvalidArgumentError
 from equitangents.validation import check_whole
 
 SUFFIXES = (".tif", ".tiff", ".png", ".jpg", ".jpeg", ".bmp")
@@ -31,7 +31,7 @@ def load_class_folders(
     the folders' names, sorted. The last `test_fraction` of the sample is for testing. Equal seeds give equal samples.
 
     Raises InvalidArgumentError for a folder without classes, a class without images, an image that cannot be read or is
-    smaller than `size`, and where there are fewer than `count`; MissingLibraryError without Pillow.
+    smaller than `size`, and where there are fewer than `count`.
     """
     check_whole("size", size, 1)
     if count is not None:
@@ -79,16 +79,14 @@ def _files(folder: Path) -> tuple[list[tuple[Path, int]], tuple[str, ...]]:
 @lru_cache(maxsize=1)  # a study reads its images once to check them, and once to use them
 def _read(paths: tuple[Path, ...], size: int) -> np.ndarray:
     """The images as float32 (N, size, size, 3) in [0, 1], read-only."""
-    try:
-        from PIL import Image, UnidentifiedImageError
-    except ImportError:
-        raise MissingLibraryError("reading images needs Pillow: pip install pillow") from None
+    from PIL import Image  # which matplotlib brings
+
     x = np.empty((len(paths), size, size, 3), np.float32)
     for i, path in enumerate(paths):
         try:
             with Image.open(path) as image:
                 pixels = np.asarray(image.convert("RGB"), np.float32)[None] / np.float32(255)
-        except (OSError, ValueError, SyntaxError, UnidentifiedImageError) as error:
+        except (OSError, ValueError, SyntaxError) as error:
             raise InvalidArgumentError(f"{path} is not a readable image: {error}") from None
         if min(pixels.shape[1:3]) < size:
             raise InvalidArgumentError(
