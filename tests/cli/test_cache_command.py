@@ -19,7 +19,7 @@ def said(capsys, *arguments):
 
 def test_what_is_kept_and_its_end(capsys, tmp_path, monkeypatch):
     monkeypatch.setenv("EQUITANGENTS_CACHE", str(tmp_path))
-    assert said(capsys).startswith("0 files of kernels, 0 bytes of at most 5 GB, in ")
+    assert said(capsys).startswith("0 files of kernels, 0 B of at most 5 GB, in ")
     KeptKernel(nn.Sequential(nn.Dense(1), nn.Relu(), nn.Dense(1))).kernel(np.eye(3))
     assert said(capsys).startswith("1 file of kernels, ")
     assert said(capsys, "--clear").startswith("removed 1 file, ")

@@ -17,6 +17,7 @@ from equitangents.studies.common.paired import paired_mean
 from equitangents.studies.common.tissue import Tissue, load_tissue
 from equitangents.studies.medical_kernels import study as medical
 from equitangents.studies.rotated_images import histology
+from equitangents.studies.rotated_images import study as rotated_images
 from studies.miniatures import TINY, run
 
 NET = nn.Sequential(nn.Conv(1, (2, 2), stride=2, padding="circular"), nn.Relu(), nn.GlobalAvgPool(), nn.Dense(1))
@@ -119,6 +120,7 @@ class TestMedicalKernels:
     def test_a_second_run_reads_the_kernels_and_gives_the_same(self, finished_miniature, tmp_path, caplog):
         first = finished_miniature("medical-kernels")
         caplog.set_level(logging.INFO)
+        caplog.clear()
         again = run("medical-kernels", tmp_path / "again")
         assert any("tiles were read" in record.getMessage() for record in caplog.records)
         assert not any("tiles were computed" in record.getMessage() for record in caplog.records)
@@ -152,7 +154,10 @@ class TestHistology:
     def test_the_claim_against_members_follows_their_agreement(self, finished_miniature):
         claims = finished_miniature("histology").claims
         assert "than a member does on average" in claims[0].claim
-        assert claims[0].stated == claims[1].stated == ""  # the source states no number for tissue
+
+    def test_the_numbers_that_the_source_states_for_clothes_are_not_those_of_tissue(self):
+        assert rotated_images.stated_agreement(histology.PRESETS["quick"]) == ""
+        assert "3.85" in rotated_images.stated_agreement(rotated_images.Settings())
 
     def test_presets_are_of_tissue_and_name_foreign_inputs(self):
         for preset in histology.PRESETS.values():
