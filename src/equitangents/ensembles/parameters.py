@@ -24,9 +24,9 @@ class Estimator(CheckedKeywords, BaseEstimator):
         for name in params:
             outer, nested, _ = name.partition("__")
             if outer not in known:
-                names = ", ".join(sorted(known))
+                names = sorted([*known, *getattr(self, "shorthands", ())])
                 raise InvalidArgumentError(
-                    f"{type(self).__name__} has no parameter {outer!r}{meant(outer, known)}; it has {names}"
+                    f"{type(self).__name__} has no parameter {outer!r}{meant(outer, names)}; it has {', '.join(names)}"
                 )
             value = params.get(outer, known[outer])
             if nested and not hasattr(value, "set_params"):
