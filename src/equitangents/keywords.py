@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Collection
 from typing import Any, Self
 
-from equitangents.errors import InvalidTypeError
+from equitangents.errors import InvalidArgumentError, InvalidTypeError
 
 
 class CheckedKeywords:
@@ -40,6 +40,13 @@ def check_keywords(cls: type, keywords: Collection[str]) -> None:
             if not known and not parameters:
                 takes = "it takes no arguments"
             raise InvalidTypeError(f"{cls.__name__} has no argument {keyword!r}{meant(keyword, known)}; {takes}")
+
+
+def given_twice(record: str, kind: type, entry: str, field: str, value: Any) -> InvalidArgumentError:
+    """The error for an argument that is a record, where one of its entries is given by itself as well."""
+    return InvalidArgumentError(
+        f"{record} and {entry} are both given; say it once: {record}={kind.__name__}({field}={value!r}, ...)"
+    )
 
 
 def meant(name: str, known: Collection[str]) -> str:

@@ -13,7 +13,7 @@ from typing import Any, TypedDict, overload
 import optax
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
-from equitangents.keywords import CheckedKeywords, meant
+from equitangents.keywords import CheckedKeywords, given_twice, meant
 
 
 @dataclass(frozen=True)
@@ -131,10 +131,7 @@ def check_given_once(
         name, field = ENTRIES[shorthand]
         record = records.get(name)
         if record is not None and not harmless(getattr(record, field, None), value):
-            raise InvalidArgumentError(
-                f"{name} and {shorthand} are both given; say it once: "
-                f"{name}={RECORDS[name].__name__}({field}={value!r}, ...)"
-            )
+            raise given_twice(name, RECORDS[name], shorthand, field, value)
 
 
 def check_nested(names: Iterable[str]) -> None:
