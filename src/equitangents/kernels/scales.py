@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Float
 
 from equitangents.errors import NotFiniteError
 from equitangents.kernels import duals
@@ -93,7 +94,7 @@ def _flat(ops: tuple[Any, ...]) -> Iterator[Any]:
             yield from _flat(op.ops)
 
 
-def norms(x: np.ndarray) -> np.ndarray:
+def norms(x: Float[np.ndarray, " N *inputs"]) -> Float[np.ndarray, " N"]:
     """log2 of each input's root mean square, (N,); -inf for zeros."""
     flat = x.reshape(len(x), -1)
     with np.errstate(all="ignore"):

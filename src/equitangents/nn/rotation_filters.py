@@ -12,6 +12,7 @@ from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
+from jaxtyping import Float
 
 from equitangents.groups import MatrixGroup, RotationGroup, so3
 from equitangents.nn.zonal_window import ZonalWindow
@@ -55,7 +56,7 @@ def rotation_root(window: ZonalWindow, bandlimit: int) -> np.ndarray:
     return _root(D.T @ (weights[:, None] * D))
 
 
-def _root(covariance: np.ndarray) -> np.ndarray:
+def _root(covariance: Float[np.ndarray, "*stack d d"]) -> Float[np.ndarray, "*stack d d"]:
     """The symmetric root of a covariance; eigenvalues below rounding count as zero."""
     values, vectors = np.linalg.eigh(covariance)
     return (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
