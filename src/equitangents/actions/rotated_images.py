@@ -49,11 +49,11 @@ class ResampledRotations(Action):
         return (self.order, self.mask)
 
     def angle(self, g: Any) -> float:
-        """The turn."""
+        """Degrees by which element g turns counter-clockwise."""
         return 360.0 * g / self.group.order
 
     def moves_exactly(self, g: Any) -> bool:
-        """Quarter turns."""
+        """True of quarter turns: they take pixels to pixels."""
         return self.mask is None and not self._interpolates(g)
 
     def in_numpy(self) -> ImageMotions:

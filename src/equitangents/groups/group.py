@@ -85,7 +85,7 @@ class Group(SymmetryGroup):
         return int(inverse) if np.ndim(inverse) == 0 else inverse
 
     def conjugate(self, g: Any, a: Any) -> Any:
-        """g·a·g⁻¹."""
+        """The element g·a·g⁻¹, that is a as seen after g."""
         return self.compose(self.compose(g, a), self.inverse(g))
 
     # elements -------------------------------------------------------------------------
@@ -120,7 +120,7 @@ class Group(SymmetryGroup):
 
     @property
     def elements(self) -> range:
-        """All elements."""
+        """All elements, the numbers 0 to order − 1."""
         return range(self.order)
 
     @property

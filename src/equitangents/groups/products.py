@@ -13,7 +13,7 @@ from equitangents.groups.table_group import TableGroup
 
 
 def direct_product(G: Group, H: Group) -> TableGroup:
-    """G × H with (a, b)(c, d) = (a·c, b·d); element (a, b) is number a · |H| + b, labelled (a, b).
+    """The direct product G × H, with (a, b)(c, d) = (a·c, b·d); element (a, b) is number a · |H| + b, labelled (a, b).
 
     >>> from equitangents.groups import cyclic
     >>> direct_product(cyclic(2), cyclic(3)).element(5)
@@ -26,7 +26,9 @@ def direct_product(G: Group, H: Group) -> TableGroup:
 
 
 def semidirect_product(N: Group, H: Group, automorphisms: Any) -> TableGroup:
-    """N ⋊ H with (n, h)(n′, h′) = (n · h(n′), h·h′), where h(n) = automorphisms[h, n], an array (|H|, |N|).
+    """The semidirect product N ⋊ H, with (n, h)(n′, h′) = (n · h(n′), h·h′).
+
+    h(n) = automorphisms[h, n], an array (|H|, |N|).
 
     Element (n, h) is number n · |H| + h, labelled (n, h). Raises InvalidArgumentError with the witness if some
     automorphisms[h] does not respect the product of N, or automorphisms[h·k] is not automorphisms[h] after

@@ -111,5 +111,5 @@ def decompose(
 
 
 def relative_resolution(n: int, precision: np.dtype | type | str) -> float:
-    """N·ε of float64, or ε of `precision` if larger: by how much of λ_max rounding moves eigenvalues of N samples."""
+    """How far rounding moves eigenvalues of N samples, over λ_max: N·ε of float64, or ε of `precision` if larger."""
     return max(n * float(np.finfo(np.float64).eps), float(np.finfo(np.dtype(precision)).eps))

@@ -42,7 +42,7 @@ class Work:
 
     @property
     def element_layers(self) -> int:
-        """All of them."""
+        """How often a layer is applied to a pair of positions, over all layers."""
         return sum(count for _, count in self.layers)
 
 

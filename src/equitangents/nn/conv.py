@@ -15,7 +15,7 @@ from equitangents.nn.window_layer import WindowLayer
 
 @dataclass(frozen=True)
 class Conv(WindowLayer):
-    """K'(p,p') = W_std² mean over u of K(p+u, p'+u) + b_std², and Θ' = K' + W_std² mean of Θ.
+    """A convolution: K'(p,p') = W_std² mean over u of K(p+u, p'+u) + b_std², and Θ' = K' + W_std² mean of Θ.
 
     Grids of one to three dimensions. `padding`: "circular" (a torus), "zero" (the mean still divides by the whole
     window at borders) or "valid". `window` and `stride`: a number or one for each dimension.
@@ -27,7 +27,7 @@ class Conv(WindowLayer):
         return self.weights.init(key, shape, (self.channels,), dtype)
 
     def apply(self, params: Any, x: Any, signal: Signal) -> Any:
-        """Patches times weights."""
+        """Every window's values times the weights, plus the bias."""
         return self.weights.multiply(params, patches(x, self.box(signal)))
 
     def lower(self, signal: Signal) -> tuple[Op, ...]:

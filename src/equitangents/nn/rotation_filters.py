@@ -22,7 +22,7 @@ from equitangents.sphere.harmonics import polynomials
 
 @lru_cache(maxsize=32)
 def wigner_basis(group: RotationGroup | MatrixGroup, bandlimit: int) -> np.ndarray:
-    """D^l_mn(R) at the group's rotations, all (l, m, n) with l < bandlimit side by side: (order, Σ_l (2l + 1)²)."""
+    """Wigner functions D^l_mn(R) at the group's rotations, (order, Σ_l (2l + 1)²), all (l, m, n) side by side."""
     return np.concatenate([d.reshape(group.order, -1) for d in wigner(group.matrices, bandlimit)], axis=1)
 
 

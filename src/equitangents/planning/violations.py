@@ -68,7 +68,7 @@ class Violations:
 
     @property
     def inputs(self) -> int:
-        """n."""
+        """How many inputs the measure is a mean over."""
         return len(self.law.mean)
 
     def of(self, members: int) -> np.ndarray:

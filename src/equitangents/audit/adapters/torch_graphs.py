@@ -24,10 +24,10 @@ class TorchGraph(TorchModel):
     """A graph module. Types, strides and paddings are written into it: no double precision, and no variants."""
 
     def double(self) -> None:
-        """None."""
+        """Nothing: a compiled graph keeps its precision."""
 
     def variants(self) -> Iterator[tuple[str, str, TorchModel]]:
-        """None."""
+        """No variants: a compiled graph cannot be changed."""
         return iter(())
 
     def trace(self, x: Any) -> list[LayerTrace] | None:

@@ -117,7 +117,7 @@ class ContractSection:
 
 @dataclass(frozen=True)
 class ModelSection:
-    """What was audited."""
+    """What was audited, and whether it answers alike each time."""
 
     name: str
     kind: str

@@ -51,7 +51,7 @@ class DeepEnsembleClassifier(ClassifierMixin, DeepEnsembleBase):
         record_at: Sequence[int] | None = None,
         resume: bool = False,
     ) -> DeepEnsembleClassifier:
-        """X as `DeepEnsemble.fit` takes it; y (N,) labels of any type, at least two different ones."""
+        """Train on X as `DeepEnsemble.fit` takes it and y (N,) labels of any type, at least two different ones."""
         self._forget()
         x = check_inputs(self, X, self.input_shape, reset=True)
         labels = check_labels(y)

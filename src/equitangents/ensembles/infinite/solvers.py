@@ -57,7 +57,7 @@ class Training:
 
     @cached_property
     def covariance_solver(self) -> str:
-        """What gives covariances."""
+        """How covariances are computed: irrep by irrep, or as the mean is."""
         if self.augmentation is None or self._reason is not None:
             return self.solver
         return irrep_problem.name_of(self.augmentation, self._irreps)

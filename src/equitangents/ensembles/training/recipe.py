@@ -41,7 +41,7 @@ class Recipe:
 
     @property
     def transformation(self) -> optax.GradientTransformation:
-        """The optimiser."""
+        """The optimiser, as optax composes it."""
         base = transformation(self.optimizer, self.learning_rate, self.momentum)
         return self.variation.transformation(base, self.batches.samples * self.batches.copies)
 
