@@ -102,7 +102,7 @@ _OTHERS = ("y", "elements", "batch_size", "progress", *_KINDS)
 def gather(records: Mapping[str, Any], entries: Mapping[str, Any]) -> Records:
     """The four records, each as it is or made of its entries.
 
-    Raises InvalidTypeError for names that are no entries and for what is no such record, InvalidArgumentError for an
+    Raises InvalidTypeError for unknown names and for anything but such a record, InvalidArgumentError for an
     entry that is given along with its record.
     """
     for name in entries:

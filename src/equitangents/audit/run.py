@@ -54,7 +54,7 @@ def audit(
         action: ρ_X. The name of a group ("C4", "D4", "SO2", "SO3", "O3", "S_n", "translations", …), an action of
             `equitangents.actions`, or for several inputs one of these or None for each.
         x: the inputs, (N, …); a tuple for several arguments, f(*x), or a dictionary (keywords of PyTorch modules);
-            `Shared(a)` for an input that is no batch.
+            `Shared(a)` for an input without a batch axis.
         output_action: ρ_Y: an action, or with a named group a kind ("vectors", "images", …); None: invariant outputs.
         y: labels: whole numbers (N,) are classes, real numbers the values that f should return. Of an estimator's
             probabilities or decision values they are labels as it was fitted to, names among them.

@@ -18,7 +18,7 @@ class Estimator(CheckedKeywords, BaseEstimator):
     def set_params(self, **params: Any) -> Self:
         """Set parameters by name; returns self. Networks and actions are immutable: give new ones.
 
-        Raises InvalidArgumentError, before anything is set, for names that are no parameters.
+        Raises InvalidArgumentError, before anything is set, for names that are not parameters.
         """
         known = self.get_params(deep=False)
         for name in params:

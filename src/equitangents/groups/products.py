@@ -49,7 +49,7 @@ def semidirect_product(N: Group, H: Group, automorphisms: Any) -> TableGroup:
         unequal = np.argwhere(phi[h][N._compose(n, s)] != N._compose(phi[h][n], phi[h][s]))
         if len(unequal):
             a, b = int(unequal[0][0]), int(s[unequal[0][1]])
-            raise InvalidArgumentError(f"automorphisms[{h}] is no automorphism of N: it takes {a}·{b} elsewhere")
+            raise InvalidArgumentError(f"automorphisms[{h}] is not an automorphism of N: it takes {a}·{b} elsewhere")
     for t in H.generators:
         for h in range(H.order):
             if not np.array_equal(phi[H.compose(h, t)], phi[h][phi[t]]):

@@ -67,7 +67,7 @@ class TrainedProcess:
         return self.dynamics.max_learning_rate(self.spectrum.largest)
 
     def check(self, time: float) -> None:
-        """Raise if this training cannot be asked at `time`: a singular kernel at inf, steps that diverge."""
+        """Raise if this training cannot be evaluated at `time`: a singular kernel at inf, steps that diverge."""
         self.dynamics.check(self.spectrum.largest, time)
         if np.isinf(time):
             self.spectrum.check_invertible()
@@ -131,7 +131,7 @@ class Projection:
         return self.process._in_basis("prior_cross", self.prior_cross)
 
     def response(self, time: float) -> np.ndarray:
-        """φ of every eigenvalue; raises if the process cannot be asked at `time`."""
+        """φ of every eigenvalue; raises if the process cannot be evaluated at `time`."""
         self.process.check(time)
         return self.process.dynamics.response(self.process.spectrum.eigenvalues, time)
 

@@ -130,7 +130,7 @@ class IrrepProcess:
         return self.shared.dynamics.max_learning_rate(largest)
 
     def check(self, time: float) -> None:
-        """Raise if this training cannot be asked at `time`."""
+        """Raise if this training cannot be evaluated at `time`."""
         self.shared.dynamics.check(self.bound, time)
         for block in self.blocks:
             block.process.check(time)

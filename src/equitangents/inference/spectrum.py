@@ -57,7 +57,7 @@ class Spectrum:
         if self.smallest < -_INDEFINITE * max(self.blur, 0.0) or self.largest < 0:
             raise NotPositiveDefiniteError(
                 f"the {self.name} is indefinite (smallest eigenvalue "
-                f"{self.smallest:.2e}, largest {self.largest:.2e}): it is no kernel; {self.remedy()}"
+                f"{self.smallest:.2e}, largest {self.largest:.2e}): it is not a kernel; {self.remedy()}"
             )
 
     def remedy(self, smallest: float | None = None) -> str:

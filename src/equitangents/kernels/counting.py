@@ -1,7 +1,7 @@
 """How much work a plan is for one pair of inputs: literal counts, before anything runs.
 
 A layer is a window mean, a nonlinearity, or the two together with the dense layers between them. An element-layer is
-one position of one fibre through one layer, NNGP and NTK together. Fibres on grids that are no torus hold only the
+one position of one fibre through one layer, NNGP and NTK together. Fibres on grids that are not a torus hold only the
 positions whose partners lie on the grid.
 """
 

@@ -240,7 +240,7 @@ def as_representable(values: np.ndarray, exponents: Any, dtype: Any) -> tuple[np
 
 
 def check_representable(dtype: Any, arrays: tuple[np.ndarray, ...], inputs: tuple[np.ndarray, ...]) -> None:
-    """Raise NotFiniteError where kernels of finite inputs are not: NaN and infinities are no results."""
+    """Raise NotFiniteError where kernels of finite inputs are not: NaN and infinities are not results."""
     with np.errstate(all="ignore"):
         if all(np.isfinite(a.sum()) for a in arrays):  # which costs no array of truth values
             return

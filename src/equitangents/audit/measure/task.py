@@ -100,7 +100,7 @@ class Task:
     output_action: Any
     outputs: str
     regression: bool
-    """Whether the labels are real numbers, so that outputs are no class scores."""
+    """Whether the labels are real numbers, so that outputs are not class scores."""
     batch_size: int
     confidence: float
     resamples: int

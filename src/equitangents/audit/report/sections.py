@@ -156,7 +156,7 @@ class ElementResult:
     at_floor: bool
     """Whether the error is no larger than what the floor explains."""
     same_prediction: float | None
-    """Share of inputs whose predicted class stays; null if the output is no vector of class scores."""
+    """Share of inputs whose predicted class stays; null if the output is not a vector of class scores."""
     divergence: float | None
     """Mean Jensen-Shannon divergence in bits between the predicted distributions; null without probabilities."""
     judged: Spread | None = None

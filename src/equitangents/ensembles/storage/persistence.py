@@ -27,7 +27,7 @@ _NOT_SAVED = ("callback",)
 def save(estimator: Any, path: Path) -> None:
     """Write a fitted estimator; see DeepEnsembleBase.save."""
     if path.exists() and not (path / _FILE).is_file():
-        raise InvalidArgumentError(f"path is {path}, which exists and is no saved ensemble; choose another")
+        raise InvalidArgumentError(f"path is {path}, which exists and is not a saved ensemble; choose another")
     parameters, left_out = {}, []
     given: dict[str, Any] = {}
     for name, value in estimator.get_params(deep=False).items():  # of a record that cannot be pickled, what can
@@ -67,7 +67,7 @@ def save(estimator: Any, path: Path) -> None:
 def load(cls: Any, path: Path, replacements: dict[str, Any]) -> Any:
     """Read a fitted estimator of class `cls`; see DeepEnsembleBase.load."""
     if not (path / _FILE).is_file():
-        raise InvalidArgumentError(f"path is {path}, which is no directory that save wrote")
+        raise InvalidArgumentError(f"path is {path}, which is not a directory that save wrote")
     content = pickle.loads((path / _FILE).read_bytes())
     if content["class"] != cls.__name__:
         raise InvalidArgumentError(f"path is {path}, which holds a {content['class']}, not a {cls.__name__}")
