@@ -42,7 +42,7 @@ class Recipe:
 
     @property
     def transformation(self) -> optax.GradientTransformation:
-        """The optimiser."""
+        """The optimiser, as optax composes it."""
         base = transformation(self.optimizer, self.learning_rate, self.momentum)
         return self.variation.transformation(base, self.batches.samples * self.batches.copies)
 
@@ -117,7 +117,7 @@ def run_epochs(
     """Train all members for the epochs first, …, first + count − 1, count ≤ SEGMENT.
 
     Returns parameters, optimiser state and losses (SEGMENT, members), of which the first `count` rows are set: the
-    mean over the epoch's samples, each before the step that it is used in. `count` is no static argument: epochs are
+    mean over the epoch's samples, each before the step that it is used in. `count` is not a static argument: epochs are
     the same machine code however many run in one call, so that cutting a run into pieces changes no bit of it.
     """
 
