@@ -13,7 +13,7 @@ def test_the_first_output_is_that_of_the_first_input(rng):
     params = NET.init(jax.random.key(0), (4,))
     a, b = (
         np.concatenate(
-            [np.asarray(p).reshape(len(x), 2, -1) for p in jax.tree.leaves(jax.jacrev(NET.apply)(params, x))], 2
+            [np.asarray(p).reshape(len(x), 2, -1) for p in jax.tree.leaves(jax.jit(jax.jacrev(NET.apply))(params, x))], 2
         )
         for x in (x1, x2)
     )
