@@ -1,7 +1,7 @@
 """How kernels of two engines are compared: entry by entry, against what the entry's own two inputs allow.
 
-|K(x, x') − K'(x, x')| is measured in units of √(K(x, x) K(x', x')), for NNGP and NTK alike, by the engine that judges: an
-engine under test does not say how far it may be off. K(x, x') itself is no unit: it may be small.
+|K(x, x') − K'(x, x')| is measured in units of √(K(x, x) K(x', x')), for NNGP and NTK alike, by the engine that judges:
+an engine under test does not say how far it may be off. K(x, x') itself is no unit: it may be small.
 """
 
 from __future__ import annotations

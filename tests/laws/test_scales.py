@@ -146,8 +146,7 @@ def test_the_gpu_engine_is_precise_at_every_ratio_of_norms(rng, monkeypatch):
     FLOATS,
     ENGINES,
     usual=lambda padding, readout, dtype, engine: (
-        (padding == "zero") == (readout is nn.Flatten)
-        and (engine == "cpu" or (padding, dtype) == ("zero", np.float32))
+        (padding == "zero") == (readout is nn.Flatten) and (engine == "cpu" or (padding, dtype) == ("zero", np.float32))
     ),
 )
 def test_without_biases_kernels_follow_the_scale_exactly(readout, padding, dtype, engine, rng):
