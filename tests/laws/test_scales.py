@@ -211,8 +211,7 @@ def test_pixels_of_very_different_brightness_in_one_image(engine, rng):
     [nn.Relu, nn.Erf, nn.Gelu, nn.Sin],
     FLOATS,
     ENGINES,
-    # The reference engine compiles each.
-    usual=lambda make, dtype, engine: engine == "cpu" or (make, dtype) == (nn.Gelu, np.float64),
+    usual=lambda make, dtype, engine: engine == "cpu",  # the reference engine compiles each, and is tried below
 )
 def test_an_input_of_zeros_without_biases_gives_exactly_zero(make, dtype, engine, rng):
     net, x = with_an_input_of_zeros(make(), dtype, rng)
