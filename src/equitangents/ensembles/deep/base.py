@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from equitangents.actions import as_action
 from equitangents.ensembles.inputs import EstimatorNotFittedError, check_inputs
+from equitangents.ensembles.networks import ForeignNetwork, as_network
 from equitangents.ensembles.parameters import Estimator
 from equitangents.ensembles.storage import persistence
 from equitangents.ensembles.training.evaluation import evaluate, outputs, rows_at_once
@@ -87,6 +88,15 @@ class DeepEnsembleBase(Estimator):
         task = f"the outputs of {self._trained} members on {len(x)} inputs"
         check_room(task, 2 * needed, self.memory_limit, "predict in parts")
         return np.concatenate(list(self._member_outputs(x)), axis=1)
+
+    def member(self, i: int) -> Any:
+        """Member i as its library has it: a Flax nnx or Equinox module ready to predict, (module, state) or (module,
+        variables) where these are apart, and (net, params) for networks with init and apply.
+        """
+        self._check_fitted()
+        check_whole("i", i, 0, self._trained - 1)
+        net, params = as_network(self.net), jax.tree.map(lambda a: a[i], self.params_)
+        return net.member(params) if isinstance(net, ForeignNetwork) else (net, params)
 
     def save(self, path: Any) -> None:
         """Write parameters and fitted state to a directory `path`, all of it or nothing.
@@ -171,12 +181,13 @@ class DeepEnsembleBase(Estimator):
         """
         begins = range(0, self._trained, self._chunk)
         some = lambda tree, begin: jax.tree.map(lambda a: _filled_up(a[begin : begin + self._chunk], self._chunk), tree)
-        size = rows_at_once(self.net, some(self.params_, 0), x, self.dtype)
+        net = as_network(self.net)
+        size = rows_at_once(net, some(self.params_, 0), x, self.dtype)
         step = -(-_ROWS // size) * size
 
         def part(begin: int, rows: np.ndarray) -> np.ndarray:
             params, start = some(self.params_, begin), some(self.params0_, begin)
-            return evaluate(partial(outputs, self.net, self._variation, params, start), rows, self.dtype, size)
+            return evaluate(partial(outputs, net, self._variation, params, start), rows, self.dtype, size)
 
         with Workers() as workers:
             for first in range(0, len(x), step):
