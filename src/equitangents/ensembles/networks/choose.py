@@ -16,8 +16,8 @@ from equitangents.errors import EquitangentsError, InvalidTypeError
 from equitangents.nn import Sequential
 
 EXPECTED = (
-    "expected a network with init and apply (equitangents.nn.Sequential), a pair (init, apply), a Flax linen module, or "
-    "a function that makes a Flax nnx module (rngs -> module) or an Equinox module (key -> module)"
+    "expected a network with init and apply (equitangents.nn.Sequential), a pair (init, apply), a Flax linen module, "
+    "or a function that makes a Flax nnx module (rngs -> module) or an Equinox module (key -> module)"
 )
 _TOLD = frozenset({"train", "training", "is_training", "deterministic", "key"})
 
@@ -68,7 +68,7 @@ def _of_factory(factory: Callable[..., Any]) -> ForeignNetwork:
 
 
 def _traced(factory: Callable[..., Any], name: str) -> Any:
-    """What the factory makes, of arrays without values: of rngs if that is what its parameter is called, else of a key."""
+    """What the factory makes of a key without a value."""
     noted: list[Any] = []
 
     try:

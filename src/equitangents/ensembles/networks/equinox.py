@@ -87,9 +87,7 @@ class EquinoxNetwork(ForeignNetwork):
             return model(x, state, **told) if s.stateful else (model(x, **told), state)
 
         over_keys = None if keys is None else 0
-        y, state = jax.vmap(one, in_axes=(0, None, over_keys), out_axes=(0, None), axis_name=s.axis)(
-            x, state, keys
-        )
+        y, state = jax.vmap(one, in_axes=(0, None, over_keys), out_axes=(0, None), axis_name=s.axis)(x, state, keys)
         return y.astype(dtype), state
 
 

@@ -25,7 +25,7 @@ TRAINED = "params"
 
 
 class Variables(NamedTuple):
-    """What the `init` of a pair returns if its `apply` carries a state: parameters, which are trained, and that state."""
+    """What the `init` of a pair returns if its `apply` carries a state: parameters to be trained, and that state."""
 
     params: Any
     state: Any
@@ -46,6 +46,10 @@ class Traits:
     def batchwise(self) -> bool:
         """Whether a batch has to be given whole, and without rows that only fill it up."""
         return self.carries or self.random
+
+
+ROWWISE = Traits(carries=False, random=False)
+"""A network that treats each row of a batch alike."""
 
 
 class ForeignNetwork(ABC):
@@ -87,7 +91,9 @@ def cast(tree: Any, dtype: Any) -> Any:
 def named(tree: Any) -> dict[str, Any]:
     """The leaves of a tree by their paths: "layers.0.weight"."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
-    return {jax.tree_util.keystr(path, simple=True, separator=".").removesuffix(".value"): leaf for path, leaf in leaves}
+    return {
+        jax.tree_util.keystr(path, simple=True, separator=".").removesuffix(".value"): leaf for path, leaf in leaves
+    }
 
 
 def rebuilt(like: Any, arrays: dict[str, Any]) -> Any:
@@ -98,7 +104,7 @@ def rebuilt(like: Any, arrays: dict[str, Any]) -> Any:
 def traits(net: Any, input_shape: InputShape, dtype: str) -> Traits:
     """What `net` does with a batch, from its trace alone; raises NetworkError if it cannot take such inputs."""
     if not isinstance(net, ForeignNetwork):
-        return Traits(False, False)
+        return ROWWISE
     return _traits(net, input_shape, dtype)
 
 
@@ -129,7 +135,7 @@ def _tried(net: ForeignNetwork, what: str, input_shape: InputShape, trace: Any) 
 
 
 def _reads(jaxpr: Any, variable: Any) -> bool:
-    """Whether what the program returns depends on `variable`; what an equation calls is taken to read all it is given."""
+    """Whether what the program returns depends on `variable`; an equation is taken to read all that it is given."""
     needed = {v for v in jaxpr.outvars if not hasattr(v, "val")}
     for equation in reversed(jaxpr.eqns):
         if needed.intersection(equation.outvars):

@@ -1,8 +1,8 @@
 """Flax nnx modules, given as a function rngs -> module: `lambda rngs: Model(32, rngs=rngs)`, or a class Model(rngs).
 
 A member is factory(rngs=nnx.Rngs(key)), or factory(key) if it has no parameter `rngs`. It is taken apart by nnx.split:
-variables of type nnx.Param are trained, others (nnx.BatchStat) carried along. Of the keys that a module holds for its
-dropout, in the graph's order, number i is jax.random.fold_in(key of the step, i) in training, with counter 0.
+variables of type nnx.Param are trained, others (nnx.BatchStat) carried along. The keys that a module
+holds for its dropout are drawn anew at every step of training, as nnx.reseed(module, default=key of the step) does.
 """
 
 from __future__ import annotations

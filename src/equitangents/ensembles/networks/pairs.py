@@ -56,7 +56,7 @@ class PairNetwork(ForeignNetwork):
             return y.astype(x.dtype), {}
         if not (isinstance(y, tuple) and len(y) == 2):
             raise NetworkError(
-                f"init returned Variables, and apply(variables, x, train=True) a {type(y).__name__}; expected (y, state)"
+                f"init returned Variables, and apply(…, train=True) a {type(y).__name__}; expected (y, state)"
             )
         return y[0].astype(x.dtype), {_STATE: y[1]}
 
@@ -104,7 +104,7 @@ def _is_stax(drawn: Any) -> bool:
         and not isinstance(drawn, Variables)
         and isinstance(drawn[0], tuple)
         and bool(drawn[0])
-        and all(isinstance(n, int) for n in drawn[0])
+        and all(hasattr(n, "__index__") for n in drawn[0])
     )
 
 

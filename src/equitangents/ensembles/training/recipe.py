@@ -18,7 +18,7 @@ import numpy as np
 import optax
 
 from equitangents._types import InputShape, Params
-from equitangents.ensembles.networks.foreign import ForeignNetwork, Traits, joined, split
+from equitangents.ensembles.networks.foreign import ROWWISE, ForeignNetwork, Traits, joined, split
 from equitangents.ensembles.training.batches import Batches
 from equitangents.ensembles.training.losses import LOSSES
 from equitangents.ensembles.training.optimizers import transformation
@@ -41,7 +41,7 @@ class Recipe:
     momentum: float
     batches: Batches
     variation: Variation = PLAIN
-    traits: Traits = Traits(carries=False, random=False)
+    traits: Traits = ROWWISE
 
     def trained(self, params: Params) -> Params:
         """Those of a member's variables that the optimiser moves."""
