@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
 
+import torch
 from equitangents.torch.modules import random_numbers
 from equitangents.torch.recipe import LOSSES, Data, Recipe, orders
 from equitangents.torch.seeds import Seeds

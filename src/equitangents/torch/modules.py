@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-import torch
 
+import torch
 from equitangents.errors import InvalidTypeError
 from equitangents.torch.seeds import member_seeds
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-
 from equitangents.torch.seeds import Seeds
 
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]

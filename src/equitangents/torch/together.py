@@ -36,11 +36,11 @@ def train_together(
     for order in zip(*(orders(data, recipe, s) for s in seeds), strict=True):
         total = torch.zeros(len(modules), dtype=data.y.dtype, device=recipe.device)
         for rows in torch.stack(order).split(recipe.batch_size, dim=1):
-            gradients, losses = step(stacked.trained, stacked.fixed, data.x[rows], data.y[rows])
+            gradients, losses = step(stacked.values, stacked.fixed, data.x[rows], data.y[rows])
             for name, parameter in stacked.trained.items():
                 parameter.grad = gradients[name]
             optimiser.step()
-            total += losses.detach() * rows.shape[1]
+            total += losses * rows.shape[1]
         history.append((total / data.samples).cpu().numpy())
     stacked.unstack(modules)
     return np.array(history).reshape(recipe.epochs, len(modules))
@@ -63,7 +63,7 @@ def reason_against(modules: Sequence[torch.nn.Module], data: Data, recipe: Recip
         try:
             stacked = _Stacked(tried, recipe)
             step = torch.func.vmap(stacked.gradient, in_dims=(0, 0, None, None))
-            gradients, _ = step(stacked.trained, stacked.fixed, x, y)
+            gradients, _ = step(stacked.values, stacked.fixed, x, y)
         except Exception as error:
             return f"torch.func cannot map it over members: {' '.join(str(error).split())[:200]}"
     for name, together in gradients.items():
@@ -89,6 +89,11 @@ class _Stacked:
     def gradient(self) -> Callable[..., Any]:
         """(gradient, loss) of one member."""
         return torch.func.grad_and_value(self._loss_of)
+
+    @property
+    def values(self) -> dict[str, torch.Tensor]:
+        """What is trained, apart from autograd's records."""
+        return {name: p.detach() for name, p in self.trained.items()}
 
     def unstack(self, modules: Sequence[torch.nn.Module]) -> None:
         """Write member i's tensors into module i."""

@@ -61,9 +61,9 @@ def prepare(estimator: Any, loss: str, x: Any, targets: np.ndarray, first: int, 
     check_actions(augmentation, e.label_action, x, targets)
     net = as_network(e.net)
     check_network(net, x)
-    data = _augmented(e, augmentation, x, targets)
+    data = augmented(e, augmentation, x, targets)
     if loss == "cross_entropy":
-        _check_probabilities(data.y)
+        check_probabilities(data.y)
     batch_size = resolve_batch_size(e.optimizer, e.batch_size, data.samples)
     variation = _variation(e)
     variation.check(net, loss)
@@ -155,7 +155,8 @@ def _variation(e: Any) -> Variation:
     return e.variation
 
 
-def _augmented(e: Any, augmentation: Any, x: Any, targets: np.ndarray) -> Augmented:
+def augmented(e: Any, augmentation: Any, x: Any, targets: np.ndarray) -> Augmented:
+    """The data that an estimator's members are trained on; raises where the copies are too many or cannot be made."""
     if augmentation is not None:
         order = len(augmenting_elements(augmentation))
         if isinstance(augmentation, ActionSubset) and np.ptp(augmentation.weights):
@@ -169,7 +170,8 @@ def _augmented(e: Any, augmentation: Any, x: Any, targets: np.ndarray) -> Augmen
     return augment(augmentation, e.label_action, e.augmentation_mode, x, targets, e.dtype)
 
 
-def _check_probabilities(y: np.ndarray) -> None:
+def check_probabilities(y: np.ndarray) -> None:
+    """Raise unless the rows of y are probabilities."""
     wrong = np.flatnonzero((y < 0).any(axis=1) | (abs(y.sum(axis=1) - 1) > 1e-5))
     if len(wrong):
         raise InvalidArgumentError(
