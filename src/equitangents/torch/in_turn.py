@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-import torch
 from equitangents.torch.modules import random_numbers
 from equitangents.torch.recipe import LOSSES, Data, Recipe, orders
 from equitangents.torch.seeds import Seeds
+
+if TYPE_CHECKING:
+    import torch
 
 
 def train_in_turn(module: torch.nn.Module, data: Data, recipe: Recipe, seeds: Seeds) -> np.ndarray:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import torch
 from equitangents.errors import InvalidTypeError
 from equitangents.torch.seeds import member_seeds
+
+if TYPE_CHECKING:
+    import torch
 
 
 @contextlib.contextmanager
 def random_numbers(seed: int, device: torch.device) -> Iterator[None]:
     """Within it PyTorch draws from `seed`; afterwards it goes on where it was."""
+    import torch
+
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
         yield
@@ -23,6 +27,8 @@ def random_numbers(seed: int, device: torch.device) -> Iterator[None]:
 
 def make(factory: Callable[[], Any], seed: int, member: int, dtype: str, device: torch.device) -> torch.nn.Module:
     """A member before training."""
+    import torch
+
     with random_numbers(member_seeds(seed, member).init, device):
         module = factory()
     if not isinstance(module, torch.nn.Module):
@@ -42,6 +48,8 @@ def arrays(module: torch.nn.Module) -> dict[str, np.ndarray]:
 
 def fill(module: torch.nn.Module, values: dict[str, np.ndarray]) -> torch.nn.Module:
     """The module with these parameters and buffers, in evaluation mode."""
+    import torch
+
     with torch.no_grad():
         for name, tensor in tensors(module).items():
             tensor.copy_(torch.from_numpy(np.array(values[name])))
@@ -50,6 +58,8 @@ def fill(module: torch.nn.Module, values: dict[str, np.ndarray]) -> torch.nn.Mod
 
 def to_tensor(x: np.ndarray, layout: str, device: torch.device) -> torch.Tensor:
     """Inputs as modules read them: images, two axes of positions or more, with channels first unless told otherwise."""
+    import torch
+
     if layout == "channels_first" and x.ndim > 3:
         x = np.moveaxis(x, -1, 1)
     return torch.from_numpy(np.ascontiguousarray(x)).to(device)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
 from equitangents.torch.seeds import Seeds
 
-Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+if TYPE_CHECKING:
+    import torch
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,8 @@ class Recipe:
 
     def optimiser(self, parameters: Any) -> torch.optim.Optimizer:
         """A new optimiser of these tensors."""
+        import torch
+
         if callable(self.optimizer):
             return self.optimizer(parameters)
         if self.optimizer == "adam":
@@ -45,6 +47,8 @@ class Data:
 
     def order(self, generator: torch.Generator, batch_size: int) -> torch.Tensor:
         """The rows that an epoch visits, one after another, (samples,)."""
+        import torch
+
         whole = batch_size == self.samples
         rows = torch.arange(self.samples) if whole else torch.randperm(self.samples, generator=generator)
         if self.copies > 1:
@@ -54,6 +58,8 @@ class Data:
 
 def orders(data: Data, recipe: Recipe, seeds: Seeds) -> Iterator[torch.Tensor]:
     """The order of one member's data, epoch by epoch."""
+    import torch
+
     generator = torch.Generator().manual_seed(seeds.order)
     for _ in range(recipe.epochs):
         yield data.order(generator, recipe.batch_size)
@@ -66,7 +72,12 @@ def squared_error(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
 
 def cross_entropy(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     """−Σ_k y_k log softmax(f)_k, its mean over a batch."""
+    import torch
+
     return -(targets * torch.log_softmax(outputs, dim=-1)).sum(dim=-1).mean()
 
 
-LOSSES: dict[str, Loss] = {"mse": squared_error, "cross_entropy": cross_entropy}
+LOSSES: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    "mse": squared_error,
+    "cross_entropy": cross_entropy,
+}

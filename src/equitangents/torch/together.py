@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from equitangents.torch.modules import random_numbers, tensors
 from equitangents.torch.recipe import LOSSES, Data, Recipe, orders
 from equitangents.torch.seeds import Seeds
 
+if TYPE_CHECKING:
+    import torch
+
 _TRIED = 2  # members of a trial
-_AGREE = {torch.float32: 1e-3, torch.float64: 1e-8}  # difference of gradients over their size
+_AGREE = {4: 1e-3, 8: 1e-8}  # by bytes of a number: difference of gradients over their size
 _ELEMENTWISE = (
     "SGD", "Adam", "AdamW", "Adamax", "NAdam", "RAdam", "RMSprop", "Adagrad", "Adadelta", "Rprop",
 )  # fmt: skip
@@ -29,6 +31,8 @@ def train_together(
     modules: Sequence[torch.nn.Module], data: Data, recipe: Recipe, seeds: Sequence[Seeds]
 ) -> np.ndarray:
     """Train the modules, in place; returns their mean losses over each epoch's samples, (epochs, members)."""
+    import torch
+
     stacked = _Stacked(modules, recipe)
     optimiser = recipe.optimiser(list(stacked.trained.values()))
     step = torch.func.vmap(stacked.gradient, in_dims=(0, 0, 0, 0))
@@ -48,6 +52,8 @@ def train_together(
 
 def reason_against(modules: Sequence[torch.nn.Module], data: Data, recipe: Recipe, seed: int) -> str | None:
     """Why these modules cannot be trained together; None if they can."""
+    import torch
+
     said = _layer_against(modules[0]) or _optimizer_against(modules[0], recipe)
     if said is not None:
         return said
@@ -69,7 +75,7 @@ def reason_against(modules: Sequence[torch.nn.Module], data: Data, recipe: Recip
     for name, together in gradients.items():
         apart = torch.stack([g[name] for g in alone])
         difference, size = float((together - apart).abs().max()), float(apart.abs().max())
-        if not difference <= _AGREE[apart.dtype] * size + torch.finfo(apart.dtype).eps:
+        if not difference <= _AGREE[apart.dtype.itemsize] * size + torch.finfo(apart.dtype).eps:
             return f"the gradient of {name!r} by torch.func is not autograd's: {difference:.2g} apart, of {size:.2g}"
     return None
 
@@ -78,6 +84,8 @@ class _Stacked:
     """The tensors of several modules, stacked; those that are trained are leaves."""
 
     def __init__(self, modules: Sequence[torch.nn.Module], recipe: Recipe) -> None:
+        import torch
+
         self._template = copy.deepcopy(modules[0]).to("meta").train()
         self._loss = LOSSES[recipe.loss]
         parameters, buffers = torch.func.stack_module_state(list(modules))
@@ -88,6 +96,8 @@ class _Stacked:
     @property
     def gradient(self) -> Callable[..., Any]:
         """(gradient, loss) of one member."""
+        import torch
+
         return torch.func.grad_and_value(self._loss_of)
 
     @property
@@ -97,18 +107,24 @@ class _Stacked:
 
     def unstack(self, modules: Sequence[torch.nn.Module]) -> None:
         """Write member i's tensors into module i."""
+        import torch
+
         with torch.no_grad():
             for i, module in enumerate(modules):
                 for name, tensor in tensors(module).items():
                     tensor.copy_((self.trained | self.fixed)[name][i])
 
     def _loss_of(self, trained: Any, fixed: Any, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        import torch
+
         return self._loss(torch.func.functional_call(self._template, trained | fixed, (x,)), y)
 
 
 def _gradient_alone(
     module: torch.nn.Module, x: torch.Tensor, y: torch.Tensor, recipe: Recipe
 ) -> dict[str, torch.Tensor]:
+    import torch
+
     module.zero_grad()
     LOSSES[recipe.loss](module(x), y).backward()  # type: ignore[no-untyped-call]
     trained = [(name, p) for name, p in module.named_parameters() if p.requires_grad]
@@ -116,6 +132,8 @@ def _gradient_alone(
 
 
 def _layer_against(module: torch.nn.Module) -> str | None:
+    import torch
+
     for name, layer in module.named_modules():
         called = f"its layer {name!r} ({type(layer).__name__})" if name else f"it ({type(layer).__name__})"
         if getattr(layer, "track_running_stats", False):
