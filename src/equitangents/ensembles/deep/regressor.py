@@ -18,7 +18,9 @@ class DeepEnsemble(RegressorMixin, Regression, DeepEnsembleBase):
     """Finite networks trained together, following scikit-learn's conventions.
 
     Args:
-        net: a network with `init(key, input_shape, dtype)` and `apply(params, x)`, e.g. `equitangents.nn.Sequential`.
+        net: a network with `init(key, input_shape, dtype)` and `apply(params, x)`, e.g. `equitangents.nn.Sequential`; a
+            pair of such functions; a Flax linen module; or a function that makes a Flax nnx module (rngs -> module) or
+            an Equinox module (key -> module). Batch statistics and dropout: the guide on architectures of your own.
         members: how many are trained. Member i is a function of (seed, i) alone: its initial parameters are
             `net.init(init_key, …)` and its data come in the order that order_key draws, with `init_key, order_key =
             jax.random.split(jax.random.fold_in(jax.random.key(seed), i))`.
