@@ -13,6 +13,7 @@ _NAMES = {
     "infinite.bagging": ["BaggedInfiniteEnsemble"],
     "infinite.classifier": ["InfiniteEnsembleClassifier"],
     "infinite.regressor": ["InfiniteEnsemble"],
+    "networks.foreign": ["Variables"],
     "orbits.covariance": ["OrbitMoments", "orbit_moments"],
     "orbits.draws": ["OrbitLaw", "orbit_law"],
     "orbits.statistics": ["OrbitStatistic", "OrbitStatistics"],
@@ -39,6 +40,7 @@ __all__ = [
     "TangentPrior",
     "Training",
     "TrainingState",
+    "Variables",
     "Variation",
     "orbit_law",
     "orbit_moments",
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     from equitangents.ensembles.infinite.bagging import BaggedInfiniteEnsemble
     from equitangents.ensembles.infinite.classifier import InfiniteEnsembleClassifier
     from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
+    from equitangents.ensembles.networks.foreign import Variables
     from equitangents.ensembles.orbits.covariance import OrbitMoments, orbit_moments
     from equitangents.ensembles.orbits.draws import OrbitLaw, orbit_law
     from equitangents.ensembles.orbits.statistics import OrbitStatistic, OrbitStatistics

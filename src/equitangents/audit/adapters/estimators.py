@@ -13,6 +13,7 @@ from equitangents.audit.adapters.callables import CallableModel, NetworkModel
 from equitangents.audit.adapters.model import LayerTrace, Model
 from equitangents.audit.adapters.outputs import chosen
 from equitangents.errors import InvalidArgumentError
+from equitangents.nn import Sequential
 
 METHODS = ("predict_proba", "decision_function", "predict")
 
@@ -92,8 +93,8 @@ class EnsembleModel(Model):
         return x
 
     def trace(self, x: Any) -> list[LayerTrace] | None:
-        """The layers of the first member of a deep ensemble."""
-        if not self.deep:
+        """The layers of the first member of a deep ensemble, if they are of this library."""
+        if not self.deep or not isinstance(self.ensemble.net, Sequential):
             return None
         first = jax.tree.map(lambda p: p[0], self.ensemble.params_)
         return NetworkModel(self.ensemble.net, first).trace(x)

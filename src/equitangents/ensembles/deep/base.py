@@ -13,6 +13,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from equitangents.actions import as_action
+from equitangents.ensembles.deep.predictions import Members
 from equitangents.ensembles.deep.records import (
     ENTRIES,
     Checkpoints,
@@ -24,11 +25,12 @@ from equitangents.ensembles.deep.records import (
     entries_of,
 )
 from equitangents.ensembles.inputs import EstimatorNotFittedError, check_inputs
+from equitangents.ensembles.networks import ForeignNetwork, as_network
 from equitangents.ensembles.parameters import Estimator
 from equitangents.ensembles.storage import persistence
 from equitangents.ensembles.training.evaluation import evaluate, outputs, rows_at_once
 from equitangents.ensembles.training.fingerprint import check_same
-from equitangents.ensembles.training.jobs import check_room, execute, prepare
+from equitangents.ensembles.training.jobs import execute, prepare
 from equitangents.ensembles.training.loop import TrainingState
 from equitangents.ensembles.training.plan import Workers
 from equitangents.ensembles.training.variations import Variation
@@ -38,7 +40,7 @@ from equitangents.validation import check_whole
 _ROWS = 1024  # evaluated by all members before the next
 
 
-class DeepEnsembleBase(Estimator):
+class DeepEnsembleBase(Members, Estimator):
     """Finite networks trained together; DeepEnsemble says what the parameters are."""
 
     _default_loss: ClassVar[str]
@@ -130,13 +132,14 @@ class DeepEnsembleBase(Estimator):
         for name, value in entries.items():
             setattr(self, name, value)
 
-    def predict_members(self, X: Any) -> np.ndarray:
-        """Outputs of every member, (members, N, outputs)."""
-        x = self._query(X)
-        needed = self._trained * len(x) * self.n_outputs_ * np.dtype(self.dtype).itemsize
-        task = f"the outputs of {self._trained} members on {len(x)} inputs"
-        check_room(task, 2 * needed, self.memory_limit, "predict in parts")
-        return np.concatenate(list(self._member_outputs(x)), axis=1)
+    def member(self, i: int) -> Any:
+        """Member i as its library has it: a Flax nnx or Equinox module ready to predict, (module, state) or (module,
+        variables) where these are apart, and (net, params) for networks with init and apply.
+        """
+        self._check_fitted()
+        check_whole("i", i, 0, self._trained - 1)
+        net, params = as_network(self.net), jax.tree.map(lambda a: a[i], self.params_)
+        return net.member(params) if isinstance(net, ForeignNetwork) else (net, params)
 
     def save(self, path: Any) -> None:
         """Write parameters and fitted state to a directory `path`, all of it or nothing.
@@ -221,28 +224,19 @@ class DeepEnsembleBase(Estimator):
         """
         begins = range(0, self._trained, self._chunk)
         some = lambda tree, begin: jax.tree.map(lambda a: _filled_up(a[begin : begin + self._chunk], self._chunk), tree)
-        size = rows_at_once(self.net, some(self.params_, 0), x, self.dtype)
+        net = as_network(self.net)
+        size = rows_at_once(net, some(self.params_, 0), x, self.dtype)
         step = -(-_ROWS // size) * size
 
         def part(begin: int, rows: np.ndarray) -> np.ndarray:
             params, start = some(self.params_, begin), some(self.params0_, begin)
-            return evaluate(partial(outputs, self.net, self._variation, params, start), rows, self.dtype, size)
+            return evaluate(partial(outputs, net, self._variation, params, start), rows, self.dtype, size)
 
         with Workers() as workers:
             for first in range(0, len(x), step):
                 rows = x[first : first + step]
                 parts = workers.map(partial(part, rows=rows), begins, first_alone=first == 0)
                 yield np.concatenate(parts)[: self._trained]
-
-    def _moments(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and standard deviation over members, (N, outputs) each."""
-        ddof = 1 if self._trained > 1 else 0
-        pairs = []
-        for part in self._member_outputs(x):
-            part = part.astype(np.float64)
-            pairs.append((part.mean(axis=0), part.std(axis=0, ddof=ddof)))
-        mean, std = (np.concatenate(parts).astype(self.dtype) for parts in zip(*pairs, strict=True))
-        return mean, std
 
     def _warn_if_diverged(self) -> None:
         bad = np.flatnonzero(~np.isfinite(self.history_).all(axis=0))

@@ -8,20 +8,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 from sklearn.base import RegressorMixin
 
 from equitangents.ensembles.deep.base import DeepEnsembleBase
-from equitangents.ensembles.inputs import check_inputs, check_targets
-from equitangents.ensembles.training.jobs import check_room
-from equitangents.errors import InvalidArgumentError
+from equitangents.ensembles.deep.predictions import Regression
 
 
-class DeepEnsemble(RegressorMixin, DeepEnsembleBase):
+class DeepEnsemble(RegressorMixin, Regression, DeepEnsembleBase):
     """Finite networks trained together, following scikit-learn's conventions.
 
     Args:
-        net: a network with `init(key, input_shape, dtype)` and `apply(params, x)`, e.g. `equitangents.nn.Sequential`.
+        net: a network with `init(key, input_shape, dtype)` and `apply(params, x)`, e.g. `equitangents.nn.Sequential`; a
+            pair of such functions; a Flax linen module; or a function that makes a Flax nnx module (rngs -> module) or
+            an Equinox module (key -> module). Batch statistics and dropout: the guide on architectures of your own.
         members: how many are trained. Member i is a function of (seed, i) alone: its initial parameters are
             `net.init(init_key, …)` and its data come in the order that order_key draws, with `init_key, order_key =
             jax.random.split(jax.random.fold_in(jax.random.key(seed), i))`.
@@ -100,7 +99,6 @@ class DeepEnsemble(RegressorMixin, DeepEnsembleBase):
         """
         self._forget()
         x, targets = self._data(X, y, reset=True)
-        self._squeeze = np.ndim(y) == 1
         self._fit(x, targets, record, record_at, resume)
         return self
 
@@ -115,38 +113,6 @@ class DeepEnsemble(RegressorMixin, DeepEnsembleBase):
         x, targets = self._data(X, y, reset=False)
         self._extend(members, x, targets, record, resume)
         return self
-
-    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
-        """Mean over members, (N, outputs), or (N,) for 1-d y.
-
-        With `return_std` also their standard deviation, of the mean's shape; with `return_cov` their covariance
-        between inputs, (N, N) for 1-d y and (N, N, outputs) else. Both are those of one member, divided by M − 1, and
-        0 for M = 1.
-        """
-        if return_std and return_cov:
-            raise InvalidArgumentError("return_std and return_cov are both True; at most one can be")
-        x = self._query(X)
-        if return_cov:
-            mean, spread = self._covariance(x)
-        else:
-            mean, spread = self._moments(x)
-        if self._squeeze:
-            mean, spread = mean[..., 0], spread[..., 0]
-        return (mean, spread) if return_std or return_cov else mean
-
-    def _covariance(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        needed = 8 * self.n_outputs_ * len(x) * (2 * len(x) + 3 * self._trained)
-        check_room(f"the covariance between {len(x)} inputs", needed, self.memory_limit, "predict in parts")
-        outputs = self.predict_members(x).astype(np.float64)
-        mean = outputs.mean(axis=0)
-        centred = outputs - mean
-        covariance = np.einsum("mik,mjk->ijk", centred, centred, optimize=True) / max(1, self._trained - 1)
-        return mean.astype(self.dtype), covariance.astype(self.dtype)
-
-    def _data(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, np.ndarray]:
-        x = check_inputs(self, X, self.input_shape, reset=reset)
-        y = check_targets(x, y)
-        return x, y.reshape(len(y), -1)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
