@@ -13,6 +13,7 @@ from equitangents.data.molecules import (
     molecules_available,
 )
 from equitangents.data.out_of_distribution import gaussian_noise, photo_patches
+from equitangents.data.own import load_own
 
 __all__ = [
     "DataNotFoundError",
@@ -27,6 +28,7 @@ __all__ = [
     "grey",
     "load",
     "load_molecules",
+    "load_own",
     "load_trajectory",
     "load_water",
     "molecules_available",

@@ -60,6 +60,16 @@ registry: dict[str, StudyInfo] = {
             page="equitangents.studies.rotated_images.page",
         ),
         StudyInfo(
+            name="comparison",
+            title="Which way to an invariant classifier",
+            source=_EMERGENT,
+            presets=("quick", "desk", "paper"),
+            summary="One network, augmented ones, ensembles, group-convolutional networks, canonicalisation, averaging "
+            "at test time and kernels, side by side: accuracy and invariance against cost, also on your own images.",
+            module="equitangents.studies.comparison.study",
+            page="equitangents.studies.comparison.page",
+        ),
+        StudyInfo(
             name="mlp-to-gcnn",
             title="Augmented MLPs are group-convolutional networks",
             source=_KERNELS,

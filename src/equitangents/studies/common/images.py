@@ -5,7 +5,7 @@ Every image, foreign or not, is shifted and scaled to mean 0 and standard deviat
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -30,7 +30,7 @@ class ImageChoice(Protocol):
 
     @property
     def data(self) -> str:
-        """The set `digits`, or a data set in the data folder."""
+        """The set `digits`, a data set in the data folder, or a file of one's own, `….npz`."""
 
     @property
     def foreign(self) -> tuple[str, ...]:
@@ -80,12 +80,22 @@ class Images:
         return self.probabilities - 1 / self.classes
 
 
-def load_images(settings: ImageChoice, data_dir: Path | None) -> Images:
-    """All images of the study. Raises DataNotFoundError where a file is missing, before anything is computed."""
-    source = data.load(settings.data, data_dir)
+def load_images(settings: ImageChoice, data_dir: Path | None, *, side: int | None = None, draw: int = 0) -> Images:
+    """All images of the study, averaged over areas to `side` × `side` (None: left as they are).
+
+    Every `draw` has training images of its own, where there are more of them than a study takes; the others stay.
+    Raises DataNotFoundError where a file is missing, before anything is computed.
+    """
+    source = _source(settings, data_dir)
     train = None if settings.train_images is None else min(settings.train_images, len(source.train_x))
     test = None if settings.test_images is None else min(settings.test_images, len(source.test_x))
     chosen = source.subset(train, test, seed=settings.seed)
+    if draw:
+        drawn = source.subset(train, None, seed=settings.seed + draw)
+        chosen = replace(chosen, train_x=drawn.train_x, train_y=drawn.train_y)
+    if side is not None and chosen.shape[0] == chosen.shape[1]:
+        resized = {part: data.resize(getattr(chosen, part), (side, side)) for part in ("train_x", "test_x")}
+        chosen = replace(chosen, **resized)
     height, width, _ = chosen.shape
     if height != width or height % 2:
         raise InvalidArgumentError(
@@ -96,6 +106,17 @@ def load_images(settings: ImageChoice, data_dir: Path | None) -> Images:
         sets[name] = standardise(_foreign(name, settings, chosen.shape, data_dir))
     titles = {"test": _title(settings.data), **{name: _title(name) for name in settings.foreign}}
     return Images(standardise(chosen.train_x), chosen.train_y, chosen.test_y, sets, titles, chosen.class_names)
+
+
+def is_own(name: str) -> bool:
+    """Whether the name of a data set is that of a file."""
+    return name.endswith(".npz") or "/" in name
+
+
+def _source(settings: ImageChoice, data_dir: Path | None) -> data.Dataset:
+    if is_own(settings.data):
+        return data.load_own(settings.data, seed=settings.seed)
+    return data.load(settings.data, data_dir)
 
 
 def standardise(x: Float[np.ndarray, "n height width channels"]) -> Float[np.ndarray, "n height width channels"]:
@@ -120,4 +141,4 @@ def _foreign(name: str, settings: ImageChoice, shape: tuple[int, int, int], data
 
 
 def _title(name: str) -> str:
-    return _TITLES.get(name, name.replace("_", " "))
+    return Path(name).name if is_own(name) else _TITLES.get(name, name.replace("_", " "))
