@@ -19,6 +19,10 @@ TINY = {
         "train_images": "24", "test_images": "10", "foreign_images": "6", "members": "4", "channels": "4,4",
         "epochs": "5", "recorded_epochs": "0,1,3", "infinite_train": "16",
     },
+    "comparison": {
+        "contenders": "plain,augmented,gcnn", "shrink": "2", "repetitions": "2", "train_images": "24",
+        "test_images": "10", "foreign_images": "6", "channels": "2,2", "most_members": "2", "epochs": "1",
+    },
     "mlp-to-gcnn": {
         "group": "C4", "train_images": "4", "test_images": "4", "foreign_images": "4", "times": "1,inf",
         "widths": "8,16", "draws": "3", "trained_widths": "4", "members": "4", "steps": "0,2",
@@ -60,6 +64,7 @@ FIGURES = {
     "toy": {"snapshots", "violation-over-time", "violation-over-members"},
     "ising": {"predictions", "distance-to-ntk", "orbit-spread", "spread-for-every-size", "spread-ratio"},
     "rotated-images": {"agreement-over-training", "accuracy-and-size", "single-images"},
+    "comparison": {"accuracy-and-invariance-against-cost", "many-small-or-one-equivariant", "inputs"},
     "mlp-to-gcnn": {"difference-over-time", "convergence"},
     "cross-product": {"members-and-mean", "random-rotations"},
     "continuous": {"change-against-kappa", "change-over-angles"},
@@ -74,6 +79,7 @@ TABLES = {
     "toy": {"violation", "ensemble_size"},
     "ising": {"distance", "spread", "predictions", "every_size"},
     "rotated-images": {"agreement", "accuracy", "ensemble_size"},
+    "comparison": {"contenders", "costs", "by_set", "pairs", "small_networks"},
     "mlp-to-gcnn": {"distance", "independent", "trained"},
     "cross-product": {"closed_form", "members", "shares"},
     "continuous": {"violation", "angles"},

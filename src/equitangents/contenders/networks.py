@@ -43,7 +43,7 @@ def count_parameters(net: Network, shape: tuple[int, ...]) -> int:
 
 
 def count_multiplications(net: Network, shape: tuple[int, ...]) -> int:
-    """Multiplications in the matrix products and convolutions of a program, for every further image that it predicts."""
+    """Multiplications in matrix products and convolutions, for every further image that is predicted."""
     params = jax.eval_shape(lambda key: net.init(key, shape, "float32"), jax.random.key(0))
     counts = [
         _count(jax.make_jaxpr(net.apply)(params, jax.ShapeDtypeStruct((images, *shape), np.float32)).jaxpr)
@@ -64,6 +64,12 @@ def _count(program: Any) -> int:
             per_output = math.prod(kernel) // kernel[numbers.rhs_spec[0]]
             total += math.prod(equation.outvars[0].aval.shape) * per_output
         repeats = equation.params.get("length", 1) if equation.primitive.name == "scan" else 1
-        for inner in jax.core.jaxprs_in_params(equation.params):
-            total += repeats * _count(inner)
+        total += repeats * sum(_count(inner) for inner in _inner(equation.params))
     return total
+
+
+def _inner(params: dict[str, Any]) -> list[Any]:
+    """Programs inside an instruction: bodies of loops, functions that are called."""
+    values = [v for value in params.values() for v in (value if isinstance(value, tuple | list) else (value,))]
+    programs = [getattr(value, "jaxpr", value) for value in values]
+    return [program for program in programs if hasattr(program, "eqns")]

@@ -10,7 +10,7 @@ from jaxtyping import Float, Int, Num
 
 @runtime_checkable
 class Contender(Protocol):
-    """A classifier of images. It may also have `parameters` and `multiplications` (of one prediction), numbers or None."""
+    """A classifier of images. It may have `parameters`, and `multiplications` of one prediction: numbers or None."""
 
     def fit(self, x: Float[np.ndarray, "n height width channels"], y: Int[np.ndarray, " n"]) -> Any:
         """Learn from images, each of mean 0 and standard deviation 1, and labels from 0 to K − 1."""

@@ -38,7 +38,7 @@ class Entry:
     unavailable: Callable[[Problem], str] = lambda problem: ""
 
     def make(self, problem: Problem) -> Any:
-        """A new contender, not fitted. Raises InvalidArgumentError where it cannot be made, or cannot fit or predict."""
+        """A new contender, not fitted. Raises InvalidArgumentError where it cannot be made, fit or predict."""
         try:
             made = _made(self.factory, problem)
         except Exception as error:

@@ -63,7 +63,7 @@ class TurnedFilters:
         return x.reshape((len(x), -1)) @ weights.reshape((-1, self.classes))
 
     def _convolve(self, layer: Any, x: Any, filters: Any) -> Any:
-        """(N, H, W, inputs) to (N, H, W, |G|·width) by filters [tap, inputs, g, width]: patches, product, bias, ReLU."""
+        """(N, H, W, inputs) to (N, H, W, |G|·width) by filters [tap, inputs, g, width], bias and ReLU."""
         side, inputs = _filter_side(self.group), x.shape[-1]
         reach = side // 2
         padded = jnp.pad(x, ((0, 0), (reach, reach), (reach, reach), (0, 0)))

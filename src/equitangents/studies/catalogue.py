@@ -53,7 +53,7 @@ registry: dict[str, StudyInfo] = {
             name="rotated-images",
             title="Predictions on rotated images",
             source=_EMERGENT,
-            presets=("quick", "paper"),
+            presets=("quick", "desk", "paper"),
             summary="CNNs trained on rotated images: how often members, their mean and the infinitely wide ensemble "
             "predict the same for all rotations of an image, in and out of distribution.",
             module="equitangents.studies.rotated_images.study",

@@ -98,8 +98,9 @@ def load_images(settings: ImageChoice, data_dir: Path | None, *, side: int | Non
         chosen = replace(chosen, **resized)
     height, width, _ = chosen.shape
     if height != width or height % 2:
+        hint = "; side=… averages square ones to any size" if height == width and hasattr(settings, "side") else ""
         raise InvalidArgumentError(
-            f"images of {settings.data!r} are {height}×{width}; the study needs square ones of even size"
+            f"images of {settings.data!r} are {height}×{width}; the study needs square ones of even size{hint}"
         )
     sets = {"test": standardise(chosen.test_x)}
     for name in settings.foreign:

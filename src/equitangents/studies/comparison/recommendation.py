@@ -26,7 +26,7 @@ def recommendation(settings: Settings, results: Results) -> list[str]:
     if len(good) > 1:
         same = trained == used
         said.append(
-            f"Of {'these' if len(good) > 2 else 'the two'} most accurate, {_named(results, trained)} is the cheapest to "
+            f"Of these most accurate ones, {_named(results, trained)} is the cheapest to "
             + ("train and to use." if same else f"train and {_named(results, used)} the cheapest to use.")
         )
     both = [name for name in good if name in (steady, *steady_equals)]
@@ -37,10 +37,10 @@ def recommendation(settings: Settings, results: Results) -> list[str]:
             "more invariant, and of those of which this is true it is the cheapest to train."
         )
     else:
+        firm = _cheapest(results, [steady, *steady_equals], "training_seconds")
         said.append(
             f"No contender is among both the most accurate and the most invariant: take {_named(results, trained)} "
-            f"where accuracy counts, {_named(results, _cheapest(results, [steady, *steady_equals], 'training_seconds'))} "
-            "where orientations must give one class."
+            f"where accuracy counts, {_named(results, firm)} where all orientations must give one class."
         )
     said.append(
         f"Differences are paired over inputs and repetitions, their intervals are over {covers(settings)} and hold for "
@@ -70,7 +70,7 @@ def _alike(results: Results, names: list[str], what: str) -> str:
 
 
 def _cheapest(results: Results, names: list[str], cost: str) -> str:
-    return min(names, key=lambda name: float(np.mean(results.costs[name][cost])))
+    return min(names, key=lambda name: float(np.median(results.costs[name][cost])))
 
 
 def _named(results: Results, name: str) -> str:

@@ -42,7 +42,7 @@ STATED: dict[str, dict[str, tuple[float, float]]] = {  # orbit same predictions 
     "canonicalisation": {"C4": (4.0, 0.0), "C8": (7.45, 0.14), "C16": (12.41, 0.85)},
 }
 _BY_CONSTRUCTION = ("gcnn", "gcnn-ensemble", "canonicalisation", "test-time")
-_COSTS = ("parameters", "multiplications", "training_seconds", "inference_seconds")
+COSTS = ("parameters", "multiplications", "training_seconds", "inference_seconds")
 MEASURES = ("upright", "rotated", "inside", "outside")
 
 
@@ -88,14 +88,14 @@ PRESETS = {
         foreign=("mnist", "cifar10", "noise"),
         side=14,
         repetitions=5,
-        train_images=8000,
+        train_images=12000,
         test_images=1000,
         foreign_images=400,
         channels=(12, 16),
         members=25,
         group_members=4,
         epochs=15,
-        kernel_images=800,
+        kernel_images=1200,
         shrink=(1, 2, 4),
         most_members=64,
     ),
@@ -269,7 +269,7 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
         problem=problem,
         titles={entry.name: entry.title for entry in entries},
         labels={name: {s: gather(stages, f"labels_{s}") for s in sets} for name, stages in found.items()},
-        costs={name: {c: gather(stages, c) for c in _COSTS} for name, stages in found.items()},
+        costs={name: {c: gather(stages, c) for c in COSTS} for name, stages in found.items()},
         floor={s: gather(found[floor_of], f"floor_{s}") for s in sets} if floor_of else {},
         floor_of=floor_of,
         left_out=left_out,
@@ -300,7 +300,7 @@ def _contender(
     outcome = contenders.run(entry, problem, images.train_x, images.train_y, orbits)
     shape = (int(problem.action.group.order), -1)
     arrays: Arrays = {f"labels_{name}": y.reshape(shape).astype(np.int16) for name, y in outcome.labels.items()}
-    arrays |= {cost: np.array(getattr(outcome.cost, cost)) for cost in _COSTS}
+    arrays |= {cost: np.array(getattr(outcome.cost, cost)) for cost in COSTS}
     if floor:
         averaged = contenders.Averaged(outcome.fitted, problem.action)
         for i, (name, x) in enumerate(orbits.items()):
@@ -382,7 +382,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             claim(
                 "Contenders with built-in invariance give every orientation of every image the same class",
                 Records.over(least, lambda name: results.titles[name], name=tuple(exact)),
-                measure=f"Orbit same predictions on the worst input of all sets and repetitions, out of {results.order}.",
+                measure=f"Orbit same predictions on the worst input of all sets and repetitions, of {results.order}.",
                 covers=EXACT,
                 at_least=results.order,
                 source="stated in arXiv 2403.03103: 4 ± 0 for C4",
@@ -444,9 +444,10 @@ def _small_against_one(settings: Settings, results: Results, over: str) -> Claim
         largest = {name: labels[-1] for name, labels in results.curves[shrink].labels.items()}
         return results.difference(largest, results.labels["gcnn"], "rotated", level)
 
-    words = lambda shrink: (
-        f"{results.curves[shrink].sizes[-1]} networks of {' and '.join(map(str, results.curves[shrink].channels))} channels"
-    )
+    def words(shrink: int) -> str:
+        curve = results.curves[shrink]
+        return f"{curve.sizes[-1]} networks of {' and '.join(map(str, curve.channels))} channels"
+
     return claim(
         "At no more than the cost of one group-convolutional network, ensembles of small augmented networks are at "
         "least as accurate on rotated images",
@@ -458,8 +459,8 @@ def _small_against_one(settings: Settings, results: Results, over: str) -> Claim
         source="ours: the question of cost",
         means=Means(
             holds="With this budget, small augmented networks averaged do at least as well as one equivariant network.",
-            fails="With this budget, at least one size of small networks is less accurate than one equivariant network: "
-            "see the trade-off before averaging.",
+            fails="With this budget, at least one size of small networks is less accurate than one equivariant "
+            "network: see the trade-off before averaging.",
             undecided="At equal cost small averaged networks and one equivariant network are not told apart in "
             "accuracy: choose by invariance.",
         ),
