@@ -75,7 +75,7 @@ class Settings:
     epochs: int = 20
     batch: int = 32
     learning_rate: float = 0.02
-    kernel_images: int = 400
+    kernel_images: int = 200
     shrink: tuple[int, ...] = (1, 2)
     most_members: int = 32
     seed: int = 0
