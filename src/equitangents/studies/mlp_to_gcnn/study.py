@@ -32,13 +32,9 @@ from equitangents.studies.common.images import standardise
 from equitangents.studies.common.infinite import largest_difference, unit_times
 from equitangents.studies.common.training import train_recorded
 from equitangents.studies.framework.citations import EQUIVARIANT_KERNELS
-from equitangents.studies.framework.claims import EXACT, Claim, Means, claim
+from equitangents.studies.framework.claims import EXACT, Claim, Records, claim
 from equitangents.studies.framework.drawing import name_of
-from equitangents.studies.framework.folder import Arrays, RunFolder
-from equitangents.studies.framework.progress import Task
-from equitangents.studies.framework.records import Records
-from equitangents.studies.framework.settings import at_least, check
-from equitangents.studies.framework.study import Study
+from equitangents.studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check
 
 STATED = "stated in arXiv 2406.06504"
 SETS = ("training", "test", "photographs", "noise")
@@ -327,12 +323,10 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             at_most=1e-8,
             source=STATED + ", Theorem 5.2",
             stated="equal",
-            means=Means(
-                holds="If only the mean of very wide networks matters, choose by cost: an MLP that sees every "
-                "rotation, or a group-convolutional network that sees one.",
-                fails="Do not put a group-convolutional network in the place of an augmented MLP: here their means "
-                "differ even at infinite width.",
-            ),
+            holds="If only the mean of very wide networks matters, choose by cost: an MLP that sees every "
+            "rotation, or a group-convolutional network that sees one.",
+            fails="Do not put a group-convolutional network in the place of an augmented MLP: here their means "
+            "differ even at infinite width.",
         ),
         claim(
             "Without augmentation the means of MLPs and of group-convolutional networks at infinite width differ on "
@@ -342,11 +336,9 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             covers=EXACT,
             at_least=0.01,
             source="our control",
-            means=Means(
-                holds="Augmentation matters on these data: an MLP that does without it predicts something else.",
-                fails="On these data augmentation hardly matters at some time, so that equal means say little: try "
-                "other data.",
-            ),
+            holds="Augmentation matters on these data: an MLP that does without it predicts something else.",
+            fails="On these data augmentation hardly matters at some time, so that equal means say little: try "
+            "other data.",
         ),
         claim(
             "Frozen kernels of an augmented MLP and of the group-convolutional network with its weights predict the "
@@ -359,14 +351,12 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             at_most=1e-8,
             source=STATED + " in review",
             stated="equal",
-            means=Means(
-                holds="Augmentation and architecture can be exchanged at finite width too, for networks that start at "
-                "zero output and stay close to their initialisation.",
-                fails="Augmentation and architecture cannot be exchanged for these finite networks, even with the "
-                "same weights.",
-                undecided="Whether augmentation and architecture can be exchanged at finite width is not decided: take "
-                "more widths, at least five.",
-            ),
+            holds="Augmentation and architecture can be exchanged at finite width too, for networks that start at "
+            "zero output and stay close to their initialisation.",
+            fails="Augmentation and architecture cannot be exchanged for these finite networks, even with the "
+            "same weights.",
+            undecided="Whether augmentation and architecture can be exchanged at finite width is not decided: take "
+            "more widths, at least five.",
         ),
         claim(
             "With independent weights the predictions from frozen kernels of augmented MLPs and of group-convolutional "
@@ -379,13 +369,11 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             at_most=-0.3,
             source="theory of kernels that fluctuate as 1/√width; the bounds are our choice",
             stated="−1/2",
-            means=Means(
-                holds="Four times the width roughly halves the difference between one network of each kind.",
-                fails="Four times the width does not roughly halve the difference between one network of each kind: "
-                "measure it at the width that is to be used.",
-                undecided="How fast the difference between one network of each kind falls with the width is not "
-                "decided: more draws would tell.",
-            ),
+            holds="Four times the width roughly halves the difference between one network of each kind.",
+            fails="Four times the width does not roughly halve the difference between one network of each kind: "
+            "measure it at the width that is to be used.",
+            undecided="How fast the difference between one network of each kind falls with the width is not "
+            "decided: more draws would tell.",
         ),
         claim(
             f"Trained MLPs and group-convolutional networks of width {wide} that start at zero output have the same "
@@ -398,14 +386,12 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             unit="%",
             source=STATED + " in review; the bound is our choice",
             stated="0 in the limit of width",
-            means=Means(
-                holds=f"At width {wide} an ensemble of either kind can stand in for the mean of the other: the "
-                f"largest estimate of the squared distance is {largest:.1f} %.",
-                fails=f"At width {wide} the choice between augmentation and architecture changes the mean: the largest "
-                f"estimate of the squared distance is {largest:.1f} %.",
-                undecided=f"Whether either kind can stand in for the other at width {wide} is not decided: more "
-                "members would tell.",
-            ),
+            holds=f"At width {wide} an ensemble of either kind can stand in for the mean of the other: the "
+            f"largest estimate of the squared distance is {largest:.1f} %.",
+            fails=f"At width {wide} the choice between augmentation and architecture changes the mean: the largest "
+            f"estimate of the squared distance is {largest:.1f} %.",
+            undecided=f"Whether either kind can stand in for the other at width {wide} is not decided: more "
+            "members would tell.",
         ),
     ]
 

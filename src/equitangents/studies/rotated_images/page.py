@@ -12,11 +12,7 @@ from equitangents.report import Figure, Section, Table, figures
 from equitangents.report.palette import BLUE, FRAME, GREEN, INK, MEMBER, ORANGE, PURPLE, VERMILLION
 from equitangents.report.verdict import with_interval
 from equitangents.statistics import bootstrap, bootstrap_intervals
-from equitangents.studies.framework import drawing
-from equitangents.studies.framework.folder import Columns, RunFolder
-from equitangents.studies.framework.panels import panels
-from equitangents.studies.framework.study import Presentation
-from equitangents.studies.framework.tables import columns
+from equitangents.studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels
 from equitangents.studies.rotated_images.study import (
     STATED_AGREEMENT,
     Results,
@@ -67,7 +63,6 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "Group": f"{settings.group}, turns by {turn}" + ("" if results.action.exact else ", resampled"),
         "Members": f"{settings.members} CNNs, {' and '.join(map(str, settings.channels))} channels",
         "Training": f"{settings.epochs} epochs, {settings.optimizer}, step {results.learning_rate:.3g}",
-        "Seed": str(settings.seed),
     }
     return Presentation(tables, sections, facts)
 

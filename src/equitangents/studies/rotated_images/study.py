@@ -21,12 +21,8 @@ from equitangents.studies.common.images import Images, load_images
 from equitangents.studies.common.orbits import by_element, orbit_batch, same_predictions
 from equitangents.studies.common.training import train_recorded
 from equitangents.studies.framework.citations import EMERGENT_EQUIVARIANCE
-from equitangents.studies.framework.claims import EXACT, Claim, Means, claim
-from equitangents.studies.framework.folder import Arrays, RunFolder
-from equitangents.studies.framework.progress import Task
-from equitangents.studies.framework.records import Records
-from equitangents.studies.framework.settings import at_least, check
-from equitangents.studies.framework.study import Study
+from equitangents.studies.framework.claims import EXACT, Claim, Records, claim
+from equitangents.studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check
 
 STATED = "stated in arXiv 2403.03103"
 _PREDICTED, _DRAWS = 100, 200  # inputs whose orbits are drawn jointly, and ensembles drawn
@@ -301,24 +297,20 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             ahead(shared_level(len(trained) * len(names)), trained),
             source=STATED + "; to ask it against the best member is our choice",
             stated=f"{STATED_AGREEMENT[settings.group]} (rotated Fashion-MNIST, out of distribution)",
-            means=Means(
-                holds="Once training has begun, average: the mean keeps its prediction more often than even the best "
-                "single network, also on images unlike the training data.",
-                fails="A single well-chosen network can agree with itself as often as the mean: compare before paying "
-                "for an ensemble.",
-                undecided="Whether averaging beats the best single network is not decided on these images: take more.",
-            ),
+            holds="Once training has begun, average: the mean keeps its prediction more often than even the best "
+            "single network, also on images unlike the training data.",
+            fails="A single well-chosen network can agree with itself as often as the mean: compare before paying "
+            "for an ensemble.",
+            undecided="Whether averaging beats the best single network is not decided on these images: take more.",
             **how,
         ),
         claim(
             "Before training, the ensemble agrees with itself over rotations more often than any of its members",
             ahead(shared_level(len(names)), [0]),
             source="ours: the same question at initialisation",
-            means=Means(
-                holds="Averaging helps even before training has begun.",
-                fails="Before training averaging does not help: the mean of untrained networks is one more random "
-                "function.",
-            ),
+            holds="Averaging helps even before training has begun.",
+            fails="Before training averaging does not help: the mean of untrained networks is one more random "
+            "function.",
             **how,
         ),
     ]
@@ -344,13 +336,11 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
                 at_least=-_TOLERANCE * order,
                 at_most=_TOLERANCE * order,
                 source=STATED + " in the limit of width; the bound is our choice",
-                means=Means(
-                    holds="Numbers of members planned from infinite width are good for networks of this width.",
-                    fails=f"Plan the number of members from a pilot of trained networks: at {settings.channels[-1]} "
-                    f"channels single ones differ from infinite width by {found} rotations out of {order}.",
-                    undecided="Whether infinite width tells how often networks of this width agree with themselves is "
-                    "not decided: use a pilot of trained networks to plan.",
-                ),
+                holds="Numbers of members planned from infinite width are good for networks of this width.",
+                fails=f"Plan the number of members from a pilot of trained networks: at {settings.channels[-1]} "
+                f"channels single ones differ from infinite width by {found} rotations out of {order}.",
+                undecided="Whether infinite width tells how often networks of this width agree with themselves is "
+                "not decided: use a pilot of trained networks to plan.",
             )
         )
     if results.infinite:
@@ -364,12 +354,10 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
                 covers=EXACT,
                 at_least=order,
                 source=STATED,
-                means=Means(
-                    holds="Where its kernel matrix is affordable, the infinitely wide ensemble gives predictions that "
-                    "no rotation changes.",
-                    fails="Even the infinitely wide ensemble changes its prediction under some rotation: more members "
-                    "or more width will not help.",
-                ),
+                holds="Where its kernel matrix is affordable, the infinitely wide ensemble gives predictions that "
+                "no rotation changes.",
+                fails="Even the infinitely wide ensemble changes its prediction under some rotation: more members "
+                "or more width will not help.",
             )
         )
     return judged
