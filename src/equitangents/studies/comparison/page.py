@@ -83,7 +83,6 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "Group": f"{settings.group}, " + ("pixels move to pixels" if problem.action.exact else "resampled"),
         "Networks": f"{' and '.join(map(str, settings.channels))} channels, Adam, step {settings.learning_rate:g}",
         "Intervals": f"95 %, over {over}",
-        "Seed": str(settings.seed),
     }
     return Presentation(tables, sections, facts)
 
