@@ -13,9 +13,10 @@ X = np.random.default_rng(0).normal(size=(5, 8, 8, 2)).astype(np.float32)
 
 
 def outputs_on_orbit(net, group, x=X):
-    params = net.init(jax.random.key(1), x.shape[1:])
-    action = contenders.Problem(group, x.shape[1:], 3).action
-    return np.stack([np.asarray(net.apply(params, action(g, x))) for g in range(action.group.order)])
+    orbit = contenders.Problem(group, x.shape[1:], 3).action.orbit(x)
+    random = jax.jit(lambda key, x: net.apply(net.init(key, x.shape[1:]), x))
+    y = random(jax.random.key(1), orbit.reshape(-1, *x.shape[1:]))
+    return np.asarray(y).reshape(*orbit.shape[:2], 3)
 
 
 class TestGroupConvolutionalNetwork:
@@ -48,7 +49,7 @@ class TestCanonicalisation:
     def test_gradients_reach_the_scorer_straight_through_the_argmax(self):
         net = self.network("C4")
         params = net.init(jax.random.key(0), X.shape[1:])
-        gradient = jax.grad(lambda p: (net.apply(p, X) ** 2).sum())(params)
+        gradient = jax.jit(jax.grad(lambda p: (net.apply(p, X) ** 2).sum()))(params)
         assert np.abs(gradient[0][1]["w"]).max() > 0
 
 

@@ -1,5 +1,7 @@
 """Contenders are found by name, one's own too; what is wrong with one is named, and so is it."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -107,6 +109,13 @@ class TestOutputs:
     def test_scores_and_labels_are_both_predictions(self):
         assert (run(answering(lambda x: np.eye(3)[Y])).labels["test"] == Y).all()
         assert (run(answering(lambda x: Y.astype(float))).labels["test"] == Y).all()
+
+    def test_parameters_of_a_torch_module_are_counted(self):
+        class Module(NearestMean):
+            def parameters(self):
+                return iter([SimpleNamespace(numel=lambda: 3), SimpleNamespace(numel=lambda: 4)])
+
+        assert run(Entry("mine", "mine", Module)).cost.parameters == 7
 
     @pytest.mark.parametrize(
         ("answer", "message"),

@@ -61,26 +61,37 @@ class TestOwnArrays:
             data.load_own("nowhere.npz")
 
 
+class Brightness:
+    """Is the upper left corner bright?"""
+
+    parameters = 1
+
+    def fit(self, x, y):
+        self.edge = np.median(x[:, 0, 0, 0])
+
+    def predict(self, x):
+        return (x[:, 0, 0, 0] > self.edge).astype(int)
+
+
 class TestOwnModel:
-    def test_it_gets_a_row_on_ones_own_arrays(self, own, tmp_path, monkeypatch):
+    @pytest.mark.parametrize(("group", "models"), [("D4", ["brightness"]), ("C8", ["brightness", "resampling floor"])])
+    def test_it_gets_a_row_on_ones_own_arrays(self, group, models, own, tmp_path, monkeypatch):
         monkeypatch.setattr("equitangents.contenders.registry._registered", {})
-
-        class Brightness:
-            parameters = 1
-
-            def fit(self, x, y):
-                self.edge = np.median(x[:, 0, 0, 0])
-
-            def predict(self, x):
-                return (x[:, 0, 0, 0] > self.edge).astype(int)
-
         contenders.register("brightness", Brightness)
-        settings = {"data": own, "group": "D4", "contenders": "brightness", "shrink": "()", "foreign": "noise"}
+        settings = {"data": own, "group": group, "contenders": "brightness", "shrink": "()", "foreign": "noise"}
         result = studies.run("comparison", out=tmp_path / "run", settings=settings, progress=False)
         rows = (result.folder / "results" / "contenders.csv").read_text().splitlines()
-        assert len(rows) == 1 + 4
-        assert all(row.startswith("brightness,") for row in rows[1:])
+        assert [row.split(",")[0] for row in rows[1:]] == [name for name in models for _ in range(4)]
         assert "What to use" in result.report.read_text(encoding="utf-8")
+
+    def test_a_file_that_changed_is_not_gone_on_with(self, own, tmp_path, monkeypatch):
+        monkeypatch.setattr("equitangents.contenders.registry._registered", {})
+        contenders.register("brightness", Brightness)
+        how = {"data": own, "contenders": "brightness", "shrink": "()", "foreign": "noise"}
+        studies.run("comparison", out=tmp_path / "run", settings=how, progress=False)
+        archive(own, x=RNG.integers(0, 256, size=(40, 8, 8), dtype=np.uint8), y=np.arange(40) % 2)
+        with pytest.raises(InvalidArgumentError, match="data was changed since the run began"):
+            studies.run("comparison", out=tmp_path / "run", settings=how, progress=False, resume=True)
 
 
 def made(tables, order=4):

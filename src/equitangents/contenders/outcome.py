@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -54,8 +55,8 @@ def run(entry: Entry, problem: Problem, x: np.ndarray, y: np.ndarray, inputs: Ma
         begin = time.process_time()
         labels[name] = predicted(entry, contender, problem, rows)
         seconds, count = seconds + time.process_time() - begin, count + len(rows)
-    number = lambda what: float("nan") if getattr(contender, what, None) is None else float(getattr(contender, what))
-    cost = Cost(number("parameters"), number("multiplications"), trained, 1000 * seconds / max(count, 1))
+    amounts = (_amount(contender, what) for what in ("parameters", "multiplications"))
+    cost = Cost(*amounts, trained, 1000 * seconds / max(count, 1))
     return Outcome(labels, cost, contender)
 
 
@@ -87,6 +88,17 @@ def predicted(entry: Entry, contender: Any, problem: Problem, x: np.ndarray) -> 
             f"numbers from 0 to {K - 1}, or scores ({n}, {K})"
         )
     return labels
+
+
+def _amount(contender: Any, what: str) -> float:
+    """A number that the contender says of itself, or how many numbers its tensors hold; else NaN."""
+    value = getattr(contender, what, None)
+    try:
+        value = value() if callable(value) else value
+        return math.nan if value is None else float(value)
+    except TypeError:
+        sizes = [getattr(part, "numel", None) for part in value] if hasattr(value, "__iter__") else [None]
+        return float(sum(size() for size in sizes)) if sizes and all(map(callable, sizes)) else math.nan
 
 
 def _asked(entry: Entry, method: str, call: Any, *arguments: Any) -> Any:

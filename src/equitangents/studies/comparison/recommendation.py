@@ -11,6 +11,13 @@ from equitangents.studies.comparison.study import Results, Settings, covers, pai
 def recommendation(settings: Settings, results: Results) -> list[str]:
     """The most accurate, those not told apart from it, the cheapest of these, and those that are most invariant."""
     accuracy, agreement = "rotated", "outside"
+    if len(results.labels) == 1:
+        (only,) = results.labels
+        return [
+            f"There is one contender, {_named(results, only)}: accuracy over all orientations "
+            f"{_number(results, only, accuracy)}, orbit same predictions on foreign images "
+            f"{_number(results, only, agreement)} of {results.order}. Add others to compare it with."
+        ]
     best = _best(results, accuracy)
     equals = _equals(results, accuracy, best)
     steady = _best(results, agreement)
