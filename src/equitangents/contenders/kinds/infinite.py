@@ -6,7 +6,7 @@ from equitangents.contenders.kernel_machine import KernelMachine
 from equitangents.contenders.networks import cnn
 from equitangents.contenders.problem import Problem
 
-TITLE = "infinitely wide, augmented"
+TITLE = "infinitely wide augmented networks"
 
 
 def make(problem: Problem) -> KernelMachine:
