@@ -231,7 +231,9 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
         check(distinct, name, value, "a list without repetitions, of at least one")
     check(all(k >= 1 for k in settings.shrink), "shrink", settings.shrink, "a list of numbers of at least 1")
     if settings.pixels is not None:
-        check(settings.pixels >= 4 and settings.pixels % 2 == 0, "pixels", settings.pixels, "an even number of at least 4")
+        check(
+            settings.pixels >= 4 and settings.pixels % 2 == 0, "pixels", settings.pixels, "an even number of at least 4"
+        )
     entries = [contenders.find(name) for name in settings.contenders]
     images = load_images(settings, data_dir)
     problem = problem_of(settings, images)
