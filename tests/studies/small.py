@@ -12,7 +12,7 @@ import numpy as np
 from equitangents import studies
 from equitangents.report import Figure, Section
 from equitangents.statistics import bootstrap
-from equitangents.studies.framework.claims import Means, claim
+from equitangents.studies.framework.claims import claim
 from equitangents.studies.framework.settings import check
 from equitangents.studies.framework.study import Presentation, Study
 
@@ -54,8 +54,8 @@ class Small:
         return folder.stage("second", "Second stage", second)["y"]
 
     def claims(self, settings, y):
-        means = Means(holds="Rely on it.", fails="Do not rely on it.")
-        how = {"measure": "Mean.", "covers": "draws", "source": "test", "means": means}
+        how = {"measure": "Mean.", "covers": "draws", "source": "test"}
+        how |= {"holds": "Rely on it.", "fails": "Do not rely on it."}
         return [claim("The mean exceeds 0.5", {"all": bootstrap(y)}, at_least=0.5, **how)]
 
     def present(self, settings, y, folder):

@@ -16,7 +16,7 @@ from equitangents.statistics import (
     squared_mean,
     surviving_share,
 )
-from equitangents.studies.framework.claims import Means, claim, decide
+from equitangents.studies.framework.claims import claim, decide
 
 
 class TestBootstrap:
@@ -139,7 +139,8 @@ class TestJudge:
             measure="m",
             covers="samples",
             source="s",
-            means=Means("", ""),
+            holds="",
+            fails="",
             **bounds,
         )
 

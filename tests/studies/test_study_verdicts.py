@@ -10,15 +10,15 @@ import pytest
 from equitangents.errors import InvalidArgumentError
 from equitangents.report.verdict import Verdict, format_number, with_interval
 from equitangents.statistics import Estimate, exactly
-from equitangents.studies.framework.claims import EXACT, IN_ERRORS, SINGLE, Means, claim, lead, meaning
+from equitangents.studies.framework.claims import EXACT, IN_ERRORS, SINGLE, claim, lead, meaning
 from equitangents.studies.framework.records import Records
 
-MEANS = Means(holds="Take it.", fails="Leave it.", undecided="Measure more.")
+MEANS = {"holds": "Take it.", "fails": "Leave it.", "undecided": "Measure more."}
 
 
 def judged(statement, *estimates, covers="inputs", means=MEANS, **bounds):
     numbers = {f"case {i}": e for i, e in enumerate(estimates)}
-    return claim(statement, numbers, measure="m", covers=covers, source="s", means=means, **bounds)
+    return claim(statement, numbers, measure="m", covers=covers, source="s", **means, **bounds)
 
 
 class TestLead:
@@ -42,7 +42,7 @@ class TestLead:
         assert meaning([self.holds, self.undecided, self.fails]) == ["Take it.", "Measure more.", "Leave it."]
 
     def test_an_undecided_claim_without_words_of_its_own_says_that_it_is_undecided(self):
-        said = judged("B", Estimate(0, -1, 1), at_most=0.5, means=Means("Take it.", "Leave it.")).meaning
+        said = judged("B", Estimate(0, -1, 1), at_most=0.5, means={"holds": "Take it.", "fails": "Leave it."}).meaning
         assert "does not decide" in said
         assert "“B”" in said
 
@@ -137,14 +137,14 @@ class TestRecords:
         chosen = self.records.where(name="b")
         assert chosen.column("width").tolist() == [4, 8]
         assert chosen.interval[1].tolist() == [5, 9]
-        claimed = claim("A", self.records, measure="m", covers="members", source="s", means=MEANS, at_most=8.5)
+        claimed = claim("A", self.records, measure="m", covers="members", source="s", **MEANS, at_most=8.5)
         assert "width 8 on a" in claimed.note
         assert set(claimed.numbers) == {"width 4 on a", "width 4 on b", "width 8 on a", "width 8 on b"}
 
 
 def test_numbers_without_an_interval_are_said_so_and_are_valid_json():
     numbers = {"here": Estimate(0.5, math.nan, math.nan), "there": Estimate(math.nan, -math.inf, math.inf)}
-    claimed = claim("A", numbers, measure="m", covers="members", source="s", means=MEANS, at_most=8.5)
+    claimed = claim("A", numbers, measure="m", covers="members", source="s", **MEANS, at_most=8.5)
     assert claimed.verdict == "not decidable at this size"
     written = json.loads(json.dumps(claimed.to_dict(), allow_nan=False))
     assert written["numbers"]["here"] == {"value": 0.5, "interval": [None, None]}

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 _EMERGENT = "Gerken & Kessel 2024, arXiv 2403.03103"
 _KERNELS = "Misof, Kessel & Gerken 2024, arXiv 2406.06504"
+_WITH_DESK = ("quick", "desk", "paper")
 
 
 @dataclass(frozen=True)
@@ -26,128 +27,126 @@ class StudyInfo:
     page: str = ""
 
 
+def _shipped(
+    name: str, title: str, source: str, summary: str, presets: tuple[str, ...] = ("quick", "paper")
+) -> StudyInfo:
+    """A study that comes with the package, in the folder of its name."""
+    folder = f"equitangents.studies.{name.replace('-', '_')}"
+    return StudyInfo(name, title, source, presets, summary, f"{folder}.study", f"{folder}.page")
+
+
 registry: dict[str, StudyInfo] = {
     info.name: info
     for info in (
-        StudyInfo(
-            name="toy",
-            title="An invariant function on the plane",
-            source=_EMERGENT,
-            presets=("quick", "paper"),
-            summary="MLPs learn a function invariant under rotations: are members invariant, is their mean, at "
+        _shipped(
+            "toy",
+            "An invariant function on the plane",
+            _EMERGENT,
+            "MLPs learn a function invariant under rotations: are members invariant, is their mean, at "
             "initialisation and after 1, 2, 3 and 2000 steps? A page with a time slider.",
-            module="equitangents.studies.toy.study",
-            page="equitangents.studies.toy.page",
         ),
-        StudyInfo(
-            name="ising",
-            title="Energies of the two-dimensional Ising model",
-            source=_EMERGENT,
-            presets=("quick", "paper"),
-            summary="Ensembles of MLPs of growing width against the closed form: do their means converge, and is the "
+        _shipped(
+            "ising",
+            "Energies of the two-dimensional Ising model",
+            _EMERGENT,
+            "Ensembles of MLPs of growing width against the closed form: do their means converge, and is the "
             "orbit spread of M members that of GP(μ, Σ/M), on training, test and foreign spins?",
-            module="equitangents.studies.ising.study",
-            page="equitangents.studies.ising.page",
+        ),
+        _shipped(
+            "rotated-images",
+            "Predictions on rotated images",
+            _EMERGENT,
+            "CNNs trained on rotated images: how often members, their mean and the infinitely wide ensemble "
+            "predict the same for all rotations of an image, in and out of distribution.",
         ),
         StudyInfo(
-            name="rotated-images",
-            title="Predictions on rotated images",
+            name="histology",
+            title="Predictions on rotated tissue",
             source=_EMERGENT,
-            presets=("quick", "paper"),
-            summary="CNNs trained on rotated images: how often members, their mean and the infinitely wide ensemble "
-            "predict the same for all rotations of an image, in and out of distribution.",
-            module="equitangents.studies.rotated_images.study",
+            presets=_WITH_DESK,
+            summary="CNNs trained on colorectal tiles in four orientations: how often members, their mean and the "
+            "infinitely wide ensemble predict the same for all rotations, on tissue and on foreign images.",
+            module="equitangents.studies.rotated_images.histology",
             page="equitangents.studies.rotated_images.page",
         ),
-        StudyInfo(
-            name="mlp-to-gcnn",
-            title="Augmented MLPs are group-convolutional networks",
-            source=_KERNELS,
-            presets=("quick", "paper"),
-            summary="Mean predictions of augmented MLPs and of group-convolutional networks without augmentation: are "
+        _shipped(
+            "mlp-to-gcnn",
+            "Augmented MLPs are group-convolutional networks",
+            _KERNELS,
+            "Mean predictions of augmented MLPs and of group-convolutional networks without augmentation: are "
             "they equal at infinite width, for frozen finite kernels, and in the limit for trained networks?",
-            module="equitangents.studies.mlp_to_gcnn.study",
-            page="equitangents.studies.mlp_to_gcnn.page",
         ),
-        StudyInfo(
-            name="cross-product",
-            title="Two vectors and their cross product",
-            source=_EMERGENT,
-            presets=("quick", "paper"),
-            summary="MLPs learn vectors that turn with the inputs, under the rotation groups of the regular solids: "
+        _shipped(
+            "augmented-cnn-to-gcnn",
+            "Augmented CNNs are group-convolutional networks",
+            _KERNELS,
+            "Mean predictions of augmented CNNs and of group-convolutional networks without augmentation: how their "
+            "distance falls with members and width, at all times, in and out of distribution.",
+            _WITH_DESK,
+        ),
+        _shipped(
+            "cross-product",
+            "Two vectors and their cross product",
+            _EMERGENT,
+            "MLPs learn vectors that turn with the inputs, under the rotation groups of the regular solids: "
             "equivariance of mean and covariance, in closed form and of trained ensembles, on and off the data.",
-            module="equitangents.studies.cross_product.study",
-            page="equitangents.studies.cross_product.page",
         ),
-        StudyInfo(
-            name="continuous",
-            title="A continuous group sampled by finite ones",
-            source=_EMERGENT,
-            presets=("quick", "paper"),
-            summary="Images augmented with C2 to C32 and turned by any angle: the change against the bound of Lemma "
+        _shipped(
+            "continuous",
+            "A continuous group sampled by finite ones",
+            _EMERGENT,
+            "Images augmented with C2 to C32 and turned by any angle: the change against the bound of Lemma "
             "6.2, with exact rotations of rings and with resampled pixels beside their floor.",
-            module="equitangents.studies.continuous.study",
-            page="equitangents.studies.continuous.page",
         ),
-        StudyInfo(
-            name="sampling",
-            title="How to spend a budget of augmented samples",
-            source=_EMERGENT,
-            presets=("quick", "paper"),
-            summary="Complete augmentation against subgroups, random, partial and importance-sampled group elements at "
+        _shipped(
+            "sampling",
+            "How to spend a budget of augmented samples",
+            _EMERGENT,
+            "Complete augmentation against subgroups, random, partial and importance-sampled group elements at "
             "a fixed budget: how much does the mean change over orbits, and does that grow in training?",
-            module="equitangents.studies.sampling.study",
-            page="equitangents.studies.sampling.page",
         ),
-        StudyInfo(
-            name="finite-width",
-            title="What the violation of a finite ensemble consists of",
-            source=_EMERGENT,
-            presets=("quick", "paper"),
-            summary="Size of the violation against width and members, with fitted exponents: how much of it is due to "
+        _shipped(
+            "finite-width",
+            "What the violation of a finite ensemble consists of",
+            _EMERGENT,
+            "Size of the violation against width and members, with fitted exponents: how much of it is due to "
             "finitely many members, to finite width and to incomplete augmentation?",
-            module="equitangents.studies.finite_width.study",
-            page="equitangents.studies.finite_width.page",
         ),
-        StudyInfo(
-            name="other-ensembles",
-            title="Ensembles beyond plain averaging",
-            source=_EMERGENT,
-            presets=("quick", "paper"),
-            summary="Bayesian posteriors, random priors, bagging, snapshots and boosting: which are invariant in "
+        _shipped(
+            "other-ensembles",
+            "Ensembles beyond plain averaging",
+            _EMERGENT,
+            "Bayesian posteriors, random priors, bagging, snapshots and boosting: which are invariant in "
             "expectation, which come close to it as they grow, and why.",
-            module="equitangents.studies.other_ensembles.study",
-            page="equitangents.studies.other_ensembles.page",
         ),
-        StudyInfo(
-            name="molecules",
-            title="Energies of molecules from kernels invariant under rotations",
-            source=_KERNELS,
-            presets=("quick", "paper"),
-            summary="Learning curves of atomization energies: the SO(3) kernel on what atoms see, an MLP kernel on the "
+        _shipped(
+            "medical-kernels",
+            "Tissue classified by kernels with and without symmetry",
+            _KERNELS,
+            "Colorectal tiles, a growing training set: the kernel of a CNN against those of networks invariant under "
+            "turns and reflections (C4, D4), which is also what a CNN learns from turned copies.",
+            _WITH_DESK,
+        ),
+        _shipped(
+            "molecules",
+            "Energies of molecules from kernels invariant under rotations",
+            _KERNELS,
+            "Learning curves of atomization energies: the SO(3) kernel on what atoms see, an MLP kernel on the "
             "same signals, Coulomb matrices and SOAP; what turning and renumbering molecules changes.",
-            module="equitangents.studies.molecules.study",
-            page="equitangents.studies.molecules.page",
         ),
-        StudyInfo(
-            name="forces",
-            title="Energies, forces and dipoles from one kernel",
-            source=_KERNELS,
-            presets=("quick", "paper"),
-            summary="Energies and forces learnt from energies, from forces and from both; forces against differences, "
+        _shipped(
+            "forces",
+            "Energies, forces and dipoles from one kernel",
+            _KERNELS,
+            "Energies and forces learnt from energies, from forces and from both; forces against differences, "
             "free of curl, equivariant; tensors of water from equivariant readouts.",
-            module="equitangents.studies.forces.study",
-            page="equitangents.studies.forces.page",
         ),
-        StudyInfo(
-            name="kernel-convergence",
-            title="Kernels of random networks against the analytic ones",
-            source=_KERNELS,
-            presets=("quick", "paper"),
-            summary="Monte Carlo kernels of group-convolutional networks of growing width, on the plane and on the "
+        _shipped(
+            "kernel-convergence",
+            "Kernels of random networks against the analytic ones",
+            _KERNELS,
+            "Monte Carlo kernels of group-convolutional networks of growing width, on the plane and on the "
             "sphere: do they converge to the analytic NNGP and NTK, and at the expected rate?",
-            module="equitangents.studies.kernel_convergence.study",
-            page="equitangents.studies.kernel_convergence.page",
         ),
     )
 }

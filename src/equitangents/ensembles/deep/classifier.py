@@ -22,7 +22,7 @@ from equitangents.validation import check_same_length
 
 
 class DeepEnsembleClassifier(ClassifierMixin, DeepEnsembleBase):
-    """`DeepEnsemble` on labels; parameters as there, but `loss` None is "cross_entropy".
+    """`DeepEnsemble` on labels; parameters as there; the loss is "cross_entropy" unless `training` says another.
 
     The network's last layer makes one output a class. `label_action` acts on the targets (N, K), columns in the order
     of `classes_`: with "cross_entropy" it must permute classes.
@@ -34,7 +34,8 @@ class DeepEnsembleClassifier(ClassifierMixin, DeepEnsembleBase):
     >>> import numpy as np, equitangents as et
     >>> net = et.nn.Sequential(et.nn.Dense(64), et.nn.Relu(), et.nn.Dense(2))
     >>> x = np.array([[1.0, 0.0], [0.9, 0.2], [-1.0, 0.0], [-0.8, 0.1]])
-    >>> model = et.DeepEnsembleClassifier(net, members=4, learning_rate=1.0).fit(x, ["cat", "cat", "dog", "dog"])
+    >>> model = et.DeepEnsembleClassifier(net, members=4, training=et.ensembles.Training(learning_rate=1.0))
+    >>> model = model.fit(x, ["cat", "cat", "dog", "dog"])
     >>> model.predict([[1.0, 0.1]]).tolist()
     ['cat']
     """
@@ -50,7 +51,7 @@ class DeepEnsembleClassifier(ClassifierMixin, DeepEnsembleBase):
         record_at: Sequence[int] | None = None,
         resume: bool = False,
     ) -> DeepEnsembleClassifier:
-        """X as `DeepEnsemble.fit` takes it; y (N,) labels of any type, at least two different ones."""
+        """Train on X as `DeepEnsemble.fit` takes it and y (N,) labels of any type, at least two different ones."""
         self._forget()
         x = check_inputs(self, X, self.input_shape, reset=True)
         labels = check_labels(y)

@@ -22,6 +22,7 @@ from equitangents.ensembles.training.batches import Batches
 from equitangents.ensembles.training.losses import LOSSES
 from equitangents.ensembles.training.optimizers import transformation
 from equitangents.ensembles.training.variations import PLAIN, Variation
+from equitangents.nn.compiled_windows import compiled_windows
 
 SEGMENT = 512
 """The most epochs that one call of `run_epochs` can make."""
@@ -41,7 +42,7 @@ class Recipe:
 
     @property
     def transformation(self) -> optax.GradientTransformation:
-        """The optimiser."""
+        """The optimiser, as optax composes it."""
         base = transformation(self.optimizer, self.learning_rate, self.momentum)
         return self.variation.transformation(base, self.batches.samples * self.batches.copies)
 
@@ -116,7 +117,7 @@ def run_epochs(
     """Train all members for the epochs first, …, first + count − 1, count ≤ SEGMENT.
 
     Returns parameters, optimiser state and losses (SEGMENT, members), of which the first `count` rows are set: the
-    mean over the epoch's samples, each before the step that it is used in. `count` is no static argument: epochs are
+    mean over the epoch's samples, each before the step that it is used in. `count` is not a static argument: epochs are
     the same machine code however many run in one call, so that cutting a run into pieces changes no bit of it.
     """
 
@@ -181,6 +182,7 @@ def loss_and_gradient(
 def _loss(
     recipe: Recipe, params: Params, offset: Any, x: jax.Array, y: jax.Array, weight: jax.Array | None, samples: Any
 ) -> jax.Array:
-    outputs = recipe.net.apply(params, x)
+    with compiled_windows():
+        outputs = recipe.net.apply(params, x)
     losses = LOSSES[recipe.loss](outputs if offset is None else outputs - offset, y)
     return (losses if weight is None else losses * weight).sum() / samples

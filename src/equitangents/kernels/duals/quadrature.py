@@ -86,7 +86,7 @@ class Quadrature:
         return jax.lax.scan(jax.checkpoint(add), (zero, zero), (z1, z2, w))[0]
 
     def moments(self, q: Any) -> tuple[Any, Any]:
-        """E[φ(u)²] and E[φ(u)]."""
+        """E[φ(u)²] and E[φ(u)] of u ~ N(0, q), by Gauss-Hermite quadrature."""
         root = safe_sqrt(q)
         z, w = (jnp.asarray(part, q.dtype) for part in self._rule)
 

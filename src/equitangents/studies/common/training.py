@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +10,40 @@ import numpy as np
 from jaxtyping import Float
 
 from equitangents.actions import Action
-from equitangents.ensembles import DeepEnsemble, Variation
-from equitangents.studies.framework.progress import Task
+from equitangents.ensembles import DeepEnsemble
+from equitangents.studies.common.orbits import by_element, orbit_batch
+from equitangents.studies.framework.study import Arrays, RunFolder, Task
 
 _CHECKPOINTS = 10  # in one training, at most
+
+
+def train_stage(
+    folder: RunFolder,
+    stage: str,
+    title: str,
+    net: Any,
+    x: np.ndarray,
+    y: np.ndarray,
+    *,
+    record: Mapping[str, np.ndarray],
+    record_at: Sequence[int] | np.ndarray,
+    orbits: Action | None = None,
+    keep: Callable[[Arrays], Arrays] = dict,
+    **ensemble: Any,
+) -> Arrays:
+    """A stage of the run: `train_recorded` to the last of `record_at`, by full-batch gradient descent if not told else.
+
+    With `orbits` inputs are recorded on their whole orbits, outputs (times, members, |G|, n, outputs). `keep` makes of
+    what was recorded the arrays of the stage.
+    """
+
+    def train(task: Task) -> Arrays:
+        inputs = record if orbits is None else {name: orbit_batch(orbits, z) for name, z in record.items()}
+        options = {"optimizer": "gd", "epochs": int(max(record_at)), "checkpoints": folder.checkpoints(stage)}
+        recorded = train_recorded(net, x, y, record=inputs, record_at=record_at, task=task, **{**options, **ensemble})
+        return keep(recorded if orbits is None else {name: by_element(orbits, z) for name, z in recorded.items()})
+
+    return folder.stage(stage, title, train)
 
 
 def train_recorded(
@@ -21,42 +51,25 @@ def train_recorded(
     x: np.ndarray,
     y: np.ndarray,
     *,
-    augmentation: Action | None,
-    members: int,
-    optimizer: str,
-    learning_rate: float,
     epochs: int,
     record: Mapping[str, np.ndarray],
     record_at: Sequence[int] | np.ndarray,
     checkpoints: Path,
     task: Task,
-    loss: str = "mse",
-    batch_size: int | None = None,
-    label_action: Action | None = None,
-    zero_output: bool = False,
-    variation: Variation | None = None,
-    seed: int = 0,
+    **ensemble: Any,
 ) -> dict[str, Float[np.ndarray, "times members n outputs"]]:
     """Outputs of all members on every input set of `record` after the epochs `record_at` (0: before training).
 
-    A run that left something in `checkpoints` goes on from there, to the same bits.
+    `ensemble` holds further parameters of `DeepEnsemble`. A run that left something in `checkpoints` goes on from
+    there, to the same bits.
     """
     model = DeepEnsemble(
         net,
-        members=members,
-        augmentation=augmentation,
-        label_action=label_action,
-        zero_output=zero_output,
-        variation=variation,
-        optimizer=optimizer,
-        learning_rate=learning_rate,
         epochs=epochs,
-        batch_size=batch_size,
-        loss=loss,
-        seed=seed,
         checkpoint_dir=checkpoints,
         checkpoint_every=max(1, -(-epochs // _CHECKPOINTS)),
         callback=lambda epoch, state: task.step(epoch, epochs),
+        **ensemble,
     )
     model.fit(x, y, record=dict(record), record_at=[int(t) for t in record_at], resume=True)
     return dict(model.recorded_)

@@ -8,11 +8,7 @@ from equitangents.report import Figure, Section
 from equitangents.report.palette import GREEN, INK, MUTED, ORANGE, VERMILLION
 from equitangents.statistics import Estimate, bootstrap
 from equitangents.studies.continuous.study import WAYS, Results, Settings, bound_share, finite_violation
-from equitangents.studies.framework import drawing
-from equitangents.studies.framework.folder import Columns, RunFolder
-from equitangents.studies.framework.panels import panels
-from equitangents.studies.framework.study import Presentation
-from equitangents.studies.framework.tables import columns
+from equitangents.studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels
 
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
@@ -49,7 +45,6 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "Angles tested": str(settings.angles),
         "Training": f"{settings.train_images} images, full-batch gradient descent",
         "Finite ensembles": f"{settings.members} MLPs of width {settings.width}" if settings.trained else "none",
-        "Seed": str(settings.seed),
     }
     return Presentation(tables, sections, facts)
 

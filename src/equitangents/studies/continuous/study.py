@@ -29,12 +29,8 @@ from equitangents.studies.common.orbits import by_element, orbit_batch
 from equitangents.studies.common.rotation_bound import coarseness, largest_gradients, representation
 from equitangents.studies.common.training import train_recorded
 from equitangents.studies.framework.citations import EMERGENT_EQUIVARIANCE
-from equitangents.studies.framework.claims import EXACT, Claim, Means, claim
-from equitangents.studies.framework.folder import Arrays, RunFolder
-from equitangents.studies.framework.progress import Task
-from equitangents.studies.framework.records import Records
-from equitangents.studies.framework.settings import at_least, check
-from equitangents.studies.framework.study import Study
+from equitangents.studies.framework.claims import EXACT, Claim, Records, claim
+from equitangents.studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check
 
 STATED = "stated in arXiv 2403.03103"
 WAYS = ("rings", "pixels")
@@ -279,12 +275,10 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             at_most=1,
             source=STATED + ", Lemma 6.2",
             stated="at most 1",
-            means=Means(
-                holds="κ C(x) is a safe bound when choosing how many orientations to show: the change takes up at most "
-                f"{share.max():.0%} of it here.".replace("%", " %"),
-                fails="Do not rely on κ C(x) with C(x) from so few places on the chords: search more of them for the "
-                "largest gradient (points).",
-            ),
+            holds="κ C(x) is a safe bound when choosing how many orientations to show: the change takes up at most "
+            f"{share.max():.0%} of it here.".replace("%", " %"),
+            fails="Do not rely on κ C(x) with C(x) from so few places on the chords: search more of them for the "
+            "largest gradient (points).",
         ),
         claim(
             "On the test images the mean does not change under the rotations of C_k, to rounding",
@@ -294,12 +288,10 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             at_most=1e-8,
             source=STATED,
             stated="0",
-            means=Means(
-                holds="If only finitely many orientations occur in use, show exactly those: the infinitely wide "
-                "ensemble is then invariant under them.",
-                fails="The closed-form mean changes even under the rotations that the data show: mend that before "
-                "looking at those between them.",
-            ),
+            holds="If only finitely many orientations occur in use, show exactly those: the infinitely wide "
+            "ensemble is then invariant under them.",
+            fails="The closed-form mean changes even under the rotations that the data show: mend that before "
+            "looking at those between them.",
         ),
         claim(
             "The change under all rotations falls at least in proportion to κ",
@@ -309,14 +301,12 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             at_least=1,
             source="expected from the lemma, which bounds the change by κ",
             stated="at least 1",
-            means=Means(
-                holds="Each further doubling of the orientations shown at least halves the change under all rotations, "
-                "where it halves κ.",
-                fails="More orientations reduce the change under all rotations more slowly than κ: measure it at the "
-                "number that is to be used.",
-                undecided="How fast the change under all rotations falls with κ is not decided: more test images or "
-                "more orders would tell.",
-            ),
+            holds="Each further doubling of the orientations shown at least halves the change under all rotations, "
+            "where it halves κ.",
+            fails="More orientations reduce the change under all rotations more slowly than κ: measure it at the "
+            "number that is to be used.",
+            undecided="How fast the change under all rotations falls with κ is not decided: more test images or "
+            "more orders would tell.",
         ),
         claim(
             f"After augmentation with C{finest} the change on pixels is at most twice the error of resampling",
@@ -325,14 +315,12 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             covers="inputs",
             at_most=2,
             source="our question; the bound is our choice",
-            means=Means(
-                holds=f"On pixels more than {finest} orientations would gain little: resampling sets the limit (the "
-                f"change is {pixels.span()} times its error).",
-                fails=f"On pixels {finest} orientations are not enough to reach the limit that resampling sets: the "
-                f"change is {pixels.span()} times its error at the recorded steps.",
-                undecided=f"Whether more than {finest} orientations would gain much on pixels is not decided: the "
-                f"change is {pixels.span()} times the error of resampling.",
-            ),
+            holds=f"On pixels more than {finest} orientations would gain little: resampling sets the limit (the "
+            f"change is {pixels.span()} times its error).",
+            fails=f"On pixels {finest} orientations are not enough to reach the limit that resampling sets: the "
+            f"change is {pixels.span()} times its error at the recorded steps.",
+            undecided=f"Whether more than {finest} orientations would gain much on pixels is not decided: the "
+            f"change is {pixels.span()} times the error of resampling.",
         ),
         claim(
             f"After augmentation with C{finest} exact rotations of rings change the mean by at most half of what "
@@ -342,14 +330,12 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             covers="inputs",
             at_most=0.5,
             source="our question; the bound is our choice",
-            means=Means(
-                holds="Where invariance below the error of resampling is needed, use a representation that rotations "
-                "turn exactly, as rings.",
-                fails="An exact representation does not bring the change clearly below the error of resampling with "
-                f"{finest} orientations: show more of them.",
-                undecided=f"Whether an exact representation pays with {finest} orientations is not decided: more test "
-                "images would tell.",
-            ),
+            holds="Where invariance below the error of resampling is needed, use a representation that rotations "
+            "turn exactly, as rings.",
+            fails="An exact representation does not bring the change clearly below the error of resampling with "
+            f"{finest} orientations: show more of them.",
+            undecided=f"Whether an exact representation pays with {finest} orientations is not decided: more test "
+            "images would tell.",
         ),
     ]
     if settings.trained:
@@ -368,14 +354,12 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
                 at_least=0.5,
                 at_most=2,
                 source="expected; the bounds are our choice",
-                means=Means(
-                    holds="The number of orientations can be chosen in closed form, before any network is trained: "
-                    f"measured over predicted is {finite.span()}.",
-                    fails="Choose the number of orientations from trained networks, not in closed form: measured over "
-                    f"predicted is {finite.span()} at width {settings.width}.",
-                    undecided="Whether the closed form tells how much trained ensembles violate the symmetry is not "
-                    f"decided (measured over predicted is {finite.span()}): more members would tell.",
-                ),
+                holds="The number of orientations can be chosen in closed form, before any network is trained: "
+                f"measured over predicted is {finite.span()}.",
+                fails="Choose the number of orientations from trained networks, not in closed form: measured over "
+                f"predicted is {finite.span()} at width {settings.width}.",
+                undecided="Whether the closed form tells how much trained ensembles violate the symmetry is not "
+                f"decided (measured over predicted is {finite.span()}): more members would tell.",
             )
         )
     return found

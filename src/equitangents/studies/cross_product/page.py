@@ -18,12 +18,7 @@ from equitangents.studies.cross_product.study import (
     covariance_share,
     mean_share,
 )
-from equitangents.studies.framework import drawing
-from equitangents.studies.framework.folder import Columns, RunFolder
-from equitangents.studies.framework.panels import panels
-from equitangents.studies.framework.records import Records
-from equitangents.studies.framework.study import Presentation
-from equitangents.studies.framework.tables import columns
+from equitangents.studies.framework.page import Columns, Presentation, Records, RunFolder, columns, drawing, panels
 
 _COLOURS = {"none": MUTED, "T": ORANGE, "O": GREEN, "I": BLUE}
 _PAIRS = {"training": "Training pairs", "test": "Test pairs", "far": "Far pairs"}
@@ -62,7 +57,6 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "Groups": ", ".join(TITLES[name] for name in settings.groups),
         "Members": f"{settings.members} MLPs, {settings.hidden_layers} hidden layers of {settings.width}, ReLU",
         "Training": "full-batch gradient descent",
-        "Seed": str(settings.seed),
     }
     return Presentation(tables, sections, facts)
 

@@ -21,18 +21,13 @@ from equitangents import actions, groups
 from equitangents.statistics import Estimate, bootstrap, exactly, shared_level, surviving_share
 from equitangents.studies.common.infinite import gradient_descent, orbit_means
 from equitangents.studies.common.networks import mlp
-from equitangents.studies.common.orbits import by_element, orbit_batch
+from equitangents.studies.common.orbits import orbit_batch
 from equitangents.studies.common.rotation_bound import covering_angle, gradients_on_chords, to_nearest
-from equitangents.studies.common.training import train_recorded
+from equitangents.studies.common.training import train_stage
 from equitangents.studies.common.worst import largest
 from equitangents.studies.framework.citations import EMERGENT_EQUIVARIANCE
-from equitangents.studies.framework.claims import EXACT, Claim, Means, claim
-from equitangents.studies.framework.folder import Arrays, RunFolder
-from equitangents.studies.framework.progress import Task
-from equitangents.studies.framework.records import Records
-from equitangents.studies.framework.settings import at_least, check
-from equitangents.studies.framework.study import Study
-from equitangents.studies.framework.wording import after
+from equitangents.studies.framework.claims import EXACT, Claim, Records, after, claim
+from equitangents.studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check
 
 STATED = "stated in arXiv 2403.03103"
 SETS = ("training", "test", "far")
@@ -128,14 +123,7 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
         name: folder.stage(f"infinite-{name}", f"Infinite width, {TITLES[name]}", partial(_infinite, settings, name))
         for name in ("none", *settings.groups)
     }
-    outputs = {
-        name: folder.stage(
-            f"ensemble-{name}",
-            f"Training {settings.members} members, {TITLES[name]}",
-            partial(_finite, settings, folder, name, float(closed[name]["rate"])),
-        )
-        for name in settings.trained_groups
-    }
+    outputs = {name: _trained(settings, folder, name, float(closed[name]["rate"])) for name in settings.trained_groups}
     keys = ("mean_error", "covariance_error", "between", "truth_error", "bound", "worst")
     tables = {key: {name: arrays[key] for name, arrays in closed.items()} for key in keys}
     return Results(times=_steps(settings), outputs=outputs, **tables)
@@ -207,27 +195,26 @@ def _between(settings: Settings, model: Any, group: Any, x: np.ndarray, times: n
     }
 
 
-def _finite(settings: Settings, folder: RunFolder, name: str, rate: float, task: Task) -> Arrays:
+def _trained(settings: Settings, folder: RunFolder, name: str, rate: float) -> Arrays:
     inputs, outputs = _actions(name)
     sets = _pairs(settings)
-    few = {key: x[: settings.test_pairs] for key, x in sets.items()}
-    recorded = train_recorded(
+    return train_stage(
+        folder,
+        f"ensemble-{name}",
+        f"Training {settings.members} members, {TITLES[name]}",
         mlp(settings.width, settings.hidden_layers, 3, W_std=settings.W_std, b_std=settings.b_std),
         sets["training"],
         cross_products(sets["training"]),
         augmentation=inputs,
         label_action=outputs,
         members=settings.members,
-        optimizer="gd",
         learning_rate=rate,
-        epochs=int(_steps(settings)[-1]),
-        record={key: orbit_batch(inputs, x) for key, x in few.items()},
+        record={key: x[: settings.test_pairs] for key, x in sets.items()},
         record_at=_steps(settings),
-        checkpoints=folder.checkpoints(f"ensemble-{name}"),
-        task=task,
+        orbits=inputs,
+        keep=lambda recorded: {key: turned_back(outputs, y).astype(np.float32) for key, y in recorded.items()},
         seed=settings.seed,
     )
-    return {key: turned_back(outputs, by_element(inputs, recorded[key])).astype(np.float32) for key in SETS}
 
 
 def mean_share(results: Results, name: str, key: str, time: int, level: float = 0.95) -> Estimate:
@@ -303,10 +290,8 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             at_most=1e-8,
             source=STATED,
             stated="exactly equivariant",
-            means=Means(
-                holds="Augmented with a whole group, the infinitely wide ensemble needs no equivariant architecture.",
-                fails="Do not rely on augmentation for equivariance: even the closed form turns otherwise than inputs.",
-            ),
+            holds="Augmented with a whole group, the infinitely wide ensemble needs no equivariant architecture.",
+            fails="Do not rely on augmentation for equivariance: even the closed form turns otherwise than inputs.",
         ),
         claim(
             "At infinite width the covariance is equivariant, at every time, on and off the data",
@@ -317,10 +302,8 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             at_most=1e-8,
             source=STATED,
             stated="exactly equivariant",
-            means=Means(
-                holds="Error bars of the infinitely wide ensemble are the same for all orientations in the group.",
-                fails="Do not compare error bars of the closed form between orientations of an input.",
-            ),
+            holds="Error bars of the infinitely wide ensemble are the same for all orientations in the group.",
+            fails="Do not compare error bars of the closed form between orientations of an input.",
         ),
         claim(
             "Single members are not equivariant: each violates it by at least 1 % of its outputs",
@@ -329,12 +312,10 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             covers="pairs",
             at_least=0.01,
             source=STATED + "; the bound is our choice",
-            means=Means(
-                holds="Do not use one network alone where orientation must not matter: the smallest violation of any "
-                f"member at any step is {100 * single.values.min():.3g} % of its outputs.",
-                fails="Some single network is equivariant to within 1 %: one may be enough where that is small enough.",
-                undecided="Whether every single network is off by 1 % is not decided: measure the one to be used.",
-            ),
+            holds="Do not use one network alone where orientation must not matter: the smallest violation of any "
+            f"member at any step is {100 * single.values.min():.3g} % of its outputs.",
+            fails="Some single network is equivariant to within 1 %: one may be enough where that is small enough.",
+            undecided="Whether every single network is off by 1 % is not decided: measure the one to be used.",
         ),
         claim(
             "The mean of ever more members is equivariant, at initialisation and at every later step, to within 3 % of "
@@ -346,12 +327,10 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             unit="%",
             source=STATED + "; the bound is our choice",
             stated="0 %",
-            means=Means(
-                holds="Take more members for a mean closer to equivariance: M leave about 1/M of one’s mean square "
-                "violation, down to 3 % at least.",
-                fails="Members alone do not bring equivariance: take wider networks or an equivariant architecture.",
-                undecided="Whether more members leave less than 3 % is not decided: train more to tell.",
-            ),
+            holds="Take more members for a mean closer to equivariance: M leave about 1/M of one’s mean square "
+            "violation, down to 3 % at least.",
+            fails="Members alone do not bring equivariance: take wider networks or an equivariant architecture.",
+            undecided="Whether more members leave less than 3 % is not decided: train more to tell.",
         ),
         claim(
             "The covariance of ever more members is equivariant, at initialisation and at every later step, to within "
@@ -364,12 +343,10 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             unit="%",
             source=STATED + " in review; the bound is our choice",
             stated="0 %",
-            means=Means(
-                holds="The spread of many members can serve as an error bar in every orientation of the group.",
-                fails="Do not compare the spread of members between orientations.",
-                undecided="Whether the spread of members is the same in every orientation is not decided to within "
-                "3 %: train more to tell.",
-            ),
+            holds="The spread of many members can serve as an error bar in every orientation of the group.",
+            fails="Do not compare the spread of members between orientations.",
+            undecided="Whether the spread of members is the same in every orientation is not decided to within "
+            "3 %: train more to tell.",
         ),
         claim(
             "With every larger group the mean comes closer to equivariance under all rotations",
@@ -379,11 +356,9 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             covers="test pairs",
             at_most=1,
             source="expected; the group’s own rotations come closer to any rotation the more there are",
-            means=Means(
-                holds=f"Where all rotations matter, augment with the largest group you can afford: {less}.",
-                fails=f"A larger group does not always bring the mean closer to all rotations: {less}.",
-                undecided=f"Whether every larger group helps is not decided: {less}.",
-            ),
+            holds=f"Where all rotations matter, augment with the largest group you can afford: {less}.",
+            fails=f"A larger group does not always bring the mean closer to all rotations: {less}.",
+            undecided=f"Whether every larger group helps is not decided: {less}.",
         ),
         claim(
             "Under any rotation the violation is at most κ (C(x) + |μ(x)|)",
@@ -395,11 +370,9 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             covers="test pairs",
             at_most=1,
             source=STATED + ", Lemma 6.2, with labels that turn along",
-            means=Means(
-                holds=f"The bound is safe to choose a group by: the largest violation seen is {seen}.",
-                fails=f"Do not rely on the bound: some violation is {seen}; search gradients at more places.",
-                undecided=f"Whether further pairs keep to the bound is not decided: the largest seen is {seen}.",
-            ),
+            holds=f"The bound is safe to choose a group by: the largest violation seen is {seen}.",
+            fails=f"Do not rely on the bound: some violation is {seen}; search gradients at more places.",
+            undecided=f"Whether further pairs keep to the bound is not decided: the largest seen is {seen}.",
         ),
     ]
 

@@ -17,11 +17,7 @@ from equitangents.studies.finite_width.study import (
     changes_of,
     fluctuations,
 )
-from equitangents.studies.framework import drawing
-from equitangents.studies.framework.folder import Columns, RunFolder
-from equitangents.studies.framework.panels import panels
-from equitangents.studies.framework.study import Presentation
-from equitangents.studies.framework.tables import columns
+from equitangents.studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels
 
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
@@ -53,7 +49,6 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "Members": f"{settings.members} at every width",
         "Networks": f"{settings.hidden_layers} hidden layers, ReLU",
         "Training": f"{settings.train_spins} configurations, full-batch gradient descent",
-        "Seed": str(settings.seed),
     }
     return Presentation(tables, sections, facts)
 

@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 
 from equitangents import actions
-from equitangents.ensembles import InfiniteEnsemble
 from equitangents.statistics import (
     Estimate,
     bootstrap,
@@ -25,18 +24,14 @@ from equitangents.statistics import (
     surviving_share,
 )
 from equitangents.studies.common.infinite import gradient_descent
-from equitangents.studies.common.ising_lattice import energy, hot_spins
+from equitangents.studies.common.ising_lattice import energy_task
 from equitangents.studies.common.networks import mlp
 from equitangents.studies.common.orbit_spread import predicted_parts, squares_of_means
-from equitangents.studies.common.orbits import by_element, deviations, orbit_batch
-from equitangents.studies.common.training import train_recorded
+from equitangents.studies.common.orbits import deviations
+from equitangents.studies.common.training import train_stage
 from equitangents.studies.framework.citations import EMERGENT_EQUIVARIANCE
-from equitangents.studies.framework.claims import Claim, Means, claim
-from equitangents.studies.framework.folder import Arrays, RunFolder
-from equitangents.studies.framework.progress import Task
-from equitangents.studies.framework.records import Records
-from equitangents.studies.framework.settings import at_least, check
-from equitangents.studies.framework.study import Study
+from equitangents.studies.framework.claims import Claim, Records, after, claim
+from equitangents.studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check
 
 OPEN = "open question of arXiv 2403.03103"
 KINDS = ("complete", "partial")
@@ -90,12 +85,6 @@ class Results:
     changes: dict[str, dict[int, np.ndarray]]
 
 
-def _data(settings: Settings) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(settings.seed)
-    train, test = (hot_spins(n, settings.lattice, rng)[..., None] for n in (settings.train_spins, settings.test_spins))
-    return train, energy(train[..., 0]) / (np.sqrt(2) * settings.lattice), test
-
-
 def _augmentation(kind: str) -> actions.Action:
     return actions.image_rotations(4 if kind == "complete" else 2)
 
@@ -115,27 +104,18 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
         kind: folder.stage(f"infinite-{kind}", f"Infinite width, {TITLES[kind]}", partial(_infinite, settings, kind))
         for kind in KINDS
     }
-    changes = {
-        kind: {
-            width: folder.stage(
-                f"{kind}-{width}",
-                f"Training {settings.members} members of width {width}, {TITLES[kind]}",
-                partial(_finite, settings, folder, kind, width, float(closed[kind]["rate"])),
-            )["changes"]
-            for width in sorted(settings.widths)
-        }
-        for kind in KINDS
-    }
-    return Results(
-        steps=_steps(settings),
-        fluctuation={kind: closed[kind]["fluctuation"] for kind in KINDS},
-        bias={kind: closed[kind]["bias"] for kind in KINDS},
-        changes=changes,
-    )
+    by_kind = lambda key: {kind: closed[kind][key] for kind in KINDS}
+    rate, widths = by_kind("rate"), sorted(settings.widths)
+    changes = {kind: {w: _changes(settings, folder, kind, w, float(rate[kind])) for w in widths} for kind in KINDS}
+    return Results(_steps(settings), by_kind("fluctuation"), by_kind("bias"), changes)
 
 
 def _steps(settings: Settings) -> np.ndarray:
     return np.array(sorted(set(settings.steps)))
+
+
+def _task(settings: Settings) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return energy_task(settings.lattice, settings.train_spins, settings.test_spins, settings.seed)
 
 
 def _network(settings: Settings, width: int) -> object:
@@ -143,34 +123,33 @@ def _network(settings: Settings, width: int) -> object:
 
 
 def _infinite(settings: Settings, kind: str, task: Task) -> Arrays:
-    train, y, test = _data(settings)
-    model: InfiniteEnsemble = gradient_descent(
-        _network(settings, 1), train, y, settings.rate, augmentation=_augmentation(kind)
-    )
+    train, y, test = _task(settings)
+    model = gradient_descent(_network(settings, 1), train, y, settings.rate, augmentation=_augmentation(kind))
     a, b = predicted_parts(model, actions.image_rotations(4), test, _steps(settings))
     return {"fluctuation": a, "bias": b, "rate": np.array(model.learning_rate)}
 
 
-def _finite(settings: Settings, folder: RunFolder, kind: str, width: int, rate: float, task: Task) -> Arrays:
-    train, y, test = _data(settings)
-    action, steps = actions.image_rotations(4), _steps(settings)
-    recorded = train_recorded(
+def _changes(settings: Settings, folder: RunFolder, kind: str, width: int, rate: float) -> np.ndarray:
+    """Of every member of a trained ensemble, (T, M, values)."""
+    train, y, test = _task(settings)
+    action = actions.image_rotations(4)
+    changes = train_stage(
+        folder,
+        f"{kind}-{width}",
+        f"Training {settings.members} members of width {width}, {TITLES[kind]}",
         _network(settings, width),
         train,
         y,
         augmentation=_augmentation(kind),
         members=settings.members,
-        optimizer="gd",
         learning_rate=rate,
-        epochs=int(steps[-1]),
-        record={"test": orbit_batch(action, test)},
-        record_at=steps,
-        checkpoints=folder.checkpoints(f"{kind}-{width}"),
-        task=task,
+        record={"test": test},
+        record_at=_steps(settings),
+        orbits=action,
+        keep=lambda recorded: {"changes": deviations(action, recorded["test"][..., 0])},
         seed=int(np.random.SeedSequence((settings.seed, width, KINDS.index(kind))).generate_state(1)[0]),
-    )
-    changes = deviations(action, by_element(action, recorded["test"])[..., 0])
-    return {"changes": changes.reshape(*changes.shape[:2], -1)}
+    )["changes"]
+    return changes.reshape(*changes.shape[:2], -1)
 
 
 def changes_of(results: Results, kind: str, width: int, time: int) -> np.ndarray:
@@ -193,8 +172,8 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     """No bias after complete augmentation, the exponents in members and width, and the parts that theory gives."""
     widths, wide, times = sorted(settings.widths), max(settings.widths), range(len(results.steps))
     middle, one = len(results.steps) // 2, shared_level(len(widths) * len(results.steps))
-    after = lambda t: f"after {results.steps[t]} step{'s' if results.steps[t] > 1 else ''}"
-    words = lambda width, t: f"width {width}, {after(t)}"
+    when = lambda t: after(int(results.steps[t]))
+    words = lambda width, t: f"width {width}, {when(t)}"
     sizes = np.array(settings.sizes)
     chosen = [m for m in settings.sizes if settings.members // m >= 32] or [min(settings.sizes)]
     visible = [t for t in times if results.bias["partial"][t] > results.fluctuation["partial"][t] / 10] or list(times)
@@ -216,9 +195,9 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     excess = [
         fluctuations(results, "complete", w, middle) / results.fluctuation["complete"][middle] - 1 for w in widths
     ]
-    left = Records.over(remains, after, t=visible)
+    left = Records.over(remains, when, t=visible)
     totals = Records.over(
-        total, lambda kind, t, m: f"{TITLES[kind]}, M = {m}, {after(t)}", kind=KINDS, t=times, m=chosen
+        total, lambda kind, t, m: f"{TITLES[kind]}, M = {m}, {when(t)}", kind=KINDS, t=times, m=chosen
     )
     widest = f"{np.mean(excess[-1]):+.0%}".replace("%", " %").replace("-", "−")
     return [
@@ -232,14 +211,12 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             at_most=3,
             unit="%",
             source=OPEN + "; the bound is our choice",
-            means=Means(
-                holds="With all group elements in the data, more members remove the violation at any of these widths: "
-                "there is no need of wide networks for that.",
-                fails="At some width more members do not remove the violation although all group elements are in the "
-                "data: look for a part of the training that prefers a direction.",
-                undecided="Whether more members remove the whole violation is not decided at every width: more of them "
-                "would tell.",
-            ),
+            holds="With all group elements in the data, more members remove the violation at any of these widths: "
+            "there is no need of wide networks for that.",
+            fails="At some width more members do not remove the violation although all group elements are in the "
+            "data: look for a part of the training that prefers a direction.",
+            undecided="Whether more members remove the whole violation is not decided at every width: more of them "
+            "would tell.",
         ),
         claim(
             "The violation falls as the square root of the number of members, at every width",
@@ -250,31 +227,26 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             at_most=-0.4,
             source="theory of independent members; the bounds are our choice",
             stated="−1/2",
-            means=Means(
-                holds="Four times the members roughly halve the violation: plan their number from a few.",
-                fails="Four times the members do not roughly halve the violation at every width: do not extrapolate "
-                "from a few members to many.",
-                undecided="The rate is not measured well enough at every width to extrapolate from a few members to "
-                "many.",
-            ),
+            holds="Four times the members roughly halve the violation: plan their number from a few.",
+            fails="Four times the members do not roughly halve the violation at every width: do not extrapolate "
+            "from a few members to many.",
+            undecided="The rate is not measured well enough at every width to extrapolate from a few members to many.",
         ),
         claim(
             "What finite width changes in the members’ violation falls at least as the square root of the width",
-            {after(middle): excess_exponent(np.array(widths), excess)},
-            measure=f"Exponent of A(n)/A(∞) − 1 against width n {after(middle)}, complete augmentation; not a number "
+            {when(middle): excess_exponent(np.array(widths), excess)},
+            measure=f"Exponent of A(n)/A(∞) − 1 against width n {when(middle)}, complete augmentation; not a number "
             "where A(n) cannot be told from A(∞) at some width.",
             covers="members",
             at_most=-0.5,
             source="theory of very wide networks; the bound is our choice",
             stated="−1",
-            means=Means(
-                holds="The correction of finite width can be extrapolated: of the members’ mean square change it is "
-                f"{widest} at width {wide}, and less in wider networks.",
-                fails="Wider networks come only slowly closer to the closed form’s fluctuation, which differs by "
-                f"{widest} from that of width {wide}: measure the violation at the width that is to be used.",
-                undecided="How fast the correction of finite width falls is not decided; of the members’ mean square "
-                f"change it is {widest} at width {wide}.",
-            ),
+            holds="The correction of finite width can be extrapolated: of the members’ mean square change it is "
+            f"{widest} at width {wide}, and less in wider networks.",
+            fails="Wider networks come only slowly closer to the closed form’s fluctuation, which differs by "
+            f"{widest} from that of width {wide}: measure the violation at the width that is to be used.",
+            undecided="How fast the correction of finite width falls is not decided; of the members’ mean square "
+            f"change it is {widest} at width {wide}.",
         ),
         claim(
             f"At width {wide} incomplete augmentation leaves what the closed form says, to within a factor of 1.25",
@@ -285,14 +257,12 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             at_least=0.8,
             at_most=1.25,
             source=OPEN + "; the bounds are our choice",
-            means=Means(
-                holds="The closed form tells how much violation remains, however many members there are, if some group "
-                f"elements are left out of the data: measured over predicted is {left.span()}.",
-                fails="Do not take from the closed form how much violation remains if some group elements are left out "
-                f"of the data: measured over predicted is {left.span()}.",
-                undecided="Whether the closed form tells how much violation incomplete augmentation leaves is not "
-                f"decided (measured over predicted is {left.span()}): more members would tell.",
-            ),
+            holds="The closed form tells how much violation remains, however many members there are, if some group "
+            f"elements are left out of the data: measured over predicted is {left.span()}.",
+            fails="Do not take from the closed form how much violation remains if some group elements are left out "
+            f"of the data: measured over predicted is {left.span()}.",
+            undecided="Whether the closed form tells how much violation incomplete augmentation leaves is not "
+            f"decided (measured over predicted is {left.span()}): more members would tell.",
         ),
         claim(
             f"At width {wide} the mean square violation of M members is A(∞)/M + B(∞), to within a third",
@@ -302,14 +272,12 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             at_least=0.75,
             at_most=1.33,
             source=OPEN + "; the bounds are our choice",
-            means=Means(
-                holds=f"At width {wide} the number of members for a given violation can be planned in closed form: "
-                f"measured over predicted is {totals.span()}.",
-                fails=f"At width {wide} the closed form does not tell the violation of M members to within a third "
-                f"(measured over predicted is {totals.span()}): plan from a pilot of trained networks.",
-                undecided=f"Whether the closed form tells the violation of M members at width {wide} is not decided "
-                f"(measured over predicted is {totals.span()}): plan from a pilot of trained networks.",
-            ),
+            holds=f"At width {wide} the number of members for a given violation can be planned in closed form: "
+            f"measured over predicted is {totals.span()}.",
+            fails=f"At width {wide} the closed form does not tell the violation of M members to within a third "
+            f"(measured over predicted is {totals.span()}): plan from a pilot of trained networks.",
+            undecided=f"Whether the closed form tells the violation of M members at width {wide} is not decided "
+            f"(measured over predicted is {totals.span()}): plan from a pilot of trained networks.",
         ),
     ]
 

@@ -10,11 +10,7 @@ from equitangents.report.palette import BLUE, GREEN, PURPLE, VERMILLION
 from equitangents.statistics import bootstrap
 from equitangents.studies.forces.study import TARGETS, Results, Settings
 from equitangents.studies.forces.water_tensors import KINDS
-from equitangents.studies.framework import drawing
-from equitangents.studies.framework.folder import Columns, RunFolder
-from equitangents.studies.framework.panels import panels
-from equitangents.studies.framework.study import Presentation
-from equitangents.studies.framework.tables import columns
+from equitangents.studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels
 
 _COLOURS = dict(zip(TARGETS, (VERMILLION, GREEN, BLUE), strict=True))
 
@@ -50,7 +46,6 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "Frames": f"up to {settings.sizes[-1]} to learn from, {settings.test} to test on",
         "Energies": results.label,
         "Tensors": f"water, {settings.water}" if results.water else "left out: no water_tensors.npz",
-        "Seed": str(settings.seed),
     }
     return Presentation(tables, sections, facts)
 

@@ -25,11 +25,8 @@ from equitangents.studies.common.worst import largest
 from equitangents.studies.forces import water_tensors
 from equitangents.studies.forces.water_tensors import KINDS, WaterSettings, WaterTensors
 from equitangents.studies.framework.citations import EQUIVARIANT_KERNELS
-from equitangents.studies.framework.claims import EXACT, Claim, Means, claim
-from equitangents.studies.framework.folder import Arrays, RunFolder
-from equitangents.studies.framework.progress import Task
-from equitangents.studies.framework.settings import at_least, check
-from equitangents.studies.framework.study import Study
+from equitangents.studies.framework.claims import EXACT, Claim, claim
+from equitangents.studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check
 
 TARGETS = ("energies", "forces", "both")
 _THEORY = "by construction"
@@ -260,10 +257,8 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             covers=EXACT,
             at_most=1e-6,
             source=_THEORY,
-            means=Means(
-                holds="Predicted forces conserve the predicted energy: molecular dynamics can run with them.",
-                fails="Do not run molecular dynamics with these forces: they do not conserve the predicted energy.",
-            ),
+            holds="Predicted forces conserve the predicted energy: molecular dynamics can run with them.",
+            fails="Do not run molecular dynamics with these forces: they do not conserve the predicted energy.",
         ),
         claim(
             "Predicted forces are free of curl",
@@ -273,10 +268,8 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             covers=EXACT,
             at_most=1e-6,
             source=_THEORY,
-            means=Means(
-                holds="Predicted Hessians are symmetric: vibrations can be computed from them.",
-                fails="Predicted Hessians are not symmetric: do not compute vibrations from them.",
-            ),
+            holds="Predicted Hessians are symmetric: vibrations can be computed from them.",
+            fails="Predicted Hessians are not symmetric: do not compute vibrations from them.",
         ),
         claim(
             "Turning a molecule leaves its energy and turns its forces"
@@ -288,12 +281,10 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             covers="turns" + (" and molecules" if results.water else ""),
             at_most=0.01,
             source="theory, up to the quadrature over rotations; the bound is our choice",
-            means=Means(
-                holds="Predictions need no data in other orientations: the sampling of rotations to tolerance "
-                f"{settings.tolerance:g} is fine enough.",
-                fails=f"Rotations are sampled too coarsely with tolerance {settings.tolerance:g}: take a smaller one.",
-                undecided="Whether turning leaves less than 1 % is not decided: take more turns.",
-            ),
+            holds="Predictions need no data in other orientations: the sampling of rotations to tolerance "
+            f"{settings.tolerance:g} is fine enough.",
+            fails=f"Rotations are sampled too coarsely with tolerance {settings.tolerance:g}: take a smaller one.",
+            undecided="Whether turning leaves less than 1 % is not decided: take more turns.",
         ),
     ]
     if results.water:
@@ -308,13 +299,11 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
                 covers="test molecules",
                 at_most=1,
                 source="our question",
-                means=Means(
-                    holds=f"Equivariant readouts are worth their cost for tensors of water: {_percent(ratios)}.",
-                    fails="A simpler model does as well or better for some tensor of water "
-                    f"({_percent(ratios)}): use it, or more molecules.",
-                    undecided="Whether equivariant readouts beat the simplest models for every tensor of water is not "
-                    f"decided ({_percent(ratios)}): take more molecules.",
-                ),
+                holds=f"Equivariant readouts are worth their cost for tensors of water: {_percent(ratios)}.",
+                fails="A simpler model does as well or better for some tensor of water "
+                f"({_percent(ratios)}): use it, or more molecules.",
+                undecided="Whether equivariant readouts beat the simplest models for every tensor of water is not "
+                f"decided ({_percent(ratios)}): take more molecules.",
             )
         )
     return judged
@@ -331,11 +320,9 @@ def _helped(what: str, ratio: Estimate, frames: int) -> Claim:
         covers="test frames",
         at_most=1,
         source="our question",
-        means=Means(
-            holds=f"Where forces come with the energies, train on both: with {frames} frames {found}.",
-            fails=f"For {what} alone, leave the training forces out: with {frames} frames {found}.",
-            undecided=f"Whether training on forces too helps to predict {what} is not decided: {found}.",
-        ),
+        holds=f"Where forces come with the energies, train on both: with {frames} frames {found}.",
+        fails=f"For {what} alone, leave the training forces out: with {frames} frames {found}.",
+        undecided=f"Whether training on forces too helps to predict {what} is not decided: {found}.",
     )
 
 

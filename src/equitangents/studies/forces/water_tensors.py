@@ -17,9 +17,7 @@ from equitangents.groups import so3
 from equitangents.molecules import AtomSignals, Molecules, TensorRegressor
 from equitangents.statistics import Estimate, bootstrap
 from equitangents.studies.common.molecule_kernels import mean_square, so3_network
-from equitangents.studies.framework.folder import Arrays, RunFolder
-from equitangents.studies.framework.progress import Task
-from equitangents.studies.framework.settings import check
+from equitangents.studies.framework.study import Arrays, RunFolder, Task, check
 
 KINDS = {"dipoles": "dipole", "polarizabilities": "polarisability"}
 

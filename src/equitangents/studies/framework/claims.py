@@ -26,8 +26,11 @@ from equitangents.report.verdict import (
 )
 from equitangents.statistics import Estimate
 from equitangents.studies.framework.records import Records
+from equitangents.studies.framework.wording import after
 
-__all__ = ["EXACT", "IN_ERRORS", "SINGLE", "Claim", "Means", "claim", "decide", "lead", "meaning"]
+__all__ = [
+    "EXACT", "IN_ERRORS", "SINGLE", "Claim", "Means", "Records", "after", "claim", "decide", "lead", "meaning",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,9 @@ def claim(
     measure: str,
     covers: str,
     source: str,
-    means: Means,
+    holds: str,
+    fails: str,
+    undecided: str = "",
     stated: str = "",
     at_least: float = -math.inf,
     at_most: float = math.inf,
@@ -83,7 +88,8 @@ def claim(
     least favourable one, and the note says which that is. `covers` says what the intervals are over ("inputs",
     "members"); it is `EXACT` for numbers that no sampling enters, `IN_ERRORS` for those in units of their own standard
     error, `SINGLE` for one random measurement without an interval, which decides nothing. `stated` is the source's own
-    number, where there is one.
+    number, where there is one. `holds`, `fails` and `undecided` say what each verdict means for somebody who must
+    choose: one sentence each, true in that case.
 
     Raises InvalidArgumentError for an empty family, and if `covers` is empty.
     """
@@ -116,7 +122,7 @@ def claim(
         stated=stated,
         bounds=(at_least, at_most),
         numbers=numbers,
-        means=means,
+        means=Means(holds, fails, undecided),
     )
 
 
@@ -144,7 +150,7 @@ def lead(verdicts: Sequence[Verdict]) -> str:
     Example:
         >>> from equitangents.statistics import exactly
         >>> numbers = {"here": exactly(0.5)}
-        >>> said = {"measure": "", "covers": EXACT, "source": "", "means": Means("", "")}
+        >>> said = {"measure": "", "covers": EXACT, "source": "", "holds": "", "fails": ""}
         >>> lead([claim("It is small", numbers, at_most=1, **said), claim("It is large", numbers, at_least=1, **said)])
         '1 of 2 claims holds; fails: “It is large”.'
     """

@@ -119,18 +119,19 @@ def _report(
     for table, columns in shown.tables.items():
         folder.write_table(table, columns)
     write_json(folder.path / "verdicts.json", [verdict.to_dict() for verdict in verdicts])
-    seconds, means = folder.seconds, meaning(verdicts)
+    seconds, means, chosen = folder.seconds, meaning(verdicts), as_text(settings)
+    seed = {"Seed": chosen["seed"]} if "seed" in chosen else {}
     page = Page(
         title=info.title,
         kicker=f"Study {info.name}, preset {preset}. Source: {info.source}",
         summary=lead(verdicts),
         verdicts=verdicts,
         sections=[*shown.sections, *([Section("What it means", means)] if means else [])],
-        settings=as_text(settings),
+        settings=chosen,
         versions=installed_versions(),
         rerun=rerun,
         citations=study.citations,
-        facts={**shown.facts, "Run time": exact_duration(seconds)},
+        facts={**shown.facts, **seed, "Run time": exact_duration(seconds)},
     )
     write(page, folder.path / "report.html")
     folder.finish()

@@ -1,4 +1,7 @@
-"""What a study is: settings, a measurement and claims about it; and what its page makes of them."""
+"""What a study is: settings, a measurement and claims about it; and what its page makes of them.
+
+With `framework.claims` it has all that `study.py` of a study needs, as `framework.page` has for its page.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,11 @@ from typing import Any, Generic, TypeVar
 
 from equitangents.report.page import Section
 from equitangents.report.verdict import Verdict
-from equitangents.studies.framework.folder import Columns, RunFolder
+from equitangents.studies.framework.folder import Arrays, Columns, RunFolder
+from equitangents.studies.framework.progress import Task
+from equitangents.studies.framework.settings import at_least, check
+
+__all__ = ["Arrays", "Present", "Presentation", "RunFolder", "Study", "Task", "at_least", "check"]
 
 SettingsT = TypeVar("SettingsT")
 ResultsT = TypeVar("ResultsT")

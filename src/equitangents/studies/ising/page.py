@@ -9,12 +9,7 @@ import numpy as np
 from equitangents.report import Figure, Section
 from equitangents.report.palette import BLUE, GREEN, INK, PURPLE, VERMILLION
 from equitangents.statistics import geometric_mean, log_ratio, squared_mean
-from equitangents.studies.framework import drawing
-from equitangents.studies.framework.folder import Columns, RunFolder
-from equitangents.studies.framework.panels import panels
-from equitangents.studies.framework.records import Records
-from equitangents.studies.framework.study import Presentation
-from equitangents.studies.framework.tables import columns
+from equitangents.studies.framework.page import Columns, Presentation, Records, RunFolder, columns, drawing, panels
 from equitangents.studies.ising.study import (
     SETS,
     Results,
@@ -79,7 +74,6 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "Widths": ", ".join(map(str, sorted(settings.widths))),
         "Members": f"{settings.members:,} at every width",
         "Training": f"full-batch gradient descent, step {results.learning_rate:.3g}",
-        "Seed": str(settings.seed),
     }
     return Presentation(tables, sections, facts)
 

@@ -31,13 +31,8 @@ from equitangents.studies.common.ising_lattice import energy, hot_spins, thermal
 from equitangents.studies.common.orbits import by_element, orbit_batch, relative_std
 from equitangents.studies.common.training import train_recorded
 from equitangents.studies.framework.citations import EMERGENT_EQUIVARIANCE
-from equitangents.studies.framework.claims import Claim, Means, claim
-from equitangents.studies.framework.folder import Arrays, RunFolder
-from equitangents.studies.framework.progress import Task
-from equitangents.studies.framework.records import Records
-from equitangents.studies.framework.settings import at_least, check
-from equitangents.studies.framework.study import Study
-from equitangents.studies.framework.wording import after
+from equitangents.studies.framework.claims import Claim, Records, after, claim
+from equitangents.studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check
 
 STATED = "stated in arXiv 2403.03103"
 SETS = ("training", "test", "foreign")
@@ -315,11 +310,9 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             covers="members",
             at_most=0.5,
             source=STATED + "; the bound is our choice",
-            means=Means(
-                holds="Wider networks bring the ensemble’s mean closer to the closed form.",
-                fails="Wider networks do not bring the ensemble’s mean closer to the closed form: do not expect width "
-                "to mend a difference between the two.",
-            ),
+            holds="Wider networks bring the ensemble’s mean closer to the closed form.",
+            fails="Wider networks do not bring the ensemble’s mean closer to the closed form: do not expect width "
+            "to mend a difference between the two.",
         ),
         claim(
             f"At width {wide} the ensemble’s mean is the NTK’s, to within 5 % of the mean square prediction",
@@ -330,14 +323,12 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             at_most=5,
             unit="%",
             source=STATED + "; the bound is our choice",
-            means=Means(
-                holds=f"At width {wide} the closed form can stand in for the mean of many networks, on the training "
-                "set and away from it.",
-                fails=f"At width {wide} the closed form is not yet the mean of many networks: take wider ones, or "
-                "train the ensemble.",
-                undecided=f"Whether the closed form can stand in for the mean of networks of width {wide} is not "
-                "decided: more members would tell.",
-            ),
+            holds=f"At width {wide} the closed form can stand in for the mean of many networks, on the training "
+            "set and away from it.",
+            fails=f"At width {wide} the closed form is not yet the mean of many networks: take wider ones, or "
+            "train the ensemble.",
+            undecided=f"Whether the closed form can stand in for the mean of networks of width {wide} is not "
+            "decided: more members would tell.",
         ),
         claim(
             "The orbit spread of M members is that of GP(μ, Σ/M), to within a factor of 1.5",
@@ -348,14 +339,12 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             at_least=0.67,
             at_most=1.5,
             source=STATED + "; the bounds are our choice",
-            means=Means(
-                holds="The closed form tells the size of the spread, and so roughly how many members a target needs: "
-                f"measured over predicted is {ratios.values.min():.2f} to {ratios.values.max():.2f} here.",
-                fails="Do not plan the number of members from the closed form at this width: the spread is off by more "
-                f"than half ({ratios.values.min():.2f} to {ratios.values.max():.2f} times predicted).",
-                undecided="Whether the closed form tells the spread to within a factor of 1.5 is not decided "
-                f"({ratios.values.min():.2f} to {ratios.values.max():.2f} times predicted): more members would tell.",
-            ),
+            holds="The closed form tells the size of the spread, and so roughly how many members a target needs: "
+            f"measured over predicted is {ratios.values.min():.2f} to {ratios.values.max():.2f} here.",
+            fails="Do not plan the number of members from the closed form at this width: the spread is off by more "
+            f"than half ({ratios.values.min():.2f} to {ratios.values.max():.2f} times predicted).",
+            undecided="Whether the closed form tells the spread to within a factor of 1.5 is not decided "
+            f"({ratios.values.min():.2f} to {ratios.values.max():.2f} times predicted): more members would tell.",
         ),
         claim(
             "The predicted spread lies among the central 95 % of trained ensembles’",
@@ -368,13 +357,11 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             at_most=97.5,
             unit="%",
             source=STATED + "; the criterion is ours",
-            means=Means(
-                holds="A trained ensemble is not told from a draw of GP(μ, Σ/M) by its spread alone.",
-                fails="Trained ensembles spread systematically differently from the prediction: leave a margin when "
-                f"planning ({_shares(shares)}).",
-                undecided="Whether trained ensembles spread like draws of the closed form is not decided "
-                f"({_shares(shares)}): leave a margin when planning.",
-            ),
+            holds="A trained ensemble is not told from a draw of GP(μ, Σ/M) by its spread alone.",
+            fails="Trained ensembles spread systematically differently from the prediction: leave a margin when "
+            f"planning ({_shares(shares)}).",
+            undecided="Whether trained ensembles spread like draws of the closed form is not decided "
+            f"({_shares(shares)}): leave a margin when planning.",
         ),
     ]
 

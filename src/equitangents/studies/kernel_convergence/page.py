@@ -7,11 +7,7 @@ import numpy as np
 from equitangents.report import Figure, Section
 from equitangents.report.palette import BLUE, VERMILLION
 from equitangents.statistics import bootstrap
-from equitangents.studies.framework import drawing
-from equitangents.studies.framework.folder import Columns, RunFolder
-from equitangents.studies.framework.panels import panels
-from equitangents.studies.framework.study import Presentation
-from equitangents.studies.framework.tables import columns
+from equitangents.studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels
 from equitangents.studies.kernel_convergence.study import KINDS, SPACES, Results, Settings, deviations
 
 
@@ -24,7 +20,6 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
     facts = {
         "Networks": f"{settings.batches} × {settings.samples} of every width",
         "Inputs": f"{settings.inputs} random signals",
-        "Seed": str(settings.seed),
     }
     sections = [Section("Convergence", [text], [_figure(settings, results, folder)])]
     return Presentation({"entries": entries(settings, results)}, sections, facts)

@@ -18,12 +18,8 @@ from equitangents import kernels, nn
 from equitangents.groups import so3, wallpaper
 from equitangents.statistics import exactly, power_law, shared_level
 from equitangents.studies.framework.citations import EQUIVARIANT_KERNELS
-from equitangents.studies.framework.claims import IN_ERRORS, Claim, Means, claim
-from equitangents.studies.framework.folder import Arrays, RunFolder
-from equitangents.studies.framework.progress import Task
-from equitangents.studies.framework.records import Records
-from equitangents.studies.framework.settings import at_least, check
-from equitangents.studies.framework.study import Study
+from equitangents.studies.framework.claims import IN_ERRORS, Claim, Records, claim
+from equitangents.studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check
 
 SPACES = {"plane": "C4 ⋉ ℤ² on a torus, ReLU", "sphere": "SO(3), Erf"}
 KINDS = ("nngp", "ntk")
@@ -160,14 +156,12 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             at_most=-0.25,
             source="theory; the bounds are our choice",
             stated="−1/2",
-            means=Means(
-                holds="The deviation of a finite network from the infinite one can be extrapolated: four times the "
-                "width halves it.",
-                fails="The deviation of a finite network does not halve with four times the width; measure it at the "
-                "width that is to be used.",
-                undecided="The rate is not measured well enough to extrapolate the deviation to other widths; take "
-                "more batches or more widths.",
-            ),
+            holds="The deviation of a finite network from the infinite one can be extrapolated: four times the "
+            "width halves it.",
+            fails="The deviation of a finite network does not halve with four times the width; measure it at the "
+            "width that is to be used.",
+            undecided="The rate is not measured well enough to extrapolate the deviation to other widths; take "
+            "more batches or more widths.",
         ),
         claim(
             f"At width {widest} their mean lies within three standard errors of the analytic kernel",
@@ -176,12 +170,10 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             covers=IN_ERRORS,
             at_most=3,
             source="theory",
-            means=Means(
-                holds=f"Random networks of width {widest} show no error in the analytic kernels; one of less than "
-                f"{resolution:.2g} % of the kernel could hide in three standard errors.",
-                fails=f"Networks of width {widest} are measurably different from infinitely wide ones: do not use the "
-                "analytic kernels for them without a correction.",
-            ),
+            holds=f"Random networks of width {widest} show no error in the analytic kernels; one of less than "
+            f"{resolution:.2g} % of the kernel could hide in three standard errors.",
+            fails=f"Networks of width {widest} are measurably different from infinitely wide ones: do not use the "
+            "analytic kernels for them without a correction.",
         ),
     ]
 

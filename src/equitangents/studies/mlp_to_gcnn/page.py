@@ -7,12 +7,7 @@ import numpy as np
 from equitangents.report import Figure, Section
 from equitangents.report.palette import BLUE, GREEN, INK, ORANGE, PURPLE
 from equitangents.statistics import bootstrap
-from equitangents.studies.framework import drawing
-from equitangents.studies.framework.folder import Columns, RunFolder
-from equitangents.studies.framework.panels import panels
-from equitangents.studies.framework.records import Records
-from equitangents.studies.framework.study import Presentation
-from equitangents.studies.framework.tables import columns
+from equitangents.studies.framework.page import Columns, Presentation, Records, RunFolder, columns, drawing, panels
 from equitangents.studies.mlp_to_gcnn.study import SETS, Results, Settings, trained_shares
 
 _COLOURS = dict(zip(SETS, (BLUE, GREEN, ORANGE, PURPLE), strict=True))
@@ -57,7 +52,6 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "Group": f"{settings.group} on 8×8 digits",
         "Networks": f"{settings.hidden_layers} hidden layers, ReLU",
         "Trained": f"{settings.members} of each kind and width, full-batch gradient descent, zero output at the start",
-        "Seed": str(settings.seed),
     }
     return Presentation(tables, sections, facts)
 

@@ -17,7 +17,6 @@ import numpy as np
 from equitangents import actions, data, nn
 from equitangents.ensembles import InfiniteEnsemble
 from equitangents.inference import augment_inputs
-from equitangents.kernels import orbit_average
 from equitangents.statistics import (
     Estimate,
     bootstrap,
@@ -27,18 +26,14 @@ from equitangents.statistics import (
     shared_level,
 )
 from equitangents.studies.common import networks
+from equitangents.studies.common.augmented_pairs import KINDS, AugmentedPair
 from equitangents.studies.common.frozen_kernels import FrozenKernel, SymmetrisedKernel, draw
 from equitangents.studies.common.images import standardise
 from equitangents.studies.common.infinite import largest_difference, unit_times
-from equitangents.studies.common.training import train_recorded
 from equitangents.studies.framework.citations import EQUIVARIANT_KERNELS
-from equitangents.studies.framework.claims import EXACT, Claim, Means, claim
+from equitangents.studies.framework.claims import EXACT, Claim, Records, claim
 from equitangents.studies.framework.drawing import name_of
-from equitangents.studies.framework.folder import Arrays, RunFolder
-from equitangents.studies.framework.progress import Task
-from equitangents.studies.framework.records import Records
-from equitangents.studies.framework.settings import at_least, check
-from equitangents.studies.framework.study import Study
+from equitangents.studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check
 
 STATED = "stated in arXiv 2406.06504"
 SETS = ("training", "test", "photographs", "noise")
@@ -146,6 +141,12 @@ def _data(settings: Settings) -> tuple[dict[str, np.ndarray], np.ndarray]:
     return sets, np.where(source.train_y % 2, 1.0, -1.0)
 
 
+def _pair(settings: Settings) -> AugmentedPair:
+    sets, y = _data(settings)
+    action = image_action(settings)
+    return AugmentedPair(partial(plain, settings), partial(gcnn, settings, action), action, sets, y)
+
+
 def check_settings(settings: Settings, data_dir: Path | None) -> None:
     """A group that acts on digits, networks enough for intervals; the images ship with dependencies."""
     check(settings.group in _GROUPS, "group", settings.group, "C4 or D4")
@@ -155,7 +156,10 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
 
 def measure(settings: Settings, folder: RunFolder) -> Results:
     """Infinite width, then finite kernels with the same and with independent weights, then trained networks."""
-    infinite = folder.stage("infinite", "Infinite width, explicit augmentation", lambda task: _infinite(settings))
+    pair = _pair(settings)
+    infinite = folder.stage(
+        "infinite", "Infinite width, explicit augmentation", lambda task: pair.infinite(settings.times)
+    )
     exact = [
         folder.stage(f"same-weights-{w}", f"Frozen kernels, same weights, width {w}", partial(_exact, settings, w))
         for w in settings.widths
@@ -170,12 +174,15 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     for width in sorted(settings.trained_widths):
         both = [
             folder.stage(
-                f"trained-{kind}-{width}",
-                f"Training {settings.members} networks of width {width}: {kind}",
-                partial(_train, settings, folder, kind, width),
+                f"trained-{name}-{width}",
+                f"Training {settings.members} networks of width {width}: {name}",
+                partial(
+                    pair.train, folder, f"trained-{name}-{width}", kind=kind, width=width, members=settings.members,
+                    fraction=settings.rate, steps=recorded_steps(settings), seed=settings.seed,
+                ),
             )
-            for kind in ("mlp", "gcnn")
-        ]
+            for kind, name in zip(KINDS, ("mlp", "gcnn"), strict=True)
+        ]  # fmt: skip
         differences[width] = {name: both[0][name] - both[1][name] for name in SETS}
         outputs[width] = {name: both[0][name] for name in SETS}
     return Results(
@@ -191,32 +198,6 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
 def recorded_steps(settings: Settings) -> list[int]:
     """When trained networks are recorded, initialisation included."""
     return sorted({0, *settings.steps})
-
-
-def _infinite(settings: Settings) -> Arrays:
-    sets, y = _data(settings)
-    action = image_action(settings)
-    x, order = sets["training"], action.group.order
-    dense, equivariant = plain(settings, 1), gcnn(settings, action, 1)
-    # augmented by hand: no shortcut that rests on the theorem
-    augmented = InfiniteEnsemble(dense).fit(augment_inputs(action, x), np.tile(y, order))
-    convolutional = InfiniteEnsemble(equivariant).fit(x, y)
-    bare = InfiniteEnsemble(dense).fit(x, y)
-    times = unit_times(convolutional, settings.times)
-    a, b = equivariant.kernel(x, sets["noise"]), orbit_average(dense, action).kernel(x, sets["noise"])
-    predicted = {
-        key: {name: model.predict(sets[name], time=times) for name in SETS}
-        for key, model in (("augmented", augmented), ("convolutional", convolutional), ("bare", bare))
-    }
-    apart = lambda key, t, name: largest_difference(predicted[key][name][t], predicted["convolutional"][name][t])
-    distance = lambda key: np.array([[apart(key, t, name) for name in SETS] for t in range(len(times))])
-    std = [model.predict(sets["test"], time=times, return_std=True)[1] for model in (augmented, convolutional)]
-    return {
-        "kernel_distance": np.array([largest_difference(a.nngp, b.nngp), largest_difference(a.ntk, b.ntk)]),
-        "distance": distance("augmented"),
-        "without_augmentation": distance("bare"),
-        "std_ratio": np.median(std[0] / std[1], axis=1),
-    }
 
 
 def _frozen_means(kernel: Any, x: np.ndarray, y: np.ndarray, settings: Settings, tests: Sequence[np.ndarray]) -> Any:
@@ -257,32 +238,6 @@ def _drawn(settings: Settings, width: int, task: Task) -> Arrays:
         squares[i] = ((means[0] - means[1]) ** 2).mean()
         task.step(i + 1, settings.draws)
     return {"squares": squares}
-
-
-def _train(settings: Settings, folder: RunFolder, kind: str, width: int, task: Task) -> Arrays:
-    """Members' outputs on every set, less those at initialisation: (steps, members, N)."""
-    sets, y = _data(settings)
-    action = image_action(settings)
-    net = plain(settings, width) if kind == "mlp" else gcnn(settings, action, width)
-    infinite = InfiniteEnsemble(gcnn(settings, action, 1), time=0.0).fit(sets["training"], y)
-    steps = recorded_steps(settings)
-    recorded = train_recorded(
-        net,
-        sets["training"],
-        y,
-        augmentation=action if kind == "mlp" else None,
-        members=settings.members,
-        optimizer="gd",
-        learning_rate=settings.rate * float(infinite.max_learning_rate_),
-        epochs=steps[-1],
-        record=sets,
-        record_at=steps,
-        checkpoints=folder.checkpoints(f"trained-{kind}-{width}"),
-        task=task,
-        seed=settings.seed + (kind == "gcnn"),
-        zero_output=True,
-    )
-    return {name: recorded[name][..., 0].astype(np.float64) for name in SETS}
 
 
 def trained_shares(settings: Settings, results: Results, widths: Sequence[int], level: float = 0.95) -> Records:
@@ -327,12 +282,10 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             at_most=1e-8,
             source=STATED + ", Theorem 5.2",
             stated="equal",
-            means=Means(
-                holds="If only the mean of very wide networks matters, choose by cost: an MLP that sees every "
-                "rotation, or a group-convolutional network that sees one.",
-                fails="Do not put a group-convolutional network in the place of an augmented MLP: here their means "
-                "differ even at infinite width.",
-            ),
+            holds="If only the mean of very wide networks matters, choose by cost: an MLP that sees every "
+            "rotation, or a group-convolutional network that sees one.",
+            fails="Do not put a group-convolutional network in the place of an augmented MLP: here their means "
+            "differ even at infinite width.",
         ),
         claim(
             "Without augmentation the means of MLPs and of group-convolutional networks at infinite width differ on "
@@ -342,11 +295,9 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             covers=EXACT,
             at_least=0.01,
             source="our control",
-            means=Means(
-                holds="Augmentation matters on these data: an MLP that does without it predicts something else.",
-                fails="On these data augmentation hardly matters at some time, so that equal means say little: try "
-                "other data.",
-            ),
+            holds="Augmentation matters on these data: an MLP that does without it predicts something else.",
+            fails="On these data augmentation hardly matters at some time, so that equal means say little: try "
+            "other data.",
         ),
         claim(
             "Frozen kernels of an augmented MLP and of the group-convolutional network with its weights predict the "
@@ -359,14 +310,12 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             at_most=1e-8,
             source=STATED + " in review",
             stated="equal",
-            means=Means(
-                holds="Augmentation and architecture can be exchanged at finite width too, for networks that start at "
-                "zero output and stay close to their initialisation.",
-                fails="Augmentation and architecture cannot be exchanged for these finite networks, even with the "
-                "same weights.",
-                undecided="Whether augmentation and architecture can be exchanged at finite width is not decided: take "
-                "more widths, at least five.",
-            ),
+            holds="Augmentation and architecture can be exchanged at finite width too, for networks that start at "
+            "zero output and stay close to their initialisation.",
+            fails="Augmentation and architecture cannot be exchanged for these finite networks, even with the "
+            "same weights.",
+            undecided="Whether augmentation and architecture can be exchanged at finite width is not decided: take "
+            "more widths, at least five.",
         ),
         claim(
             "With independent weights the predictions from frozen kernels of augmented MLPs and of group-convolutional "
@@ -379,13 +328,11 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             at_most=-0.3,
             source="theory of kernels that fluctuate as 1/√width; the bounds are our choice",
             stated="−1/2",
-            means=Means(
-                holds="Four times the width roughly halves the difference between one network of each kind.",
-                fails="Four times the width does not roughly halve the difference between one network of each kind: "
-                "measure it at the width that is to be used.",
-                undecided="How fast the difference between one network of each kind falls with the width is not "
-                "decided: more draws would tell.",
-            ),
+            holds="Four times the width roughly halves the difference between one network of each kind.",
+            fails="Four times the width does not roughly halve the difference between one network of each kind: "
+            "measure it at the width that is to be used.",
+            undecided="How fast the difference between one network of each kind falls with the width is not "
+            "decided: more draws would tell.",
         ),
         claim(
             f"Trained MLPs and group-convolutional networks of width {wide} that start at zero output have the same "
@@ -398,14 +345,12 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             unit="%",
             source=STATED + " in review; the bound is our choice",
             stated="0 in the limit of width",
-            means=Means(
-                holds=f"At width {wide} an ensemble of either kind can stand in for the mean of the other: the "
-                f"largest estimate of the squared distance is {largest:.1f} %.",
-                fails=f"At width {wide} the choice between augmentation and architecture changes the mean: the largest "
-                f"estimate of the squared distance is {largest:.1f} %.",
-                undecided=f"Whether either kind can stand in for the other at width {wide} is not decided: more "
-                "members would tell.",
-            ),
+            holds=f"At width {wide} an ensemble of either kind can stand in for the mean of the other: the "
+            f"largest estimate of the squared distance is {largest:.1f} %.",
+            fails=f"At width {wide} the choice between augmentation and architecture changes the mean: the largest "
+            f"estimate of the squared distance is {largest:.1f} %.",
+            undecided=f"Whether either kind can stand in for the other at width {wide} is not decided: more "
+            "members would tell.",
         ),
     ]
 

@@ -13,11 +13,7 @@ from equitangents.report.palette import BLUE, GREEN, MUTED, PURPLE, VERMILLION
 from equitangents.report.verdict import format_number
 from equitangents.statistics import Estimate
 from equitangents.studies.common.molecule_kernels import TITLES
-from equitangents.studies.framework import drawing
-from equitangents.studies.framework.folder import Columns, RunFolder
-from equitangents.studies.framework.panels import panels
-from equitangents.studies.framework.study import Presentation
-from equitangents.studies.framework.tables import columns
+from equitangents.studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels
 from equitangents.studies.molecules.study import Results, Settings, error_ratio, mean_errors
 
 _COLOURS = {"so3": BLUE, "mlp": VERMILLION, "coulomb": PURPLE, "soap": GREEN, "elements": MUTED}
@@ -55,7 +51,6 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "Splits": f"{settings.splits}, {settings.test} test molecules each; splits share molecules",
         "SOAP": "dscribe" if "soap" in results.errors else "left out: dscribe is not installed",
         "Bandlimit": str(settings.bandlimit),
-        "Seed": str(settings.seed),
     }
     tables = {"errors": errors_table(settings, results), "symmetry": symmetry_table(results)}
     return Presentation(tables, sections, facts)

@@ -25,12 +25,8 @@ from equitangents.statistics import Estimate, bootstrap, exactly, shared_level
 from equitangents.studies.common import molecule_kernels as kernels
 from equitangents.studies.common.kernel_ridge import RIDGES, best_fit, composition, cross_validation
 from equitangents.studies.framework.citations import EQUIVARIANT_KERNELS
-from equitangents.studies.framework.claims import EXACT, Claim, Means, claim
-from equitangents.studies.framework.folder import Arrays, RunFolder
-from equitangents.studies.framework.progress import Task
-from equitangents.studies.framework.records import Records
-from equitangents.studies.framework.settings import at_least, check
-from equitangents.studies.framework.study import Study
+from equitangents.studies.framework.claims import EXACT, Claim, Records, claim
+from equitangents.studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check
 
 OURS = "our question"
 _RATIO = "Mean absolute error of the first over that of the second; geometric mean over splits, paired."
@@ -322,11 +318,9 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             covers="splits, which share molecules",
             at_most=1,
             source="stated in arXiv 2406.06504 for QM9",
-            means=Means(
-                holds=f"Build invariance under rotations into the kernel of energies: {found}.",
-                fails=f"Invariance under rotations does not pay at every training size: {found}.",
-                undecided=f"Whether invariance under rotations pays at every training size is not decided: {found}.",
-            ),
+            holds=f"Build invariance under rotations into the kernel of energies: {found}.",
+            fails=f"Invariance under rotations does not pay at every training size: {found}.",
+            undecided=f"Whether invariance under rotations pays at every training size is not decided: {found}.",
         )
     ]
     judged += [_rival(results, name, most) for name in ("coulomb", "soap") if name in results.errors]
@@ -344,13 +338,11 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             unit="%",
             source="theory, up to the quadrature over rotations; the bound is our choice",
             stated="no change",
-            means=Means(
-                holds="No copies of molecules in other orientations are needed: with rotations sampled to tolerance "
-                f"{settings.tolerance:g} the largest change seen is {100 * turned.max():.2g} % of the error.",
-                fails=f"Rotations are sampled too coarsely with tolerance {settings.tolerance:g}: take a smaller one.",
-                undecided="Whether rotations are sampled finely enough is not decided: move more molecules, or take a "
-                f"tolerance below {settings.tolerance:g}.",
-            ),
+            holds="No copies of molecules in other orientations are needed: with rotations sampled to tolerance "
+            f"{settings.tolerance:g} the largest change seen is {100 * turned.max():.2g} % of the error.",
+            fails=f"Rotations are sampled too coarsely with tolerance {settings.tolerance:g}: take a smaller one.",
+            undecided="Whether rotations are sampled finely enough is not decided: move more molecules, or take a "
+            f"tolerance below {settings.tolerance:g}.",
         ),
         claim(
             "Numbering a molecule’s atoms otherwise does not change the invariant kernel’s prediction, to rounding",
@@ -360,10 +352,8 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             at_most=1e-6,
             unit="kcal/mol",
             source="theory; the bound is our choice",
-            means=Means(
-                holds="Atoms may come in any order.",
-                fails="The order of atoms matters: number them alike in all molecules.",
-            ),
+            holds="Atoms may come in any order.",
+            fails="The order of atoms matters: number them alike in all molecules.",
         ),
     ]
 
@@ -383,11 +373,9 @@ def _rival(results: Results, name: str, molecules: int) -> Claim:
         covers="splits, which share molecules",
         at_most=1,
         source=OURS,
-        means=Means(
-            holds=f"Prefer the SO(3) kernel to {rival}: {found}.",
-            fails=f"Prefer {rival} to the SO(3) kernel: {found}.",
-            undecided=f"These splits do not decide between the SO(3) kernel and {rival}: {found}.",
-        ),
+        holds=f"Prefer the SO(3) kernel to {rival}: {found}.",
+        fails=f"Prefer {rival} to the SO(3) kernel: {found}.",
+        undecided=f"These splits do not decide between the SO(3) kernel and {rival}: {found}.",
     )
 
 

@@ -8,11 +8,7 @@ from equitangents.report import Figure, Section, Table
 from equitangents.report.palette import BLUE, GREEN, INK, ORANGE, PURPLE, SKY, VERMILLION
 from equitangents.report.verdict import format_number
 from equitangents.statistics import Estimate, bootstrap
-from equitangents.studies.framework import drawing
-from equitangents.studies.framework.folder import RunFolder
-from equitangents.studies.framework.panels import panels
-from equitangents.studies.framework.study import Presentation
-from equitangents.studies.framework.tables import columns
+from equitangents.studies.framework.page import Presentation, RunFolder, columns, drawing, panels
 from equitangents.studies.other_ensembles.study import CLOSED, TITLES, Results, Settings, exponent, share, squares
 
 _COLOURS = dict(zip(TITLES, (INK, BLUE, PURPLE, GREEN, SKY, VERMILLION, ORANGE), strict=True))
@@ -73,7 +69,6 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "Networks": f"{settings.hidden_layers} hidden layers of {settings.width}, ReLU",
         "Members": f"{settings.members} of each independent kind; {settings.runs} runs of snapshots and of boosting",
         "Noise of posteriors": f"variance {settings.noise:g}",
-        "Seed": str(settings.seed),
     }
     return Presentation(tables, sections, facts)
 

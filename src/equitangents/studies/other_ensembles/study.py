@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -36,18 +36,14 @@ from equitangents.statistics import (
 )
 from equitangents.studies.common.dependent_ensembles import boosted, nested_means
 from equitangents.studies.common.infinite import largest_difference, unit_times
-from equitangents.studies.common.ising_lattice import energy, hot_spins
+from equitangents.studies.common.ising_lattice import energy_task
 from equitangents.studies.common.networks import mlp
 from equitangents.studies.common.orbit_spread import squares_of_means
 from equitangents.studies.common.orbits import by_element, deviations, orbit_batch
-from equitangents.studies.common.training import train_recorded
+from equitangents.studies.common.training import train_stage
 from equitangents.studies.framework.citations import EMERGENT_EQUIVARIANCE
-from equitangents.studies.framework.claims import EXACT, Claim, Means, claim
-from equitangents.studies.framework.folder import Arrays, RunFolder
-from equitangents.studies.framework.progress import Task
-from equitangents.studies.framework.records import Records
-from equitangents.studies.framework.settings import at_least, check
-from equitangents.studies.framework.study import Study
+from equitangents.studies.framework.claims import EXACT, Claim, Records, claim
+from equitangents.studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check
 
 OPEN = "open question of arXiv 2403.03103"
 INDEPENDENT = {
@@ -139,16 +135,6 @@ class Results:
     broken: np.ndarray
 
 
-def _data(settings: Settings) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(settings.seed)
-    train, test = (hot_spins(n, settings.lattice, rng)[..., None] for n in (settings.train_spins, settings.test_spins))
-    return train, energy(train[..., 0]) / (np.sqrt(2) * settings.lattice), test
-
-
-def _network(settings: Settings) -> Any:
-    return mlp(settings.width, settings.hidden_layers, W_std=settings.W_std, b_std=settings.b_std, flatten=True)
-
-
 def check_settings(settings: Settings, data_dir: Path | None) -> None:
     """Sizes that fit into one another, and enough members and runs; the study reads no data."""
     largest = max(settings.sizes)
@@ -160,136 +146,135 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
 
 def measure(settings: Settings, folder: RunFolder) -> Results:
     """Closed forms, then ensembles of independent members, then those of one run."""
-    closed = folder.stage("closed-forms", "Closed forms", lambda task: _closed(settings, task))
-    broken = folder.stage("copies", "Bagging of augmented copies", lambda task: _copies(settings, task))["changes"]
-    changes = {
-        kind: folder.stage(kind, f"Training: {title}", partial(_independent, settings, folder, kind))["changes"]
-        for kind, title in INDEPENDENT.items()
-    }
-    changes["snapshots"] = folder.stage(
-        "snapshots", "Training: snapshots", partial(_independent, settings, folder, "snapshots")
-    )["changes"]
-    changes["boosted"] = folder.stage("boosted", "Training: boosting", lambda task: _boosted(settings, task))["changes"]
+    problem = _Problem(settings)
+    closed = folder.stage("closed-forms", "Closed forms", partial(_closed, problem))
+    broken = folder.stage("copies", "Bagging of augmented copies", partial(_copies, problem))["changes"]
+    changes = {kind: _trained(problem, folder, kind)["changes"] for kind in (*INDEPENDENT, "snapshots")}
+    changes["boosted"] = folder.stage("boosted", "Training: boosting", partial(_boosted, problem))["changes"]
     return Results(closed=closed, changes=changes, broken=broken)
 
 
-def _rate(settings: Settings) -> float:
-    train, y, _ = _data(settings)
-    model = InfiniteEnsemble(_network(settings), augmentation=actions.image_rotations(4), time=0.0).fit(train, y)
-    return settings.rate * float(model.max_learning_rate_)
+class _Problem:
+    """Spins to learn from and to test on, the group, the network, and how fast and how long it trains."""
+
+    def __init__(self, settings: Settings) -> None:
+        s = self.settings = settings
+        self.train, self.y, self.test = energy_task(s.lattice, s.train_spins, s.test_spins, s.seed)
+        self.few = self.test[:_FEW]
+        self.action = actions.image_rotations(4)
+        self.net = mlp(s.width, s.hidden_layers, W_std=s.W_std, b_std=s.b_std, flatten=True)
+
+    @cached_property
+    def plain(self) -> InfiniteEnsemble:
+        """The infinitely wide ensemble, which nothing but its initialisation makes random."""
+        return InfiniteEnsemble(self.net, augmentation=self.action, time=0.0).fit(self.train, self.y)
+
+    @property
+    def rate(self) -> float:
+        """The learning rate."""
+        return self.settings.rate * float(self.plain.max_learning_rate_)
+
+    @property
+    def late(self) -> float:
+        """The time of the infinitely wide ensemble that corresponds to the end of training."""
+        return float(unit_times(self.plain, [self.settings.steps])[0])
+
+    def bagged_copies(self, seed: int) -> BaggedInfiniteEnsemble:
+        """Over resamples of the augmented copies: each is incomplete, and so is the mean over finitely many."""
+        model = InfiniteEnsemble(self.net, time=self.late)
+        bagged = BaggedInfiniteEnsemble(model, resamples=self.settings.resamples, seed=seed)
+        return bagged.fit(orbit_batch(self.action, self.train), np.tile(self.y, self.action.group.order))
+
+    def changes(self, outputs: np.ndarray) -> np.ndarray:
+        """f(gx) − f(x) from outputs (times, members, |G|, n): (times, members, values)."""
+        found = deviations(self.action, outputs)
+        return found.reshape(*found.shape[:2], -1)
 
 
-def _closed(settings: Settings, task: Task) -> Arrays:
+def _closed(problem: _Problem, task: Task) -> Arrays:
     """Largest change over orbits of mean and covariance, at the end of training (bagging: at a late time)."""
-    train, y, test = _data(settings)
-    action, net = actions.image_rotations(4), _network(settings)
-    diagonal = lambda kernel: float(np.mean(np.diagonal(np.asarray(kernel))))
-    k = net.kernel(train)
-    late = _late(settings)
+    s, net, action = problem.settings, problem.net, problem.action
+    k = net.kernel(problem.train)
+    ridge = lambda kernel: s.noise / float(np.mean(np.diagonal(np.asarray(kernel))))
+    posterior = lambda net, kernel: InfiniteEnsemble(net, augmentation=action, kernel="nngp", ridge=ridge(kernel))
+    late = InfiniteEnsemble(net, augmentation=action, time=problem.late)
     models: dict[str, Any] = {
-        "posterior": InfiniteEnsemble(
-            net, augmentation=action, kernel="nngp", ridge=settings.noise / diagonal(k.nngp)
-        ).fit(train, y),
-        "random-prior": InfiniteEnsemble(
-            tangent_prior(net), augmentation=action, kernel="nngp", ridge=settings.noise / diagonal(k.ntk)
-        ).fit(train, y),
-        "bagged": BaggedInfiniteEnsemble(
-            InfiniteEnsemble(net, augmentation=action, time=late), resamples=settings.resamples, seed=settings.seed
-        ).fit(train, y),
-        "bagged-copies": _bagged_copies(settings, late, settings.seed),
+        "posterior": posterior(net, k.nngp),
+        "random-prior": posterior(tangent_prior(net), k.ntk),
+        "bagged": BaggedInfiniteEnsemble(late, resamples=s.resamples, seed=s.seed),
     }
+    fitted = {kind: model.fit(problem.train, problem.y) for kind, model in models.items()}
+    fitted["bagged-copies"] = problem.bagged_copies(s.seed)
     arrays: Arrays = {}
-    few = test[:_FEW]
-    for i, (kind, model) in enumerate(models.items()):
-        mean, covariance = model.predict(orbit_batch(action, few), return_cov=True)
-        orbit = mean.reshape(action.group.order, len(few))
-        blocks = covariance.reshape(action.group.order, len(few), action.group.order, len(few))
-        same = np.einsum("gigj->gij", blocks)
+    for i, (kind, model) in enumerate(fitted.items()):
+        mean, covariance = model.predict(orbit_batch(action, problem.few), return_cov=True)
+        orbit = mean.reshape(action.group.order, -1)
+        same = np.einsum("gigj->gij", covariance.reshape(orbit.shape * 2))
         arrays[kind] = np.array([largest_difference(orbit, orbit[:1]), largest_difference(same, same[:1])])
-        task.step(i + 1, len(models))
+        task.step(i + 1, len(fitted))
     return arrays
 
 
-def _late(settings: Settings) -> float:
-    """The time of the infinitely wide ensemble that corresponds to the end of training."""
-    train, y, _ = _data(settings)
-    plain = InfiniteEnsemble(_network(settings), augmentation=actions.image_rotations(4), time=0.0).fit(train, y)
-    return float(unit_times(plain, [settings.steps])[0])
-
-
-def _bagged_copies(settings: Settings, late: float, seed: int) -> BaggedInfiniteEnsemble:
-    """Over resamples of the augmented copies: each is incomplete, and so is the mean over finitely many."""
-    train, y, _ = _data(settings)
-    action = actions.image_rotations(4)
-    model = InfiniteEnsemble(_network(settings), time=late)
-    bagged = BaggedInfiniteEnsemble(model, resamples=settings.resamples, seed=seed)
-    return bagged.fit(orbit_batch(action, train), np.tile(y, action.group.order))
-
-
-def _copies(settings: Settings, task: Task) -> Arrays:
+def _copies(problem: _Problem, task: Task) -> Arrays:
     """Largest relative change of the mean over orbits, for independent sets of resamples."""
-    action, few, late = actions.image_rotations(4), _data(settings)[2][:_FEW], _late(settings)
     changes = []
     for draw in range(DRAWS):
-        seed = int(np.random.SeedSequence((settings.seed, draw)).generate_state(1)[0])
-        mean = _bagged_copies(settings, late, seed).predict(orbit_batch(action, few))
-        orbit = mean.reshape(action.group.order, len(few))
+        seed = int(np.random.SeedSequence((problem.settings.seed, draw)).generate_state(1)[0])
+        mean = problem.bagged_copies(seed).predict(orbit_batch(problem.action, problem.few))
+        orbit = mean.reshape(problem.action.group.order, -1)
         changes.append(largest_difference(orbit, orbit[:1]))
         task.step(draw + 1, DRAWS)
     return {"changes": np.array(changes)}
 
 
-def _independent(settings: Settings, folder: RunFolder, kind: str, task: Task) -> Arrays:
-    train, y, test = _data(settings)
-    action, snapshots = actions.image_rotations(4), kind == "snapshots"
+def _trained(problem: _Problem, folder: RunFolder, kind: str) -> Arrays:
+    """Independent members after training, or the snapshots of every run."""
+    s, rate = problem.settings, problem.rate
     variations: dict[str, Variation] = {
-        "nngp": NNGPPosterior(settings.noise),
-        "ntk": NTKPosterior(settings.noise),
+        "nngp": NNGPPosterior(s.noise),
+        "ntk": NTKPosterior(s.noise),
         "bagged": Bootstrap(),
         "bagged-copies": CopyBootstrap(),
     }
-    largest = max(settings.sizes)
-    epochs = settings.every * largest if snapshots else settings.steps
-    recorded = train_recorded(
-        _network(settings),
-        train,
-        y,
-        augmentation=action,
-        members=settings.runs if snapshots else settings.members,
-        optimizer="sgd" if snapshots else "gd",
-        batch_size=settings.batch if snapshots else None,
-        learning_rate=_rate(settings) * (0.5 if snapshots else 1.0),
-        epochs=epochs,
-        record={"test": orbit_batch(action, test)},
-        record_at=[settings.every * (s + 1) for s in range(largest)] if snapshots else [epochs],
-        checkpoints=folder.checkpoints(kind),
-        task=task,
+    options: dict[str, Any] = {"members": s.members, "learning_rate": rate, "record_at": [s.steps]}
+    if kind == "snapshots":
+        taken = s.every * np.arange(1, max(s.sizes) + 1)
+        options = {"members": s.runs, "learning_rate": 0.5 * rate, "record_at": taken}
+        options |= {"optimizer": "sgd", "batch_size": s.batch}
+    changes = lambda recorded: problem.changes(recorded["test"][..., 0])
+    return train_stage(
+        folder,
+        kind,
+        f"Training: {TITLES[kind]}",
+        problem.net,
+        problem.train,
+        problem.y,
+        augmentation=problem.action,
+        record={"test": problem.test},
+        orbits=problem.action,
+        keep=lambda recorded: {"changes": changes(recorded) if kind == "snapshots" else changes(recorded)[0]},
         variation=variations.get(kind),
-        seed=settings.seed + list(TITLES).index(kind),
-    )["test"]
-    changes = deviations(action, by_element(action, recorded)[..., 0])
-    changes = changes.reshape(*changes.shape[:2], -1)
-    return {"changes": changes if snapshots else changes[0]}
+        seed=s.seed + list(TITLES).index(kind),
+        **options,
+    )
 
 
-def _boosted(settings: Settings, task: Task) -> Arrays:
-    train, y, test = _data(settings)
-    action = actions.image_rotations(4)
+def _boosted(problem: _Problem, task: Task) -> Arrays:
+    s, action = problem.settings, problem.action
     outputs = boosted(
-        _network(settings),
-        orbit_batch(action, train),
-        np.tile(y, action.group.order),
-        orbit_batch(action, test),
-        runs=settings.runs,
-        stages=max(settings.sizes),
-        shrinkage=settings.shrinkage,
-        rate=_rate(settings),
-        steps=settings.stage_steps,
-        seed=settings.seed,
+        problem.net,
+        orbit_batch(action, problem.train),
+        np.tile(problem.y, action.group.order),
+        orbit_batch(action, problem.test),
+        runs=s.runs,
+        stages=max(s.sizes),
+        shrinkage=s.shrinkage,
+        rate=problem.rate,
+        steps=s.stage_steps,
+        seed=s.seed,
         task=task,
     )
-    changes = deviations(action, by_element(action, outputs[..., None])[..., 0])
-    return {"changes": changes.reshape(*changes.shape[:2], -1)}
+    return {"changes": problem.changes(by_element(action, outputs[..., None])[..., 0])}
 
 
 def squares(settings: Settings, results: Results, kind: str) -> np.ndarray:
@@ -345,11 +330,9 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             covers=EXACT,
             at_most=1e-8,
             source=OPEN,
-            means=Means(
-                holds="Choose among Bayesian posteriors, random priors and bagging of inputs by their error bars: in "
-                "closed form none of them costs invariance.",
-                fails="Some closed form that should be invariant is not: check it before relying on its symmetry.",
-            ),
+            holds="Choose among Bayesian posteriors, random priors and bagging of inputs by their error bars: in "
+            "closed form none of them costs invariance.",
+            fails="Some closed form that should be invariant is not: check it before relying on its symmetry.",
         ),
         claim(
             "Bagging of augmented copies is not invariant over finitely many resamples, not even at infinite width",
@@ -360,13 +343,11 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             at_least=0.1,
             unit="%",
             source="expected; the bound is our choice",
-            means=Means(
-                holds="To bag and stay invariant, resample inputs and keep all copies of each: resampled copies change "
-                f"the mean by {broken.value:.2g} % over an orbit.",
-                fails=f"Resampled copies change the mean by {broken.value:.2g} % only: they may be good enough.",
-                undecided="Whether resampled copies change the mean by 0.1 % or more is not decided; resampled inputs "
-                "with all their copies are the safer choice.",
-            ),
+            holds="To bag and stay invariant, resample inputs and keep all copies of each: resampled copies change "
+            f"the mean by {broken.value:.2g} % over an orbit.",
+            fails=f"Resampled copies change the mean by {broken.value:.2g} % only: they may be good enough.",
+            undecided="Whether resampled copies change the mean by 0.1 % or more is not decided; resampled inputs "
+            "with all their copies are the safer choice.",
         ),
         claim(
             "The expectation over all that is random is invariant for every kind of ensemble, to within 4 % of one "
@@ -378,14 +359,12 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             at_most=4,
             unit="%",
             source=OPEN + "; the bound is our choice",
-            means=Means(
-                holds="Every kind of ensemble tried becomes invariant, to within 4 % at least, by averaging "
-                "independent members or runs.",
-                fails="Some kind of ensemble does not become invariant however many independent members or runs are "
-                "averaged: see its share left in expectation below.",
-                undecided="Whether every kind becomes invariant by averaging independent members or runs is not "
-                "decided to within 4 %: train more of them to tell.",
-            ),
+            holds="Every kind of ensemble tried becomes invariant, to within 4 % at least, by averaging "
+            "independent members or runs.",
+            fails="Some kind of ensemble does not become invariant however many independent members or runs are "
+            "averaged: see its share left in expectation below.",
+            undecided="Whether every kind becomes invariant by averaging independent members or runs is not "
+            "decided to within 4 %: train more of them to tell.",
         ),
         claim(
             "Ensembles of independent members approach invariance about as the square root of their number",
@@ -396,14 +375,12 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             at_most=-0.4,
             source="expected of independent members; the bounds are our choice",
             stated="−1/2",
-            means=Means(
-                holds="Four times as many independent members about halve the change under rotations, whatever kind "
-                "of ensemble they form.",
-                fails="Not every ensemble of independent members gains as the square root of their number: measure the "
-                "kind that is to be used.",
-                undecided="How fast every kind of independent members gains is not measured well enough to plan their "
-                "number: train more.",
-            ),
+            holds="Four times as many independent members about halve the change under rotations, whatever kind "
+            "of ensemble they form.",
+            fails="Not every ensemble of independent members gains as the square root of their number: measure the "
+            "kind that is to be used.",
+            undecided="How fast every kind of independent members gains is not measured well enough to plan their "
+            "number: train more.",
         ),
         _one_run(settings, results, "snapshots", "snapshots"),
         _one_run(settings, results, "boosted", "boosting stages"),
@@ -421,13 +398,11 @@ def _one_run(settings: Settings, results: Results, kind: str, parts: str) -> Cla
         covers="runs",
         at_least=-0.2,
         source=OPEN + "; the bound is our choice",
-        means=Means(
-            holds=f"For invariance, average independent runs: with more {parts} of one, the change goes as their "
-            f"number to the {power}.",
-            fails=f"More {parts} of one run do reduce the change, as their number to the {power}: they can stand in "
-            "for some independent runs.",
-            undecided=f"Whether more {parts} of one run help is not decided; independent runs are the safer choice.",
-        ),
+        holds=f"For invariance, average independent runs: with more {parts} of one, the change goes as their "
+        f"number to the {power}.",
+        fails=f"More {parts} of one run do reduce the change, as their number to the {power}: they can stand in "
+        "for some independent runs.",
+        undecided=f"Whether more {parts} of one run help is not decided; independent runs are the safer choice.",
     )
 
 

@@ -11,11 +11,7 @@ from equitangents.report import Figure, Section
 from equitangents.report.palette import BLUE, GREEN, MUTED, ORANGE, PURPLE, VERMILLION
 from equitangents.statistics import Estimate, bootstrap, exactly
 from equitangents.studies.common.sampled_groups import RANDOM, STRATEGIES
-from equitangents.studies.framework import drawing
-from equitangents.studies.framework.folder import Columns, RunFolder
-from equitangents.studies.framework.panels import panels
-from equitangents.studies.framework.study import Presentation
-from equitangents.studies.framework.tables import columns
+from equitangents.studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels
 from equitangents.studies.sampling.study import SETS, Results, Settings
 
 _COLOURS = dict(zip(STRATEGIES, (GREEN, MUTED, ORANGE, BLUE, PURPLE, VERMILLION), strict=True))
@@ -52,7 +48,6 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "Group": f"C{settings.order} on rings of {settings.rings}×{settings.samples} samples",
         "Data": f"{settings.train_images} digits; tested on {settings.test_images} digits and as much noise",
         "Draws": f"{settings.draws} of each random choice",
-        "Seed": str(settings.seed),
     }
     return Presentation({"choices": choices_table(settings, results)}, sections, facts)
 

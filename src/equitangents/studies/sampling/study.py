@@ -22,13 +22,9 @@ from equitangents.studies.common.networks import mlp
 from equitangents.studies.common.orbits import by_element, orbit_batch
 from equitangents.studies.common.sampled_groups import RANDOM, STRATEGIES, importance, sample, trained_means
 from equitangents.studies.framework.citations import EMERGENT_EQUIVARIANCE
-from equitangents.studies.framework.claims import EXACT, Claim, Means, claim
+from equitangents.studies.framework.claims import EXACT, Claim, Records, claim
 from equitangents.studies.framework.drawing import name_of
-from equitangents.studies.framework.folder import Arrays, RunFolder
-from equitangents.studies.framework.progress import Task
-from equitangents.studies.framework.records import Records
-from equitangents.studies.framework.settings import at_least, check
-from equitangents.studies.framework.study import Study
+from equitangents.studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check
 
 OPEN = "open question of arXiv 2403.03103"
 SETS = ("test", "noise")
@@ -218,12 +214,10 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             at_most=1e-8,
             source="arXiv 2403.03103",
             stated="exactly invariant",
-            means=Means(
-                holds="Where every rotation can be shown, show every rotation: the mean is then invariant whatever the "
-                "training time.",
-                fails="The closed form of complete augmentation is not invariant to rounding here: mend that before "
-                "comparing incomplete ones with it.",
-            ),
+            holds="Where every rotation can be shown, show every rotation: the mean is then invariant whatever the "
+            "training time.",
+            fails="The closed form of complete augmentation is not invariant to rounding here: mend that before "
+            "comparing incomplete ones with it.",
         ),
         claim(
             "Random elements of each input’s own violate the symmetry less than as many that all inputs share, at "
@@ -233,14 +227,12 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             covers="draws of elements",
             at_most=1,
             source=OPEN,
-            means=Means(
-                holds=f"Draw elements anew for every input, not once for all: the violation is {own.span()} times as "
-                "large.",
-                fails="Elements drawn anew for every input do not beat shared ones at every budget and time: the "
-                f"violation is {own.span()} times as large. Look at the budget and time that are to be used.",
-                undecided="Whether drawing elements anew for every input always helps is not decided (the violation "
-                f"is {own.span()} times as large): more draws would tell.",
-            ),
+            holds=f"Draw elements anew for every input, not once for all: the violation is {own.span()} times as "
+            "large.",
+            fails="Elements drawn anew for every input do not beat shared ones at every budget and time: the "
+            f"violation is {own.span()} times as large. Look at the budget and time that are to be used.",
+            undecided="Whether drawing elements anew for every input always helps is not decided (the violation "
+            f"is {own.span()} times as large): more draws would tell.",
         ),
         claim(
             f"A subgroup of order {largest} violates the symmetry less than {largest} random elements of each input’s "
@@ -251,14 +243,12 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             at_most=1,
             source="arXiv 2403.03103, on systematic and random elements",
             stated="no notable difference",
-            means=Means(
-                holds=f"With {largest} of {settings.order} elements to spend, take evenly spaced ones: the violation "
-                f"is {subgroup.span()} times that of random ones.",
-                fails=f"{largest} evenly spaced elements are not better than random ones at every time: the violation "
-                f"is {subgroup.span()} times as large. Choose by the time at which training stops.",
-                undecided=f"Whether {largest} evenly spaced elements always beat random ones is not decided (the "
-                f"violation is {subgroup.span()} times as large): more draws would tell.",
-            ),
+            holds=f"With {largest} of {settings.order} elements to spend, take evenly spaced ones: the violation "
+            f"is {subgroup.span()} times that of random ones.",
+            fails=f"{largest} evenly spaced elements are not better than random ones at every time: the violation "
+            f"is {subgroup.span()} times as large. Choose by the time at which training stops.",
+            undecided=f"Whether {largest} evenly spaced elements always beat random ones is not decided (the "
+            f"violation is {subgroup.span()} times as large): more draws would tell.",
         ),
         claim(
             "Elements drawn by how far they move the input violate the symmetry less than those drawn uniformly, at "
@@ -268,14 +258,12 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             covers="draws of elements",
             at_most=1,
             source=OPEN,
-            means=Means(
-                holds="Importance sampling by distance pays at all budgets and times tried: the violation is "
-                f"{important.span()} times that of uniform sampling.",
-                fails="Importance sampling by distance does not pay at every budget and time: the violation is "
-                f"{important.span()} times that of uniform sampling.",
-                undecided="Whether importance sampling by distance always pays is not decided (the violation is "
-                f"{important.span()} times that of uniform sampling): more draws would tell.",
-            ),
+            holds="Importance sampling by distance pays at all budgets and times tried: the violation is "
+            f"{important.span()} times that of uniform sampling.",
+            fails="Importance sampling by distance does not pay at every budget and time: the violation is "
+            f"{important.span()} times that of uniform sampling.",
+            undecided="Whether importance sampling by distance always pays is not decided (the violation is "
+            f"{important.span()} times that of uniform sampling): more draws would tell.",
         ),
         claim(
             "Early in training the distance from the complete ensemble falls as the square root of the budget",
@@ -287,13 +275,11 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             at_most=-0.4,
             source="theory of unbiased estimates of the gradient; the bounds are our choice",
             stated="−1/2",
-            means=Means(
-                holds="Early in training four times the budget roughly halves the distance from complete augmentation.",
-                fails="Even early in training four times the budget does not roughly halve the distance from complete "
-                "augmentation: measure it at the budget that is to be used.",
-                undecided="How fast the distance from complete augmentation falls with the budget is not measured "
-                "well enough to extrapolate it: take more draws.",
-            ),
+            holds="Early in training four times the budget roughly halves the distance from complete augmentation.",
+            fails="Even early in training four times the budget does not roughly halve the distance from complete "
+            "augmentation: measure it at the budget that is to be used.",
+            undecided="How fast the distance from complete augmentation falls with the budget is not measured "
+            "well enough to extrapolate it: take more draws.",
         ),
         claim(
             f"With random elements of each input’s own the violation is larger {when[late]} than {when[0]}, at every "
@@ -303,14 +289,12 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             covers="draws of elements",
             at_least=1,
             source=OPEN,
-            means=Means(
-                holds="Where augmentation is incomplete, stopping early keeps the violation smaller: from the first to "
-                f"the last time it grows {growth.span()} times.",
-                fails="Stopping early is no remedy for incomplete augmentation at every budget: from the first to the "
-                f"last time the violation becomes {growth.span()} times as large.",
-                undecided="Whether training always makes the violation larger is not decided (from the first to the "
-                f"last time it becomes {growth.span()} times as large): more draws would tell.",
-            ),
+            holds="Where augmentation is incomplete, stopping early keeps the violation smaller: from the first to "
+            f"the last time it grows {growth.span()} times.",
+            fails="Stopping early is no remedy for incomplete augmentation at every budget: from the first to the "
+            f"last time the violation becomes {growth.span()} times as large.",
+            undecided="Whether training always makes the violation larger is not decided (from the first to the "
+            f"last time it becomes {growth.span()} times as large): more draws would tell.",
         ),
     ]
 

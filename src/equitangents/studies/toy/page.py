@@ -13,12 +13,7 @@ from equitangents.report.palette import BLUE, INK, MEMBER, VERMILLION
 from equitangents.report.time_slider import Curves, Map, View, time_slider
 from equitangents.report.verdict import format_number
 from equitangents.statistics import Estimate, bootstrap, surviving_share
-from equitangents.studies.framework import drawing
-from equitangents.studies.framework.folder import Columns, RunFolder
-from equitangents.studies.framework.panels import panels
-from equitangents.studies.framework.records import Records
-from equitangents.studies.framework.study import Presentation
-from equitangents.studies.framework.tables import columns
+from equitangents.studies.framework.page import Columns, Presentation, Records, RunFolder, columns, drawing, panels
 from equitangents.studies.toy.study import REGIONS, Results, Settings, Trained, plane_rotations, violations
 
 _COLOURS = LinearSegmentedColormap.from_list("two-sided", ["#004478", "#56a0d0", "#f7f7f7", "#f09646", "#aa3c00"])
@@ -63,7 +58,6 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "Members": f"{settings.members:,}",
         "Network": f"{settings.hidden_layers} hidden layers of {settings.width}, ReLU",
         "Training": f"full-batch gradient descent, step {results.learning_rate:.3g}",
-        "Seed": str(settings.seed),
     }
     return Presentation(tables, sections, facts)
 

@@ -22,13 +22,8 @@ from equitangents.studies.common.orbit_spread import expected_squares
 from equitangents.studies.common.orbits import by_element, orbit_batch
 from equitangents.studies.common.training import train_recorded
 from equitangents.studies.framework.citations import EMERGENT_EQUIVARIANCE
-from equitangents.studies.framework.claims import EXACT, Claim, Means, claim
-from equitangents.studies.framework.folder import Arrays, RunFolder
-from equitangents.studies.framework.progress import Task
-from equitangents.studies.framework.records import Records
-from equitangents.studies.framework.settings import at_least, check
-from equitangents.studies.framework.study import Study
-from equitangents.studies.framework.wording import after
+from equitangents.studies.framework.claims import EXACT, Claim, Records, after, claim
+from equitangents.studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check
 
 STATED = "stated in arXiv 2403.03103"
 REGIONS = ("on the training disc", "beyond the training disc")
@@ -312,11 +307,9 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             covers="inputs",
             at_least=0.01,
             source=STATED + "; the bound is our choice",
-            means=Means(
-                holds="Augmentation alone does not make a network invariant: do not rely on a single one where a turn "
-                "must not change the answer.",
-                fails="A single augmented network can be nearly invariant here; test it before training many.",
-            ),
+            holds="Augmentation alone does not make a network invariant: do not rely on a single one where a turn "
+            "must not change the answer.",
+            fails="A single augmented network can be nearly invariant here; test it before training many.",
         ),
         claim(
             "The ensemble mean is invariant, at initialisation and at every later step",
@@ -327,14 +320,12 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             at_most=2,
             unit="%",
             source=STATED + "; the bound is our choice",
-            means=Means(
-                holds="Average: M networks leave about 1/√M of one network’s change, on the data and away from them, "
-                "whenever training is stopped.",
-                fails="Averaging leaves a violation that more members do not remove: train wider networks, or use "
-                "an equivariant architecture.",
-                undecided="These members are too few to tell whether averaging removes the violation: train more "
-                "before relying on it.",
-            ),
+            holds="Average: M networks leave about 1/√M of one network’s change, on the data and away from them, "
+            "whenever training is stopped.",
+            fails="Averaging leaves a violation that more members do not remove: train wider networks, or use "
+            "an equivariant architecture.",
+            undecided="These members are too few to tell whether averaging removes the violation: train more "
+            "before relying on it.",
         ),
         claim(
             "At infinite width the mean is exactly invariant",
@@ -349,11 +340,9 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             covers=EXACT,
             at_most=1e-8,
             source=STATED,
-            means=Means(
-                holds="Where its kernel matrix is affordable, the closed form gives the invariant mean without "
-                "training a network.",
-                fails="The closed form of these networks is not invariant to rounding: do not take it for the limit.",
-            ),
+            holds="Where its kernel matrix is affordable, the closed form gives the invariant mean without "
+            "training a network.",
+            fails="The closed form of these networks is not invariant to rounding: do not take it for the limit.",
         ),
         claim(
             "Without augmentation the mean at infinite width is not invariant",
@@ -365,10 +354,8 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             covers=EXACT,
             at_least=0.01,
             source="a control of ours",
-            means=Means(
-                holds="The symmetry comes from the augmentation: averaging networks trained without it does not help.",
-                fails="The mean is invariant without augmentation too, so this task does not need it.",
-            ),
+            holds="The symmetry comes from the augmentation: averaging networks trained without it does not help.",
+            fails="The mean is invariant without augmentation too, so this task does not need it.",
         ),
     ]
 
