@@ -157,7 +157,7 @@ def test_it_runs_inside_jax_programs(rng):
     np.testing.assert_allclose(symmetric, net.kernel(x1, engine="cpu").ntk, rtol=1e-6)
 
 
-@pytest.mark.parametrize("symmetric", [False, True], ids=["two", "one"])
+@pytest.mark.parametrize("symmetric", [pytest.param(False, marks=pytest.mark.slow), True], ids=["two", "one"])
 def test_derivatives_are_those_of_the_reference(symmetric, rng):
     net = Sequential(Conv(1, 3, b_std=0.1), Erf(), Flatten(), Dense(1))
     x1, x2 = rng.standard_normal((2, 4, 2)), None if symmetric else rng.standard_normal((3, 4, 2))

@@ -106,6 +106,12 @@ def test_gradients_at_equal_and_at_zero_inputs_are_finite_and_right(name):
             assert float(slope(*point)) == pytest.approx(float(pair(*point)[1]), rel=2e-6)
 
 
+def test_moments_by_quadrature_are_one_loop_however_many_nodes_there_are():
+    """Written out node by node they took seconds to compile."""
+    few, many = (len(jax.make_jaxpr(duals.Quadrature(jnp.tanh, order).moments)(1.0).eqns) for order in (16, 128))
+    assert few == many < 20
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_uncorrelated_variables_have_the_product_of_their_means(name):
     """Near k = 0 the sign of k is rounding, and compiled code may see it differently in different places."""
