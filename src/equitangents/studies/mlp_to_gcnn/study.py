@@ -6,7 +6,7 @@ that of an ensemble of group-convolutional networks that see no augmentation, at
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -29,8 +29,8 @@ from equitangents.statistics import (
 from equitangents.studies.common import networks
 from equitangents.studies.common.frozen_kernels import FrozenKernel, SymmetrisedKernel, draw
 from equitangents.studies.common.images import standardise
-from equitangents.studies.common.infinite import largest_difference, unit_times
-from equitangents.studies.common.training import train_recorded
+from equitangents.studies.common.infinite import largest_difference, largest_rate, unit_times
+from equitangents.studies.common.training import train_stage
 from equitangents.studies.framework.citations import EQUIVARIANT_KERNELS
 from equitangents.studies.framework.claims import EXACT, Claim, Records, claim
 from equitangents.studies.framework.drawing import name_of
@@ -129,19 +129,6 @@ def plain(settings: Settings, width: int) -> nn.Sequential:
     return networks.mlp(width, settings.hidden_layers, W_std=settings.W_std, b_std=settings.b_std, flatten=True)
 
 
-def _data(settings: Settings) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    source = data.digits().subset(settings.train_images, settings.test_images, seed=settings.seed)
-    shape, n = (8, 8, 1), settings.foreign_images
-    images = {
-        "training": source.train_x,
-        "test": source.test_x,
-        "photographs": data.photo_patches(n, shape, seed=settings.seed),
-        "noise": data.gaussian_noise(n, shape, seed=settings.seed),
-    }
-    sets = {name: standardise(x).reshape(len(x), 64, 1).astype(np.float64) for name, x in images.items()}
-    return sets, np.where(source.train_y % 2, 1.0, -1.0)
-
-
 def check_settings(settings: Settings, data_dir: Path | None) -> None:
     """A group that acts on digits, networks enough for intervals; the images ship with dependencies."""
     check(settings.group in _GROUPS, "group", settings.group, "C4 or D4")
@@ -151,35 +138,22 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
 
 def measure(settings: Settings, folder: RunFolder) -> Results:
     """Infinite width, then finite kernels with the same and with independent weights, then trained networks."""
-    infinite = folder.stage("infinite", "Infinite width, explicit augmentation", lambda task: _infinite(settings))
-    exact = [
-        folder.stage(f"same-weights-{w}", f"Frozen kernels, same weights, width {w}", partial(_exact, settings, w))
-        for w in settings.widths
-    ]
-    drawn = [
-        folder.stage(
-            f"independent-{w}", f"Frozen kernels, independent weights, width {w}", partial(_drawn, settings, w)
-        )
-        for w in settings.widths
-    ]
-    differences, outputs = {}, {}
-    for width in sorted(settings.trained_widths):
-        both = [
-            folder.stage(
-                f"trained-{kind}-{width}",
-                f"Training {settings.members} networks of width {width}: {kind}",
-                partial(_train, settings, folder, kind, width),
-            )
-            for kind in ("mlp", "gcnn")
-        ]
-        differences[width] = {name: both[0][name] - both[1][name] for name in SETS}
-        outputs[width] = {name: both[0][name] for name in SETS}
+    problem, trained_widths = _Problem(settings), sorted(settings.trained_widths)
+    infinite = folder.stage("infinite", "Infinite width, explicit augmentation", partial(_infinite, problem))
+
+    def frozen(name: str, weights: str, compute: Callable[..., Arrays]) -> list[np.ndarray]:
+        title = f"Frozen kernels, {weights} weights, width "
+        return [folder.stage(f"{name}-{w}", f"{title}{w}", partial(compute, problem, w))[name] for w in settings.widths]
+
+    exact, squares = frozen("same-weights", "same", _exact), frozen("independent", "independent", _drawn)
+    trained = {(kind, w): _trained(problem, folder, kind, w) for w in trained_widths for kind in ("mlp", "gcnn")}
+    apart = lambda w, name: trained["mlp", w][name] - trained["gcnn", w][name]
     return Results(
         times=np.array(settings.times),
-        exact=np.stack([part["exact"] for part in exact]),
-        squares=np.stack([part["squares"] for part in drawn], axis=1),
-        differences=differences,
-        outputs=outputs,
+        exact=np.stack(exact),
+        squares=np.stack(squares, axis=1),
+        differences={w: {name: apart(w, name) for name in SETS} for w in trained_widths},
+        outputs={w: trained["mlp", w] for w in trained_widths},
         **infinite,
     )
 
@@ -189,96 +163,105 @@ def recorded_steps(settings: Settings) -> list[int]:
     return sorted({0, *settings.steps})
 
 
-def _infinite(settings: Settings) -> Arrays:
-    sets, y = _data(settings)
-    action = image_action(settings)
-    x, order = sets["training"], action.group.order
-    dense, equivariant = plain(settings, 1), gcnn(settings, action, 1)
-    # augmented by hand: no shortcut that rests on the theorem
-    augmented = InfiniteEnsemble(dense).fit(augment_inputs(action, x), np.tile(y, order))
-    convolutional = InfiniteEnsemble(equivariant).fit(x, y)
-    bare = InfiniteEnsemble(dense).fit(x, y)
-    times = unit_times(convolutional, settings.times)
-    a, b = equivariant.kernel(x, sets["noise"]), orbit_average(dense, action).kernel(x, sets["noise"])
-    predicted = {
-        key: {name: model.predict(sets[name], time=times) for name in SETS}
-        for key, model in (("augmented", augmented), ("convolutional", convolutional), ("bare", bare))
+class _Problem:
+    """Standardised digits and foreign images as signals on 64 pixels, labels odd or even, and the group."""
+
+    def __init__(self, settings: Settings) -> None:
+        s = self.settings = settings
+        source = data.digits().subset(s.train_images, s.test_images, seed=s.seed)
+        images = {
+            "training": source.train_x,
+            "test": source.test_x,
+            "photographs": data.photo_patches(s.foreign_images, (8, 8, 1), seed=s.seed),
+            "noise": data.gaussian_noise(s.foreign_images, (8, 8, 1), seed=s.seed),
+        }
+        self.sets = {name: standardise(x).reshape(len(x), 64, 1).astype(np.float64) for name, x in images.items()}
+        self.x, self.y = self.sets["training"], np.where(source.train_y % 2, 1.0, -1.0)
+        self.action = image_action(s)
+        # augmented by hand: no shortcut that rests on the theorem
+        self.augmented = augment_inputs(self.action, self.x), np.tile(self.y, self.action.group.order)
+
+    def gcnn(self, width: int, window: Any = "full") -> nn.Sequential:
+        """The group-convolutional network."""
+        return gcnn(self.settings, self.action, width, window)
+
+
+def _infinite(problem: _Problem, task: Task) -> Arrays:
+    sets, dense, equivariant = problem.sets, plain(problem.settings, 1), problem.gcnn(1)
+    models = {
+        "augmented": InfiniteEnsemble(dense).fit(*problem.augmented),
+        "convolutional": InfiniteEnsemble(equivariant).fit(problem.x, problem.y),
+        "bare": InfiniteEnsemble(dense).fit(problem.x, problem.y),
     }
+    times = unit_times(models["convolutional"], problem.settings.times)
+    a, b = (net.kernel(problem.x, sets["noise"]) for net in (equivariant, orbit_average(dense, problem.action)))
+    predicted = {key: {name: model.predict(sets[name], time=times) for name in SETS} for key, model in models.items()}
     apart = lambda key, t, name: largest_difference(predicted[key][name][t], predicted["convolutional"][name][t])
     distance = lambda key: np.array([[apart(key, t, name) for name in SETS] for t in range(len(times))])
-    std = [model.predict(sets["test"], time=times, return_std=True)[1] for model in (augmented, convolutional)]
+    std = {key: model.predict(sets["test"], time=times, return_std=True)[1] for key, model in models.items()}
     return {
         "kernel_distance": np.array([largest_difference(a.nngp, b.nngp), largest_difference(a.ntk, b.ntk)]),
         "distance": distance("augmented"),
         "without_augmentation": distance("bare"),
-        "std_ratio": np.median(std[0] / std[1], axis=1),
+        "std_ratio": np.median(std["augmented"] / std["convolutional"], axis=1),
     }
 
 
-def _frozen_means(kernel: Any, x: np.ndarray, y: np.ndarray, settings: Settings, tests: Sequence[np.ndarray]) -> Any:
-    model = InfiniteEnsemble(kernel, time=0.0).fit(x, y)
-    return [model.predict(test, time=unit_times(model, settings.times)) for test in tests]
-
-
-def _exact(settings: Settings, width: int, task: Task) -> Arrays:
+def _exact(problem: _Problem, width: int, task: Task) -> Arrays:
     """One network: its symmetrised kernel on augmented data, its orbit mean's kernel on the data; (times, sets)."""
-    sets, y = _data(settings)
-    action = image_action(settings)
-    x, tests = sets["training"], [sets[name] for name in SETS]
-    net = plain(settings, width)
-    params = draw(net, (64, 1), settings.seed, width)
-    symmetrised = SymmetrisedKernel(net, params, action)
-    pooled = FrozenKernel(gcnn(settings, action, width, [action.group.identity]), networks.same_weights(params))
-    augmented = _frozen_means(symmetrised, augment_inputs(action, x), np.tile(y, action.group.order), settings, tests)
+    net, action = plain(problem.settings, width), problem.action
+    params = draw(net, (64, 1), problem.settings.seed, width)
+    pooled = FrozenKernel(problem.gcnn(width, [action.group.identity]), networks.same_weights(params))
+
+    def means(kernel: Any, x: np.ndarray, y: np.ndarray) -> list[np.ndarray]:
+        model = InfiniteEnsemble(kernel, time=0.0).fit(x, y)
+        times = unit_times(model, problem.settings.times)
+        return [model.predict(problem.sets[name], time=times) for name in SETS]
+
+    augmented = means(SymmetrisedKernel(net, params, action), *problem.augmented)
     task.step(1, 2)
-    convolutional = _frozen_means(pooled, x, y, settings, tests)
-    pairs = list(zip(augmented, convolutional, strict=True))
-    return {"exact": np.array([[largest_difference(a[t], b[t]) for a, b in pairs] for t in range(len(settings.times))])}
+    pairs = list(zip(augmented, means(pooled, problem.x, problem.y), strict=True))
+    times = range(len(problem.settings.times))
+    return {"same-weights": np.array([[largest_difference(a[t], b[t]) for a, b in pairs] for t in times])}
 
 
-def _drawn(settings: Settings, width: int, task: Task) -> Arrays:
+def _drawn(problem: _Problem, width: int, task: Task) -> Arrays:
     """Independent networks of either kind: squared distance of late predictions by frozen kernels, test images."""
-    sets, y = _data(settings)
-    action = image_action(settings)
-    x, test = sets["training"], sets["test"]
+    settings, test = problem.settings, problem.sets["test"]
     squares = np.empty(settings.draws)
-    net, equivariant = plain(settings, width), gcnn(settings, action, width)
+    net, equivariant = plain(settings, width), problem.gcnn(width)
+
+    def mean(kernel: Any, augmentation: actions.Action | None) -> np.ndarray:
+        model = InfiniteEnsemble(kernel, augmentation=augmentation, time=0.0).fit(problem.x, problem.y)
+        return model.predict(test, time=float(unit_times(model, [_LATE])[0]))
+
     for i in range(settings.draws):
-        symmetrised = SymmetrisedKernel(net, draw(net, (64, 1), settings.seed + 1, i), action)
+        symmetrised = SymmetrisedKernel(net, draw(net, (64, 1), settings.seed + 1, i), problem.action)
         invariant = FrozenKernel(equivariant, draw(equivariant, (64, 1), settings.seed + 2, i))
-        means = []
-        for kernel, augmentation in ((symmetrised, action), (invariant, None)):
-            model = InfiniteEnsemble(kernel, augmentation=augmentation, time=0.0).fit(x, y)
-            means.append(model.predict(test, time=float(unit_times(model, [_LATE])[0])))
-        squares[i] = ((means[0] - means[1]) ** 2).mean()
+        squares[i] = ((mean(symmetrised, problem.action) - mean(invariant, None)) ** 2).mean()
         task.step(i + 1, settings.draws)
-    return {"squares": squares}
+    return {"independent": squares}
 
 
-def _train(settings: Settings, folder: RunFolder, kind: str, width: int, task: Task) -> Arrays:
+def _trained(problem: _Problem, folder: RunFolder, kind: str, width: int) -> Arrays:
     """Members' outputs on every set, less those at initialisation: (steps, members, N)."""
-    sets, y = _data(settings)
-    action = image_action(settings)
-    net = plain(settings, width) if kind == "mlp" else gcnn(settings, action, width)
-    infinite = InfiniteEnsemble(gcnn(settings, action, 1), time=0.0).fit(sets["training"], y)
-    steps = recorded_steps(settings)
-    recorded = train_recorded(
-        net,
-        sets["training"],
-        y,
-        augmentation=action if kind == "mlp" else None,
+    settings, dense = problem.settings, kind == "mlp"
+    return train_stage(
+        folder,
+        f"trained-{kind}-{width}",
+        f"Training {settings.members} networks of width {width}: {kind}",
+        plain(settings, width) if dense else problem.gcnn(width),
+        problem.x,
+        problem.y,
+        augmentation=problem.action if dense else None,
         members=settings.members,
-        optimizer="gd",
-        learning_rate=settings.rate * float(infinite.max_learning_rate_),
-        epochs=steps[-1],
-        record=sets,
-        record_at=steps,
-        checkpoints=folder.checkpoints(f"trained-{kind}-{width}"),
-        task=task,
-        seed=settings.seed + (kind == "gcnn"),
+        learning_rate=settings.rate * largest_rate(problem.gcnn(1), problem.x, problem.y),
+        record=problem.sets,
+        record_at=recorded_steps(settings),
+        keep=lambda recorded: {name: y[..., 0].astype(np.float64) for name, y in recorded.items()},
+        seed=settings.seed + (not dense),
         zero_output=True,
     )
-    return {name: recorded[name][..., 0].astype(np.float64) for name in SETS}
 
 
 def trained_shares(settings: Settings, results: Results, widths: Sequence[int], level: float = 0.95) -> Records:
@@ -286,6 +269,7 @@ def trained_shares(settings: Settings, results: Results, widths: Sequence[int], 
     steps = recorded_steps(settings)
     return Records.over(
         lambda width, inputs, step: results.trained(width, steps.index(step), inputs, level),
+        lambda width, inputs, step: f"after {step} steps, {inputs}",
         width=widths,
         inputs=SETS,
         step=[step for step in steps if step > 0],
@@ -295,23 +279,21 @@ def trained_shares(settings: Settings, results: Results, widths: Sequence[int], 
 def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     """The theorem at infinite width, its counterpart for frozen kernels, and how trained networks approach it."""
     wide, last, times = max(settings.trained_widths), max(settings.steps), range(len(results.times))
-    when = [name_of(time) for time in results.times]
-    sets = range(len(SETS))
     steps = len([step for step in recorded_steps(settings) if step > 0])
 
-    words = lambda t, s: f"{when[t]}, {SETS[s]}"
-    theorem = Records.over(lambda t, s: exactly(float(results.distance[t, s])), words, t=times, s=sets).labelled()
-    kernels = {f"{k} itself": exactly(v) for k, v in zip(("NNGP", "NTK"), results.kernel_distance, strict=True)}
-    control = Records.over(
-        lambda t, s: exactly(float(results.without_augmentation[t, s])), words, t=times, s=[SETS.index("test")]
+    def at_infinite_width(table: np.ndarray, sets: Sequence[str]) -> Mapping[str, Estimate]:
+        of = lambda t, name: exactly(float(table[t, SETS.index(name)]))
+        words = lambda t, name: f"{name_of(results.times[t])}, {name}"
+        return Records.over(of, words, t=times, name=sets).labelled()
+
+    theorem, control = (
+        at_infinite_width(results.distance, SETS),
+        at_infinite_width(results.without_augmentation, ["test"]),
     )
+    kernels = {f"{k} itself": exactly(v) for k, v in zip(("NNGP", "NTK"), results.kernel_distance, strict=True)}
     rate = power_law(np.array(settings.widths), results.squares, seed=settings.seed)
-    trained = trained_shares(settings, results, [wide], shared_level(steps * len(SETS)))
-    shares = {
-        f"after {step} steps, {name}": e.times(100)
-        for (_, name, step), e in zip(trained.rows, trained.estimates, strict=True)
-    }
-    largest = max(e.value for e in shares.values())
+    shares = trained_shares(settings, results, [wide], shared_level(steps * len(SETS))).times(100)
+    largest = shares.values.max()
     distance = "Largest difference of the two mean predictions relative to the largest prediction."
     return [
         claim(
