@@ -52,29 +52,25 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
 def violation_table(settings: Settings, results: Results) -> Columns:
     """Relative change of every input by way, k and step, with κ, the share of the bound, and the floor on pixels."""
     share, floor = bound_share(results), np.sqrt(results.relative_floor())
-    rows: list[tuple[object, ...]] = []
-    for way in WAYS:
-        relative = np.sqrt(results.relative(way))
-        for i, k in enumerate(settings.orders):
-            for t, step in enumerate(map(int, results.steps)):
-                for n, value in enumerate(relative[i, t]):
-                    rest = (share[i, t, n], 0.0) if way == "rings" else ("", floor[i, t, n])
-                    rows.append((way, k, results.kappa[way][i], step, n, value, *rest))
+    rest = {"rings": lambda at: (share[at], 0.0), "pixels": lambda at: ("", floor[at])}
+    rows = [
+        (way, settings.orders[i], results.kappa[way][i], int(results.steps[t]), n, value, *rest[way]((i, t, n)))
+        for way in WAYS
+        for (i, t, n), value in np.ndenumerate(np.sqrt(results.relative(way)))
+    ]
     names = ("way", "k", "kappa", "step", "input", "relative_change", "share_of_bound", "resampling_floor")
     return columns(names, rows)
 
 
 def angles_table(settings: Settings, results: Results) -> Columns:
     """Root mean square relative change over inputs at every angle, and what resampling contributes."""
-    rows: list[tuple[object, ...]] = []
-    for way in WAYS:
-        for i, k in enumerate(settings.orders):
-            for t, step in enumerate(map(int, results.steps)):
-                rms, size = _rms(results.profile[way][i, t]), results.size[way][i, t]
-                floor = _rms(results.floor[i, t])
-                for g, value in enumerate(rms):
-                    below = 0.0 if way == "rings" else floor[g] / size
-                    rows.append((way, k, step, 360 * g / settings.angles, value / size, below))
+    floor = _rms(results.floor) / results.size["pixels"][..., None]
+    rows = [
+        (way, settings.orders[i], int(results.steps[t]), 360 * g / settings.angles,
+         value / results.size[way][i, t], 0.0 if way == "rings" else floor[i, t, g])
+        for way in WAYS
+        for (i, t, g), value in np.ndenumerate(_rms(results.profile[way]))
+    ]  # fmt: skip
     return columns(("way", "k", "step", "degrees", "relative_change", "resampling_floor"), rows)
 
 
