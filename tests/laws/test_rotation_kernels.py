@@ -310,6 +310,20 @@ def test_the_error_estimate_sees_what_relu_after_the_mean_makes_of_errors():
     assert found.error_estimate <= 1e-3
 
 
+@pytest.mark.parametrize("after", [(), (nn.Relu(), nn.Dense(1))], ids=["", "ReLU after the mean"])
+@pytest.mark.parametrize("nonlinearity", [nn.Erf(), nn.Relu()], ids=["Erf", "ReLU"])
+def test_the_error_estimate_holds_however_the_signals_lie_to_the_grid(nonlinearity, after):
+    for seed in range(12):
+        c = np.random.default_rng(seed).normal(size=(2, 9, 1))
+        turned = np.concatenate([c, *sphere.rotate(c, SO3(1).random(6, seed=seed))])
+        head = (nn.SphereLift(SO3(3), 4, W_std=1.2, b_std=0.1, tolerance=1e-3), nonlinearity, nn.GroupPool())
+        found = nn.Sequential(*head, nn.Dense(8), *after).kernel(turned)
+        copies = found.ntk.reshape(7, 2, 7, 2)
+        root = np.sqrt(np.diag(copies.mean(axis=(0, 2))))
+        error = np.abs(copies - copies.mean(axis=(0, 2), keepdims=True)) / (root[:, None, None] * root)
+        assert error.max() <= 1.5 * found.error_estimate
+
+
 def test_the_error_estimate_is_that_of_the_hardest_signals_not_of_the_largest():
     c = np.zeros((8, 16, 1))
     c[:, 0] = 20  # constants are exact on any grid

@@ -21,6 +21,7 @@ from equitangents.kernels.rotations.resolution import (
     LADDER_OF_FIELDS,
     Resolution,
     choose,
+    from_several_sides,
     pairs_of,
     sample,
     surrogates,
@@ -81,6 +82,8 @@ def _measured(program: RotationProgram, x: np.ndarray, least: float, values: Sam
     ladder: tuple[int, ...] = LADDER_OF_FIELDS if program.sphere else LADDER
     start = (program.bandlimit + 1) // 2
     ladder = tuple(r for r in ladder if r >= start)
+    if program.readout == "pool":
+        x = from_several_sides(x)
     with precision.scope(np.float64), jax.ensure_compile_time_eval():  # also while something else is traced
         return choose(program.accuracy, ladder, lambda r: values(program, r, x), len(x), least)
 

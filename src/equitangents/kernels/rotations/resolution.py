@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from equitangents.groups.rotation_group import euler_grid, from_euler_angles
+from equitangents.groups.rotations_of_space import random_rotations
 from equitangents.kernels.rotations.program import Accuracy
 from equitangents.sphere import degrees, rotate
 
@@ -26,6 +27,7 @@ LADDER_OF_FIELDS = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 20, 24)
 _FINER = 1.5  # how much finer the grid is that errors are measured against
 _COARSEST_FINER = 4  # the grid for errors of resolution 1, which has no coarser one
 _SIGNALS = 4  # in a sample
+_SIDES = 4  # from which each of them is seen
 
 
 class Resolution(NamedTuple):
@@ -52,6 +54,16 @@ def sample(x1: np.ndarray, x2: np.ndarray) -> np.ndarray:
     hardest = [int(np.argmax(by)) for by in (size, slope, rough)]
     others = [0, len(x) - 1, *np.argsort(-slope, kind="stable").tolist()]
     return x[sorted(list(dict.fromkeys([*hardest, *others]))[:_SIGNALS])]
+
+
+def from_several_sides(x: np.ndarray) -> np.ndarray:
+    """Signals as they are, and turned by fixed rotations.
+
+    The error of a mean over the grid depends on how the signals lie to it, up to fivefold, and a kernel holds them in
+    any position. Only for means over all rotations, which no turn changes.
+    """
+    turns = random_rotations(_SIDES - 1, np.random.default_rng(7))
+    return np.concatenate([x, *(rotate(x, R) for R in turns)])
 
 
 def pairs_of(x: np.ndarray, turns: tuple[np.ndarray, ...]) -> tuple[np.ndarray, np.ndarray]:
