@@ -230,7 +230,7 @@ def finite_violation(settings: Settings, results: Results, k: int, level: float 
     outputs = y.shape[-1]
     expected = (results.profile["rings"][settings.orders.index(k), -1, 1:] ** 2).mean() / outputs
     root = lambda v: float(np.sqrt(max(v, 0) / expected))
-    return Estimate(*map(root, (found.value, found.low, found.high)), level)
+    return Estimate(root(found.value), root(found.low), root(found.high), level)
 
 
 def bound_share(results: Results) -> np.ndarray:
