@@ -22,8 +22,8 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
                 f"Ensembles see {settings.train_images} images in k orientations and are tested at {settings.angles} "
                 "angles. On rings an image is a function of radius and angle, sampled at "
                 f"{settings.rings}×{settings.samples} places: a finite sum of harmonics, which any rotation turns "
-                "exactly. Pixels are resampled by cubic splines inside the inscribed disc; turning forth and back "
-                f"changes images by up to {worst:.0f} %, and what that does to a prediction is the floor under which "
+                "exactly. Pixels are resampled by cubic splines inside the inscribed disc; turning there and back "
+                f"changes images by up to {worst:.0f} %, and what that does to a prediction is the floor below which "
                 "its invariance on pixels cannot be measured.",
                 "The bound is κ C(x): κ is the largest distance of a rotation from the nearest one of the subgroup, "
                 "in operator norm, and C(x) the norm of the input times the largest gradient of the closed-form mean "
@@ -141,7 +141,7 @@ def _over_angles(settings: Settings, results: Results, folder: RunFolder) -> Fig
         ylabel="relative change",
         sharey=True,
         caption=f"Root mean square change over test images against the angle of rotation, step {results.steps[-1]:,}. "
-        "Floor of resampling: what turning the image forth and back by this angle changes. Changes below 10⁻⁶ lie "
+        "Floor of resampling: what turning the image by this angle and back changes. Changes below 10⁻⁶ lie "
         "below the panel.",
         alt="Change under rotations against angle",
     ) as drawn:

@@ -271,8 +271,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             stated="at most 1",
             holds="κ C(x) is a safe bound when choosing how many orientations to show: the change takes up at most "
             f"{share.max():.0%} of it here.".replace("%", " %"),
-            fails="Do not rely on κ C(x) with C(x) from so few places on the chords: search more of them for the "
-            "largest gradient (points).",
+            fails="With the gradient searched at so few places κ C(x) is no safe bound: raise the setting points.",
         ),
         claim(
             "On the test images the mean does not change under the rotations of C_k, to rounding",
@@ -284,7 +283,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             stated="0",
             holds="If only finitely many orientations occur in use, show exactly those: the infinitely wide "
             "ensemble is then invariant under them.",
-            fails="The closed-form mean changes even under the rotations that the data show: mend that before "
+            fails="The closed-form mean changes even under the rotations that the data show: find out why before "
             "looking at those between them.",
         ),
         claim(
@@ -305,7 +304,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         claim(
             f"After augmentation with C{finest} the change on pixels is at most twice the error of resampling",
             pixels,
-            measure="Root mean square change under rotations of pixels over that under turning forth and back.",
+            measure="Root mean square change when pixels are rotated, over that when they are rotated there and back.",
             covers="inputs",
             at_most=2,
             source="our question; the bound is our choice",
@@ -324,8 +323,8 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             covers="inputs",
             at_most=0.5,
             source="our question; the bound is our choice",
-            holds="Where invariance below the error of resampling is needed, use a representation that rotations "
-            "turn exactly, as rings.",
+            holds="Where invariance below the error of resampling is needed, use a representation that can "
+            "be rotated exactly, such as rings.",
             fails="An exact representation does not bring the change clearly below the error of resampling with "
             f"{finest} orientations: show more of them.",
             undecided=f"Whether an exact representation pays with {finest} orientations is not decided: more test "

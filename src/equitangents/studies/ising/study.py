@@ -337,8 +337,8 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             at_most=97.5,
             unit="%",
             source=STATED + "; the criterion is ours",
-            holds="A trained ensemble is not told from a draw of GP(μ, Σ/M) by its spread alone.",
-            fails="Trained ensembles spread systematically differently from the prediction: leave a margin when "
+            holds="By its spread alone a trained ensemble cannot be told from a draw of GP(μ, Σ/M).",
+            fails="The spread of trained ensembles differs systematically from the prediction: leave a margin when "
             f"planning ({_shares(shares)}).",
             undecided="Whether trained ensembles spread like draws of the closed form is not decided "
             f"({_shares(shares)}): leave a margin when planning.",

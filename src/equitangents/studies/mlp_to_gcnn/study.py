@@ -307,7 +307,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             stated="equal",
             holds="If only the mean of very wide networks matters, choose by cost: an MLP that sees every "
             "rotation, or a group-convolutional network that sees one.",
-            fails="Do not put a group-convolutional network in the place of an augmented MLP: here their means "
+            fails="Do not put a group-convolutional network in place of an augmented MLP: here their means "
             "differ even at infinite width.",
         ),
         claim(
@@ -318,7 +318,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             covers=EXACT,
             at_least=0.01,
             source="our control",
-            holds="Augmentation matters on these data: an MLP that does without it predicts something else.",
+            holds="Augmentation matters on these data: without it an MLP predicts something else.",
             fails="On these data augmentation hardly matters at some time, so that equal means say little: try "
             "other data.",
         ),
@@ -342,7 +342,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         ),
         claim(
             "With independent weights the predictions from frozen kernels of augmented MLPs and of group-convolutional "
-            "networks approach one another as the square root of the width",
+            "networks approach one another as one over the square root of the width",
             {"late in training, test": rate},
             measure="Exponent of the root mean square difference of predictions on test images against width; full "
             "windows on the group.",

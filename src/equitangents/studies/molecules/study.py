@@ -334,7 +334,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             f"tolerance below {settings.tolerance:g}.",
         ),
         claim(
-            "Numbering a molecule’s atoms otherwise does not change the invariant kernel’s prediction, to rounding",
+            "Renumbering a molecule’s atoms does not change the invariant kernel’s prediction, to rounding",
             {"": exactly(KCAL_PER_EV * np.abs(results.relabelled["so3"]).max())},
             measure=f"Largest change of a prediction, {settings.moved} molecules in {settings.turns} numberings each.",
             covers=EXACT,

@@ -354,7 +354,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "decided to within 4 %: train more of them to tell.",
         ),
         claim(
-            "Ensembles of independent members approach invariance about as the square root of their number",
+            "The change of an ensemble falls about as one over the square root of the number of independent members",
             exponents,
             measure="Exponent of the root mean square change of M members against M.",
             covers="batches of members",
@@ -379,15 +379,16 @@ def _one_run(settings: Settings, results: Results, kind: str, parts: str) -> Cla
     found = exponent(settings, results, kind)
     power = f"{found.value:.3f}".replace("-", "−")
     return claim(
-        f"More {parts} of one run do not bring invariance: the change falls more slowly than their number to the −0.2",
+        f"More {parts} of one run do not bring invariance: the change falls more slowly than their number to the power "
+        "−0.2",
         {"": found},
         measure=f"Exponent of the root mean square change against the number of {parts} of one run.",
         covers="runs",
         at_least=-0.2,
         source=OPEN + "; the bound is our choice",
         holds=f"For invariance, average independent runs: with more {parts} of one, the change goes as their "
-        f"number to the {power}.",
-        fails=f"More {parts} of one run do reduce the change, as their number to the {power}: they can stand in "
+        f"number to the power {power}.",
+        fails=f"More {parts} of one run do reduce the change, as their number to the power {power}: they can stand in "
         "for some independent runs.",
         undecided=f"Whether more {parts} of one run help is not decided; independent runs are the safer choice.",
     )

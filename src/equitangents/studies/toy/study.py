@@ -264,7 +264,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "whenever training is stopped.",
             fails="Averaging leaves a violation that more members do not remove: train wider networks, or use "
             "an equivariant architecture.",
-            undecided="These members are too few to tell whether averaging removes the violation: train more "
+            undecided="There are too few members to tell whether averaging removes the violation: train more "
             "before relying on it.",
         ),
         claim(
