@@ -8,6 +8,7 @@ from typing import Any
 import jax
 
 from equitangents.kernels.program import Affine, Op
+from equitangents.nn.compiled_windows import why_not, window_product
 from equitangents.nn.patches import patches, taps
 from equitangents.nn.signal import Signal
 from equitangents.nn.window_layer import WindowLayer
@@ -27,8 +28,12 @@ class Conv(WindowLayer):
         return self.weights.init(key, shape, (self.channels,), dtype)
 
     def apply(self, params: Any, x: Any, signal: Signal) -> Any:
-        """Patches times weights."""
-        return self.weights.multiply(params, patches(x, self.box(signal)))
+        """Patches times weights, or what is the same and faster, see `compiled_windows`."""
+        box = self.box(signal)
+        if why_not(box, x.dtype) is None:
+            w = self.weights.scaled(params, taps(box) * signal.channels)
+            return self.weights.add_bias(params, window_product(x, w, box))
+        return self.weights.multiply(params, patches(x, box))
 
     def lower(self, signal: Signal) -> tuple[Op, ...]:
         """Mean over the window, then weights and bias."""

@@ -22,6 +22,7 @@ from equitangents.ensembles.training.batches import Batches
 from equitangents.ensembles.training.losses import LOSSES
 from equitangents.ensembles.training.optimizers import transformation
 from equitangents.ensembles.training.variations import PLAIN, Variation
+from equitangents.nn.compiled_windows import compiled_windows
 
 SEGMENT = 512
 """The most epochs that one call of `run_epochs` can make."""
@@ -181,6 +182,7 @@ def loss_and_gradient(
 def _loss(
     recipe: Recipe, params: Params, offset: Any, x: jax.Array, y: jax.Array, weight: jax.Array | None, samples: Any
 ) -> jax.Array:
-    outputs = recipe.net.apply(params, x)
+    with compiled_windows():
+        outputs = recipe.net.apply(params, x)
     losses = LOSSES[recipe.loss](outputs if offset is None else outputs - offset, y)
     return (losses if weight is None else losses * weight).sum() / samples

@@ -17,7 +17,6 @@ import numpy as np
 from equitangents import actions, data, nn
 from equitangents.ensembles import InfiniteEnsemble
 from equitangents.inference import augment_inputs
-from equitangents.kernels import orbit_average
 from equitangents.statistics import (
     Estimate,
     bootstrap,
@@ -27,10 +26,10 @@ from equitangents.statistics import (
     shared_level,
 )
 from equitangents.studies.common import networks
+from equitangents.studies.common.augmented_pairs import KINDS, AugmentedPair
 from equitangents.studies.common.frozen_kernels import FrozenKernel, SymmetrisedKernel, draw
 from equitangents.studies.common.images import standardise
-from equitangents.studies.common.infinite import largest_difference, largest_rate, unit_times
-from equitangents.studies.common.training import train_stage
+from equitangents.studies.common.infinite import largest_difference, unit_times
 from equitangents.studies.framework.citations import EQUIVARIANT_KERNELS
 from equitangents.studies.framework.claims import EXACT, Claim, Records, claim
 from equitangents.studies.framework.drawing import name_of
@@ -38,6 +37,7 @@ from equitangents.studies.framework.study import Arrays, RunFolder, Study, Task,
 
 STATED = "stated in arXiv 2406.06504"
 SETS = ("training", "test", "photographs", "noise")
+_NAMES = dict(zip(KINDS, ("mlp", "gcnn"), strict=True))
 _GROUPS: dict[str, Callable[[], actions.Action]] = {
     "C4": partial(actions.image_rotations, 4),
     "D4": partial(actions.image_dihedral, 4),
@@ -129,6 +129,25 @@ def plain(settings: Settings, width: int) -> nn.Sequential:
     return networks.mlp(width, settings.hidden_layers, W_std=settings.W_std, b_std=settings.b_std, flatten=True)
 
 
+def _data(settings: Settings) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    source = data.digits().subset(settings.train_images, settings.test_images, seed=settings.seed)
+    shape, n = (8, 8, 1), settings.foreign_images
+    images = {
+        "training": source.train_x,
+        "test": source.test_x,
+        "photographs": data.photo_patches(n, shape, seed=settings.seed),
+        "noise": data.gaussian_noise(n, shape, seed=settings.seed),
+    }
+    sets = {name: standardise(x).reshape(len(x), 64, 1).astype(np.float64) for name, x in images.items()}
+    return sets, np.where(source.train_y % 2, 1.0, -1.0)
+
+
+def _pair(settings: Settings) -> AugmentedPair:
+    sets, y = _data(settings)
+    action = image_action(settings)
+    return AugmentedPair(partial(plain, settings), partial(gcnn, settings, action), action, sets, y)
+
+
 def check_settings(settings: Settings, data_dir: Path | None) -> None:
     """A group that acts on digits, networks enough for intervals; the images ship with dependencies."""
     check(settings.group in _GROUPS, "group", settings.group, "C4 or D4")
@@ -138,22 +157,29 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
 
 def measure(settings: Settings, folder: RunFolder) -> Results:
     """Infinite width, then finite kernels with the same and with independent weights, then trained networks."""
-    problem, trained_widths = _Problem(settings), sorted(settings.trained_widths)
-    infinite = folder.stage("infinite", "Infinite width, explicit augmentation", partial(_infinite, problem))
+    pair, steps, trained_widths = _pair(settings), recorded_steps(settings), sorted(settings.trained_widths)
+    title = "Infinite width, explicit augmentation"
+    infinite = folder.stage("infinite", title, lambda task: pair.infinite(settings.times))
 
     def frozen(name: str, weights: str, compute: Callable[..., Arrays]) -> list[np.ndarray]:
-        title = f"Frozen kernels, {weights} weights, width "
-        return [folder.stage(f"{name}-{w}", f"{title}{w}", partial(compute, problem, w))[name] for w in settings.widths]
+        title, work = f"Frozen kernels, {weights} weights, width ", partial(compute, settings, pair)
+        return [folder.stage(f"{name}-{w}", f"{title}{w}", partial(work, w))[name] for w in settings.widths]
+
+    def trained(kind: str, width: int) -> Arrays:
+        name = _NAMES[kind]
+        title = f"Training {settings.members} networks of width {width}: {name}"
+        options: dict[str, Any] = {"members": settings.members, "fraction": settings.rate, "seed": settings.seed}
+        return pair.train(folder, f"trained-{name}-{width}", title, kind=kind, width=width, steps=steps, **options)
 
     exact, squares = frozen("same-weights", "same", _exact), frozen("independent", "independent", _drawn)
-    trained = {(kind, w): _trained(problem, folder, kind, w) for w in trained_widths for kind in ("mlp", "gcnn")}
-    apart = lambda w, name: trained["mlp", w][name] - trained["gcnn", w][name]
+    outputs = {w: {kind: trained(kind, w) for kind in KINDS} for w in trained_widths}
+    apart = lambda w, name: np.subtract(*(outputs[w][kind][name] for kind in KINDS))
     return Results(
         times=np.array(settings.times),
         exact=np.stack(exact),
         squares=np.stack(squares, axis=1),
         differences={w: {name: apart(w, name) for name in SETS} for w in trained_widths},
-        outputs={w: trained["mlp", w] for w in trained_widths},
+        outputs={w: outputs[w][KINDS[0]] for w in trained_widths},
         **infinite,
     )
 
@@ -163,105 +189,40 @@ def recorded_steps(settings: Settings) -> list[int]:
     return sorted({0, *settings.steps})
 
 
-class _Problem:
-    """Standardised digits and foreign images as signals on 64 pixels, labels odd or even, and the group."""
-
-    def __init__(self, settings: Settings) -> None:
-        s = self.settings = settings
-        source = data.digits().subset(s.train_images, s.test_images, seed=s.seed)
-        images = {
-            "training": source.train_x,
-            "test": source.test_x,
-            "photographs": data.photo_patches(s.foreign_images, (8, 8, 1), seed=s.seed),
-            "noise": data.gaussian_noise(s.foreign_images, (8, 8, 1), seed=s.seed),
-        }
-        self.sets = {name: standardise(x).reshape(len(x), 64, 1).astype(np.float64) for name, x in images.items()}
-        self.x, self.y = self.sets["training"], np.where(source.train_y % 2, 1.0, -1.0)
-        self.action = image_action(s)
-        # augmented by hand: no shortcut that rests on the theorem
-        self.augmented = augment_inputs(self.action, self.x), np.tile(self.y, self.action.group.order)
-
-    def gcnn(self, width: int, window: Any = "full") -> nn.Sequential:
-        """The group-convolutional network."""
-        return gcnn(self.settings, self.action, width, window)
-
-
-def _infinite(problem: _Problem, task: Task) -> Arrays:
-    sets, dense, equivariant = problem.sets, plain(problem.settings, 1), problem.gcnn(1)
-    models = {
-        "augmented": InfiniteEnsemble(dense).fit(*problem.augmented),
-        "convolutional": InfiniteEnsemble(equivariant).fit(problem.x, problem.y),
-        "bare": InfiniteEnsemble(dense).fit(problem.x, problem.y),
-    }
-    times = unit_times(models["convolutional"], problem.settings.times)
-    a, b = (net.kernel(problem.x, sets["noise"]) for net in (equivariant, orbit_average(dense, problem.action)))
-    predicted = {key: {name: model.predict(sets[name], time=times) for name in SETS} for key, model in models.items()}
-    apart = lambda key, t, name: largest_difference(predicted[key][name][t], predicted["convolutional"][name][t])
-    distance = lambda key: np.array([[apart(key, t, name) for name in SETS] for t in range(len(times))])
-    std = {key: model.predict(sets["test"], time=times, return_std=True)[1] for key, model in models.items()}
-    return {
-        "kernel_distance": np.array([largest_difference(a.nngp, b.nngp), largest_difference(a.ntk, b.ntk)]),
-        "distance": distance("augmented"),
-        "without_augmentation": distance("bare"),
-        "std_ratio": np.median(std["augmented"] / std["convolutional"], axis=1),
-    }
-
-
-def _exact(problem: _Problem, width: int, task: Task) -> Arrays:
+def _exact(settings: Settings, pair: AugmentedPair, width: int, task: Task) -> Arrays:
     """One network: its symmetrised kernel on augmented data, its orbit mean's kernel on the data; (times, sets)."""
-    net, action = plain(problem.settings, width), problem.action
-    params = draw(net, (64, 1), problem.settings.seed, width)
-    pooled = FrozenKernel(problem.gcnn(width, [action.group.identity]), networks.same_weights(params))
+    net, action, x = pair.plain(width), pair.action, pair.sets["training"]
+    params = draw(net, (64, 1), settings.seed, width)
+    pooled = FrozenKernel(gcnn(settings, action, width, [action.group.identity]), networks.same_weights(params))
 
     def means(kernel: Any, x: np.ndarray, y: np.ndarray) -> list[np.ndarray]:
         model = InfiniteEnsemble(kernel, time=0.0).fit(x, y)
-        times = unit_times(model, problem.settings.times)
-        return [model.predict(problem.sets[name], time=times) for name in SETS]
+        times = unit_times(model, settings.times)
+        return [model.predict(pair.sets[name], time=times) for name in SETS]
 
-    augmented = means(SymmetrisedKernel(net, params, action), *problem.augmented)
+    copies = augment_inputs(action, x), np.tile(pair.y, action.group.order)
+    augmented = means(SymmetrisedKernel(net, params, action), *copies)
     task.step(1, 2)
-    pairs = list(zip(augmented, means(pooled, problem.x, problem.y), strict=True))
-    times = range(len(problem.settings.times))
+    pairs = list(zip(augmented, means(pooled, x, pair.y), strict=True))
+    times = range(len(settings.times))
     return {"same-weights": np.array([[largest_difference(a[t], b[t]) for a, b in pairs] for t in times])}
 
 
-def _drawn(problem: _Problem, width: int, task: Task) -> Arrays:
+def _drawn(settings: Settings, pair: AugmentedPair, width: int, task: Task) -> Arrays:
     """Independent networks of either kind: squared distance of late predictions by frozen kernels, test images."""
-    settings, test = problem.settings, problem.sets["test"]
     squares = np.empty(settings.draws)
-    net, equivariant = plain(settings, width), problem.gcnn(width)
+    net, equivariant = pair.plain(width), pair.equivariant(width)
 
     def mean(kernel: Any, augmentation: actions.Action | None) -> np.ndarray:
-        model = InfiniteEnsemble(kernel, augmentation=augmentation, time=0.0).fit(problem.x, problem.y)
-        return model.predict(test, time=float(unit_times(model, [_LATE])[0]))
+        model = InfiniteEnsemble(kernel, augmentation=augmentation, time=0.0).fit(pair.sets["training"], pair.y)
+        return model.predict(pair.sets["test"], time=float(unit_times(model, [_LATE])[0]))
 
     for i in range(settings.draws):
-        symmetrised = SymmetrisedKernel(net, draw(net, (64, 1), settings.seed + 1, i), problem.action)
+        symmetrised = SymmetrisedKernel(net, draw(net, (64, 1), settings.seed + 1, i), pair.action)
         invariant = FrozenKernel(equivariant, draw(equivariant, (64, 1), settings.seed + 2, i))
-        squares[i] = ((mean(symmetrised, problem.action) - mean(invariant, None)) ** 2).mean()
+        squares[i] = ((mean(symmetrised, pair.action) - mean(invariant, None)) ** 2).mean()
         task.step(i + 1, settings.draws)
     return {"independent": squares}
-
-
-def _trained(problem: _Problem, folder: RunFolder, kind: str, width: int) -> Arrays:
-    """Members' outputs on every set, less those at initialisation: (steps, members, N)."""
-    settings, dense = problem.settings, kind == "mlp"
-    return train_stage(
-        folder,
-        f"trained-{kind}-{width}",
-        f"Training {settings.members} networks of width {width}: {kind}",
-        plain(settings, width) if dense else problem.gcnn(width),
-        problem.x,
-        problem.y,
-        augmentation=problem.action if dense else None,
-        members=settings.members,
-        learning_rate=settings.rate * largest_rate(problem.gcnn(1), problem.x, problem.y),
-        record=problem.sets,
-        record_at=recorded_steps(settings),
-        keep=lambda recorded: {name: y[..., 0].astype(np.float64) for name, y in recorded.items()},
-        seed=settings.seed + (not dense),
-        zero_output=True,
-    )
 
 
 def trained_shares(settings: Settings, results: Results, widths: Sequence[int], level: float = 0.95) -> Records:
