@@ -202,13 +202,11 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     outputs: dict[str, dict[int, dict[str, np.ndarray]]] = {kind: {} for kind in KINDS}
     for width in sorted(settings.widths):
         for kind, title in zip(KINDS, ("augmented CNNs", "group-convolutional networks"), strict=True):
-            stage = f"{kind}-{width}"
-            train = partial(
-                pair.train, folder, stage, kind=kind, width=width, members=settings.members, fraction=settings.rate,
-                steps=steps, seed=settings.seed,
-            )  # fmt: skip
             title = f"Training {settings.members} {title} of {width} channels"
-            outputs[kind][width] = folder.stage(stage, title, train)
+            outputs[kind][width] = pair.train(
+                folder, f"{kind}-{width}", title, kind=kind, width=width, members=settings.members,
+                fraction=settings.rate, steps=steps, seed=settings.seed,
+            )  # fmt: skip
     return Results(images, tuple(pair.sets), steps, infinite, outputs)
 
 

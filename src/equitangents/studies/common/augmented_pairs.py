@@ -14,9 +14,9 @@ from equitangents.ensembles import InfiniteEnsemble
 from equitangents.inference import augment_inputs
 from equitangents.kernels import orbit_average
 from equitangents.statistics import Estimate, second_moment_share
-from equitangents.studies.common.infinite import largest_difference, unit_times
-from equitangents.studies.common.training import train_recorded
-from equitangents.studies.framework.study import Arrays, RunFolder, Task
+from equitangents.studies.common.infinite import largest_difference, largest_rate, unit_times
+from equitangents.studies.common.training import train_stage
+from equitangents.studies.framework.study import Arrays, RunFolder
 
 KINDS = ("plain", "equivariant")
 
@@ -65,16 +65,11 @@ class AugmentedPair:
             "std_ratio": np.median(std[0] / std[1], axis=1),
         }
 
-    def rate(self, fraction: float) -> float:
-        """`fraction` of the largest stable learning rate of the infinitely wide equivariant network."""
-        model = InfiniteEnsemble(self.equivariant(1), time=0.0).fit(self.sets["training"], self.y)
-        return fraction * float(model.max_learning_rate_)
-
     def train(
         self,
         folder: RunFolder,
         stage: str,
-        task: Task,
+        title: str,
         *,
         kind: str,
         width: int,
@@ -88,23 +83,22 @@ class AugmentedPair:
         A value is an output of an input. The two kinds have seeds of their own.
         """
         plain = kind == KINDS[0]
-        recorded = train_recorded(
+        return train_stage(
+            folder,
+            stage,
+            title,
             self.plain(width) if plain else self.equivariant(width),
             self.sets["training"],
             self.y,
             augmentation=self.action if plain else None,
             members=members,
-            optimizer="gd",
-            learning_rate=self.rate(fraction),
-            epochs=steps[-1],
+            learning_rate=fraction * largest_rate(self.equivariant(1), self.sets["training"], self.y),
             record=self.sets,
             record_at=steps,
-            checkpoints=folder.checkpoints(stage),
-            task=task,
+            keep=lambda recorded: {n: y.reshape(*y.shape[:2], -1).astype(np.float64) for n, y in recorded.items()},
             seed=seed + (not plain),
             zero_output=True,
         )
-        return {name: y.reshape(*y.shape[:2], -1).astype(np.float64) for name, y in recorded.items()}
 
 
 def distance_share(

@@ -22,8 +22,8 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
                 f"Ensembles see {settings.train_images} images in k orientations and are tested at {settings.angles} "
                 "angles. On rings an image is a function of radius and angle, sampled at "
                 f"{settings.rings}×{settings.samples} places: a finite sum of harmonics, which any rotation turns "
-                "exactly. Pixels are resampled by cubic splines inside the inscribed disc; turning forth and back "
-                f"changes images by up to {worst:.0f} %, and what that does to a prediction is the floor under which "
+                "exactly. Pixels are resampled by cubic splines inside the inscribed disc; turning there and back "
+                f"changes images by up to {worst:.0f} %, and what that does to a prediction is the floor below which "
                 "its invariance on pixels cannot be measured.",
                 "The bound is κ C(x): κ is the largest distance of a rotation from the nearest one of the subgroup, "
                 "in operator norm, and C(x) the norm of the input times the largest gradient of the closed-form mean "
@@ -52,29 +52,25 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
 def violation_table(settings: Settings, results: Results) -> Columns:
     """Relative change of every input by way, k and step, with κ, the share of the bound, and the floor on pixels."""
     share, floor = bound_share(results), np.sqrt(results.relative_floor())
-    rows: list[tuple[object, ...]] = []
-    for way in WAYS:
-        relative = np.sqrt(results.relative(way))
-        for i, k in enumerate(settings.orders):
-            for t, step in enumerate(map(int, results.steps)):
-                for n, value in enumerate(relative[i, t]):
-                    rest = (share[i, t, n], 0.0) if way == "rings" else ("", floor[i, t, n])
-                    rows.append((way, k, results.kappa[way][i], step, n, value, *rest))
+    rest = {"rings": lambda at: (share[at], 0.0), "pixels": lambda at: ("", floor[at])}
+    rows = [
+        (way, settings.orders[i], results.kappa[way][i], int(results.steps[t]), n, value, *rest[way]((i, t, n)))
+        for way in WAYS
+        for (i, t, n), value in np.ndenumerate(np.sqrt(results.relative(way)))
+    ]
     names = ("way", "k", "kappa", "step", "input", "relative_change", "share_of_bound", "resampling_floor")
     return columns(names, rows)
 
 
 def angles_table(settings: Settings, results: Results) -> Columns:
     """Root mean square relative change over inputs at every angle, and what resampling contributes."""
-    rows: list[tuple[object, ...]] = []
-    for way in WAYS:
-        for i, k in enumerate(settings.orders):
-            for t, step in enumerate(map(int, results.steps)):
-                rms, size = _rms(results.profile[way][i, t]), results.size[way][i, t]
-                floor = _rms(results.floor[i, t])
-                for g, value in enumerate(rms):
-                    below = 0.0 if way == "rings" else floor[g] / size
-                    rows.append((way, k, step, 360 * g / settings.angles, value / size, below))
+    floor = _rms(results.floor) / results.size["pixels"][..., None]
+    rows = [
+        (way, settings.orders[i], int(results.steps[t]), 360 * g / settings.angles,
+         value / results.size[way][i, t], 0.0 if way == "rings" else floor[i, t, g])
+        for way in WAYS
+        for (i, t, g), value in np.ndenumerate(_rms(results.profile[way]))
+    ]  # fmt: skip
     return columns(("way", "k", "step", "degrees", "relative_change", "resampling_floor"), rows)
 
 
@@ -145,7 +141,7 @@ def _over_angles(settings: Settings, results: Results, folder: RunFolder) -> Fig
         ylabel="relative change",
         sharey=True,
         caption=f"Root mean square change over test images against the angle of rotation, step {results.steps[-1]:,}. "
-        "Floor of resampling: what turning the image forth and back by this angle changes. Changes below 10⁻⁶ lie "
+        "Floor of resampling: what turning the image by this angle and back changes. Changes below 10⁻⁶ lie "
         "below the panel.",
         alt="Change under rotations against angle",
     ) as drawn:

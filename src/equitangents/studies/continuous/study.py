@@ -25,11 +25,11 @@ from equitangents.statistics import (
 from equitangents.studies.common.images import standardise
 from equitangents.studies.common.infinite import gradient_descent, orbit_means
 from equitangents.studies.common.networks import mlp
-from equitangents.studies.common.orbits import by_element, orbit_batch
+from equitangents.studies.common.orbits import by_element
 from equitangents.studies.common.rotation_bound import coarseness, largest_gradients, representation
-from equitangents.studies.common.training import train_recorded
+from equitangents.studies.common.training import train_stage
 from equitangents.studies.framework.citations import EMERGENT_EQUIVARIANCE
-from equitangents.studies.framework.claims import EXACT, Claim, Records, claim
+from equitangents.studies.framework.claims import EXACT, Claim, Records, after, claim
 from equitangents.studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check
 
 STATED = "stated in arXiv 2403.03103"
@@ -137,18 +137,38 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
 
 def measure(settings: Settings, folder: RunFolder) -> Results:
     """Both ways in closed form for every k, then finite ensembles on rings."""
-    kappa = folder.stage("kappa", "Distance of C_k from SO(2)", lambda task: _kappa(settings, folder, task))
+    train, test, y = _images(settings, folder.data_dir)
+    kappa = folder.stage("kappa", "Distance of C_k from SO(2)", partial(_kappa, settings, test["pixels"]))
     closed = {
-        (way, k): folder.stage(f"{way}-{k}", f"C{k} on {way}, closed form", partial(_closed, settings, folder, way, k))
+        (way, k): folder.stage(
+            f"{way}-{k}",
+            f"C{k} on {way}, closed form",
+            partial(_closed, settings, way, k, train[way], y, test[way]),
+        )
         for way in WAYS
         for k in settings.orders
     }
     of = lambda way, key: np.stack([closed[way, k][key] for k in settings.orders])
+    fine, last = _action("rings", settings.angles), int(_steps(settings)[-1])
     members = {
-        k: folder.stage(f"ensemble-{k}", f"Training {settings.members} members, C{k} on rings",
-                        partial(_trained, settings, folder, k, float(closed["rings", k]["rate"])))["members"]
+        k: train_stage(
+            folder,
+            f"ensemble-{k}",
+            f"Training {settings.members} members, C{k} on rings",
+            _network(settings, settings.width, y.shape[1]),
+            train["rings"],
+            y,
+            augmentation=_action("rings", k),
+            members=settings.members,
+            learning_rate=float(closed["rings", k]["rate"]),
+            record={"members": test["rings"]},
+            record_at=[last],
+            orbits=fine,
+            keep=lambda recorded: {"members": recorded["members"][0].astype(np.float32)},
+            seed=settings.seed,
+        )["members"]
         for k in settings.trained
-    }  # fmt: skip
+    }
     return Results(
         steps=_steps(settings),
         kappa={way: kappa[way] for way in WAYS},
@@ -169,26 +189,24 @@ def _network(settings: Settings, width: int, outputs: int) -> nn.Sequential:
     return mlp(width, settings.hidden_layers, outputs, W_std=settings.W_std, b_std=settings.b_std, flatten=True)
 
 
-def _kappa(settings: Settings, folder: RunFolder, task: Task) -> Arrays:
-    _, test, _ = _images(settings, folder.data_dir)
+def _kappa(settings: Settings, images: np.ndarray, task: Task) -> Arrays:
+    # every ring turns alike, so that one is enough
+    shapes = {"rings": (1, settings.samples, 1), "pixels": (*images.shape[1:-1], 1)}
     arrays: Arrays = {}
-    for i, way in enumerate(WAYS):
-        # every ring turns alike, so that one is enough
-        shape = (1, settings.samples, 1) if way == "rings" else (*test["pixels"].shape[1:-1], 1)
+    for i, (way, shape) in enumerate(shapes.items()):
         matrices = representation(_action(way, settings.angles), shape)
         arrays[way] = np.array([coarseness(matrices, k) for k in settings.orders])
-        task.step(i + 1, len(WAYS))
-    arrays["round_trip"] = _action("pixels", settings.angles).resampling_error(test["pixels"]).values.mean(axis=1)
-    arrays["round_trip"][arrays["round_trip"] < 1e-12] = 0
-    return arrays
+        task.step(i + 1, len(shapes))
+    changes = _action("pixels", settings.angles).resampling_error(images).values.mean(axis=1)
+    return {**arrays, "round_trip": np.where(changes < 1e-12, 0, changes)}
 
 
-def _closed(settings: Settings, folder: RunFolder, way: str, k: int, task: Task) -> Arrays:
-    train, test, y = _images(settings, folder.data_dir)
-    x, fine = test[way], _action(way, settings.angles)
-    net = _network(settings, 1, y.shape[1])
-    model = gradient_descent(net, train[way], y, settings.rate, augmentation=_action(way, k))
-    times = _steps(settings)
+def _closed(
+    settings: Settings, way: str, k: int, train: np.ndarray, y: np.ndarray, x: np.ndarray, task: Task
+) -> Arrays:
+    fine, times = _action(way, settings.angles), _steps(settings)
+    model = gradient_descent(_network(settings, 1, y.shape[1]), train, y, settings.rate, augmentation=_action(way, k))
+    predict = lambda z: model.predict(z, time=times)
     means = orbit_means(model, fine, x, times)
     arrays: Arrays = {
         "rate": np.array(model.learning_rate),
@@ -197,36 +215,12 @@ def _closed(settings: Settings, folder: RunFolder, way: str, k: int, task: Task)
     }
     if way == "pixels":
         back = np.concatenate([np.asarray(fine(fine.group.inverse(g), fine(g, x))) for g in fine.group])
-        returned = by_element(fine, model.predict(back, time=times))
-        arrays["floor"] = np.linalg.norm(returned - means[:, :1], axis=-1)
+        arrays["floor"] = np.linalg.norm(by_element(fine, predict(back)) - means[:, :1], axis=-1)
     else:
-        predict = lambda z: model.predict(z, time=times)
         turn = lambda z, angle: np.asarray(actions.turn_rings(z, np.array([angle])))[0]
         gradients = largest_gradients(predict, turn, x, k, settings.points)
         arrays["constant"] = gradients * np.sqrt((x**2).sum(axis=(1, 2, 3)))
     return arrays
-
-
-def _trained(settings: Settings, folder: RunFolder, k: int, rate: float, task: Task) -> Arrays:
-    train, test, y = _images(settings, folder.data_dir)
-    fine, last = _action("rings", settings.angles), int(_steps(settings)[-1])
-    net = _network(settings, settings.width, y.shape[1])
-    recorded = train_recorded(
-        net,
-        train["rings"],
-        y,
-        augmentation=_action("rings", k),
-        members=settings.members,
-        optimizer="gd",
-        learning_rate=rate,
-        epochs=last,
-        record={"test": orbit_batch(fine, test["rings"])},
-        record_at=[last],
-        checkpoints=folder.checkpoints(f"ensemble-{k}"),
-        task=task,
-        seed=settings.seed,
-    )
-    return {"members": by_element(fine, recorded["test"][0]).astype(np.float32)}
 
 
 def finite_violation(settings: Settings, results: Results, k: int, level: float = 0.95) -> Estimate:
@@ -247,8 +241,8 @@ def bound_share(results: Results) -> np.ndarray:
 def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     """The lemma, invariance under C_k itself, the slope, the floor of resampling, and finite ensembles."""
     times, finest = range(len(results.steps)), settings.orders[-1]
-    after = lambda t: f"after {results.steps[t]} step{'s' if results.steps[t] > 1 else ''}"
-    words = lambda k, t: f"C{k}, {after(t)}"
+    when = lambda t: after(int(results.steps[t]))
+    words = lambda k, t: f"C{k}, {when(t)}"
     share, floor, each = bound_share(results), results.relative_floor()[-1], shared_level(len(times))
 
     def own(k: int, t: int) -> Estimate:
@@ -258,7 +252,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     def over_floor(way: str) -> Records:
         both = [np.stack([results.relative(way)[-1, t], floor[t]], axis=1) for t in times]
         root = lambda m: np.sqrt(m[:, 0] / m[:, 1])
-        return Records.over(lambda t: bootstrap(both[t], root, level=each), after, t=times)
+        return Records.over(lambda t: bootstrap(both[t], root, level=each), when, t=times)
 
     slope = lambda t: power_law(results.kappa["rings"], results.relative("rings")[:, t].T, level=each)
     pixels, rings = over_floor("pixels"), over_floor("rings")
@@ -277,8 +271,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             stated="at most 1",
             holds="κ C(x) is a safe bound when choosing how many orientations to show: the change takes up at most "
             f"{share.max():.0%} of it here.".replace("%", " %"),
-            fails="Do not rely on κ C(x) with C(x) from so few places on the chords: search more of them for the "
-            "largest gradient (points).",
+            fails="With the gradient searched at so few places κ C(x) is no safe bound: raise the setting points.",
         ),
         claim(
             "On the test images the mean does not change under the rotations of C_k, to rounding",
@@ -290,12 +283,12 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             stated="0",
             holds="If only finitely many orientations occur in use, show exactly those: the infinitely wide "
             "ensemble is then invariant under them.",
-            fails="The closed-form mean changes even under the rotations that the data show: mend that before "
+            fails="The closed-form mean changes even under the rotations that the data show: find out why before "
             "looking at those between them.",
         ),
         claim(
             "The change under all rotations falls at least in proportion to κ",
-            Records.over(slope, after, t=times),
+            Records.over(slope, when, t=times),
             measure="On rings: exponent of the root mean square change against κ.",
             covers="inputs",
             at_least=1,
@@ -311,7 +304,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         claim(
             f"After augmentation with C{finest} the change on pixels is at most twice the error of resampling",
             pixels,
-            measure="Root mean square change under rotations of pixels over that under turning forth and back.",
+            measure="Root mean square change when pixels are rotated, over that when they are rotated there and back.",
             covers="inputs",
             at_most=2,
             source="our question; the bound is our choice",
@@ -330,8 +323,8 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             covers="inputs",
             at_most=0.5,
             source="our question; the bound is our choice",
-            holds="Where invariance below the error of resampling is needed, use a representation that rotations "
-            "turn exactly, as rings.",
+            holds="Where invariance below the error of resampling is needed, use a representation that can "
+            "be rotated exactly, such as rings.",
             fails="An exact representation does not bring the change clearly below the error of resampling with "
             f"{finest} orientations: show more of them.",
             undecided=f"Whether an exact representation pays with {finest} orientations is not decided: more test "
@@ -348,7 +341,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
                 "Trained ensembles, less their sampling error, violate the symmetry as much as the closed form says, "
                 "to within a factor of 2",
                 finite,
-                measure=f"On rings {after(len(times) - 1)}: root mean square change of the mean of members of width "
+                measure=f"On rings {when(len(times) - 1)}: root mean square change of the mean of members of width "
                 f"{settings.width}, without sampling bias, over that of the closed form.",
                 covers="members",
                 at_least=0.5,

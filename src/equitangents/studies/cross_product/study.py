@@ -277,7 +277,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         f"{TITLES[finer]} over {TITLES[coarser]}": gain(results, finer, coarser, shared_level(len(ladder)))
         for coarser, finer in ladder
     }
-    less = "the violation is " + ", ".join(f"{e.value:.3g} times ({name})" for name, e in gains.items())
+    less = "the ratio of violations is " + ", ".join(f"{e.value:.3g} ({name})" for name, e in gains.items())
     single = trained(member_violation)
     share = "averaging over ever more members would leave (unbiased, so it may come out negative)."
     seen = f"{100 * bounded.values.max():.3g} % of it"
@@ -291,7 +291,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             source=STATED,
             stated="exactly equivariant",
             holds="Augmented with a whole group, the infinitely wide ensemble needs no equivariant architecture.",
-            fails="Do not rely on augmentation for equivariance: even the closed form turns otherwise than inputs.",
+            fails="Do not rely on augmentation for equivariance: even the closed form does not turn with its inputs.",
         ),
         claim(
             "At infinite width the covariance is equivariant, at every time, on and off the data",
@@ -327,8 +327,8 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             unit="%",
             source=STATED + "; the bound is our choice",
             stated="0 %",
-            holds="Take more members for a mean closer to equivariance: M leave about 1/M of one’s mean square "
-            "violation, down to 3 % at least.",
+            holds="More members bring the mean closer to equivariance: M of them leave about 1/M of one member’s mean "
+            "square violation, down to 3 % at least.",
             fails="Members alone do not bring equivariance: take wider networks or an equivariant architecture.",
             undecided="Whether more members leave less than 3 % is not decided: train more to tell.",
         ),
@@ -366,7 +366,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure=f"Violation of the closed-form mean under the worst of {settings.rotations} random rotations over "
             f"the bound, for the worst of {settings.test_pairs} test pairs. κ follows from the group; the largest "
             f"gradient in C(x) is computed at {settings.points} places on the way to each rotation. The interval "
-            "begins at the largest that was seen and ends where that of a further pair may lie.",
+            "reaches from the largest that was seen to where that of a further pair may lie.",
             covers="test pairs",
             at_most=1,
             source=STATED + ", Lemma 6.2, with labels that turn along",

@@ -30,7 +30,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
                 "Networks learn the energy of spins on a torus. The violation is the change of the prediction when the "
                 "lattice is turned by 90°, 180° or 270°, in units of the energies’ standard deviation. The "
                 "initialisation has no preferred direction. So, with all four turns in the data, theory expects "
-                "sampling alone: a violation that falls with the number of members for ever, at every width. With half "
+                "sampling alone: a violation that keeps falling with the number of members, at every width. With half "
                 "turns alone the expected prediction itself may change, and averaging cannot go below that.",
             ],
             [_against_members(settings, results, folder)],

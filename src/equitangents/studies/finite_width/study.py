@@ -212,14 +212,14 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             unit="%",
             source=OPEN + "; the bound is our choice",
             holds="With all group elements in the data, more members remove the violation at any of these widths: "
-            "there is no need of wide networks for that.",
+            "that takes no wide networks.",
             fails="At some width more members do not remove the violation although all group elements are in the "
             "data: look for a part of the training that prefers a direction.",
             undecided="Whether more members remove the whole violation is not decided at every width: more of them "
             "would tell.",
         ),
         claim(
-            "The violation falls as the square root of the number of members, at every width",
+            "The violation falls as one over the square root of the number of members, at every width",
             Records.over(exponent, words, width=widths, t=times),
             measure="Exponent of the root mean square change of M members against M, complete augmentation.",
             covers="disjoint batches of members",
@@ -233,7 +233,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             undecided="The rate is not measured well enough at every width to extrapolate from a few members to many.",
         ),
         claim(
-            "What finite width changes in the members’ violation falls at least as the square root of the width",
+            "Finite width’s effect on the violation falls at least as fast as the inverse square root of the width",
             {when(middle): excess_exponent(np.array(widths), excess)},
             measure=f"Exponent of A(n)/A(∞) − 1 against width n {when(middle)}, complete augmentation; not a number "
             "where A(n) cannot be told from A(∞) at some width.",

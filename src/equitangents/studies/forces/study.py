@@ -272,19 +272,19 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             fails="Predicted Hessians are not symmetric: do not compute vibrations from them.",
         ),
         claim(
-            "Turning a molecule leaves its energy and turns its forces"
+            "Turning a molecule keeps its energy and turns its forces"
             + (" and its tensors" if results.water else "")
             + ", to within 1 %",
             turned,
             measure="Largest deviation, relative to the energies’ standard deviation, the largest force or tensor. The "
-            "interval begins at the largest that was seen and ends where a further one may lie.",
+            "interval reaches from the largest that was seen to where a further one may lie.",
             covers="turns" + (" and molecules" if results.water else ""),
             at_most=0.01,
             source="theory, up to the quadrature over rotations; the bound is our choice",
             holds="Predictions need no data in other orientations: the sampling of rotations to tolerance "
             f"{settings.tolerance:g} is fine enough.",
             fails=f"Rotations are sampled too coarsely with tolerance {settings.tolerance:g}: take a smaller one.",
-            undecided="Whether turning leaves less than 1 % is not decided: take more turns.",
+            undecided="Whether turning changes predictions by less than 1 % is not decided: take more turns.",
         ),
     ]
     if results.water:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -43,9 +43,12 @@ class Records:
         """Those at the given coordinates."""
         at = {self.names.index(name): value for name, value in fixed.items()}
         chosen = [i for i, row in enumerate(self.rows) if all(row[k] == value for k, value in at.items())]
-        return Records(
-            self.names, tuple(self.rows[i] for i in chosen), tuple(self.estimates[i] for i in chosen), self.words
-        )
+        kept = lambda values: tuple(values[i] for i in chosen)
+        return replace(self, rows=kept(self.rows), estimates=kept(self.estimates))
+
+    def times(self, factor: float) -> Records:
+        """Every number and its interval multiplied by `factor`."""
+        return replace(self, estimates=tuple(e.times(factor) for e in self.estimates))
 
     def column(self, name: str) -> np.ndarray:
         """A coordinate of every record."""

@@ -260,8 +260,8 @@ def _ratio(settings: Settings, results: Results, folder: RunFolder) -> Figure:
         ylabel="measured / predicted spread",
         sharey=True,
         caption=f"Measured over predicted relative orbit standard deviation after {int(results.times[-1])} steps, with "
-        "95 % intervals over groups of members. Where the interval of single members excludes 1, finite width is "
-        "felt.",
+        "95 % intervals over groups of members. Where the interval of single members excludes 1, finite width "
+        "shows.",
         alt="Ratio of measured and predicted spread",
     ) as drawn:
         for shift, name in zip((0.96, 1.0, 1.04), SETS, strict=True):

@@ -118,11 +118,9 @@ def _convergence(settings: Settings, results: Results, trained: Records, folder:
         drawing.power(left, settings.widths, values[0].value, -0.5, label="∝ 1/√width")
         drawing.logarithmic(left, "both", settings.widths, fine=True)
         for k, name in enumerate(SETS):
-            at = trained.where(inputs=name, step=last)
-            shares = [e.times(100) for e in at.estimates]
-            drawing.estimates(
-                right, at.column("width") * 1.06 ** (k - 1.5), shares, _COLOURS[name].light, lw=1, label=name
-            )
+            at = trained.where(inputs=name, step=last).times(100)
+            x = at.column("width") * 1.06 ** (k - 1.5)
+            drawing.estimates(right, x, at.estimates, _COLOURS[name].light, lw=1, label=name)
         right.axhline(0, color=INK.light, lw=0.8, label="equal means")
         drawing.logarithmic(right, "x", sorted(settings.trained_widths))
         right.set_ylabel("squared distance of means, %")

@@ -6,7 +6,7 @@ that of an ensemble of group-convolutional networks that see no augmentation, at
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -37,6 +37,7 @@ from equitangents.studies.framework.study import Arrays, RunFolder, Study, Task,
 
 STATED = "stated in arXiv 2406.06504"
 SETS = ("training", "test", "photographs", "noise")
+_NAMES = dict(zip(KINDS, ("mlp", "gcnn"), strict=True))
 _GROUPS: dict[str, Callable[[], actions.Action]] = {
     "C4": partial(actions.image_rotations, 4),
     "D4": partial(actions.image_dihedral, 4),
@@ -156,41 +157,29 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
 
 def measure(settings: Settings, folder: RunFolder) -> Results:
     """Infinite width, then finite kernels with the same and with independent weights, then trained networks."""
-    pair = _pair(settings)
-    infinite = folder.stage(
-        "infinite", "Infinite width, explicit augmentation", lambda task: pair.infinite(settings.times)
-    )
-    exact = [
-        folder.stage(f"same-weights-{w}", f"Frozen kernels, same weights, width {w}", partial(_exact, settings, w))
-        for w in settings.widths
-    ]
-    drawn = [
-        folder.stage(
-            f"independent-{w}", f"Frozen kernels, independent weights, width {w}", partial(_drawn, settings, w)
-        )
-        for w in settings.widths
-    ]
-    differences, outputs = {}, {}
-    for width in sorted(settings.trained_widths):
-        both = [
-            folder.stage(
-                f"trained-{name}-{width}",
-                f"Training {settings.members} networks of width {width}: {name}",
-                partial(
-                    pair.train, folder, f"trained-{name}-{width}", kind=kind, width=width, members=settings.members,
-                    fraction=settings.rate, steps=recorded_steps(settings), seed=settings.seed,
-                ),
-            )
-            for kind, name in zip(KINDS, ("mlp", "gcnn"), strict=True)
-        ]  # fmt: skip
-        differences[width] = {name: both[0][name] - both[1][name] for name in SETS}
-        outputs[width] = {name: both[0][name] for name in SETS}
+    pair, steps, trained_widths = _pair(settings), recorded_steps(settings), sorted(settings.trained_widths)
+    title = "Infinite width, explicit augmentation"
+    infinite = folder.stage("infinite", title, lambda task: pair.infinite(settings.times))
+
+    def frozen(name: str, weights: str, compute: Callable[..., Arrays]) -> list[np.ndarray]:
+        title, work = f"Frozen kernels, {weights} weights, width ", partial(compute, settings, pair)
+        return [folder.stage(f"{name}-{w}", f"{title}{w}", partial(work, w))[name] for w in settings.widths]
+
+    def trained(kind: str, width: int) -> Arrays:
+        name = _NAMES[kind]
+        title = f"Training {settings.members} networks of width {width}: {name}"
+        options: dict[str, Any] = {"members": settings.members, "fraction": settings.rate, "seed": settings.seed}
+        return pair.train(folder, f"trained-{name}-{width}", title, kind=kind, width=width, steps=steps, **options)
+
+    exact, squares = frozen("same-weights", "same", _exact), frozen("independent", "independent", _drawn)
+    outputs = {w: {kind: trained(kind, w) for kind in KINDS} for w in trained_widths}
+    apart = lambda w, name: np.subtract(*(outputs[w][kind][name] for kind in KINDS))
     return Results(
         times=np.array(settings.times),
-        exact=np.stack([part["exact"] for part in exact]),
-        squares=np.stack([part["squares"] for part in drawn], axis=1),
-        differences=differences,
-        outputs=outputs,
+        exact=np.stack(exact),
+        squares=np.stack(squares, axis=1),
+        differences={w: {name: apart(w, name) for name in SETS} for w in trained_widths},
+        outputs={w: outputs[w][KINDS[0]] for w in trained_widths},
         **infinite,
     )
 
@@ -200,44 +189,40 @@ def recorded_steps(settings: Settings) -> list[int]:
     return sorted({0, *settings.steps})
 
 
-def _frozen_means(kernel: Any, x: np.ndarray, y: np.ndarray, settings: Settings, tests: Sequence[np.ndarray]) -> Any:
-    model = InfiniteEnsemble(kernel, time=0.0).fit(x, y)
-    return [model.predict(test, time=unit_times(model, settings.times)) for test in tests]
-
-
-def _exact(settings: Settings, width: int, task: Task) -> Arrays:
+def _exact(settings: Settings, pair: AugmentedPair, width: int, task: Task) -> Arrays:
     """One network: its symmetrised kernel on augmented data, its orbit mean's kernel on the data; (times, sets)."""
-    sets, y = _data(settings)
-    action = image_action(settings)
-    x, tests = sets["training"], [sets[name] for name in SETS]
-    net = plain(settings, width)
+    net, action, x = pair.plain(width), pair.action, pair.sets["training"]
     params = draw(net, (64, 1), settings.seed, width)
-    symmetrised = SymmetrisedKernel(net, params, action)
     pooled = FrozenKernel(gcnn(settings, action, width, [action.group.identity]), networks.same_weights(params))
-    augmented = _frozen_means(symmetrised, augment_inputs(action, x), np.tile(y, action.group.order), settings, tests)
+
+    def means(kernel: Any, x: np.ndarray, y: np.ndarray) -> list[np.ndarray]:
+        model = InfiniteEnsemble(kernel, time=0.0).fit(x, y)
+        times = unit_times(model, settings.times)
+        return [model.predict(pair.sets[name], time=times) for name in SETS]
+
+    copies = augment_inputs(action, x), np.tile(pair.y, action.group.order)
+    augmented = means(SymmetrisedKernel(net, params, action), *copies)
     task.step(1, 2)
-    convolutional = _frozen_means(pooled, x, y, settings, tests)
-    pairs = list(zip(augmented, convolutional, strict=True))
-    return {"exact": np.array([[largest_difference(a[t], b[t]) for a, b in pairs] for t in range(len(settings.times))])}
+    pairs = list(zip(augmented, means(pooled, x, pair.y), strict=True))
+    times = range(len(settings.times))
+    return {"same-weights": np.array([[largest_difference(a[t], b[t]) for a, b in pairs] for t in times])}
 
 
-def _drawn(settings: Settings, width: int, task: Task) -> Arrays:
+def _drawn(settings: Settings, pair: AugmentedPair, width: int, task: Task) -> Arrays:
     """Independent networks of either kind: squared distance of late predictions by frozen kernels, test images."""
-    sets, y = _data(settings)
-    action = image_action(settings)
-    x, test = sets["training"], sets["test"]
     squares = np.empty(settings.draws)
-    net, equivariant = plain(settings, width), gcnn(settings, action, width)
+    net, equivariant = pair.plain(width), pair.equivariant(width)
+
+    def mean(kernel: Any, augmentation: actions.Action | None) -> np.ndarray:
+        model = InfiniteEnsemble(kernel, augmentation=augmentation, time=0.0).fit(pair.sets["training"], pair.y)
+        return model.predict(pair.sets["test"], time=float(unit_times(model, [_LATE])[0]))
+
     for i in range(settings.draws):
-        symmetrised = SymmetrisedKernel(net, draw(net, (64, 1), settings.seed + 1, i), action)
+        symmetrised = SymmetrisedKernel(net, draw(net, (64, 1), settings.seed + 1, i), pair.action)
         invariant = FrozenKernel(equivariant, draw(equivariant, (64, 1), settings.seed + 2, i))
-        means = []
-        for kernel, augmentation in ((symmetrised, action), (invariant, None)):
-            model = InfiniteEnsemble(kernel, augmentation=augmentation, time=0.0).fit(x, y)
-            means.append(model.predict(test, time=float(unit_times(model, [_LATE])[0])))
-        squares[i] = ((means[0] - means[1]) ** 2).mean()
+        squares[i] = ((mean(symmetrised, pair.action) - mean(invariant, None)) ** 2).mean()
         task.step(i + 1, settings.draws)
-    return {"squares": squares}
+    return {"independent": squares}
 
 
 def trained_shares(settings: Settings, results: Results, widths: Sequence[int], level: float = 0.95) -> Records:
@@ -245,6 +230,7 @@ def trained_shares(settings: Settings, results: Results, widths: Sequence[int], 
     steps = recorded_steps(settings)
     return Records.over(
         lambda width, inputs, step: results.trained(width, steps.index(step), inputs, level),
+        lambda width, inputs, step: f"after {step} steps, {inputs}",
         width=widths,
         inputs=SETS,
         step=[step for step in steps if step > 0],
@@ -254,23 +240,21 @@ def trained_shares(settings: Settings, results: Results, widths: Sequence[int], 
 def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     """The theorem at infinite width, its counterpart for frozen kernels, and how trained networks approach it."""
     wide, last, times = max(settings.trained_widths), max(settings.steps), range(len(results.times))
-    when = [name_of(time) for time in results.times]
-    sets = range(len(SETS))
     steps = len([step for step in recorded_steps(settings) if step > 0])
 
-    words = lambda t, s: f"{when[t]}, {SETS[s]}"
-    theorem = Records.over(lambda t, s: exactly(float(results.distance[t, s])), words, t=times, s=sets).labelled()
-    kernels = {f"{k} itself": exactly(v) for k, v in zip(("NNGP", "NTK"), results.kernel_distance, strict=True)}
-    control = Records.over(
-        lambda t, s: exactly(float(results.without_augmentation[t, s])), words, t=times, s=[SETS.index("test")]
+    def at_infinite_width(table: np.ndarray, sets: Sequence[str]) -> Mapping[str, Estimate]:
+        of = lambda t, name: exactly(float(table[t, SETS.index(name)]))
+        words = lambda t, name: f"{name_of(results.times[t])}, {name}"
+        return Records.over(of, words, t=times, name=sets).labelled()
+
+    theorem, control = (
+        at_infinite_width(results.distance, SETS),
+        at_infinite_width(results.without_augmentation, ["test"]),
     )
+    kernels = {f"{k} itself": exactly(v) for k, v in zip(("NNGP", "NTK"), results.kernel_distance, strict=True)}
     rate = power_law(np.array(settings.widths), results.squares, seed=settings.seed)
-    trained = trained_shares(settings, results, [wide], shared_level(steps * len(SETS)))
-    shares = {
-        f"after {step} steps, {name}": e.times(100)
-        for (_, name, step), e in zip(trained.rows, trained.estimates, strict=True)
-    }
-    largest = max(e.value for e in shares.values())
+    shares = trained_shares(settings, results, [wide], shared_level(steps * len(SETS))).times(100)
+    largest = shares.values.max()
     distance = "Largest difference of the two mean predictions relative to the largest prediction."
     return [
         claim(
@@ -284,7 +268,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             stated="equal",
             holds="If only the mean of very wide networks matters, choose by cost: an MLP that sees every "
             "rotation, or a group-convolutional network that sees one.",
-            fails="Do not put a group-convolutional network in the place of an augmented MLP: here their means "
+            fails="Do not put a group-convolutional network in place of an augmented MLP: here their means "
             "differ even at infinite width.",
         ),
         claim(
@@ -295,7 +279,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             covers=EXACT,
             at_least=0.01,
             source="our control",
-            holds="Augmentation matters on these data: an MLP that does without it predicts something else.",
+            holds="Augmentation matters on these data: without it an MLP predicts something else.",
             fails="On these data augmentation hardly matters at some time, so that equal means say little: try "
             "other data.",
         ),
@@ -319,7 +303,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         ),
         claim(
             "With independent weights the predictions from frozen kernels of augmented MLPs and of group-convolutional "
-            "networks approach one another as the square root of the width",
+            "networks approach one another as one over the square root of the width",
             {"late in training, test": rate},
             measure="Exponent of the root mean square difference of predictions on test images against width; full "
             "windows on the group.",

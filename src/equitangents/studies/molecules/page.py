@@ -39,7 +39,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         Section(
             "Symmetry",
             [
-                "Test molecules were turned and shifted at random, and their atoms numbered otherwise. Shown is the "
+                "Test molecules were turned and shifted at random, and their atoms renumbered. The table shows the "
                 "largest change of a prediction after training on the most molecules. Rotations of the SO(3) kernel "
                 f"are sampled at {_quadrature(results)}."
             ],
@@ -121,9 +121,7 @@ def _table(settings: Settings, results: Results) -> Table:
 def _symmetry(results: Results) -> Table:
     cell = lambda x: f"{KCAL_PER_EV * np.abs(x).max():.1e}"
     rows = [(TITLES[n], cell(results.rotated[n]), cell(results.relabelled[n])) for n in results.rotated]
-    return Table(
-        "Largest change of a prediction, kcal/mol.", ("model", "turned and shifted", "numbered otherwise"), rows
-    )
+    return Table("Largest change of a prediction, kcal/mol.", ("model", "turned and shifted", "renumbered"), rows)
 
 
 def _curves(settings: Settings, results: Results, folder: RunFolder) -> Figure:

@@ -30,6 +30,7 @@ from equitangents.studies.framework.study import Arrays, RunFolder, Study, Task,
 
 OURS = "our question"
 _RATIO = "Mean absolute error of the first over that of the second; geometric mean over splits, paired."
+_METRICS = {"coulomb": "cityblock", "soap": "sqeuclidean"}
 _FACTORS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)  # times the median distance
 
 
@@ -105,34 +106,26 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     """Widths from a few molecules; every kernel once for all of them; then splits and sizes out of these matrices."""
     problem = _Problem(settings, folder)
     names = problem.models
-    found = {
-        name: folder.stage(f"width-{name}", f"{kernels.TITLES[name]}: width", partial(_tune, problem, name))
-        for name in names
-    }
-    ours = {name: problem.model(name, found[name]) for name in names}
-    grams = {
-        name: folder.stage(
-            f"kernel-{name}", f"{kernels.TITLES[name]}: kernel", partial(_gram, problem, name, ours[name], folder)
-        )["kernel"]
-        for name in names
-    }
+
+    def each(part: str, title: str, compute: Callable[[str, Task], Arrays]) -> dict[str, Arrays]:
+        """A stage for every model."""
+        titles = {name: f"{kernels.TITLES[name]}: {title}" for name in names}
+        return {name: folder.stage(f"{part}-{name}", titles[name], partial(compute, name)) for name in names}
+
+    tuned = each("width", "width", partial(_tune, problem))
+    models = {name: problem.model(name, tuned[name]) for name in names}
+    computed = each("kernel", "kernel", lambda name, task: _gram(problem, name, models[name], folder, task))
+    grams = {name: arrays["kernel"] for name, arrays in computed.items()}
     curves = folder.stage("curves", "Learning curves", partial(_curves, problem, grams))
-    moved = {
-        name: folder.stage(
-            f"moved-{name}",
-            f"{kernels.TITLES[name]}: moved molecules",
-            partial(_moved, problem, ours[name], grams[name]),
-        )
-        for name in names
-    }
+    moved = each("moved", "moved molecules", lambda name, task: _moved(problem, models[name], grams[name], task))
     return Results(
         errors={name: curves[f"errors_{name}"] for name in (*names, "elements")},
         ridges={name: curves[f"ridges_{name}"] for name in names},
-        widths={name: float(found[name]["width"]) for name in names},
+        widths={name: float(tuned[name]["width"]) for name in names},
         rotated={name: moved[name]["rotated"] for name in names},
         relabelled={name: moved[name]["relabelled"] for name in names},
-        resolution=int(found["so3"]["resolution"]),
-        kernel_error=float(found["so3"]["error"]),
+        resolution=int(tuned["so3"]["resolution"]),
+        kernel_error=float(tuned["so3"]["error"]),
         label=problem.set.label,
     )
 
@@ -202,8 +195,7 @@ class _Problem:
             return kernels.NetworkKernel(net, self.signals)
         if name == "mlp":
             return kernels.NetworkKernel(kernels.mlp_network(s.bandlimit, self.scale(width)), self.signals)
-        metric = "cityblock" if name == "coulomb" else "sqeuclidean"
-        return kernels.VectorKernel(self.vectors(name), metric, width)
+        return kernels.VectorKernel(self.vectors(name), _METRICS[name], width)
 
 
 def _tune(problem: _Problem, name: str, task: Task) -> Arrays:
@@ -211,12 +203,9 @@ def _tune(problem: _Problem, name: str, task: Task) -> Arrays:
     s = problem.settings
     n = s.tuning
     y, counts = problem.set.energies[:n], problem.counts[:n]
-    resolutions, errors = [], []
-    if name in ("so3", "mlp"):
-        widths = list(s.scales)
-    else:
-        metric = "cityblock" if name == "coulomb" else "sqeuclidean"
-        median = kernels.median_distance(problem.vectors(name)(problem.tuning), metric)
+    resolutions, errors, widths = [], [], list(s.scales)
+    if name in _METRICS:
+        median = kernels.median_distance(problem.vectors(name)(problem.tuning), _METRICS[name])
         widths = [factor * median for factor in _FACTORS]
     table = np.zeros((len(widths), len(RIDGES)))
     for i, width in enumerate(widths):
@@ -345,7 +334,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             f"tolerance below {settings.tolerance:g}.",
         ),
         claim(
-            "Numbering a molecule’s atoms otherwise does not change the invariant kernel’s prediction, to rounding",
+            "Renumbering a molecule’s atoms does not change the invariant kernel’s prediction, to rounding",
             {"": exactly(KCAL_PER_EV * np.abs(results.relabelled["so3"]).max())},
             measure=f"Largest change of a prediction, {settings.moved} molecules in {settings.turns} numberings each.",
             covers=EXACT,

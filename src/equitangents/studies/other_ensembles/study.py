@@ -16,16 +16,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from equitangents import actions
-from equitangents.ensembles import (
-    BaggedInfiniteEnsemble,
-    Bootstrap,
-    InfiniteEnsemble,
-    NNGPPosterior,
-    NTKPosterior,
-    Variation,
-    tangent_prior,
-)
+from equitangents import actions, ensembles
 from equitangents.statistics import (
     Estimate,
     bootstrap,
@@ -54,13 +45,9 @@ INDEPENDENT = {
     "bagged-copies": "bagging of augmented copies",
 }
 ONE_RUN = {"snapshots": "snapshots of one run", "boosted": "boosting"}
-CLOSED = {
-    "posterior": "Bayesian posterior",
-    "random-prior": "random prior",
-    "bagged": "bagging of inputs",
-    "bagged-copies": "bagging of augmented copies",
-}
 TITLES = {**INDEPENDENT, **ONE_RUN}
+BAGGED = {kind: TITLES[kind] for kind in ("bagged", "bagged-copies")}
+CLOSED = {"posterior": "Bayesian posterior", "random-prior": "random prior", **BAGGED}
 DRAWS = 10  # independent sets of resampled copies
 _FEW = 8  # test inputs of the closed forms
 
@@ -112,7 +99,7 @@ PRESETS = {
 
 
 @dataclass(frozen=True)
-class CopyBootstrap(Variation):
+class CopyBootstrap(ensembles.Variation):
     """Bagging of the augmented data: N|G| of the N|G| pairs (g, i), drawn with replacement for every member."""
 
     gathers = True
@@ -165,9 +152,9 @@ class _Problem:
         self.net = mlp(s.width, s.hidden_layers, W_std=s.W_std, b_std=s.b_std, flatten=True)
 
     @cached_property
-    def plain(self) -> InfiniteEnsemble:
+    def plain(self) -> ensembles.InfiniteEnsemble:
         """The infinitely wide ensemble, which nothing but its initialisation makes random."""
-        return InfiniteEnsemble(self.net, augmentation=self.action, time=0.0).fit(self.train, self.y)
+        return ensembles.InfiniteEnsemble(self.net, augmentation=self.action, time=0.0).fit(self.train, self.y)
 
     @property
     def rate(self) -> float:
@@ -179,10 +166,10 @@ class _Problem:
         """The time of the infinitely wide ensemble that corresponds to the end of training."""
         return float(unit_times(self.plain, [self.settings.steps])[0])
 
-    def bagged_copies(self, seed: int) -> BaggedInfiniteEnsemble:
+    def bagged_copies(self, seed: int) -> ensembles.BaggedInfiniteEnsemble:
         """Over resamples of the augmented copies: each is incomplete, and so is the mean over finitely many."""
-        model = InfiniteEnsemble(self.net, time=self.late)
-        bagged = BaggedInfiniteEnsemble(model, resamples=self.settings.resamples, seed=seed)
+        model = ensembles.InfiniteEnsemble(self.net, time=self.late)
+        bagged = ensembles.BaggedInfiniteEnsemble(model, resamples=self.settings.resamples, seed=seed)
         return bagged.fit(orbit_batch(self.action, self.train), np.tile(self.y, self.action.group.order))
 
     def changes(self, outputs: np.ndarray) -> np.ndarray:
@@ -196,12 +183,14 @@ def _closed(problem: _Problem, task: Task) -> Arrays:
     s, net, action = problem.settings, problem.net, problem.action
     k = net.kernel(problem.train)
     ridge = lambda kernel: s.noise / float(np.mean(np.diagonal(np.asarray(kernel))))
-    posterior = lambda net, kernel: InfiniteEnsemble(net, augmentation=action, kernel="nngp", ridge=ridge(kernel))
-    late = InfiniteEnsemble(net, augmentation=action, time=problem.late)
+    posterior = lambda net, kernel: ensembles.InfiniteEnsemble(
+        net, augmentation=action, kernel="nngp", ridge=ridge(kernel)
+    )
+    late = ensembles.InfiniteEnsemble(net, augmentation=action, time=problem.late)
     models: dict[str, Any] = {
         "posterior": posterior(net, k.nngp),
-        "random-prior": posterior(tangent_prior(net), k.ntk),
-        "bagged": BaggedInfiniteEnsemble(late, resamples=s.resamples, seed=s.seed),
+        "random-prior": posterior(ensembles.tangent_prior(net), k.ntk),
+        "bagged": ensembles.BaggedInfiniteEnsemble(late, resamples=s.resamples, seed=s.seed),
     }
     fitted = {kind: model.fit(problem.train, problem.y) for kind, model in models.items()}
     fitted["bagged-copies"] = problem.bagged_copies(s.seed)
@@ -230,10 +219,10 @@ def _copies(problem: _Problem, task: Task) -> Arrays:
 def _trained(problem: _Problem, folder: RunFolder, kind: str) -> Arrays:
     """Independent members after training, or the snapshots of every run."""
     s, rate = problem.settings, problem.rate
-    variations: dict[str, Variation] = {
-        "nngp": NNGPPosterior(s.noise),
-        "ntk": NTKPosterior(s.noise),
-        "bagged": Bootstrap(),
+    variations: dict[str, ensembles.Variation] = {
+        "nngp": ensembles.NNGPPosterior(s.noise),
+        "ntk": ensembles.NTKPosterior(s.noise),
+        "bagged": ensembles.Bootstrap(),
         "bagged-copies": CopyBootstrap(),
     }
     options: dict[str, Any] = {"members": s.members, "learning_rate": rate, "record_at": [s.steps]}
@@ -241,7 +230,11 @@ def _trained(problem: _Problem, folder: RunFolder, kind: str) -> Arrays:
         taken = s.every * np.arange(1, max(s.sizes) + 1)
         options = {"members": s.runs, "learning_rate": 0.5 * rate, "record_at": taken}
         options |= {"optimizer": "sgd", "batch_size": s.batch}
-    changes = lambda recorded: problem.changes(recorded["test"][..., 0])
+
+    def changes(recorded: Arrays) -> Arrays:
+        found = problem.changes(recorded["test"][..., 0])
+        return {"changes": found if kind == "snapshots" else found[0]}
+
     return train_stage(
         folder,
         kind,
@@ -252,7 +245,7 @@ def _trained(problem: _Problem, folder: RunFolder, kind: str) -> Arrays:
         augmentation=problem.action,
         record={"test": problem.test},
         orbits=problem.action,
-        keep=lambda recorded: {"changes": changes(recorded) if kind == "snapshots" else changes(recorded)[0]},
+        keep=changes,
         variation=variations.get(kind),
         seed=s.seed + list(TITLES).index(kind),
         **options,
@@ -310,16 +303,10 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         kind=("posterior", "random-prior", "bagged"),
         of=("mean", "covariance"),
     )
-    expectation = Records.over(
-        lambda kind: share(results, kind, shared_level(len(TITLES))).times(100),
-        lambda kind: TITLES[kind],
-        kind=tuple(TITLES),
-    )
-    independent = Records.over(
-        lambda kind: exponent(settings, results, kind, shared_level(len(INDEPENDENT))),
-        lambda kind: INDEPENDENT[kind],
-        kind=tuple(INDEPENDENT),
-    )
+    title = lambda kind: TITLES[kind]
+    all_kinds, several = shared_level(len(TITLES)), shared_level(len(INDEPENDENT))
+    shares = Records.over(lambda kind: share(results, kind, all_kinds), title, kind=tuple(TITLES))
+    exponents = Records.over(lambda kind: exponent(settings, results, kind, several), title, kind=tuple(INDEPENDENT))
     broken = bootstrap(100 * results.broken)
     return [
         claim(
@@ -352,7 +339,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         claim(
             "The expectation over all that is random is invariant for every kind of ensemble, to within 4 % of one "
             "member’s or run’s mean square change",
-            expectation,
+            shares.times(100),
             measure="Share of the mean square change of one member (or run) that averaging over ever more independent "
             "ones would leave (unbiased, so it may come out negative).",
             covers="members or runs",
@@ -367,8 +354,8 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "decided to within 4 %: train more of them to tell.",
         ),
         claim(
-            "Ensembles of independent members approach invariance about as the square root of their number",
-            independent,
+            "The change of an ensemble falls about as one over the square root of the number of independent members",
+            exponents,
             measure="Exponent of the root mean square change of M members against M.",
             covers="batches of members",
             at_least=-0.6,
@@ -392,15 +379,16 @@ def _one_run(settings: Settings, results: Results, kind: str, parts: str) -> Cla
     found = exponent(settings, results, kind)
     power = f"{found.value:.3f}".replace("-", "−")
     return claim(
-        f"More {parts} of one run do not bring invariance: the change falls more slowly than their number to the −0.2",
+        f"More {parts} of one run do not bring invariance: the change falls more slowly than their number to the power "
+        "−0.2",
         {"": found},
         measure=f"Exponent of the root mean square change against the number of {parts} of one run.",
         covers="runs",
         at_least=-0.2,
         source=OPEN + "; the bound is our choice",
         holds=f"For invariance, average independent runs: with more {parts} of one, the change goes as their "
-        f"number to the {power}.",
-        fails=f"More {parts} of one run do reduce the change, as their number to the {power}: they can stand in "
+        f"number to the power {power}.",
+        fails=f"More {parts} of one run do reduce the change, as their number to the power {power}: they can stand in "
         "for some independent runs.",
         undecided=f"Whether more {parts} of one run help is not decided; independent runs are the safer choice.",
     )

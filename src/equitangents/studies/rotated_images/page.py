@@ -192,31 +192,20 @@ def _accuracy_and_size(settings: Settings, results: Results, sizes: Columns, fol
 
 def _final_table(settings: Settings, results: Results) -> Table:
     header = ["After the last epoch", "best member", "members’ mean score", "ensemble", "infinite width"]
-    rows = []
-    for name in results.images.sets:
-        members = results.agreement(results.members[name][-1]).mean(axis=-1)
-        ensemble = bootstrap(results.agreement(results.mean[name][-1]), bounds=results.scales["agreement"])
-        exact = f"{results.agreement(results.infinite[name][-1]).mean():.2f}" if results.infinite else "–"
-        title = f"Agreement on {results.images.titles[name]}, of {settings.order}"
-        rows.append(
-            [
-                title,
-                f"{members.max():.2f}",
-                f"{members.mean():.2f}",
-                with_interval(ensemble.value, ensemble.interval),
-                exact,
-            ]
-        )
-    accuracy = results.accuracy(results.members["test"][-1]).mean(axis=-1)
-    ensemble = bootstrap(results.accuracy(results.mean["test"][-1]), bounds=results.scales["accuracy"])
-    exact = f"{results.accuracy(results.infinite['test'][-1]).mean():.3f}" if results.infinite else "–"
-    scores = [
-        f"{accuracy.max():.3f}",
-        f"{accuracy.mean():.3f}",
-        with_interval(ensemble.value, ensemble.interval),
-        exact,
+
+    def row(title: str, name: str, which: str, digits: int) -> list[str]:
+        score: Callable[[np.ndarray], np.ndarray] = getattr(results, which)
+        members = score(results.members[name][-1]).mean(axis=-1)
+        ensemble = bootstrap(score(results.mean[name][-1]), bounds=results.scales[which])
+        exact = f"{score(results.infinite[name][-1]).mean():.{digits}f}" if results.infinite else "–"
+        numbers = [f"{members.max():.{digits}f}", f"{members.mean():.{digits}f}"]
+        return [title, *numbers, with_interval(ensemble.value, ensemble.interval), exact]
+
+    titles = results.images.titles
+    rows = [
+        row(f"Agreement on {titles[name]}, of {settings.order}", name, "agreement", 2) for name in results.images.sets
     ]
-    rows.append([f"Accuracy on {results.images.titles['test']}", *scores])
+    rows.append(row(f"Accuracy on {titles['test']}", "test", "accuracy", 3))
     numbers = stated_agreement(settings)
     stated = f" The source states {numbers}." if numbers else ""
     return Table(f"After the last epoch; in brackets 95 % intervals over inputs.{stated}", header, rows)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,8 +19,9 @@ from equitangents import actions, nn
 from equitangents.ensembles import InfiniteEnsemble
 from equitangents.statistics import Estimate, bootstrap, exactly, shared_level
 from equitangents.studies.common.images import Images, load_images
+from equitangents.studies.common.infinite import largest_rate
 from equitangents.studies.common.orbits import by_element, orbit_batch, same_predictions
-from equitangents.studies.common.training import train_recorded
+from equitangents.studies.common.training import train_stage
 from equitangents.studies.framework.citations import EMERGENT_EQUIVARIANCE
 from equitangents.studies.framework.claims import EXACT, Claim, Records, claim
 from equitangents.studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check
@@ -163,32 +165,41 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
 def measure(settings: Settings, folder: RunFolder) -> Results:
     """Train the ensemble and solve the infinitely wide one, at the same times."""
     images = load_images(settings, folder.data_dir)
-    action = actions.image_rotations(settings.order)
+    action, names = actions.image_rotations(settings.order), images.sets
     epochs = np.array(sorted({0, *settings.recorded_epochs, settings.epochs}))
     rate = float(folder.stage("rate", "Largest stable learning rate", lambda task: _rate(settings, images))["rate"])
     infinite: Arrays = {}
     if settings.infinite_train:
-        infinite = folder.stage(
-            "infinite",
-            f"Infinite width, closed form, {settings.infinite_train} training images",
-            lambda task: _infinite(settings, images, epochs, rate, task),
-        )
-    finite = folder.stage(
+        title = f"Infinite width, closed form, {settings.infinite_train} training images"
+        infinite = folder.stage("infinite", title, partial(_infinite, settings, images, epochs, rate))
+    finite = train_stage(
+        folder,
         "ensemble",
         f"Training {settings.members} CNNs together",
-        lambda task: _finite(settings, folder, images, epochs, rate, task),
+        network(settings, images.classes),
+        images.train_x,
+        images.targets if settings.loss == "mse" else images.probabilities,
+        augmentation=action,
+        members=settings.members,
+        optimizer=settings.optimizer,
+        learning_rate=rate,
+        epochs=settings.epochs,
+        batch_size=settings.batch,
+        loss=settings.loss,
+        seed=settings.seed,
+        record=images.sets,
+        record_at=epochs,
+        orbits=action,
+        keep=partial(_kept, settings),
     )
-    names = images.sets
     return Results(
         images=images,
         action=action,
         epochs=epochs,
         learning_rate=rate,
-        members={name: finite[f"members_{name}"] for name in names},
-        mean={name: finite[f"mean_{name}"] for name in names},
         infinite={name: infinite[name] for name in names} if infinite else {},
-        outputs={name: finite[f"outputs_{name}"] for name in names},
         predicted={name: infinite[f"predicted_{name}"] for name in names if f"predicted_{name}" in infinite},
+        **{of: {name: finite[f"{of}_{name}"] for name in names} for of in ("members", "mean", "outputs")},
     )
 
 
@@ -199,11 +210,9 @@ def ensemble_sizes(settings: Settings) -> list[int]:
 
 def _rate(settings: Settings, images: Images) -> Arrays:
     few = min(128, len(images.train_x))
-    model = InfiniteEnsemble(
-        network(settings, images.classes), augmentation=actions.image_rotations(settings.order), time=0.0
-    )
-    model.fit(images.train_x[:few].astype(np.float64), images.targets[:few])
-    return {"rate": np.array(settings.rate * float(model.max_learning_rate_))}
+    x, augmentation = images.train_x[:few].astype(np.float64), actions.image_rotations(settings.order)
+    largest = largest_rate(network(settings, images.classes), x, images.targets[:few], augmentation=augmentation)
+    return {"rate": np.array(settings.rate * largest)}
 
 
 def _infinite(settings: Settings, images: Images, epochs: np.ndarray, rate: float, task: Task) -> Arrays:
@@ -227,30 +236,10 @@ def _infinite(settings: Settings, images: Images, epochs: np.ndarray, rate: floa
     return arrays
 
 
-def _finite(
-    settings: Settings, folder: RunFolder, images: Images, epochs: np.ndarray, rate: float, task: Task
-) -> Arrays:
-    action = actions.image_rotations(settings.order)
-    recorded = train_recorded(
-        network(settings, images.classes),
-        images.train_x,
-        images.targets if settings.loss == "mse" else images.probabilities,
-        augmentation=action,
-        members=settings.members,
-        optimizer=settings.optimizer,
-        learning_rate=rate,
-        epochs=settings.epochs,
-        batch_size=settings.batch,
-        loss=settings.loss,
-        seed=settings.seed,
-        record={name: orbit_batch(action, x) for name, x in images.sets.items()},
-        record_at=epochs,
-        checkpoints=folder.checkpoints("ensemble"),
-        task=task,
-    )
+def _kept(settings: Settings, recorded: Arrays) -> Arrays:
+    """Predicted classes of members and of their mean at every time, and outputs after the last epoch."""
     arrays: Arrays = {}
-    for name in images.sets:
-        outputs = by_element(action, recorded.pop(name))
+    for name, outputs in recorded.items():
         arrays[f"members_{name}"] = outputs.argmax(axis=-1).astype(np.int16)
         arrays[f"mean_{name}"] = ensemble_labels(settings, outputs, axis=1)
         arrays[f"outputs_{name}"] = outputs[-1]

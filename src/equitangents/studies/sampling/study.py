@@ -216,7 +216,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             stated="exactly invariant",
             holds="Where every rotation can be shown, show every rotation: the mean is then invariant whatever the "
             "training time.",
-            fails="The closed form of complete augmentation is not invariant to rounding here: mend that before "
+            fails="The closed form of complete augmentation is not invariant to rounding here: find out why before "
             "comparing incomplete ones with it.",
         ),
         claim(
@@ -266,7 +266,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             f"{important.span()} times that of uniform sampling): more draws would tell.",
         ),
         claim(
-            "Early in training the distance from the complete ensemble falls as the square root of the budget",
+            "Early in training the distance from the complete ensemble falls as one over the square root of the budget",
             Records.over(exponent, words, s=sets),
             measure=f"Exponent of the root mean square distance of the means against the budget {when[0]}, elements "
             "drawn with replacement.",

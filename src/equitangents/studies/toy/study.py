@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -20,7 +22,7 @@ from equitangents.studies.common import networks
 from equitangents.studies.common.infinite import largest_rate
 from equitangents.studies.common.orbit_spread import expected_squares
 from equitangents.studies.common.orbits import by_element, orbit_batch
-from equitangents.studies.common.training import train_recorded
+from equitangents.studies.common.training import train_stage
 from equitangents.studies.framework.citations import EMERGENT_EQUIVARIANCE
 from equitangents.studies.framework.claims import EXACT, Claim, Records, after, claim
 from equitangents.studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check
@@ -141,130 +143,73 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
 
 def measure(settings: Settings, folder: RunFolder) -> Results:
     """Train the ensemble, solve the infinite one, both at the same steps of gradient descent."""
-    points, times = _points(settings), training_times(settings)
-    action, y = plane_rotations(settings.rotations), ground_truth(points["train"], settings.rotations)
+    points, times, action = _points(settings), training_times(settings), plane_rotations(settings.rotations)
+    truth = {name: ground_truth(x, settings.rotations) for name, x in points.items()}
+    train = points["train"], truth["train"]
     # One rate for both, so that a step means the same on the page.
-    rate = settings.rate * min(
-        largest_rate(network(settings), points["train"], y, augmentation=augmentation)
-        for augmentation in (action, None)
-    )
+    both = (action, None)
+    rate = settings.rate * min(largest_rate(network(settings), *train, augmentation=a) for a in both)
+
+    def infinite(augmentation: actions.Action | None, task: Task) -> Arrays:
+        options: dict[str, Any] = {"augmentation": augmentation, "learning_rate": rate, "dynamics": "discrete"}
+        model = InfiniteEnsemble(network(settings), time=0.0, **options).fit(*train)
+        arrays = {name: model.predict(points[name], time=times) for name in ("square", "circle")}
+        for name in ("inside", "outside"):
+            mean, covariance = model.predict(orbit_batch(action, points[name]), time=times, return_cov=True)
+            arrays[name] = by_element(action, mean[..., None])[..., 0]
+            arrays[f"violation_{name}"] = np.sqrt(expected_squares(action, covariance, len(points[name])))
+        return arrays
+
+    def kept(recorded: Arrays) -> Arrays:
+        arrays = {name: by_element(action, recorded[name])[..., 0] for name in ("inside", "outside")}
+        for name in ("square", "circle"):
+            outputs = recorded[name][..., 0]
+            arrays |= {f"{name}_members": outputs[:, :SHOWN_MEMBERS], f"{name}_mean": outputs.mean(axis=1)}
+        return arrays
 
     def trained(suffix: str, words: str, augmentation: actions.Action | None, members: int) -> tuple[Arrays, Trained]:
-        infinite = folder.stage(
-            f"infinite{suffix}",
-            f"Infinite width, closed form{words}",
-            lambda task: _infinite(settings, points, times, rate, augmentation),
+        closed = folder.stage(
+            f"infinite{suffix}", f"Infinite width, closed form{words}", partial(infinite, augmentation)
         )
-        finite = folder.stage(
+        finite = train_stage(
+            folder,
             f"ensemble{suffix}",
             f"Training {members} members together{words}",
-            lambda task: _finite(
-                settings,
-                points,
-                times,
-                rate,
-                augmentation,
-                members=members,
-                checkpoints=folder.checkpoints(f"ensemble{suffix}"),
-                task=task,
-            ),
+            network(settings),
+            *train,
+            augmentation=augmentation,
+            members=members,
+            learning_rate=rate,
+            record={
+                **{name: points[name] for name in ("square", "circle")},
+                **{name: orbit_batch(action, points[name]) for name in ("inside", "outside")},
+            },
+            record_at=times,
+            keep=kept,
+            seed=settings.seed,
         )
-        return infinite, _together(settings, finite, infinite)
+        of = lambda name: {**{key: finite[f"{name}_{key}"] for key in ("members", "mean")}, "infinite": closed[name]}
+        orbits = lambda arrays: (arrays["inside"], arrays["outside"])
+        maps = {key: _as_map(settings, values) for key, values in of("square").items()}
+        return closed, Trained(orbits(finite), orbits(closed), maps, of("circle"))
 
-    infinite, augmented = trained("", "", action, settings.members)
+    closed, augmented = trained("", "", action, settings.members)
     _, plain = trained("-plain", " without augmentation", None, settings.plain_members)
-    truth = {name: ground_truth(points[name], settings.rotations) for name in ("square", "circle")}
     return Results(
         times=times,
         learning_rate=rate,
         train_x=points["train"],
         augmented=augmented,
         plain=plain,
-        expected_violation=(infinite["violation_inside"], infinite["violation_outside"]),
-        truth={"square": truth["square"].reshape(settings.pixels, settings.pixels), "circle": truth["circle"]},
-        scale=float(ground_truth(points["inside"], settings.rotations).std()),
+        expected_violation=(closed["violation_inside"], closed["violation_outside"]),
+        truth={"square": _as_map(settings, truth["square"]), "circle": truth["circle"]},
+        scale=float(truth["inside"].std()),
     )
 
 
-def _infinite(
-    settings: Settings,
-    points: dict[str, np.ndarray],
-    times: np.ndarray,
-    rate: float,
-    augmentation: actions.Action | None,
-) -> Arrays:
-    action = plane_rotations(settings.rotations)
-    model = InfiniteEnsemble(
-        network(settings), augmentation=augmentation, time=0.0, learning_rate=rate, dynamics="discrete"
-    )
-    model.fit(points["train"], ground_truth(points["train"], settings.rotations))
-    arrays: Arrays = {}
-    for name in ("square", "circle"):
-        arrays[name] = model.predict(points[name], time=times)
-    for name in ("inside", "outside"):
-        batch = orbit_batch(action, points[name])
-        mean, covariance = model.predict(batch, time=times, return_cov=True)
-        arrays[name] = by_element(action, mean[..., None])[..., 0]
-        arrays[f"violation_{name}"] = np.sqrt(expected_squares(action, covariance, len(points[name])))
-    return arrays
-
-
-def _finite(
-    settings: Settings,
-    points: dict[str, np.ndarray],
-    times: np.ndarray,
-    rate: float,
-    augmentation: actions.Action | None,
-    *,
-    members: int,
-    checkpoints: Path,
-    task: Task,
-) -> Arrays:
-    action = plane_rotations(settings.rotations)
-    recorded = train_recorded(
-        network(settings),
-        points["train"],
-        ground_truth(points["train"], settings.rotations),
-        augmentation=augmentation,
-        members=members,
-        optimizer="gd",
-        learning_rate=rate,
-        epochs=int(times[-1]),
-        seed=settings.seed,
-        record={
-            "square": points["square"],
-            "circle": points["circle"],
-            "inside": orbit_batch(action, points["inside"]),
-            "outside": orbit_batch(action, points["outside"]),
-        },
-        record_at=times,
-        checkpoints=checkpoints,
-        task=task,
-    )
-    arrays: Arrays = {name: by_element(action, recorded[name])[..., 0] for name in ("inside", "outside")}
-    for name in ("square", "circle"):
-        arrays[f"{name}_members"] = recorded[name][:, :SHOWN_MEMBERS, :, 0]
-        arrays[f"{name}_mean"] = recorded[name].mean(axis=1)[..., 0]
-    return arrays
-
-
-def _together(settings: Settings, finite: Arrays, infinite: Arrays) -> Trained:
-    size = (settings.pixels, settings.pixels)
-    shape = lambda square: square.reshape(*square.shape[:-1], *size)
-    return Trained(
-        orbits=(finite["inside"], finite["outside"]),
-        infinite_orbits=(infinite["inside"], infinite["outside"]),
-        maps={
-            "members": shape(finite["square_members"]),
-            "mean": shape(finite["square_mean"]),
-            "infinite": shape(infinite["square"]),
-        },
-        circles={
-            "members": finite["circle_members"],
-            "mean": finite["circle_mean"],
-            "infinite": infinite["circle"],
-        },
-    )
+def _as_map(settings: Settings, values: np.ndarray) -> np.ndarray:
+    """Values on the square as an image."""
+    return values.reshape(*values.shape[:-1], settings.pixels, settings.pixels)
 
 
 def violations(trained: Trained, region: int) -> np.ndarray:
@@ -283,7 +228,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     """The three claims of the source, at each step and in both regions, and a control."""
     level = shared_level(2 * len(settings.steps))
     words = lambda step, region: f"{after(step)}, {REGIONS[region]}"
-    last = max(settings.steps)
+    each = lambda number, steps=settings.steps: Records.over(number, words, step=steps, region=(0, 1))
 
     def surviving(step: int, region: int) -> Estimate:
         d = violations(results.augmented, region)[results.at(step)]
@@ -296,12 +241,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     return [
         claim(
             "Single members are not invariant",
-            Records.over(
-                lambda step, region: member_violation(results, region, results.at(step), level),
-                words,
-                step=settings.steps,
-                region=(0, 1),
-            ),
+            each(lambda step, region: member_violation(results, region, results.at(step), level)),
             measure="Root mean square change of the most nearly invariant member when its input is turned, relative to "
             "the standard deviation of the true function.",
             covers="inputs",
@@ -313,7 +253,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         ),
         claim(
             "The ensemble mean is invariant, at initialisation and at every later step",
-            Records.over(surviving, words, step=settings.steps, region=(0, 1)),
+            each(surviving),
             measure="Share of the members’ mean square change that averaging over ever more members would leave "
             "(unbiased, so it may come out negative).",
             covers="members",
@@ -324,17 +264,12 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "whenever training is stopped.",
             fails="Averaging leaves a violation that more members do not remove: train wider networks, or use "
             "an equivariant architecture.",
-            undecided="These members are too few to tell whether averaging removes the violation: train more "
+            undecided="There are too few members to tell whether averaging removes the violation: train more "
             "before relying on it.",
         ),
         claim(
             "At infinite width the mean is exactly invariant",
-            Records.over(
-                lambda step, region: largest_change(results.augmented, step, region),
-                words,
-                step=settings.steps,
-                region=(0, 1),
-            ),
+            each(partial(largest_change, results.augmented)),
             measure="Largest change of the closed-form mean when its input is turned, relative to the standard "
             "deviation of the true function.",
             covers=EXACT,
@@ -346,9 +281,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         ),
         claim(
             "Without augmentation the mean at infinite width is not invariant",
-            Records.over(
-                lambda step, region: largest_change(results.plain, step, region), words, step=(last,), region=(0, 1)
-            ),
+            each(partial(largest_change, results.plain), (max(settings.steps),)),
             measure="The same of an ensemble that saw every training point in one orientation only, after the last "
             "step.",
             covers=EXACT,
