@@ -14,6 +14,7 @@ from equitangents._version import __version__
 _SUBMODULES = (
     "actions",
     "audit",
+    "contenders",
     "data",
     "ensembles",
     "errors",
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from equitangents import (
         actions,
         audit,
+        contenders,
         data,
         ensembles,
         errors,

@@ -1,5 +1,6 @@
 """Data sets and inputs to test on: files in a folder, the digits of scikit-learn, noise and photographs, molecules."""
 
+from equitangents.data.class_folders import load_class_folders
 from equitangents.data.dataset import Dataset
 from equitangents.data.digits import digits
 from equitangents.data.download import DownloadError, download
@@ -13,6 +14,7 @@ from equitangents.data.molecules import (
     molecules_available,
 )
 from equitangents.data.out_of_distribution import gaussian_noise, photo_patches
+from equitangents.data.own import load_own
 
 __all__ = [
     "DataNotFoundError",
@@ -26,7 +28,9 @@ __all__ = [
     "gaussian_noise",
     "grey",
     "load",
+    "load_class_folders",
     "load_molecules",
+    "load_own",
     "load_trajectory",
     "load_water",
     "molecules_available",

@@ -8,6 +8,7 @@ import lazy_loader
 
 _NAMES = {
     "deep.classifier": ["DeepEnsembleClassifier"],
+    "deep.records": ["Checkpoints", "Training"],
     "deep.regressor": ["DeepEnsemble"],
     "infinite.bagging": ["BaggedInfiniteEnsemble"],
     "infinite.classifier": ["InfiniteEnsembleClassifier"],
@@ -25,6 +26,7 @@ __getattr__, _, _ = lazy_loader.attach(__name__, submod_attrs=_NAMES)
 __all__ = [
     "BaggedInfiniteEnsemble",
     "Bootstrap",
+    "Checkpoints",
     "DeepEnsemble",
     "DeepEnsembleClassifier",
     "InfiniteEnsemble",
@@ -36,6 +38,7 @@ __all__ = [
     "OrbitStatistic",
     "OrbitStatistics",
     "TangentPrior",
+    "Training",
     "TrainingState",
     "Variables",
     "Variation",
@@ -46,6 +49,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from equitangents.ensembles.deep.classifier import DeepEnsembleClassifier
+    from equitangents.ensembles.deep.records import Checkpoints, Training
     from equitangents.ensembles.deep.regressor import DeepEnsemble
     from equitangents.ensembles.infinite.bagging import BaggedInfiniteEnsemble
     from equitangents.ensembles.infinite.classifier import InfiniteEnsembleClassifier

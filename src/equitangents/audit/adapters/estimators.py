@@ -78,7 +78,7 @@ class EnsembleModel(Model):
         return _classes(self.ensemble, self.method)
 
     def run(self, x: Any) -> Any:
-        """The ensemble's mean."""
+        """The mean over members, or class probabilities."""
         return getattr(self.ensemble, self.method)(self._shaped(x))
 
     def member_outputs(self, x: Any) -> np.ndarray:
@@ -137,7 +137,7 @@ class MembersModel(Model):
 
     @contextlib.contextmanager
     def ready(self) -> Iterator[None]:
-        """All members ready."""
+        """Keep all members ready to run, until the block ends."""
         with contextlib.ExitStack() as stack:
             for member in self._members:
                 stack.enter_context(member.ready())
@@ -149,7 +149,7 @@ class MembersModel(Model):
             member.check_inputs(x)
 
     def members(self) -> list[Model]:
-        """The models."""
+        """The models whose mean this one is."""
         return self._members
 
     def trace(self, x: Any) -> list[LayerTrace] | None:

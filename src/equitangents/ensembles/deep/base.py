@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, Unpack
 
 import jax
 import numpy as np
@@ -14,6 +14,16 @@ from sklearn.exceptions import ConvergenceWarning
 
 from equitangents.actions import as_action
 from equitangents.ensembles.deep.predictions import Members
+from equitangents.ensembles.deep.records import (
+    ENTRIES,
+    Checkpoints,
+    Entry,
+    Shorthands,
+    Training,
+    check_given_once,
+    check_nested,
+    entries_of,
+)
 from equitangents.ensembles.inputs import EstimatorNotFittedError, check_inputs
 from equitangents.ensembles.networks import ForeignNetwork, as_network
 from equitangents.ensembles.parameters import Estimator
@@ -23,6 +33,7 @@ from equitangents.ensembles.training.fingerprint import check_same
 from equitangents.ensembles.training.jobs import execute, prepare
 from equitangents.ensembles.training.loop import TrainingState
 from equitangents.ensembles.training.plan import Workers
+from equitangents.ensembles.training.variations import Variation
 from equitangents.errors import InvalidArgumentError
 from equitangents.validation import check_whole
 
@@ -34,6 +45,11 @@ class DeepEnsembleBase(Members, Estimator):
 
     _default_loss: ClassVar[str]
 
+    shorthands: ClassVar[tuple[str, ...]] = tuple(ENTRIES)
+    optimizer, learning_rate, epochs = Entry("optimizer"), Entry("learning_rate"), Entry("epochs")
+    batch_size, momentum, loss = Entry("batch_size"), Entry("momentum"), Entry("loss")
+    checkpoint_dir, checkpoint_every = Entry("checkpoint_dir"), Entry("checkpoint_every")
+
     def __init__(
         self,
         net: Any,
@@ -41,46 +57,80 @@ class DeepEnsembleBase(Members, Estimator):
         augmentation: Any = None,
         label_action: Any = None,
         augmentation_mode: str = "full",
-        optimizer: Any = "sgd",
-        learning_rate: float = 0.1,
-        epochs: int = 100,
-        batch_size: int | None = None,
-        momentum: float = 0.9,
-        loss: str | None = None,
+        *,
+        training: Training | None = None,
+        variation: Variation | None = None,
         zero_output: bool = False,
-        variation: Any = None,
         seed: int = 0,
         input_shape: tuple[int, ...] | None = None,
         dtype: str = "float32",
         members_per_chunk: int | None = None,
         memory_limit: int | None = None,
-        checkpoint_dir: Any = None,
-        checkpoint_every: int = 10,
+        checkpoints: Checkpoints | None = None,
         callback: Callable[[int, TrainingState], None] | None = None,
         progress: bool = False,
+        **entries: Unpack[Shorthands],
     ) -> None:
         self.net = net
         self.members = members
         self.augmentation = augmentation
         self.label_action = label_action
         self.augmentation_mode = augmentation_mode
-        self.optimizer = optimizer
-        self.learning_rate = learning_rate
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.momentum = momentum
-        self.loss = loss
-        self.zero_output = zero_output
+        self.training = training
         self.variation = variation
+        self.zero_output = zero_output
         self.seed = seed
         self.input_shape = input_shape
         self.dtype = dtype
         self.members_per_chunk = members_per_chunk
         self.memory_limit = memory_limit
-        self.checkpoint_dir = checkpoint_dir
-        self.checkpoint_every = checkpoint_every
+        self.checkpoints = checkpoints
         self.callback = callback
         self.progress = progress
+        check_given_once({"training": training, "checkpoints": checkpoints}, entries)
+        for name, value in entries.items():
+            setattr(self, name, value)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters by name; with `deep` also the entries of `training` and `checkpoints`.
+
+        An entry goes by two names, "training__epochs" and "epochs".
+        """
+        return super().get_params(deep) | (entries_of(self) if deep else {})
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name; returns self. Networks and actions are immutable: give new ones.
+
+        "training__epochs" and "epochs" both set that entry alone; the others stay.
+        """
+        check_nested(params)
+        nested = {f"{record}__{field}": name for name, (record, field) in ENTRIES.items()}
+        whole = {name: value for name, value in params.items() if name not in ENTRIES and name not in nested}
+        entries = {nested[name]: value for name, value in params.items() if name in nested}
+        for name, value in params.items():
+            if name in ENTRIES and entries.setdefault(name, value) is not value:
+                raise InvalidArgumentError(f"{'__'.join(ENTRIES[name])} and {name} are both given, and differ")
+        plain = {name: value for name, value in params.items() if name in ENTRIES}
+        check_given_once(whole, plain, harmless=lambda a, b: a is b)
+        super().set_params(**whole)
+        for name, value in entries.items():
+            setattr(self, name, value)
+        return self
+
+    def entries(self, record: str) -> dict[str, Any]:
+        """The entries of one of the records, by their own names; of other parameters none."""
+        return {name: getattr(self, name) for name in self.entry_names(record)}
+
+    @classmethod
+    def entry_names(cls, record: str) -> list[str]:
+        """The own names of a record's entries."""
+        return [name for name, (holder, _) in ENTRIES.items() if holder == record]
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        entries = {name: state.pop(name) for name in ENTRIES if name in state}  # of versions without the records
+        super().__setstate__({"training": None, "checkpoints": None} | state)
+        for name, value in entries.items():
+            setattr(self, name, value)
 
     def member(self, i: int) -> Any:
         """Member i as its library has it: a Flax nnx or Equinox module ready to predict, (module, state) or (module,

@@ -16,7 +16,7 @@ from equitangents.ensembles.deep.predictions import Classification
 
 
 class DeepEnsembleClassifier(ClassifierMixin, Classification, DeepEnsembleBase):
-    """`DeepEnsemble` on labels; parameters as there, but `loss` None is "cross_entropy".
+    """`DeepEnsemble` on labels; parameters as there; the loss is "cross_entropy" unless `training` says another.
 
     The network's last layer makes one output a class. `label_action` acts on the targets (N, K), columns in the order
     of `classes_`: with "cross_entropy" it must permute classes.
@@ -28,7 +28,8 @@ class DeepEnsembleClassifier(ClassifierMixin, Classification, DeepEnsembleBase):
     >>> import numpy as np, equitangents as et
     >>> net = et.nn.Sequential(et.nn.Dense(64), et.nn.Relu(), et.nn.Dense(2))
     >>> x = np.array([[1.0, 0.0], [0.9, 0.2], [-1.0, 0.0], [-0.8, 0.1]])
-    >>> model = et.DeepEnsembleClassifier(net, members=4, learning_rate=1.0).fit(x, ["cat", "cat", "dog", "dog"])
+    >>> model = et.DeepEnsembleClassifier(net, members=4, training=et.ensembles.Training(learning_rate=1.0))
+    >>> model = model.fit(x, ["cat", "cat", "dog", "dog"])
     >>> model.predict([[1.0, 0.1]]).tolist()
     ['cat']
     """
@@ -44,7 +45,7 @@ class DeepEnsembleClassifier(ClassifierMixin, Classification, DeepEnsembleBase):
         record_at: Sequence[int] | None = None,
         resume: bool = False,
     ) -> DeepEnsembleClassifier:
-        """X as `DeepEnsemble.fit` takes it; y (N,) labels of any type, at least two different ones."""
+        """Train on X as `DeepEnsemble.fit` takes it and y (N,) labels of any type, at least two different ones."""
         self._forget()
         x, targets = self._data(X, y, reset=True)
         self._fit(x, targets, record, record_at, resume)

@@ -29,28 +29,24 @@ class DeepEnsemble(RegressorMixin, Regression, DeepEnsembleBase):
         label_action: the `Action` ρ_Y of the same group on targets (N, outputs); None: labels are invariant.
         augmentation_mode: "full", every epoch visits all N|G| pairs (ρ_X(g) x_i, ρ_Y(g) y_i); "random", each sample
             once, moved by an element drawn anew for every member, epoch and sample.
-        optimizer: "gd", full-batch gradient descent, whose k-th epoch is gradient-flow time k at this learning rate;
-            "sgd", "momentum", "adam"; or an `optax.GradientTransformation`, to which learning_rate and momentum are of
-            no concern.
-        learning_rate: η of the loss L = (1/2N) Σ_i |f(x_i) − y_i|² ("mse"), N the samples of a batch; not divided by
-            the number of outputs.
-        epochs: passes over the data; with "gd" one step each. 0 leaves the members at initialisation.
-        batch_size: samples a step; None: all for "gd", else 32. The last batch of an epoch may be smaller.
-        momentum: of "momentum".
-        loss: "mse", or "cross_entropy" for targets that are probabilities and outputs that are logits; None: "mse".
-        zero_output: train and predict f(x; θ) − f(x; θ_0), which is zero at initialisation.
+        training: `Training(optimizer, learning_rate, epochs, batch_size, momentum, loss)`, how every member is trained;
+            None: `Training()`.
         variation: what sets members apart besides initial parameters and order: None, nothing; `Bootstrap()`,
             bagging; `NTKPosterior(noise)` or `NNGPPosterior(noise)`, members that sample a posterior.
+        zero_output: train and predict f(x; θ) − f(x; θ_0), which is zero at initialisation.
         seed: whole number.
         input_shape: (*positions, channels) if X may come flattened, (N, prod(input_shape)).
         dtype: "float32" or "float64", whatever JAX's flag says.
         members_per_chunk: members that share a call, always as many (surplus ones are dropped); None: as many as stay
             in a core's cache, or fit on the device.
         memory_limit: bytes that training may take; None: half of the memory there is, or all of the device's.
-        checkpoint_dir: directory of checkpoints, one every `checkpoint_every` epochs and at the end, or None.
+        checkpoints: `Checkpoints(folder, every)`, where training is saved on the way; None: nowhere.
         callback: `callback(epoch, state)` after every epoch, with `state` a `TrainingState`; a resumed run does not
             repeat the calls of epochs before its checkpoint.
         progress: show a progress bar; otherwise long runs log to "equitangents".
+        **entries: the entries of `training` and `checkpoints` by themselves, `DeepEnsemble(net, epochs=20)`: optimizer,
+            learning_rate, epochs, batch_size, momentum, loss, checkpoint_dir (`folder`), checkpoint_every (`every`).
+            They are also attributes and parameters of `set_params`.
 
     Attributes:
         params_: parameters stacked over members; `jax.tree.map(lambda a: a[i], params_)` are those of member i.
@@ -67,7 +63,8 @@ class DeepEnsemble(RegressorMixin, Regression, DeepEnsembleBase):
     >>> import numpy as np, equitangents as et
     >>> net = et.nn.Sequential(et.nn.Dense(64), et.nn.Relu(), et.nn.Dense(1))
     >>> x, y = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]]), np.array([1.0, 2.0, 3.0])
-    >>> model = et.DeepEnsemble(net, members=4, optimizer="gd", learning_rate=1.0, epochs=200).fit(x, y)
+    >>> training = et.ensembles.Training(optimizer="gd", learning_rate=1.0, epochs=200)
+    >>> model = et.DeepEnsemble(net, members=4, training=training).fit(x, y)
     >>> mean, std = model.predict(x, return_std=True)
     >>> mean.shape, std.shape, model.predict_members(x).shape
     ((3,), (3,), (4, 3, 1))
@@ -92,7 +89,7 @@ class DeepEnsemble(RegressorMixin, Regression, DeepEnsembleBase):
             record: inputs by name whose outputs, of every member, are kept in `recorded_[name]`,
                 (len(recorded_epochs_), members, n, outputs).
             record_at: the epochs at which they are, 0 for the initialisation; None: all from 0 on.
-            resume: go on from the newest checkpoint in checkpoint_dir, if there is one. It must be of the same
+            resume: go on from the newest checkpoint in `checkpoints.folder`, if there is one. It must be of the same
                 parameters and data, but `epochs` may have grown.
 
         Raises:

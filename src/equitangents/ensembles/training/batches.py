@@ -31,12 +31,12 @@ class Batches:
 
     @property
     def steps(self) -> int:
-        """Steps an epoch."""
+        """How many optimiser steps an epoch takes."""
         return -(-self.samples // self.batch_size)
 
     @property
     def blocks(self) -> int:
-        """Blocks a batch."""
+        """How many blocks of rows a batch is computed in."""
         return -(-self.batch_size // self.rows)
 
     @property

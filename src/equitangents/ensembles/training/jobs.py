@@ -175,8 +175,8 @@ def check_probabilities(y: np.ndarray) -> None:
     wrong = np.flatnonzero((y < 0).any(axis=1) | (abs(y.sum(axis=1) - 1) > 1e-5))
     if len(wrong):
         raise InvalidArgumentError(
-            f"y has rows that are no probabilities, the first (after augmentation) row {wrong[0]}: {y[wrong[0]]}; "
-            f"loss 'cross_entropy' needs rows ≥ 0 that sum to 1"
+            f"y has rows that are not probability vectors, the first (after augmentation) row {wrong[0]}: "
+            f"{y[wrong[0]]}; loss 'cross_entropy' needs rows ≥ 0 that sum to 1"
         )
 
 

@@ -23,6 +23,7 @@ from equitangents.ensembles.training.batches import Batches
 from equitangents.ensembles.training.losses import LOSSES
 from equitangents.ensembles.training.optimizers import transformation
 from equitangents.ensembles.training.variations import PLAIN, Variation
+from equitangents.nn.compiled_windows import compiled_windows
 
 SEGMENT = 512
 """The most epochs that one call of `run_epochs` can make."""
@@ -49,7 +50,7 @@ class Recipe:
 
     @property
     def transformation(self) -> optax.GradientTransformation:
-        """The optimiser."""
+        """The optimiser, as optax composes it."""
         base = transformation(self.optimizer, self.learning_rate, self.momentum)
         return self.variation.transformation(base, self.batches.samples * self.batches.copies)
 
@@ -86,10 +87,21 @@ def member_keys(seed: int, member: Any) -> tuple[jax.Array, jax.Array]:
     return init_key, order_key
 
 
-@partial(jax.jit, static_argnames=("net", "input_shape", "dtype"))
-def _init_member(net: Any, input_shape: InputShape, dtype: str, seed: Any, member: Any) -> tuple[jax.Array, Params]:
+@jax.jit
+def _key_data(seed: Any, member: Any) -> tuple[jax.Array, jax.Array]:
     init_key, order_key = member_keys(seed, member)
-    return jax.random.key_data(order_key), net.init(init_key, input_shape, dtype)
+    return jax.random.key_data(init_key), jax.random.key_data(order_key)
+
+
+@partial(jax.jit, static_argnames=("net", "input_shape", "dtype"))
+def _init_params(net: Any, input_shape: InputShape, dtype: str, init_key: jax.Array) -> Params:
+    return net.init(jax.random.wrap_key_data(init_key), input_shape, dtype)
+
+
+def _init_member(net: Any, input_shape: InputShape, dtype: str, seed: Any, member: Any) -> tuple[jax.Array, Params]:
+    """Keys in a program of their own, which all networks share."""
+    init_key, order_key = _key_data(seed, member)
+    return order_key, _init_params(net, input_shape, dtype, init_key)
 
 
 def init_members(recipe: Recipe, input_shape: InputShape, dtype: str, seed: int, ids: Sequence[int]) -> Members:
@@ -124,7 +136,7 @@ def run_epochs(
     """Train all members for the epochs first, …, first + count − 1, count ≤ SEGMENT.
 
     Returns parameters, optimiser state and losses (SEGMENT, members), of which the first `count` rows are set: the
-    mean over the epoch's samples, each before the step that it is used in. `count` is no static argument: epochs are
+    mean over the epoch's samples, each before the step that it is used in. `count` is not a static argument: epochs are
     the same machine code however many run in one call, so that cutting a run into pieces changes no bit of it.
     """
 
@@ -191,7 +203,8 @@ def loss_and_gradient(
 def _loss(
     recipe: Recipe, params: Params, offset: Any, x: jax.Array, y: jax.Array, weight: jax.Array | None, samples: Any
 ) -> jax.Array:
-    outputs = _outputs(recipe.net, params, x)
+    with compiled_windows():
+        outputs = _outputs(recipe.net, params, x)
     losses = LOSSES[recipe.loss](outputs if offset is None else outputs - offset, y)
     return (losses if weight is None else losses * weight).sum() / samples
 
