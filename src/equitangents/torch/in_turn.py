@@ -25,7 +25,7 @@ def train_in_turn(module: torch.nn.Module, data: Data, recipe: Recipe, seeds: Se
             for rows in order.split(recipe.batch_size):
                 optimiser.zero_grad()
                 loss = loss_of(module(data.x[rows]), data.y[rows])
-                loss.backward()  # type: ignore[no-untyped-call]
+                loss.backward()
                 optimiser.step()
                 total += float(loss.detach()) * len(rows)
             history.append(total / data.samples)

@@ -126,7 +126,7 @@ def _gradient_alone(
     import torch
 
     module.zero_grad()
-    LOSSES[recipe.loss](module(x), y).backward()  # type: ignore[no-untyped-call]
+    LOSSES[recipe.loss](module(x), y).backward()
     trained = [(name, p) for name, p in module.named_parameters() if p.requires_grad]
     return {name: torch.zeros_like(p) if p.grad is None else p.grad.clone() for name, p in trained}
 

@@ -97,7 +97,8 @@ def _structure(net: NnxNetwork) -> _Structure:
 
 def _parts(module: Any) -> tuple[Any, Any, Any, Any]:
     """(graph, parameters, random keys and counters, all other variables)."""
-    graph, trained, random, carried = nnx.split(module, nnx.Param, nnx.RngState, ...)
+    apart: Any = nnx.split(module, nnx.Param, nnx.RngState, ...)
+    graph, trained, random, carried = apart
     return graph, trained, random, carried
 
 

@@ -16,7 +16,7 @@ def parameters(function: Callable[..., Any]) -> frozenset[str]:
     """The names of a function's parameters, of a class those of its constructor; of one that cannot be read, none."""
     try:
         if isinstance(function, type):
-            function = function.__init__
+            function = function.__init__  # type: ignore[misc]
         return frozenset(inspect.signature(function).parameters)
     except (TypeError, ValueError):
         return frozenset()
