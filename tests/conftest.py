@@ -11,7 +11,23 @@ costs.share_compiled_programs()
 
 from jaxtyping import install_import_hook  # noqa: E402
 
-CHECKED = ("actions", "groups", "sphere")  # packages whose annotated arrays are checked
+CHECKED = (
+    "actions",
+    "data",
+    "ensembles",
+    "groups",
+    "inference",
+    "metrics",
+    "molecules",
+    "planning",
+    "report",
+    "sphere",
+    "statistics",
+    "audit",
+    "kernels",
+    "nn",
+    "studies",
+)
 install_import_hook([f"equitangents.{package}" for package in CHECKED], "array_types.check_arrays")
 
 import matplotlib  # noqa: E402

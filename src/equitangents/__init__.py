@@ -14,6 +14,7 @@ from equitangents._version import __version__
 _SUBMODULES = (
     "actions",
     "audit",
+    "contenders",
     "data",
     "ensembles",
     "errors",
@@ -27,6 +28,7 @@ _SUBMODULES = (
     "report",
     "sphere",
     "studies",
+    "torch",
 )
 _NAMES = {
     "ensembles.deep.classifier": ["DeepEnsembleClassifier"],
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from equitangents import (
         actions,
         audit,
+        contenders,
         data,
         ensembles,
         errors,
@@ -58,6 +61,7 @@ if TYPE_CHECKING:
         report,
         sphere,
         studies,
+        torch,
     )
     from equitangents.ensembles.deep.classifier import DeepEnsembleClassifier
     from equitangents.ensembles.deep.regressor import DeepEnsemble

@@ -72,3 +72,10 @@ def test_options_reach_the_study(calls) -> None:
         "data_dir": Path("there"),
         "progress": True,
     }
+
+
+def test_data_and_group_are_settings_of_the_study(calls, capsys) -> None:
+    reproduce("comparison", "--data", "mine.npz", "--group", "D4", "--set", "seed=3")
+    assert calls[0][1]["settings"] == {"seed": "3", "data": "mine.npz", "group": "D4"}
+    assert reproduce("comparison", "--group", "D4", "--set", "group=C4") == 2
+    assert "group=C4" in capsys.readouterr().err

@@ -245,9 +245,9 @@ def test_errors_of_saving_and_loading(tmp_path, uninterrupted):
     with pytest.raises(NotFittedError):
         DeepEnsemble(NET).save(tmp_path / "new")
     (tmp_path / "other").mkdir()
-    with pytest.raises(InvalidArgumentError, match="exists and is no saved ensemble"):
+    with pytest.raises(InvalidArgumentError, match="exists and is not a saved ensemble"):
         uninterrupted.save(tmp_path / "other")
-    with pytest.raises(InvalidArgumentError, match="no directory that save wrote"):
+    with pytest.raises(InvalidArgumentError, match="not a directory that save wrote"):
         DeepEnsemble.load(tmp_path / "other")
     uninterrupted.save(tmp_path / "regression")
     with pytest.raises(InvalidArgumentError, match="holds a DeepEnsemble, not a DeepEnsembleClassifier"):

@@ -224,7 +224,7 @@ class TestClassifier:
         ({"learning_rate": "fast"}, TypeError, "learning_rate is 'fast'"),
         ({"momentum": 1.0}, ValueError, "momentum is 1.0; expected a number from 0 to below 1"),
         ({"loss": "hinge"}, ValueError, "loss is 'hinge'; expected None or 'mse' or 'cross_entropy'"),
-        ({"loss": "cross_entropy"}, ValueError, "y has rows that are no probabilities"),
+        ({"loss": "cross_entropy"}, ValueError, "y has rows that are not probability vectors"),
         ({"dtype": "bfloat16"}, ValueError, "dtype is 'bfloat16'; expected 'float32' or 'float64'"),
         ({"dtype": np.float32}, ValueError, "dtype is <class 'numpy.float32'>"),
         ({"members_per_chunk": 0}, ValueError, "members_per_chunk is 0"),

@@ -24,6 +24,10 @@ TINY = {
         "foreign_images": "5", "members": "3", "channels": "2", "epochs": "2", "recorded_epochs": "0,1",
         "infinite_train": "8",
     },
+    "comparison": {
+        "contenders": "plain,augmented,gcnn", "shrink": "2", "repetitions": "2", "train_images": "24",
+        "test_images": "10", "foreign_images": "6", "channels": "2,2", "most_members": "2", "epochs": "1",
+    },
     "mlp-to-gcnn": {
         "group": "C4", "train_images": "4", "test_images": "4", "foreign_images": "4", "times": "1,inf",
         "widths": "8,16", "draws": "3", "trained_widths": "4", "members": "4", "steps": "0,2",
@@ -74,6 +78,7 @@ FIGURES = {
     "ising": {"predictions", "distance-to-ntk", "orbit-spread", "spread-for-every-size", "spread-ratio"},
     "rotated-images": {"agreement-over-training", "accuracy-and-size", "single-images"},
     "histology": {"agreement-over-training", "accuracy-and-size", "single-images"},
+    "comparison": {"accuracy-and-invariance-against-cost", "many-small-or-one-equivariant", "inputs"},
     "mlp-to-gcnn": {"difference-over-time", "convergence"},
     "augmented-cnn-to-gcnn": {"members-and-width", "times"},
     "cross-product": {"members-and-mean", "random-rotations"},
@@ -91,6 +96,7 @@ TABLES = {
     "ising": {"distance", "spread", "predictions", "every_size"},
     "rotated-images": {"agreement", "accuracy", "ensemble_size"},
     "histology": {"agreement", "accuracy", "ensemble_size"},
+    "comparison": {"contenders", "costs", "by_set", "pairs", "small_networks"},
     "mlp-to-gcnn": {"distance", "independent", "trained"},
     "augmented-cnn-to-gcnn": {"floor", "members", "infinite"},
     "cross-product": {"closed_form", "members", "shares"},

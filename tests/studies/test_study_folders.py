@@ -10,8 +10,10 @@ from equitangents.report import outside_resources
 from equitangents.studies.framework.settings import as_dict, changed
 from studies.miniatures import EXACT, FIGURES, TABLES, TINY, run, study
 
-# `forces` compiles for a minute and a half; its laws are tested in tests/molecules, too
-NAMES = [pytest.param(name, marks=pytest.mark.slow) if name == "forces" else name for name in TINY]
+# `forces` compiles for a minute and a half; its laws are tested in tests/molecules, too; `comparison` compiles every
+# network's training, and runs with one's own model in test_comparison.py
+SLOW = ("forces", "comparison")
+NAMES = [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in TINY]
 
 
 @pytest.fixture(scope="module", params=NAMES)

@@ -11,7 +11,13 @@ import typer
 
 def reproduce(
     study: Annotated[str, typer.Argument(help="Name of the study, as `equitangents list` shows it.")],
-    preset: Annotated[str, typer.Option(help="quick: minutes on two cores; paper: the sizes of the source.")] = "quick",
+    preset: Annotated[
+        str,
+        typer.Option(
+            help="quick: minutes on two cores; desk, where a study has it: about an hour on two cores; paper: the "
+            "sizes of the source."
+        ),
+    ] = "quick",
     out: Annotated[
         Path | None, typer.Option(help="Folder of the results; by default one in runs/ named after study and preset.")
     ] = None,
@@ -20,6 +26,13 @@ def reproduce(
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting of the preset; repeatable.")
     ] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Folder with data sets that ship with no dependency.")] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Your own images, a NumPy archive with x and y, for studies of images."),
+    ] = None,
+    group: Annotated[
+        str | None, typer.Option(help="The group, such as C4 or D4, for studies that leave the choice.")
+    ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Replace a run of another study or with other settings in the folder.")
     ] = False,
@@ -29,6 +42,9 @@ def reproduce(
     A claim that fails is a result: the exit status is 0 all the same.
     """
     changes = parse_settings(settings or [])
+    for key, value in (("data", data), ("group", group)):
+        if value is not None and changes.setdefault(key, value) != value:
+            raise typer.BadParameter(f"{value!r}; --set has {key}={changes[key]}", param_hint=f"--{key}")
     from rich.console import Console
     from rich.table import Table
 

@@ -14,6 +14,7 @@ from equitangents.data.molecules import (
     molecules_available,
 )
 from equitangents.data.out_of_distribution import gaussian_noise, photo_patches
+from equitangents.data.own import load_own
 
 __all__ = [
     "DataNotFoundError",
@@ -29,6 +30,7 @@ __all__ = [
     "load",
     "load_class_folders",
     "load_molecules",
+    "load_own",
     "load_trajectory",
     "load_water",
     "molecules_available",

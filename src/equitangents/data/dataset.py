@@ -46,7 +46,7 @@ class Dataset:
 
     @property
     def classes(self) -> int:
-        """Number of classes."""
+        """How many classes the labels have."""
         return len(self.class_names)
 
     def subset(self, train: int | None = None, test: int | None = None, *, seed: int = 0) -> Dataset:
@@ -56,8 +56,8 @@ class Dataset:
         """
         rng = np.random.default_rng(seed)
         picks = {
-            "train": _balanced(self.train_y, train, rng, f"train images of {self.name!r}"),
-            "test": _balanced(self.test_y, test, rng, f"test images of {self.name!r}"),
+            "train": balanced(self.train_y, train, rng, f"train images of {self.name!r}"),
+            "test": balanced(self.test_y, test, rng, f"test images of {self.name!r}"),
         }
         changes: dict[str, Any] = {}
         for part, rows in picks.items():
@@ -67,7 +67,7 @@ class Dataset:
         return replace(self, **changes)
 
 
-def _balanced(y: np.ndarray, count: int | None, rng: np.random.Generator, what: str) -> np.ndarray:
+def balanced(y: np.ndarray, count: int | None, rng: np.random.Generator, what: str) -> np.ndarray:
     """Rows of `count` samples: each class shuffled, then dealt so that every prefix is as balanced as the set."""
     if count is None:
         return np.arange(len(y))

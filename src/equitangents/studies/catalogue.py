@@ -58,6 +58,15 @@ registry: dict[str, StudyInfo] = {
             _EMERGENT,
             "CNNs trained on rotated images: how often members, their mean and the infinitely wide ensemble "
             "predict the same for all rotations of an image, in and out of distribution.",
+            ("quick", "desk", "paper"),
+        ),
+        _shipped(
+            "comparison",
+            "Which way to an invariant classifier",
+            _EMERGENT,
+            "One network, augmented ones, ensembles, group-convolutional networks, canonicalisation, averaging at "
+            "test time and kernels, side by side: accuracy and invariance against cost, also on your own images.",
+            ("quick", "desk", "paper"),
         ),
         StudyInfo(
             name="histology",

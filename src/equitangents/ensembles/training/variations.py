@@ -76,7 +76,7 @@ class ZeroOutput(Variation):
         return jax.tree.map(jnp.copy, params)
 
     def baseline(self, net: Any, start: Any, x: jax.Array) -> jax.Array:
-        """f(x; θ_0)."""
+        """The outputs at initialisation, f(x; θ_0)."""
         return net.apply(start, x)
 
 
@@ -159,7 +159,7 @@ class NTKPosterior(_Posterior):
         return jax.tree.map(jnp.copy, params), direction
 
     def baseline(self, net: Any, start: Any, x: jax.Array) -> jax.Array:
-        """−δ(x)."""
+        """The random function that is not trained, with a minus: −δ(x)."""
         params, direction = start
         return -jax.jvp(lambda p: net.apply(p, x), (params,), (direction,))[1]
 

@@ -5,7 +5,7 @@ Every image, foreign or not, is shifted and scaled to mean 0 and standard deviat
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -33,7 +33,7 @@ class ImageChoice(Protocol):
 
     @property
     def data(self) -> str:
-        """The set `digits`, or a data set in the data folder."""
+        """The set `digits`, a data set in the data folder, or a file of one's own, `….npz`."""
 
     @property
     def foreign(self) -> tuple[str, ...]:
@@ -87,12 +87,19 @@ class Images:
         return self.probabilities - 1 / self.classes
 
 
-def load_images(settings: ImageChoice, data_dir: Path | None) -> Images:
-    """All images of the study. Raises DataNotFoundError where a file is missing, before anything is computed."""
-    source = data.load(settings.data, data_dir)
+def load_images(settings: ImageChoice, data_dir: Path | None, *, draw: int = 0) -> Images:
+    """All images of the study, averaged over areas to `pixels` × `pixels`.
+
+    Every `draw` has training images of its own, where there are more of them than a study takes; the others stay.
+    Raises DataNotFoundError where a file is missing, before anything is computed.
+    """
+    source = _source(settings, data_dir)
     train = None if settings.train_images is None else min(settings.train_images, len(source.train_x))
     test = None if settings.test_images is None else min(settings.test_images, len(source.test_x))
     chosen = source.subset(train, test, seed=settings.seed)
+    if draw:
+        drawn = source.subset(train, None, seed=settings.seed + draw)
+        chosen = replace(chosen, train_x=drawn.train_x, train_y=drawn.train_y)
     height, width, channels = chosen.shape
     side = height if settings.pixels is None else settings.pixels
     if height != width or side % 2:
@@ -109,6 +116,17 @@ def load_images(settings: ImageChoice, data_dir: Path | None) -> Images:
     titles = {name: _title(name, channels) for name in settings.foreign}
     titles = {"test": _title(settings.data, channels), **titles}
     return Images(sized(chosen.train_x), chosen.train_y, chosen.test_y, sets, titles, chosen.class_names)
+
+
+def is_own(name: str) -> bool:
+    """Whether the name of a data set is that of a file."""
+    return name.endswith(".npz") or "/" in name
+
+
+def _source(settings: ImageChoice, data_dir: Path | None) -> data.Dataset:
+    if is_own(settings.data):
+        return data.load_own(settings.data, seed=settings.seed)
+    return data.load(settings.data, data_dir)
 
 
 def standardise(x: Float[np.ndarray, "n height width channels"]) -> Float[np.ndarray, "n height width channels"]:
@@ -133,5 +151,7 @@ def _foreign(name: str, settings: ImageChoice, shape: tuple[int, int, int], data
 
 
 def _title(name: str, channels: int) -> str:
+    if is_own(name):
+        return Path(name).name
     grey = "grey " if channels == 1 and name == "cifar10" else ""
     return grey + _TITLES.get(name, name.replace("_", " "))

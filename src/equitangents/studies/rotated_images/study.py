@@ -75,6 +75,19 @@ class Settings:
 
 PRESETS = {
     "quick": Settings(),
+    "desk": Settings(
+        data="fashion_mnist",
+        foreign=("mnist", "cifar10", "noise"),
+        train_images=2000,
+        test_images=500,
+        foreign_images=300,
+        members=64,
+        channels=(16, 16),
+        batch=32,
+        epochs=10,
+        recorded_epochs=(0, 1, 2, 4, 6, 8, 10),
+        infinite_train=1000,
+    ),
     "paper": Settings(
         data="fashion_mnist",
         foreign=("mnist", "cifar10", "noise"),

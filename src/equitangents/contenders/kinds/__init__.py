@@ -1,0 +1,1 @@
+"""One contender a file: `TITLE`, `make(problem)`, and, where not every problem has it, `unavailable(problem)`."""

@@ -1,0 +1,20 @@
+"""One group-convolutional network: invariance is built in, images are not moved in training."""
+
+from __future__ import annotations
+
+from equitangents.contenders.networks import cnn, count_parameters
+from equitangents.contenders.problem import Problem
+from equitangents.contenders.trained import TrainedNetworks
+from equitangents.contenders.turned_filters import TurnedFilters, turned_filters
+
+TITLE = "group-convolutional network"
+
+
+def network(problem: Problem) -> TurnedFilters:
+    """About as many parameters as the plain network. C4 and D4 are exact, C8 and C16 interpolate filters."""
+    return turned_filters(problem, count_parameters(cnn(problem), problem.shape))
+
+
+def make(problem: Problem) -> TrainedNetworks:
+    """One of them."""
+    return TrainedNetworks(network(problem), problem)

@@ -1,0 +1,1 @@
+"""The study `comparison`: augmentation, built-in invariance, canonicalisation and averaging, side by side."""

@@ -1,0 +1,312 @@
+"""How the comparison is shown: one table, a recommendation, accuracy and invariance against cost, the inputs."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from equitangents.contenders.turned_filters import exact_on_filters
+from equitangents.report import Figure, Section, Table
+from equitangents.report.palette import BLUE, GREEN, INK, MUTED, ORANGE, PURPLE, VERMILLION
+from equitangents.report.verdict import with_interval
+from equitangents.statistics import Estimate
+from equitangents.studies.common.images import is_own
+from equitangents.studies.comparison.recommendation import recommendation
+from equitangents.studies.comparison.study import COSTS, MEASURES, Results, Settings, covers, pairs, stated_text
+from equitangents.studies.framework import drawing
+from equitangents.studies.framework.folder import Columns, RunFolder
+from equitangents.studies.framework.panels import panels
+from equitangents.studies.framework.study import Presentation
+from equitangents.studies.framework.tables import columns
+
+_WORDS = {
+    "upright": "accuracy, upright",
+    "rotated": "accuracy, all orientations",
+    "inside": "OSP, test images",
+    "outside": "OSP, foreign images",
+}
+_FLOOR = "resampling floor"
+_LOOK = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, INK, MUTED)
+
+
+def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
+    """Tables, figures and words."""
+    problem = results.problem
+    tables = {
+        "contenders": contender_table(results),
+        "costs": cost_table(results),
+        "by_set": set_table(results),
+        "pairs": pair_table(results),
+    }
+    if results.curves:
+        tables["small_networks"] = curve_table(results)
+    over, foreign = covers(settings), ", ".join(results.images.titles[name] for name in results.foreign)
+    sections = [
+        Section("What to use", recommendation(settings, results), [_not_told_apart(results)]),
+        Section(
+            "All contenders",
+            [
+                f"Trained on {len(results.images.train_x):,} images of {results.images.titles['test']} as they are, in "
+                f"{settings.repetitions} repetitions; {len(results.images.test_y):,} test images and foreign ones "
+                f"({foreign}) are shown in all {results.order} orientations. Orbit same predictions (OSP) count the "
+                f"orientations with the class of the image as it is, of {results.order}. All networks see every "
+                f"training image {settings.epochs} times and have about as many parameters; an ensemble has them in "
+                "every member. Seconds are of processors; multiplications are those of one prediction.",
+                *_notes(settings, results),
+            ],
+            [_main_table(settings, results), _cost_figure(results, folder)],
+        ),
+    ]
+    if results.curves:
+        sections.append(
+            Section(
+                "Many small networks, or one equivariant one",
+                [
+                    "Augmented ensembles of networks with fewer channels against one group-convolutional network. All "
+                    "take the same number of training steps, so multiplications per prediction measure the cost of "
+                    "training too."
+                ],
+                [_trade_off(settings, results, folder)],
+            )
+        )
+    sections.append(
+        Section(
+            "The inputs as the networks see them",
+            ["The first image of each set, standardised, in some of its orientations."],
+            [_inputs(results, folder)],
+        )
+    )
+    split = "Own file" + (f", split by seed {settings.seed} unless it has x_test" if is_own(settings.data) else "")
+    height, width, _ = problem.shape
+    facts = {
+        "Data": f"{results.images.titles['test']}, {height}×{width}" + (f". {split}" if is_own(settings.data) else ""),
+        "Group": f"{settings.group}, " + ("pixels move to pixels" if problem.action.exact else "resampled"),
+        "Networks": f"{' and '.join(map(str, settings.channels))} channels, Adam, step {settings.learning_rate:g}",
+        "Intervals": f"95 %, over {over}",
+    }
+    return Presentation(tables, sections, facts)
+
+
+def _notes(settings: Settings, results: Results) -> list[str]:
+    notes = [f"Left out: {results_name}: {why}." for results_name, why in results.left_out.items()]
+    if not exact_on_filters(settings.group):
+        notes.append(
+            f"Filters of the group-convolutional networks for {settings.group} are 5×5 and turned by interpolation, so "
+            "that invariance holds up to that and to the resampling of images."
+        )
+    if results.floor:
+        notes.append(
+            f"The {_FLOOR} is the OSP of {results.titles[results.floor_of]} averaged over the orbit of its input. "
+            "Were turning exact this average would be invariant, so that it misses "
+            f"{results.order} only because images that are turned twice are resampled twice."
+        )
+    if {"infinite", "invariant-kernel"} & results.labels.keys():
+        notes.append(
+            f"Kernel machines are trained on the first {results.problem.kernel_images:,} training images; the "
+            "invariant kernel sees them averaged over blocks of pixels."
+        )
+    return notes
+
+
+def _cost(results: Results, name: str, which: str) -> float:
+    """The median over repetitions: the first one also compiles."""
+    return float(np.median(results.costs[name][which]))
+
+
+def _amount(value: float) -> str:
+    if not np.isfinite(value):
+        return "–"
+    for size, unit in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
+        if value >= size:
+            return f"{value / size:.3g}{unit}"
+    return f"{value:.3g}"
+
+
+def _main_table(settings: Settings, results: Results) -> Table:
+    header = ["", "parameters", "training, s", "1,000 images, s", "multiplications", *_WORDS.values(), "source, OSP"]
+    rows = []
+    shown = lambda e: with_interval(e.value, e.interval)
+    for name, labels in results.labels.items():
+        kind = "" if exact_on_filters(settings.group) or not name.startswith("gcnn") else ", interpolated filters"
+        costs = [_cost(results, name, c) for c in ("parameters", "training_seconds", "inference_seconds")]
+        numbers = [shown(results.estimate(labels, m)) for m in MEASURES]
+        amounts = [
+            _amount(costs[0]),
+            f"{costs[1]:.3g}",
+            f"{costs[2]:.2g}",
+            _amount(_cost(results, name, "multiplications")),
+        ]
+        rows.append([results.titles[name] + kind, *amounts, *numbers, stated_text(name, settings.group)])
+    if results.floor:
+        numbers = [shown(results.estimate(results.floor, m)) for m in MEASURES]
+        rows.append([_FLOOR, "", "", "", "", *numbers, ""])
+    return Table(
+        f"Means over {settings.repetitions} repetitions; in brackets 95 % intervals over {covers(settings)}. "
+        "Costs are medians. The source’s numbers (arXiv 2403.03103) are of rotated Fashion-MNIST, out of distribution, "
+        f"out of {results.order}.",
+        header,
+        rows,
+    )
+
+
+def contender_table(results: Results) -> Columns:
+    """One row per contender and measure."""
+    rows = []
+    for name, labels in {**results.labels, **({_FLOOR: results.floor} if results.floor else {})}.items():
+        for which in MEASURES:
+            e = results.estimate(labels, which)
+            stated = stated_text(name, results.problem.group) if which == "outside" else ""
+            rows.append((name, which, e.value, e.low, e.high, stated))
+    return columns(("contender", "measure", "value", "low", "high", "source"), rows)
+
+
+def cost_table(results: Results) -> Columns:
+    """What every contender took in every repetition."""
+    rows = [
+        (name, r + 1, *(float(costs[which][r]) for which in COSTS))
+        for name, costs in results.costs.items()
+        for r in range(len(costs[COSTS[0]]))
+    ]
+    return columns(("contender", "repetition", *COSTS), rows)
+
+
+def set_table(results: Results) -> Columns:
+    """Orbit same predictions by contender, repetition and set."""
+    rows = [
+        (name, r + 1, results.images.titles[s], float(mean))
+        for name, labels in results.labels.items()
+        for s, y in labels.items()
+        for r, mean in enumerate(results.agreement(y).mean(axis=-1))
+    ]
+    return columns(("contender", "repetition", "inputs", "orbit_same_predictions"), rows)
+
+
+def pair_table(results: Results) -> Columns:
+    """Paired differences with intervals that hold together."""
+    rows = []
+    for which in ("rotated", "outside"):
+        found = pairs(results, which)
+        for (a, b), e in zip(found.rows, found.estimates, strict=True):
+            rows.append((which, a, b, e.value, e.low, e.high, _apart(e)))
+    return columns(("measure", "contender", "other", "difference", "low", "high", "distinguishable"), rows)
+
+
+def _apart(e: Estimate) -> bool:
+    return bool(e.low > 0 or e.high < 0)
+
+
+def curve_table(results: Results) -> Columns:
+    """Ensembles of small networks by channels and members."""
+    rows = []
+    for curve in results.curves.values():
+        for j, size in enumerate(curve.sizes):
+            labels = {name: y[j] for name, y in curve.labels.items()}
+            for which in MEASURES:
+                e = results.estimate(labels, which)
+                channels = " ".join(map(str, curve.channels))
+                rows.append((channels, int(size), int(size) * curve.multiplications, which, e.value, e.low, e.high))
+    return columns(("channels", "members", "multiplications", "measure", "value", "low", "high"), rows)
+
+
+def _not_told_apart(results: Results) -> Table:
+    rows = []
+    for which in ("rotated", "outside"):
+        found = pairs(results, which)
+        for (a, b), e in zip(found.rows, found.estimates, strict=True):
+            if not _apart(e):
+                pair = f"{results.titles[a]} and {results.titles[b]}"
+                rows.append([pair, _WORDS[which], with_interval(e.value, e.interval)])
+    count = len(pairs(results, "rotated").rows)
+    return Table(
+        f"Pairs that this run does not tell apart, of {count}: paired differences, in brackets intervals that hold for "
+        "all pairs of a column’s measure together at 95 % (Bonferroni).",
+        ["not distinguishable", "in", "difference"],
+        rows or [["none", "", ""]],
+    )
+
+
+def _cost_figure(results: Results, folder: RunFolder) -> Figure:
+    with panels(
+        folder,
+        "accuracy-and-invariance-against-cost",
+        titles=(_WORDS["rotated"].capitalize(), f"OSP on foreign images, of {results.order}"),
+        size=(8.6, 4.0),
+        xlabel="training, seconds of processors",
+        caption="Every contender: mean over repetitions with its 95 % interval against the seconds that one training "
+        "took." + (f" Dashed: the {_FLOOR}." if results.floor else ""),
+        alt="Accuracy and orbit same predictions of every contender against training time",
+    ) as drawn:
+        for axes, which in zip(drawn, ("rotated", "outside"), strict=True):
+            for i, (name, labels) in enumerate(results.labels.items()):
+                e = results.estimate(labels, which)
+                look = {"fmt": "osD^vPX<>h"[i % 10], "label": results.titles[name]}
+                drawing.estimates(
+                    axes, [max(_cost(results, name, "training_seconds"), 1e-3)], [e], _LOOK[i % 7].light, **look
+                )
+            if results.floor and which == "outside":
+                axes.axhline(results.estimate(results.floor, which).value, color=MUTED.light, lw=0.9, ls=(0, (3, 3)))
+            drawing.logarithmic(axes, "x")
+        drawn.legend(columns=3)
+    return drawn.figure
+
+
+def _trade_off(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+    with panels(
+        folder,
+        "many-small-or-one-equivariant",
+        titles=(_WORDS["rotated"].capitalize(), f"OSP on foreign images, of {results.order}"),
+        size=(8.6, 3.8),
+        xlabel="multiplications per prediction",
+        caption="Augmented ensembles of 1, 2, 4, … networks by their channels, and one group-convolutional network "
+        f"(diamond), with 95 % intervals over {covers(settings)}.",
+        alt="Accuracy and orbit same predictions against multiplications for ensembles of small networks",
+    ) as drawn:
+        for axes, which in zip(drawn, ("rotated", "outside"), strict=True):
+            for colour, curve in zip(_LOOK, results.curves.values(), strict=False):
+                at = [
+                    results.estimate({s: y[j] for s, y in curve.labels.items()}, which) for j in range(len(curve.sizes))
+                ]
+                label = f"{' and '.join(map(str, curve.channels))} channels"
+                drawing.estimates(axes, curve.sizes * curve.multiplications, at, colour.light, label=label)
+            if "gcnn" in results.labels:
+                e = results.estimate(results.labels["gcnn"], which)
+                look = {"fmt": "D", "ms": 6, "label": results.titles["gcnn"]}
+                drawing.estimates(axes, [results.gcnn_multiplications], [e], INK.light, **look)
+            _plain_powers(axes)
+        drawn.legend(columns=4)
+    return drawn.figure
+
+
+def _plain_powers(axes: Axes) -> None:
+    axes.set_xscale("log")
+
+
+def _inputs(results: Results, folder: RunFolder) -> Figure:
+    shown = (
+        sorted({round(k * results.order / 8) for k in range(8)}) if results.order > 8 else list(range(results.order))
+    )
+    sets = results.images.sets
+    with panels(
+        folder,
+        "inputs",
+        titles=[
+            f"{results.images.titles[name]}, element {g}" if g else results.images.titles[name]
+            for name in sets
+            for g in shown
+        ],
+        rows=len(sets),
+        size=(8.6, 1.5 * len(sets) + 0.3),
+        caption="First image of each set under elements of the group, at the resolution at which networks see it.",
+        alt="Images of every set in several orientations",
+    ) as drawn:
+        axes = iter(drawn)
+        for x in sets.values():
+            for g in shown:
+                image = np.asarray(results.problem.action(g, x[:1]))[0]
+                low, high = image.min(), image.max()
+                image = (image - low) / (high - low) if high > low else np.zeros_like(image)
+                panel = next(axes)
+                panel.imshow(image if image.shape[-1] == 3 else image[..., 0], cmap="gray", interpolation="nearest")
+                panel.axis("off")
+                panel.title.set_fontsize(7)
+    return drawn.figure

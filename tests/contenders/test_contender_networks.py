@@ -1,0 +1,69 @@
+"""What contenders build in holds for any weights: invariance to rounding, as many parameters as the plain network."""
+
+import jax
+import numpy as np
+import pytest
+
+from equitangents import contenders, nn
+from equitangents.contenders.canonical import Canonicalised
+from equitangents.contenders.networks import cnn, count_multiplications, count_parameters
+from equitangents.contenders.turned_filters import TurnedFilters, turned_filters
+
+X = np.random.default_rng(0).normal(size=(5, 8, 8, 2)).astype(np.float32)
+
+
+def outputs_on_orbit(net, group, x=X):
+    orbit = contenders.Problem(group, x.shape[1:], 3).action.orbit(x)
+    random = jax.jit(lambda key, x: net.apply(net.init(key, x.shape[1:]), x))
+    y = random(jax.random.key(1), orbit.reshape(-1, *x.shape[1:]))
+    return np.asarray(y).reshape(*orbit.shape[:2], 3)
+
+
+class TestGroupConvolutionalNetwork:
+    @pytest.mark.parametrize("group", ["C4", "D4"])
+    def test_it_is_invariant_where_pixels_move_to_pixels(self, group):
+        y = outputs_on_orbit(TurnedFilters(group, 3, 3), group)
+        assert np.std(y[0]) > 0.01
+        np.testing.assert_allclose(y, np.broadcast_to(y[:1], y.shape), atol=1e-5)
+
+    def test_interpolated_filters_keep_quarter_turns_exact(self):
+        y = outputs_on_orbit(TurnedFilters("C8", 2, 3), "C8")
+        np.testing.assert_allclose(y[::2], np.broadcast_to(y[:1], y[::2].shape), atol=1e-5)
+
+    def test_it_has_about_as_many_parameters_as_the_plain_network(self):
+        problem = contenders.Problem("C4", (14, 14, 1), 10)
+        wanted = count_parameters(cnn(problem), problem.shape)
+        found = count_parameters(turned_filters(problem, wanted), problem.shape)
+        assert abs(found - wanted) <= 0.15 * wanted
+
+
+class TestCanonicalisation:
+    def network(self, group="D4"):
+        flat = lambda outputs: nn.Sequential(nn.Flatten(), nn.Dense(4), nn.Relu(), nn.Dense(outputs))
+        return Canonicalised(group, flat(1), flat(3))
+
+    def test_the_classifier_sees_one_image_for_the_whole_orbit(self):
+        y = outputs_on_orbit(self.network(), "D4")
+        np.testing.assert_allclose(y, np.broadcast_to(y[:1], y.shape), atol=1e-5)
+
+    def test_gradients_reach_the_scorer_straight_through_the_argmax(self):
+        net = self.network("C4")
+        params = net.init(jax.random.key(0), X.shape[1:])
+        gradient = jax.jit(jax.grad(lambda p: (net.apply(p, X) ** 2).sum()))(params)
+        assert np.abs(gradient[0][1]["w"]).max() > 0
+
+
+def test_multiplications_are_those_of_every_further_image():
+    net = nn.Sequential(nn.Conv(3, (2, 2), stride=2, padding="zero"), nn.Relu(), nn.Flatten(), nn.Dense(5))
+    assert count_multiplications(net, (8, 8, 2)) == 16 * 4 * 2 * 3 + 16 * 3 * 5
+    assert count_parameters(net, (8, 8, 2)) == 4 * 2 * 3 + 16 * 3 * 5
+
+
+def test_orbit_average_is_invariant_whatever_it_averages():
+    class Corner:
+        def predict(self, x):
+            return x[:, 0, 0]
+
+    action = contenders.Problem("C4", X.shape[1:], 2).action
+    averaged = contenders.Averaged(Corner(), action)
+    np.testing.assert_allclose(averaged.predict(action(1, X)), averaged.predict(X), atol=1e-6)

@@ -1,0 +1,156 @@
+"""The comparison: on one's own arrays, with one's own model, and what its page concludes from numbers."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from equitangents import contenders, data, studies
+from equitangents.errors import InvalidArgumentError, NotFiniteError, ShapeError
+from equitangents.studies.comparison.recommendation import recommendation
+from equitangents.studies.comparison.study import Results, Settings, claims, interval, pairs
+
+RNG = np.random.default_rng(0)
+
+
+def archive(path, **arrays):
+    np.savez(path, **arrays)
+    return str(path)
+
+
+@pytest.fixture
+def own(tmp_path):
+    x = RNG.integers(0, 256, size=(40, 8, 8), dtype=np.uint8)
+    return archive(tmp_path / "mine.npz", x=x, y=np.array(["cat", "dog"] * 20))
+
+
+class TestOwnArrays:
+    def test_a_quarter_of_every_class_is_the_test_set(self, own):
+        found = data.load_own(own)
+        assert found.class_names == ("cat", "dog")
+        assert (len(found.train_x), len(found.test_x), found.test_y.sum()) == (30, 10, 5)
+        assert found.train_x.max() <= 1
+        assert not (found.test_x[:, None] == found.train_x[None]).all(axis=(2, 3, 4)).any()
+
+    def test_test_images_that_are_given_are_the_test_set(self, tmp_path):
+        x, y = RNG.normal(size=(6, 4, 4, 3)), np.arange(6) % 2
+        found = data.load_own(archive(tmp_path / "a.npz", x=x, y=y, x_test=x[:2], y_test=y[:2]))
+        assert (len(found.train_x), len(found.test_x)) == (6, 2)
+
+    @pytest.mark.parametrize(
+        ("arrays", "error", "message"),
+        [
+            ({"x": np.zeros((4, 4, 4))}, InvalidArgumentError, "lacks y"),
+            ({"x": np.zeros((4, 4)), "y": np.arange(4)}, ShapeError, r"shape \(4, 4\)"),
+            ({"x": np.zeros((4, 4, 4)), "y": np.arange(3)}, ShapeError, "expected 4 labels"),
+            ({"x": np.zeros((4, 4, 4)), "y": np.zeros(4)}, InvalidArgumentError, "one class"),
+            ({"x": np.full((4, 4, 4), np.nan), "y": np.arange(4)}, NotFiniteError, "NaN"),
+            (
+                {"x": np.zeros((4, 4, 4)), "y": np.arange(4), "x_test": np.zeros((1, 4, 4))},
+                InvalidArgumentError,
+                "y_test",
+            ),
+        ],
+    )
+    def test_arrays_that_do_not_fit_are_named(self, arrays, error, message, tmp_path):
+        with pytest.raises(error, match=message):
+            data.load_own(archive(tmp_path / "bad.npz", **arrays))
+
+    def test_a_missing_file_is_named(self):
+        with pytest.raises(InvalidArgumentError, match=r"there is no such file"):
+            data.load_own("nowhere.npz")
+
+
+class Brightness:
+    """Is the upper left corner bright?"""
+
+    parameters = 1
+
+    def fit(self, x, y):
+        self.edge = np.median(x[:, 0, 0, 0])
+
+    def predict(self, x):
+        return (x[:, 0, 0, 0] > self.edge).astype(int)
+
+
+class TestOwnModel:
+    @pytest.mark.parametrize(("group", "models"), [("D4", ["brightness"]), ("C8", ["brightness", "resampling floor"])])
+    def test_it_gets_a_row_on_ones_own_arrays(self, group, models, own, tmp_path, monkeypatch):
+        monkeypatch.setattr("equitangents.contenders.registry._registered", {})
+        contenders.register("brightness", Brightness)
+        settings = {"data": own, "group": group, "contenders": "brightness", "shrink": "()", "foreign": "noise"}
+        result = studies.run("comparison", out=tmp_path / "run", settings=settings, progress=False)
+        rows = (result.folder / "results" / "contenders.csv").read_text().splitlines()
+        assert [row.split(",")[0] for row in rows[1:]] == [name for name in models for _ in range(4)]
+        assert "What to use" in result.report.read_text(encoding="utf-8")
+
+    def test_a_file_that_changed_is_not_gone_on_with(self, own, tmp_path, monkeypatch):
+        monkeypatch.setattr("equitangents.contenders.registry._registered", {})
+        contenders.register("brightness", Brightness)
+        how = {"data": own, "contenders": "brightness", "shrink": "()", "foreign": "noise"}
+        studies.run("comparison", out=tmp_path / "run", settings=how, progress=False)
+        archive(own, x=RNG.integers(0, 256, size=(40, 8, 8), dtype=np.uint8), y=np.arange(40) % 2)
+        with pytest.raises(InvalidArgumentError, match="data was changed since the run began"):
+            studies.run("comparison", out=tmp_path / "run", settings=how, progress=False, resume=True)
+
+
+def made(tables, order=4):
+    """Results whose contenders' labels are given: (R, |G|, N) for the test set and for noise, true class 0."""
+    sets = {"test": None, "noise": None}
+    images = SimpleNamespace(sets=sets, titles={"test": "tests", "noise": "noise"}, test_y=np.zeros(200, int))
+    labels = {name: dict(zip(sets, pair, strict=True)) for name, pair in tables.items()}
+    costs = {
+        name: {"training_seconds": np.ones(5) * i, "inference_seconds": np.ones(5)} for i, name in enumerate(tables)
+    }
+    problem = contenders.Problem(f"C{order}", (4, 4, 1), 2)
+    titles = {name: name for name in tables}
+    return Results(images, problem, titles, labels, costs, {}, "", {}, {}, 1.0)
+
+
+def random_labels(wrong):
+    y = (RNG.random((5, 1, 200)) < wrong).astype(int)
+    return np.repeat(y, 4, axis=1), np.repeat(y, 4, axis=1)
+
+
+class TestConclusions:
+    def test_equal_contenders_are_not_told_apart_and_the_cheaper_is_recommended(self):
+        results = made({"cheap": random_labels(0.1), "dear": random_labels(0.1), "bad": random_labels(0.6)})
+        told = {pair: e.low > 0 or e.high < 0 for pair, e in zip(*_pairs(results), strict=True)}
+        assert told == {("cheap", "dear"): False, ("cheap", "bad"): True, ("dear", "bad"): True}
+        assert any("Recommended from these numbers: cheap" in line for line in recommendation(Settings(), results))
+
+    def test_built_in_invariance_fails_if_one_orientation_of_one_image_differs(self):
+        y = np.zeros((5, 4, 200), int)
+        broken = y.copy()
+        broken[3, 2, 17] = 1
+        for labels, verdict in ((y, "holds"), (broken, "fails")):
+            found = claims(Settings(contenders=("gcnn",)), made({"gcnn": (y, labels)}))
+            assert [c.verdict for c in found if "built-in" in c.claim] == [verdict]
+
+    def test_intervals_are_over_repetitions_too_where_there_are_five(self):
+        table = RNG.normal(size=(5, 1)) + 0.01 * RNG.normal(size=(5, 200))
+        over_both, over_inputs = (interval(t, 0.95, (-9, 9)) for t in (table, table[:4]))
+        assert over_both.high - over_both.low > 10 * (over_inputs.high - over_inputs.low)
+
+
+def _pairs(results):
+    found = pairs(results, "rotated")
+    return found.rows, found.estimates
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"contenders": "gcn"}, "no contender 'gcn'"),
+        ({"contenders": "plain,plain"}, "contenders"),
+        ({"group": "C8", "contenders": "invariant-kernel"}, "contenders"),
+        ({"group": "C5"}, "group was 'C5'"),
+        ({"side": "7"}, "side was 7"),
+        ({"data": "mine.npz"}, "no such file"),
+        ({"channels": "4"}, "channels"),
+    ],
+)
+def test_settings_that_make_no_comparison_are_named(settings, message, tmp_path):
+    with pytest.raises(InvalidArgumentError, match=message):
+        studies.run("comparison", out=tmp_path / "run", settings=settings, progress=False)
+    assert not (tmp_path / "run").exists()
