@@ -39,7 +39,7 @@ class Settings:
     """`data` is "digits" or a data set in the data folder, averaged down to `pixels`; `foreign` lists "photographs",
     "noise" or data sets. `members` of each kind and of each of `widths` (channels) train by full-batch gradient descent
     and are recorded after `steps`; `rate` is a fraction of the largest stable learning rate at infinite width, at which
-    some narrow networks diverge; `times` are those at infinite width, in units of N/(η λ_max). Sizes are our choice.
+    some of fewer than 8 channels diverge; `times` are those at infinite width, in units of N/(η λ_max). Sizes are our choice.
     """
 
     data: str = "digits"
@@ -50,8 +50,8 @@ class Settings:
     test_images: int = 20
     foreign_images: int = 16
     hidden_layers: int = 2
-    widths: tuple[int, ...] = (4, 8)
-    members: int = 128
+    widths: tuple[int, ...] = (8, 16)
+    members: int = 64
     steps: tuple[int, ...] = (1, 5, 30)
     rate: float = 0.1
     times: tuple[float, ...] = (0.1, 1.0, 10.0, 100.0, float("inf"))
@@ -65,8 +65,8 @@ PRESETS = {
         foreign=("cifar10", "noise"),
         test_images=60,
         foreign_images=40,
-        widths=(4, 8, 16, 32),
-        members=320,
+        widths=(8, 16, 32),
+        members=400,
         steps=(1, 3, 10, 30, 100),
     ),
     "paper": Settings(
