@@ -38,8 +38,9 @@ _WITHIN = 5.0  # % of the mean square prediction
 class Settings:
     """`data` is "digits" or a data set in the data folder, averaged down to `pixels`; `foreign` lists "photographs",
     "noise" or data sets. `members` of each kind and of each of `widths` (channels) train by full-batch gradient descent
-    and are recorded after `steps`; `rate` is a fraction of the largest stable learning rate at infinite width, at which
-    some of fewer than 8 channels diverge; `times` are those at infinite width, in units of N/(η λ_max). Sizes are our choice.
+    and are recorded after `steps`; `rate` is a fraction of the largest stable learning rate at infinite width (at 0.1
+    single networks of 4 channels diverge); `times` are those at infinite width, in units of N/(η λ_max). Sizes are our
+    choice.
     """
 
     data: str = "digits"
