@@ -36,11 +36,11 @@ def verdicts(found):
 
 
 def test_all_claims_hold_of_a_distance_that_falls_with_members_and_width():
-    found = results(lambda width: 0.8 / width)
+    found = results(lambda width: 0.4 / width)
     assert verdicts(found) == ["holds"] * 5
     assert found.width_exponent("test", 1).value == pytest.approx(-1, abs=0.1)
     assert found.members_exponent(4, "test", 1).value == pytest.approx(-0.5, abs=0.1)
-    assert found.share(4, "test", 1).value == pytest.approx(0.04, rel=0.1)
+    assert found.share(4, "test", 1).value == pytest.approx(0.01, rel=0.1)
 
 
 def test_a_floor_that_stays_fails():

@@ -67,7 +67,13 @@ PRESETS = {
     "quick": Settings(),
     "desk": Settings(images=2000, sizes=(25, 50, 100, 200, 400, 800, 1500), patch=4, stride=2, checked=12),
     "paper": Settings(
-        data="nct_crc_he", images=2000, sizes=(25, 50, 100, 200, 400, 800, 1500), patch=3, stride=1, checked=16
+        data="nct_crc_he",
+        images=2000,
+        sizes=(25, 50, 100, 200, 400, 800, 1500),
+        draws=10,
+        patch=3,
+        stride=1,
+        checked=16,
     ),
 }
 
