@@ -9,14 +9,15 @@ from equitangents import studies
 TINY = {
     "toy": {
         "members": "12", "plain_members": "5", "width": "8", "train_points": "6", "orbit_points": "5", "pixels": "9",
-        "steps": "0,1,2,3,12", "frames": "4",
+        "steps": "0,1,2,3,12", "frames": "4", "hidden_layers": "1",
     },
     "ising": {
         "lattice": "3", "train_spins": "5", "test_spins": "4", "widths": "4,16", "members": "32",
         "members_at_once": "20", "groups": "1,2,4", "steps": "0,1,4", "gp_samples": "50",
+        "hidden_layers": "1",
     },
     "rotated-images": {
-        "train_images": "24", "test_images": "10", "foreign_images": "6", "members": "4", "channels": "4,4",
+        "train_images": "24", "test_images": "10", "foreign_images": "6", "members": "4", "channels": "4",
         "epochs": "5", "recorded_epochs": "0,1,3", "infinite_train": "16",
     },
     "histology": {
@@ -31,6 +32,7 @@ TINY = {
     "mlp-to-gcnn": {
         "group": "C4", "train_images": "4", "test_images": "4", "foreign_images": "4", "times": "1,inf",
         "widths": "8,16", "draws": "3", "trained_widths": "4", "members": "4", "steps": "0,2",
+        "hidden_layers": "1",
     },
     "augmented-cnn-to-gcnn": {
         "foreign": "noise", "pixels": "4", "train_images": "3", "test_images": "3", "foreign_images": "2",
@@ -38,7 +40,7 @@ TINY = {
     },
     "cross-product": {
         "groups": "T,O", "trained_groups": "T", "train_pairs": "3", "test_pairs": "3", "rotations": "4",
-        "members": "6", "width": "4", "steps": "0,1,3",
+        "members": "6", "width": "4", "steps": "0,1,3", "hidden_layers": "1",
     },
     "continuous": {
         "train_images": "5", "test_images": "4", "orders": "2,4", "angles": "8", "rings": "2", "samples": "5",

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import jax
 import numpy as np
 import scipy.linalg
 
@@ -19,6 +18,7 @@ from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.inference.draws import check_sample
 from equitangents.inference.dynamics import Dynamics
 from equitangents.inference.spectrum import Spectrum
+from equitangents.normals import standard_normal
 from equitangents.precision import scope
 from equitangents.validation import check_array
 
@@ -165,5 +165,5 @@ def sample_gaussian(mean: np.ndarray, covariance: np.ndarray, n: int, *, key: An
     values, vectors = scipy.linalg.eigh(covariance)
     root = vectors * np.sqrt(np.maximum(values, 0.0))
     with scope(np.float64):
-        normals = np.asarray(jax.random.normal(key, (n, *mean.shape), dtype="float64"))
+        normals = np.asarray(standard_normal(key, (n, *mean.shape), np.float64))
     return mean + np.einsum("ij,njk->nik", root, normals, optimize=True)

@@ -16,6 +16,7 @@ from equitangents.kernels.program import GroupFibres, Op
 from equitangents.kernels.rotations import RotationFibres
 from equitangents.keywords import CheckedKeywords
 from equitangents.nn.signal import Signal
+from equitangents.normals import standard_normal
 
 
 class Layer(CheckedKeywords, abc.ABC):
@@ -72,9 +73,9 @@ class Weights:
     def init(self, key: jax.Array, shape: tuple[int, ...], bias_shape: tuple[int, ...], dtype: Any) -> dict[str, Any]:
         """Standard normal weights, and a bias if it has any effect."""
         w_key, b_key = jax.random.split(key)
-        params = {"w": jax.random.normal(w_key, shape, dtype)}
+        params = {"w": standard_normal(w_key, shape, dtype)}
         if self.b_std:
-            params["b"] = jax.random.normal(b_key, bias_shape, dtype)
+            params["b"] = standard_normal(b_key, bias_shape, dtype)
         return params
 
     def scaled(self, params: dict[str, Any], fan_in: int) -> Any:

@@ -87,10 +87,21 @@ def member_keys(seed: int, member: Any) -> tuple[jax.Array, jax.Array]:
     return init_key, order_key
 
 
-@partial(jax.jit, static_argnames=("net", "input_shape", "dtype"))
-def _init_member(net: Any, input_shape: InputShape, dtype: str, seed: Any, member: Any) -> tuple[jax.Array, Params]:
+@jax.jit
+def _key_data(seed: Any, member: Any) -> tuple[jax.Array, jax.Array]:
     init_key, order_key = member_keys(seed, member)
-    return jax.random.key_data(order_key), net.init(init_key, input_shape, dtype)
+    return jax.random.key_data(init_key), jax.random.key_data(order_key)
+
+
+@partial(jax.jit, static_argnames=("net", "input_shape", "dtype"))
+def _init_params(net: Any, input_shape: InputShape, dtype: str, init_key: jax.Array) -> Params:
+    return net.init(jax.random.wrap_key_data(init_key), input_shape, dtype)
+
+
+def _init_member(net: Any, input_shape: InputShape, dtype: str, seed: Any, member: Any) -> tuple[jax.Array, Params]:
+    """Keys in a program of their own, which all networks share."""
+    init_key, order_key = _key_data(seed, member)
+    return order_key, _init_params(net, input_shape, dtype, init_key)
 
 
 def init_members(recipe: Recipe, input_shape: InputShape, dtype: str, seed: int, ids: Sequence[int]) -> Members:
