@@ -36,7 +36,7 @@ TINY = {
     },
     "augmented-cnn-to-gcnn": {
         "foreign": "noise", "pixels": "4", "train_images": "3", "test_images": "3", "foreign_images": "2",
-        "widths": "1,2", "members": "24", "steps": "1,2", "times": "1,inf", "hidden_layers": "1",
+        "widths": "1,2", "members": "48", "steps": "1,2", "times": "1,inf", "hidden_layers": "1",
     },
     "cross-product": {
         "groups": "T,O", "trained_groups": "T", "train_pairs": "3", "test_pairs": "3", "rotations": "4",

@@ -90,7 +90,7 @@ class KernelStore:
             "error_estimate": kernels.error_estimate,
             "resolution": kernels.resolution,
         }
-        arrays = {"key": np.array(key), "about": np.array(json.dumps(about))}
+        arrays: dict[str, Any] = {"key": np.array(key), "about": np.array(json.dumps(about))}
         try:
             with whole_file(self._path(key)) as partial:
                 np.savez(partial, nngp=np.asarray(kernels.nngp), ntk=np.asarray(kernels.ntk), **arrays)

@@ -77,13 +77,13 @@ def _members(settings: Settings, results: Results, floor: Records, folder: RunFo
         alt="Distance of means against members and width",
     ) as drawn:
         left, right = drawn
-        for width, colour in drawing.shades_of(widths):
+        for width, shade in drawing.shades_of(widths):
             squares = results.squares(width, "test", last)
             values = [bootstrap(column, np.sqrt) for column in squares.T]
-            drawing.estimates(left, results.sizes, [e.times(100) for e in values], colour, label=f"{width} channels")
+            drawing.estimates(left, results.sizes, [e.times(100) for e in values], shade, label=f"{width} channels")
             level = results.share(width, "test", last).value
             if level > 0:
-                left.axhline(100 * level**0.5, color=colour, lw=0.8, ls=(0, (3, 3)))
+                left.axhline(100 * level**0.5, color=shade, lw=0.8, ls=(0, (3, 3)))
         top = 100 * float(np.sqrt(results.squares(widths[0], "test", last)[:, 0].mean()))
         drawing.power(left, results.sizes, top, -0.5, label="∝ 1/√M")
         drawing.logarithmic(left, "both", results.sizes, base=2, fine=True)

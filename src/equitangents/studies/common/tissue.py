@@ -53,7 +53,7 @@ def load_tissue(name: str, data_dir: Path | None, *, count: int | None, pixels: 
         raise InvalidArgumentError(f"images of {name!r} are {height}×{width}; pixels was {pixels}")
     x, y = np.concatenate([source.train_x, source.test_x]), np.concatenate([source.train_y, source.test_y])
     tiles = source.train_tile is not None and source.test_tile is not None
-    specimen = np.concatenate([source.train_tile, source.test_tile]) if tiles else np.arange(len(x))  # type: ignore[list-item]
+    specimen = np.concatenate([source.train_tile, source.test_tile]) if tiles else np.arange(len(x))
     if count is not None and count > len(x):
         raise InvalidArgumentError(f"images was {count}; {name!r} has {len(x)}")
     rng = np.random.default_rng(seed)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -66,7 +67,13 @@ PRESETS = {
     "quick": Settings(),
     "desk": Settings(images=2000, sizes=(25, 50, 100, 200, 400, 800, 1500), patch=4, stride=2, checked=12),
     "paper": Settings(
-        data="nct_crc_he", images=2000, sizes=(25, 50, 100, 200, 400, 800, 1500), patch=3, stride=1, checked=16
+        data="nct_crc_he",
+        images=2000,
+        sizes=(25, 50, 100, 200, 400, 800, 1500),
+        draws=10,
+        patch=3,
+        stride=1,
+        checked=16,
     ),
 }
 
@@ -92,7 +99,7 @@ class Results:
 
 def network(settings: Settings) -> nn.Sequential:
     """The CNN; turns and reflections carry its windows to windows."""
-    wide = {"padding": "circular", "W_std": _W_STD, "b_std": _B_STD}
+    wide: dict[str, Any] = {"padding": "circular", "W_std": _W_STD, "b_std": _B_STD}
     layers = [nn.Conv(_CHANNELS, (settings.patch,) * 2, stride=settings.stride, **wide), nn.Relu()]
     for _ in range(settings.hidden_layers):
         layers += [nn.Conv(_CHANNELS, (3, 3), **wide), nn.Relu()]
@@ -193,7 +200,7 @@ def _equal(settings: Settings, tissue: Tissue, task: Task) -> Arrays:
 
 def plain_on_grid() -> nn.Sequential:
     """A CNN of stride 1 with two hidden layers: what `group_convolutions` is the orbit mean of."""
-    wide = {"padding": "circular", "W_std": _W_STD, "b_std": _B_STD}
+    wide: dict[str, Any] = {"padding": "circular", "W_std": _W_STD, "b_std": _B_STD}
     convolutions = [layer for _ in range(2) for layer in (nn.Conv(_CHANNELS, (3, 3), **wide), nn.Relu())]
     return nn.Sequential(*convolutions, nn.GlobalAvgPool(), nn.Dense(1))
 

@@ -1,0 +1,65 @@
+"""Augmented CNNs against group-convolutional networks: numbers follow the law that outputs were drawn from."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from equitangents import actions
+from equitangents.kernels import orbit_average
+from equitangents.studies.augmented_cnn_to_gcnn import study
+from equitangents.studies.common.augmented_pairs import KINDS
+
+SETTINGS = study.Settings(widths=(4, 16), members=400, steps=(1,), times=(1.0, np.inf))
+SETS = ("training", "test")
+
+
+def results(floor, spread=0.1, distance=1e-12):
+    """Outputs with means `floor(width)` apart in 30 values of size 1, and independent fluctuations."""
+    rng = np.random.default_rng(0)
+    images = study.load_images(study.Settings(foreign=()), None)
+    outputs = {kind: {} for kind in KINDS}
+    for width in SETTINGS.widths:
+        for k, kind in enumerate(KINDS):
+            draw = lambda k=k, width=width: 1 + k * floor(width) + spread * rng.normal(size=(2, 400, 30))
+            outputs[kind][width] = {name: draw() for name in SETS}
+    infinite = {
+        "distance": np.full((2, 2), distance),
+        "without_augmentation": np.full((2, 2), 0.5),
+        "kernel_distance": np.zeros(2),
+    }
+    return study.Results(images, SETS, (0, 1), infinite, outputs)
+
+
+def verdicts(found):
+    return [claim.verdict for claim in study.claims(SETTINGS, found)]
+
+
+def test_all_claims_hold_of_a_distance_that_falls_with_members_and_width():
+    found = results(lambda width: 0.4 / width)
+    assert verdicts(found) == ["holds"] * 5
+    assert found.width_exponent("test", 1).value == pytest.approx(-1, abs=0.1)
+    assert found.members_exponent(4, "test", 1).value == pytest.approx(-0.5, abs=0.1)
+    assert found.share(4, "test", 1).value == pytest.approx(0.01, rel=0.1)
+
+
+def test_a_floor_that_stays_fails():
+    found = verdicts(results(lambda width: 0.5 + width / 100))
+    assert found[3:] == ["fails", "fails"]
+
+
+def test_equal_means_leave_the_floors_exponent_undecided():
+    assert verdicts(results(lambda width: 0.0))[3] == "not decidable at this size"
+
+
+@pytest.mark.parametrize(("distance", "verdict"), [(1e-3, "fails"), (np.nan, "not decidable at this size")])
+def test_means_that_differ_at_infinite_width_do_not_hold(distance, verdict):
+    assert verdicts(results(lambda width: 0.0, distance=distance))[0] == verdict
+
+
+@pytest.mark.parametrize("group", ["C4", "D4"])
+def test_the_group_convolutions_have_the_orbit_mean_of_the_cnns_kernel(group, rng):
+    settings, x = study.Settings(group=group), rng.normal(size=(3, 4, 4, 2))
+    action = {"C4": actions.image_rotations, "D4": actions.image_dihedral}[group](4)
+    ours, mean = study.gcnn(settings, 1, 4, 1).kernel(x), orbit_average(study.cnn(settings, 1, 1), action).kernel(x)
+    np.testing.assert_allclose(ours.ntk, mean.ntk, rtol=1e-10)
