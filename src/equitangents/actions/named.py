@@ -13,12 +13,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from equitangents.actions.group_action import GroupAction
 from equitangents.actions.kinds import kinds_named
 from equitangents.actions.remedies import remedy
+from equitangents.actions.subset import ActionSubset
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.groups import SymmetryGroup, symmetric
 from equitangents.groups.names import GroupName, parse_group_name
 
+ActionLike = GroupAction | ActionSubset | str
+"""An action, some elements of one, or the name of a group."""
 _INFINITE = {
     "SO2": "C8, C16, … for images",
     "SO3": "octahedral or icosahedral, or actions.rotations(groups.so3(bandlimit))",

@@ -101,8 +101,11 @@ def assemble(
         decided = "undecided"
     inside = stop.measured("layers", lambda: layer_errors(task)) if parts.layers is not False else "layers=False"
     looked = part("layers", acquit(inside) if decided == "equivariant" and inside is not None else inside)
-    test = lambda: data_symmetry(task, y, parts.data_test)
-    data = part("data", stop.measured("data", test) if parts.data_test is not None else "data_test=None")
+    tested = parts.data_test
+    data = part(
+        "data",
+        "data_test=None" if tested is None else stop.measured("data", lambda: data_symmetry(task, y, tested)),
+    )
     contract = _contract(task, orbits, judgement)
     floor = float(floors.of_elements.mean())
     model = task.model

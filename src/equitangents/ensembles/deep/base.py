@@ -12,7 +12,10 @@ import jax
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from equitangents._types import FileName, Numbers
 from equitangents.actions import as_action
+from equitangents.actions.group_action import GroupAction
+from equitangents.actions.named import ActionLike
 from equitangents.ensembles.deep.records import (
     ENTRIES,
     Checkpoints,
@@ -52,8 +55,8 @@ class DeepEnsembleBase(Estimator):
         self,
         net: Any,
         members: int = 10,
-        augmentation: Any = None,
-        label_action: Any = None,
+        augmentation: ActionLike | None = None,
+        label_action: GroupAction | None = None,
         augmentation_mode: str = "full",
         *,
         training: Training | None = None,
@@ -130,7 +133,7 @@ class DeepEnsembleBase(Estimator):
         for name, value in entries.items():
             setattr(self, name, value)
 
-    def predict_members(self, X: Any) -> np.ndarray:
+    def predict_members(self, X: Numbers) -> np.ndarray:
         """Outputs of every member, (members, N, outputs)."""
         x = self._query(X)
         needed = self._trained * len(x) * self.n_outputs_ * np.dtype(self.dtype).itemsize
@@ -138,7 +141,7 @@ class DeepEnsembleBase(Estimator):
         check_room(task, 2 * needed, self.memory_limit, "predict in parts")
         return np.concatenate(list(self._member_outputs(x)), axis=1)
 
-    def save(self, path: Any) -> None:
+    def save(self, path: FileName) -> None:
         """Write parameters and fitted state to a directory `path`, all of it or nothing.
 
         An ensemble that was saved there is replaced. The callback, and parameters that cannot be pickled (functions
@@ -148,7 +151,7 @@ class DeepEnsembleBase(Estimator):
         persistence.save(self, Path(path))
 
     @classmethod
-    def load(cls, path: Any, **parameters: Any) -> Self:
+    def load(cls, path: FileName, **parameters: Any) -> Self:
         """What `save` wrote, with `parameters` in place of those that were saved, or could not be.
 
         Unpickles parameters: load only what you trust.

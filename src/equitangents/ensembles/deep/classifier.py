@@ -13,6 +13,7 @@ import numpy as np
 import scipy.special
 from sklearn.base import ClassifierMixin
 
+from equitangents._types import Numbers
 from equitangents.ensembles.deep.base import DeepEnsembleBase
 from equitangents.ensembles.infinite.classifier import centred_one_hot, check_labels
 from equitangents.ensembles.inputs import check_inputs
@@ -44,8 +45,8 @@ class DeepEnsembleClassifier(ClassifierMixin, DeepEnsembleBase):
 
     def fit(
         self,
-        X: Any,
-        y: Any,
+        X: Numbers,
+        y: Numbers,
         *,
         record: Mapping[str, Any] | None = None,
         record_at: Sequence[int] | None = None,
@@ -65,7 +66,7 @@ class DeepEnsembleClassifier(ClassifierMixin, DeepEnsembleBase):
         return self
 
     def extend(
-        self, members: int, X: Any, y: Any, *, record: Mapping[str, Any] | None = None, resume: bool = False
+        self, members: int, X: Numbers, y: Numbers, *, record: Mapping[str, Any] | None = None, resume: bool = False
     ) -> DeepEnsembleClassifier:
         """Train members up to `members` in all on the same data; see `DeepEnsemble.extend`."""
         self._check_fitted()
@@ -78,12 +79,12 @@ class DeepEnsembleClassifier(ClassifierMixin, DeepEnsembleBase):
         self._extend(members, x, self._targets(index), record, resume)
         return self
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Numbers) -> np.ndarray:
         """The class with the largest probability, (N,)."""
         probabilities = self.predict_proba(X)
         return self.classes_[np.argmax(probabilities, axis=1)]
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: Numbers) -> np.ndarray:
         """Probability of every class, (N, K), columns in the order of `classes_`.
 
         With "cross_entropy" the mean of the members' softmax; with "mse" the probability that a class's output is the

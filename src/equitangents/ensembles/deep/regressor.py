@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import RegressorMixin
 
+from equitangents._types import Numbers
 from equitangents.ensembles.deep.base import DeepEnsembleBase
 from equitangents.ensembles.inputs import check_inputs, check_targets
 from equitangents.ensembles.training.jobs import check_room
@@ -75,8 +76,8 @@ class DeepEnsemble(RegressorMixin, DeepEnsembleBase):
 
     def fit(
         self,
-        X: Any,
-        y: Any,
+        X: Numbers,
+        y: Numbers,
         *,
         record: Mapping[str, Any] | None = None,
         record_at: Sequence[int] | None = None,
@@ -105,7 +106,7 @@ class DeepEnsemble(RegressorMixin, DeepEnsembleBase):
         return self
 
     def extend(
-        self, members: int, X: Any, y: Any, *, record: Mapping[str, Any] | None = None, resume: bool = False
+        self, members: int, X: Numbers, y: Numbers, *, record: Mapping[str, Any] | None = None, resume: bool = False
     ) -> DeepEnsemble:
         """Train members up to `members` in all on the same data; those that are trained stay as they are.
 
@@ -116,7 +117,7 @@ class DeepEnsemble(RegressorMixin, DeepEnsembleBase):
         self._extend(members, x, targets, record, resume)
         return self
 
-    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
+    def predict(self, X: Numbers, return_std: bool = False, return_cov: bool = False) -> Any:
         """Mean over members, (N, outputs), or (N,) for 1-d y.
 
         With `return_std` also their standard deviation, of the mean's shape; with `return_cov` their covariance
