@@ -132,7 +132,7 @@ def _scales(text: str | None) -> float | dict[str, float] | None:
     return {name: number for (name, _, _), number in zip(parts, numbers, strict=True)}
 
 
-def _kinds(text: str | None, x: object, single: bool = False) -> object:
+def _kinds(text: str | None, x: object, single: bool = False) -> Any:
     """ "vectors,none" as the tree of kinds that belongs to x."""
     if text is None:
         return None

@@ -6,11 +6,12 @@ from typing import Any
 
 import jax
 
+from equitangents._types import Key
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.validation import is_whole
 
 
-def as_key(name: str, key: Any) -> jax.Array:
+def as_key(name: str, key: Key) -> jax.Array:
     """A jax.random key as it is, a whole number as the key that it seeds."""
     if isinstance(key, jax.Array):
         return key
@@ -21,7 +22,7 @@ def as_key(name: str, key: Any) -> jax.Array:
     return jax.random.key(int(key))
 
 
-def check_sample(name: str, n: Any, key: Any) -> None:
+def check_sample(name: str, n: Any, key: Key) -> None:
     """Raise unless n is a number of samples and key a jax.random key."""
     if not is_whole(n) or n < 1:
         raise InvalidArgumentError(f"{name} is {n!r}; expected the number of samples, at least 1")

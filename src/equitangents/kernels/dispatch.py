@@ -8,6 +8,9 @@ from __future__ import annotations
 from functools import singledispatch
 from typing import Any
 
+from numpy.typing import DTypeLike
+
+from equitangents._types import ArrayLike
 from equitangents.errors import NetworkError
 from equitangents.kernels.compute import compute as compute_fields
 from equitangents.kernels.compute import compute_diagonal as compute_fields_diagonal
@@ -21,13 +24,13 @@ from equitangents.kernels.rotations.cost import kernel_cost as rotation_cost
 
 
 @singledispatch
-def compute(program: Any, x1: Any, x2: Any = None, engine: str | None = None) -> Kernels:
+def compute(program: Any, x1: ArrayLike, x2: ArrayLike | None = None, engine: str | None = None) -> Kernels:
     """Kernels between x1 and x2 (None: x1 with itself), each (N1, N2)."""
     raise TypeError(f"{program!r} is not a program")
 
 
 @singledispatch
-def compute_diagonal(program: Any, x: Any, engine: str | None = None) -> Kernels:
+def compute_diagonal(program: Any, x: ArrayLike, engine: str | None = None) -> Kernels:
     """Kernels of each input with itself, each (N,)."""
     raise TypeError(f"{program!r} is not a program")
 
@@ -40,7 +43,7 @@ def compute_pairs(program: Any, x1: Any, x2: Any, first: Any, second: Any, engin
 
 @singledispatch
 def kernel_cost(
-    program: Any, channels: int, n1: int, n2: int | None = None, dtype: Any = "float32", engine: str | None = None
+    program: Any, channels: int, n1: int, n2: int | None = None, dtype: DTypeLike = "float32", engine: str | None = None
 ) -> KernelCost:
     """What kernels between n1 and n2 inputs (None: n1 with themselves) will take, before they are computed."""
     raise TypeError(f"{program!r} is not a program")

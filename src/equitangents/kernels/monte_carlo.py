@@ -9,8 +9,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import DTypeLike
 
 from equitangents import precision
+from equitangents._types import ArrayLike
 from equitangents.errors import InvalidArgumentError
 from equitangents.kernels.empirical import _jacobian, _mean_product
 from equitangents.memory import check_fits
@@ -32,7 +34,15 @@ class MonteCarlo:
     samples: int
 
 
-def monte_carlo(net: Any, x1: Any, x2: Any = None, *, key: jax.Array, samples: int, dtype: Any = None) -> MonteCarlo:
+def monte_carlo(
+    net: Any,
+    x1: ArrayLike,
+    x2: ArrayLike | None = None,
+    *,
+    key: jax.Array,
+    samples: int,
+    dtype: DTypeLike | None = None,
+) -> MonteCarlo:
     """Estimate NNGP and NTK between x1 and x2 (None: x1) from `samples` initialisations drawn from `key`.
 
     `dtype` of the networks: float32 unless given. Sample i depends on (key, i) alone. The Jacobians of all

@@ -15,7 +15,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import DTypeLike
 
+from equitangents._types import ArrayLike
 from equitangents.actions import Action, check_finite_group
 from equitangents.errors import InvalidTypeError
 from equitangents.kernels.cost import KernelCost, check_dtype, repeated
@@ -39,7 +41,7 @@ class OrbitAverage:
     base: Any  # a KernelFunction
     action: Action
 
-    def kernel(self, x1: Any, x2: Any = None) -> Kernels:
+    def kernel(self, x1: ArrayLike, x2: ArrayLike | None = None) -> Kernels:
         """Orbit-averaged NNGP and NTK, (N1, N2); `.notes` says whether one orbit was averaged or both, and how.
 
         Whether one orbit suffices is decided anew at every call, on some of its own inputs. The values of traced
@@ -65,7 +67,9 @@ class OrbitAverage:
         k = self._mean(self._symmetric_terms(base, elements, x1), len(elements), note)
         return replace(k, nngp=(k.nngp + k.nngp.T) / 2, ntk=(k.ntk + k.ntk.T) / 2)
 
-    def kernel_cost(self, shape: tuple[int, ...], n1: int, n2: int | None = None, dtype: Any = "float32") -> KernelCost:
+    def kernel_cost(
+        self, shape: tuple[int, ...], n1: int, n2: int | None = None, dtype: DTypeLike = "float32"
+    ) -> KernelCost:
         """What `kernel` will take for n1 and n2 inputs of `shape` (None: n1 with themselves), before it is run.
 
         Whether one orbit suffices is decided on random inputs.

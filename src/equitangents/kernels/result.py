@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import jax
 
 from equitangents import notebook, precision
+from equitangents._types import ArrayLike
 
 
 @jax.tree_util.register_dataclass
@@ -51,5 +52,5 @@ class Kernels:
 class KernelFunction(Protocol):
     """Anything that has kernels: a network, an orbit average, a user's own object."""
 
-    def kernel(self, x1: Any, x2: Any = None) -> Kernels:
+    def kernel(self, x1: ArrayLike, x2: ArrayLike | None = None) -> Kernels:
         """The kernels between `x1` and `x2` (`x1` with itself if None)."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from equitangents._types import Numbers
 from equitangents.errors import ShapeError
 from equitangents.metrics.measure import Bootstrap, Measure, evaluate
 from equitangents.validation import check_array
@@ -18,7 +19,7 @@ from equitangents.validation import check_array
 def s_dist(
     f1: Callable[[Any], Any],
     f2: Callable[[Any], Any],
-    x: Any,
+    x: Numbers,
     *,
     confidence: float = 0.95,
     resamples: int = 1000,
@@ -39,4 +40,4 @@ def s_dist(
     y1, y2 = evaluate("f1", f1, x), evaluate("f2", f2, x)
     if y1.shape != y2.shape:
         raise ShapeError(f"f1(x) has shape {y1.shape} and f2(x) has shape {y2.shape}; they must be equal")
-    return Measure("S-Dist", np.sum((y1 - y2).reshape(len(x), -1) ** 2, axis=1), bootstrap)
+    return Measure("S-Dist", np.sum((y1 - y2).reshape(len(y1), -1) ** 2, axis=1), bootstrap)

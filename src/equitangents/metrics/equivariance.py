@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
+from equitangents._types import Numbers
+from equitangents.actions.group_action import GroupAction
+from equitangents.actions.named import ActionLike
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.metrics.measure import (
     Bootstrap,
@@ -52,16 +55,16 @@ class EquivarianceMeasure(Measure):
         g, i = np.unravel_index(int(np.argmax(self.errors)), self.errors.shape)
         return Witness(index=int(i), element=int(g), error=float(self.errors[g, i]))
 
-    def quantiles(self, q: Any) -> np.ndarray:
+    def quantiles(self, q: float | Sequence[float] | np.ndarray) -> np.ndarray:
         """Quantiles over all elements and inputs; q between 0 and 1."""
         return np.quantile(self.errors, q, method="inverted_cdf")
 
 
 def equivariance_error(
     f: Callable[[Any], Any],
-    action: Any,
-    x: Any,
-    output_action: Any = None,
+    action: ActionLike,
+    x: Numbers,
+    output_action: GroupAction | None = None,
     *,
     confidence: float = 0.95,
     resamples: int = 1000,

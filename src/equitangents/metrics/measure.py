@@ -15,7 +15,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from equitangents._types import ArrayLike, Numbers
 from equitangents.actions import as_action
+from equitangents.actions.group_action import GroupAction
+from equitangents.actions.named import ActionLike
 from equitangents.actions.remedies import flattened
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError
 from equitangents.statistics import FEWEST, mean_interval
@@ -71,7 +74,7 @@ class Measure:
             return "no interval of infinite values"
         return "no interval: all values are equal"
 
-    def quantiles(self, q: Any) -> np.ndarray:
+    def quantiles(self, q: float | Sequence[float] | np.ndarray) -> np.ndarray:
         """Quantiles of `values` over inputs; q between 0 and 1. Always one of the values, so inf does no harm."""
         return np.quantile(self.values, q, method="inverted_cdf")
 
@@ -86,7 +89,7 @@ class Measure:
 
 
 def bootstrap_interval(
-    values: Any,
+    values: Numbers,
     *,
     confidence: float = 0.95,
     resamples: int = 1000,
@@ -163,17 +166,17 @@ def weights_of(action: Any) -> Float[np.ndarray, " elements"]:
     return np.asarray(action.group.weights)
 
 
-def check_points(action: Any, x: Any) -> tuple[Any, Any]:
+def check_points(action: ActionLike, x: Numbers) -> tuple[GroupAction, ArrayLike]:
     """(the action, by name or as it is; x as a finite array that it can act on); raises before f is called."""
-    x = check_array("x", x)
-    action = as_action("action", action, x.shape)
-    check_action("action", action)
+    signals = check_array("x", x)
+    chosen = as_action("action", action, signals.shape)
+    check_action("action", chosen)
     try:
-        action(action.group.identity, x[:1])
+        chosen(chosen.group.identity, signals[:1])
     except ShapeError as error:
-        said = str(error).replace(str(x[:1].shape), str(x.shape))
-        raise ShapeError(f"{said}{flattened('x', x.shape)}") from None
-    return action, x
+        said = str(error).replace(str(signals[:1].shape), str(signals.shape))
+        raise ShapeError(f"{said}{flattened('x', signals.shape)}") from None
+    return chosen, signals
 
 
 def norms(y: Float[np.ndarray, " N *outputs"]) -> Float[np.ndarray, " N"]:

@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
+from equitangents._types import Numbers
 from equitangents.actions.group_action import is_infinite
+from equitangents.actions.named import ActionLike
 from equitangents.errors import ShapeError
 from equitangents.metrics.measure import (
     Bootstrap,
@@ -27,7 +29,13 @@ from equitangents.metrics.measure import (
 
 
 def orbit_same_predictions(
-    f: Callable[[Any], Any], action: Any, x: Any, *, confidence: float = 0.95, resamples: int = 1000, seed: int = 0
+    f: Callable[[Any], Any],
+    action: ActionLike,
+    x: Numbers,
+    *,
+    confidence: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 0,
 ) -> Measure:
     """For each input the number of g ∈ G, identity included, that leave the predicted class alone: between 1 and |G|.
 
@@ -60,7 +68,13 @@ def orbit_same_predictions(
 
 
 def relative_orbit_std(
-    f: Callable[[Any], Any], action: Any, x: Any, *, confidence: float = 0.95, resamples: int = 1000, seed: int = 0
+    f: Callable[[Any], Any],
+    action: ActionLike,
+    x: Numbers,
+    *,
+    confidence: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 0,
 ) -> Measure:
     """For each input the standard deviation of f over the orbit, relative to the mean of f over the orbit.
 

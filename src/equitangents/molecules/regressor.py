@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
+from equitangents._types import Numbers
 from equitangents.errors import InvalidArgumentError
 from equitangents.molecules.checks import check_lone_atoms, checked_targets
 from equitangents.molecules.joint import JointKernels, Layout, energies_and_forces, joint_kernels
@@ -56,7 +57,9 @@ class MoleculeRegressor(MolecularRegressor):
 
     baseline: Literal["elements", "none"] = field(default="elements", kw_only=True)
 
-    def fit(self, molecules: Molecules, energies: Any = None, forces: Any = None) -> MoleculeRegressor:
+    def fit(
+        self, molecules: Molecules, energies: Numbers | None = None, forces: Numbers | None = None
+    ) -> MoleculeRegressor:
         """Train on energies (N,), forces (N, A, 3), or both; energy and length units fix those of forces.
 
         Without energies, predicted ones are known up to a constant for each composition. Lone atoms teach their

@@ -8,11 +8,12 @@ molecule turns the prediction and its covariance, at every training time.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
+from equitangents._types import Numbers
 from equitangents.errors import InvalidArgumentError
 from equitangents.memory import check_fits
 from equitangents.molecules.cartesian import DEGREES, basis, components
@@ -77,7 +78,7 @@ class TensorRegressor(MolecularRegressor):
     # Kernels of tensors are sampled less exactly than those of energies, in units of their diagonal.
     ridge: float = field(default=1e-5, kw_only=True)
 
-    def fit(self, molecules: Molecules, tensors: Any) -> TensorRegressor:
+    def fit(self, molecules: Molecules, tensors: Numbers) -> TensorRegressor:
         """Train on vectors (N, 3) or symmetric matrices (N, 3, 3), in the frame of the positions.
 
         Of lone atoms vectors must be zero, and matrices multiples of the identity.

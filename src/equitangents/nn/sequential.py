@@ -8,8 +8,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import DTypeLike
 
 from equitangents import precision
+from equitangents._types import ArrayLike
 from equitangents.errors import InvalidTypeError, NetworkError, ShapeError
 from equitangents.kernels.cost import KernelCost
 from equitangents.kernels.dispatch import compute, compute_diagonal, compute_pairs, kernel_cost
@@ -68,7 +70,7 @@ class Sequential(CheckedKeywords):
         """Shape of one output for inputs of shape (*positions, channels)."""
         return self.signals(input_shape)[-1].array_shape
 
-    def init(self, key: jax.Array, input_shape: tuple[int, ...], dtype: Any = "float32") -> Any:
+    def init(self, key: jax.Array, input_shape: tuple[int, ...], dtype: np.dtype | type | str = "float32") -> Any:
         """Parameters of a finite network for inputs of shape (*positions, channels): a tuple with one entry a layer."""
         signals = self.signals(input_shape)
         with precision.scope(dtype):
@@ -77,7 +79,7 @@ class Sequential(CheckedKeywords):
                 layer.init(k, s, jnp.dtype(dtype)) for layer, k, s in zip(self._layers, keys, signals, strict=False)
             )
 
-    def apply(self, params: Any, x: Any) -> Any:
+    def apply(self, params: Any, x: ArrayLike) -> Any:
         """Outputs (N, outputs) of the finite network for x, (N, *positions, channels), in the precision of `params`."""
         if np.ndim(x) < 2:
             raise ShapeError(f"x has shape {np.shape(x)}; expected (N, channels) or (N, *positions, channels)")
@@ -94,7 +96,7 @@ class Sequential(CheckedKeywords):
         """(how many leading layers are functions of the input alone, the field program of the rest)."""
         return _lower(self._layers, _check_input_shape(input_shape))
 
-    def kernel(self, x1: Any, x2: Any = None, engine: str | None = None) -> Kernels:
+    def kernel(self, x1: ArrayLike, x2: ArrayLike | None = None, engine: str | None = None) -> Kernels:
         """NNGP and NTK of the infinitely wide network between x1, (N1, *positions, C), and x2 (None: x1 at half cost).
 
         float32 inputs give float32 kernels, float64 ones float64; NumPy gives NumPy and JAX gives JAX arrays; works
@@ -110,13 +112,13 @@ class Sequential(CheckedKeywords):
         x2 = None if x2 is None else self.lowered(x2)[0]
         return compute(program, x1, x2, engine)
 
-    def kernel_diagonal(self, x: Any, engine: str | None = None) -> Kernels:
+    def kernel_diagonal(self, x: ArrayLike, engine: str | None = None) -> Kernels:
         """NNGP and NTK of every input with itself, each (N,): the diagonal of `kernel(x)` at the cost of N pairs."""
         x = check_array("x", x, min_rank=2)
         x, program = self.lowered(x)
         return compute_diagonal(program, x, engine)
 
-    def kernel_pairs(self, x1: Any, x2: Any, first: Any, second: Any, engine: str | None = None) -> Kernels:
+    def kernel_pairs(self, x1: ArrayLike, x2: ArrayLike, first: Any, second: Any, engine: str | None = None) -> Kernels:
         """NNGP and NTK of the pairs (x1[first[p]], x2[second[p]]), each (P,); the network begins with a SphereLift.
 
         For sums over some pairs of many signals, such as pairs of atoms of equal element: `first` and `second` are
@@ -131,13 +133,18 @@ class Sequential(CheckedKeywords):
         x1, program = self.lowered(x1)
         return compute_pairs(program, x1, self.lowered(x2)[0], first, second, engine)
 
-    def lowered(self, x: Any) -> tuple[Any, Program | RotationProgram]:
+    def lowered(self, x: ArrayLike) -> tuple[Any, Program | RotationProgram]:
         """(x, (N, *positions, channels), after the leading layers without weights; the field program of the rest)."""
         given, program = self.lower(x.shape[1:])
         return self._given(given, x), program
 
     def kernel_cost(
-        self, shape: tuple[int, ...], n1: int, n2: int | None = None, dtype: Any = "float32", engine: str | None = None
+        self,
+        shape: tuple[int, ...],
+        n1: int,
+        n2: int | None = None,
+        dtype: DTypeLike = "float32",
+        engine: str | None = None,
     ) -> KernelCost:
         """What `kernel` will take for n1 and n2 inputs of `shape` = (*positions, channels), before it is run.
 

@@ -9,12 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import jax
 import numpy as np
 
+from equitangents._types import Numbers, Times
 from equitangents.actions import as_action
+from equitangents.actions.action import Action
+from equitangents.actions.group_action import GroupAction
+from equitangents.actions.named import ActionLike
 from equitangents.actions.subset import augmenting_elements
 from equitangents.ensembles.orbits.covariance import orbit_batch
 from equitangents.ensembles.orbits.draws import OrbitLaw, orbit_law
@@ -35,15 +39,15 @@ from equitangents.validation import check_whole
 
 def plan_ensemble(
     ensemble: Any,
-    action: Any,
-    x: Any,
+    action: ActionLike,
+    x: Numbers,
     target: float = 0.01,
     measure: str = "rsd",
     confidence: float = 0.95,
-    time: Any = None,
+    time: Times | None = None,
     *,
-    y: Any = None,
-    output_action: Any = None,
+    y: Numbers | None = None,
+    output_action: GroupAction | None = None,
     over_inputs: str = "mean",
     pilot: Any = None,
     data: Any = None,
@@ -109,7 +113,7 @@ def plan_ensemble(
     if kind.needs_error and y is None:
         raise InvalidArgumentError(f"measure is {measure!r} and y is None; an error needs targets")
     key = as_key("seed", seed)
-    action = as_action("action", action, np.shape(x))
+    action = cast(Action, as_action("action", action, np.shape(x)))
     check_measures(action, output_action, x, None, confidence)
     source = make_source(
         ensemble,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from equitangents._types import FileName
 from equitangents.planning import sentences
 from equitangents.planning.alternatives import Alternative
 from equitangents.planning.counts import percent
@@ -160,19 +161,19 @@ class Plan:
             "notes": self.notes(),
         }
 
-    def to_json(self, path: Any) -> Path:
+    def to_json(self, path: FileName) -> Path:
         """Write `to_dict` to a file; infinite numbers are written as text."""
         path = Path(path)
         path.write_text(json.dumps(self.to_dict(), indent=2, allow_nan=False) + "\n", encoding="utf-8")
         return path
 
-    def plot(self, path: Any) -> Path:
+    def plot(self, path: FileName) -> Path:
         """Draw the violation against the number of members into a .svg or .png file."""
         from equitangents.planning.drawing import Curve, write  # matplotlib is slow to import
 
         return write(Curve(**self._drawn()), Path(path))
 
-    def to_html(self, path: Any) -> Path:
+    def to_html(self, path: FileName) -> Path:
         """Write answer, drawing and tables as one self-contained page."""
         from equitangents.planning.drawing import Curve, svg
         from equitangents.planning.page import Page, write

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from equitangents import notebook
+from equitangents._types import FileName
 from equitangents.audit.report.findings import Findings
 from equitangents.audit.report.judged import error_of, floor_of, unit_of
 from equitangents.audit.report.markdown import markdown
@@ -28,18 +29,18 @@ class AuditReport(Findings):
         """The finding in a few lines of plain text, the one sentence first."""
         return summary(self)
 
-    def to_json(self, path: Any) -> Path:
+    def to_json(self, path: FileName) -> Path:
         """Write the report as JSON; `equitangents.audit.report.schema()` says what it holds. Returns the path."""
         return write_text(path, json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False) + "\n")
 
-    def to_markdown(self, path: Any = None) -> str:
+    def to_markdown(self, path: FileName | None = None) -> str:
         """The report as Markdown that GitHub renders, also written to `path` if one is given."""
         text = markdown(self)
         if path is not None:
             write_text(path, text)
         return text
 
-    def to_html(self, path: Any) -> Path:
+    def to_html(self, path: FileName) -> Path:
         """Write the report as one HTML file that needs nothing else. Returns the path."""
         return write_text(path, html(self))
 

@@ -12,7 +12,10 @@ import jax
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from equitangents._types import FileName
 from equitangents.actions import as_action
+from equitangents.actions.group_action import GroupAction
+from equitangents.actions.named import ActionLike
 from equitangents.ensembles.deep.predictions import Members
 from equitangents.ensembles.deep.records import (
     ENTRIES,
@@ -54,8 +57,8 @@ class DeepEnsembleBase(Members, Estimator):
         self,
         net: Any,
         members: int = 10,
-        augmentation: Any = None,
-        label_action: Any = None,
+        augmentation: ActionLike | None = None,
+        label_action: GroupAction | None = None,
         augmentation_mode: str = "full",
         *,
         training: Training | None = None,
@@ -141,7 +144,7 @@ class DeepEnsembleBase(Members, Estimator):
         net, params = as_network(self.net), jax.tree.map(lambda a: a[i], self.params_)
         return net.member(params) if isinstance(net, ForeignNetwork) else (net, params)
 
-    def save(self, path: Any) -> None:
+    def save(self, path: FileName) -> None:
         """Write parameters and fitted state to a directory `path`, all of it or nothing.
 
         An ensemble that was saved there is replaced. The callback, and parameters that cannot be pickled (functions
@@ -151,7 +154,7 @@ class DeepEnsembleBase(Members, Estimator):
         persistence.save(self, Path(path))
 
     @classmethod
-    def load(cls, path: Any, **parameters: Any) -> Self:
+    def load(cls, path: FileName, **parameters: Any) -> Self:
         """What `save` wrote, with `parameters` in place of those that were saved, or could not be.
 
         Unpickles parameters: load only what you trust.

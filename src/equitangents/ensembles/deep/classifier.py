@@ -11,6 +11,7 @@ from typing import Any
 
 from sklearn.base import ClassifierMixin
 
+from equitangents._types import Numbers
 from equitangents.ensembles.deep.base import DeepEnsembleBase
 from equitangents.ensembles.deep.predictions import Classification
 
@@ -38,8 +39,8 @@ class DeepEnsembleClassifier(ClassifierMixin, Classification, DeepEnsembleBase):
 
     def fit(
         self,
-        X: Any,
-        y: Any,
+        X: Numbers,
+        y: Numbers,
         *,
         record: Mapping[str, Any] | None = None,
         record_at: Sequence[int] | None = None,
@@ -52,7 +53,7 @@ class DeepEnsembleClassifier(ClassifierMixin, Classification, DeepEnsembleBase):
         return self
 
     def extend(
-        self, members: int, X: Any, y: Any, *, record: Mapping[str, Any] | None = None, resume: bool = False
+        self, members: int, X: Numbers, y: Numbers, *, record: Mapping[str, Any] | None = None, resume: bool = False
     ) -> DeepEnsembleClassifier:
         """Train members up to `members` in all on the same data; see `DeepEnsemble.extend`."""
         self._check_fitted()

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import scipy.special
 
+from equitangents._types import Numbers
 from equitangents.ensembles.infinite.classifier import centred_one_hot, check_labels
 from equitangents.ensembles.inputs import check_inputs, check_targets
 from equitangents.ensembles.training.jobs import check_room
@@ -49,7 +50,7 @@ class Members(ABC):
     def _member_outputs(self, x: np.ndarray) -> Iterator[np.ndarray]:
         """Outputs of all members, (members, some rows, outputs), for one block of rows after another."""
 
-    def predict_members(self, X: Any) -> np.ndarray:
+    def predict_members(self, X: Numbers) -> np.ndarray:
         """Outputs of every member, (members, N, outputs)."""
         x = self._query(X)
         needed = self._trained * len(x) * self.n_outputs_ * np.dtype(self.dtype).itemsize
@@ -73,7 +74,7 @@ class Regression(Members):
 
     _squeeze: bool
 
-    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
+    def predict(self, X: Numbers, return_std: bool = False, return_cov: bool = False) -> Any:
         """Mean over members, (N, outputs), or (N,) for 1-d y.
 
         With `return_std` also their standard deviation, of the mean's shape; with `return_cov` their covariance
@@ -113,12 +114,12 @@ class Classification(Members):
 
     classes_: np.ndarray
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Numbers) -> np.ndarray:
         """The class with the largest probability, (N,)."""
         probabilities = self.predict_proba(X)
         return self.classes_[np.argmax(probabilities, axis=1)]
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: Numbers) -> np.ndarray:
         """Probability of every class, (N, K), columns in the order of `classes_`.
 
         With "cross_entropy" the mean of the members' softmax; with "mse" the probability that a class's output is the

@@ -10,6 +10,7 @@ from typing import Any
 
 from sklearn.base import RegressorMixin
 
+from equitangents._types import Numbers
 from equitangents.ensembles.deep.base import DeepEnsembleBase
 from equitangents.ensembles.deep.predictions import Regression
 
@@ -74,8 +75,8 @@ class DeepEnsemble(RegressorMixin, Regression, DeepEnsembleBase):
 
     def fit(
         self,
-        X: Any,
-        y: Any,
+        X: Numbers,
+        y: Numbers,
         *,
         record: Mapping[str, Any] | None = None,
         record_at: Sequence[int] | None = None,
@@ -103,7 +104,7 @@ class DeepEnsemble(RegressorMixin, Regression, DeepEnsembleBase):
         return self
 
     def extend(
-        self, members: int, X: Any, y: Any, *, record: Mapping[str, Any] | None = None, resume: bool = False
+        self, members: int, X: Numbers, y: Numbers, *, record: Mapping[str, Any] | None = None, resume: bool = False
     ) -> DeepEnsemble:
         """Train members up to `members` in all on the same data; those that are trained stay as they are.
 

@@ -12,6 +12,7 @@ import jax
 import numpy as np
 from sklearn.base import RegressorMixin, clone
 
+from equitangents._types import Key, Numbers, Times
 from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
 from equitangents.ensembles.inputs import EstimatorNotFittedError, check_inputs, check_targets
 from equitangents.ensembles.orbits.questions import OrbitQuestions
@@ -54,7 +55,7 @@ class BaggedInfiniteEnsemble(RegressorMixin, OrbitQuestions, Estimator):
         self.resamples = resamples
         self.seed = seed
 
-    def fit(self, X: Any, y: Any) -> BaggedInfiniteEnsemble:
+    def fit(self, X: Numbers, y: Numbers) -> BaggedInfiniteEnsemble:
         """Fit the ensemble of every resample; X and y as `InfiniteEnsemble.fit` takes them."""
         self.__dict__.pop("ensembles_", None)
         if not isinstance(self.ensemble, InfiniteEnsemble):
@@ -89,7 +90,7 @@ class BaggedInfiniteEnsemble(RegressorMixin, OrbitQuestions, Estimator):
         """Bytes that a computation may take."""
         return self.ensemble.memory_limit
 
-    def predict(self, x: Any, time: Any = None, return_std: bool = False, return_cov: bool = False) -> Any:
+    def predict(self, x: Numbers, time: Times | None = None, return_std: bool = False, return_cov: bool = False) -> Any:
         """Mean over resamples, (M, outputs) or (M,) for 1-d y.
 
         With it the standard deviation of one member, of the mean's shape, or its covariance between inputs, (M, M) for
@@ -121,7 +122,7 @@ class BaggedInfiniteEnsemble(RegressorMixin, OrbitQuestions, Estimator):
             spread = within + np.einsum("bik,bjk->ijk", centred, centred, optimize=True) / len(means)
         return (mean[..., 0], spread[..., 0]) if self._one_column else (mean, spread)
 
-    def sample(self, x: Any, n: int, *, key: Any, time: Any = None) -> np.ndarray:
+    def sample(self, x: Numbers, n: int, *, key: Key, time: Times | None = None) -> np.ndarray:
         """n members' outputs at x, each with a resample drawn at random: (n, M, outputs), or (n, M) for 1-d y."""
         x = self._query(x)
         check_whole("n", n, 1)

@@ -8,6 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils.metadata_routing import UNUSED
 
+from equitangents.actions.group_action import GroupAction
+from equitangents.actions.named import ActionLike
 from equitangents.ensembles.infinite.problem import Field, Settings
 from equitangents.ensembles.inputs import EstimatorNotFittedError
 from equitangents.ensembles.orbits.questions import OrbitQuestions
@@ -24,12 +26,12 @@ class InfiniteEnsembleBase(OrbitQuestions, Estimator):
     def __init__(
         self,
         net: Any,
-        augmentation: Any = None,
+        augmentation: ActionLike | None = None,
         time: float = math.inf,
         learning_rate: float = 1.0,
         ridge: float = 0.0,
         kernel: str = "ntk",
-        label_action: Any = None,
+        label_action: GroupAction | None = None,
         input_shape: tuple[int, ...] | None = None,
         dynamics: str = "flow",
         memory_limit: int | None = None,

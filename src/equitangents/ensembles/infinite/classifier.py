@@ -14,6 +14,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.multiclass import check_classification_targets
 
+from equitangents._types import Numbers, Times
 from equitangents.ensembles.infinite.base import InfiniteEnsembleBase
 from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
 from equitangents.ensembles.inputs import check_inputs
@@ -45,7 +46,7 @@ class InfiniteEnsembleClassifier(ClassifierMixin, InfiniteEnsembleBase):
 
     __metadata_request__predict_proba: ClassVar[dict[str, str]] = {"x": UNUSED}
 
-    def fit(self, X: Any, y: Any) -> InfiniteEnsembleClassifier:
+    def fit(self, X: Numbers, y: Numbers) -> InfiniteEnsembleClassifier:
         """Train on X as `InfiniteEnsemble.fit` takes it and y (N,) labels of any type, at least two different ones.
 
         With augmentation y may also be (|G|, N): y[g, i] is the label of the copy ρ_X(g) x_i.
@@ -69,12 +70,12 @@ class InfiniteEnsembleClassifier(ClassifierMixin, InfiniteEnsembleBase):
         self.ensemble_ = ensemble
         return self
 
-    def predict(self, x: Any, time: Any = None) -> np.ndarray:
+    def predict(self, x: Numbers, time: Times | None = None) -> np.ndarray:
         """The class with the largest mean output, (M,), or (T, M) for an array of T times."""
         ensemble, x = self._fitted(x)
         return self.classes_[np.argmax(ensemble.predict(x, time), axis=-1)]
 
-    def predict_proba(self, x: Any, time: Any = None) -> np.ndarray:
+    def predict_proba(self, x: Numbers, time: Times | None = None) -> np.ndarray:
         """Probability that a class's output is the largest in one trained network: (M, K) or (T, M, K).
 
         The largest probability is that of the predicted class. With augmentation the first call solves what variances

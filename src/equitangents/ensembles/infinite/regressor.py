@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import RegressorMixin
 
+from equitangents._types import Key, Numbers, Times
 from equitangents.actions import as_action
 from equitangents.ensembles.infinite.base import InfiniteEnsembleBase
 from equitangents.ensembles.infinite.solvers import make_training
@@ -66,7 +67,7 @@ class InfiniteEnsemble(RegressorMixin, InfiniteEnsembleBase):
     [1.0, 2.0, 3.0]
     """
 
-    def fit(self, X: Any, y: Any) -> InfiniteEnsemble:
+    def fit(self, X: Numbers, y: Numbers) -> InfiniteEnsemble:
         """Decompose the training kernel: X (N, features) or (N, *positions, channels), y (N,) or (N, outputs).
 
         With augmentation y may also be (|G|, N, outputs): y[g, i] is the label of the copy ρ_X(g) x_i.
@@ -97,7 +98,7 @@ class InfiniteEnsemble(RegressorMixin, InfiniteEnsembleBase):
         self._check_fitted()
         return self._training.covariance_solver
 
-    def predict(self, x: Any, time: Any = None, return_std: bool = False, return_cov: bool = False) -> Any:
+    def predict(self, x: Numbers, time: Times | None = None, return_std: bool = False, return_cov: bool = False) -> Any:
         """Mean (M, outputs), or (M,) for 1-d y; with it the std (M,) or the covariance (M, M) of one output.
 
         `time`: None for the constructor's, a number, or an array of T times, which puts an axis T in front of every
@@ -119,7 +120,7 @@ class InfiniteEnsemble(RegressorMixin, InfiniteEnsembleBase):
             return mean[0] if single else mean
         return (mean[0], spread[0]) if single else (mean, spread)
 
-    def predict_orbit_means(self, x: Any, time: Any = None) -> np.ndarray:
+    def predict_orbit_means(self, x: Numbers, time: Times | None = None) -> np.ndarray:
         """Mean (M, |G|, outputs) on each orbit {ρ_X(g) x_i} of the augmentation's group; for 1-d y (M, |G|, 1).
 
         `time`: one number, or None for the constructor's. Hardly more work than the M inputs alone.
@@ -129,7 +130,7 @@ class InfiniteEnsemble(RegressorMixin, InfiniteEnsembleBase):
             raise InvalidArgumentError(f"time has shape {times.shape}; orbits are predicted at one time")
         return self._training.orbit_means(x, times)[0]
 
-    def predict_orbits(self, x: Any, time: Any = None) -> tuple[np.ndarray, np.ndarray]:
+    def predict_orbits(self, x: Numbers, time: Times | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Mean (M, |G|, outputs) and covariance (M, |G|, |G|) of one output along each orbit {ρ_X(g) x_i}.
 
         Of the augmentation's group, jointly over its elements; for 1-d y the mean is (M, |G|, 1). `time`: one number,
@@ -142,7 +143,7 @@ class InfiniteEnsemble(RegressorMixin, InfiniteEnsembleBase):
         mean, covariance = self._training.orbits(x, times)
         return mean[0], covariance[0]
 
-    def predict_joint_orbits(self, x: Any, time: Any = None) -> tuple[np.ndarray, np.ndarray]:
+    def predict_joint_orbits(self, x: Numbers, time: Times | None = None) -> tuple[np.ndarray, np.ndarray]:
         """As `predict_orbits`, the covariance between all orbits: (M, |G|, M, |G|)."""
         x, times, single = self._check_query(x, time)
         if not single:
@@ -150,7 +151,7 @@ class InfiniteEnsemble(RegressorMixin, InfiniteEnsembleBase):
         mean, covariance = self._training.joint_orbits(x, times)
         return mean[0], covariance[0]
 
-    def sample(self, x: Any, n: int, *, key: Any, time: Any = None) -> np.ndarray:
+    def sample(self, x: Numbers, n: int, *, key: Key, time: Times | None = None) -> np.ndarray:
         """n trained networks' outputs at x, drawn jointly over inputs: (n, M, outputs), or (n, M) for 1-d y."""
         x, times, single = self._check_query(x, time)
         if not single:
@@ -160,7 +161,7 @@ class InfiniteEnsemble(RegressorMixin, InfiniteEnsembleBase):
         draws = sample_gaussian(self._training.means(x, times)[0], covariance, n, key=key)
         return draws[..., 0] if self._squeeze else draws
 
-    def sample_orbits(self, x: Any, n: int, *, key: Any, time: Any = None) -> np.ndarray:
+    def sample_orbits(self, x: Numbers, n: int, *, key: Key, time: Times | None = None) -> np.ndarray:
         """n trained networks on the orbits of x, drawn jointly over inputs and elements: (n, M, |G|, outputs).
 
         Of the augmentation's group. Where the irreps are solved, the covariance of all M|G| points is not formed.

@@ -13,7 +13,10 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
+from equitangents._types import Key, Numbers, Times
 from equitangents.actions import as_action
+from equitangents.actions.action import Action
+from equitangents.actions.named import ActionLike
 from equitangents.errors import InvalidTypeError, ShapeError
 from equitangents.inference import as_key, check_memory, sample_gaussian
 from equitangents.validation import check_array, check_whole
@@ -32,7 +35,7 @@ class OrbitMoments:
     mean: Float[np.ndarray, "n order outputs"]
     covariance: Float[np.ndarray, "n order order"]
 
-    def sample(self, draws: int, *, key: Any) -> Float[np.ndarray, "draws n order outputs"]:
+    def sample(self, draws: int, *, key: Key) -> Float[np.ndarray, "draws n order outputs"]:
         """Networks' outputs along each orbit, jointly over its elements; orbits of different inputs independent.
 
         Covariances may be singular, as they are where two elements move an input alike. `key`: a jax.random key or a
@@ -68,7 +71,7 @@ class OrbitMoments:
         return (self.mean.mean(axis=1) ** 2).sum(axis=1) + outputs * of_mean / members
 
 
-def orbit_moments(ensemble: Any, action: Any, x: Any, time: Any = None) -> OrbitMoments:
+def orbit_moments(ensemble: Any, action: ActionLike, x: Numbers, time: Times | None = None) -> OrbitMoments:
     """The law of one network along the orbits of inputs x (n, …) that `action` moves.
 
     ensemble: a fitted `InfiniteEnsemble` (of a classifier: its `ensemble_`), or anything whose `predict(x, time=…,
@@ -121,13 +124,13 @@ def orbit_batch(action: Any, x: Any) -> Any:
     return orbit.reshape(-1, *orbit.shape[2:])
 
 
-def check_orbit_inputs(action: Any, x: Any) -> tuple[Any, np.ndarray]:
+def check_orbit_inputs(action: ActionLike, x: Numbers) -> tuple[Action, np.ndarray]:
     """(the action, by name or as it is; x in float64 that it can act on); raises before anything is computed."""
-    x = np.asarray(check_array("x", x), np.float64)
-    action = as_action("action", action, x.shape)
-    if not (callable(action) and hasattr(action, "group") and hasattr(action, "orbit")):
+    signals = np.asarray(check_array("x", x), np.float64)
+    chosen = as_action("action", action, signals.shape)
+    if not (callable(chosen) and hasattr(chosen, "group") and hasattr(chosen, "orbit")):
         raise InvalidTypeError(
-            f"action is {action!r}; expected an action, e.g. equitangents.actions.image_rotations(4)"
+            f"action is {chosen!r}; expected an action, e.g. equitangents.actions.image_rotations(4)"
         )
-    action(action.group.identity, x[:1])
-    return action, x
+    chosen(chosen.group.identity, signals[:1])
+    return chosen, signals

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from equitangents._types import Key, Numbers, Times
+from equitangents.actions.named import ActionLike
 from equitangents.ensembles.orbits.covariance import check_orbit_inputs, is_own_action, orbit_batch
 from equitangents.inference import as_key, check_memory
 from equitangents.validation import check_whole
@@ -46,7 +48,9 @@ class OrbitLaw:
         return 0.0 if self.offsets is None else self.offsets[draws]
 
 
-def orbit_law(ensemble: Any, action: Any, x: Any, *, draws: int, key: Any, time: Any = None) -> OrbitLaw:
+def orbit_law(
+    ensemble: Any, action: ActionLike, x: Numbers, *, draws: int, key: Key, time: Times | None = None
+) -> OrbitLaw:
     """`draws` networks on the orbits of x (n, …), jointly over inputs and group elements.
 
     ensemble: a fitted `InfiniteEnsemble`, or anything with `predict` and `sample` like it. key: a jax.random key or a

@@ -8,7 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from equitangents._types import Numbers, Times
 from equitangents.actions import as_action
+from equitangents.actions.group_action import GroupAction
+from equitangents.actions.named import ActionLike
 from equitangents.ensembles.orbits.statistics import OrbitStatistics, orbit_statistics
 
 
@@ -17,13 +20,13 @@ class OrbitQuestions:
 
     def orbit_statistics(
         self,
-        action: Any,
-        x: Any,
+        action: ActionLike,
+        x: Numbers,
         members: Sequence[int] = (1, 10, 100),
-        time: Any = None,
+        time: Times | None = None,
         *,
-        y: Any = None,
-        output_action: Any = None,
+        y: Numbers | None = None,
+        output_action: GroupAction | None = None,
         draws: int = 1000,
         seed: Any = 0,
         confidence: float = 0.95,
@@ -53,7 +56,7 @@ class OrbitQuestions:
         Source: arXiv 2403.03103, section 4: the mean of M networks has covariance Σ_t/M.
         """
         ensemble, x, truth = self._orbit_question(x, y)
-        action = as_action("action", action, x.shape)
+        action = as_action("action", action, np.shape(x))
         return orbit_statistics(
             ensemble,
             action,

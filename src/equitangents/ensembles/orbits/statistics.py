@@ -133,7 +133,7 @@ class OrbitStatistic:
         """For every input the mean or median across ensembles."""
         return self._central(self.values)
 
-    def quantiles(self, q: Any) -> np.ndarray:
+    def quantiles(self, q: float | Sequence[float] | np.ndarray) -> np.ndarray:
         """Quantiles across ensembles: (members,) or (members, len(q)); always the value of one of them."""
         return sample_quantiles(self.of_ensembles, q)
 

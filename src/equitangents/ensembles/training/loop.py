@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from equitangents._types import Params
+from equitangents._types import Numbers, Params
 from equitangents.ensembles.training.recipe import SEGMENT
 from equitangents.ensembles.training.run import Run
 
@@ -37,11 +37,11 @@ class TrainingState:
     _run: Run
     _inputs: Callable[[Any], np.ndarray]
 
-    def predict_members(self, X: Any) -> np.ndarray:
+    def predict_members(self, X: Numbers) -> np.ndarray:
         """Outputs of all members now, (members, N, outputs)."""
         return self._run.predict_members(self._inputs(X))
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Numbers) -> np.ndarray:
         """Their mean over members, (N, outputs)."""
         return self.predict_members(X).mean(axis=0)
 

@@ -18,7 +18,7 @@ import numpy as np
 import optax
 
 from equitangents import precision
-from equitangents._types import InputShape, Params
+from equitangents._types import ArrayLike, InputShape, Params
 from equitangents.ensembles.training.settings import check_number
 from equitangents.errors import NetworkError
 from equitangents.kernels import KernelFunction, Kernels
@@ -191,7 +191,7 @@ class TangentPrior:
 
     net: KernelFunction
 
-    def kernel(self, x1: Any, x2: Any = None) -> Kernels:
+    def kernel(self, x1: ArrayLike, x2: ArrayLike | None = None) -> Kernels:
         """(Θ, Θ), (N1, N2) each."""
         k = self.net.kernel(x1, x2)
         return replace(k, nngp=k.ntk)

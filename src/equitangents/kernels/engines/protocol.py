@@ -9,7 +9,9 @@ from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import DTypeLike
 
+from equitangents._types import ArrayLike
 from equitangents.kernels.plan import FibrePlan
 from equitangents.kernels.program import Program
 from equitangents.kernels.rotations.rules import RotationRules
@@ -38,7 +40,7 @@ class Engine(ABC):
         """What it makes of this machine, for people."""
 
     @abstractmethod
-    def obstacle(self, program: Program, dtype: Any) -> str | None:
+    def obstacle(self, program: Program, dtype: DTypeLike) -> str | None:
         """Why it cannot run `program` in `dtype`, or None if it can: "it has no dual of Quadrature"."""
 
     @abstractmethod
@@ -50,7 +52,7 @@ class Engine(ABC):
         """(NNGP, NTK) of every input with itself, each (N,)."""
 
     @abstractmethod
-    def traced(self, program: Program, x1: Any, x2: Any) -> Pair:
+    def traced(self, program: Program, x1: ArrayLike, x2: ArrayLike | None) -> Pair:
         """As `kernels`, of traced JAX arrays inside a JAX program."""
 
     @abstractmethod
@@ -70,7 +72,7 @@ class Engine(ABC):
         return "it does not begin with distances"
 
     def means_of_distances(
-        self, steps: FibrePlan, d: np.ndarray, one: tuple[Any, Any], other: tuple[Any, Any], dtype: Any, side: int
+        self, steps: FibrePlan, d: np.ndarray, one: tuple[Any, Any], other: tuple[Any, Any], dtype: DTypeLike, side: int
     ) -> Pair:
         """Means over T of (NNGP, NTK), each (n1, n2), from mean squared distances d, (T, n1, n2), of inputs.
 
