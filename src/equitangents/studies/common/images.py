@@ -94,8 +94,8 @@ def load_images(settings: ImageChoice, data_dir: Path | None, *, side: int | Non
         drawn = source.subset(train, None, seed=settings.seed + draw)
         chosen = replace(chosen, train_x=drawn.train_x, train_y=drawn.train_y)
     if side is not None and chosen.shape[0] == chosen.shape[1]:
-        resized = {part: data.resize(getattr(chosen, part), (side, side)) for part in ("train_x", "test_x")}
-        chosen = replace(chosen, **resized)
+        small = (side, side)
+        chosen = replace(chosen, train_x=data.resize(chosen.train_x, small), test_x=data.resize(chosen.test_x, small))
     height, width, _ = chosen.shape
     if height != width or height % 2:
         hint = "; side=… averages square ones to any size" if height == width and hasattr(settings, "side") else ""
