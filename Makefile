@@ -37,14 +37,14 @@ test: $(STAMP) ## all tests but the slow ones, and what they cost
 
 test-all: $(STAMP) $(VENV)/.installed-torch $(VENV)/.installed-onnx ## all tests, with PyTorch and ONNX
 	$(PYTEST)
-	$(PYTEST) tests/audit_extras
+	$(PYTEST) tests/audit_extras tests/torch_ensembles
 
 test-random: $(STAMP) ## property tests on new examples; SEED=... repeats a run
 	@echo "make test-random SEED=$(SEED)"
 	@$(PYTEST) -m hypothesis --hypothesis-profile random --hypothesis-seed $(SEED) --timeout 1800
 
 test-extras: $(STAMP) $(VENV)/.installed-torch $(VENV)/.installed-onnx ## tests of PyTorch and ONNX models
-	$(PYTEST) tests/audit_extras
+	$(PYTEST) tests/audit_extras tests/torch_ensembles
 
 test-browser: $(STAMP) $(VENV)/.installed-browser ## the pages in a headless Chromium
 	$(BIN)/python -m pytest tests/browser

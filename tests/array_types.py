@@ -1,17 +1,21 @@
 """Checks arrays against the shapes and types that functions are annotated with, whenever a function returns.
 
 `beartype` does the checking, of annotations that hold a jaxtyping array; dimensions of one name are equal throughout a
-call. What a public function returns must fit its annotation; its arguments may also be lists or whole numbers, which it
-reads as arrays itself or refuses with an error of its own, so that they only fix dimensions where they fit. Functions
-of the package alone, whose names begin with one underscore, must be given what they are annotated with.
+call. What any function returns must fit its annotation. Functions that users do not call, because no package names them
+in its `__all__`, must also be given what they are annotated with. The arguments of the others may be lists or whole
+numbers too, which they read as arrays themselves or refuse with an error of their own: these only fix dimensions, where
+they fit.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
+import sys
 import typing
 from collections.abc import Callable
+from functools import lru_cache
+from types import FunctionType
 from typing import Any
 
 from beartype import beartype
@@ -30,24 +34,49 @@ def check_arrays(function: Callable[..., Any]) -> Callable[..., Any]:
     has_value = any(p.kind is p.KEYWORD_ONLY and re.fullmatch(r"ret\d+", p.name) for p in parameters)
     if not annotations or not has_value:
         return lambda *args, **kwargs: None
-    if re.match("_(?!_)", function.__name__):
-        function.__annotations__ = annotations
-        return beartype(function)
+    strict = _checked(function, annotations)
     value = {name: hint for name, hint in annotations.items() if name == "return"}
-    if not value:
-        return lambda *args, **kwargs: None
+    lenient = _checked(function, value) if value else lambda *args, **kwargs: None
     signature, given = inspect.signature(function), [name for name in annotations if name != "return"]
-    function.__annotations__ = value
-    checked = beartype(function)
+
+    @lru_cache(maxsize=1)
+    def is_public() -> bool:  # asked when it is first called: then its package is complete
+        return _is_public(function)
 
     def check(*args: Any, **kwargs: Any) -> Any:
+        if not is_public():
+            return strict(*args, **kwargs)
         arguments = signature.bind(*args, **kwargs).arguments
         for name in given:
             if name in arguments:
                 is_bearable(arguments[name], annotations[name])  # remembers the dimensions of what fits
-        return checked(*args, **kwargs)
+        return lenient(*args, **kwargs)
 
     return check
+
+
+def _checked(function: Callable[..., Any], annotations: dict[str, Any]) -> Callable[..., Any]:
+    """`function` checked against these annotations alone."""
+    copy = FunctionType(
+        function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+    )
+    copy.__kwdefaults__, copy.__qualname__, copy.__module__ = (
+        function.__kwdefaults__,
+        function.__qualname__,
+        function.__module__,
+    )
+    copy.__annotations__ = annotations
+    return beartype(copy)
+
+
+def _is_public(function: Callable[..., Any]) -> bool:
+    """Whether the function, or the class that it belongs to, is in the `__all__` of a package that holds it."""
+    outer, *inner = function.__qualname__.split(".")
+    if any(re.match("_(?!_)", name) for name in (outer, *inner)):
+        return False
+    packages = function.__module__.split(".")
+    holders = (sys.modules.get(".".join(packages[:end])) for end in range(1, len(packages) + 1))
+    return any(outer in getattr(holder, "__all__", ()) for holder in holders)
 
 
 def _holds_array(annotation: Any) -> bool:

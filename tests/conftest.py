@@ -1,6 +1,7 @@
 """Settings shared by all tests: examples that Hypothesis draws, compiled programs, memory."""
 
 import gc
+from collections.abc import Iterator
 
 import pytest
 
@@ -10,7 +11,23 @@ costs.share_compiled_programs()
 
 from jaxtyping import install_import_hook  # noqa: E402
 
-CHECKED = ("actions", "groups", "sphere")  # packages whose annotated arrays are checked
+CHECKED = (
+    "actions",
+    "data",
+    "ensembles",
+    "groups",
+    "inference",
+    "metrics",
+    "molecules",
+    "planning",
+    "report",
+    "sphere",
+    "statistics",
+    "audit",
+    "kernels",
+    "nn",
+    "studies",
+)
 install_import_hook([f"equitangents.{package}" for package in CHECKED], "array_types.check_arrays")
 
 import matplotlib  # noqa: E402
@@ -48,6 +65,14 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_finish() -> None:
     gc.freeze()  # modules and tests stay to the end: no need to look through them again and again
     gc.set_threshold(20_000, 20, 20)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Kernels that tests keep on disk stay out of the user's cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EQUITANGENTS_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 @pytest.fixture

@@ -4,14 +4,18 @@
 #include <iterator>
 
 #include "engine.hpp"
+#include "window_geometry.hpp"
 
 namespace eqt {
 
-#define EQT_DECLARE(ISA)                     \
-  namespace ISA {                            \
-  const Kernels<float>& kernels_float();     \
-  const Kernels<double>& kernels_double();   \
+#define EQT_DECLARE(ISA)                          \
+  namespace ISA {                                 \
+  const Kernels<float>& kernels_float();          \
+  const Kernels<double>& kernels_double();        \
+  const WindowLoops<float>& windows_float();      \
+  const WindowLoops<double>& windows_double();    \
   }
+#define EQT_LOOPS(ISA) ISA::kernels_float, ISA::kernels_double, ISA::windows_float, ISA::windows_double
 
 namespace {
 struct Variant {
@@ -19,6 +23,8 @@ struct Variant {
   bool (*supported)();
   const Kernels<float>& (*of_float)();
   const Kernels<double>& (*of_double)();
+  const WindowLoops<float>& (*windows_of_float)();
+  const WindowLoops<double>& (*windows_of_double)();
 };
 }  // namespace
 
@@ -35,9 +41,9 @@ bool avx512() {
          __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512cd");
 }
 const Variant kVariants[] = {
-    {"sse2", always, x86_64_v2::kernels_float, x86_64_v2::kernels_double},
-    {"avx2", avx2, x86_64_v3::kernels_float, x86_64_v3::kernels_double},
-    {"avx512", avx512, x86_64_v4::kernels_float, x86_64_v4::kernels_double},
+    {"sse2", always, EQT_LOOPS(x86_64_v2)},
+    {"avx2", avx2, EQT_LOOPS(x86_64_v3)},
+    {"avx512", avx512, EQT_LOOPS(x86_64_v4)},
 };
 }  // namespace
 #else
@@ -47,9 +53,9 @@ namespace {
 bool always() { return true; }
 const Variant kVariants[] = {
 #if defined(__aarch64__)
-    {"neon", always, generic::kernels_float, generic::kernels_double},
+    {"neon", always, EQT_LOOPS(generic)},
 #else
-    {"generic", always, generic::kernels_float, generic::kernels_double},
+    {"generic", always, EQT_LOOPS(generic)},
 #endif
 };
 }  // namespace
@@ -80,6 +86,14 @@ const Kernels<float>& kernels<float>(int number) {
 template <>
 const Kernels<double>& kernels<double>(int number) {
   return variant(number).of_double();
+}
+template <>
+const WindowLoops<float>& window_loops<float>(int number) {
+  return variant(number).windows_of_float();
+}
+template <>
+const WindowLoops<double>& window_loops<double>(int number) {
+  return variant(number).windows_of_double();
 }
 
 }  // namespace eqt

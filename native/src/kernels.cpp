@@ -2,6 +2,7 @@
 #include "prepare.hpp"
 #include "readout.hpp"
 #include "vector_stage.hpp"
+#include "windows.hpp"
 
 namespace eqt::EQT_ISA {
 
@@ -17,5 +18,7 @@ constexpr Kernels<T> kKernels{kLanes<T>, workspace_bytes<T>, prepare_field<T>, p
 
 const Kernels<float>& kernels_float() { return kKernels<float>; }
 const Kernels<double>& kernels_double() { return kKernels<double>; }
+const WindowLoops<float>& windows_float() { return kWindowLoops<float>; }
+const WindowLoops<double>& windows_double() { return kWindowLoops<double>; }
 
 }  // namespace eqt::EQT_ISA

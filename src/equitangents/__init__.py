@@ -28,6 +28,7 @@ _SUBMODULES = (
     "report",
     "sphere",
     "studies",
+    "torch",
 )
 _NAMES = {
     "ensembles.deep.classifier": ["DeepEnsembleClassifier"],
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
         report,
         sphere,
         studies,
+        torch,
     )
     from equitangents.ensembles.deep.classifier import DeepEnsembleClassifier
     from equitangents.ensembles.deep.regressor import DeepEnsemble

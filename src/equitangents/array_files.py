@@ -26,7 +26,7 @@ def read_arrays(name: str, path: Any, trust: bool = False) -> np.ndarray | dict[
     path = str(path)
     said = f"{name} is {path!r}, which"
     if not Path(path).is_file():
-        raise InvalidArgumentError(f"{said} is no file")
+        raise InvalidArgumentError(f"{said} is not a file")
     try:
         with open(path, "rb") as file:
             _check_start(said, file.read(4096))
@@ -47,7 +47,9 @@ def read_arrays(name: str, path: Any, trust: bool = False) -> np.ndarray | dict[
         raise InvalidArgumentError(f"{said} NumPy cannot read: {error}") from None
     foreign = [key for key, value in arrays.items() if not isinstance(value, np.ndarray)]
     if foreign:
-        raise InvalidArgumentError(f"{said} is an archive that holds {foreign[0]!r}, which is no array; expected .npz")
+        raise InvalidArgumentError(
+            f"{said} is an archive that holds {foreign[0]!r}, which is not an array; expected .npz"
+        )
     return arrays
 
 

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Collection
 from typing import Any, Self
 
-from equitangents.errors import InvalidTypeError
+from equitangents.errors import InvalidArgumentError, InvalidTypeError
 
 
 class CheckedKeywords:
@@ -30,15 +30,23 @@ def check_keywords(cls: type, keywords: Collection[str]) -> None:
     if not keywords:
         return
     parameters = list(inspect.signature(cls.__init__).parameters.values())[1:]  # type: ignore[misc]
-    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+    shorthands = getattr(cls, "shorthands", ())  # what **keywords stands for
+    if not shorthands and any(p.kind is p.VAR_KEYWORD for p in parameters):
         return
-    known = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    known = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)] + list(shorthands)
     for keyword in keywords:
         if keyword not in known:
             takes = f"it takes {', '.join(known)}" if known else "it takes layers alone, without keywords"
             if not known and not parameters:
                 takes = "it takes no arguments"
             raise InvalidTypeError(f"{cls.__name__} has no argument {keyword!r}{meant(keyword, known)}; {takes}")
+
+
+def given_twice(record: str, kind: type, entry: str, field: str, value: Any) -> InvalidArgumentError:
+    """The error for an argument that is a record, where one of its entries is given by itself as well."""
+    return InvalidArgumentError(
+        f"{record} and {entry} are both given; say it once: {record}={kind.__name__}({field}={value!r}, ...)"
+    )
 
 
 def meant(name: str, known: Collection[str]) -> str:

@@ -109,7 +109,7 @@ def is_whole(value: Any) -> bool:
 
 
 def check_whole(name: str, value: Any, least: int, most: int | None = None, wanted: str | None = None) -> int:
-    """`value` as an int, or an error: InvalidTypeError if it is no whole number, InvalidArgumentError if out of range.
+    """`value` as an int; InvalidTypeError if it is not a whole number, InvalidArgumentError if it is out of range.
 
     `wanted`: what errors call it, if not by its range.
 

@@ -1,10 +1,14 @@
-"""Every example in a docstring runs and prints what it says."""
+"""Every example in a docstring runs and prints what it says; every public docstring says something."""
 
 from __future__ import annotations
 
+import ast
 import doctest
 import importlib
 import pkgutil
+import re
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -24,3 +28,69 @@ def test_docstring_examples(name: str, tmp_path, monkeypatch) -> None:
     options = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
     failed, _ = doctest.testmod(module, optionflags=options, extraglobs={"et": equitangents})
     assert failed == 0
+
+
+ROOT = Path(equitangents.__file__).parent
+APART = {"studies"}  # read through their pages
+
+
+def public_docstrings() -> Iterator[tuple[str, ast.AST, str]]:
+    """Every docstring that a reader of the source or of the reference sees: where, of what, and what it says."""
+    for path in sorted(ROOT.rglob("*.py")):
+        if not APART & set(path.relative_to(ROOT).parts):
+            yield from _docstrings_in(ast.parse(path.read_text()), str(path.relative_to(ROOT)))
+
+
+def _docstrings_in(node: ast.AST, where: str) -> Iterator[tuple[str, ast.AST, str]]:
+    for inner in ast.iter_child_nodes(node):
+        if isinstance(inner, ast.FunctionDef | ast.ClassDef) and not inner.name.startswith("_"):
+            if said := ast.get_docstring(inner):
+                yield f"{where}: {inner.name}", inner, said
+            if isinstance(inner, ast.ClassDef):
+                yield from _docstrings_in(inner, where)
+
+
+def says_little(docstring: str) -> bool:
+    """Whether it has three words or fewer."""
+    return len(docstring.split()) <= 3
+
+
+def begins_with_capitalised_symbol(docstring: str, node: ast.AST) -> bool:
+    """Whether it begins with a formula whose first letter is an argument's or another symbol's in capitals."""
+    if re.match(r"[A-Z]\s+[^\w\s`\"'(]", docstring):  # "Y + b", "A × b", "K = …": a sentence begins with a word
+        return True
+    first = re.match(r"([A-Z])(?!\w)(?!(?<=A) \w\w)", docstring)  # "A group" is no symbol
+    if first is None or isinstance(node, ast.ClassDef):
+        return False
+    arguments = {a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)}
+    return first[1].lower() in arguments and first[1] not in arguments
+
+
+def test_every_public_docstring_says_something_that_its_name_does_not() -> None:
+    short = [f"{where}: {said}" for where, _, said in public_docstrings() if says_little(said)]
+    assert not short, "\n".join(short)
+
+
+def test_no_public_docstring_begins_with_the_letter_of_a_formula_in_capitals() -> None:
+    wrong = [
+        f"{where}: {said}" for where, node, said in public_docstrings() if begins_with_capitalised_symbol(said, node)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize(
+    ("source", "little", "symbol"),
+    [
+        ('def f(x):\n    """X Φ(x)."""', True, True),
+        ('def add(self, y):\n    """Y + b_std · b, where b is the bias."""', False, True),
+        ('def product(a, b):\n    """A × b, the cross product of both."""', False, True),
+        ('def same(self, x):\n    """X."""', True, True),
+        ('def classes(self):\n    """Number of classes."""', True, False),
+        ('def room(self, a):\n    """A house with many rooms."""', False, False),
+        ('def fit(self, X):\n    """X and y are the data."""', False, False),
+    ],
+)
+def test_docstrings_that_say_little_are_found(source: str, little: bool, symbol: bool) -> None:
+    ((_, node, said),) = _docstrings_in(ast.parse(source), "")
+    assert says_little(said) == little
+    assert begins_with_capitalised_symbol(said, node) == symbol

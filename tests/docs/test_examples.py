@@ -11,6 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+WITH_TORCH = ("pytorch-models.md",)  # run by `make test-extras`: tests/torch_ensembles/test_pages.py
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
@@ -20,9 +21,17 @@ def examples(page: Path) -> list[tuple[int, str]]:
     return [(text.count("\n", 0, match.start(1)), match.group(1)) for match in BLOCK.finditer(text)]
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if examples(page)], ids=lambda page: page.stem)
+RUN = [page for page in PAGES if examples(page) and page.name not in WITH_TORCH]
+
+
+@pytest.mark.parametrize("page", RUN, ids=lambda page: page.stem)
 def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    run(page)
+
+
+def run(page: Path) -> None:
+    """All examples of a page, one after another."""
     names: dict[str, object] = {"__name__": "__main__"}
     for line, source in examples(page):
         # blank lines in front, so that a traceback gives the line of the page

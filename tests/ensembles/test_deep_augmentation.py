@@ -14,7 +14,7 @@ from equitangents.errors import InvalidArgumentError, InvalidTypeError, MemoryLi
 rng = np.random.default_rng(2)
 ROT = actions.image_rotations(4)
 X, Y = rng.normal(size=(6, 4, 4, 1)), rng.normal(size=6)
-CNN = nn.Sequential(nn.Conv(4, (3, 3), b_std=0.1), nn.Relu(), nn.Flatten(), nn.Dense(1))
+NET = nn.Sequential(nn.Flatten(), nn.Dense(4, b_std=0.1), nn.Relu(), nn.Dense(1))
 GD = {"members": 2, "optimizer": "gd", "learning_rate": 0.3, "epochs": 5, "dtype": "float64"}
 
 
@@ -41,9 +41,9 @@ def bits_equal(a, b):
 @pytest.mark.parametrize("optimizer", ["gd", "sgd"])
 def test_full_augmentation_is_training_on_all_orbits(optimizer):
     settings = GD | {"optimizer": optimizer}
-    model = DeepEnsemble(CNN, augmentation=ROT, **settings).fit(X, Y)
+    model = DeepEnsemble(NET, augmentation=ROT, **settings).fit(X, Y)
     turned = np.concatenate([np.rot90(X, g, axes=(1, 2)) for g in range(4)])
-    explicit = DeepEnsemble(CNN, **settings).fit(turned, np.tile(Y, 4))
+    explicit = DeepEnsemble(NET, **settings).fit(turned, np.tile(Y, 4))
     bits_equal(model.params_, explicit.params_)
 
 
@@ -68,8 +68,8 @@ def test_random_augmentation_draws_from_the_orbits():
 
 def test_random_augmentation_of_invariant_inputs_is_no_augmentation():
     same = np.ones((6, 4, 4, 1)) * np.arange(1, 7)[:, None, None, None]
-    model = DeepEnsemble(CNN, augmentation=ROT, augmentation_mode="random", **GD).fit(same, Y)
-    plain = DeepEnsemble(CNN, **GD).fit(same, Y)
+    model = DeepEnsemble(NET, augmentation=ROT, augmentation_mode="random", **GD).fit(same, Y)
+    plain = DeepEnsemble(NET, **GD).fit(same, Y)
     jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-9), model.params_, plain.params_)
 
 
@@ -98,35 +98,35 @@ def test_a_wide_augmented_ensemble_is_nearly_equivariant_where_its_members_are_n
 
 
 def test_resampled_rotations_train_too():
-    model = DeepEnsemble(CNN, augmentation=actions.image_rotations(8, mask="circle"), **GD | {"epochs": 1}).fit(X, Y)
+    model = DeepEnsemble(NET, augmentation=actions.image_rotations(8, mask="circle"), **GD | {"epochs": 1}).fit(X, Y)
     assert np.isfinite(model.predict(X)).all()
 
 
 def test_errors():
     with pytest.raises(InvalidArgumentError, match="label_action is given without augmentation"):
-        DeepEnsemble(CNN, label_action=ROT).fit(X, Y)
+        DeepEnsemble(NET, label_action=ROT).fit(X, Y)
     with pytest.raises(InvalidTypeError, match="augmentation is 4; expected an action"):
-        DeepEnsemble(CNN, augmentation=4).fit(X, Y)
+        DeepEnsemble(NET, augmentation=4).fit(X, Y)
     trivial = actions.trivial(groups.cyclic(2))
     with pytest.raises(InvalidArgumentError, match="must be of the same group"):
-        DeepEnsemble(CNN, augmentation=ROT, label_action=trivial).fit(X, Y)
+        DeepEnsemble(NET, augmentation=ROT, label_action=trivial).fit(X, Y)
     with pytest.raises(InvalidArgumentError, match="augmentation_mode is 'some'; expected 'full' or 'random'"):
-        DeepEnsemble(CNN, augmentation=ROT, augmentation_mode="some").fit(X, Y)
+        DeepEnsemble(NET, augmentation=ROT, augmentation_mode="some").fit(X, Y)
     with pytest.raises(InvalidArgumentError, match="x has"):
-        DeepEnsemble(CNN, augmentation=ROT).fit(X[:, :3], Y)
+        DeepEnsemble(NET, augmentation=ROT).fit(X[:, :3], Y)
     with pytest.raises(MemoryLimitError, match="the 4 transformed copies of 6 samples needs about"):
-        DeepEnsemble(CNN, augmentation=ROT, memory_limit=1000).fit(X, Y)
+        DeepEnsemble(NET, augmentation=ROT, memory_limit=1000).fit(X, Y)
 
     with pytest.raises(NotAnActionError):
-        DeepEnsemble(CNN, augmentation=NoAction(), **GD).fit(X, Y)
+        DeepEnsemble(NET, augmentation=NoAction(), **GD).fit(X, Y)
 
 
 class TestPartOfAnOrbit:
     def test_full_augmentation_by_some_elements(self):
         some = actions.subset(ROT, [0, 3, 3])
-        model = DeepEnsemble(CNN, augmentation=some, **GD).fit(X, Y)
+        model = DeepEnsemble(NET, augmentation=some, **GD).fit(X, Y)
         inputs = np.concatenate([ROT(g, X) for g in (0, 3, 3)])
-        expected = DeepEnsemble(CNN, **GD).fit(inputs, np.tile(Y, 3))
+        expected = DeepEnsemble(NET, **GD).fit(inputs, np.tile(Y, 3))
         np.testing.assert_array_equal(model.predict(X), expected.predict(X))
 
     def test_random_augmentation_draws_from_them(self):
@@ -136,4 +136,4 @@ class TestPartOfAnOrbit:
 
     def test_weights_are_refused(self):
         with pytest.raises(InvalidArgumentError, match="repeat elements in place of weights"):
-            DeepEnsemble(CNN, augmentation=actions.subset(ROT, [0, 1], [1, 2]), **GD).fit(X, Y)
+            DeepEnsemble(NET, augmentation=actions.subset(ROT, [0, 1], [1, 2]), **GD).fit(X, Y)

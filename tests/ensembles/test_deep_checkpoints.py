@@ -16,7 +16,7 @@ import pytest
 from equitangents import DeepEnsemble, DeepEnsembleClassifier, actions, nn
 from equitangents.errors import InvalidArgumentError, NotFittedError
 
-NET = nn.Sequential(nn.Conv(2, (3, 3), b_std=0.1), nn.Relu(), nn.Flatten(), nn.Dense(1))
+NET = nn.Sequential(nn.Flatten(), nn.Dense(4, b_std=0.1), nn.Relu(), nn.Dense(1))
 rng = np.random.default_rng(3)
 X, Y = rng.normal(size=(9, 4, 4, 1)), rng.normal(size=9)
 
@@ -97,7 +97,7 @@ def test_a_killed_run_goes_on_to_the_same_bits(tmp_path, uninterrupted, kills):
 )
 def test_optimizer_state_and_schedules_survive(tmp_path, optimizer):
     def model(epochs, **changed):
-        own = {"optimizer": optimizer, "epochs": epochs, "dtype": "float64", "zero_output": False}
+        own = {"optimizer": optimizer, "epochs": epochs, "augmentation": None, "zero_output": False}
         return DeepEnsemble(**settings(**own | changed, batch_size=None))
 
     straight = model(6).fit(X, Y)
@@ -245,9 +245,9 @@ def test_errors_of_saving_and_loading(tmp_path, uninterrupted):
     with pytest.raises(NotFittedError):
         DeepEnsemble(NET).save(tmp_path / "new")
     (tmp_path / "other").mkdir()
-    with pytest.raises(InvalidArgumentError, match="exists and is no saved ensemble"):
+    with pytest.raises(InvalidArgumentError, match="exists and is not a saved ensemble"):
         uninterrupted.save(tmp_path / "other")
-    with pytest.raises(InvalidArgumentError, match="no directory that save wrote"):
+    with pytest.raises(InvalidArgumentError, match="not a directory that save wrote"):
         DeepEnsemble.load(tmp_path / "other")
     uninterrupted.save(tmp_path / "regression")
     with pytest.raises(InvalidArgumentError, match="holds a DeepEnsemble, not a DeepEnsembleClassifier"):

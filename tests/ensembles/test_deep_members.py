@@ -68,6 +68,7 @@ def test_members_of_a_small_ensemble_are_the_first_of_a_large_one(optimizer, mon
 @pytest.mark.parametrize(("first", "chunk"), [(3, 2), (4, 2), (1, 3)])
 def test_extending_makes_the_larger_ensemble(first, chunk):
     settings = SETTINGS | {"members_per_chunk": chunk, "zero_output": True, "optimizer": "gd", "batch_size": None}
+    settings["augmentation"] = None
     record = {"x": X}
     large = DeepEnsemble(CNN, members=5, **settings).fit(X, Y, record=record, record_at=[0, 2])
     model = DeepEnsemble(CNN, members=first, **settings).fit(X, Y, record=record, record_at=[0, 2])
@@ -81,7 +82,7 @@ def test_extending_makes_the_larger_ensemble(first, chunk):
 
 
 def test_extending_needs_the_same_data_settings_and_records(five):
-    model = DeepEnsemble(CNN, members=2, **SETTINGS).fit(X, Y)
+    model = DeepEnsemble(CNN, members=2, members_per_chunk=2, **SETTINGS).fit(X, Y)
     with pytest.raises(InvalidArgumentError, match=r"X .* there"):
         model.extend(3, X + 1, Y)
     with pytest.raises(InvalidArgumentError, match="members is 1; expected a whole number, at least 2"):

@@ -208,7 +208,7 @@ class TestProducts:
             groups.direct_product(C2, 3)
         with pytest.raises(ShapeError, match=r"automorphisms has shape \(1, 3\)"):
             groups.semidirect_product(C3, C2, [[0, 1, 2]])
-        with pytest.raises(InvalidArgumentError, match=r"automorphisms\[1\] is no automorphism"):
+        with pytest.raises(InvalidArgumentError, match=r"automorphisms\[1\] is not an automorphism"):
             groups.semidirect_product(C4, C2, [[0, 1, 2, 3], [0, 2, 1, 3]])
         with pytest.raises(InvalidArgumentError, match="does not respect H"):
             groups.semidirect_product(C3, C3, [[0, 1, 2], [0, 2, 1], [0, 1, 2]])

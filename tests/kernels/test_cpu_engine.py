@@ -72,8 +72,15 @@ def test_an_input_of_zeros_beside_large_ones(dual, rng):
     check_cpu(net, x, None, tolerance=1e-5)
 
 
-@pytest.mark.parametrize("readout", [Flatten(), GroupPool()], ids=["flatten", "pool"])
-@pytest.mark.parametrize("window", [(2, 3), "full"])
+@pytest.mark.parametrize(
+    ("readout", "window"),
+    [
+        (Flatten(), (2, 3)),
+        (GroupPool(), "full"),
+        pytest.param(Flatten(), "full", marks=pytest.mark.slow),
+        pytest.param(GroupPool(), (2, 3), marks=pytest.mark.slow),
+    ],
+)
 def test_groups(readout, window, rng):
     group = et.groups.wallpaper(rotations=4, reflections=True, shape=(3, 3))
     hidden = (Lift(group, 1, window=window, b_std=0.1), Relu(), GroupConv(1, window=window), Erf())
@@ -144,13 +151,13 @@ def test_it_runs_inside_jax_programs(rng):
     eager, jitted = net.kernel(x1, x2, engine="cpu"), jax.jit(lambda a, b: net.kernel(a, b, engine="cpu"))(x1, x2)
     assert jitted.engine == "cpu"
     np.testing.assert_allclose(jitted.ntk, eager.ntk, rtol=1e-6)
-    batched = jax.vmap(lambda a: net.kernel(a, x2, engine="cpu").ntk)(x1[:, None])
+    batched = jax.jit(jax.vmap(lambda a: net.kernel(a, x2, engine="cpu").ntk))(x1[:, None])
     np.testing.assert_allclose(batched[:, 0], eager.ntk, rtol=1e-6)
     symmetric = jax.jit(lambda a: net.kernel(a, engine="cpu").ntk)(x1)
     np.testing.assert_allclose(symmetric, net.kernel(x1, engine="cpu").ntk, rtol=1e-6)
 
 
-@pytest.mark.parametrize("symmetric", [False, True], ids=["two", "one"])
+@pytest.mark.parametrize("symmetric", [pytest.param(False, marks=pytest.mark.slow), True], ids=["two", "one"])
 def test_derivatives_are_those_of_the_reference(symmetric, rng):
     net = Sequential(Conv(1, 3, b_std=0.1), Erf(), Flatten(), Dense(1))
     x1, x2 = rng.standard_normal((2, 4, 2)), None if symmetric else rng.standard_normal((3, 4, 2))
@@ -161,8 +168,8 @@ def test_derivatives_are_those_of_the_reference(symmetric, rng):
         return jnp.sum(jnp.sin(k.ntk) + k.nngp)
 
     with jax.enable_x64(True):
-        fast, slow = (jax.grad(total)(jnp.asarray(x1), engine) for engine in ("cpu", "reference"))
-        forward = jax.jvp(lambda a: total(a, "cpu"), (jnp.asarray(x1),), (jnp.asarray(direction),))[1]
+        fast, slow = (jax.jit(jax.grad(total), static_argnums=1)(x1, engine) for engine in ("cpu", "reference"))
+        forward = jax.jit(lambda a, v: jax.jvp(lambda b: total(b, "cpu"), (a,), (v,))[1])(x1, direction)
     np.testing.assert_allclose(fast, slow, rtol=1e-12)
     np.testing.assert_allclose(forward, (np.asarray(slow) * direction).sum(), rtol=1e-12)
 

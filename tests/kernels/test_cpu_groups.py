@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 import equitangents as et
 from equitangents.nn import Dense, Flatten, Gelu, GroupConv, GroupPool, LeakyRelu, Lift, Relu, Residual, Sequential, Sin
+from examples import examples
 from kernels.comparison import assert_as_exact, check_cpu
 from kernels.random_networks import CHANNELS
 from laws.networks import small_group
@@ -64,7 +65,7 @@ ANY = {"n1": st.integers(1, 20), "n2": st.integers(1, 67), "seed": st.integers(0
 
 
 @given(case=general_groups() | plane_groups(), **ANY)
-@settings(max_examples=25)
+@examples(10, random=25)
 def test_random_networks_on_groups_in_single_precision(case, n1, n2, seed):
     net, shape = case
     x1, x2 = random_inputs(shape, n1, n2, seed)

@@ -55,12 +55,12 @@ def expectation(f, q1, q2, rho):
 @pytest.mark.parametrize("name", CASES)
 def test_duals_are_gaussian_expectations(name):
     dual, phi, slope = CASES[name]
-    pairs = jax.jit(dual.pair)
+    pairs, moments = jax.jit(dual.pair), jax.jit(dual.moments)
     for q1, q2, rho in [(1.0, 1.0, 0.3), (0.5, 2.0, -0.7), (1.5, 1.4, 0.97), (0.2, 0.1, 0.0)]:
         d = q1 + q2 - 2 * rho * math.sqrt(q1 * q2)
         with jax.enable_x64(True):
             distance, derivative = (float(x) for x in pairs(*map(jnp.asarray, (d, q1, q2))))
-            square, mean = (float(x) for x in dual.moments(jnp.asarray(q1)))
+            square, mean = (float(x) for x in moments(jnp.asarray(q1)))
         tolerance = 1e-6 if name == "tanh" else 1e-9
         assert distance == pytest.approx(expectation(lambda u, v: (phi(u) - phi(v)) ** 2, q1, q2, rho), abs=tolerance)
         assert derivative == pytest.approx(expectation(lambda u, v: slope(u) * slope(v), q1, q2, rho), abs=tolerance)
@@ -96,14 +96,20 @@ def test_gradients_at_equal_and_at_zero_inputs_are_finite_and_right(name):
     dual = CASES[name][0]
     with jax.enable_x64(True):
         for index in range(2):
-            gradient = jax.grad(lambda args, i=index: dual.pair(*args)[i])
+            gradient = jax.jit(jax.grad(lambda args, i=index: dual.pair(*args)[i]))
             for point in [(0.0, 1.0, 1.0), (0.0, 0.0, 0.0), (1.0, 1.0, 0.0)]:
                 assert np.isfinite(np.array(gradient(tuple(map(jnp.asarray, point))))).all()
         # d E[(φ(u)-φ(v))²] / dd = E[φ'(u) φ'(v)] at fixed variances, also at d = 0.
+        slope, pair = jax.jit(jax.grad(lambda *point: dual.pair(*point)[0])), jax.jit(dual.pair)
         for d in (0.0, 0.4):
             point = tuple(map(jnp.asarray, (d, 1.1, 1.1)))
-            slope = jax.grad(lambda x, p=point: dual.pair(x, *p[1:])[0])(point[0])
-            assert float(slope) == pytest.approx(float(dual.pair(*point)[1]), rel=2e-6)
+            assert float(slope(*point)) == pytest.approx(float(pair(*point)[1]), rel=2e-6)
+
+
+def test_moments_by_quadrature_are_one_loop_however_many_nodes_there_are():
+    """Written out node by node they took seconds to compile."""
+    few, many = (len(jax.make_jaxpr(duals.Quadrature(jnp.tanh, order).moments)(1.0).eqns) for order in (16, 128))
+    assert few == many < 20
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -115,5 +121,6 @@ def test_uncorrelated_variables_have_the_product_of_their_means(name):
         q2 = jnp.asarray(np.random.default_rng(1).uniform(0, 3, 220))
         d = (q1 + q2) * (1 + jnp.asarray(np.random.default_rng(2).normal(size=220)) * 2e-16)
         distance, _ = jax.jit(dual.pair)(d, q1, q2)
-        (s1, m1), (s2, m2) = dual.moments(q1), dual.moments(q2)
+        moments = jax.jit(dual.moments)
+        (s1, m1), (s2, m2) = moments(q1), moments(q2)
         np.testing.assert_allclose(s1 + s2 - distance, 2 * m1 * m2, atol=1e-6 if name == "tanh" else 1e-13)

@@ -73,14 +73,14 @@ def test_fibres_agree_with_all_pairs(name, rng):
     net = Sequential(*layers)
     fibre = net.kernel(x1, x2)
     given, program = net.lower(shape)
-    pairs = compute(replace(program, form="pairs"), x1, x2)
+    x = np.concatenate([x1, x2])
+    pairs = compute(replace(program, form="pairs"), x, x)  # compiled once for all that follows
     assert (fibre.form, pairs.form, given) == ("fibre", "pairs", 0)
-    np.testing.assert_allclose(fibre.nngp, pairs.nngp, rtol=1e-13)
-    np.testing.assert_allclose(fibre.ntk, pairs.ntk, rtol=1e-13)
+    np.testing.assert_allclose(fibre.nngp, pairs.nngp[:3, 3:], rtol=1e-13)
+    np.testing.assert_allclose(fibre.ntk, pairs.ntk[:3, 3:], rtol=1e-13)
     own = net.kernel_diagonal(x1)
-    whole = compute(replace(program, form="pairs"), x1)
-    np.testing.assert_allclose(own.nngp, np.diag(whole.nngp), rtol=1e-13)
-    np.testing.assert_allclose(own.ntk, np.diag(whole.ntk), rtol=1e-13)
+    np.testing.assert_allclose(own.nngp, np.diag(pairs.nngp)[:3], rtol=1e-13)
+    np.testing.assert_allclose(own.ntk, np.diag(pairs.ntk)[:3], rtol=1e-13)
 
 
 @pytest.mark.parametrize("readout", [[GlobalAvgPool()], [AvgPool(2), Conv(1, 2), Flatten()]], ids=["fibre", "pairs"])

@@ -1,5 +1,7 @@
 """Full windows on groups: one position of a fibre stands for all, with the same kernels."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -23,11 +25,21 @@ def layers_of(table, later, readout):
     return [*hidden, readout, ("dense", 1.1, 0.1), RELU, ("dense", 1.1, 0.1)]
 
 
-@pytest.mark.parametrize("readout", [("flatten",), ("coset_pool", np.zeros(6, int))], ids=["flatten", "pool"])
-@pytest.mark.parametrize("later", [None, [0, 2, 3]], ids=["full", "some"])
-@pytest.mark.parametrize("engine", ["cpu", "reference"])
+READOUTS = {"flatten": ("flatten",), "pool": ("coset_pool", np.zeros(6, int))}
+LATER = {"full": None, "some": [0, 2, 3]}
+
+
+@pytest.mark.parametrize(
+    ("engine", "later", "readout"),
+    [
+        # The reference engine compiles each.
+        pytest.param(engine, *case, marks=pytest.mark.slow if engine == "reference" and case[0] == "full" else ())
+        for engine, *case in itertools.product(["cpu", "reference"], LATER, READOUTS)
+    ],
+)
 def test_kernels_are_literal_sums(engine, later, readout, rng):
     group, table = small_group("S3")
+    later, readout = LATER[later], READOUTS[readout]
     layers = layers_of(table, later, readout)
     net = network(layers, action=et.actions.permutations(group, table))
     x = rng.standard_normal((4, 6, 2))

@@ -1,5 +1,6 @@
 """Opposite and parallel inputs: the angle is π or 0, and must not become the root of a rounding error."""
 
+import itertools
 from functools import partial
 
 import numpy as np
@@ -17,9 +18,18 @@ PHIS = {
 RATIOS = (-1, -1 - 1e-12, -1 - 1e-9, -1 - 1e-6, -1 - 1e-3, 1, 1 + 1e-9, 1 + 1e-3, -3.0, 3.0)
 
 
-@pytest.mark.parametrize("engine", ["cpu", "reference"])
-@pytest.mark.parametrize("bias", [0.0, 0.1])
-@pytest.mark.parametrize("names", [("relu",) * 4, ("abs",) * 4, ("leaky_relu",) * 4, ("erf",) * 4, ("abs", "erf")])
+STACKS = [("relu",) * 4, ("abs",) * 4, ("leaky_relu",) * 4, ("erf",) * 4, ("abs", "erf")]
+# The reference engine compiles each.
+OFTEN = {(("relu",) * 4, 0.0), (("erf",) * 4, 0.1), (("abs", "erf"), 0.0)}
+
+
+@pytest.mark.parametrize(
+    ("engine", "names", "bias"),
+    [
+        pytest.param(engine, *case, marks=() if engine == "cpu" or tuple(case) in OFTEN else pytest.mark.slow)
+        for engine, *case in itertools.product(["cpu", "reference"], STACKS, [0.0, 0.1])
+    ],
+)
 def test_dense_layers_keep_all_digits(names, bias, engine, rng):
     layers = [la for name in names for la in (Dense(1, W_std=1.4, b_std=bias), PHIS[name][0])]
     words = [word for name in names for word in (("dense", 1.4, bias), ("phi", PHIS[name][1]))]

@@ -123,8 +123,15 @@ def test_a_verdict_on_inputs_is_not_carried_over_to_the_next_ones(rng):
     assert any("one orbit" in note for note in average.kernel(images).notes)
 
 
-@pytest.mark.parametrize(("net", "note"), [(MLP, "one orbit"), (UPRIGHT, "both orbits")])
-@pytest.mark.parametrize("traced_first", [False, True])
+@pytest.mark.parametrize(
+    ("net", "note", "traced_first"),
+    [
+        (MLP, "one orbit", False),
+        (UPRIGHT, "both orbits", True),
+        pytest.param(MLP, "one orbit", True, marks=pytest.mark.slow),
+        pytest.param(UPRIGHT, "both orbits", False, marks=pytest.mark.slow),
+    ],
+)
 def test_traced_calls_average_as_concrete_ones_whichever_comes_first(net, note, traced_first, rng):
     x1, x2 = (jnp.asarray(rng.standard_normal((n, 4, 4, 1)), jnp.float32) for n in (3, 2))
     average = et.kernels.orbit_average(net, ROTATIONS)

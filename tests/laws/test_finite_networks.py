@@ -112,7 +112,7 @@ def scales(kernel):
     return np.sqrt(np.outer(own, own))
 
 
-@pytest.mark.parametrize("name", _some("mlp", "residual of means", "S3, flattened, weighted", "p4"))
+@pytest.mark.parametrize("name", _some("residual of means", "S3, flattened, weighted"))
 def test_outputs_have_the_nngp_for_a_covariance(name):
     shape, net = nets(256, 64)[name]
     x = inputs(shape)
@@ -120,7 +120,7 @@ def test_outputs_have_the_nngp_for_a_covariance(name):
     assert_agrees(*sampled_nngp(net, x, 400, seed=1), kernel, scales(kernel))
 
 
-@pytest.mark.parametrize("name", _some("cnn, zero, stride", "locally connected", "S3, pooled"))
+@pytest.mark.parametrize("name", _some("cnn, zero, stride", "S3, pooled"))
 def test_gradients_have_the_ntk_for_a_mean(name):
     shape, net = nets(256, 1)[name]
     x = inputs(shape, 2)
@@ -134,7 +134,7 @@ def test_the_empirical_ntk_is_a_product_of_gradients():
     net = n.Sequential(n.Conv(4, (2,), b_std=0.3), n.Erf(), n.Flatten(), n.Dense(3))
     x1, x2 = inputs(shape), inputs(shape, 5)[3:]
     params = net.init(jax.random.key(3), shape)
-    jacobian = jax.jacrev(net.apply)
+    jacobian = jax.jit(jax.jacrev(net.apply))
     flat = [
         np.concatenate([np.asarray(leaf).reshape(len(x), 3, -1) for leaf in jax.tree.leaves(jacobian(params, x))], -1)
         for x in (x1, x2)

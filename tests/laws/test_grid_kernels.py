@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import equitangents as et
+from examples import examples
 from laws.networks import by_engines, check, got_pair, network
 from oracles import literal_duals, literal_kernels
 
@@ -213,7 +214,7 @@ def grid_networks(draw):
 
 
 @given(grid_networks(), st.booleans())
-@settings(max_examples=6)
+@examples(4, random=15)
 def test_random_networks_on_grids(case, two):
     layers, x = case
     check(layers, *((x[:1], x[1:]) if two else (x,)))

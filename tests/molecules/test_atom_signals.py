@@ -67,9 +67,9 @@ def test_derivatives_are_finite_and_right():
     batch = molecules(1, atoms=3, seed=3)
     numbers = batch.atomic_numbers[0]
     with jax.enable_x64(True):
-        function = lambda x: SIGNALS.coefficients(numbers, x)
+        function = jax.jit(lambda x: SIGNALS.coefficients(numbers, x))
         x = jnp.asarray(batch.positions[0])
-        slopes = jax.jacfwd(function)(x)
+        slopes = jax.jit(jax.jacfwd(function))(x)
         step = jnp.zeros_like(x).at[0, 1].set(1e-5)
         differences = (function(x + step) - function(x - step)) / 2e-5
         assert jnp.isfinite(slopes).all()

@@ -1,6 +1,7 @@
 """Energies and forces: against differences, and what follows from one energy function."""
 
 import dataclasses
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,14 +15,18 @@ from molecules.example_molecules import SIGNALS, molecules, network, turned
 
 BATCH = molecules(3)
 NET = network(resolution=7)
-SMOOTH = kernel_for_forces(NET, BATCH, SIGNALS)
 STEP = 1e-3
 
 
-def value(x1, x2, i=0, j=1):
+@pytest.fixture(scope="module")
+def smooth():
+    return kernel_for_forces(NET, BATCH, SIGNALS)
+
+
+def value(smooth, x1, x2, i=0, j=1):
     """NNGP and NTK of two molecules at given positions."""
     a, b = BATCH[[i]].with_positions(x1[None]), BATCH[[j]].with_positions(x2[None])
-    found = kernels(SMOOTH, a, b, signals=SMOOTH.signals)
+    found = kernels(smooth, a, b, signals=smooth.signals)
     return np.array([found.nngp[0, 0], found.ntk[0, 0]])
 
 
@@ -31,25 +36,25 @@ def displaced(i, coordinate, sign):
     return x
 
 
-def test_covariances_are_derivatives_of_the_kernel():
-    joint = joint_kernels(SMOOTH, BATCH)
+def test_covariances_are_derivatives_of_the_kernel(smooth):
+    joint = joint_kernels(smooth, BATCH)
+    value_at = partial(value, smooth)
     layout = Layout.of(BATCH)
     rows, columns = layout.of_molecule(0), layout.of_molecule(1)
     blocks = np.stack(joint)[:, rows[:, None], columns]
     x, y = BATCH.positions[0], BATCH.positions[1]
     scale = np.abs(blocks).max(axis=(1, 2))
-    np.testing.assert_allclose(blocks[:, 0, 0], value(x, y), rtol=1e-10)
+    np.testing.assert_allclose(blocks[:, 0, 0], value_at(x, y), rtol=1e-10)
     for a, b in ((0, 4), (5, 2), (7, 8)):
-        slope = -(value(displaced(0, a, 1), y) - value(displaced(0, a, -1), y)) / (2 * STEP)
+        slope = -(value_at(displaced(0, a, 1), y) - value_at(displaced(0, a, -1), y)) / (2 * STEP)
         np.testing.assert_allclose(blocks[:, 1 + a, 0] / scale, slope / scale, rtol=0, atol=1e-4)
-        both = sum(s * t * value(displaced(0, a, s), displaced(1, b, t)) for s in (1, -1) for t in (1, -1)) / (
+        both = sum(s * t * value_at(displaced(0, a, s), displaced(1, b, t)) for s in (1, -1) for t in (1, -1)) / (
             4 * STEP**2
         )
         np.testing.assert_allclose(blocks[:, 1 + a, 1 + b] / scale, both / scale, rtol=0, atol=1e-4)
 
 
-def test_joint_covariances_are_symmetric_and_nearly_positive():
-    smooth = kernel_for_forces(NET, BATCH, SIGNALS)
+def test_joint_covariances_are_symmetric_and_nearly_positive(smooth):
     joint = joint_kernels(smooth, BATCH)
     for matrix in joint:
         np.testing.assert_array_equal(matrix, matrix.T)

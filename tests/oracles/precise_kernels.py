@@ -66,9 +66,10 @@ def arctangent(y, x):
 
 
 def _series(x):
-    total = Decimal(0)
+    total, power = Decimal(0), x
     for n in count():
-        term = (-1) ** n * x ** (2 * n + 1) / (2 * n + 1)
+        term = power / (2 * n + 1)
         total += term
         if abs(term) < Decimal(10) ** -DIGITS:
             return total
+        power *= -x * x

@@ -17,7 +17,12 @@ def _doubled(x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
     return np.add(x, x)
 
 
-public, private = (jaxtyped(function, typechecker=check_arrays) for function in (stacked, _doubled))
+def inside(x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
+    return np.add(x, x)
+
+
+__all__ = ["stacked"]
+public, private, other = (jaxtyped(function, typechecker=check_arrays) for function in (stacked, _doubled, inside))
 
 
 def test_what_comes_back_must_fit_what_went_in():
@@ -33,6 +38,12 @@ def test_public_functions_may_be_given_lists_and_private_ones_may_not():
     assert private(np.ones((3, 2))).shape == (3, 2)
     with pytest.raises(TypeCheckError):
         private([[1.0, 2.0]])
+
+
+def test_functions_that_no_package_offers_must_be_given_what_they_are_annotated_with():
+    assert other(np.ones((3, 2))).shape == (3, 2)
+    with pytest.raises(TypeCheckError):
+        other([[1.0, 2.0]])
 
 
 def test_the_package_is_checked():

@@ -9,15 +9,21 @@ from equitangents import studies
 TINY = {
     "toy": {
         "members": "12", "plain_members": "5", "width": "8", "train_points": "6", "orbit_points": "5", "pixels": "9",
-        "steps": "0,1,2,3,12", "frames": "4",
+        "steps": "0,1,2,3,12", "frames": "4", "hidden_layers": "1",
     },
     "ising": {
         "lattice": "3", "train_spins": "5", "test_spins": "4", "widths": "4,16", "members": "32",
         "members_at_once": "20", "groups": "1,2,4", "steps": "0,1,4", "gp_samples": "50",
+        "hidden_layers": "1",
     },
     "rotated-images": {
-        "train_images": "24", "test_images": "10", "foreign_images": "6", "members": "4", "channels": "4,4",
+        "train_images": "24", "test_images": "10", "foreign_images": "6", "members": "4", "channels": "4",
         "epochs": "5", "recorded_epochs": "0,1,3", "infinite_train": "16",
+    },
+    "histology": {
+        "data": "digits", "foreign": "photographs", "pixels": "4", "train_images": "16", "test_images": "6",
+        "foreign_images": "5", "members": "3", "channels": "2", "epochs": "2", "recorded_epochs": "0,1",
+        "infinite_train": "8",
     },
     "comparison": {
         "contenders": "plain,augmented,gcnn", "shrink": "2", "repetitions": "2", "train_images": "24",
@@ -26,10 +32,15 @@ TINY = {
     "mlp-to-gcnn": {
         "group": "C4", "train_images": "4", "test_images": "4", "foreign_images": "4", "times": "1,inf",
         "widths": "8,16", "draws": "3", "trained_widths": "4", "members": "4", "steps": "0,2",
+        "hidden_layers": "1",
+    },
+    "augmented-cnn-to-gcnn": {
+        "foreign": "noise", "pixels": "4", "train_images": "3", "test_images": "3", "foreign_images": "2",
+        "widths": "1,2", "members": "24", "steps": "1,2", "times": "1,inf", "hidden_layers": "1",
     },
     "cross-product": {
         "groups": "T,O", "trained_groups": "T", "train_pairs": "3", "test_pairs": "3", "rotations": "4",
-        "members": "6", "width": "4", "steps": "0,1,3",
+        "members": "6", "width": "4", "steps": "0,1,3", "hidden_layers": "1",
     },
     "continuous": {
         "train_images": "5", "test_images": "4", "orders": "2,4", "angles": "8", "rings": "2", "samples": "5",
@@ -48,6 +59,10 @@ TINY = {
         "sizes": "1,2,4", "steps": "3", "every": "1", "stage_steps": "2", "resamples": "3",
         "hidden_layers": "1",
     },
+    "medical-kernels": {
+        "data": "digits", "images": "60", "pixels": "8", "sizes": "10,20", "patch": "2", "stride": "2",
+        "hidden_layers": "1", "checked": "2",
+    },
     "molecules": {
         "sizes": "12,24", "test": "6", "splits": "3", "tuning": "10", "bandlimit": "2", "scales": "0.3", "block": "11",
         "moved": "2", "turns": "2", "tolerance": "1e-2", "soap_n_max": "2", "soap_l_max": "1",
@@ -64,13 +79,16 @@ FIGURES = {
     "toy": {"snapshots", "violation-over-time", "violation-over-members"},
     "ising": {"predictions", "distance-to-ntk", "orbit-spread", "spread-for-every-size", "spread-ratio"},
     "rotated-images": {"agreement-over-training", "accuracy-and-size", "single-images"},
+    "histology": {"agreement-over-training", "accuracy-and-size", "single-images"},
     "comparison": {"accuracy-and-invariance-against-cost", "many-small-or-one-equivariant", "inputs"},
     "mlp-to-gcnn": {"difference-over-time", "convergence"},
+    "augmented-cnn-to-gcnn": {"members-and-width", "times"},
     "cross-product": {"members-and-mean", "random-rotations"},
     "continuous": {"change-against-kappa", "change-over-angles"},
     "sampling": {"violation-against-budget", "violation-over-time"},
     "finite-width": {"violation-against-members", "width", "parts"},
     "other-ensembles": {"change-against-size"},
+    "medical-kernels": {"accuracy", "images"},
     "molecules": {"learning-curves"},
     "forces": {"learning-curves"},
     "kernel-convergence": {"convergence"},
@@ -79,23 +97,28 @@ TABLES = {
     "toy": {"violation", "ensemble_size"},
     "ising": {"distance", "spread", "predictions", "every_size"},
     "rotated-images": {"agreement", "accuracy", "ensemble_size"},
+    "histology": {"agreement", "accuracy", "ensemble_size"},
     "comparison": {"contenders", "costs", "by_set", "pairs", "small_networks"},
     "mlp-to-gcnn": {"distance", "independent", "trained"},
+    "augmented-cnn-to-gcnn": {"floor", "members", "infinite"},
     "cross-product": {"closed_form", "members", "shares"},
     "continuous": {"violation", "angles"},
     "sampling": {"choices"},
     "finite-width": {"parts", "members"},
     "other-ensembles": {"size", "closed_form"},
+    "medical-kernels": {"accuracy", "difference"},
     "molecules": {"errors", "symmetry"},
     "forces": {"errors"},
     "kernel-convergence": {"entries"},
 }
 EXACT = {  # numbers of the claims that hold at any size, not by statistics
     "mlp-to-gcnn": (0,),
+    "augmented-cnn-to-gcnn": (0,),
     "cross-product": (0, 1),
     "continuous": (1,),
     "sampling": (0,),
     "other-ensembles": (0,),
+    "medical-kernels": (2, 3),
 }
 
 

@@ -49,7 +49,7 @@ class ContinuousRotations(CompactAction):
         return self.group.check_elements(name, elements)
 
     def check_elements(self, elements: Any, name: str = "elements") -> Float[np.ndarray, "k 3 3"]:
-        """Elements as matrices."""
+        """The chosen elements as 3×3 matrices; raises unless there is at least one."""
         chosen = np.array(self.matrices_of(elements, name))
         if not len(chosen):
             raise InvalidArgumentError(f"{name} is empty; expected at least one")

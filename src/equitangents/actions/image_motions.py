@@ -46,7 +46,7 @@ class ImageMotions(GivenMap):
     turner: Turner
 
     def check_signals(self, name: str, x: np.ndarray) -> None:
-        """Square images."""
+        """Raise ShapeError unless x holds images, square ones where the turns need it."""
         if x.ndim != 4:
             raise ShapeError(f"{name} has shape {x.shape}; turns of images need (N, H, W, C) or (N, C, H, W)")
         H, W = x.shape[1:3]
@@ -67,7 +67,7 @@ class ImageMotions(GivenMap):
         return None if reflected else degrees
 
     def moves_exactly(self, g: Any) -> bool:
-        """Quarter turns."""
+        """True of quarter turns: they take pixels to pixels."""
         return self.mask is None and self.motion(g)[0] % 90 == 0
 
     def continuous(self) -> ImageMotions:

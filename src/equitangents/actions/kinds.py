@@ -2,10 +2,12 @@
 
 | group | kinds |
 |---|---|
-| C4, D4, C16, SO2 | images, vectors (N, …, 2), matrices (N, …, 2, 2) |
+| C4, D4, C16, SO2 | images, vectors (N, …, 2), matrices (N, …, 2, 2); of C5 also 5 features, shifted around |
 | SO3, O3, tetrahedral, octahedral, icosahedral | vectors (N, …, 3), pseudovectors, matrices (N, …, 3, 3) |
 | S_n, S5 | points (N, P, …), pairs (N, P, P, …), edges: arrays of point numbers |
 | translations | images, that is signals on a grid, shifted around |
+
+Audits, which draw elements, read this table, and so do measures and ensembles, which need an `Action` of finitely many.
 """
 
 from __future__ import annotations
@@ -16,24 +18,22 @@ from typing import Any, Literal
 
 import numpy as np
 
+from equitangents.actions.action import Action
 from equitangents.actions.group_action import GroupAction
 from equitangents.actions.image_motions import ImageMotions, Motion
-from equitangents.actions.images import exact_rotations, image_dihedral
+from equitangents.actions.images import image_dihedral
 from equitangents.actions.matrices import MatrixAction
 from equitangents.actions.permuted_axes import PermutedAxes, RelabelledIndices
-from equitangents.actions.positions import GridMotions
+from equitangents.actions.positions import GridMotions, permutations
+from equitangents.actions.rotated_images import image_rotations
+from equitangents.actions.vectors import channels, linear, rotations
 from equitangents.errors import InvalidArgumentError
 from equitangents.groups import Permutations as AllPermutations
-from equitangents.groups import PlaneRotations, RotationGroup, SymmetryGroup
+from equitangents.groups import PlaneRotations, RotationGroup, SymmetryGroup, cyclic
 from equitangents.groups.names import GroupName
 
 Space = Literal["plane", "space", "permutations", "translations"]
-KINDS: dict[Space, tuple[str, ...]] = {
-    "plane": ("images", "vectors", "matrices"),
-    "space": ("vectors", "pseudovectors", "matrices"),
-    "permutations": ("points", "pairs", "edges"),
-    "translations": ("images",),
-}
+Shape = tuple[int, ...]
 
 
 def space_of(named: GroupName) -> Space:
@@ -46,6 +46,20 @@ def space_of(named: GroupName) -> Space:
 
 
 @dataclass(frozen=True, eq=False)
+class Kind:
+    """What some groups do to arrays that hold one kind of thing."""
+
+    action: Callable[[Kinds, Shape], GroupAction] | None
+    """The action on arrays of this shape, channels last, for any elements; None: only `listed` is known."""
+    listed: Callable[[Kinds, Shape], Action] | None = None
+    """The same action of a group whose elements are listed, as networks and kernels use it."""
+    recognised: Callable[[Kinds, Shape], bool] = lambda kinds, shape: False
+    """Whether an array of this shape is taken to be of this kind if nobody says what it is."""
+    expected: Callable[[Kinds], str] = lambda kinds: ""
+    """Which shapes those are, in words."""
+
+
+@dataclass(frozen=True, eq=False)
 class Kinds:
     """The actions of one group on arrays of every kind that it moves."""
 
@@ -54,12 +68,26 @@ class Kinds:
     motion: Callable[[Any], Any]
     """Of an element: (degrees, reflected) in the plane, a matrix of space, a permutation."""
 
-    def action(self, kind: str, shape: tuple[int, ...]) -> GroupAction:
+    def action(self, kind: str, shape: Shape) -> GroupAction:
         """The action of this kind on arrays of this shape, channels last."""
-        if kind not in KINDS[self.space]:
-            known = ", ".join(map(repr, KINDS[self.space]))
-            raise InvalidArgumentError(f"{kind!r} is not what {self.group.name} acts on; expected {known} or None")
-        return _ACTIONS[self.space](self, kind, shape)
+        known = {name: entry.action for name, entry in KINDS[self.space].items() if entry.action is not None}
+        if kind not in known:
+            names = ", ".join(map(repr, known))
+            raise InvalidArgumentError(f"{kind!r} is not what {self.group.name} acts on; expected {names} or None")
+        return known[kind](self, shape)
+
+    def recognised(self, shape: Shape) -> list[str]:
+        """The kinds that an array of this shape, channels last, is taken to be."""
+        return [name for name, kind in KINDS[self.space].items() if kind.recognised(self, shape)]
+
+    def listed(self, kind: str, shape: Shape) -> Action | None:
+        """`action` for networks and kernels, of a group with listed elements; None where there is none."""
+        make = KINDS[self.space][kind].listed
+        return None if make is None else make(self, shape)
+
+    def expected(self) -> list[str]:
+        """The shapes of arrays whose kind is recognised, in words."""
+        return [said for kind in KINDS[self.space].values() if (said := kind.expected(self))]
 
     def angle(self, g: Any) -> float | None:
         """Degrees, if g is a rotation."""
@@ -105,48 +133,124 @@ def plane_matrix(degrees: float, reflected: bool) -> np.ndarray:
     return turn @ np.diag([-1.0, 1.0]) if reflected else turn
 
 
-def _in_the_plane(kinds: Kinds, kind: str, shape: tuple[int, ...]) -> GroupAction:
-    if kind == "images":
-        return _exact_turns(kinds) or ImageMotions(kinds.group, kinds.motion)
-    matrix = lambda g: plane_matrix(*kinds.motion(g))
-    return MatrixAction(kinds.group, matrix, 2, f"{kind} of the plane", 1 if kind == "vectors" else 2)
+def _plane_matrices(kinds: Kinds) -> np.ndarray:
+    return np.array([plane_matrix(*kinds.motion(g)) for g in range(_order(kinds))])
 
 
-def _exact_turns(kinds: Kinds) -> GroupAction | None:
-    """Turns that take pixels to pixels."""
-    if kinds.group.elements is None:
-        return None
-    order = len(kinds.group.elements)
-    reflects = kinds.motion(order - 1)[1]
-    n = order // 2 if reflects else order
-    if n not in (1, 2, 4):
-        return None
-    return image_dihedral(n) if reflects else exact_rotations(n)
+def _order(kinds: Kinds) -> int:
+    assert kinds.group.elements is not None
+    return len(kinds.group.elements)
 
 
-def _in_space(kinds: Kinds, kind: str, shape: tuple[int, ...]) -> GroupAction:
-    motion = kinds.motion
-    if kind == "pseudovectors":
-        signed = lambda g: round(np.linalg.det(motion(g))) * motion(g)
-        return MatrixAction(kinds.group, signed, 3, "pseudovectors of space")
-    return MatrixAction(kinds.group, motion, 3, f"{kind} of space", 1 if kind == "vectors" else 2)
+def _turns(kinds: Kinds) -> tuple[int, bool]:
+    """(n, whether there are reflections) of C_n or D_n."""
+    order = _order(kinds)
+    reflects = bool(kinds.motion(order - 1)[1])
+    return (order // 2 if reflects else order), reflects
 
 
-def _of_points(kinds: Kinds, kind: str, shape: tuple[int, ...]) -> GroupAction:
-    n = len(kinds.motion(kinds.group.identity))
-    if kind == "edges":
-        return RelabelledIndices(kinds.group, n, kinds.motion)
-    axes = (1,) if kind == "points" else (1, 2)
-    return PermutedAxes(kinds.group, n, axes, f"permutations of {n} {kind}", kinds.motion)
+def _images(kinds: Kinds, shape: Shape) -> GroupAction:
+    """Turns that take pixels to pixels as they are, others by splines."""
+    if kinds.group.elements is not None and _turns(kinds)[0] in (1, 2, 4):
+        return _listed_images(kinds, shape)
+    return ImageMotions(kinds.group, kinds.motion)
 
 
-def _on_a_grid(kinds: Kinds, kind: str, shape: tuple[int, ...]) -> GroupAction:
-    return GridMotions(kinds.group)  # type: ignore[arg-type]
+def _listed_images(kinds: Kinds, shape: Shape) -> Action:
+    n, reflects = _turns(kinds)
+    return image_dihedral(n) if reflects else image_rotations(n)
 
 
-_ACTIONS: dict[Space, Callable[[Kinds, str, tuple[int, ...]], GroupAction]] = {
-    "plane": _in_the_plane,
-    "space": _in_space,
-    "permutations": _of_points,
-    "translations": _on_a_grid,
+def _plane_tensors(rank: int, name: str) -> Callable[[Kinds, Shape], GroupAction]:
+    of_plane = f"{name} of the plane"
+    return lambda kinds, shape: MatrixAction(kinds.group, lambda g: plane_matrix(*kinds.motion(g)), 2, of_plane, rank)
+
+
+def _shifts(kinds: Kinds, shape: Shape) -> Action:
+    n = shape[1]
+    shifts = (np.arange(n)[:, None] + np.arange(n)) % n
+    return linear(cyclic(n), np.eye(n)[shifts].transpose(0, 2, 1))
+
+
+def _is_shifted(kinds: Kinds, shape: Shape) -> bool:
+    return len(shape) == 2 and kinds.group.elements is not None and _turns(kinds) == (shape[1], False)
+
+
+def _expected_shifts(kinds: Kinds) -> str:
+    if kinds.group.elements is None or _turns(kinds)[1]:
+        return ""
+    return f"(N, {_order(kinds)}) for cyclic shifts of features"
+
+
+def _space_tensors(rank: int, name: str) -> Callable[[Kinds, Shape], GroupAction]:
+    return lambda kinds, shape: MatrixAction(kinds.group, kinds.motion, 3, f"{name} of space", rank)
+
+
+def _pseudovectors(kinds: Kinds, shape: Shape) -> GroupAction:
+    signed = lambda g: round(np.linalg.det(kinds.motion(g))) * kinds.motion(g)
+    return MatrixAction(kinds.group, signed, 3, "pseudovectors of space")
+
+
+def _points(axes: tuple[int, ...], name: str) -> Callable[[Kinds, Shape], GroupAction]:
+    def action(kinds: Kinds, shape: Shape) -> GroupAction:
+        n = len(kinds.motion(kinds.group.identity))
+        return PermutedAxes(kinds.group, n, axes, f"permutations of {n} {name}", kinds.motion)
+
+    return action
+
+
+def _edges(kinds: Kinds, shape: Shape) -> GroupAction:
+    return RelabelledIndices(kinds.group, len(kinds.motion(kinds.group.identity)), kinds.motion)
+
+
+def _listed_points(kinds: Kinds, shape: Shape) -> Action:
+    """Of points (N, P, C), or of P features (N, P)."""
+    group: Any = kinds.group
+    table = np.array([kinds.motion(g) for g in range(_order(kinds))])
+    if len(shape) == 3:
+        return permutations(group, table)
+    return linear(group, np.eye(shape[1])[table].transpose(0, 2, 1))
+
+
+_vectors_of = lambda d: lambda kinds, shape: len(shape) in (2, 3) and shape[-1] == d
+KINDS: dict[Space, dict[str, Kind]] = {
+    "plane": {
+        "images": Kind(_images, _listed_images, lambda k, shape: len(shape) == 4, lambda k: "images (N, H, W, C)"),
+        "vectors": Kind(
+            _plane_tensors(1, "vectors"),
+            lambda kinds, shape: channels(kinds.group, _plane_matrices(kinds)),  # type: ignore[arg-type]
+            _vectors_of(2),
+            lambda kinds: "vectors of the plane (N, …, 2)",
+        ),
+        "features": Kind(None, _shifts, _is_shifted, _expected_shifts),
+        "matrices": Kind(_plane_tensors(2, "matrices")),
+    },
+    "space": {
+        "vectors": Kind(
+            _space_tensors(1, "vectors"),
+            lambda kinds, shape: rotations(kinds.group),  # type: ignore[call-overload]
+            _vectors_of(3),
+            lambda kinds: "vectors of space (N, 3) or (N, P, 3)",
+        ),
+        "pseudovectors": Kind(_pseudovectors),
+        "matrices": Kind(_space_tensors(2, "matrices")),
+    },
+    "permutations": {
+        "points": Kind(
+            _points((1,), "points"),
+            _listed_points,
+            lambda kinds, shape: len(shape) in (2, 3),
+            lambda kinds: "features (N, P) or points (N, P, C)",
+        ),
+        "pairs": Kind(_points((1, 2), "pairs")),
+        "edges": Kind(_edges),
+    },
+    "translations": {
+        "images": Kind(
+            lambda kinds, shape: GridMotions(kinds.group),  # type: ignore[arg-type]
+            lambda kinds, shape: GridMotions(kinds.group),  # type: ignore[arg-type]
+            lambda kinds, shape: len(shape) >= 3,
+            lambda kinds: "signals on a grid (N, *positions, C)",
+        ),
+    },
 }

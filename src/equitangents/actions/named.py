@@ -13,19 +13,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from equitangents.actions.action import Action
-from equitangents.actions.images import image_dihedral
-from equitangents.actions.positions import permutations, translations
+from equitangents.actions.group_action import GroupAction
+from equitangents.actions.kinds import kinds_named
 from equitangents.actions.remedies import remedy
-from equitangents.actions.rotated_images import image_rotations
-from equitangents.actions.vectors import channels, linear, rotations
+from equitangents.actions.subset import ActionSubset
 from equitangents.errors import InvalidArgumentError, ShapeError
-from equitangents.groups import cyclic, dihedral, icosahedral, octahedral, symmetric, tetrahedral
+from equitangents.groups import SymmetryGroup, symmetric
 from equitangents.groups.names import GroupName, parse_group_name
 
-_SOLIDS = {"tetrahedral": tetrahedral, "octahedral": octahedral, "icosahedral": icosahedral}
+ActionLike = GroupAction | ActionSubset | str
+"""An action, some elements of one, or the name of a group."""
 _INFINITE = {
     "SO2": "C8, C16, … for images",
     "SO3": "octahedral or icosahedral, or actions.rotations(groups.so3(bandlimit))",
@@ -49,61 +46,25 @@ def as_action(argument: str, action: Any, shape: tuple[int, ...]) -> Any:
             f"{argument} is {action!r}, which has infinitely many elements; an audit draws some of them, here a finite "
             f"group is needed: {_INFINITE[named.family]}"
         )
-    if named.family in ("C", "D"):
-        found = _of_the_plane(named, shape)
-    elif named.family == "S":
-        found = _of_points(argument, action, named, shape)
-    elif named.family == "translations":
-        found = translations(shape[1:-1]) if len(shape) >= 3 else None
-    else:
-        fits = len(shape) in (2, 3) and shape[-1] == 3
-        found = rotations(_SOLIDS[named.family]()) if fits else None
-    if found is None:
-        wanted = "; ".join(_wanted(named))
+    kinds = kinds_named(named, _group(argument, action, named, shape))
+    recognised = kinds.recognised(shape)
+    if not recognised:
         inputs = "X" if argument == "augmentation" else "x"
         hint = remedy(inputs, shape) if named.family in ("C", "D", "translations") else ""
+        wanted = "; ".join(kinds.expected())
         raise ShapeError(f"{argument} is {action!r} and {inputs} has shape {shape}; expected {wanted}{hint}")
-    return found
+    return kinds.listed(recognised[0], shape)
 
 
-def _of_the_plane(named: GroupName, shape: tuple[int, ...]) -> Action | None:
-    n = named.n or 1
-    if len(shape) == 4:
-        return image_rotations(n) if named.family == "C" else image_dihedral(n)
-    if len(shape) in (2, 3) and shape[-1] == 2:
-        angles = 2 * np.pi * np.arange(n) / n
-        c, s = np.cos(angles), np.sin(angles)
-        turns = np.moveaxis(np.array([[c, -s], [s, c]]), 2, 0)
-        if named.family == "C":
-            return channels(cyclic(n), turns)
-        # images are reflected left to right: the first coordinate changes sign
-        return channels(dihedral(n), np.concatenate([turns, turns @ np.diag([-1.0, 1.0])]))
-    if len(shape) == 2 and named.family == "C" and shape[1] == n:
-        shifts = (np.arange(n)[:, None] + np.arange(n)) % n
-        return linear(cyclic(n), np.eye(n)[shifts].transpose(0, 2, 1))
-    return None
-
-
-def _of_points(argument: str, action: str, named: GroupName, shape: tuple[int, ...]) -> Action | None:
+def _group(argument: str, action: str, named: GroupName, shape: tuple[int, ...]) -> SymmetryGroup:
+    """The group, with the number of points or the grid taken from the inputs, its elements listed."""
+    if named.family != "S":
+        group = named.group(grid=shape[1:-1] if len(shape) >= 3 else (1,))
+        assert group is not None
+        return group
     if len(shape) not in (2, 3):
-        return None
-    n = named.n or shape[1]
-    if n != shape[1]:
+        return symmetric(1)  # of no matter: such inputs are refused
+    if named.n not in (None, shape[1]):
         what = "features" if len(shape) == 2 else "points"
         raise ShapeError(f"{argument} is {action!r} and there are {shape[1]} {what}; expected S{shape[1]}")
-    group = symmetric(n)
-    table = np.array(group.labels)
-    if len(shape) == 3:
-        return permutations(group, table)
-    return linear(group, np.eye(n)[table].transpose(0, 2, 1))
-
-
-def _wanted(named: GroupName) -> list[str]:
-    if named.family in ("C", "D"):
-        shifts = [f"(N, {named.n}) for cyclic shifts of features"] if named.family == "C" else []
-        return ["images (N, H, W, C)", "vectors of the plane (N, …, 2)", *shifts]
-    if named.family == "S":
-        return ["features (N, P) or points (N, P, C)"]
-    if named.family == "translations":
-        return ["signals on a grid (N, *positions, C)"]
-    return ["vectors of space (N, 3) or (N, P, 3)"]
+    return symmetric(shape[1])

@@ -52,7 +52,7 @@ class RelabelledIndices(GivenMap):
         vars(self).update(group=group, n=n, permutation=permutation, name=f"relabelling of {n} nodes")
 
     def check_signals(self, name: str, x: np.ndarray) -> None:
-        """Integers below n."""
+        """Raise unless x holds whole numbers below n, the number of nodes."""
         if x.dtype.kind not in "iu":
             raise InvalidTypeError(f"{name} has dtype {x.dtype}; edges are pairs of node numbers")
         if x.size and x.max() >= self.n:

@@ -15,7 +15,7 @@ from equitangents.actions.action import Action
 from equitangents.actions.image_motions import ImageMotions
 from equitangents.actions.images import ImageTurns, check_square, disc, exact_rotations
 from equitangents.actions.remedies import channels_first
-from equitangents.actions.splines import prefilter, taps
+from equitangents.actions.splines import prefilter, turned_taps
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.groups import cyclic
 from equitangents.validation import check_array, check_whole
@@ -49,11 +49,11 @@ class ResampledRotations(Action):
         return (self.order, self.mask)
 
     def angle(self, g: Any) -> float:
-        """The turn."""
+        """Degrees by which element g turns counter-clockwise."""
         return 360.0 * g / self.group.order
 
     def moves_exactly(self, g: Any) -> bool:
-        """Quarter turns."""
+        """True of quarter turns: they take pixels to pixels."""
         return self.mask is None and not self._interpolates(g)
 
     def in_numpy(self) -> ImageMotions:
@@ -153,20 +153,7 @@ def image_rotations(n: int, order: int = 3, mask: Literal["circle"] | None = Non
 @lru_cache(maxsize=256)
 def _reading(n: int, g: int, order: int, positions: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
     """Flat indices and weights (taps, pixels) by which the image turned by g·360°/n reads spline coefficients."""
-    H, W = positions
-    centre = np.array([(H - 1) / 2, (W - 1) / 2])
-    i, j = np.indices(positions).reshape(2, -1) - centre[:, None]
-    angle = 2 * np.pi * g / n
-    # (ρ(g) f)(p) = f(g⁻¹ p), g (i, j) = (i cos − j sin, i sin + j cos)
-    u = np.cos(angle) * i + np.sin(angle) * j + centre[0]
-    v = -np.sin(angle) * i + np.cos(angle) * j + centre[1]
-    slack = 1e-9  # points on the border stay inside whatever the rounding
-    inside = (u >= -slack) & (u <= H - 1 + slack) & (v >= -slack) & (v <= W - 1 + slack)
-    rows, row_weights = taps(order, np.clip(u, 0, H - 1), H)
-    columns, column_weights = taps(order, np.clip(v, 0, W - 1), W)
-    index = (rows[:, None] * W + columns).reshape(-1, H * W)
-    weights = (row_weights[:, None] * column_weights * inside).reshape(-1, H * W)
-    return index, weights
+    return turned_taps(2 * np.pi * g / n, order, positions)
 
 
 def _namespace(x: Any) -> tuple[Any, Any]:

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import comb, factorial
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Float, Int
+
+Outside = Literal["zero", "edge"]
 
 
 def basis(order: int, x: np.ndarray) -> np.ndarray:
@@ -51,3 +54,25 @@ def taps(order: int, x: np.ndarray, n: int) -> tuple[Int[np.ndarray, "taps point
     # a reading halfway between two points may round to either, and then takes all of it
     weights = np.ones(index.shape) if order == 0 else basis(order, x - index)
     return mirrored(index, n), weights
+
+
+def turned_taps(
+    angle: float, order: int, positions: tuple[int, int], outside: Outside = "zero"
+) -> tuple[Int[np.ndarray, "taps pixels"], Float[np.ndarray, "taps pixels"]]:
+    """By which flat indices and weights an image turned counter-clockwise by `angle` reads spline coefficients.
+
+    (ρ(g) f)(p) = f(g⁻¹ p) about the centre. What turns in from outside is zero, or the nearest point of the border.
+    """
+    H, W = positions
+    i, j = np.indices(positions).reshape(2, -1)
+    y, x = i - (H - 1) / 2, j - (W - 1) / 2
+    c, s = np.cos(angle), np.sin(angle)
+    # rows count downwards: a counter-clockwise turn of what is seen reads at the clockwise turned point
+    u, v = c * y + s * x + (H - 1) / 2, -s * y + c * x + (W - 1) / 2
+    slack = 1e-9  # points on the border stay inside whatever the rounding
+    inside = (outside == "edge") | (u >= -slack) & (u <= H - 1 + slack) & (v >= -slack) & (v <= W - 1 + slack)
+    rows, row_weights = taps(order, np.clip(u, 0, H - 1), H)
+    columns, column_weights = taps(order, np.clip(v, 0, W - 1), W)
+    index = (rows[:, None] * W + columns).reshape(-1, H * W)
+    weights = (row_weights[:, None] * column_weights * inside).reshape(-1, H * W)
+    return index, weights

@@ -9,20 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Literal, final
+from typing import final
 
 import numpy as np
 import scipy.sparse
 
 from equitangents.actions.images import disc
-from equitangents.actions.splines import prefilter, taps
+from equitangents.actions.splines import Outside, prefilter, turned_taps
 
 
 @final
 class Turner:
     """Turns and reflections of images (N, H, W, C), channels last."""
 
-    def __init__(self, order: int, mask: str | None, outside: Literal["zero", "edge"] = "zero"):
+    def __init__(self, order: int, mask: str | None, outside: Outside = "zero"):
         self.order, self.mask, self.outside = order, mask, outside
 
     def orbit(self, motions: Sequence[tuple[float, bool]], x: np.ndarray) -> Iterator[np.ndarray]:
@@ -36,8 +36,7 @@ class Turner:
                 if reflected not in coefficients:
                     coefficients[reflected] = self._coefficients(start)
                 c = coefficients[reflected]
-                reading = _reading(float(degrees), self.order, *x.shape[1:3], c.dtype.char, self.outside)
-                y = reading @ c
+                y = _turn(float(degrees), self.order, *x.shape[1:3], c.dtype.char, self.outside) @ c
                 y = np.moveaxis(y.reshape(*x.shape[1:3], len(x), x.shape[3]), 2, 0)
             yield y if self.mask is None else y * disc(x.shape[1:3])[..., None].astype(y.dtype)
 
@@ -50,19 +49,9 @@ class Turner:
 
 
 @lru_cache(maxsize=256)
-def _reading(degrees: float, order: int, H: int, W: int, dtype: str, outside: str) -> scipy.sparse.csr_matrix:
+def _turn(degrees: float, order: int, H: int, W: int, dtype: str, outside: Outside) -> scipy.sparse.csr_matrix:
     """The matrix (pixels, coefficients) by which the turned image reads the spline."""
-    i, j = np.indices((H, W)).reshape(2, -1)
-    y, x = i - (H - 1) / 2, j - (W - 1) / 2
-    c, s = np.cos(np.radians(degrees)), np.sin(np.radians(degrees))
-    # rows count downwards: a counter-clockwise turn of what is seen reads at the clockwise turned point
-    u, v = c * y + s * x + (H - 1) / 2, -s * y + c * x + (W - 1) / 2
-    slack = 1e-9  # points on the border stay inside whatever the rounding
-    inside = (outside == "edge") | (u >= -slack) & (u <= H - 1 + slack) & (v >= -slack) & (v <= W - 1 + slack)
-    rows, row_weights = taps(order, np.clip(u, 0, H - 1), H)
-    columns, column_weights = taps(order, np.clip(v, 0, W - 1), W)
-    index = (rows[:, None] * W + columns).reshape(-1, H * W)
-    weights = (row_weights[:, None] * column_weights * inside).reshape(-1, H * W)
+    index, weights = turned_taps(np.radians(degrees), order, (H, W), outside)
     pixel = np.broadcast_to(np.arange(H * W), index.shape)
     shape = (H * W, H * W)
     return scipy.sparse.csr_matrix((weights.ravel().astype(dtype), (pixel.ravel(), index.ravel())), shape=shape)

@@ -34,7 +34,7 @@ class LinearAction(Action):
 
     @property
     def matrices(self) -> Float[np.ndarray, "order d d"]:
-        """M(g), read-only float64."""
+        """The matrix M(g) of every element, read-only float64."""
         return vars(self)["_matrices"]
 
     def _check_signals(self, x: Any) -> ArrayLike:
@@ -68,7 +68,7 @@ class LastAxisPermutation(Action):
 
     @property
     def matrices(self) -> Float[np.ndarray, "order d d"]:
-        """The permutation matrices."""
+        """The permutation of every element as a matrix."""
         return permutation_matrices(self.table)
 
     def _check_signals(self, x: Any) -> ArrayLike:
@@ -188,7 +188,7 @@ def check_matrices(name: str, group: Group, matrices: Any) -> Float[np.ndarray, 
 
 
 def permutation_matrices(table: np.ndarray) -> np.ndarray:
-    """M[g, table[g, c], c] = 1."""
+    """A permutation table as matrices, M[g, table[g, c], c] = 1."""
     return np.swapaxes(np.eye(table.shape[1])[table], 1, 2)
 
 

@@ -9,11 +9,14 @@ from typing import Any
 
 from equitangents.audit.contract.leaf_actions import Custom
 from equitangents.audit.contract.trees import Shared
+from equitangents.audit.measure.task import Judging
+from equitangents.audit.records import Parts, Reading
 from equitangents.audit.report.result import AuditReport
 from equitangents.audit.report.schema import schema
 from equitangents.audit.run import audit
+from equitangents.metrics.measure import Bootstrap
 
-__all__ = ["AuditReport", "Custom", "Shared", "audit", "schema"]
+__all__ = ["AuditReport", "Bootstrap", "Custom", "Judging", "Parts", "Reading", "Shared", "audit", "schema"]
 
 
 class _CallablePackage(ModuleType):

@@ -31,6 +31,7 @@ from equitangents.audit.measure.remedies import remedies
 from equitangents.audit.measure.scales import Unit, make_scales
 from equitangents.audit.measure.task import Task, stopped_task
 from equitangents.audit.measure.witnesses import witnesses
+from equitangents.audit.records import Parts
 from equitangents.audit.report import citations
 from equitangents.audit.report.findings import FORMAT
 from equitangents.audit.report.result import AuditReport
@@ -58,13 +59,7 @@ def assemble(
     task: Task,
     began: float,
     y: np.ndarray | None,
-    *,
-    off_data: Any,
-    layers: bool,
-    checkpoints: Mapping[str, Any],
-    theory: Any,
-    train: Any,
-    data_test: Any,
+    parts: Parts,
     stop: Interruption,
 ) -> AuditReport:
     """The whole report; of an audit that is stopped, what was measured until then."""
@@ -79,7 +74,7 @@ def assemble(
             return None
         return found
 
-    sets = off_data_sets(task, off_data)
+    sets = off_data_sets(task, parts.off_data)
     task.record.recording = True
     orbits = stop.measured("elements", lambda: measure_orbits(task))
     task.record.recording = False
@@ -98,16 +93,19 @@ def assemble(
     elements = _elements(task, orbits, floors, judgement)
     error = task.resampler(task.x.n).spread(orbits.errors)
     same = same_predictions(task, orbits)
-    members = lambda: ensemble_law(task, orbits.actions, theory, bool(orbits.class_numbers.any()))
+    members = lambda: ensemble_law(task, orbits.actions, parts.theory, bool(orbits.class_numbers.any()))
     found = part("ensemble", stop.measured("ensemble", members))
     ensemble, spread = found or (None, None)
     decided = decide(judgement, floors)
     if unknown or (decided != "broken" and len(task.elements) < len(asked.elements)):
         decided = "undecided"
-    inside = stop.measured("layers", lambda: layer_errors(task)) if layers else "layers=False"
+    inside = stop.measured("layers", lambda: layer_errors(task)) if parts.layers is not False else "layers=False"
     looked = part("layers", acquit(inside) if decided == "equivariant" and inside is not None else inside)
-    test = lambda: data_symmetry(task, y, data_test)
-    data = part("data", stop.measured("data", test) if data_test is not None else "data_test=None")
+    tested = parts.data_test
+    data = part(
+        "data",
+        "data_test=None" if tested is None else stop.measured("data", lambda: data_symmetry(task, y, tested)),
+    )
     contract = _contract(task, orbits, judgement)
     floor = float(floors.of_elements.mean())
     model = task.model
@@ -126,9 +124,9 @@ def assemble(
         )
         missing.append(Missing("lie", why))
     shares = part("irreps", stop.measured("irreps", lambda: irreps(task, orbits)))
-    mended = stop.measured("remedies", lambda: remedies(task, orbits, y, ensemble, train, judgement), [])
-    along = lambda: _checkpoints(task, checkpoints, headline.unit)
-    points = stop.measured("checkpoints", along, []) if checkpoints else []
+    mended = stop.measured("remedies", lambda: remedies(task, orbits, y, ensemble, parts.train, judgement), [])
+    along = lambda: _checkpoints(task, parts.checkpoints or {}, headline.unit)
+    points = stop.measured("checkpoints", along, []) if parts.checkpoints else []
     seen = stop.attempted("witnesses", lambda: witnesses(task, orbits), [])
     said = sentence(model.name, decided, contract, elements, judgement, floors, looked, same)
     if stop.stopped:
@@ -164,7 +162,7 @@ def assemble(
         checkpoints=points,
         witnesses=seen,
         missing=missing + _refused_batches(task),
-        settings=_settings(task, off_data, data_test),
+        settings=_settings(task, parts.off_data, parts.data_test),
         versions=_versions(task),
         timing=Timing(
             time.perf_counter() - began, task.clock.seconds, task.clock.evaluations, batches=task.clock.batches

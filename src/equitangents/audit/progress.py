@@ -11,7 +11,7 @@ from equitangents.formatting import duration
 logger = logging.getLogger("equitangents.audit")
 
 _LOGGED = 10.0  # seconds between lines of the log
-_PRINTED = 4.0  # and on stderr, where it is no terminal
+_PRINTED = 4.0  # and on stderr, where it is not a terminal
 _REDRAWN = 0.5  # and where it is one; nothing is drawn in the first second
 
 

@@ -28,7 +28,7 @@ def sentence(
     layers: LayerSection | None,
     same: Estimate | None,
 ) -> str:
-    """The finding."""
+    """What the audit found, in one sentence for its headline."""
     kind = INVARIANT if all(o.action == INVARIANT for o in contract.outputs) else "equivariant"
     group, headline = contract.group, judgement.headline
     measured = f"{error_said(judgement)}, floor {number(headline.floor)}"

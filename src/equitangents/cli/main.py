@@ -16,6 +16,7 @@ from typer.core import TyperGroup
 
 from equitangents import __version__
 from equitangents.cli.audit import audit
+from equitangents.cli.cache import cache
 from equitangents.cli.doctor import doctor
 from equitangents.cli.list_ import list_studies
 from equitangents.cli.plan import plan
@@ -45,6 +46,7 @@ app.command("reproduce")(reproduce)
 app.command("audit")(audit)
 app.command("plan")(plan)
 app.command("doctor")(doctor)
+app.command("cache")(cache)
 
 
 def _print_version(wanted: bool) -> None:

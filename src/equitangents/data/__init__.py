@@ -1,5 +1,6 @@
 """Data sets and inputs to test on: files in a folder, the digits of scikit-learn, noise and photographs, molecules."""
 
+from equitangents.data.class_folders import load_class_folders
 from equitangents.data.dataset import Dataset
 from equitangents.data.digits import digits
 from equitangents.data.download import DownloadError, download
@@ -27,6 +28,7 @@ __all__ = [
     "gaussian_noise",
     "grey",
     "load",
+    "load_class_folders",
     "load_molecules",
     "load_own",
     "load_trajectory",

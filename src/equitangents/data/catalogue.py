@@ -20,7 +20,10 @@ class RemoteFile:
 
 @dataclass(frozen=True)
 class Source:
-    """A data set kept as `<name>.npz`; `home` lists what `download` fetches, in the order its reader wants."""
+    """A data set kept as `<name>.npz`, or as `folder` with one folder of images a class.
+
+    `home` lists what `download` fetches, in the order its reader wants.
+    """
 
     name: str
     title: str
@@ -28,6 +31,7 @@ class Source:
     class_names: tuple[str, ...] = ()
     format: str = ""
     home: tuple[RemoteFile, ...] = ()
+    folder: str = ""
 
     @property
     def file(self) -> str:
@@ -121,6 +125,13 @@ SOURCES: dict[str, Source] = {
             title="LC25000 colon H&E tiles, 64×64, 2 classes, split by tile",
             citation="A. A. Borkowski et al., Lung and Colon Cancer Histopathological Image Dataset (LC25000), "
             "arXiv:1912.12142 (2019).",
+        ),
+        Source(
+            name="nct_crc_he",
+            title="NCT-CRC-HE-100K, colorectal H&E tiles, 9 classes: 10,000 at random, averaged down to 32×32",
+            citation="J. N. Kather, N. Halama and A. Marx, 100,000 histological images of human colorectal cancer and "
+            "healthy tissue, Zenodo, doi:10.5281/zenodo.1214456 (2018).",
+            folder="NCT-CRC-HE-100K",
         ),
     )
 }  # fmt: skip

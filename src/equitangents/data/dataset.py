@@ -46,7 +46,7 @@ class Dataset:
 
     @property
     def classes(self) -> int:
-        """Number of classes."""
+        """How many classes the labels have."""
         return len(self.class_names)
 
     def subset(self, train: int | None = None, test: int | None = None, *, seed: int = 0) -> Dataset:

@@ -1,4 +1,4 @@
-"""Data sets kept as NumPy archives in one folder: which folder, and how an archive becomes a Dataset.
+"""Data sets kept in one folder: which folder, and how an archive in it, or a folder of images, becomes a Dataset.
 
 An archive `<name>.npz` holds `train_x`, `test_x` (uint8, (N, H, W) or (N, H, W, C)), `train_y`, `test_y` (integers)
 and, where known, `class_names` and `train_tile`, `test_tile`.
@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from equitangents.data.catalogue import SOURCES, Source
+from equitangents.data.class_folders import load_class_folders
 from equitangents.data.dataset import Dataset
 from equitangents.data.digits import digits
 from equitangents.errors import EquitangentsError, InvalidArgumentError
@@ -43,21 +44,28 @@ def available(name: str, data_dir: str | Path | None = None) -> bool:
     if name == "digits":
         return True
     folder = data_folder(data_dir)
-    return folder is not None and (folder / _source(name).file).is_file()
+    if folder is None:
+        return False
+    source = _source(name)
+    return (folder / source.folder).is_dir() if source.folder else (folder / source.file).is_file()
 
 
 def load(name: str, data_dir: str | Path | None = None) -> Dataset:
     """The data set called `name`, images as float32 `(N, H, W, C)` in [0, 1].
 
     "digits" ships with scikit-learn; every other set is read from `<name>.npz` in `data_dir`, or in the folder named
-    by the environment variable EQUITANGENTS_DATA. Nothing is downloaded: see `equitangents.data.download`.
+    by the environment variable EQUITANGENTS_DATA; "nct_crc_he" is 10,000 random images of the folder NCT-CRC-HE-100K
+    there (`load_class_folders` reads others). Nothing is downloaded: see `equitangents.data.download`.
 
     Raises InvalidArgumentError for an unknown name or a malformed file, DataNotFoundError where the file is missing.
     """
     if name == "digits":
         return digits()
     source = _source(name)
-    return _read(_path(source, data_dir), source)
+    path = _path(source, data_dir)
+    if source.folder:
+        return load_class_folders(path, name=source.name, citation=source.citation)
+    return _read(path, source)
 
 
 def _source(name: str) -> Source:
@@ -67,17 +75,15 @@ def _source(name: str) -> Source:
 
 
 def _path(source: Source, data_dir: str | Path | None) -> Path:
-    folder = data_folder(data_dir)
+    folder, wanted = data_folder(data_dir), source.folder or source.file
     fetch = f", or fetch it with equitangents.data.download({source.name!r}, folder)" if source.home else ""
     if folder is None:
-        raise DataNotFoundError(f"{source.file} is needed and no data folder is set; {_HOW_TO_SET}{fetch}")
+        raise DataNotFoundError(f"{wanted} is needed and no data folder is set; {_HOW_TO_SET}{fetch}")
     if not folder.is_dir():
-        raise DataNotFoundError(
-            f"{source.file} was looked for in {folder}, which is not a folder; {_HOW_TO_SET}{fetch}"
-        )
-    path = folder / source.file
-    if not path.is_file():
-        raise DataNotFoundError(f"{source.file} is not in {folder}; put it there, {_HOW_TO_SET}{fetch}")
+        raise DataNotFoundError(f"{wanted} was looked for in {folder}, which is not a folder; {_HOW_TO_SET}{fetch}")
+    path = folder / wanted
+    if not (path.is_dir() if source.folder else path.is_file()):
+        raise DataNotFoundError(f"{wanted} is not in {folder}; put it there, {_HOW_TO_SET}{fetch}")
     return path
 
 

@@ -8,10 +8,12 @@ import lazy_loader
 
 _NAMES = {
     "deep.classifier": ["DeepEnsembleClassifier"],
+    "deep.records": ["Checkpoints", "Training"],
     "deep.regressor": ["DeepEnsemble"],
     "infinite.bagging": ["BaggedInfiniteEnsemble"],
     "infinite.classifier": ["InfiniteEnsembleClassifier"],
     "infinite.regressor": ["InfiniteEnsemble"],
+    "networks.foreign": ["Variables"],
     "orbits.covariance": ["OrbitMoments", "orbit_moments"],
     "orbits.draws": ["OrbitLaw", "orbit_law"],
     "orbits.statistics": ["OrbitStatistic", "OrbitStatistics"],
@@ -24,6 +26,7 @@ __getattr__, _, _ = lazy_loader.attach(__name__, submod_attrs=_NAMES)
 __all__ = [
     "BaggedInfiniteEnsemble",
     "Bootstrap",
+    "Checkpoints",
     "DeepEnsemble",
     "DeepEnsembleClassifier",
     "InfiniteEnsemble",
@@ -35,7 +38,9 @@ __all__ = [
     "OrbitStatistic",
     "OrbitStatistics",
     "TangentPrior",
+    "Training",
     "TrainingState",
+    "Variables",
     "Variation",
     "orbit_law",
     "orbit_moments",
@@ -44,10 +49,12 @@ __all__ = [
 
 if TYPE_CHECKING:
     from equitangents.ensembles.deep.classifier import DeepEnsembleClassifier
+    from equitangents.ensembles.deep.records import Checkpoints, Training
     from equitangents.ensembles.deep.regressor import DeepEnsemble
     from equitangents.ensembles.infinite.bagging import BaggedInfiniteEnsemble
     from equitangents.ensembles.infinite.classifier import InfiniteEnsembleClassifier
     from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
+    from equitangents.ensembles.networks.foreign import Variables
     from equitangents.ensembles.orbits.covariance import OrbitMoments, orbit_moments
     from equitangents.ensembles.orbits.draws import OrbitLaw, orbit_law
     from equitangents.ensembles.orbits.statistics import OrbitStatistic, OrbitStatistics

@@ -18,15 +18,15 @@ class Estimator(CheckedKeywords, BaseEstimator):
     def set_params(self, **params: Any) -> Self:
         """Set parameters by name; returns self. Networks and actions are immutable: give new ones.
 
-        Raises InvalidArgumentError, before anything is set, for names that are no parameters.
+        Raises InvalidArgumentError, before anything is set, for names that are not parameters.
         """
         known = self.get_params(deep=False)
         for name in params:
             outer, nested, _ = name.partition("__")
             if outer not in known:
-                names = ", ".join(sorted(known))
+                names = sorted([*known, *getattr(self, "shorthands", ())])
                 raise InvalidArgumentError(
-                    f"{type(self).__name__} has no parameter {outer!r}{meant(outer, known)}; it has {names}"
+                    f"{type(self).__name__} has no parameter {outer!r}{meant(outer, names)}; it has {', '.join(names)}"
                 )
             value = params.get(outer, known[outer])
             if nested and not hasattr(value, "set_params"):

@@ -32,7 +32,7 @@ def read_only(array: np.ndarray) -> np.ndarray:
 class Group(SymmetryGroup):
     """A finite group of elements 0 .. order − 1; immutable, hashable, equal to a group of equal multiplication table.
 
-    Groups that carry more than a table (matrices, a grid) are equal if that is equal, too.
+    Groups that carry more than a table (matrices, a grid) must also agree in that to be equal.
     Make one with `cyclic`, `dihedral`, `wallpaper`, `from_permutations`, `from_table` and their like.
 
     >>> from equitangents.groups import symmetric
@@ -62,7 +62,7 @@ class Group(SymmetryGroup):
         """The multiplication table, table[a, b] = a·b, read-only int32."""
 
     def _structure(self) -> tuple[Any, ...]:
-        """What the group carries besides its table, hashable; unless empty it fixes the table, and equality is its."""
+        """What the group carries besides its table, hashable: unless empty, it determines the table and equality."""
         return ()
 
     def _element_label(self, i: int) -> Any:
@@ -85,7 +85,7 @@ class Group(SymmetryGroup):
         return int(inverse) if np.ndim(inverse) == 0 else inverse
 
     def conjugate(self, g: Any, a: Any) -> Any:
-        """g·a·g⁻¹."""
+        """The element g·a·g⁻¹, that is a as seen after g."""
         return self.compose(self.compose(g, a), self.inverse(g))
 
     # elements -------------------------------------------------------------------------
@@ -120,7 +120,7 @@ class Group(SymmetryGroup):
 
     @property
     def elements(self) -> range:
-        """All elements."""
+        """All elements, the numbers 0 to order − 1."""
         return range(self.order)
 
     @property

@@ -16,7 +16,7 @@ from equitangents.groups.table_group import TableGroup
 def from_permutations(permutations: Sequence[Sequence[int]]) -> TableGroup:
     """The group of a closed list of permutations, numbered in the list's order and labelled by tuples.
 
-    Raises InvalidArgumentError with the witness if one is no permutation, occurs twice, or a product is missing.
+    Raises InvalidArgumentError with the witness if one is not a permutation, occurs twice, or a product is missing.
 
     >>> G = from_permutations([(0, 1, 2), (1, 2, 0), (2, 0, 1)])
     >>> G.element(G.compose(1, 1))

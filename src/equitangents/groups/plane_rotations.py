@@ -31,7 +31,7 @@ class PlaneRotations(Immutable, CompactGroup):
 
     @property
     def identity(self) -> float:
-        """0°."""
+        """The turn by 0 degrees."""
         return 0.0
 
     @property
@@ -46,7 +46,7 @@ class PlaneRotations(Immutable, CompactGroup):
 
     @property
     def weights(self) -> Float[np.ndarray, " nodes"]:
-        """All alike."""
+        """Equal weights of all nodes, which sum to 1."""
         return np.full(self.order, 1 / self.order)
 
     def check_element(self, name: str, g: Any) -> float:
@@ -67,11 +67,11 @@ class PlaneRotations(Immutable, CompactGroup):
         return (a + b) % 360
 
     def inverse(self, a: float) -> float:
-        """The opposite angle."""
+        """The turn by the opposite angle, from 0 to below 360."""
         return -a % 360
 
     def angle(self, g: float) -> float:
-        """The angle itself."""
+        """Degrees of the turn, which are the element itself."""
         return float(g)
 
     def label(self, g: float) -> str:
@@ -79,12 +79,12 @@ class PlaneRotations(Immutable, CompactGroup):
         return f"{g:.1f}°"
 
     def parameter(self, g: float) -> float:
-        """Degrees."""
+        """What a report keeps of the element: its degrees."""
         return float(g)
 
     @property
     def flows(self) -> tuple[Flow, ...]:
-        """Turning."""
+        """The one way of turning a little."""
         return (Flow("turn", "radian", lambda t: float(np.degrees(t))),)
 
     def irreps(self, count: int) -> tuple[CompactIrrep, ...]:

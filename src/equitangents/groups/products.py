@@ -13,7 +13,7 @@ from equitangents.groups.table_group import TableGroup
 
 
 def direct_product(G: Group, H: Group) -> TableGroup:
-    """G × H with (a, b)(c, d) = (a·c, b·d); element (a, b) is number a · |H| + b, labelled (a, b).
+    """The direct product G × H, with (a, b)(c, d) = (a·c, b·d); element (a, b) is number a · |H| + b, labelled (a, b).
 
     >>> from equitangents.groups import cyclic
     >>> direct_product(cyclic(2), cyclic(3)).element(5)
@@ -26,7 +26,9 @@ def direct_product(G: Group, H: Group) -> TableGroup:
 
 
 def semidirect_product(N: Group, H: Group, automorphisms: Any) -> TableGroup:
-    """N ⋊ H with (n, h)(n′, h′) = (n · h(n′), h·h′), where h(n) = automorphisms[h, n], an array (|H|, |N|).
+    """The semidirect product N ⋊ H, with (n, h)(n′, h′) = (n · h(n′), h·h′).
+
+    h(n) = automorphisms[h, n], an array (|H|, |N|).
 
     Element (n, h) is number n · |H| + h, labelled (n, h). Raises InvalidArgumentError with the witness if some
     automorphisms[h] does not respect the product of N, or automorphisms[h·k] is not automorphisms[h] after
@@ -47,7 +49,7 @@ def semidirect_product(N: Group, H: Group, automorphisms: Any) -> TableGroup:
         unequal = np.argwhere(phi[h][N._compose(n, s)] != N._compose(phi[h][n], phi[h][s]))
         if len(unequal):
             a, b = int(unequal[0][0]), int(s[unequal[0][1]])
-            raise InvalidArgumentError(f"automorphisms[{h}] is no automorphism of N: it takes {a}·{b} elsewhere")
+            raise InvalidArgumentError(f"automorphisms[{h}] is not an automorphism of N: it takes {a}·{b} elsewhere")
     for t in H.generators:
         for h in range(H.order):
             if not np.array_equal(phi[H.compose(h, t)], phi[h][phi[t]]):

@@ -115,11 +115,11 @@ class RotationGroup(Immutable, CompactGroup):
         return [sign**i * m for i, m in enumerate(random_rotations(count, rng))]
 
     def compose(self, a: Any, b: Any) -> np.ndarray:
-        """The matrix product."""
+        """The product of two rotation matrices: first b, then a."""
         return self.check_element("a", a) @ self.check_element("b", b)
 
     def inverse(self, a: Any) -> np.ndarray:
-        """The transpose."""
+        """The transposed matrix, which undoes the rotation."""
         return self.check_element("a", a).T
 
     def angle(self, g: Any) -> float | None:
@@ -133,7 +133,7 @@ class RotationGroup(Immutable, CompactGroup):
 
     @property
     def nodes(self) -> Float[np.ndarray, "order 3 3"]:
-        """The sample points."""
+        """The quadrature's rotations, as matrices (order, 3, 3)."""
         return self.matrices
 
     @property
@@ -190,7 +190,7 @@ def euler_grid(resolution: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def from_euler_angles(angles: Float[np.ndarray, "*batch 3"]) -> Float[np.ndarray, "*batch 3 3"]:
-    """R_z(α) R_y(β) R_z(γ) for angles (α, β, γ) in radians."""
+    """The rotations R_z(α) R_y(β) R_z(γ) for angles (α, β, γ) in radians."""
     alpha, beta, gamma = np.moveaxis(np.asarray(angles, np.float64), -1, 0)
     return _about_z(alpha) @ _about_y(beta) @ _about_z(gamma)
 

@@ -51,7 +51,7 @@ def rotation_axis(g: Any) -> Float[np.ndarray, 3]:
 
 
 def rotation_label(g: Any) -> str:
-    """Angle and axis."""
+    """A rotation in words: degrees, and the axis it turns about."""
     axis = rotation_axis(g)
     return f"{rotation_angle(g):.1f}° about ({axis[0]:.2f}, {axis[1]:.2f}, {axis[2]:.2f})"
 

@@ -25,7 +25,7 @@ class Permutations(Immutable, SymmetryGroup):
 
     @property
     def order(self) -> int:
-        """n!"""
+        """How many permutations there are, n!."""
         return math.factorial(self.n)
 
     @property
@@ -43,15 +43,15 @@ class Permutations(Immutable, SymmetryGroup):
         return p
 
     def draw(self, count: int, rng: np.random.Generator) -> list[np.ndarray]:
-        """Independent uniform permutations."""
+        """Independent permutations, each of the n! equally likely."""
         return [rng.permutation(self.n) for _ in range(count)]
 
     def compose(self, a: Any, b: Any) -> np.ndarray:
-        """(a·b)[i] = a[b[i]]."""
+        """First b, then a: entry i is a[b[i]]."""
         return np.asarray(a)[b]
 
     def inverse(self, a: Any) -> np.ndarray:
-        """The inverse permutation."""
+        """The permutation that takes every point back."""
         return np.argsort(a)
 
     def label(self, g: Any) -> str:

@@ -54,7 +54,7 @@ class SymmetryGroup(ABC):
 
     @abstractmethod
     def inverse(self, a: Any) -> Any:
-        """a⁻¹."""
+        """The element that undoes a, a⁻¹."""
 
     @abstractmethod
     def check_element(self, name: str, g: Any) -> Any:

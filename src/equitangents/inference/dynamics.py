@@ -69,12 +69,12 @@ class Flow(Dynamics):
     """
 
     def decay(self, eigenvalues: np.ndarray, time: float) -> np.ndarray:
-        """e^{−ηλt/N}."""
+        """What gradient flow has left of each mode's error, e^{−ηλt/N}."""
         s = self.rate * time
         return np.zeros_like(eigenvalues) if math.isinf(s) else np.exp(-s * eigenvalues)
 
     def response(self, eigenvalues: np.ndarray, time: float) -> np.ndarray:
-        """(1 − e^{−ηλt/N})/λ."""
+        """What gradient flow makes of each mode's targets, (1 − e^{−ηλt/N})/λ."""
         s = self.rate * time
         if math.isinf(s):
             return 1 / eigenvalues
@@ -93,7 +93,7 @@ class Descent(Dynamics):
     """
 
     def decay(self, eigenvalues: np.ndarray, time: float) -> np.ndarray:
-        """(1 − ηλ/N)^k."""
+        """What k steps of gradient descent have left of each mode's error, (1 − ηλ/N)^k."""
         if math.isinf(time):
             return np.zeros_like(eigenvalues)
         return (1 - self.rate * eigenvalues) ** time

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import jax
 import numpy as np
 import scipy.linalg
 
@@ -19,6 +18,7 @@ from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.inference.draws import check_sample
 from equitangents.inference.dynamics import Dynamics
 from equitangents.inference.spectrum import Spectrum
+from equitangents.normals import standard_normal
 from equitangents.precision import scope
 from equitangents.validation import check_array
 
@@ -67,7 +67,7 @@ class TrainedProcess:
         return self.dynamics.max_learning_rate(self.spectrum.largest)
 
     def check(self, time: float) -> None:
-        """Raise if this training cannot be asked at `time`: a singular kernel at inf, steps that diverge."""
+        """Raise if this training cannot be evaluated at `time`: a singular kernel at inf, steps that diverge."""
         self.dynamics.check(self.spectrum.largest, time)
         if np.isinf(time):
             self.spectrum.check_invertible()
@@ -82,7 +82,10 @@ class TrainedProcess:
         return self._prior is None and self._prior_in_basis is None
 
     def through_prior(self, rows: np.ndarray) -> np.ndarray:
-        """A U* K U for rows A (M, N); U* K U itself is computed once more rows have been asked for than pay without."""
+        """The product A U* K U for rows A (M, N).
+
+        U* K U itself is computed once more rows have been asked for than pay without.
+        """
         vectors = self.spectrum.vectors
         if self._prior is not None:
             self._rows_asked += len(rows)
@@ -108,7 +111,7 @@ class Projection:
     prior_cross: np.ndarray | None = None  # K(x, X)
 
     def mean(self, time: float) -> np.ndarray:
-        """μ_t, (M, outputs)."""
+        """The mean μ_t at the queries after training for this time, (M, outputs)."""
         return self.cross @ (self.response(time)[:, None] * self.process.targets)
 
     def covariance(self, prior: np.ndarray, time: float) -> np.ndarray:
@@ -128,7 +131,7 @@ class Projection:
         return self.process._in_basis("prior_cross", self.prior_cross)
 
     def response(self, time: float) -> np.ndarray:
-        """φ of every eigenvalue; raises if the process cannot be asked at `time`."""
+        """φ of every eigenvalue; raises if the process cannot be evaluated at `time`."""
         self.process.check(time)
         return self.process.dynamics.response(self.process.spectrum.eigenvalues, time)
 
@@ -162,5 +165,5 @@ def sample_gaussian(mean: np.ndarray, covariance: np.ndarray, n: int, *, key: An
     values, vectors = scipy.linalg.eigh(covariance)
     root = vectors * np.sqrt(np.maximum(values, 0.0))
     with scope(np.float64):
-        normals = np.asarray(jax.random.normal(key, (n, *mean.shape), dtype="float64"))
+        normals = np.asarray(standard_normal(key, (n, *mean.shape), np.float64))
     return mean + np.einsum("ij,njk->nik", root, normals, optimize=True)

@@ -29,7 +29,7 @@ class FourierIrrep:
 
     @property
     def dimension(self) -> int:
-        """d."""
+        """The size d of the irrep's matrices."""
         return self.matrices.shape[1]
 
     @property

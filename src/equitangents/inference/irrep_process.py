@@ -130,7 +130,7 @@ class IrrepProcess:
         return self.shared.dynamics.max_learning_rate(largest)
 
     def check(self, time: float) -> None:
-        """Raise if this training cannot be asked at `time`."""
+        """Raise if this training cannot be evaluated at `time`."""
         self.shared.dynamics.check(self.bound, time)
         for block in self.blocks:
             block.process.check(time)
@@ -166,7 +166,7 @@ class IrrepProjection:
     projections: tuple[Projection, ...]
 
     def mean(self, time: float) -> Float[np.ndarray, "m outputs"]:
-        """μ_t."""
+        """The mean μ_t at the queries after training for this time."""
         m = len(self.projections[0].cross) // self.process.blocks[0].irrep.dimension
         total = np.zeros((m, self.process.outputs))
         for block, at in self._labelled():
@@ -255,7 +255,7 @@ def embedding(orbits: DataOrbits, irrep: FourierIrrep) -> Any:
 
 
 def embed(matrix: Inexact[np.ndarray, "nd nd"], E: Any) -> Inexact[np.ndarray, "n n"]:
-    """E* M E."""
+    """The matrix restricted to the columns of E, E* M E; all of it where E is None."""
     return matrix if E is None else (E.conj().T @ (matrix @ E))
 
 

@@ -17,6 +17,7 @@ import scipy.linalg
 from jaxtyping import Float, Inexact
 
 from equitangents.inference.group_fourier import FourierIrrep, GroupFourier
+from equitangents.normals import standard_normal
 from equitangents.precision import scope
 
 
@@ -45,5 +46,5 @@ def sample_on_orbits(
 def _standard(key: Any, shape: tuple[int, int], is_real: bool) -> np.ndarray:
     """Independent normal numbers of variance 1, real or circular complex."""
     with scope(np.float64):
-        z = np.asarray(jax.random.normal(key, shape if is_real else (2, *shape), dtype="float64"))
+        z = np.asarray(standard_normal(key, shape if is_real else (2, *shape), np.float64))
     return z if is_real else (z[0] + 1j * z[1]) / np.sqrt(2)

@@ -26,7 +26,7 @@ _BLOCK_ENTRIES = 2**20
 
 
 def argmax_probabilities(mean: Any, std: Any) -> np.ndarray:
-    """P(output k is the largest) for independent Gaussian outputs, (N, K), rows summing to 1.
+    """Probability that output k is the largest of independent Gaussian outputs, (N, K), rows summing to 1.
 
     mean: (N, K); std: (N,), the same for all outputs, or (N, K). By composite Gauss-Legendre quadrature, to 1e-9 for
     2 to 1,000 outputs and any ratio of their stds; InvalidArgumentError says what was reached where that is not. With a

@@ -57,7 +57,7 @@ class Spectrum:
         if self.smallest < -_INDEFINITE * max(self.blur, 0.0) or self.largest < 0:
             raise NotPositiveDefiniteError(
                 f"the {self.name} is indefinite (smallest eigenvalue "
-                f"{self.smallest:.2e}, largest {self.largest:.2e}): it is no kernel; {self.remedy()}"
+                f"{self.smallest:.2e}, largest {self.largest:.2e}): it is not a kernel; {self.remedy()}"
             )
 
     def remedy(self, smallest: float | None = None) -> str:
@@ -111,5 +111,5 @@ def decompose(
 
 
 def relative_resolution(n: int, precision: np.dtype | type | str) -> float:
-    """N·ε of float64, or ε of `precision` if larger: by how much of λ_max rounding moves eigenvalues of N samples."""
+    """How far rounding moves eigenvalues of N samples, over λ_max: N·ε of float64, or ε of `precision` if larger."""
     return max(n * float(np.finfo(np.float64).eps), float(np.finfo(np.dtype(precision)).eps))

@@ -10,11 +10,14 @@ from equitangents.kernels.monte_carlo import MonteCarlo, monte_carlo
 from equitangents.kernels.orbit import OrbitAverage, orbit_average
 from equitangents.kernels.program import Program
 from equitangents.kernels.result import KernelFunction, Kernels
+from equitangents.kernels.store import KeptKernel, KernelStore
 
 __all__ = [
     "Engine",
+    "KeptKernel",
     "KernelCost",
     "KernelFunction",
+    "KernelStore",
     "Kernels",
     "MonteCarlo",
     "OrbitAverage",

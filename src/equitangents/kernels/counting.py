@@ -1,7 +1,7 @@
 """How much work a plan is for one pair of inputs: literal counts, before anything runs.
 
 A layer is a window mean, a nonlinearity, or the two together with the dense layers between them. An element-layer is
-one position of one fibre through one layer, NNGP and NTK together. Fibres on grids that are no torus hold only the
+one position of one fibre through one layer, NNGP and NTK together. Fibres on grids that are not a torus hold only the
 positions whose partners lie on the grid.
 """
 
@@ -42,7 +42,7 @@ class Work:
 
     @property
     def element_layers(self) -> int:
-        """All of them."""
+        """How often a layer is applied to a pair of positions, over all layers."""
         return sum(count for _, count in self.layers)
 
 

@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Float
 
 from equitangents.errors import NotFiniteError
 from equitangents.kernels import duals
@@ -93,7 +94,7 @@ def _flat(ops: tuple[Any, ...]) -> Iterator[Any]:
             yield from _flat(op.ops)
 
 
-def norms(x: np.ndarray) -> np.ndarray:
+def norms(x: Float[np.ndarray, " N *inputs"]) -> Float[np.ndarray, " N"]:
     """log2 of each input's root mean square, (N,); -inf for zeros."""
     flat = x.reshape(len(x), -1)
     with np.errstate(all="ignore"):
@@ -239,7 +240,7 @@ def as_representable(values: np.ndarray, exponents: Any, dtype: Any) -> tuple[np
 
 
 def check_representable(dtype: Any, arrays: tuple[np.ndarray, ...], inputs: tuple[np.ndarray, ...]) -> None:
-    """Raise NotFiniteError where kernels of finite inputs are not: NaN and infinities are no results."""
+    """Raise NotFiniteError where kernels of finite inputs are not: NaN and infinities are not results."""
     with np.errstate(all="ignore"):
         if all(np.isfinite(a.sum()) for a in arrays):  # which costs no array of truth values
             return

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.metrics.measure import (
@@ -41,7 +42,7 @@ class EquivarianceMeasure(Measure):
     errors: np.ndarray
 
     @property
-    def per_element(self) -> np.ndarray:
+    def per_element(self) -> Float[np.ndarray, " elements"]:
         """The mean over inputs for every g, (|G|,)."""
         return self.errors.mean(axis=1)
 

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
 from equitangents.actions import as_action
 from equitangents.actions.remedies import flattened
@@ -124,7 +125,7 @@ def bootstrap_interval(
     return mean_interval(values, level=b.confidence, resamples=b.resamples, seed=b.seed, bounds=bounds)
 
 
-def evaluate(name: str, f: Callable[[Any], Any], x: Any) -> np.ndarray:
+def evaluate(name: str, f: Callable[[Any], Any], x: Any) -> Float[np.ndarray, " N *outputs"]:
     """f(x) as finite float64 with one row an input, whatever array type f returns."""
     if not callable(f):
         hint = "; pass its predict method" if hasattr(f, "predict") else ""
@@ -156,7 +157,7 @@ def nodes_of(action: Any) -> Sequence[Any] | np.ndarray:
     return nodes
 
 
-def weights_of(action: Any) -> np.ndarray:
+def weights_of(action: Any) -> Float[np.ndarray, " elements"]:
     """How much each of `nodes_of(action)` counts in a mean over the group; of a finite group all alike."""
     nodes_of(action)
     return np.asarray(action.group.weights)
@@ -175,7 +176,7 @@ def check_points(action: Any, x: Any) -> tuple[Any, Any]:
     return action, x
 
 
-def norms(y: np.ndarray) -> np.ndarray:
+def norms(y: Float[np.ndarray, " N *outputs"]) -> Float[np.ndarray, " N"]:
     """The Euclidean norm of every row, over all its trailing axes, (N,); no overflow."""
     rows = np.abs(y.reshape(len(y), -1))
     scale = rows.max(axis=1)
@@ -183,7 +184,7 @@ def norms(y: np.ndarray) -> np.ndarray:
     return scale * np.sqrt(np.sum((rows / safe[:, None]) ** 2, axis=1))
 
 
-def ratio(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:
+def ratio(numerator: np.ndarray, denominator: np.ndarray) -> Float[np.ndarray, " *shape"]:
     """numerator/denominator, with 0/0 = 0 (no spread of nothing) and a/0 = inf."""
     beyond = np.where(numerator > 0, math.inf, 0.0)
     with np.errstate(over="ignore"):

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from jaxtyping import Int
 
 from equitangents.actions.group_action import is_infinite
 from equitangents.errors import ShapeError
@@ -83,7 +84,7 @@ def relative_orbit_std(
     return Measure("relative orbit std", ratio(norms(np.sqrt(variance)), norms(orbit[0] + mean)), bootstrap)
 
 
-def _predicted_class(f: Callable[[Any], Any], x: Any) -> np.ndarray:
+def _predicted_class(f: Callable[[Any], Any], x: Any) -> Int[np.ndarray, " N"]:
     scores = evaluate("f", f, x)
     if scores.ndim != 2 or scores.shape[1] < 2:
         raise ShapeError(

@@ -43,7 +43,7 @@ class Layout(NamedTuple):
 
     @classmethod
     def of(cls, molecules: Molecules) -> Layout:
-        """For these molecules."""
+        """Where energies and forces of these molecules stand in one vector."""
         sizes = molecules.sizes
         return cls(len(molecules), len(molecules) + 3 * np.concatenate([[0], np.cumsum(sizes)[:-1]]), sizes)
 

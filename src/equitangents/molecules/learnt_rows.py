@@ -57,7 +57,7 @@ class LearntRows:
     def covariance(
         self, cross: tuple[np.ndarray, np.ndarray], prior: Float[np.ndarray, "m m"], time: float
     ) -> Float[np.ndarray, "m m"]:
-        """Their covariance."""
+        """The covariance of these rows after training for this time."""
         return prior if self.process is None else self.process.project(*self._asked(cross)).covariance(prior, time)
 
     def _asked(self, cross: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:

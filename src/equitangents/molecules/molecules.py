@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Real
 
 from equitangents._types import ArrayLike
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, MissingLibraryError, ShapeError
@@ -44,7 +44,11 @@ class Molecules:
     atomic_numbers: Int[np.ndarray, "molecules atoms"]
     positions: Float[np.ndarray, "molecules atoms 3"]
 
-    def __init__(self, atomic_numbers: Int[ArrayLike, "n a"], positions: Float[ArrayLike, "n a 3"]) -> None:
+    def __init__(
+        self,
+        atomic_numbers: Real[ArrayLike, "n a"] | Sequence[Sequence[int]],
+        positions: Real[ArrayLike, "n a 3"] | Sequence[Sequence[Sequence[float]]],
+    ) -> None:
         numbers = _checked_numbers(atomic_numbers)
         x = _array("positions", positions)
         if x.shape != (*numbers.shape, 3):
@@ -94,7 +98,7 @@ class Molecules:
         """The atomic numbers that occur, in order."""
         return tuple(int(z) for z in np.unique(self.atomic_numbers) if z > 0)
 
-    def with_positions(self, positions: Float[ArrayLike, "n a 3"]) -> Molecules:
+    def with_positions(self, positions: Real[ArrayLike, "n a 3"] | Sequence[Sequence[Sequence[float]]]) -> Molecules:
         """The same atoms elsewhere."""
         return Molecules(self.atomic_numbers, positions)
 
@@ -113,7 +117,7 @@ class Molecules:
         return f"Molecules({len(self)}, of up to {self.atomic_numbers.shape[1]} atoms)"
 
 
-def _checked_numbers(atomic_numbers: Any) -> np.ndarray:
+def _checked_numbers(atomic_numbers: Any) -> Int[np.ndarray, "n a"]:
     numbers = _array("atomic_numbers", atomic_numbers)
     if numbers.ndim != 2 or 0 in numbers.shape:
         raise ShapeError(f"atomic_numbers has shape {numbers.shape}; expected (molecules, atoms)")

@@ -37,6 +37,7 @@ from equitangents.sphere import wigner
 
 SMOOTH = (Erf, Gelu, Sin, Cos)
 _ELEMENTS = 1 << 22  # numbers of K(Q) at a time
+_FEW, _MANY = 1 << 10, 1 << 14  # numbers in a block, of whatever shape they come in: two programs are compiled
 
 
 class Nodes(NamedTuple):
@@ -114,12 +115,12 @@ class SmoothKernel:
             k = turned.reshape(len(weights) * len(a), -1) @ b.reshape(len(b), -1).T
             q1, q2 = (a * a).sum(axis=(1, 2))[:, None], (b * b).sum(axis=(1, 2))
             with precision.scope(np.float64):
-                values = _values(self.program, k.reshape(len(weights), len(a), len(b)), q1, q2, DISTANCE)
+                k = k.reshape(len(weights), len(a), len(b))
+                values = _values(self.program, k, q1, q2, DISTANCE)
                 # Norms 16 and more times apart: the distance would lose digits of the product.
                 if (far := (q1 > 256 * q2) | (q2 > 256 * q1)).any():
-                    others = _values(self.program, k.reshape(len(weights), len(a), len(b)), q1, q2, COVARIANCE)
-                    values = np.where(far, others, values)
-            found[:, start : start + step] = np.einsum("vnab,nm->vabm", np.asarray(values), weights, optimize=True)
+                    values = np.where(far, _values(self.program, k, q1, q2, COVARIANCE), values)
+            found[:, start : start + step] = np.einsum("vnab,nm->vabm", values, weights, optimize=True)
         return found
 
     def kernel_pairs(self, x1: Any, x2: Any, first: Any, second: Any) -> Kernels:
@@ -207,9 +208,19 @@ def _field(program: RotationProgram, k: Any, q1: Any, q2: Any, carry: Carry = DI
     return jnp.stack([carry.covariance(d, after(m1).q, after(m2).q), theta])
 
 
+def _values(program: RotationProgram, k: np.ndarray, q1: np.ndarray, q2: np.ndarray, carry: Carry) -> np.ndarray:
+    """`_field` of arrays that are broadcast, (2, *k.shape), in blocks of one size, the last filled up with zeros."""
+    size = _FEW if k.size <= _FEW else _MANY
+    flat = np.zeros((3, -(-k.size // size) * size))
+    for row, numbers in zip(flat, (k, q1, q2), strict=True):
+        row[: k.size].reshape(k.shape)[...] = numbers
+    parts = [_block(program, *flat[:, i : i + size], carry) for i in range(0, flat.shape[1], size)]
+    return np.concatenate(parts, axis=1)[:, : k.size].reshape(2, *k.shape)
+
+
 @partial(jax.jit, static_argnums=(0, 4))
-def _values(program: RotationProgram, k: Any, q1: Any, q2: Any, carry: Carry) -> jax.Array:
-    return _field(program, k, jnp.broadcast_to(q1, k.shape), jnp.broadcast_to(q2, k.shape), carry)
+def _block(program: RotationProgram, k: Any, q1: Any, q2: Any, carry: Carry) -> jax.Array:
+    return _field(program, k, q1, q2, carry)
 
 
 def _derivatives(program: RotationProgram, k: Any, q1: Any, q2: Any) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 
 from equitangents.kernels.program import Affine, Op
+from equitangents.nn.compiled_windows import why_not, window_product
 from equitangents.nn.patches import patches, taps
 from equitangents.nn.signal import Signal
 from equitangents.nn.window_layer import WindowLayer
@@ -15,7 +16,7 @@ from equitangents.nn.window_layer import WindowLayer
 
 @dataclass(frozen=True)
 class Conv(WindowLayer):
-    """K'(p,p') = W_std² mean over u of K(p+u, p'+u) + b_std², and Θ' = K' + W_std² mean of Θ.
+    """A convolution: K'(p,p') = W_std² mean over u of K(p+u, p'+u) + b_std², and Θ' = K' + W_std² mean of Θ.
 
     Grids of one to three dimensions. `padding`: "circular" (a torus), "zero" (the mean still divides by the whole
     window at borders) or "valid". `window` and `stride`: a number or one for each dimension.
@@ -27,8 +28,12 @@ class Conv(WindowLayer):
         return self.weights.init(key, shape, (self.channels,), dtype)
 
     def apply(self, params: Any, x: Any, signal: Signal) -> Any:
-        """Patches times weights."""
-        return self.weights.multiply(params, patches(x, self.box(signal)))
+        """Every window's values times the weights, plus the bias; in training by `compiled_windows` where these can."""
+        box = self.box(signal)
+        if why_not(box, x.dtype) is None:
+            w = self.weights.scaled(params, taps(box) * signal.channels)
+            return self.weights.add_bias(params, window_product(x, w, box))
+        return self.weights.multiply(params, patches(x, box))
 
     def lower(self, signal: Signal) -> tuple[Op, ...]:
         """Mean over the window, then weights and bias."""

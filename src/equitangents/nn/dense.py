@@ -16,7 +16,10 @@ from equitangents.validation import check_whole
 
 @dataclass(frozen=True)
 class Dense(Layer):
-    """K ← W_std² K + b_std², Θ ← K + W_std² Θ. Signals on positions are mapped at each position alike."""
+    """A fully connected layer: K ← W_std² K + b_std², Θ ← K + W_std² Θ.
+
+    Signals on positions are mapped at each position alike.
+    """
 
     channels: int
     W_std: float = 1.0
@@ -37,11 +40,11 @@ class Dense(Layer):
         return weights.init(key, (signal.channels, self.channels), (self.channels,), dtype)
 
     def apply(self, params: Any, x: Any, signal: Signal) -> Any:
-        """W_std/√n · x W + b_std · b."""
+        """The inputs times the weights, plus the bias: W_std/√n · x W + b_std · b."""
         return Weights(self.W_std, self.b_std).multiply(params, x)
 
     def lower(self, signal: Signal) -> tuple[Op, ...]:
-        """One affine operation."""
+        """One affine operation: K scaled by W_std², plus b_std²."""
         return (Affine(self.W_std**2, self.b_std**2),)
 
     def fold(self, signal: Signal, group: Group) -> tuple[Op, ...]:

@@ -24,8 +24,9 @@ from equitangents.validation import check_whole
 
 @dataclass(frozen=True)
 class GroupConv(Layer):
-    """K'(g,g') = W_std² Σ_{h∈S} v(h) K(gh, g'h) + b_std², and Θ' = K' + W_std² Σ_h v(h) Θ(gh, g'h).
+    """A convolution on the group.
 
+    K'(g,g') = W_std² Σ_{h∈S} v(h) K(gh, g'h) + b_std², and Θ' = K' + W_std² Σ_h v(h) Θ(gh, g'h).
     Follows a Lift. `window` S: a centred box of translations (wallpaper and translation groups) with all rotations and
     reflections, or with those of `rotations` alone (a number r for the rotation r, a pair (r, f) for r with reflection
     f); a list of group elements; or "full". `weights` v: a profile over S, normalised to sum 1; uniform by default.
@@ -59,7 +60,7 @@ class GroupConv(Layer):
         return convolution(signal.positions, self).init(key, signal.channels, dtype)
 
     def apply(self, params: Any, x: Any, signal: Signal) -> Any:
-        """(N, |G|, channels)."""
+        """Convolved signals on the group, (N, |G|, channels)."""
         return convolution(signal.positions, self).apply(params, x)
 
     def lower(self, signal: Signal) -> tuple[Any, ...]:

@@ -43,11 +43,11 @@ class GroupPool(ParameterFree):
         return replace(signal, positions=Grid(()) if blocks == 1 else Blocks(blocks))
 
     def apply(self, params: Any, x: Any, signal: Signal) -> Any:
-        """Means over cosets."""
+        """Means of the signal over cosets of the subgroup."""
         return pooling(signal.positions, self.subgroup).mean(x)
 
     def lower(self, signal: Signal) -> tuple[Op | RotationOp, ...]:
-        """Pool by coset."""
+        """One operation that averages kernels over cosets."""
         return (pooling(signal.positions, self.subgroup).op,)
 
     def fold(self, signal: Signal, group: Group) -> tuple[Op, ...] | None:

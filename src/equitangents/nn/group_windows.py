@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+from jaxtyping import Float, Int
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.validation import is_whole
@@ -78,7 +79,7 @@ def freeze_weights(weights: Any) -> tuple[float, ...] | None:
     return tuple((profile / profile.sum()).tolist())
 
 
-def profile(weights: tuple[float, ...] | None, count: int) -> np.ndarray:
+def profile(weights: tuple[float, ...] | None, count: int) -> Float[np.ndarray, " window"]:
     """The weight of each of the window's elements, uniform if none are given."""
     if weights is None:
         return np.full(count, 1.0 / count)
@@ -87,7 +88,7 @@ def profile(weights: tuple[float, ...] | None, count: int) -> np.ndarray:
     return np.array(weights)
 
 
-def explicit(numbers: Sequence[int], count: int, what: str) -> np.ndarray:
+def explicit(numbers: Sequence[int], count: int, what: str) -> Int[np.ndarray, " window"]:
     """A list of element numbers, checked."""
     found = np.array(numbers, np.int64)
     if found.min() < 0 or found.max() >= count:
@@ -97,7 +98,7 @@ def explicit(numbers: Sequence[int], count: int, what: str) -> np.ndarray:
     return found
 
 
-def box_offsets(window: tuple[int, ...], shape: tuple[int, ...]) -> np.ndarray:
+def box_offsets(window: tuple[int, ...], shape: tuple[int, ...]) -> Int[np.ndarray, " window"]:
     """Row-major indices of the grid points of a centred box about the origin of a torus (low side (w - 1) // 2)."""
     if len(window) != len(shape):
         raise NetworkError(f"window is {window}, but the grid has {len(shape)} dimensions")

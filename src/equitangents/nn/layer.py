@@ -16,6 +16,7 @@ from equitangents.kernels.program import GroupFibres, Op
 from equitangents.kernels.rotations import RotationFibres
 from equitangents.keywords import CheckedKeywords
 from equitangents.nn.signal import Signal
+from equitangents.normals import standard_normal
 
 
 class Layer(CheckedKeywords, abc.ABC):
@@ -58,7 +59,7 @@ class ParameterFree(Layer):
     """A layer without parameters."""
 
     def init(self, key: jax.Array, signal: Signal, dtype: Any) -> Any:
-        """No parameters."""
+        """An empty tuple, since nothing is trained."""
         return ()
 
 
@@ -72,17 +73,19 @@ class Weights:
     def init(self, key: jax.Array, shape: tuple[int, ...], bias_shape: tuple[int, ...], dtype: Any) -> dict[str, Any]:
         """Standard normal weights, and a bias if it has any effect."""
         w_key, b_key = jax.random.split(key)
-        params = {"w": jax.random.normal(w_key, shape, dtype)}
+        params = {"w": standard_normal(w_key, shape, dtype)}
         if self.b_std:
-            params["b"] = jax.random.normal(b_key, bias_shape, dtype)
+            params["b"] = standard_normal(b_key, bias_shape, dtype)
         return params
 
     def scaled(self, params: dict[str, Any], fan_in: int) -> Any:
-        """W_std/√fan_in · W."""
+        """The weights as they multiply inputs, W_std/√fan_in · W."""
         return params["w"] * (self.W_std / math.sqrt(fan_in))
 
     def multiply(self, params: dict[str, Any], x: Any) -> Any:
-        """W_std/√n · x W + b_std · b along the last axis of x, for weights (n, outputs).
+        """Inputs times weights plus bias, W_std/√n · x W + b_std · b, along the last axis.
+
+        Weights are (n, outputs).
 
         Positions join the batch first: XLA's CPU backend takes twice as long over a product of higher rank.
         """
@@ -90,7 +93,7 @@ class Weights:
         return self.add_bias(params, (x.reshape((-1, x.shape[-1])) @ w).reshape((*x.shape[:-1], -1)))
 
     def add_bias(self, params: dict[str, Any], y: Any) -> Any:
-        """Y + b_std · b."""
+        """What the weights made of the inputs, plus the bias b_std · b."""
         return y + self.b_std * params["b"] if "b" in params else y
 
 

@@ -23,7 +23,9 @@ from equitangents.validation import check_whole
 
 @dataclass(frozen=True)
 class Lift(Layer):
-    """N(f)(g) = W_std/√n Σ_{x∈S} √v(x) κ(x) f(g·x) + b_std · b;  K'(g,g') = W_std² Σ_x v(x) K(gx, g'x) + b_std².
+    """A convolution of a signal with filters that the group moves.
+
+    N(f)(g) = W_std/√n Σ_{x∈S} √v(x) κ(x) f(g·x) + b_std · b;  K'(g,g') = W_std² Σ_x v(x) K(gx, g'x) + b_std².
 
     `onto`: a wallpaper or translation group, which moves the points of its grid (input (N, H, W, C)), or an action that
     permutes positions (input (N, P, C)). `window` S: a centred box such as (3, 3) on a grid, a list of position numbers
@@ -93,7 +95,7 @@ class Lift(Layer):
         return Weights(self.W_std, self.b_std).init(key, shape, (self.channels,), dtype)
 
     def apply(self, params: Any, x: Any, signal: Signal) -> Any:
-        """(N, |G|, channels)."""
+        """Signals on the group, (N, |G|, channels)."""
         chosen, weights = self._window(signal)
         index = self._points(signal).array[:, chosen]
         flat = x.reshape((x.shape[0], -1, signal.channels))
@@ -131,7 +133,10 @@ class Lift(Layer):
 
 
 def apply_table(weights: Weights, params: Any, x: Any, index: np.ndarray, window_weights: np.ndarray) -> Any:
-    """W_std/√n Σ_s √v(s) W(s) x(index[:, s]) + b_std · b, one window element after another if there are many."""
+    """The weighted sum over a window, W_std/√n Σ_s √v(s) W(s) x(index[:, s]) + b_std · b.
+
+    One window element after another if there are many.
+    """
     w = params["w"] * (weights.W_std / math.sqrt(x.shape[-1]))
     w = w * np.sqrt(window_weights).astype(w.dtype)[:, None, None]
     if index.shape[1] * x.shape[-1] <= 1024:

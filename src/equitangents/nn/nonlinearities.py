@@ -32,7 +32,7 @@ class Nonlinearity(ParameterFree):
 
     @abc.abstractmethod
     def function(self, x: Any) -> Any:
-        """φ(x)."""
+        """The nonlinearity φ on an array, entry by entry."""
 
     def signal(self, signal: Signal) -> Signal:
         """The same positions; no longer Gaussian."""
@@ -44,11 +44,11 @@ class Nonlinearity(ParameterFree):
         return replace(signal, gaussian=False)
 
     def apply(self, params: Any, x: Any, signal: Signal) -> Any:
-        """φ(x)."""
+        """The nonlinearity φ of every entry of x."""
         return self.function(x)
 
     def lower(self, signal: Signal) -> tuple[Op, ...]:
-        """The dual activation."""
+        """One operation: the nonlinearity's dual."""
         return (Dual(self.dual),)
 
     def fold(self, signal: Signal, group: Group) -> tuple[Op, ...]:
@@ -66,7 +66,7 @@ class Relu(Nonlinearity):
         return duals.PiecewiseLinear(0.0)
 
     def function(self, x: Any) -> Any:
-        """max(x, 0)."""
+        """Positive entries as they are, others zero."""
         return jax.nn.relu(x)
 
 
@@ -88,7 +88,7 @@ class LeakyRelu(Nonlinearity):
 
 @dataclass(frozen=True)
 class Abs(Nonlinearity):
-    """|x|."""
+    """The absolute value |x|, without gain."""
 
     @property
     def dual(self) -> DualActivation:
@@ -96,21 +96,21 @@ class Abs(Nonlinearity):
         return duals.PiecewiseLinear(-1.0)
 
     def function(self, x: Any) -> Any:
-        """|x|."""
+        """The absolute value of every entry."""
         return jnp.abs(x)
 
 
 @dataclass(frozen=True)
 class Erf(Nonlinearity):
-    """erf(x)."""
+    """The error function erf(x), a sigmoid from −1 to 1."""
 
     @property
     def dual(self) -> DualActivation:
-        """The arcsine kernel."""
+        """The arcsine kernel, in closed form."""
         return duals.Erf()
 
     def function(self, x: Any) -> Any:
-        """erf(x)."""
+        """The error function of every entry."""
         return jax.lax.erf(x)
 
 
@@ -120,60 +120,60 @@ class Gelu(Nonlinearity):
 
     @property
     def dual(self) -> DualActivation:
-        """In closed form."""
+        """Moments of Gelu in closed form."""
         return duals.Gelu()
 
     def function(self, x: Any) -> Any:
-        """X Φ(x)."""
+        """Every entry x times Φ(x), the normal distribution function."""
         return jax.nn.gelu(x, approximate=False)
 
 
 @dataclass(frozen=True)
 class Sin(Nonlinearity):
-    """sin(x)."""
+    """The sine sin(x), for signals that oscillate."""
 
     @property
     def dual(self) -> DualActivation:
-        """In closed form."""
+        """Moments of the sine in closed form."""
         return duals.Sin()
 
     def function(self, x: Any) -> Any:
-        """sin(x)."""
+        """The sine of every entry, in radians."""
         return jnp.sin(x)
 
 
 @dataclass(frozen=True)
 class Cos(Nonlinearity):
-    """cos(x)."""
+    """The cosine cos(x), for signals that oscillate."""
 
     @property
     def dual(self) -> DualActivation:
-        """In closed form."""
+        """Moments of the cosine in closed form."""
         return duals.Cos()
 
     def function(self, x: Any) -> Any:
-        """cos(x)."""
+        """The cosine of every entry, in radians."""
         return jnp.cos(x)
 
 
 @dataclass(frozen=True)
 class Identity(ParameterFree):
-    """x itself."""
+    """A layer that changes nothing, such as an empty residual branch."""
 
     def signal(self, signal: Signal) -> Signal:
-        """Unchanged."""
+        """The kind of signal that comes in."""
         return signal
 
     def apply(self, params: Any, x: Any, signal: Signal) -> Any:
-        """X."""
+        """The input as it came in."""
         return x
 
     def lower(self, signal: Signal) -> tuple[Op, ...]:
-        """Nothing."""
+        """No operation: the kernel stays as it is."""
         return ()
 
     def fold(self, signal: Signal, group: Group) -> tuple[Op, ...]:
-        """Nothing."""
+        """No operation on the group either."""
         return ()
 
 
@@ -223,10 +223,10 @@ class Elementwise(Nonlinearity):
 
     @property
     def dual(self) -> DualActivation:
-        """By quadrature."""
+        """Moments by Gauss-Hermite quadrature of this order."""
         assert self.order is not None
         return duals.Quadrature(self.fn, self.order)
 
     def function(self, x: Any) -> Any:
-        """fn(x)."""
+        """The user's function of every entry."""
         return self.fn(x)

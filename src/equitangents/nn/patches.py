@@ -97,5 +97,5 @@ def patches(x: Any, box: Box) -> Any:
 
 
 def taps(box: Box) -> int:
-    """|S|."""
+    """How many positions the window reads, |S|."""
     return int(np.prod(box.window))

@@ -39,7 +39,7 @@ class AvgPool(ParameterFree):
         return replace(signal, positions=Grid(self._sizes(signal)[1]))
 
     def apply(self, params: Any, x: Any, signal: Signal) -> Any:
-        """Block means."""
+        """Means over blocks of positions; ragged edges are dropped."""
         window, out = self._sizes(signal)
         for axis, (w, n) in enumerate(zip(window, out, strict=True), start=1):
             x = jnp.moveaxis(x, axis, 0)[: w * n]
@@ -68,11 +68,11 @@ class GlobalAvgPool(ParameterFree):
         return replace(signal, positions=Grid(()))
 
     def apply(self, params: Any, x: Any, signal: Signal) -> Any:
-        """Mean over positions."""
+        """Means over all positions, (N, channels)."""
         return x.mean(axis=tuple(range(1, x.ndim - 1)))
 
     def lower(self, signal: Signal) -> tuple[Op, ...]:
-        """One block."""
+        """One operation that pools all positions into one block."""
         return (Pool(FrozenArray(np.zeros(signal.positions.count, np.int32)), 1),)
 
 
@@ -95,7 +95,7 @@ class Flatten(ParameterFree):
         return x.reshape((x.shape[0], -1))
 
     def lower(self, signal: Signal) -> tuple[Op, ...]:
-        """Positions become channels."""
+        """One operation that reads positions as channels; none where there are no positions."""
         return () if signal.positions.shape == () else (FlattenOp(),)
 
     def fold(self, signal: Signal, group: Group) -> tuple[Op, ...]:

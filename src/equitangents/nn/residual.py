@@ -63,14 +63,14 @@ class Residual(Layer):
         return tuple(la.init(k, s, dtype) for la, k, s in zip(self.layers, keys, signals, strict=False))
 
     def apply(self, params: Any, x: Any, signal: Signal) -> Any:
-        """X + branch(x)."""
+        """The input plus what the branch makes of it."""
         y = x
         for layer, p, s in zip(self.layers, params, self.signals(signal), strict=False):
             y = layer.apply(p, y, s)
         return x + y
 
     def lower(self, signal: Signal) -> tuple[Op, ...]:
-        """A branch."""
+        """One operation that holds those of the branch."""
         signals = self.signals(signal)
         return (Branch(tuple(op for la, s in zip(self.layers, signals, strict=False) for op in la.lower(s))),)
 

@@ -43,7 +43,7 @@ class RotationConvolution:
         return self.weights.init(key, shape, (self.channels,), dtype)
 
     def apply(self, params: Any, x: Any) -> Any:
-        """(N, order, channels)."""
+        """Convolved signals at the group's rotations, (N, order, channels)."""
         synthesis, analysis = (jnp.asarray(t, x.dtype) for t in _transforms(self.group))
         G = self.weights.scaled(params, x.shape[-1])
         root = rotation_root(self.window, self.group.bandlimit)

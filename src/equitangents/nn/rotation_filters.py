@@ -12,6 +12,7 @@ from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
+from jaxtyping import Float
 
 from equitangents.groups import MatrixGroup, RotationGroup, so3
 from equitangents.nn.zonal_window import ZonalWindow
@@ -21,7 +22,7 @@ from equitangents.sphere.harmonics import polynomials
 
 @lru_cache(maxsize=32)
 def wigner_basis(group: RotationGroup | MatrixGroup, bandlimit: int) -> np.ndarray:
-    """D^l_mn(R) at the group's rotations, all (l, m, n) with l < bandlimit side by side: (order, Σ_l (2l + 1)²)."""
+    """Wigner functions D^l_mn(R) at the group's rotations, (order, Σ_l (2l + 1)²), all (l, m, n) side by side."""
     return np.concatenate([d.reshape(group.order, -1) for d in wigner(group.matrices, bandlimit)], axis=1)
 
 
@@ -55,7 +56,7 @@ def rotation_root(window: ZonalWindow, bandlimit: int) -> np.ndarray:
     return _root(D.T @ (weights[:, None] * D))
 
 
-def _root(covariance: np.ndarray) -> np.ndarray:
+def _root(covariance: Float[np.ndarray, "*stack d d"]) -> Float[np.ndarray, "*stack d d"]:
     """The symmetric root of a covariance; eigenvalues below rounding count as zero."""
     values, vectors = np.linalg.eigh(covariance)
     return (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T

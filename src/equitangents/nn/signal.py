@@ -19,7 +19,7 @@ class Grid:
 
     @property
     def count(self) -> int:
-        """Number of positions."""
+        """How many positions the grid has."""
         return int(np.prod(self.shape, dtype=np.int64))
 
     @property
@@ -38,12 +38,12 @@ class OnGroup:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(|G|,)."""
+        """One position an element, (|G|,)."""
         return (self.group.order,)
 
     @property
     def count(self) -> int:
-        """Number of positions."""
+        """How many elements the group has."""
         return self.group.order
 
     @property
@@ -62,7 +62,7 @@ class Blocks:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(count,)."""
+        """One position a block, (count,)."""
         return (self.count,)
 
     @property
@@ -86,7 +86,7 @@ class OnRotations:
 
     @property
     def count(self) -> int:
-        """Number of positions."""
+        """How many rotations the quadrature has."""
         return self.group.order
 
     @property

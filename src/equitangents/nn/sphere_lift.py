@@ -23,7 +23,9 @@ from equitangents.validation import check_whole
 
 @dataclass(frozen=True)
 class SphereLift(Layer):
-    """N(f)(R) = W_std/√n ∫ √v(x) κ(x) f(Rx) dx/4π + b_std · b;  K'(R,R') = W_std² ∫ v(x) K(Rx, R'x) dx/4π + b_std².
+    """A convolution of a signal on the sphere with filters at every rotation.
+
+    N(f)(R) = W_std/√n ∫ √v(x) κ(x) f(Rx) dx/4π + b_std · b;  K'(R,R') = W_std² ∫ v(x) K(Rx, R'x) dx/4π + b_std².
 
     Reads harmonic coefficients (N, B², C): real, orthonormal over the sphere, at the index l² + l + m.
 

@@ -71,7 +71,7 @@ class TableConvolution:
         return self.weights.init(key, shape, (self.layer.channels,), dtype)
 
     def apply(self, params: Any, x: Any) -> Any:
-        """(N, |G|, channels)."""
+        """Convolved signals on the group, (N, |G|, channels)."""
         return apply_table(self.weights, params, x, self._index.array, self.profile)
 
     def lower(self) -> tuple[Op, ...]:

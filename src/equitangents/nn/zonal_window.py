@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.kernels.program import FrozenArray
@@ -33,7 +34,7 @@ class ZonalWindow:
         """What the window does to fields on the sphere."""
         return FULL if len(self.coefficients) == 1 else Zonal(FrozenArray(np.array(self.coefficients)))
 
-    def values(self, cosine: np.ndarray) -> np.ndarray:
+    def values(self, cosine: Float[np.ndarray, " *shape"]) -> Float[np.ndarray, " *shape"]:
         """v at cosines of the polar angle; what the series dips below zero counts as zero."""
         l = np.arange(len(self.coefficients))
         series = np.polynomial.legendre.legval(cosine, (2 * l + 1) * np.array(self.coefficients))
@@ -75,12 +76,12 @@ def _from_profile(profile: Callable[[Any], Any]) -> ZonalWindow:
     return _from_coefficients(numbers[:_DEGREES])
 
 
-def _check_mean(numbers: np.ndarray) -> None:
+def _check_mean(numbers: Float[np.ndarray, " degrees"]) -> None:
     if not np.isfinite(numbers).all() or numbers[0] <= 1e-12 * np.abs(numbers).max():
         raise InvalidArgumentError("window must have finite Legendre coefficients, and a positive mean")
 
 
-def _from_coefficients(numbers: np.ndarray) -> ZonalWindow:
+def _from_coefficients(numbers: Float[np.ndarray, " degrees"]) -> ZonalWindow:
     _check_mean(numbers)
     numbers = numbers / numbers[0]
     last = int(np.flatnonzero(np.abs(numbers) > _TRIM).max())

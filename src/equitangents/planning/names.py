@@ -16,7 +16,7 @@ def of_network(net: Any, *, infinite: bool) -> str:
     'Flatten, Dense 32, Relu, Dense 1'
     """
     if not isinstance(net, nn.Sequential):
-        return type(net).__name__
+        return getattr(net, "__name__", type(net).__name__)
     layers = []
     for layer in net.layers:
         channels = getattr(layer, "channels", None)

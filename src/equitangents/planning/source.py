@@ -21,8 +21,10 @@ from equitangents.ensembles import (
     InfiniteEnsemble,
     InfiniteEnsembleClassifier,
 )
+from equitangents.ensembles.deep.predictions import Classification, Members
 from equitangents.ensembles.infinite.classifier import check_labels
 from equitangents.ensembles.inputs import check_inputs, check_targets
+from equitangents.ensembles.networks import as_network
 from equitangents.ensembles.orbits.statistics import check_time
 from equitangents.errors import (
     InvalidArgumentError,
@@ -96,7 +98,7 @@ def make_source(
         raise InvalidArgumentError(
             f"time is {time!r}, which infinitely wide networks have; finite ones are trained for their epochs"
         )
-    if not isinstance(ensemble, DeepEnsemble | DeepEnsembleClassifier):
+    if not isinstance(ensemble, Members):
         ensemble = _ensemble_of(ensemble, action, output_action, data, seed)
     return _of_finite(ensemble, x, y, pilot, data)
 
@@ -164,11 +166,13 @@ def _of_finite(ensemble: Any, x: Any, y: Any, pilot: Any, data: Any) -> Source:
 
 def _ensemble_of(net: Any, action: Any, output_action: Any, data: Any, seed: int) -> Any:
     """A network's ensemble with the usual settings, trained on all transformed copies."""
-    if not (callable(getattr(net, "init", None)) and callable(getattr(net, "apply", None))):
+    try:
+        as_network(net)
+    except InvalidTypeError:
         raise InvalidTypeError(
             f"ensemble is {net!r}; expected a fitted InfiniteEnsemble, InfiniteEnsembleClassifier or "
             f"BaggedInfiniteEnsemble, a DeepEnsemble, or a network with data=(X, y)"
-        )
+        ) from None
     if data is None:
         raise InvalidArgumentError(
             "data is None; a network is planned for with data=(X, y), on which a pilot is trained"
@@ -193,7 +197,7 @@ def pilot_outputs(pilot: Any, batch: np.ndarray) -> np.ndarray:
 
 def predicts_probabilities(pilot: Any) -> bool:
     """Whether an ensemble's prediction is the mean of its members' probabilities."""
-    return isinstance(pilot, DeepEnsembleClassifier) and pilot._loss == "cross_entropy"
+    return isinstance(pilot, Classification) and pilot._loss == "cross_entropy"
 
 
 def _pilot_or_count(pilot: Any, data: Any) -> tuple[Any, int | None]:
@@ -242,7 +246,7 @@ def _truth(ensemble: Any, x: Any, y: Any) -> np.ndarray | None:
     """Targets (n, K), or indices of labels (n,)."""
     if y is None:
         return None
-    if isinstance(ensemble, DeepEnsembleClassifier):
+    if isinstance(ensemble, Classification):
         labels = check_labels(y)
         check_same_length("x", x, "y", labels)
         index = np.searchsorted(ensemble.classes_, labels).clip(max=len(ensemble.classes_) - 1)

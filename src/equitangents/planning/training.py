@@ -44,7 +44,8 @@ class PilotTraining:
 
 def train(ensemble: Any, x: Any, y: Any, members: int) -> tuple[Any, PilotTraining]:
     """`members` networks of an ensemble, trained on x and y: the ensemble's first if it is not of other settings."""
-    pilot = clone(ensemble).set_params(members=members, checkpoint_dir=None, callback=None)
+    unused = {name: None for name in ("checkpoint_dir", "callback") if name in ensemble.get_params()}
+    pilot = clone(ensemble).set_params(members=members, **unused)
     estimate = _estimate(pilot, x, y)
     if estimate is not None:
         logger.info(

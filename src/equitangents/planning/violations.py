@@ -26,7 +26,7 @@ class Kind:
 
 MEASURES = {
     "rsd": Kind("relative orbit std", "rsd"),
-    "osp": Kind("share of the orbit with another class", "osp"),
+    "osp": Kind("share of transformed inputs that get another class", "osp"),
     "equivariance_error": Kind("equivariance error", "equivariance_error"),
     "error": Kind("excess of the error over that of infinitely many members", "error", needs_error=True),
     "spread_over_error": Kind("orbit std over the root mean square error", "spread", needs_error=True),
@@ -68,7 +68,7 @@ class Violations:
 
     @property
     def inputs(self) -> int:
-        """n."""
+        """How many inputs the measure is a mean over."""
         return len(self.law.mean)
 
     def of(self, members: int) -> np.ndarray:

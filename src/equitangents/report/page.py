@@ -49,7 +49,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """A whole report."""
+    """All that a report shows: title, sections, figures and sources."""
 
     title: str
     kicker: str

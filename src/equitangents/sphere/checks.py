@@ -22,7 +22,7 @@ def check_bandlimit(name: str, value: Any) -> int:
 
 
 def bandlimit_of(name: str, shape: tuple[int, ...], axis: int = -2) -> int:
-    """B for an array of this shape that holds B² coefficients along `axis`."""
+    """The bandlimit B for an array of this shape that holds B² coefficients along `axis`."""
     bandlimit = math.isqrt(shape[axis])
     if bandlimit * bandlimit != shape[axis]:
         raise ShapeError(f"{name} has shape {shape}; expected (N, B², C), and {shape[axis]} is not a square number")

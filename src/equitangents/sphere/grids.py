@@ -33,7 +33,7 @@ class SphereGrid:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(n_θ, n_φ)."""
+        """Rings and points on each ring, (n_θ, n_φ)."""
         return len(self.theta), len(self.phi)
 
     @cached_property

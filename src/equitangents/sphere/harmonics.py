@@ -48,7 +48,7 @@ def harmonics(x: Float[ArrayLike, "*batch 3"], bandlimit: int) -> Float[ArrayLik
 
 
 def polynomials(x: Any, bandlimit: int) -> Any:
-    """`harmonics` without checks."""
+    """Spherical harmonics as `harmonics` gives them, of directions that were checked."""
     xp = jnp if isinstance(x, jax.Array) else np
     u, v, z = x[..., 0], x[..., 1], x[..., 2]
     values: list[Any] = [None] * bandlimit**2

@@ -17,7 +17,7 @@ class Estimate:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """(low, high)."""
+        """Both ends of the interval, (low, high)."""
         return (self.low, self.high)
 
     @property

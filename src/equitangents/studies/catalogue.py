@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 _EMERGENT = "Gerken & Kessel 2024, arXiv 2403.03103"
 _KERNELS = "Misof, Kessel & Gerken 2024, arXiv 2406.06504"
+_WITH_DESK = ("quick", "desk", "paper")
 
 
 @dataclass(frozen=True)
@@ -67,12 +68,30 @@ registry: dict[str, StudyInfo] = {
             "test time and kernels, side by side: accuracy and invariance against cost, also on your own images.",
             ("quick", "desk", "paper"),
         ),
+        StudyInfo(
+            name="histology",
+            title="Predictions on rotated tissue",
+            source=_EMERGENT,
+            presets=_WITH_DESK,
+            summary="CNNs trained on colorectal tiles in four orientations: how often members, their mean and the "
+            "infinitely wide ensemble predict the same for all rotations, on tissue and on foreign images.",
+            module="equitangents.studies.rotated_images.histology",
+            page="equitangents.studies.rotated_images.page",
+        ),
         _shipped(
             "mlp-to-gcnn",
             "Augmented MLPs are group-convolutional networks",
             _KERNELS,
             "Mean predictions of augmented MLPs and of group-convolutional networks without augmentation: are "
             "they equal at infinite width, for frozen finite kernels, and in the limit for trained networks?",
+        ),
+        _shipped(
+            "augmented-cnn-to-gcnn",
+            "Augmented CNNs are group-convolutional networks",
+            _KERNELS,
+            "Mean predictions of augmented CNNs and of group-convolutional networks without augmentation: how their "
+            "distance falls with members and width, at all times, in and out of distribution.",
+            _WITH_DESK,
         ),
         _shipped(
             "cross-product",
@@ -108,6 +127,14 @@ registry: dict[str, StudyInfo] = {
             _EMERGENT,
             "Bayesian posteriors, random priors, bagging, snapshots and boosting: which are invariant in "
             "expectation, which come close to it as they grow, and why.",
+        ),
+        _shipped(
+            "medical-kernels",
+            "Tissue classified by kernels with and without symmetry",
+            _KERNELS,
+            "Colorectal tiles, a growing training set: the kernel of a CNN against those of networks invariant under "
+            "turns and reflections (C4, D4), which is also what a CNN learns from turned copies.",
+            _WITH_DESK,
         ),
         _shipped(
             "molecules",

@@ -29,7 +29,7 @@ class CallableModel(Model):
         self.name = "the function" if name == "<lambda>" else name
 
     def run(self, x: Any) -> Any:
-        """f(x), or f(*x)."""
+        """What the function returns for x, or for its parts where x is a tuple."""
         return self.function(*x) if isinstance(x, tuple) else self.function(x)
 
     def double(self) -> Callable[[Any], Any]:
@@ -65,7 +65,7 @@ class NetworkModel(Model):
         self._apply = jax.jit(net.apply)
 
     def run(self, x: Any) -> Any:
-        """net.apply(params, x)."""
+        """What the network computes with its parameters."""
         return self._apply(self.params, x)
 
     def double(self) -> Callable[[Any], Any]:
@@ -91,7 +91,7 @@ class NetworkModel(Model):
                 yield change, f"{i}: {type(layer).__name__}", NetworkModel(Sequential(*layers), self.params)
 
     def trace(self, x: Any) -> list[LayerTrace]:
-        """Layer by layer."""
+        """What every layer returns, from first to last."""
         traces = []
         signals = self.net.signals(np.shape(x)[1:])
         for i, (layer, p, signal) in enumerate(zip(self.net.layers, self.params, signals, strict=False)):

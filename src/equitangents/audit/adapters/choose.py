@@ -52,7 +52,7 @@ def _adapter(f: Any, layers: Sequence[Any] | None, method: str | None) -> Model:
 
         return _adapter(load_model(f), layers, method)
     if hasattr(f, "predict"):
-        ours = any(c.__module__.startswith("equitangents.ensembles") for c in type(f).__mro__)
+        ours = any(c.__module__.startswith(("equitangents.ensembles", "equitangents.torch")) for c in type(f).__mro__)
         return EnsembleModel(f, method) if ours else EstimatorModel(f, method)
     if callable(f):
         return CallableModel(f, layers)

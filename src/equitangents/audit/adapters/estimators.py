@@ -13,6 +13,7 @@ from equitangents.audit.adapters.callables import CallableModel, NetworkModel
 from equitangents.audit.adapters.model import LayerTrace, Model
 from equitangents.audit.adapters.outputs import chosen
 from equitangents.errors import InvalidArgumentError
+from equitangents.nn import Sequential
 
 METHODS = ("predict_proba", "decision_function", "predict")
 
@@ -77,7 +78,7 @@ class EnsembleModel(Model):
         return _classes(self.ensemble, self.method)
 
     def run(self, x: Any) -> Any:
-        """The ensemble's mean."""
+        """The mean over members, or class probabilities."""
         return getattr(self.ensemble, self.method)(self._shaped(x))
 
     def member_outputs(self, x: Any) -> np.ndarray:
@@ -92,8 +93,8 @@ class EnsembleModel(Model):
         return x
 
     def trace(self, x: Any) -> list[LayerTrace] | None:
-        """The layers of the first member of a deep ensemble."""
-        if not self.deep:
+        """The layers of the first member of a deep ensemble, if they are of this library."""
+        if not self.deep or not isinstance(self.ensemble.net, Sequential):
             return None
         first = jax.tree.map(lambda p: p[0], self.ensemble.params_)
         return NetworkModel(self.ensemble.net, first).trace(x)
@@ -136,7 +137,7 @@ class MembersModel(Model):
 
     @contextlib.contextmanager
     def ready(self) -> Iterator[None]:
-        """All members ready."""
+        """Keep all members ready to run, until the block ends."""
         with contextlib.ExitStack() as stack:
             for member in self._members:
                 stack.enter_context(member.ready())
@@ -148,7 +149,7 @@ class MembersModel(Model):
             member.check_inputs(x)
 
     def members(self) -> list[Model]:
-        """The models."""
+        """The models whose mean this one is."""
         return self._members
 
     def trace(self, x: Any) -> list[LayerTrace] | None:

@@ -26,7 +26,7 @@ def load_model(spec: str, trust: bool = False) -> Any:
     suffix = Path(spec).suffix.lower()
     if suffix in (".onnx", ".pt2", *_PICKLES):
         if not Path(spec).is_file():
-            raise InvalidArgumentError(f"model is {spec!r}, which is no file")
+            raise InvalidArgumentError(f"model is {spec!r}, which is not a file")
         if suffix == ".onnx":
             from equitangents.audit.adapters.onnx_files import load_onnx
 
@@ -73,7 +73,7 @@ def _unpickle(path: str, suffix: str) -> Any:
         return load(path)
     except ImportError as error:
         raise InvalidArgumentError(f"model is {path!r}, which needs a module that is missing: {error}") from None
-    except Exception as error:  # whatever bytes that are no pickle make the unpickler raise
+    except Exception as error:  # whatever bytes that are not a pickle make the unpickler raise
         reason = f"{type(error).__name__}: {error}"
         raise InvalidArgumentError(f"model is {path!r}, which cannot be unpickled: {reason}") from None
 

@@ -53,7 +53,7 @@ class OnnxModel(Model):
             raise ShapeError(f"x has shape {given}; {self.name} expects ({says}) for {declared.name!r}{hint}")
 
     def run(self, x: Any) -> Any:
-        """All outputs."""
+        """What the session returns: an array, or several by name."""
         values = self.session.run(None, self._feed(x), quiet(require("onnxruntime", "onnx")))
         return values[0] if len(values) == 1 else dict(zip(self._outputs, values, strict=True))
 

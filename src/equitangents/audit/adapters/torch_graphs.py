@@ -24,10 +24,10 @@ class TorchGraph(TorchModel):
     """A graph module. Types, strides and paddings are written into it: no double precision, and no variants."""
 
     def double(self) -> None:
-        """None."""
+        """Nothing: a compiled graph keeps its precision."""
 
     def variants(self) -> Iterator[tuple[str, str, TorchModel]]:
-        """None."""
+        """No variants: a compiled graph cannot be changed."""
         return iter(())
 
     def trace(self, x: Any) -> list[LayerTrace] | None:
@@ -103,7 +103,7 @@ def load_exported(path: str, trust: bool = False) -> TorchGraph:
         program = torch.export.load(io.BytesIO(content))
     except Exception as error:  # whatever the archive's reader raises
         said = next(iter(str(error).splitlines()), type(error).__name__)
-        raise NetworkError(f"{path} is no program of torch.export.save: {said}") from None
+        raise NetworkError(f"{path} is not a program of torch.export.save: {said}") from None
     given = set(program.graph_signature.user_inputs)
     sizes = [
         node.meta["val"].shape[0]
@@ -124,7 +124,7 @@ def check_archive(torch: Any, path: str, content: bytes) -> None:
         archive = zipfile.ZipFile(io.BytesIO(content))
         names = archive.namelist()
     except zipfile.BadZipFile:
-        raise NetworkError(f"{path} is no program of torch.export.save: not an archive") from None
+        raise NetworkError(f"{path} is not a program of torch.export.save: not an archive") from None
     for name in names:
         stem = name.rpartition("/")[2]
         unsafe = stem.startswith(("custom_obj", "opaque_obj"))

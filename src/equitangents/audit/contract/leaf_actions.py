@@ -28,7 +28,7 @@ class LeafAction:
 
     @property
     def name(self) -> str:
-        """The action's."""
+        """What the action on signals is called."""
         return self.action.name
 
     @property
@@ -49,7 +49,7 @@ class LeafAction:
             raise type(error)(said + hint) from None
 
     def act(self, g: Any, x: np.ndarray) -> np.ndarray:
-        """ρ(g) x."""
+        """The array moved by g, its channels where they were."""
         return self._as_given(self.action(g, self._as_signals(x)), x)
 
     def orbit(self, elements: Sequence[Any], x: np.ndarray) -> Iterator[np.ndarray]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from equitangents.actions.kinds import Kinds, Space, kinds_named, space_of
+from equitangents.actions.kinds import KINDS, Kinds, Space, kinds_named, space_of
 from equitangents.actions.remedies import flattened
 from equitangents.audit.contract.leaf_actions import Custom, Layout, LeafAction, leaf, spatial
 from equitangents.audit.contract.trees import Inputs, Shared
@@ -53,11 +53,10 @@ def leaf_of_kind(kinds: Kinds, kind: Any, shape: tuple[int, ...], layout: Layout
 
 def _vectors_or_images(named: GroupName, space: Space, only: str, array: Any) -> str:
     d = 2 if space == "plane" else 3
-    candidates = ["vectors"] if array.ndim in (2, 3) and array.shape[-1] == d else []
-    if space == "plane" and array.ndim == 4:
-        candidates.append("images")
+    group = named.group()
+    assert group is not None
+    candidates = [kind for kind in kinds_named(named, group).recognised(array.shape) if KINDS[space][kind].action]
     if len(candidates) != 1:
-        group = named.group()
         raise InvalidArgumentError(
             f"{only} has shape {array.shape}; {getattr(group, 'name', named.family)} acts on vectors (N, {d}) or "
             f"(N, P, {d})"

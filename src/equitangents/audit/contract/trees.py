@@ -21,7 +21,7 @@ logger = logging.getLogger("equitangents.audit")
 
 @dataclass(frozen=True, eq=False)
 class Shared:
-    """An input that is no batch: handed to the model as it is, whatever inputs a batch holds.
+    """An input without a batch axis: handed to the model as it is, whatever inputs a batch holds.
 
     For the edges of a graph that all inputs share, say.
     """
@@ -75,7 +75,8 @@ def as_inputs(x: Any) -> Inputs:
     if len(set(sizes.values())) > 1:
         first, second = (f"{name} has {sizes[name]}" for name in _two_that_differ(sizes))
         raise ShapeError(
-            f"the inputs have different numbers of rows, {first} and {second}; wrap those that are no batch in Shared. "
+            f"the inputs have different numbers of rows, {first} and {second}; wrap those without a batch axis in "
+            "Shared. "
             "Molecules or point clouds of different sizes are one batch (N, points, …): fill the smaller ones up with "
             "zeros, and give a mask as a second input"
         )

@@ -41,7 +41,7 @@ def check_products(contract: Contract, action: LeafAction, name: str, x: np.ndar
         off = _distance(action.act(g, action.act(h, x)), action.act(group.compose(g, h), x)) / scale
         if not off <= allowed:
             raise NotAnActionError(
-                f"{action.name} on {name} is no action: ρ(g)ρ(h) and ρ(g·h) differ by {off:.1e} of its size, "
+                f"{action.name} on {name} is not an action: ρ(g)ρ(h) and ρ(g·h) differ by {off:.1e} of its size, "
                 f"g = {contract.label(g)}, h = {contract.label(h)} (up to {allowed:.0e} is allowed)"
             )
 

@@ -186,9 +186,9 @@ def _judge(trail: _Trail) -> tuple[list[LayerResult], str | None, str]:
         return (
             results,
             name,
-            f"what {name} ({kind}) reads breaks the symmetry already: an operation {since} is no layer",
+            f"the input of {name} ({kind}) breaks the symmetry already: by an operation outside any layer, {since}",
         )
-    return results, name, f"what {name} ({kind}) reads can be moved by the group, what it returns cannot"
+    return results, name, f"features up to {name} ({kind}) transform with the input; after this layer they do not"
 
 
 def _growth(trail: _Trail) -> np.ndarray:

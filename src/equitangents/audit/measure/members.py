@@ -19,7 +19,9 @@ def more_members(ensemble: EnsembleSection | None, unit: Unit) -> Remedy:
     """The remedy, or that it is not known."""
     name, cost = "more ensemble members", "one training a member"
     if ensemble is None:
-        note = "the model is no ensemble whose members differ, so that the spread between members cannot be measured"
+        note = (
+            "the model is not an ensemble whose members differ, so that the spread between members cannot be measured"
+        )
         return Remedy(name, False, None, None, None, None, cost, note)
     now = rooted(ensemble.sizes[-1].squared_error)
     factor = ensemble.by_spread if unit == "spread" and ensemble.by_spread is not None else 1.0

@@ -21,7 +21,7 @@ def output_kind(orbits: Orbits, stated: str) -> Literal["values", "logits", "pro
         return "logits"
     if stated == "probabilities" and not orbits.probabilities:
         raise InvalidArgumentError(
-            "outputs is 'probabilities', but the rows of f(x) are no distributions: non-negative and of sum 1"
+            "outputs is 'probabilities', but the rows of f(x) are not distributions: non-negative and of sum 1"
         )
     return "probabilities" if stated == "probabilities" or (stated == "auto" and orbits.probabilities) else "values"
 

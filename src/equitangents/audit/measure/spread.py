@@ -21,7 +21,7 @@ class RunningSpread:
         self._count = 0
 
     def add(self, y: Float[np.ndarray, "n D"]) -> None:
-        """One batch more."""
+        """Take one more batch of outputs into account."""
         if self._first is None:
             self._first = y[0].astype(np.float64)
             self._unit = float(np.abs(y).max(initial=0.0)) or 1.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Literal
@@ -21,6 +21,7 @@ from equitangents.audit.measure.intervals import Resampler
 from equitangents.audit.measure.record import Record
 from equitangents.audit.progress import Progress
 from equitangents.errors import EquitangentsError, ShapeError
+from equitangents.keywords import CheckedKeywords
 from equitangents.metrics.measure import norms, ratio
 
 logger = logging.getLogger("equitangents.audit")
@@ -71,13 +72,20 @@ class Clock:
 
 
 @dataclass(frozen=True)
-class Judging:
-    """What the verdict was told: which unit, how much violation is tolerated, what size outputs have."""
+class Judging(CheckedKeywords):
+    """What an audit's verdict goes by.
+
+    Args:
+        relative_to: what the headline's error and the verdict are relative to: "norm", ‖f(x)‖; "spread", the root mean
+            square distance of f(x) from its mean over the inputs; "larger", that of both that gives the larger error.
+        tolerance: the mean error that is acceptable under every element, 0.01 for 1 %; None: none above the floor.
+        output_scale: the size of outputs that counts as 100 %, in their own unit, in place of both; a number for all
+            outputs, or numbers by the names of some. For outputs that vanish, as forces of a relaxed crystal do.
+    """
 
     relative_to: RelativeTo = "larger"
     tolerance: float | None = None
-    output_scale: Any = None
-    """A number for every output, or numbers by the outputs' names."""
+    output_scale: float | Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +100,7 @@ class Task:
     output_action: Any
     outputs: str
     regression: bool
-    """Whether the labels are real numbers, so that outputs are no class scores."""
+    """Whether the labels are real numbers, so that outputs are not class scores."""
     batch_size: int
     confidence: float
     resamples: int

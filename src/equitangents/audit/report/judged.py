@@ -40,32 +40,32 @@ def unscaled(report: Findings) -> bool:
 
 
 def error_of(e: ElementResult) -> Spread:
-    """An element's error."""
+    """The error under one element, in the headline's unit where there is one."""
     return e.judged or e.error
 
 
 def floor_of(e: ElementResult) -> float:
-    """An element's floor."""
+    """The floor of one element, in the headline's unit where there is one."""
     return e.floor if e.judged_floor is None else e.judged_floor
 
 
 def set_error(s: SetResult) -> Estimate:
-    """A set's error."""
+    """The error on one set of inputs, in the headline's unit where there is one."""
     return s.judged or s.error
 
 
 def set_floor(s: SetResult) -> float:
-    """A set's floor."""
+    """The floor on one set of inputs, in the headline's unit where there is one."""
     return s.floor if s.judged_floor is None else s.judged_floor
 
 
 def output_error(o: OutputContract) -> Estimate:
-    """An output's error."""
+    """The error of one output, in the headline's unit where there is one."""
     return o.judged or o.error
 
 
 def checkpoint_error(c: Checkpoint) -> Estimate:
-    """A checkpoint's error."""
+    """The error at one checkpoint, in the headline's unit where there is one."""
     return c.judged or c.error
 
 

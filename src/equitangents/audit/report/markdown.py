@@ -70,7 +70,7 @@ def _state(e: ElementResult, tolerance: float | None) -> str:
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A pipe table."""
+    """A table in Markdown: header, rule, and one line a row."""
     line = lambda cells: "| " + " | ".join(_escaped(c) for c in cells) + " |"
     return "\n".join([line(header), "|" + "---|" * len(header), *map(line, rows)])
 

@@ -38,7 +38,7 @@ def badge(verdict: Verdict, bound: float, tolerance: float | None) -> tuple[str,
 
 
 def tolerance_said(tolerance: float | None) -> str:
-    """ "1 %"."""
+    """The tolerance as a percentage, "1 %"."""
     return number(tolerance or 0.0)
 
 

@@ -6,31 +6,49 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, Unpack
 
 import jax
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from equitangents.actions import as_action
+from equitangents.ensembles.deep.predictions import Members
+from equitangents.ensembles.deep.records import (
+    ENTRIES,
+    Checkpoints,
+    Entry,
+    Shorthands,
+    Training,
+    check_given_once,
+    check_nested,
+    entries_of,
+)
 from equitangents.ensembles.inputs import EstimatorNotFittedError, check_inputs
+from equitangents.ensembles.networks import ForeignNetwork, as_network
 from equitangents.ensembles.parameters import Estimator
 from equitangents.ensembles.storage import persistence
 from equitangents.ensembles.training.evaluation import evaluate, outputs, rows_at_once
 from equitangents.ensembles.training.fingerprint import check_same
-from equitangents.ensembles.training.jobs import check_room, execute, prepare
+from equitangents.ensembles.training.jobs import execute, prepare
 from equitangents.ensembles.training.loop import TrainingState
 from equitangents.ensembles.training.plan import Workers
+from equitangents.ensembles.training.variations import Variation
 from equitangents.errors import InvalidArgumentError
 from equitangents.validation import check_whole
 
 _ROWS = 1024  # evaluated by all members before the next
 
 
-class DeepEnsembleBase(Estimator):
+class DeepEnsembleBase(Members, Estimator):
     """Finite networks trained together; DeepEnsemble says what the parameters are."""
 
     _default_loss: ClassVar[str]
+
+    shorthands: ClassVar[tuple[str, ...]] = tuple(ENTRIES)
+    optimizer, learning_rate, epochs = Entry("optimizer"), Entry("learning_rate"), Entry("epochs")
+    batch_size, momentum, loss = Entry("batch_size"), Entry("momentum"), Entry("loss")
+    checkpoint_dir, checkpoint_every = Entry("checkpoint_dir"), Entry("checkpoint_every")
 
     def __init__(
         self,
@@ -39,54 +57,89 @@ class DeepEnsembleBase(Estimator):
         augmentation: Any = None,
         label_action: Any = None,
         augmentation_mode: str = "full",
-        optimizer: Any = "sgd",
-        learning_rate: float = 0.1,
-        epochs: int = 100,
-        batch_size: int | None = None,
-        momentum: float = 0.9,
-        loss: str | None = None,
+        *,
+        training: Training | None = None,
+        variation: Variation | None = None,
         zero_output: bool = False,
-        variation: Any = None,
         seed: int = 0,
         input_shape: tuple[int, ...] | None = None,
         dtype: str = "float32",
         members_per_chunk: int | None = None,
         memory_limit: int | None = None,
-        checkpoint_dir: Any = None,
-        checkpoint_every: int = 10,
+        checkpoints: Checkpoints | None = None,
         callback: Callable[[int, TrainingState], None] | None = None,
         progress: bool = False,
+        **entries: Unpack[Shorthands],
     ) -> None:
         self.net = net
         self.members = members
         self.augmentation = augmentation
         self.label_action = label_action
         self.augmentation_mode = augmentation_mode
-        self.optimizer = optimizer
-        self.learning_rate = learning_rate
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.momentum = momentum
-        self.loss = loss
-        self.zero_output = zero_output
+        self.training = training
         self.variation = variation
+        self.zero_output = zero_output
         self.seed = seed
         self.input_shape = input_shape
         self.dtype = dtype
         self.members_per_chunk = members_per_chunk
         self.memory_limit = memory_limit
-        self.checkpoint_dir = checkpoint_dir
-        self.checkpoint_every = checkpoint_every
+        self.checkpoints = checkpoints
         self.callback = callback
         self.progress = progress
+        check_given_once({"training": training, "checkpoints": checkpoints}, entries)
+        for name, value in entries.items():
+            setattr(self, name, value)
 
-    def predict_members(self, X: Any) -> np.ndarray:
-        """Outputs of every member, (members, N, outputs)."""
-        x = self._query(X)
-        needed = self._trained * len(x) * self.n_outputs_ * np.dtype(self.dtype).itemsize
-        task = f"the outputs of {self._trained} members on {len(x)} inputs"
-        check_room(task, 2 * needed, self.memory_limit, "predict in parts")
-        return np.concatenate(list(self._member_outputs(x)), axis=1)
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters by name; with `deep` also the entries of `training` and `checkpoints`.
+
+        An entry goes by two names, "training__epochs" and "epochs".
+        """
+        return super().get_params(deep) | (entries_of(self) if deep else {})
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name; returns self. Networks and actions are immutable: give new ones.
+
+        "training__epochs" and "epochs" both set that entry alone; the others stay.
+        """
+        check_nested(params)
+        nested = {f"{record}__{field}": name for name, (record, field) in ENTRIES.items()}
+        whole = {name: value for name, value in params.items() if name not in ENTRIES and name not in nested}
+        entries = {nested[name]: value for name, value in params.items() if name in nested}
+        for name, value in params.items():
+            if name in ENTRIES and entries.setdefault(name, value) is not value:
+                raise InvalidArgumentError(f"{'__'.join(ENTRIES[name])} and {name} are both given, and differ")
+        plain = {name: value for name, value in params.items() if name in ENTRIES}
+        check_given_once(whole, plain, harmless=lambda a, b: a is b)
+        super().set_params(**whole)
+        for name, value in entries.items():
+            setattr(self, name, value)
+        return self
+
+    def entries(self, record: str) -> dict[str, Any]:
+        """The entries of one of the records, by their own names; of other parameters none."""
+        return {name: getattr(self, name) for name in self.entry_names(record)}
+
+    @classmethod
+    def entry_names(cls, record: str) -> list[str]:
+        """The own names of a record's entries."""
+        return [name for name, (holder, _) in ENTRIES.items() if holder == record]
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        entries = {name: state.pop(name) for name in ENTRIES if name in state}  # of versions without the records
+        super().__setstate__({"training": None, "checkpoints": None} | state)
+        for name, value in entries.items():
+            setattr(self, name, value)
+
+    def member(self, i: int) -> Any:
+        """Member i as its library has it: a Flax nnx or Equinox module ready to predict, (module, state) or (module,
+        variables) where these are apart, and (net, params) for networks with init and apply.
+        """
+        self._check_fitted()
+        check_whole("i", i, 0, self._trained - 1)
+        net, params = as_network(self.net), jax.tree.map(lambda a: a[i], self.params_)
+        return net.member(params) if isinstance(net, ForeignNetwork) else (net, params)
 
     def save(self, path: Any) -> None:
         """Write parameters and fitted state to a directory `path`, all of it or nothing.
@@ -171,28 +224,19 @@ class DeepEnsembleBase(Estimator):
         """
         begins = range(0, self._trained, self._chunk)
         some = lambda tree, begin: jax.tree.map(lambda a: _filled_up(a[begin : begin + self._chunk], self._chunk), tree)
-        size = rows_at_once(self.net, some(self.params_, 0), x, self.dtype)
+        net = as_network(self.net)
+        size = rows_at_once(net, some(self.params_, 0), x, self.dtype)
         step = -(-_ROWS // size) * size
 
         def part(begin: int, rows: np.ndarray) -> np.ndarray:
             params, start = some(self.params_, begin), some(self.params0_, begin)
-            return evaluate(partial(outputs, self.net, self._variation, params, start), rows, self.dtype, size)
+            return evaluate(partial(outputs, net, self._variation, params, start), rows, self.dtype, size)
 
         with Workers() as workers:
             for first in range(0, len(x), step):
                 rows = x[first : first + step]
                 parts = workers.map(partial(part, rows=rows), begins, first_alone=first == 0)
                 yield np.concatenate(parts)[: self._trained]
-
-    def _moments(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and standard deviation over members, (N, outputs) each."""
-        ddof = 1 if self._trained > 1 else 0
-        pairs = []
-        for part in self._member_outputs(x):
-            part = part.astype(np.float64)
-            pairs.append((part.mean(axis=0), part.std(axis=0, ddof=ddof)))
-        mean, std = (np.concatenate(parts).astype(self.dtype) for parts in zip(*pairs, strict=True))
-        return mean, std
 
     def _warn_if_diverged(self) -> None:
         bad = np.flatnonzero(~np.isfinite(self.history_).all(axis=0))

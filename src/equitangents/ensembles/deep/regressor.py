@@ -8,20 +8,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 from sklearn.base import RegressorMixin
 
 from equitangents.ensembles.deep.base import DeepEnsembleBase
-from equitangents.ensembles.inputs import check_inputs, check_targets
-from equitangents.ensembles.training.jobs import check_room
-from equitangents.errors import InvalidArgumentError
+from equitangents.ensembles.deep.predictions import Regression
 
 
-class DeepEnsemble(RegressorMixin, DeepEnsembleBase):
+class DeepEnsemble(RegressorMixin, Regression, DeepEnsembleBase):
     """Finite networks trained together, following scikit-learn's conventions.
 
     Args:
-        net: a network with `init(key, input_shape, dtype)` and `apply(params, x)`, e.g. `equitangents.nn.Sequential`.
+        net: a network with `init(key, input_shape, dtype)` and `apply(params, x)`, e.g. `equitangents.nn.Sequential`; a
+            pair of such functions; a Flax linen module; or a function that makes a Flax nnx module (rngs -> module) or
+            an Equinox module (key -> module). Batch statistics and dropout: the guide on architectures of your own.
         members: how many are trained. Member i is a function of (seed, i) alone: its initial parameters are
             `net.init(init_key, …)` and its data come in the order that order_key draws, with `init_key, order_key =
             jax.random.split(jax.random.fold_in(jax.random.key(seed), i))`.
@@ -30,28 +29,24 @@ class DeepEnsemble(RegressorMixin, DeepEnsembleBase):
         label_action: the `Action` ρ_Y of the same group on targets (N, outputs); None: labels are invariant.
         augmentation_mode: "full", every epoch visits all N|G| pairs (ρ_X(g) x_i, ρ_Y(g) y_i); "random", each sample
             once, moved by an element drawn anew for every member, epoch and sample.
-        optimizer: "gd", full-batch gradient descent, whose k-th epoch is gradient-flow time k at this learning rate;
-            "sgd", "momentum", "adam"; or an `optax.GradientTransformation`, to which learning_rate and momentum are of
-            no concern.
-        learning_rate: η of the loss L = (1/2N) Σ_i |f(x_i) − y_i|² ("mse"), N the samples of a batch; not divided by
-            the number of outputs.
-        epochs: passes over the data; with "gd" one step each. 0 leaves the members at initialisation.
-        batch_size: samples a step; None: all for "gd", else 32. The last batch of an epoch may be smaller.
-        momentum: of "momentum".
-        loss: "mse", or "cross_entropy" for targets that are probabilities and outputs that are logits; None: "mse".
-        zero_output: train and predict f(x; θ) − f(x; θ_0), which is zero at initialisation.
+        training: `Training(optimizer, learning_rate, epochs, batch_size, momentum, loss)`, how every member is trained;
+            None: `Training()`.
         variation: what sets members apart besides initial parameters and order: None, nothing; `Bootstrap()`,
             bagging; `NTKPosterior(noise)` or `NNGPPosterior(noise)`, members that sample a posterior.
+        zero_output: train and predict f(x; θ) − f(x; θ_0), which is zero at initialisation.
         seed: whole number.
         input_shape: (*positions, channels) if X may come flattened, (N, prod(input_shape)).
         dtype: "float32" or "float64", whatever JAX's flag says.
         members_per_chunk: members that share a call, always as many (surplus ones are dropped); None: as many as stay
             in a core's cache, or fit on the device.
         memory_limit: bytes that training may take; None: half of the memory there is, or all of the device's.
-        checkpoint_dir: directory of checkpoints, one every `checkpoint_every` epochs and at the end, or None.
+        checkpoints: `Checkpoints(folder, every)`, where training is saved on the way; None: nowhere.
         callback: `callback(epoch, state)` after every epoch, with `state` a `TrainingState`; a resumed run does not
             repeat the calls of epochs before its checkpoint.
         progress: show a progress bar; otherwise long runs log to "equitangents".
+        **entries: the entries of `training` and `checkpoints` by themselves, `DeepEnsemble(net, epochs=20)`: optimizer,
+            learning_rate, epochs, batch_size, momentum, loss, checkpoint_dir (`folder`), checkpoint_every (`every`).
+            They are also attributes and parameters of `set_params`.
 
     Attributes:
         params_: parameters stacked over members; `jax.tree.map(lambda a: a[i], params_)` are those of member i.
@@ -68,7 +63,8 @@ class DeepEnsemble(RegressorMixin, DeepEnsembleBase):
     >>> import numpy as np, equitangents as et
     >>> net = et.nn.Sequential(et.nn.Dense(64), et.nn.Relu(), et.nn.Dense(1))
     >>> x, y = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]]), np.array([1.0, 2.0, 3.0])
-    >>> model = et.DeepEnsemble(net, members=4, optimizer="gd", learning_rate=1.0, epochs=200).fit(x, y)
+    >>> training = et.ensembles.Training(optimizer="gd", learning_rate=1.0, epochs=200)
+    >>> model = et.DeepEnsemble(net, members=4, training=training).fit(x, y)
     >>> mean, std = model.predict(x, return_std=True)
     >>> mean.shape, std.shape, model.predict_members(x).shape
     ((3,), (3,), (4, 3, 1))
@@ -93,7 +89,7 @@ class DeepEnsemble(RegressorMixin, DeepEnsembleBase):
             record: inputs by name whose outputs, of every member, are kept in `recorded_[name]`,
                 (len(recorded_epochs_), members, n, outputs).
             record_at: the epochs at which they are, 0 for the initialisation; None: all from 0 on.
-            resume: go on from the newest checkpoint in checkpoint_dir, if there is one. It must be of the same
+            resume: go on from the newest checkpoint in `checkpoints.folder`, if there is one. It must be of the same
                 parameters and data, but `epochs` may have grown.
 
         Raises:
@@ -103,7 +99,6 @@ class DeepEnsemble(RegressorMixin, DeepEnsembleBase):
         """
         self._forget()
         x, targets = self._data(X, y, reset=True)
-        self._squeeze = np.ndim(y) == 1
         self._fit(x, targets, record, record_at, resume)
         return self
 
@@ -118,38 +113,6 @@ class DeepEnsemble(RegressorMixin, DeepEnsembleBase):
         x, targets = self._data(X, y, reset=False)
         self._extend(members, x, targets, record, resume)
         return self
-
-    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
-        """Mean over members, (N, outputs), or (N,) for 1-d y.
-
-        With `return_std` also their standard deviation, of the mean's shape; with `return_cov` their covariance
-        between inputs, (N, N) for 1-d y and (N, N, outputs) else. Both are those of one member, divided by M − 1, and
-        0 for M = 1.
-        """
-        if return_std and return_cov:
-            raise InvalidArgumentError("return_std and return_cov are both True; at most one can be")
-        x = self._query(X)
-        if return_cov:
-            mean, spread = self._covariance(x)
-        else:
-            mean, spread = self._moments(x)
-        if self._squeeze:
-            mean, spread = mean[..., 0], spread[..., 0]
-        return (mean, spread) if return_std or return_cov else mean
-
-    def _covariance(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        needed = 8 * self.n_outputs_ * len(x) * (2 * len(x) + 3 * self._trained)
-        check_room(f"the covariance between {len(x)} inputs", needed, self.memory_limit, "predict in parts")
-        outputs = self.predict_members(x).astype(np.float64)
-        mean = outputs.mean(axis=0)
-        centred = outputs - mean
-        covariance = np.einsum("mik,mjk->ijk", centred, centred, optimize=True) / max(1, self._trained - 1)
-        return mean.astype(self.dtype), covariance.astype(self.dtype)
-
-    def _data(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, np.ndarray]:
-        x = check_inputs(self, X, self.input_shape, reset=reset)
-        y = check_targets(x, y)
-        return x, y.reshape(len(y), -1)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -46,7 +46,7 @@ class InfiniteEnsembleClassifier(ClassifierMixin, InfiniteEnsembleBase):
     __metadata_request__predict_proba: ClassVar[dict[str, str]] = {"x": UNUSED}
 
     def fit(self, X: Any, y: Any) -> InfiniteEnsembleClassifier:
-        """X as `InfiniteEnsemble.fit` takes it; y (N,) labels of any type, at least two different ones.
+        """Train on X as `InfiniteEnsemble.fit` takes it and y (N,) labels of any type, at least two different ones.
 
         With augmentation y may also be (|G|, N): y[g, i] is the label of the copy ρ_X(g) x_i.
         """
@@ -75,7 +75,7 @@ class InfiniteEnsembleClassifier(ClassifierMixin, InfiniteEnsembleBase):
         return self.classes_[np.argmax(ensemble.predict(x, time), axis=-1)]
 
     def predict_proba(self, x: Any, time: Any = None) -> np.ndarray:
-        """P(class k's output is the largest) in one trained network, (M, K) or (T, M, K); columns as `classes_`.
+        """Probability that a class's output is the largest in one trained network: (M, K) or (T, M, K).
 
         The largest probability is that of the predicted class. With augmentation the first call solves what variances
         need (`ensemble_.covariance_solver_`).

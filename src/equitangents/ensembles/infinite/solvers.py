@@ -57,7 +57,7 @@ class Training:
 
     @cached_property
     def covariance_solver(self) -> str:
-        """What gives covariances."""
+        """How covariances are computed: irrep by irrep, or as the mean is."""
         if self.augmentation is None or self._reason is not None:
             return self.solver
         return irrep_problem.name_of(self.augmentation, self._irreps)
@@ -153,7 +153,7 @@ class Training:
         return self.augmentation.group
 
     def _covariance_problem_at(self, times: np.ndarray, points: int, blocks: int = 1) -> Problem | IrrepProblem:
-        """The problem that gives covariances; raises if it cannot be asked at some time, or at so many points."""
+        """The problem that gives covariances; raises if it cannot be evaluated at some time, or at so many points."""
         solved = self.covariance_problem
         for t in times:
             solved.process.check(t)

@@ -46,7 +46,9 @@ class OrbitMoments:
         return np.stack(parts, axis=1)
 
     def square_spread(self, members: int) -> Float[np.ndarray, " n"]:
-        """E Σ_k var_g f̄_k(ρ(g)x) for the mean of `members` networks: exact, Σ_k var_g μ_k + K tr(PΣ)/(|G| M).
+        """Expected spread over the orbit, of the mean of `members` networks.
+
+        Exactly, E Σ_k var_g f̄_k(ρ(g)x) = Σ_k var_g μ_k + K tr(PΣ)/(|G| M).
 
         P = 1 − 11ᵀ/|G| takes the mean over the orbit away.
         """
@@ -56,7 +58,10 @@ class OrbitMoments:
         return self.mean.var(axis=1).sum(axis=1) + outputs * np.maximum(centred, 0.0) / (order * members)
 
     def square_size(self, members: int) -> Float[np.ndarray, " n"]:
-        """E Σ_k (mean_g f̄_k(ρ(g)x))² for the mean of `members` networks: exact, |μ̄|² + K 1ᵀΣ1/(|G|² M)."""
+        """Expected square of the orbit's mean, of the mean of `members` networks.
+
+        Exactly, E Σ_k (mean_g f̄_k(ρ(g)x))² = |μ̄|² + K 1ᵀΣ1/(|G|² M).
+        """
         check_whole("members", members, 1)
         order, outputs = self.mean.shape[1:]
         of_mean = np.maximum(self.covariance.sum(axis=(1, 2)), 0.0) / order**2

@@ -17,6 +17,7 @@ import numpy as np
 from equitangents._version import __version__
 from equitangents.ensembles.storage.arrays import load_arrays, replace_directory, save_arrays
 from equitangents.errors import InvalidArgumentError
+from equitangents.keywords import check_keywords
 
 _FILE = "estimator.pkl"
 _TREES = ("params_", "params0_", "recorded_")  # pytrees of arrays; the rest of the fitted state is small
@@ -26,9 +27,12 @@ _NOT_SAVED = ("callback",)
 def save(estimator: Any, path: Path) -> None:
     """Write a fitted estimator; see DeepEnsembleBase.save."""
     if path.exists() and not (path / _FILE).is_file():
-        raise InvalidArgumentError(f"path is {path}, which exists and is no saved ensemble; choose another")
+        raise InvalidArgumentError(f"path is {path}, which exists and is not a saved ensemble; choose another")
     parameters, left_out = {}, []
-    for name, value in estimator.get_params(deep=False).items():
+    given: dict[str, Any] = {}
+    for name, value in estimator.get_params(deep=False).items():  # of a record that cannot be pickled, what can
+        given |= {name: value} if _pickle(value) is not None else estimator.entries(name) or {name: value}
+    for name, value in given.items():
         pickled = None if name in _NOT_SAVED else _pickle(value)
         if pickled is not None:
             parameters[name] = pickled
@@ -60,20 +64,24 @@ def save(estimator: Any, path: Path) -> None:
         shutil.rmtree(new, ignore_errors=True)
 
 
-def load(cls: type, path: Path, replacements: dict[str, Any]) -> Any:
+def load(cls: Any, path: Path, replacements: dict[str, Any]) -> Any:
     """Read a fitted estimator of class `cls`; see DeepEnsembleBase.load."""
     if not (path / _FILE).is_file():
-        raise InvalidArgumentError(f"path is {path}, which is no directory that save wrote")
+        raise InvalidArgumentError(f"path is {path}, which is not a directory that save wrote")
     content = pickle.loads((path / _FILE).read_bytes())
     if content["class"] != cls.__name__:
         raise InvalidArgumentError(f"path is {path}, which holds a {content['class']}, not a {cls.__name__}")
-    parameters = {name: pickle.loads(value) for name, value in content["parameters"].items()} | replacements
-    missing = [name for name in content["left_out"] if name not in parameters and name not in _NOT_SAVED]
+    parameters = {name: pickle.loads(value) for name, value in content["parameters"].items()}
+    replaced = {entry for name in replacements for entry in (name, *cls.entry_names(name))}
+    missing = [name for name in content["left_out"] if name not in replaced and name not in _NOT_SAVED]
     if missing:
         raise InvalidArgumentError(
             f"{', '.join(missing)} could not be saved with this ensemble; give it: load(path, {missing[0]}=...)"
         )
-    estimator = cls(**parameters)
+    check_keywords(cls, replacements)
+    first = [name for name in content["left_out"] if name in replacements]
+    estimator = cls(**parameters, **{name: replacements[name] for name in first})
+    estimator.set_params(**{name: value for name, value in replacements.items() if name not in first})
     arrays = load_arrays(path / "arrays")
     is_shape = lambda leaf: isinstance(leaf, tuple) and len(leaf) == 2 and isinstance(leaf[1], str)
     for name, structure in content["structures"].items():

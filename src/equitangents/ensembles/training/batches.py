@@ -31,12 +31,12 @@ class Batches:
 
     @property
     def steps(self) -> int:
-        """Steps an epoch."""
+        """How many optimiser steps an epoch takes."""
         return -(-self.samples // self.batch_size)
 
     @property
     def blocks(self) -> int:
-        """Blocks a batch."""
+        """How many blocks of rows a batch is computed in."""
         return -(-self.batch_size // self.rows)
 
     @property
@@ -47,6 +47,11 @@ class Batches:
 
     def draw(self, key: jax.Array) -> tuple[jax.Array, jax.Array]:
         """(rows of the data, weights 1 or 0 for padding), each (steps, blocks, rows)."""
+        weight = jnp.ones(self.samples, dtype=jnp.int32)
+        return self._arrange(self.order(key)), self._arrange(weight)
+
+    def order(self, key: jax.Array) -> jax.Array:
+        """The rows of the data that an epoch visits, one after another, (samples,)."""
         order_key, copy_key = jax.random.split(key)
         index = jnp.arange(self.samples, dtype=jnp.int32)
         if self.shuffle:
@@ -54,8 +59,7 @@ class Batches:
         if self.copies > 1:
             copy = jax.random.randint(copy_key, (self.samples,), 0, self.copies, dtype=jnp.int32)
             index = index + self.samples * copy
-        weight = jnp.ones(self.samples, dtype=jnp.int32)
-        return self._arrange(index), self._arrange(weight)
+        return index
 
     def _arrange(self, values: jax.Array) -> jax.Array:
         values = jnp.pad(values, (0, self.steps * self.batch_size - self.samples))

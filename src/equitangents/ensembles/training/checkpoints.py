@@ -78,7 +78,7 @@ class CheckpointStore:
         self._manager.wait_until_finished()
 
     def close(self) -> None:
-        """Stop orbax's threads."""
+        """Wait for what is being written, and stop the threads that write."""
         self._manager.close()
 
 

@@ -15,6 +15,7 @@ from equitangents._types import Params
 from equitangents.ensembles.training.footprint import peak_bytes
 from equitangents.ensembles.training.plan import CACHE_BYTES, on_cpu
 from equitangents.ensembles.training.variations import PLAIN, Variation
+from equitangents.nn.compiled_windows import compiled_windows
 
 _FEWEST_ROWS = 16
 _DEVICE_BYTES = 2**30
@@ -25,7 +26,8 @@ def outputs(net: Any, variation: Variation, params: Params, start: Any, x: jax.A
     """Outputs (members, N, outputs) of stacked members, less their baselines."""
 
     def one(params: Params, start: Any) -> jax.Array:
-        y = net.apply(params, x)
+        with compiled_windows():
+            y = net.apply(params, x)
         return y - variation.baseline(net, start, x) if variation.has_baseline else y
 
     return jax.vmap(one)(params, start)

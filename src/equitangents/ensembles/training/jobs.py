@@ -15,6 +15,7 @@ from equitangents import precision
 from equitangents.actions import as_action
 from equitangents.actions.subset import ActionSubset, augmenting_elements
 from equitangents.ensembles.inputs import check_network
+from equitangents.ensembles.networks import as_network, traits
 from equitangents.ensembles.training.augmentation import Augmented, augment
 from equitangents.ensembles.training.batches import Batches
 from equitangents.ensembles.training.checkpoints import CheckpointStore, run_directory
@@ -58,16 +59,18 @@ def prepare(estimator: Any, loss: str, x: Any, targets: np.ndarray, first: int, 
     check_settings(e)
     augmentation = as_action("augmentation", e.augmentation, x.shape)
     check_actions(augmentation, e.label_action, x, targets)
-    check_network(e.net, x)
-    data = _augmented(e, augmentation, x, targets)
+    net = as_network(e.net)
+    check_network(net, x)
+    data = augmented(e, augmentation, x, targets)
     if loss == "cross_entropy":
-        _check_probabilities(data.y)
+        check_probabilities(data.y)
     batch_size = resolve_batch_size(e.optimizer, e.batch_size, data.samples)
     variation = _variation(e)
-    variation.check(e.net, loss)
+    variation.check(net, loss)
     shuffle = batch_size < data.samples
     batches = Batches(data.samples, batch_size, batch_size, data.copies, shuffle, variation.gathers)
-    recipe = Recipe(e.net, loss, e.optimizer, float(e.learning_rate), float(e.momentum), batches, variation)
+    kind = traits(net, tuple(x.shape[1:]), e.dtype)
+    recipe = Recipe(net, loss, e.optimizer, float(e.learning_rate), float(e.momentum), batches, variation, kind)
     job = Job(recipe, data.x, data.y, first, members, int(e.seed), e.dtype, len(data.x) // len(x))
     with precision.scope(e.dtype):
         shapes = job.member_shapes()
@@ -152,7 +155,8 @@ def _variation(e: Any) -> Variation:
     return e.variation
 
 
-def _augmented(e: Any, augmentation: Any, x: Any, targets: np.ndarray) -> Augmented:
+def augmented(e: Any, augmentation: Any, x: Any, targets: np.ndarray) -> Augmented:
+    """The data that an estimator's members are trained on; raises where the copies are too many or cannot be made."""
     if augmentation is not None:
         order = len(augmenting_elements(augmentation))
         if isinstance(augmentation, ActionSubset) and np.ptp(augmentation.weights):
@@ -166,12 +170,13 @@ def _augmented(e: Any, augmentation: Any, x: Any, targets: np.ndarray) -> Augmen
     return augment(augmentation, e.label_action, e.augmentation_mode, x, targets, e.dtype)
 
 
-def _check_probabilities(y: np.ndarray) -> None:
+def check_probabilities(y: np.ndarray) -> None:
+    """Raise unless the rows of y are probabilities."""
     wrong = np.flatnonzero((y < 0).any(axis=1) | (abs(y.sum(axis=1) - 1) > 1e-5))
     if len(wrong):
         raise InvalidArgumentError(
-            f"y has rows that are no probabilities, the first (after augmentation) row {wrong[0]}: {y[wrong[0]]}; "
-            f"loss 'cross_entropy' needs rows ≥ 0 that sum to 1"
+            f"y has rows that are not probability vectors, the first (after augmentation) row {wrong[0]}: "
+            f"{y[wrong[0]]}; loss 'cross_entropy' needs rows ≥ 0 that sum to 1"
         )
 
 

@@ -17,9 +17,10 @@ from typing import Any
 
 import jax
 
+from equitangents.ensembles.networks import ForeignNetwork
 from equitangents.ensembles.training.batches import Batches
 from equitangents.ensembles.training.footprint import peak_bytes, tree_bytes
-from equitangents.ensembles.training.recipe import Own, Recipe, loss_and_gradient
+from equitangents.ensembles.training.recipe import Own, Recipe, batch_gradient, loss_and_gradient
 
 CACHE_BYTES = 2 * 2**20
 """Working memory that a core keeps close."""
@@ -45,9 +46,12 @@ def make_plan(recipe: Recipe, member: Any, x: Any, y: Any, members: int, members
     On a CPU it does not depend on `members`, nor on the number of cores.
     """
     target = CACHE_BYTES if on_cpu() else device_bytes() // 8
-    rows = _rows_at_once(recipe, member.params, x, y, 2 * target)
+    whole = recipe.traits.batchwise
+    rows = recipe.batches.batch_size if whole else _rows_at_once(recipe, member.params, x, y, 2 * target)
     if members_per_chunk is not None:
         return Plan(members_per_chunk, rows)
+    if on_cpu() and isinstance(recipe.net, ForeignNetwork) and _convolves(recipe, member.params, x):
+        return Plan(1, rows)
     fit = target // max(1, working_bytes(recipe, member.params, x, y, rows))
     return Plan(_in_cache(fit) if on_cpu() else max(1, min(members, fit)), rows)
 
@@ -56,7 +60,19 @@ def working_bytes(recipe: Recipe, params: Any, x: Any, y: Any, rows: int) -> int
     """Bytes that one member's gradient of `rows` rows takes, apart from its parameters and optimiser state."""
     batch = replace(recipe, batches=Batches(rows, rows, rows, shuffle=False))
     shapes = (jax.ShapeDtypeStruct((rows, *a.shape[1:]), a.dtype) for a in (x, y))
-    return peak_bytes(lambda params, x, y: loss_and_gradient(batch, params, Own(), None, x, y), params, *shapes)
+
+    def gradient(params: Any, x: Any, y: Any) -> Any:
+        if recipe.traits.batchwise:
+            return batch_gradient(recipe, params, None, x, y, jax.random.key(0))
+        return loss_and_gradient(batch, params, Own(), None, x, y)
+
+    return peak_bytes(gradient, params, *shapes)
+
+
+def _convolves(recipe: Recipe, params: Any, x: Any) -> bool:
+    """Whether the network has convolutions of XLA's, which take longer on a CPU for members at once than in turn."""
+    some = jax.ShapeDtypeStruct((1, *x.shape[1:]), x.dtype)
+    return "conv_general_dilated" in str(jax.make_jaxpr(recipe.net.apply)(params, some))
 
 
 def _rows_at_once(recipe: Recipe, params: Any, x: Any, y: Any, target: int) -> int:

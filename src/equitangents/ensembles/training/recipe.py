@@ -18,13 +18,17 @@ import numpy as np
 import optax
 
 from equitangents._types import InputShape, Params
+from equitangents.ensembles.networks.foreign import ROWWISE, ForeignNetwork, Traits, joined, split
 from equitangents.ensembles.training.batches import Batches
 from equitangents.ensembles.training.losses import LOSSES
 from equitangents.ensembles.training.optimizers import transformation
 from equitangents.ensembles.training.variations import PLAIN, Variation
+from equitangents.nn.compiled_windows import compiled_windows
 
 SEGMENT = 512
 """The most epochs that one call of `run_epochs` can make."""
+NOISE = 0x6E6F_6973
+"""Folded into an epoch's key, which also draws the order of the data, for random numbers of the network."""
 
 
 @dataclass(frozen=True)
@@ -38,10 +42,15 @@ class Recipe:
     momentum: float
     batches: Batches
     variation: Variation = PLAIN
+    traits: Traits = ROWWISE
+
+    def trained(self, params: Params) -> Params:
+        """Those of a member's variables that the optimiser moves."""
+        return split(params)[0] if self.traits.batchwise else params
 
     @property
     def transformation(self) -> optax.GradientTransformation:
-        """The optimiser."""
+        """The optimiser, as optax composes it."""
         base = transformation(self.optimizer, self.learning_rate, self.momentum)
         return self.variation.transformation(base, self.batches.samples * self.batches.copies)
 
@@ -78,10 +87,21 @@ def member_keys(seed: int, member: Any) -> tuple[jax.Array, jax.Array]:
     return init_key, order_key
 
 
-@partial(jax.jit, static_argnames=("net", "input_shape", "dtype"))
-def _init_member(net: Any, input_shape: InputShape, dtype: str, seed: Any, member: Any) -> tuple[jax.Array, Params]:
+@jax.jit
+def _key_data(seed: Any, member: Any) -> tuple[jax.Array, jax.Array]:
     init_key, order_key = member_keys(seed, member)
-    return jax.random.key_data(order_key), net.init(init_key, input_shape, dtype)
+    return jax.random.key_data(init_key), jax.random.key_data(order_key)
+
+
+@partial(jax.jit, static_argnames=("net", "input_shape", "dtype"))
+def _init_params(net: Any, input_shape: InputShape, dtype: str, init_key: jax.Array) -> Params:
+    return net.init(jax.random.wrap_key_data(init_key), input_shape, dtype)
+
+
+def _init_member(net: Any, input_shape: InputShape, dtype: str, seed: Any, member: Any) -> tuple[jax.Array, Params]:
+    """Keys in a program of their own, which all networks share."""
+    init_key, order_key = _key_data(seed, member)
+    return order_key, _init_params(net, input_shape, dtype, init_key)
 
 
 def init_members(recipe: Recipe, input_shape: InputShape, dtype: str, seed: int, ids: Sequence[int]) -> Members:
@@ -92,13 +112,13 @@ def init_members(recipe: Recipe, input_shape: InputShape, dtype: str, seed: int,
     members = [_init_member(recipe.net, input_shape, dtype, np.uint32(seed), np.uint32(i)) for i in ids]
     stack = lambda *leaves: jnp.asarray(np.stack(leaves))
     keys, params = jax.tree.map(stack, *members)
-    return Members(keys, params, jax.vmap(recipe.transformation.init)(params))
+    return Members(keys, params, jax.vmap(recipe.transformation.init)(recipe.trained(params)))
 
 
 def member_shapes(recipe: Recipe, input_shape: InputShape, dtype: str) -> Members:
     """Shapes of one member; nothing is computed."""
     keys, params = jax.eval_shape(partial(_init_member, recipe.net, input_shape, dtype), np.uint32(0), np.uint32(0))
-    return Members(keys, params, jax.eval_shape(recipe.transformation.init, params))
+    return Members(keys, params, jax.eval_shape(recipe.transformation.init, recipe.trained(params)))
 
 
 @partial(jax.jit, static_argnames=("recipe",), donate_argnames=("params", "optimizer_state"))
@@ -116,16 +136,18 @@ def run_epochs(
     """Train all members for the epochs first, …, first + count − 1, count ≤ SEGMENT.
 
     Returns parameters, optimiser state and losses (SEGMENT, members), of which the first `count` rows are set: the
-    mean over the epoch's samples, each before the step that it is used in. `count` is no static argument: epochs are
+    mean over the epoch's samples, each before the step that it is used in. `count` is not a static argument: epochs are
     the same machine code however many run in one call, so that cutting a run into pieces changes no bit of it.
     """
+
+    epoch_of = batchwise_epoch if recipe.traits.batchwise else _epoch
 
     def epoch(i: jax.Array, carry: tuple[Params, Any, jax.Array]) -> tuple[Params, Any, jax.Array]:
         params, state, losses = carry
 
         def one(key: jax.Array, params: Params, state: Any, own: Own) -> tuple[Params, Any, jax.Array]:
             epoch_key = jax.random.fold_in(jax.random.wrap_key_data(key), first + i)
-            return _epoch(recipe, epoch_key, params, state, own, x, y)
+            return epoch_of(recipe, epoch_key, params, state, own, x, y)
 
         params, state, loss = jax.vmap(one)(keys, params, state, own)
         return params, state, losses.at[i].set(loss)
@@ -181,6 +203,59 @@ def loss_and_gradient(
 def _loss(
     recipe: Recipe, params: Params, offset: Any, x: jax.Array, y: jax.Array, weight: jax.Array | None, samples: Any
 ) -> jax.Array:
-    outputs = recipe.net.apply(params, x)
+    with compiled_windows():
+        outputs = _outputs(recipe.net, params, x)
     losses = LOSSES[recipe.loss](outputs if offset is None else outputs - offset, y)
     return (losses if weight is None else losses * weight).sum() / samples
+
+
+def _outputs(net: Any, params: Params, x: jax.Array) -> jax.Array:
+    """Outputs in training of a network that treats each row of a batch alike, (N, outputs)."""
+    return net.train(params, x, jax.random.key(0))[0] if isinstance(net, ForeignNetwork) else net.apply(params, x)
+
+
+def batchwise_epoch(
+    recipe: Recipe, key: jax.Array, params: Params, state: Any, own: Own, x: jax.Array, y: jax.Array
+) -> tuple[Params, Any, jax.Array]:
+    """`_epoch` of a network with batch statistics or dropout: every batch whole, the last of its own size.
+
+    Step s has the key fold_in(fold_in(epoch's key, NOISE), s).
+    """
+    update, noise = recipe.transformation.update, jax.random.fold_in(key, NOISE)
+
+    def step(carry: tuple[Params, Any], batch: tuple[Any, jax.Array]) -> tuple[tuple[Params, Any], jax.Array]:
+        params, state = carry
+        number, index = batch
+        index = index if own.rows is None else own.rows[index]
+        offset = None if own.offsets is None else own.offsets[index]
+        step_key = jax.random.fold_in(noise, number)
+        loss, gradient, carried = batch_gradient(recipe, params, offset, x[index], y[index], step_key)
+        trained = recipe.trained(params)
+        updates, state = update(gradient, state, trained)
+        return (joined(optax.apply_updates(trained, updates), carried), state), loss * len(index)
+
+    batches = recipe.batches
+    order = batches.order(key)
+    steps, rest = divmod(batches.samples, batches.batch_size)
+    whole = order[: steps * batches.batch_size].reshape(steps, batches.batch_size)
+    carry, totals = jax.lax.scan(step, (params, state), (jnp.arange(steps), whole))
+    total = totals.sum()
+    if rest:
+        carry, last = step(carry, (steps, order[-rest:]))
+        total = total + last
+    return *carry, total / batches.samples
+
+
+def batch_gradient(
+    recipe: Recipe, params: Params, offset: Any, x: jax.Array, y: jax.Array, key: jax.Array
+) -> tuple[jax.Array, Params, dict[str, Any]]:
+    """(mean loss, its gradient, the collections that are carried along) of one member on one whole batch."""
+    trained, carried = split(params)
+
+    def loss(trained: Any) -> tuple[jax.Array, dict[str, Any]]:
+        outputs, after = recipe.net.train(joined(trained, carried), x, key)
+        after = jax.tree.map(lambda new, old: jnp.asarray(new, old.dtype), after, carried)
+        return LOSSES[recipe.loss](outputs if offset is None else outputs - offset, y).mean(), after
+
+    (value, after), gradient = jax.value_and_grad(loss, has_aux=True)(trained)
+    return value, gradient, after

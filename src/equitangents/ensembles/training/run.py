@@ -45,7 +45,7 @@ class Job:
 
     @property
     def input_shape(self) -> InputShape:
-        """Of one sample."""
+        """The shape of one sample, without the batch axis."""
         return tuple(self.x.shape[1:])
 
     def in_blocks(self, rows: int) -> Job:
@@ -194,7 +194,7 @@ class Run:
 
     @property
     def epoch(self) -> int:
-        """Epochs done."""
+        """How many epochs have been trained."""
         return len(self._history)
 
     @property
@@ -209,7 +209,7 @@ class Run:
 
     @property
     def history(self) -> np.ndarray:
-        """Losses (epochs, members)."""
+        """The loss of every member after every epoch, (epochs, members)."""
         return np.array(self._history, dtype=self.job.dtype).reshape(-1, self.job.members)
 
     @property

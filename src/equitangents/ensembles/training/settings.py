@@ -11,6 +11,7 @@ import numpy as np
 from equitangents.actions.group_action import is_infinite
 from equitangents.actions.remedies import flattened
 from equitangents.actions.subset import whole_action
+from equitangents.ensembles.networks import as_network
 from equitangents.ensembles.training.losses import LOSSES
 from equitangents.ensembles.training.optimizers import check_optimizer
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
@@ -24,8 +25,7 @@ _VERIFIED_SAMPLES = 4
 def check_settings(estimator: Any) -> None:
     """Raise InvalidArgumentError or InvalidTypeError, naming the parameter, what it was and what it may be."""
     p = estimator
-    if not callable(getattr(p.net, "init", None)) or not callable(getattr(p.net, "apply", None)):
-        raise InvalidTypeError(f"net is {p.net!r}; expected a network with init and apply (equitangents.nn.Sequential)")
+    as_network(p.net)
     check_whole("members", p.members, 1)
     check_whole("epochs", p.epochs, 0)
     check_whole("seed", p.seed, 0, 2**32 - 1)

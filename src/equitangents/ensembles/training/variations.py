@@ -24,6 +24,7 @@ from equitangents.errors import NetworkError
 from equitangents.kernels import KernelFunction, Kernels
 from equitangents.keywords import CheckedKeywords
 from equitangents.nn import Dense
+from equitangents.normals import standard_normal
 
 _TAG = 0x7661_7269  # folded into a member's initial key, so that what is drawn here is drawn nowhere else
 
@@ -76,7 +77,7 @@ class ZeroOutput(Variation):
         return jax.tree.map(jnp.copy, params)
 
     def baseline(self, net: Any, start: Any, x: jax.Array) -> jax.Array:
-        """f(x; θ_0)."""
+        """The outputs at initialisation, f(x; θ_0)."""
         return net.apply(start, x)
 
 
@@ -128,7 +129,7 @@ class _Posterior(Variation):
         if self.noise == 0:
             return None
         with precision.scope(dtype):
-            return math.sqrt(self.noise) * np.asarray(jax.random.normal(jax.random.fold_in(key, 1), shape, dtype))
+            return math.sqrt(self.noise) * np.asarray(standard_normal(jax.random.fold_in(key, 1), shape, dtype))
 
     def transformation(self, base: optax.GradientTransformation, rows: int) -> optax.GradientTransformation:
         """Weight decay towards the initial parameters, σ²/N a unit of learning rate, then `base`."""
@@ -159,7 +160,7 @@ class NTKPosterior(_Posterior):
         return jax.tree.map(jnp.copy, params), direction
 
     def baseline(self, net: Any, start: Any, x: jax.Array) -> jax.Array:
-        """−δ(x)."""
+        """The random function that is not trained, with a minus: −δ(x)."""
         params, direction = start
         return -jax.jvp(lambda p: net.apply(p, x), (params,), (direction,))[1]
 

@@ -23,7 +23,7 @@ def _self_angle(q: Any) -> Any:
 
 @dataclass(frozen=True)
 class Erf:
-    """erf(x)."""
+    """The dual of the error function: the arcsine kernel."""
 
     def pair(self, d: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
         """Squared distance after φ, and E[φ'φ']."""

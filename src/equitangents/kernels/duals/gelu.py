@@ -51,5 +51,5 @@ class Gelu:
         return _of_minor(k, (r - k) * (r + k), q1, q2)
 
     def moments(self, q: Any) -> tuple[Any, Any]:
-        """E[φ²] and q/√(2π(1+q))."""
+        """E[φ(u)²] and E[φ(u)] of u ~ N(0, q), the latter q/√(2π(1+q))."""
         return _covariance(jnp.zeros_like(q), q, q)[0], q / jnp.sqrt(2 * math.pi * (1 + q))

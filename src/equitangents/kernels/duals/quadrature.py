@@ -86,14 +86,17 @@ class Quadrature:
         return jax.lax.scan(jax.checkpoint(add), (zero, zero), (z1, z2, w))[0]
 
     def moments(self, q: Any) -> tuple[Any, Any]:
-        """E[φ(u)²] and E[φ(u)]."""
-        nodes, weights = self._rule
+        """E[φ(u)²] and E[φ(u)] of u ~ N(0, q), by Gauss-Hermite quadrature."""
         root = safe_sqrt(q)
-        square, mean = jnp.zeros_like(q), jnp.zeros_like(q)
-        for z, w in zip(nodes, weights, strict=True):
-            value = self.function(root * z)
-            square, mean = square + w * value**2, mean + w * value
-        return square, mean
+        z, w = (jnp.asarray(part, q.dtype) for part in self._rule)
+
+        def add(sums: tuple[Any, Any], node: tuple[Any, Any]) -> tuple[tuple[Any, Any], None]:
+            x, weight = node
+            value = self.function(root * x)
+            return (sums[0] + weight * value**2, sums[1] + weight * value), None
+
+        zero = jnp.zeros_like(q)
+        return jax.lax.scan(add, (zero, zero), (z, w))[0]
 
     def error(self, variances: np.ndarray) -> float:
         """Largest relative error over `variances`, u and v at 60°: change on doubling the rule, and lost derivatives.

@@ -31,7 +31,7 @@ def _products(k: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
 
 @dataclass(frozen=True)
 class Sin:
-    """sin(x)."""
+    """The dual of the sine, in closed form."""
 
     def pair(self, d: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
         """Squared distance after φ, and E[φ'φ']."""
@@ -48,7 +48,7 @@ class Sin:
 
 @dataclass(frozen=True)
 class Cos:
-    """cos(x)."""
+    """The dual of the cosine, in closed form."""
 
     def pair(self, d: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
         """Squared distance after φ, and E[φ'φ']."""

@@ -25,7 +25,7 @@ class Pointwise:
         return values
 
     def second(self, i: int, values: Any) -> Any:
-        """The same."""
+        """Values at the second input, the same at all positions."""
         return values
 
     def _none(self, *args: Any) -> NoReturn:
@@ -47,7 +47,7 @@ def moments(ops: tuple[Op, ...], before: Variances) -> Moments:
 
 
 def after(m: Moments) -> Variances:
-    """The last entry."""
+    """The variances after the last layer."""
     return Variances(m.q[-1], m.mean[-1])
 
 
@@ -57,11 +57,11 @@ def run(ops: tuple[Op, ...], d: Any, theta: Any, m1: Moments, m2: Moments, carry
 
 
 def covariance(d: Any, v1: Variances, v2: Variances) -> Any:
-    """K = (q1 + q2 - D)/2."""
+    """The covariance of a distance, K = (q1 + q2 - D)/2."""
     return (v1.q + v2.q - d) / 2
 
 
 def settled(d: Any, total: Any) -> Any:
-    """D, where it is below the rounding of `total` set to zero; derivatives pass through."""
+    """The distance D, where it is below the rounding of `total` set to zero; derivatives pass through."""
     noise = jnp.where(d <= 16 * jnp.finfo(d.dtype).eps * total, d, 0)
     return d - jax.lax.stop_gradient(noise)

@@ -73,7 +73,7 @@ class TiledRotations(RotationRules):
         return tiles.tile_shape(program, resolution, n1, n2, itemsize)
 
     def pieces(self, n1: int, n2: int | None, rows: int, columns: int) -> float:
-        """Whole tiles."""
+        """Tiles of the kernel matrix that each thread computes."""
         down, across = -(-n1 // rows), -(-(n2 or n1) // columns)
         count = down * (down + 1) // 2 if n2 is None else down * across
         return -(-count // threads())

@@ -19,7 +19,10 @@ _TITLES = {
     "digits": "digits",
     "fashion_mnist": "Fashion-MNIST",
     "mnist": "MNIST",
-    "cifar10": "grey CIFAR-10",
+    "cifar10": "CIFAR-10",
+    "histology_crc5": "colorectal tiles",
+    "histology_lc25000_colon": "LC25000 colon tiles",
+    "nct_crc_he": "NCT-CRC-HE tiles",
     "photographs": "photographs",
     "noise": "noise",
 }
@@ -47,6 +50,10 @@ class ImageChoice(Protocol):
     @property
     def foreign_images(self) -> int:
         """How many of each foreign set."""
+
+    @property
+    def pixels(self) -> int | None:
+        """How many each side of an image is averaged down to; None: as many as it has."""
 
     @property
     def seed(self) -> int:
@@ -80,8 +87,8 @@ class Images:
         return self.probabilities - 1 / self.classes
 
 
-def load_images(settings: ImageChoice, data_dir: Path | None, *, side: int | None = None, draw: int = 0) -> Images:
-    """All images of the study, averaged over areas to `side` × `side` (None: left as they are).
+def load_images(settings: ImageChoice, data_dir: Path | None, *, draw: int = 0) -> Images:
+    """All images of the study, averaged over areas to `pixels` × `pixels`.
 
     Every `draw` has training images of its own, where there are more of them than a study takes; the others stay.
     Raises DataNotFoundError where a file is missing, before anything is computed.
@@ -93,20 +100,22 @@ def load_images(settings: ImageChoice, data_dir: Path | None, *, side: int | Non
     if draw:
         drawn = source.subset(train, None, seed=settings.seed + draw)
         chosen = replace(chosen, train_x=drawn.train_x, train_y=drawn.train_y)
-    if side is not None and chosen.shape[0] == chosen.shape[1]:
-        small = (side, side)
-        chosen = replace(chosen, train_x=data.resize(chosen.train_x, small), test_x=data.resize(chosen.test_x, small))
-    height, width, _ = chosen.shape
-    if height != width or height % 2:
-        hint = "; side=… averages square ones to any size" if height == width and hasattr(settings, "side") else ""
+    height, width, channels = chosen.shape
+    side = height if settings.pixels is None else settings.pixels
+    if height != width or side % 2:
         raise InvalidArgumentError(
-            f"images of {settings.data!r} are {height}×{width}; the study needs square ones of even size{hint}"
+            f"images of {settings.data!r} are {height}×{width}, and pixels was {settings.pixels}; the study needs "
+            "square ones of even size"
         )
-    sets = {"test": standardise(chosen.test_x)}
+    if not 2 <= side <= height:
+        raise InvalidArgumentError(f"pixels was {side}; images of {settings.data!r} have {height}")
+    sized = lambda x: standardise(data.resize(x, (side, side)))
+    sets = {"test": sized(chosen.test_x)}
     for name in settings.foreign:
-        sets[name] = standardise(_foreign(name, settings, chosen.shape, data_dir))
-    titles = {"test": _title(settings.data), **{name: _title(name) for name in settings.foreign}}
-    return Images(standardise(chosen.train_x), chosen.train_y, chosen.test_y, sets, titles, chosen.class_names)
+        sets[name] = standardise(_foreign(name, settings, (side, side, channels), data_dir))
+    titles = {name: _title(name, channels) for name in settings.foreign}
+    titles = {"test": _title(settings.data, channels), **titles}
+    return Images(sized(chosen.train_x), chosen.train_y, chosen.test_y, sets, titles, chosen.class_names)
 
 
 def is_own(name: str) -> bool:
@@ -141,5 +150,8 @@ def _foreign(name: str, settings: ImageChoice, shape: tuple[int, int, int], data
     return data.conform(few.test_x, shape)
 
 
-def _title(name: str) -> str:
-    return Path(name).name if is_own(name) else _TITLES.get(name, name.replace("_", " "))
+def _title(name: str, channels: int) -> str:
+    if is_own(name):
+        return Path(name).name
+    grey = "grey " if channels == 1 and name == "cifar10" else ""
+    return grey + _TITLES.get(name, name.replace("_", " "))

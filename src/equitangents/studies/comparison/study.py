@@ -50,7 +50,7 @@ MEASURES = ("upright", "rotated", "inside", "outside")
 class Settings:
     """`data` is "digits", a data set in the data folder, or a file `mine.npz` with x and y (and x_test, y_test).
 
-    `side` averages images over areas to side × side pixels. `contenders` are names, or "module:Name" of one's own.
+    `pixels` averages images over areas to pixels × pixels. `contenders` are names, or "module:Name" of one's own.
     Every repetition has other initial weights, orders of data and, where there are more images than `train_images`,
     other training images. Networks see every training image `epochs` times; `kernel_images` train kernel machines.
     `shrink` are the factors by which channels are divided for ensembles of small networks (empty: none), each of which
@@ -60,7 +60,7 @@ class Settings:
     data: str = "digits"
     foreign: tuple[str, ...] = ("photographs", "noise")
     group: Literal["C2", "C4", "C8", "C16", "D4"] = "C4"
-    side: int | None = None
+    pixels: int | None = None
     contenders: tuple[str, ...] = (
         "plain", "augmented", "ensemble", "gcnn", "gcnn-ensemble", "canonicalisation", "test-time", "infinite",
         "invariant-kernel",
@@ -86,7 +86,7 @@ PRESETS = {
     "desk": Settings(
         data="fashion_mnist",
         foreign=("mnist", "cifar10", "noise"),
-        side=14,
+        pixels=14,
         repetitions=5,
         train_images=10000,
         test_images=1000,
@@ -230,10 +230,12 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
         distinct = len(value) > 0 and len(value) == len(set(value))
         check(distinct, name, value, "a list without repetitions, of at least one")
     check(all(k >= 1 for k in settings.shrink), "shrink", settings.shrink, "a list of numbers of at least 1")
-    if settings.side is not None:
-        check(settings.side >= 4 and settings.side % 2 == 0, "side", settings.side, "an even number of at least 4")
+    if settings.pixels is not None:
+        check(
+            settings.pixels >= 4 and settings.pixels % 2 == 0, "pixels", settings.pixels, "an even number of at least 4"
+        )
     entries = [contenders.find(name) for name in settings.contenders]
-    images = load_images(settings, data_dir, side=settings.side)
+    images = load_images(settings, data_dir)
     problem = problem_of(settings, images)
     possible = [entry for entry in entries if not entry.unavailable(problem)]
     check(bool(possible), "contenders", settings.contenders, f"a list with one that there is for {settings.group}")
@@ -243,7 +245,7 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
 
 def measure(settings: Settings, folder: RunFolder) -> Results:
     """Every contender in every repetition, each a stage of its own; then ensembles of small networks."""
-    images = load_images(settings, folder.data_dir, side=settings.side)
+    images = load_images(settings, folder.data_dir)
     _same_data(folder, images)
     problem = problem_of(settings, images)
     entries = [contenders.find(name) for name in settings.contenders]
@@ -294,7 +296,7 @@ def _file(name: str) -> str:
 def _contender(
     entry: contenders.Entry, settings: Settings, folder: RunFolder, repetition: int, floor: bool, task: Task
 ) -> Arrays:
-    images = load_images(settings, folder.data_dir, side=settings.side, draw=repetition)
+    images = load_images(settings, folder.data_dir, draw=repetition)
     problem = problem_of(settings, images, repetition)
     orbits = {name: orbit_batch(problem.action, x) for name, x in images.sets.items()}
     outcome = contenders.run(entry, problem, images.train_x, images.train_y, orbits)
@@ -337,7 +339,7 @@ def _curve(settings: Settings, folder: RunFolder, problem: Problem, shrink: int,
 def _small(
     settings: Settings, folder: RunFolder, channels: tuple[int, ...], sizes: Sequence[int], repetition: int, task: Task
 ) -> Arrays:
-    images = load_images(settings, folder.data_dir, side=settings.side, draw=repetition)
+    images = load_images(settings, folder.data_dir, draw=repetition)
     problem = replace(problem_of(settings, images, repetition), channels=channels)
     model = TrainedNetworks(cnn(problem), problem, members=sizes[-1], augmented=True)
     model.fit(images.train_x, images.train_y)

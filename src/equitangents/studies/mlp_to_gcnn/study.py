@@ -17,7 +17,6 @@ import numpy as np
 from equitangents import actions, data, nn
 from equitangents.ensembles import InfiniteEnsemble
 from equitangents.inference import augment_inputs
-from equitangents.kernels import orbit_average
 from equitangents.statistics import (
     Estimate,
     bootstrap,
@@ -27,10 +26,10 @@ from equitangents.statistics import (
     shared_level,
 )
 from equitangents.studies.common import networks
+from equitangents.studies.common.augmented_pairs import KINDS, AugmentedPair
 from equitangents.studies.common.frozen_kernels import FrozenKernel, SymmetrisedKernel, draw
 from equitangents.studies.common.images import standardise
 from equitangents.studies.common.infinite import largest_difference, unit_times
-from equitangents.studies.common.training import train_recorded
 from equitangents.studies.framework.citations import EQUIVARIANT_KERNELS
 from equitangents.studies.framework.claims import EXACT, Claim, Records, claim
 from equitangents.studies.framework.drawing import name_of
@@ -142,6 +141,12 @@ def _data(settings: Settings) -> tuple[dict[str, np.ndarray], np.ndarray]:
     return sets, np.where(source.train_y % 2, 1.0, -1.0)
 
 
+def _pair(settings: Settings) -> AugmentedPair:
+    sets, y = _data(settings)
+    action = image_action(settings)
+    return AugmentedPair(partial(plain, settings), partial(gcnn, settings, action), action, sets, y)
+
+
 def check_settings(settings: Settings, data_dir: Path | None) -> None:
     """A group that acts on digits, networks enough for intervals; the images ship with dependencies."""
     check(settings.group in _GROUPS, "group", settings.group, "C4 or D4")
@@ -151,7 +156,10 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
 
 def measure(settings: Settings, folder: RunFolder) -> Results:
     """Infinite width, then finite kernels with the same and with independent weights, then trained networks."""
-    infinite = folder.stage("infinite", "Infinite width, explicit augmentation", lambda task: _infinite(settings))
+    pair = _pair(settings)
+    infinite = folder.stage(
+        "infinite", "Infinite width, explicit augmentation", lambda task: pair.infinite(settings.times)
+    )
     exact = [
         folder.stage(f"same-weights-{w}", f"Frozen kernels, same weights, width {w}", partial(_exact, settings, w))
         for w in settings.widths
@@ -166,12 +174,15 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     for width in sorted(settings.trained_widths):
         both = [
             folder.stage(
-                f"trained-{kind}-{width}",
-                f"Training {settings.members} networks of width {width}: {kind}",
-                partial(_train, settings, folder, kind, width),
+                f"trained-{name}-{width}",
+                f"Training {settings.members} networks of width {width}: {name}",
+                partial(
+                    pair.train, folder, f"trained-{name}-{width}", kind=kind, width=width, members=settings.members,
+                    fraction=settings.rate, steps=recorded_steps(settings), seed=settings.seed,
+                ),
             )
-            for kind in ("mlp", "gcnn")
-        ]
+            for kind, name in zip(KINDS, ("mlp", "gcnn"), strict=True)
+        ]  # fmt: skip
         differences[width] = {name: both[0][name] - both[1][name] for name in SETS}
         outputs[width] = {name: both[0][name] for name in SETS}
     return Results(
@@ -187,32 +198,6 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
 def recorded_steps(settings: Settings) -> list[int]:
     """When trained networks are recorded, initialisation included."""
     return sorted({0, *settings.steps})
-
-
-def _infinite(settings: Settings) -> Arrays:
-    sets, y = _data(settings)
-    action = image_action(settings)
-    x, order = sets["training"], action.group.order
-    dense, equivariant = plain(settings, 1), gcnn(settings, action, 1)
-    # augmented by hand: no shortcut that rests on the theorem
-    augmented = InfiniteEnsemble(dense).fit(augment_inputs(action, x), np.tile(y, order))
-    convolutional = InfiniteEnsemble(equivariant).fit(x, y)
-    bare = InfiniteEnsemble(dense).fit(x, y)
-    times = unit_times(convolutional, settings.times)
-    a, b = equivariant.kernel(x, sets["noise"]), orbit_average(dense, action).kernel(x, sets["noise"])
-    predicted = {
-        key: {name: model.predict(sets[name], time=times) for name in SETS}
-        for key, model in (("augmented", augmented), ("convolutional", convolutional), ("bare", bare))
-    }
-    apart = lambda key, t, name: largest_difference(predicted[key][name][t], predicted["convolutional"][name][t])
-    distance = lambda key: np.array([[apart(key, t, name) for name in SETS] for t in range(len(times))])
-    std = [model.predict(sets["test"], time=times, return_std=True)[1] for model in (augmented, convolutional)]
-    return {
-        "kernel_distance": np.array([largest_difference(a.nngp, b.nngp), largest_difference(a.ntk, b.ntk)]),
-        "distance": distance("augmented"),
-        "without_augmentation": distance("bare"),
-        "std_ratio": np.median(std[0] / std[1], axis=1),
-    }
 
 
 def _frozen_means(kernel: Any, x: np.ndarray, y: np.ndarray, settings: Settings, tests: Sequence[np.ndarray]) -> Any:
@@ -253,32 +238,6 @@ def _drawn(settings: Settings, width: int, task: Task) -> Arrays:
         squares[i] = ((means[0] - means[1]) ** 2).mean()
         task.step(i + 1, settings.draws)
     return {"squares": squares}
-
-
-def _train(settings: Settings, folder: RunFolder, kind: str, width: int, task: Task) -> Arrays:
-    """Members' outputs on every set, less those at initialisation: (steps, members, N)."""
-    sets, y = _data(settings)
-    action = image_action(settings)
-    net = plain(settings, width) if kind == "mlp" else gcnn(settings, action, width)
-    infinite = InfiniteEnsemble(gcnn(settings, action, 1), time=0.0).fit(sets["training"], y)
-    steps = recorded_steps(settings)
-    recorded = train_recorded(
-        net,
-        sets["training"],
-        y,
-        augmentation=action if kind == "mlp" else None,
-        members=settings.members,
-        optimizer="gd",
-        learning_rate=settings.rate * float(infinite.max_learning_rate_),
-        epochs=steps[-1],
-        record=sets,
-        record_at=steps,
-        checkpoints=folder.checkpoints(f"trained-{kind}-{width}"),
-        task=task,
-        seed=settings.seed + (kind == "gcnn"),
-        zero_output=True,
-    )
-    return {name: recorded[name][..., 0].astype(np.float64) for name in SETS}
 
 
 def trained_shares(settings: Settings, results: Results, widths: Sequence[int], level: float = 0.95) -> Records:

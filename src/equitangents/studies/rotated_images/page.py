@@ -14,11 +14,11 @@ from equitangents.report.verdict import with_interval
 from equitangents.statistics import bootstrap, bootstrap_intervals
 from equitangents.studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels
 from equitangents.studies.rotated_images.study import (
-    STATED_AGREEMENT,
     Results,
     Settings,
     ensemble_labels,
     ensemble_sizes,
+    stated_agreement,
 )
 
 _SHOWN_MEMBERS = 6
@@ -217,8 +217,9 @@ def _final_table(settings: Settings, results: Results) -> Table:
         exact,
     ]
     rows.append([f"Accuracy on {results.images.titles['test']}", *scores])
-    stated = f"The source states {STATED_AGREEMENT[settings.group]}, out of distribution on rotated Fashion-MNIST."
-    return Table(f"After the last epoch; in brackets 95 % intervals over inputs. {stated}", header, rows)
+    numbers = stated_agreement(settings)
+    stated = f" The source states {numbers}." if numbers else ""
+    return Table(f"After the last epoch; in brackets 95 % intervals over inputs.{stated}", header, rows)
 
 
 def _orbits(settings: Settings, results: Results, folder: RunFolder) -> Figure:
@@ -243,7 +244,7 @@ def _orbits(settings: Settings, results: Results, folder: RunFolder) -> Figure:
         drawn.canvas.set_layout_engine("constrained", w_pad=0.01, h_pad=0.02)
         for column, (name, i) in enumerate(shown):
             x = results.images.sets[name][i : i + 1]
-            strip = np.concatenate([np.asarray(results.action(g, x))[0, :, :, 0] for g in quarter], axis=1)
+            strip = _visible(np.concatenate([np.asarray(results.action(g, x))[0] for g in quarter], axis=1))
             top, bottom = drawn[column], drawn[len(shown) + column]
             top.imshow(strip, cmap="gray", interpolation="nearest", aspect="equal")
             top.axis("off")
@@ -260,6 +261,12 @@ def _orbits(settings: Settings, results: Results, folder: RunFolder) -> Figure:
                     fontsize=8, fontweight=bold, annotation_clip=False,
                 )  # fmt: skip
     return drawn.figure
+
+
+def _visible(image: np.ndarray) -> np.ndarray:
+    """A standardised image in shades from its darkest to its brightest value: grey (H, W), or colour (H, W, 3)."""
+    low, high = float(image.min()), float(image.max())
+    return ((image - low) / (high - low if high > low else 1.0)).squeeze()
 
 
 def _cells(axes: Axes, labels: np.ndarray) -> None:

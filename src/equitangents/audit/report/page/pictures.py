@@ -24,7 +24,7 @@ class Cell:
 
     label: str
     picture: str | None
-    """A PNG as a data address; None if the input is no image."""
+    """A PNG as a data address; None if the input is not an image."""
     bars: str | None
     """The prediction drawn; None if it is not small."""
     said: str
@@ -63,7 +63,7 @@ def png(image: Float[np.ndarray, "rows columns channels"], low: float, high: flo
 
 
 def _image(point: OrbitPoint, layout: str | None) -> np.ndarray | None:
-    """The first input as (rows, columns, 1 or 3 channels); None if it is no image."""
+    """The first input as (rows, columns, 1 or 3 channels); None if it is not an image."""
     if layout is None or not point.inputs:
         return None
     image = np.asarray(next(iter(point.inputs.values())), dtype=np.float64)

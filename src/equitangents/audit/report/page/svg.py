@@ -16,7 +16,7 @@ def tag(name: str, inner: str = "", **attributes: object) -> str:
 
 
 def label(text: str, x: float, y: float, anchor: str = "middle", **attributes: object) -> str:
-    """Text, escaped."""
+    """A text element at (x, y), with special characters escaped."""
     return tag("text", escape(text), x=x, y=y, text_anchor=anchor, **attributes)
 
 

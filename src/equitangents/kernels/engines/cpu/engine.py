@@ -14,7 +14,7 @@ from equitangents.kernels.rotations.compiled import CompiledRotations
 
 
 class CpuEngine(Engine):
-    """C++, vectorised across inputs."""
+    """Compiled C++, vectorised across inputs."""
 
     name = "cpu"
     platforms = ("cpu",)

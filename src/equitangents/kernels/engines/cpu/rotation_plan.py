@@ -48,5 +48,5 @@ class RotationPlan:
 
     @property
     def labels(self) -> FrozenArray:
-        """One block."""
+        """One label for all positions: the readout is a mean over all of them."""
         return FrozenArray(np.zeros(1, np.int32))

@@ -79,7 +79,7 @@ class Shape:
 
     @property
     def cells(self) -> int:
-        """The largest field."""
+        """The number of positions of the largest level."""
         return max(int(np.prod(level.sides)) for level in self.levels)
 
     @property

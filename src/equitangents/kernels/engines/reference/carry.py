@@ -29,7 +29,7 @@ class Carry(Protocol):
         """(c after a nonlinearity, E[φ'φ'])."""
 
     def covariance(self, c: Any, q1: Any, q2: Any) -> Any:
-        """K."""
+        """The covariance K that the carried quantity stands for."""
 
     def of_covariance(self, k: Any, q1: Any, q2: Any) -> Any:
         """What is carried, from a pooled K."""
@@ -43,8 +43,9 @@ class Carry(Protocol):
 
 @dataclass(frozen=True)
 class Distance:
-    """D; with `scales` (s1, s2) that of the fields s1·f and s2·g, for inputs that are multiplied by them.
+    """Carries the distance D from layer to layer.
 
+    With `scales` (s1, s2) it is that of the fields s1·f and s2·g, for inputs that are multiplied by them.
     Nonlinearities must then be homogeneous. A bias is scaled like a field, so that it adds b² (s1 - s2)² to D.
     """
 
@@ -61,11 +62,11 @@ class Distance:
         return op.W_var * c + op.b_var * (self.scales[0] - self.scales[1]) ** 2
 
     def bias(self, op: Affine) -> Any:
-        """b² s1 s2."""
+        """The bias' variance b², in the inputs' scales."""
         return op.b_var if self.scales is None else op.b_var * self.scales[0] * self.scales[1]
 
     def dual(self, activation: DualActivation, c: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
-        """From the distance."""
+        """Moments after a nonlinearity, from the distance."""
         return activation.pair(c, q1, q2)
 
     def covariance(self, c: Any, q1: Any, q2: Any) -> Any:
@@ -88,7 +89,7 @@ class Distance:
 
 @dataclass(frozen=True)
 class Covariance:
-    """K."""
+    """Carries the covariance K from layer to layer."""
 
     def start(self, f: Any, g: Any) -> Any:
         """Mean of f g over channels."""
@@ -99,23 +100,23 @@ class Covariance:
         return op.W_var * c + op.b_var
 
     def bias(self, op: Affine) -> Any:
-        """b²."""
+        """The bias' variance b², which adds to K."""
         return op.b_var
 
     def dual(self, activation: DualActivation, c: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
-        """From the covariance."""
+        """Moments after a nonlinearity, from the covariance."""
         return activation.covariance(c, q1, q2)
 
     def covariance(self, c: Any, q1: Any, q2: Any) -> Any:
-        """K itself."""
+        """The carried quantity as it is, since it is K."""
         return c
 
     def of_covariance(self, k: Any, q1: Any, q2: Any) -> Any:
-        """K itself."""
+        """The covariance as it is, since it is what is carried."""
         return k
 
     def unrelated(self, q1: Any, q2: Any) -> Any:
-        """Zero."""
+        """Zero, the covariance of independent signals."""
         return jnp.zeros_like(q1 + q2)
 
     def cross(self, m1: Any, n1: Any, m2: Any, n2: Any) -> Any:

@@ -15,7 +15,7 @@ from equitangents.kernels.rotations.tiled import TiledRotations
 
 
 class ReferenceEngine(Engine):
-    """Pure JAX, differentiable."""
+    """JAX throughout: runs every network, and can be differentiated."""
 
     name = "reference"
     differentiable = True

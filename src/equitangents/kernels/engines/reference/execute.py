@@ -41,7 +41,7 @@ class Geometry(Protocol):
         """Mean over blocks of positions."""
 
     def decouple(self, i: int, state: State, q1: Any, q2: Any) -> State:
-        """K = Θ = 0 at pairs of different positions; q1, q2 are the variances at the pairs."""
+        """Set K = Θ = 0 at pairs of different positions; q1, q2 are the variances at the pairs."""
 
 
 def execute(

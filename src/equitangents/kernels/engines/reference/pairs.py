@@ -28,11 +28,11 @@ class PairGeometry:
         return self
 
     def first(self, i: int, values: Any) -> Any:
-        """Values by p."""
+        """Values at the first position p of every pair."""
         return values[:, None]
 
     def second(self, i: int, values: Any) -> Any:
-        """Values by p'."""
+        """Values at the second position p' of every pair."""
         return values[None]
 
     def box(self, i: int, op: Box, state: State, q1: Any, q2: Any) -> State:

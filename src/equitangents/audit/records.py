@@ -1,0 +1,122 @@
+"""Arguments of `audit` that belong together: how the model is read, what is looked at, and how it is judged.
+
+`audit` takes the records; their entries can also be given to it by themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Literal, TypedDict
+
+from equitangents.audit.contract.leaf_actions import Layout
+from equitangents.audit.measure.task import Judging, RelativeTo
+from equitangents.errors import InvalidTypeError
+from equitangents.keywords import CheckedKeywords, given_twice, meant
+from equitangents.metrics.measure import Bootstrap
+
+OutputKind = Literal["auto", "values", "logits", "probabilities"]
+
+
+@dataclass(frozen=True)
+class Reading(CheckedKeywords):
+    """How an audit reads inputs and outputs.
+
+    Args:
+        inputs: with a named group, what each input is to it: "images", "vectors", "points", …, None for not moved.
+        layout: where images keep channels, "channels_last" or "channels_first". Must be given for PyTorch and ONNX.
+        output_layout: the same for outputs that are images, if different.
+        outputs: what the model returns; "auto" recognises probabilities and takes everything else as values.
+        method: which method of an estimator gives its outputs; None: predict_proba, decision_function or predict.
+        select: which output is audited, of a model that returns several: its name ("logits"; "a.b" within another), or
+            its position; None: all of them. Dictionaries of any class, dataclasses and named tuples have names.
+    """
+
+    inputs: str | Sequence[Any] | Mapping[str, Any] | None = None
+    layout: Layout | None = None
+    output_layout: Layout | None = None
+    outputs: OutputKind = "auto"
+    method: str | None = None
+    select: str | int | None = None
+
+
+@dataclass(frozen=True)
+class Parts(CheckedKeywords):
+    """What an audit looks at besides the error on the data.
+
+    Args:
+        off_data: True: also noise and shuffled inputs; or other sets by name; False: the data alone.
+        layers: False: do not look inside; or functions that make up the model when they are applied one after another.
+        checkpoints: the same model at points of training, by name.
+        theory: a fitted `InfiniteEnsemble` to compare an ensemble of finite networks with.
+        train: (x, y) to refit an estimator on, with augmentation, to measure what that would bring.
+        data_test: how the data's own symmetry is tested; None: not at all.
+    """
+
+    off_data: bool | Mapping[str, Any] = True
+    layers: Sequence[Any] | bool = True
+    checkpoints: Mapping[str, Any] | None = None
+    theory: Any = None
+    train: tuple[Any, Any] | None = None
+    data_test: Literal["kernel", "classifier"] | None = "kernel"
+
+
+class Shorthands(TypedDict, total=False):
+    """Entries of the records by themselves."""
+
+    inputs: str | Sequence[Any] | Mapping[str, Any] | None
+    layout: Layout | None
+    output_layout: Layout | None
+    outputs: OutputKind
+    method: str | None
+    select: str | int | None
+    off_data: bool | Mapping[str, Any]
+    layers: Sequence[Any] | bool
+    checkpoints: Mapping[str, Any] | None
+    theory: Any
+    train: tuple[Any, Any] | None
+    data_test: Literal["kernel", "classifier"] | None
+    relative_to: RelativeTo
+    tolerance: float | None
+    output_scale: float | Mapping[str, float] | None
+    confidence: float
+    resamples: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class Records:
+    """All that an audit was told, in records."""
+
+    reading: Reading
+    parts: Parts
+    judging: Judging
+    bootstrap: Bootstrap
+
+
+_KINDS: dict[str, Any] = {"reading": Reading, "parts": Parts, "judging": Judging, "bootstrap": Bootstrap}
+_ENTRIES = {field.name: record for record, kind in _KINDS.items() for field in fields(kind)}
+_OTHERS = ("y", "elements", "batch_size", "progress", *_KINDS)
+
+
+def gather(records: Mapping[str, Any], entries: Mapping[str, Any]) -> Records:
+    """The four records, each as it is or made of its entries.
+
+    Raises InvalidTypeError for unknown names and for anything but such a record, InvalidArgumentError for an
+    entry that is given along with its record.
+    """
+    for name in entries:
+        if name not in _ENTRIES:
+            known = [*_OTHERS, *_ENTRIES]
+            raise InvalidTypeError(f"audit has no argument {name!r}{meant(name, known)}; it takes {', '.join(known)}")
+    made = {}
+    for name, kind in _KINDS.items():
+        record = records[name]
+        if record is not None and not isinstance(record, kind):
+            raise InvalidTypeError(f"{name} is {record!r}; expected None or equitangents.audit.{kind.__name__}(...)")
+        own = {entry: value for entry, value in entries.items() if _ENTRIES[entry] == name}
+        for entry, value in own.items():
+            if record is not None:
+                raise given_twice(name, kind, entry, entry, value)
+        made[name] = kind(**own) if record is None else record
+    return Records(**made)

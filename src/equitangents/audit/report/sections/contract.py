@@ -1,0 +1,84 @@
+"""What was tested: the group, its actions on inputs and outputs, and the model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from equitangents.audit.report.sections.errors import Estimate
+
+
+@dataclass(frozen=True)
+class InputContract:
+    """One array that the model reads, and how the group acts on it."""
+
+    name: str
+    shape: list[int]
+    """Shape of the sample, batch axis first."""
+    dtype: str
+    action: str
+    """What the group does to it; "none": it does not transform."""
+    exact: bool
+    """False: the action resamples, and is one only approximately."""
+
+
+@dataclass(frozen=True)
+class OutputContract:
+    """One array that the model returns, how it should transform, and the error of that array alone."""
+
+    name: str
+    shape: list[int]
+    """Shape for one input."""
+    action: str
+    """How it should transform; "invariant": not at all."""
+    error: Estimate
+    judged: Estimate | None = None
+    """The same error in the headline's unit."""
+    floor: float | None = None
+    """Mean over elements of its floors, in the headline's unit."""
+    rms: float | None = None
+    """Root mean square of its norm over the inputs."""
+    spread: float | None = None
+    """Root mean square distance of this output from its mean over the inputs; null: of a single input, of class
+    numbers, and where that is no more than rounding."""
+    scale: float | None = None
+    """The output_scale that was given for it."""
+    vanishes: bool = False
+    """Whether it is no larger than its rounding for all inputs, moved or not."""
+    fails_under: list[str] = field(default_factory=list)
+    """Labels of the elements under which it fails: its interval lies above twice the floor, and above the tolerance."""
+
+
+@dataclass(frozen=True)
+class ContractSection:
+    """What was tested: the group, and its actions on inputs and outputs."""
+
+    group: str
+    order: int | None
+    """Number of elements; null: infinitely many."""
+    complete: bool
+    """True: every element was tried; false: elements were drawn at random (Haar measure)."""
+    elements: int
+    """How many elements were tried, the identity left out."""
+    layout: Literal["channels_last", "channels_first"] | None
+    """Where images keep their channels; null: no input is an image."""
+    inputs: list[InputContract]
+    outputs: list[OutputContract]
+
+
+@dataclass(frozen=True)
+class ModelSection:
+    """What was audited, and whether it answers alike each time."""
+
+    name: str
+    kind: str
+    """"callable", "torch", "onnx", "scikit-learn", "network", "deep ensemble", "infinite ensemble", "members"."""
+    dtype: str
+    """Floating-point type of the outputs."""
+    device: str
+    deterministic: bool
+    """False: the same batch gave two different answers."""
+    batch_independent: bool
+    """False: an input's output depends on what else is in its batch."""
+    noise: float
+    """Relative difference of two evaluations of the same inputs; 0 for deterministic models."""

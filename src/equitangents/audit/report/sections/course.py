@@ -1,0 +1,40 @@
+"""How the audit went: what it was asked, how long it took, and what it left out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A part of the audit that was left out, and why."""
+
+    section: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Where the time went."""
+
+    total_seconds: float
+    model_seconds: float
+    """Inside the model."""
+    evaluations: int
+    """Inputs that the model, its members, layers, checkpoints and changed copies were given, in all parts of the audit;
+    copies that fill up a batch count."""
+    batches: int = 0
+    """Calls in which they were given."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the audit was asked to do."""
+
+    confidence: float
+    resamples: int
+    seed: int
+    batch_size: int
+    inputs: int
+    values: dict[str, Any] = field(default_factory=dict)

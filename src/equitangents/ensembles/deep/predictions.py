@@ -1,0 +1,152 @@
+"""What ensembles of finite networks predict, given the outputs of their members.
+
+regression      mean, standard deviation and covariance over members
+classification  cross_entropy: P(k) = (1/M) Σ_i softmax(f(x; θ_i))_k
+                mse: targets one-hot minus 1/K; P(k) = P(output k is the largest) of a Gaussian with the members' mean
+                and std
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import scipy.special
+
+from equitangents.ensembles.infinite.classifier import centred_one_hot, check_labels
+from equitangents.ensembles.inputs import check_inputs, check_targets
+from equitangents.ensembles.training.jobs import check_room
+from equitangents.errors import InvalidArgumentError
+from equitangents.inference import argmax_probabilities
+from equitangents.validation import check_same_length
+
+
+class Members(ABC):
+    """A fitted ensemble whose members can be evaluated."""
+
+    n_outputs_: int
+    dtype: str
+    memory_limit: int | None
+    input_shape: tuple[int, ...] | None
+
+    @property
+    @abstractmethod
+    def _trained(self) -> int:
+        """How many members there are."""
+
+    @property
+    @abstractmethod
+    def _loss(self) -> str:
+        """What they were trained by."""
+
+    @abstractmethod
+    def _query(self, X: Any) -> np.ndarray:
+        """Inputs as members take them; raises where the ensemble is not fitted."""
+
+    @abstractmethod
+    def _member_outputs(self, x: np.ndarray) -> Iterator[np.ndarray]:
+        """Outputs of all members, (members, some rows, outputs), for one block of rows after another."""
+
+    def predict_members(self, X: Any) -> np.ndarray:
+        """Outputs of every member, (members, N, outputs)."""
+        x = self._query(X)
+        needed = self._trained * len(x) * self.n_outputs_ * np.dtype(self.dtype).itemsize
+        task = f"the outputs of {self._trained} members on {len(x)} inputs"
+        check_room(task, 2 * needed, self.memory_limit, "predict in parts")
+        return np.concatenate(list(self._member_outputs(x)), axis=1)
+
+    def _moments(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and standard deviation over members, (N, outputs) each."""
+        ddof = 1 if self._trained > 1 else 0
+        pairs = []
+        for part in self._member_outputs(x):
+            part = part.astype(np.float64)
+            pairs.append((part.mean(axis=0), part.std(axis=0, ddof=ddof)))
+        mean, std = (np.concatenate(parts).astype(self.dtype) for parts in zip(*pairs, strict=True))
+        return mean, std
+
+
+class Regression(Members):
+    """Mean and spread over members."""
+
+    _squeeze: bool
+
+    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
+        """Mean over members, (N, outputs), or (N,) for 1-d y.
+
+        With `return_std` also their standard deviation, of the mean's shape; with `return_cov` their covariance
+        between inputs, (N, N) for 1-d y and (N, N, outputs) else. Both are those of one member, divided by M − 1, and
+        0 for M = 1.
+        """
+        if return_std and return_cov:
+            raise InvalidArgumentError("return_std and return_cov are both True; at most one can be")
+        x = self._query(X)
+        if return_cov:
+            mean, spread = self._covariance(x)
+        else:
+            mean, spread = self._moments(x)
+        if self._squeeze:
+            mean, spread = mean[..., 0], spread[..., 0]
+        return (mean, spread) if return_std or return_cov else mean
+
+    def _covariance(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        needed = 8 * self.n_outputs_ * len(x) * (2 * len(x) + 3 * self._trained)
+        check_room(f"the covariance between {len(x)} inputs", needed, self.memory_limit, "predict in parts")
+        outputs = self.predict_members(x).astype(np.float64)
+        mean = outputs.mean(axis=0)
+        centred = outputs - mean
+        covariance = np.einsum("mik,mjk->ijk", centred, centred, optimize=True) / max(1, self._trained - 1)
+        return mean.astype(self.dtype), covariance.astype(self.dtype)
+
+    def _data(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, np.ndarray]:
+        x = check_inputs(self, X, self.input_shape, reset=reset)
+        y = check_targets(x, y)
+        if reset:
+            self._squeeze = y.ndim == 1
+        return x, y.reshape(len(y), -1)
+
+
+class Classification(Members):
+    """Probabilities of classes, one output each."""
+
+    classes_: np.ndarray
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The class with the largest probability, (N,)."""
+        probabilities = self.predict_proba(X)
+        return self.classes_[np.argmax(probabilities, axis=1)]
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probability of every class, (N, K), columns in the order of `classes_`.
+
+        With "cross_entropy" the mean of the members' softmax; with "mse" the probability that a class's output is the
+        largest in one member, outputs being Gaussian with the members' mean and standard deviation.
+        """
+        x = self._query(X)
+        if self._loss == "mse":
+            return argmax_probabilities(*self._moments(x))
+        probabilities = (scipy.special.softmax(f.astype(np.float64), axis=2) for f in self._member_outputs(x))
+        return np.concatenate([p.mean(axis=0) for p in probabilities])
+
+    def _targets(self, index: np.ndarray) -> np.ndarray:
+        if self._loss == "mse":
+            return centred_one_hot(index, len(self.classes_))
+        return np.eye(len(self.classes_))[index]
+
+    def _data(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, np.ndarray]:
+        """(inputs, targets (N, K)); with `reset` the labels of y are the classes from now on."""
+        x = check_inputs(self, X, self.input_shape, reset=reset)
+        labels = check_labels(y)
+        check_same_length("X", x, "y", labels)
+        if reset:
+            self.classes_ = np.unique(labels)
+            if len(self.classes_) < 2:
+                raise InvalidArgumentError(
+                    f"y holds one class, {self.classes_[0]!r}; a classifier needs more than 1 class to tell apart"
+                )
+        index = np.searchsorted(self.classes_, labels).clip(max=len(self.classes_) - 1)
+        if (self.classes_[index] != labels).any():
+            raise InvalidArgumentError(f"y holds labels beyond those of fit, {self.classes_.tolist()}")
+        return x, self._targets(index)

@@ -1,0 +1,143 @@
+"""What training and prediction ask of a network that this library did not make.
+
+A member's variables are a dictionary: "params", which are trained, and other collections, which training carries along
+(batch statistics).
+
+    y = apply(variables, x)                 prediction: nothing random, statistics as they are
+    y, carried = train(variables, x, key)   training: a whole batch, random numbers by `key`, statistics moved on
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from equitangents import precision
+from equitangents._types import InputShape
+from equitangents.errors import EquitangentsError, NetworkError
+
+TRAINED = "params"
+
+
+class Variables(NamedTuple):
+    """What the `init` of a pair returns if its `apply` carries a state: parameters to be trained, and that state."""
+
+    params: Any
+    state: Any
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What a network does with a batch in training.
+
+    carries: it has collections that are not trained, such as running means.
+    random: its outputs depend on the random key, as with dropout.
+    """
+
+    carries: bool
+    random: bool
+
+    @property
+    def batchwise(self) -> bool:
+        """Whether a batch has to be given whole, and without rows that only fill it up."""
+        return self.carries or self.random
+
+
+ROWWISE = Traits(carries=False, random=False)
+"""A network that treats each row of a batch alike."""
+
+
+class ForeignNetwork(ABC):
+    """A network of another library; equal and of equal hash to another one of the same object."""
+
+    @abstractmethod
+    def init(self, key: jax.Array, input_shape: InputShape, dtype: Any) -> dict[str, Any]:
+        """A member's variables; those of floating type are of `dtype`."""
+
+    @abstractmethod
+    def apply(self, variables: dict[str, Any], x: jax.Array) -> jax.Array:
+        """Outputs in prediction, (N, outputs)."""
+
+    @abstractmethod
+    def train(self, variables: dict[str, Any], x: jax.Array, key: jax.Array) -> tuple[jax.Array, dict[str, Any]]:
+        """(outputs in training, the collections that are not trained, after this batch)."""
+
+    @abstractmethod
+    def member(self, variables: dict[str, Any]) -> Any:
+        """A member by itself, as its library has it."""
+
+
+def split(variables: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """(what is trained, the collections that are carried along)."""
+    return variables[TRAINED], {name: value for name, value in variables.items() if name != TRAINED}
+
+
+def joined(trained: Any, carried: dict[str, Any]) -> dict[str, Any]:
+    """The variables of `split`."""
+    return {TRAINED: trained, **carried}
+
+
+def cast(tree: Any, dtype: Any) -> Any:
+    """The tree with its floating arrays of type `dtype`."""
+    floating = lambda a: jnp.issubdtype(jnp.asarray(a).dtype, jnp.floating)
+    return jax.tree.map(lambda a: jnp.asarray(a, dtype) if floating(a) else jnp.asarray(a), tree)
+
+
+def named(tree: Any) -> dict[str, Any]:
+    """The leaves of a tree by their paths: "layers.0.weight"."""
+    leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
+    return {
+        jax.tree_util.keystr(path, simple=True, separator=".").removesuffix(".value"): leaf for path, leaf in leaves
+    }
+
+
+def rebuilt(like: Any, arrays: dict[str, Any]) -> Any:
+    """The tree of the shape of `like` whose leaves `named` took apart."""
+    return jax.tree.unflatten(jax.tree.structure(like), [arrays[name] for name in named(like)])
+
+
+def traits(net: Any, input_shape: InputShape, dtype: str) -> Traits:
+    """What `net` does with a batch, from its trace alone; raises NetworkError if it cannot take such inputs."""
+    if not isinstance(net, ForeignNetwork):
+        return ROWWISE
+    return _traits(net, input_shape, dtype)
+
+
+@lru_cache(maxsize=128)
+def _traits(net: ForeignNetwork, input_shape: InputShape, dtype: str) -> Traits:
+    with precision.scope(dtype):
+        key, x = jax.random.key(0), jax.ShapeDtypeStruct((2, *input_shape), dtype)
+        variables = _tried(net, "be initialised for", input_shape, lambda: _shapes(net, key, input_shape, dtype))
+        program = _tried(net, "be trained on", input_shape, lambda: jax.make_jaxpr(net.train)(variables, x, key))
+        _tried(net, "predict for", input_shape, lambda: jax.eval_shape(net.apply, variables, x))
+    return Traits(bool(jax.tree.leaves(split(variables)[1])), _reads(program.jaxpr, program.jaxpr.invars[-1]))
+
+
+def _shapes(net: ForeignNetwork, key: jax.Array, input_shape: InputShape, dtype: str) -> Any:
+    return jax.eval_shape(lambda key: net.init(key, input_shape, dtype), key)
+
+
+def _tried(net: ForeignNetwork, what: str, input_shape: InputShape, trace: Any) -> Any:
+    try:
+        return trace()
+    except EquitangentsError:
+        raise
+    except Exception as error:
+        said = " ".join(str(error).split())[:400]
+        raise NetworkError(
+            f"{net!r} cannot {what} inputs of shape {input_shape}: {type(error).__name__}: {said}"
+        ) from error
+
+
+def _reads(jaxpr: Any, variable: Any) -> bool:
+    """Whether what the program returns depends on `variable`; an equation is taken to read all that it is given."""
+    needed = {v for v in jaxpr.outvars if not hasattr(v, "val")}
+    for equation in reversed(jaxpr.eqns):
+        if needed.intersection(equation.outvars):
+            needed.update(v for v in equation.invars if not hasattr(v, "val"))
+    return variable in needed

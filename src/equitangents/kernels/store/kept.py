@@ -1,0 +1,107 @@
+"""A network whose kernels are kept: large matrices in tiles, so that what is complete survives, and grows."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from equitangents.errors import InvalidTypeError
+from equitangents.kernels.engines import engine_name
+from equitangents.kernels.result import Kernels
+from equitangents.kernels.size import check_result
+from equitangents.kernels.store.folder import KernelStore
+from equitangents.kernels.store.key import kernel_key
+from equitangents.precision import is_traced, working_dtype
+
+logger = logging.getLogger("equitangents")
+
+
+@dataclass(frozen=True)
+class KeptKernel:
+    """The kernel of `net`, read from `store` where it was computed before; it takes the network's place.
+
+    Matrices are kept in tiles of `tile` × `tile` inputs, those of a symmetric matrix once: a computation that was
+    killed goes on from its last tile, and one on more inputs reads the tiles of those that it shares, from the first
+    on. The log says how many tiles were read and how many computed.
+    """
+
+    net: Any  # a network of equitangents.nn: it lowers to a program
+    store: KernelStore = field(default_factory=KernelStore)
+    tile: int = 250
+
+    def __post_init__(self) -> None:
+        if not hasattr(self.net, "lowered"):
+            raise InvalidTypeError(f"net is {self.net!r}; expected a network of equitangents.nn")
+
+    def kernel(self, x1: Any, x2: Any = None, step: Callable[[int, int], None] = lambda done, total: None) -> Kernels:
+        """NNGP and NTK, (N1, N2), as `net.kernel` gives them; `step(done, total)` after every tile.
+
+        Inputs whose values are not known (inside a JAX program) are computed and not kept.
+        """
+        if is_traced(x1) or is_traced(x2) or not len(x1) or (x2 is not None and not len(x2)):
+            kernels: Kernels = self.net.kernel(x1, x2)
+            return kernels
+        dtype = working_dtype(x1, x2)
+        check_result(x1, x2, dtype, 0)
+        one = np.asarray(x1, dtype)
+        other = None if x2 is None else np.asarray(x2, dtype)
+        kernels = self._tiles(one, other, step)
+        if any(isinstance(x, jax.Array) for x in (x1, x2)):
+            kernels = replace(kernels, nngp=jnp.asarray(kernels.nngp), ntk=jnp.asarray(kernels.ntk))
+        return kernels
+
+    def kernel_diagonal(self, x: Any) -> Kernels:
+        """Of every input with itself; too cheap to be kept."""
+        kernels: Kernels = self.net.kernel_diagonal(x)
+        return kernels
+
+    def _tiles(self, x1: np.ndarray, x2: np.ndarray | None, step: Callable[[int, int], None]) -> Kernels:
+        columns = x1 if x2 is None else x2
+        nngp, ntk = np.empty((2, len(x1), len(columns)), x1.dtype)
+        pairs = [
+            (rows, across)
+            for rows in self.slices(len(x1))
+            for across in self.slices(len(columns))
+            if x2 is not None or across.start >= rows.start
+        ]
+        read, last, notes = 0, Kernels(nngp, ntk), dict[str, None]()
+        for done, (rows, across) in enumerate(pairs, 1):
+            symmetric = x2 is None and rows == across
+            last, known = self.one_tile(x1[rows], None if symmetric else columns[across])
+            read += known
+            notes |= dict.fromkeys(last.notes)
+            nngp[rows, across], ntk[rows, across] = last.nngp, last.ntk
+            if x2 is None and not symmetric:
+                nngp[across, rows], ntk[across, rows] = last.nngp.T, last.ntk.T
+            step(done, len(pairs))
+        self.report(read, len(pairs))
+        return replace(last, nngp=nngp, ntk=ntk, notes=tuple(notes))
+
+    def one_tile(self, x1: np.ndarray, x2: np.ndarray | None) -> tuple[Kernels, bool]:
+        """(the kernels of inputs few enough to be kept in one file, whether they were read)."""
+        given, program = self.net.lowered(x1)
+        other = None if x2 is None else self.net.lowered(x2)[0]
+        key = kernel_key(program, np.asarray(given), None if other is None else np.asarray(other), engine_name())
+        kernels = self.store.read(key)
+        if kernels is not None:
+            return kernels, True
+        kernels = self.net.kernel(x1, x2)
+        self.store.write(key, kernels)
+        return kernels, False
+
+    def report(self, read: int, total: int) -> None:
+        """Say in the log how many tiles were read, and how many computed."""
+        if read:
+            logger.info("kernels: %d of %d tiles were read from %s and not computed", read, total, self.store.folder)
+        if read < total:
+            logger.info("kernels: %d of %d tiles were computed and kept in %s", total - read, total, self.store.folder)
+
+    def slices(self, count: int) -> list[slice]:
+        """The tiles along one side."""
+        return [slice(start, min(start + self.tile, count)) for start in range(0, count, self.tile)]

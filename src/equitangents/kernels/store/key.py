@@ -1,0 +1,54 @@
+"""What a kernel depends on, as one hash: the program, the inputs to the last bit, precision, engine and versions.
+
+key = SHA-256(format, VERSION, package version, engine, program, x1, x2)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from typing import Any
+
+import numpy as np
+
+from equitangents._version import __version__
+from equitangents.errors import InvalidTypeError
+from equitangents.kernels.program import FrozenArray
+
+VERSION = 1  # of the numbers: raised whenever some kernel's change, whatever the version of the package
+
+
+def kernel_key(program: Any, x1: np.ndarray, x2: np.ndarray | None, engine: str) -> str:
+    """The hash of the kernels of `program` between the inputs it reads, x1 and x2 (None: x1 with itself).
+
+    Raises InvalidTypeError for a program that holds something without a description by content, such as a function.
+    """
+    parts = ("kernels", VERSION, __version__, engine, program, x1, x2)
+    return hashlib.sha256("|".join(map(described, parts)).encode()).hexdigest()
+
+
+def described(thing: Any) -> str:
+    """A text that is equal for equal content and for nothing else.
+
+    >>> described((1, 0.5, None)), described(np.zeros(2)) == described(np.zeros(2, np.float32))
+    ('(1,0x1.0000000000000p-1,None)', False)
+    """
+    if isinstance(thing, FrozenArray):
+        return f"array:{thing.key}"
+    if isinstance(thing, np.ndarray):
+        content = hashlib.sha256(np.ascontiguousarray(thing).tobytes()).hexdigest()
+        return f"array:{thing.dtype.str}{thing.shape}{content}"
+    if isinstance(thing, float):
+        return thing.hex()
+    if thing is None or isinstance(thing, bool | int | str):
+        return repr(thing)
+    if isinstance(thing, tuple):
+        return f"({','.join(map(described, thing))})"
+    if dataclasses.is_dataclass(thing) and not isinstance(thing, type):
+        kind = type(thing)
+        fields = (f"{f.name}={described(getattr(thing, f.name))}" for f in dataclasses.fields(thing))
+        return f"{kind.__module__}.{kind.__qualname__}({','.join(fields)})"
+    raise InvalidTypeError(
+        f"a kernel that depends on {thing!r} cannot be kept on disk: its content has no description; compute it "
+        "without a store"
+    )

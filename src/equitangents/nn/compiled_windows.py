@@ -1,0 +1,113 @@
+"""Products with the windows of images, compiled: no patches are written, forth or back.
+
+y(p) = Σ_u x(stride·p − low + u) w(u), with its transposes in x and in w. Mapped over an ensemble's members, it runs one
+member after another in the calling thread, so that a member's numbers do not depend on the others.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache, partial
+from typing import Any
+
+import jax
+import numpy as np
+
+from equitangents.kernels.engines.cpu.library import library, why_unavailable
+from equitangents.kernels.program import Box
+
+logger = logging.getLogger("equitangents")
+
+_TYPES = {"float32": "float", "float64": "double"}
+
+_wanted: ContextVar[bool] = ContextVar("compiled windows", default=False)
+
+
+@contextmanager
+def compiled_windows() -> Iterator[None]:
+    """Networks applied inside compute their windows by the compiled loops where these can: on CPUs, with reverse
+    derivatives of first order alone, as training needs."""
+    before = _wanted.set(True)
+    try:
+        yield
+    finally:
+        _wanted.reset(before)
+
+
+def why_not(box: Box, dtype: Any) -> str | None:
+    """Why the compiled loops do not compute this product here, or None if they do; the log says so once."""
+    if not _wanted.get():
+        return "only training and its predictions ask for them"
+    if jax.default_backend() != "cpu":
+        return "they run on CPUs"  # elsewhere patches are what is fast
+    if len(box.window) > 2:
+        found: str | None = "they know grids of one and two dimensions"
+    elif np.dtype(dtype).name not in _TYPES:
+        found = f"they know {' and '.join(_TYPES)}, not {np.dtype(dtype).name}"
+    else:
+        found = why_unavailable()
+    if found is not None:
+        _tell(found)
+    return found
+
+
+@cache
+def _tell(why: str) -> None:
+    logger.info("convolutions are trained as patches and matrix products, not by the compiled loops: %s", why)
+
+
+def window_product(x: Any, w: Any, box: Box, instruction_set: int = -1) -> Any:
+    """x (N, *grid, c) and w (|S|·c, outputs) to (N, *out, outputs).
+
+    `instruction_set` numbers one of `engines.cpu.library.instruction_sets()`; -1 is the best.
+    """
+    channels, outputs = x.shape[-1], w.shape[-1]
+    sizes = [
+        (1,) * (2 - len(box.window)) + tuple(size) for size in (box.in_shape, box.out_shape, box.window, box.stride)
+    ]
+    sides = [(0,) * (2 - len(box.window)) + tuple(size) for size in (box.low, box.high)]
+    numbers = (channels, outputs, *(n for pair in (*sizes, *sides) for n in pair), int(box.wrap))
+    rows = w.reshape(sizes[2][0], sizes[2][1] * channels, outputs)
+    y = _product(numbers, instruction_set, x.reshape(len(x), *sizes[0], channels), rows)
+    return y.reshape(len(x), *box.out_shape, outputs)
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(0, 1))
+def _product(numbers: tuple[int, ...], instruction_set: int, x: Any, w: Any) -> Any:
+    shape = (len(x), *numbers[4:6], numbers[1])
+    return _call("outputs", shape, numbers, instruction_set, len(x), x, w)
+
+
+def _forth(numbers: tuple[int, ...], instruction_set: int, x: Any, w: Any) -> Any:
+    return _product(numbers, instruction_set, x, w), (x, w)
+
+
+def _back(numbers: tuple[int, ...], instruction_set: int, saved: Any, y: Any) -> Any:
+    x, w = saved
+    return (
+        _call("to_inputs", x.shape, numbers, instruction_set, len(x), y, w),
+        _call("to_weights", w.shape, numbers, instruction_set, len(x), x, y),
+    )
+
+
+_product.defvjp(_forth, _back)
+
+
+def _call(
+    product: str, shape: tuple[int, ...], numbers: tuple[int, ...], instruction_set: int, samples: int, *arrays: Any
+) -> Any:
+    result = jax.ShapeDtypeStruct(shape, arrays[0].dtype)
+    run = jax.ffi.ffi_call(_registered(product, arrays[0].dtype.name), result, vmap_method="expand_dims")
+    return run(*arrays, geometry=np.array((samples, *numbers), np.int64), instructions=np.int64(instruction_set))
+
+
+@cache
+def _registered(product: str, dtype: str) -> str:
+    """The name under which JAX knows one of the products for `dtype`."""
+    symbol = f"eqt_window_{product}_{_TYPES[dtype]}"
+    handler: Any = getattr(library(), symbol)
+    jax.ffi.register_ffi_target(f"equitangents_{symbol}", jax.ffi.pycapsule(handler), platform="cpu")
+    return f"equitangents_{symbol}"

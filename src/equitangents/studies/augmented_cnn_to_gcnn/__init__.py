@@ -1,0 +1,1 @@
+"""The study `augmented-cnn-to-gcnn`: augmented CNNs and group-convolutional networks."""

@@ -1,0 +1,1 @@
+"""The study `medical-kernels`: kernels with and without symmetry classify tissue."""

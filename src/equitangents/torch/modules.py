@@ -1,0 +1,65 @@
+"""Members as modules: made by the factory, and their tensors as arrays stacked over members."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from equitangents.errors import InvalidTypeError
+from equitangents.torch.seeds import member_seeds
+
+if TYPE_CHECKING:
+    import torch
+
+
+@contextlib.contextmanager
+def random_numbers(seed: int, device: torch.device) -> Iterator[None]:
+    """Within it PyTorch draws from `seed`; afterwards it goes on where it was."""
+    import torch
+
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        yield
+
+
+def make(factory: Callable[[], Any], seed: int, member: int, dtype: str, device: torch.device) -> torch.nn.Module:
+    """A member before training."""
+    import torch
+
+    with random_numbers(member_seeds(seed, member).init, device):
+        module = factory()
+    if not isinstance(module, torch.nn.Module):
+        raise InvalidTypeError(f"factory made a {type(module).__name__}; expected a torch.nn.Module")
+    return module.to(device=device, dtype=getattr(torch, dtype))
+
+
+def tensors(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """Parameters and buffers by name."""
+    return dict([*module.named_parameters(), *module.named_buffers()])
+
+
+def arrays(module: torch.nn.Module) -> dict[str, np.ndarray]:
+    """Parameters and buffers by name, copied."""
+    return {name: t.detach().cpu().numpy().copy() for name, t in tensors(module).items()}
+
+
+def fill(module: torch.nn.Module, values: dict[str, np.ndarray]) -> torch.nn.Module:
+    """The module with these parameters and buffers, in evaluation mode."""
+    import torch
+
+    with torch.no_grad():
+        for name, tensor in tensors(module).items():
+            tensor.copy_(torch.from_numpy(np.array(values[name])))
+    return module.eval()
+
+
+def to_tensor(x: np.ndarray, layout: str, device: torch.device) -> torch.Tensor:
+    """Inputs as modules read them: images, two axes of positions or more, with channels first unless told otherwise."""
+    import torch
+
+    if layout == "channels_first" and x.ndim > 3:
+        x = np.moveaxis(x, -1, 1)
+    return torch.from_numpy(np.ascontiguousarray(x)).to(device)

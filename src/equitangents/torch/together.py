@@ -1,0 +1,150 @@
+"""Members trained together: one gradient of all of them, by torch.func's vmap over stacked parameters.
+
+That is for modules that are functions of their parameters, buffers and inputs alone. `reason_against` says of others
+why they are not, after a trial whose gradients are compared with autograd's.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from equitangents.torch.modules import random_numbers, tensors
+from equitangents.torch.recipe import LOSSES, Data, Recipe, orders
+from equitangents.torch.seeds import Seeds
+
+if TYPE_CHECKING:
+    import torch
+
+_TRIED = 2  # members of a trial
+_AGREE = {4: 1e-3, 8: 1e-8}  # by bytes of a number: difference of gradients over their size
+_ELEMENTWISE = (
+    "SGD", "Adam", "AdamW", "Adamax", "NAdam", "RAdam", "RMSprop", "Adagrad", "Adadelta", "Rprop",
+)  # fmt: skip
+"""Optimisers that treat every entry of a parameter by itself, so that stacked parameters are trained as single ones."""
+
+
+def train_together(
+    modules: Sequence[torch.nn.Module], data: Data, recipe: Recipe, seeds: Sequence[Seeds]
+) -> np.ndarray:
+    """Train the modules, in place; returns their mean losses over each epoch's samples, (epochs, members)."""
+    import torch
+
+    stacked = _Stacked(modules, recipe)
+    optimiser = recipe.optimiser(list(stacked.trained.values()))
+    step = torch.func.vmap(stacked.gradient, in_dims=(0, 0, 0, 0))
+    history = []
+    for order in zip(*(orders(data, recipe, s) for s in seeds), strict=True):
+        total = torch.zeros(len(modules), dtype=data.y.dtype, device=recipe.device)
+        for rows in torch.stack(order).split(recipe.batch_size, dim=1):
+            gradients, losses = step(stacked.values, stacked.fixed, data.x[rows], data.y[rows])
+            for name, parameter in stacked.trained.items():
+                parameter.grad = gradients[name]
+            optimiser.step()
+            total += losses * rows.shape[1]
+        history.append((total / data.samples).cpu().numpy())
+    stacked.unstack(modules)
+    return np.array(history).reshape(recipe.epochs, len(modules))
+
+
+def reason_against(modules: Sequence[torch.nn.Module], data: Data, recipe: Recipe, seed: int) -> str | None:
+    """Why these modules cannot be trained together; None if they can."""
+    import torch
+
+    said = _layer_against(modules[0]) or _optimizer_against(modules[0], recipe)
+    if said is not None:
+        return said
+    tried = [copy.deepcopy(m).train() for m in (modules[0], modules[-1])[:_TRIED]]
+    some = slice(0, min(4, len(data.x)))
+    x, y = data.x[some], data.y[some]
+    with random_numbers(seed, recipe.device):
+        before = {name: b.clone() for name, b in tried[0].named_buffers()}
+        alone = [_gradient_alone(m, x, y, recipe) for m in tried]
+        changed = [name for name, b in tried[0].named_buffers() if not torch.equal(b, before[name])]
+        if changed:
+            return f"its buffer {changed[0]!r} changes in training"
+        try:
+            stacked = _Stacked(tried, recipe)
+            step = torch.func.vmap(stacked.gradient, in_dims=(0, 0, None, None))
+            gradients, _ = step(stacked.values, stacked.fixed, x, y)
+        except Exception as error:
+            return f"torch.func cannot map it over members: {' '.join(str(error).split())[:200]}"
+    for name, together in gradients.items():
+        apart = torch.stack([g[name] for g in alone])
+        difference, size = float((together - apart).abs().max()), float(apart.abs().max())
+        if not difference <= _AGREE[apart.dtype.itemsize] * size + torch.finfo(apart.dtype).eps:
+            return f"the gradient of {name!r} by torch.func is not autograd's: {difference:.2g} apart, of {size:.2g}"
+    return None
+
+
+class _Stacked:
+    """The tensors of several modules, stacked; those that are trained are leaves."""
+
+    def __init__(self, modules: Sequence[torch.nn.Module], recipe: Recipe) -> None:
+        import torch
+
+        self._template = copy.deepcopy(modules[0]).to("meta").train()
+        self._loss = LOSSES[recipe.loss]
+        parameters, buffers = torch.func.stack_module_state(list(modules))
+        frozen = {name for name, p in modules[0].named_parameters() if not p.requires_grad}
+        self.trained = {name: p for name, p in parameters.items() if name not in frozen}
+        self.fixed: dict[str, torch.Tensor] = buffers | {name: parameters[name].detach() for name in frozen}
+
+    @property
+    def gradient(self) -> Callable[..., Any]:
+        """(gradient, loss) of one member."""
+        import torch
+
+        return torch.func.grad_and_value(self._loss_of)
+
+    @property
+    def values(self) -> dict[str, torch.Tensor]:
+        """What is trained, apart from autograd's records."""
+        return {name: p.detach() for name, p in self.trained.items()}
+
+    def unstack(self, modules: Sequence[torch.nn.Module]) -> None:
+        """Write member i's tensors into module i."""
+        import torch
+
+        with torch.no_grad():
+            for i, module in enumerate(modules):
+                for name, tensor in tensors(module).items():
+                    tensor.copy_((self.trained | self.fixed)[name][i])
+
+    def _loss_of(self, trained: Any, fixed: Any, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        import torch
+
+        return self._loss(torch.func.functional_call(self._template, trained | fixed, (x,)), y)
+
+
+def _gradient_alone(
+    module: torch.nn.Module, x: torch.Tensor, y: torch.Tensor, recipe: Recipe
+) -> dict[str, torch.Tensor]:
+    import torch
+
+    module.zero_grad()
+    LOSSES[recipe.loss](module(x), y).backward()  # type: ignore[no-untyped-call]
+    trained = [(name, p) for name, p in module.named_parameters() if p.requires_grad]
+    return {name: torch.zeros_like(p) if p.grad is None else p.grad.clone() for name, p in trained}
+
+
+def _layer_against(module: torch.nn.Module) -> str | None:
+    import torch
+
+    for name, layer in module.named_modules():
+        called = f"its layer {name!r} ({type(layer).__name__})" if name else f"it ({type(layer).__name__})"
+        if getattr(layer, "track_running_stats", False):
+            return f"{called} keeps running statistics"
+        if isinstance(layer, torch.nn.modules.dropout._DropoutNd) and layer.p > 0:
+            return f"{called} draws random numbers, which must not depend on the members beside it"
+    return None
+
+
+def _optimizer_against(module: torch.nn.Module, recipe: Recipe) -> str | None:
+    if not callable(recipe.optimizer):
+        return None
+    name = type(recipe.optimiser(copy.deepcopy(module).parameters())).__name__
+    return None if name in _ELEMENTWISE else f"the optimizer {name} does not treat every entry of a parameter by itself"

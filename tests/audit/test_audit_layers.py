@@ -1,0 +1,66 @@
+"""Which layer an audit names, and why."""
+
+from __future__ import annotations
+
+import re
+
+import jax
+import numpy as np
+import pytest
+
+import equitangents as et
+from audit.verdict_cases import IMAGES, QUIET
+from equitangents.audit.report.page import html
+
+RNG = np.random.default_rng(0)
+
+
+def network(rng: np.random.Generator) -> list:
+    """Layers of a network that is not built to be equivariant; the second one mixes positions most."""
+    kernel = 1 + 0.05 * rng.normal(size=(4, 4, 1))
+    weights = rng.normal(size=(16, 8))
+    dense = lambda x: x.reshape(len(x), -1) @ weights
+    return [("conv", lambda x: x * kernel), ("relu", lambda x: np.maximum(x, 0)), ("dense", dense)]
+
+
+def test_layers_show_where_the_error_grows_most() -> None:
+    layers = network(np.random.default_rng(5))
+    f = lambda x: layers[2][1](layers[1][1](layers[0][1](x)))
+    report = et.audit(f, "C4", IMAGES, layers=layers, **QUIET)
+    section = report.layers
+    assert section.guilty == "conv"
+    assert section.expected
+    assert section.steepest == "dense"
+    assert "not built to be equivariant" in section.reason
+    assert "violation starts in" not in report.sentence
+    assert "The error grows most in dense" in report.sentence
+    errors = [layer.error for layer in section.layers]
+    assert section.layers[2].growth == pytest.approx(errors[2] - errors[1])
+
+
+def test_a_layer_that_a_change_would_mend_is_still_named() -> None:
+    x = RNG.normal(size=(20, 4, 4, 1)).astype(np.float32)
+    N = et.nn
+    net = N.Sequential(N.Conv(6, (3, 3), padding="zero"), N.Relu(), N.GlobalAvgPool(), N.Dense(3))
+    report = et.audit((net, net.init(jax.random.key(0), (4, 4, 1))), "translations", x, elements=5, **QUIET)
+    assert report.layers.guilty == "0: Conv"
+    assert not report.layers.expected
+    assert "The violation starts in 0: Conv" in report.sentence
+
+
+def test_sweeps_hold_no_raw_errors() -> None:
+    layers = network(np.random.default_rng(5))
+    f = lambda x: layers[2][1](layers[1][1](layers[0][1](x)))
+    sweep = et.audit(f, "C4", IMAGES, layers=layers, **QUIET).layers.sweep
+    stuck = [s for s in sweep if s.error is None]
+    assert stuck
+    assert {s.note for s in stuck} == {"the model does not run on them"}
+
+
+def test_long_names_fold() -> None:
+    name = "encoder." + "block." * 40 + "conv"
+    layers = [(name, lambda x: x * np.arange(16.0).reshape(4, 4, 1)), ("sum", lambda x: x.sum((1, 2)))]
+    report = et.audit(lambda x: layers[1][1](layers[0][1](x)), "C4", IMAGES, layers=layers, **QUIET)
+    drawn = re.findall(r"<!-- (.*?) -->", html(report))
+    assert name not in "".join(drawn)
+    assert f"| {name} |" not in report.to_markdown()

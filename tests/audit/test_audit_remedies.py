@@ -1,0 +1,68 @@
+"""What an audit says would help: averages over the group, more members."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+import equitangents as et
+from audit.verdict_cases import IMAGES, QUIET
+from equitangents.audit.report.page import html
+from equitangents.audit.report.sections import Estimate
+
+RNG = np.random.default_rng(0)
+
+
+def test_more_of_identical_members_change_nothing() -> None:
+    x = np.random.default_rng(0).normal(size=(40, 2))
+    x[0] *= 1000  # one output of another size, by which root mean squares and means of ratios differ
+    f = lambda x: x[:, :1] + 0.5 * np.abs(x).sum(1, keepdims=True)
+    for members in (2, 4):
+        remedy = et.audit([f] * members, "C4", x, **QUIET).remedies[1]
+        assert remedy.error_before == pytest.approx(remedy.error_after)
+        assert remedy.before == remedy.after
+        assert "more members change nothing" in remedy.note
+        assert not re.search(r"\d members bring", remedy.note)
+
+
+def test_members_are_told_in_one_quantity_before_and_after() -> None:
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(40, 2))
+    slopes = 3 * rng.normal(size=16)
+    models = [lambda x, b=b: 10 + b * x[:, :1] for b in slopes - slopes.mean() + 0.3]
+    report = et.audit(models, "C4", x, relative_to="norm", **QUIET)
+    remedy, section = report.remedies[1], report.ensemble
+    assert remedy.error_before == pytest.approx(np.sqrt(section.sizes[-1].squared_error.mean))
+    mean = lambda x: np.mean([m(x) for m in models], axis=0)
+    off = np.array([mean(x @ np.linalg.matrix_power([[0, -1], [1, 0]], k)) - mean(x) for k in (1, 2, 3)])
+    assert remedy.error_before == pytest.approx(np.sqrt((off**2).mean() / (mean(x) ** 2).mean()))
+    assert remedy.error_after <= remedy.error_before
+    for estimate in (remedy.before, remedy.after):
+        assert isinstance(estimate, Estimate)
+        assert estimate.low <= estimate.mean <= estimate.high
+    count = int(re.search(r"about ([\d,]+) members, now 16", remedy.note)[1].replace(",", ""))
+    limit2 = section.limit.mean**2
+    assert np.sqrt(limit2 + section.finite**2 / count) <= 0.01 < np.sqrt(limit2 + section.finite**2 / (count - 1))
+
+
+def test_a_remedy_that_makes_the_task_worse_says_so_first() -> None:
+    y = (IMAGES[:, 0, 0, 0] > 0).astype(int)
+    scores = lambda x: np.stack([-x[:, 0, 0, 0], x[:, 0, 0, 0]], axis=1)
+    remedy = et.audit(scores, "C4", IMAGES, y=y, **QUIET).remedies[0]
+    assert remedy.task_before == 0 < remedy.task_after
+    assert remedy.note.startswith("makes the model worse at its task: the error rate rises from 0 to")
+    report = et.audit(scores, "C4", IMAGES, y=y, **QUIET)
+    assert "averaging over the group at test time: makes the model worse" in report.summary()
+    better = et.audit(scores, "C4", IMAGES, y=1 - y, **QUIET).remedies[0]
+    assert "worse" not in better.note
+
+
+def test_nothing_is_said_to_be_not_measured_twice() -> None:
+    report = et.audit(LogisticRegression().fit(IMAGES.reshape(60, -1), RNG.integers(0, 2, 60)), "C8", IMAGES, **QUIET)
+    for text in (report.summary(), report.to_markdown(), html(report)):
+        assert "not measured: not measured" not in text
+        assert "measured: measured" not in text
+        assert "dimension 2" not in re.sub(r"\s+", " ", text)

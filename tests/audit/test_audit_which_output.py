@@ -1,0 +1,155 @@
+"""Classes, the output that fails and the elements under which it does, outputs that vanish."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+import equitangents as et
+from audit.verdict_cases import IMAGES, QUIET, features, invariant
+from equitangents.errors import NotFiniteError
+
+RNG = np.random.default_rng(0)
+
+
+def relaxed(dtype: type, inside: type | None = None) -> tuple[object, np.ndarray]:
+    """(forces, positions) of tetrahedra of atoms at rest: all forces are rounding."""
+    corners = np.array([[1, 1, 1], [1, -1, -1], [-1, 1, -1], [-1, -1, 1.0]]) / np.sqrt(8)
+    x = (corners @ np.linalg.qr(np.random.default_rng(1).normal(size=(20, 3, 3)))[0]).astype(dtype)
+
+    def forces(p: np.ndarray) -> np.ndarray:
+        p = np.asarray(p)
+        q = p.astype(inside or p.dtype)
+        d = q[:, :, None] - q[:, None]
+        r2 = (d**2).sum(-1, keepdims=True) + np.eye(4, dtype=q.dtype)[..., None]
+        return (d * (1 - 1 / r2) * np.exp(-r2)).sum(2).astype(p.dtype)
+
+    return forces, x
+
+
+def test_whole_numbers_one_an_input_are_classes() -> None:
+    f = lambda x: (features(x)[:, 0] > 0).astype(int)
+    changed = np.mean([f(np.rot90(IMAGES, k, (1, 2))) != f(IMAGES) for k in (1, 2, 3)])
+    report = et.audit(f, "C4", IMAGES, y=f(IMAGES), **QUIET)
+    assert report.headline.unit == "classes"
+    assert report.headline.error.estimate.mean == pytest.approx(changed)
+    assert report.error.estimate.mean == pytest.approx(changed)
+    assert report.orbit.same_predictions.mean == pytest.approx(1 - changed)
+    assert report.relative.task_error == 0
+    assert "the class changes in" in report.sentence
+    assert et.audit(lambda x: (invariant(x)[:, 0] > 0).astype(int), "C4", IMAGES, **QUIET).verdict == "equivariant"
+    numbers = et.audit(f, "C4", IMAGES, outputs="values", **QUIET)
+    assert numbers.headline.unit != "classes"
+
+
+def test_class_numbers_may_be_any_whole_numbers() -> None:
+    flat = IMAGES.reshape(60, -1)
+    model = LogisticRegression().fit(flat, np.where(flat[:, 0] > 0, 70_000, -3))
+    report = et.audit(model, "C4", IMAGES, method="predict", **QUIET)
+    scores = et.audit(model, "C4", IMAGES, **QUIET)
+    assert report.headline.unit == "classes"
+    assert report.orbit.same_predictions.mean == pytest.approx(scores.orbit.same_predictions.mean)
+    around = et.audit(lambda p: (p[:, 0] > 0).astype(int), "SO3", RNG.normal(size=(40, 3)), elements=8, **QUIET)
+    assert around.lie == []
+    assert "class numbers have no derivative" in next(m.reason for m in around.missing if m.section == "lie")
+    assert "class numbers cannot be averaged" in around.remedies[0].note
+
+
+def test_the_output_that_fails_is_named_with_the_elements() -> None:
+    def f(x: np.ndarray) -> dict:
+        return {"energy": x.sum((1, 2, 3)), "forces": (x - np.rot90(x, 2, (1, 2)))[:, 0, 0]}
+
+    even = lambda x: {"energy": x.sum((1, 2, 3)), "pair": (x + np.rot90(x, 2, (1, 2)))[:, 0, 0]}
+    report = et.audit(f, "C4", IMAGES, **QUIET)
+    assert [o.name for o in report.contract.outputs] == ["energy", "forces"]
+    assert "forces fails under every element (3); energy does not." in report.sentence
+    told = et.audit(f, "C4", IMAGES, tolerance=0.1, **QUIET)
+    assert "to within 10 %" in told.sentence
+    assert "forces fails under every element (3); energy does not." in told.sentence
+    half = et.audit(even, "C4", IMAGES, **QUIET)
+    assert "pair fails under 90° and 270° (2 of 3 elements); energy does not." in half.sentence
+    assert [o.fails_under for o in half.contract.outputs] == [[], ["90°", "270°"]]
+    nested = et.audit(lambda x: {"a": {"b": x.sum((1, 2)), "c": (x.sum((1, 2)),)}}, "C4", IMAGES, **QUIET)
+    assert [o.name for o in nested.contract.outputs] == ["a.b", "a.c.0"]
+    pair = et.audit(lambda x: (x.sum((1, 2)), x.mean((1, 2))), "C4", IMAGES, **QUIET)
+    assert [o.name for o in pair.contract.outputs] == ["output 0", "output 1"]
+
+
+def test_a_broken_output_is_not_hidden_by_the_floor_of_another() -> None:
+    x = RNG.normal(size=(40, 9, 9, 1))
+    rough = lambda x: x[:, 4, 4]  # interpolation changes it much; on white noise nothing can be said
+    small = lambda x: 10 + 1e-3 * np.tanh(x[:, 0, 0])  # fails under quarter turns, which are exact
+    report = et.audit(lambda x: {"rough": rough(x), "small": small(x)}, "C8", x, relative_to="norm", **QUIET)
+    assert report.verdict == "broken"
+    assert {"90°", "180°", "270°"} <= set(report.contract.outputs[1].fails_under)
+    assert not {"90°", "180°", "270°"} & set(report.contract.outputs[0].fails_under)
+
+
+def test_values_that_are_not_finite_are_said_to_be_of_the_moved_inputs() -> None:
+    with np.errstate(invalid="ignore"), pytest.raises(NotFiniteError, match=r"for inputs moved by 90°"):
+        et.audit(lambda x: np.where(x[:, 0, 0] == IMAGES[:, 0, 0], x[:, 0, 0], np.nan), "C4", IMAGES, **QUIET)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "inside"), [(np.float64, None), (np.float32, None), (np.float64, np.float32)], ids=str
+)
+def test_outputs_that_are_rounding_are_judged_by_a_given_scale_alone(dtype: type, inside: type | None) -> None:
+    forces, x = relaxed(dtype, inside)
+    report = et.audit(forces, "SO3", x, "vectors", elements=12, **QUIET)
+    assert report.verdict == "undecided"
+    assert "f(x) vanishes for all inputs" in report.sentence
+    assert "output_scale" in report.sentence
+    assert "%" not in report.sentence
+    scaled = et.audit(forces, "SO3", x, "vectors", elements=12, output_scale=1.0, **QUIET)
+    assert scaled.verdict == "equivariant"
+    assert scaled.headline.unit == "absolute"
+    assert "vanishes" in scaled.sentence
+    pushed = lambda p: forces(p) + np.asarray([0, 0, 0.01], dtype)
+    assert et.audit(pushed, "SO3", x, "vectors", elements=12, output_scale=1.0, **QUIET).verdict == "broken"
+
+
+def test_a_vanishing_output_leaves_the_verdict_to_the_others() -> None:
+    forces, x = relaxed(np.float64)
+    energy = lambda p: (p**2).sum((1, 2)) + 3
+    actions = {"energy": None, "forces": "vectors"}
+    both = lambda p: {"energy": energy(p), "forces": forces(p)}
+    report = et.audit(both, "SO3", x, actions, elements=12, **QUIET)
+    assert report.verdict == "equivariant"
+    assert "forces vanishes for all inputs" in report.sentence
+    assert [o.vanishes for o in report.contract.outputs] == [False, True]
+    tilted = lambda p: {"energy": energy(p) + 0.1 * p[:, 0, 2], "forces": forces(p)}
+    broken = et.audit(tilted, "SO3", x, actions, elements=12, output_scale={"forces": 0.1}, **QUIET)
+    assert broken.verdict == "broken"
+    assert broken.contract.outputs[1].fails_under == []
+    assert broken.contract.outputs[1].scale == 0.1
+
+
+def test_a_scale_divides_the_violation() -> None:
+    f = lambda x: x[:, 0, 0]
+    report = et.audit(f, "C4", IMAGES, output_scale=4.0, **QUIET)
+    off = np.mean([np.abs(f(np.rot90(IMAGES, k, (1, 2))) - f(IMAGES)) for k in (1, 2, 3)])
+    assert report.headline.error.estimate.mean == pytest.approx(off / 4)
+
+
+def test_outputs_that_vanish_only_where_the_inputs_are_still_are_broken() -> None:
+    x = np.zeros((20, 4, 4, 1))
+    x[:, 0, 0, 0] = RNG.uniform(1, 2, 20)
+    report = et.audit(lambda x: x[:, -1, -1], "C4", x, **QUIET)
+    assert report.verdict == "broken"
+    assert not report.contract.outputs[0].vanishes
+
+
+def test_a_forest_whose_inputs_lie_on_thresholds_does_not_vanish() -> None:
+    x = RNG.integers(0, 5, (80, 4, 4, 1)).astype(np.float64)
+    jumps = lambda x: (x.astype(np.float32) <= 2).reshape(len(x), -1) @ np.arange(1.0, 17)  # single precision inside
+    report = et.audit(jumps, "C4", x, **QUIET)
+    assert report.verdict == "broken"
+    assert "vanish" not in report.sentence
+
+
+def test_outputs_computed_in_single_precision_are_at_its_floor() -> None:
+    points = RNG.normal(size=(40, 6, 3))
+    f = lambda p: np.tanh(np.sin(3 * p.astype(np.float32)).sum(1)).astype(np.float64)
+    assert et.audit(f, "S_n", points, **QUIET).verdict == "equivariant"
+    assert et.audit(lambda p: f(p) + 1e-4 * p[:, 0], "S_n", points, **QUIET).verdict == "broken"

@@ -1,0 +1,35 @@
+"""Images, and models of them whose violation is known."""
+
+from __future__ import annotations
+
+import numpy as np
+
+QUIET = {"off_data": False, "data_test": None, "resamples": 200}
+RNG = np.random.default_rng(0)
+IMAGES = RNG.normal(size=(60, 4, 4, 1))
+WEIGHTS = RNG.normal(size=(16, 3))
+
+
+def features(x: np.ndarray) -> np.ndarray:
+    return np.tanh(x.reshape(len(x), -1) @ WEIGHTS)
+
+
+def invariant(x: np.ndarray) -> np.ndarray:
+    return sum(features(np.rot90(x, k, (1, 2))) for k in range(4)) / 4
+
+
+def literal(f, x: np.ndarray) -> tuple[float, float]:
+    """(mean violation over ‖f(x)‖, over the spread between inputs) under quarter turns."""
+    y = f(x)
+    off = np.array([np.linalg.norm(f(np.rot90(x, k, (1, 2))) - y, axis=1) for k in (1, 2, 3)])
+    spread = np.sqrt(((y - y.mean(0)) ** 2).sum() / (len(y) - 1))
+    return float((off / np.linalg.norm(y, axis=1)).mean()), float((off / spread).mean())
+
+
+def off_by(share: float) -> object:
+    """A model whose error is this share of its spread, on IMAGES."""
+    y = invariant(IMAGES)
+    spread = np.sqrt(((y - y.mean(0)) ** 2).sum() / (len(y) - 1))
+    odd = lambda x: features(x) - invariant(x)
+    off = np.mean([np.linalg.norm(odd(np.rot90(IMAGES, k, (1, 2))) - odd(IMAGES), axis=1) for k in (1, 2, 3)])
+    return lambda x: 4 + invariant(x) + share * spread / off * odd(x)

@@ -1,0 +1,161 @@
+"""A network of another library trained in an ensemble is that network trained alone by its own library."""
+
+import equinox as eqx
+import flax.linen
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import nnx
+from own_networks import MEANS, NETWORKS, Linen, Nnx, batches, init_key
+
+from equitangents import DeepEnsemble, DeepEnsembleClassifier, actions, audit, metrics, nn, plan_ensemble
+
+SAMPLES, SIZE, EPOCHS, RATE = 7, 3, 3, 0.2
+libraries = pytest.mark.parametrize("library", NETWORKS)
+
+
+@pytest.fixture(scope="module")
+def xyz():
+    rng = np.random.default_rng(1)
+    x, y, x_new = rng.normal(size=(3, SAMPLES, 3)).astype(np.float32)
+    return x, y[:, :2], x_new
+
+
+def ensemble(library, members=2, **settings):
+    net = NETWORKS[library][0]
+    return DeepEnsemble(
+        net, members, **{"epochs": EPOCHS, "batch_size": SIZE, "learning_rate": RATE, "seed": 4} | settings
+    )
+
+
+@libraries
+def test_a_member_is_the_network_trained_alone_on_the_same_batches(library, xyz):
+    x, y, x_new = xyz
+    model = ensemble(library).fit(x, y)
+    steps = batches(4, 1, SAMPLES, SIZE, EPOCHS)
+    outputs, mean = NETWORKS[library][1](x, y, x_new, init_key(4, 1), steps, RATE)
+    np.testing.assert_allclose(model.predict_members(x_new)[1], outputs, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(MEANS[library](model.params_)[1], mean, rtol=1e-4, atol=1e-5)
+    assert np.abs(mean).max() > 0.05  # the statistics have moved
+
+
+@libraries
+def test_an_extended_a_resumed_and_a_loaded_ensemble_is_the_one_of_one_fit(library, xyz, tmp_path):
+    x, y, x_new = xyz
+    whole = ensemble(library, 3).fit(x, y)
+    expected = whole.predict_members(x_new)
+    longer = ensemble(library, 1).fit(x, y).extend(3, x, y)
+    np.testing.assert_array_equal(longer.predict_members(x_new), expected)
+    places = {"checkpoint_dir": tmp_path / "run", "checkpoint_every": 1}
+    ensemble(library, 3, epochs=1, **places).fit(x, y)
+    resumed = ensemble(library, 3, **places).fit(x, y, resume=True)
+    np.testing.assert_array_equal(resumed.predict_members(x_new), expected)
+    whole.save(tmp_path / "saved")
+    np.testing.assert_array_equal(DeepEnsemble.load(tmp_path / "saved").predict_members(x_new), expected)
+
+
+@libraries
+def test_prediction_is_without_dropout_and_by_running_means(library, xyz):
+    x, y, x_new = xyz
+    model = ensemble(library).fit(x, y)
+    np.testing.assert_array_equal(model.predict_members(x_new), model.predict_members(x_new))
+    one_by_one = np.concatenate([model.predict_members(row[None]) for row in x_new], axis=1)
+    np.testing.assert_allclose(one_by_one, model.predict_members(x_new), rtol=1e-5, atol=1e-6)
+
+
+def test_members_are_given_back_as_their_library_has_them(xyz):
+    x, y, x_new = xyz
+    models = {library: ensemble(library).fit(x, y) for library in NETWORKS}
+    expected = {library: model.predict_members(x_new)[1] for library, model in models.items()}
+    module, variables = models["linen"].member(1)
+    np.testing.assert_allclose(module.apply(variables, x_new, train=False), expected["linen"], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(models["nnx"].member(1)(x_new), expected["nnx"], rtol=1e-5, atol=1e-6)
+    module, state = models["equinox"].member(1)
+    outputs = jax.vmap(module, (0, None), (0, None), axis_name="examples")(jnp.asarray(x_new), state)[0]
+    np.testing.assert_allclose(outputs, expected["equinox"], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_bootstrap_zero_output_and_double_precision_are_for_all_networks(xyz):
+    x, y, x_new = xyz
+    from equitangents.ensembles import Bootstrap
+
+    for library in NETWORKS:
+        start = ensemble(library, epochs=0, zero_output=True).fit(x, y)
+        assert np.abs(start.predict_members(x_new)).max() < 1e-6
+        model = ensemble(library, variation=Bootstrap(), dtype="float64").fit(x, y)
+        assert model.predict(x_new).dtype == np.float64
+        assert np.isfinite(model.history_).all()
+
+
+@pytest.mark.slow
+def test_the_mean_of_more_augmented_members_is_more_equivariant_than_a_member(rng):
+    images, y = rng.normal(size=(12, 3, 3, 1)), rng.normal(size=12)
+    turns = actions.image_rotations(4)
+    net = Linen(outputs=1, rate=0.0)
+    model = DeepEnsemble(net, 40, augmentation=turns, epochs=30, learning_rate=0.05, batch_size=24).fit(images, y)
+    new = rng.normal(size=(30, 3, 3, 1))
+    of_mean = metrics.equivariance_error(model.predict, turns, new).mean
+    members = [
+        metrics.equivariance_error(lambda x, i=i: model.predict_members(x)[i, :, 0], turns, new).mean for i in range(3)
+    ]
+    assert of_mean < 0.5 * min(members)
+    plan = plan_ensemble(model, turns, new, target=0.5, draws=50)
+    assert plan.equivariant is False  # Flax's initial law is not known here
+    report = audit(model, turns, new)
+    assert "members" in report.summary()
+
+
+def test_a_convolutional_equinox_module_reads_channels_first(rng):
+    class Conv(eqx.Module):
+        conv: eqx.nn.Conv2d
+
+        def __init__(self, key):
+            self.conv = eqx.nn.Conv2d(2, 3, 3, key=key)
+
+        def __call__(self, x):
+            assert x.shape == (2, 4, 5)
+            return self.conv(x).mean((1, 2))
+
+    x = rng.normal(size=(6, 4, 5, 2))
+    model = DeepEnsembleClassifier(Conv, 2, epochs=1).fit(x, list("abcabc"))
+    assert model.predict_proba(x).shape == (6, 3)
+    assert "state" not in model.params_
+
+
+def test_a_network_without_dropout_and_statistics_is_trained_as_its_apply(rng):
+    # the same weights by this library: NTK parametrisation scales them, so a factor goes with the inputs
+    x, y = rng.normal(size=(5, 3)), rng.normal(size=(5, 2))
+    net = flax.linen.Dense(2, use_bias=False, kernel_init=flax.linen.initializers.normal(1.0))
+    model = DeepEnsemble(net, 1, epochs=4, batch_size=2, learning_rate=0.1).fit(x, y)
+    key = init_key(0, 0)
+    w = net.init(key, x[:1])["params"]["kernel"]
+    for rows, _ in batches(0, 0, 5, 2, 4):
+        w = w - 0.1 * x[rows].T @ (x[rows] @ w - y[rows]) / len(rows)
+    np.testing.assert_allclose(model.predict(x), x @ w, rtol=1e-4)
+    assert list(model.params_) == ["params"]
+
+
+def test_what_a_network_raises_names_the_network_and_the_shape(rng):
+    with pytest.raises(ValueError, match=r"Flax nnx module of Nnx cannot .* inputs of shape \(4,\)"):
+        DeepEnsemble(Nnx, 2).fit(rng.normal(size=(5, 4)), rng.normal(size=(5, 2)))
+    with pytest.raises(ValueError, match="y has 1 output"):
+        DeepEnsemble(Linen(), 2).fit(rng.normal(size=(5, 3)), rng.normal(size=5))
+
+
+@pytest.mark.parametrize(
+    ("net", "said"),
+    [
+        (Linen, "class Linen; give a module"),
+        (lambda: None, "fails with TypeError"),
+        (lambda key: key, "makes a DynamicJaxprTracer"),
+        (3, "expected a network with init and apply"),
+        ((nn.Relu, 3), "expected a network with init and apply"),
+        (nnx.Linear(2, 2, rngs=nnx.Rngs(0)), "lambda rngs: Linear"),
+        (eqx.nn.Linear(2, 2, key=jax.random.key(0)), "lambda key: Linear"),
+    ],
+)
+def test_what_is_no_network_is_refused_with_what_may_be_given(net, said, rng):
+    with pytest.raises(TypeError, match=said):
+        DeepEnsemble(net, 2).fit(rng.normal(size=(5, 2)), rng.normal(size=5))

@@ -1,0 +1,123 @@
+"""Compiled products with windows against literal sums in double precision, forth and back, and where they are used."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import equitangents as et
+from equitangents import nn
+from equitangents.kernels.engines.cpu.library import instruction_sets
+from equitangents.kernels.program import Box
+from equitangents.nn import compiled_windows
+from equitangents.nn.compiled_windows import window_product
+from equitangents.nn.patches import Window
+
+CASES = [  # grid, window, stride, padding, channels, outputs: whole vectors and parts, windows past borders
+    ((5, 7), (3, 3), 1, "circular", 3, 5),
+    ((8, 8), (2, 2), 2, "zero", 1, 16),
+    ((6, 9), (3, 2), (1, 2), "valid", 16, 17),
+    ((4, 4), (5, 5), 1, "circular", 2, 33),
+    ((13, 3), (4, 1), (3, 1), "zero", 33, 3),
+    ((10,), (3,), 2, "circular", 4, 9),
+]
+
+
+def literal(x: np.ndarray, w: np.ndarray, box: Box) -> np.ndarray:
+    """Σ_u x(stride·p − low + u) w(u), tap by tap."""
+    taps = list(itertools.product(*map(range, box.window)))
+    y = np.zeros((len(x), *box.out_shape, w.shape[-1]))
+    rows = w.reshape(len(taps), x.shape[-1], -1)
+    for p in itertools.product(*map(range, box.out_shape)):
+        for u, row in zip(taps, rows, strict=True):
+            at = [q * s - a + v for q, s, a, v in zip(p, box.stride, box.low, u, strict=True)]
+            inside = all(0 <= i < n for i, n in zip(at, box.in_shape, strict=True))
+            if inside or box.wrap:
+                here = tuple(i % n for i, n in zip(at, box.in_shape, strict=True))
+                y[(slice(None), *p)] += x[(slice(None), *here)] @ row
+    return y
+
+
+@pytest.mark.parametrize(("grid", "window", "stride", "padding", "channels", "outputs"), CASES)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_products_and_their_transposes_are_literal_sums(grid, window, stride, padding, channels, outputs, dtype, rng):
+    box = Window(window, stride, padding).box(grid)
+    x = rng.normal(size=(2, 3, *grid, channels))
+    w = rng.normal(size=(2, np.prod(window) * channels, outputs))
+    y = rng.normal(size=(2, 3, *box.out_shape, outputs))
+    given = [a.astype(dtype) for a in (x, w, y)]
+    x, w, y = (a.astype(np.float64) for a in given)
+    exact = np.stack([literal(*pair, box) for pair in zip(x, w, strict=True)])
+    tolerance = {"float32": 2e-6, "float64": 1e-14}[dtype]
+    with jax.enable_x64(dtype == "float64"):
+
+        @jax.jit
+        def run(x, w, y):
+            def one(x, w, y, variant):
+                found, back = jax.vjp(lambda x, w: window_product(x, w, box, variant), x, w)
+                return found, *back(y)
+
+            shared = jax.vmap(lambda w: window_product(x[0], w, box))(w)
+            return [jax.vmap(lambda *a, v=v: one(*a, v))(x, w, y) for v in range(len(instruction_sets()))], shared
+
+        found, shared = jax.tree.map(np.asarray, run(*given))
+    # ⟨y, x ∗ w⟩ is linear in x and in w: transposes are known from products alone
+    v, u = rng.normal(size=x.shape), rng.normal(size=w.shape)
+    along_x = sum(np.vdot(c, literal(*pair, box)) for c, pair in zip(y, zip(v, w, strict=True), strict=True))
+    along_w = sum(np.vdot(c, literal(*pair, box)) for c, pair in zip(y, zip(x, u, strict=True), strict=True))
+    for product, to_x, to_w in found:
+        assert product.dtype == dtype
+        assert np.abs(product - exact).max() <= tolerance * np.abs(exact).max()
+        for back, direction, slope in ((to_x, v, along_x), (to_w, u, along_w)):
+            size = np.linalg.norm(back) * np.linalg.norm(direction)
+            assert abs(np.vdot(back, direction) - slope) <= tolerance * size
+    first = np.stack([literal(x[0], member, box) for member in w])
+    assert np.abs(shared - first).max() <= tolerance * np.abs(first).max()
+
+
+def ensemble(members):
+    layers = (nn.Conv(4, (3, 3), padding="zero", b_std=0.1), nn.Relu(), nn.Conv(3, (2, 2), stride=2), nn.Erf())
+    net = nn.Sequential(*layers, nn.Flatten(), nn.Dense(2))
+    return et.DeepEnsemble(net, members, learning_rate=0.05, epochs=3, batch_size=4, dtype="float64")
+
+
+def test_trained_members_are_those_of_patches(rng, monkeypatch):
+    x, y = rng.normal(size=(10, 6, 6, 2)), rng.normal(size=(10, 2))
+    fast = ensemble(3).fit(x, y).predict_members(x)
+    jax.clear_caches()
+    calls = []
+    monkeypatch.setattr("equitangents.nn.conv.why_not", lambda *a: calls.append(a) or "not here")
+    slow = ensemble(3).fit(x, y).predict_members(x)
+    jax.clear_caches()
+    assert calls
+    assert np.abs(fast - slow).max() <= 1e-12
+    assert np.abs(fast - ensemble(3).set_params(epochs=0).fit(x, y).predict_members(x)).max() > 1e-3
+
+
+def test_a_member_does_not_depend_on_the_others(rng):
+    x, y = rng.normal(size=(10, 6, 6, 2)), rng.normal(size=(10, 2))
+    assert np.array_equal(ensemble(1).fit(x, y).predict_members(x)[0], ensemble(5).fit(x, y).predict_members(x)[0])
+
+
+def test_networks_outside_training_keep_all_their_derivatives():
+    net = nn.Sequential(nn.Conv(2, (3, 3)), nn.Erf(), nn.Flatten(), nn.Dense(1))
+    params = net.init(jax.random.key(0), (4, 4, 1))
+    x = jnp.ones((1, 4, 4, 1))
+    _, slope = jax.jvp(lambda x: net.apply(params, x), (x,), (x,))
+    assert np.isfinite(slope).all()
+
+
+@pytest.mark.parametrize(
+    ("box", "dtype", "why"),
+    [
+        (Window((3, 3, 3), 1, "zero").box((4, 4, 4)), np.float32, "one and two dimensions"),
+        (Window((3, 3), 1, "zero").box((4, 4)), np.float16, "float16"),
+    ],
+)
+def test_what_the_loops_do_not_know_is_said(box, dtype, why):
+    assert "training" in compiled_windows.why_not(box, dtype)
+    with compiled_windows.compiled_windows():
+        assert why in compiled_windows.why_not(box, dtype)
+        assert compiled_windows.why_not(Window((3, 3), 1, "zero").box((4, 4)), np.float32) is None
