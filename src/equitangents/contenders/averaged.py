@@ -6,14 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from equitangents.actions import Action
+from equitangents.contenders.problem import Problem
 
 
 class Averaged:
-    """Invariant exactly where ρ is exact; where it resamples, f̄(ρ(h)x) sees images that were resampled twice."""
+    """Invariant exactly where ρ is exact; where it resamples, f̄(ρ(h)x) sees images that were resampled twice.
 
-    def __init__(self, contender: Any, action: Action) -> None:
-        self.contender, self.action = contender, action
+    Of a contender that gives labels, not scores, it is the vote.
+    """
+
+    def __init__(self, contender: Any, problem: Problem) -> None:
+        self.contender, self.action, self.classes = contender, problem.action, problem.classes
 
     @property
     def parameters(self) -> int:
@@ -33,7 +36,8 @@ class Averaged:
     def predict(self, x: Any) -> np.ndarray:
         """Mean scores over the orbit, (N, classes)."""
         order = self.action.group.order
-        total = np.asarray(self.contender.predict(self.action(0, x)), dtype=np.float64)
-        for g in range(1, order):
-            total = total + self.contender.predict(self.action(g, x))
+        total = np.zeros((len(x), self.classes))
+        for g in range(order):
+            output = np.asarray(self.contender.predict(self.action(g, x)))
+            total += np.eye(self.classes)[output.astype(int)] if output.ndim == 1 else output
         return total / order

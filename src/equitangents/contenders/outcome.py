@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,8 +55,8 @@ def run(entry: Entry, problem: Problem, x: np.ndarray, y: np.ndarray, inputs: Ma
         begin = time.process_time()
         labels[name] = predicted(entry, contender, problem, rows)
         seconds, count = seconds + time.process_time() - begin, count + len(rows)
-    amounts = (_amount(contender, what) for what in ("parameters", "multiplications"))
-    cost = Cost(*amounts, trained, 1000 * seconds / max(count, 1))
+    parameters, multiplications = _amount(contender, "parameters"), _amount(contender, "multiplications")
+    cost = Cost(parameters, multiplications, trained, 1000 * seconds / max(count, 1))
     return Outcome(labels, cost, contender)
 
 
@@ -92,13 +92,15 @@ def predicted(entry: Entry, contender: Any, problem: Problem, x: np.ndarray) -> 
 
 def _amount(contender: Any, what: str) -> float:
     """A number that the contender says of itself, or how many numbers its tensors hold; else NaN."""
-    value = getattr(contender, what, None)
+    value: Any = getattr(contender, what, None)
+    value = value() if callable(value) else value
+    if isinstance(value, Iterable) and not isinstance(value, str | np.ndarray):
+        parts = list(value)
+        return float(sum(part.numel() for part in parts)) if all(hasattr(part, "numel") for part in parts) else math.nan
     try:
-        value = value() if callable(value) else value
         return math.nan if value is None else float(value)
-    except TypeError:
-        sizes = [getattr(part, "numel", None) for part in value] if hasattr(value, "__iter__") else [None]
-        return float(sum(size() for size in sizes)) if sizes and all(map(callable, sizes)) else math.nan
+    except (TypeError, ValueError):
+        return math.nan
 
 
 def _asked(entry: Entry, method: str, call: Any, *arguments: Any) -> Any:

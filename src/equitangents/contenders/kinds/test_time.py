@@ -11,4 +11,4 @@ TITLE = "orbit average at test time"
 
 def make(problem: Problem) -> Averaged:
     """Trained as the augmented network is."""
-    return Averaged(augmented.make(problem), problem.action)
+    return Averaged(augmented.make(problem), problem)

@@ -304,7 +304,7 @@ def _contender(
     arrays: Arrays = {f"labels_{name}": y.reshape(shape).astype(np.int16) for name, y in outcome.labels.items()}
     arrays |= {cost: np.array(getattr(outcome.cost, cost)) for cost in COSTS}
     if floor:
-        averaged = contenders.Averaged(outcome.fitted, problem.action)
+        averaged = contenders.Averaged(outcome.fitted, problem)
         for i, (name, x) in enumerate(orbits.items()):
             scores = np.asarray(averaged.predict(x))
             arrays[f"floor_{name}"] = scores.argmax(axis=1).reshape(shape).astype(np.int16)

@@ -80,14 +80,14 @@ PRESETS = {
     "desk": Settings(
         data="fashion_mnist",
         foreign=("mnist", "cifar10", "noise"),
-        train_images=2000,
+        train_images=6000,
         test_images=500,
         foreign_images=300,
         members=64,
         channels=(16, 16),
         batch=32,
-        epochs=10,
-        recorded_epochs=(0, 1, 2, 4, 6, 8, 10),
+        epochs=12,
+        recorded_epochs=(0, 1, 2, 4, 6, 8, 10, 12),
         infinite_train=1000,
     ),
     "paper": Settings(
