@@ -145,7 +145,7 @@ def _pairs(results):
         ({"contenders": "plain,plain"}, "contenders"),
         ({"group": "C8", "contenders": "invariant-kernel"}, "contenders"),
         ({"group": "C5"}, "group was 'C5'"),
-        ({"side": "7"}, "side was 7"),
+        ({"pixels": "7"}, "pixels was 7"),
         ({"data": "mine.npz"}, "no such file"),
         ({"channels": "4"}, "channels"),
     ],
