@@ -21,7 +21,7 @@ def small_tiles(monkeypatch):
     monkeypatch.setattr(sizes, "TILE_ELEMENTS", 5 * 6)
 
 
-@pytest.mark.parametrize(("n1", "n2"), [(7, 5), (1, 3), pytest.param(4, 2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("n1", "n2"), [(7, 5), *(pytest.param(*n, marks=pytest.mark.slow) for n in ((1, 3), (4, 2)))])
 def test_tiles_of_any_raggedness_give_one_matrix(n1, n2, rng, small_tiles):
     x1, x2 = rng.standard_normal((n1, 5, 2)), rng.standard_normal((n2, 5, 2))
     tiled = NET.kernel(x1, x2, engine="reference")
@@ -67,6 +67,7 @@ def test_whole_numbers_are_read_as_double_precision():
     assert Sequential(Dense(1)).kernel(np.array([[1, 2], [3, 4]])).nngp.dtype == np.float64
 
 
+@pytest.mark.slow  # `test_cpu_engine.py` has the same of the engine that runs here
 def test_inside_jit_the_same_numbers_come_out(rng, small_tiles):
     x1, x2 = (jnp.asarray(rng.standard_normal((n, 5, 2)), "float32") for n in (5, 3))
     outside = NET.kernel(x1, x2)

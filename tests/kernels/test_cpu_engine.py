@@ -21,6 +21,7 @@ from equitangents.nn import (
     GlobalAvgPool,
     GroupConv,
     GroupPool,
+    Identity,
     Lift,
     LocallyConnected,
     Relu,
@@ -57,14 +58,23 @@ def test_many_random_networks_on_grids(case):
     check_cpu(*case)
 
 
-@pytest.mark.parametrize("dual", NONLINEARITIES, ids=lambda layer: type(layer).__name__)
+def one_of_each_family(often):
+    """All nonlinearities, but only those `often` where time is short: the reference engine compiles each."""
+    return pytest.mark.parametrize(
+        "dual",
+        [pytest.param(dual, marks=() if type(dual) in often else pytest.mark.slow) for dual in NONLINEARITIES],
+        ids=lambda layer: type(layer).__name__,
+    )
+
+
+@one_of_each_family({Relu, Erf, Gelu, Identity})
 @pytest.mark.parametrize(("scale", "tolerance"), [(1e-3, None), (1.0, None), (30.0, 1e-5)])
 def test_every_nonlinearity_at_every_scale(dual, scale, tolerance, rng):
     net = Sequential(Dense(1), dual, Dense(1, b_std=0.1), dual, Dense(1))
     check_cpu(net, scale * rng.standard_normal((9, 5)), None, tolerance)  # K is what is left of variances around 900
 
 
-@pytest.mark.parametrize("dual", NONLINEARITIES, ids=lambda layer: type(layer).__name__)
+@one_of_each_family({Relu, Identity})
 def test_an_input_of_zeros_beside_large_ones(dual, rng):
     net = Sequential(Dense(1), dual, Dense(1, b_std=0.1), dual, Dense(1))
     x = 30 * rng.standard_normal((9, 5))
@@ -75,8 +85,8 @@ def test_an_input_of_zeros_beside_large_ones(dual, rng):
 @pytest.mark.parametrize(
     ("readout", "window"),
     [
-        (Flatten(), (2, 3)),
         (GroupPool(), "full"),
+        pytest.param(Flatten(), (2, 3), marks=pytest.mark.slow),
         pytest.param(Flatten(), "full", marks=pytest.mark.slow),
         pytest.param(GroupPool(), (2, 3), marks=pytest.mark.slow),
     ],
@@ -89,12 +99,15 @@ def test_groups(readout, window, rng):
     )
 
 
+@pytest.mark.slow  # `test_compiled_sums.py` has them by literal sums
 def test_locally_connected_layers(rng):
     layers = (LocallyConnected(1, 3, padding="zero", b_std=0.1), Relu(), Conv(1, 2, padding="zero"), Abs())
     check_cpu(Sequential(*layers, GlobalAvgPool(), Dense(1)), rng.standard_normal((5, 6, 4, 2)), None)
 
 
-@pytest.mark.parametrize("n", [1, 63, 64, 65, 130])
+@pytest.mark.parametrize(
+    "n", [pytest.param(n, marks=() if n == 65 else pytest.mark.slow) for n in (1, 63, 64, 65, 130)]
+)
 def test_plain_vectors_in_any_number(n, rng):
     net = Sequential(Dense(1, b_std=0.2), Relu(), Dense(1), Relu(), Dense(1))
     check_cpu(net, rng.standard_normal((n, 131)), rng.standard_normal((67, 131)))
@@ -151,13 +164,27 @@ def test_it_runs_inside_jax_programs(rng):
     eager, jitted = net.kernel(x1, x2, engine="cpu"), jax.jit(lambda a, b: net.kernel(a, b, engine="cpu"))(x1, x2)
     assert jitted.engine == "cpu"
     np.testing.assert_allclose(jitted.ntk, eager.ntk, rtol=1e-6)
+
+
+def test_jax_programs_may_batch_it(rng):
+    net = Sequential(Conv(1, 3, b_std=0.1), Relu(), Conv(1, 3), Relu(), GlobalAvgPool(), Dense(1))
+    x1 = jnp.asarray(rng.standard_normal((5, 6, 2)), jnp.float32)
+    x2 = jnp.asarray(rng.standard_normal((3, 6, 2)), jnp.float32)
+    eager = net.kernel(x1, x2, engine="cpu")
     batched = jax.jit(jax.vmap(lambda a: net.kernel(a, x2, engine="cpu").ntk))(x1[:, None])
     np.testing.assert_allclose(batched[:, 0], eager.ntk, rtol=1e-6)
+
+
+@pytest.mark.slow  # `test_first_calls.py` has the same
+def test_jax_programs_may_give_one_set_of_inputs(rng):
+    net = Sequential(Conv(1, 3, b_std=0.1), Relu(), Conv(1, 3), Relu(), GlobalAvgPool(), Dense(1))
+    x1 = jnp.asarray(rng.standard_normal((5, 6, 2)), jnp.float32)
     symmetric = jax.jit(lambda a: net.kernel(a, engine="cpu").ntk)(x1)
     np.testing.assert_allclose(symmetric, net.kernel(x1, engine="cpu").ntk, rtol=1e-6)
 
 
-@pytest.mark.parametrize("symmetric", [pytest.param(False, marks=pytest.mark.slow), True], ids=["two", "one"])
+@pytest.mark.slow  # `test_compute.py` has them by finite differences
+@pytest.mark.parametrize("symmetric", [False, True], ids=["two", "one"])
 def test_derivatives_are_those_of_the_reference(symmetric, rng):
     net = Sequential(Conv(1, 3, b_std=0.1), Erf(), Flatten(), Dense(1))
     x1, x2 = rng.standard_normal((2, 4, 2)), None if symmetric else rng.standard_normal((3, 4, 2))

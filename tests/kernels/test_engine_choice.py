@@ -37,7 +37,7 @@ def test_the_cpu_engine_is_built_and_chosen():
     ("net", "shape", "reason"),
     [
         (QUADRATURE, (3,), "no dual of Quadrature"),
-        (Sequential(Conv(1, 3), Relu(), AvgPool(2), Conv(1, 2), Flatten(), Dense(1)), (4, 4, 2), "along fibres only"),
+        (Sequential(Conv(1, 3), Relu(), AvgPool(2), Conv(1, 2), Flatten(), Dense(1)), (4, 2), "along fibres only"),
     ],
     ids=["quadrature", "pairs"],
 )
@@ -119,7 +119,12 @@ kernel(x[:2]).block_until_ready()  # the next call runs
 
 
 @pytest.mark.parametrize(
-    "program", [LONG, LONG_ON_ROTATIONS, LONG_IN_JAX], ids=["called", "on rotations", "inside a JAX program"]
+    "program",
+    [
+        pytest.param(LONG, id="called", marks=pytest.mark.slow),
+        pytest.param(LONG_ON_ROTATIONS, id="on rotations", marks=pytest.mark.slow),
+        pytest.param(LONG_IN_JAX, id="inside a JAX program"),
+    ],
 )
 def test_ctrl_c_stops_it(program):
     process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)

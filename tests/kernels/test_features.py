@@ -39,7 +39,7 @@ def test_features_of_the_first_nonlinearity(layers, shape, expected) -> None:
     assert computed_in_double(found, shape[-1]) == (expected <= 4)
 
 
-@pytest.mark.parametrize("shape", [(2,), (3, 3, 1)])
+@pytest.mark.parametrize("shape", [pytest.param((2,), marks=pytest.mark.slow), (3, 3, 1)])
 def test_single_precision_is_double_precision_rounded(shape: tuple[int, ...]) -> None:
     layers = (Dense(1),) if len(shape) == 1 else (Conv(1, (1, 2), W_std=1.3),)
     net = Sequential(*layers, Relu(), Dense(1), Relu(), *HEAD[len(shape) == 1 :])

@@ -1,6 +1,8 @@
-"""The GPU engine computes what the reference engine computes; emulated, since tests cannot count on a GPU.
+"""The GPU engine computes what the other engines compute; emulated, since tests cannot count on a GPU.
 
-The emulation compiles the kernel that a GPU would run with a C++ compiler, its threads as iterations of loops.
+The emulation compiles the kernel that a GPU would run with a C++ compiler, its threads as iterations of loops. The CPU
+engine, which compiles nothing, is the judge in `make test`, where it is held to the reference engine and to literal
+sums itself (`test_cpu_engine.py`, `test_compiled_sums.py`); `make test-all` asks the reference engine, too.
 """
 
 import ctypes
@@ -23,6 +25,7 @@ from hypothesis import strategies as st
 import equitangents as et
 from equitangents import kernels
 from equitangents.errors import InvalidArgumentError
+from equitangents.kernels import calibration, cost
 from equitangents.kernels.compute import compute_diagonal
 from equitangents.kernels.engines import choose, gpu, select
 from equitangents.kernels.engines.gpu import availability, compiler, run, source
@@ -57,10 +60,17 @@ def emulated(monkeypatch):
     monkeypatch.setenv(gpu.EMULATE, "1")
 
 
-def check(net, x1, x2=None, dtypes=(np.float64, np.float32), single=None):
-    """The engine against the reference engine; `single`: the tolerance of float32."""
+@pytest.fixture(params=["cpu", pytest.param("reference", marks=pytest.mark.slow)])
+def judge(request):
+    """The engine that the GPU engine is compared with."""
+    return request.param
+
+
+def check(net, x1, x2=None, dtypes=(np.float64, np.float32), single=None, judge="reference"):
+    """The engine against the one that judges; `single`: the tolerance of float32."""
     for dtype in dtypes:
-        assert_as_exact(net, x1, x2, engine="gpu", dtype=dtype, tolerance=single if dtype == np.float32 else None)
+        tolerance = single if dtype == np.float32 else None
+        assert_as_exact(net, x1, x2, engine="gpu", dtype=dtype, tolerance=tolerance, judge=judge)
 
 
 @st.composite
@@ -85,7 +95,7 @@ def random_tolerance(x):
 @given(grid_cases(), st.sampled_from([np.float64, np.float32]))
 @settings(max_examples=2)
 def test_random_networks_on_grids(case, dtype):
-    check(*case, dtypes=(dtype,), single=random_tolerance(case[1]))
+    check(*case, dtypes=(dtype,), single=random_tolerance(case[1]), judge="cpu")
 
 
 @pytest.mark.slow
@@ -95,81 +105,102 @@ def test_many_random_networks_on_grids(case):
     check(*case, single=random_tolerance(case[1]))
 
 
-def test_every_nonlinearity(rng):
+def test_every_nonlinearity(judge, rng):
     layers = [layer for dual in NONLINEARITIES for layer in (Conv(1, 3, W_std=1.3, b_std=0.2), dual)]
-    check(Sequential(*layers, GlobalAvgPool(), Dense(1)), rng.standard_normal((3, 5, 4, 3)))
+    check(Sequential(*layers, GlobalAvgPool(), Dense(1)), rng.standard_normal((3, 5, 4, 3)), judge=judge)
 
 
-def test_valid_windows_and_a_torus_that_is_broken_later(rng):
+def test_valid_windows_and_a_torus_that_is_broken_later(judge, rng):
     broken = (Conv(1, 3, padding="valid", b_std=0.1), Gelu(), Conv(1, (2, 3), stride=2, padding="zero", b_std=0.1))
     net = Sequential(Conv(1, 3, b_std=0.1), Relu(), *broken, Erf(), GlobalAvgPool(), Dense(1))
-    check(net, rng.standard_normal((2, 7, 6, 2)), rng.standard_normal((3, 7, 6, 2)), dtypes=(np.float64,))
+    x1, x2 = rng.standard_normal((2, 7, 6, 2)), rng.standard_normal((3, 7, 6, 2))
+    check(net, x1, x2, dtypes=(np.float64,), judge=judge)
 
 
-def test_locally_connected_layers(rng):
+def test_locally_connected_layers(judge, rng):
     layers = (LocallyConnected(1, 3, padding="zero", b_std=0.1), Relu(), Conv(1, 2, padding="zero"), Abs())
-    check(Sequential(*layers, GlobalAvgPool(), Dense(1)), rng.standard_normal((3, 5, 4, 2)), dtypes=(np.float64,))
+    net = Sequential(*layers, GlobalAvgPool(), Dense(1))
+    check(net, rng.standard_normal((3, 5, 4, 2)), dtypes=(np.float64,), judge=judge)
 
 
 @pytest.mark.parametrize(
-    ("readout", "dtype"), [(Flatten(), np.float64), (GroupPool(), np.float32)], ids=["flatten", "pool"]
+    ("readout", "dtype", "window"),
+    [
+        (Flatten(), np.float64, "full"),
+        (GroupPool(), np.float32, (2, 3)),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (
+                (Flatten(), np.float64, (2, 3)),
+                (Flatten(), np.float64, (1, 1)),
+                (GroupPool(), np.float32, (1, 1)),
+                (GroupPool(), np.float32, "full"),
+            )
+        ),
+    ],
 )
-@pytest.mark.parametrize("window", [(2, 3), pytest.param((1, 1), marks=pytest.mark.slow), "full"])
-def test_groups(readout, dtype, window, rng):
+def test_groups(readout, dtype, window, judge, rng):
     group = et.groups.wallpaper(rotations=4, reflections=True, shape=(3, 3))
     hidden = (Lift(group, 1, window=window, b_std=0.1), Relu(), GroupConv(1, window=window), Erf())
     net = Sequential(*hidden, readout, Dense(1))
-    check(net, rng.standard_normal((3, 3, 3, 2)), rng.standard_normal((2, 3, 3, 2)), dtypes=(dtype,))
+    check(net, rng.standard_normal((3, 3, 3, 2)), rng.standard_normal((2, 3, 3, 2)), dtypes=(dtype,), judge=judge)
 
 
-def test_folded_groups(rng):
+def test_folded_groups(judge, rng):
     group = et.groups.wallpaper(rotations=4, reflections=False, shape=(4, 4))
     hidden = (Lift(group, 1, window=(3, 3), b_std=0.1), Relu(), GroupConv(1, window=(3, 3)), Relu())
     net = Sequential(*hidden, GroupPool(), Dense(1))
     assert net.lower((4, 4, 2))[1].lift.folded > 1
-    check(net, rng.standard_normal((3, 4, 4, 2)))
+    check(net, rng.standard_normal((3, 4, 4, 2)), judge=judge)
 
 
 @pytest.mark.parametrize("padding", [pytest.param("circular", marks=pytest.mark.slow), "zero"])
-def test_residual_branches(padding, rng):
+def test_residual_branches(padding, judge, rng):
     def conv(window):
         return Conv(1, window, padding=padding, b_std=0.2)
 
     inner = Residual(conv(3), Relu(), Residual(conv(2), Gelu()), conv((2, 3)), Relu())
     net = Sequential(conv(3), Relu(), inner, Residual(conv(3), Erf()), conv(2), Relu(), GlobalAvgPool(), Dense(1))
-    check(net, rng.standard_normal((2, 5, 4, 2)), dtypes=(np.float64,))
+    check(net, rng.standard_normal((2, 5, 4, 2)), dtypes=(np.float64,), judge=judge)
 
 
-def test_neighbouring_blocks_whose_windows_have_other_margins(rng):
+def test_neighbouring_blocks_whose_windows_have_other_margins(judge, rng):
     blocks = [Residual(Conv(1, window, padding="zero"), Relu()) for window in ((1, 2), (3, 2), (1, 1))]
     net = Sequential(*blocks, Conv(1, 1, padding="zero"), Relu(), GlobalAvgPool(), Dense(1))
-    check(net, rng.standard_normal((2, 4, 3, 1)), dtypes=(np.float64,))
+    check(net, rng.standard_normal((2, 4, 3, 1)), dtypes=(np.float64,), judge=judge)
 
 
-def test_residual_branches_on_groups_and_vectors(rng):
+def test_residual_branches_on_groups_and_vectors(judge, rng):
     group = et.groups.wallpaper(rotations=4, reflections=False, shape=(3, 3))
     hidden = (Lift(group, 1, window=(2, 3)), Relu(), Residual(GroupConv(1, window=(2, 2)), Relu()))
     net = Sequential(*hidden, GroupPool(), Dense(1), Residual(Dense(1), Relu()), Dense(1))
-    check(net, rng.standard_normal((2, 3, 3, 2)), dtypes=(np.float32,))
+    check(net, rng.standard_normal((2, 3, 3, 2)), dtypes=(np.float32,), judge=judge)
 
 
-def test_long_sums_in_single_precision(rng):
+def test_long_sums_in_single_precision(judge, rng):
     layers = [layer for _ in range(6) for layer in (Conv(1, 3, W_std=1.4), Relu())]
-    check(Sequential(*layers, GlobalAvgPool(), Dense(1)), 3 + rng.standard_normal((2, 16, 16, 3)), dtypes=(np.float32,))
+    net = Sequential(*layers, GlobalAvgPool(), Dense(1))
+    check(net, 3 + rng.standard_normal((2, 16, 16, 3)), dtypes=(np.float32,), judge=judge)
 
 
-def test_equal_inputs_are_equal_and_near_ones_keep_their_digits(rng):
+def test_equal_inputs_are_equal_and_near_ones_keep_their_digits(judge, rng):
     layers = [layer for _ in range(8) for layer in (Conv(1, 3, W_std=2**0.5), Relu())]
     net = Sequential(*layers, Flatten(), Dense(1))
     x = rng.standard_normal((3, 5, 5, 2)).astype(np.float32)
     y = x + np.float32(1e-3) * rng.standard_normal(x.shape).astype(np.float32)
     y[2] = x[2]
-    check(net, x.astype(float), y.astype(float), dtypes=(np.float32,))
+    check(net, x.astype(float), y.astype(float), dtypes=(np.float32,), judge=judge)
     found = net.kernel(x, y, engine="gpu")
     np.testing.assert_allclose(found.ntk[2, 2], compute_diagonal(net.lower(x.shape[1:])[1], x, "gpu").ntk[2], rtol=1e-6)
 
 
-@pytest.mark.parametrize("end", [(Dense(1),), (Dense(1), Relu(), Dense(1))], ids=["linear", "deep"])
+@pytest.mark.parametrize(
+    "end",
+    [
+        pytest.param((Dense(1),), id="linear", marks=pytest.mark.slow),
+        pytest.param((Dense(1), Relu(), Dense(1)), id="deep"),
+    ],
+)
 def test_kernels_of_inputs_with_themselves(end, rng):
     net = Sequential(Conv(1, 3, padding="zero", b_std=0.1), Relu(), GlobalAvgPool(), *end)
     x = rng.standard_normal((5, 5, 4, 2))
@@ -190,6 +221,7 @@ def test_tiles_fit_together(n, rng, monkeypatch):
     np.testing.assert_allclose(parts.nngp, whole.nngp, rtol=1e-14)
 
 
+@pytest.mark.slow  # every compiled engine does so in one way: see `test_cpu_engine.py`
 def test_it_runs_inside_jax_programs(rng):
     net = Sequential(Conv(1, 3, b_std=0.1), Relu(), GlobalAvgPool(), Dense(1), Relu(), Dense(1))
     x1 = jnp.asarray(rng.standard_normal((5, 6, 2)), jnp.float32)
@@ -197,13 +229,22 @@ def test_it_runs_inside_jax_programs(rng):
     eager, jitted = net.kernel(x1, x2, engine="gpu"), jax.jit(lambda a, b: net.kernel(a, b, engine="gpu"))(x1, x2)
     assert jitted.engine == "gpu"
     np.testing.assert_allclose(jitted.ntk, eager.ntk, rtol=1e-6)
+
+
+@pytest.mark.slow
+def test_jax_programs_may_batch_it_and_give_one_set_of_inputs(rng):
+    net = Sequential(Conv(1, 3, b_std=0.1), Relu(), GlobalAvgPool(), Dense(1), Relu(), Dense(1))
+    x1 = jnp.asarray(rng.standard_normal((5, 6, 2)), jnp.float32)
+    x2 = jnp.asarray(rng.standard_normal((3, 6, 2)), jnp.float32)
+    eager = net.kernel(x1, x2, engine="gpu")
     batched = jax.jit(jax.vmap(lambda a: net.kernel(a, x2, engine="gpu").ntk))(x1[:, None])
     np.testing.assert_allclose(batched[:, 0], eager.ntk, rtol=1e-6)
     symmetric = jax.jit(lambda a: net.kernel(a, engine="gpu").ntk)(x1)
     np.testing.assert_allclose(symmetric, net.kernel(x1, engine="gpu").ntk, rtol=1e-6)
 
 
-@pytest.mark.parametrize("symmetric", [pytest.param(False, marks=pytest.mark.slow), True], ids=["two", "one"])
+@pytest.mark.slow  # they are made for all engines alike: see `test_compute.py` and `test_add_an_engine.py`
+@pytest.mark.parametrize("symmetric", [False, True], ids=["two", "one"])
 def test_derivatives_are_those_of_the_reference(symmetric, rng):
     net = Sequential(Conv(1, 3, b_std=0.1), Erf(), Flatten(), Dense(1))
     x1, x2 = rng.standard_normal((2, 4, 2)), None if symmetric else rng.standard_normal((3, 4, 2))
@@ -247,13 +288,17 @@ def test_where_jax_runs_on_a_gpu_it_is_the_default_and_says_what_it_leaves_to_th
     assert (chosen.name, note) == ("gpu", None)
 
 
-def test_its_cost_is_known_before_it_runs():
+@pytest.mark.parametrize("timed", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["counted", "timed"])
+def test_its_cost_is_known_before_it_runs(timed, monkeypatch):
+    if not timed:
+        monkeypatch.setattr(cost, "layer_rate", lambda *args: calibration.Rate(1e-9, 1.0))
+        monkeypatch.setattr(cost, "product_rate", lambda *args: calibration.Rate(1e-9, 1.0))
     net = Sequential(Conv(1, 3), Relu(), GlobalAvgPool(), Dense(1), Relu(), Dense(1))
-    cost = net.kernel_cost((6, 5, 2), 4, engine="gpu")
-    assert cost.engine == "gpu"
-    assert cost.seconds > 0
-    assert 0 < cost.working_bytes < 1 << 20
-    assert cost.element_layers >= 10 * 30 * 30
+    found = net.kernel_cost((6, 5, 2), 4, engine="gpu")
+    assert found.engine == "gpu"
+    assert found.seconds > 0
+    assert 0 < found.working_bytes < 1 << 20
+    assert found.element_layers >= 10 * 30 * 30
 
 
 def test_without_a_gpu_it_says_so(monkeypatch):
@@ -313,8 +358,9 @@ def pretended(tmp_path, monkeypatch):
 
 def test_kernels_are_launched_with_what_they_need(pretended, rng):
     net = Sequential(Conv(1, 3, b_std=0.1), Relu(), Conv(1, 3), Erf(), GlobalAvgPool(), Dense(1), Relu(), Dense(1))
-    check(net, rng.standard_normal((3, 5, 4, 2)), dtypes=(np.float64,))
-    check(net, rng.standard_normal((3, 5, 4, 2)), rng.standard_normal((2, 5, 4, 2)), dtypes=(np.float32,))
+    check(net, rng.standard_normal((3, 5, 4, 2)), dtypes=(np.float64,), judge="cpu")
+    x1, x2 = rng.standard_normal((3, 5, 4, 2)), rng.standard_normal((2, 5, 4, 2))
+    check(net, x1, x2, dtypes=(np.float32,), judge="cpu")
 
 
 def test_a_gpu_program_is_one_launch_and_holds_no_fields(monkeypatch):

@@ -20,7 +20,7 @@ RATIOS = (-1, -1 - 1e-12, -1 - 1e-9, -1 - 1e-6, -1 - 1e-3, 1, 1 + 1e-9, 1 + 1e-3
 
 STACKS = [("relu",) * 4, ("abs",) * 4, ("leaky_relu",) * 4, ("erf",) * 4, ("abs", "erf")]
 # The reference engine compiles each.
-OFTEN = {(("relu",) * 4, 0.0), (("erf",) * 4, 0.1), (("abs", "erf"), 0.0)}
+OFTEN = {(("abs", "erf"), 0.0)}
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_homogeneous_networks_scale_with_their_inputs(readout, phi, rng):
                 np.testing.assert_allclose(b, 3 * a, atol=tolerance * np.abs(b).max(), rtol=0)
 
 
-@pytest.mark.parametrize("engine", ["cpu", "reference"])
+@pytest.mark.parametrize("engine", ["cpu", pytest.param("reference", marks=pytest.mark.slow)])
 def test_with_one_channel_and_windows_of_one_pixel_every_pair_is_parallel_or_opposite(engine, rng):
     f, g = rng.standard_normal((2, 8, 6, 1))
     product = f[:, None, :, 0] * g[None, :, :, 0]

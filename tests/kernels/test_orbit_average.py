@@ -126,8 +126,8 @@ def test_a_verdict_on_inputs_is_not_carried_over_to_the_next_ones(rng):
 @pytest.mark.parametrize(
     ("net", "note", "traced_first"),
     [
-        (MLP, "one orbit", False),
         (UPRIGHT, "both orbits", True),
+        pytest.param(MLP, "one orbit", False, marks=pytest.mark.slow),
         pytest.param(MLP, "one orbit", True, marks=pytest.mark.slow),
         pytest.param(UPRIGHT, "both orbits", False, marks=pytest.mark.slow),
     ],
