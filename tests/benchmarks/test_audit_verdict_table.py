@@ -22,6 +22,7 @@ def chosen(bench, *names):
     return tuple(case for case in bench.CASES if case.name in names)
 
 
+@pytest.mark.slow
 def test_verdicts_of_models_with_known_violation_are_right(bench):
     rows = bench.measure(models=1)
     assert sum(row.models for row in rows) == len(bench.CASES) == 20

@@ -31,7 +31,8 @@ def test_the_settings_differ_in_network_width_data_group_time_and_measure(covera
     assert {name for setting in settings for name, _ in setting.measures} == set(coverage.MEASURES)
 
 
-@pytest.mark.parametrize("index", [0, pytest.param(4, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("index", [0, 4])
 def test_pilots_intervals_hold_trained_ensembles(coverage, index):
     """Two of the settings with 48 networks in place of 144: 34 ensembles beside each of 3 pilots."""
     setting = coverage.SETTINGS[index]

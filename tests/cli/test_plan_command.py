@@ -54,7 +54,24 @@ def test_the_answer_is_that_of_plan_ensemble(capsys, images, tmp_path):
 
 
 def test_labels_make_a_classifier_and_augmentation_can_be_left_out(capsys, vectors):
-    arguments = ["--data", vectors, "--group", "S3", "--time", 50, "--measure", "osp", "--target", 0.2, "--draws", 100]
+    arguments = [
+        "--data",
+        vectors,
+        "--group",
+        "S3",
+        "--time",
+        50,
+        "--measure",
+        "osp",
+        "--target",
+        0.2,
+        "--draws",
+        100,
+        "--width",
+        8,
+        "--pilot",
+        5,
+    ]
     status, out, _ = run(capsys, *arguments)
     assert (status, "keep the class in 80 % of transformations" in out) == (0, True)
     assert "19 of 20 ensembles" in out
@@ -80,7 +97,7 @@ def test_a_network_and_data_are_planned_for_by_a_pilot_whose_time_is_said_before
 
 def test_errors_are_measured_at_the_test_targets(capsys, images):
     arguments = ["--data", images, "--group", "D4", "--net", "cnn", "--measure", "error", "--target", 0.1]
-    status, out, _ = run(capsys, *arguments, "--time", 5, "--depth", 1, "--draws", 50)
+    status, out, _ = run(capsys, *arguments, "--time", 5, "--depth", 1, "--draws", 50, "--width", 4, "--pilot", 4)
     assert (status, "excess of the error" in out) == (0, True)
 
 

@@ -20,7 +20,7 @@ def outputs_on_orbit(net, group, x=X):
 
 
 class TestGroupConvolutionalNetwork:
-    @pytest.mark.parametrize("group", ["C4", "D4"])
+    @pytest.mark.parametrize("group", ["C4", pytest.param("D4", marks=pytest.mark.slow)])
     def test_it_is_invariant_where_pixels_move_to_pixels(self, group):
         y = outputs_on_orbit(TurnedFilters(group, 3, 3), group)
         assert np.std(y[0]) > 0.01

@@ -38,7 +38,7 @@ def bits_equal(a, b):
     jax.tree.map(np.testing.assert_array_equal, a, b)
 
 
-@pytest.mark.parametrize("optimizer", ["gd", "sgd"])
+@pytest.mark.parametrize("optimizer", ["gd", pytest.param("sgd", marks=pytest.mark.slow)])
 def test_full_augmentation_is_training_on_all_orbits(optimizer):
     settings = GD | {"optimizer": optimizer}
     model = DeepEnsemble(NET, augmentation=ROT, **settings).fit(X, Y)
@@ -66,6 +66,7 @@ def test_random_augmentation_draws_from_the_orbits():
     np.testing.assert_array_equal(data.y, np.tile(Y, 4)[:, None])
 
 
+@pytest.mark.slow
 def test_random_augmentation_of_invariant_inputs_is_no_augmentation():
     same = np.ones((6, 4, 4, 1)) * np.arange(1, 7)[:, None, None, None]
     model = DeepEnsemble(NET, augmentation=ROT, augmentation_mode="random", **GD).fit(same, Y)
@@ -73,6 +74,7 @@ def test_random_augmentation_of_invariant_inputs_is_no_augmentation():
     jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-9), model.params_, plain.params_)
 
 
+@pytest.mark.slow
 def test_random_augmentation_sees_every_rotation():
     """One sample of a linear network without bias: weights stay in the span of the sample's rotations, all of them."""
     x = rng.normal(size=(1, 2, 2, 1))
@@ -86,6 +88,7 @@ def test_random_augmentation_sees_every_rotation():
     assert (abs(coefficients) > 1e-3).all()
 
 
+@pytest.mark.slow
 def test_a_wide_augmented_ensemble_is_nearly_equivariant_where_its_members_are_not():
     net = nn.Sequential(nn.Flatten(), nn.Dense(128, W_std=1.4, b_std=0.3), nn.Relu(), nn.Dense(1))
     model = DeepEnsemble(net, members=200, augmentation=ROT, optimizer="gd", learning_rate=1.0, epochs=200).fit(X, Y)

@@ -75,7 +75,8 @@ def killed(directory, after, delay):
         assert process.returncode == -signal.SIGKILL
 
 
-@pytest.mark.parametrize("kills", [[(5, 0.03)], pytest.param([(2, 0.0), (5, 0.03)], marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kills", [[(5, 0.03)], [(2, 0.0), (5, 0.03)]])
 def test_a_killed_run_goes_on_to_the_same_bits(tmp_path, uninterrupted, kills):
     for after, delay in kills:
         killed(tmp_path, after, delay)
@@ -140,6 +141,7 @@ def test_an_interrupt_leaves_what_was_done(tmp_path, uninterrupted):
     bits_equal(state(model), state(uninterrupted))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_amid_an_epoch_waits_for_it(tmp_path):
     def model(**changed):
@@ -201,6 +203,7 @@ def test_other_epochs_to_record_are_refused(tmp_path):
         model.fit(X, Y, record={"x": X}, record_at=[2], resume=True)
 
 
+@pytest.mark.slow
 def test_extensions_have_checkpoints_of_their_own(tmp_path, uninterrupted):
     model = DeepEnsemble(**settings(members=2, checkpoint_dir=tmp_path)).fit(X, Y, **RECORD)
     model.extend(3, X, Y, record=RECORD["record"])

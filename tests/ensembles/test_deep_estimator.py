@@ -75,6 +75,7 @@ def test_jax_arrays_are_welcome(fitted):
     np.testing.assert_allclose(again.predict(X), fitted.predict(X), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_flattened_images():
     images = rng.normal(size=(6, 4, 4, 1))
     net = nn.Sequential(nn.Conv(2, (3, 3)), nn.Relu(), nn.Flatten(), nn.Dense(1))
@@ -130,7 +131,9 @@ def test_divergence_is_announced():
         DeepEnsemble(NET, members=2, optimizer="gd", learning_rate=1000.0, epochs=30).fit(X, Y)
 
 
-@pytest.mark.parametrize("estimator", [DeepEnsemble(NET), DeepEnsembleClassifier(THREE)])
+@pytest.mark.parametrize(
+    "estimator", [DeepEnsemble(NET), pytest.param(DeepEnsembleClassifier(THREE), marks=pytest.mark.slow)]
+)
 def test_constructors_store_and_clones_forget(estimator):
     changed = {"members": 2, "epochs": 1, "zero_output": True, "seed": 3, "checkpoint_every": 7, "momentum": 0.5}
     estimator.set_params(**changed)
@@ -142,6 +145,7 @@ def test_constructors_store_and_clones_forget(estimator):
     assert copy.net is estimator.net
 
 
+@pytest.mark.slow
 def test_cross_validation_and_pipelines():
     y = X @ [1.0, -2.0, 0.5]
     model = DeepEnsemble(ONE, members=3, learning_rate=0.2, epochs=200)
@@ -160,7 +164,9 @@ def test_a_failed_fit_leaves_nothing_to_predict_with():
 class TestClassifier:
     """Labels of any type, probabilities, and two losses."""
 
-    @pytest.mark.parametrize("loss", [None, "cross_entropy", "mse"])
+    @pytest.mark.parametrize(
+        "loss", [None, *(pytest.param(name, marks=pytest.mark.slow) for name in ("cross_entropy", "mse"))]
+    )
     def test_learns(self, loss):
         x = rng.normal(size=(32, 3))
         labels = np.array(["left", "right"])[(x[:, 0] > 0).astype(int)]

@@ -89,12 +89,14 @@ def test_two_hidden_layers_of_2048_units():
     np.testing.assert_allclose(found.variance, 1, atol=0.1)
 
 
+@pytest.mark.slow
 def test_wider_networks_come_closer():
     narrow, wide = (measured(width, hidden=1) for width in (16, 512))
     assert root_mean_square(narrow.errors) > 2 * root_mean_square(wide.errors)
     assert abs(narrow.variance - 1).max() > 1.5 * abs(wide.variance - 1).max()
 
 
+@pytest.mark.slow
 def test_augmented_ensembles_follow_the_closed_form():
     x, elsewhere = (rng.normal(size=(n, 3, 3, 1)) for n in (10, 4))
     turns = actions.image_rotations(4)

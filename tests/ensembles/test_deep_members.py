@@ -38,7 +38,8 @@ def five():
     return DeepEnsemble(CNN, members=5, members_per_chunk=2, **SETTINGS).fit(X, Y, record={"x": X}, record_at=[0, 2])
 
 
-@pytest.mark.parametrize("chunk", [3, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("chunk", [3, 1])
 def test_chunks_change_neither_initialisation_nor_order(five, chunk):
     model = DeepEnsemble(CNN, members=5, members_per_chunk=chunk, **SETTINGS).fit(X, Y)
     jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-5), model.params_, five.params_)
@@ -54,7 +55,7 @@ def test_training_again_gives_the_same_bits(five):
     bits_equal(again.params_, five.params_)
 
 
-@pytest.mark.parametrize("optimizer", ["gd", "adam"])
+@pytest.mark.parametrize("optimizer", ["gd", pytest.param("adam", marks=pytest.mark.slow)])
 def test_members_of_a_small_ensemble_are_the_first_of_a_large_one(optimizer, monkeypatch):
     settings = SETTINGS | {"optimizer": optimizer, "batch_size": None, "augmentation": None}
     small = DeepEnsemble(CNN, members=3, **settings).fit(X, Y)
@@ -65,7 +66,9 @@ def test_members_of_a_small_ensemble_are_the_first_of_a_large_one(optimizer, mon
     bits_equal(large.predict_members(X)[:3], small.predict_members(X))
 
 
-@pytest.mark.parametrize(("first", "chunk"), [(3, 2), (4, 2), (1, 3)])
+@pytest.mark.parametrize(
+    ("first", "chunk"), [(3, 2), *(pytest.param(*case, marks=pytest.mark.slow) for case in ((4, 2), (1, 3)))]
+)
 def test_extending_makes_the_larger_ensemble(first, chunk):
     settings = SETTINGS | {"members_per_chunk": chunk, "zero_output": True, "optimizer": "gd", "batch_size": None}
     settings["augmentation"] = None

@@ -1,6 +1,6 @@
 """What training computes, against gradients and loops written out by hand."""
 
-from functools import partial
+from functools import cache, partial
 
 import jax
 import jax.numpy as jnp
@@ -21,8 +21,9 @@ def member(params, i):
     return jax.tree.map(lambda a: a[i], params)
 
 
-def literal_training(net, seed, i, x, y, tx, epochs, batches, loss, dtype="float64"):
-    """One member, one step after another, without vmap or scan."""
+@cache
+def literal_step(net, tx, loss):
+    """One step, compiled once for all members."""
 
     @jax.jit
     def step(params, state, x, y):
@@ -30,6 +31,12 @@ def literal_training(net, seed, i, x, y, tx, epochs, batches, loss, dtype="float
         updates, state = tx.update(gradient, state, params)
         return optax.apply_updates(params, updates), state, value
 
+    return step
+
+
+def literal_training(net, seed, i, x, y, tx, epochs, batches, loss, dtype="float64"):
+    """One member, one step after another, without vmap or scan."""
+    step = literal_step(net, tx, loss)
     with jax.enable_x64(dtype == "float64"):
         x, y = np.asarray(x, dtype), np.asarray(y, dtype)
         init_key, order_key = member_keys(seed, i)
@@ -71,6 +78,7 @@ def test_gradient_descent_of_a_linear_network_is_the_recursion_written_in_numpy(
         np.testing.assert_allclose(model.predict_members(X)[i], features @ w, rtol=1e-11)
 
 
+SLOW = pytest.mark.slow
 OPTIMIZERS = {
     "gd": (optax.sgd(0.3), 7),
     "sgd": (optax.sgd(0.3), 3),
@@ -79,7 +87,7 @@ OPTIMIZERS = {
 }
 
 
-@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize("name", [*(pytest.param(name, marks=SLOW) for name in ("gd", "sgd", "adam")), "momentum"])
 def test_every_optimizer_against_a_literal_loop(name):
     tx, batch = OPTIMIZERS[name]
     model = DeepEnsemble(
@@ -106,6 +114,7 @@ def test_an_optax_transformation_is_used_as_it_is():
     jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-9), member(model.params_, 0), params)
 
 
+@pytest.mark.slow
 def test_cross_entropy_against_a_literal_loop():
     labels = np.eye(2)[[0, 1, 1, 0, 1, 0, 0]]
     model = DeepEnsemble(MLP, members=1, loss="cross_entropy", epochs=4, batch_size=3, dtype="float64").fit(X, labels)
@@ -114,6 +123,7 @@ def test_cross_entropy_against_a_literal_loop():
     np.testing.assert_allclose(model.history_[:, 0], history, rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_a_network_that_is_linear_in_its_parameters_follows_its_own_kernel():
     """Zero output and a linear network: f_t = Θ Θ⁻¹ (1 − (1 − ηΘ/N)^t) y exactly, with its empirical kernel."""
     net = nn.Sequential(nn.Dense(1))
@@ -157,7 +167,8 @@ def test_blocks_of_a_batch_add_up_to_the_batch():
 
 
 @pytest.mark.parametrize(
-    ("samples", "batch", "rows", "copies"), [(7, 3, 3, 1), (7, 7, 4, 1), (6, 2, 1, 4), (5, 5, 5, 3)]
+    ("samples", "batch", "rows", "copies"),
+    [(7, 3, 3, 1), (7, 7, 4, 1), (6, 2, 1, 4), pytest.param(5, 5, 5, 3, marks=SLOW)],
 )
 def test_an_epoch_visits_every_sample_once(samples, batch, rows, copies):
     batches = Batches(samples, batch, rows, copies)
@@ -177,7 +188,7 @@ def test_random_copies_are_drawn_uniformly_and_anew():
     assert (first != second).any()
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", [pytest.param("float32", marks=SLOW), "float64"])
 def test_types_follow_dtype_without_a_global_flag(dtype):
     model = DeepEnsemble(MLP, members=2, epochs=1, dtype=dtype, zero_output=True).fit(X, Y)
     leaves = [*jax.tree.leaves(model.params_), *jax.tree.leaves(model.params0_), model.history_, model.predict(X)]

@@ -15,6 +15,7 @@ from equitangents.errors import (
     NotPositiveDefiniteError,
 )
 from equitangents.kernels import orbit_average
+from examples import examples
 from oracles import literal_training
 from oracles.literal_network import LiteralNetwork
 
@@ -82,6 +83,7 @@ class TestInvariantLabels:
         np.testing.assert_allclose(model.predict(x_test, return_cov=True)[1], covariance, atol=1e-10)
 
     @given(seeds, st.floats(0, 100))
+    @examples(6, random=15)
     def test_it_is_the_invariant_network_without_augmentation(self, seed, time):
         x, y, x_test = data(seed)
         model = InfiniteEnsemble(mlp, augmentation=permute).fit(x, y)
@@ -89,6 +91,7 @@ class TestInvariantLabels:
         np.testing.assert_allclose(model.predict(x_test, time=time), invariant.predict(x_test, time=time), atol=1e-11)
 
     @given(seeds, st.one_of(st.floats(0, 100), st.just(np.inf)))
+    @examples(6, random=15)
     def test_its_mean_is_invariant_on_and_off_the_data_and_its_covariance_too(self, seed, time):
         x, y, x_test = data(seed)
         model = InfiniteEnsemble(mlp, augmentation=permute, time=time).fit(x, y)
@@ -149,6 +152,7 @@ class TestEquivariantLabels:
         np.testing.assert_allclose(model.predict(x_test, return_cov=True)[1], covariance, atol=1e-7)
 
     @given(seeds, st.one_of(st.floats(0, 100), st.just(np.inf)))
+    @examples(6, random=15)
     def test_the_mean_is_equivariant_on_and_off_the_data(self, seed, time):
         x, y, x_test = data(seed)
         model = InfiniteEnsemble(mlp, augmentation=permute, label_action=turn_labels, time=time).fit(x, y)

@@ -33,8 +33,14 @@ def deep(x: Any, **settings: Any) -> Any:
     return et.DeepEnsemble(settings.pop("net", MLP), members=1, epochs=1, **settings).fit(x, LABELS)
 
 
-@pytest.mark.parametrize("fit", [infinite, deep])
-@pytest.mark.parametrize("settings", [{"augmentation": ROT}, {"augmentation": "C4"}, {"net": CNN}])
+@pytest.mark.parametrize(
+    ("fit", "settings"),
+    [
+        *((infinite, settings) for settings in ({"augmentation": ROT}, {"augmentation": "C4"}, {"net": CNN})),
+        (deep, {"augmentation": "C4"}),
+        *(pytest.param(deep, settings, marks=pytest.mark.slow) for settings in ({"augmentation": ROT}, {"net": CNN})),
+    ],
+)
 def test_flat_images_are_told_of_input_shape(fit: Callable[..., Any], settings: dict) -> None:
     with pytest.raises(et.errors.InvalidArgumentError, match=r"[xX] has .*\(6, 64\).*input_shape=\(8, 8, 1\)"):
         fit(FLAT, **settings)

@@ -42,6 +42,7 @@ def scores(width, pool, ensembles, sizes, steps):
     return np.array(found)
 
 
+@pytest.mark.slow
 def test_ensembles_of_wide_networks_are_as_equivariant_as_predicted():
     found = scores(256, pool=120, ensembles=24, sizes=[1, 5], steps=[2, 20])
     assert np.all(abs(found) < 4.5)

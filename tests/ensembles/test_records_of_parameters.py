@@ -88,6 +88,7 @@ def test_what_is_no_record_is_refused(wrong):
         DeepEnsemble(NET, training=wrong).fit(X, Y)
 
 
+@pytest.mark.slow
 def test_searches_and_pipelines_reach_into_records():
     model = DeepEnsemble(NET, members=1, training=dataclasses.replace(RECORD, epochs=1))
     assert np.isfinite(cross_val_score(model, X, Y, cv=2)).all()
@@ -108,6 +109,7 @@ def test_saved_ensembles_keep_their_record_and_take_another(tmp_path):
     assert pickle.loads(pickle.dumps(model)).training == RECORD
 
 
+@pytest.mark.slow
 def test_of_a_record_that_cannot_be_saved_only_that_entry_is_given_again(tmp_path):
     schedule = optax.linear_schedule(0.1, 0.0, 10)  # a function defined in place
     training = Training(optax.sgd(schedule), epochs=1)

@@ -45,7 +45,10 @@ def trained(variation, **settings):
     [
         {},
         pytest.param({"augmentation": FLIP}, marks=pytest.mark.slow),
-        {"augmentation": FLIP, "augmentation_mode": "random", "optimizer": "sgd", "batch_size": 4},
+        pytest.param(
+            {"augmentation": FLIP, "augmentation_mode": "random", "optimizer": "sgd", "batch_size": 4},
+            marks=pytest.mark.slow,
+        ),
         pytest.param({"optimizer": "sgd", "batch_size": 4}, marks=pytest.mark.slow),
     ],
     ids=["full batch", "augmented", "random copies", "batches"],
@@ -75,6 +78,7 @@ def test_resamples_draw_every_sample_equally_often():
     np.testing.assert_array_equal(copies.reshape(3, 5) // 5, np.repeat([[0], [1], [2]], 5, axis=1))
 
 
+@pytest.mark.slow
 def test_the_untrained_function_of_an_ntk_posterior_is_a_derivative():
     model = trained(NTKPosterior(), epochs=0)
     start, direction = model.params0_
@@ -89,6 +93,7 @@ def test_the_untrained_function_of_an_ntk_posterior_is_a_derivative():
         np.testing.assert_allclose(model.predict_members(X)[i], expected, rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_untrained_members_of_an_ntk_posterior_have_the_ntk_as_covariance():
     model = DeepEnsemble(mlp(64), members=400, epochs=0, variation=NTKPosterior()).fit(X, Y)
     f = model.predict_members(ELSEWHERE)
@@ -165,7 +170,11 @@ def noise_of(field, share, x=X):
     return share * float(np.trace(getattr(mlp(1).kernel(x), field))) / len(x)
 
 
-@pytest.mark.parametrize(("kind", "field"), [(NTKPosterior, "ntk"), (NNGPPosterior, "nngp")], ids=["NTK", "NNGP"])
+@pytest.mark.parametrize(
+    ("kind", "field"),
+    [pytest.param(NTKPosterior, "ntk", marks=pytest.mark.slow), (NNGPPosterior, "nngp")],
+    ids=["NTK", "NNGP"],
+)
 def test_wide_members_sample_the_posterior_at_every_time(kind, field):
     closed = tangent_prior(mlp(1)) if field == "ntk" else mlp(1)
     variation = kind(noise_of(field, 0.05))
@@ -203,7 +212,7 @@ def test_bagging_at_infinite_width_is_a_mean_over_resamples():
     np.testing.assert_allclose(std**2, np.stack([np.diag(covariance[..., k]) for k in range(2)], axis=1), atol=1e-12)
 
 
-@pytest.mark.parametrize("y", [Y, Y[:, 0]])
+@pytest.mark.parametrize("y", [Y, pytest.param(Y[:, 0], marks=pytest.mark.slow)])
 def test_bagged_predictions_at_several_times_are_those_at_each(y):
     model = BaggedInfiniteEnsemble(InfiniteEnsemble(mlp(1)), resamples=2).fit(X, y)
     for asked in ({}, {"return_std": True}, {"return_cov": True}):
@@ -249,7 +258,9 @@ def test_wide_bagged_members_follow_the_closed_form():
 
 
 @pytest.mark.parametrize(
-    "variation", [Bootstrap(), NTKPosterior(0.1), NNGPPosterior(0.1)], ids=lambda v: type(v).__name__
+    "variation",
+    [Bootstrap(), pytest.param(NTKPosterior(0.1), marks=pytest.mark.slow), NNGPPosterior(0.1)],
+    ids=lambda v: type(v).__name__,
 )
 def test_members_do_not_depend_on_how_many_there_are_or_how_they_are_kept(variation, tmp_path):
     few, many = (trained(variation, members=m) for m in (2, 5))
@@ -280,6 +291,7 @@ def test_an_interrupted_posterior_goes_on_to_the_same_bits(tmp_path):
         other.fit(X, Y, resume=True)
 
 
+@pytest.mark.slow
 def test_bagged_classifiers_learn():
     labels = np.array(list("ababab"))
     model = DeepEnsembleClassifier(mlp(32), members=4, learning_rate=1.0, variation=Bootstrap()).fit(X, labels)

@@ -267,6 +267,7 @@ def test_the_orbit_std_is_set_beside_the_error_of_the_task(model, new):
         plan_ensemble(labels, ROT, new, measure="spread_over_error", y=list("ababab"))
 
 
+@pytest.mark.slow
 def test_bagged_ensembles_are_planned_for_too(new):
     x, y = task()
     model = BaggedInfiniteEnsemble(InfiniteEnsemble(mlp(), augmentation=ROT, time=20.0), resamples=3).fit(x, y)

@@ -89,6 +89,7 @@ def test_a_process_that_takes_too_much_memory_fails_the_run(pytest_run):
     assert (done.returncode, "FAILED" in done.stdout) == (0, False), done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_new_examples_are_drawn_for_every_seed_and_only_then(pytest_run):
     def drawn(*arguments):
         done = pytest_run("-k", "draws", "-s", *arguments)

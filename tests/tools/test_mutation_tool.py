@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -34,6 +35,7 @@ def project(folder: Path, faults: str = FAULTS) -> Path:
         "tests/test_sums.py": "from sums import add\n\n\ndef test_add():\n    assert add(1, 3) == 4\n",
         "tests/test_wrong.py": "from sums import add\n\n\ndef test_add():\n    assert add(1, 3) == 5\n",
         "faults/sums.toml": faults,
+        "faults/settings.toml": 'warm = ["hypothesis", "pytest"]\n',
     }
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -43,7 +45,10 @@ def project(folder: Path, faults: str = FAULTS) -> Path:
 
 def mutate(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "tools.mutate", "--root", str(folder), "--faults", str(folder / "faults")]
-    return subprocess.run([*command, *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+    environment = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    return subprocess.run(
+        [*command, *arguments], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
 
 
 @pytest.fixture(scope="module")

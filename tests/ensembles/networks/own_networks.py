@@ -152,3 +152,16 @@ MEANS = {
     "nnx": lambda params: params["state"]["norm.mean"],
     "equinox": lambda params: next(a for a in params["state"].values() if a.ndim == 2),
 }
+
+
+def _equinox_outputs(member, x):
+    module, state = member
+    return jax.vmap(module, (0, None), (0, None), axis_name="examples")(jnp.asarray(x), state)[0]
+
+
+# what a member that was given back says, in inference
+OUTPUTS = {
+    "linen": lambda member, x: member[0].apply(member[1], x, train=False),
+    "nnx": lambda member, x: member(x),
+    "equinox": _equinox_outputs,
+}

@@ -24,6 +24,7 @@ def fitted(net, x, y, **settings):
     return DeepEnsemble(net, 2, **{"epochs": 3, "batch_size": 2} | settings).fit(x, y)
 
 
+@pytest.mark.slow
 def test_a_networks_own_two_functions_are_that_network(xy):
     pair = fitted((NET.init, NET.apply), *xy)
     whole = fitted(NET, *xy)
@@ -37,8 +38,9 @@ def test_a_networks_own_two_functions_are_that_network(xy):
 def test_a_pair_of_stax_is_given_the_shape_of_a_batch():
     x, y = np.ones((4, 5, 5, 2)), np.arange(4.0)
     net = stax.serial(stax.Conv(3, (3, 3)), stax.Relu, stax.Flatten, stax.Dense(1))
-    model = fitted(net, x, y)
+    model = fitted(net, x, y, epochs=0)
     assert model.params_["params"][0][0].shape == (2, 3, 3, 2, 3)
+    assert model.predict_members(x).shape == (2, 4, 1)
 
 
 def test_a_pair_carries_a_state_and_is_given_a_key_in_training_alone(xy):
@@ -56,9 +58,9 @@ def test_a_pair_carries_a_state_and_is_given_a_key_in_training_alone(xy):
         state = {"steps": state["steps"] + 1, "mean": 0.5 * state["mean"] + 0.5 * x.mean(0)}
         return x * jax.random.bernoulli(key, 0.5, x.shape) @ w, state
 
-    model = fitted((init, apply), x, y)
+    model = fitted((init, apply), x, y, epochs=9, batch_size=None)
     assert set(seen) == {(True, True), (False, False)}
-    np.testing.assert_array_equal(model.params_["state"]["steps"], [9, 9])  # 3 epochs of 3 batches
+    np.testing.assert_array_equal(model.params_["state"]["steps"], [9, 9])
     variables = jax.tree.map(lambda a: a[0], model.params_)
     expected = (x - variables["state"]["mean"]) @ variables["params"]
     np.testing.assert_allclose(model.predict_members(x)[0], expected, rtol=1e-4, atol=1e-6)
@@ -79,6 +81,7 @@ def test_an_object_with_a_key_in_its_apply_has_dropout(xy):
     assert (np.abs(model.history_[0] - plain) > 1e-3).all()  # half of the inputs were dropped
 
 
+@pytest.mark.slow
 def test_no_other_library_is_imported_for_own_networks():
     code = (
         "import sys, equitangents as et, numpy as np\n"
