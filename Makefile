@@ -18,7 +18,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
 # A test that hangs ends its process, also where it hangs in compiled code; pytest-xdist reports it and starts another.
 PYTEST = $(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal --timeout $(TIMEOUT) --timeout-method thread
 
-.PHONY: help setup demo test test-all test-random test-extras test-browser mutate lint wheel rooms format docs bench clean
+.PHONY: help setup demo test test-all test-docs test-random test-extras test-browser mutate lint wheel rooms format docs bench clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 18
@@ -38,6 +38,9 @@ test: $(STAMP) ## all tests but the slow ones, and what they cost
 test-all: $(STAMP) $(VENV)/.installed-torch $(VENV)/.installed-onnx ## all tests, with PyTorch and ONNX
 	$(PYTEST)
 	$(PYTEST) tests/audit_extras tests/torch_ensembles
+
+test-docs: $(STAMP) ## every page's examples, the long ones included
+	$(PYTEST) tests/docs
 
 test-random: $(STAMP) ## property tests on new examples; SEED=... repeats a run
 	@echo "make test-random SEED=$(SEED)"

@@ -109,7 +109,7 @@ def test_actions_of_different_groups_are_refused() -> None:
 def test_inputs_that_do_not_move() -> None:
     mask = (RNG.random((12, 7)) > 0.3).astype(float)
     centre = lambda p, m: (p * m[..., None]).sum(1) / m.sum(1, keepdims=True)
-    report = et.audit(centre, "SO3", (CLOUDS, mask), "vectors", inputs=("vectors", None), **QUIET)
+    report = et.audit(centre, "SO3", (CLOUDS, mask), "vectors", inputs=("vectors", None), elements=12, **QUIET)
     assert report.verdict == "equivariant"
     assert [i.action for i in report.contract.inputs] == ["vectors of space", "none"]
     assert [i.name for i in report.contract.inputs] == ["x[0]", "x[1]"]
@@ -124,8 +124,8 @@ def test_a_function_of_the_element_may_be_an_action() -> None:
     tensors = CLOUDS[:, :3]
     traces = lambda x: np.stack([np.trace(x, axis1=1, axis2=2), (x**2).sum((1, 2))], axis=1)
     conjugate = et.audit.Custom(lambda R, x: R @ x @ R.T, name="tensors")
-    assert et.audit(traces, "SO3", tensors, inputs=conjugate, **QUIET).verdict == "equivariant"
-    squares = et.audit(lambda x: x @ x, "SO3", tensors, conjugate, inputs=conjugate, **QUIET)
+    assert et.audit(traces, "SO3", tensors, inputs=conjugate, elements=12, **QUIET).verdict == "equivariant"
+    squares = et.audit(lambda x: x @ x, "SO3", tensors, conjugate, inputs=conjugate, elements=12, **QUIET)
     assert squares.verdict == "equivariant"
     assert squares.contract.outputs[0].action == "tensors"
     wrong = et.audit.Custom(lambda R, x: R.T @ x @ R, name="the other way round")
@@ -144,7 +144,10 @@ def test_graphs_are_positions_and_edges() -> None:
         apart = np.linalg.norm(p[rows, e[..., 0]] - p[rows, e[..., 1]], axis=-1)
         return (apart * (e[..., 0] >= 0)).sum(1)
 
-    assert et.audit(lengths, "SO3", (CLOUDS, edges), inputs=("vectors", None), **QUIET).verdict == "equivariant"
+    assert (
+        et.audit(lengths, "SO3", (CLOUDS, edges), inputs=("vectors", None), elements=12, **QUIET).verdict
+        == "equivariant"
+    )
     assert et.audit(lengths, "S_n", (CLOUDS, edges), inputs=("points", "edges"), **QUIET).verdict == "equivariant"
     assert et.audit(lengths, "S_n", (CLOUDS, edges), inputs=("points", None), **QUIET).verdict == "broken"
 
@@ -152,7 +155,7 @@ def test_graphs_are_positions_and_edges() -> None:
 def test_an_input_that_all_batches_share() -> None:
     pairs = np.array([[0, 1], [2, 3]])
     f = lambda p, e: np.linalg.norm(p[:, e[:, 0]] - p[:, e[:, 1]], axis=-1)
-    report = et.audit(f, "SO3", (CLOUDS, Shared(pairs)), inputs=("vectors", None), batch_size=5, **QUIET)
+    report = et.audit(f, "SO3", (CLOUDS, Shared(pairs)), inputs=("vectors", None), batch_size=5, elements=12, **QUIET)
     assert report.verdict == "equivariant"
     with pytest.raises(ShapeError, match="Shared"):
         et.audit(f, "SO3", (CLOUDS, pairs), inputs=("vectors", None), **QUIET)
@@ -166,10 +169,10 @@ def test_trees_in_and_out() -> None:
     x = {"positions": CLOUDS, "charge": RNG.normal(size=12)}
     outputs = {"energy": None, "dipole": "vectors"}
     kinds = {"positions": "vectors", "charge": None}
-    report = et.audit(f, "SO3", x, outputs, inputs=kinds, **QUIET)
+    report = et.audit(f, "SO3", x, outputs, inputs=kinds, elements=12, **QUIET)
     assert report.verdict == "equivariant"
     assert [o.action for o in report.contract.outputs] == ["vectors of space", "invariant"]
-    invariant = et.audit(f, "SO3", x, inputs=kinds, **QUIET)
+    invariant = et.audit(f, "SO3", x, inputs=kinds, elements=12, **QUIET)
     errors = [o.error.mean for o in invariant.contract.outputs]
     assert errors[0] > 0.1 > 1e-6 > errors[1], "the dipole is not invariant, the energy is"
 
@@ -177,7 +180,7 @@ def test_trees_in_and_out() -> None:
 def test_pseudovectors_and_matrices() -> None:
     pair = (CLOUDS[:, 0], CLOUDS[:, 1])
     cross = lambda a, b: np.cross(a, b)
-    kinds = {"inputs": ("vectors", "vectors"), **QUIET}
+    kinds = {"inputs": ("vectors", "vectors"), "elements": 12, **QUIET}
     assert et.audit(cross, "O3", pair, "pseudovectors", **kinds).verdict == "equivariant"
     assert et.audit(cross, "O3", pair, "vectors", **kinds).verdict == "broken"
     outer = lambda a, b: a[:, :, None] * b[:, None, :]

@@ -38,6 +38,7 @@ def test_layers_show_where_the_error_grows_most() -> None:
     assert section.layers[2].growth == pytest.approx(errors[2] - errors[1])
 
 
+@pytest.mark.slow
 def test_a_layer_that_a_change_would_mend_is_still_named() -> None:
     x = RNG.normal(size=(20, 4, 4, 1)).astype(np.float32)
     N = et.nn

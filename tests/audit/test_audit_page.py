@@ -29,8 +29,10 @@ def sections(page):
     return re.findall(r'<section id="([a-z]+)"', page)
 
 
-@pytest.mark.parametrize("reflections", [0, 4])
-@pytest.mark.parametrize("order", [4, 64])
+@pytest.mark.parametrize(
+    ("order", "reflections"),
+    [(4, 4), (64, 0), *(pytest.param(*sizes, marks=pytest.mark.slow) for sizes in ((4, 0), (64, 4)))],
+)
 def test_every_section_is_shown_and_nothing_is_loaded(order, reflections):
     page = drawn(order=order, reflections=reflections)
     assert sections(page) == list(SECTIONS)

@@ -32,6 +32,7 @@ def audit_network(net: et.nn.Sequential, seed: int, **settings: object) -> et.au
     return et.audit((net, params), "translations", x, **{**QUIET, "elements": 5, **settings})
 
 
+@pytest.mark.slow
 def test_a_network_without_a_flaw_has_no_guilty_layer() -> None:
     report = audit_network(group_network(), 0)
     assert report.verdict == "equivariant"
@@ -40,13 +41,18 @@ def test_a_network_without_a_flaw_has_no_guilty_layer() -> None:
     assert report.layers.sweep == []
 
 
-@pytest.mark.parametrize(("at", "change"), [(0, {"padding": "zero"}), (2, {"stride": 2}), (4, {"padding": "zero"})])
+@pytest.mark.parametrize(
+    ("at", "change"),
+    [(0, {"padding": "zero"}), (2, {"stride": 2}), pytest.param(4, {"padding": "zero"}, marks=pytest.mark.slow)],
+)
 def test_the_layer_that_breaks_translations_is_named(at: int, change: dict) -> None:
     report = audit_network(group_network(at, **change), at, layers=True)
     assert report.verdict == "broken"
     assert report.layers.guilty.startswith(f"{at}: Conv")
     first = [layer.broken for layer in report.layers.layers].index(True)
     assert report.layers.layers[first].name == report.layers.guilty
+    assert not report.layers.expected
+    assert f"The violation starts in {report.layers.guilty}" in report.sentence
     cured = [s for s in report.layers.sweep if s.layer == report.layers.guilty and s.first_broken is None]
     assert any(s.change == ("circular padding" if "padding" in change else "stride 1") for s in cured)
 
@@ -65,6 +71,11 @@ def test_functions_may_be_given_as_layers() -> None:
     assert section.guilty == "weights"
     assert [layer.broken for layer in section.layers] == [False, True, True]
     assert et.audit(f, "C4", x, layers=False, **QUIET).layers is None
+    sound = [np.tanh, lambda x: x.sum((1, 2))]
+    section = et.audit(lambda x: sound[1](np.tanh(x)), "C4", x, layers=sound, **QUIET).layers
+    assert section.guilty is None
+    assert not any(layer.broken for layer in section.layers)
+    assert section.sweep == []
 
 
 def synthetic(members: int, common: float, own: float, seed: int) -> tuple[list, np.ndarray]:
@@ -93,6 +104,7 @@ def test_the_law_of_ensembles_separates_what_members_cure() -> None:
         assert size.fitted == pytest.approx(stays.limit.mean**2 + stays.finite**2 / size.members)
 
 
+@pytest.mark.slow
 def test_the_limit_of_ensembles_is_covered() -> None:
     held = 0
     for seed in range(40):
@@ -153,7 +165,7 @@ def test_estimators_of_scikit_learn() -> None:
         et.audit(forest, "C4", images, method="transform", **QUIET)
 
 
-@pytest.mark.parametrize("test", ["kernel", "classifier"])
+@pytest.mark.parametrize("test", ["kernel", pytest.param("classifier", marks=pytest.mark.slow)])
 def test_whether_the_data_have_the_symmetry(test: str) -> None:
     rng = np.random.default_rng(4)
     symmetric = rng.normal(size=(200, 6, 6, 1))
@@ -166,11 +178,18 @@ def test_whether_the_data_have_the_symmetry(test: str) -> None:
     assert found.p_value < 0.01
 
 
+@pytest.fixture
+def without_irreps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of n elements of SO(3) they compare all n² pairs, which takes most of an audit's time."""
+    monkeypatch.setattr("equitangents.audit.assemble.irreps", lambda task, orbits: "left out")
+
+
+@pytest.mark.usefixtures("without_irreps")
 def test_the_two_sample_test_keeps_its_level() -> None:
-    p_values = []
+    p_values, settings = [], {"off_data": False, "resamples": 50}
     for seed in range(60):
         x = np.random.default_rng(seed).normal(size=(40, 3))
-        p_values.append(et.audit(lambda x: x[:, 0] + 9, "SO3", x, off_data=False, resamples=50, seed=seed).data.p_value)
+        p_values.append(et.audit(lambda x: x[:, 0] + 9, "SO3", x, elements=8, seed=seed, **settings).data.p_value)
     assert np.mean(np.array(p_values) <= 0.1) <= 0.2
     assert np.mean(p_values) > 0.35
 
@@ -223,6 +242,7 @@ def test_remedies_are_measured() -> None:
     assert [r.measured for r in unknown] == [True, False, False]
 
 
+@pytest.mark.usefixtures("without_irreps")
 def test_averaging_over_a_sample_leaves_what_two_samples_differ_by() -> None:
     x = np.random.default_rng(8).normal(size=(60, 3))
     f = lambda x: 5 + x[:, :1]

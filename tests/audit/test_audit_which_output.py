@@ -92,7 +92,9 @@ def test_values_that_are_not_finite_are_said_to_be_of_the_moved_inputs() -> None
 
 
 @pytest.mark.parametrize(
-    ("dtype", "inside"), [(np.float64, None), (np.float32, None), (np.float64, np.float32)], ids=str
+    ("dtype", "inside"),
+    [(np.float64, None), pytest.param(np.float32, None, marks=pytest.mark.slow), (np.float64, np.float32)],
+    ids=str,
 )
 def test_outputs_that_are_rounding_are_judged_by_a_given_scale_alone(dtype: type, inside: type | None) -> None:
     forces, x = relaxed(dtype, inside)

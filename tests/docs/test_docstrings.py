@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import doctest
+import functools
 import importlib
 import pkgutil
 import re
@@ -34,11 +35,14 @@ ROOT = Path(equitangents.__file__).parent
 APART = {"studies"}  # read through their pages
 
 
-def public_docstrings() -> Iterator[tuple[str, ast.AST, str]]:
+@functools.cache
+def public_docstrings() -> list[tuple[str, ast.AST, str]]:
     """Every docstring that a reader of the source or of the reference sees: where, of what, and what it says."""
+    found = []
     for path in sorted(ROOT.rglob("*.py")):
         if not APART & set(path.relative_to(ROOT).parts):
-            yield from _docstrings_in(ast.parse(path.read_text()), str(path.relative_to(ROOT)))
+            found += _docstrings_in(ast.parse(path.read_text()), str(path.relative_to(ROOT)))
+    return found
 
 
 def _docstrings_in(node: ast.AST, where: str) -> Iterator[tuple[str, ast.AST, str]]:

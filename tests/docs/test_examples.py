@@ -12,6 +12,10 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 WITH_TORCH = ("pytorch-models.md",)  # run by `make test-extras`: tests/torch_ensembles/test_pages.py
+LONG = {  # run by `make test-docs`, not by `make test`
+    "actions", "add-a-study", "audit", "deep-ensembles", "kernels", "molecules", "networks", "other-ensembles",
+    "own-architectures", "planning", "sphere", "studies",
+}  # fmt: skip
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
@@ -21,10 +25,16 @@ def examples(page: Path) -> list[tuple[int, str]]:
     return [(text.count("\n", 0, match.start(1)), match.group(1)) for match in BLOCK.finditer(text)]
 
 
+def by_length(pages: list[Path]) -> list:
+    """The pages as parameters, the long ones marked as slow."""
+    slow = {True: [pytest.mark.slow], False: []}
+    return [pytest.param(page, id=page.stem, marks=slow[page.stem in LONG]) for page in pages]
+
+
 RUN = [page for page in PAGES if examples(page) and page.name not in WITH_TORCH]
 
 
-@pytest.mark.parametrize("page", RUN, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", by_length(RUN))
 def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     run(page)
@@ -42,12 +52,16 @@ def run(page: Path) -> None:
 SESSIONS = [page for page in PAGES if "```pycon" in page.read_text(encoding="utf-8")]
 
 
-@pytest.mark.parametrize("page", SESSIONS, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", by_length(SESSIONS))
 def test_interpreter_sessions_print_what_they_show(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     outcome = doctest.testfile(str(page), module_relative=False, encoding="utf-8")
     assert outcome.attempted > 0
     assert outcome.failed == 0
+
+
+def test_the_long_pages_exist() -> None:
+    assert {page.stem for page in (*RUN, *SESSIONS)} >= LONG
 
 
 def test_no_page_hides_an_example_from_this_test() -> None:

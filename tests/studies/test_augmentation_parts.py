@@ -34,7 +34,7 @@ from equitangents.studies.sampling import study as sampling
 class TestSameWeights:
     settings = mlp_to_gcnn.Settings(hidden_layers=3)
 
-    @pytest.mark.parametrize("group", ["C4", "D4"])
+    @pytest.mark.parametrize("group", ["C4", pytest.param("D4", marks=pytest.mark.slow)])
     def test_the_network_with_the_same_weights_is_the_orbit_mean(self, group):
         settings = dataclasses.replace(self.settings, group=group)
         action = mlp_to_gcnn.image_action(settings)
@@ -151,11 +151,12 @@ class TestDependentEnsembles:
         )  # fmt: skip
         keys = [jax.random.split(jax.random.fold_in(jax.random.key(0), s), 2)[1] for s in range(2)]
         residual, total = y.copy(), np.zeros(3)
+        loss = lambda p, r: ((net.apply(p, x.astype(np.float32))[:, 0] - r) ** 2).mean() / 2
+        gradient = jax.jit(jax.grad(loss))
         for key in keys:
             params = net.init(key, (2,))
             for _ in range(2):
-                loss = lambda p, r=residual: ((net.apply(p, x.astype(np.float32))[:, 0] - r) ** 2).mean() / 2
-                params = jax.tree.map(lambda p, g: p - 0.3 * g, params, jax.grad(loss)(params))
+                params = jax.tree.map(lambda p, g: p - 0.3 * g, params, gradient(params, residual))
             residual = residual - 0.5 * np.asarray(net.apply(params, x.astype(np.float32)))[:, 0]
             total = total + 0.5 * np.asarray(net.apply(params, points.astype(np.float32)))[:, 0]
         np.testing.assert_allclose(found[1, 1], total, rtol=2e-4, atol=1e-5)

@@ -51,12 +51,12 @@ def turned():
     return continuous.claims(settings, results)
 
 
-def exchanged():
+def exchanged(distance=0.0):
     settings = mlp_to_gcnn.Settings(times=(1.0,), widths=(8, 16), draws=6, trained_widths=(4,), members=6, steps=(0, 1))
     rng = np.random.default_rng(0)
     members = {4: {name: rng.normal(size=(2, 6, 5)) for name in mlp_to_gcnn.SETS}}
     results = mlp_to_gcnn.Results(
-        times=np.array([1.0]), kernel_distance=np.zeros(2), distance=np.zeros((1, 4)),
+        times=np.array([1.0]), kernel_distance=np.zeros(2), distance=np.full((1, 4), distance),
         without_augmentation=np.ones((1, 4)), std_ratio=np.ones(1), exact=np.zeros((2, 1, 4)),
         squares=rng.random((6, 2)), differences=members, outputs=members,
     )  # fmt: skip
@@ -98,6 +98,11 @@ class TestEverySentence:
 
     def test_the_catalogue_names_the_page(self, name):
         assert registry[name].page == registry[name].module.replace(".study", ".page")
+
+
+@pytest.mark.parametrize(("distance", "verdict"), [(0.0, "holds"), (1e-6, "fails")])
+def test_means_at_infinite_width_that_differ_fail(distance, verdict):
+    assert exchanged(distance)[0].verdict == verdict
 
 
 def test_where_the_source_states_a_number_it_stands_beside_ours():

@@ -74,7 +74,13 @@ class Brightness:
 
 
 class TestOwnModel:
-    @pytest.mark.parametrize(("group", "models"), [("D4", ["brightness"]), ("C8", ["brightness", "resampling floor"])])
+    @pytest.mark.parametrize(
+        ("group", "models"),
+        [
+            pytest.param("D4", ["brightness"], marks=pytest.mark.slow),
+            ("C8", ["brightness", "resampling floor"]),
+        ],
+    )
     def test_it_gets_a_row_on_ones_own_arrays(self, group, models, own, tmp_path, monkeypatch):
         monkeypatch.setattr("equitangents.contenders.registry._registered", {})
         contenders.register("brightness", Brightness)

@@ -1,4 +1,4 @@
-"""Claims of the first three studies, on numbers made for the purpose: true ones hold and false ones fail."""
+"""Claims of four studies, on numbers made for the purpose: true ones hold and false ones fail."""
 
 import dataclasses
 
@@ -6,6 +6,7 @@ import numpy as np
 
 from equitangents.studies.framework.claims import lead
 from equitangents.studies.ising import study as ising
+from equitangents.studies.kernel_convergence import study as kernel_convergence
 from equitangents.studies.rotated_images import study as rotated_images
 from equitangents.studies.toy import study as toy
 
@@ -143,3 +144,27 @@ class TestRotatedImagesClaims:
     def test_without_the_closed_form_there_is_no_claim_about_it(self):
         results = dataclasses.replace(self._results(self.settings), infinite={})
         assert not any("infinite" in v.claim for v in rotated_images.claims(self.settings, results))
+
+
+class TestKernelConvergenceClaims:
+    settings = kernel_convergence.Settings(widths=(4, 16, 64), batches=40)
+
+    def _results(self, *, rate=-0.5, off=0.0):
+        """Means of batches that scatter as a power of the width, and lie `off` standard errors from the closed form."""
+        rng = np.random.default_rng(0)
+        exact, sizes = 1 + np.eye(3), 0.1 * np.array(self.settings.widths) ** rate
+        noise = sizes[:, None, None, None] * rng.normal(size=(3, 40, 3, 3))
+        errors = noise.std(axis=1, ddof=1) / 40**0.5
+        means = exact + noise + off * errors[:, None]
+        each = lambda value: {(s, k): value for s in kernel_convergence.SPACES for k in kernel_convergence.KINDS}
+        return kernel_convergence.Results(each(exact), each(means), each(errors))
+
+    def test_true(self):
+        assert _verdicts(kernel_convergence.claims(self.settings, self._results())) == ["holds"] * 2
+
+    def test_a_slow_or_a_fast_approach_fails(self):
+        for rate in (-0.05, -1.0):
+            assert _verdicts(kernel_convergence.claims(self.settings, self._results(rate=rate)))[0] == "fails"
+
+    def test_a_mean_that_is_five_standard_errors_away_fails(self):
+        assert _verdicts(kernel_convergence.claims(self.settings, self._results(off=5.0)))[1] == "fails"

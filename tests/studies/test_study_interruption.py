@@ -39,9 +39,10 @@ def test_killed_in_the_middle_of_training_and_resumed(name, total, finished_mini
     assert_same_tables(name, tmp_path / "cut", whole.folder)
 
 
-def test_a_paper_preset_starts_and_resumes(finished_miniature, tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", [pytest.param("toy", marks=pytest.mark.slow), "sampling"])
+def test_a_paper_preset_starts_and_resumes(name, finished_miniature, tmp_path, monkeypatch):
     """With the sizes of the miniature; all that these leave as it is comes from the preset."""
-    finished_miniature("toy")  # compiles what both need
+    finished_miniature(name)  # compiles what both need
 
     def interrupting(self, done, steps):
         raise KeyboardInterrupt
@@ -49,10 +50,10 @@ def test_a_paper_preset_starts_and_resumes(finished_miniature, tmp_path, monkeyp
     with monkeypatch.context() as patch:
         patch.setattr(Task, "step", interrupting)
         with pytest.raises(KeyboardInterrupt):
-            run("toy", tmp_path / "paper", preset="paper")
+            run(name, tmp_path / "paper", preset="paper")
     assert not (tmp_path / "paper" / "report.html").exists()
-    finished = run("toy", tmp_path / "paper", preset="paper", resume=True)
+    finished = run(name, tmp_path / "paper", preset="paper", resume=True)
     config = json.loads((tmp_path / "paper" / "config.json").read_text())
     assert config["preset"] == "paper"
-    assert config["settings"] == json.loads(json.dumps(as_dict(changed(study("toy").presets["paper"], TINY["toy"]))))
+    assert config["settings"] == json.loads(json.dumps(as_dict(changed(study(name).presets["paper"], TINY[name]))))
     assert len(finished.claims) > 0

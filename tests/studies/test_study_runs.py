@@ -190,7 +190,7 @@ class TestOneAtATime:
         run(tmp_path / "run")
         assert not (tmp_path / "run" / ".lock").exists()
 
-    @pytest.mark.parametrize("stages", [1, 3])
+    @pytest.mark.parametrize("stages", [1, pytest.param(3, marks=pytest.mark.slow)])
     def test_killed_at_any_time_only_the_stage_under_way_is_lost(self, tmp_path, capsys, stages):
         whole = five_stages(tmp_path / "whole")
         assert capsys.readouterr().out == "01234"
