@@ -187,20 +187,36 @@ def test_outside_of_compiled_programs_it_has_derivatives_too(rng):
     np.testing.assert_allclose(slope, (moved[0] - moved[1]) / (2 * h), rtol=1e-5, atol=1e-8)
 
 
-def test_what_it_cannot_run_goes_to_the_reference_and_says_so(rng, monkeypatch, caplog):
+BUMP = lambda t: np.exp(t - 1)
+NARROW = nn.Sequential(nn.SphereLift(groups.so3(2), 3, window=BUMP, resolution=2), nn.Erf(), nn.GroupPool())
+OTHER = one_layer(nn.Elementwise(lambda u: u + u**2), group=groups.octahedral())
+NARROW_REASON, OTHER_REASON = "windows narrower than the sphere", "no dual of Quadrature"
+
+
+@pytest.mark.parametrize(("net", "reason"), [(NARROW, NARROW_REASON), (OTHER, OTHER_REASON)], ids=["narrow", "other"])
+def test_what_it_cannot_run_is_refused_with_the_reason(net, reason, rng):
+    with pytest.raises(InvalidArgumentError, match=f"'cpu', which cannot run this network: .*{reason}"):
+        net.kernel(signals(rng, 2, 2, 1), engine="cpu")
+
+
+@pytest.mark.parametrize(
+    ("net", "reason"),
+    [
+        pytest.param(NARROW, NARROW_REASON, id="narrow", marks=pytest.mark.slow),  # its samples take long to compile
+        pytest.param(OTHER, OTHER_REASON, id="other"),
+    ],
+)
+def test_what_it_cannot_run_goes_to_the_reference_and_says_so(net, reason, rng, monkeypatch, caplog):
     monkeypatch.setattr(select, "_logged", set())
     caplog.set_level(logging.INFO, logger="equitangents")
+    found = net.kernel(signals(rng, 2, 2, 1))
+    assert found.engine == "reference"
+    assert any(reason in note for note in found.notes)
+    assert any(reason in record.message for record in caplog.records)
+
+
+def test_what_it_can_run_has_the_notes_of_the_reference(rng):
     x = signals(rng, 2, 2, 1)
-    bump = lambda t: np.exp(t - 1)
-    narrow = nn.Sequential(nn.SphereLift(groups.so3(2), 3, window=bump, resolution=2), nn.Erf(), nn.GroupPool())
-    other = one_layer(nn.Elementwise(lambda u: u + u**2), group=groups.octahedral())
-    for net, reason in ((narrow, "windows narrower than the sphere"), (other, "no dual of Quadrature")):
-        found = net.kernel(x)
-        assert found.engine == "reference"
-        assert any(reason in note for note in found.notes)
-        assert any(reason in record.message for record in caplog.records)
-        with pytest.raises(InvalidArgumentError, match=f"'cpu', which cannot run this network: .*{reason}"):
-            net.kernel(x, engine="cpu")
     net = one_layer(group=groups.so3(2), resolution=2)
     assert net.kernel(x, engine="reference").notes == net.kernel(x).notes
 
