@@ -11,6 +11,7 @@ from equitangents.actions import as_action
 RNG = np.random.default_rng(0)
 IMAGES = RNG.normal(size=(6, 4, 4, 1))
 LABELS = RNG.normal(size=6)
+CLASSES = [0, 1, 0, 1, 0, 1]
 N = et.nn
 NET = N.Sequential(N.Flatten(), N.Dense(8), N.Relu(), N.Dense(1))
 
@@ -65,16 +66,20 @@ def test_estimators_take_names_for_actions() -> None:
     np.testing.assert_array_equal(
         flat.fit(IMAGES.reshape(6, -1), LABELS).predict(IMAGES.reshape(6, -1)), by_name.predict(IMAGES)
     )
-    settings = {"members": 2, "epochs": 2, "seed": 1}
-    deep = [et.DeepEnsemble(NET, augmentation=a, **settings).fit(IMAGES, LABELS).predict(IMAGES) for a in ("C4", rot)]
-    np.testing.assert_array_equal(*deep)
-    classes = [0, 1, 0, 1, 0, 1]
-    two = N.Sequential(N.Flatten(), N.Dense(8), N.Relu(), N.Dense(2))
-    et.DeepEnsembleClassifier(two, augmentation="C4", **settings).fit(IMAGES, classes)
-    classifier = et.InfiniteEnsembleClassifier(NET, augmentation="D4", time=10.0).fit(IMAGES, classes)
+    classifier = et.InfiniteEnsembleClassifier(NET, augmentation="D4", time=10.0).fit(IMAGES, CLASSES)
     assert classifier.augmentation_ == et.actions.image_dihedral(4)
     bagged = et.ensembles.BaggedInfiniteEnsemble(et.InfiniteEnsemble(NET, augmentation="C4", time=5.0), resamples=2)
     assert bagged.fit(IMAGES, LABELS).augmentation_ == rot
+
+
+@pytest.mark.slow
+def test_deep_estimators_take_names_for_actions() -> None:
+    rot = et.actions.image_rotations(4)
+    settings = {"members": 2, "epochs": 2, "seed": 1}
+    deep = [et.DeepEnsemble(NET, augmentation=a, **settings).fit(IMAGES, LABELS).predict(IMAGES) for a in ("C4", rot)]
+    np.testing.assert_array_equal(*deep)
+    two = N.Sequential(N.Flatten(), N.Dense(8), N.Relu(), N.Dense(2))
+    et.DeepEnsembleClassifier(two, augmentation="C4", **settings).fit(IMAGES, CLASSES)
 
 
 def test_questions_about_orbits_take_names_for_actions() -> None:

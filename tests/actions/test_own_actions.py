@@ -95,6 +95,7 @@ class TestAllRotations:
         assert own.verdict == known.verdict == "broken"
         np.testing.assert_allclose(own.errors, known.errors, rtol=1e-12)
 
+    @pytest.mark.slow
     def test_audits_take_it_of_outputs_and_beside_kinds_by_name(self):
         x = VECTORS[:, :, None] * VECTORS[:, None]
         tensors = Tensors(2)
@@ -120,6 +121,7 @@ class TestAllRotations:
         )
         np.testing.assert_allclose(own, known, atol=1e-4)
 
+    @pytest.mark.slow
     def test_deep_ensembles_take_elements_of_it(self):
         model = et.DeepEnsemble(NET, members=2, epochs=1, augmentation=sampled(CLOUDS, 3), seed=0).fit(VECTORS, Y)
         assert np.isfinite(model.predict(VECTORS)).all()

@@ -83,25 +83,20 @@ TABLE = {
 OFTEN = {
     "one dimension, strides",
     "window as wide as the grid",
-    "strides 2 and 3, zero",
-    "strides 2, circular",
     "valid and pooled",
     "three dimensions, pooled",
     "locally connected",
     "locally connected then conv",
     "pooling inside",
-    "pooling inside, pooled",
     "pooling at the readout",
     "pool, dense head",
     "dense at every pixel",
-    "residual, pooled",
     "residual of means",
     "residual of means, pooled",
-    "one pixel left by pooling",
 }
 
 
-REFERENCE = {"window as wide as the grid", "valid and pooled", "locally connected then conv", "pooling at the readout"}
+REFERENCE = {"window as wide as the grid"}
 
 
 @by_engines("name", TABLE, OFTEN, REFERENCE)
@@ -114,14 +109,14 @@ def test_networks_by_name(engine, name):
 NONLINEARITIES = ["relu", "leaky_relu", "abs", "erf", "gelu", "sin", "cos", "identity"]
 
 
-@by_engines("nonlinearity", NONLINEARITIES, NONLINEARITIES, ["leaky_relu", "gelu"])
+@by_engines("nonlinearity", NONLINEARITIES, NONLINEARITIES, ["leaky_relu"])
 def test_every_nonlinearity(engine, nonlinearity):
     phi = ("phi", nonlinearity, 0.15) if nonlinearity == "leaky_relu" else ("phi", nonlinearity)
     x = np.random.default_rng(5).standard_normal((3, 5, 2))
     check([zconv((3,)), phi, *GAP], x)
 
 
-@pytest.mark.parametrize("name", ["tanh", "square", pytest.param("softplus", marks=SLOW)])
+@pytest.mark.parametrize("name", ["tanh", *(pytest.param(k, marks=SLOW) for k in ("square", "softplus"))])
 def test_elementwise_is_the_double_integral(name):
     import jax
 
@@ -214,7 +209,7 @@ def grid_networks(draw):
 
 
 @given(grid_networks(), st.booleans())
-@examples(4, random=15)
+@examples(2, random=15)
 def test_random_networks_on_grids(case, two):
     layers, x = case
     check(layers, *((x[:1], x[1:]) if two else (x,)))

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import equitangents as et
+from examples import examples
 from laws.networks import box, by_engines, check, group_box, plane_group, small_group
 from oracles import finite_groups
 
@@ -73,7 +74,7 @@ def test_random_networks_on_small_groups(case):
 
 
 @given(small_networks())
-@settings(max_examples=2)
+@examples(1, random=2)
 def test_random_networks_on_small_groups_by_the_reference(case):
     layers, action, subgroup, x1, x2 = case
     check(layers, x1, x2, action=action, subgroup=subgroup, engine="reference")
@@ -94,7 +95,6 @@ OFTEN = {
     ("p4, 5×5", "erf", "pool"),
     ("p4, 5×5", "relu", "flatten"),
     ("p4m, 4×4", "relu", "pool"),
-    ("p4m, 4×4", "erf", "flatten"),
     ("p2, 3×4", "relu", "cosets"),
 }
 
@@ -103,7 +103,7 @@ OFTEN = {
     "plane, nonlinearity, readout",
     list(itertools.product(PLANES, ["relu", "erf"], ["flatten", "pool", "cosets"])),
     OFTEN,
-    {("p2, 3×4", "relu", "cosets"), ("p4, 5×5", "relu", "flatten")},
+    {("p2, 3×4", "relu", "cosets")},
 )
 def test_boxes_on_the_plane(engine, plane, nonlinearity, readout):
     rotations, reflections, shape = PLANES[plane]

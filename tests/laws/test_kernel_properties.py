@@ -59,13 +59,15 @@ def images(count, shape=(4, 4), channels=2, seed=0):
 # Symmetry and positivity -----------------------------------------------------------------------------------------
 
 
+# An image of zeros and the others are pairs for the reference engine, which compiles each of the four shapes.
+@pytest.mark.parametrize("zeros", [False, pytest.param(True, marks=SLOW)], ids=["", "with an image of zeros"])
 @pytest.mark.parametrize(
     "name", ["gcnn, pooled", "cnn, pooled in blocks", *(pytest.param(k, marks=SLOW) for k in list(NETWORKS)[1:3])]
 )
-def test_symmetric_and_positive(name):
+def test_symmetric_and_positive(name, zeros):
     net = NETWORKS[name]()
     x = images(4)
-    x = np.concatenate([x, 2 * x[:1], np.rot90(x[:1], axes=(1, 2)), x[:1] + 1e-7, 0 * x[:1]])
+    x = np.concatenate([x, 2 * x[:1], np.rot90(x[:1], axes=(1, 2)), x[:1] + 1e-7, *([0 * x[:1]] if zeros else [])])
     joint, cross = got_pair(net.kernel(x)), got_pair(net.kernel(x, x.copy()))
     parts, turned = got_pair(net.kernel(x[:4], x[4:])), got_pair(net.kernel(x[4:], x[:4]))
     for own, other, part, back in zip(joint, cross, parts, turned, strict=True):
@@ -193,7 +195,7 @@ def test_relu_diagonals_of_flattened_convolutions():
 DIGITS = [(phi, readout) for phi in ("relu", "erf", "gelu", "abs", "cos") for readout in ("global_pool", "flatten")]
 
 
-@by_engines("phi, readout", DIGITS, DIGITS, [("relu", "global_pool")])
+@by_engines("phi, readout", DIGITS, DIGITS, [])
 def test_float32_keeps_its_digits(engine, phi, readout):
     layers = [
         ("conv", (3, 3), (1, 1), "circular", 1.4, 0.1),
@@ -232,7 +234,7 @@ def _with_zeros():
 ALL = ["relu", "leaky_relu", "abs", "erf", "gelu", "sin", "cos"]
 
 
-@by_engines("phi", ALL, ALL, ["relu"])
+@by_engines("phi", ALL, ALL, [])
 def test_zero_inputs(engine, phi):
     phi = ("phi", phi, 0.1) if phi == "leaky_relu" else ("phi", phi)
     check([("conv", (3,), (1,), "zero", 1.2, 0.0), phi, ("global_pool",), ("dense", 1.0, 0.0)], _with_zeros())
@@ -249,7 +251,7 @@ def test_zero_inputs_of_deeper_networks(phi, b):
     assert np.isfinite(got_pair(network(layers).kernel(_with_zeros().astype(np.float32)))).all()
 
 
-@pytest.mark.parametrize("name", ["cnn", *(pytest.param(k, marks=SLOW) for k in ("gcnn", "mlp", "pairs"))])
+@pytest.mark.parametrize("name", ["mlp", *(pytest.param(k, marks=SLOW) for k in ("cnn", "gcnn", "pairs"))])
 def test_gradients_are_finite_even_at_equal_inputs(name):
     net, shape = {
         "mlp": (mlp(3), (4,)),
@@ -275,7 +277,7 @@ def test_gradients_are_finite_even_at_equal_inputs(name):
     assert slope == pytest.approx((up - down) / (2 * h), rel=1e-4)
 
 
-@pytest.mark.parametrize("name", ["mlp", "cnn", pytest.param("gcnn", marks=SLOW)])
+@pytest.mark.parametrize("name", ["cnn", *(pytest.param(k, marks=SLOW) for k in ("mlp", "gcnn"))])
 def test_compiled_and_uncompiled_agree(name):
     net, shape = {"mlp": (mlp(), (4,)), "gcnn": (gcnn(), (4, 4, 2)), "cnn": (cnn(), (4, 4, 2))}[name]
     x1, x2 = (np.random.default_rng(s).standard_normal((2, *shape)).astype(np.float32) for s in (0, 1))

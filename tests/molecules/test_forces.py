@@ -14,13 +14,24 @@ from equitangents.molecules.resolution import kernel_for_forces
 from molecules.example_molecules import SIGNALS, molecules, network, turned
 
 BATCH = molecules(3)
-NET = network(resolution=7)
+SLOW = pytest.mark.slow
 STEP = 1e-3
 
 
+@pytest.fixture(scope="module", params=[1, pytest.param(2, marks=SLOW)], ids=["one layer", "two layers"])
+def net(request):
+    return network(resolution=7, layers=request.param)
+
+
 @pytest.fixture(scope="module")
-def smooth():
-    return kernel_for_forces(NET, BATCH, SIGNALS)
+def ridge(net):
+    """The smoother network of one layer learns the same energies to the same error at a smaller ridge."""
+    return {1: 1e-7, 2: 1e-6}[sum(layer == nn.Erf() for layer in net.layers)]
+
+
+@pytest.fixture(scope="module")
+def smooth(net):
+    return kernel_for_forces(net, BATCH, SIGNALS)
 
 
 def value(smooth, x1, x2, i=0, j=1):
@@ -54,7 +65,7 @@ def test_covariances_are_derivatives_of_the_kernel(smooth):
         np.testing.assert_allclose(blocks[:, 1 + a, 1 + b] / scale, both / scale, rtol=0, atol=1e-4)
 
 
-def test_joint_covariances_are_symmetric_and_nearly_positive(smooth):
+def test_joint_covariances_are_symmetric_and_nearly_positive(net, smooth):
     joint = joint_kernels(smooth, BATCH)
     for matrix in joint:
         np.testing.assert_array_equal(matrix, matrix.T)
@@ -63,16 +74,16 @@ def test_joint_covariances_are_symmetric_and_nearly_positive(smooth):
     cross = joint_kernels(smooth, BATCH, BATCH)
     np.testing.assert_allclose(cross.ntk, joint.ntk, rtol=0, atol=1e-9 * np.abs(joint.ntk).max())
     # The kernel with the nodes of the network's own quadrature is the same, to the tolerance.
-    other = kernels(NET, BATCH, signals=SIGNALS)
+    other = kernels(net, BATCH, signals=SIGNALS)
     np.testing.assert_allclose(joint.ntk[:3, :3], other.ntk, rtol=1e-4)
 
 
 @pytest.fixture(scope="module")
-def trained():
+def trained(net, ridge):
     """Trained on both, with the data it saw: a made-up energy, harmonic in all distances."""
     train = molecules(5, seed=4)
     energies, forces = springs(train)
-    return MoleculeRegressor(NET, signals=SIGNALS).fit(train, energies, forces), train
+    return MoleculeRegressor(net, signals=SIGNALS, ridge=ridge).fit(train, energies, forces), train
 
 
 def springs(batch):
@@ -129,11 +140,11 @@ def test_predictions_turn_with_the_molecule(trained):
 
 
 @pytest.mark.parametrize("given", ["energies", "forces"])
-def test_one_kind_of_data_is_enough(given):
+def test_one_kind_of_data_is_enough(net, ridge, given):
     train = molecules(4, seed=4)
     energies, forces = springs(train)
     data = {"energies": energies} if given == "energies" else {"forces": forces}
-    model = MoleculeRegressor(NET, signals=SIGNALS, kernel="nngp").fit(train, **data)
+    model = MoleculeRegressor(net, signals=SIGNALS, kernel="nngp", ridge=ridge).fit(train, **data)
     found = model.predict(train)
     if given == "energies":
         np.testing.assert_allclose(found.energies, energies, atol=1e-2)
@@ -154,7 +165,7 @@ def test_what_cannot_be_differentiated_is_refused(monkeypatch):
 
 
 def test_bad_arguments():
-    model = MoleculeRegressor(NET, signals=SIGNALS)
+    model = MoleculeRegressor(network(), signals=SIGNALS)
     with pytest.raises(NotFittedError):
         model.predict(BATCH)
     with pytest.raises(InvalidArgumentError, match="both None"):

@@ -19,7 +19,7 @@ from equitangents.molecules import (
 from equitangents.molecules.resolution import kernel_for_forces, kernel_for_tensors
 from molecules.example_molecules import SIGNALS, molecules, network, turned
 
-NET = network(resolution=7)
+NET = network(resolution=7, layers=1)
 UNBIASED = nn.Sequential(
     nn.SphereLift(groups.so3(2), 4, W_std=0.03, resolution=5), nn.Erf(), nn.GroupPool(), nn.Dense(1)
 )
@@ -59,7 +59,7 @@ def test_normalising_by_zero_is_refused_and_says_which():
 
 
 def test_resolution_of_lone_atoms_has_no_error():
-    smooth = kernel_for_forces(network(tolerance=1e-6), LONE, SIGNALS)
+    smooth = kernel_for_forces(network(tolerance=1e-6, layers=1), LONE, SIGNALS)
     assert smooth.error_estimate == 0
     joint = joint_kernels(dataclasses.replace(smooth, resolution=7), LONE)
     assert (joint.ntk[3:] == 0).all()

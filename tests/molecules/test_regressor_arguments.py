@@ -16,7 +16,7 @@ from equitangents.molecules import MoleculeRegressor, Molecules, SmoothKernel, T
 from molecules.example_molecules import SIGNALS, molecules, network
 
 BATCH = molecules(3)
-NET = network(resolution=7)
+NET = network(resolution=7, layers=1)
 TARGETS = {MoleculeRegressor: np.zeros(3), TensorRegressor: np.zeros((3, 3))}
 BOTH = pytest.mark.parametrize("regressor", list(TARGETS))
 

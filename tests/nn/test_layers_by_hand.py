@@ -21,7 +21,7 @@ def test_weights_and_biases_are_drawn_apart():
     assert not np.any(np.asarray(params["w"]).ravel() == np.asarray(params["b"]))
 
 
-@pytest.mark.parametrize("width", [2, 4])
+@pytest.mark.parametrize("width", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_boxes_of_even_width_reach_further_to_the_high_side(width, rng):
     x = rng.standard_normal((2, 5, 5, 3))
     y, (params,) = run(Sequential(Lift(et.groups.translations((5, 5)), 4, (1, width))), x)

@@ -72,7 +72,7 @@ def test_a_layer_of_a_user_has_its_kernel_in_every_engine(x: np.ndarray) -> None
 def test_a_layer_of_a_user_has_finite_parameters_and_outputs(x: np.ndarray) -> None:
     net = lifted(Gain())
     params = net.init(jax.random.key(0), x.shape[1:])
-    y = net.apply(params, jnp.asarray(x, jnp.float32))
+    y = jax.jit(net.apply)(params, jnp.asarray(x, jnp.float32))
     assert y.shape == (3, 1)
     assert np.isfinite(np.asarray(y)).all()
     assert params[1].shape == (8,)

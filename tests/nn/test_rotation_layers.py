@@ -112,4 +112,4 @@ def test_residual_blocks_on_rotations():
     mlp = Sequential(Dense(8), Residual(Erf(), Dense(8)), Erf(), Dense(1))
     vectors = x.reshape(2, -1) / np.sqrt(np.pi)  # mean square Σ c²/(12π), that of the signal
     assert np.allclose(flat.kernel(x).ntk, mlp.kernel(vectors).ntk, rtol=1e-12)
-    assert flat.apply(flat.init(jax.random.key(0), SHAPE), x).shape == (2, 1)
+    assert jax.jit(lambda x: flat.apply(flat.init(jax.random.key(0), SHAPE), x))(x).shape == (2, 1)
