@@ -120,7 +120,9 @@ def comparison(published: list[Record]) -> str:
         [
             f"What `{run.command}` found ({plain(facts)}), [with every number and setting](docs/results/comparison.md)"
             f"{more}:",
-            table([found["header"][i] for i in places], [[row[i] for i in places] for row in found["rows"]], numbers=True),
+            table(
+                [found["header"][i] for i in places], [[row[i] for i in places] for row in found["rows"]], numbers=True
+            ),
             f"*{plain(found['caption'])}*",
         ]
     )

@@ -25,7 +25,9 @@ def page(record: Record, folder: Path) -> str:
     parts = [
         f"# {plain(record.title)}" + (f": {plain(record.variant)}" if record.variant else ""),
         plain(record.summary),
-        table(("", ""), [*record.facts.items(), ("Source", registry[record.study].source), ("Run time", run_time(record))]),
+        table(
+            ("", ""), [*record.facts.items(), ("Source", registry[record.study].source), ("Run time", run_time(record))]
+        ),
         "## Claims",
         _claims_in_short(record.claims),
         *(_claim(claim) for claim in record.claims),
@@ -126,7 +128,10 @@ def _numbers(record: Record, folder: Path) -> list[str]:
             header, *rows = list(csv.reader(io.StringIO((folder / file["name"]).read_text(encoding="utf-8"))))
             if len(rows) <= _ROWS and len(header) <= _COLUMNS:
                 cells = [[_short(cell) for cell in row] for row in rows]
-                parts += [f"### {file['name']}", table([name.replace("_", " ") for name in header], cells, numbers=True)]
+                parts += [
+                    f"### {file['name']}",
+                    table([name.replace("_", " ") for name in header], cells, numbers=True),
+                ]
     return parts
 
 
