@@ -24,7 +24,7 @@ def verdicts(claims):
 class TestLargestOfAFew:
     def test_a_further_value_lies_below_the_upper_end_as_often_as_promised(self):
         values = np.exp(np.random.default_rng(0).normal(size=(2000, 9)))
-        below = [further <= largest(seen, level=0.9).high for *seen, further in values]
+        below = [further <= largest(np.array(seen), level=0.9).high for *seen, further in values]
         assert np.mean(below) > 0.9
 
     def test_it_is_the_largest_that_was_seen_and_its_own_lower_end(self):

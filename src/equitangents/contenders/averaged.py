@@ -25,11 +25,11 @@ class Averaged:
 
     @property
     def multiplications(self) -> int:
-        """|G| predictions."""
+        """Those of one prediction for each of the |G| elements."""
         return int(self.action.group.order * self.contender.multiplications)
 
     def fit(self, x: Any, y: Any) -> Averaged:
-        """Train the contender."""
+        """Train the contender whose predictions are averaged."""
         self.contender.fit(x, y)
         return self
 

@@ -25,7 +25,7 @@ class Canonicalised:
     classifier: nn.Sequential
 
     def init(self, key: jax.Array, input_shape: tuple[int, ...], dtype: Any = "float32") -> Any:
-        """Parameters of both."""
+        """Random parameters of scorer and classifier, in a pair."""
         first, second = jax.random.split(key)
         return self.scorer.init(first, input_shape, dtype), self.classifier.init(second, input_shape, dtype)
 

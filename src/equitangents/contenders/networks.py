@@ -21,7 +21,7 @@ class Network(Protocol):
         """Random parameters, a pytree."""
 
     def apply(self, params: Any, x: Any) -> Any:
-        """Outputs (N, classes)."""
+        """What the network makes of images x, (N, classes)."""
 
 
 def cnn(problem: Problem, channels: tuple[int, ...] | None = None) -> nn.Sequential:

@@ -33,7 +33,7 @@ class TrainedNetworks:
 
     @property
     def parameters(self) -> int:
-        """Of all members."""
+        """How many numbers all members together have learnt."""
         return self.members * count_parameters(self.net, self.problem.shape)
 
     @property
@@ -42,7 +42,7 @@ class TrainedNetworks:
         return self.members * count_multiplications(self.net, self.problem.shape)
 
     def fit(self, x: Float[np.ndarray, "n height width channels"], y: Int[np.ndarray, " n"]) -> TrainedNetworks:
-        """Train all members."""
+        """Train all members on the same images."""
         self._model.fit(x, y)
         return self
 

@@ -6,7 +6,7 @@ import math
 from typing import final
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Num
 
 
 @final
@@ -20,7 +20,7 @@ class RunningSpread:
         self._squares = 0.0
         self._count = 0
 
-    def add(self, y: Float[np.ndarray, "n D"]) -> None:
+    def add(self, y: Num[np.ndarray, "n D"]) -> None:
         """Take one more batch of outputs into account."""
         if self._first is None:
             self._first = y[0].astype(np.float64)

@@ -16,5 +16,5 @@ def network(problem: Problem) -> TurnedFilters:
 
 
 def make(problem: Problem) -> TrainedNetworks:
-    """One of them."""
+    """A single group-convolutional network, untrained."""
     return TrainedNetworks(network(problem), problem)

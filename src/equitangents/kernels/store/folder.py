@@ -105,7 +105,7 @@ class KernelStore:
 
     @property
     def size(self) -> int:
-        """Bytes in use."""
+        """Bytes that the kept tiles take on the disk."""
         return sum(size for _, size, _ in self._used())
 
     def clear(self) -> tuple[int, int]:
