@@ -89,9 +89,8 @@ def main(full: bool = False, **changes: str) -> None:
     studies.run("comparison", preset, out=folder, resume=begun, settings={**SETTINGS, **changes}, progress=True)
     text = table(folder)
     (OUT / "escnn.md").write_text(text + "\n", encoding="utf-8")
-    print(
-        f"{text}\nin brackets 95 % intervals; within ours: whether escnn’s number lies in our interval; OSP: orientations with the class of the image as it is"
-    )
+    print(f"{text}\nin brackets 95 % intervals; within ours: whether escnn’s number lies in our interval")
+    print("OSP: orbit same predictions, the orientations with the class of the image as it is")
 
 
 if __name__ == "__main__":

@@ -98,7 +98,7 @@ def test_the_table_says_whether_escnn_lies_within_our_interval(tmp_path):
     (tmp_path / "results" / "costs.csv").write_text(f"contender,parameters\ngcnn,8610\n{bench.CONTENDER},8230\n")
     lines = bench.table(tmp_path).splitlines()
     assert "| parameters | 8,610 | 8,230 |" in lines[2]
-    assert lines[4].startswith("| accuracy, all orientations | 0.700 (0.650 to 0.750) | 0.740 (0.690 to 0.790) | yes |")
+    assert lines[4].startswith("| accuracy, all orientations | 0.70 (0.65 to 0.75) | 0.74 (0.69 to 0.79) | yes |")
     assert "| −0.040 (−0.060 to −0.020) |" in lines[4]
     assert "(no interval) | no |" in lines[5]
     assert " | no | " in lines[6]
