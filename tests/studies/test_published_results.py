@@ -134,10 +134,15 @@ class TestThePageOfARun:
         (last,) = config["sessions"]
         last["processor_seconds"] = 1.0
         killed = {**last, "ended": "running", "processor_seconds": 1000.0}
-        for before, words in (([killed], "once"), ([killed, killed], "2 times"), ([last], "no")):
+        for before, words in (([killed], "once"), ([killed, killed], "2 times"), ([], "no")):
             path.write_text(json.dumps({**config, "sessions": [*before, last]}))
             main([str(folder)], root)
             assert re.search(rf"\| Interrupted and resumed \| {words}\b", published(root))
+        later = {**last, "began": "2099-01-01T00:00:00Z"}  # what is finished is resumed: only read
+        path.write_text(json.dumps({**config, "sessions": [killed, last, later]}))
+        main([str(folder)], root)
+        assert "| Interrupted and resumed | once;" in published(root)
+        assert f"| Date | {last['began'][:10]} |" in published(root)
         path.write_text(json.dumps({**config, "seconds": 4000.0, "sessions": [killed, last]}))
         main([str(folder)], root)
         assert re.search(r"\| Run time \| 1 h 6 min; 16 min 41 s of processors", published(root))

@@ -91,7 +91,7 @@ def read(folder: Path, variant: str = "") -> Record:
     paths = [f"{key} {value}" for key, value in settings.items() if value.startswith(("/", "~"))]
     if paths:
         raise InvalidArgumentError(f"the settings of {folder} hold paths of this machine: {', '.join(paths)}")
-    sessions = config.get("sessions")
+    sessions = _until_finished(config.get("sessions"))
     return Record(
         name=f"{study}-{variant}" if variant else study,
         study=study,
@@ -107,7 +107,7 @@ def read(folder: Path, variant: str = "") -> Record:
         command=reproduce.first("pre").raw.strip(),
         seconds=float(config["seconds"]),
         processor_seconds=_processor_seconds(sessions),
-        interruptions=None if sessions is None else sum(s.get("ended") != "finished" for s in sessions[:-1]),
+        interruptions=None if sessions is None else len(sessions) - 1,
         date=None if sessions is None else sessions[-1]["began"][:10],
         machines=_distinct([s["machine"] for s in sessions or [] if "machine" in s]),
         files=[],
@@ -144,6 +144,12 @@ def _shown(node: Node) -> Json | None:
         return None
     header, *rows = [[cell.text for cell in row.elements] for row in table.every("tr")]
     return {"kind": "table", "caption": caption.text, "header": header, "rows": rows}
+
+
+def _until_finished(sessions: list[Json] | None) -> list[Json] | None:
+    """What came after a session that finished only read what was there."""
+    endings = [session.get("ended") for session in sessions or []]
+    return sessions[: endings.index("finished") + 1] if sessions is not None and "finished" in endings else sessions
 
 
 def _processor_seconds(sessions: list[Json] | None) -> float | None:
