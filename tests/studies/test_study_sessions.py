@@ -3,12 +3,15 @@
 import json
 import os
 import sys
+import time
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from equitangents import studies
 from equitangents.studies.catalogue import StudyInfo
+from equitangents.studies.framework import folder
 from equitangents.studies.framework.sessions import Sessions, machine
 from studies.small import Small
 
@@ -55,6 +58,22 @@ def test_a_session_that_was_killed_stays_running_and_one_that_crashed_says_so(sm
         run(tmp_path / "run")
     assert config(tmp_path / "run")["sessions"][-1]["ended"] == "failed"
     assert Sessions(None).to_dict("running")["sessions"][-1]["ended"] == "running"
+
+
+def test_the_time_is_written_down_within_a_stage(tmp_path, monkeypatch):
+    monkeypatch.setattr(folder, "_EVERY", 0.0)
+    made = folder.RunFolder(tmp_path / "run", {"study": "small", "settings": {}})
+    noted = []
+
+    def compute(task):
+        for done in range(1, 3):
+            time.sleep(0.02)
+            task.step(done, 2)
+            noted.append(config(tmp_path / "run")["seconds"])
+        return {"x": np.zeros(1)}
+
+    made.stage("long", "A long stage", compute)
+    assert 0.02 <= noted[0] < noted[1]
 
 
 def test_a_run_that_starts_anew_has_one_session(small, tmp_path):

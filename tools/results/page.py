@@ -164,5 +164,5 @@ def _times(record: Record) -> str:
     if count is None:
         return _NOT_RECORDED
     times = "no" if count == 0 else "once" if count == 1 else f"{count} times"
-    lost = "; the run time leaves out what came after the last finished stage before a kill" if count else ""
+    lost = "; the run time leaves out what was not yet written down when a run was killed" if count else ""
     return times + lost

@@ -12,6 +12,7 @@ import json
 import math
 import os
 import shutil
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ Arrays = dict[str, np.ndarray]
 Columns = Mapping[str, Sequence[Any] | np.ndarray]
 
 _OURS = ("config.json", "verdicts.json", "report.html", "results", "figures", "stages", "checkpoints")
+_EVERY = 10.0  # seconds between notes of the run time
 _NEW, _COMPLETE = ".new", "complete"
 
 
@@ -94,6 +96,7 @@ class RunFolder:
         """The arrays of `compute(task)`, from disk if an earlier run with the same settings has computed them."""
         path = self.path / "stages" / f"{name}.npz"
         with self._progress.task(title) as task:
+            task.noticed = self._now_and_then
             arrays = self._stored(path)
             if arrays is None:
                 arrays = compute(task)
@@ -138,8 +141,14 @@ class RunFolder:
         with whole_file(path) as partial:
             np.savez_compressed(partial, **contents)
 
+    def _now_and_then(self) -> None:
+        """`keep_time`, but not often: what a kill loses of the run time is little."""
+        if time.monotonic() - self._kept > _EVERY:
+            self.keep_time()
+
     def keep_time(self, ended: Ending = "running") -> None:
         """Write down how long the run has taken so far, and how this session of it ended if it has."""
+        self._kept = time.monotonic()
         write_json(self.path / "config.json", {**self._config, **self._sessions.to_dict(ended)})
 
 

@@ -1,6 +1,7 @@
 """The sessions of a run: each time that it was started or gone on with, how long that took, how it ended, and on what.
 
-A session that is killed stays "running", with the time up to the last stage that it finished.
+A session that is killed stays "running", with the time up to the last note of it: a stage makes one when it is
+done, and every few seconds while it says how far it is.
 """
 
 from __future__ import annotations
