@@ -18,7 +18,8 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
 # A test that hangs ends its process, also where it hangs in compiled code; pytest-xdist reports it and starts another.
 PYTEST = $(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal --timeout $(TIMEOUT) --timeout-method thread
 
-.PHONY: help setup demo test test-all test-docs test-random test-extras test-browser mutate lint wheel rooms format docs bench clean
+.PHONY: help setup demo test test-all test-docs test-random test-extras test-browser mutate lint wheel rooms format results docs \
+	bench clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 18
@@ -71,6 +72,9 @@ rooms: $(STAMP) ## packages, their sizes, what they import, and circles
 format: $(STAMP) ## let ruff mend what it can
 	$(BIN)/python -m ruff check --fix .
 	$(BIN)/python -m ruff format .
+
+results: $(STAMP) ## publish finished runs in the documentation; RUNS="FOLDER ..."
+	$(BIN)/python -m tools.results $(RUNS) $(ARGS)
 
 docs: $(STAMP) ## the documentation, into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict

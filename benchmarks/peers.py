@@ -7,6 +7,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +17,6 @@ from benchmarks.cases import Job
 
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "build" / "benchmarks"
-_PEER = ROOT / "build" / "peer"
 _CONSTRAINTS = Path(__file__).with_name("constraints-peer.txt")
 _WANTED = ("neural-tangents", "jax", "jaxlib", "numpy", "scipy", "tf2jax", "frozendict", "tensorflow")
 
@@ -34,19 +34,30 @@ class Measured:
 
 def peer_python() -> str | None:
     """The interpreter with neural-tangents, in build/peer; made if it is not there, None if that fails."""
-    python = _PEER / "bin" / "python"
-    marker = _PEER / ".installed"
-    if marker.exists() and marker.read_text() == _CONSTRAINTS.read_text():
+    return environment("peer", _CONSTRAINTS, _WANTED)
+
+
+def environment(name: str, constraints: Path, wanted: Sequence[str], alone: Sequence[str] = ()) -> str | None:
+    """The interpreter of build/`name`, made if it is not there; None, and a line that says why, if that fails.
+
+    It has `wanted` with all that they ask for, and the packages `alone` without, at the versions of `constraints`.
+    """
+    place = ROOT / "build" / name
+    python, marker, versions = place / "bin" / "python", place / ".installed", constraints.read_text()
+    if marker.exists() and marker.read_text() == versions:
         return str(python)
-    print(f"installing neural-tangents 0.6.5 into {_PEER.relative_to(ROOT)}: some minutes, once", flush=True)
+    print(f"installing {', '.join((*alone, *wanted))} into build/{name}: some minutes, once", flush=True)
     try:
-        subprocess.run([sys.executable, "-m", "venv", str(_PEER)], check=True)
+        subprocess.run([sys.executable, "-m", "venv", str(place)], check=True)
         pip = [str(python), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
-        subprocess.run([*pip, "--constraint", str(_CONSTRAINTS), *_WANTED], check=True)
+        pip += ["--constraint", str(constraints)]
+        subprocess.run([*pip, *wanted], check=True)
+        if alone:
+            subprocess.run([*pip, "--no-deps", *alone], check=True)
     except (OSError, subprocess.CalledProcessError) as error:
-        print(f"no neural-tangents: {error}", flush=True)
+        print(f"not installed: {error}", flush=True)
         return None
-    marker.write_text(_CONSTRAINTS.read_text())
+    marker.write_text(versions)
     return str(python)
 
 

@@ -5,6 +5,9 @@ import json
 import re
 
 import pytest
+from tools.results.overview import comparison
+from tools.results.page import page, plain
+from tools.results.publish import publish
 
 from equitangents.report import outside_resources
 from equitangents.studies.framework.settings import as_dict, changed
@@ -66,6 +69,22 @@ def test_verdicts_file_is_what_was_returned(finished):
     stored = json.loads((finished.folder / "verdicts.json").read_text())
     assert [v["verdict"] for v in stored] == [v.verdict for v in finished.claims]
     assert {v["verdict"] for v in stored} <= {"holds", "fails", "not decidable at this size"}
+
+
+def test_the_run_can_be_published_with_every_claim_figure_and_table(finished, tmp_path):
+    record = publish(finished.folder, tmp_path)
+    place = tmp_path / finished.name
+    text = page(record, place)
+    assert record.summary == finished.summary
+    for verdict in finished.claims:
+        assert f"### {plain(verdict.claim)}" in text
+        assert plain(verdict.uncertainty) in text
+    drawn = {f"{stem}.svg" for stem in FIGURES[finished.name]}
+    assert {path.name for path in place.iterdir()} == drawn | {f"{t}.csv" for t in TABLES[finished.name]} | {"run.json"}
+    for path in place.iterdir():
+        assert path.name == "run.json" or f"]({finished.name}/{path.name})" in text
+    assert all(figure["alt"] and figure["caption"] for figure in record.figures)
+    assert comparison([record]).count("\n|") > 2 or finished.name != "comparison"
 
 
 def test_what_holds_exactly_holds_at_any_size(finished):

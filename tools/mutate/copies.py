@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tools.mutate.faults import Fault
 
-_COPIED = ("src", "tests", "benchmarks", "docs", "pyproject.toml", "README.md", "CHANGELOG.md")
+_COPIED = ("src", "tests", "benchmarks", "docs", "tools", "pyproject.toml", "mkdocs.yml", "README.md", "CHANGELOG.md")
 _LEFT_OUT = shutil.ignore_patterns("__pycache__", ".hypothesis", "*.pyc")
 
 

@@ -25,6 +25,7 @@ _WORDS = {
     "inside": "OSP, test images",
     "outside": "OSP, foreign images",
 }
+HEADER = ("", "parameters", "training, s", "1,000 images, s", "multiplications", *_WORDS.values(), "source, OSP")
 _FLOOR = "resampling floor"
 _LOOK = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, INK, MUTED)
 
@@ -123,7 +124,6 @@ def _amount(value: float) -> str:
 
 
 def _main_table(settings: Settings, results: Results) -> Table:
-    header = ["", "parameters", "training, s", "1,000 images, s", "multiplications", *_WORDS.values(), "source, OSP"]
     rows = []
     shown = lambda e: with_interval(e.value, e.interval)
     for name, labels in results.labels.items():
@@ -144,7 +144,7 @@ def _main_table(settings: Settings, results: Results) -> Table:
         f"Means over {settings.repetitions} repetitions; in brackets 95 % intervals over {covers(settings)}. "
         "Costs are medians. The source’s numbers (arXiv 2403.03103) are of rotated Fashion-MNIST, out of distribution, "
         f"out of {results.order}.",
-        header,
+        HEADER,
         rows,
     )
 

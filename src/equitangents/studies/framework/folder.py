@@ -23,11 +23,13 @@ from equitangents.errors import InvalidArgumentError
 from equitangents.files import LEFTOVER, whole_file
 from equitangents.studies.framework import lock
 from equitangents.studies.framework.progress import Progress, Task
+from equitangents.studies.framework.sessions import Ending, Sessions
 
 Arrays = dict[str, np.ndarray]
 Columns = Mapping[str, Sequence[Any] | np.ndarray]
 
 _OURS = ("config.json", "verdicts.json", "report.html", "results", "figures", "stages", "checkpoints")
+_EVERY = 10.0  # seconds between notes of the run time
 _NEW, _COMPLETE = ".new", "complete"
 
 
@@ -61,8 +63,7 @@ class RunFolder:
         self._config = dict(config)
         self.fingerprint = _fingerprint(_identity(config))
         previous = _config(self.path) if resume else None
-        self._before = float((previous or {}).get("seconds", 0.0))
-        self._start = time.monotonic()
+        self._sessions = Sessions(previous)
         try:
             if not resume:
                 _clear(self.path)
@@ -80,11 +81,11 @@ class RunFolder:
     @property
     def seconds(self) -> float:
         """How long the run has taken so far, all its parts together."""
-        return self._before + time.monotonic() - self._start
+        return self._sessions.seconds
 
     def finish(self) -> None:
         """Everything is written: it takes the place of what the folder held before."""
-        self.keep_time()
+        self.keep_time("finished")
         if self.path == self.home:
             return
         write_json(self.path / _COMPLETE, [name for name in _OURS if (self.path / name).exists()])
@@ -95,6 +96,7 @@ class RunFolder:
         """The arrays of `compute(task)`, from disk if an earlier run with the same settings has computed them."""
         path = self.path / "stages" / f"{name}.npz"
         with self._progress.task(title) as task:
+            task.noticed = self._now_and_then
             arrays = self._stored(path)
             if arrays is None:
                 arrays = compute(task)
@@ -139,9 +141,15 @@ class RunFolder:
         with whole_file(path) as partial:
             np.savez_compressed(partial, **contents)
 
-    def keep_time(self) -> None:
-        """Write down how long the run has taken so far."""
-        write_json(self.path / "config.json", {**self._config, "seconds": round(self.seconds, 3)})
+    def _now_and_then(self) -> None:
+        """`keep_time`, but not often: what a kill loses of the run time is little."""
+        if time.monotonic() - self._kept > _EVERY:
+            self.keep_time()
+
+    def keep_time(self, ended: Ending = "running") -> None:
+        """Write down how long the run has taken so far, and how this session of it ended if it has."""
+        self._kept = time.monotonic()
+        write_json(self.path / "config.json", {**self._config, **self._sessions.to_dict(ended)})
 
 
 def _where(path: Path, config: Mapping[str, Any], *, resume: bool, force: bool) -> Path:

@@ -10,25 +10,27 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 _EVERY = 60.0  # seconds between lines about one stage
 
 
 class Task:
-    """A stage's bar; `step(done, total)` moves it, and may be called as often as one likes."""
+    """A stage's bar; `step(done, total)` moves it and calls `noticed`, as often as one likes."""
 
     def __init__(self, bars: Any = None, identity: Any = None, interrupted: threading.Event | None = None) -> None:
         self._bars = bars
         self._identity = identity
         self._interrupted = interrupted
         self._shown = 0.0
+        self.noticed: Callable[[], None] = lambda: None
 
     def step(self, done: float, total: float) -> None:
         """`done` of `total` is finished; raises KeyboardInterrupt if one was lost on the way."""
         if self._interrupted is not None and self._interrupted.is_set():
             raise KeyboardInterrupt
+        self.noticed()
         now = time.monotonic()
         if self._bars is not None and (now - self._shown > 0.1 or done >= total):
             self._bars.update(self._identity, completed=done, total=total)

@@ -92,7 +92,7 @@ def run(
                 results = study.measure(chosen, folder)
             return _report(info, study, present, preset, chosen, results, folder, command(name, preset, *texts, data))
         except BaseException as stop:
-            folder.keep_time()
+            folder.keep_time("interrupted" if isinstance(stop, KeyboardInterrupt) else "failed")
             if not isinstance(stop, KeyboardInterrupt):
                 raise
             raise Interrupted(command(name, preset, *texts, data, out=path, resume=True)) from None

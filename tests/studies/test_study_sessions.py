@@ -1,0 +1,105 @@
+"""A run writes down its sessions: when each began, its time, how it ended, and on what machine."""
+
+import json
+import os
+import sys
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from equitangents import studies
+from equitangents.studies.catalogue import StudyInfo
+from equitangents.studies.framework import folder
+from equitangents.studies.framework.sessions import Sessions, machine
+from studies.small import Small
+
+
+@pytest.fixture
+def small(monkeypatch):
+    made = Small()
+    monkeypatch.setitem(sys.modules, "a_small_study", SimpleNamespace(STUDY=made.study(), present=made.present))
+    info = StudyInfo("small", "A small study", "nobody", ("quick",), "s", "a_small_study", "a_small_study")
+    monkeypatch.setitem(studies.registry, "small", info)
+    return made
+
+
+def run(out, **how):
+    return studies.run("small", out=out, progress=False, **how)
+
+
+def config(folder):
+    return json.loads((folder / "config.json").read_text())
+
+
+def test_every_session_is_kept_and_their_times_add_up(small, tmp_path):
+    small.interrupt = True
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "run")
+    (first,) = config(tmp_path / "run")["sessions"]
+    assert first["ended"] == "interrupted"
+    small.interrupt = False
+    run(tmp_path / "run", resume=True)
+    kept = config(tmp_path / "run")
+    assert kept["sessions"][0] == first
+    assert [session["ended"] for session in kept["sessions"]] == ["interrupted", "finished"]
+    for session in kept["sessions"]:
+        assert session["seconds"] >= 0
+        assert session["processor_seconds"] >= 0
+        assert session["machine"] == machine()
+    assert abs(kept["seconds"] - sum(session["seconds"] for session in kept["sessions"])) <= 0.01
+
+
+def test_a_session_that_was_killed_stays_running_and_one_that_crashed_says_so(small, tmp_path, monkeypatch):
+    monkeypatch.setattr(small, "present", lambda *_: 1 / 0)
+    monkeypatch.setattr(sys.modules["a_small_study"], "present", small.present)
+    with pytest.raises(ZeroDivisionError):
+        run(tmp_path / "run")
+    assert config(tmp_path / "run")["sessions"][-1]["ended"] == "failed"
+    assert Sessions(None).to_dict("running")["sessions"][-1]["ended"] == "running"
+
+
+def test_the_time_is_written_down_within_a_stage(tmp_path, monkeypatch):
+    monkeypatch.setattr(folder, "_EVERY", 0.0)
+    made = folder.RunFolder(tmp_path / "run", {"study": "small", "settings": {}})
+    noted = []
+
+    def compute(task):
+        for done in range(1, 3):
+            time.sleep(0.02)
+            task.step(done, 2)
+            noted.append(config(tmp_path / "run")["seconds"])
+        return {"x": np.zeros(1)}
+
+    made.stage("long", "A long stage", compute)
+    assert 0.02 <= noted[0] < noted[1]
+
+
+def test_a_run_that_starts_anew_has_one_session(small, tmp_path):
+    run(tmp_path / "run")
+    run(tmp_path / "run")
+    assert len(config(tmp_path / "run")["sessions"]) == 1
+
+
+def test_a_run_begun_by_an_earlier_version_keeps_its_time_and_says_no_more():
+    kept = Sessions({"seconds": 100.0}).to_dict("finished")
+    assert kept["sessions"][0] == {"seconds": 100.0}
+    assert 100 <= kept["seconds"] <= 101
+
+
+def test_processor_seconds_count_work_and_not_waiting():
+    sessions = Sessions(None)
+    begin = os.times()
+    while sum(os.times()[:2]) - sum(begin[:2]) < 0.05:
+        pass
+    (worked,) = sessions.to_dict("running")["sessions"]
+    assert 0.04 <= worked["processor_seconds"] <= 5
+
+
+def test_the_machine_is_described_without_its_name():
+    described = machine()
+    assert described["processor"]
+    assert 1 <= described["cores"] <= (os.cpu_count() or 1)
+    assert described["memory"] > 1e8
+    assert set(described) == {"processor", "cores", "memory"}

@@ -1,0 +1,145 @@
+"""What follows from all published runs together: their pages, the index, the gallery, the README's table, the menu."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from equitangents.errors import InvalidArgumentError
+from equitangents.formatting import exact_duration
+from equitangents.studies import registry
+from equitangents.studies.catalogue import StudyInfo
+from tools.results.page import figure, mark, measured, page, plain, table
+from tools.results.record import Record
+
+README_COLUMNS = (
+    "parameters", "training, s", "accuracy, all orientations", "OSP, foreign images", "source, OSP",
+)  # fmt: skip
+_README = ("<!-- comparison: made by python -m tools.results -->", "<!-- comparison: end -->")
+_GALLERY = ("<!-- studies: made by python -m tools.results -->", "<!-- studies: end -->")
+_MENU = ("  # results: made by python -m tools.results", "  # results: end")
+
+
+def records(results: Path) -> list[Record]:
+    """Those published, in the order of the registry, variants behind their study."""
+    found = [Record.from_json(path.read_text(encoding="utf-8")) for path in results.glob("*/run.json")]
+    order = list(registry)
+    return sorted(found, key=lambda record: (order.index(record.study), record.variant))
+
+
+def made(root: Path) -> dict[Path, str]:
+    """Every file of the repository at `root` that follows from the published runs, and its text."""
+    results = root / "docs" / "results"
+    published = records(results)
+    texts = {results / f"{record.name}.md": page(record, results / record.name) for record in published}
+    texts[results / "index.md"] = index(published)
+    for path, marks, text in (
+        (root / "docs" / "gallery.md", _GALLERY, gallery(published)),
+        (root / "README.md", _README, comparison(published)),
+        (root / "mkdocs.yml", _MENU, menu(published)),
+    ):
+        texts[path] = _between(path, marks, text)
+    return texts
+
+
+def stale(root: Path) -> list[Path]:
+    """Files that differ from what `made` has, and pages whose run is not there any more."""
+    texts = made(root)
+    differing = [path for path, text in texts.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
+    return differing + [path for path in (root / "docs" / "results").glob("*.md") if path not in texts]
+
+
+def refresh(root: Path) -> list[Path]:
+    """Write what is stale, and remove pages whose run is not there any more; which those were."""
+    texts, changed = made(root), stale(root)
+    for path in changed:
+        if path in texts:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(texts[path], encoding="utf-8")
+        else:
+            path.unlink()
+    return changed
+
+
+def index(published: list[Record]) -> str:
+    """`docs/results/index.md`."""
+    lines = [
+        "# Results",
+        "Runs of the studies, each published with all of its numbers, its settings, the machine and the time it took. "
+        "`python -m tools.results FOLDER` makes a page from the folder of a finished run.",
+    ]
+    if published:
+        rows = [
+            (
+                f"[{r.name}]({r.name}.md)",
+                plain(registry[r.study].summary),
+                plain(r.summary),
+                r.date or "not recorded",
+                exact_duration(r.seconds),
+            )
+            for r in published
+        ]
+        header = ("study", "question", "verdicts", "date", "run time")
+        lines.append("\n".join("| " + " | ".join(row) + " |" for row in (header, ("---",) * len(header), *rows)))
+    else:
+        lines.append("No run has been published yet.")
+    return "\n\n".join(lines) + "\n"
+
+
+def gallery(published: list[Record]) -> str:
+    """The gallery's part on studies: of each its main figure and its verdicts, or that there is no run yet."""
+    return "\n\n".join(_shown(info, [r for r in published if r.study == info.name]) for info in registry.values())
+
+
+def _shown(info: StudyInfo, runs: list[Record]) -> str:
+    parts = [f"### {plain(info.title)}", f"`equitangents reproduce {info.name}`: {plain(info.summary)}"]
+    if not runs:
+        return "\n\n".join([*parts, "No run of it has been published yet."])
+    main = runs[0]
+    parts += [figure(item, main, f"results/{main.name}") for item in main.figures[:1]]
+    parts.append("\n".join(f"- {mark(c)}: {plain(c['claim'])}: {plain(measured(c))}" for c in main.claims))
+    reports = ", ".join(f"[{plain(run.variant) or 'report'}](results/{run.name}.md)" for run in runs)
+    return "\n\n".join(part for part in [*parts, f"All of it: {reports}."] if part)
+
+
+def comparison(published: list[Record]) -> str:
+    """The README's table of the contenders; empty as long as no run of `comparison` is published.
+
+    Raises InvalidArgumentError where the published run has no table with the columns that it shows.
+    """
+    run = next((r for r in published if r.name == "comparison"), None)
+    if run is None:
+        return ""
+    found = next((t for t in run.tables if set(README_COLUMNS) <= set(t["header"])), None)
+    if found is None:
+        raise InvalidArgumentError(f"the run of comparison has no table with the columns {', '.join(README_COLUMNS)}")
+    places = [0, *(found["header"].index(name) for name in README_COLUMNS)]
+    facts = "; ".join(f"{key.lower()}: {value}" for key, value in run.facts.items() if key in ("Data", "Group"))
+    others = [r for r in published if r.study == "comparison" and r.variant]
+    more = "".join(f", [{plain(r.variant)}](docs/results/{r.name}.md)" for r in others)
+    return "\n\n".join(
+        [
+            f"What `{run.command}` found ({plain(facts)}), [with every number and setting](docs/results/comparison.md)"
+            f"{more}:",
+            table(
+                [found["header"][i] for i in places], [[row[i] for i in places] for row in found["rows"]], numbers=True
+            ),
+            f"*{plain(found['caption'])}*",
+        ]
+    )
+
+
+def menu(published: list[Record]) -> str:
+    """The part of the documentation's menu."""
+    pages = ["results/index.md", *(f"results/{record.name}.md" for record in published)]
+    return "\n".join(["  - Results:", *(f"      - {name}" for name in pages)])
+
+
+def _between(path: Path, marks: tuple[str, str], text: str) -> str:
+    """The file with `text` between the two lines `marks`."""
+    whole = path.read_text(encoding="utf-8")
+    if any(whole.count(mark) != 1 for mark in marks):
+        raise InvalidArgumentError(f"{path.name} must have the lines {marks[0]!r} and {marks[1]!r}, each once")
+    before, rest = whole.split(marks[0])
+    after = rest.split(marks[1])[1]
+    gap = "\n" if path.suffix == ".yml" else "\n\n"
+    return f"{before}{marks[0]}{gap}{text}{gap if text else ''}{marks[1]}{after}"

@@ -1,0 +1,56 @@
+"""From the folder of a finished run to `docs/results/NAME/`: `run.json`, tables as CSV, drawings as SVG, all small."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+from equitangents.errors import InvalidArgumentError
+from equitangents.files import whole_file
+from tools.results import small
+from tools.results.record import Json, Record, read
+
+
+def publish(folder: Path, results: Path, variant: str = "") -> Record:
+    """Write the small files of a run below `results`, in place of those of an earlier one.
+
+    Raises InvalidArgumentError for what `read` refuses, and for a file that cannot be made small; nothing is written
+    then.
+    """
+    record = read(folder, variant)
+    contents: dict[str, bytes] = {}
+    files: list[Json] = []
+    for path in sorted((folder / "results").glob("*.csv")):
+        text, thinned = small.table(path.read_text(encoding="utf-8"))
+        contents[path.name] = text.encode()
+        files.append({"name": path.name, "thinned": thinned})
+    for figure in record.figures:
+        name, drawn, thinned = _drawing(folder / "figures", figure["name"])
+        if name:
+            contents[name] = drawn
+            files.append({"name": name, "thinned": thinned})
+    record = replace(record, files=files)
+    contents["run.json"] = record.to_json().encode()
+    for name, content in contents.items():
+        if len(content) > small.LIMIT:
+            raise InvalidArgumentError(
+                f"{name} of {folder} takes {len(content):,} bytes; what is published is at most {small.LIMIT:,}"
+            )
+    place = results / record.name
+    shutil.rmtree(place, ignore_errors=True)
+    for name, content in contents.items():
+        with whole_file(place / name) as partial:
+            partial.write_bytes(content)
+    return record
+
+
+def _drawing(folder: Path, stem: str) -> tuple[str, bytes, str]:
+    """The name and content of a figure's file: SVG, or its PNG where that is too large; nothing where it is missing."""
+    if not (folder / f"{stem}.svg").is_file():
+        return "", b"", ""
+    drawn = small.drawing((folder / f"{stem}.svg").read_text(encoding="utf-8")).encode()
+    picture = folder / f"{stem}.png"
+    if len(drawn) > small.LIMIT and picture.is_file() and picture.stat().st_size <= small.LIMIT:
+        return picture.name, picture.read_bytes(), "as pixels, since the drawing is too large"
+    return f"{stem}.svg", drawn, ""
