@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -47,6 +48,13 @@ class DeepEnsembleBase(Members, Estimator):
     """Finite networks trained together; DeepEnsemble says what the parameters are."""
 
     _default_loss: ClassVar[str]
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        """Show scikit-learn the parameters that are stored, without the shorthands, of which it would make one more."""
+        super().__init_subclass__(**keywords)
+        signature = inspect.signature(cls.__init__)
+        stored = [p for p in list(signature.parameters.values())[1:] if p.kind is not p.VAR_KEYWORD]
+        cls.__signature__ = signature.replace(parameters=stored, return_annotation=inspect.Signature.empty)
 
     shorthands: ClassVar[tuple[str, ...]] = tuple(ENTRIES)
     optimizer, learning_rate, epochs = Entry("optimizer"), Entry("learning_rate"), Entry("epochs")

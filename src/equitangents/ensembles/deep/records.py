@@ -118,7 +118,9 @@ def entries_of(ensemble: object) -> dict[str, Any]:
     """All entries of the records as parameters: "training__epochs" and "epochs"."""
     found = {}
     for shorthand, (name, field) in ENTRIES.items():
-        if isinstance(record := getattr(ensemble, name) or RECORDS[name](), RECORDS[name]):
+        given = getattr(ensemble, name)
+        record = RECORDS[name]() if given is None else given
+        if isinstance(record, RECORDS[name]):
             found[f"{name}__{field}"] = found[shorthand] = getattr(record, field)
     return found
 
