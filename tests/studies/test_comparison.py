@@ -7,8 +7,10 @@ import pytest
 
 from equitangents import contenders, data, studies
 from equitangents.errors import InvalidArgumentError, NotFiniteError, ShapeError
+from equitangents.studies.comparison.claims import claims
 from equitangents.studies.comparison.recommendation import recommendation
-from equitangents.studies.comparison.study import Results, Settings, claims, interval, pairs
+from equitangents.studies.comparison.results import Results, interval, pairs
+from equitangents.studies.comparison.settings import Settings
 
 RNG = np.random.default_rng(0)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import LogLocator
 
 from equitangents.contenders.turned_filters import exact_on_filters
 from equitangents.report import Figure, Section, Table
@@ -11,8 +12,10 @@ from equitangents.report.palette import BLUE, GREEN, INK, MUTED, ORANGE, PURPLE,
 from equitangents.report.verdict import with_interval
 from equitangents.statistics import Estimate
 from equitangents.studies.common.images import is_own
+from equitangents.studies.comparison.claims import stated_text
 from equitangents.studies.comparison.recommendation import recommendation
-from equitangents.studies.comparison.study import COSTS, MEASURES, Results, Settings, covers, pairs, stated_text
+from equitangents.studies.comparison.results import COSTS, MEASURES, Results, pairs
+from equitangents.studies.comparison.settings import Settings, covers, small_channels
 from equitangents.studies.framework import drawing
 from equitangents.studies.framework.folder import Columns, RunFolder
 from equitangents.studies.framework.panels import panels
@@ -63,9 +66,10 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
             Section(
                 "Many small networks, or one equivariant one",
                 [
-                    "Augmented ensembles of networks with fewer channels against one group-convolutional network. All "
-                    "take the same number of training steps, so multiplications per prediction measure the cost of "
-                    "training too."
+                    "Augmented ensembles of networks with as many or fewer channels against one group-convolutional "
+                    "network, at no more multiplications. All take the same number of training steps, so "
+                    "multiplications per prediction measure the cost of training too.",
+                    *_too_dear(settings, results),
                 ],
                 [_trade_off(settings, results, folder)],
             )
@@ -246,6 +250,7 @@ def _cost_figure(results: Results, folder: RunFolder) -> Figure:
             if results.floor and which == "outside":
                 axes.axhline(results.estimate(results.floor, which).value, color=MUTED.light, lw=0.9, ls=(0, (3, 3)))
             drawing.logarithmic(axes, "x")
+            axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         drawn.legend(columns=3)
     return drawn.figure
 
@@ -277,6 +282,11 @@ def _trade_off(settings: Settings, results: Results, folder: RunFolder) -> Figur
     return drawn.figure
 
 
+def _too_dear(settings: Settings, results: Results) -> list[str]:
+    dear = [small_channels(settings, k) for k in settings.shrink if k not in results.curves]
+    return [f"Left out, since one network costs more: {' and '.join(map(str, c))} channels." for c in dear]
+
+
 def _plain_powers(axes: Axes) -> None:
     axes.set_xscale("log")
 
@@ -289,14 +299,10 @@ def _inputs(results: Results, folder: RunFolder) -> Figure:
     with panels(
         folder,
         "inputs",
-        titles=[
-            f"{results.images.titles[name]}, element {g}" if g else results.images.titles[name]
-            for name in sets
-            for g in shown
-        ],
+        titles=[f"element {g}" if g else results.images.titles[name] for name in sets for g in shown],
         rows=len(sets),
         size=(8.6, 1.5 * len(sets) + 0.3),
-        caption="First image of each set under elements of the group, at the resolution at which networks see it.",
+        caption="First image of each set and that image under elements of the group, as the networks see it.",
         alt="Images of every set in several orientations",
     ) as drawn:
         axes = iter(drawn)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from equitangents.report.verdict import with_interval
-from equitangents.studies.comparison.study import Results, Settings, covers, pairs
+from equitangents.studies.comparison.results import Results, pairs
+from equitangents.studies.comparison.settings import Settings, covers
 
 
 def recommendation(settings: Settings, results: Results) -> list[str]:
@@ -42,6 +43,7 @@ def recommendation(settings: Settings, results: Results) -> list[str]:
         said.append(
             f"Recommended from these numbers: {_named(results, chosen)}. No contender is shown to be more accurate or "
             "more invariant, and of those of which this is true it is the cheapest to train."
+            + _what_it_may_cost(results, accuracy, best, chosen)
         )
     else:
         firm = _cheapest(results, [steady, *steady_equals], "training_seconds")
@@ -54,6 +56,28 @@ def recommendation(settings: Settings, results: Results) -> list[str]:
         "all pairs together. Not told apart means that these data do not decide, not that the two are equal."
     )
     return said
+
+
+def _what_it_may_cost(results: Results, accuracy: str, best: str, chosen: str) -> str:
+    """How far the cheapest may lie behind the most accurate: what is not told apart need not be equal."""
+    if best == chosen:
+        return ""
+    found = pairs(results, accuracy)
+    (behind,) = [
+        (e.value, e.low, e.high) if a == best else (-e.value, -e.high, -e.low)
+        for (a, b), e in zip(found.rows, found.estimates, strict=True)
+        if {a, b} == {best, chosen}
+    ]
+    return (
+        f" Its accuracy is {_number(results, chosen, accuracy)}, less than that of {_named(results, best)} by "
+        f"{with_interval(behind[0], behind[1:])}, which these data do not tell from 0. One prediction costs "
+        f"{_times(results, chosen, best)} as much time."
+    )
+
+
+def _times(results: Results, a: str, b: str) -> str:
+    first, second = (float(np.median(results.costs[name]["inference_seconds"])) for name in (a, b))
+    return f"{first / second:.2g} times" if second > 0 else "an unknown multiple, too short to measure,"
 
 
 def _best(results: Results, measure: str) -> str:
