@@ -1,5 +1,6 @@
 // Products with windows as custom calls of XLA, for one network or many side by side.
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <vector>
 
@@ -67,7 +68,12 @@ ffi::Error for_members(Sizes numbers, ffi::Buffer<type> left, size_t left_axes, 
   };
   const eqt::WindowGeometry g = geometry(numbers);
   const eqt::WindowLoops<T>& loops = eqt::window_loops<T>(int(instructions));
-  const std::unique_ptr<T[]> workspace(new T[loops.workspace(g)]);
+  std::unique_ptr<T[]> workspace;
+  try {
+    workspace.reset(new T[loops.workspace(g)]);
+  } catch (const std::exception&) {
+    return ffi::Error(ffi::ErrorCode::kResourceExhausted, "windows: out of memory");
+  }
   const int64_t l = own(left.dimensions(), left_axes), r = own(right.dimensions(), right_axes);
   const int64_t o = own(result->dimensions(), result_axes);
   for (int64_t m = 0; m < members.count(); ++m)

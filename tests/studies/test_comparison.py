@@ -1,5 +1,6 @@
 """The comparison: on one's own arrays, with one's own model, and what its page concludes from numbers."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -7,10 +8,13 @@ import pytest
 
 from equitangents import contenders, data, studies
 from equitangents.errors import InvalidArgumentError, NotFiniteError, ShapeError
+from equitangents.report.verdict import with_interval
 from equitangents.studies.comparison.claims import claims
+from equitangents.studies.comparison.page import _too_dear
 from equitangents.studies.comparison.recommendation import recommendation
 from equitangents.studies.comparison.results import Results, interval, pairs
 from equitangents.studies.comparison.settings import Settings
+from equitangents.studies.comparison.study import _budget
 
 RNG = np.random.default_rng(0)
 
@@ -126,6 +130,24 @@ class TestConclusions:
         told = {pair: e.low > 0 or e.high < 0 for pair, e in zip(*_pairs(results), strict=True)}
         assert told == {("cheap", "dear"): False, ("cheap", "bad"): True, ("dear", "bad"): True}
         assert any("Recommended from these numbers: cheap" in line for line in recommendation(Settings(), results))
+
+    def test_a_recommendation_says_how_far_it_may_lie_behind_the_most_accurate(self):
+        results = made({"cheap": random_labels(0.12), "dear": random_labels(0.1)})
+        results.costs["cheap"]["inference_seconds"] *= 7
+        (said,) = [line for line in recommendation(Settings(), results) if "Recommended" in line]
+        best = max(results.labels, key=lambda name: results.estimate(results.labels[name], "rotated").value)
+        assert best == "dear"
+        (e,) = pairs(results, "rotated").estimates
+        assert f"less than that of dear by {with_interval(-e.value, (-e.high, -e.low))}" in said
+        assert "7 times as much time" in said
+
+    def test_small_networks_that_cost_more_than_the_equivariant_one_are_left_out(self):
+        settings = Settings(group="C2", channels=(64, 64))
+        problem = contenders.Problem("C2", (8, 8, 1), 2, channels=(2, 2))
+        assert _budget(settings, problem, 1) == 0
+        assert _budget(settings, problem, 32) >= 1
+        results = made({"gcnn": random_labels(0.1)})
+        assert "64 and 64 channels" in _too_dear(replace(settings, shrink=(1,)), results)[0]
 
     def test_built_in_invariance_fails_if_one_orientation_of_one_image_differs(self):
         y = np.zeros((5, 4, 200), int)
