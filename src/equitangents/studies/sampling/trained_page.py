@@ -104,9 +104,10 @@ def _figure(found: TrainedEnsembles, folder: RunFolder) -> Figure:
             floors = [found.floor(way, name).mean() for way in ways]
             right.plot(np.arange(len(ways)) + shift, floors, "s", color=colour.light, ms=4, mfc="none")
         right.plot([], [], "s", color=MUTED.light, ms=4, mfc="none", label=_FLOOR)
-        labels = [found.titles[way].replace(" elements", "\nelements").replace(" at ", "\nat ") for way in ways]
+        labels = [f"all {found.order}", "random,\nevery visit", f"{found.budget} equally\nspaced",
+                  f"{found.budget} random,\neach its own"]  # fmt: skip
         for axes in drawn:
-            axes.set_xticks(range(len(ways)), labels, fontsize=7)
+            axes.set_xticks(range(len(ways)), labels, fontsize=8)
             axes.set_xlim(-0.5, len(ways) - 0.5)
         drawn.legend(right)
     return drawn.figure
