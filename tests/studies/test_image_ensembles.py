@@ -229,6 +229,7 @@ class TestTrainedSamplingClaims:
         ("continuous", {"image_orders": "4,2"}, "image_orders was"),
         ("continuous", {"image_orders": "2,5"}, "angles was"),
         ("continuous", {"patch": "3"}, "patch was 3"),
+        ("continuous", {"pixels": "9"}, "pixels was 9"),
         ("continuous", {"foreign": "noise,noise"}, "foreign was"),
         ("continuous", {"image_members": "1"}, "image_members was 1"),
         ("sampling", {"image_budget": "8"}, "image_budget was 8"),

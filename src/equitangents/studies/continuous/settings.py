@@ -128,6 +128,8 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     check(settings.samples % 2 == 1, "samples", settings.samples, "odd")
     check(set(settings.trained) <= set(settings.orders), "trained", settings.trained, "among orders")
     at_least(settings, members=3, image_members=2, ensembles=1, epochs=1, batch=1, patch=1, foreign_images=1)
-    data.load(settings.data, data_dir)
+    side = data.load(settings.data, data_dir).shape[0]
+    fits = settings.pixels is None or 2 <= settings.pixels <= side
+    check(fits, "pixels", settings.pixels, f"between 2 and the {side} that images of {settings.data!r} have")
     if settings.image_orders:
         check_images(settings.images, settings.recipe, data_dir)

@@ -2,6 +2,7 @@
 
 Claimed (Lemma 6.2): the mean changes by at most κ C(x) under any rotation, κ the distance of the group from C_k. Images
 are rotated in two ways: on rings, where rotation by any angle is exact, and by resampling pixels, which has a floor.
+Ensembles of CNNs are trained on images in k orientations and asked at all angles, with what each k costs.
 """
 
 from __future__ import annotations
