@@ -45,13 +45,13 @@ TINY = {
     "continuous": {
         "train_images": "5", "test_images": "4", "orders": "2,4", "angles": "8", "rings": "2", "samples": "5",
         "points": "2", "steps": "1,3", "trained": "2", "members": "4", "width": "4", "hidden_layers": "1",
-        "image_orders": "2,4", "image_train": "8", "image_test": "3", "foreign": "noise", "foreign_images": "2",
+        "image_orders": "2,4", "image_train": "8", "image_test": "3", "foreign": "noise", "foreign_images": "3",
         "image_members": "2", "ensembles": "5", "patch": "4", "channels": "2", "epochs": "2", "batch": "8",
     },
     "sampling": {
         "order": "4", "budgets": "1,2", "draws": "4", "times": "1,inf", "train_images": "5", "test_images": "3",
         "rings": "2", "samples": "5", "data": "digits", "image_train": "8", "image_test": "3", "foreign": "noise",
-        "foreign_images": "2", "image_order": "4", "image_budget": "2", "repetitions": "2", "members": "2",
+        "foreign_images": "3", "image_order": "4", "image_budget": "2", "repetitions": "2", "members": "2",
         "patch": "4", "channels": "2", "epochs": "1", "batch": "8",
     },
     "finite-width": {
