@@ -54,6 +54,10 @@ TINY = {
         "lattice": "3", "train_spins": "4", "test_spins": "3", "widths": "2,4,8", "members": "12", "sizes": "1,2,4",
         "steps": "1,3", "hidden_layers": "1",
     },
+    "frozen-kernel": {
+        "pixels": "4", "train_images": "4", "kernel_images": "2", "widths": "2,4,8", "networks": "2", "steps": "1,2",
+        "hidden_layers": "1",
+    },
     "other-ensembles": {
         "lattice": "3", "train_spins": "4", "test_spins": "3", "width": "4", "members": "12", "runs": "4",
         "sizes": "1,2,4", "steps": "3", "every": "1", "stage_steps": "2", "resamples": "3",
@@ -87,6 +91,7 @@ FIGURES = {
     "continuous": {"change-against-kappa", "change-over-angles"},
     "sampling": {"violation-against-budget", "violation-over-time"},
     "finite-width": {"violation-against-members", "width", "parts"},
+    "frozen-kernel": {"movement-against-width", "movement-over-training", "exponents"},
     "other-ensembles": {"change-against-size"},
     "medical-kernels": {"accuracy", "images"},
     "molecules": {"learning-curves"},
@@ -105,6 +110,7 @@ TABLES = {
     "continuous": {"violation", "angles"},
     "sampling": {"choices"},
     "finite-width": {"parts", "members"},
+    "frozen-kernel": {"movement", "exponents"},
     "other-ensembles": {"size", "closed_form"},
     "medical-kernels": {"accuracy", "difference"},
     "molecules": {"errors", "symmetry"},

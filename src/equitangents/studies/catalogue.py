@@ -122,6 +122,14 @@ registry: dict[str, StudyInfo] = {
             "finitely many members, to finite width and to incomplete augmentation?",
         ),
         _shipped(
+            "frozen-kernel",
+            "How far the tangent kernel moves in training",
+            "Jacot et al. 2018, arXiv 1806.07572",
+            "Movement of the tangent kernel of trained networks against width: NTK and standard parametrisation, a "
+            "mean-field output scale, with a smooth nonlinearity and with ReLU, over training.",
+            _WITH_DESK,
+        ),
+        _shipped(
             "other-ensembles",
             "Ensembles beyond plain averaging",
             _EMERGENT,
