@@ -30,10 +30,12 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     return [*of_ensembles, group_claim(settings, results)]
 
 
-def members_exponent(settings: Settings, cell: Cell, width: int, time: int, level: float = 0.95) -> Estimate:
+def members_exponent(
+    settings: Settings, architecture: str, cell: Cell, width: int, time: int, level: float = 0.95
+) -> Estimate:
     """Of the root mean square change against M, complete augmentation."""
-    squares = squares_of_means(cell.changes_of("complete", width, time), settings.sizes)
-    return power_law(np.array(settings.sizes), squares, level=level)
+    sizes = settings.sizes_of(architecture)
+    return power_law(np.array(sizes), squares_of_means(cell.changes_of("complete", width, time), sizes), level=level)
 
 
 def width_exponent(settings: Settings, architecture: str, cell: Cell, time: int, level: float = 0.95) -> Estimate:
@@ -86,7 +88,8 @@ def architecture_claims(settings: Settings, results: Results, architecture: str)
     one, at_width = shared_level(len(tasks) * len(widths) * len(times)), width_name(architecture, wide)
     when = lambda t: after(int(results.steps[t]))
     words = lambda task, width, t: f"{results.titles[task]}, {width_name(architecture, width)}, {when(t)}"
-    chosen = [m for m in settings.sizes if settings.members_of(architecture) // m >= 32] or [min(settings.sizes)]
+    sizes, members = settings.sizes_of(architecture), settings.members_of(architecture)
+    chosen = [m for m in sizes if members // m >= 32] or [min(sizes)]
     everywhere = {"task": tasks, "width": widths, "t": times}
 
     def total(task: str, kind: str, t: int, m: int) -> Estimate:
@@ -100,7 +103,7 @@ def architecture_claims(settings: Settings, results: Results, architecture: str)
     surviving = lambda task, width, t: surviving_share(cells[task].changes_of("complete", width, t), level=one).times(
         100
     )
-    exponent = lambda task, width, t: members_exponent(settings, cells[task], width, t, one)
+    exponent = lambda task, width, t: members_exponent(settings, architecture, cells[task], width, t, one)
     fall = lambda task: width_exponent(settings, architecture, cells[task], middle, shared_level(len(tasks)))
     left = _remaining(results, cells, wide, when)
     totals = Records.over(

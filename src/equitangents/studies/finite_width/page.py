@@ -9,7 +9,7 @@ from equitangents.report.palette import BLUE, GREEN, INK, ORANGE, VERMILLION
 from equitangents.statistics import bootstrap
 from equitangents.studies.common.orbit_spread import squares_of_means
 from equitangents.studies.finite_width.results import Results
-from equitangents.studies.finite_width.settings import ARCHITECTURES, KINDS, NOUNS, TITLES, Settings
+from equitangents.studies.finite_width.settings import ARCHITECTURES, KINDS, NOUNS, TITLES, Settings, width_name
 from equitangents.studies.finite_width.tables import (
     exponents_table,
     group_table,
@@ -106,7 +106,7 @@ def _architectures(settings: Settings, results: Results, folder: RunFolder) -> F
 
 
 def _against_members(settings: Settings, results: Results, folder: RunFolder, architecture: str) -> Figure:
-    sizes, last, cells = np.array(settings.sizes), len(results.steps) - 1, results.of(architecture)
+    sizes, last, cells = np.array(settings.sizes_of(architecture)), len(results.steps) - 1, results.of(architecture)
     places = [(task, kind) for task in cells for kind in KINDS]
     with panels(
         folder,
@@ -124,14 +124,14 @@ def _against_members(settings: Settings, results: Results, folder: RunFolder, ar
         for axes, (task, kind) in zip(drawn, places, strict=True):
             cell = cells[task]
             for width, colour in drawing.shades_of(settings.widths_of(architecture)):
-                squares = squares_of_means(cell.changes_of(kind, width, last), settings.sizes)
+                squares = squares_of_means(cell.changes_of(kind, width, last), settings.sizes_of(architecture))
                 values = [bootstrap(column, np.sqrt) for column in squares.T]
-                drawing.estimates(axes, sizes, values, colour, label=f"width {width}")
+                drawing.estimates(axes, sizes, values, colour, label=width_name(architecture, width))
             expected = cell.fluctuation[kind][last] / sizes + cell.bias[kind][last]
             axes.plot(
                 sizes, np.sqrt(expected), color=VERMILLION.light, lw=1.4, ls=(0, (4, 2)), zorder=4, label="closed form"
             )
-            drawing.logarithmic(axes, "both", settings.sizes, base=2, fine=True)
+            drawing.logarithmic(axes, "both", sizes, base=2, fine=True)
         drawn.legend()
     return drawn.figure
 
@@ -146,7 +146,7 @@ def _against_width(settings: Settings, results: Results, folder: RunFolder, arch
         titles=names,
         rows=len(cells),
         size=(8.6, 0.7 + 2.8 * len(cells)),
-        xlabel="width n",
+        xlabel="width n" if architecture == "mlp" else "channels n",
         caption=f"Left: mean square fluctuation of one member’s change over that of an infinitely wide network, "
         f"{TITLES[first]}. Right: square of the expected change over that of the closed form, without sampling bias, "
         f"{TITLES[second]}; intervals that reach beyond the panel are cut. {NOUNS[architecture]}, 95 % intervals over "
@@ -181,7 +181,10 @@ def _parts(settings: Settings, results: Results, folder: RunFolder, architecture
     with panels(
         folder,
         f"parts-{architecture}",
-        titles=[f"{results.titles[task]},\n{TITLES[kind]},\nwidth {width}" for task, kind, width in places],
+        titles=[
+            f"{results.titles[task]},\n{TITLES[kind]},\n{width_name(architecture, width)}"
+            for task, kind, width in places
+        ],
         rows=len(cells),
         size=(8.6, 0.7 + 3.0 * len(cells)),
         xlabel="M",
@@ -193,7 +196,7 @@ def _parts(settings: Settings, results: Results, folder: RunFolder, architecture
         alt="Parts of the violation",
     ) as drawn:
         for axes, (task, kind, width) in zip(drawn, places, strict=True):
-            cell, sizes = cells[task], np.array(settings.sizes, dtype=float)
+            cell, sizes = cells[task], np.array(settings.sizes_of(architecture), dtype=float)
             members, b = cell.fluctuation[kind][last] / sizes, cell.bias[kind][last]
             whole = cell.fluctuations(kind, width, last).mean() / sizes + cell.bias_of(kind, width, last).value
             place = np.arange(len(sizes))

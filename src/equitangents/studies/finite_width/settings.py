@@ -50,6 +50,11 @@ class Settings:
         """How many networks of each width."""
         return {"mlp": self.members, "cnn": self.cnn_members, "gcnn": self.group_members}[architecture]
 
+    def sizes_of(self, architecture: str) -> tuple[int, ...]:
+        """The sizes M of which there are as many disjoint ensembles as MLPs have of the largest."""
+        batches = self.members // max(self.sizes)
+        return tuple(m for m in self.sizes if self.members_of(architecture) // m >= batches)
+
 
 PRESETS = {
     "quick": Settings(),

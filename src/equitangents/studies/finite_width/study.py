@@ -41,9 +41,9 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     largest, tasks = max(settings.sizes), settings.tasks
     at_least(settings, lattice=3, pixels=4, hidden_layers=1, group_members=1)
     check(all(largest % m == 0 for m in settings.sizes), "sizes", settings.sizes, "divisors of the largest")
-    for name in ("members", "cnn_members"):
-        value = getattr(settings, name)
-        check(value >= 3 * largest, name, value, f"at least 3 times the largest size, {largest}")
+    check(settings.members >= 3 * largest, "members", settings.members, f"at least 3 times the largest size, {largest}")
+    enough = len(settings.sizes_of("cnn")) >= 2
+    check(enough, "cnn_members", settings.cnn_members, "enough for as many ensembles of two sizes as MLPs have")
     for name, least in (("widths", "three"), ("channels", "three"), ("group_channels", "one")):
         value = getattr(settings, name)
         check(len(set(value)) >= {"three": 3, "one": 1}[least], name, value, f"at least {least} different widths")

@@ -31,11 +31,12 @@ def members_table(settings: Settings, results: Results) -> Columns:
     """Mean square change of means of M members, by disjoint batch, and what the closed form expects."""
     rows = []
     for (architecture, task), cell in results.cells.items():
+        sizes = settings.sizes_of(architecture)
         for kind in KINDS:
             for t, step in enumerate(map(int, results.steps)):
                 for width in settings.widths_of(architecture):
-                    squares = squares_of_means(cell.changes_of(kind, width, t), settings.sizes)
-                    for j, m in enumerate(settings.sizes):
+                    squares = squares_of_means(cell.changes_of(kind, width, t), sizes)
+                    for j, m in enumerate(sizes):
                         expected = cell.fluctuation[kind][t] / m + cell.bias[kind][t]
                         where = (architecture, task, TITLES[kind], step, width, m)
                         rows += [(*where, i, v, expected) for i, v in enumerate(squares[:, j])]
@@ -49,7 +50,7 @@ def exponents_table(settings: Settings, results: Results) -> Columns:
     for (architecture, task), cell in results.cells.items():
         for t, step in enumerate(map(int, results.steps)):
             for width in settings.widths_of(architecture):
-                e = members_exponent(settings, cell, width, t)
+                e = members_exponent(settings, architecture, cell, width, t)
                 rows.append((architecture, task, step, "members", width, e.value, e.low, e.high))
             e = width_exponent(settings, architecture, cell, t)
             rows.append((architecture, task, step, "width", "", e.value, e.low, e.high))
