@@ -102,7 +102,7 @@ def recorded_steps(settings: Settings) -> np.ndarray:
 
 def network(settings: Settings, architecture: str, width: int, problem: Problem) -> Any:
     """An MLP, a CNN on the torus that is flattened at the end, or a p4 network that is pooled at the end."""
-    scales = {"W_std": settings.W_std, "b_std": settings.b_std}
+    scales: dict[str, Any] = {"W_std": settings.W_std, "b_std": settings.b_std}
     if architecture == "mlp":
         return networks.mlp(width, settings.hidden_layers, flatten=True, **scales)
     if architecture == "cnn":

@@ -64,7 +64,7 @@ def convolutional_pair(settings: Settings) -> AugmentedPair:
     """CNNs with 3×3 windows that see all copies, and networks on p4 or p4m that see none (Theorem 5.3)."""
     sets, y = _data(settings)
     few = settings.depth_images
-    scales = {"W_std": settings.W_std, "b_std": settings.b_std}
+    scales: dict[str, Any] = {"W_std": settings.W_std, "b_std": settings.b_std}
     return AugmentedPair(
         lambda width: networks.cnn(width, settings.hidden_layers, **scales),
         lambda width: networks.wallpaper_gcnn(
