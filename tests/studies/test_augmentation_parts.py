@@ -28,6 +28,7 @@ from equitangents.studies.finite_width import tasks as finite_width_tasks
 from equitangents.studies.finite_width.claims import architecture_claims, group_claim
 from equitangents.studies.framework.progress import Task
 from equitangents.studies.ising import study as ising
+from equitangents.studies.mlp_to_gcnn import pairs
 from equitangents.studies.mlp_to_gcnn import study as mlp_to_gcnn
 from equitangents.studies.other_ensembles import study as other_ensembles
 from equitangents.studies.sampling import study as sampling
@@ -39,18 +40,18 @@ class TestSameWeights:
     @pytest.mark.parametrize("group", ["C4", pytest.param("D4", marks=pytest.mark.slow)])
     def test_the_network_with_the_same_weights_is_the_orbit_mean(self, group):
         settings = dataclasses.replace(self.settings, group=group)
-        action = mlp_to_gcnn.image_action(settings)
-        net = mlp_to_gcnn.plain(settings, 5)
+        action = pairs.image_action(settings)
+        net = pairs.plain(settings, 5)
         params = draw(net, (64, 1), 0, 0)
         x = np.random.default_rng(0).normal(size=(3, 64, 1))
-        pooled = mlp_to_gcnn.gcnn(settings, action, 5, [action.group.identity])
+        pooled = pairs.gcnn(settings, action, 5, [action.group.identity])
         found = pooled.apply(same_weights(params), x)
         mean = np.mean([net.apply(params, action(g, x)) for g in range(action.group.order)], axis=0)
         np.testing.assert_allclose(found, mean, atol=1e-12)
 
     def test_symmetrised_kernel_is_invariant_and_a_frozen_one_is_not(self):
-        action = mlp_to_gcnn.image_action(self.settings)
-        net = mlp_to_gcnn.plain(self.settings, 5)
+        action = pairs.image_action(self.settings)
+        net = pairs.plain(self.settings, 5)
         params = draw(net, (64, 1), 0, 0)
         x = np.random.default_rng(0).normal(size=(3, 64, 1))
         assert kernel_invariance_error(SymmetrisedKernel(net, params, action), action, x) < 1e-12
