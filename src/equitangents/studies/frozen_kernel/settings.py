@@ -68,10 +68,10 @@ PRESETS = {
     ),
     "paper": Settings(
         data="fashion_mnist",
-        train_images=500,
-        kernel_images=50,
+        train_images=200,
+        kernel_images=25,
         hidden_layers=3,
-        widths=(64, 128, 256, 512, 1024, 2048, 4096),
+        widths=(64, 128, 256, 512, 1024, 2048),
         networks=20,
         steps=(1, 10, 100, 1000, 10000),
     ),
