@@ -44,9 +44,10 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     check(settings.members >= 3 * largest, "members", settings.members, f"at least 3 times the largest size, {largest}")
     enough = len(settings.sizes_of("cnn")) >= 2
     check(enough, "cnn_members", settings.cnn_members, "enough for as many ensembles of two sizes as MLPs have")
-    for name, least in (("widths", "three"), ("channels", "three"), ("group_channels", "one")):
+    for name in ("widths", "channels"):
         value = getattr(settings, name)
-        check(len(set(value)) >= {"three": 3, "one": 1}[least], name, value, f"at least {least} different widths")
+        check(len(set(value)) >= 3, name, value, "at least three different widths")
+    check(len(settings.group_channels) >= 1, "group_channels", settings.group_channels, "a list of at least one width")
     distinct = len(tasks) == len(set(tasks)) >= 1 and not any(map(is_own, tasks))
     check(distinct, "tasks", tasks, 'a list of "ising" and known data sets, without repetitions')
     for name in tasks:
