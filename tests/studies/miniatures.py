@@ -32,7 +32,7 @@ TINY = {
     "mlp-to-gcnn": {
         "group": "C4", "train_images": "4", "test_images": "4", "foreign_images": "4", "times": "1,inf",
         "widths": "8,16", "draws": "3", "trained_widths": "4", "members": "4", "steps": "0,2",
-        "hidden_layers": "1",
+        "hidden_layers": "1", "depths": "1,2", "depth_images": "2", "frozen_depths": "2", "depth_width": "3",
     },
     "augmented-cnn-to-gcnn": {
         "foreign": "noise", "pixels": "4", "train_images": "3", "test_images": "3", "foreign_images": "2",
@@ -55,8 +55,14 @@ TINY = {
         "patch": "4", "channels": "2", "epochs": "1", "batch": "8",
     },
     "finite-width": {
-        "lattice": "3", "train_spins": "4", "test_spins": "3", "widths": "2,4,8", "members": "12", "sizes": "1,2,4",
-        "steps": "1,3", "hidden_layers": "1",
+        "tasks": "ising,digits", "lattice": "4", "pixels": "4", "train_spins": "3", "test_spins": "3",
+        "train_images": "3", "test_images": "3", "widths": "2,4,8", "channels": "1,2,3", "group_channels": "1,2",
+        "members": "12", "cnn_members": "12", "group_members": "2", "sizes": "1,2,4", "steps": "1,3",
+        "hidden_layers": "1",
+    },
+    "frozen-kernel": {
+        "pixels": "4", "train_images": "4", "kernel_images": "2", "widths": "2,4,8", "networks": "2", "steps": "1,2",
+        "hidden_layers": "1",
     },
     "other-ensembles": {
         "lattice": "3", "train_spins": "4", "test_spins": "3", "width": "4", "members": "12", "runs": "4",
@@ -85,7 +91,7 @@ FIGURES = {
     "rotated-images": {"agreement-over-training", "accuracy-and-size", "single-images"},
     "histology": {"agreement-over-training", "accuracy-and-size", "single-images"},
     "comparison": {"accuracy-and-invariance-against-cost", "many-small-or-one-equivariant", "inputs"},
-    "mlp-to-gcnn": {"difference-over-time", "convergence"},
+    "mlp-to-gcnn": {"difference-over-time", "difference-over-depth", "convergence"},
     "augmented-cnn-to-gcnn": {"members-and-width", "times"},
     "cross-product": {"members-and-mean", "random-rotations"},
     "continuous": {
@@ -95,7 +101,9 @@ FIGURES = {
         "agreement-against-cost",
     },
     "sampling": {"violation-against-budget", "violation-over-time", "systematic-and-random"},
-    "finite-width": {"violation-against-members", "width", "parts"},
+    "finite-width": {"architectures"}
+    | {f"{figure}-{net}" for figure in ("violation-against-members", "width", "parts") for net in ("mlp", "cnn")},
+    "frozen-kernel": {"movement-against-width", "movement-over-training", "exponents"},
     "other-ensembles": {"change-against-size"},
     "medical-kernels": {"accuracy", "images"},
     "molecules": {"learning-curves"},
@@ -108,12 +116,13 @@ TABLES = {
     "rotated-images": {"agreement", "accuracy", "ensemble_size"},
     "histology": {"agreement", "accuracy", "ensemble_size"},
     "comparison": {"contenders", "costs", "by_set", "pairs", "small_networks"},
-    "mlp-to-gcnn": {"distance", "independent", "trained"},
+    "mlp-to-gcnn": {"distance", "independent", "trained", "depth"},
     "augmented-cnn-to-gcnn": {"floor", "members", "infinite"},
     "cross-product": {"closed_form", "members", "shares"},
     "continuous": {"violation", "angles", "image_ensembles", "image_angles", "image_costs"},
     "sampling": {"choices", "trained", "trained_differences"},
-    "finite-width": {"parts", "members"},
+    "finite-width": {"parts", "members", "exponents", "group"},
+    "frozen-kernel": {"movement", "exponents"},
     "other-ensembles": {"size", "closed_form"},
     "medical-kernels": {"accuracy", "difference"},
     "molecules": {"errors", "symmetry"},
@@ -121,10 +130,11 @@ TABLES = {
     "kernel-convergence": {"entries"},
 }
 EXACT = {  # numbers of the claims that hold at any size, not by statistics
-    "mlp-to-gcnn": (0,),
+    "mlp-to-gcnn": (0, 5, 6, 7),
     "augmented-cnn-to-gcnn": (0,),
     "cross-product": (0, 1),
     "continuous": (1,),
+    "finite-width": (10,),
     "sampling": (0,),
     "other-ensembles": (0,),
     "medical-kernels": (2, 3),

@@ -19,6 +19,7 @@ from studies.miniatures import EXACT, TINY, study
         ("toy", {"size": "3"}, "the settings are rotations, members"),
         ("mlp-to-gcnn", {"group": "C3"}, "group was C3"),
         ("mlp-to-gcnn", {"draws": "1"}, "draws was 1"),
+        ("mlp-to-gcnn", {"depths": "0,1"}, "depths was"),
         ("cross-product", {"groups": "T,X"}, "groups was"),
         ("cross-product", {"groups": "T", "trained_groups": "O"}, "trained_groups was"),
         ("continuous", {"angles": "100"}, "angles was 100"),
@@ -26,6 +27,10 @@ from studies.miniatures import EXACT, TINY, study
         ("sampling", {"budgets": "1,3"}, "budgets was"),
         ("finite-width", {"sizes": "1,3,64"}, "sizes was"),
         ("finite-width", {"members": "10"}, "members was 10"),
+        ("finite-width", {"cnn_members": "10"}, "cnn_members was 10"),
+        ("finite-width", {"channels": "4,8"}, "channels was"),
+        ("finite-width", {"tasks": "ising,ising"}, "tasks was"),
+        ("finite-width", {"tasks": "ising,mine.npz"}, "tasks was"),
         ("molecules", {"sizes": "5,20"}, "sizes was"),
         ("molecules", {"sizes": "20,12"}, "sizes was"),
         ("molecules", {"splits": "2"}, "splits was 2"),
@@ -42,7 +47,7 @@ def test_bad_settings_are_named(name, settings, message, tmp_path):
         studies.run(name, out=tmp_path / "run", settings=settings, progress=False)
 
 
-@pytest.mark.parametrize("name", [*EXACT, "finite-width"])
+@pytest.mark.parametrize("name", [*EXACT])
 def test_paper_preset_starts_and_is_larger(name):
     quick, paper = (study(name).presets[preset] for preset in ("quick", "paper"))
     assert type(quick) is type(paper)

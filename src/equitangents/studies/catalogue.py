@@ -83,7 +83,7 @@ registry: dict[str, StudyInfo] = {
             "Augmented MLPs are group-convolutional networks",
             _KERNELS,
             "Mean predictions of augmented MLPs and of group-convolutional networks without augmentation: are "
-            "they equal at infinite width, for frozen finite kernels, and in the limit for trained networks?",
+            "they equal at infinite width and any depth, for frozen finite kernels, and in the limit for trained ones?",
         ),
         _shipped(
             "augmented-cnn-to-gcnn",
@@ -120,8 +120,17 @@ registry: dict[str, StudyInfo] = {
             "finite-width",
             "What the violation of a finite ensemble consists of",
             _EMERGENT,
-            "Size of the violation against width and members, with fitted exponents: how much of it is due to "
-            "finitely many members, to finite width and to incomplete augmentation?",
+            "Size of the violation of MLPs, CNNs and group-convolutional networks against width and members, on two "
+            "tasks: how much is due to finitely many members, to finite width and to incomplete augmentation?",
+            _WITH_DESK,
+        ),
+        _shipped(
+            "frozen-kernel",
+            "How far the tangent kernel moves in training",
+            "Jacot et al. 2018, arXiv 1806.07572",
+            "Movement of the tangent kernel of trained networks against width: NTK and standard parametrisation, a "
+            "mean-field output scale, with a smooth nonlinearity and with ReLU, over training.",
+            _WITH_DESK,
         ),
         _shipped(
             "other-ensembles",
