@@ -66,8 +66,8 @@ def noise(spectrum: Spectrum, directions: int, squares: float = 0.0, *, unit: fl
     delta = spectrum.delta
     if not delta > spectrum.blur:
         raise NotPositiveDefiniteError(
-            f"the {spectrum.name} has equal samples and ridge={spectrum.ridge:g}, which is no noise that could tell them "
-            f"apart, so its targets have no density; {spectrum.remedy(delta)} or take each sample once"
+            f"the {spectrum.name} has equal samples and ridge={spectrum.ridge:g}, which is no noise that could tell "
+            f"them apart, so its targets have no density; {spectrum.remedy(delta)} or take each sample once"
         )
     return Evidence(squares / delta, directions * math.log(delta / unit), directions)
 

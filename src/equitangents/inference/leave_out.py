@@ -2,8 +2,9 @@
 
 Row r of Θ stands for samples of total weight ω_r, times √ω_r, as do its targets. For rows I and a shift δ, with
     P = [(Θ + δ)⁻¹]_II,   q = [(Θ + δ)⁻¹ √ω y]_I
-the training without I predicts y − e at I, e = ω^{−1/2} P⁻¹ q, with the posterior covariance S = ω^{−1/2}(P⁻¹ − δ)ω^{−1/2}.
-If weights ω′ of those rows stay, with labels y′, the prediction moves from there by S √ω′ (√ω′ S √ω′ + δ)⁻¹ √ω′ (e + y′ − y).
+the training without I predicts y − e at I, e = P⁻¹ q/√ω, with the posterior covariance S = (P⁻¹ − δ)/√ω√ω.
+If weights ω′ of those rows stay, with labels y′, the prediction moves from there by
+    S √ω′ (√ω′ S √ω′ + δ)⁻¹ √ω′ (e + y′ − y).
 
 All of it holds for complex δ, too. The response of gradient flow is a superposition of ridges,
     (1 − e^{−sλ})/λ = (1/2πi) ∫ (e^z/z) / (λ + z/s) dz

@@ -67,6 +67,7 @@ class InfiniteEnsembleClassifier(ClassifierMixin, InfiniteEnsembleBase):
             raise InvalidArgumentError(
                 f"y holds one class, {self.classes_[0]!r}; a classifier needs more than 1 class to tell apart"
             )
+        self._data = x, labels
         targets = centred_one_hot(index.reshape(labels.shape), len(self.classes_))
         return InfiniteEnsemble(**self.get_params(deep=False))._prepare(x, targets)
 

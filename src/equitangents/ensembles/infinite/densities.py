@@ -32,8 +32,8 @@ def log_marginal_likelihood(training: Training) -> float:
 def log_sample_likelihood(training: Training) -> float:
     """The same of the N targets as they are given, so that different augmentations compare on the same numbers.
 
-    With augmentation: the density, under the same process, of each sample's mean over its copies, labels moved back. The
-    differences between copies, which say nothing of the data, are left out. Where the kernel is invariant this is the
+    With augmentation: the density, under the same process, of each sample's mean over its copies, labels moved back.
+    The differences between copies, which say nothing of the data, are left out. Where the kernel is invariant this is the
     marginal likelihood under the kernel of the equivariant network, with noise δ/|G|.
     """
     if training.augmentation is None or training.labels.ndim == 3:
@@ -79,8 +79,8 @@ def _of_equivariant(training: Training) -> Evidence:
     moved = np.stack([np.asarray(training.label_action(g, np.eye(outputs))) for g in training.augmentation.group])
     if not np.abs(moved @ moved.swapaxes(1, 2) - np.eye(outputs)).max() <= _ORTHOGONAL:
         raise InvalidArgumentError(
-            "label_action is not orthogonal, so that moving labels back changes their noise; augmentations can be compared "
-            "by leave-one-out"
+            "label_action is not orthogonal, so that moving labels back changes their noise; augmentations can be "
+            "compared by leave-one-out"
         )
     characters = np.trace(moved, axis1=1, axis2=2)
     if (

@@ -145,7 +145,7 @@ def _by_irreps(problem: IrrepProblem, augmented: np.ndarray, labels: np.ndarray,
         changes = transform.forward(
             np.ascontiguousarray((means.swapaxes(0, 1)[orbits.orbit] - own).swapaxes(1, 2) / others)
         )
-    traces = order * problem.variances[orbits.orbit]
+    traces = order * problem.self_kernels[orbits.orbit]
     transformed = []
     for k, block in enumerate(process.blocks):
         d = block.irrep.dimension

@@ -90,6 +90,7 @@ class InfiniteEnsemble(RegressorMixin, InfiniteEnsembleBase):
         labels = y[:, None] if y.ndim == 1 else y
         self.augmentation_ = as_action("augmentation", self.augmentation, x.shape)
         check_network(self.net, x)
+        self._data = x, y
         return self, make_training(self.net, self.augmentation_, self.label_action, x, labels, settings)
 
     def _solve(self, ensemble: InfiniteEnsemble, training: Training) -> InfiniteEnsemble:
