@@ -1,6 +1,7 @@
 """The log density of targets under N(0, Θ + δ), from the eigenvalues of Θ + δ and the targets in its eigenbasis.
 
-    log p(Y) = −½ Σ_k |(UᵀY)_k|²/(λ_k + δ) − (outputs/2) [Σ_k log(λ_k + δ) + n log 2π],   outputs independent.
+    log p(Y) = −½ Σ_k |(UᵀY)_k|²/(λ_k + δ) − (outputs/2) [Σ_k log(λ_k + δ) + n log 2π],   outputs independent,
+    d log p/dδ = ½ Σ_k |(UᵀY)_k|²/(λ_k + δ)² − (outputs/2) Σ_k 1/(λ_k + δ).
 Source: Rasmussen & Williams 2006, equations 5.8 and 5.9.
 """
 
@@ -18,17 +19,19 @@ from equitangents.inference.spectrum import Spectrum
 
 @dataclass(frozen=True)
 class Evidence:
-    """The three numbers of which the density is made, summed over blocks of a matrix; `numbers` counts targets."""
+    """The numbers of which the density is made, summed over blocks of a matrix; `numbers` counts targets."""
 
     squares: float = 0.0  # Yᵀ(Θ + δ)⁻¹Y
     log_determinant: float = 0.0  # of all outputs
     numbers: int = 0
+    slope: float = 0.0  # d log p / d ridge
 
     def __add__(self, other: Evidence) -> Evidence:
         return Evidence(
             self.squares + other.squares,
             self.log_determinant + other.log_determinant,
             self.numbers + other.numbers,
+            self.slope + other.slope,
         )
 
     @property
@@ -51,9 +54,10 @@ def evidence(
     """
     check_density(spectrum)
     values = spectrum.eigenvalues
-    squares = float((np.abs(targets) ** 2 / values[:, None]).sum()) * weight
+    squares = (np.abs(targets) ** 2).sum(axis=1) * weight
     total = float(np.log(values / unit).sum()) * repeats
-    return Evidence(squares, total, round(len(values) * repeats))
+    slope = float((squares / values**2 - repeats / values).sum()) / 2 * spectrum.ridge_unit
+    return Evidence(float((squares / values).sum()), total, round(len(values) * repeats), slope)
 
 
 def noise(spectrum: Spectrum, directions: int, squares: float = 0.0, *, unit: float = 1.0) -> Evidence:
@@ -69,7 +73,8 @@ def noise(spectrum: Spectrum, directions: int, squares: float = 0.0, *, unit: fl
             f"the {spectrum.name} has equal samples and ridge={spectrum.ridge:g}, which is no noise that could tell "
             f"them apart, so its targets have no density; {spectrum.remedy(delta)} or take each sample once"
         )
-    return Evidence(squares / delta, directions * math.log(delta / unit), directions)
+    slope = (squares / delta**2 - directions / delta) / 2 * spectrum.ridge_unit
+    return Evidence(squares / delta, directions * math.log(delta / unit), directions, slope)
 
 
 def check_density(spectrum: Spectrum) -> None:

@@ -37,9 +37,8 @@ def vary(
 
     >>> from equitangents import nn
     >>> net = nn.Sequential(nn.Flatten(), nn.Dense(8), nn.Relu(), nn.Dense(1))
-    >>> vary(net, depth=2, b_std=0.5, nonlinearity="erf")
-    Sequential(Flatten(), Dense(channels=8, W_std=1.0, b_std=0.5), Erf(), Dense(channels=8, W_std=1.0, b_std=0.5), Erf(), \
-Dense(channels=1, W_std=1.0, b_std=0.5))
+    >>> len(vary(net, depth=2).layers), vary(net, b_std=0.5, nonlinearity="erf")
+    (6, Sequential(Flatten(), Dense(channels=8, W_std=1.0, b_std=0.5), Erf(), Dense(channels=1, W_std=1.0, b_std=0.5)))
     """
     if not isinstance(net, Sequential):
         raise InvalidTypeError(f"net is {net!r}; depth, W_std, b_std and nonlinearity vary networks of equitangents.nn")
@@ -83,8 +82,8 @@ def _with_depth(layers: list[Layer], depth: int) -> list[Layer]:
     if start < 0 or layers[start].lifts_to is not None:
         raise InvalidArgumentError(
             f"depth is {depth}; the network has {len(ends)} blocks, and the last begins with "
-            f"{'no layer with weights' if start < 0 else repr(layers[start])}, which cannot be repeated: give networks as "
-            "net=[...]"
+            f"{'no layer with weights' if start < 0 else repr(layers[start])}, which cannot be repeated: "
+            "give networks as net=[...]"
         )
     return layers[: last + 1] + layers[start : last + 1] * (depth - len(ends)) + layers[last + 1 :]
 

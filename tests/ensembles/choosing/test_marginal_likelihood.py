@@ -6,7 +6,7 @@ from scipy.stats import multivariate_normal
 
 from equitangents import actions, groups
 from equitangents.ensembles import InfiniteEnsemble, InfiniteEnsembleClassifier
-from equitangents.ensembles.infinite.densities import log_sample_likelihood
+from equitangents.ensembles.infinite.densities import sample_evidence, target_evidence
 from equitangents.errors import InvalidArgumentError, NotPositiveDefiniteError
 from oracles.literal_network import LiteralNetwork
 
@@ -83,7 +83,28 @@ class TestItIsTheDensityOfTheTargets:
 
 
 def of_samples(model, x, y):
-    return log_sample_likelihood(model.fit(x, y)._training)
+    return sample_evidence(model.fit(x, y)._training).log_density
+
+
+class TestItsSlopeIsItsDerivativeByRidge:
+    @pytest.mark.parametrize("which", [target_evidence, sample_evidence])
+    @pytest.mark.parametrize("how", ["dense", "invariant", "moves"])
+    def test_by_differences(self, which, how, rng):
+        x, y = rng.normal(size=(4, 3, 3, 1)), rng.normal(size=(4, 5))
+        x[2] = x[2, :1, :1]
+        x, y = x[[0, 1, 2, 1]], y[[0, 1, 2, 1]]
+        actions_of = {"dense": {}, "invariant": {"augmentation": turns}}.get(
+            how, {"augmentation": turns, "label_action": classes}
+        )
+        at = lambda ridge: which(InfiniteEnsemble(mlp, ridge=ridge, **actions_of).fit(x, y)._training)
+        h = 1e-5
+        expected = (at(0.1 + h).log_density - at(0.1 - h).log_density) / (2 * h)
+        np.testing.assert_allclose(at(0.1).slope, expected, rtol=1e-6)
+
+    def test_of_a_fitted_ensemble(self, rng):
+        x, y = rng.normal(size=(5, 3)), rng.normal(size=5)
+        model = InfiniteEnsemble(mlp, ridge=0.1).fit(x, y)
+        assert model.log_marginal_likelihood_slope_ == target_evidence(model._training).slope
 
 
 class TestAcrossAugmentationsItIsOfTheSamplesAsGiven:

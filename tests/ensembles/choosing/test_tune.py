@@ -9,7 +9,7 @@ import pytest
 from equitangents import actions, nn
 from equitangents.ensembles import InfiniteEnsemble, InfiniteEnsembleClassifier
 from equitangents.ensembles.infinite import solvers
-from equitangents.ensembles.infinite.densities import log_sample_likelihood
+from equitangents.ensembles.infinite.densities import sample_evidence
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFittedError, NotPositiveDefiniteError
 from oracles.literal_network import LiteralNetwork
 
@@ -47,7 +47,7 @@ class TestItChoosesWhatRefitsChoose:
         grid = {"W_std": [0.5, 2.0], "ridge": [1e-4, 1e-2, 1.0]}
         found = InfiniteEnsemble(mlp, augmentation=augmentation).tune(grid, *data, criterion="marginal_likelihood")
         models = [refit(mlp, {**c.params, "augmentation": augmentation}, *data) for c in found.candidates]
-        scores = [log_sample_likelihood(m._training) for m in models]
+        scores = [sample_evidence(m._training).log_density for m in models]
         if augmentation is None:
             assert scores == [m.log_marginal_likelihood_ for m in models]
         np.testing.assert_allclose([c.score for c in found.candidates], scores, rtol=1e-9)
@@ -86,7 +86,7 @@ class TestItChoosesWhatRefitsChoose:
                 if criterion == "leave_one_out":
                     assert math.isclose(candidate.score, model.leave_one_out_.mean_squared_error, rel_tol=1e-9)
                 else:
-                    assert math.isclose(candidate.score, log_sample_likelihood(model._training), rel_tol=1e-9)
+                    assert math.isclose(candidate.score, sample_evidence(model._training).log_density, rel_tol=1e-9)
 
 
 class TestOneDecompositionServesEveryRidgeTimeAndLearningRate:

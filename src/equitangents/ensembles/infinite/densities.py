@@ -18,32 +18,32 @@ from equitangents.inference.group_fourier import FourierIrrep
 _ORTHOGONAL = 1e-6
 
 
-def log_marginal_likelihood(training: Training) -> float:
-    """log N(Y; 0, Θ + δ) of all targets that are trained on, augmented copies included."""
+def target_evidence(training: Training) -> Evidence:
+    """That of N(Y; 0, Θ + δ) for all targets that are trained on, augmented copies included."""
     problem = training.covariance_problem
     if isinstance(problem, Problem):
-        return _of_rows(problem).log_density
+        return _of_rows(problem)
     outputs = problem.process.outputs
     repeats = [block.irrep.count * block.irrep.dimension * outputs for block in problem.process.blocks]
     targets = training.augmented_labels()
-    return _of_blocks(problem, repeats, targets, targets.size, unit=1.0).log_density
+    return _of_blocks(problem, repeats, targets, targets.size, unit=1.0)
 
 
-def log_sample_likelihood(training: Training) -> float:
+def sample_evidence(training: Training) -> Evidence:
     """The same of the N targets as they are given, so that different augmentations compare on the same numbers.
 
     With augmentation: the density, under the same process, of each sample's mean over its copies, labels moved back.
-    The differences between copies, which say nothing of the data, are left out. Where the kernel is invariant this is the
-    marginal likelihood under the kernel of the equivariant network, with noise δ/|G|.
+    The differences between copies, which say nothing of the data, are left out. Where the kernel is invariant this is
+    the marginal likelihood under the kernel of the equivariant network, with noise δ/|G|.
     """
     if training.augmentation is None or training.labels.ndim == 3:
-        return log_marginal_likelihood(training)
+        return target_evidence(training)
     if training.reason is not None:
-        return _of_means(training).log_density
+        return _of_means(training)
     if training.invariant_labels:
         assert isinstance(training.mean_problem, Problem)
-        return _of_rows(training.mean_problem).log_density
-    return _of_equivariant(training).log_density
+        return _of_rows(training.mean_problem)
+    return _of_equivariant(training)
 
 
 def _of_rows(problem: Problem) -> Evidence:

@@ -15,7 +15,7 @@ from sklearn.base import RegressorMixin
 from equitangents._types import Key, Numbers, Times
 from equitangents.actions import as_action
 from equitangents.ensembles.infinite.base import InfiniteEnsembleBase
-from equitangents.ensembles.infinite.densities import log_marginal_likelihood
+from equitangents.ensembles.infinite.densities import target_evidence
 from equitangents.ensembles.infinite.held_out import held_out_predictions, original_labels
 from equitangents.ensembles.infinite.leave_one_out import LeaveOneOut, predictor_name
 from equitangents.ensembles.infinite.solvers import Training, make_training
@@ -120,7 +120,13 @@ class InfiniteEnsemble(RegressorMixin, InfiniteEnsembleBase):
         density. Source: Rasmussen & Williams 2006, chapter 5.
         """
         self._check_fitted()
-        return log_marginal_likelihood(self._training)
+        return target_evidence(self._training).log_density
+
+    @property
+    def log_marginal_likelihood_slope_(self) -> float:
+        """The derivative of `log_marginal_likelihood_` by `ridge`, in closed form: 0 at the best ridge."""
+        self._check_fitted()
+        return target_evidence(self._training).slope
 
     @property
     def leave_one_out_(self) -> LeaveOneOut:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from equitangents.ensembles.infinite.densities import log_sample_likelihood
+from equitangents.ensembles.infinite.densities import sample_evidence
 from equitangents.ensembles.infinite.grids import PATH, Point, points, same_matrix
 from equitangents.ensembles.infinite.leave_one_out import LabelsLeftOut, LeaveOneOut
 from equitangents.ensembles.infinite.solvers import Training
@@ -114,7 +114,7 @@ def _refuse_what_has_no_part(candidates: list[Point]) -> None:
 
 def _score(model: Any, ensemble: Any, training: Training, t: float, criterion: str) -> Score:
     if criterion == "marginal_likelihood":
-        return Score("log marginal likelihood", True, log_sample_likelihood(training))
+        return Score("log marginal likelihood", True, sample_evidence(training).log_density)
     found: LeaveOneOut | LabelsLeftOut = model._left_out(ensemble, training, t)
     if isinstance(found, LabelsLeftOut):
         hits = found.hits.astype(np.float64)
