@@ -73,7 +73,7 @@ class InfiniteEnsembleBase(OrbitQuestions, Estimator):
         self,
         grid: Mapping[str, Any] | Sequence[Mapping[str, Any]],
         X: Numbers | None = None,
-        y: Any = None,
+        y: Numbers | None = None,
         *,
         criterion: str = "leave_one_out",
     ) -> Tuning:
