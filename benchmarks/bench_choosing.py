@@ -16,7 +16,7 @@ import numpy as np
 FOLDS = 5
 GRID: dict[str, list[Any]] = {
     "depth": [1, 3],
-    "W_std": [1.0, 2.0],
+    "W_std": [1.0, 1.4, 2.0],
     "b_std": [0.1],
     "nonlinearity": ["relu", "erf"],
     "ridge": [1e-4, 1e-3, 1e-2, 1e-1, 1.0],
@@ -115,7 +115,7 @@ def cases(n: int) -> Iterator[tuple[str, Any, dict[str, list[Any]], np.ndarray, 
     digits = et.data.digits().subset(train=n, test=10)
     x, y = np.asarray(digits.train_x, np.float64), np.asarray(digits.train_y)
     yield "digits, leave-one-out", et.InfiniteEnsembleClassifier(mlp), GRID, x, y, {}
-    groups = {**GRID, "group": [None, "C4"], "nonlinearity": ["relu"], "W_std": [1.5]}
+    groups = {**GRID, "group": [None, "C4"], "nonlinearity": ["relu"], "W_std": [1.4]}
     yield "digits, groups, leave-one-out", et.InfiniteEnsembleClassifier(mlp), groups, x, y, {}
 
 

@@ -40,10 +40,13 @@ def points(model: Any, grid: Any) -> list[Point]:
     found: list[Point] = []
     for number, one in enumerate(grids):
         lists = _lists(model, one)
+        nets: dict[tuple[int, ...], Any] = {}
         for places in itertools.product(*(range(len(values)) for values in lists.values())):
             values = {name: lists[name][i] for name, i in zip(lists, places, strict=True)}
             fixed = tuple(i for name, i in zip(lists, places, strict=True) if name not in PATH)
-            found.append(Point(values, _ensemble(model, values), (number, *fixed)))
+            ensemble = _ensemble(model, values, nets.get(fixed))
+            nets[fixed] = ensemble.net
+            found.append(Point(values, ensemble, (number, *fixed)))
     if not found:
         raise InvalidArgumentError(f"grid is {grid!r}; it holds no candidate")
     return found
@@ -75,14 +78,16 @@ def _values(values: Any) -> list[Any]:
     return list(values) if isinstance(values, list | tuple | range) else [values]
 
 
-def _ensemble(model: Any, values: Mapping[str, Any]) -> Any:
-    """`model` with these values, not fitted and checked."""
+def _ensemble(model: Any, values: Mapping[str, Any], known: Any) -> Any:
+    """`model` with these values, not fitted and checked; `known` is the network that they make, if it is known."""
     params = {_SAME.get(name, name): value for name, value in values.items() if name not in NETWORK}
     if params.get("augmentation", model.augmentation) is None and "label_action" not in values:
         params["label_action"] = None  # it moves labels along with inputs, which stay
     varied = {name: values[name] for name in NETWORK if name in values}
     net = params.get("net", model.net)
-    if callable(net) and not hasattr(net, "kernel"):
+    if known is not None:
+        params["net"] = known
+    elif callable(net) and not hasattr(net, "kernel"):
         params["net"] = net(**varied)
     elif varied:
         params["net"] = vary(net, **varied)
