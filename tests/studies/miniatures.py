@@ -78,8 +78,8 @@ TINY = {
 FIGURES = {
     "toy": {"snapshots", "violation-over-time", "violation-over-members"},
     "ising": {"predictions", "distance-to-ntk", "orbit-spread", "spread-for-every-size", "spread-ratio"},
-    "rotated-images": {"agreement-over-training", "accuracy-and-size", "single-images"},
-    "histology": {"agreement-over-training", "accuracy-and-size", "single-images"},
+    "rotated-images": {"agreement-over-training", "accuracy-and-size", "single-images", "inputs"},
+    "histology": {"agreement-over-training", "accuracy-and-size", "single-images", "inputs"},
     "comparison": {"accuracy-and-invariance-against-cost", "many-small-or-one-equivariant", "inputs"},
     "mlp-to-gcnn": {"difference-over-time", "convergence"},
     "augmented-cnn-to-gcnn": {"members-and-width", "times"},
@@ -96,8 +96,8 @@ FIGURES = {
 TABLES = {
     "toy": {"violation", "ensemble_size"},
     "ising": {"distance", "spread", "predictions", "every_size"},
-    "rotated-images": {"agreement", "accuracy", "ensemble_size"},
-    "histology": {"agreement", "accuracy", "ensemble_size"},
+    "rotated-images": {"agreement", "accuracy", "ensemble_size", "expected"},
+    "histology": {"agreement", "accuracy", "ensemble_size", "expected"},
     "comparison": {"contenders", "costs", "by_set", "pairs", "small_networks"},
     "mlp-to-gcnn": {"distance", "independent", "trained"},
     "augmented-cnn-to-gcnn": {"floor", "members", "infinite"},

@@ -58,7 +58,7 @@ registry: dict[str, StudyInfo] = {
             _EMERGENT,
             "CNNs trained on rotated images: how often members, their mean and the infinitely wide ensemble "
             "predict the same for all rotations of an image, in and out of distribution.",
-            ("quick", "desk", "paper"),
+            ("quick", "desk", "paper", "paper-c8", "paper-c16"),
         ),
         _shipped(
             "comparison",
