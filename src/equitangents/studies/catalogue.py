@@ -61,6 +61,15 @@ registry: dict[str, StudyInfo] = {
             ("quick", "desk", "paper", "paper-c8", "paper-c16"),
         ),
         _shipped(
+            "predicted-agreement",
+            "Agreement over orbits, predicted and trained",
+            _EMERGENT,
+            "CNNs of growing width and ensembles of growing size, against the infinitely wide ensemble trained on the "
+            "same "
+            "images: does it tell how often they predict the same over an orbit, and does that get better with width?",
+            _WITH_DESK,
+        ),
+        _shipped(
             "comparison",
             "Which way to an invariant classifier",
             _EMERGENT,

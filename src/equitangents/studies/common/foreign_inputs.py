@@ -23,8 +23,7 @@ _WHY = {
 _RULE = (
     "None of them has a right class, so only agreement over orientations is measured on them. Each image, foreign or "
     "not, is brought to the size and the number of channels of the training images, and shifted and scaled to mean 0 "
-    "and "
-    "standard deviation 1."
+    "and standard deviation 1."
 )
 
 

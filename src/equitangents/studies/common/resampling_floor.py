@@ -22,13 +22,10 @@ from equitangents.studies.common.orbits import orbit_batch
 
 DEFINITION = (
     "The resampling floor is the orbit same predictions of a function that is exactly invariant on continuous images: "
-    "the "
-    "mean of trained networks over all turns of the spline through an image’s pixels. It misses the perfect score only "
-    "because turned images were resampled, which smooths them and cuts their corners, before it sees them. It belongs "
-    "to "
-    "these networks: a function that ignores what resampling destroys would do better. Control: over quarter turns, "
-    "which "
-    "move pixels to pixels,"
+    "the mean of trained networks over all turns of the spline through an image’s pixels. It misses the perfect score "
+    "only because turned images were resampled, which smooths them and cuts their corners, before it sees them. It "
+    "belongs to these networks: a function that ignores what resampling destroys would do better. Control: over "
+    "quarter turns, which move pixels to pixels,"
 )
 
 

@@ -39,16 +39,13 @@ def expected_section(settings: Settings, results: Results) -> Section:
         "What infinite width expects of M members",
         [
             "Ensembles of M trained members, each member in one of them, and what GP(μ, Σ/M) of infinitely wide "
-            "networks "
-            f"expects, from {DRAWS} ensembles drawn, on {PREDICTED} inputs of each set after the last epoch. The "
-            "infinitely "
-            f"wide ones are trained on {images:,} images, the others on {len(results.images.train_x):,}."
+            f"networks expects, from {DRAWS} ensembles drawn, on {PREDICTED} inputs of each set after the last epoch. "
+            f"The infinitely wide ones are trained on {images:,} images, the others on {len(results.images.train_x):,}."
         ],
         [
             Table(
                 f"Orbit same predictions, of {settings.order}; in brackets the range that holds 95 % of infinitely "
-                "wide "
-                "ensembles, and the share of the trained ones that lie in it.",
+                "wide ensembles, and the share of the trained ones that lie in it.",
                 ["inputs", "members", "ensembles", "trained, mean", "expected", "in the range"],
                 rows,
             )

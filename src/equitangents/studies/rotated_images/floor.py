@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +19,7 @@ MEMBERS, INPUTS = 8, 100  # networks of the invariant function, and inputs of ea
 TOLERANCE = 0.05  # of |G|
 
 
-def floor_stage(settings: Settings, folder: RunFolder, results: Results, **training: object) -> Arrays:
+def floor_stage(settings: Settings, folder: RunFolder, results: Results, **training: Any) -> Arrays:
     """Classes (|G|, n) that the invariant function gives the orbits of the first n inputs of every set."""
     members = min(MEMBERS, settings.members)
     inputs = {
@@ -61,8 +62,7 @@ def floor_claim(settings: Settings, results: Results) -> Claim:
             lambda name: ahead_of_floor(results, name, level), lambda name: results.images.titles[name], name=names
         ),
         measure=f"Orbit same predictions of the mean of {settings.members} CNNs minus the resampling floor, on the "
-        "first "
-        f"{INPUTS} inputs of each set, in rotations out of {settings.order}.",
+        f"first {INPUTS} inputs of each set, in rotations out of {settings.order}.",
         covers="inputs",
         at_least=least,
         source="ours: the source states no floor",

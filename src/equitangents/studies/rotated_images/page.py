@@ -66,8 +66,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
             "The inputs as the networks see them",
             [
                 f"Training images are seen in all {settings.order} orientations, like the first image of the test set "
-                "here; "
-                "foreign ones only when they are asked for.",
+                "here; foreign ones only when they are asked for.",
                 *corners(results.action),
             ],
             [input_pictures(folder, results.action, results.images.sets, results.images.titles)],

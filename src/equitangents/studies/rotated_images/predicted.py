@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-import numpy as np
-import scipy.stats
-
-from equitangents.statistics import Estimate, bootstrap, shared_level
-from equitangents.statistics.student import FEWEST
+from equitangents.statistics import shared_level
+from equitangents.studies.common.expected_agreement import COVERS, Trained, disjoint_scores
 from equitangents.studies.framework.claims import Claim, Records, claim
 from equitangents.studies.rotated_images.results import Results, ensemble_labels
 from equitangents.studies.rotated_images.settings import STATED, Settings, ensemble_sizes
@@ -17,36 +12,10 @@ PREDICTED, DRAWS = 100, 200  # inputs whose orbits are drawn jointly, and ensemb
 TOLERANCE = 0.05  # of |G|
 
 
-@dataclass(frozen=True, eq=False)
-class Trained:
-    """Orbit same predictions of disjoint trained ensembles of M, means over inputs, and what is expected of them."""
-
-    scores: np.ndarray
-    expected: float
-    low: float
-    high: float
-
-    @property
-    def inside(self) -> float:
-        """The share of trained ensembles in the range that holds 95 % of infinitely wide ones."""
-        return float(((self.low <= self.scores) & (self.scores <= self.high)).mean())
-
-    def difference(self, bounds: tuple[float, float], level: float = 0.95) -> Estimate:
-        """Trained minus expected. The interval is over the ensembles, or of the expected spread where they are few."""
-        off, count = float(self.scores.mean()) - self.expected, len(self.scores)
-        if count >= FEWEST:
-            e = bootstrap(self.scores, level=level, bounds=bounds)
-            return Estimate(off, e.low - self.expected, e.high - self.expected, level)
-        wider = float(scipy.stats.norm.ppf((1 + level) / 2) / scipy.stats.norm.ppf(0.975)) / np.sqrt(count)
-        return Estimate(off, off - wider * (self.high - self.expected), off + wider * (self.expected - self.low), level)
-
-
 def trained(settings: Settings, results: Results, name: str, members: int) -> Trained:
     """Disjoint ensembles of `members` trained networks on the inputs that the prediction is for."""
-    outputs = results.outputs[name][:, :, :PREDICTED]
-    groups = outputs[: len(outputs) // members * members]
-    groups = groups.reshape(-1, members, *outputs.shape[1:])
-    scores = results.agreement(ensemble_labels(settings, groups, axis=1)).mean(axis=-1)
+    labels = lambda groups: results.agreement(ensemble_labels(settings, groups, axis=1))
+    scores = disjoint_scores(results.outputs[name][:, :, :PREDICTED], members, labels)
     expected, low, high = results.predicted[name][ensemble_sizes(settings).index(members)]
     return Trained(scores, float(expected), float(low), float(high))
 
@@ -72,7 +41,11 @@ def members_claim(settings: Settings, results: Results) -> Claim:
     """Ensembles of every size, to within a tolerance that is ours."""
     found = differences(settings, results)
     least, most = -TOLERANCE * settings.order, TOLERANCE * settings.order
-    outside = [label for label, e in found.labelled().items() if not (least <= e.value <= most)]
+    outside = []
+    for name in judged_sets(results):
+        at = found.where(name=name)
+        off = at.column("members")[~((least <= at.values) & (at.values <= most))]
+        outside += [f"M = {', '.join(map(str, off))} ({results.images.titles[name]})"] if len(off) else []
     images = min(settings.infinite_train, len(results.images.train_x))
     other = "" if images == len(results.images.train_x) else f" for {images:,} of the training images"
     return claim(
@@ -80,15 +53,14 @@ def members_claim(settings: Settings, results: Results) -> Claim:
         f"{100 * TOLERANCE:g} % of the rotations",
         found,
         measure=f"Orbit same predictions of disjoint ensembles of M networks on {PREDICTED} inputs of each set, minus "
-        "those "
-        f"that GP(μ, Σ/M) expects{other}, in rotations out of {settings.order}.",
-        covers=f"ensembles of M networks: over the trained ones, and of fewer than {FEWEST} from the expected spread",
+        f"those that GP(μ, Σ/M) expects{other}, in rotations out of {settings.order}.",
+        covers=COVERS,
         at_least=least,
         at_most=most,
         source=STATED + " in the limit of width; the bound is our choice",
         holds="Numbers of members can be planned from infinite width at this width.",
         fails="At this width the prediction does not serve for every size: off by more than the bound are "
-        f"{', '.join(outside)}. The study `predicted-agreement` shows what width does to the difference.",
+        f"{'; '.join(outside)}. The study `predicted-agreement` shows what width does to the difference.",
         undecided="Whether infinite width tells how often ensembles of every size agree with themselves is not "
         "decided.",
     )

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from equitangents import nn
+from equitangents.studies.common.expected_agreement import powers_of_two
 from equitangents.studies.common.images import load_images
 from equitangents.studies.framework.settings import at_least, check
 
@@ -114,11 +115,7 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
 
 def ensemble_sizes(settings: Settings) -> list[int]:
     """Powers of 2, and all members."""
-    sizes, size = {settings.members}, 1
-    while size < settings.members:
-        sizes.add(size)
-        size *= 2
-    return sorted(sizes)
+    return powers_of_two(settings.members)
 
 
 def stated_agreement(settings: Settings) -> str:
