@@ -15,14 +15,14 @@ _ACROSS = 8
 
 
 def input_pictures(
-    folder: RunFolder, action: Action, sets: Mapping[str, np.ndarray], titles: Mapping[str, str]
+    folder: RunFolder, action: Action, sets: Mapping[str, np.ndarray], titles: Mapping[str, str], name: str = "inputs"
 ) -> Figure:
     """The first image of every set under at most eight elements of the group, the identity first."""
     order = int(action.group.order)
     shown = sorted({round(k * order / _ACROSS) for k in range(_ACROSS)}) if order > _ACROSS else list(range(order))
     with panels(
         folder,
-        "inputs",
+        name,
         titles=[f"element {g}" if g else titles[name] for name in sets for g in shown],
         rows=len(sets),
         size=(8.6, 1.5 * len(sets) + 0.3),
