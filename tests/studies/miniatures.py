@@ -29,6 +29,14 @@ TINY = {
         "contenders": "plain,augmented,gcnn", "shrink": "2", "repetitions": "2", "train_images": "24",
         "test_images": "10", "foreign_images": "6", "channels": "2,2", "most_members": "2", "epochs": "1",
     },
+    "predicted-agreement": {
+        "train_images": "4", "test_images": "4", "foreign_images": "3", "widths": "1,2", "members": "5", "steps": "1,2",
+        "hidden_layers": "1", "draws": "20",
+    },
+    "comparison-sizes": {
+        "tasks": "digits:4", "sizes": "8,16", "repetitions": "1", "steps": "1", "channels": "2,2", "shrink": "2",
+        "most_members": "2", "test_images": "6", "foreign_images": "3",
+    },
     "mlp-to-gcnn": {
         "group": "C4", "train_images": "4", "test_images": "4", "foreign_images": "4", "times": "1,inf",
         "widths": "8,16", "draws": "3", "trained_widths": "4", "members": "4", "steps": "0,2",
@@ -81,6 +89,8 @@ FIGURES = {
     "rotated-images": {"agreement-over-training", "accuracy-and-size", "single-images", "inputs"},
     "histology": {"agreement-over-training", "accuracy-and-size", "single-images", "inputs"},
     "comparison": {"accuracy-and-invariance-against-cost", "many-small-or-one-equivariant", "inputs"},
+    "predicted-agreement": {"agreement-over-members", "difference-over-width", "inputs"},
+    "comparison-sizes": {"lead-over-sizes", "agreement-over-sizes", "inputs-1"},
     "mlp-to-gcnn": {"difference-over-time", "convergence"},
     "augmented-cnn-to-gcnn": {"members-and-width", "times"},
     "cross-product": {"members-and-mean", "random-rotations"},
@@ -99,6 +109,8 @@ TABLES = {
     "rotated-images": {"agreement", "accuracy", "ensemble_size", "expected"},
     "histology": {"agreement", "accuracy", "ensemble_size", "expected"},
     "comparison": {"contenders", "costs", "by_set", "pairs", "small_networks"},
+    "predicted-agreement": {"agreement", "exponents"},
+    "comparison-sizes": {"lead", "scores"},
     "mlp-to-gcnn": {"distance", "independent", "trained"},
     "augmented-cnn-to-gcnn": {"floor", "members", "infinite"},
     "cross-product": {"closed_form", "members", "shares"},

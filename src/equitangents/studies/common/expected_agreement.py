@@ -10,9 +10,9 @@ import scipy.stats
 from jaxtyping import Float
 
 from equitangents.statistics import Estimate, bootstrap
-from equitangents.statistics.student import FEWEST
 
-COVERS = f"ensembles of M networks: over the trained ones, and of fewer than {FEWEST} from the expected spread"
+SEVERAL = 16  # ensembles of one size that tell their own spread
+COVERS = f"ensembles of M networks: over the trained ones, and of fewer than {SEVERAL} from the expected spread"
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,9 +30,12 @@ class Trained:
         return float(((self.low <= self.scores) & (self.scores <= self.high)).mean())
 
     def difference(self, bounds: tuple[float, float], level: float = 0.95) -> Estimate:
-        """Trained minus expected. The interval is over the ensembles, or of the expected spread where they are few."""
+        """Trained minus expected. The interval is over the ensembles, or of the expected spread where they are few.
+
+        So too where all ensembles score alike.
+        """
         off, count = float(self.scores.mean()) - self.expected, len(self.scores)
-        if count >= FEWEST:
+        if count >= SEVERAL and np.ptp(self.scores) > 0:
             e = bootstrap(self.scores, level=level, bounds=bounds)
             return Estimate(off, e.low - self.expected, e.high - self.expected, level)
         wider = float(scipy.stats.norm.ppf((1 + level) / 2) / scipy.stats.norm.ppf(0.975)) / np.sqrt(count)

@@ -38,7 +38,8 @@ def present(settings: Settings, results: SizesResults, folder: RunFolder) -> Pre
         Section("Invariance off the data", [], [_agreement_figure(settings, results, folder, over)]),
         Section(
             "The inputs as the networks see them",
-            [line for first in firsts for line in why_foreign(first.images.titles)] + corners(firsts[0].problem.action),
+            list(dict.fromkeys(line for first in firsts for line in why_foreign(first.images.titles)))
+            + corners(firsts[0].problem.action),
             [
                 input_pictures(folder, r.problem.action, r.images.sets, r.images.titles, f"inputs-{i + 1}")
                 for i, r in enumerate(firsts)

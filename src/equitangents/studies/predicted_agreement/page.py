@@ -7,6 +7,7 @@ import numpy as np
 from equitangents.report import Figure, Section, Table
 from equitangents.report.palette import BLUE, GREEN, INK, MUTED, ORANGE, PURPLE
 from equitangents.report.verdict import with_interval
+from equitangents.studies.common.expected_agreement import SEVERAL
 from equitangents.studies.common.foreign_inputs import why_foreign
 from equitangents.studies.common.input_pictures import input_pictures
 from equitangents.studies.framework.claims import after
@@ -96,7 +97,7 @@ def _over_members(settings: Settings, results: Results, folder: RunFolder) -> Fi
             axes.plot(results.sizes, expected[:, 0], color=INK.light, lw=1.4, ls=(0, (2, 2)), label="infinite width")
             for width, colour in drawing.shades_of(sorted(results.outputs)):
                 found = [results.trained(width, name, last, m) for m in results.sizes]
-                sizes = [m for m, t in zip(results.sizes, found, strict=True) if len(t.scores) >= 5]
+                sizes = [m for m, t in zip(results.sizes, found, strict=True) if len(t.scores) >= SEVERAL]
                 axes.plot(
                     results.sizes,
                     [t.scores.mean() for t in found],

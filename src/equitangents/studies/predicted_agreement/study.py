@@ -17,7 +17,7 @@ import numpy as np
 from equitangents import actions, nn
 from equitangents.statistics import Estimate, shared_level
 from equitangents.statistics.rates import excess_exponent
-from equitangents.studies.common.expected_agreement import COVERS, Trained, disjoint_scores, powers_of_two
+from equitangents.studies.common.expected_agreement import COVERS, SEVERAL, Trained, disjoint_scores, powers_of_two
 from equitangents.studies.common.images import Images, load_images
 from equitangents.studies.common.infinite import gradient_descent
 from equitangents.studies.common.orbits import same_predictions
@@ -26,7 +26,6 @@ from equitangents.studies.framework.citations import EMERGENT_EQUIVARIANCE
 from equitangents.studies.framework.claims import Claim, Records, after, claim
 from equitangents.studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check
 
-_FEWEST = 16  # ensembles of one size, for what is said of each size
 _STATED = "stated in arXiv 2403.03103 in the limit of width"
 
 
@@ -209,7 +208,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     """The difference shrinks with width, for one network with its exponent and for ensembles; what is left of it."""
     names, order = tuple(results.images.sets), results.action.group.order
     last, widths = results.steps[-1], sorted(results.outputs)
-    several = [m for m in results.sizes if settings.members // m >= _FEWEST] or [1]
+    several = [m for m in results.sizes if settings.members // m >= SEVERAL] or [1]
     title = lambda name: results.images.titles[name]
     of_sizes = lambda name, m: f"{title(name)}, M = {m}"
     least, when = settings.tolerance * order, after(last)
