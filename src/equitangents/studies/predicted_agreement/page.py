@@ -88,7 +88,7 @@ def _over_members(settings: Settings, results: Results, folder: RunFolder) -> Fi
         size=(8.6, 3.4),
         sharey=True,
         caption=f"Disjoint trained ensembles of M members {after(last)}, means with 95 % intervals where there are "
-        "five, by width; dotted: what GP(μ, Σ/M) expects, with the range of 95 % of infinitely wide ensembles.",
+        f"{SEVERAL}, by width; dotted: what GP(μ, Σ/M) expects, with the range of 95 % of infinitely wide ensembles.",
         alt="Orbit same predictions against members, trained and expected",
     ) as drawn:
         for axes, name in zip(drawn, results.images.titles, strict=True):
