@@ -34,7 +34,7 @@ TINY = {
         "hidden_layers": "1", "draws": "20",
     },
     "comparison-sizes": {
-        "tasks": "digits:4", "sizes": "8,16", "repetitions": "1", "steps": "1", "channels": "2,2", "shrink": "2",
+        "tasks": "digits:4", "sizes": "20,30", "repetitions": "1", "steps": "1", "channels": "2,2", "shrink": "2",
         "most_members": "2", "test_images": "6", "foreign_images": "3",
     },
     "mlp-to-gcnn": {

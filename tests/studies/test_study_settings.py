@@ -27,6 +27,7 @@ ROOT = Path(__file__).parents[2]
         ("predicted-agreement", {"widths": "8"}, "widths was"),
         ("predicted-agreement", {"members": "4"}, "members was 4"),
         ("comparison-sizes", {"sizes": "50"}, "sizes was"),
+        ("comparison-sizes", {"sizes": "8,50"}, "hold all 10 classes of digits:8"),
         ("comparison-sizes", {"tasks": "digits:7"}, "pixels was 7"),
         ("toy", {"size": "3"}, "the settings are rotations, members"),
         ("mlp-to-gcnn", {"group": "C3"}, "group was C3"),

@@ -14,6 +14,7 @@ from typing import Literal
 import numpy as np
 
 from equitangents.statistics import Estimate, shared_level
+from equitangents.studies.common.images import load_images
 from equitangents.studies.comparison import settings as comparison
 from equitangents.studies.comparison.results import Results, interval
 from equitangents.studies.comparison.study import check_settings as check_cell
@@ -157,6 +158,9 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     )
     for task in settings.tasks:
         check_cell(cell_settings(settings, task, max(settings.sizes)), data_dir)
+        few = load_images(cell_settings(settings, task, min(settings.sizes)), data_dir)
+        complete = len(np.unique(few.train_y)) == few.classes
+        check(complete, "sizes", settings.sizes, f"numbers of images that hold all {few.classes} classes of {task}")
 
 
 def measure(settings: Settings, folder: RunFolder) -> SizesResults:
