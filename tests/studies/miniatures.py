@@ -29,6 +29,14 @@ TINY = {
         "contenders": "plain,augmented,gcnn", "shrink": "2", "repetitions": "2", "train_images": "24",
         "test_images": "10", "foreign_images": "6", "channels": "2,2", "most_members": "2", "epochs": "1",
     },
+    "predicted-agreement": {
+        "train_images": "4", "test_images": "4", "foreign_images": "3", "widths": "1,2", "members": "5", "steps": "1,2",
+        "hidden_layers": "1", "draws": "20",
+    },
+    "comparison-sizes": {
+        "tasks": "digits:4", "sizes": "20,30", "repetitions": "1", "steps": "1", "channels": "2,2", "shrink": "2",
+        "most_members": "2", "test_images": "6", "foreign_images": "3",
+    },
     "mlp-to-gcnn": {
         "group": "C4", "train_images": "4", "test_images": "4", "foreign_images": "4", "times": "1,inf",
         "widths": "8,16", "draws": "3", "trained_widths": "4", "members": "4", "steps": "0,2",
@@ -88,10 +96,12 @@ TINY = {
 FIGURES = {
     "toy": {"snapshots", "violation-over-time", "violation-over-members"},
     "ising": {"predictions", "distance-to-ntk", "orbit-spread", "spread-for-every-size", "spread-ratio"},
-    "rotated-images": {"agreement-over-training", "accuracy-and-size", "single-images"},
-    "histology": {"agreement-over-training", "accuracy-and-size", "single-images"},
+    "rotated-images": {"agreement-over-training", "accuracy-and-size", "single-images", "inputs"},
+    "histology": {"agreement-over-training", "accuracy-and-size", "single-images", "inputs"},
     "comparison": {"accuracy-and-invariance-against-cost", "many-small-or-one-equivariant", "inputs"},
     "mlp-to-gcnn": {"difference-over-time", "difference-over-depth", "convergence"},
+    "predicted-agreement": {"agreement-over-members", "difference-over-width", "inputs"},
+    "comparison-sizes": {"lead-over-sizes", "agreement-over-sizes", "inputs-1"},
     "augmented-cnn-to-gcnn": {"members-and-width", "times"},
     "cross-product": {"members-and-mean", "random-rotations"},
     "continuous": {
@@ -113,10 +123,12 @@ FIGURES = {
 TABLES = {
     "toy": {"violation", "ensemble_size"},
     "ising": {"distance", "spread", "predictions", "every_size"},
-    "rotated-images": {"agreement", "accuracy", "ensemble_size"},
-    "histology": {"agreement", "accuracy", "ensemble_size"},
+    "rotated-images": {"agreement", "accuracy", "ensemble_size", "expected"},
+    "histology": {"agreement", "accuracy", "ensemble_size", "expected"},
     "comparison": {"contenders", "costs", "by_set", "pairs", "small_networks"},
     "mlp-to-gcnn": {"distance", "independent", "trained", "depth"},
+    "predicted-agreement": {"agreement", "exponents"},
+    "comparison-sizes": {"lead", "scores"},
     "augmented-cnn-to-gcnn": {"floor", "members", "infinite"},
     "cross-product": {"closed_form", "members", "shares"},
     "continuous": {"violation", "angles", "image_ensembles", "image_angles", "image_costs"},
