@@ -109,7 +109,7 @@ def _over_angles(found: ImageEnsembles, folder: RunFolder) -> Figure:
     with panels(
         folder,
         "agreement-over-angles",
-        titles=[title[:1].upper() + title[1:] for title in titles],
+        titles=[drawing.heading(title) for title in titles],
         xlabel="angle, degrees",
         ylabel="agreement, % of inputs",
         size=(8.6, 3.2),

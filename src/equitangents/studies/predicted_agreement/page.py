@@ -82,7 +82,7 @@ def _over_members(settings: Settings, results: Results, folder: RunFolder) -> Fi
     with panels(
         folder,
         "agreement-over-members",
-        titles=[title[:1].upper() + title[1:] for title in results.images.titles.values()],
+        titles=[drawing.heading(title) for title in results.images.titles.values()],
         xlabel="members averaged, M",
         ylabel=f"orbit same predictions, of {order}",
         size=(8.6, 3.4),

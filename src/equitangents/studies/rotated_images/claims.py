@@ -76,7 +76,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             name=tuple(results.predicted),
         )
         found = ", ".join(
-            f"{e.value:+.2f} ({results.images.titles[name]})".replace("-", "−")
+            f"{e.value:+.2f}".replace("-", "−") + f" ({results.images.titles[name]})"
             for name, e in zip(results.predicted, off.estimates, strict=True)
         )
         judged.append(

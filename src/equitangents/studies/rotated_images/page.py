@@ -96,10 +96,6 @@ def _models(results: Results, name: str) -> dict[str, np.ndarray]:
     return {**members, "ensemble mean": results.mean[name], **infinite}
 
 
-def _capital(title: str) -> str:
-    return title[:1].upper() + title[1:]
-
-
 def _table(results: Results, names: Sequence[str], which: str, column: str) -> Columns:
     score: Callable[[np.ndarray], np.ndarray] = getattr(results, which)
     rows = []
@@ -160,7 +156,7 @@ def agreement_figure(settings: Settings, results: Results, folder: RunFolder) ->
     with panels(
         folder,
         "agreement-over-training",
-        titles=[_capital(results.images.titles[name]) for name in results.images.sets],
+        titles=[drawing.heading(results.images.titles[name]) for name in results.images.sets],
         ylabel=f"orbit same predictions, of {settings.order}",
         size=(8.6, 3.4),
         sharey=True,
@@ -260,7 +256,7 @@ def _orbits(settings: Settings, results: Results, folder: RunFolder) -> Figure:
             top.imshow(strip, cmap="gray", interpolation="nearest", aspect="equal")
             top.axis("off")
             if i == 0:
-                top.set_title(_capital(results.images.titles[name]), fontweight="normal", fontsize=8.5, pad=3)
+                top.set_title(drawing.heading(results.images.titles[name]), fontweight="normal", fontsize=8.5, pad=3)
             labels = [results.members[name][-1, m][quarter, i] for m in models] + [results.mean[name][-1][quarter, i]]
             if results.infinite:
                 labels.append(results.infinite[name][-1][quarter, i])
