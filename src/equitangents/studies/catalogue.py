@@ -58,7 +58,16 @@ registry: dict[str, StudyInfo] = {
             _EMERGENT,
             "CNNs trained on rotated images: how often members, their mean and the infinitely wide ensemble "
             "predict the same for all rotations of an image, in and out of distribution.",
-            ("quick", "desk", "paper"),
+            ("quick", "desk", "paper", "paper-c8", "paper-c16"),
+        ),
+        _shipped(
+            "predicted-agreement",
+            "Agreement over orbits, predicted and trained",
+            _EMERGENT,
+            "CNNs of growing width and ensembles of growing size, against the infinitely wide ensemble trained on the "
+            "same images: does it tell how often they predict the same over an orbit, and does that get better with "
+            "width?",
+            _WITH_DESK,
         ),
         _shipped(
             "comparison",
@@ -67,6 +76,17 @@ registry: dict[str, StudyInfo] = {
             "One network, augmented ones, ensembles, group-convolutional networks, canonicalisation, averaging at "
             "test time and kernels, side by side: accuracy and invariance against cost, also on your own images.",
             ("quick", "desk", "paper"),
+        ),
+        StudyInfo(
+            name="comparison-sizes",
+            title="Many small networks or one equivariant one",
+            source=_EMERGENT,
+            presets=_WITH_DESK,
+            summary="Augmented ensembles of small networks against one group-convolutional network of the same cost, "
+            "over sizes of the training set and difficulties of the task: which is more accurate, and which more "
+            "invariant?",
+            module="equitangents.studies.comparison.sizes",
+            page="equitangents.studies.comparison.sizes_page",
         ),
         StudyInfo(
             name="histology",
@@ -83,7 +103,7 @@ registry: dict[str, StudyInfo] = {
             "Augmented MLPs are group-convolutional networks",
             _KERNELS,
             "Mean predictions of augmented MLPs and of group-convolutional networks without augmentation: are "
-            "they equal at infinite width, for frozen finite kernels, and in the limit for trained networks?",
+            "they equal at infinite width and any depth, for frozen finite kernels, and in the limit for trained ones?",
         ),
         _shipped(
             "augmented-cnn-to-gcnn",
@@ -120,8 +140,17 @@ registry: dict[str, StudyInfo] = {
             "finite-width",
             "What the violation of a finite ensemble consists of",
             _EMERGENT,
-            "Size of the violation against width and members, with fitted exponents: how much of it is due to "
-            "finitely many members, to finite width and to incomplete augmentation?",
+            "Size of the violation of MLPs, CNNs and group-convolutional networks against width and members, on two "
+            "tasks: how much is due to finitely many members, to finite width and to incomplete augmentation?",
+            _WITH_DESK,
+        ),
+        _shipped(
+            "frozen-kernel",
+            "How far the tangent kernel moves in training",
+            "Jacot et al. 2018, arXiv 1806.07572",
+            "Movement of the tangent kernel of trained networks against width: NTK and standard parametrisation, a "
+            "mean-field output scale, with a smooth nonlinearity and with ReLU, over training.",
+            _WITH_DESK,
         ),
         _shipped(
             "other-ensembles",

@@ -45,6 +45,7 @@ class IrrepProblem:
     inputs: Any
     irreps: tuple[FourierIrrep, ...]
     process: IrrepProcess
+    self_kernels: np.ndarray  # the training kernel of every representative with itself
 
     @property
     def name(self) -> str:
@@ -186,11 +187,12 @@ def solve(
         + ("" if labelled_only else ", or ask for the mean alone"),
     )
     inputs = x[orbits.first]
+    self_kernels = diagonal(kernel, inputs, settings.field)
     shared = Augmented(
         orbits=orbits,
         dynamics=settings.dynamics(settings.learning_rate, len(x) * action.group.order),
         ridge=settings.ridge,
-        mean_diagonal=float(orbits.copies @ diagonal(kernel, inputs, settings.field)) / len(x),
+        mean_diagonal=float(orbits.copies @ self_kernels) / len(x),
         precision=inputs.dtype,
     )
     grams = gram_transforms(kernel, action, inputs, [*irreps, *bounding], _fields(settings.field, prior))
@@ -209,7 +211,7 @@ def solve(
         label_size=label_size,
         bound=shared.largest_eigenvalue(bounding[0], grams[0][-1]) if bounding else 0.0,
     )
-    return IrrepProblem(kernel, action, settings.field, inputs, asked, process)
+    return IrrepProblem(kernel, action, settings.field, inputs, asked, process, self_kernels)
 
 
 def block_size(orbits: DataOrbits, irrep: FourierIrrep) -> int:
