@@ -97,7 +97,8 @@ def _figure(found: TrainedEnsembles, folder: RunFolder) -> Figure:
         _row(left, [accuracy(way) for way in ways], 0.0, BLUE.light, "ensembles")
         floors = [100 * found.floor_accuracy(way).mean() for way in ways]
         left.plot(range(len(ways)), floors, "s", color=MUTED.light, ms=4, mfc="none", label=_FLOOR)
-        for i, (name, colour) in enumerate(zip(found.sets, _COLOURS, strict=False)):
+        for i, name in enumerate(found.sets):
+            colour = _COLOURS[i % len(_COLOURS)]
             shift = 0.14 * (i - (len(found.sets) - 1) / 2)
             scores = [_osp(found, way, name) for way in ways]
             _row(right, scores, shift, colour.light, found.images.titles[name])
