@@ -5,20 +5,55 @@ from __future__ import annotations
 import lazy_loader
 
 _NAMES: dict[str, list[str]] = {
+    "architectures": ["ARCHITECTURES", "architecture"],
+    "coupling": ["coupled"],
     "data_groups": ["DataGroup", "data_group"],
+    "distances": ["SDist", "s_dist"],
+    "embeddings": ["Embedded", "embed"],
+    "inferences": ["GradientInference", "KernelInference", "inference"],
+    "parametrisations": ["Reparametrised"],
     "paths": ["Path", "path"],
+    "symmetry_tests": ["SymmetryResult", "algorithmic_symmetry", "false_alarm_rate"],
+    "system": ["FittedSystem", "System"],
+    "tangent_spectrum": ["Eigenvalue", "largest_eigenvalue"],
+    "theorem_tables": ["SymmetryRow", "SymmetryTable", "expected_symmetry", "symmetry_table"],
     "transformations": ["Transformation", "rotate", "transformation"],
+    "two_sample": ["TwoSample", "energy_test"],
 }
 
 __getattr__, _, _ = lazy_loader.attach(__name__, submod_attrs=_NAMES)
 
 __all__ = [
+    "ARCHITECTURES",
     "DataGroup",
+    "Eigenvalue",
+    "Embedded",
+    "FittedSystem",
+    "GradientInference",
+    "KernelInference",
     "Path",
+    "Reparametrised",
+    "SDist",
+    "SymmetryResult",
+    "SymmetryRow",
+    "SymmetryTable",
+    "System",
     "Transformation",
+    "TwoSample",
+    "algorithmic_symmetry",
+    "architecture",
+    "coupled",
     "data_group",
+    "embed",
+    "energy_test",
+    "expected_symmetry",
+    "false_alarm_rate",
+    "inference",
+    "largest_eigenvalue",
     "path",
     "rotate",
+    "s_dist",
+    "symmetry_table",
     "transformation",
 ]
 
