@@ -16,6 +16,7 @@ _NAMES: dict[str, list[str]] = {
     "symmetry_tests": ["SymmetryResult", "algorithmic_symmetry", "false_alarm_rate"],
     "system": ["FittedSystem", "System"],
     "tangent_spectrum": ["Eigenvalue", "largest_eigenvalue"],
+    "generated": ["Textures", "textures"],
     "theorem_tables": ["SymmetryRow", "SymmetryTable", "expected_symmetry", "symmetry_table"],
     "transformations": ["Transformation", "rotate", "transformation"],
     "two_sample": ["TwoSample", "energy_test"],
@@ -38,6 +39,7 @@ __all__ = [
     "SymmetryRow",
     "SymmetryTable",
     "System",
+    "Textures",
     "Transformation",
     "TwoSample",
     "algorithmic_symmetry",
@@ -54,6 +56,7 @@ __all__ = [
     "rotate",
     "s_dist",
     "symmetry_table",
+    "textures",
     "transformation",
 ]
 

@@ -54,11 +54,13 @@ class Reparametrised:
                     jax.random.fold_in(key, _TAG), params[i]["w"].shape, dtype, -math.sqrt(3), math.sqrt(3)
                 )
             params = (*params[:i], params[i] | {"w": draw}, *params[i + 1 :])
-        return self._scaled(params, 1)
+        with precision.scope(dtype):
+            return self._scaled(params, 1)
 
     def apply(self, params: Any, x: ArrayLike) -> Any:
         """Outputs (N, outputs) for x (N, *positions, channels)."""
-        return self.net.apply(self._scaled(params, -1), x)
+        with precision.scope(jax.tree.leaves(params)[0].dtype):
+            return self.net.apply(self._scaled(params, -1), x)
 
     def _scaled(self, params: Any, power: int) -> Any:
         """Parameters times the scales of their layers, to this power; in NTK parametrisation as they are."""

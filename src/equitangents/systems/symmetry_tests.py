@@ -22,6 +22,7 @@ from equitangents.statistics import Estimate
 from equitangents.statistics.student import binomial_ends
 from equitangents.systems.coupling import why_uncoupled
 from equitangents.systems.data_groups import DataGroup
+from equitangents.systems.generated import textures
 from equitangents.systems.inferences import GradientInference, KernelInference
 from equitangents.systems.parametrisations import check_choice
 from equitangents.systems.system import System, fit_moved
@@ -32,7 +33,7 @@ from equitangents.validation import check_array, check_whole
 METHODS = ("kernel", "coupled", "two-sample")
 TOLERANCES = {"float32": 1e-5, "float64": 1e-8}
 """Largest differences of predictions, relative to the largest prediction, that count as rounding."""
-_LIKE_KERNELS = {"float32": 1e-5, "float64": 1e-11}
+_ROUNDING = {"float32": 1e-5, "float64": 1e-11}  # by which equal kernels may differ, relative to the largest entry
 _SOME = 64  # inputs whose kernels are compared
 _FEWEST = 16  # members of each sample
 
@@ -85,11 +86,10 @@ class Sample:
     x_test: np.ndarray
 
 
-def sample_data(shape: tuple[int, ...] = (8, 8, 3), classes: int = 5, *, seed: int = 0) -> Sample:
-    """40 training inputs of Gaussian noise, as many of each class, and 20 test inputs: symmetry needs no structure."""
-    rng = np.random.default_rng(seed)
-    x = rng.standard_normal((60, *shape))
-    return Sample(x[:40], np.arange(40) % classes, x[40:])
+def sample_data(shape: tuple[int, ...] = (8, 8, 3), classes: int = 3, *, seed: int = 0) -> Sample:
+    """60 training and 20 test inputs of tinted `textures`, which a wrong group tears apart."""
+    x, labels = textures(80, shape, classes, tint=0.8, seed=seed)
+    return Sample(x[:60], labels[:60], x[60:])
 
 
 def algorithmic_symmetry(
@@ -111,14 +111,15 @@ def algorithmic_symmetry(
     Args:
         system: the architecture and inference; what its data group draws moves the inputs before anything else.
         group: "I", "O(3)xI", "O(3)^d", "P(3d)", "O(3d)", "P(3)xI" or "P(3)^d".
-        x: training inputs (N, *positions, channels); None: Gaussian noise of 8 × 8 × 3 with 5 classes.
+        x: training inputs (N, *positions, channels); None: `textures` of 8 × 8 × 3 with 3 classes.
         y: labels or targets.
         x_test: inputs that are predicted; None: those of training.
         method: None takes "kernel" at infinite width; at finite width "coupled" where there is a coupled
             initialisation for the group, and else "two-sample".
         seed: of the group's element, and of the permutations.
-        dtype: the precision of kernels, and of coupled networks. Two-sample networks have that of the inference.
-        tolerance: up to which relative differences are rounding; None: 1e-5 in float32, 1e-8 in float64.
+        dtype: the precision of kernels, and of networks.
+        tolerance: up to which relative differences are rounding; None: 1e-5 in float32, 1e-8 in float64. Where kernels
+            agree to rounding it is at least their difference times their condition number, on up to 64 inputs.
         members: networks of each sample of the two-sample test; None: those of the inference, at least 16.
         level: of the two-sample test: how often it may say "not symmetric" of a symmetric algorithm.
 
@@ -146,7 +147,7 @@ def algorithmic_symmetry(
         return _by_kernel(system, tau, data, dtype, limit)
     if chosen == "coupled":
         return _by_coupling(system, tau, data, dtype, limit)
-    return _by_two_samples(system, tau, data, seed, members, level)
+    return _by_two_samples(system, tau, data, seed, members, level, dtype)
 
 
 def false_alarm_rate(
@@ -213,12 +214,16 @@ def _by_kernel(system: System, tau: Transformation, data: Sample, dtype: str, li
     field = system.inference.kernel if isinstance(system.inference, KernelInference) else "ntk"
     kernel = lambda z: np.asarray(getattr(system.architecture.kernel(z), field))
     difference = _relative(kernel(tau(few)), kernel(few))
-    verdict, why = "not decided", "; that is not a number"
+    same_kernels = difference <= _ROUNDING[dtype]
+    if same_kernels:  # solving amplifies what rounding left by up to the condition number
+        limit = max(limit, float(np.linalg.cond(np.asarray(kernel(few), np.float64))) * difference)
     if number <= limit:
         verdict, why = "symmetric", ""
-    elif np.isfinite(number) and difference <= _LIKE_KERNELS[dtype]:
-        why = f"; kernels agree to {difference:.1g}, so solving may have amplified rounding: try float64 or a ridge"
-    elif np.isfinite(number) and np.isfinite(difference):
+    elif not np.isfinite(number + difference):
+        verdict, why = "not decided", "; not everything computed is finite"
+    elif same_kernels:
+        verdict, why = "not decided", f"; kernels agree to {difference:.1g}: try float64, or a ridge"
+    else:
         verdict, why = "not symmetric", f"; kernels differ by {difference:.1g} of their largest entry"
     said = f"predictions change by {number:.1g} of the largest, kernels in {dtype} (tolerance {limit:.0e}){why}"
     return _result(system, tau, verdict, "kernel", number, limit, said, difference, dtype)
@@ -242,19 +247,19 @@ def _by_coupling(system: System, tau: Transformation, data: Sample, dtype: str, 
 
 
 def _by_two_samples(
-    system: System, tau: Transformation, data: Sample, seed: int, members: int | None, level: float
+    system: System, tau: Transformation, data: Sample, seed: int, members: int | None, level: float, dtype: str
 ) -> SymmetryResult:
     assert isinstance(system.inference, GradientInference)
     if not 0 < level < 1:
         raise InvalidArgumentError(f"level is {level!r}; expected a number between 0 and 1")
     count = max(system.inference.members, _FEWEST) if members is None else check_whole("members", members, 2)
-    many = System("I", system.architecture, replace(system.inference, members=count), system.seed)
+    many = System("I", system.architecture, replace(system.inference, members=count, dtype=dtype), system.seed)
     here = fit_moved(many, data.x, data.y, None).predict_members(data.x_test)
     there = fit_moved(many.with_seed(system.seed + 1), tau(data.x), data.y, None).predict_members(tau(data.x_test))
     samples = [np.reshape(f, (count, -1)) for f in (here, there)]
     if not all(np.isfinite(f).all() for f in samples):
         said = "some networks' outputs are not finite"
-        return _result(system, tau, "not decided", "two-sample", float("nan"), level, said, dtype=many.inference.dtype)
+        return _result(system, tau, "not decided", "two-sample", float("nan"), level, said, dtype=dtype)
     test = energy_test(*samples, seed=seed)
     verdict = "not symmetric" if test.p_value <= level else "not decided"
     which = "differ" if verdict == "not symmetric" else "are not seen to differ"
@@ -262,7 +267,7 @@ def _by_two_samples(
         f"outputs of {count} networks on moved data and of {count} others {which} in law "
         f"(p = {test.p_value:.3g}, level {level:g})"
     )
-    return _result(system, tau, verdict, "two-sample", test.p_value, level, said, dtype=many.inference.dtype)
+    return _result(system, tau, verdict, "two-sample", test.p_value, level, said, dtype=dtype)
 
 
 def _result(

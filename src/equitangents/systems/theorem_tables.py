@@ -115,7 +115,7 @@ def symmetry_table(
     """Every architecture under every group: at infinite width by kernels, at finite width by coupling or two samples.
 
     Args:
-        x: training inputs (N, *positions, channels); None: Gaussian noise of 8 × 8 × 3.
+        x: training inputs (N, *positions, channels); None: `textures` of 8 × 8 × 3.
         y: labels or targets.
         x_test: inputs that are predicted.
         architectures: names for `architecture`.
@@ -125,7 +125,7 @@ def symmetry_table(
         width: channels at finite width, of FCN 8 times as many.
         kernel: inference at infinite width; None: the NTK at time inf.
         training: inference at finite width; None: NN with 2 members for 30 epochs.
-        dtype: precision of kernels, and of coupled networks.
+        dtype: precision of kernels, and of networks.
         seed: of the groups' elements and of the networks.
 
     >>> table = symmetry_table(architectures=("VEC", "GAP"), groups=("O(3)xI", "O(3)^d"), widths=("infinite",))
