@@ -13,7 +13,7 @@ Circular padding; every layer, the readout too, has σ_w² = 2 and σ_b² = 0.01
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import is_dataclass, replace
 from typing import Any
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
@@ -98,7 +98,7 @@ def with_outputs(net: Any, outputs: int) -> Any:
     if isinstance(net, Reparametrised):
         return replace(net, net=with_outputs(net.net, outputs))
     if not isinstance(net, Sequential):
-        return net
+        return replace(net, outputs=outputs) if is_dataclass(net) and hasattr(net, "outputs") else net
     last = net.layers[-1]
     if not isinstance(last, Dense):
         raise NetworkError(f"the network {net!r} does not end with Dense; expected a readout of {outputs} outputs")
@@ -113,7 +113,9 @@ def kind_of(net: Any) -> str:
     """
     if isinstance(net, Reparametrised):
         return kind_of(net.net)
-    layers = net.layers if isinstance(net, Sequential) else ()
+    if not isinstance(net, Sequential):
+        return getattr(net, "kind", "network")
+    layers = net.layers
     weighted = [layer for layer in layers[:-1] if not isinstance(layer, Relu | Flatten | GlobalAvgPool | AvgPool)]
     kinds = {type(layer) for layer in weighted}
     rest = tuple(layer for layer in layers if not isinstance(layer, Relu) and layer not in weighted)[:-1]
