@@ -78,6 +78,10 @@ TINY = {
         "data": "textures", "train_images": "20", "pooled_images": "20", "test_images": "5", "depth": "1",
         "width": "1", "members": "6", "epochs": "1", "cases": "2",
     },
+    "symmetry-breaking-path": {
+        "data": "textures", "train_images": "20", "test_images": "3", "pixels": "3", "times": "0,1", "widths": "2",
+        "depth": "1", "members": "5", "epochs": "1",
+    },
 }  # fmt: skip
 FIGURES = {
     "toy": {"snapshots", "violation-over-time", "violation-over-members"},
@@ -97,6 +101,7 @@ FIGURES = {
     "forces": {"learning-curves"},
     "kernel-convergence": {"convergence"},
     "symmetry-groups": {"accuracy"},
+    "symmetry-breaking-path": {"path"},
 }
 TABLES = {
     "toy": {"violation", "ensemble_size"},
@@ -116,6 +121,7 @@ TABLES = {
     "forces": {"errors"},
     "kernel-convergence": {"entries"},
     "symmetry-groups": {"symmetry"},
+    "symmetry-breaking-path": {"distances"},
 }
 EXACT = {  # numbers of the claims that hold at any size, not by statistics
     "mlp-to-gcnn": (0,),
@@ -126,6 +132,7 @@ EXACT = {  # numbers of the claims that hold at any size, not by statistics
     "other-ensembles": (0,),
     "medical-kernels": (2, 3),
     "symmetry-groups": (0, 1, 2),
+    "symmetry-breaking-path": (2,),
 }
 
 
