@@ -82,6 +82,10 @@ TINY = {
         "data": "textures", "train_images": "20", "test_images": "3", "pixels": "3", "times": "0,1", "widths": "2",
         "depth": "1", "members": "5", "epochs": "1",
     },
+    "gaussian-vs-uniform": {
+        "data": "textures", "train_images": "20", "test_images": "3", "pixels": "3", "width": "4", "depth": "1",
+        "members": "5", "epochs": "1", "sampled": "6",
+    },
 }  # fmt: skip
 FIGURES = {
     "toy": {"snapshots", "violation-over-time", "violation-over-members"},
@@ -102,6 +106,7 @@ FIGURES = {
     "kernel-convergence": {"convergence"},
     "symmetry-groups": {"accuracy"},
     "symmetry-breaking-path": {"path"},
+    "gaussian-vs-uniform": {"accuracy"},
 }
 TABLES = {
     "toy": {"violation", "ensemble_size"},
@@ -122,6 +127,7 @@ TABLES = {
     "kernel-convergence": {"entries"},
     "symmetry-groups": {"symmetry"},
     "symmetry-breaking-path": {"distances"},
+    "gaussian-vs-uniform": {"accuracy"},
 }
 EXACT = {  # numbers of the claims that hold at any size, not by statistics
     "mlp-to-gcnn": (0,),
@@ -133,6 +139,7 @@ EXACT = {  # numbers of the claims that hold at any size, not by statistics
     "medical-kernels": (2, 3),
     "symmetry-groups": (0, 1, 2),
     "symmetry-breaking-path": (2,),
+    "gaussian-vs-uniform": (0,),
 }
 
 

@@ -174,6 +174,14 @@ registry: dict[str, StudyInfo] = {
             "wide VEC? S-Dist with and without the bias of finite ensembles.",
             _WITH_DESK,
         ),
+        _shipped(
+            "gaussian-vs-uniform",
+            "The law of the first layer",
+            _SYNERGY,
+            "Fully connected networks with a Gaussian or a uniform first layer, on images moved by permutations and "
+            "rotations of all coordinates: which symmetries are left, and does accuracy notice?",
+            _WITH_DESK,
+        ),
     )
 }
 
