@@ -1,8 +1,8 @@
 """Fully connected networks whose first layer is drawn from a Gaussian or a uniform law of the same variance.
 
 Gaussian weights keep their law under O(3d), uniform ones under permutations alone: so the algorithm with uniform
-weights is symmetric under P(3d) and need not be under O(3d). Measured is whether that can be seen, in the law of outputs
-and in accuracies on images moved by either group.
+weights is symmetric under P(3d) and need not be under O(3d). Measured is whether that can be seen, in the law of
+outputs and in accuracies on images moved by either group.
 """
 
 from __future__ import annotations
