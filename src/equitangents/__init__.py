@@ -28,6 +28,7 @@ _SUBMODULES = (
     "report",
     "sphere",
     "studies",
+    "systems",
     "torch",
 )
 _NAMES = {
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
         report,
         sphere,
         studies,
+        systems,
         torch,
     )
     from equitangents.ensembles.deep.classifier import DeepEnsembleClassifier

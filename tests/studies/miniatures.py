@@ -92,6 +92,18 @@ TINY = {
     "kernel-convergence": {
         "widths": "2,4,8", "batches": "3", "samples": "2", "inputs": "2", "lattice": "2", "sampled": "2",
     },
+    "symmetry-groups": {
+        "data": "textures", "train_images": "20", "pooled_images": "20", "test_images": "5", "depth": "1",
+        "width": "1", "members": "6", "epochs": "1", "cases": "2",
+    },
+    "symmetry-breaking-path": {
+        "data": "textures", "train_images": "20", "test_images": "3", "pixels": "3", "times": "0,1", "widths": "2",
+        "depth": "1", "members": "5", "epochs": "1",
+    },
+    "gaussian-vs-uniform": {
+        "data": "textures", "train_images": "20", "test_images": "3", "pixels": "3", "width": "4", "depth": "1",
+        "members": "5", "epochs": "1", "sampled": "6",
+    },
 }  # fmt: skip
 FIGURES = {
     "toy": {"snapshots", "violation-over-time", "violation-over-members"},
@@ -119,6 +131,9 @@ FIGURES = {
     "molecules": {"learning-curves"},
     "forces": {"learning-curves"},
     "kernel-convergence": {"convergence"},
+    "symmetry-groups": {"accuracy"},
+    "symmetry-breaking-path": {"path"},
+    "gaussian-vs-uniform": {"accuracy"},
 }
 TABLES = {
     "toy": {"violation", "ensemble_size"},
@@ -140,6 +155,9 @@ TABLES = {
     "molecules": {"errors", "symmetry"},
     "forces": {"errors"},
     "kernel-convergence": {"entries"},
+    "symmetry-groups": {"symmetry"},
+    "symmetry-breaking-path": {"distances"},
+    "gaussian-vs-uniform": {"accuracy"},
 }
 EXACT = {  # numbers of the claims that hold at any size, not by statistics
     "mlp-to-gcnn": (0, 5, 6, 7),
@@ -150,6 +168,9 @@ EXACT = {  # numbers of the claims that hold at any size, not by statistics
     "sampling": (0,),
     "other-ensembles": (0,),
     "medical-kernels": (2, 3),
+    "symmetry-groups": (0, 1, 2),
+    "symmetry-breaking-path": (2,),
+    "gaussian-vs-uniform": (0,),
 }
 
 

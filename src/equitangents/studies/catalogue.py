@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 _EMERGENT = "Gerken & Kessel 2024, arXiv 2403.03103"
 _KERNELS = "Misof, Kessel & Gerken 2024, arXiv 2406.06504"
+_SYNERGY = "Xiao & Pennington 2022, arXiv 2207.04612"
 _WITH_DESK = ("quick", "desk", "paper")
 
 
@@ -187,6 +188,30 @@ registry: dict[str, StudyInfo] = {
             _KERNELS,
             "Monte Carlo kernels of group-convolutional networks of growing width, on the plane and on the "
             "sphere: do they converge to the analytic NNGP and NTK, and at the expected rate?",
+        ),
+        _shipped(
+            "symmetry-groups",
+            "Which learning algorithm is symmetric under which group",
+            _SYNERGY,
+            "FCN, LCN, VEC, GAP and LAP under rotations of channels or of all coordinates, and permutations: do "
+            "predictions stay when training and test images are moved together, at infinite and finite width?",
+            _WITH_DESK,
+        ),
+        _shipped(
+            "symmetry-breaking-path",
+            "A symmetry broken step by step",
+            _SYNERGY,
+            "Images moved along a path into O(3)^d: does VEC of finite width go away from GAP and towards infinitely "
+            "wide VEC? S-Dist with and without the bias of finite ensembles.",
+            _WITH_DESK,
+        ),
+        _shipped(
+            "gaussian-vs-uniform",
+            "The law of the first layer",
+            _SYNERGY,
+            "Fully connected networks with a Gaussian or a uniform first layer, on images moved by permutations and "
+            "rotations of all coordinates: which symmetries are left, and does accuracy notice?",
+            _WITH_DESK,
         ),
     )
 }

@@ -47,3 +47,17 @@ WIDE_NETWORKS = """\
   eprint    = {1902.06720},
   archiveprefix = {arXiv}
 }"""
+
+SYNERGY_AND_SYMMETRY = """\
+@inproceedings{xiao2022synergy,
+  title     = {Synergy and Symmetry in Deep Learning: Interactions between the Data, Model, and Inference Algorithm},
+  author    = {Xiao, Lechao and Pennington, Jeffrey},
+  booktitle = {Proceedings of the 39th International Conference on Machine Learning},
+  series    = {Proceedings of Machine Learning Research},
+  volume    = {162},
+  pages     = {24347--24369},
+  year      = {2022},
+  publisher = {PMLR},
+  eprint    = {2207.04612},
+  archiveprefix = {arXiv}
+}"""
