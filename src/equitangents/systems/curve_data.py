@@ -39,7 +39,7 @@ class CurveData:
         return self.held_out or len(self.x) - self.pool
 
     def split(self, repetition: int, seed: int) -> tuple[Int[np.ndarray, " most"], Int[np.ndarray, " test"]]:
-        """(rows in the order in which training sets take them, rows to test on): n are trained on by taking the first n."""
+        """(rows in the order in which training sets take them, rows to test on): training sets are its beginnings."""
         order = np.random.default_rng((seed, repetition)).permutation(self.pool)
         if self.held_out:
             return order[: self.most], order[self.most :]

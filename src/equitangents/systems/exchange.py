@@ -137,7 +137,7 @@ class ExchangeRate:
         ]
 
     def __repr__(self) -> str:
-        title = f"Samples that the plain {self.model} needs over those with a group built in, for the same {self.error} error"
+        title = f"Samples that {self.model} needs over those with a group built in, for the same {self.error} error"
         return "\n".join([title, *(f"{name}: {value}" for name, value in self._cells()), self.sentence])
 
     def _repr_html_(self) -> str:
@@ -243,17 +243,15 @@ def _exchange(
     assert plain.predicted is not None
     assert other.predicted is not None
     whole = log_factor(n, plain.predicted, other.predicted)
-    reached = np.isfinite(left_out["plain"]).all(
-        axis=0
-    )  # without a fifth of the pool the largest sizes may be too large
+    # without a fifth of the inputs there may be too few for the largest sizes
+    reached = np.isfinite(left_out["plain"]).all(axis=0)
     pairs = zip(left_out["plain"][:, reached], left_out[kind][:, reached], strict=True)
     parts = np.array([log_factor(n[reached], p, q) for p, q in pairs])
     pseudo = len(parts) * whole - (len(parts) - 1) * parts
     measured = _exponential(paired_mean(logs, level)) if np.isfinite(logs).all() else no_interval(math.nan, level)
     spread = paired_mean(pseudo, level)
-    predicted = _exponential(
-        Estimate(whole, whole + spread.low - spread.value, whole + spread.high - spread.value, level)
-    )
+    ends = (whole + spread.low - spread.value, whole + spread.high - spread.value)
+    predicted = _exponential(Estimate(whole, *ends, level))
     return GroupExchange(
         kind,
         name,

@@ -28,7 +28,7 @@ _POSITIVE = 1e-7, 1e-13  # of the largest eigenvalue: smaller ones are rounding,
 
 @dataclass(frozen=True, eq=False)
 class Component:
-    """One irrep's part: `eigenvalues` of the kernel as an operator, λ = Λ/(N|G|), descending, each `multiplicity` times.
+    """One irrep's part: `eigenvalues` λ = Λ/(N|G|) of the kernel as an operator, descending, each `multiplicity` times.
 
     `trace` is the share that these have in the trace of the kernel.
     """
@@ -47,7 +47,7 @@ class Component:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class KernelSpectrum:
-    """A kernel's spectrum by irrep, the trivial one first; `resolution` is what rounding leaves of small eigenvalues."""
+    """A kernel's spectrum by irrep, the trivial one first; `resolution`: smaller eigenvalues are rounding."""
 
     model: str
     group: str
@@ -80,7 +80,7 @@ class KernelSpectrum:
         return float(np.sum(values / (values + kappa)))
 
     def samples_saved(self, kappa: float) -> float:
-        """The plain kernel's effective dimension over the invariant one's, at κ: between 1 and |G| if others add less."""
+        """The plain kernel's effective dimension over the invariant one's, at κ."""
         if not (isinstance(kappa, int | float | np.floating) and 0 < kappa < float("inf")):
             raise InvalidArgumentError(f"kappa is {kappa!r}; expected a positive number")
         return self.effective_dimension(kappa, "plain") / self.effective_dimension(kappa, "invariant")

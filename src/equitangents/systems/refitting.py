@@ -40,7 +40,7 @@ def fresh_made(made: Any) -> Any:
 
 
 def errors_of(model: Any, data: CurveData, train: np.ndarray, test: np.ndarray, seed: int) -> tuple[float, float]:
-    """(share of test inputs in another class, mean squared error) after training on the rows `train`; NaN where it has none.
+    """(share of test inputs in another class, mean squared error) after training on the rows `train`; NaN for none.
 
     Regressors are trained on targets, one-hot minus 1/K for classes; classifiers on the labels, and have no squared
     error, as their outputs may be anything that grows with the class.
@@ -62,7 +62,7 @@ def errors_of(model: Any, data: CurveData, train: np.ndarray, test: np.ndarray, 
 
 
 def both_errors(data: CurveData, test: np.ndarray, outputs: np.ndarray) -> tuple[float, float]:
-    """(share of test inputs in another class, mean over inputs of |f(x) − y|²); outputs that are no numbers are wrong."""
+    """(share of test inputs in another class, mean of |f(x) − y|²); outputs that are no numbers are wrong."""
     squared = float(((outputs - data.targets[test]) ** 2).sum(axis=1).mean())
     if data.classes is None:
         return np.nan, squared
