@@ -247,7 +247,8 @@ def _exchange(
     reached = np.isfinite(left_out["plain"]).all(axis=0)
     pairs = zip(left_out["plain"][:, reached], left_out[kind][:, reached], strict=True)
     parts = np.array([log_factor(n[reached], p, q) for p, q in pairs])
-    pseudo = len(parts) * whole - (len(parts) - 1) * parts
+    same = log_factor(n[reached], plain.predicted[reached], other.predicted[reached])
+    pseudo = len(parts) * same - (len(parts) - 1) * parts
     measured = _exponential(paired_mean(logs, level)) if np.isfinite(logs).all() else no_interval(math.nan, level)
     spread = paired_mean(pseudo, level)
     ends = (whole + spread.low - spread.value, whole + spread.high - spread.value)
