@@ -74,6 +74,10 @@ TINY = {
     "kernel-convergence": {
         "widths": "2,4,8", "batches": "3", "samples": "2", "inputs": "2", "lattice": "2", "sampled": "2",
     },
+    "symmetry-groups": {
+        "data": "textures", "train_images": "20", "pooled_images": "20", "test_images": "5", "depth": "1",
+        "width": "1", "members": "6", "epochs": "1", "cases": "2",
+    },
 }  # fmt: skip
 FIGURES = {
     "toy": {"snapshots", "violation-over-time", "violation-over-members"},
@@ -92,6 +96,7 @@ FIGURES = {
     "molecules": {"learning-curves"},
     "forces": {"learning-curves"},
     "kernel-convergence": {"convergence"},
+    "symmetry-groups": {"accuracy"},
 }
 TABLES = {
     "toy": {"violation", "ensemble_size"},
@@ -110,6 +115,7 @@ TABLES = {
     "molecules": {"errors", "symmetry"},
     "forces": {"errors"},
     "kernel-convergence": {"entries"},
+    "symmetry-groups": {"symmetry"},
 }
 EXACT = {  # numbers of the claims that hold at any size, not by statistics
     "mlp-to-gcnn": (0,),
@@ -119,6 +125,7 @@ EXACT = {  # numbers of the claims that hold at any size, not by statistics
     "sampling": (0,),
     "other-ensembles": (0,),
     "medical-kernels": (2, 3),
+    "symmetry-groups": (0, 1, 2),
 }
 
 

@@ -17,7 +17,7 @@ from studies.miniatures import EXACT, FIGURES, TABLES, TINY, run, study
 # laws of `forces` in tests/molecules, too, and `comparison` runs with one's own model in test_comparison.py
 SLOW = (
     "augmented-cnn-to-gcnn", "comparison", "finite-width", "forces", "ising", "kernel-convergence", "mlp-to-gcnn",
-    "other-ensembles", "rotated-images", "toy",
+    "other-ensembles", "rotated-images", "symmetry-groups", "toy",
 )  # fmt: skip
 NAMES = [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in TINY]
 

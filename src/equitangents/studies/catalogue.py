@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 _EMERGENT = "Gerken & Kessel 2024, arXiv 2403.03103"
 _KERNELS = "Misof, Kessel & Gerken 2024, arXiv 2406.06504"
+_SYNERGY = "Xiao & Pennington 2022, arXiv 2207.04612"
 _WITH_DESK = ("quick", "desk", "paper")
 
 
@@ -156,6 +157,14 @@ registry: dict[str, StudyInfo] = {
             _KERNELS,
             "Monte Carlo kernels of group-convolutional networks of growing width, on the plane and on the "
             "sphere: do they converge to the analytic NNGP and NTK, and at the expected rate?",
+        ),
+        _shipped(
+            "symmetry-groups",
+            "Which learning algorithm is symmetric under which group",
+            _SYNERGY,
+            "FCN, LCN, VEC, GAP and LAP under rotations of channels or of all coordinates, and permutations: do "
+            "predictions stay when training and test images are moved together, at infinite and finite width?",
+            _WITH_DESK,
         ),
     )
 }

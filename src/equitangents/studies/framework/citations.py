@@ -24,3 +24,17 @@ EQUIVARIANT_KERNELS = """\
   eprint        = {2406.06504},
   archiveprefix = {arXiv}
 }"""
+
+SYNERGY_AND_SYMMETRY = """\
+@inproceedings{xiao2022synergy,
+  title     = {Synergy and Symmetry in Deep Learning: Interactions between the Data, Model, and Inference Algorithm},
+  author    = {Xiao, Lechao and Pennington, Jeffrey},
+  booktitle = {Proceedings of the 39th International Conference on Machine Learning},
+  series    = {Proceedings of Machine Learning Research},
+  volume    = {162},
+  pages     = {24347--24369},
+  year      = {2022},
+  publisher = {PMLR},
+  eprint    = {2207.04612},
+  archiveprefix = {arXiv}
+}"""
