@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone, is_regressor
+from sklearn.base import RegressorMixin, clone
 
 from equitangents.errors import InvalidTypeError, ShapeError
 from equitangents.systems.curve_data import CurveData
@@ -46,7 +46,7 @@ def errors_of(model: Any, data: CurveData, train: np.ndarray, test: np.ndarray, 
     error, as their outputs may be anything that grows with the class.
     """
     learner = fresh(model, seed)
-    regresses = data.classes is None or is_regressor(learner)
+    regresses = data.classes is None or isinstance(learner, RegressorMixin)
     y = data.labels if data.classes is None else data.targets if regresses else data.labels
     fitted = learner.fit(data.x[train], y[train])
     fitted = fitted if hasattr(fitted, "predict") else learner
