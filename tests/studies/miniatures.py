@@ -78,6 +78,19 @@ TINY = {
         "data": "textures", "train_images": "20", "pooled_images": "20", "test_images": "5", "depth": "1",
         "width": "1", "members": "6", "epochs": "1", "cases": "2",
     },
+    "learning-curves": {
+        "data": "textures", "images": "100", "pixels": "4", "depth": "1", "pooled_images": "80", "smallest": "10",
+        "repetitions": "2", "networks": "VEC", "network_sizes": "20,40", "network_depth": "1", "width": "4",
+        "predicted_sets": "digits", "predicted_images": "60", "predicted_sizes": "20,40", "draws": "5",
+    },
+    "spectra": {
+        "sets": "digits", "groups": "C4", "images": "60", "pixels": "4", "sizes": "8,16,32", "repetitions": "3",
+        "spectrum_images": "10", "hidden_layers": "1",
+    },
+    "partial-orbits": {
+        "classes": "4", "per_class": "2", "test_per_class": "2", "draws": "2", "orders": "2,4", "rings": "2",
+        "angles": "8", "pixels": "4", "hidden_layers": "1",
+    },
 }  # fmt: skip
 FIGURES = {
     "toy": {"snapshots", "violation-over-time", "violation-over-members"},
@@ -97,6 +110,9 @@ FIGURES = {
     "forces": {"learning-curves"},
     "kernel-convergence": {"convergence"},
     "symmetry-groups": {"accuracy"},
+    "learning-curves": {"curves", "predictions"},
+    "spectra": {"errors", "spectra"},
+    "partial-orbits": {"accuracy", "images"},
 }
 TABLES = {
     "toy": {"violation", "ensemble_size"},
@@ -116,6 +132,9 @@ TABLES = {
     "forces": {"errors"},
     "kernel-convergence": {"entries"},
     "symmetry-groups": {"symmetry"},
+    "learning-curves": {"curves", "power_laws", "predictions", "networks"},
+    "spectra": {"errors", "factors", "eigenvalues"},
+    "partial-orbits": {"accuracy"},
 }
 EXACT = {  # numbers of the claims that hold at any size, not by statistics
     "mlp-to-gcnn": (0,),
@@ -126,6 +145,9 @@ EXACT = {  # numbers of the claims that hold at any size, not by statistics
     "other-ensembles": (0,),
     "medical-kernels": (2, 3),
     "symmetry-groups": (0, 1, 2),
+    "learning-curves": (4,),
+    "spectra": (3, 4),
+    "partial-orbits": (0, 3),
 }
 
 

@@ -56,7 +56,9 @@ class TestSpectrum:
     def test_the_effective_dimension_is_a_sum_over_all_eigenvalues(self):
         found = spectrum(NET, "C4", inputs("C4", 5))
         K = np.asarray(NET.kernel(copies(CASES["C4"][0], inputs("C4", 5))).ntk) / 20
-        assert found.effective_dimension(0.01, "plain") == pytest.approx(np.trace(K @ np.linalg.inv(K + 0.01 * np.eye(20))))
+        assert found.effective_dimension(0.01, "plain") == pytest.approx(
+            np.trace(K @ np.linalg.inv(K + 0.01 * np.eye(20)))
+        )
         assert found.samples_saved(1e-9) == pytest.approx(4, rel=1e-3)  # every direction is learnt
 
     def test_a_kernel_that_the_group_changes_is_refused(self):
@@ -96,19 +98,21 @@ class TestExchangeRates:
         assert len(np.unique(moved.reshape(40, -1), axis=0)) == 4
 
     def test_the_right_group_saves_more_than_a_subgroup_and_a_wrong_one_costs(self):
-        x = inputs("C4", 150)
-        y = np.tanh(x[:, 1:3, 1:3].sum(axis=(1, 2, 3)))  # the middle does not move under turns
-        found = exchange_rate(NET, "C4", x, y, sizes=[10, 20, 40, 80, 120], ridge=1e-3, repetitions=8)
+        x = np.zeros((150, 4, 4, 1))
+        x[:, 1:3, 1:3] = np.random.default_rng(0).normal(size=(150, 2, 2, 1))
+        y = np.tanh(x[:, 1, 1, 0] * x[:, 2, 2, 0] + x[:, 1, 2, 0] * x[:, 2, 1, 0])
+        found = exchange_rate(NET, "C4", x, y, sizes=[10, 20, 40, 80, 120], ridge=1e-3, repetitions=8, predict="inputs")
         right, part, wrong = found.rows
         assert [row.order for row in found.rows] == [4, 2, 4]
-        assert 1 < part.measured.low
-        assert part.measured.value < right.measured.value < 4.5
+        assert part.measured.low > 1
+        assert part.measured.value < right.measured.value
         assert wrong.measured.high < 1
         for row in found.rows:
-            assert row.predicted.value == pytest.approx(row.measured.value, rel=0.25)
+            assert row.predicted.low < row.measured.high
+            assert row.measured.low < row.predicted.high
         assert "times fewer samples" in right.sentence
         assert "times more samples" in wrong.sentence
-        assert f"{right.measured.low:.3g} to {right.measured.high:.3g}" in found.sentence
+        assert all(row.sentence in found.sentence for row in found.rows)
         assert found.right is right
         assert found.table["kind"] == ["right", "subgroup", "wrong"]
         assert "in words" in found._repr_html_()

@@ -66,17 +66,17 @@ class GroupExchange:
         if low > 1:
             return (
                 f"With {name[self.kind]} built in the same error takes {_number(self.measured)} times fewer samples "
-                f"({level} {low:.3g} to {high:.3g}); {said}."
+                f"({level} {_ends(self.measured)}); {said}."
             )
         if high < 1:
             inverse = Estimate(1 / value, 1 / high, 1 / low, self.measured.level)
             return (
                 f"With {name[self.kind]} built in the same error takes {_number(inverse)} times more samples "
-                f"({level} {inverse.low:.3g} to {inverse.high:.3g}); {said}."
+                f"({level} {_ends(inverse)}); {said}."
             )
         return (
             f"Whether {name[self.kind]} saves samples or costs some is not decided: the factor is "
-            f"{_number(self.measured)} ({level} {low:.3g} to {high:.3g}); {said}."
+            f"{_number(self.measured)} ({level} {_ends(self.measured)}); {said}."
         )
 
 
@@ -84,9 +84,9 @@ class GroupExchange:
 class ExchangeRate:
     """What groups are worth, best known as `sentence`; `right`, `subgroup` and `wrong` are the rows.
 
-    Measured factors are of `error`, with intervals over repetitions, whose training sets come from the same inputs;
-    predicted ones are of the squared error, with intervals over those inputs (jackknife). `curves` are by kind, "plain"
-    among them.
+    Measured factors compare mean errors of the kind `error`, with intervals over repetitions, whose training sets come
+    from the same inputs; predicted ones are of the squared error, with intervals over those inputs. Both are jackknife
+    intervals. `curves` are by kind, "plain" among them.
     """
 
     model: str
@@ -239,20 +239,16 @@ def _exchange(
     plain, other = curves["plain"], curves[kind]
     n = plain.sizes.astype(np.float64)
     a, b = plain.of(error), other.of(error)
-    logs = np.array([log_factor(n, a[:, r], b[:, r]) for r in range(a.shape[1])])
+    rows = np.arange(a.shape[1])
+    without = [log_factor(n, a[:, rows != r].mean(axis=1), b[:, rows != r].mean(axis=1)) for r in rows]
+    measured = _jackknife(log_factor(n, a.mean(axis=1), b.mean(axis=1)), np.array(without), level)
     assert plain.predicted is not None
     assert other.predicted is not None
-    whole = log_factor(n, plain.predicted, other.predicted)
     # without a fifth of the inputs there may be too few for the largest sizes
     reached = np.isfinite(left_out["plain"]).all(axis=0)
     pairs = zip(left_out["plain"][:, reached], left_out[kind][:, reached], strict=True)
     parts = np.array([log_factor(n[reached], p, q) for p, q in pairs])
-    same = log_factor(n[reached], plain.predicted[reached], other.predicted[reached])
-    pseudo = len(parts) * same - (len(parts) - 1) * parts
-    measured = _exponential(paired_mean(logs, level)) if np.isfinite(logs).all() else no_interval(math.nan, level)
-    spread = paired_mean(pseudo, level)
-    ends = (whole + spread.low - spread.value, whole + spread.high - spread.value)
-    predicted = _exponential(Estimate(whole, *ends, level))
+    predicted = _jackknife(log_factor(n, plain.predicted, other.predicted), parts, level)
     return GroupExchange(
         kind,
         name,
@@ -264,6 +260,14 @@ def _exchange(
             bound(n, plain.predicted, other.predicted) if _apart(plain.predicted, other.predicted) else None,
         ),
     )
+
+
+def _jackknife(log: float, without: np.ndarray, level: float) -> Estimate:
+    """exp of `log` with Student's interval of the pseudo-values; `without` each sample, or part of them, in turn."""
+    if len(without) < 2 or not (math.isfinite(log) and np.isfinite(without).all()):
+        return no_interval(math.exp(log), level)
+    spread = paired_mean((len(without) - 1) * (without.mean() - without), level)
+    return Estimate(*(math.exp(log + d) for d in (0.0, spread.low, spread.high)), level)
 
 
 def _apart(a: np.ndarray, b: np.ndarray) -> bool:
@@ -316,12 +320,14 @@ def _subgroup(action: Action, given: Any) -> list[int] | None:
     return [int(g) for g in max(proper, key=lambda part: part.order).elements] if proper else None
 
 
-def _exponential(e: Estimate) -> Estimate:
-    return Estimate(*(math.exp(v) for v in (e.value, e.low, e.high)), e.level)
-
-
 def _number(e: Estimate) -> str:
-    return format_number(e.value, e.interval)
+    return format_number(e.value, e.interval, (1.0, math.inf))
+
+
+def _ends(e: Estimate) -> str:
+    """Both ends, on the side of 1 on which they are."""
+    low, high = (format_number(end, e.interval, (1.0, math.inf)) for end in e.interval)
+    return f"{low} to {high}"
 
 
 def _predicted(e: Estimate, least: float | None) -> str:
@@ -333,4 +339,4 @@ def _predicted(e: Estimate, least: float | None) -> str:
     word, shown = ("fewer", e) if e.value >= 1 else ("more", Estimate(1 / e.value, 1 / e.high, 1 / e.low, e.level))
     if not e.has_interval:
         return f"{shown.value:.3g} times {word}, without an interval"
-    return f"{_number(shown)} times {word} ({shown.low:.3g} to {shown.high:.3g})"
+    return f"{_number(shown)} times {word} ({_ends(shown)})"
