@@ -16,7 +16,7 @@ import numpy as np
 from equitangents import notebook
 from equitangents._types import Numbers
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
-from equitangents.report.verdict import FAILS, HOLDS, UNDECIDED, Decision, with_interval
+from equitangents.report.verdict import FAILS, HOLDS, UNDECIDED, Decision, format_number, with_interval
 from equitangents.statistics import Estimate, no_interval, shared_level
 from equitangents.systems.broken_lines import BrokenLines, fit_broken_lines
 from equitangents.systems.curve_noise import Noise, measured_points
@@ -62,8 +62,8 @@ class Growth:
         d = self.difference
         if math.isnan(d.value):
             return f"{said}: one power law has one exponent."
-        shown = with_interval(d.value, d.interval)
-        return f"{said}: last minus first exponent {shown}, {100 * d.level:.4g} % interval."
+        value, low, high = (format_number(v, d.interval, (0.0, math.inf)) for v in (d.value, *d.interval))
+        return f"{said}: last minus first exponent {value} ({low} to {high}), {100 * d.level:.4g} % interval."
 
 
 @dataclass(frozen=True, eq=False, repr=False)
