@@ -333,11 +333,11 @@ def _predictions(settings: Settings, results: Results) -> list[Claim]:
     found = []
     kinds = (
         (
-            "spectrum alone (omniscient estimate)",
+            "omniscient estimate, from the spectrum alone,",
             results.omniscient,
             "take the estimate with a variance for each input",
         ),
-        ("kernel and targets, with a variance for each input", results.inputs, "measure the curve"),
+        ("estimate with a variance for each input", results.inputs, "measure the curve"),
     )
     for what, predicted, instead in kinds:
         numbers = {

@@ -195,7 +195,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         for k in keys
         if k[1] == "invariant"
     }
-    span = Records(("case",), tuple((k,) for k in gaps), tuple(gaps.values())).span(".2g")
+    span = Records(("case",), tuple((k,) for k in gaps), tuple(gaps.values())).span(".3g")
     return [
         claim(
             "The predictor in the irrep basis is the exact solution, to 10⁻⁸",

@@ -224,7 +224,8 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         for (name, group), case in results.cases.items()
         if kind in case.measured
     }
-    span = lambda kind: ", ".join(f"{e.value:.3g} ({label})" for label, e in of(kind).items())
+    shown = lambda value: f"{value:.3g}" if math.isfinite(value) else "none, as no error is on both curves"
+    span = lambda kind: ", ".join(f"{shown(e.value)} ({label})" for label, e in of(kind).items())
     close = {
         f"{name}, {group}, {kind}": agreement(case, kind)
         for (name, group), case in results.cases.items()
