@@ -69,7 +69,13 @@ class TestIntervals:
         assert law.exponent.interval == pytest.approx((-line.slope - t * line.stderr, -line.slope + t * line.stderr))
 
     @pytest.mark.parametrize(
-        ("count", "noise", "repetitions"), [(12, 0.03, 0), (7, 0.03, 0), (12, 0.03, 4), (20, 0.05, 0)]
+        ("count", "noise", "repetitions"),
+        [
+            (12, 0.03, 0),
+            (7, 0.03, 0),
+            pytest.param(12, 0.03, 4, marks=pytest.mark.slow),
+            pytest.param(20, 0.05, 0, marks=pytest.mark.slow),
+        ],
     )
     def test_all_hold_together_in_95_percent_of_200_draws(self, count, noise, repetitions):
         rng, n = np.random.default_rng(0), np.geomspace(100, 10_000, count)
@@ -83,7 +89,7 @@ class TestIntervals:
             together += all(holds(law))
         assert together >= 190
 
-    @pytest.mark.parametrize("repetitions", [0, 5])
+    @pytest.mark.parametrize("repetitions", [pytest.param(0, marks=pytest.mark.slow), 5])
     def test_growth_that_is_not_there_is_claimed_in_at_most_5_percent(self, repetitions):
         rng, wrong = np.random.default_rng(1), 0
         for _ in range(200):
