@@ -43,7 +43,11 @@ def test_a_network_without_a_flaw_has_no_guilty_layer() -> None:
 
 @pytest.mark.parametrize(
     ("at", "change"),
-    [(0, {"padding": "zero"}), (2, {"stride": 2}), pytest.param(4, {"padding": "zero"}, marks=pytest.mark.slow)],
+    [
+        (0, {"padding": "zero"}),
+        pytest.param(2, {"stride": 2}, marks=pytest.mark.slow),
+        pytest.param(4, {"padding": "zero"}, marks=pytest.mark.slow),
+    ],
 )
 def test_the_layer_that_breaks_translations_is_named(at: int, change: dict) -> None:
     report = audit_network(group_network(at, **change), at, layers=True)
@@ -184,6 +188,7 @@ def without_irreps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("equitangents.audit.assemble.irreps", lambda task, orbits: "left out")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_irreps")
 def test_the_two_sample_test_keeps_its_level(monkeypatch: pytest.MonkeyPatch) -> None:
     for section in ("lie_derivatives", "remedies", "witnesses"):  # not looked at

@@ -18,6 +18,7 @@ def importable(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT))
 
 
+@pytest.mark.slow
 def test_a_job_runs_in_a_process_of_its_own():
     cases, peers = (importlib.import_module(f"benchmarks.{name}") for name in ("cases", "peers"))
     worker = importlib.import_module("benchmarks.worker")

@@ -287,7 +287,7 @@ def test_the_error_estimate_is_honest_and_says_the_resolution():
 @pytest.mark.parametrize(
     ("layers", "tolerance", "fine"),
     [
-        (((1.3, 0.2, "erf"),), 1e-2, 8),
+        pytest.param(((1.3, 0.2, "erf"),), 1e-2, 8, marks=SLOW),
         pytest.param(((1.3, 0.2, "erf"),), 1e-4, 16, marks=SLOW),
         pytest.param(((1.3, 0.2, "erf"), (1.2, 0.1, "erf")), 1e-4, 16, marks=SLOW),
     ],

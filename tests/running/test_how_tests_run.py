@@ -78,6 +78,7 @@ def test_a_hanging_test_fails(pytest_run):
     assert "Timeout" in done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_a_process_that_takes_too_much_memory_fails_the_run(pytest_run):
     done = pytest_run("-k", "quick or memory", "--memory-limit", "0.2", "-n", "1")
     assert done.returncode == 1
