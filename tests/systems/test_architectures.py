@@ -41,7 +41,7 @@ def test_other_networks_are_no_architecture() -> None:
     assert kind_of(nn.Sequential(nn.Conv(3, 3), nn.Flatten(), nn.Dense(1), nn.Dense(1))) == "network"
 
 
-@pytest.mark.parametrize("name", ["FCN", "LCN", "VEC"])
+@pytest.mark.parametrize("name", ["FCN", "LCN"])
 def test_the_standard_parametrisation_is_the_same_function_of_other_parameters(name: str) -> None:
     ntk = et.systems.architecture(name, 1, 4, outputs=2)
     standard = et.systems.architecture(name, 1, 4, outputs=2, parametrisation="standard")
@@ -55,10 +55,10 @@ def test_the_standard_parametrisation_is_the_same_function_of_other_parameters(n
 
 
 def test_a_uniform_first_layer_has_the_variance_of_a_gaussian_one() -> None:
-    net = et.systems.architecture("FCN", 2, 500, first_layer="uniform")
+    net = et.systems.architecture("FCN", 2, 200, first_layer="uniform")
     w = np.asarray(net.init(jax.random.key(0), (48,))[1]["w"])
     assert np.max(np.abs(w)) <= 3**0.5
-    assert abs(w.var() - 1) < 0.02
+    assert abs(w.var() - 1) < 0.03
     assert np.abs(np.asarray(net.init(jax.random.key(0), (48,))[3]["w"])).max() > 3  # the second is Gaussian
 
 

@@ -57,7 +57,8 @@ def test_what_has_no_coupling_is_said() -> None:
 def test_patch_permutations_of_trained_networks(name: str, verdict: str) -> None:
     learning = et.systems.inference("NN", members=2, epochs=15)
     system = et.systems.System("I", et.systems.patch_network(name, patch=2, width=4), learning)
-    result = et.systems.algorithmic_symmetry(system, "patches(2)", members=32)
+    data = et.systems.textures(80, (8, 8, 3), classes=3)
+    result = et.systems.algorithmic_symmetry(system, "patches(2)", *data, members=32)
     assert result.verdict == verdict, result.sentence
 
 

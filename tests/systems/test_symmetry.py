@@ -70,7 +70,7 @@ def test_what_is_not_finite_is_never_symmetric(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("name", ["FCN", "LCN", "VEC"])
-@pytest.mark.parametrize("group", ["O(3)xI", "O(3)^d", "P(3)^d", "P(3d)", "O(3d)"])
+@pytest.mark.parametrize("group", ["O(3)xI", "O(3)^d", "P(3)^d", "O(3d)"])
 def test_coupled_weights_make_of_moved_data_what_plain_ones_make_of_data(name: str, group: str) -> None:
     net = et.systems.architecture(name, 1, 3, outputs=2)
     shape = (2, 5, 3)
@@ -109,7 +109,7 @@ def test_a_penalty_of_another_power_leaves_permutations_alone() -> None:
 @pytest.mark.parametrize("parametrisation", ["ntk", pytest.param("standard", marks=pytest.mark.slow)])
 def test_coupled_networks_stay_equal_through_training(parametrisation: str) -> None:
     net = et.systems.architecture("LCN", 1, 3, parametrisation=parametrisation)
-    learning = et.systems.inference("NN+", members=2, epochs=10, batch_size=8)
+    learning = et.systems.inference("NN", weight_decay=1e-2, members=2, epochs=10, batch_size=8)
     system = et.systems.System("O(3)xI", net, learning)
     data = et.systems.textures(20, (2, 3, 3), classes=5)
     result = et.systems.algorithmic_symmetry(system, "O(3)^d", data.x, data.labels)

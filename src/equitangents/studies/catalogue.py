@@ -168,6 +168,14 @@ registry: dict[str, StudyInfo] = {
             _WITH_DESK,
         ),
         _shipped(
+            "symmetry-breaking-path",
+            "A symmetry broken step by step",
+            _SYNERGY,
+            "Images moved along a path into O(3)^d: does VEC of finite width go away from GAP and towards infinitely "
+            "wide VEC? S-Dist with and without the bias of finite ensembles.",
+            _WITH_DESK,
+        ),
+        _shipped(
             "learning-curves",
             "Learning curves, their exponents and what predicts them",
             _SYNERGY,

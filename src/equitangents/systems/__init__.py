@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import lazy_loader
 
-_NAMES: dict[str, list[str]] = {
+_NAMES = {
     "architectures": ["ARCHITECTURES", "architecture"],
     "cavity": ["cavity_risk"],
     "coupling": ["coupled"],
@@ -89,6 +91,24 @@ __all__ = [
     "textures",
     "transformation",
 ]
+
+if TYPE_CHECKING:
+    from equitangents.systems.architectures import ARCHITECTURES, architecture
+    from equitangents.systems.coupling import coupled
+    from equitangents.systems.data_groups import DataGroup, data_group
+    from equitangents.systems.distances import SDist, s_dist
+    from equitangents.systems.embeddings import Embedded, embed
+    from equitangents.systems.generated import Textures, textures
+    from equitangents.systems.inferences import GradientInference, KernelInference, inference
+    from equitangents.systems.parametrisations import Reparametrised
+    from equitangents.systems.patch_networks import PatchNetwork, patch_network
+    from equitangents.systems.paths import Path, path
+    from equitangents.systems.symmetry_tests import SymmetryResult, algorithmic_symmetry, false_alarm_rate
+    from equitangents.systems.system import FittedSystem, System
+    from equitangents.systems.tangent_spectrum import Eigenvalue, largest_eigenvalue
+    from equitangents.systems.theorem_tables import SymmetryRow, SymmetryTable, expected_symmetry, symmetry_table
+    from equitangents.systems.transformations import Transformation, rotate, transformation
+    from equitangents.systems.two_sample import TwoSample, energy_test
 
 
 def __dir__() -> list[str]:

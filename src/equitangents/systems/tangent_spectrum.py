@@ -24,7 +24,10 @@ _ROWS = 32  # inputs differentiated at once
 
 @dataclass(frozen=True)
 class Eigenvalue:
-    """`value` is off by at most `error`, by the residual of Lanczos (in exact arithmetic), after `steps` steps."""
+    """The largest eigenvalue after `steps` steps of Lanczos: `value` approaches it from below.
+
+    `error` is the residual: within it of `value` lies an eigenvalue, the largest one if it is well above the others.
+    """
 
     value: float
     error: float
