@@ -96,7 +96,7 @@ class LearningCurve:
         columns: dict[str, list[float]] = {"training_inputs": self.sizes.tolist()}
         for kind in ("classification", "squared"):
             if getattr(self, kind) is not None:
-                rows = self.estimates(kind)  # type: ignore[arg-type]
+                rows = self.estimates(kind)
                 columns[f"{kind}_error"] = [e.value for e in rows]
                 columns[f"{kind}_low"], columns[f"{kind}_high"] = ([e.low for e in rows], [e.high for e in rows])
         if self.predicted is not None:

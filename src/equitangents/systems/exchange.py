@@ -267,7 +267,7 @@ def _jackknife(log: float, without: np.ndarray, level: float) -> Estimate:
     if len(without) < 2 or not (math.isfinite(log) and np.isfinite(without).all()):
         return no_interval(math.exp(log), level)
     spread = paired_mean((len(without) - 1) * (without.mean() - without), level)
-    return Estimate(*(math.exp(log + d) for d in (0.0, spread.low, spread.high)), level)
+    return Estimate(math.exp(log), math.exp(log + spread.low), math.exp(log + spread.high), level)
 
 
 def _apart(a: np.ndarray, b: np.ndarray) -> bool:

@@ -37,7 +37,7 @@ class GroupGrams:
     def mean(self, elements: Iterable[int]) -> Float[np.ndarray, "n pool"]:
         """The mean over a subgroup's elements, in float64, exactly symmetric where P = N."""
         chosen = list(elements)
-        total = np.zeros(self.of(chosen[0]).shape)
+        total: np.ndarray = np.zeros(self.of(chosen[0]).shape)
         for g in chosen:
             total += self.of(g)
         total /= len(chosen)

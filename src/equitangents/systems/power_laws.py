@@ -109,7 +109,7 @@ class PowerLaw:
         of = self._lines.level(math.log(size))
         t = self._noise.steps(self.level, self.segments)  # the height, and where the cusps are
         low, high = self._lines.interval(of, self._noise.variance, t, self._noise.shared)
-        return Estimate(*(math.exp(v) for v in (self._lines.value(of), low, high)), self.level)
+        return Estimate(math.exp(self._lines.value(of)), math.exp(low), math.exp(high), self.level)
 
     def curve(self, sizes: Numbers) -> np.ndarray:
         """The fitted errors at many sizes, without intervals."""
@@ -257,7 +257,7 @@ def _result(
 
     def cusp(knot: int) -> Estimate:
         low, high = lines.knot_interval(knot, noise.variance, t)
-        return Estimate(*(math.exp(v) for v in (lines.knots[lines.best, knot], low, high)), level)
+        return Estimate(math.exp(lines.knots[lines.best, knot]), math.exp(low), math.exp(high), level)
 
     growth = no_interval(math.nan, level)
     if k > 1:

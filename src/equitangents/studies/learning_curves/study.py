@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -252,7 +253,7 @@ def _network(settings: Settings, folder: RunFolder, model: str, group: str, task
 
 def mlp() -> nn.Sequential:
     """The network whose errors are predicted on all sets: two hidden layers, ReLU."""
-    wide = {"W_std": 2**0.5, "b_std": 0.1}
+    wide: dict[str, Any] = {"W_std": 2**0.5, "b_std": 0.1}
     hidden = [layer for _ in range(2) for layer in (nn.Dense(8, **wide), nn.Relu())]
     return nn.Sequential(nn.Flatten(), *hidden, nn.Dense(1))
 
@@ -295,7 +296,8 @@ def off(predicted: np.ndarray, measured: np.ndarray, level: float) -> list[Estim
     found = []
     for value, row in zip(predicted, measured, strict=True):
         e = paired_mean(row, level)
-        found.append(Estimate(*(100 * (value / end - 1) for end in (e.value, e.high, e.low)), level))
+        center, low, high = (100 * float(value / end - 1) for end in (e.value, e.high, e.low))
+        found.append(Estimate(center, low, high, level))
     return found
 
 

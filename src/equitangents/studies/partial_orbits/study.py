@@ -27,7 +27,7 @@ STATED = "stated in arXiv 2412.11521"
 SETS = ("digits", "letters")
 MODELS = {"mlp": "MLP", "invariant": "invariant CNN"}
 RIDGE = 1e-4
-_STD = {"W_std": 2**0.5, "b_std": 0.1}
+_STD: dict[str, Any] = {"W_std": 2**0.5, "b_std": 0.1}
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from equitangents.report import Figure, Section, Table
@@ -120,7 +122,9 @@ def _spectra(results: Results, folder: RunFolder) -> Figure:
         for axes, (_, case) in zip(drawn, first, strict=True):
             for i, values in enumerate(case.eigenvalues):
                 positive = values[values > 0]
-                look = {"color": BLUE.light, "lw": 1.8} if i == 0 else {"color": INK.light, "lw": 0.8, "alpha": 0.6}
+                look: dict[str, Any] = (
+                    {"color": BLUE.light, "lw": 1.8} if i == 0 else {"color": INK.light, "lw": 0.8, "alpha": 0.6}
+                )
                 label = "trivial irrep" if i == 0 else "other irreps"
                 axes.plot(np.arange(1, len(positive) + 1), positive, label=label, **look)
             drawing.logarithmic(axes)

@@ -31,7 +31,7 @@ GROUPS: dict[str, Callable[[], actions.Action]] = {
 }
 KINDS = ("right", "subgroup", "wrong")
 CLOSE = 1.25  # factor within which a predicted number of samples counts as right
-_STD = {"W_std": 2**0.5, "b_std": 0.1}
+_STD: dict[str, Any] = {"W_std": 2**0.5, "b_std": 0.1}
 _EXPLICIT = 6  # images whose copies are put into one matrix, to compare with
 
 
