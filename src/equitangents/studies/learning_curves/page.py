@@ -7,9 +7,9 @@ import numpy as np
 from equitangents.report import Figure, Section, Table
 from equitangents.report.palette import BLUE, GREEN, INK, MUTED, PURPLE, VERMILLION
 from equitangents.report.verdict import with_interval
-from equitangents.statistics import paired_mean
+from equitangents.statistics import Estimate, paired_mean
 from equitangents.studies.framework.page import Presentation, RunFolder, columns, drawing, panels
-from equitangents.studies.learning_curves.study import FULL, GROUPS, Results, Settings
+from equitangents.studies.learning_curves.study import FULL, GROUPS, Results, Settings, off
 
 _COLOURS = {"FCN": VERMILLION, "VEC": BLUE, "GAP": GREEN, "LCN": PURPLE}
 _TITLES = {"I": "images as they are", "O(3)^d": "channels rotated at every position"}
@@ -132,10 +132,10 @@ def _ratios(settings: Settings, results: Results, folder: RunFolder) -> Figure:
         shades = [INK, BLUE, VERMILLION, GREEN, PURPLE]
         for axes, predicted in zip(drawn, (results.omniscient, results.inputs), strict=True):
             for i, (name, measured) in enumerate(results.measured.items()):
-                values = []
-                for value, row in zip(predicted[name], measured, strict=True):
-                    e = paired_mean(row)
-                    values.append(type(e)(value / e.value, value / e.high, value / e.low))
+                ratio = lambda percent: 1 + percent / 100
+                values = [
+                    Estimate(ratio(e.value), ratio(e.low), ratio(e.high)) for e in off(predicted[name], measured, 0.95)
+                ]
                 place = np.array(settings.predicted_sizes) * 1.02 ** (i - 1.5)
                 drawing.estimates(axes, place, values, shades[i % len(shades)].light, label=name.replace("_", " "))
             for bound in (0.9, 1.1):

@@ -296,8 +296,8 @@ def off(predicted: np.ndarray, measured: np.ndarray, level: float) -> list[Estim
     found = []
     for value, row in zip(predicted, measured, strict=True):
         e = paired_mean(row, level)
-        center, low, high = (100 * float(value / end - 1) for end in (e.value, e.high, e.low))
-        found.append(Estimate(center, low, high, level))
+        high = 100 * (value / e.low - 1) if e.low > 0 else np.inf
+        found.append(Estimate(100 * (value / e.value - 1), 100 * (value / e.high - 1), high, level))
     return found
 
 
