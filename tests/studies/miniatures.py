@@ -104,6 +104,19 @@ TINY = {
         "data": "textures", "train_images": "20", "test_images": "3", "pixels": "3", "width": "4", "depth": "1",
         "members": "5", "epochs": "1", "sampled": "6",
     },
+    "learning-curves": {
+        "data": "textures", "images": "100", "pixels": "4", "depth": "1", "pooled_images": "80", "smallest": "10",
+        "repetitions": "2", "networks": "VEC", "network_sizes": "20,40", "network_depth": "1", "width": "4",
+        "predicted_sets": "digits", "predicted_images": "60", "predicted_sizes": "20,40", "draws": "5",
+    },
+    "spectra": {
+        "sets": "digits", "groups": "C4", "images": "60", "pixels": "4", "sizes": "8,16,32", "repetitions": "3",
+        "spectrum_images": "10", "hidden_layers": "1",
+    },
+    "partial-orbits": {
+        "classes": "4", "per_class": "2", "test_per_class": "2", "draws": "2", "orders": "2,4", "rings": "2",
+        "angles": "8", "pixels": "4", "hidden_layers": "1",
+    },
 }  # fmt: skip
 FIGURES = {
     "toy": {"snapshots", "violation-over-time", "violation-over-members"},
@@ -134,6 +147,9 @@ FIGURES = {
     "symmetry-groups": {"accuracy"},
     "symmetry-breaking-path": {"path"},
     "gaussian-vs-uniform": {"accuracy"},
+    "learning-curves": {"curves", "predictions"},
+    "spectra": {"errors", "spectra"},
+    "partial-orbits": {"accuracy", "images"},
 }
 TABLES = {
     "toy": {"violation", "ensemble_size"},
@@ -158,6 +174,9 @@ TABLES = {
     "symmetry-groups": {"symmetry"},
     "symmetry-breaking-path": {"distances"},
     "gaussian-vs-uniform": {"accuracy"},
+    "learning-curves": {"curves", "power_laws", "predictions", "networks"},
+    "spectra": {"errors", "factors", "eigenvalues"},
+    "partial-orbits": {"accuracy"},
 }
 EXACT = {  # numbers of the claims that hold at any size, not by statistics
     "mlp-to-gcnn": (0, 5, 6, 7),
@@ -171,6 +190,9 @@ EXACT = {  # numbers of the claims that hold at any size, not by statistics
     "symmetry-groups": (0, 1, 2),
     "symmetry-breaking-path": (2,),
     "gaussian-vs-uniform": (0,),
+    "learning-curves": (4,),
+    "spectra": (3, 4),
+    "partial-orbits": (0, 3),
 }
 
 

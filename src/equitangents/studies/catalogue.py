@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 _EMERGENT = "Gerken & Kessel 2024, arXiv 2403.03103"
 _KERNELS = "Misof, Kessel & Gerken 2024, arXiv 2406.06504"
 _SYNERGY = "Xiao & Pennington 2022, arXiv 2207.04612"
+_PARTIAL = "Perin & Deny 2025, arXiv 2412.11521"
 _WITH_DESK = ("quick", "desk", "paper")
 
 
@@ -211,6 +212,30 @@ registry: dict[str, StudyInfo] = {
             _SYNERGY,
             "Fully connected networks with a Gaussian or a uniform first layer, on images moved by permutations and "
             "rotations of all coordinates: which symmetries are left, and does accuracy notice?",
+            _WITH_DESK,
+        ),
+        _shipped(
+            "learning-curves",
+            "Learning curves, their exponents and what predicts them",
+            _SYNERGY,
+            "Errors of infinitely wide networks against training size, on images as they are and rotated: exponents "
+            "and cusps with intervals, whether exponents grow with data, and what the kernel’s spectrum predicts.",
+            _WITH_DESK,
+        ),
+        _shipped(
+            "spectra",
+            "How many samples a symmetry is worth",
+            _KERNELS,
+            "Spectra of kernels by irrep, conditioning of equivariant and plain kernels, and by what factor the right "
+            "group, a subgroup and a wrong one change the samples needed, measured and predicted.",
+            _WITH_DESK,
+        ),
+        _shipped(
+            "partial-orbits",
+            "Symmetries that only some classes show",
+            _PARTIAL,
+            "Some classes are seen in all orientations, others in part: are the others classified rightly in "
+            "orientations never seen? Digits and letters, finite groups, in the irrep basis and exactly.",
             _WITH_DESK,
         ),
     )

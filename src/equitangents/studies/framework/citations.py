@@ -61,3 +61,24 @@ SYNERGY_AND_SYMMETRY = """\
   eprint    = {2207.04612},
   archiveprefix = {arXiv}
 }"""
+
+PARTIAL_ORBITS = """\
+@article{perin2025ability,
+  title         = {On the Ability of Deep Networks to Learn Symmetries from Data: A Neural Kernel Theory},
+  author        = {Perin, Andrea and Deny, St\\'ephane},
+  journal       = {Journal of Machine Learning Research},
+  year          = {2025},
+  eprint        = {2412.11521},
+  archiveprefix = {arXiv}
+}"""
+
+OMNISCIENT_RISK = """\
+@article{simon2023eigenlearning,
+  title         = {The Eigenlearning Framework: A Conservation Law Perspective on Kernel Ridge Regression and Wide
+                   Neural Networks},
+  author        = {Simon, James B. and Dickens, Madeline and Karkada, Dhruva and DeWeese, Michael R.},
+  journal       = {Transactions on Machine Learning Research},
+  year          = {2023},
+  eprint        = {2110.03922},
+  archiveprefix = {arXiv}
+}"""
