@@ -99,6 +99,6 @@ def _each(layers: list[Layer], change: Callable[[Layer], Layer]) -> list[Layer]:
 
 
 def _scaled(layer: Layer, scales: dict[str, float]) -> Layer:
-    names = {f.name for f in fields(layer)} if is_dataclass(layer) else set()
+    names: set[str] = {f.name for f in fields(layer)} if is_dataclass(layer) else set()
     mine = {name: value for name, value in scales.items() if name in names}
     return replace(layer, **mine) if mine else layer  # type: ignore[type-var]

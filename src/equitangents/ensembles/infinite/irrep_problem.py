@@ -7,7 +7,7 @@ N²|G|/2 kernel entries and one eigendecomposition of size N·d for each irrep o
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -56,6 +56,11 @@ class IrrepProblem:
     def transform(self) -> GroupFourier:
         """To the irreps of the problem."""
         return GroupFourier(tuple(block.irrep for block in self.process.blocks))
+
+    def retuned(self, settings: Settings) -> IrrepProblem:
+        """The same problem with another ridge or learning rate, without another decomposition."""
+        dynamics = settings.dynamics(settings.learning_rate, self.process.samples)
+        return replace(self, process=self.process.retuned(settings.ridge, dynamics))
 
     def means(self, x: Any, times: np.ndarray) -> np.ndarray:
         """μ_t(x) at every time: (T, M, outputs)."""

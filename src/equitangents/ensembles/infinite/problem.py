@@ -7,7 +7,7 @@ orbit-averaged N×N   (1/|G|) Σ_g Θ(x, ρ(g)x′), ridge δ/|G|, N samples: th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -63,6 +63,11 @@ class Problem:
     inputs: Any
     process: TrainedProcess
     samples: Samples
+
+    def retuned(self, settings: Settings) -> Problem:
+        """The same problem with another ridge or learning rate, without another decomposition."""
+        dynamics = settings.dynamics(settings.learning_rate, self.process.samples)
+        return replace(self, process=self.process.retuned(settings.ridge, dynamics))
 
     def means(self, x: Any, times: np.ndarray) -> np.ndarray:
         """μ_t(x) at every time: (T, M, outputs)."""

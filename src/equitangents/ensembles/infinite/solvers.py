@@ -94,10 +94,7 @@ class Training:
         known: dict[int, Problem | IrrepProblem] = {}
         for name, value in vars(self).items():
             if isinstance(value, Problem | IrrepProblem):
-                if id(value) not in known:
-                    dynamics = settings.dynamics(settings.learning_rate, value.process.samples)
-                    known[id(value)] = replace(value, process=value.process.retuned(settings.ridge, dynamics))
-                value = known[id(value)]
+                value = known.setdefault(id(value), value.retuned(settings))
             elif name not in _OF_THE_DATA:
                 continue
             training.__dict__[name] = value

@@ -152,7 +152,7 @@ def _differences(scores: list[Score | None], best: int) -> list[Estimate]:
     if top.samples is None:
         return [exactly(f.value) for f in found]
     known = [i for i, s in enumerate(scores) if s is not None and math.isfinite(s.value)]
-    pairs = np.stack([_known(scores[i]).samples - top.samples for i in known], axis=1)  # type: ignore[operator]
+    pairs = np.stack([_known(scores[i]).samples - top.samples for i in known], axis=1)
     means, low, high = bootstrap_intervals(pairs, bounds=(-1.0, 1.0) if top.larger_is_better else None)
     for i, mean, lower, upper, column in zip(known, means, low, high, pairs.T, strict=True):
         found[i] = exactly(0.0) if not column.any() else Estimate(float(mean), float(lower), float(upper))
