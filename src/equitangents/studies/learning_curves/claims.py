@@ -8,7 +8,7 @@ import numpy as np
 
 from equitangents.statistics import Estimate, exactly, paired_mean, shared_level
 from equitangents.studies.framework.claims import EXACT, Claim, Records, claim
-from equitangents.studies.learning_curves.results import Results, off
+from equitangents.studies.learning_curves.results import DRAWN, DRAWN_SIZES, Results, off
 from equitangents.studies.learning_curves.settings import Settings
 
 STATED = "stated in arXiv 2207.04612"
@@ -34,7 +34,7 @@ def _recovery(results: Results) -> Claim:
     return claim(
         f"Exponents and cusp of synthetic power laws lie within their intervals in 95 % of {draws} draws",
         {"all three together": exactly(100 * float(results.recovered.all(axis=1).mean()))},
-        measure=f"Share of {draws} curves of {_DRAWN_SIZES} sizes with {100 * _DRAWN[3]:g} % noise in which both "
+        measure=f"Share of {draws} curves of {DRAWN_SIZES} sizes with {100 * DRAWN[3]:g} % noise in which both "
         "exponents and the cusp lie in their intervals.",
         covers=EXACT,
         at_least=95,

@@ -10,6 +10,9 @@ import numpy as np
 from equitangents.statistics import Estimate, paired_mean
 from equitangents.systems import PowerLaw, fit_power_law
 
+DRAWN = (0.2, 0.5, 1000.0, 0.03)  # exponents, cusp and noise of the synthetic power laws that are recovered
+DRAWN_SIZES = 12
+
 
 @dataclass(frozen=True, eq=False)
 class Results:

@@ -18,7 +18,7 @@ from equitangents.studies.common.images import standardise
 from equitangents.studies.framework.citations import OMNISCIENT_RISK, SYNERGY_AND_SYMMETRY
 from equitangents.studies.framework.study import Arrays, RunFolder, Study, Task
 from equitangents.studies.learning_curves.claims import claims
-from equitangents.studies.learning_curves.results import Results
+from equitangents.studies.learning_curves.results import DRAWN, DRAWN_SIZES, Results
 from equitangents.studies.learning_curves.settings import (
     GROUPS,
     PRESETS,
@@ -41,9 +41,6 @@ from equitangents.systems import (
 from equitangents.systems.curve_data import curve_data
 from equitangents.systems.curves import kernel_curve
 from equitangents.systems.grams import pool_kernel
-
-_DRAWN = (0.2, 0.5, 1000.0, 0.03)  # exponents, cusp and noise of the power laws that are recovered
-_DRAWN_SIZES = 12
 
 
 def measure(settings: Settings, folder: RunFolder) -> Results:
@@ -143,8 +140,8 @@ def _prediction(settings: Settings, folder: RunFolder, name: str, task: Task) ->
 
 
 def _recover(settings: Settings, task: Task) -> Arrays:
-    a, b, cusp, noise = _DRAWN
-    n = np.geomspace(100, 10_000, _DRAWN_SIZES)
+    a, b, cusp, noise = DRAWN
+    n = np.geomspace(100, 10_000, DRAWN_SIZES)
     curve = np.where(n < cusp, n**-a, cusp ** (b - a) * n**-b)
     rng = np.random.default_rng(settings.seed)
     held = np.zeros((settings.draws, 3), bool)
