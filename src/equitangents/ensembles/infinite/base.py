@@ -86,7 +86,8 @@ class InfiniteEnsembleBase(OrbitQuestions, Estimator):
             grid: lists of values by name, or several such grids. Names are parameters of this ensemble; `depth`,
                 `W_std`, `b_std` and `nonlinearity`, which change `net` (`nn.variants.vary`); and `group`, another name
                 of `augmentation`. A function in `net` is given the values of these four and returns a network.
-            X, y: as `fit` takes them; None: those that this ensemble was fitted to.
+            X: inputs as `fit` takes them; None: what this ensemble was fitted to.
+            y: targets as `fit` takes them, given with X.
             criterion: "leave_one_out": the smallest mean squared error of `leave_one_out_`, of a classifier the largest
                 accuracy (of equal ones the smallest mean squared error). "marginal_likelihood": the largest
                 `log_marginal_likelihood_`; with augmentation that of the N targets as given, each sample's mean over
