@@ -39,7 +39,7 @@ class SDist:
 
     @property
     def value(self) -> float:
-        """The corrected estimate."""
+        """The estimate without the bias of finite ensembles."""
         return self.corrected.value
 
     @property

@@ -88,7 +88,7 @@ class ChannelRotations(Transformation):
 
     @property
     def inverse(self) -> ChannelRotations:
-        """The transposed matrices."""
+        """The inverse rotations: transposed matrices."""
         return ChannelRotations(self.group, self.shape, self.matrices.swapaxes(1, 2))
 
     @property
@@ -110,7 +110,7 @@ class Permutation(Transformation):
 
     @property
     def inverse(self) -> Permutation:
-        """The inverse permutation."""
+        """The permutation that undoes this one."""
         return Permutation(self.group, self.shape, np.argsort(self.order))
 
     @property
@@ -131,7 +131,7 @@ class FullRotation(Transformation):
 
     @property
     def inverse(self) -> FullRotation:
-        """The transposed matrix."""
+        """The inverse rotation: the transposed matrix."""
         return FullRotation(self.group, self.shape, self.full.T)
 
     @property
