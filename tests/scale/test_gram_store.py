@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import numpy as np
 import pytest
 import zarr
@@ -11,6 +13,7 @@ from equitangents import nn
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError, StoreError
 from equitangents.kernels.result import Kernels
 from equitangents.scale import GramStore
+from equitangents.scale.record import Record
 
 NET = nn.Sequential(nn.Dense(1, W_std=1.5, b_std=0.1), nn.Relu(), nn.Dense(1))
 X = np.random.default_rng(0).normal(size=(11, 3))
@@ -77,13 +80,10 @@ class TestValues:
         assert store.verify(sample=None).ok
 
     def test_of_one_half_need_an_invariant_kernel(self, tmp_path):
-        net = nn.Sequential(nn.LocallyConnected(1, 3), nn.Relu(), nn.GlobalAvgPool(), nn.Dense(1))
-        x = np.random.default_rng(1).normal(size=(3, 5, 2))
-        table = np.stack([np.roll(np.arange(5), g) for g in range(5)])
-        shift = et.actions.permutations(et.groups.cyclic(5), table)
-        if et.kernels.kernel_invariance_error(net, shift, x) > 1e-9:
-            with pytest.raises(InvalidArgumentError, match="not invariant"):
-                GramStore(tmp_path / "k", net, x, action=shift)
+        x = np.random.default_rng(1).normal(size=(3, 4, 4, 1))
+        net = nn.Sequential(nn.Conv(1, (1, 3)), nn.Relu(), nn.Conv(1, (1, 3)), nn.Relu(), nn.Flatten(), nn.Dense(1))
+        with pytest.raises(InvalidArgumentError, match="not invariant"):
+            GramStore(tmp_path / "k", net, x, action=et.actions.image_rotations(4))
 
     def test_can_be_read_by_whatever_reads_zarr(self, tmp_path):
         GramStore(tmp_path / "k", NET, X, tile=4).compute()
@@ -183,11 +183,8 @@ class TestIsRefused:
     def test_a_store_of_another_engine_or_version(self, path, monkeypatch):
         with monkeypatch.context() as patch:
             patch.setenv("EQUITANGENTS_ENGINE", "reference")
-            with pytest.raises(StoreError, match="the engine: .* there, reference here"):
+            with pytest.raises(StoreError, match=r"the engine: .* there, reference here"):
                 GramStore(path, NET, X)
-        monkeypatch.setattr("equitangents.scale.problem.__version__", "99.0", raising=False)
-        from equitangents.scale.record import Record
-
         monkeypatch.setattr(Record.__init__, "__defaults__", ("99.0", *Record.__init__.__defaults__[1:]))
         with pytest.raises(StoreError, match=r"the version of equitangents: .* there, 99\.0 here"):
             GramStore(path, NET, X)
@@ -209,8 +206,6 @@ class TestIsRefused:
 
     def test_a_store_that_was_replaced_since(self, path):
         store = GramStore(path, NET, X)
-        import shutil
-
         shutil.rmtree(path)
         with pytest.raises(StoreError, match="no store"):
             store.compute()
@@ -238,7 +233,7 @@ class TestIsRefused:
             GramStore(path, NET, X, tile=2.5)
         with pytest.raises(InvalidTypeError, match="did you mean 'tile'"):
             GramStore(path, NET, X, tiles=3)
-        with pytest.raises(InvalidArgumentError, match="precision|dtype"):
+        with pytest.raises(InvalidArgumentError, match="precision is 'float16'"):
             GramStore(path, NET, X, precision="float16")
         assert not path.exists()
         store = GramStore(path, NET, X)

@@ -80,9 +80,10 @@ def gram(
 def _say(store: GramStore, shard: str | None) -> None:
     total, missing = len(store.tiles), store.missing
     shape = " × ".join(f"{n:,}" for n in store.shape)
-    part = "" if shard is None else f"part {shard} is complete; "
-    state = "complete" if not missing else f"{missing:,} of {total:,} tiles are missing"
-    typer.echo(f"{store.path}: {part}{state}; arrays ntk and nngp, {shape}, {store.ntk.dtype}")
+    state = f"{missing:,} of {total:,} tiles are missing" if missing else "complete"
+    if shard is not None:
+        state = f"part {shard} is done, and {state if missing else 'the store is complete'}"
+    typer.echo(f"{store.path}: {state}; arrays ntk and nngp, {shape}, {store.ntk.dtype}")
 
 
 def _inputs(name: str, path: Path) -> Any:
@@ -105,8 +106,8 @@ def _print_estimate(net: Any, x1: Any, x2: Any, precision: str | None, tile: int
     from equitangents.precision import working_dtype
     from equitangents.scale import estimate
 
-    shape, n2 = tuple(x1.shape[1:]), None if x2 is None else len(x2)
-    cost = estimate(net, shape, len(x1), n2, precision=precision or working_dtype(x1, x2).name, tile=tile)
+    shape, n2 = tuple(x1.shape[1:]), None if x2 is None else x2.shape[0]
+    cost = estimate(net, shape, x1.shape[0], n2, precision=precision or working_dtype(x1, x2).name, tile=tile)
     typer.echo(str(cost))
 
 

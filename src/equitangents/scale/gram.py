@@ -17,17 +17,15 @@ from equitangents._types import FileName, Numbers
 from equitangents.actions import Action
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError, StoreError
 from equitangents.formatting import memory_size
-from equitangents.kernels.cost import check_dtype
 from equitangents.keywords import CheckedKeywords
 from equitangents.memory import check_fits
-from equitangents.precision import working_dtype
 from equitangents.scale.chunks import PARTIAL
 from equitangents.scale.estimate import side_of_tile, tile_bytes
 from equitangents.scale.executors import compute_by_processes, compute_here, compute_with
 from equitangents.scale.grid import Tile
 from equitangents.scale.metadata import FIELDS, read_record
 from equitangents.scale.opening import Data, open_store
-from equitangents.scale.problem import opened, problem
+from equitangents.scale.problem import opened, precision_of, problem
 from equitangents.scale.progress import Progress, Told
 from equitangents.scale.record import Record
 from equitangents.scale.tiles import Done, Work, unwritable
@@ -89,7 +87,7 @@ class GramStore(CheckedKeywords):
         self._data: Data = {"x1": opened("x1", x1)} | ({} if x2 is None else {"x2": opened("x2", x2)})
         if tile is not None:
             check_whole("tile", tile, 1)
-        dtype = working_dtype(*self._data.values()) if precision is None else np.dtype(check_dtype(precision))
+        dtype = precision_of(precision, self._data)
         with self._files():
             wanted = problem(net, self._data, action, self._side(tile), dtype)
             self._check_memory(wanted)
@@ -163,6 +161,7 @@ class GramStore(CheckedKeywords):
             check_whole("workers", workers, 1)
         mine = _part(self.tiles, shard)
         with self._files():
+            self._work.check()
             if not resume:
                 self._check_current()
                 for name in FIELDS:
@@ -262,7 +261,7 @@ class GramStore(CheckedKeywords):
         stored = read_record(self.path) if tile is None else None
         if stored is not None:
             return stored.tile
-        return tile or side_of_tile(max(map(len, self._data.values())))
+        return tile or side_of_tile(max(x.shape[0] for x in self._data.values()))
 
     def _check_memory(self, record: Record) -> None:
         """Raise MemoryLimitError where one tile does not fit in this process."""

@@ -48,7 +48,7 @@ def row_digests(name: str, x: Any, dtype: np.dtype, counts: tuple[int, ...]) -> 
     digest = hashlib.sha256(f"{dtype.str}{tuple(x.shape[1:])}".encode())
     digests = {0: digest.hexdigest()}
     for rows in _slices(x, dtype, counts):
-        part = f"{name}[{rows.start}:{rows.stop}]" if rows.stop - rows.start < len(x) else name
+        part = f"{name}[{rows.start}:{rows.stop}]" if rows.stop - rows.start < x.shape[0] else name
         digest.update(rows_of(part, x, rows, dtype).tobytes())
         digests[rows.stop] = digest.hexdigest()
     return tuple(digests[count] for count in counts)

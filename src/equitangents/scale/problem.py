@@ -9,6 +9,7 @@ import numpy as np
 from equitangents.actions import Action, check_finite_group
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.kernels.invariance import is_invariant
+from equitangents.precision import working_dtype
 from equitangents.scale.identity import action_hash, engine_of, network_hash, row_digests, rows_of
 from equitangents.scale.opening import Data
 from equitangents.scale.record import Inputs, Record
@@ -23,6 +24,15 @@ def opened(name: str, x: Any) -> Any:
     return x
 
 
+def precision_of(precision: str | None, data: Data) -> np.dtype:
+    """What is asked for, else float32 where all inputs are, else float64."""
+    if precision is None:
+        return working_dtype(*data.values())
+    if precision not in ("float32", "float64"):
+        raise InvalidArgumentError(f"precision is {precision!r}; expected 'float32' or 'float64'")
+    return np.dtype(precision)
+
+
 def problem(net: Any, data: Data, action: Action | None, tile: int, dtype: np.dtype) -> Record:
     """The record of a new store for the kernels of `data`; ShapeError and InvalidTypeError for what has none."""
     x1, x2 = data["x1"], data.get("x2")
@@ -32,7 +42,9 @@ def problem(net: Any, data: Data, action: Action | None, tile: int, dtype: np.dt
     inverses = None
     if action is not None:
         inverses = _elements(net, x1, x2, action, dtype)
-    inputs = {name: Inputs(shape, (len(x),), row_digests(name, x, dtype, (len(x),))) for name, x in data.items()}
+    inputs = {
+        name: Inputs(shape, (x.shape[0],), row_digests(name, x, dtype, (x.shape[0],))) for name, x in data.items()
+    }
     return Record(
         network=repr(net),
         network_hash=network_hash(net, shape),

@@ -154,7 +154,7 @@ def compute_tiles(work: Work, tiles: Sequence[Tile]) -> Done:
 
 def unwritable(path: Path, error: OSError) -> StoreError:
     """What an error of the file system says, in one line."""
-    what = error.strerror or str(error)
+    what = (error.strerror or str(error)) + (f" ({error.filename})" if error.filename else "")
     return StoreError(
         f"the store in {path} cannot be read or written: {what}; what is complete there is kept, and the same call "
         "goes on from it"
