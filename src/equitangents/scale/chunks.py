@@ -64,12 +64,13 @@ class Chunks:
 
     def is_there(self, index: Sequence[int], last: Sequence[int] | None = None) -> bool:
         """Whether the file is there in its full length, and holds a number at the place `last` within the chunk."""
+        path = self.path(index)
         try:
-            with self.path(index).open("rb") as file:
-                if os.fstat(file.fileno()).st_size != self.nbytes:
-                    return False
-                if last is None:
-                    return True
+            if os.stat(path).st_size != self.nbytes:
+                return False
+            if last is None:
+                return True
+            with path.open("rb") as file:
                 file.seek(int(np.ravel_multi_index(tuple(last), self.shape)) * self.dtype.itemsize)
                 number = np.frombuffer(file.read(self.dtype.itemsize), self.dtype.newbyteorder("<"))
                 return bool(np.isfinite(number).all())

@@ -64,7 +64,7 @@ def estimate(
     >>> net = et.nn.Sequential(et.nn.Dense(1), et.nn.Relu(), et.nn.Dense(1))
     >>> cost = et.scale.estimate(net, (3,), 1000, tile=100)
     >>> cost.tiles, cost.disk
-    (55, 8012440)
+    (55, 8012840)
     """
     n1 = check_whole("n1", n1, 1)
     n2 = None if n2 is None else check_whole("n2", n2, 1)

@@ -8,8 +8,10 @@ from __future__ import annotations
 import concurrent.futures
 import logging
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
+from concurrent.futures import BrokenExecutor, Executor, Future
+from queue import Queue
 from typing import Any
 
 from equitangents.errors import (
@@ -27,6 +29,7 @@ logger = logging.getLogger("equitangents")
 _TASK = 0.5  # seconds that the tiles of one task take, about
 _AT_ONCE = 64  # tiles of one task at most
 _CONNECTING = 30.0  # seconds until a scheduler is said not to answer
+_COUNTED = 5.0  # seconds between counts of the workers, which come and go
 _BREAKS = 3  # times that workers may die one after another without a single tile in between
 _WAITING = 2  # tasks handed out for each worker: one that runs, and one that waits
 
@@ -98,21 +101,26 @@ def dask_client(scheduler: str) -> Any:
 
 def _hand_out(pool: Executor, workers: Callable[[], int], work: Work, tiles: Sequence[Tile], report: Report) -> None:
     """Keep every worker busy, with a task waiting; each is of as many tiles as take half a second."""
+    complete: Queue[Future[Done]] = Queue()
     running: set[Future[Done]] = set()
     size, rest = 1, iter(tiles)
+    count, counted = workers(), time.monotonic()
     try:
         while True:
-            count = workers()
+            if time.monotonic() - counted > _COUNTED:
+                count, counted = workers(), time.monotonic()
             while len(running) < _WAITING * count and (batch := _next(rest, size)):
-                running.add(pool.submit(compute_tiles, work, batch))
+                future = pool.submit(compute_tiles, work, batch)
+                running.add(future)
+                future.add_done_callback(complete.put)
             if not running:
                 return
-            complete, running = wait(running, return_when=FIRST_COMPLETED)
-            for future in complete:
-                done = _result(future)
-                report(done)
-                if done.computed:
-                    size = max(1, min(_AT_ONCE, int(_TASK * done.computed / max(done.seconds, 1e-9))))
+            future = complete.get()
+            running.remove(future)
+            done = _result(future)
+            report(done)
+            if done.computed:
+                size = max(1, min(_AT_ONCE, int(_TASK * done.computed / max(done.seconds, 1e-9))))
             size = max(1, min(size, len(tiles) // (4 * count)))
     finally:
         for future in running:
