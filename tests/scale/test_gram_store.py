@@ -156,6 +156,14 @@ class TestWhatIsComputed:
         assert all(total == 6 and left >= 0 for _, total, left in told)
         assert told[-1][2] == 0
 
+    def test_is_in_the_log_with_the_time_that_is_left(self, tmp_path, monkeypatch, caplog):
+        monkeypatch.setattr("equitangents.scale.progress._REPORTED", 0.0)
+        caplog.set_level("INFO", "equitangents")
+        GramStore(tmp_path / "k", NET, X, tile=4).compute()
+        lines = [record.getMessage() for record in caplog.records]
+        assert any(line.startswith("gram: 3 of 6 tiles are there, about ") for line in lines)
+        assert lines[-1].startswith("gram: 6 of 6 tiles computed, in ")
+
 
 class TestIsRefused:
     @pytest.fixture

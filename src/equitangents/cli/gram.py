@@ -32,6 +32,9 @@ def gram(
     against: Annotated[
         Path | None, typer.Option(help="Other inputs for the columns; without it the matrix is symmetric.")
     ] = None,
+    group: Annotated[
+        str | None, typer.Option(help="One matrix for each element of a group that moves the columns: C4, D4, S5, …")
+    ] = None,
     precision: Annotated[
         str | None, typer.Option(help="float32 or float64; by default that of the inputs, float64 for whole numbers.")
     ] = None,
@@ -63,12 +66,15 @@ def gram(
     x1, x2 = _inputs("data", data), None if against is None else _inputs("against", against)
     network = _network(net, depth, w_std, b_std)
     if estimate:
+        if group is not None:
+            raise typer.BadParameter("--estimate is for one matrix; leave --group out")
         _print_estimate(network, x1, x2, precision, tile)
         return
     if out is None:
         raise typer.BadParameter("a folder for the store is needed", param_hint="--out")
     with _log():
-        store = GramStore(out, network, x1, x2, tile=tile, precision=precision)
+        action = None if group is None else _action(group, x1)
+        store = GramStore(out, network, x1, x2, action=action, tile=tile, precision=precision)
         if verify:
             typer.echo(str(store.verify(sample, workers=workers)))
             return
@@ -100,6 +106,12 @@ def _network(spec: str, depth: int, w_std: float, b_std: float) -> Any:
     from equitangents.planning import question
 
     return question.network(spec, depth, w_std, b_std)
+
+
+def _action(group: str, x: Any) -> Any:
+    from equitangents.actions import as_action
+
+    return as_action("group", group, tuple(x.shape))
 
 
 def _print_estimate(net: Any, x1: Any, x2: Any, precision: str | None, tile: int | None) -> None:

@@ -37,18 +37,25 @@ class Chunks:
         """Of one file."""
         return int(np.prod(self.shape)) * self.dtype.itemsize + _CHECKSUM.size
 
+    @property
+    def _stored(self) -> np.dtype:
+        return self.dtype.newbyteorder("<")
+
     def path(self, index: Sequence[int]) -> Path:
         """The file of one chunk."""
         return self.folder.joinpath("c", *map(str, index))
 
     def write(self, index: Sequence[int], values: np.ndarray) -> None:
         """Put `values` (at most a chunk's size along every axis) in place; the rest is NaN."""
-        whole = np.full(self.shape, np.nan, self.dtype)
-        whole[tuple(map(slice, values.shape))] = values
-        content = whole.astype(self.dtype.newbyteorder("<"), copy=False).tobytes()
+        if values.shape == self.shape:
+            whole = values.astype(self._stored, copy=False)
+        else:
+            whole = np.full(self.shape, np.nan, self._stored)
+            whole[tuple(map(slice, values.shape))] = values
+        content = whole.tobytes()
         path = self.path(index)
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, content + _CHECKSUM.pack(google_crc32c.value(content)), self.folder / PARTIAL)
+        write_whole(path, [content, _CHECKSUM.pack(google_crc32c.value(content))], self.folder / PARTIAL)
 
     def read(self, index: Sequence[int]) -> np.ndarray:
         """One chunk, with NaN where nothing was written; FileNotFoundError, or DamagedChunkError."""
@@ -59,8 +66,7 @@ class Chunks:
         content, kept = content[: -_CHECKSUM.size], _CHECKSUM.unpack(content[-_CHECKSUM.size :])[0]
         if google_crc32c.value(content) != kept:
             raise DamagedChunkError(f"{path} does not have its checksum")
-        values = np.frombuffer(content, self.dtype.newbyteorder("<")).reshape(self.shape)
-        return values.astype(self.dtype)
+        return np.frombuffer(content, self._stored).reshape(self.shape).astype(self.dtype, copy=False)
 
     def is_there(self, index: Sequence[int], last: Sequence[int] | None = None) -> bool:
         """Whether the file is there in its full length, and holds a number at the place `last` within the chunk."""
@@ -72,7 +78,7 @@ class Chunks:
                 return True
             with path.open("rb") as file:
                 file.seek(int(np.ravel_multi_index(tuple(last), self.shape)) * self.dtype.itemsize)
-                number = np.frombuffer(file.read(self.dtype.itemsize), self.dtype.newbyteorder("<"))
+                number = np.frombuffer(file.read(self.dtype.itemsize), self._stored)
                 return bool(np.isfinite(number).all())
         except (FileNotFoundError, NotADirectoryError):
             return False

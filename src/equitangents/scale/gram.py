@@ -238,7 +238,8 @@ class GramStore(CheckedKeywords):
             compute_with(executor, self._work, waiting, report)
         else:
             compute_here(self._work, waiting, report)
-        logger.info("gram: %d of %d tiles computed, the others were there, in %s", counted.computed, total, self.path)
+        rest = "" if counted.computed == total else ", the others were there"
+        logger.info("gram: %d of %d tiles computed%s, in %s", counted.computed, total, rest, self.path)
 
     def _tidy(self) -> None:
         """Remove what processes left behind that were killed."""

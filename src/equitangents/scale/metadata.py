@@ -52,7 +52,7 @@ def write_metadata(path: Path, record: Record, repair: bool = True) -> list[Path
         if not (file.is_file() and file.read_bytes() == text):
             if repair:
                 folder.mkdir(parents=True, exist_ok=True)
-                write_whole(file, text, path / FIELDS[0] / PARTIAL)
+                write_whole(file, [text], path / FIELDS[0] / PARTIAL)
             differing.append(file)
     return differing
 

@@ -97,7 +97,7 @@ def _joined(path: Path, stored: Record, wanted: Record, data: Data) -> Record:
             name: _grown(name, about, asked[name], data[name], dtype, told) for name, about in inputs(stored).items()
         }
         if not told:
-            return replace(stored, **grown)
+            return replace(stored, x1=grown["x1"], x2=grown.get("x2"))
     raise StoreError(
         f"path is {str(path)!r}, whose store holds another kernel matrix, and nothing is mixed. It differs in "
         f"{'; '.join(told)}. Give another path, or what the store was made with"

@@ -110,9 +110,9 @@ def differences(stored: Record, asked: Record) -> list[str]:
         told.append(f"the action: {stored.action} there, of the same name and with other content here")
     if (stored.x2 is None) != (asked.x2 is None):
         told.append("the columns: " + ("none, the rows again, there" if stored.x2 is None else "x2 there, none here"))
-    for name, one, two in (("x1", stored.x1, asked.x1), ("x2", stored.x2, asked.x2)):
-        if one is not None and two is not None and one.shape != two.shape:
-            told.append(f"the inputs {name}: of shape {one.shape} there, {two.shape} here")
+    for name, x, y in (("x1", stored.x1, asked.x1), ("x2", stored.x2, asked.x2)):
+        if x is not None and y is not None and x.shape != y.shape:
+            told.append(f"the inputs {name}: of shape {x.shape} there, {y.shape} here")
     return told
 
 

@@ -13,7 +13,7 @@ import socket
 import sys
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from equitangents.errors import StoreError
@@ -28,15 +28,15 @@ def temporary_name() -> str:
     return f".{host}+{os.getpid()}+{uuid.uuid4().hex}"
 
 
-def write_whole(path: Path, content: bytes, folder: Path) -> None:
-    """Write `content` to a temporary file in `folder`, and rename that to `path` when it is on disk."""
+def write_whole(path: Path, parts: Sequence[bytes], folder: Path) -> None:
+    """Write all `parts` to a temporary file in `folder`, and rename that to `path` when it is on disk."""
     for attempt in range(3):
         partial = folder / temporary_name()
         try:
             folder.mkdir(exist_ok=True)
             try:
                 with partial.open("wb") as file:
-                    file.write(content)
+                    file.writelines(parts)
                     file.flush()
                     os.fsync(file.fileno())
                 os.replace(partial, path)
