@@ -27,6 +27,7 @@ CHECKED = (
     "kernels",
     "nn",
     "studies",
+    "systems",
 )
 install_import_hook([f"equitangents.{package}" for package in CHECKED], "array_types.check_arrays")
 

@@ -29,6 +29,7 @@ _SUBMODULES = (
     "scale",
     "sphere",
     "studies",
+    "systems",
     "torch",
 )
 _NAMES = {
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
         scale,
         sphere,
         studies,
+        systems,
         torch,
     )
     from equitangents.ensembles.deep.classifier import DeepEnsembleClassifier

@@ -24,8 +24,11 @@ from equitangents.studies.common.rotation_bound import (
 from equitangents.studies.common.sampled_groups import STRATEGIES, importance, sample, trained_means
 from equitangents.studies.continuous import study as continuous
 from equitangents.studies.finite_width import study as finite_width
+from equitangents.studies.finite_width import tasks as finite_width_tasks
+from equitangents.studies.finite_width.claims import architecture_claims, group_claim
 from equitangents.studies.framework.progress import Task
 from equitangents.studies.ising import study as ising
+from equitangents.studies.mlp_to_gcnn import pairs
 from equitangents.studies.mlp_to_gcnn import study as mlp_to_gcnn
 from equitangents.studies.other_ensembles import study as other_ensembles
 from equitangents.studies.sampling import study as sampling
@@ -37,18 +40,18 @@ class TestSameWeights:
     @pytest.mark.parametrize("group", ["C4", pytest.param("D4", marks=pytest.mark.slow)])
     def test_the_network_with_the_same_weights_is_the_orbit_mean(self, group):
         settings = dataclasses.replace(self.settings, group=group)
-        action = mlp_to_gcnn.image_action(settings)
-        net = mlp_to_gcnn.plain(settings, 5)
+        action = pairs.image_action(settings)
+        net = pairs.plain(settings, 5)
         params = draw(net, (64, 1), 0, 0)
         x = np.random.default_rng(0).normal(size=(3, 64, 1))
-        pooled = mlp_to_gcnn.gcnn(settings, action, 5, [action.group.identity])
+        pooled = pairs.gcnn(settings, action, 5, [action.group.identity])
         found = pooled.apply(same_weights(params), x)
         mean = np.mean([net.apply(params, action(g, x)) for g in range(action.group.order)], axis=0)
         np.testing.assert_allclose(found, mean, atol=1e-12)
 
     def test_symmetrised_kernel_is_invariant_and_a_frozen_one_is_not(self):
-        action = mlp_to_gcnn.image_action(self.settings)
-        net = mlp_to_gcnn.plain(self.settings, 5)
+        action = pairs.image_action(self.settings)
+        net = pairs.plain(self.settings, 5)
         params = draw(net, (64, 1), 0, 0)
         x = np.random.default_rng(0).normal(size=(3, 64, 1))
         assert kernel_invariance_error(SymmetrisedKernel(net, params, action), action, x) < 1e-12
@@ -208,33 +211,87 @@ class TestContinuousClaims:
 
 
 class TestFiniteWidthClaims:
-    settings = finite_width.Settings(widths=(8, 16, 32), members=512, sizes=(1, 2, 4, 8), steps=(1,))
+    settings = finite_width.Settings(
+        widths=(8, 16, 32),
+        channels=(8, 16, 32),
+        group_channels=(4,),
+        members=256,
+        cnn_members=256,
+        sizes=(1, 2, 4),
+        steps=(1,),
+    )
 
-    def _results(self, *, excess=lambda n: 1.6 / n, common=0.0, bias=0.7):
+    def _cell(self, *, excess=lambda n: 1.6 / n, common=0.0, bias=0.7):
         """Deviations with variance 1 + excess(n), `common` to all members, and the closed form of variance 1."""
         rng = np.random.default_rng(0)
         changes = {}
         for kind in finite_width.KINDS:
             shift = bias if kind == "partial" else common
             changes[kind] = {
-                n: np.sqrt(1 + excess(n)) * rng.normal(size=(1, 512, 400)) + shift * np.ones(400)
+                n: np.sqrt(1 + excess(n)) * rng.normal(size=(1, 256, 100)) + shift * np.ones(100)
                 for n in self.settings.widths
             }
         one = dict.fromkeys(finite_width.KINDS, np.ones(1))
-        return finite_width.Results(np.array([1]), one, {"complete": np.zeros(1), "partial": np.array([0.49])}, changes)
+        return finite_width.Cell(np.array([1]), one, {"complete": np.zeros(1), "partial": np.array([0.49])}, changes)
+
+    def _results(self, *, change=0.0, **cell):
+        """Of MLPs that are `cell` on digits, CNNs as theory says, and exact networks that change by `change`."""
+        true, made = self._cell(), self._cell(**cell)
+        cells = {("mlp", "ising"): true, ("mlp", "digits"): made, ("cnn", "digits"): true}
+        group = {"digits": {4: np.array([[[0.0, 1e-7], [0.0, change]]])}}
+        return finite_width.Results({"ising": "energies", "digits": "digits"}, cells, group)
+
+    def _of(self, architecture, **cell):
+        """The verdicts on one architecture."""
+        return _verdicts(architecture_claims(self.settings, self._results(**cell), architecture))
 
     def test_true(self):
-        assert _verdicts(finite_width.claims(self.settings, self._results())) == ["holds"] * 5
+        assert _verdicts(finite_width.claims(self.settings, self._results())) == ["holds"] * 11
 
-    def test_a_common_part_fails(self):
-        verdicts = _verdicts(finite_width.claims(self.settings, self._results(common=0.5)))
-        assert verdicts[:2] == ["fails"] * 2
+    def test_a_common_part_on_one_task_fails_that_architecture_alone(self):
+        assert self._of("mlp", common=0.5)[:2] == ["fails"] * 2
+        assert self._of("cnn", common=0.5) == ["holds"] * 5
 
     def test_an_excess_that_stays_fails(self):
-        assert _verdicts(finite_width.claims(self.settings, self._results(excess=lambda n: 0.3)))[2] == "fails"
+        assert self._of("mlp", excess=lambda n: 0.3)[2] == "fails"
 
     def test_another_bias_fails(self):
-        assert _verdicts(finite_width.claims(self.settings, self._results(bias=1.2)))[3] == "fails"
+        assert self._of("mlp", bias=1.2)[3] == "fails"
+
+    @pytest.mark.parametrize(
+        ("change", "verdict"), [(1e-6, "holds"), (1e-3, "fails"), (np.nan, "not decidable at this size")]
+    )
+    def test_group_convolutional_networks_are_invariant_to_rounding_or_fail(self, change, verdict):
+        assert group_claim(self.settings, self._results(change=change)).verdict == verdict
+
+
+@pytest.mark.parametrize("side", [pytest.param(3, marks=pytest.mark.slow), 4])
+def test_group_convolutional_networks_of_the_finite_width_study_are_invariant_at_width_2_and_cnns_are_not(side):
+    task = finite_width_tasks.Problem("", np.zeros((1, side, side, 1)), np.zeros(1), np.zeros((1, side, side, 1)))
+    x = np.random.default_rng(0).normal(size=(2, side, side, 1))
+    change = {}
+    for architecture in ("gcnn", "cnn"):
+        net = finite_width.network(finite_width.Settings(), architecture, 2, task)
+        params = net.init(jax.random.key(0), (side, side, 1), "float64")
+        outputs = net.apply(params, np.concatenate([x, np.rot90(x, axes=(1, 2))]))
+        change[architecture] = np.abs(np.subtract(*np.split(np.asarray(outputs), 2))).max()
+    assert change["gcnn"] < 1e-12
+    assert change["cnn"] > 1e-2
+
+
+def test_ensembles_of_the_finite_width_study_have_seeds_of_their_own_and_those_on_energies_theirs_of_old():
+    settings = finite_width.Settings()
+    seeds = [
+        finite_width._seed(settings, architecture, task, width, kind)
+        for architecture in ("mlp", "cnn")
+        for task in ("ising", "digits", "fashion_mnist")
+        for width in (8, 16)
+        for kind in finite_width.KINDS
+    ]
+    seeds += [finite_width._seed(settings, "gcnn", task, 8, None) for task in ("ising", "digits")]
+    assert len(set(seeds)) == len(seeds)
+    old = np.random.SeedSequence((0, 16, 1)).generate_state(1)[0]
+    assert finite_width._seed(settings, "mlp", "ising", 16, "partial") == old
 
 
 class TestOtherEnsemblesClaims:

@@ -31,11 +31,17 @@ def sampled(scale=1.0):
 
 
 def finite():
-    settings = finite_width.Settings(widths=(8, 16, 32), members=48, sizes=(1, 2, 4), steps=(1, 2))
+    settings = finite_width.Settings(
+        tasks=("ising",), widths=(8, 16, 32), channels=(8, 16, 32), group_channels=(4,), members=48, cnn_members=48,
+        sizes=(1, 2, 4), steps=(1, 2),
+    )  # fmt: skip
     rng, kinds = np.random.default_rng(0), finite_width.KINDS
     changes = {kind: {n: rng.normal(size=(2, 48, 20)) for n in settings.widths} for kind in kinds}
     one = dict.fromkeys(kinds, np.ones(2))
-    return finite_width.claims(settings, finite_width.Results(np.array([1, 2]), one, one, changes))
+    cell = finite_width.Cell(np.array([1, 2]), one, one, changes)
+    cells = dict.fromkeys((("mlp", "ising"), ("cnn", "ising")), cell)
+    group = {"ising": {4: np.zeros((2, 3, 5))}}
+    return finite_width.claims(settings, finite_width.Results({"ising": "energies"}, cells, group))
 
 
 def turned():
@@ -51,6 +57,11 @@ def turned():
     return continuous.claims(settings, results)
 
 
+def _solved(distance):
+    """What is solved at one depth, with one set of inputs that differs."""
+    return {"distance": np.array([[0.0, 0.0, 0.0, distance]]), "kernel_distance": np.array([0.0, distance])}
+
+
 def exchanged(distance=0.0):
     settings = mlp_to_gcnn.Settings(times=(1.0,), widths=(8, 16), draws=6, trained_widths=(4,), members=6, steps=(0, 1))
     rng = np.random.default_rng(0)
@@ -59,6 +70,8 @@ def exchanged(distance=0.0):
         times=np.array([1.0]), kernel_distance=np.zeros(2), distance=np.full((1, 4), distance),
         without_augmentation=np.ones((1, 4)), std_ratio=np.ones(1), exact=np.zeros((2, 1, 4)),
         squares=rng.random((6, 2)), differences=members, outputs=members,
+        by_depth={theorem: {depth: _solved(distance) for depth in (1, 6)} for theorem in ("5.2", "5.3")},
+        frozen_by_depth={1: np.zeros((1, 4)), 3: np.full((1, 4), distance)},
     )  # fmt: skip
     return mlp_to_gcnn.claims(settings, results)
 
@@ -76,7 +89,7 @@ class TestEverySentence:
             assert claim.meaning.endswith((".", "”."))
 
     def test_what_networks_or_elements_were_drawn_for_has_an_interval_that_says_what_it_is_over(self, name):
-        drawn = {"sampling": 5, "finite-width": 5, "continuous": 4, "mlp-to-gcnn": 3}[name]
+        drawn = {"sampling": 5, "finite-width": 10, "continuous": 4, "mlp-to-gcnn": 3}[name]
         over = [claim.covers for claim in CLAIMS[name]() if claim.covers != EXACT]
         assert len(over) == drawn
         assert set(over) <= {
@@ -102,7 +115,8 @@ class TestEverySentence:
 
 @pytest.mark.parametrize(("distance", "verdict"), [(0.0, "holds"), (1e-6, "fails")])
 def test_means_at_infinite_width_that_differ_fail(distance, verdict):
-    assert exchanged(distance)[0].verdict == verdict
+    claims = exchanged(distance)
+    assert [claims[i].verdict for i in (0, 5, 6, 7)] == [verdict] * 4
 
 
 def test_where_the_source_states_a_number_it_stands_beside_ours():
@@ -110,7 +124,8 @@ def test_where_the_source_states_a_number_it_stands_beside_ours():
     assert stated["mlp-to-gcnn"][0] == "equal"
     assert stated["sampling"][0] == "exactly invariant"
     assert stated["continuous"][:2] == ["at most 1", "0"]
-    assert stated["finite-width"][1:3] == ["−1/2", "−1"]
+    assert stated["finite-width"][1:3] == stated["finite-width"][6:8] == ["−1/2", "−1"]
+    assert stated["finite-width"][-1] == "0"
 
 
 @pytest.mark.parametrize("scale", np.linspace(0.95, 1.1, 7))

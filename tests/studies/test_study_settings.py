@@ -1,11 +1,19 @@
 """Settings that make no study are refused by name before anything runs; presets of a paper are larger."""
 
+import json
+from pathlib import Path
+
+import numpy as np
 import pytest
 
 from equitangents import studies
 from equitangents.data import DataNotFoundError
 from equitangents.errors import InvalidArgumentError
+from equitangents.studies.framework.settings import as_text, changed
+from equitangents.studies.rotated_images.settings import STATED_AGREEMENT, stated_agreement
 from studies.miniatures import EXACT, TINY, study
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize(
@@ -16,9 +24,15 @@ from studies.miniatures import EXACT, TINY, study
         ("ising", {"widths": "64"}, "two different widths"),
         ("rotated-images", {"recorded_epochs": "0,99"}, "recorded_epochs"),
         ("rotated-images", {"foreign": "noise,noise"}, "foreign"),
+        ("predicted-agreement", {"widths": "8"}, "widths was"),
+        ("predicted-agreement", {"members": "4"}, "members was 4"),
+        ("comparison-sizes", {"sizes": "50"}, "sizes was"),
+        ("comparison-sizes", {"sizes": "8,50"}, "hold all 10 classes of digits:8"),
+        ("comparison-sizes", {"tasks": "digits:7"}, "pixels was 7"),
         ("toy", {"size": "3"}, "the settings are rotations, members"),
         ("mlp-to-gcnn", {"group": "C3"}, "group was C3"),
         ("mlp-to-gcnn", {"draws": "1"}, "draws was 1"),
+        ("mlp-to-gcnn", {"depths": "0,1"}, "depths was"),
         ("cross-product", {"groups": "T,X"}, "groups was"),
         ("cross-product", {"groups": "T", "trained_groups": "O"}, "trained_groups was"),
         ("continuous", {"angles": "100"}, "angles was 100"),
@@ -26,6 +40,10 @@ from studies.miniatures import EXACT, TINY, study
         ("sampling", {"budgets": "1,3"}, "budgets was"),
         ("finite-width", {"sizes": "1,3,64"}, "sizes was"),
         ("finite-width", {"members": "10"}, "members was 10"),
+        ("finite-width", {"cnn_members": "10"}, "cnn_members was 10"),
+        ("finite-width", {"channels": "4,8"}, "channels was"),
+        ("finite-width", {"tasks": "ising,ising"}, "tasks was"),
+        ("finite-width", {"tasks": "ising,mine.npz"}, "tasks was"),
         ("molecules", {"sizes": "5,20"}, "sizes was"),
         ("molecules", {"sizes": "20,12"}, "sizes was"),
         ("molecules", {"splits": "2"}, "splits was 2"),
@@ -42,7 +60,7 @@ def test_bad_settings_are_named(name, settings, message, tmp_path):
         studies.run(name, out=tmp_path / "run", settings=settings, progress=False)
 
 
-@pytest.mark.parametrize("name", [*EXACT, "finite-width"])
+@pytest.mark.parametrize("name", [*EXACT])
 def test_paper_preset_starts_and_is_larger(name):
     quick, paper = (study(name).presets[preset] for preset in ("quick", "paper"))
     assert type(quick) is type(paper)
@@ -54,3 +72,31 @@ def test_set_without_its_file_says_how_to_give_it(tmp_path, monkeypatch):
     monkeypatch.delenv("EQUITANGENTS_DATA", raising=False)
     with pytest.raises(DataNotFoundError, match=r"qm9\.npz is needed"):
         studies.run("molecules", out=tmp_path / "run", settings={**TINY["molecules"], "data": "qm9"}, progress=False)
+
+
+RUNS = [path for path in (ROOT / "docs" / "results").glob("*/run.json") if path.parent.name in studies.registry]
+
+
+@pytest.mark.parametrize("path", RUNS, ids=lambda path: path.parent.name)
+def test_a_preset_keeps_the_settings_of_its_published_run_so_that_the_run_can_be_resumed(path):
+    record = json.loads(path.read_text(encoding="utf-8"))
+    assert as_text(study(record["study"]).presets[record["preset"]]) == record["settings"]
+
+
+@pytest.mark.parametrize("group", ["C4", "C8", "C16"])
+def test_rotated_images_starts_at_the_sizes_of_the_source_for_every_group_that_it_states(group, tmp_path):
+    images, labels = np.zeros((4, 28, 28), np.uint8), np.arange(4, dtype=np.uint8) % 2
+    for name in ("fashion_mnist", "mnist", "cifar10"):
+        np.savez(tmp_path / f"{name}.npz", train_x=images, train_y=labels, test_x=images, test_y=labels)
+    rotated = study("rotated-images")
+    presets = [changed(rotated.presets["paper"], {"group": group}), rotated.presets[_paper(group)]]
+    for settings in presets:
+        rotated.check(settings, tmp_path)
+        assert settings.group == group
+        assert STATED_AGREEMENT[group] in stated_agreement(settings)
+        assert (settings.train_images, settings.members) == (None, 100)
+    assert _paper(group) in studies.registry["rotated-images"].presets
+
+
+def _paper(group):
+    return "paper" if group == "C4" else f"paper-{group.lower()}"

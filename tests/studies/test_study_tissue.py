@@ -11,9 +11,9 @@ import pytest
 from equitangents import actions, nn, studies
 from equitangents.ensembles import InfiniteEnsembleClassifier
 from equitangents.kernels import KeptKernel, KernelStore, orbit_average
+from equitangents.statistics.paired import paired_mean
 from equitangents.studies.common import kernel_classification
 from equitangents.studies.common.orbit_kernels import element_kernels, elements_of, subgroup_mean
-from equitangents.studies.common.paired import paired_mean
 from equitangents.studies.common.tissue import Tissue, load_tissue
 from equitangents.studies.medical_kernels import study as medical
 from equitangents.studies.rotated_images import histology

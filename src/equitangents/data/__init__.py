@@ -6,6 +6,7 @@ from equitangents.data.digits import digits
 from equitangents.data.download import DownloadError, download
 from equitangents.data.folder import DataNotFoundError, available, load, names
 from equitangents.data.images import conform, grey, resize
+from equitangents.data.letters import letters
 from equitangents.data.molecules import (
     MoleculeSet,
     load_molecules,
@@ -27,6 +28,7 @@ __all__ = [
     "download",
     "gaussian_noise",
     "grey",
+    "letters",
     "load",
     "load_class_folders",
     "load_molecules",

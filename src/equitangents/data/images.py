@@ -31,7 +31,8 @@ def resize(
         return images
     rows = area_weights(images.shape[1], shape[0]).astype(images.dtype)
     columns = area_weights(images.shape[2], shape[1]).astype(images.dtype)
-    return np.einsum("ih,nhwc,jw->nijc", rows, images, columns, optimize=True)
+    # Without BLAS, whose last digits depend on the number of threads: a run may be resumed with another number of them.
+    return np.einsum("jw,niwc->nijc", columns, np.einsum("ih,nhwc->niwc", rows, images))
 
 
 def grey(images: Float[np.ndarray, "n height width channels"]) -> Float[np.ndarray, "n height width 1"]:

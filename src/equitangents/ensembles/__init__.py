@@ -12,7 +12,9 @@ _NAMES = {
     "deep.regressor": ["DeepEnsemble"],
     "infinite.bagging": ["BaggedInfiniteEnsemble"],
     "infinite.classifier": ["InfiniteEnsembleClassifier"],
+    "infinite.leave_one_out": ["LabelsLeftOut", "LeaveOneOut"],
     "infinite.regressor": ["InfiniteEnsemble"],
+    "infinite.tuned": ["Candidate", "Tuning"],
     "networks.foreign": ["Variables"],
     "orbits.covariance": ["OrbitMoments", "orbit_moments"],
     "orbits.draws": ["OrbitLaw", "orbit_law"],
@@ -26,11 +28,14 @@ __getattr__, _, _ = lazy_loader.attach(__name__, submod_attrs=_NAMES)
 __all__ = [
     "BaggedInfiniteEnsemble",
     "Bootstrap",
+    "Candidate",
     "Checkpoints",
     "DeepEnsemble",
     "DeepEnsembleClassifier",
     "InfiniteEnsemble",
     "InfiniteEnsembleClassifier",
+    "LabelsLeftOut",
+    "LeaveOneOut",
     "NNGPPosterior",
     "NTKPosterior",
     "OrbitLaw",
@@ -40,6 +45,7 @@ __all__ = [
     "TangentPrior",
     "Training",
     "TrainingState",
+    "Tuning",
     "Variables",
     "Variation",
     "orbit_law",
@@ -53,7 +59,9 @@ if TYPE_CHECKING:
     from equitangents.ensembles.deep.regressor import DeepEnsemble
     from equitangents.ensembles.infinite.bagging import BaggedInfiniteEnsemble
     from equitangents.ensembles.infinite.classifier import InfiniteEnsembleClassifier
+    from equitangents.ensembles.infinite.leave_one_out import LabelsLeftOut, LeaveOneOut
     from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
+    from equitangents.ensembles.infinite.tuned import Candidate, Tuning
     from equitangents.ensembles.networks.foreign import Variables
     from equitangents.ensembles.orbits.covariance import OrbitMoments, orbit_moments
     from equitangents.ensembles.orbits.draws import OrbitLaw, orbit_law

@@ -1,6 +1,13 @@
 """Training at infinite width in closed form: time, mean, covariance and samples from kernel matrices."""
 
-from equitangents.inference.augmented import augment_inputs, augment_targets, distinct, orbit_digests, row_digests
+from equitangents.inference.augmented import (
+    augment_inputs,
+    augment_targets,
+    distinct,
+    kinds,
+    orbit_digests,
+    row_digests,
+)
 from equitangents.inference.data_orbits import DataOrbits, find_orbits
 from equitangents.inference.draws import as_key, check_sample
 from equitangents.inference.dynamics import DYNAMICS, Descent, Dynamics, Flow, as_times
@@ -39,6 +46,7 @@ __all__ = [
     "distinct",
     "find_orbits",
     "fourier_irreps",
+    "kinds",
     "orbit_digests",
     "row_digests",
     "sample_gaussian",

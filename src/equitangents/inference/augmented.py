@@ -102,6 +102,17 @@ def distinct(*digests: list[bytes], weights: np.ndarray | None = None) -> tuple[
     >>> first.tolist(), copies.tolist()
     ([0, 1], [2, 1])
     """
+    first, kind = kinds(*digests)
+    return first, np.bincount(kind, weights=weights)
+
+
+def kinds(*digests: list[bytes]) -> tuple[np.ndarray, np.ndarray]:
+    """First index of each distinct row, and which of those every row equals; rows are equal if all digests are.
+
+    >>> first, kind = kinds([b"a", b"b", b"a"])
+    >>> first.tolist(), kind.tolist()
+    ([0, 1], [0, 1, 0])
+    """
     seen: dict[tuple[bytes, ...], int] = {}
     first: list[int] = []
     kind: list[int] = []
@@ -110,4 +121,4 @@ def distinct(*digests: list[bytes], weights: np.ndarray | None = None) -> tuple[
         if at == len(first):
             first.append(i)
         kind.append(at)
-    return np.array(first), np.bincount(kind, weights=weights)
+    return np.array(first), np.array(kind, dtype=np.intp)

@@ -51,17 +51,23 @@ class DataOrbits:
         """
         if self.generic:
             return y[:, self.first], True
-        everything, inverses = np.arange(self.group.order), self.group.inverses
         mean = np.zeros((y.shape[0], len(self.first), y.shape[2]))
         spreads = [0.0]
         for o in range(len(self.first)):
-            # ρ(h) x_j = ρ(h g_j) x_o
-            moved = [y[self.group._compose(everything, inverses[self.element[j]]), j] for j in self._members(o)]
-            stabiliser = self.stabilisers.get(o, np.array([self.group.identity]))
-            fixed = [a[self.group._compose(everything, h)] for a in moved for h in stabiliser]
+            fixed = [label for j in self._members(o) for label in self.labels_on_orbit(y, j)]
             mean[:, o] = np.mean(fixed, axis=0)
             spreads += [float(np.abs(a - mean[:, o]).max()) for a in fixed]
         return mean, bool(np.max(spreads) <= _LABEL_TOLERANCE * float(np.abs(y).max()))
+
+    def labels_on_orbit(
+        self, y: Float[np.ndarray, "order n outputs"], j: int
+    ) -> list[Float[np.ndarray, "order outputs"]]:
+        """Sample j's labels of ρ(g) x_o, o its orbit: one for every element that fixes x_o."""
+        everything = np.arange(self.group.order)
+        # ρ(h) x_j = ρ(h g_j) x_o
+        moved = y[self.group._compose(everything, self.group.inverses[self.element[j]]), j]
+        stabiliser = self.stabilisers.get(int(self.orbit[j]), np.array([self.group.identity]))
+        return [moved[self.group._compose(everything, h)] for h in stabiliser]
 
     def _members(self, o: int) -> np.ndarray:
         return np.flatnonzero(self.orbit == o)

@@ -7,6 +7,7 @@ With A = Θ(x,X) φ(Θ), φ the response of `dynamics`, and prior covariance K (
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -71,6 +72,18 @@ class TrainedProcess:
         self.dynamics.check(self.spectrum.largest, time)
         if np.isinf(time):
             self.spectrum.check_invertible()
+
+    @property
+    def samples(self) -> int:
+        """How many samples the loss is a mean over, merged ones and augmented copies one by one."""
+        return self.dynamics.samples
+
+    def retuned(self, ridge: float, dynamics: Dynamics) -> TrainedProcess:
+        """The same data with another ridge or learning rate, from the same decomposition."""
+        process = copy.copy(self)
+        process.spectrum = self.spectrum.with_ridge(ridge)
+        process.dynamics = dynamics
+        return process
 
     def project(self, cross: np.ndarray, prior_cross: np.ndarray | None = None) -> Projection:
         """Ask at M inputs: Θ(x, X) of shape (M, N), and K(x, X) if variances are wanted."""

@@ -16,8 +16,9 @@ rows and columns of i hold vectors w_i with ρ(h) w_i = w_i alone; an orthonorma
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -144,6 +145,20 @@ class IrrepProcess:
                     "fixes or repeats, with labels at odds with that), so training never ends (time=inf) at one "
                     f"function; {spectrum.remedy(delta)} or take a finite time"
                 )
+
+    @property
+    def samples(self) -> int:
+        """How many samples the loss is a mean over, merged ones and augmented copies one by one."""
+        return self.shared.dynamics.samples
+
+    def retuned(self, ridge: float, dynamics: Dynamics) -> IrrepProcess:
+        """The same data with another ridge or learning rate, from the same decompositions."""
+        process = copy.copy(self)
+        process.shared = replace(self.shared, ridge=ridge, dynamics=dynamics)
+        if self.bound:
+            process.bound = self.bound + (ridge - self.shared.ridge) * self.shared.mean_diagonal
+        process.blocks = tuple(replace(block, process=block.process.retuned(ridge, dynamics)) for block in self.blocks)
+        return process
 
     def project(
         self,

@@ -8,7 +8,7 @@ is itself a sum of larger numbers, such as the block of an irrep, is blurred as 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg
@@ -42,6 +42,25 @@ class Spectrum:
         """How far rounding may have moved the eigenvalues."""
         return self.resolution * max(self.largest, self.scale)
 
+    @property
+    def delta(self) -> float:
+        """What the ridge adds to every eigenvalue."""
+        return self.ridge * self.ridge_unit
+
+    def with_ridge(self, ridge: float) -> Spectrum:
+        """The same matrix with another ridge; raises NotPositiveDefiniteError if that leaves it clearly indefinite."""
+        if ridge == self.ridge:
+            return self
+        more = ridge * self.ridge_unit - self.delta
+        found = replace(
+            self,
+            eigenvalues=np.maximum(self.eigenvalues + more, 0.0),
+            ridge=ridge,
+            smallest=self.smallest + more,
+        )
+        found.check_semidefinite()
+        return found
+
     def check_invertible(self) -> None:
         """Raise NotPositiveDefiniteError, with the ridge that helps, unless Θ + δ is surely invertible."""
         if self.largest > 0 and self.smallest > self.blur:
@@ -64,10 +83,9 @@ class Spectrum:
         """The advice that errors end with: the ridge that makes Θ + δ invertible; `smallest` replaces its own."""
         if self.ridge_unit <= 0:
             return "its diagonal vanishes, so no ridge helps: check the inputs and the network"
-        delta = self.ridge * self.ridge_unit
         # Ten times above the threshold, itself taken for the matrix with the new ridge, so that the advice works.
         missing = 10 * self.blur - (self.smallest if smallest is None else smallest)
-        wanted = (delta + missing / (1 - 10 * self.resolution)) / self.ridge_unit
+        wanted = (self.delta + missing / (1 - 10 * self.resolution)) / self.ridge_unit
         digit = 10.0 ** math.floor(math.log10(wanted))
         return f"set ridge={math.ceil(wanted / digit) * digit:.0e} or more,"
 

@@ -8,6 +8,7 @@ from equitangents.statistics.jackknife import (
     squared_mean,
     surviving_share,
 )
+from equitangents.statistics.paired import paired_mean
 from equitangents.statistics.rates import excess_exponent, geometric_mean, log_ratio, power_law
 from equitangents.statistics.student import FEWEST
 
@@ -22,6 +23,7 @@ __all__ = [
     "log_ratio",
     "mean_interval",
     "no_interval",
+    "paired_mean",
     "power_law",
     "quotient_of_squared_means",
     "second_moment_share",

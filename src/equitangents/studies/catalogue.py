@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 _EMERGENT = "Gerken & Kessel 2024, arXiv 2403.03103"
 _KERNELS = "Misof, Kessel & Gerken 2024, arXiv 2406.06504"
+_SYNERGY = "Xiao & Pennington 2022, arXiv 2207.04612"
+_PARTIAL = "Perin & Deny 2025, arXiv 2412.11521"
 _WITH_DESK = ("quick", "desk", "paper")
 
 
@@ -58,7 +60,16 @@ registry: dict[str, StudyInfo] = {
             _EMERGENT,
             "CNNs trained on rotated images: how often members, their mean and the infinitely wide ensemble "
             "predict the same for all rotations of an image, in and out of distribution.",
-            ("quick", "desk", "paper"),
+            ("quick", "desk", "paper", "paper-c8", "paper-c16"),
+        ),
+        _shipped(
+            "predicted-agreement",
+            "Agreement over orbits, predicted and trained",
+            _EMERGENT,
+            "CNNs of growing width and ensembles of growing size, against the infinitely wide ensemble trained on the "
+            "same images: does it tell how often they predict the same over an orbit, and does that get better with "
+            "width?",
+            _WITH_DESK,
         ),
         _shipped(
             "comparison",
@@ -67,6 +78,17 @@ registry: dict[str, StudyInfo] = {
             "One network, augmented ones, ensembles, group-convolutional networks, canonicalisation, averaging at "
             "test time and kernels, side by side: accuracy and invariance against cost, also on your own images.",
             ("quick", "desk", "paper"),
+        ),
+        StudyInfo(
+            name="comparison-sizes",
+            title="Many small networks or one equivariant one",
+            source=_EMERGENT,
+            presets=_WITH_DESK,
+            summary="Augmented ensembles of small networks against one group-convolutional network of the same cost, "
+            "over sizes of the training set and difficulties of the task: which is more accurate, and which more "
+            "invariant?",
+            module="equitangents.studies.comparison.sizes",
+            page="equitangents.studies.comparison.sizes_page",
         ),
         StudyInfo(
             name="histology",
@@ -83,7 +105,7 @@ registry: dict[str, StudyInfo] = {
             "Augmented MLPs are group-convolutional networks",
             _KERNELS,
             "Mean predictions of augmented MLPs and of group-convolutional networks without augmentation: are "
-            "they equal at infinite width, for frozen finite kernels, and in the limit for trained networks?",
+            "they equal at infinite width and any depth, for frozen finite kernels, and in the limit for trained ones?",
         ),
         _shipped(
             "augmented-cnn-to-gcnn",
@@ -104,22 +126,33 @@ registry: dict[str, StudyInfo] = {
             "continuous",
             "A continuous group sampled by finite ones",
             _EMERGENT,
-            "Images augmented with C2 to C32 and turned by any angle: the change against the bound of Lemma "
-            "6.2, with exact rotations of rings and with resampled pixels beside their floor.",
+            "Images augmented with C2 to C32 and turned by any angle: the change against the bound of Lemma 6.2, on "
+            "rings and on pixels beside their floor; ensembles of CNNs at all angles, and what each orientation costs.",
+            _WITH_DESK,
         ),
         _shipped(
             "sampling",
             "How to spend a budget of augmented samples",
             _EMERGENT,
-            "Complete augmentation against subgroups, random, partial and importance-sampled group elements at "
-            "a fixed budget: how much does the mean change over orbits, and does that grow in training?",
+            "Complete augmentation against subgroups, random, partial and importance-sampled group elements at a fixed "
+            "budget, in closed form; systematic against random elements in trained ensembles, with accuracy.",
+            _WITH_DESK,
         ),
         _shipped(
             "finite-width",
             "What the violation of a finite ensemble consists of",
             _EMERGENT,
-            "Size of the violation against width and members, with fitted exponents: how much of it is due to "
-            "finitely many members, to finite width and to incomplete augmentation?",
+            "Size of the violation of MLPs, CNNs and group-convolutional networks against width and members, on two "
+            "tasks: how much is due to finitely many members, to finite width and to incomplete augmentation?",
+            _WITH_DESK,
+        ),
+        _shipped(
+            "frozen-kernel",
+            "How far the tangent kernel moves in training",
+            "Jacot et al. 2018, arXiv 1806.07572",
+            "Movement of the tangent kernel of trained networks against width: NTK and standard parametrisation, a "
+            "mean-field output scale, with a smooth nonlinearity and with ReLU, over training.",
+            _WITH_DESK,
         ),
         _shipped(
             "other-ensembles",
@@ -156,6 +189,54 @@ registry: dict[str, StudyInfo] = {
             _KERNELS,
             "Monte Carlo kernels of group-convolutional networks of growing width, on the plane and on the "
             "sphere: do they converge to the analytic NNGP and NTK, and at the expected rate?",
+        ),
+        _shipped(
+            "symmetry-groups",
+            "Which learning algorithm is symmetric under which group",
+            _SYNERGY,
+            "FCN, LCN, VEC, GAP and LAP under rotations of channels or of all coordinates, and permutations: do "
+            "predictions stay when training and test images are moved together, at infinite and finite width?",
+            _WITH_DESK,
+        ),
+        _shipped(
+            "symmetry-breaking-path",
+            "A symmetry broken step by step",
+            _SYNERGY,
+            "Images moved along a path into O(3)^d: does VEC of finite width go away from GAP and towards infinitely "
+            "wide VEC? S-Dist with and without the bias of finite ensembles.",
+            _WITH_DESK,
+        ),
+        _shipped(
+            "gaussian-vs-uniform",
+            "The law of the first layer",
+            _SYNERGY,
+            "Fully connected networks with a Gaussian or a uniform first layer, on images moved by permutations and "
+            "rotations of all coordinates: which symmetries are left, and does accuracy notice?",
+            _WITH_DESK,
+        ),
+        _shipped(
+            "learning-curves",
+            "Learning curves, their exponents and what predicts them",
+            _SYNERGY,
+            "Errors of infinitely wide networks against training size, on images as they are and rotated: exponents "
+            "and cusps with intervals, whether exponents grow with data, and what the kernel’s spectrum predicts.",
+            _WITH_DESK,
+        ),
+        _shipped(
+            "spectra",
+            "How many samples a symmetry is worth",
+            _KERNELS,
+            "Spectra of kernels by irrep, conditioning of equivariant and plain kernels, and by what factor the right "
+            "group, a subgroup and a wrong one change the samples needed, measured and predicted.",
+            _WITH_DESK,
+        ),
+        _shipped(
+            "partial-orbits",
+            "Symmetries that only some classes show",
+            _PARTIAL,
+            "Some classes are seen in all orientations, others in part: are the others classified rightly in "
+            "orientations never seen? Digits and letters, finite groups, in the irrep basis and exactly.",
+            _WITH_DESK,
         ),
     )
 }

@@ -16,7 +16,9 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from equitangents._types import Numbers, Times
 from equitangents.ensembles.infinite.base import InfiniteEnsembleBase
+from equitangents.ensembles.infinite.leave_one_out import LabelsLeftOut
 from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
+from equitangents.ensembles.infinite.solvers import Training
 from equitangents.ensembles.inputs import check_inputs
 from equitangents.errors import InvalidArgumentError, NotFiniteError, ShapeError
 from equitangents.inference import argmax_probabilities
@@ -51,6 +53,10 @@ class InfiniteEnsembleClassifier(ClassifierMixin, InfiniteEnsembleBase):
 
         With augmentation y may also be (|G|, N): y[g, i] is the label of the copy ρ_X(g) x_i.
         """
+        return self._solve(*self._prepare(X, y))
+
+    def _prepare(self, X: Numbers, y: Numbers) -> tuple[InfiniteEnsemble, Training]:
+        """(the regression that is to be solved, its problem), checked and not yet solved."""
         self.__dict__.pop("ensemble_", None)
         x = check_inputs(self, X, self.input_shape, reset=True)
         labels = check_labels(y, copies=None if self.augmentation is None else len(x))
@@ -61,14 +67,46 @@ class InfiniteEnsembleClassifier(ClassifierMixin, InfiniteEnsembleBase):
             raise InvalidArgumentError(
                 f"y holds one class, {self.classes_[0]!r}; a classifier needs more than 1 class to tell apart"
             )
-        ensemble = InfiniteEnsemble(**self.get_params(deep=False)).fit(
-            x, centred_one_hot(index.reshape(labels.shape), len(self.classes_))
-        )
+        self._data = x, labels
+        targets = centred_one_hot(index.reshape(labels.shape), len(self.classes_))
+        return InfiniteEnsemble(**self.get_params(deep=False))._prepare(x, targets)
+
+    def _solve(self, ensemble: InfiniteEnsemble, training: Training) -> InfiniteEnsembleClassifier:
+        """Solve the regression and keep it."""
+        ensemble._solve(ensemble, training)
         self.solver_ = ensemble.solver_
         self.augmentation_ = ensemble.augmentation_
         self.max_learning_rate_ = ensemble.max_learning_rate_
         self.ensemble_ = ensemble
         return self
+
+    @property
+    def log_marginal_likelihood_(self) -> float:
+        """That of the regression on one-hot targets minus 1/K (`ensemble_.log_marginal_likelihood_`)."""
+        self._check_fitted()
+        return self.ensemble_.log_marginal_likelihood_
+
+    @property
+    def log_marginal_likelihood_slope_(self) -> float:
+        """The derivative of `log_marginal_likelihood_` by `ridge`, in closed form: 0 at the best ridge."""
+        self._check_fitted()
+        return self.ensemble_.log_marginal_likelihood_slope_
+
+    @property
+    def leave_one_out_(self) -> LabelsLeftOut:
+        """Each sample's label predicted by this classifier trained without it, and the share that is right.
+
+        As `InfiniteEnsemble.leave_one_out_`. The classes are those of all samples: a class of one sample keeps its
+        output when that sample is left out.
+        """
+        self._check_fitted()
+        return self._left_out(self.ensemble_, self.ensemble_._training, float(self.time))
+
+    def _left_out(self, ensemble: InfiniteEnsemble, training: Training, time: float) -> LabelsLeftOut:
+        outputs = ensemble._left_out(ensemble, training, time)
+        predictions = self.classes_[np.argmax(outputs.predictions, axis=1)]
+        labels = self.classes_[np.argmax(outputs.predictions + outputs.residuals, axis=1)]
+        return LabelsLeftOut(predictions, labels, outputs)
 
     def predict(self, x: Numbers, time: Times | None = None) -> np.ndarray:
         """The class with the largest mean output, (M,), or (T, M) for an array of T times."""

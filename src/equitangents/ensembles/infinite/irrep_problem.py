@@ -7,7 +7,7 @@ N²|G|/2 kernel entries and one eigendecomposition of size N·d for each irrep o
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,7 @@ class IrrepProblem:
     inputs: Any
     irreps: tuple[FourierIrrep, ...]
     process: IrrepProcess
+    self_kernels: np.ndarray  # the training kernel of every representative with itself
 
     @property
     def name(self) -> str:
@@ -55,6 +56,11 @@ class IrrepProblem:
     def transform(self) -> GroupFourier:
         """To the irreps of the problem."""
         return GroupFourier(tuple(block.irrep for block in self.process.blocks))
+
+    def retuned(self, settings: Settings) -> IrrepProblem:
+        """The same problem with another ridge or learning rate, without another decomposition."""
+        dynamics = settings.dynamics(settings.learning_rate, self.process.samples)
+        return replace(self, process=self.process.retuned(settings.ridge, dynamics))
 
     def means(self, x: Any, times: np.ndarray) -> np.ndarray:
         """μ_t(x) at every time: (T, M, outputs)."""
@@ -186,11 +192,12 @@ def solve(
         + ("" if labelled_only else ", or ask for the mean alone"),
     )
     inputs = x[orbits.first]
+    self_kernels = diagonal(kernel, inputs, settings.field)
     shared = Augmented(
         orbits=orbits,
         dynamics=settings.dynamics(settings.learning_rate, len(x) * action.group.order),
         ridge=settings.ridge,
-        mean_diagonal=float(orbits.copies @ diagonal(kernel, inputs, settings.field)) / len(x),
+        mean_diagonal=float(orbits.copies @ self_kernels) / len(x),
         precision=inputs.dtype,
     )
     grams = gram_transforms(kernel, action, inputs, [*irreps, *bounding], _fields(settings.field, prior))
@@ -209,7 +216,7 @@ def solve(
         label_size=label_size,
         bound=shared.largest_eigenvalue(bounding[0], grams[0][-1]) if bounding else 0.0,
     )
-    return IrrepProblem(kernel, action, settings.field, inputs, asked, process)
+    return IrrepProblem(kernel, action, settings.field, inputs, asked, process, self_kernels)
 
 
 def block_size(orbits: DataOrbits, irrep: FourierIrrep) -> int:

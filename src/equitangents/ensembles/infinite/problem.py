@@ -7,7 +7,7 @@ orbit-averaged N×N   (1/|G|) Σ_g Θ(x, ρ(g)x′), ridge δ/|G|, N samples: th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -20,7 +20,7 @@ from equitangents.inference import (
     check_memory,
     decompose,
     dense_solve_bytes,
-    distinct,
+    kinds,
     orbit_digests,
     row_digests,
 )
@@ -53,6 +53,18 @@ class Settings:
 
 
 @dataclass(frozen=True)
+class Samples:
+    """What each sample (augmented copies one by one) is in a problem whose equal samples are merged.
+
+    row: the row that it is part of; weight: how much it counts; trace: its part of N times the ridge's unit.
+    """
+
+    row: np.ndarray
+    weight: np.ndarray
+    trace: np.ndarray
+
+
+@dataclass(frozen=True)
 class Problem:
     """A solved training problem: `process` holds its spectrum, `inputs` are the kernel's second argument."""
 
@@ -60,6 +72,12 @@ class Problem:
     field: Field
     inputs: Any
     process: TrainedProcess
+    samples: Samples
+
+    def retuned(self, settings: Settings) -> Problem:
+        """The same problem with another ridge or learning rate, without another decomposition."""
+        dynamics = settings.dynamics(settings.learning_rate, self.process.samples)
+        return replace(self, process=self.process.retuned(settings.ridge, dynamics))
 
     def means(self, x: Any, times: np.ndarray) -> np.ndarray:
         """μ_t(x) at every time: (T, M, outputs)."""
@@ -110,7 +128,9 @@ def dense(
     """
     check_memory(f"the dense problem of {len(x)} samples", dense_solve_bytes(len(x)), settings.memory_limit, remedy)
     total = len(x)
-    first, weight = distinct(row_digests(x), row_digests(y), weights=weights)
+    first, row = kinds(row_digests(x), row_digests(y))
+    each = np.ones(total) if weights is None else weights
+    weight = np.bincount(row, weights=each)
     if len(first) < total:
         x, y = x[first], y[first]
     scale = np.sqrt(weight) if len(first) < total or weights is not None else None
@@ -122,10 +142,12 @@ def dense(
         ridge_unit=float(np.trace(gram)) / total,
         precision=getattr(kernels, settings.field).dtype,
     )
+    samples = Samples(row, each, np.diagonal(gram)[row] * each / weight[row])
     del gram
     prior = None if settings.field == "nngp" else _scaled(kernels.nngp, scale)
     dynamics = settings.dynamics(settings.learning_rate, total)
-    return Problem(kernel, settings.field, x, TrainedProcess(spectrum, y, dynamics, prior=prior, scale=scale))
+    process = TrainedProcess(spectrum, y, dynamics, prior=prior, scale=scale)
+    return Problem(kernel, settings.field, x, process, samples)
 
 
 def explicit(
@@ -164,10 +186,10 @@ def orbit_averaged(kernel: KernelFunction, action: Action, x: Any, y: np.ndarray
     )
     order, total = action.group.order, len(x)
     variances = diagonal(kernel, x, settings.field)
-    first, copies = distinct(_orbit_labels(action, x, variances), row_digests(y))
+    first, row = kinds(_orbit_labels(action, x, variances), row_digests(y))
     if len(first) < total:
         x, y = x[first], y[first]
-    scale = np.sqrt(copies) if len(first) < total else None
+    scale = np.sqrt(np.bincount(row)) if len(first) < total else None
     averaged = orbit_average(kernel, action)
     gram = getattr(settings.training_kernel(averaged, x), settings.field)
     spectrum = decompose(
@@ -178,7 +200,8 @@ def orbit_averaged(kernel: KernelFunction, action: Action, x: Any, y: np.ndarray
         scale=float(variances.mean()) * np.sqrt(total),  # means of numbers of that size may all but vanish
     )
     dynamics = settings.dynamics(settings.learning_rate, total)
-    return Problem(averaged, settings.field, x, TrainedProcess(spectrum, y, dynamics, scale=scale))
+    samples = Samples(row, np.ones(total), variances / order)
+    return Problem(averaged, settings.field, x, TrainedProcess(spectrum, y, dynamics, scale=scale), samples)
 
 
 def diagonal(kernel: KernelFunction, x: Any, field: Field) -> np.ndarray:

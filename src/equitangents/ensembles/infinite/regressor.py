@@ -15,7 +15,10 @@ from sklearn.base import RegressorMixin
 from equitangents._types import Key, Numbers, Times
 from equitangents.actions import as_action
 from equitangents.ensembles.infinite.base import InfiniteEnsembleBase
-from equitangents.ensembles.infinite.solvers import make_training
+from equitangents.ensembles.infinite.densities import target_evidence
+from equitangents.ensembles.infinite.held_out import held_out_predictions, original_labels
+from equitangents.ensembles.infinite.leave_one_out import LeaveOneOut, predictor_name
+from equitangents.ensembles.infinite.solvers import Training, make_training
 from equitangents.ensembles.inputs import check_inputs, check_network, check_targets
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.inference import as_times, check_sample, sample_gaussian
@@ -76,6 +79,10 @@ class InfiniteEnsemble(RegressorMixin, InfiniteEnsembleBase):
         Raises InvalidArgumentError or InvalidTypeError for bad input, NotPositiveDefiniteError (naming the ridge that
         helps) if the kernel matrix is singular and time is inf, MemoryLimitError before allocating too much.
         """
+        return self._solve(*self._prepare(X, y))
+
+    def _prepare(self, X: Numbers, y: Numbers) -> tuple[InfiniteEnsemble, Training]:
+        """(the ensemble that is to be solved, its problem), checked and not yet solved."""
         self.__dict__.pop("_training", None)  # a fit that fails leaves no older one to predict with
         settings = self._check_parameters()
         x = check_inputs(self, X, self.input_shape, reset=True)
@@ -85,10 +92,14 @@ class InfiniteEnsemble(RegressorMixin, InfiniteEnsembleBase):
         labels = y[:, None] if y.ndim == 1 else y
         self.augmentation_ = as_action("augmentation", self.augmentation, x.shape)
         check_network(self.net, x)
-        training = make_training(self.net, self.augmentation_, self.label_action, x, labels, settings)
+        self._data = x, y
+        return self, make_training(self.net, self.augmentation_, self.label_action, x, labels, settings)
+
+    def _solve(self, ensemble: InfiniteEnsemble, training: Training) -> InfiniteEnsemble:
+        """Solve the training problem and keep it; `ensemble` is this one."""
         process = training.mean_problem.process
         self.solver_ = training.solver
-        logger.info("InfiniteEnsemble: %s, N = %d", self.solver_, len(x))
+        logger.info("InfiniteEnsemble: %s, N = %d", self.solver_, len(training.x))
         process.check(float(self.time))
         self.max_learning_rate_ = process.max_learning_rate
         self._training = training
@@ -99,6 +110,43 @@ class InfiniteEnsemble(RegressorMixin, InfiniteEnsembleBase):
         """Which problem gives covariances, stds and samples, named as in `solver_`."""
         self._check_fitted()
         return self._training.covariance_solver
+
+    @property
+    def log_marginal_likelihood_(self) -> float:
+        """log N(y; 0, Θ + δ) of the training targets: K in place of Θ for kernel="nngp", outputs independent.
+
+        The density under the Gaussian process whose posterior mean is this ensemble's at time inf, with noise of
+        variance δ = ridge · (mean diagonal): for "nngp" the Bayesian network's marginal likelihood, for "ntk" that of
+        the process whose covariance is the NTK. `time` has no part in it. With augmentation Y are all N|G| targets, as
+        in the explicit problem. Raises NotPositiveDefiniteError, with the ridge that helps, where targets have no
+        density. Source: Rasmussen & Williams 2006, chapter 5.
+        """
+        self._check_fitted()
+        return target_evidence(self._training).log_density
+
+    @property
+    def log_marginal_likelihood_slope_(self) -> float:
+        """The derivative of `log_marginal_likelihood_` by `ridge`, in closed form: 0 at the best ridge."""
+        self._check_fitted()
+        return target_evidence(self._training).slope
+
+    @property
+    def leave_one_out_(self) -> LeaveOneOut:
+        """Each training sample, its augmented copies included, predicted by this ensemble trained without it.
+
+        At `time`, from the decomposition that `fit` made; equal to N fits. Raises InvalidArgumentError for a finite
+        number of steps (dynamics="discrete"), and where the augmentation's elements leave out the identity.
+        """
+        self._check_fitted()
+        return self._left_out(self, self._training, float(self.time))
+
+    def _left_out(self, ensemble: InfiniteEnsemble, training: Training, time: float) -> LeaveOneOut:
+        predictions = held_out_predictions(training, time)
+        predictions = predictions[:, 0] if self._squeeze else predictions
+        targets = original_labels(training)
+        targets = targets[:, 0] if self._squeeze else targets
+        name = predictor_name(self.kernel, time, training.settings.ridge, training.augmentation is not None)
+        return LeaveOneOut(predictions, targets - predictions, time, name)
 
     def predict(self, x: Numbers, time: Times | None = None, return_std: bool = False, return_cov: bool = False) -> Any:
         """Mean (M, outputs), or (M,) for 1-d y; with it the std (M,) or the covariance (M, M) of one output.

@@ -9,7 +9,7 @@ anything else                              the explicit augmented samples, for b
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -29,6 +29,8 @@ from equitangents.kernels import KernelFunction
 from equitangents.kernels.invariance import is_invariant, kernel_invariance_error
 
 logger = logging.getLogger("equitangents")
+
+_OF_THE_DATA = ("solver", "covariance_solver", "_irreps", "_weights", "reason")  # which settings do not change
 
 
 @dataclass(frozen=True)
@@ -51,23 +53,23 @@ class Training:
         """What gives the mean."""
         if self.augmentation is None:
             return "dense N×N"
-        if self._reason is not None:
-            return f"explicit N|G| ({self._reason})"
-        return "orbit-averaged N×N" if self._invariant_labels else self.mean_problem.name  # type: ignore[union-attr]
+        if self.reason is not None:
+            return f"explicit N|G| ({self.reason})"
+        return "orbit-averaged N×N" if self.invariant_labels else self.mean_problem.name  # type: ignore[union-attr]
 
     @cached_property
     def covariance_solver(self) -> str:
         """How covariances are computed: irrep by irrep, or as the mean is."""
-        if self.augmentation is None or self._reason is not None:
+        if self.augmentation is None or self.reason is not None:
             return self.solver
         return irrep_problem.name_of(self.augmentation, self._irreps)
 
     @cached_property
     def mean_problem(self) -> Problem | IrrepProblem:
         """Solved for the mean."""
-        if self.augmentation is None or self._reason is not None:
+        if self.augmentation is None or self.reason is not None:
             return self.covariance_problem
-        if self._invariant_labels:
+        if self.invariant_labels:
             return problem.orbit_averaged(self.kernel, self.augmentation, self.x, self.labels, self.settings)
         if self.settings.store is not None:
             raise InvalidArgumentError(
@@ -81,14 +83,27 @@ class Training:
         """Solved for mean and covariance."""
         if self.augmentation is None:
             return problem.dense(self.kernel, self.x, self.labels, self.settings)
-        if self._reason is None:
+        if self.reason is None:
             logger.info("covariances by %s", self.covariance_solver)
-            solved = None if self._invariant_labels else self.mean_problem
+            solved = None if self.invariant_labels else self.mean_problem
             return self._solve_irreps(labelled_only=False, known=solved)
         logger.info("solving the explicit N|G| problem, %d·%d samples", len(self.x), len(self._weights))
         return problem.explicit(
-            self.kernel, self.augmentation.orbit, self._augmented_labels(), self.x, self.settings, self._weights
+            self.kernel, self.augmentation.orbit, self.augmented_labels(), self.x, self.settings, self._weights
         )
+
+    def with_settings(self, settings: Settings) -> Training:
+        """The same kernel and data with another ridge or learning rate: what is decomposed already stays so."""
+        assert settings.field == self.settings.field
+        training = replace(self, settings=settings)
+        known: dict[int, Problem | IrrepProblem] = {}
+        for name, value in vars(self).items():
+            if isinstance(value, Problem | IrrepProblem):
+                value = known.setdefault(id(value), value.retuned(settings))
+            elif name not in _OF_THE_DATA:
+                continue
+            training.__dict__[name] = value
+        return training
 
     def means(self, x: Any, times: np.ndarray) -> np.ndarray:
         """μ_t(x) at every time: (T, M, outputs)."""
@@ -107,7 +122,7 @@ class Training:
         order, solved = self._orbit_group().order, self.mean_problem
         if isinstance(solved, IrrepProblem):
             return solved.orbit_means(x, times)
-        if self._reason is None:  # invariant labels
+        if self.reason is None:  # invariant labels
             return np.repeat(solved.means(x, times)[:, :, None], order, axis=2)
         means = solved.means(self.augmentation.orbit(x).reshape(-1, *x.shape[1:]), times)
         return means.reshape(len(times), order, len(x), -1).swapaxes(1, 2)
@@ -137,7 +152,7 @@ class Training:
     def sample_orbits(self, x: Any, draws: int, time: float, *, key: Any) -> np.ndarray:
         """Draws of one network jointly over the orbits of all inputs: (draws, M, |G|, outputs)."""
         group, times = self._orbit_group(), np.array([time])
-        if self._reason is not None:
+        if self.reason is not None:
             mean, covariance = self.joint_orbits(x, times)
             points = len(x) * group.order
             flat = mean[0].reshape(points, -1), covariance[0].reshape(points, points)
@@ -175,7 +190,7 @@ class Training:
             self.kernel,
             self.augmentation,
             self.x,
-            self._augmented_labels(),
+            self.augmented_labels(),
             self.settings,
             self._irreps,
             labelled_only=labelled_only,
@@ -187,7 +202,8 @@ class Training:
         return fourier_irreps(self.augmentation.group)
 
     @property
-    def _invariant_labels(self) -> bool:
+    def invariant_labels(self) -> bool:
+        """Whether all copies of a sample have its label."""
         return self.label_action is None and self.labels.ndim == 2
 
     @cached_property
@@ -198,7 +214,7 @@ class Training:
         return np.ones(self.augmentation.group.order)
 
     @cached_property
-    def _reason(self) -> str | None:
+    def reason(self) -> str | None:
         """Why the explicit problem has to be solved; None if it need not."""
         if isinstance(self.augmentation, ActionSubset):
             return self.augmentation.name
@@ -209,7 +225,7 @@ class Training:
             return f"the augmentation changes the kernel, by {change:.1e} of its size"
         return None
 
-    def _augmented_labels(self) -> np.ndarray:
+    def augmented_labels(self) -> np.ndarray:
         """The label of every augmented copy, (|G|, N, outputs)."""
         if self.labels.ndim == 3:
             return self.labels

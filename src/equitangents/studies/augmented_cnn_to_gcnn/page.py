@@ -70,7 +70,7 @@ def _members(settings: Settings, results: Results, floor: Records, folder: RunFo
     with panels(
         folder,
         "members-and-width",
-        titles=(f"{results.title('test').capitalize()}, step {last}", f"Floor, step {last}"),
+        titles=(f"{drawing.heading(results.title('test'))}, step {last}", f"Floor, step {last}"),
         caption="Left: distance of the means of M augmented CNNs and M group-convolutional networks, as a share of the "
         "root mean square prediction, by channels, with 95 % intervals over batches of members; dashes: the floor, "
         "where it is positive. Right: the floor against channels, squared, with 95 % intervals over members.",

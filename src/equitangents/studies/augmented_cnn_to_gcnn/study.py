@@ -10,13 +10,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from equitangents import actions, nn
-from equitangents.groups import wallpaper
 from equitangents.statistics import Estimate, exactly, excess_exponent, shared_level, squared_mean
+from equitangents.studies.common import networks
 from equitangents.studies.common.augmented_pairs import KINDS, AugmentedPair, distance_share
 from equitangents.studies.common.images import Images, load_images
 from equitangents.studies.common.orbit_spread import squares_of_means
@@ -151,21 +151,12 @@ def _half(e: Estimate) -> Estimate:
 
 def cnn(settings: Settings, outputs: int, width: int) -> nn.Sequential:
     """3×3 convolutions on a torus, mean over positions."""
-    wide: dict[str, Any] = {"W_std": 2**0.5, "b_std": 0.1}
-    layers: list[nn.Layer] = []
-    for _ in range(settings.hidden_layers):
-        layers += [nn.Conv(width, (3, 3), padding="circular", **wide), nn.Relu()]
-    return nn.Sequential(*layers, nn.GlobalAvgPool(), nn.Dense(outputs))
+    return networks.cnn(width, settings.hidden_layers, outputs)
 
 
 def gcnn(settings: Settings, outputs: int, side: int, width: int) -> nn.Sequential:
-    """Lift, group convolutions with 3×3 windows and all rotations (p4, p4m), mean over the group."""
-    wide: dict[str, Any] = {"W_std": 2**0.5, "b_std": 0.1}
-    G = wallpaper(4, settings.group == "D4", (side, side))
-    layers: list[nn.Layer] = [nn.Lift(G, width, (3, 3), **wide), nn.Relu()]
-    for _ in range(settings.hidden_layers - 1):
-        layers += [nn.GroupConv(width, (3, 3), **wide), nn.Relu()]
-    return nn.Sequential(*layers, nn.GroupPool(), nn.Dense(outputs))
+    """Lift and group convolutions with 3×3 windows and all rotations (p4, p4m), mean over the group."""
+    return networks.wallpaper_gcnn(side, width, settings.hidden_layers, outputs, reflections=settings.group == "D4")
 
 
 def check_settings(settings: Settings, data_dir: Path | None) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from equitangents import nn
 from equitangents.actions import Action
+from equitangents.groups import wallpaper
 
 
 def mlp(
@@ -33,6 +34,34 @@ def gcnn(
     for _ in range(hidden_layers - 1):
         layers += [nn.GroupConv(width, window, W_std=W_std, b_std=b_std), nn.Relu()]
     return nn.Sequential(*layers, nn.GroupPool(), nn.Dense(1, W_std=W_std))
+
+
+def cnn(
+    width: int, hidden_layers: int, outputs: int = 1, *, pooled: bool = True, W_std: float = 2**0.5, b_std: float = 0.1
+) -> nn.Sequential:
+    """3×3 convolutions on a torus with ReLU; mean over positions if `pooled`, else all of them to the last layer."""
+    layers: list[nn.Layer] = []
+    for _ in range(hidden_layers):
+        layers += [nn.Conv(width, (3, 3), padding="circular", W_std=W_std, b_std=b_std), nn.Relu()]
+    return nn.Sequential(*layers, nn.GlobalAvgPool() if pooled else nn.Flatten(), nn.Dense(outputs))
+
+
+def wallpaper_gcnn(
+    side: int,
+    width: int,
+    hidden_layers: int,
+    outputs: int = 1,
+    *,
+    reflections: bool = False,
+    W_std: float = 2**0.5,
+    b_std: float = 0.1,
+) -> nn.Sequential:
+    """Lift, group convolutions with 3×3 windows and all rotations (p4; p4m with `reflections`), mean over the group."""
+    G = wallpaper(4, reflections, (side, side))
+    layers: list[nn.Layer] = [nn.Lift(G, width, (3, 3), W_std=W_std, b_std=b_std), nn.Relu()]
+    for _ in range(hidden_layers - 1):
+        layers += [nn.GroupConv(width, (3, 3), W_std=W_std, b_std=b_std), nn.Relu()]
+    return nn.Sequential(*layers, nn.GroupPool(), nn.Dense(outputs))
 
 
 def same_weights(params: Any) -> Any:

@@ -16,6 +16,11 @@ def orbit_batch(action: Action, x: Float[np.ndarray, "n ..."]) -> Float[np.ndarr
     return np.asarray(action.orbit(x)).reshape(-1, *x.shape[1:])
 
 
+def there_and_back(action: Action, x: Float[np.ndarray, "n ..."]) -> Float[np.ndarray, "order_n ..."]:
+    """All ρ(g)⁻¹ρ(g)x in the order of `orbit_batch`: what differs from x is the error of resampling."""
+    return np.concatenate([np.asarray(action(action.group.inverse(g), action(g, x))) for g in action.group])
+
+
 def by_element(action: Action, y: Float[np.ndarray, "... order_n k"]) -> Float[np.ndarray, "... order n k"]:
     """Predictions on `orbit_batch`, with the group as an axis of its own."""
     order = action.group.order

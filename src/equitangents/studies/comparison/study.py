@@ -25,9 +25,10 @@ from equitangents.studies.comparison.claims import claims
 from equitangents.studies.comparison.results import COSTS, Curve, Results
 from equitangents.studies.comparison.settings import PRESETS, Settings, small_channels
 from equitangents.studies.framework.citations import EMERGENT_EQUIVARIANCE
-from equitangents.studies.framework.folder import Arrays, RunFolder
+from equitangents.studies.framework.folder import Arrays
 from equitangents.studies.framework.progress import Task
 from equitangents.studies.framework.settings import at_least, check
+from equitangents.studies.framework.stages import Stages
 from equitangents.studies.framework.study import Study
 
 
@@ -72,7 +73,7 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
         entry.make(problem)
 
 
-def measure(settings: Settings, folder: RunFolder) -> Results:
+def measure(settings: Settings, folder: Stages) -> Results:
     """Every contender in every repetition, each a stage of its own; then ensembles of small networks."""
     images = load_images(settings, folder.data_dir)
     _same_data(folder, images)
@@ -110,7 +111,7 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     )
 
 
-def _same_data(folder: RunFolder, images: Images) -> None:
+def _same_data(folder: Stages, images: Images) -> None:
     """A resumed run goes on with the same images: a file of one's own may have changed."""
     parts = [images.train_x, images.train_y, images.test_y, *images.sets.values()]
     digest = hashlib.sha256(b"".join(np.ascontiguousarray(part).tobytes() for part in parts)).digest()
@@ -124,7 +125,7 @@ def _file(name: str) -> str:
 
 
 def _contender(
-    entry: contenders.Entry, settings: Settings, folder: RunFolder, repetition: int, floor: bool, task: Task
+    entry: contenders.Entry, settings: Settings, folder: Stages, repetition: int, floor: bool, task: Task
 ) -> Arrays:
     images = load_images(settings, folder.data_dir, draw=repetition)
     problem = problem_of(settings, images, repetition)
@@ -148,7 +149,7 @@ def _budget(settings: Settings, problem: Problem, shrink: int) -> int:
     return int(count_multiplications(gcnn.network(problem), problem.shape) // each)
 
 
-def _curve(settings: Settings, folder: RunFolder, problem: Problem, shrink: int, sets: Sequence[str]) -> Curve:
+def _curve(settings: Settings, folder: Stages, problem: Problem, shrink: int, sets: Sequence[str]) -> Curve:
     channels = small_channels(settings, shrink)
     each = count_multiplications(cnn(problem, channels), problem.shape)
     members = min(_budget(settings, problem, shrink), settings.most_members)
@@ -167,7 +168,7 @@ def _curve(settings: Settings, folder: RunFolder, problem: Problem, shrink: int,
 
 
 def _small(
-    settings: Settings, folder: RunFolder, channels: tuple[int, ...], sizes: Sequence[int], repetition: int, task: Task
+    settings: Settings, folder: Stages, channels: tuple[int, ...], sizes: Sequence[int], repetition: int, task: Task
 ) -> Arrays:
     images = load_images(settings, folder.data_dir, draw=repetition)
     problem = replace(problem_of(settings, images, repetition), channels=channels)

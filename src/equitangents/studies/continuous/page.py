@@ -7,13 +7,18 @@ import numpy as np
 from equitangents.report import Figure, Section
 from equitangents.report.palette import GREEN, INK, MUTED, ORANGE, VERMILLION
 from equitangents.statistics import Estimate, bootstrap
-from equitangents.studies.continuous.study import WAYS, Results, Settings, bound_share, finite_violation
+from equitangents.studies.continuous.image_page import image_facts, image_sections, image_tables
+from equitangents.studies.continuous.results import WAYS, Results, bound_share, finite_violation
+from equitangents.studies.continuous.settings import Settings
 from equitangents.studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels
 
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
     """Tables, figures and words."""
-    tables = {"violation": violation_table(settings, results), "angles": angles_table(settings, results)}
+    tables: dict[str, Columns] = {
+        "violation": violation_table(settings, results),
+        "angles": angles_table(settings, results),
+    }
     worst = 100 * results.round_trip.max()
     sections = [
         Section(
@@ -46,6 +51,10 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "Training": f"{settings.train_images} images, full-batch gradient descent",
         "Finite ensembles": f"{settings.members} MLPs of width {settings.width}" if settings.trained else "none",
     }
+    if results.images is not None:
+        tables |= image_tables(results.images)
+        sections += image_sections(results.images, folder)
+        facts |= image_facts(results.images)
     return Presentation(tables, sections, facts)
 
 

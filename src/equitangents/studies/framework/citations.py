@@ -24,3 +24,61 @@ EQUIVARIANT_KERNELS = """\
   eprint        = {2406.06504},
   archiveprefix = {arXiv}
 }"""
+
+TANGENT_KERNEL = """\
+@inproceedings{jacot2018neural,
+  title     = {Neural Tangent Kernel: Convergence and Generalization in Neural Networks},
+  author    = {Jacot, Arthur and Gabriel, Franck and Hongler, Cl{\\'e}ment},
+  booktitle = {Advances in Neural Information Processing Systems},
+  volume    = {31},
+  year      = {2018},
+  eprint    = {1806.07572},
+  archiveprefix = {arXiv}
+}"""
+
+WIDE_NETWORKS = """\
+@inproceedings{lee2019wide,
+  title     = {Wide Neural Networks of Any Depth Evolve as Linear Models Under Gradient Descent},
+  author    = {Lee, Jaehoon and Xiao, Lechao and Schoenholz, Samuel S. and Bahri, Yasaman and Novak, Roman and
+               Sohl-Dickstein, Jascha and Pennington, Jeffrey},
+  booktitle = {Advances in Neural Information Processing Systems},
+  volume    = {32},
+  year      = {2019},
+  eprint    = {1902.06720},
+  archiveprefix = {arXiv}
+}"""
+
+SYNERGY_AND_SYMMETRY = """\
+@inproceedings{xiao2022synergy,
+  title     = {Synergy and Symmetry in Deep Learning: Interactions between the Data, Model, and Inference Algorithm},
+  author    = {Xiao, Lechao and Pennington, Jeffrey},
+  booktitle = {Proceedings of the 39th International Conference on Machine Learning},
+  series    = {Proceedings of Machine Learning Research},
+  volume    = {162},
+  pages     = {24347--24369},
+  year      = {2022},
+  publisher = {PMLR},
+  eprint    = {2207.04612},
+  archiveprefix = {arXiv}
+}"""
+
+PARTIAL_ORBITS = """\
+@article{perin2025ability,
+  title         = {On the Ability of Deep Networks to Learn Symmetries from Data: A Neural Kernel Theory},
+  author        = {Perin, Andrea and Deny, St\\'ephane},
+  journal       = {Journal of Machine Learning Research},
+  year          = {2025},
+  eprint        = {2412.11521},
+  archiveprefix = {arXiv}
+}"""
+
+OMNISCIENT_RISK = """\
+@article{simon2023eigenlearning,
+  title         = {The Eigenlearning Framework: A Conservation Law Perspective on Kernel Ridge Regression and Wide
+                   Neural Networks},
+  author        = {Simon, James B. and Dickens, Madeline and Karkada, Dhruva and DeWeese, Michael R.},
+  journal       = {Transactions on Machine Learning Research},
+  year          = {2023},
+  eprint        = {2110.03922},
+  archiveprefix = {arXiv}
+}"""

@@ -78,6 +78,11 @@ def time_ticks(axes: Axes, times: Sequence[float] | np.ndarray, label: str = "tr
     axes.set_xlabel(label)
 
 
+def heading(title: str) -> str:
+    """A title at the head of a panel: its first letter large, the rest as it is (MNIST stays MNIST)."""
+    return title[:1].upper() + title[1:]
+
+
 def name_of(time: Any) -> str:
     """A training time, a number, in a sentence."""
     return "at initialisation" if time == 0 else "at the end" if np.isinf(time) else f"at time {time:g}"

@@ -7,7 +7,7 @@ import numpy as np
 from equitangents.report import Figure, Section, Table
 from equitangents.report.palette import BLUE, GREEN, INK, VERMILLION
 from equitangents.report.verdict import with_interval
-from equitangents.studies.common.paired import paired_mean
+from equitangents.statistics.paired import paired_mean
 from equitangents.studies.framework.page import Presentation, Records, RunFolder, columns, drawing, panels
 from equitangents.studies.medical_kernels.study import GROUPS, TITLES, Results, Settings, leads
 

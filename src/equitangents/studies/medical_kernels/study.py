@@ -22,10 +22,10 @@ from equitangents.inference import augment_inputs
 from equitangents.kernels import KeptKernel, KernelStore, orbit_average
 from equitangents.nn.group_windows import box_offsets
 from equitangents.statistics import Estimate, exactly, shared_level
+from equitangents.statistics.paired import paired_mean
 from equitangents.studies.common import kernel_classification
 from equitangents.studies.common.infinite import largest_difference, unit_times
 from equitangents.studies.common.orbit_kernels import element_kernels, elements_of, subgroup_mean
-from equitangents.studies.common.paired import paired_mean
 from equitangents.studies.common.tissue import Tissue, load_tissue
 from equitangents.studies.framework.citations import EQUIVARIANT_KERNELS
 from equitangents.studies.framework.claims import EXACT, Claim, Records, claim, decide

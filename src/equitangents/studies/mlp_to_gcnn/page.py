@@ -8,7 +8,8 @@ from equitangents.report import Figure, Section
 from equitangents.report.palette import BLUE, GREEN, INK, ORANGE, PURPLE
 from equitangents.statistics import bootstrap
 from equitangents.studies.framework.page import Columns, Presentation, Records, RunFolder, columns, drawing, panels
-from equitangents.studies.mlp_to_gcnn.study import SETS, Results, Settings, trained_shares
+from equitangents.studies.mlp_to_gcnn.results import Results, trained_shares
+from equitangents.studies.mlp_to_gcnn.settings import SETS, Settings
 
 _COLOURS = dict(zip(SETS, (BLUE, GREEN, ORANGE, PURPLE), strict=True))
 
@@ -21,6 +22,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "distance": distance_table(settings, results),
         "independent": columns(("width", "draw", "mean_square_difference"), squares),
         "trained": trained.table("share"),
+        "depth": depth_table(results),
     }
     sections = [
         Section(
@@ -38,6 +40,17 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
                 "is a group-convolutional network of the same weights, trains without.",
             ],
             [_distances(results, folder)],
+        ),
+        Section(
+            "At every depth",
+            [
+                "The theorems hold for any number of hidden layers. Theorem 5.2 joins MLPs with networks whose windows "
+                "are full; Theorem 5.3 joins CNNs with networks on the wallpaper group p4 or p4m, of the same 3×3 "
+                f"windows. Both are solved at each depth with no shortcut: MLPs on {settings.train_images} images, "
+                f"CNNs on {settings.depth_images}. For frozen kernels of one finite network the first is repeated at "
+                "some depths."
+            ],
+            [_depths(results, folder)],
         ),
         Section(
             "Independent weights, and trained networks",
@@ -68,6 +81,62 @@ def distance_table(settings: Settings, results: Results) -> Columns:
                 for i, w in enumerate(settings.widths)
             ]
     return columns(("model", "width", "time", "inputs", "largest_relative_difference"), rows)
+
+
+def depth_table(results: Results) -> Columns:
+    """Relative differences by theorem, depth, time and set of inputs, and of the kernels."""
+    rows: list[tuple[object, ...]] = []
+    for theorem, arrays in results.by_depth.items():
+        for depth, of in arrays.items():
+            for key, model in (("distance", "augmented"), ("without_augmentation", "not augmented")):
+                rows += [
+                    (f"theorem {theorem}", model, depth, results.times[t], SETS[s], value)
+                    for (t, s), value in np.ndenumerate(of[key])
+                ]
+            rows += [
+                (f"theorem {theorem}", kernel, depth, "", "", value)
+                for kernel, value in zip(("NNGP", "NTK"), of["kernel_distance"], strict=True)
+            ]
+    for depth, table in results.frozen_by_depth.items():
+        rows += [
+            ("frozen kernels, same weights", "augmented", depth, results.times[t], SETS[s], value)
+            for (t, s), value in np.ndenumerate(table)
+        ]
+    return columns(("what", "model", "hidden_layers", "time", "inputs", "largest_relative_difference"), rows)
+
+
+def _depths(results: Results, folder: RunFolder) -> Figure:
+    titles = {"5.2": "Theorem 5.2: MLPs", "5.3": "Theorem 5.3: CNNs"}
+    with panels(
+        folder,
+        "difference-over-depth",
+        titles=[*(titles[theorem] for theorem in results.by_depth), "Frozen kernels, same weights"],
+        xlabel="hidden layers",
+        ylabel="largest relative difference",
+        sharey=True,
+        caption="Largest difference between the mean predictions of augmented networks and of group-convolutional "
+        "ones, relative to the largest prediction, over all times, against depth. Left and middle: infinitely wide, "
+        "with networks without augmentation beside them; right: frozen kernels of one finite MLP.",
+        alt="Difference of mean predictions against depth",
+    ) as drawn:
+        for axes, arrays in zip(drawn, results.by_depth.values(), strict=False):
+            depths = list(arrays)
+            for s, name in enumerate(SETS):
+                colour = _COLOURS[name].light
+                bare = [arrays[depth]["without_augmentation"][:, s].max() for depth in depths]
+                axes.plot(depths, bare, "o--", color=colour, lw=1)
+                worst = [arrays[depth]["distance"][:, s].max() for depth in depths]
+                axes.plot(depths, worst, "o-", color=colour, label=name)
+            axes.plot([], [], "o--", color=INK.light, lw=1, label="without augmentation")
+        last = drawn.axes[-1]
+        for s, name in enumerate(SETS):
+            values = [table[:, s].max() for table in results.frozen_by_depth.values()]
+            last.plot(list(results.frozen_by_depth), values, "o-", color=_COLOURS[name].light)
+        for axes in drawn:
+            axes.set_xticks(sorted({*results.frozen_by_depth, *next(iter(results.by_depth.values()))}))
+        drawing.logarithmic(drawn[0], "y")
+        drawn.legend()
+    return drawn.figure
 
 
 def _distances(results: Results, folder: RunFolder) -> Figure:

@@ -6,158 +6,47 @@ that of an ensemble of group-convolutional networks that see no augmentation, at
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from equitangents import actions, data, nn
+from equitangents import actions
 from equitangents.ensembles import InfiniteEnsemble
 from equitangents.inference import augment_inputs
-from equitangents.statistics import (
-    Estimate,
-    bootstrap,
-    exactly,
-    power_law,
-    second_moment_share,
-    shared_level,
-)
 from equitangents.studies.common import networks
 from equitangents.studies.common.augmented_pairs import KINDS, AugmentedPair
 from equitangents.studies.common.frozen_kernels import FrozenKernel, SymmetrisedKernel, draw
-from equitangents.studies.common.images import standardise
 from equitangents.studies.common.infinite import largest_difference, unit_times
 from equitangents.studies.framework.citations import EQUIVARIANT_KERNELS
-from equitangents.studies.framework.claims import EXACT, Claim, Records, claim
-from equitangents.studies.framework.drawing import name_of
 from equitangents.studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check
+from equitangents.studies.mlp_to_gcnn.claims import claims
+from equitangents.studies.mlp_to_gcnn.pairs import GROUPS, convolutional_pair, dense_pair, gcnn
+from equitangents.studies.mlp_to_gcnn.results import Results, recorded_steps
+from equitangents.studies.mlp_to_gcnn.settings import PRESETS, SETS, Settings
 
-STATED = "stated in arXiv 2406.06504"
-SETS = ("training", "test", "photographs", "noise")
 _NAMES = dict(zip(KINDS, ("mlp", "gcnn"), strict=True))
-_GROUPS: dict[str, Callable[[], actions.Action]] = {
-    "C4": partial(actions.image_rotations, 4),
-    "D4": partial(actions.image_dihedral, 4),
-}
+_PAIRS = {"5.2": dense_pair, "5.3": convolutional_pair}
 _LATE = 100.0  # kernels of narrow networks may be singular, so that training has no end
-
-
-@dataclass(frozen=True)
-class Settings:
-    """`group` acts on the 8×8 digits of scikit-learn; `times` are in units of N/(η λ_max); `widths` are those of
-    finite networks, `draws` how many of each; the widest `trained_widths` train for `steps` of gradient descent.
-    Sizes and times are our choice.
-    """
-
-    group: str = "D4"
-    train_images: int = 40
-    test_images: int = 40
-    foreign_images: int = 20
-    hidden_layers: int = 2
-    times: tuple[float, ...] = (0.1, 1.0, 10.0, 100.0, float("inf"))
-    widths: tuple[int, ...] = (8, 16, 32, 64, 128)
-    draws: int = 8
-    trained_widths: tuple[int, ...] = (16, 128)
-    members: int = 64
-    steps: tuple[int, ...] = (0, 1, 10, 100)
-    rate: float = 0.5
-    W_std: float = 2**0.5
-    b_std: float = 0.1
-    seed: int = 0
-
-
-PRESETS = {
-    "quick": Settings(),
-    "paper": Settings(
-        train_images=400,
-        test_images=300,
-        foreign_images=300,
-        widths=(16, 32, 64, 128, 256, 512),
-        draws=30,
-        trained_widths=(64, 256, 1024),
-        members=500,
-        steps=(0, 1, 10, 100, 1000),
-    ),
-}
-
-
-@dataclass(frozen=True, eq=False)
-class Results:
-    """Distances between the two ensembles' predictions, and what they are distances of.
-
-    `kernel_distance` (2,) is that of the NNGP and the NTK; `distance` and `without_augmentation` are (times, sets), at
-    infinite width; `exact` (widths, times, sets) is that of frozen kernels with the same weights, `squares` (draws,
-    widths) the squared distance of frozen kernels of independent networks late in training on test images;
-    `trained[width]` (steps, sets) share of the mean square, as Estimates.
-    """
-
-    times: np.ndarray
-    kernel_distance: np.ndarray
-    distance: np.ndarray
-    without_augmentation: np.ndarray
-    std_ratio: np.ndarray
-    exact: np.ndarray
-    squares: np.ndarray
-    differences: dict[int, dict[str, np.ndarray]]
-    outputs: dict[int, dict[str, np.ndarray]]
-
-    def trained(self, width: int, step: int, name: str, level: float = 0.95) -> Estimate:
-        """(E f^MLP − E f^GCNN)² over E (f^MLP)², members independent and training at zero output."""
-        return second_moment_share(self.differences[width][name][step], self.outputs[width][name][step], level=level)
-
-
-def image_action(settings: Settings) -> actions.Action:
-    """The group on the 64 pixels of a digit, (N, 64, 1)."""
-    images = _GROUPS[settings.group]()
-    table = images.position_table((8, 8))
-    assert table is not None
-    return actions.permutations(images.group, table)
-
-
-def gcnn(settings: Settings, action: actions.Action, width: int, window: Any = "full") -> nn.Sequential:
-    """The group-convolutional network; `window` is that of the convolutions on the group."""
-    return networks.gcnn(
-        action, width, settings.hidden_layers, window=window, W_std=settings.W_std, b_std=settings.b_std
-    )
-
-
-def plain(settings: Settings, width: int) -> nn.Sequential:
-    """The MLP."""
-    return networks.mlp(width, settings.hidden_layers, W_std=settings.W_std, b_std=settings.b_std, flatten=True)
-
-
-def _data(settings: Settings) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    source = data.digits().subset(settings.train_images, settings.test_images, seed=settings.seed)
-    shape, n = (8, 8, 1), settings.foreign_images
-    images = {
-        "training": source.train_x,
-        "test": source.test_x,
-        "photographs": data.photo_patches(n, shape, seed=settings.seed),
-        "noise": data.gaussian_noise(n, shape, seed=settings.seed),
-    }
-    sets = {name: standardise(x).reshape(len(x), 64, 1).astype(np.float64) for name, x in images.items()}
-    return sets, np.where(source.train_y % 2, 1.0, -1.0)
-
-
-def _pair(settings: Settings) -> AugmentedPair:
-    sets, y = _data(settings)
-    action = image_action(settings)
-    return AugmentedPair(partial(plain, settings), partial(gcnn, settings, action), action, sets, y)
 
 
 def check_settings(settings: Settings, data_dir: Path | None) -> None:
     """A group that acts on digits, networks enough for intervals; the images ship with dependencies."""
-    check(settings.group in _GROUPS, "group", settings.group, "C4 or D4")
+    check(settings.group in GROUPS, "group", settings.group, "C4 or D4")
     at_least(settings, hidden_layers=1, draws=3, members=3)
     check(len(set(settings.widths)) >= 2, "widths", settings.widths, "at least two different widths")
+    at_least(settings, depth_images=2, depth_width=1)
+    for name in ("depths", "frozen_depths"):
+        depths = getattr(settings, name)
+        check(len(depths) >= 1 and min(depths) >= 1, name, depths, "a list of numbers of hidden layers, at least 1")
 
 
 def measure(settings: Settings, folder: RunFolder) -> Results:
     """Infinite width, then finite kernels with the same and with independent weights, then trained networks."""
-    pair, steps, trained_widths = _pair(settings), recorded_steps(settings), sorted(settings.trained_widths)
+    pair, steps, trained_widths = dense_pair(settings), recorded_steps(settings), sorted(settings.trained_widths)
     title = "Infinite width, explicit augmentation"
     infinite = folder.stage("infinite", title, lambda task: pair.infinite(settings.times))
 
@@ -171,6 +60,7 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
         options: dict[str, Any] = {"members": settings.members, "fraction": settings.rate, "seed": settings.seed}
         return pair.train(folder, f"trained-{name}-{width}", title, kind=kind, width=width, steps=steps, **options)
 
+    by_depth, frozen_by_depth = _by_depth(settings, folder)
     exact, squares = frozen("same-weights", "same", _exact), frozen("independent", "independent", _drawn)
     outputs = {w: {kind: trained(kind, w) for kind in KINDS} for w in trained_widths}
     apart = lambda w, name: np.subtract(*(outputs[w][kind][name] for kind in KINDS))
@@ -180,13 +70,28 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
         squares=np.stack(squares, axis=1),
         differences={w: {name: apart(w, name) for name in SETS} for w in trained_widths},
         outputs={w: outputs[w][KINDS[0]] for w in trained_widths},
+        by_depth=by_depth,
+        frozen_by_depth=frozen_by_depth,
         **infinite,
     )
 
 
-def recorded_steps(settings: Settings) -> list[int]:
-    """When trained networks are recorded, initialisation included."""
-    return sorted({0, *settings.steps})
+def _by_depth(settings: Settings, folder: RunFolder) -> tuple[dict[str, dict[int, Arrays]], dict[int, np.ndarray]]:
+    """Both theorems at infinite width at every depth, and the first for frozen kernels of the same weights."""
+    deep = lambda depth: replace(settings, hidden_layers=depth)
+
+    def infinite(theorem: str, depth: int) -> Arrays:
+        title = f"Infinite width, theorem {theorem}, depth {depth}"
+        solve = lambda task: _PAIRS[theorem](deep(depth)).infinite(settings.times)
+        return folder.stage(f"theorem-{theorem}-depth-{depth}", title, solve)
+
+    def frozen(depth: int) -> np.ndarray:
+        work = partial(_exact, deep(depth), dense_pair(deep(depth)), settings.depth_width)
+        title = f"Frozen kernels, same weights, width {settings.depth_width}, depth {depth}"
+        return folder.stage(f"same-weights-depth-{depth}", title, work)["same-weights"]
+
+    theorems = {t: {depth: infinite(t, depth) for depth in sorted(set(settings.depths))} for t in _PAIRS}
+    return theorems, {depth: frozen(depth) for depth in sorted(set(settings.frozen_depths))}
 
 
 def _exact(settings: Settings, pair: AugmentedPair, width: int, task: Task) -> Arrays:
@@ -223,120 +128,6 @@ def _drawn(settings: Settings, pair: AugmentedPair, width: int, task: Task) -> A
         squares[i] = ((mean(symmetrised, pair.action) - mean(invariant, None)) ** 2).mean()
         task.step(i + 1, settings.draws)
     return {"independent": squares}
-
-
-def trained_shares(settings: Settings, results: Results, widths: Sequence[int], level: float = 0.95) -> Records:
-    """Unbiased squared distance of the means of trained networks, as a share of the mean square prediction."""
-    steps = recorded_steps(settings)
-    return Records.over(
-        lambda width, inputs, step: results.trained(width, steps.index(step), inputs, level),
-        lambda width, inputs, step: f"after {step} steps, {inputs}",
-        width=widths,
-        inputs=SETS,
-        step=[step for step in steps if step > 0],
-    )
-
-
-def claims(settings: Settings, results: Results) -> Sequence[Claim]:
-    """The theorem at infinite width, its counterpart for frozen kernels, and how trained networks approach it."""
-    wide, last, times = max(settings.trained_widths), max(settings.steps), range(len(results.times))
-    steps = len([step for step in recorded_steps(settings) if step > 0])
-
-    def at_infinite_width(table: np.ndarray, sets: Sequence[str]) -> Mapping[str, Estimate]:
-        of = lambda t, name: exactly(float(table[t, SETS.index(name)]))
-        words = lambda t, name: f"{name_of(results.times[t])}, {name}"
-        return Records.over(of, words, t=times, name=sets).labelled()
-
-    theorem, control = (
-        at_infinite_width(results.distance, SETS),
-        at_infinite_width(results.without_augmentation, ["test"]),
-    )
-    kernels = {f"{k} itself": exactly(v) for k, v in zip(("NNGP", "NTK"), results.kernel_distance, strict=True)}
-    rate = power_law(np.array(settings.widths), results.squares, seed=settings.seed)
-    shares = trained_shares(settings, results, [wide], shared_level(steps * len(SETS))).times(100)
-    largest = shares.values.max()
-    distance = "Largest difference of the two mean predictions relative to the largest prediction."
-    return [
-        claim(
-            "At infinite width augmented MLPs and group-convolutional networks have the same mean, to rounding, at all "
-            "times, on and off the data",
-            {**theorem, **kernels},
-            measure=distance + " The augmented data are trained on explicitly.",
-            covers=EXACT,
-            at_most=1e-8,
-            source=STATED + ", Theorem 5.2",
-            stated="equal",
-            holds="If only the mean of very wide networks matters, choose by cost: an MLP that sees every "
-            "rotation, or a group-convolutional network that sees one.",
-            fails="Do not put a group-convolutional network in place of an augmented MLP: here their means "
-            "differ even at infinite width.",
-        ),
-        claim(
-            "Without augmentation the means of MLPs and of group-convolutional networks at infinite width differ on "
-            "the test images, by more than 1 % of the largest prediction",
-            control,
-            measure=distance,
-            covers=EXACT,
-            at_least=0.01,
-            source="our control",
-            holds="Augmentation matters on these data: without it an MLP predicts something else.",
-            fails="On these data augmentation hardly matters at some time, so that equal means say little: try "
-            "other data.",
-        ),
-        claim(
-            "Frozen kernels of an augmented MLP and of the group-convolutional network with its weights predict the "
-            "same, to rounding",
-            {"worst of all times and inputs": bootstrap(results.exact.max(axis=(1, 2)))},
-            measure=distance + " Worst of all times and inputs, mean over networks, one of every width. The MLP’s "
-            "kernel is averaged over the group’s copies of its weights; the group-convolutional network has the window "
-            "{e} on the group. Both start at zero output.",
-            covers="networks",
-            at_most=1e-8,
-            source=STATED + " in review",
-            stated="equal",
-            holds="Augmentation and architecture can be exchanged at finite width too, for networks that start at "
-            "zero output and stay close to their initialisation.",
-            fails="Augmentation and architecture cannot be exchanged for these finite networks, even with the "
-            "same weights.",
-            undecided="Whether augmentation and architecture can be exchanged at finite width is not decided: take "
-            "more widths, at least five.",
-        ),
-        claim(
-            "With independent weights the predictions from frozen kernels of augmented MLPs and of group-convolutional "
-            "networks approach one another as one over the square root of the width",
-            {"late in training, test": rate},
-            measure="Exponent of the root mean square difference of predictions on test images against width; full "
-            "windows on the group.",
-            covers="draws of networks",
-            at_least=-0.7,
-            at_most=-0.3,
-            source="theory of kernels that fluctuate as 1/√width; the bounds are our choice",
-            stated="−1/2",
-            holds="Four times the width roughly halves the difference between one network of each kind.",
-            fails="Four times the width does not roughly halve the difference between one network of each kind: "
-            "measure it at the width that is to be used.",
-            undecided="How fast the difference between one network of each kind falls with the width is not "
-            "decided: more draws would tell.",
-        ),
-        claim(
-            f"Trained MLPs and group-convolutional networks of width {wide} that start at zero output have the same "
-            f"mean up to step {last}, to within 5 % of the mean square prediction",
-            shares,
-            measure="Squared distance of the two means as a share of the mean square prediction of one MLP; free of "
-            "the bias that a finite number of members brings, so it may come out negative.",
-            covers="members",
-            at_most=5,
-            unit="%",
-            source=STATED + " in review; the bound is our choice",
-            stated="0 in the limit of width",
-            holds=f"At width {wide} an ensemble of either kind can stand in for the mean of the other: the "
-            f"largest estimate of the squared distance is {largest:.1f} %.",
-            fails=f"At width {wide} the choice between augmentation and architecture changes the mean: the largest "
-            f"estimate of the squared distance is {largest:.1f} %.",
-            undecided=f"Whether either kind can stand in for the other at width {wide} is not decided: more "
-            "members would tell.",
-        ),
-    ]
 
 
 STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EQUIVARIANT_KERNELS,), check_settings)

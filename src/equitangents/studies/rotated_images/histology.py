@@ -11,8 +11,10 @@ from equitangents.statistics import Estimate, bootstrap, shared_level
 from equitangents.studies.framework.citations import EMERGENT_EQUIVARIANCE
 from equitangents.studies.framework.claims import Claim, Records, claim
 from equitangents.studies.framework.study import Study
-from equitangents.studies.rotated_images import study as rotated_images
-from equitangents.studies.rotated_images.study import STATED, Results, Settings, check_settings, measure
+from equitangents.studies.rotated_images import claims as rotated_images
+from equitangents.studies.rotated_images.results import Results
+from equitangents.studies.rotated_images.settings import STATED, Settings, check_settings
+from equitangents.studies.rotated_images.study import measure
 
 _FOREIGN = ("histology_lc25000_colon", "cifar10", "noise")
 PRESETS = {

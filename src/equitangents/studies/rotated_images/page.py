@@ -12,14 +12,18 @@ from equitangents.report import Figure, Section, Table, figures
 from equitangents.report.palette import BLUE, FRAME, GREEN, INK, MEMBER, ORANGE, PURPLE, VERMILLION
 from equitangents.report.verdict import with_interval
 from equitangents.statistics import bootstrap, bootstrap_intervals
+from equitangents.studies.common.foreign_inputs import why_foreign
+from equitangents.studies.common.input_pictures import corners, input_pictures, visible
 from equitangents.studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels
-from equitangents.studies.rotated_images.study import (
-    Results,
-    Settings,
-    ensemble_labels,
-    ensemble_sizes,
-    stated_agreement,
+from equitangents.studies.rotated_images.expected_page import (
+    expected_section,
+    expected_table,
+    floor_section,
+    floor_table,
 )
+from equitangents.studies.rotated_images.predicted import judged_sets
+from equitangents.studies.rotated_images.results import Results, ensemble_labels
+from equitangents.studies.rotated_images.settings import Settings, ensemble_sizes, stated_agreement
 
 _SHOWN_MEMBERS = 6
 _SHOWN_IMAGES = 2
@@ -30,6 +34,13 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
     """Tables, figures and words."""
     sizes = ensemble_size_table(settings, results)
     tables = {"agreement": agreement_table(results), "accuracy": accuracy_table(results), "ensemble_size": sizes}
+    further = []
+    if judged_sets(results):
+        tables["expected"] = expected_table(settings, results)
+        further.append(expected_section(settings, results))
+    if results.floor:
+        tables["resampling_floor"] = floor_table(results)
+        further.append(floor_section(settings, results))
     turn = f"{360 / settings.order:g}°"
     sections = [
         Section(
@@ -40,7 +51,8 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
                 f"trained on {len(results.images.train_x):,} images ({results.images.titles['test']}) in "
                 f"{settings.order} orientations, {turn} apart. Nothing like the images of the other sets is in the "
                 "training data; they have no right class, but an invariant predictor gives all orientations of an "
-                "image the same."
+                "image the same.",
+                *why_foreign(results.images.titles),
             ],
             [agreement_figure(settings, results, folder)],
         ),
@@ -48,6 +60,16 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
             "Accuracy, and how many members it takes",
             [],
             [_accuracy_and_size(settings, results, sizes, folder), _final_table(settings, results)],
+        ),
+        *further,
+        Section(
+            "The inputs as the networks see them",
+            [
+                f"Training images are seen in all {settings.order} orientations, like the first image of the test set "
+                "here; foreign ones only when they are asked for.",
+                *corners(results.action),
+            ],
+            [input_pictures(folder, results.action, results.images.sets, results.images.titles)],
         ),
         Section(
             "Single images",
@@ -72,10 +94,6 @@ def _models(results: Results, name: str) -> dict[str, np.ndarray]:
     members = {f"member {m}": results.members[name][:, m] for m in range(results.members[name].shape[1])}
     infinite = {"infinite width": results.infinite[name]} if results.infinite else {}
     return {**members, "ensemble mean": results.mean[name], **infinite}
-
-
-def _capital(title: str) -> str:
-    return title[:1].upper() + title[1:]
 
 
 def _table(results: Results, names: Sequence[str], which: str, column: str) -> Columns:
@@ -138,7 +156,7 @@ def agreement_figure(settings: Settings, results: Results, folder: RunFolder) ->
     with panels(
         folder,
         "agreement-over-training",
-        titles=[_capital(results.images.titles[name]) for name in results.images.sets],
+        titles=[drawing.heading(results.images.titles[name]) for name in results.images.sets],
         ylabel=f"orbit same predictions, of {settings.order}",
         size=(8.6, 3.4),
         sharey=True,
@@ -233,12 +251,12 @@ def _orbits(settings: Settings, results: Results, folder: RunFolder) -> Figure:
         drawn.canvas.set_layout_engine("constrained", w_pad=0.01, h_pad=0.02)
         for column, (name, i) in enumerate(shown):
             x = results.images.sets[name][i : i + 1]
-            strip = _visible(np.concatenate([np.asarray(results.action(g, x))[0] for g in quarter], axis=1))
+            strip = visible(np.concatenate([np.asarray(results.action(g, x))[0] for g in quarter], axis=1))
             top, bottom = drawn[column], drawn[len(shown) + column]
             top.imshow(strip, cmap="gray", interpolation="nearest", aspect="equal")
             top.axis("off")
             if i == 0:
-                top.set_title(_capital(results.images.titles[name]), fontweight="normal", fontsize=8.5, pad=3)
+                top.set_title(drawing.heading(results.images.titles[name]), fontweight="normal", fontsize=8.5, pad=3)
             labels = [results.members[name][-1, m][quarter, i] for m in models] + [results.mean[name][-1][quarter, i]]
             if results.infinite:
                 labels.append(results.infinite[name][-1][quarter, i])
@@ -250,12 +268,6 @@ def _orbits(settings: Settings, results: Results, folder: RunFolder) -> Figure:
                     fontsize=8, fontweight=bold, annotation_clip=False,
                 )  # fmt: skip
     return drawn.figure
-
-
-def _visible(image: np.ndarray) -> np.ndarray:
-    """A standardised image in shades from its darkest to its brightest value: grey (H, W), or colour (H, W, 3)."""
-    low, high = float(image.min()), float(image.max())
-    return ((image - low) / (high - low if high > low else 1.0)).squeeze()
 
 
 def _cells(axes: Axes, labels: np.ndarray) -> None:

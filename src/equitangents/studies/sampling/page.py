@@ -12,7 +12,9 @@ from equitangents.report.palette import BLUE, GREEN, MUTED, ORANGE, PURPLE, VERM
 from equitangents.statistics import Estimate, bootstrap, exactly
 from equitangents.studies.common.sampled_groups import RANDOM, STRATEGIES
 from equitangents.studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels
-from equitangents.studies.sampling.study import SETS, Results, Settings
+from equitangents.studies.sampling.results import SETS, Results
+from equitangents.studies.sampling.settings import Settings
+from equitangents.studies.sampling.trained_page import trained_facts, trained_section, trained_tables
 
 _COLOURS = dict(zip(STRATEGIES, (GREEN, MUTED, ORANGE, BLUE, PURPLE, VERMILLION), strict=True))
 _NOT_RANDOM = " and ".join(title for name, title in STRATEGIES.items() if name not in RANDOM)
@@ -49,7 +51,12 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "Data": f"{settings.train_images} digits; tested on {settings.test_images} digits and as much noise",
         "Draws": f"{settings.draws} of each random choice",
     }
-    return Presentation({"choices": choices_table(settings, results)}, sections, facts)
+    tables = {"choices": choices_table(settings, results)}
+    if results.trained is not None:
+        tables |= trained_tables(results.trained)
+        sections.append(trained_section(results.trained, folder))
+        facts |= trained_facts(results.trained)
+    return Presentation(tables, sections, facts)
 
 
 def choices_table(settings: Settings, results: Results) -> Columns:

@@ -1,4 +1,4 @@
-"""The mean of a few paired differences, one a split, with Student's interval."""
+"""The mean of a few numbers, each itself a mean over many inputs, with Student's interval."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import scipy.stats
 from jaxtyping import Float
 
-from equitangents.statistics import Estimate, no_interval
+from equitangents.statistics.estimate import Estimate, no_interval
 
 
 def paired_mean(

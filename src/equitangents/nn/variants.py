@@ -1,0 +1,104 @@
+"""The same architecture with another depth, other scales or another nonlinearity.
+
+A block is what leads up to a nonlinearity, that included, or a residual block. The network's depth is its number of
+blocks; what follows the last one, the readout, stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+from equitangents.errors import InvalidArgumentError, InvalidTypeError
+from equitangents.nn.layer import Layer, ParameterFree, check_scale
+from equitangents.nn.nonlinearities import Abs, Cos, Erf, Gelu, LeakyRelu, Nonlinearity, Relu, Sin
+from equitangents.nn.residual import Residual
+from equitangents.nn.sequential import Sequential
+from equitangents.validation import check_whole
+
+_NAMED: dict[str, type[Nonlinearity]] = {
+    "relu": Relu, "erf": Erf, "gelu": Gelu, "abs": Abs, "sin": Sin, "cos": Cos, "leaky_relu": LeakyRelu,
+}  # fmt: skip
+
+
+def vary(
+    net: Sequential,
+    *,
+    depth: int | None = None,
+    W_std: float | None = None,
+    b_std: float | None = None,
+    nonlinearity: Nonlinearity | str | None = None,
+) -> Sequential:
+    """`net` with so many blocks, these scales in every layer with weights, and this nonlinearity everywhere.
+
+    None leaves as it is. Fewer blocks: the first ones stay. More: the last linear layer and nonlinearity, or residual
+    block, are repeated. A nonlinearity may be given by name ("relu", "erf", …).
+
+    >>> from equitangents import nn
+    >>> net = nn.Sequential(nn.Flatten(), nn.Dense(8), nn.Relu(), nn.Dense(1))
+    >>> len(vary(net, depth=2).layers), vary(net, b_std=0.5, nonlinearity="erf")
+    (6, Sequential(Flatten(), Dense(channels=8, W_std=1.0, b_std=0.5), Erf(), Dense(channels=1, W_std=1.0, b_std=0.5)))
+    """
+    if not isinstance(net, Sequential):
+        raise InvalidTypeError(f"net is {net!r}; depth, W_std, b_std and nonlinearity vary networks of equitangents.nn")
+    layers = list(net.layers)
+    if depth is not None:
+        layers = _with_depth(layers, check_whole("depth", depth, 1))
+    scales = {
+        name: check_scale(name, value) for name, value in (("W_std", W_std), ("b_std", b_std)) if value is not None
+    }
+    if scales:
+        layers = _each(layers, lambda layer: _scaled(layer, scales))
+    if nonlinearity is not None:
+        phi = as_nonlinearity(nonlinearity)
+        layers = _each(layers, lambda layer: phi if isinstance(layer, Nonlinearity) else layer)
+    return Sequential(*layers)
+
+
+def as_nonlinearity(value: Any) -> Nonlinearity:
+    """A nonlinearity, or one by its name or class."""
+    if isinstance(value, str) and value.lower() in _NAMED:
+        return _NAMED[value.lower()]()
+    if isinstance(value, type) and value in _NAMED.values():
+        return value()
+    if not isinstance(value, Nonlinearity):
+        raise InvalidArgumentError(
+            f"nonlinearity is {value!r}; expected a nonlinearity of equitangents.nn or one of {', '.join(_NAMED)}"
+        )
+    return value
+
+
+def _with_depth(layers: list[Layer], depth: int) -> list[Layer]:
+    ends = [i + 1 for i, layer in enumerate(layers) if isinstance(layer, Nonlinearity | Residual)]
+    if not ends:
+        raise InvalidArgumentError(f"depth is {depth}; the network has no nonlinearity, so no blocks to repeat")
+    if depth <= len(ends):
+        return layers[: ends[depth - 1]] + layers[ends[-1] :]
+    last = ends[-1] - 1
+    start = last
+    if not isinstance(layers[last], Residual):
+        start = next((i for i in range(last, -1, -1) if not isinstance(layers[i], ParameterFree)), -1)
+    if start < 0 or layers[start].lifts_to is not None:
+        raise InvalidArgumentError(
+            f"depth is {depth}; the network has {len(ends)} blocks, and the last begins with "
+            f"{'no layer with weights' if start < 0 else repr(layers[start])}, which cannot be repeated: "
+            "give networks as net=[...]"
+        )
+    return layers[: last + 1] + layers[start : last + 1] * (depth - len(ends)) + layers[last + 1 :]
+
+
+def _each(layers: list[Layer], change: Callable[[Layer], Layer]) -> list[Layer]:
+    """Every layer changed, those of residual blocks one by one."""
+
+    def changed() -> Iterator[Layer]:
+        for layer in layers:
+            yield Residual(*_each(list(layer.layers), change)) if isinstance(layer, Residual) else change(layer)
+
+    return list(changed())
+
+
+def _scaled(layer: Layer, scales: dict[str, float]) -> Layer:
+    names: set[str] = {f.name for f in fields(layer)} if is_dataclass(layer) else set()
+    mine = {name: value for name, value in scales.items() if name in names}
+    return replace(layer, **mine) if mine else layer  # type: ignore[type-var]

@@ -1,0 +1,59 @@
+"""Images of the studies of learning systems: of a data set, or generated textures, brought to one size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from equitangents import data
+from equitangents.studies.common.images import standardise
+from equitangents.studies.framework.study import check
+from equitangents.systems import textures
+
+_CLASSES, _TINT = 10, 0.5  # of generated textures
+
+
+@dataclass(frozen=True, eq=False)
+class SystemImages:
+    """Standardised images and the numbers of their classes; `name` is the data set, or "textures"."""
+
+    name: str
+    train_x: Float[np.ndarray, "n height width channels"]
+    train_y: Int[np.ndarray, " n"]
+    test_x: Float[np.ndarray, "m height width channels"]
+    test_y: Int[np.ndarray, " m"]
+
+    @property
+    def classes(self) -> int:
+        """Number of classes K."""
+        return int(max(self.train_y.max(), self.test_y.max())) + 1
+
+    @property
+    def targets(self) -> Float[np.ndarray, "n classes"]:
+        """One-hot labels of the training images minus 1/K."""
+        return np.eye(self.classes)[self.train_y] - 1 / self.classes
+
+
+def load_system_images(
+    name: str, data_dir: Path | None, *, train: int, test: int, pixels: int, seed: int
+) -> SystemImages:
+    """`train` and `test` images of the data set `name`, averaged down to `pixels` × `pixels`.
+
+    "textures" are generated; "auto" is CIFAR-10 where the data folder has it, and textures else. Raises
+    InvalidArgumentError for an unknown name, DataNotFoundError where a file is missing.
+    """
+    known = ("auto", "textures", *data.names())
+    check(name in known, "data", repr(name), f"one of {', '.join(known)}")
+    if name == "auto":
+        name = "cifar10" if data.available("cifar10", data_dir) else "textures"
+    if name == "textures":
+        drawn = textures(train + test, (pixels, pixels, 3), _CLASSES, tint=_TINT, seed=seed)
+        x, y = standardise(drawn.x), drawn.labels
+        return SystemImages(name, x[:train], y[:train], x[train:], y[train:])
+    source = data.load(name, data_dir)
+    few = source.subset(min(train, len(source.train_x)), min(test, len(source.test_x)), seed=seed)
+    sized = lambda x: standardise(data.resize(x, (pixels, pixels)))
+    return SystemImages(name, sized(few.train_x), few.train_y, sized(few.test_x), few.test_y)

@@ -1,0 +1,1 @@
+"""The study `partial-orbits`: what is learnt of a symmetry that only some classes show."""

@@ -1,0 +1,1 @@
+"""The study `symmetry-groups`: which learning algorithm is symmetric under which group."""

@@ -1,0 +1,240 @@
+"""Tuning chooses what a grid search over refits chooses, from one decomposition for every kernel matrix."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from equitangents import actions, nn
+from equitangents.ensembles import InfiniteEnsemble, InfiniteEnsembleClassifier
+from equitangents.ensembles.infinite import solvers
+from equitangents.ensembles.infinite.densities import sample_evidence
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFittedError, NotPositiveDefiniteError
+from oracles.literal_network import LiteralNetwork
+
+literal = LiteralNetwork.relu_mlp(1)
+turns = actions.image_rotations(4)
+mlp = nn.Sequential(nn.Flatten(), nn.Dense(4, W_std=1.4, b_std=0.1), nn.Relu(), nn.Dense(1))
+GRID = {"W_std": [0.5, 2.0], "ridge": [1e-4, 1e-2, 1.0], "time": [1.0, math.inf]}
+
+
+@pytest.fixture
+def data(rng):
+    x = rng.normal(size=(12, 2, 2, 1))
+    return x, np.tanh(x[:, 0, 0, 0]) + 0.1 * rng.normal(size=12)
+
+
+def refit(net, params, x, y, kind=InfiniteEnsemble):
+    params = dict(params)
+    W = params.pop("W_std", None)
+    layers = [nn.Dense(n.channels, W, n.b_std) if W and isinstance(n, nn.Dense) else n for n in net.layers]
+    return kind(nn.Sequential(*layers), **params).fit(x, y)
+
+
+class TestItChoosesWhatRefitsChoose:
+    def test_by_leave_one_out(self, data):
+        found = InfiniteEnsemble(mlp).tune(GRID, *data)
+        scores = [refit(mlp, c.params, *data).leave_one_out_.mean_squared_error for c in found.candidates]
+        np.testing.assert_allclose([c.score for c in found.candidates], scores, rtol=1e-9)
+        assert len(scores) == 12
+        assert found.best_params == dict(found.candidates[np.argmin(scores)].params)
+        assert found.best_score == found.candidates[np.argmin(scores)].score
+        assert found.matrices == 2
+
+    @pytest.mark.parametrize("augmentation", [None, "C4"])
+    def test_by_marginal_likelihood(self, augmentation, data):
+        grid = {"W_std": [0.5, 2.0], "ridge": [1e-4, 1e-2, 1.0]}
+        found = InfiniteEnsemble(mlp, augmentation=augmentation).tune(grid, *data, criterion="marginal_likelihood")
+        models = [refit(mlp, {**c.params, "augmentation": augmentation}, *data) for c in found.candidates]
+        scores = [sample_evidence(m._training).log_density for m in models]
+        if augmentation is None:
+            assert scores == [m.log_marginal_likelihood_ for m in models]
+        np.testing.assert_allclose([c.score for c in found.candidates], scores, rtol=1e-9)
+        assert found.best_params == dict(found.candidates[np.argmax(scores)].params)
+
+    def test_of_classifiers_by_accuracy_then_by_squared_error(self, data):
+        x, y = data
+        labels = np.where(y > 0, "up", "down")
+        found = InfiniteEnsembleClassifier(mlp).tune(GRID, x, labels)
+        refits = [refit(mlp, c.params, x, labels, InfiniteEnsembleClassifier).leave_one_out_ for c in found.candidates]
+        assert [c.score for c in found.candidates] == [r.accuracy for r in refits]
+        ranks = [(-r.accuracy, r.mean_squared_error) for r in refits]
+        assert found.best_params == dict(found.candidates[ranks.index(min(ranks))].params)
+        assert set(found.best.predict(x)) <= {"up", "down"}
+
+    def test_the_best_is_fitted_as_a_refit_is(self, data):
+        found = InfiniteEnsemble(mlp, augmentation=turns).tune(GRID, *data)
+        again = refit(mlp, {**found.best_params, "augmentation": turns}, *data)
+        for time in (0.5, math.inf):
+            mean, std = found.best.predict(data[0], time, return_std=True)
+            expected, expected_std = again.predict(data[0], time, return_std=True)
+            np.testing.assert_allclose(mean, expected, rtol=1e-9)
+            np.testing.assert_allclose(std, expected_std, rtol=1e-6, atol=1e-9)
+        assert found.best.get_params(deep=False).keys() == again.get_params(deep=False).keys()
+        assert found.best.ridge == again.ridge
+
+    def test_labels_that_move_share_their_irreps(self, rng):
+        cube = actions.image_dihedral(4)
+        regular = actions.linear(cube.group, np.stack([np.eye(8)[cube.group.table[g]].T for g in cube.group]))
+        x, y = rng.normal(size=(3, 3, 3, 1)), rng.normal(size=(3, 8))
+        how = {"augmentation": cube, "label_action": regular}
+        for criterion in ("leave_one_out", "marginal_likelihood"):
+            found = InfiniteEnsemble(literal, **how).tune({"ridge": [0.01, 0.1]}, x, y, criterion=criterion)
+            for candidate in found.candidates:
+                model = InfiniteEnsemble(literal, ridge=candidate.params["ridge"], **how).fit(x, y)
+                if criterion == "leave_one_out":
+                    assert math.isclose(candidate.score, model.leave_one_out_.mean_squared_error, rel_tol=1e-9)
+                else:
+                    assert math.isclose(candidate.score, sample_evidence(model._training).log_density, rel_tol=1e-9)
+
+
+class TestOneDecompositionServesEveryRidgeTimeAndLearningRate:
+    def test_kernels_are_computed_once(self, data):
+        calls = []
+
+        class Counted:
+            def kernel(self, x1, x2=None):
+                calls.append(x2)
+                return literal.kernel(x1, x2)
+
+        grid = {"ridge": np.logspace(-4, 0, 9), "time": [0.1, 1.0, math.inf], "learning_rate": [0.5, 1.0]}
+        found = InfiniteEnsemble(Counted()).tune(grid, *data)
+        assert len(found.candidates) == 54
+        assert found.matrices == len(calls) == 1
+
+    def test_settings_change_without_another_decomposition(self, data, monkeypatch):
+        model = InfiniteEnsemble(literal, ridge=0.1).fit(*data)
+        monkeypatch.setattr(solvers.problem, "decompose", None)
+        assert len(model._training.with_settings(model._training.settings).means(data[0], np.array([1.0]))) == 1
+
+
+class TestWhatItChooses:
+    def test_the_group_that_labels_do_not_change_under(self, rng):
+        x = rng.normal(size=(30, 3, 3, 1))
+        y = np.abs(x).mean(axis=(1, 2, 3)) + 0.3 * x[:, 1, 1, 0]
+        for criterion in ("leave_one_out", "marginal_likelihood"):
+            model = InfiniteEnsemble(literal, ridge=0.05)
+            assert model.tune({"group": [None, "C4"]}, x, y, criterion=criterion).best_params == {"group": "C4"}
+            other = model.tune({"augmentation": [None, "C4"]}, x, x[:, 0, 0, 0], criterion=criterion)
+            assert other.best_params == {"augmentation": None}
+
+    def test_depth_nonlinearity_and_networks_of_ones_own(self, data):
+        x, y = data
+        grid = [{"depth": [1, 3], "nonlinearity": ["erf", nn.Relu()]}, {"net": [_build, mlp], "depth": 2, "b_std": 0.2}]
+        found = InfiniteEnsemble(mlp, ridge=0.1).tune(grid, x, y)
+        nets = [
+            nn.Sequential(nn.Flatten(), *[nn.Dense(4, 1.4, 0.1), phi] * depth, nn.Dense(1))
+            for depth in (1, 3)
+            for phi in (nn.Erf(), nn.Relu())
+        ]
+        nets += [
+            _build(2, 0.2),
+            nn.Sequential(nn.Flatten(), *[nn.Dense(4, 1.4, 0.2), nn.Relu()] * 2, nn.Dense(1, 1.0, 0.2)),
+        ]
+        scores = [InfiniteEnsemble(net, ridge=0.1).fit(x, y).leave_one_out_.mean_squared_error for net in nets]
+        np.testing.assert_allclose([c.score for c in found.candidates], scores, rtol=1e-9)
+
+    def test_data_of_the_fit_are_those_that_it_is_tuned_on(self, data):
+        fitted = InfiniteEnsemble(literal, ridge=0.1).fit(*data)
+        assert fitted.tune({"ridge": [0.1, 1.0]}).best_score == fitted.tune({"ridge": [0.1, 1.0]}, *data).best_score
+        assert fitted.ridge == 0.1
+        labels = np.arange(12) % 3
+        classifier = InfiniteEnsembleClassifier(literal, ridge=0.1).fit(data[0], labels)
+        assert classifier.tune({"ridge": [0.1, 1.0]}).best.classes_.tolist() == [0, 1, 2]
+
+
+def _build(depth, b_std):
+    return nn.Sequential(nn.Flatten(), *[nn.Dense(4, b_std=b_std), nn.Erf()] * depth, nn.Dense(1))
+
+
+class TestWhatHasNoScoreNeverWins:
+    def test_a_kernel_that_cannot_be_solved(self, data):
+        x, y = np.concatenate([data[0], data[0][:1]]), np.append(data[1], 5.0)  # equal inputs, different targets
+        found = InfiniteEnsemble(literal).tune({"ridge": [0.0, 10.0]}, x, y)
+        assert found.best_params == {"ridge": 10.0}
+        assert math.isnan(found.candidates[0].score)
+        assert not found.candidates[0].tied
+        assert "not positive definite" in found.candidates[0].note
+        assert "1 more has no score" in found.summary()
+        with pytest.raises(NotPositiveDefiniteError, match="set ridge="):
+            InfiniteEnsemble(literal).tune({"ridge": [0.0]}, x, y)
+
+    @pytest.mark.parametrize("criterion", ["leave_one_out", "marginal_likelihood"])
+    def test_nan(self, criterion, data, monkeypatch):
+        from equitangents.ensembles.infinite import tuning
+
+        true = tuning._score
+
+        def first_is_nan(model, ensemble, training, t, criterion):
+            score = true(model, ensemble, training, t, criterion)
+            return replace(score, value=math.nan) if training.settings.ridge == 0.1 else score
+
+        monkeypatch.setattr(tuning, "_score", first_is_nan)
+        found = InfiniteEnsemble(literal).tune({"ridge": [0.1, 1e5]}, *data, criterion=criterion)
+        assert found.best_params == {"ridge": 1e5}
+        with pytest.raises(InvalidArgumentError, match="no candidate has a finite score"):
+            InfiniteEnsemble(literal).tune({"ridge": [0.1]}, *data, criterion=criterion)
+
+
+class TestWhatItSays:
+    @pytest.fixture
+    def data(self, rng):
+        x = rng.normal(size=(40, 3))
+        return x, x[:, 0] + 0.1 * rng.normal(size=40)
+
+    def test_ties_are_said(self, data):
+        found = InfiniteEnsemble(literal).tune({"ridge": [0.1, 0.1, 1e4]}, *data)
+        assert [c.tied for c in found.candidates] == [True, True, False]
+        assert found.best_index == 0
+        assert "1 of the 2 others is not told apart from it" in found.summary()
+        assert "1 kernel matrix was decomposed" in found.summary()
+        assert "not told apart from the best" in found._repr_html_()
+        assert found.table[2]["ridge"] == 1e4
+        low, high = found.table[2]["low"], found.table[2]["high"]
+        assert 0 < low < found.table[2]["difference"] < high
+
+    def test_likelihoods_within_one_are_ties(self, data):
+        found = InfiniteEnsemble(literal).tune({"ridge": [0.1, 0.1001, 1e9]}, *data, criterion="marginal_likelihood")
+        assert [c.tied for c in found.candidates] == [True, True, False]
+        assert "a Bayes factor below e" in found.summary()
+
+    def test_clear_winners_are_said(self, data):
+        found = InfiniteEnsemble(literal).tune({"ridge": [0.1, 1e4]}, *data)
+        assert "All others are worse: the 95 % interval of the difference, over 40 samples, leaves out 0" in str(found)
+        alone = InfiniteEnsemble(literal).tune({"ridge": 0.1}, *data)
+        assert "the only candidate with a score" in alone.summary()
+        assert "ridge=0.1" in repr(alone)
+
+
+class TestBadGrids:
+    @pytest.mark.parametrize(
+        ("grid", "error", "message"),
+        [
+            ({"rigde": [1.0]}, InvalidArgumentError, "did you mean 'ridge'"),
+            ({"ridge": []}, InvalidArgumentError, "at least one value"),
+            ([], InvalidArgumentError, "no candidate"),
+            (3, InvalidTypeError, "expected a mapping"),
+            ({"ridge": [0.1, -1.0]}, InvalidArgumentError, "ridge is -1.0"),
+            ({"ridge": [math.nan]}, InvalidArgumentError, "ridge is nan"),
+            ({"group": [None], "augmentation": ["C4"]}, InvalidArgumentError, "the same"),
+            ({"depth": [1]}, InvalidTypeError, "vary networks of equitangents.nn"),
+        ],
+    )
+    def test_are_refused_before_anything_is_computed(self, grid, error, message, data):
+        with pytest.raises(error, match=message):
+            InfiniteEnsemble(literal).tune(grid, *data)
+
+    def test_time_has_no_part_in_the_marginal_likelihood(self, data):
+        with pytest.raises(InvalidArgumentError, match="no part"):
+            InfiniteEnsemble(literal).tune({"time": [1.0, 2.0]}, *data, criterion="marginal_likelihood")
+
+    def test_an_unknown_criterion(self, data):
+        with pytest.raises(InvalidArgumentError, match="criterion is 'loo'"):
+            InfiniteEnsemble(literal).tune({"ridge": [1.0]}, *data, criterion="loo")
+
+    def test_without_data(self, data):
+        with pytest.raises(NotFittedError, match="call fit first"):
+            InfiniteEnsemble(literal).tune({"ridge": [1.0]})
+        with pytest.raises(InvalidArgumentError, match="y is given without X"):
+            InfiniteEnsemble(literal).tune({"ridge": [1.0]}, y=data[1])

@@ -1,0 +1,173 @@
+"""The study `frozen-kernel`: parametrisations against their definitions, training against closed forms, verdicts."""
+
+import dataclasses
+
+import jax
+import numpy as np
+import pytest
+from scipy.special import erf
+
+from equitangents import kernels, nn, studies
+from equitangents.errors import InvalidArgumentError
+from equitangents.studies.frozen_kernel.claims import claims
+from equitangents.studies.frozen_kernel.parametrisations import PARAMETRISATIONS, MeanField, Standard, parametrised
+from equitangents.studies.frozen_kernel.results import Results
+from equitangents.studies.frozen_kernel.settings import PRESETS, Settings
+from equitangents.studies.frozen_kernel.study import network, trained
+from studies.miniatures import TINY, assert_same_tables, run
+
+SETTINGS = Settings(widths=(8, 16, 32, 64), networks=12, steps=(1, 10))
+
+
+@pytest.fixture(scope="module")
+def small():
+    """A network of width 5 on 3 inputs, its parameters, and inputs."""
+    net = nn.Sequential(nn.Dense(5, W_std=1.3, b_std=0.2), nn.Erf(), nn.Dense(1, W_std=0.7))
+    return net, np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
+
+
+class TestParametrisations:
+    def test_standard_weights_are_those_that_multiply_inputs_and_the_function_is_the_same(self, small):
+        net, x = small
+        key = jax.random.key(1)
+        ours, params = net.init(key, (3,)), Standard(net).init(key, (3,))
+        np.testing.assert_allclose(params[0]["w"], 1.3 / np.sqrt(3) * ours[0]["w"], rtol=1e-6)
+        np.testing.assert_allclose(params[0]["b"], 0.2 * ours[0]["b"], rtol=1e-6)
+        hidden = erf(x @ np.asarray(params[0]["w"]) + np.asarray(params[0]["b"]))
+        np.testing.assert_allclose(Standard(net).apply(params, x), hidden @ np.asarray(params[2]["w"]), atol=1e-6)
+        np.testing.assert_allclose(Standard(net).apply(params, x), net.apply(ours, x), atol=1e-6)
+
+    def test_standard_kernel_weighs_each_layer_by_its_fan_in(self, small):
+        net, x = small
+        key = jax.random.key(1)
+        jacobian = jax.jacobian(lambda p: net.apply(p, x)[:, 0])(net.init(key, (3,)))
+        part = lambda layer, name: np.asarray(jacobian[layer][name]).reshape(4, -1)
+        weighed = [(part(0, "w"), 3 / 1.3**2), (part(0, "b"), 1 / 0.2**2), (part(2, "w"), 5 / 0.7**2)]
+        expected = sum(factor * a @ a.T for a, factor in weighed)
+        found = kernels.empirical(Standard(net), Standard(net).init(key, (3,)), x)
+        np.testing.assert_allclose(found, expected, rtol=1e-4)
+
+    def test_mean_field_divides_the_output_by_the_root_of_the_width(self, small):
+        net, x = small
+        params = net.init(jax.random.key(1), (3,))
+        scaled = MeanField(net, 5)
+        np.testing.assert_allclose(scaled.apply(params, x), net.apply(params, x) / np.sqrt(5), rtol=1e-6)
+        np.testing.assert_allclose(
+            kernels.empirical(scaled, params, x), kernels.empirical(net, params, x) / 5, rtol=1e-5
+        )
+
+
+class TestTraining:
+    def test_a_linear_model_keeps_its_kernel_and_descends_as_its_closed_form(self):
+        rng = np.random.default_rng(0)
+        x, y = rng.normal(size=(6, 3)).astype(np.float32), rng.normal(size=(6, 1)).astype(np.float32)
+        net = nn.Sequential(nn.Dense(1))
+        params = net.init(jax.random.key(0), (3,))
+        found = trained(net, params, x, y, x[:3], 0.25, np.array([1, 7]))
+        assert np.max(found["movement"]) < 1e-6
+        theta = x @ x.T / 3
+        rate = 0.5 * 6 / np.linalg.eigvalsh(theta)[-1]
+        assert found["rate"] == pytest.approx(rate, rel=1e-5)
+        residual = np.asarray(net.apply(params, x)) - y
+        step = np.eye(6) - rate * theta / 6
+        expected = [0.5 * np.mean((np.linalg.matrix_power(step, k) @ residual) ** 2) for k in (0, 1, 7)]
+        np.testing.assert_allclose(found["loss"], expected, rtol=1e-4)
+
+    def test_movement_is_that_of_the_kernel_relative_to_its_start(self, small):
+        net, x = small
+        params, y = net.init(jax.random.key(2), (3,)), np.ones((4, 1), np.float32)
+        found = trained(net, params, x, y, x, 0.25, np.array([1]))
+        loss = lambda p: ((net.apply(p, x) - y) ** 2).mean() / 2
+        moved = jax.tree.map(lambda a, g: a - found["rate"] * g, params, jax.grad(loss)(params))
+        one, other = (np.asarray(kernels.empirical(net, p, x), np.float64) for p in (params, moved))
+        expected = np.linalg.norm(other - one) / np.linalg.norm(one)
+        assert expected > 1e-3
+        assert found["movement"][0] == pytest.approx(expected, rel=1e-3)
+
+
+class TestClaims:
+    def _results(self, *, ntk=-1.0, relu=-1.0, standard=-1.0, mean_field=0.0, spread=0.05, networks=12):
+        """Movements 1/2 · (n/8)^exponent, log-normal over networks."""
+        rng, widths = np.random.default_rng(0), np.array(SETTINGS.widths)
+        exponent = {"ntk": ntk, "standard": standard, "mean-field": mean_field}
+        movement = {}
+        for phi in SETTINGS.nonlinearities:
+            for p in PARAMETRISATIONS:
+                slope = relu if (phi, p) == ("relu", "ntk") else exponent[p]
+                size = 0.5 * (widths / 8.0) ** slope
+                movement[phi, p] = size[:, None, None] * np.exp(spread * rng.normal(size=(4, networks, 2)))
+        return Results(widths, np.array(SETTINGS.steps), movement, {}, {})
+
+    def _verdicts(self, **how):
+        return [claim.verdict for claim in claims(SETTINGS, self._results(**how))]
+
+    def test_true(self):
+        assert self._verdicts() == ["holds"] * 6
+
+    def test_smooth_networks_that_freeze_too_slowly_fail(self):
+        verdicts = self._verdicts(ntk=-0.3)
+        assert [verdicts[0], verdicts[3]] == ["fails"] * 2
+        assert verdicts[1] == "holds"
+
+    def test_relu_is_judged_apart(self):
+        assert self._verdicts(relu=-0.3)[:2] == ["holds", "fails"]
+
+    def test_between_the_bound_and_perturbation_theory_only_the_order_fails(self):
+        assert self._verdicts(ntk=-0.6, relu=-0.6)[:4] == ["holds", "holds", "holds", "fails"]
+
+    def test_standard_parametrisation_that_does_not_freeze_fails(self):
+        assert self._verdicts(standard=-0.1)[2] == "fails"
+
+    def test_a_mean_field_kernel_that_freezes_fails(self):
+        assert self._verdicts(mean_field=-1.0)[4:] == ["fails"] * 2
+
+    def test_few_or_scattered_networks_decide_nothing(self):
+        assert set(self._verdicts(networks=4)) == {"not decidable at this size"}
+        assert self._verdicts(ntk=-0.5, spread=1.0)[0] == "not decidable at this size"
+
+    def test_a_network_that_diverged_decides_nothing(self):
+        results = self._results()
+        results.movement["erf", "ntk"][0, 0, 1] = np.nan
+        assert claims(SETTINGS, results)[0].verdict == "not decidable at this size"
+
+    def test_every_sentence_says_what_each_verdict_means(self):
+        for claim in claims(SETTINGS, self._results()):
+            assert claim.means.holds != claim.means.fails
+            assert all(text.endswith(".") for text in (claim.means.holds, claim.means.fails, claim.means.undecided))
+
+    def test_relu_is_said_to_lie_outside_the_theorem(self):
+        assert "which ReLU is not" in claims(SETTINGS, self._results())[1].source
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"widths": "8,16"}, "widths was"), ({"networks": "1"}, "networks was 1"), ({"steps": "0,1"}, "steps was"),
+        ({"kernel_images": "9"}, "kernel_images was 9"), ({"b_std": "0"}, "b_std was 0"), ({"rate": "0"}, "rate was 0"),
+        ({"smooth": "relu"}, "smooth was 'relu'"),
+    ],
+)  # fmt: skip
+def test_bad_settings_are_named(change, message, tmp_path):
+    settings = {**TINY["frozen-kernel"], **change}
+    with pytest.raises(InvalidArgumentError, match=message):
+        studies.run("frozen-kernel", out=tmp_path / "run", settings=settings, progress=False)
+
+
+def test_presets_grow_and_networks_are_the_same_under_every_parametrisation():
+    quick, desk, paper = (PRESETS[name] for name in ("quick", "desk", "paper"))
+    assert max(quick.widths) < max(desk.widths) < max(paper.widths)
+    net = network(dataclasses.replace(quick, smooth="gelu"), "gelu", 3)
+    assert nn.Gelu() in net.layers
+    assert parametrised(net, 3, "ntk") is net
+
+
+@pytest.mark.slow
+def test_a_run_killed_between_stages_ends_as_an_uninterrupted_one(finished_miniature, tmp_path):
+    whole = finished_miniature("frozen-kernel").folder
+    kept = tmp_path / "cut" / "stages"
+    kept.mkdir(parents=True)
+    for path in sorted((whole / "stages").iterdir())[::2]:
+        (kept / path.name).write_bytes(path.read_bytes())
+    (tmp_path / "cut" / "config.json").write_bytes((whole / "config.json").read_bytes())
+    again = run("frozen-kernel", tmp_path / "cut", resume=True)
+    assert_same_tables("frozen-kernel", whole, again.folder)

@@ -1,0 +1,284 @@
+"""Ensembles of images in `continuous` and `sampling`: scores literally, what is shown, and verdicts on made numbers."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from equitangents import studies
+from equitangents.actions import image_rotations
+from equitangents.errors import InvalidArgumentError
+from equitangents.studies.common.image_ensembles import Recipe, answers, floor_predictions, rotations
+from equitangents.studies.common.orbits import orbit_batch, there_and_back
+from equitangents.studies.common.scores import table_mean
+from equitangents.studies.continuous.image_claims import image_claims
+from equitangents.studies.continuous.image_results import ImageEnsembles
+from equitangents.studies.continuous.settings import PRESETS as CONTINUOUS
+from equitangents.studies.continuous.settings import Settings as Continuous
+from equitangents.studies.framework.progress import Task
+from equitangents.studies.sampling.settings import PRESETS as SAMPLING
+from equitangents.studies.sampling.settings import Settings as Sampling
+from equitangents.studies.sampling.trained import shown, visits
+from equitangents.studies.sampling.trained_claims import trained_claims
+from equitangents.studies.sampling.trained_results import PAIRS, TrainedEnsembles, titles
+from studies.miniatures import run
+
+RECIPE = Recipe(patch=2, channels=(4,), members=3, ensembles=10, batch=8, learning_rate=0.1)
+SETS = ("test", "noise")
+
+
+class TestAnswers:
+    action = rotations(4)
+    rng = np.random.default_rng(0)
+    turned, back = rng.normal(size=(2, 2, 6, 4 * 5, 3))  # epochs, networks, elements and inputs, classes
+    found = answers(action, 2, turned, back)
+
+    def literal(self, e, r, y):
+        """Outputs of the three members of an ensemble, (members, |G|, N, K)."""
+        return y[e, 3 * r : 3 * r + 3].reshape(3, 4, 5, 3)
+
+    def test_labels_are_those_of_the_mean_over_each_ensembles_own_members(self):
+        for e, r in np.ndindex(2, 2):
+            for key, y in (("labels", self.turned), ("floor", self.back)):
+                expected = self.literal(e, r, y).mean(axis=0).argmax(axis=-1)
+                np.testing.assert_array_equal(self.found[key][e, r], expected)
+
+    def test_agreement_of_members_is_their_mean_and_not_that_of_the_mean(self):
+        for e, r in np.ndindex(2, 2):
+            labels = self.literal(e, r, self.turned).argmax(axis=-1)
+            expected = [np.mean([sum(m[g, n] == m[0, n] for g in range(4)) for m in labels]) for n in range(5)]
+            np.testing.assert_allclose(self.found["members"][e, r], expected)
+
+    def test_change_is_relative_to_the_size_of_the_prediction(self):
+        for e, r in np.ndindex(2, 2):
+            start = self.literal(e, r, self.turned).mean(axis=0)[0]
+            size = np.sqrt((start**2).sum(axis=-1).mean())
+            for key, y in (("change", self.turned), ("floor_change", self.back)):
+                moved = self.literal(e, r, y).mean(axis=0)
+                expected = [
+                    np.sqrt(np.mean([((moved[g, n] - start[n]) ** 2).sum() for g in range(4)])) / size for n in range(5)
+                ]
+                np.testing.assert_allclose(self.found[key][e, r], expected)
+
+    def test_the_floor_compares_with_the_image_as_it_is(self):
+        labels = np.array([[[0], [1], [2], [3]]])
+        floor = np.array([[[0], [0], [2], [0]]])
+        assert floor_predictions(self.action, labels, floor).tolist() == [[3.0]]
+
+    def test_there_and_back_is_the_image_where_the_action_is_exact_and_not_elsewhere(self):
+        x = np.random.default_rng(0).normal(size=(2, 8, 8, 1))
+        exact = there_and_back(image_rotations(4), x)
+        np.testing.assert_array_equal(exact, np.tile(x, (4, 1, 1, 1)))
+        off = there_and_back(rotations(8), x).reshape(8, 2, 8, 8, 1) - rotations(8)(0, x)
+        errors = np.abs(off).max(axis=(1, 2, 3, 4))
+        assert np.max(errors[::2]) < 1e-12
+        assert np.min(errors[1::2]) > 1e-2
+
+
+class TestWhatIsShown:
+    settings = Sampling(image_order=8, image_budget=2, image_train=16, epochs=3)
+    images = SimpleNamespace(train_x=np.random.default_rng(0).normal(size=(16, 4, 4, 1)), targets=np.eye(16))
+
+    @pytest.mark.parametrize("budget", [1, 2, 4])
+    def test_every_way_takes_equally_many_steps(self, budget):
+        settings = Sampling(image_order=8, image_budget=budget, epochs=3)
+        steps = {settings.recipe.steps(*visits(settings, way, 64)) for way in titles(8, budget)}
+        assert steps == {3 * 8 * 64 // 32}
+
+    def test_equally_spaced_elements_are_a_subgroup(self):
+        chosen = shown(self.settings, "spaced", self.images, 0)["augmentation"]
+        assert chosen.is_subgroup
+        assert chosen.elements.tolist() == [0, 4]
+
+    def test_random_elements_are_distinct_of_each_image_and_drawn_once_a_repetition(self):
+        orbit = orbit_batch(rotations(8), self.images.train_x).reshape(8, 16, -1)
+        drawn = [shown(self.settings, "drawn", self.images, r) for r in (0, 0, 1)]
+        np.testing.assert_array_equal(drawn[0]["x"], drawn[1]["x"])
+        assert not np.array_equal(drawn[0]["x"], drawn[2]["x"])
+        found = {}
+        for x, y in zip(drawn[0]["x"], drawn[0]["y"], strict=True):
+            image = int(y.argmax())
+            (element,) = np.flatnonzero((orbit[:, image] == x.ravel()).all(axis=1))
+            found.setdefault(image, []).append(int(element))
+        assert sorted(found) == list(range(16))
+        assert all(len(set(elements)) == 2 == len(elements) for elements in found.values())
+        assert len({tuple(sorted(elements)) for elements in found.values()}) > 1
+
+    def test_recorded_epochs_compare_twice_the_orientations_at_equal_cost(self):
+        assert Continuous(epochs=8).recorded_epochs == (1, 2, 4, 8)
+        assert Continuous(epochs=6).recorded_epochs == (1, 2, 4, 6)
+        assert Continuous(epochs=1).recorded_epochs == (1,)
+
+
+class TestTheMeanOfATable:
+    def test_repetitions_that_differ_widen_the_interval(self):
+        rng = np.random.default_rng(0)
+        inputs, shifts = rng.normal(size=200), rng.normal(size=(10, 1))
+        alike, apart = (table_mean(inputs + scale * shifts, (-9, 9)) for scale in (1e-3, 1.0))
+        assert apart.high - apart.low > 3 * (alike.high - alike.low)
+
+    def test_what_is_not_a_number_has_no_interval(self):
+        table = np.full((10, 20), 0.5)
+        table[3, 4] = np.nan
+        assert not table_mean(table, (0, 1)).has_interval
+
+
+def images_of(n=60):
+    return SimpleNamespace(
+        sets=dict.fromkeys(SETS), titles={"test": "digits", "noise": "noise"}, test_y=np.zeros(n, int),
+        train_x=np.zeros((64, 8, 8, 1)),
+    )  # fmt: skip
+
+
+def wrong(rng, share, shape):
+    """Class 1 at a share of the places, class 0 elsewhere and wherever the image is as it is."""
+    labels = (rng.random(shape) < share).astype(np.int16)
+    labels[..., 0, :] = 0
+    return labels
+
+
+class TestContinuousImageClaims:
+    """Shares of the angles at which C_2, C_4 and C_8 give another class, after one epoch and after both."""
+
+    def claims(self, *, coarse=0.4, before=0.02, last=0.02, early=0.0, members=0.6, floor=0.02):
+        rng, action = np.random.default_rng(0), rotations(8)
+        short = {2: (0.5, coarse), 4: (early, before), 8: (early, last)}
+        trained = {}
+        for k, shares in short.items():
+            arrays = {}
+            for name in SETS:
+                arrays[f"labels_{name}"] = np.stack([wrong(rng, s, (10, 8, 60)) for s in shares])
+                arrays[f"floor_{name}"] = wrong(rng, floor, (2, 10, 8, 60))
+                arrays[f"members_{name}"] = 8 * (1 - members) + rng.normal(0, 0.1, (2, 10, 60))
+                for key in ("change", "floor_change"):
+                    arrays[f"{key}_{name}"] = rng.random((2, 10, 60))
+            trained[k] = arrays
+        found = ImageEnsembles(images_of(), action, np.array([1, 2]), RECIPE, trained, 0.01, 1e6)
+        return image_claims(Continuous(), found)
+
+    def verdicts(self, **how):
+        return [claim.verdict for claim in self.claims(**how)]
+
+    def test_true(self):
+        assert self.verdicts() == ["holds"] * 6
+
+    @pytest.mark.parametrize(
+        ("change", "failing"),
+        [
+            ({"coarse": 0.01, "last": 0.2}, 0),
+            ({"members": 0.01}, 1),
+            ({"coarse": 0.01, "last": 0.2}, 2),
+            ({"last": 0.2}, 3),
+            ({"before": 0.2}, 4),
+            ({"early": 0.5}, 5),
+        ],
+    )
+    def test_false(self, change, failing):
+        assert self.verdicts(**change)[failing] == "fails"
+
+    def test_sentences_say_what_they_are_over_and_can_be_quoted_alone(self):
+        for claim in self.claims():
+            assert claim.covers == "inputs and ensembles"
+            assert len({claim.means.holds, claim.means.fails, claim.means.undecided}) == 3
+            assert not {"it", "too", "two"} & set(claim.claim.lower().replace(",", "").split()), claim.claim
+
+
+class TestTrainedSamplingClaims:
+    def claims(self, *, anew=0.04, drawn=0.04):
+        rng, action = np.random.default_rng(0), rotations(8)
+        shares = {"complete": 0.04, "anew": anew, "spaced": 0.04, "drawn": drawn}
+        found = {}
+        for way, share in shares.items():
+            arrays = {}
+            for name in SETS:
+                arrays[f"labels_{name}"] = wrong(rng, share, (10, 8, 300))
+                arrays[f"floor_{name}"] = wrong(rng, 0.05, (10, 8, 300))
+                arrays[f"members_{name}"] = np.full((10, 300), 6.0)
+            found[way] = arrays
+        steps = dict.fromkeys(shares, 100)
+        return trained_claims(TrainedEnsembles(images_of(300), action, RECIPE, 4, found, steps))
+
+    def verdicts(self, **how):
+        return [claim.verdict for claim in self.claims(**how)]
+
+    def test_no_notable_difference_holds(self):
+        assert self.verdicts() == ["holds"] * 4
+
+    @pytest.mark.parametrize(("way", "share", "failing"), [("anew", 0.0, [0, 1]), ("drawn", 0.2, [2, 3])])
+    def test_a_difference_of_either_sign_fails(self, way, share, failing):
+        expected = ["fails" if i in failing else "holds" for i in range(4)]
+        assert self.verdicts(**{way: share}) == expected
+
+    def test_a_difference_within_the_noise_of_the_bound_decides_nothing(self):
+        assert self.verdicts(anew=0.04 + 0.01 * 8 / 7)[0] == "not decidable at this size"
+
+    def test_sentences_state_the_source_and_can_be_quoted_alone(self):
+        for claim in self.claims():
+            assert claim.covers == "inputs and repetitions"
+            assert claim.stated == "no notable difference"
+            assert len({claim.means.holds, claim.means.fails, claim.means.undecided}) == 3
+            assert not {"it", "too", "two"} & set(claim.claim.lower().replace(",", "").split()), claim.claim
+
+    def test_pairs_are_of_equal_budgets(self):
+        assert PAIRS == (("complete", "anew"), ("spaced", "drawn"))
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "message"),
+    [
+        ("continuous", {"image_orders": "4,2"}, "image_orders was"),
+        ("continuous", {"image_orders": "2,5"}, "angles was"),
+        ("continuous", {"patch": "3"}, "patch was 3"),
+        ("continuous", {"pixels": "9"}, "pixels was 9"),
+        ("continuous", {"foreign": "noise,noise"}, "foreign was"),
+        ("continuous", {"image_members": "1"}, "image_members was 1"),
+        ("sampling", {"image_budget": "8"}, "image_budget was 8"),
+        ("sampling", {"image_budget": "3"}, "image_budget was 3"),
+        ("sampling", {"members": "1"}, "members was 1"),
+        ("sampling", {"channels": ""}, "channels was"),
+    ],
+)
+def test_settings_that_train_nothing_sensible_are_named(name, settings, message, tmp_path):
+    with pytest.raises(InvalidArgumentError, match=message):
+        studies.run(name, out=tmp_path / "run", settings=settings, progress=False)
+
+
+@pytest.mark.parametrize("presets", [CONTINUOUS, SAMPLING], ids=["continuous", "sampling"])
+def test_foreign_inputs_are_stated_and_desk_trains_on_fashion_mnist(presets):
+    assert set(presets) == {"quick", "desk", "paper"}
+    assert presets["quick"].foreign == ("photographs", "noise")
+    for preset in ("desk", "paper"):
+        assert presets[preset].data == "fashion_mnist"
+        assert presets[preset].foreign == ("mnist", "cifar10", "noise")
+    assert presets["quick"].image_train < presets["desk"].image_train < presets["paper"].image_train
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "stage", "tables"),
+    [
+        ("continuous", "images-4", ("violation", "angles", "image_ensembles", "image_angles")),
+        ("sampling", "trained-anew-1", ("choices", "trained", "trained_differences")),
+    ],
+)
+def test_training_on_images_that_is_cut_short_goes_on_to_the_same_numbers(
+    name, stage, tables, finished_miniature, tmp_path, monkeypatch
+):
+    whole, step = finished_miniature(name), Task.step
+    checkpoints = tmp_path / "cut" / "checkpoints" / stage
+
+    def interrupting(self, done, steps):
+        step(self, done, steps)
+        if done < steps and any(checkpoints.rglob("*")):
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Task, "step", interrupting)
+        with pytest.raises(KeyboardInterrupt):
+            run(name, tmp_path / "cut")
+    assert any(checkpoints.rglob("*"))
+    resumed = run(name, tmp_path / "cut", resume=True)
+    assert [claim.to_dict() for claim in resumed.claims] == [claim.to_dict() for claim in whole.claims]
+    for table in tables:
+        path = f"results/{table}.csv"
+        assert (resumed.folder / path).read_bytes() == (whole.folder / path).read_bytes()

@@ -1,0 +1,202 @@
+"""Claims of learning curves, spectra and partial orbits follow from the numbers, made up here; letters."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from equitangents import data
+from equitangents.errors import InvalidArgumentError
+from equitangents.statistics import Estimate
+from equitangents.studies.learning_curves import study as curves
+from equitangents.studies.partial_orbits import study as partial
+from equitangents.studies.spectra import study as spectra
+
+VERDICTS = ("holds", "fails", "not decidable at this size")
+
+
+def noisy(mean, count=6, spread=0.01, seed=0):
+    """Rows of `count` repetitions about each mean."""
+    mean = np.asarray(mean, float)
+    return mean[:, None] * np.exp(spread * np.random.default_rng(seed).normal(size=(len(mean), count)))
+
+
+class TestLearningCurves:
+    SETTINGS = dataclasses.replace(
+        curves.Settings(), data="cifar10", pixels=32, models=("FCN", "VEC"), predicted_sizes=(200, 400), draws=200
+    )
+    SIZES = np.geomspace(20, 3200, 12).astype(int)
+
+    def results(self, **changed):
+        n = self.SIZES
+        growing = np.where(n < 300, 3.0 * n**-0.2, 3.0 * 300**0.3 * n**-0.5) / 3
+        error = {"FCN": noisy(growing), "VEC": noisy(0.9 * growing)}
+        both = {(m, g): error[m] for m in error for g in curves.GROUPS}
+        measured = {"digits": noisy([0.3, 0.2], 12), "mnist": noisy([0.5, 0.4], 12)}
+        exact = {name: rows.mean(axis=1) for name, rows in measured.items()}
+        filled = {
+            "source": "cifar10",
+            "sizes": dict.fromkeys(error, n),
+            "classification": both,
+            "squared": both,
+            "predicted": {key: rows.mean(axis=1) for key, rows in both.items()},
+            "networks": {},
+            "measured": measured,
+            "omniscient": exact,
+            "inputs": exact,
+            "recovered": np.ones((200, 3), bool),
+        }
+        return curves.Results(**{**filled, **changed})
+
+    def claims(self, **changed):
+        return curves.claims(self.SETTINGS, self.results(**changed))
+
+    def test_all_that_can_hold_does(self):
+        found = self.claims()
+        assert [c.verdict for c in found[:5]] == ["holds"] * 5
+        assert found[5].verdict == "holds"
+        assert "VEC classifies more accurately" in found[5].claim
+        assert "45,000" in found[6].claim
+        assert found[6].verdict in VERDICTS
+
+    def test_draws_that_miss_fail_it(self):
+        missed = np.ones((200, 3), bool)
+        missed[:11, 1] = False
+        assert self.claims(recovered=missed)[0].verdict == "fails"
+
+    @pytest.mark.parametrize(("factor", "verdict"), [(0.85, "fails"), (0.96, "holds"), (1.2, "fails")])
+    def test_predictions_are_judged_by_ten_percent(self, factor, verdict):
+        good = self.results()
+        changed = {**good.omniscient, "mnist": factor * good.omniscient["mnist"]}
+        found = self.claims(omniscient=changed)
+        assert found[1].verdict == verdict
+        assert found[2].verdict == "holds"
+        if verdict == "fails":
+            assert "mnist" in found[1].note
+
+    def test_nothing_is_said_of_predictions_without_data(self):
+        found = self.claims(measured={}, omniscient={}, inputs={})
+        assert not any("predicts" in c.claim for c in found)
+
+    def test_errors_that_rotations_change_fail_the_theorem(self):
+        good = self.results()
+        changed = {**good.squared, ("VEC", "O(3)^d"): 1.1 * good.squared["VEC", "I"]}
+        assert self.claims(squared=changed)[4].verdict == "fails"
+
+    def test_the_source_is_met_only_on_its_images(self):
+        other = dataclasses.replace(self.SETTINGS, pixels=8)
+        assert not any("45,000" in c.claim for c in curves.claims(other, self.results()))
+
+    def test_curves_without_errors_are_fitted_by_squared_ones(self):
+        good = self.results()
+        zero = {key: np.where(np.arange(12)[:, None] > 9, 0, rows) for key, rows in good.classification.items()}
+        laws = self.results(classification=zero).laws
+        assert laws["FCN", "I"].exponent.value == pytest.approx(good.laws["FCN", "I"].exponent.value)
+
+    @pytest.mark.parametrize(
+        ("changes", "said"),
+        [
+            ({"models": ("CNN",)}, "models"),
+            ({"images": 60, "smallest": 40}, "5 sizes"),
+            ({"predicted_sizes": (200, 900)}, "predicted_sizes"),
+            ({"data": "nothing"}, "data"),
+        ],
+    )
+    def test_settings_that_cannot_be_are_refused(self, changes, said):
+        settings = dataclasses.replace(curves.Settings(data="textures"), **changes)
+        with pytest.raises(InvalidArgumentError, match=said):
+            curves.check_settings(settings, None)
+
+
+class TestSpectra:
+    def case(self, right=3.0, wrong=0.9, expected=3.1, explicit=1e-15):
+        around = lambda value: Estimate(value, 0.95 * value, 1.05 * value)
+        rows = dict.fromkeys(("plain", "right", "subgroup", "wrong"), np.ones((6, 10)))
+        return spectra.Case(
+            curves=rows,
+            predicted=dict.fromkeys(rows, np.ones(6)),
+            measured={"right": around(right), "subgroup": around(1.6), "wrong": around(wrong)},
+            expected={"right": around(expected), "subgroup": around(1.6), "wrong": around(0.9)},
+            orders={"right": 4, "subgroup": 2, "wrong": 4},
+            eigenvalues=(np.ones(3),),
+            multiplicity=np.ones(1, int),
+            trace=np.ones(1),
+            decay=np.ones(1),
+            condition=(100.0, 50.0),
+            explicit=explicit,
+            sentence="",
+        )
+
+    def verdicts(self, **how):
+        results = spectra.Results({("digits", "C4"): self.case(**how)})
+        return [c.verdict for c in spectra.claims(spectra.Settings(), results)]
+
+    def test_claims_hold_or_fail_with_the_numbers(self):
+        assert self.verdicts() == ["holds"] * 5
+        assert self.verdicts(right=0.8, expected=0.8)[0] == "fails"
+        assert self.verdicts(wrong=1.3)[1] == "fails"
+        assert self.verdicts(expected=4.5)[2] == "fails"
+        assert self.verdicts(explicit=1e-3)[4] == "fails"
+
+    def test_factors_that_could_not_be_measured_decide_nothing(self):
+        assert self.verdicts(right=np.nan)[0] == "not decidable at this size"
+        assert self.verdicts(right=np.nan)[2] == "not decidable at this size"
+
+    def test_images_are_turned_so_that_the_group_is_their_symmetry(self):
+        settings = spectra.Settings(images=50, pixels=8)
+        turned, _ = spectra.load(settings, "digits", "C4", None)
+        assert turned.shape == (50, 8, 8, 1)
+        with pytest.raises(InvalidArgumentError, match="sizes"):
+            spectra.check_settings(dataclasses.replace(settings, sizes=(10, 45)), None)
+
+
+class TestPartialOrbits:
+    SETTINGS = partial.Settings(draws=4)
+
+    def verdicts(self, **changed):
+        rng = np.random.default_rng(0)
+        near = lambda value: np.clip(value + 0.02 * rng.normal(size=4), 0, 1)
+        results = {}
+        for key in partial.cases(self.SETTINGS):
+            _, model, group, _ = key
+            dense = {"C4": 0.4, "C8": 0.6, "C16": 0.8, "D4": 0.4}[group]
+            seen = near(0.9)
+            results[key] = {
+                "unseen": near(0.3), "one": near(dense), "further_seen": seen,
+                "further_unseen": seen if model == "invariant" else near(0.2), "whole_unseen": near(0.9),
+                "different": np.full(4, 1e-12),
+            } | changed.get("-".join(key), {})  # fmt: skip
+        return [c.verdict for c in partial.claims(self.SETTINGS, partial.Results(results))]
+
+    def test_claims_hold_or_fail_with_the_numbers(self):
+        assert self.verdicts() == ["holds"] * 4
+        key = "digits-mlp-C4-half"
+        assert self.verdicts(**{key: {"different": np.full(4, 1e-3)}})[0] == "fails"
+        assert self.verdicts(**{key: {"further_unseen": np.array([0.99, 1, 0.98, 1])}})[1] == "fails"
+        assert self.verdicts(**{"letters-mlp-C16-one": {"one": np.array([0.1, 0.12, 0.1, 0.13])}})[2] == "fails"
+        other = {"letters-invariant-C8-one": {"further_unseen": np.zeros(4)}}
+        assert self.verdicts(**other)[3] == "fails"
+
+    def test_a_draw_has_other_images_to_train_on_than_to_predict(self):
+        for name in partial.SETS:
+            x, y, further, labels = partial.images(name, self.SETTINGS, 1)
+            assert len(x) == 30
+            assert np.bincount(y).tolist() == np.bincount(labels).tolist() == [5] * 6
+            rows = {row.tobytes() for row in further}
+            assert not any(row.tobytes() in rows for row in x)
+
+    def test_angles_that_a_group_cannot_turn_exactly_are_refused(self):
+        with pytest.raises(InvalidArgumentError, match="angles"):
+            partial.check_settings(partial.Settings(angles=20), None)
+
+
+def test_letters_are_all_there_centred_and_different():
+    x, y = data.letters(16)
+    assert x.shape == (546, 16, 16, 1)
+    assert (np.bincount(y) == 21).all()
+    assert 0 <= x.min() < x.max() <= 1
+    assert len(np.unique(x.reshape(546, -1), axis=0)) > 500
+    middle = (x[..., 0] * np.arange(16)[:, None]).sum(axis=(1, 2)) / x[..., 0].sum(axis=(1, 2))
+    assert np.abs(np.median(middle) - 7.5) < 1

@@ -1,0 +1,212 @@
+"""Spectra by irrep, what groups are worth in samples, and orbits that are seen in part."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from equitangents import actions, groups, nn
+from equitangents.errors import InvalidArgumentError, ShapeError
+from equitangents.kernels import orbit_average
+from equitangents.systems import exchange_rate, moved_at_random, partial_orbits, scrambled, spectrum
+from equitangents.systems.matched_errors import log_factor
+from examples import examples
+
+NET = nn.Sequential(nn.Flatten(), nn.Dense(8, W_std=2**0.5, b_std=0.2), nn.Relu(), nn.Dense(1))
+S3 = groups.symmetric(3)
+CASES = {
+    "C4": (actions.image_rotations(4), (4, 4, 1)),
+    "D4": (actions.image_dihedral(4), (2, 2, 2)),
+    "S3": (actions.permutations(S3, [S3.element(g) for g in range(6)]), (3, 2)),
+    "C5 of rings": (actions.ring_rotations(5), (2, 5, 1)),
+}
+
+
+def inputs(name, n, seed=0):
+    return np.random.default_rng(seed).normal(size=(n, *CASES[name][1]))
+
+
+def copies(action, x):
+    """All ρ(g) x_i, g running slowest."""
+    return np.concatenate([np.asarray(action(g, x)) for g in range(action.group.order)])
+
+
+class TestSpectrum:
+    @pytest.mark.parametrize("name", CASES)
+    def test_is_that_of_the_kernel_on_all_copies(self, name):
+        action, x = CASES[name][0], inputs(name, 5)
+        found = spectrum(NET, action, x)
+        K = np.asarray(NET.kernel(copies(action, x)).ntk)
+        explicit = np.sort(np.linalg.eigvalsh(K))[::-1] / len(K)
+        assert len(found.eigenvalues) == len(K)
+        np.testing.assert_allclose(found.eigenvalues, explicit, atol=1e-12 * explicit[0])
+        assert sum(c.trace for c in found.components) == pytest.approx(1)
+
+    @pytest.mark.parametrize("name", CASES)
+    def test_the_trivial_part_is_that_of_the_invariant_network(self, name):
+        action, x = CASES[name][0], inputs(name, 5)
+        found = spectrum(NET, action, x, kernel="nngp")
+        K = np.asarray(orbit_average(NET, action).kernel(x).nngp)
+        explicit = np.sort(np.linalg.eigvalsh(K))[::-1] / len(K)
+        np.testing.assert_allclose(found.invariant.eigenvalues, explicit, atol=1e-12 * explicit[0])
+        assert found.condition("invariant") <= found.condition("plain") * (1 + 1e-9)
+
+    def test_the_effective_dimension_is_a_sum_over_all_eigenvalues(self):
+        found = spectrum(NET, "C4", inputs("C4", 5))
+        K = np.asarray(NET.kernel(copies(CASES["C4"][0], inputs("C4", 5))).ntk) / 20
+        assert found.effective_dimension(0.01, "plain") == pytest.approx(
+            np.trace(K @ np.linalg.inv(K + 0.01 * np.eye(20)))
+        )
+        assert found.samples_saved(1e-9) == pytest.approx(4, rel=1e-3)  # every direction is learnt
+
+    def test_a_kernel_that_the_group_changes_is_refused(self):
+        net = nn.Sequential(nn.Conv(2, (1, 2), padding="circular"), nn.Relu(), nn.Flatten(), nn.Dense(1))
+        with pytest.raises(InvalidArgumentError, match="not invariant"):
+            spectrum(net, "C4", inputs("C4", 3))
+
+    def test_resampling_rotations_are_refused(self):
+        with pytest.raises(InvalidArgumentError, match="ring_rotations"):
+            spectrum(NET, actions.image_rotations(8), inputs("C4", 3))
+
+
+class TestExchangeRates:
+    @given(st.floats(0.2, 5.0), st.floats(0.1, 1.5))
+    @examples(10, random=50)
+    def test_of_shifted_power_laws_are_the_shift(self, factor, exponent):
+        n = np.geomspace(10, 1000, 9)
+        assert np.exp(log_factor(n, n**-exponent, (factor * n) ** -exponent)) == pytest.approx(factor, rel=1e-6)
+
+    def test_of_curves_without_a_common_error_are_no_number(self):
+        n = np.array([1.0, 2.0])
+        assert np.isnan(log_factor(n, np.array([4.0, 3.0]), np.array([2.0, 1.0])))
+
+    @pytest.mark.parametrize("name", ["D4", "S3"])
+    def test_scrambled_groups_are_actions_of_the_same_group(self, name):
+        action, shape = CASES[name]
+        wrong = scrambled(action, shape, seed=1)
+        wrong.verify(inputs(name, 2))
+        assert wrong.group == action.group
+        x = inputs("C4", 2)
+        turns = CASES["C4"][0]
+        assert not np.allclose(scrambled(turns, (4, 4, 1))(1, x), turns(1, x))
+
+    def test_moving_at_random_uses_every_element(self):
+        x = np.tile(inputs("C4", 1), (40, 1, 1, 1))
+        moved = moved_at_random(CASES["C4"][0], x, seed=0)
+        assert len(np.unique(moved.reshape(40, -1), axis=0)) == 4
+
+    def test_the_right_group_saves_more_than_a_subgroup_and_a_wrong_one_costs(self):
+        x = np.zeros((150, 4, 4, 1))
+        x[:, 1:3, 1:3] = np.random.default_rng(0).normal(size=(150, 2, 2, 1))
+        y = np.tanh(x[:, 1, 1, 0] * x[:, 2, 2, 0] + x[:, 1, 2, 0] * x[:, 2, 1, 0])
+        found = exchange_rate(NET, "C4", x, y, sizes=[10, 20, 40, 80, 120], ridge=1e-3, repetitions=8, predict="inputs")
+        right, part, wrong = found.rows
+        assert [row.order for row in found.rows] == [4, 2, 4]
+        assert part.measured.low > 1
+        assert part.measured.value < right.measured.value
+        assert wrong.measured.high < 1
+        for row in found.rows:
+            assert row.predicted.low < row.measured.high
+            assert row.measured.low < row.predicted.high
+        assert "times fewer samples" in right.sentence
+        assert "times more samples" in wrong.sentence
+        assert all(row.sentence in found.sentence for row in found.rows)
+        assert found.right is right
+        assert found.table["kind"] == ["right", "subgroup", "wrong"]
+        assert "in words" in found._repr_html_()
+
+    def test_kernels_are_those_of_orbit_averages(self):
+        x = inputs("C4", 30)
+        y = x.sum(axis=(1, 2, 3))
+        how = {"sizes": [8, 16], "ridge": 1e-3, "repetitions": 2}
+        from equitangents.systems import learning_curve
+
+        found = exchange_rate(NET, "C4", x, y, **how)
+        direct = learning_curve(orbit_average(NET, CASES["C4"][0]), x, y, **how)
+        np.testing.assert_allclose(found.curves["right"].squared, direct.squared, rtol=1e-8)
+        wrong = learning_curve(orbit_average(NET, scrambled(CASES["C4"][0], (4, 4, 1))), x, y, **how)
+        np.testing.assert_allclose(found.curves["wrong"].squared, wrong.squared, rtol=1e-8)
+
+    def test_a_test_set_of_its_own_and_a_group_with_a_name(self):
+        x = inputs("C4", 50)
+        y = np.tanh(3 * x).sum(axis=(1, 2, 3))
+        found = exchange_rate(NET, groups.cyclic(4), (x[:30], y[:30], x[30:], y[30:]), sizes=[8, 16, 30], ridge=1e-3)
+        assert found.curves["plain"].test_inputs == 20
+        assert found.curves["wrong"].pool == 30
+        assert np.isfinite(found.curves["right"].predicted).all()
+        assert np.isfinite(found.right.measured.interval).all()
+
+    def test_a_group_without_a_proper_subgroup_has_no_such_row(self):
+        x = inputs("C5 of rings", 30)
+        found = exchange_rate(NET, CASES["C5 of rings"][0], x, x.sum(axis=(1, 2, 3)), sizes=[8, 16], ridge=1e-3)
+        assert found.subgroup is None
+        assert len(found.rows) == 2
+
+    def test_one_size_is_refused(self):
+        with pytest.raises(InvalidArgumentError, match="two or more"):
+            exchange_rate(NET, "C4", inputs("C4", 30), np.zeros(30), sizes=[8])
+
+
+class TestPartialOrbits:
+    @pytest.mark.parametrize("name", CASES)
+    def test_irreps_give_what_an_exact_solve_gives(self, name):
+        action, x = CASES[name][0], inputs(name, 6)
+        rng = np.random.default_rng(2)
+        order = action.group.order
+        for count in (1, order // 2, order - 1):
+            seen = rng.permutation(order)[:count]
+            found = partial_orbits(NET, action, x, [0, 1, 2] * 2, seen, partial=[1, 2], ridge=1e-6)
+            assert found.largest_difference < 1e-8
+            assert found.seen.sum() == 2 * order + 4 * count
+
+    def test_the_exact_solve_is_regression_on_the_copies_that_are_seen(self):
+        action, x = CASES["D4"][0], inputs("D4", 4)
+        found = partial_orbits(NET, action, x, [0, 0, 1, 1], [0, 3, 5], ridge=1e-4, test=(x[:1] + 1, [1]))
+        every = copies(action, x)
+        chosen = found.seen.ravel()
+        K = np.asarray(NET.kernel(every).ntk)
+        targets = np.tile((np.eye(2) - 0.5)[[0, 0, 1, 1]], (8, 1))
+        delta = 1e-4 * np.diagonal(K).mean()
+        alpha = np.linalg.solve(K[np.ix_(chosen, chosen)] + delta * np.eye(chosen.sum()), targets[chosen])
+        np.testing.assert_allclose(found.exact.reshape(32, 2), K[:, chosen] @ alpha, atol=1e-9)
+        moved = copies(action, x[:1] + 1)
+        cross = np.asarray(NET.kernel(moved, every).ntk)[:, chosen]
+        np.testing.assert_allclose(found.test[:, 0], cross @ alpha, atol=1e-9)
+
+    def test_one_missing_copy_has_its_closed_form(self):
+        action, x = CASES["C4"][0], inputs("C4", 4)
+        found = partial_orbits(NET, action, x, [0, 0, 0, 1], [0, 1, 3], partial=[1], ridge=1e-6)
+        np.testing.assert_allclose(found.one_missing[3], found.exact[2, 3], atol=1e-8)
+
+    def test_an_invariant_network_predicts_alike_what_it_has_and_has_not_seen(self):
+        action, x = CASES["C4"][0], inputs("C4", 6)
+        found = partial_orbits(orbit_average(NET, action), action, x, [0, 1] * 3, 1, ridge=1e-3)
+        np.testing.assert_allclose(found.irreps, np.broadcast_to(found.irreps[:1], found.irreps.shape), atol=1e-8)
+        assert found.unseen_accuracy.value == 1
+
+    def test_accuracies_count_unseen_orientations_of_partly_seen_classes(self):
+        action, x = CASES["C4"][0], inputs("C4", 8)
+        found = partial_orbits(NET, action, x, [0, 1] * 4, 2, test=(inputs("C4", 5, seed=1), [0, 1, 1, 0, 1]))
+        right = found.irreps.argmax(axis=2)[2:, 1::2] == 1
+        assert found.unseen_accuracy.value == pytest.approx(right.mean())
+        further = found.test.argmax(axis=2)[:2, [1, 2, 4]] == 1
+        assert found.test_accuracy(partial=True, seen=True).value == pytest.approx(further.mean())
+        assert f"{100 * found.unseen_accuracy.value:.0f}" in found.sentence
+        assert len(found.table["inputs"]) == 6
+        assert "exact solve" in found._repr_html_()
+
+    @pytest.mark.parametrize(
+        ("error", "how", "said"),
+        [
+            (InvalidArgumentError, {"seen": 4}, "seen"),
+            (InvalidArgumentError, {"seen": [0, 7]}, "seen"),
+            (InvalidArgumentError, {"seen": 1, "partial": [0, 1]}, "not all"),
+            (InvalidArgumentError, {"seen": 1, "partial": [5]}, "partial"),
+            (ShapeError, {"seen": 1, "test": (np.zeros((1, 3, 4, 1)), [0])}, "test"),
+        ],
+    )
+    def test_bad_arguments_are_refused_by_name(self, error, how, said):
+        with pytest.raises(error, match=said):
+            partial_orbits(NET, "C4", inputs("C4", 4), [0, 1, 0, 1], **how)

@@ -1,0 +1,111 @@
+"""What a pool's kernel predicts of learning curves, against random training sets and closed forms."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.optimize
+
+from equitangents.errors import InvalidArgumentError, ShapeError
+from equitangents.systems import cavity_risk, omniscient_risk, pool_spectrum
+
+
+def measured(K, y, n, ridge, draws=30):
+    """The literal mean over training sets, on inputs that are not trained on."""
+    rng, found = np.random.default_rng(0), []
+    for _ in range(draws):
+        order = rng.permutation(len(K))
+        a, b = order[:n], order[n:]
+        f = K[np.ix_(b, a)] @ np.linalg.solve(K[np.ix_(a, a)] + ridge * np.eye(n), y[a])
+        found.append(((f - y[b]) ** 2).sum(axis=1).mean())
+    return float(np.mean(found))
+
+
+@pytest.fixture(scope="module")
+def alike():
+    """A kernel of Gaussian features with a power-law spectrum: no input is easier than another. Two targets."""
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(300, 400)) * np.arange(1, 401) ** -0.75
+    y = features @ rng.normal(size=(400, 2)) + 0.1 * rng.normal(size=(300, 2))
+    return features @ features.T, y
+
+
+@pytest.fixture(scope="module")
+def unlike():
+    """Half of the inputs lie close together, and are easy; the others are far apart."""
+    rng = np.random.default_rng(0)
+    x = np.concatenate([0.1 * rng.normal(size=(150, 12)), rng.normal(size=(150, 12))])
+    K = np.exp(-((x[:, None] - x) ** 2).sum(axis=2) / 24)
+    return K, np.stack([np.sin(x.sum(axis=1)), x[:, 0]], axis=1)
+
+
+class TestTheSpectrumAlone:
+    @pytest.mark.parametrize("n", [20, 60, 150, 270])
+    @pytest.mark.parametrize("ridge", [1e-3, 0.3])
+    def test_predicts_the_mean_error_where_inputs_are_alike(self, alike, n, ridge):
+        K, y = alike
+        assert omniscient_risk(K, y, [n], ridge=ridge)[0] == pytest.approx(measured(K, y, n, ridge), rel=0.06)
+
+    def test_with_the_whole_pool_is_generalised_cross_validation(self, alike):
+        K, y = alike
+        H = K @ np.linalg.inv(K + 0.2 * np.eye(300))
+        gcv = ((y - H @ y) ** 2).sum(axis=1).mean() / (1 - np.trace(H) / 300) ** 2
+        assert omniscient_risk(K, y, [300], ridge=0.2)[0] == pytest.approx(gcv, rel=1e-9)
+
+    def test_of_few_samples_is_the_published_estimate(self, alike):
+        K, y = alike
+        values, vectors = np.linalg.eigh(K)
+        power = ((vectors.T @ y) ** 2).sum(axis=1)
+        n, ridge, copies = 15, 0.1, 400  # a pool in which every input occurs so often
+        many = np.maximum(np.concatenate([values * copies, np.zeros(0)]), 0) / (300 * copies)
+        excess = lambda k: np.sum(many / (many + k)) + ridge / k - n
+        kappa = scipy.optimize.brentq(excess, 1e-9, 1e6)
+        learnt = many / (many + kappa)
+        published = (n / (n - np.sum(learnt**2))) * np.sum((1 - learnt) ** 2 * power) / 300
+        spectrum = type(pool_spectrum(np.eye(2), np.ones(2)))(
+            np.concatenate([values * copies, np.zeros(300 * (copies - 1))]).clip(0),
+            np.concatenate([power * copies, np.zeros(300 * (copies - 1))]),
+        )
+        assert spectrum.risk(n, ridge) == pytest.approx(published, rel=2e-3)
+
+    def test_does_not_depend_on_the_units_of_the_kernel(self, alike):
+        K, y = alike
+        a, b = omniscient_risk(K, y, [30, 90], ridge=0.1), omniscient_risk(7 * K, y, [30, 90], ridge=0.7)
+        np.testing.assert_allclose(a, b, rtol=1e-8)
+
+    def test_nothing_is_learnt_of_independent_inputs(self):
+        y = np.random.default_rng(0).normal(size=50)
+        np.testing.assert_allclose(omniscient_risk(np.eye(50), y, [5, 40]), (y**2).mean(), rtol=1e-9)
+
+
+class TestEveryInputForItself:
+    @pytest.mark.parametrize("n", [40, 100, 200])
+    def test_predicts_the_mean_error_where_some_inputs_are_easier(self, unlike, n):
+        K, y = unlike
+        truth = measured(K, y, n, 1e-2)
+        assert cavity_risk(K, y, [n], ridge=1e-2)[0] == pytest.approx(truth, rel=0.06)
+        if n == 200:
+            assert omniscient_risk(K, y, [n], ridge=1e-2)[0] != pytest.approx(truth, rel=0.15)
+
+    def test_with_the_whole_pool_is_leaving_one_out(self, unlike):
+        K, y = unlike
+        A = np.linalg.inv(K + 0.05 * np.eye(300))
+        exact = ((A @ y / np.diagonal(A)[:, None]) ** 2).sum(axis=1).mean()
+        assert cavity_risk(K, y, [300], ridge=0.05)[0] == pytest.approx(exact, rel=1e-6)
+
+    def test_agrees_with_the_spectrum_where_inputs_are_alike(self, alike):
+        K, y = alike
+        one, other = (risk(K, y, [50, 150], ridge=0.05) for risk in (cavity_risk, omniscient_risk))
+        np.testing.assert_allclose(one, other, rtol=0.03)
+
+
+def test_what_the_pool_cannot_tell_is_refused(alike):
+    K, y = alike
+    with pytest.raises(InvalidArgumentError, match="pool of 300"):
+        omniscient_risk(K, y, [301], ridge=0.1)
+    with pytest.raises(InvalidArgumentError, match="rank 1"):
+        omniscient_risk(np.ones((5, 5)), np.ones(5), [3])
+    with pytest.raises(ShapeError, match="square"):
+        omniscient_risk(K[:5], y[:5], [3])
+    with pytest.raises(InvalidArgumentError, match="ridge"):
+        cavity_risk(K, y, [3], ridge=-1.0)

@@ -1,0 +1,179 @@
+"""Algorithmic symmetry: Theorem 4.1 at infinite width, coupled networks, and the two-sample test with its alarms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import equitangents as et
+from equitangents.errors import EquitangentsError, NetworkError
+from equitangents.systems.coupling import why_uncoupled
+from equitangents.systems.symmetry_tests import sample_data
+
+ARCHITECTURES = et.systems.ARCHITECTURES
+
+
+@pytest.fixture(scope="module")
+def infinite() -> et.systems.SymmetryTable:
+    return et.systems.symmetry_table(widths=("infinite",))
+
+
+def test_theorem_4_1_holds_at_infinite_width(infinite: et.systems.SymmetryTable) -> None:
+    assert infinite.contradictions == ()
+    assert infinite.undecided == ()
+    assert len(infinite.rows) == 30
+    equal = [row.result.number for row in infinite.rows if row.expected]
+    other = [row.result.number for row in infinite.rows if not row.expected]
+    assert len(equal) == 5 + 3 + 3 + 2 + 2 + 2
+    assert np.max(equal) <= 1e-9
+    assert np.min(other) >= 1e-3
+
+
+def test_the_table_says_what_it_found(infinite: et.systems.SymmetryTable) -> None:
+    lines = str(infinite).splitlines()
+    assert lines[0].split() == ["infinite", "width", *("I", "O(3)xI", "O(3)^d", "P(3d)", "O(3d)")]
+    assert [cell for cell in lines[1].split() if cell in ("yes", "no", "?")] == ["yes"] * 5
+    assert [cell for cell in lines[4].split() if cell in ("yes", "no", "?")] == ["yes"] * 2 + ["no"] * 3
+
+
+@pytest.mark.parametrize("name", ["FCN", "LCN", "GAP"])
+def test_float32_kernels_decide_as_float64_ones_do(name: str) -> None:
+    system = et.systems.System("I", et.systems.architecture(name, 2), "NTK")
+    for group in ("O(3)xI", "O(3)^d"):
+        single = et.systems.algorithmic_symmetry(system, group, dtype="float32")
+        assert single.symmetric == et.systems.expected_symmetry(name, group, (8, 8, 3), finite=False)
+        assert not single.symmetric or single.kernel_difference <= 1e-5
+
+
+@pytest.mark.parametrize("inference", ["NNGP", et.systems.KernelInference("NTK", time=3.0, ridge=1e-2)])
+def test_the_nngp_and_finite_times_have_the_same_symmetries(inference: Any) -> None:
+    system = et.systems.System("P(3d)", et.systems.architecture("LCN", 2), inference)
+    assert bool(et.systems.algorithmic_symmetry(system, "O(3)^d"))
+    assert et.systems.algorithmic_symmetry(system, "O(3d)").symmetric is False
+
+
+def test_what_is_not_finite_is_never_symmetric(monkeypatch: pytest.MonkeyPatch) -> None:
+    from equitangents.systems import symmetry_tests
+
+    class Model:
+        def predict(self, x: Any) -> np.ndarray:
+            return np.full((len(x), 3), np.nan)
+
+    monkeypatch.setattr(symmetry_tests, "fit_moved", lambda *arguments: Model())
+    system = et.systems.System("I", et.systems.architecture("FCN", 1), "NTK")
+    result = et.systems.algorithmic_symmetry(system, "O(3d)")
+    assert (result.verdict, bool(result), result.symmetric) == ("not decided", False, None)
+    assert "finite" in result.sentence
+
+
+@pytest.mark.parametrize("name", ["FCN", "LCN", "VEC"])
+@pytest.mark.parametrize("group", ["O(3)xI", "O(3)^d", "P(3)^d", "O(3d)"])
+def test_coupled_weights_make_of_moved_data_what_plain_ones_make_of_data(name: str, group: str) -> None:
+    net = et.systems.architecture(name, 1, 3, outputs=2)
+    shape = (2, 5, 3)
+    tau = et.systems.transformation(group, shape, seed=2)
+    params = net.init(jax.random.key(0), shape, "float64")
+    exists = et.systems.expected_symmetry(name, group.replace("P(3)^d", "O(3)^d"), shape, finite=True)
+    assert exists == (why_uncoupled(net, tau.group) is None)
+    if not exists:
+        with pytest.raises(NetworkError, match="no coupled initialisation"):
+            et.systems.coupled(net, params, tau)
+        return
+    x = np.random.default_rng(0).standard_normal((4, *shape))
+    moved = et.systems.coupled(net, params, tau)
+    assert np.max(np.abs(np.asarray(net.apply(moved, tau(x))) - np.asarray(net.apply(params, x)))) <= 1e-12
+    norm = lambda p: sum(float((np.asarray(a) ** 2).sum()) for a in jax.tree.leaves(p))
+    assert abs(norm(moved) / norm(params) - 1) <= 1e-12
+
+
+def test_weights_of_another_law_are_coupled_by_permutations_alone() -> None:
+    uniform = et.systems.architecture("FCN", 1, 3, first_layer="uniform")
+    group = lambda name: et.systems.data_group(name, (2, 2, 3))
+    assert why_uncoupled(uniform, group("O(3d)")) == "rotated uniform weights are not uniform"
+    assert why_uncoupled(uniform, group("P(3d)")) is None
+
+
+def test_a_penalty_of_another_power_leaves_permutations_alone() -> None:
+    from equitangents.systems.symmetry_tests import why_not_coupled
+
+    learning = et.systems.inference("NN", weight_decay=1e-3, power=1.5)
+    system = et.systems.System("I", et.systems.architecture("LCN", 1, 3), learning)
+    group = lambda name: et.systems.data_group(name, (2, 2, 3))
+    assert "penalty" in str(why_not_coupled(system, group("O(3)^d")))
+    assert why_not_coupled(system, group("P(3)^d")) is None
+
+
+@pytest.mark.parametrize("parametrisation", ["ntk", pytest.param("standard", marks=pytest.mark.slow)])
+def test_coupled_networks_stay_equal_through_training(parametrisation: str) -> None:
+    net = et.systems.architecture("LCN", 1, 3, parametrisation=parametrisation)
+    learning = et.systems.inference("NN", weight_decay=1e-2, members=2, epochs=10, batch_size=8)
+    system = et.systems.System("O(3)xI", net, learning)
+    data = et.systems.textures(20, (2, 3, 3), classes=5)
+    result = et.systems.algorithmic_symmetry(system, "O(3)^d", data.x, data.labels)
+    assert result.method == "coupled"
+    assert result.verdict == "symmetric", result.sentence
+    assert result.number <= 1e-10
+
+
+def test_equal_laws_are_told_apart_as_rarely_as_the_level_says() -> None:
+    rng = np.random.default_rng(0)
+    p = [et.systems.energy_test(*rng.exponential(size=(2, 8, 5)), permutations=99, seed=s).p_value for s in range(400)]
+    assert abs(np.mean(np.array(p) <= 0.1) - 0.1) < 4 * (0.09 / 400) ** 0.5
+    assert abs(np.mean(p) - 0.5) < 0.07
+
+
+@pytest.mark.parametrize(("shift", "scale"), [(1.0, 1.0), (0.0, 3.0)])
+def test_other_means_and_other_spreads_are_seen(shift: float, scale: float) -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((20, 10)), shift + scale * rng.standard_normal((30, 10))
+    assert et.systems.energy_test(a, b).p_value <= 0.002
+
+
+def test_the_energy_distance_is_its_definition() -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((4, 3)), rng.standard_normal((6, 3))
+    mean = lambda u, v, pairs: sum(np.linalg.norm(p - q) for p in u for q in v) / pairs
+    expected = 2 * mean(a, b, 24) - mean(a, a, 12) - mean(b, b, 30)
+    assert abs(et.systems.energy_test(a, b, permutations=1).distance - expected) <= 1e-12
+
+
+def test_samples_that_are_not_finite_are_refused() -> None:
+    with pytest.raises(EquitangentsError, match="NaN"):
+        et.systems.energy_test(np.full((4, 2), np.nan), np.ones((4, 2)))
+
+
+@pytest.mark.slow
+def test_the_two_sample_test_raises_no_more_false_alarms_than_its_level() -> None:
+    learning = et.systems.inference("NN", epochs=5, eigenvalue_inputs=4)
+    system = et.systems.System("I", et.systems.architecture("FCN", 1, 8), learning)
+    rate = et.systems.false_alarm_rate(system, "O(3d)", cases=200, members=6, level=0.05)
+    assert rate.low <= 0.05
+    assert rate.value <= 0.1
+
+
+@pytest.mark.slow
+def test_finite_width_agrees_with_theorem_4_1_where_it_decides() -> None:
+    table = et.systems.symmetry_table(widths=("finite",), architectures=("FCN", "VEC", "GAP"))
+    assert table.contradictions == ()
+    assert all(row.agrees for row in table.rows if row.expected)
+    assert table.get("GAP", "O(3)^d", "finite").agrees
+
+
+def test_a_method_for_the_other_width_is_refused() -> None:
+    kernel = et.systems.System("I", et.systems.architecture("FCN", 1), "NTK")
+    with pytest.raises(EquitangentsError, match="method is 'coupled'"):
+        et.systems.algorithmic_symmetry(kernel, "O(3d)", method="coupled")
+    finite = et.systems.System("I", et.systems.architecture("GAP", 1), "NN")
+    with pytest.raises(EquitangentsError, match="no coupling"):
+        et.systems.algorithmic_symmetry(finite, "O(3d)", method="coupled")
+
+
+def test_data_are_given_whole_or_not_at_all() -> None:
+    system = et.systems.System("I", et.systems.architecture("FCN", 1), "NTK")
+    with pytest.raises(EquitangentsError, match="without x"):
+        et.systems.algorithmic_symmetry(system, "I", y=[1, 2])
+    with pytest.raises(EquitangentsError, match="y is None"):
+        et.systems.algorithmic_symmetry(system, "I", x=sample_data().x)
