@@ -31,7 +31,7 @@ class GroupGrams:
     matrices: dict[int, Float[np.ndarray, "n pool"]]
 
     def of(self, g: int) -> Float[np.ndarray, "n pool"]:
-        """Θ_g."""
+        """The kernel of inputs with the copies of inputs under the element g."""
         return self.matrices[g] if g in self.matrices else self.matrices[self.group.inverse(g)].T
 
     def mean(self, elements: Iterable[int]) -> Float[np.ndarray, "n pool"]:
