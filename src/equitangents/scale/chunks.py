@@ -34,7 +34,7 @@ class Chunks:
 
     @property
     def nbytes(self) -> int:
-        """Of one file."""
+        """Bytes of one file of a tile."""
         return int(np.prod(self.shape)) * self.dtype.itemsize + _CHECKSUM.size
 
     @property

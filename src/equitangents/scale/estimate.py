@@ -37,7 +37,7 @@ class GramCost:
 
     @property
     def seconds(self) -> float:
-        """On this machine."""
+        """Seconds of all tiles on this machine."""
         return self.kernel.seconds
 
     def __str__(self) -> str:

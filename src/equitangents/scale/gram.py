@@ -111,7 +111,7 @@ class GramStore(CheckedKeywords):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of each matrix."""
+        """The shape of each matrix, (N1, N2) or (|G|, N1, N2)."""
         return self._work.record.grid.shape
 
     @property
