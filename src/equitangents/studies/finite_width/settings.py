@@ -32,7 +32,7 @@ class Settings:
     group_channels: tuple[int, ...] = (4, 16)
     hidden_layers: int = 2
     members: int = 512
-    cnn_members: int = 192
+    cnn_members: int = 96
     group_members: int = 8
     sizes: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64)
     steps: tuple[int, ...] = (1, 10, 50)
