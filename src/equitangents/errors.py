@@ -43,6 +43,10 @@ class MemoryLimitError(InvalidArgumentError):
     """A computation would need more memory than allowed; the message says how to make it smaller."""
 
 
+class StoreError(InvalidArgumentError):
+    """A store on disk holds something else, is damaged, or cannot be read or written; the message says what helps."""
+
+
 class NotFittedError(EquitangentsError, ValueError, AttributeError):
     """A model was asked to predict before it was fitted."""
 

@@ -129,6 +129,15 @@ class TestExchangeRates:
         wrong = learning_curve(orbit_average(NET, scrambled(CASES["C4"][0], (4, 4, 1))), x, y, **how)
         np.testing.assert_allclose(found.curves["wrong"].squared, wrong.squared, rtol=1e-8)
 
+    def test_a_test_set_of_its_own_and_a_group_with_a_name(self):
+        x = inputs("C4", 50)
+        y = np.tanh(3 * x).sum(axis=(1, 2, 3))
+        found = exchange_rate(NET, groups.cyclic(4), (x[:30], y[:30], x[30:], y[30:]), sizes=[8, 16, 30], ridge=1e-3)
+        assert found.curves["plain"].test_inputs == 20
+        assert found.curves["wrong"].pool == 30
+        assert np.isfinite(found.curves["right"].predicted).all()
+        assert np.isfinite(found.right.measured.interval).all()
+
     def test_a_group_without_a_proper_subgroup_has_no_such_row(self):
         x = inputs("C5 of rings", 30)
         found = exchange_rate(NET, CASES["C5 of rings"][0], x, x.sum(axis=(1, 2, 3)), sizes=[8, 16], ridge=1e-3)

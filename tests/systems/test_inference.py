@@ -33,7 +33,7 @@ def member(params: Any, i: int) -> Any:
     return jax.tree.map(lambda a: a[i], params)
 
 
-@pytest.mark.parametrize("samples", [5, 40])
+@pytest.mark.parametrize("samples", [40, pytest.param(5, marks=pytest.mark.slow)])
 def test_the_largest_eigenvalue_is_that_of_the_tangent_kernel_over_the_number_of_inputs(samples: int) -> None:
     x = np.random.default_rng(0).standard_normal((samples, *SHAPE))
     params = member(members(0, 1), 0)
@@ -118,6 +118,7 @@ def test_a_member_stops_at_full_training_accuracy_and_others_go_on(data: Any) ->
     assert np.array_equal(shorter.predict_members(data.x)[0], many.predict_members(data.x)[0])
 
 
+@pytest.mark.slow
 def test_accuracies_on_other_data_are_noted_after_every_epoch(data: Any) -> None:
     learning = et.systems.inference("NN", members=2, epochs=4, batch_size=8, learning_rate=0.3, stop_at=None)
     fitted = et.systems.System("O(3)^d", NET, learning).fit(data.x, data.labels, watch=(data.x, data.labels))

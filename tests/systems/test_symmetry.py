@@ -106,10 +106,14 @@ def test_a_penalty_of_another_power_leaves_permutations_alone() -> None:
     assert why_not_coupled(system, group("P(3)^d")) is None
 
 
-@pytest.mark.parametrize("parametrisation", ["ntk", pytest.param("standard", marks=pytest.mark.slow)])
-def test_coupled_networks_stay_equal_through_training(parametrisation: str) -> None:
+@pytest.mark.parametrize(
+    ("parametrisation", "learning_rate"), [("ntk", 0.3), pytest.param("standard", None, marks=pytest.mark.slow)]
+)
+def test_coupled_networks_stay_equal_through_training(parametrisation: str, learning_rate: float | None) -> None:
     net = et.systems.architecture("LCN", 1, 3, parametrisation=parametrisation)
-    learning = et.systems.inference("NN", weight_decay=1e-2, members=2, epochs=10, batch_size=8)
+    learning = et.systems.inference(
+        "NN", weight_decay=1e-2, members=2, epochs=10, batch_size=8, learning_rate=learning_rate
+    )
     system = et.systems.System("O(3)xI", net, learning)
     data = et.systems.textures(20, (2, 3, 3), classes=5)
     result = et.systems.algorithmic_symmetry(system, "O(3)^d", data.x, data.labels)

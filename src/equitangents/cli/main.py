@@ -18,6 +18,7 @@ from equitangents import __version__
 from equitangents.cli.audit import audit
 from equitangents.cli.cache import cache
 from equitangents.cli.doctor import doctor
+from equitangents.cli.gram import gram
 from equitangents.cli.list_ import list_studies
 from equitangents.cli.plan import plan
 from equitangents.cli.reproduce import reproduce
@@ -47,6 +48,7 @@ app.command("reproduce")(reproduce)
 app.command("audit")(audit)
 app.command("plan")(plan)
 app.command("systems")(systems)
+app.command("gram")(gram)
 app.command("doctor")(doctor)
 app.command("cache")(cache)
 

@@ -36,7 +36,7 @@ class Evidence:
 
     @property
     def log_density(self) -> float:
-        """log p(Y)."""
+        """log p(Y), the sum of the three terms above."""
         return -(self.squares + self.log_determinant + self.numbers * math.log(2 * math.pi)) / 2
 
 

@@ -13,12 +13,13 @@ Circular padding; every layer, the readout too, has σ_w² = 2 and σ_b² = 0.01
 from __future__ import annotations
 
 import re
-from dataclasses import is_dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.nn import AvgPool, Conv, Dense, Flatten, GlobalAvgPool, Layer, LocallyConnected, Relu, Sequential
 from equitangents.systems.parametrisations import Reparametrised, check_choice
+from equitangents.systems.patch_networks import PatchNetwork
 from equitangents.validation import check_whole
 
 ARCHITECTURES = ("FCN", "LCN", "VEC", "GAP", "LAP4", "LAP8")
@@ -98,7 +99,7 @@ def with_outputs(net: Any, outputs: int) -> Any:
     if isinstance(net, Reparametrised):
         return replace(net, net=with_outputs(net.net, outputs))
     if not isinstance(net, Sequential):
-        return replace(net, outputs=outputs) if is_dataclass(net) and hasattr(net, "outputs") else net
+        return replace(net, outputs=outputs) if isinstance(net, PatchNetwork) else net
     last = net.layers[-1]
     if not isinstance(last, Dense):
         raise NetworkError(f"the network {net!r} does not end with Dense; expected a readout of {outputs} outputs")
@@ -114,7 +115,7 @@ def kind_of(net: Any) -> str:
     if isinstance(net, Reparametrised):
         return kind_of(net.net)
     if not isinstance(net, Sequential):
-        return getattr(net, "kind", "network")
+        return net.kind if isinstance(net, PatchNetwork) else "network"
     layers = net.layers
     weighted = [layer for layer in layers[:-1] if not isinstance(layer, Relu | Flatten | GlobalAvgPool | AvgPool)]
     kinds = {type(layer) for layer in weighted}

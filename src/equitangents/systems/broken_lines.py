@@ -82,22 +82,38 @@ class BrokenLines:
         return of[self.best] @ (lever @ values)
 
 
+def edge(points: int, segments: int) -> int:
+    """How many points the first and the last segment hold at least: 3, or 2 where there are few points.
+
+    >>> edge(12, 2), edge(7, 2)
+    (3, 2)
+    """
+    return 3 if points >= 3 * segments + 2 else 2
+
+
 def fit_broken_lines(
     l: Float[np.ndarray, " points"],
     y: Float[np.ndarray, " points"],
     weights: Float[np.ndarray, " points"],
     segments: int,
 ) -> BrokenLines:
-    """Every segment holds two points or more, those at its ends included; l increases."""
-    n = segments
-    axis = np.unique(np.append(np.linspace(l[1], l[-2], _FINENESS[n]), l[1:-1])) if n > 1 else np.empty(0)
+    """The first and the last segment hold `edge(points, segments)` points, others two; points at ends count for both.
+
+    `l` increases.
+    """
+    n, inside = segments, edge(len(l), segments) - 1
+    first_place, last_place = l[inside], l[-1 - inside]
+    between = l[inside : len(l) - inside]
+    grid = np.append(np.linspace(first_place, last_place, _FINENESS[n]), between)
+    axis = np.unique(grid) if n > 1 else np.empty(0)
     coarse = _all_places([axis] * (n - 1), l)
     first = _fits(l, y, weights, coarse)
     if n == 1 or len(axis) < 2:
         return first
-    step = (l[-2] - l[1]) / (_FINENESS[n] - 1)
+    step = (last_place - first_place) / (_FINENESS[n] - 1)
     near = [
-        np.unique(np.clip(np.linspace(c - step, c + step, _CLOSER[n]), l[1], l[-2])) for c in first.knots[first.best]
+        np.unique(np.clip(np.linspace(c - step, c + step, _CLOSER[n]), first_place, last_place))
+        for c in first.knots[first.best]
     ]
     places = np.unique(np.concatenate([coarse, _all_places(near, l)]), axis=0)
     return _fits(l, y, weights, places)

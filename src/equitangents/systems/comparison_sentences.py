@@ -179,7 +179,9 @@ def _why(f: Factor) -> str:
         return f": the factor is {e.value:.3g}, without an interval"
     if not e.high < _WIDE * e.low:
         return f": the factor is {e.value:.2g}, and its interval wider than a factor of {_WIDE}"
-    return f": the factor is {_factor(e)}"
+    equal = e.low > 1 or e.high < 1
+    also = ", but the errors with the largest training sets may be equal" if equal and f.verdict == "undecided" else ""
+    return f": the factor is {_factor(e)}{also}"
 
 
 def _more(f: Factor) -> str:

@@ -64,7 +64,7 @@ class Labelled(NamedTuple):
     """Inputs (N, …) and the number of the class of each, (N,)."""
 
     x: np.ndarray
-    index: np.ndarray
+    classes: np.ndarray
 
 
 def prepare(net: Any, x: np.ndarray, y: np.ndarray, steps: Steps) -> tuple[Recipe, Plan]:

@@ -39,7 +39,7 @@ class SDist:
 
     @property
     def value(self) -> float:
-        """The corrected estimate."""
+        """The estimate without the bias of finite ensembles."""
         return self.corrected.value
 
     @property
@@ -83,9 +83,8 @@ def s_dist(a: Any, b: Any, x: Numbers | None = None, *, level: float = 0.95) -> 
     flat = lambda v: v.reshape(*v.shape[:-2], inputs * outputs)
     differences = _differences(flat(few), flat(many))
     plain = float(np.sum(differences.mean(axis=0) ** 2) / inputs)
-    found = squared_mean(differences, level=level)
-    scaled = Estimate(*(outputs * end for end in (found.value, found.low, found.high)), found.level)
-    return SDist(scaled, plain, (members[0], members[1]), inputs)
+    corrected = squared_mean(differences, level=level).times(outputs)
+    return SDist(corrected, plain, (members[0], members[1]), inputs)
 
 
 def _differences(few: np.ndarray, many: np.ndarray) -> np.ndarray:

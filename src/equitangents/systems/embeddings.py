@@ -85,6 +85,7 @@ def _unpool(held: Embedded, shape: tuple[int, ...], block: int) -> Embedded:
     """Global or block means, then a readout: as a readout of all blocks of side `block` (1: of all positions)."""
     net, params = held
     readout = net.layers[-1]
+    assert isinstance(readout, Dense), readout
     pools = [layer for layer in net.layers if isinstance(layer, AvgPool | GlobalAvgPool)]
     old = _means(pools[0], shape)  # (old blocks, positions): the features of the smaller network
     new = _means(AvgPool(block), shape)
@@ -137,9 +138,8 @@ def _fill(held: Embedded, shape: tuple[int, ...]) -> Embedded:
             reads = positions_read(layer, (*shape[:-1], channels))
             w = np.asarray(p["w"], np.float64).reshape(positions, -1, channels, layer.channels)
             full = np.zeros((positions, channels, positions, layer.channels))
-            at = np.arange(positions)
-            for tap in range(reads.shape[1]):  # a small torus is read by several taps at one position
-                np.add.at(full, (reads[:, tap], slice(None), at), w[:, tap])
+            for tap in range(reads.shape[1]):  # a small torus is read by several taps at one position: += takes each
+                full[reads[:, tap], :, np.arange(positions)] += w[:, tap]
             full *= math.sqrt(positions / reads.shape[1])
             p = {"w": _as(p["w"], full.reshape(positions * channels, -1))} | _flat_bias(p)
             channels = layer.channels
@@ -170,10 +170,10 @@ def _position_channels(held: Embedded, shape: tuple[int, ...]) -> Embedded:
             channels, wide = layer.channels, positions
             layer = Conv(**(vars(layer) | {"channels": positions * channels}))
         elif isinstance(layer, Dense):
-            w = np.asarray(p["w"], np.float64).reshape(positions, channels, layer.channels)
-            full = np.zeros((positions, positions, channels, layer.channels))
-            full[np.arange(positions), np.arange(positions)] = w * math.sqrt(positions)
-            p = p | {"w": _as(p["w"], full.reshape(-1, layer.channels))}
+            readout = np.zeros((positions, positions, channels, layer.channels))
+            own = np.asarray(p["w"], np.float64).reshape(positions, channels, layer.channels)
+            readout[np.arange(positions), np.arange(positions)] = own * math.sqrt(positions)
+            p = p | {"w": _as(p["w"], readout.reshape(-1, layer.channels))}
         layers.append(layer)
         params.append(p)
     return Embedded(Sequential(*layers), tuple(params))

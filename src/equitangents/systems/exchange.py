@@ -36,7 +36,7 @@ from equitangents.systems.progress import Step, steps
 from equitangents.systems.wrong_groups import scrambled
 from equitangents.validation import check_whole
 
-_PARTS = 5  # of the pool, each left out in turn for the interval of what is predicted
+_PARTS = 10  # of the pool, each left out in turn for the interval of what is predicted
 _LEAST = 10
 
 
@@ -250,7 +250,7 @@ def _exchange(
     measured = measured_factor(n, a, b, level)
     assert plain.predicted is not None
     assert other.predicted is not None
-    # without a fifth of the inputs there may be too few for the largest sizes
+    # without a tenth of the inputs there may be too few for the largest sizes
     reached = np.isfinite(left_out["plain"]).all(axis=0)
     pairs = zip(left_out["plain"][:, reached], left_out[kind][:, reached], strict=True)
     parts = np.array([log_factor(n[reached], p, q) for p, q in pairs])
@@ -271,7 +271,7 @@ def _exchange(
 def _without_parts(
     matrices: PoolKernel, data: CurveData, sizes: np.ndarray, ridge: float, predict: str, seed: int
 ) -> np.ndarray:
-    """What is predicted without each fifth of the pool in turn, (parts, sizes)."""
+    """What is predicted without each tenth of the pool in turn, (parts, sizes)."""
     dealt = np.random.default_rng((seed, data.pool)).permutation(data.pool) % _PARTS
     found = []
     for part in range(_PARTS):

@@ -31,7 +31,7 @@ class GroupGrams:
     matrices: dict[int, Float[np.ndarray, "n pool"]]
 
     def of(self, g: int) -> Float[np.ndarray, "n pool"]:
-        """Θ_g."""
+        """The kernel matrix Θ_g of one element g."""
         return self.matrices[g] if g in self.matrices else self.matrices[self.group.inverse(g)].T
 
     def mean(self, elements: Iterable[int]) -> Float[np.ndarray, "n pool"]:
@@ -72,8 +72,8 @@ def check_invariant(net: Any, action: Action, x: np.ndarray) -> None:
 
 
 def finite_action(group: Any, x: np.ndarray) -> Action:
-    """An exact action of a finite group on x, by name or as it is."""
-    action = as_action("group", group, x.shape)
+    """An exact action of a finite group on x: by name, of a group that has a name, or as it is."""
+    action = as_action("group", group.name if isinstance(group, Group) else group, x.shape)
     check_finite_group("group", action, "a spectrum by irreps")
     if not isinstance(action, Action):
         raise InvalidTypeError(f"group is {group!r}; expected the name of a group, or an action")

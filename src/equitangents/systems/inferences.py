@@ -78,7 +78,7 @@ class KernelModel:
     ensemble: InfiniteEnsemble
 
     def predict(self, x: np.ndarray) -> np.ndarray:
-        """The mean."""
+        """The mean over members or over the process."""
         return self.ensemble.predict(x)
 
     def predict_members(self, x: np.ndarray) -> np.ndarray:
@@ -201,7 +201,7 @@ class GradientInference:
 @final
 @dataclass(frozen=True, eq=False)
 class NetworkModel:
-    """Trained members."""
+    """Members of finite width, trained."""
 
     net: Any
     trained: Trained
@@ -212,7 +212,7 @@ class NetworkModel:
         return self.predict_members(x).mean(axis=0, dtype=np.float64)
 
     def predict_members(self, x: np.ndarray) -> np.ndarray:
-        """Every member's outputs."""
+        """Outputs of all members one by one."""
         return member_outputs(self.net, self.trained.params, np.asarray(x), self.dtype)
 
 

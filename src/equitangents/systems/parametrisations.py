@@ -66,18 +66,17 @@ class Reparametrised:
         """Parameters times the scales of their layers, to this power; in NTK parametrisation as they are."""
         if self.parametrisation == "ntk":
             return params
-        scaled = []
+        scaled: list[Any] = []
         for layer, p in zip(self.net.layers, params, strict=True):
-            if p and not isinstance(layer, LINEAR):
+            if not p:
+                scaled.append(p)
+                continue
+            if not isinstance(layer, LINEAR):
                 raise NetworkError(f"{layer!r} has no standard parametrisation; expected Conv, LocallyConnected, Dense")
-            if p and layer.W_std == 0:
+            if layer.W_std == 0:
                 raise NetworkError(f"{layer!r} has W_std = 0, so that its weights have no standard parametrisation")
-            p = dict(p) if p else p
-            if p:
-                p["w"] = p["w"] * (layer.W_std / math.sqrt(p["w"].shape[-2])) ** power
-            if "b" in p:
-                p["b"] = p["b"] * layer.b_std**power
-            scaled.append(p)
+            weights = {"w": p["w"] * (layer.W_std / math.sqrt(p["w"].shape[-2])) ** power}
+            scaled.append(weights | ({"b": p["b"] * layer.b_std**power} if "b" in p else {}))
         return tuple(scaled)
 
 

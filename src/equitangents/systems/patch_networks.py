@@ -69,7 +69,7 @@ class PatchNetwork:
             return drawn(shapes) | {"blocks": tuple(drawn(block) for _ in range(self.depth))}
 
     def apply(self, params: dict[str, Any], x: ArrayLike) -> Any:
-        """Outputs (N, outputs)."""
+        """Outputs of the network, (N, outputs)."""
         dtype = params["embed"].dtype
         with precision.scope(dtype):
             t = _times(self._cut(jnp.asarray(x, dtype)), params["embed"])

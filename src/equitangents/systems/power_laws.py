@@ -70,8 +70,9 @@ class Growth:
 class PowerLaw:
     """A fitted learning curve; `exponents` are α of each segment, `cusps` the sizes where one gives way to the next.
 
-    The intervals of all exponents and cusps hold together in `level` of fits (Bonferroni); cusps are known to lie
-    between the second and the last but one size. `grows` and `at` have intervals of `level` for themselves.
+    The intervals of all exponents and cusps hold together in `level` of fits (Bonferroni), given that the first and the
+    last segment hold three sizes or more, those at cusps included (two, of fewer than 3 · segments + 2 sizes). `grows`
+    and `at` have intervals of `level` for themselves.
     """
 
     sizes: np.ndarray

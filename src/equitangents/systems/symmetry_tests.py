@@ -199,9 +199,9 @@ def _method(system: System, group: DataGroup, method: str | None) -> str:
 def why_not_coupled(system: System, group: DataGroup) -> str | None:
     """Why no coupled initialisation shows that the system is symmetric under the group; None where one does."""
     learning = system.inference
-    penalised = isinstance(learning, GradientInference) and learning.weight_decay > 0 and learning.power != 2
-    if penalised and group.letter == "O":
-        return f"rotated weights have another penalty |θ|^{learning.power:g}"
+    power = learning.power if isinstance(learning, GradientInference) and learning.weight_decay > 0 else 2
+    if power != 2 and group.letter == "O":
+        return f"rotated weights have another penalty |θ|^{power:g}"
     return why_uncoupled(system.architecture, group)
 
 

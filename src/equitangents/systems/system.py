@@ -33,7 +33,8 @@ class System:
         data: what moves training and test inputs alike: the name of a group, of which `seed` draws an element, or a
             `Transformation`. "I": nothing does.
         architecture: a name ("VEC", with the source's depth and width), what `architecture(...)` returns, or any
-            network with `init` and `apply` (or `kernel`). Its readout is given as many outputs as there are classes.
+            network with `init` and `apply` (or `kernel`). A final Dense layer is given as many outputs as there are
+            classes; other networks must have them.
         inference: a name ("NTK", "NNGP", "NN", "NN+"), or what `inference(...)` returns.
         seed: of the transformation and of the members.
 

@@ -54,10 +54,10 @@ class Transformation(abc.ABC):
 
     def __call__(self, x: Numbers) -> Any:
         """The moved signals, (N, *positions, channels), of the type and precision of x."""
-        x = check_array("x", x, min_rank=2, allow_empty=True)
-        if x.shape[1:] != self.shape:
-            raise ShapeError(f"x has signals of shape {x.shape[1:]}; this transformation moves {self.shape}")
-        return self.moved(x)
+        signals = check_array("x", x, min_rank=2, allow_empty=True)
+        if signals.shape[1:] != self.shape:
+            raise ShapeError(f"x has signals of shape {signals.shape[1:]}; this transformation moves {self.shape}")
+        return self.moved(signals)
 
     def moved(self, x: Any) -> Any:
         """As a call, without its checks."""
@@ -88,7 +88,7 @@ class ChannelRotations(Transformation):
 
     @property
     def inverse(self) -> ChannelRotations:
-        """The transposed matrices."""
+        """The inverse rotations: transposed matrices."""
         return ChannelRotations(self.group, self.shape, self.matrices.swapaxes(1, 2))
 
     @property
@@ -110,7 +110,7 @@ class Permutation(Transformation):
 
     @property
     def inverse(self) -> Permutation:
-        """The inverse permutation."""
+        """The permutation that undoes this one."""
         return Permutation(self.group, self.shape, np.argsort(self.order))
 
     @property
@@ -131,7 +131,7 @@ class FullRotation(Transformation):
 
     @property
     def inverse(self) -> FullRotation:
-        """The transposed matrix."""
+        """The inverse rotation: the transposed matrix."""
         return FullRotation(self.group, self.shape, self.full.T)
 
     @property
@@ -210,6 +210,6 @@ def rotate(x: Numbers, group: str, seed: int = 0, *, inverse: bool = False) -> A
     >>> y.shape, bool(np.allclose(np.linalg.norm(y.reshape(5, -1), axis=1), np.linalg.norm(x.reshape(5, -1), axis=1)))
     ((5, 4, 4, 3), True)
     """
-    x = check_array("x", x, min_rank=2, allow_empty=True)
-    tau = transformation(group, x.shape[1:], seed=seed)
-    return tau.inverse(x) if inverse else tau(x)
+    signals = check_array("x", x, min_rank=2, allow_empty=True)
+    tau = transformation(group, signals.shape[1:], seed=seed)
+    return tau.inverse(signals) if inverse else tau(signals)

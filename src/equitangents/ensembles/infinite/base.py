@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils.metadata_routing import UNUSED
 
-from equitangents._types import Numbers
+from equitangents._types import FileName, Numbers
 from equitangents.actions.group_action import GroupAction
 from equitangents.actions.named import ActionLike
 from equitangents.ensembles.infinite.problem import Field, Settings
@@ -41,6 +41,7 @@ class InfiniteEnsembleBase(OrbitQuestions, Estimator):
         input_shape: tuple[int, ...] | None = None,
         dynamics: str = "flow",
         memory_limit: int | None = None,
+        store: FileName | None = None,
     ) -> None:
         self.net = net
         self.augmentation = augmentation
@@ -52,6 +53,7 @@ class InfiniteEnsembleBase(OrbitQuestions, Estimator):
         self.input_shape = input_shape
         self.dynamics = dynamics
         self.memory_limit = memory_limit
+        self.store = store
 
     def _check_parameters(self) -> Settings:
         if not callable(getattr(self.net, "kernel", None)):
@@ -67,7 +69,7 @@ class InfiniteEnsembleBase(OrbitQuestions, Estimator):
         dynamics = DYNAMICS[self.dynamics]
         dynamics(self.learning_rate, samples=1).check(0.0, float(self.time))  # what can be said before any kernel
         field: Field = "ntk" if self.kernel == "ntk" else "nngp"
-        return Settings(field, dynamics, self.learning_rate, float(self.ridge), self.memory_limit)
+        return Settings(field, dynamics, self.learning_rate, float(self.ridge), self.memory_limit, self.store)
 
     def tune(
         self,
@@ -86,7 +88,8 @@ class InfiniteEnsembleBase(OrbitQuestions, Estimator):
             grid: lists of values by name, or several such grids. Names are parameters of this ensemble; `depth`,
                 `W_std`, `b_std` and `nonlinearity`, which change `net` (`nn.variants.vary`); and `group`, another name
                 of `augmentation`. A function in `net` is given the values of these four and returns a network.
-            X, y: as `fit` takes them; None: those that this ensemble was fitted to.
+            X: inputs as `fit` takes them; None: what this ensemble was fitted to.
+            y: targets as `fit` takes them, given with X.
             criterion: "leave_one_out": the smallest mean squared error of `leave_one_out_`, of a classifier the largest
                 accuracy (of equal ones the smallest mean squared error). "marginal_likelihood": the largest
                 `log_marginal_likelihood_`; with augmentation that of the N targets as given, each sample's mean over

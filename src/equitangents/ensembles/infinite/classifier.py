@@ -87,6 +87,12 @@ class InfiniteEnsembleClassifier(ClassifierMixin, InfiniteEnsembleBase):
         return self.ensemble_.log_marginal_likelihood_
 
     @property
+    def log_marginal_likelihood_slope_(self) -> float:
+        """The derivative of `log_marginal_likelihood_` by `ridge`, in closed form: 0 at the best ridge."""
+        self._check_fitted()
+        return self.ensemble_.log_marginal_likelihood_slope_
+
+    @property
     def leave_one_out_(self) -> LabelsLeftOut:
         """Each sample's label predicted by this classifier trained without it, and the share that is right.
 

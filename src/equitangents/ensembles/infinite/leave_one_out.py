@@ -81,12 +81,12 @@ class LabelsLeftOut:
 
     @property
     def time(self) -> float:
-        """The training time."""
+        """After which training time the labels are predicted."""
         return self.outputs.time
 
     @property
     def predictor(self) -> str:
-        """Which process predicts."""
+        """Which process predicts the outputs behind the labels."""
         return self.outputs.predictor
 
     def __repr__(self) -> str:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from equitangents._types import FileName
 from equitangents.actions import Action
 from equitangents.inference import (
     Dynamics,
@@ -23,7 +24,8 @@ from equitangents.inference import (
     orbit_digests,
     row_digests,
 )
-from equitangents.kernels import KernelFunction, orbit_average
+from equitangents.kernels import KernelFunction, Kernels, orbit_average
+from equitangents.scale import GramStore
 
 Field = Literal["ntk", "nngp"]
 _BLOCK_ENTRIES = 2**25  # of a block of test rows against the training data, 256 MB in float64
@@ -40,6 +42,14 @@ class Settings:
     learning_rate: float
     ridge: float
     memory_limit: int | None
+    store: FileName | None = None  # the folder in which the training kernel is kept
+
+    def training_kernel(self, kernel: KernelFunction, x: Any) -> Kernels:
+        """The kernel of the training inputs with themselves: read from the store, as far as it is there."""
+        if self.store is None:
+            return kernel.kernel(x)
+        kept = GramStore(self.store, kernel, x).compute()
+        return Kernels(kept.nngp[:], kept.ntk[:])
 
 
 @dataclass(frozen=True)
@@ -124,7 +134,7 @@ def dense(
     if len(first) < total:
         x, y = x[first], y[first]
     scale = np.sqrt(weight) if len(first) < total or weights is not None else None
-    kernels = kernel.kernel(x)
+    kernels = settings.training_kernel(kernel, x)
     gram = _scaled(getattr(kernels, settings.field), scale)
     spectrum = decompose(
         gram,
@@ -181,7 +191,7 @@ def orbit_averaged(kernel: KernelFunction, action: Action, x: Any, y: np.ndarray
         x, y = x[first], y[first]
     scale = np.sqrt(np.bincount(row)) if len(first) < total else None
     averaged = orbit_average(kernel, action)
-    gram = getattr(averaged.kernel(x), settings.field)
+    gram = getattr(settings.training_kernel(averaged, x), settings.field)
     spectrum = decompose(
         _scaled(gram, scale),
         ridge=settings.ridge,

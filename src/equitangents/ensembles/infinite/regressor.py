@@ -46,6 +46,8 @@ class InfiniteEnsemble(RegressorMixin, InfiniteEnsembleBase):
         input_shape: (*positions, channels) if X may come flattened, (N, prod(input_shape)).
         dynamics: "flow", gradient flow; "discrete", full-batch gradient descent in steps.
         memory_limit: bytes that a fit may take; None: half of the memory there is.
+        store: a folder in which the kernel of the training set is kept tile by tile (`scale.GramStore`): a fit that was
+            killed goes on, and the next one reads it; for the dense, explicit and orbit-averaged problems.
 
     Attributes:
         solver_: which problem gives the mean, exactly in each case: "dense N×N"; "orbit-averaged N×N" for invariant

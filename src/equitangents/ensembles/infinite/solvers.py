@@ -71,6 +71,11 @@ class Training:
             return self.covariance_problem
         if self.invariant_labels:
             return problem.orbit_averaged(self.kernel, self.augmentation, self.x, self.labels, self.settings)
+        if self.settings.store is not None:
+            raise InvalidArgumentError(
+                f"store is {str(self.settings.store)!r}; it keeps one kernel matrix, and with these labels the problem "
+                f"is that of {irrep_problem.name_of(self.augmentation, self._irreps)}, which has several; leave it out"
+            )
         return self._solve_irreps(labelled_only=True, known=None)
 
     @cached_property

@@ -87,7 +87,7 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
 def measure(settings: Settings, folder: RunFolder) -> Results:
     """Accuracies for each law and group, then the tests of symmetry."""
     images = load(settings, folder.data_dir)
-    scores = {}
+    scores: dict[tuple[str, str], np.ndarray] = {}
     for law in LAWS:
         compute = partial(_scores, law, settings, images)
         found = folder.stage(f"accuracy-{law}", f"First layer {law}", compute)["scores"]

@@ -9,7 +9,9 @@ from equitangents.report.palette import BLUE, GREEN, INK, MUTED, PURPLE, VERMILL
 from equitangents.report.verdict import with_interval
 from equitangents.statistics import Estimate, paired_mean
 from equitangents.studies.framework.page import Presentation, RunFolder, columns, drawing, panels
-from equitangents.studies.learning_curves.study import FULL, GROUPS, Results, Settings, off
+from equitangents.studies.learning_curves.claims import FULL
+from equitangents.studies.learning_curves.results import Results, off
+from equitangents.studies.learning_curves.settings import GROUPS, Settings
 
 _COLOURS = {"FCN": VERMILLION, "VEC": BLUE, "GAP": GREEN, "LCN": PURPLE}
 _TITLES = {"I": "images as they are", "O(3)^d": "channels rotated at every position"}

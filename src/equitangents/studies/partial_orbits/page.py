@@ -53,7 +53,7 @@ def _curves(settings: Settings, results: Results, folder: RunFolder) -> Figure:
         folder,
         "accuracy",
         titles=SETS,
-        xlabel="order n of C_n",
+        xlabel="order of the cyclic group",
         ylabel="share of right classes",
         sharey=True,
         caption="Images of partly seen classes, half of their orientations missing, MLP: further images in "

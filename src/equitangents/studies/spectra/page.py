@@ -91,7 +91,7 @@ def _errors(settings: Settings, results: Results, folder: RunFolder) -> Figure:
                 colour = _COLOURS[kind].light
                 drawing.estimates(axes, settings.sizes, values, colour, label=_NAMES[kind], fmt="o")
                 axes.plot(settings.sizes, case.predicted[kind], color=colour, lw=1)
-            drawing.logarithmic(axes, "both", settings.sizes)
+            drawing.logarithmic(axes, "both", settings.sizes, fine=True)
         drawn.legend(drawn[0])
     return drawn.figure
 

@@ -34,14 +34,14 @@ class Settings:
     """
 
     data: str = "auto"
-    train_images: int = 60
-    test_images: int = 60
+    train_images: int = 50
+    test_images: int = 50
     pixels: int = 8
     times: tuple[float, ...] = (0.0, 0.5, 1.5)
-    widths: tuple[int, ...] = (8, 32)
+    widths: tuple[int, ...] = (4, 16)
     depth: int = 2
     members: int = 8
-    epochs: int = 60
+    epochs: int = 40
     ridge: float = 1e-6
     seed: int = 0
 
@@ -50,7 +50,7 @@ PRESETS = {
     "quick": Settings(),
     "desk": Settings(
         train_images=500, test_images=200, pixels=16, times=(0.0, 0.1, 0.25, 0.5, 1.0, 2.0), widths=(16, 32, 64),
-        depth=3, members=10,
+        depth=3, members=10, epochs=100,
     ),
     "paper": Settings(
         data="cifar10", train_images=45000, test_images=10000, pixels=32, times=(0.0, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0),

@@ -125,10 +125,9 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
             right[name, group] = at["right"][i].astype(bool)
             methods[name, group] = METHODS[int(finite["methods"][i])]
             numbers[name, group] = float(finite["numbers"][i])
-    alarms = folder.stage("alarms", "False alarms of the two-sample test", partial(_alarms, settings))
-    return Results(
-        images.name, kernels, predictions, right, pooled, methods, numbers, Estimate(*alarms["rate"].tolist(), 0.95)
-    )
+    rate = folder.stage("alarms", "False alarms of the two-sample test", partial(_alarms, settings))["rate"]
+    alarms = Estimate(float(rate[0]), float(rate[1]), float(rate[2]))
+    return Results(images.name, kernels, predictions, right, pooled, methods, numbers, alarms)
 
 
 def _infinite(name: str, settings: Settings, images: SystemImages, task: Task) -> Arrays:

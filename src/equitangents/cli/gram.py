@@ -1,0 +1,156 @@
+"""`equitangents gram`: the kernel matrix of many inputs, tile by tile on disk, by any number of workers."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from equitangents.scale import GramStore
+
+
+class _Echo(logging.Handler):
+    """Log messages as lines on standard error."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        typer.echo(record.getMessage(), err=True)
+
+
+def gram(
+    data: Annotated[Path, typer.Option(help="Inputs: .npy (read from disk as needed), .npz with x, or a Zarr array.")],
+    out: Annotated[Path | None, typer.Option(help="Folder of the store; needed unless --estimate is given.")] = None,
+    net: Annotated[str, typer.Option(help="mlp, cnn, or package.module:object.")] = "mlp",
+    depth: Annotated[int, typer.Option(help="Hidden layers of mlp and cnn.")] = 2,
+    w_std: Annotated[float, typer.Option("--W-std", help="Standard deviation of weights.")] = math.sqrt(2),
+    b_std: Annotated[float, typer.Option("--b-std", help="Standard deviation of biases.")] = 0.1,
+    against: Annotated[
+        Path | None, typer.Option(help="Other inputs for the columns; without it the matrix is symmetric.")
+    ] = None,
+    group: Annotated[
+        str | None, typer.Option(help="One matrix for each element of a group that moves the columns: C4, D4, S5, …")
+    ] = None,
+    precision: Annotated[
+        str | None, typer.Option(help="float32 or float64; by default that of the inputs, float64 for whole numbers.")
+    ] = None,
+    tile: Annotated[int | None, typer.Option(help="Side of a tile of a new store.")] = None,
+    workers: Annotated[int | None, typer.Option(help="So many processes of this machine.")] = None,
+    shard: Annotated[
+        str | None, typer.Option(metavar="I/N", help="Only part I of N, I from 0 to N − 1: for job arrays.")
+    ] = None,
+    scheduler: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="The workers of a Dask scheduler: tcp://host:8786, or a file.")
+    ] = None,
+    restart: Annotated[bool, typer.Option("--restart", help="Remove all tiles first, in place of going on.")] = False,
+    estimate: Annotated[bool, typer.Option("--estimate", help="Print time, disk and memory; make nothing.")] = False,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Check the store, compute --sample tiles again, and repair.")
+    ] = False,
+    sample: Annotated[int, typer.Option(help="Tiles that --verify computes again.")] = 16,
+) -> None:
+    """Compute NNGP and NTK between many inputs into a Zarr store on disk.
+
+    What is complete stays: the same command goes on after any interruption, on any machine that sees the folder, and
+    computes what is new where rows were added to the data.
+    """
+    from equitangents.scale import GramStore
+
+    if workers is not None and scheduler is not None:
+        raise typer.BadParameter("--workers and --scheduler are both given; give one of them")
+    part = None if shard is None else _part(shard)
+    x1, x2 = _inputs("data", data), None if against is None else _inputs("against", against)
+    network = _network(net, depth, w_std, b_std)
+    if estimate:
+        if group is not None:
+            raise typer.BadParameter("--estimate is for one matrix; leave --group out")
+        _print_estimate(network, x1, x2, precision, tile)
+        return
+    if out is None:
+        raise typer.BadParameter("a folder for the store is needed", param_hint="--out")
+    with _log():
+        action = None if group is None else _action(group, x1)
+        store = GramStore(out, network, x1, x2, action=action, tile=tile, precision=precision)
+        if verify:
+            typer.echo(str(store.verify(sample, workers=workers)))
+            return
+        with _executor(scheduler) as executor:
+            store.compute(executor, not restart, workers=workers, shard=part)
+    _say(store, shard)
+
+
+def _say(store: GramStore, shard: str | None) -> None:
+    total, missing = len(store.tiles), store.missing
+    shape = " × ".join(f"{n:,}" for n in store.shape)
+    state = f"{missing:,} of {total:,} tiles are missing" if missing else "complete"
+    if shard is not None:
+        state = f"part {shard} is done, and {state if missing else 'the store is complete'}"
+    typer.echo(f"{store.path}: {state}; arrays ntk and nngp, {shape}, {store.ntk.dtype}")
+
+
+def _inputs(name: str, path: Path) -> Any:
+    from equitangents.scale.reading import read_inputs
+
+    return read_inputs(name, path)
+
+
+def _network(spec: str, depth: int, w_std: float, b_std: float) -> Any:
+    if ":" in spec:
+        from equitangents.audit.adapters.files import load_model
+
+        return load_model(spec)
+    from equitangents.planning import question
+
+    return question.network(spec, depth, w_std, b_std)
+
+
+def _action(group: str, x: Any) -> Any:
+    from equitangents.actions import as_action
+
+    return as_action("group", group, tuple(x.shape))
+
+
+def _print_estimate(net: Any, x1: Any, x2: Any, precision: str | None, tile: int | None) -> None:
+    from equitangents.precision import working_dtype
+    from equitangents.scale import estimate
+
+    shape, n2 = tuple(x1.shape[1:]), None if x2 is None else x2.shape[0]
+    cost = estimate(net, shape, x1.shape[0], n2, precision=precision or working_dtype(x1, x2).name, tile=tile)
+    typer.echo(str(cost))
+
+
+def _part(text: str) -> tuple[int, int]:
+    index, slash, count = text.partition("/")
+    if not (slash and index.isdigit() and count.isdigit() and int(index) < int(count)):
+        raise typer.BadParameter(f"{text!r}; expected I/N with I from 0 to N − 1, such as 0/64", param_hint="--shard")
+    return int(index), int(count)
+
+
+@contextlib.contextmanager
+def _executor(scheduler: str | None) -> Iterator[Any]:
+    """A client of the scheduler at an address or in a file, or None."""
+    if scheduler is None:
+        yield None
+        return
+    from equitangents.scale.executors import dask_client
+
+    with dask_client(scheduler) as client:
+        yield client
+
+
+@contextlib.contextmanager
+def _log() -> Iterator[None]:
+    """Show how far it is, and what goes wrong on the way."""
+    logger, echo = logging.getLogger("equitangents"), _Echo(logging.INFO)
+    level = logger.level
+    logger.addHandler(echo)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(echo)
+        logger.setLevel(level)

@@ -1,0 +1,88 @@
+"""The files of one Zarr array: each chunk raw and little-endian, with its CRC32C behind it, whole or not there at all.
+
+This is Zarr's format 3 with the codecs `bytes` and `crc32c`, so that whatever reads Zarr reads it and checks it.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import google_crc32c
+import numpy as np
+
+from equitangents.scale.whole import write_whole
+
+_CHECKSUM = struct.Struct("<I")
+PARTIAL = ".partial"  # the folder in an array's where its files are written before they get their names
+
+
+class DamagedChunkError(ValueError):
+    """A chunk whose bytes are not those that were written."""
+
+
+@dataclass(frozen=True)
+class Chunks:
+    """The chunks of shape `shape` in the folder of one array."""
+
+    folder: Path
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of one file of a tile."""
+        return int(np.prod(self.shape)) * self.dtype.itemsize + _CHECKSUM.size
+
+    @property
+    def _stored(self) -> np.dtype:
+        return self.dtype.newbyteorder("<")
+
+    def path(self, index: Sequence[int]) -> Path:
+        """The file of one chunk."""
+        return self.folder.joinpath("c", *map(str, index))
+
+    def write(self, index: Sequence[int], values: np.ndarray) -> None:
+        """Put `values` (at most a chunk's size along every axis) in place; the rest is NaN."""
+        if values.shape == self.shape:
+            whole = values.astype(self._stored, copy=False)
+        else:
+            whole = np.full(self.shape, np.nan, self._stored)
+            whole[tuple(map(slice, values.shape))] = values
+        content = whole.tobytes()
+        path = self.path(index)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, [content, _CHECKSUM.pack(google_crc32c.value(content))], self.folder / PARTIAL)
+
+    def read(self, index: Sequence[int]) -> np.ndarray:
+        """One chunk, with NaN where nothing was written; FileNotFoundError, or DamagedChunkError."""
+        path = self.path(index)
+        content = path.read_bytes()
+        if len(content) != self.nbytes:
+            raise DamagedChunkError(f"{path} has {len(content)} bytes, not {self.nbytes}")
+        content, kept = content[: -_CHECKSUM.size], _CHECKSUM.unpack(content[-_CHECKSUM.size :])[0]
+        if google_crc32c.value(content) != kept:
+            raise DamagedChunkError(f"{path} does not have its checksum")
+        return np.frombuffer(content, self._stored).reshape(self.shape).astype(self.dtype, copy=False)
+
+    def is_there(self, index: Sequence[int], last: Sequence[int] | None = None) -> bool:
+        """Whether the file is there in its full length, and holds a number at the place `last` within the chunk."""
+        path = self.path(index)
+        try:
+            if os.stat(path).st_size != self.nbytes:
+                return False
+            if last is None:
+                return True
+            with path.open("rb") as file:
+                file.seek(int(np.ravel_multi_index(tuple(last), self.shape)) * self.dtype.itemsize)
+                number = np.frombuffer(file.read(self.dtype.itemsize), self._stored)
+                return bool(np.isfinite(number).all())
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+
+    def remove(self, index: Sequence[int]) -> None:
+        """Remove one chunk, if it is there."""
+        self.path(index).unlink(missing_ok=True)

@@ -1,0 +1,307 @@
+"""Gram matrices on disk: NNGP and NTK of a network between many inputs, as Zarr arrays of tiles."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from equitangents._types import FileName, Numbers
+from equitangents.actions import Action
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError, StoreError
+from equitangents.formatting import memory_size
+from equitangents.keywords import CheckedKeywords
+from equitangents.memory import check_fits
+from equitangents.scale.chunks import PARTIAL
+from equitangents.scale.estimate import side_of_tile, tile_bytes
+from equitangents.scale.executors import compute_by_processes, compute_here, compute_with
+from equitangents.scale.grid import Tile
+from equitangents.scale.metadata import FIELDS, read_record
+from equitangents.scale.opening import Data, open_store
+from equitangents.scale.problem import opened, precision_of, problem
+from equitangents.scale.progress import Progress, Told
+from equitangents.scale.record import Record
+from equitangents.scale.tiles import Done, Work, unwritable
+from equitangents.scale.verification import Verification, verify
+from equitangents.scale.whole import sweep
+from equitangents.validation import check_whole
+
+logger = logging.getLogger("equitangents")
+
+
+class GramStore(CheckedKeywords):
+    """NNGP and NTK between x1 (N1, …) and x2 (N2, …; None: x1 with itself), tile by tile in the folder `path`.
+
+    ```python
+    store = et.scale.GramStore("gram.zarr", net, x)
+    store.compute(workers=4)            # killed? the same line goes on
+    theta = store.ntk[:1000, :1000]     # a Zarr array; store.nngp is the other one
+    ```
+    The folder is a Zarr group (format 3) with the arrays `ntk` and `nngp`, (N1, N2), and the inputs. Whatever reads
+    Zarr reads it; what is not computed yet is NaN. Of a symmetric matrix the upper half is computed, and written to
+    both halves. Every tile carries a checksum, appears whole, and is done once it is there.
+
+    The store knows its network, data, engine, precision and version, and is refused to another. Opened with more rows
+    that begin with those it has, it grows, and computes what is new.
+
+    Args:
+        path: the folder; it is made if there is none.
+        net: a network of equitangents.nn, or an orbit average of one.
+        x1: inputs (N1, *positions, channels); also a memory map (`numpy.load(file, mmap_mode="r")`) or a Zarr array.
+        x2: other inputs (N2, *positions, channels), for a rectangular matrix.
+        action: an action of a group on x2: the arrays are (|G|, N1, N2) then, Θ(x1_i, ρ(g) x2_j), as problems with
+            full augmentation need it. Without x2 the kernel has to be invariant, k(ρ(g)x, ρ(g)x′) = k(x, x′).
+        precision: "float32" or "float64"; None: float32 where all inputs are, else float64.
+        tile: side of a tile; None: that of the store, or for a new one a sixteenth of the matrix, from 64 to 1000.
+
+    Raises StoreError for a store of another problem, and where the disk is full or not to be written.
+
+    >>> import tempfile, equitangents as et
+    >>> net = et.nn.Sequential(et.nn.Dense(1), et.nn.Relu(), et.nn.Dense(1))
+    >>> x = np.random.default_rng(0).normal(size=(5, 3))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = et.scale.GramStore(folder + "/gram.zarr", net, x, tile=2).compute()
+    ...     len(store.tiles), store.missing, bool(np.allclose(store.array[:], net.kernel(x).ntk))
+    (6, 0, True)
+    """
+
+    def __init__(
+        self,
+        path: FileName,
+        net: Any,
+        x1: Numbers,
+        x2: Numbers | None = None,
+        *,
+        action: Action | None = None,
+        tile: int | None = None,
+        precision: str | None = None,
+    ) -> None:
+        self.path = Path(path).expanduser()
+        self._data: Data = {"x1": opened("x1", x1)} | ({} if x2 is None else {"x2": opened("x2", x2)})
+        if tile is not None:
+            check_whole("tile", tile, 1)
+        dtype = precision_of(precision, self._data)
+        with self._files():
+            wanted = problem(net, self._data, action, self._side(tile), dtype)
+            self._check_memory(wanted)
+            record = open_store(self.path, wanted, self._data)
+        self._work = Work(self.path.resolve(), net, action, record)
+
+    @property
+    def ntk(self) -> Any:
+        """The NTK as a Zarr array that is read: (N1, N2), or (|G|, N1, N2)."""
+        return self._array("ntk")
+
+    @property
+    def nngp(self) -> Any:
+        """The NNGP as a Zarr array that is read: (N1, N2), or (|G|, N1, N2)."""
+        return self._array("nngp")
+
+    @property
+    def array(self) -> Any:
+        """The same as `ntk`."""
+        return self.ntk
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of each matrix, (N1, N2) or (|G|, N1, N2)."""
+        return self._work.record.grid.shape
+
+    @property
+    def tile(self) -> int:
+        """The side of a tile."""
+        return self._work.record.tile
+
+    @property
+    def tiles(self) -> list[Tile]:
+        """All tiles that are computed: (i, j), or (g, i, j); of a symmetric matrix those with i ≤ j."""
+        return self._work.record.grid.tiles()
+
+    @property
+    def missing(self) -> int:
+        """How many tiles are not there yet."""
+        return len(self._missing())
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that both matrices take on disk once they are complete."""
+        grid = self._work.record.grid
+        places = sum(len(grid.places(tile)) for tile in grid.tiles())
+        return places * sum(self._work.arrays[name].nbytes for name in FIELDS)
+
+    def compute(
+        self,
+        executor: Any = None,
+        resume: bool = True,
+        *,
+        workers: int | None = None,
+        shard: tuple[int, int] | None = None,
+        progress: Told | None = None,
+    ) -> GramStore:
+        """Compute the tiles that are not there, and return this store; the numbers are the same whoever computes them.
+
+        Args:
+            executor: None, this process; an executor of `concurrent.futures`; or a `dask.distributed.Client`, whose
+                workers see the same folder.
+            resume: False removes all tiles first.
+            workers: so many processes of this machine in place of an executor. They share its cores.
+            shard: (i, n), the i-th of n parts, 0 ≤ i < n, for job arrays: each job computes one.
+            progress: called as progress(tiles that are there, all tiles, seconds left).
+        """
+        if executor is not None and workers is not None:
+            raise InvalidArgumentError("executor and workers are both given; give one of them")
+        if workers is not None:
+            check_whole("workers", workers, 1)
+        mine = _part(self.tiles, shard)
+        with self._files():
+            self._work.check()
+            if not resume:
+                self._check_current()
+                for name in FIELDS:
+                    shutil.rmtree(self.path / name / "c", ignore_errors=True)
+            waiting = [tile for tile in mine if not self._work.is_there(tile)]
+            self._check_disk(waiting)
+            turn = secrets.randbelow(len(waiting) or 1)  # two at once begin at different places, and share the rest
+            waiting = waiting[turn:] + waiting[:turn]
+            self._compute(waiting, len(mine), executor, workers, progress)
+            self._tidy()
+        return self
+
+    def extend(self, x1: Numbers | None = None, x2: Numbers | None = None) -> GramStore:
+        """Add rows x1 (of a symmetric matrix rows and columns) and columns x2; `compute` computes what is new."""
+        data = dict(self._data)
+        for name, more in (("x1", x1), ("x2", x2)):
+            if more is None:
+                continue
+            if name not in data:
+                raise InvalidArgumentError("x2 is given, and the columns of this store are its rows; give x1 alone")
+            whole = np.asarray(data[name])
+            more = opened(name, more)
+            if more.shape[1:] != whole.shape[1:]:
+                raise ShapeError(f"{name} has inputs of shape {more.shape[1:]}; expected {whole.shape[1:]}")
+            data[name] = np.concatenate([whole, np.asarray(more)])
+        dtype = np.dtype(self._work.record.precision)
+        with self._files():
+            wanted = problem(self._work.kernel, data, self._work.action, self.tile, dtype)
+            record = open_store(self.path, wanted, data)
+        self._data, self._work = data, replace(self._work, record=record)
+        return self
+
+    def verify(
+        self,
+        sample: int | None = 16,
+        repair: bool = True,
+        *,
+        seed: int | None = None,
+        executor: Any = None,
+        workers: int | None = None,
+    ) -> Verification:
+        """Check all metadata, inputs and checksums, recompute `sample` tiles (None: all), and repair what is wrong.
+
+        Tiles that were never computed are counted and left to `compute`. `seed` chooses the sample; None: a new one.
+        `repair=False` only looks.
+        """
+        if sample is not None:
+            check_whole("sample", sample, 0)
+        with self._files():
+            self._check_current()
+            found, wrong = verify(self._work, self._data, sample, repair, seed)
+            if repair and wrong:
+                for tile in wrong:
+                    for place in self._work.record.grid.places(tile):
+                        for name in FIELDS:
+                            self._work.arrays[name].remove(place)
+                self._compute(wrong, len(wrong), executor, workers, None)
+            self._tidy()
+        return found
+
+    def __repr__(self) -> str:
+        there = len(self.tiles) - self.missing
+        return f"GramStore({str(self.path)!r}, shape={self.shape}, {there} of {len(self.tiles)} tiles)"
+
+    def _compute(self, waiting: list[Tile], total: int, executor: Any, workers: int | None, told: Told | None) -> None:
+        counted = Progress(total - len(waiting), total, told)
+
+        def report(done: Done) -> None:
+            counted.add(len(done.tiles), done.computed)
+
+        if waiting and workers is not None:
+            compute_by_processes(workers, self._work, waiting, report)
+        elif waiting and executor is not None:
+            compute_with(executor, self._work, waiting, report)
+        else:
+            compute_here(self._work, waiting, report)
+        rest = "" if counted.computed == total else ", the others were there"
+        logger.info("gram: %d of %d tiles computed%s, in %s", counted.computed, total, rest, self.path)
+
+    def _tidy(self) -> None:
+        """Remove what processes left behind that were killed."""
+        for name in self._work.arrays:
+            folder = self.path / name / PARTIAL
+            sweep(folder)
+            with suppress(OSError):  # another process is writing there
+                folder.rmdir()
+
+    def _missing(self) -> list[Tile]:
+        return [tile for tile in self.tiles if not self._work.is_there(tile)]
+
+    def _array(self, name: str) -> Any:
+        import zarr
+
+        return zarr.open_array(self.path / name, mode="r")
+
+    def _side(self, tile: int | None) -> int:
+        """The side of a tile: what is asked for, that of the store, or one for a new store."""
+        stored = read_record(self.path) if tile is None else None
+        if stored is not None:
+            return stored.tile
+        return tile or side_of_tile(max(x.shape[0] for x in self._data.values()))
+
+    def _check_memory(self, record: Record) -> None:
+        """Raise MemoryLimitError where one tile does not fit in this process."""
+        side = record.tile
+        needed = tile_bytes(side, int(np.prod(record.x1.shape)), np.dtype(record.precision).itemsize)
+        check_fits(f"a tile of {side} × {side} inputs", needed, "give a smaller tile to a new store")
+
+    def _check_disk(self, waiting: list[Tile]) -> None:
+        """Raise StoreError where the disk has no room for the tiles that are missing."""
+        each = sum(self._work.arrays[name].nbytes for name in FIELDS)
+        needed = each * sum(len(self._work.record.grid.places(tile)) for tile in waiting)
+        free = shutil.disk_usage(self.path).free
+        if needed > free:
+            raise StoreError(
+                f"the tiles that are missing in {self.path} take {memory_size(needed)}, and the disk has "
+                f"{memory_size(free)} left; make room, or give a path on another disk"
+            )
+
+    def _check_current(self) -> None:
+        """Raise StoreError where the store was replaced, or grew, since it was opened."""
+        self._work.check()
+        if read_record(self.path) != self._work.record:
+            raise StoreError(
+                f"rows were added to the store in {self.path} since it was opened; open it with all of them"
+            )
+
+    @contextmanager
+    def _files(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise unwritable(self.path, error) from None
+
+
+def _part(tiles: list[Tile], shard: tuple[int, int] | None) -> list[Tile]:
+    """Every n-th tile from the i-th on."""
+    if shard is None:
+        return tiles
+    if not (isinstance(shard, tuple | list) and len(shard) == 2):
+        raise InvalidTypeError(f"shard is {shard!r}; expected (i, n), the i-th of n parts")
+    count = check_whole("n of shard", shard[1], 1)
+    return tiles[check_whole("i of shard", shard[0], 0, count - 1) :: count]

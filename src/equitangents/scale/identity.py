@@ -1,0 +1,98 @@
+"""What a Gram matrix is made of, as hashes: the network, the group action, and the rows of the data.
+
+A network is its lowered program, as for kernels kept in the cache, and what its leading layers without weights make of
+a probe; an action is what it makes of a probe.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from equitangents.actions import Action
+from equitangents.errors import InvalidTypeError
+from equitangents.kernels.engines import choose
+from equitangents.kernels.orbit import OrbitAverage
+from equitangents.kernels.program import Program
+from equitangents.kernels.rotations.compute import choose_engine
+from equitangents.kernels.store import KeptKernel
+from equitangents.kernels.store.key import described
+from equitangents.validation import check_array
+
+_HASHED = 2**26  # bytes of the data that are read at once
+
+
+def network_hash(kernel: Any, shape: tuple[int, ...]) -> str:
+    """Of a network or an orbit average of one, for inputs of `shape`; InvalidTypeError for other kernels."""
+    return hashlib.sha256(_description(kernel, shape).encode()).hexdigest()
+
+
+def action_hash(action: Action, shape: tuple[int, ...]) -> str:
+    """Of what `action` does to inputs of `shape`."""
+    return hashlib.sha256(described(np.asarray(action.orbit(_probe(shape)))).encode()).hexdigest()
+
+
+def engine_of(kernel: Any, shape: tuple[int, ...], dtype: np.dtype) -> str:
+    """The name of the engine that will compute `kernel` here."""
+    net = _network(kernel)
+    program = net.lower(shape)[1]
+    choice = choose(program, None, dtype) if isinstance(program, Program) else choose_engine(program, None)
+    return choice.engine.name
+
+
+def row_digests(name: str, x: Any, dtype: np.dtype, counts: tuple[int, ...]) -> tuple[str, ...]:
+    """SHA-256 of the first n rows for every n of `counts`, ascending; all rows are checked to be finite numbers."""
+    digest = hashlib.sha256(f"{dtype.str}{tuple(x.shape[1:])}".encode())
+    digests = {0: digest.hexdigest()}
+    for rows in _slices(x, dtype, counts):
+        part = f"{name}[{rows.start}:{rows.stop}]" if rows.stop - rows.start < x.shape[0] else name
+        digest.update(rows_of(part, x, rows, dtype).tobytes())
+        digests[rows.stop] = digest.hexdigest()
+    return tuple(digests[count] for count in counts)
+
+
+def rows_of(name: str, x: Any, rows: slice, dtype: np.dtype) -> np.ndarray:
+    """Rows of an array, in memory or not, as they enter the kernel; errors name the array."""
+    part = check_array(name, np.asarray(x[rows]), min_rank=2)
+    return np.ascontiguousarray(part, dtype)
+
+
+def _slices(x: Any, dtype: np.dtype, counts: tuple[int, ...]) -> Iterator[slice]:
+    """All rows, some at a time, cut at every count."""
+    step = max(1, _HASHED // max(1, int(np.prod(x.shape[1:])) * dtype.itemsize))
+    start = 0
+    for count in counts:
+        for first in range(start, count, step):
+            yield slice(first, min(first + step, count))
+        start = count
+
+
+def _network(kernel: Any) -> Any:
+    """The network under an orbit average, or under a kernel that is kept."""
+    if isinstance(kernel, OrbitAverage):
+        return _network(kernel.base)
+    if isinstance(kernel, KeptKernel):
+        return _network(kernel.net)
+    if not hasattr(kernel, "lower"):
+        raise InvalidTypeError(
+            f"net is {kernel!r}; expected a network of equitangents.nn, or an orbit average of one: the content of "
+            "others has no description, so that a store could not tell them apart"
+        )
+    return kernel
+
+
+def _description(kernel: Any, shape: tuple[int, ...]) -> str:
+    net = _network(kernel)
+    if isinstance(kernel, OrbitAverage):
+        return f"mean({action_hash(kernel.action, shape)},{_description(kernel.base, shape)})"
+    if isinstance(kernel, KeptKernel):
+        return _description(net, shape)
+    given, program = net.lowered(_probe(shape))
+    return f"{described(np.asarray(given))}{described(program)}"
+
+
+def _probe(shape: tuple[int, ...]) -> np.ndarray:
+    return np.random.default_rng(0).normal(size=(2, *shape))

@@ -1,0 +1,129 @@
+"""Looking through a store: metadata, inputs and every checksum, and some tiles computed again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from equitangents.scale.chunks import DamagedChunkError
+from equitangents.scale.grid import Tile
+from equitangents.scale.metadata import FIELDS, write_metadata
+from equitangents.scale.opening import Data, restore_inputs
+from equitangents.scale.tiles import Work
+
+_TOLERANCE = {"float32": 1e-4, "float64": 1e-9}  # of a tile's largest entry; machines differ in the last digits
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What `GramStore.verify` found.
+
+    `damaged` tiles do not have their checksum, are cut off or gone in part, or differ from their mirror; `wrong` ones
+    have their checksum and are not what is computed again. `files` are metadata and inputs that were not as they must
+    be. All these are `repaired`, or were only looked at. `missing` tiles were never computed. `largest_difference` is
+    that of the sample, relative to the largest entry of the tile; None without a sample.
+    """
+
+    checked: int
+    missing: int
+    damaged: tuple[Tile, ...]
+    sampled: int
+    wrong: tuple[Tile, ...]
+    files: tuple[Path, ...]
+    largest_difference: float | None
+    repaired: bool
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing was damaged or wrong."""
+        return not (self.damaged or self.wrong or self.files)
+
+    def __str__(self) -> str:
+        text = f"{self.checked} tiles checked, {self.missing} not computed yet; {self.sampled} computed again"
+        if self.largest_difference is not None:
+            text += f", which differ by at most {self.largest_difference:.1e} of their largest entry"
+        if self.ok:
+            return f"{text}; nothing is damaged."
+        parts = []
+        if self.damaged:
+            parts.append(f"{len(self.damaged)} damaged: {_listed(self.damaged)}")
+        if self.wrong:
+            parts.append(f"{len(self.wrong)} with a right checksum and wrong numbers: {_listed(self.wrong)}")
+        if self.files:
+            parts.append(f"{len(self.files)} damaged files of metadata or inputs")
+        text += f"; {'; '.join(parts)}. " + ("All are repaired." if self.repaired else "Nothing was repaired.")
+        if self.wrong:
+            text += " Tiles outside of the sample may be wrong as well: sample=None computes all of them again."
+        return text
+
+
+def verify(
+    work: Work, data: Data, sample: int | None, repair: bool, seed: int | None
+) -> tuple[Verification, list[Tile]]:
+    """(what was found, tiles to be computed again); metadata and inputs are written again if `repair`."""
+    files = [
+        *write_metadata(work.path, work.record, repair),
+        *restore_inputs(work.path, work.record, data, thorough=True, repair=repair),
+    ]
+    states = {tile: _state(work, tile) for tile in work.record.grid.tiles()}
+    whole = [tile for tile, state in states.items() if state == "whole"]
+    damaged = tuple(tile for tile, state in states.items() if state == "damaged")
+    again = _sample(whole, sample, seed)
+    differences = {} if files and not repair else {tile: _difference(work, tile) for tile in again}
+    limit = _TOLERANCE[work.record.precision]
+    wrong = tuple(tile for tile, difference in differences.items() if not difference <= limit)
+    found = Verification(
+        checked=len(whole) + len(damaged),
+        missing=sum(state == "missing" for state in states.values()),
+        damaged=damaged,
+        sampled=len(differences),
+        wrong=wrong,
+        files=tuple(files),
+        largest_difference=float(np.max(list(differences.values()))) if differences else None,
+        repaired=repair,
+    )
+    return found, [*damaged, *wrong]
+
+
+def _state(work: Work, tile: Tile) -> str:
+    """ "whole", "missing" where none of its files is there, else "damaged"."""
+    grid = work.record.grid
+    places = grid.places(tile)
+    if not any(work.arrays[name].path(place).exists() for name in FIELDS for place in places):
+        return "missing"
+    rows, columns = grid.spans(tile)
+    size = (slice(rows.stop - rows.start), slice(columns.stop - columns.start))
+    lead = (0,) * (len(tile) - 2)
+    for name in FIELDS:
+        try:
+            values, *mirrored = (work.arrays[name].read(place)[lead] for place in places)
+        except (DamagedChunkError, OSError):
+            return "damaged"
+        if not np.isfinite(values[size]).all():
+            return "missing" if len(grid.blocks(tile)) > 1 else "damaged"
+        if not all(np.array_equal(values, other.T, equal_nan=True) for other in mirrored):
+            return "damaged"
+    return "whole"
+
+
+def _difference(work: Work, tile: Tile) -> float:
+    """The largest of a tile's entries from what is computed again, relative to the largest entry."""
+    again = work.values(tile)
+    lead = (0,) * (len(tile) - 2)
+    there = np.stack([work.arrays[name].read(tile)[lead] for name in FIELDS])[:, : again.shape[1], : again.shape[2]]
+    errors = [np.max(np.abs(a - b)) / max(float(np.max(np.abs(b))), 1e-300) for a, b in zip(there, again, strict=True)]
+    return float(np.max(errors))
+
+
+def _sample(tiles: list[Tile], sample: int | None, seed: int | None) -> list[Tile]:
+    if sample is None or sample >= len(tiles):
+        return tiles
+    chosen = np.random.default_rng(seed).choice(len(tiles), sample, replace=False)
+    return [tiles[k] for k in sorted(chosen)]
+
+
+def _listed(tiles: tuple[Tile, ...]) -> str:
+    names = [f"({', '.join(map(str, tile))})" for tile in tiles[:5]]
+    return ", ".join(names) + (", …" if len(tiles) > 5 else "")

@@ -1,0 +1,96 @@
+"""Files that appear whole, from processes of several machines, any of which may die at any time.
+
+What is being written has a name with its machine and process, so that what the dead left behind is known and removed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import socket
+import sys
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from equitangents.errors import StoreError
+
+_ABANDONED = 3600.0  # seconds after which what another machine was writing belongs to a process that died
+_NAME = re.compile(r"\.(?P<host>[\w-]*)\+(?P<process>\d+)\+[0-9a-f]{32}")
+
+
+def temporary_name() -> str:
+    """A name that nobody else uses, and that says whose it is."""
+    host = re.sub(r"[^\w-]", "-", socket.gethostname())
+    return f".{host}+{os.getpid()}+{uuid.uuid4().hex}"
+
+
+def write_whole(path: Path, parts: Sequence[bytes], folder: Path) -> None:
+    """Write all `parts` to a temporary file in `folder`, and rename that to `path` when it is on disk."""
+    for attempt in range(3):
+        partial = folder / temporary_name()
+        try:
+            folder.mkdir(exist_ok=True)
+            try:
+                with partial.open("wb") as file:
+                    file.writelines(parts)
+                    file.flush()
+                    os.fsync(file.fileno())
+                os.replace(partial, path)
+            finally:
+                partial.unlink(missing_ok=True)
+            return
+        except FileNotFoundError:  # another process found the folder empty and removed it
+            if attempt == 2:
+                raise
+
+
+def sweep(folder: Path) -> list[Path]:
+    """Remove what processes were writing in `folder` that are dead; returns what that was."""
+    removed = []
+    with contextlib.suppress(FileNotFoundError):
+        for path in folder.iterdir():
+            if _is_abandoned(path):
+                shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+                removed.append(path)
+    return removed
+
+
+@contextlib.contextmanager
+def alone(path: Path, otherwise: str) -> Iterator[None]:
+    """Hold the lock `path`, a file that names its owner; StoreError, which says `otherwise`, if another one has it."""
+    for _ in range(2):
+        try:
+            with path.open("x") as file:
+                file.write(temporary_name())
+            break
+        except FileExistsError:
+            with contextlib.suppress(FileNotFoundError):
+                if not _is_abandoned(path, path.read_text()):
+                    raise StoreError(otherwise) from None
+                path.unlink()
+    else:
+        raise StoreError(otherwise)
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def _is_abandoned(path: Path, name_of_owner: str | None = None) -> bool:
+    name = _NAME.fullmatch(path.name if name_of_owner is None else name_of_owner)
+    if name is None:
+        return False
+    if _NAME.fullmatch(temporary_name())["host"] == name["host"] and sys.platform != "win32":  # type: ignore[index]
+        try:
+            os.kill(int(name["process"]), 0)
+        except ProcessLookupError:
+            return True
+        except PermissionError:  # it is there, and another user's
+            pass
+    with contextlib.suppress(FileNotFoundError):
+        return time.time() - path.stat().st_mtime > _ABANDONED
+    return False

@@ -1,0 +1,153 @@
+"""`equitangents gram`: a file of inputs, a store on disk, and what bad input gets."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import zarr
+
+from equitangents.cli.main import main
+from equitangents.planning.question import network
+
+X = np.random.default_rng(0).normal(size=(9, 3))
+NET = network("mlp", 1, 1.5, 0.1)
+
+
+@pytest.fixture
+def data(tmp_path):
+    np.save(tmp_path / "x.npy", X)
+    return tmp_path / "x.npy"
+
+
+@pytest.fixture
+def run(capsys, data, tmp_path):
+    """Status, standard output and standard error of the command on the data."""
+
+    def call(*arguments, out="k.zarr"):
+        options = ["--data", data, *(["--out", tmp_path / out] if out else []), "--net", "mlp", "--depth", 1]
+        with pytest.raises(SystemExit) as stop:
+            main(["gram", *map(str, [*options, "--W-std", 1.5, *arguments])])
+        output = capsys.readouterr()
+        return int(stop.value.code or 0), output.out, output.err
+
+    return call
+
+
+def kept(tmp_path, name="ntk"):
+    return zarr.open_group(tmp_path / "k.zarr", mode="r")[name][:]
+
+
+def test_the_store_holds_the_kernel_of_the_network(run, tmp_path):
+    status, out, err = run("--tile", 4)
+    assert (status, out) == (0, f"{tmp_path / 'k.zarr'}: complete; arrays ntk and nngp, 9 × 9, float64\n")
+    assert "6 of 6 tiles computed" in err
+    np.testing.assert_allclose(kept(tmp_path), NET.kernel(X).ntk, rtol=1e-12)
+    np.testing.assert_allclose(kept(tmp_path, "nngp"), NET.kernel(X).nngp, rtol=1e-12)
+
+
+def test_the_same_command_goes_on_and_restart_begins_again(run):
+    run("--tile", 4, "--shard", "0/2")
+    assert "3 of 6 tiles computed, the others were there" in run("--tile", 4)[2]
+    assert "0 of 6 tiles computed" in run()[2]
+    assert "6 of 6 tiles computed" in run("--restart")[2]
+
+
+def test_shards_together_are_the_whole(run, tmp_path):
+    status, out, _ = run("--tile", 4, "--shard", "0/2")
+    assert status == 0
+    assert "part 0/2 is done, and 3 of 6 tiles are missing" in out
+    assert "part 1/2 is done, and the store is complete" in run("--tile", 4, "--shard", "1/2")[1]
+    assert not np.isnan(kept(tmp_path)).any()
+
+
+def test_against_others_in_an_archive_and_in_the_precision_asked_for(run, tmp_path):
+    np.savez(tmp_path / "z.npz", x=X[:4] + 1)
+    assert run("--against", tmp_path / "z.npz", "--precision", "float32")[0] == 0
+    np.testing.assert_allclose(kept(tmp_path), NET.kernel(X, X[:4] + 1).ntk, rtol=1e-5)
+    assert kept(tmp_path).dtype == np.float32
+
+
+def test_a_group_gives_one_matrix_for_each_element(run, data, tmp_path):
+    x = np.random.default_rng(1).normal(size=(3, 4, 4, 1))
+    np.save(data, x)
+    assert "4 × 3 × 3" in run("--group", "C4")[1]
+    turned = np.rot90(x, 1, axes=(1, 2))
+    np.testing.assert_allclose(kept(tmp_path)[1], NET.kernel(x, turned).ntk, rtol=1e-10, atol=1e-12)
+
+
+def test_rows_that_were_added_to_the_data_are_computed(run, data, tmp_path):
+    run("--tile", 4)
+    np.save(data, np.concatenate([X, X + 1]))
+    assert run()[0] == 0
+    assert kept(tmp_path).shape == (18, 18)
+    assert not np.isnan(kept(tmp_path)).any()
+
+
+def test_verify_says_what_is_damaged_and_repairs_it(run, tmp_path):
+    run("--tile", 4)
+    good = kept(tmp_path)
+    path = tmp_path / "k.zarr" / "ntk" / "c" / "0" / "1"
+    path.write_bytes(b"\1" + path.read_bytes()[1:])
+    status, out, _ = run("--verify", "--sample", 2)
+    assert status == 0
+    assert "1 damaged: (0, 1). All are repaired." in out
+    np.testing.assert_array_equal(kept(tmp_path), good)
+    assert "nothing is damaged" in run("--verify")[1]
+
+
+def test_estimate_prints_and_makes_nothing(run, tmp_path):
+    status, out, _ = run("--estimate", "--tile", 4, out=None)
+    assert status == 0
+    assert out.startswith("9 × 9 inputs, NNGP and NTK in float64: 6 tiles of 4 × 4, about ")
+    assert "on disk, at most" in out
+    assert [path.name for path in tmp_path.iterdir()] == ["x.npy"]
+
+
+def test_what_is_estimated_on_disk_is_what_it_takes(run, tmp_path):
+    from equitangents.scale import estimate
+
+    run("--tile", 4)
+    sizes = [f.stat().st_size for f in (tmp_path / "k.zarr").rglob("*") if f.is_file() and f.name != "zarr.json"]
+    assert sum(sizes) == estimate(NET, (3,), 9, precision="float64", tile=4).disk
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--net", "resnet"], "net is 'resnet'"),
+        (["--net", "nowhere:net"], "no module named 'nowhere'"),
+        (["--shard", "3/3"], "expected I/N"),
+        (["--shard", "one"], "expected I/N"),
+        (["--workers", "0"], "workers is 0"),
+        (["--workers", "2", "--scheduler", "tcp://x:1"], "both given"),
+        (["--precision", "float16"], "float16"),
+        (["--against", "nothing.npz"], "against is 'nothing.npz', which is not a file"),
+        (["--tile", "0"], "tile is 0"),
+    ],
+)
+def test_bad_input_is_one_line_and_status_2(run, arguments, said):
+    status, out, err = run(*arguments)
+    assert (status, out) == (2, "")
+    assert said in err
+    assert err.count("\n") == 1
+
+
+def test_a_store_of_other_data_and_a_missing_folder_are_one_line(run, data):
+    assert "--out" in run(out=None)[2]
+    run()
+    np.save(data, X + 1)
+    status, _, err = run()
+    assert status == 2
+    assert err.startswith("equitangents: path is ")
+    assert "other values in the first 9 rows" in err
+
+
+def test_a_network_of_ones_own_is_named_by_its_module(run, tmp_path, monkeypatch):
+    (tmp_path / "my_gram_net.py").write_text(
+        "from equitangents import nn\nnet = nn.Sequential(nn.Dense(1, W_std=2.0), nn.Erf(), nn.Dense(1))\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    assert run("--net", "my_gram_net:net")[0] == 0
+    from my_gram_net import net
+
+    np.testing.assert_allclose(kept(tmp_path), net.kernel(X).ntk, rtol=1e-12)

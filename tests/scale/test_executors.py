@@ -1,0 +1,116 @@
+"""Whoever computes the tiles: the store is the same, to the last bit; workers that die are replaced or named."""
+
+from __future__ import annotations
+
+import os
+import signal
+from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
+
+import pytest
+from stores import content, store
+
+from equitangents.errors import MissingLibraryError, StoreError
+from equitangents.scale.executors import dask_client
+
+
+@pytest.fixture
+def alone(tmp_path):
+    """What one process makes."""
+    store(tmp_path / "alone").compute()
+    return content(tmp_path / "alone")
+
+
+class Client:
+    """As Dask's client, with threads."""
+
+    def __init__(self, pool):
+        self.pool = pool
+
+    def get_executor(self, pure):
+        assert not pure
+        return self.pool
+
+    def nthreads(self):
+        return {"one": 1, "two": 1}
+
+
+@pytest.mark.parametrize("wrap", [lambda pool: pool, Client])
+def test_threads_and_clients_make_the_same_store(tmp_path, alone, wrap):
+    with ThreadPoolExecutor(2) as pool:
+        store(tmp_path / "k").compute(wrap(pool))
+    assert content(tmp_path / "k") == alone
+
+
+@pytest.mark.slow
+def test_processes_make_the_same_store_also_when_one_is_killed(tmp_path, alone):
+    psutil = pytest.importorskip("psutil")
+    killed = []
+
+    def kill(*now):
+        workers = [p for p in psutil.Process().children() if "popen_loky" in " ".join(p.cmdline())]
+        if workers and not killed:
+            killed.append(workers[0].pid)
+            os.kill(workers[0].pid, signal.SIGKILL)
+
+    store(tmp_path / "k").compute(workers=2, progress=kill)
+    assert killed
+    assert content(tmp_path / "k") == alone
+
+
+@pytest.mark.slow
+def test_a_dask_cluster_makes_the_same_store(tmp_path, alone):
+    distributed = pytest.importorskip("distributed")
+    options = {"processes": False, "dashboard_address": None, "n_workers": 2, "threads_per_worker": 1}
+    with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
+        store(tmp_path / "k").compute(client)
+    assert content(tmp_path / "k") == alone
+
+
+class Dying:
+    """An executor whose worker dies after some tasks."""
+
+    def __init__(self, tasks):
+        self.tasks = tasks
+
+    def submit(self, function, *arguments):
+        self.tasks -= 1
+        future = Future()
+        if self.tasks < 0:
+            future.set_exception(BrokenExecutor("killed"))
+        else:
+            future.set_result(function(*arguments))
+        return future
+
+
+def test_a_dead_worker_of_an_executor_is_said_and_its_tiles_are_kept(tmp_path):
+    part = store(tmp_path / "k")
+    with pytest.raises(StoreError, match=r"a worker of the executor died.*what is complete is kept"):
+        part.compute(Dying(tasks=3))
+    assert 0 < part.missing < len(part.tiles)
+
+
+def test_workers_that_only_die_are_given_up(tmp_path, monkeypatch):
+    pools = []
+
+    class Pool(Dying):
+        def __init__(self, workers, env):
+            super().__init__(tasks=1 if len(pools) < 2 else 0)
+            pools.append(env["OMP_NUM_THREADS"])
+
+        def shutdown(self, wait, kill_workers):
+            pass
+
+    monkeypatch.setattr("joblib.externals.loky.ProcessPoolExecutor", Pool)
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    part = store(tmp_path / "k")
+    with pytest.raises(StoreError, match="the workers died 3 times"):
+        part.compute(workers=1)
+    assert len(pools) == 2 + 3
+    assert pools[0] == str(len(os.sched_getaffinity(0)))
+    assert part.missing < len(part.tiles)
+
+
+def test_dask_that_is_not_installed_is_said_with_what_installs_it(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "distributed", None)
+    with pytest.raises(MissingLibraryError, match=r"pip install 'equitangents\[dask\]'"):
+        dask_client("tcp://localhost:8786")

@@ -1,0 +1,161 @@
+"""Nothing is lost but tiles under way, and no wrong number is used: kills, damage, full disks, two at once."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from stores import NET, content, damage, store
+
+from equitangents.errors import StoreError
+from equitangents.scale import GramStore
+
+
+def kill(path, rows, tile, kills):
+    """How many processes that computed the store were killed."""
+    script = Path(__file__).with_name("killed.py")
+    arguments = [sys.executable, script, path, rows, tile, kills]
+    run = subprocess.run(list(map(str, arguments)), capture_output=True, text=True, timeout=500, check=True)
+    return int(run.stdout)
+
+
+class TestKills:
+    @pytest.mark.parametrize(("rows", "tile", "kills"), [(22, 4, 8), pytest.param(126, 2, 100, marks=pytest.mark.slow)])
+    def test_leave_the_store_that_an_undisturbed_run_makes(self, tmp_path, rows, tile, kills):
+        assert kill(tmp_path / "killed", rows, tile, kills) == kills
+        assert store(tmp_path / "killed", rows, tile).missing > 0
+        store(tmp_path / "killed", rows, tile).compute()
+        store(tmp_path / "whole", rows, tile).compute()
+        assert content(tmp_path / "killed") == content(tmp_path / "whole")
+        assert sorted(os.listdir(tmp_path)) == ["killed", "whole"]
+
+    def test_leave_no_lock_behind(self, tmp_path):
+        child = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True)
+        first = store(tmp_path / "k", rows=9).compute()
+        host = os.uname().nodename
+        lock = first.path / "nngp" / ".growing"
+        lock.write_text(f".{host}+{int(child.stdout)}+{'0' * 32}")
+        assert store(tmp_path / "k", rows=11).shape == (11, 11)
+        lock.write_text(f".{host}+{os.getpid()}+{'0' * 32}")
+        with pytest.raises(StoreError, match="another process"):
+            store(tmp_path / "k", rows=12)
+
+
+class TestDamage:
+    @pytest.mark.parametrize("times", [15, pytest.param(200, marks=pytest.mark.slow)])
+    def test_is_found_and_repaired(self, tmp_path, times):
+        whole = store(tmp_path / "k", rows=10).compute()
+        good = content(tmp_path / "k")
+        rng = np.random.default_rng(0)
+        for _ in range(times):
+            what = damage(tmp_path / "k", rng)
+            assert not whole.verify(sample=0, repair=False).ok, what
+            assert not whole.verify(sample=0).ok, what
+            assert content(tmp_path / "k") == good, what
+        assert whole.verify(sample=2).ok
+
+    def test_that_nobody_looked_for_gives_no_number(self, tmp_path):
+        whole = store(tmp_path / "k").compute()
+        path = tmp_path / "k" / "ntk" / "c" / "0" / "1"
+        path.write_bytes(b"\1" + path.read_bytes()[1:])
+        with pytest.raises(ValueError, match="checksum"):
+            whole.array[:]
+
+    def test_of_inputs_stops_a_worker_and_is_repaired(self, tmp_path):
+        fresh = store(tmp_path / "k")
+        path = next(file for file in (tmp_path / "k" / "x1" / "c").rglob("*") if file.is_file())
+        path.write_bytes(b"\1" + path.read_bytes()[1:])
+        with pytest.raises(StoreError, match=r"inputs of the store are damaged.*verify\(\) repairs"):
+            fresh.compute()
+        fresh.verify()
+        np.testing.assert_allclose(fresh.compute().ntk[:], NET.kernel(fresh._data["x1"]).ntk, rtol=1e-12)
+
+    def test_of_a_cut_off_tile_is_computed_again_when_resuming(self, tmp_path):
+        whole = store(tmp_path / "k").compute()
+        good = content(tmp_path / "k")
+        os.truncate(tmp_path / "k" / "nngp" / "c" / "1" / "1", 10)
+        assert whole.missing == 1
+        whole.compute()
+        assert content(tmp_path / "k") == good
+
+    def test_with_a_right_checksum_is_found_by_computing_again(self, tmp_path):
+        whole = store(tmp_path / "k").compute()
+        good = content(tmp_path / "k")
+        chunks = whole._work.arrays["ntk"]
+        chunks.write((2, 2), chunks.read((2, 2)) * 1.001)
+        found = whole.verify(sample=None)
+        assert (found.damaged, found.wrong) == ((), ((2, 2),))
+        assert found.largest_difference == pytest.approx(1e-3, rel=0.1)
+        assert "sample=None" in str(found)
+        assert content(tmp_path / "k") == good
+
+    def test_of_every_record_is_said(self, tmp_path):
+        store(tmp_path / "k")
+        for path in (tmp_path / "k").rglob("zarr.json"):
+            path.write_text(path.read_text().replace("float64", "float32"))
+        with pytest.raises(StoreError, match="every record is damaged"):
+            store(tmp_path / "k")
+
+    def test_verify_leaves_tiles_that_were_never_computed(self, tmp_path):
+        part = store(tmp_path / "k").compute(shard=(0, 2))
+        found = part.verify(sample=2, seed=0)
+        assert found.ok
+        assert (found.checked, found.missing, found.sampled) == (11, 10, 2)
+        assert part.missing == 10
+
+
+class TestTheDisk:
+    def test_that_is_full_is_one_line_and_the_rest_is_kept(self, tmp_path):
+        fresh = store(tmp_path / "k", rows=40, tile=16)
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+        try:
+            with pytest.raises(StoreError, match="cannot be read or written: File too large") as error:
+                fresh.compute()
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert "\n" not in str(error.value)
+        fresh.compute()
+        store(tmp_path / "whole", rows=40, tile=16).compute()
+        assert content(tmp_path / "k") == content(tmp_path / "whole")
+
+    def test_that_may_not_be_written_is_one_line(self, tmp_path):
+        (tmp_path / "file").write_text("in the way")
+        with pytest.raises(StoreError, match=r"cannot be read or written: File exists .*file"):
+            store(tmp_path / "file" / "k")
+
+
+class TestTwoAtOnce:
+    def test_share_one_store(self, tmp_path):
+        computed = []
+        with ThreadPoolExecutor(2) as pool:
+            runs = [
+                pool.submit(lambda: store(tmp_path / "k").compute(progress=lambda *now: computed.append(now)))
+                for _ in range(2)
+            ]
+            for run in runs:
+                run.result()
+        store(tmp_path / "whole").compute()
+        assert content(tmp_path / "k") == content(tmp_path / "whole")
+
+    def test_of_different_problems_do_not_mix(self, tmp_path):
+        x = np.random.default_rng(1).normal(size=(2, 22, 3))
+        made = []
+
+        def make(i):
+            try:
+                made.append((i, GramStore(tmp_path / "k", NET, x[i], tile=4)))
+            except StoreError:
+                return
+            made[-1][1].compute()
+
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(make, range(2)))
+        ((winner, kept),) = made
+        np.testing.assert_allclose(kept.ntk[:], NET.kernel(x[winner]).ntk, rtol=1e-12)
