@@ -118,7 +118,7 @@ class TestCurves:
         assert all(sentence in text for sentence in found.sentences)
         assert any(s.startswith("GAP saves") for s in found.sentences)
         assert "At infinite width LCN is VEC" in text
-        assert found.sentences[-1].endswith("over training sets drawn from the same 60 inputs.")
+        assert "over training sets drawn from the same 60 inputs." in found.sentences[-1]
 
     def test_of_numbers_and_of_a_test_set_of_their_own(self, drawn):
         y = drawn.x.sum(axis=(1, 2, 3))
@@ -202,6 +202,11 @@ class TestSentences:
         found = Made(0.01)(FCN=1 + 0.1 / SIZES, GAP=0.1 / SIZES)
         assert (found.factors[0].bound, found.factors[0].verdict) == (16, "fewer")
         assert found.sentences[1] == "GAP saves more than 93.8 % of the samples that FCN needs."
+        assert "“More than” compares the largest training set" in found.sentences[-1]
+
+    def test_of_flat_curves_say_no_bound_that_no_interval_supports(self):
+        found = Made(0.3)(FCN=1 + 0 * SIZES, GAP=np.array([0.98, 0.9, 0.8, 0.6, 0.1]))
+        assert (found.factors[0].bound, found.factors[0].verdict) == (None, "fewer")
 
     def test_of_errors_that_vanish_decide_nothing(self, tmp_path):
         found = Made(0.0)(FCN=SIZES**-0.5, GAP=0.0 * SIZES)

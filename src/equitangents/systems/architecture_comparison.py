@@ -197,5 +197,5 @@ def _factors(
     """Every two architectures on the data as they are, and every architecture on moved data against those."""
     pairs = [((a, AS_THEY_ARE), (b, AS_THEY_ARE)) for a, b in combinations(names, 2)]
     pairs += [((a, group), (a, AS_THEY_ARE)) for a in names for group in groups if (a, group) in curves]
-    own = shared_level(2 * len(pairs), level)  # a factor and a difference each
+    own = shared_level(3 * len(pairs), level)  # a factor, a difference and a bound each
     return tuple(compared(first, second, curves, error, own) for first, second in pairs)

@@ -161,18 +161,27 @@ def _unnoticed(found: Comparison) -> list[str]:
 
 
 def _together(found: Comparison) -> str:
+    bounds = (
+        " “More than” compares the largest training set of the one with the smallest of the other."
+        if _any_bound(found)
+        else ""
+    )
     return (
         f"Factors are at the smallest {found.error} error that both curves reach, the worse one with "
         f"{found.sizes[-1]:,} training inputs; their intervals hold together at {100 * found.level:.4g} %, over "
-        f"training sets drawn from the same {found.affordable.inputs:,} inputs."
+        f"training sets drawn from the same {found.affordable.inputs:,} inputs.{bounds}"
     )
+
+
+def _any_bound(found: Comparison) -> bool:
+    return any(f.bound is not None and f.verdict != "undecided" for f in found.factors)
 
 
 def _why(f: Factor) -> str:
     """Why no number is decided."""
     e = f.estimate
     if f.bound is not None:
-        return ": their curves share no error"
+        return ": one curve ends above where the other begins"
     if math.isnan(e.value):
         return ": some error is 0"
     if not e.has_interval:

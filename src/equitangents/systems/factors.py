@@ -11,7 +11,7 @@ import numpy as np
 from equitangents.report.verdict import plain_number
 from equitangents.statistics import Estimate, paired_mean
 from equitangents.systems.curves import ErrorName, LearningCurve
-from equitangents.systems.matched_errors import apart, bound, log_factor_at_end, measured_factor
+from equitangents.systems.matched_errors import log_factor_at_end, measured_factor
 
 AS_THEY_ARE = "I"
 Key = tuple[str, str]
@@ -22,8 +22,8 @@ Key = tuple[str, str]
 class Factor:
     """`first` needs `estimate` times the samples of `second` for the smallest error that both reach.
 
-    The worse of both reaches it with the largest training set. `bound`: where the curves share no error, what the
-    factor exceeds; negative where its inverse does; else None.
+    The worse of both reaches it with the largest training set. `bound`: where one ends above where the other begins,
+    what the factor exceeds; negative where its inverse does; else None.
     `difference`: of the errors, first minus second, at the largest training set. `verdict`: whether the second needs
     "fewer" samples or "more", as the interval of the difference says, which is narrower; else "undecided".
     """
@@ -70,11 +70,17 @@ def compared(first: Key, second: Key, curves: Mapping[Key, LearningCurve], error
     """The factor of two curves that share their training sets."""
     a, b = curves[first].of(error), curves[second].of(error)
     n = curves[first].sizes.astype(np.float64)
-    separate = apart(a.mean(axis=1), b.mean(axis=1))
     return Factor(
         first,
         second,
         measured_factor(n, a, b, level, log_factor_at_end),
-        bound(n, a.mean(axis=1), b.mean(axis=1)) if separate else None,
+        _bound(float(n[-1] / n[0]), a, b, level),
         paired_mean(a[-1] - b[-1], level),
     )
+
+
+def _bound(span: float, a: np.ndarray, b: np.ndarray, level: float) -> float | None:
+    """What f exceeds where one curve ends above the beginning of the other, as the interval of that difference says."""
+    if paired_mean(a[-1] - b[0], level).low > 0:
+        return span
+    return -span if paired_mean(b[-1] - a[0], level).low > 0 else None
