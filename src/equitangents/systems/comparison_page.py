@@ -127,7 +127,7 @@ def _panel(axes: Axes, found: Shown, keys: Sequence[Key], labels: Sequence[str])
 
 def _exponents(found: Shown) -> list[tuple[str, ...]]:
     """(architecture, group, error at the largest size, last exponent, whether it grows) of every curve."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for key, law in found.laws.items():
         e = found.curves[key].estimates(found.error)[-1]
         told = (
