@@ -22,6 +22,7 @@ from equitangents.cli.gram import gram
 from equitangents.cli.list_ import list_studies
 from equitangents.cli.plan import plan
 from equitangents.cli.reproduce import reproduce
+from equitangents.cli.systems import systems
 from equitangents.errors import EquitangentsError
 
 # The class of all of typer's complaints about usage, which it does not export by name.
@@ -46,6 +47,7 @@ app.command("list")(list_studies)
 app.command("reproduce")(reproduce)
 app.command("audit")(audit)
 app.command("plan")(plan)
+app.command("systems")(systems)
 app.command("gram")(gram)
 app.command("doctor")(doctor)
 app.command("cache")(cache)

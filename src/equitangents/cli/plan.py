@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-
-class _Echo(logging.Handler):
-    """Log messages as lines of the output."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        typer.echo(record.getMessage())
-
-
-def _announce_pilots() -> None:
-    """Say how long the training of a pilot will take, before it does."""
-    logger = logging.getLogger("equitangents.pilot")
-    logger.setLevel(logging.INFO)
-    if not any(isinstance(handler, _Echo) for handler in logger.handlers):
-        logger.addHandler(_Echo())
+from equitangents.cli.announcements import announce
 
 
 def plan(
@@ -66,7 +52,7 @@ def plan(
     network = question.network(net, depth, w_std, b_std, width, asked.outputs)
     settings = {"time": time, "learning_rate": learning_rate, "ridge": ridge}
     ensemble = question.fit(asked, network, action if augment else None, **settings)
-    _announce_pilots()
+    announce("equitangents.pilot")  # say how long the training of a pilot will take, before it does
     found = plan_ensemble(
         ensemble,
         action,

@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING
 import lazy_loader
 
 _NAMES = {
+    "architecture_comparison": ["compare_architectures"],
     "architectures": ["ARCHITECTURES", "architecture"],
     "cavity": ["cavity_risk"],
+    "compared": ["ArchitectureComparison"],
     "coupling": ["coupled"],
     "curves": ["LearningCurve", "learning_curve"],
     "data_groups": ["DataGroup", "data_group"],
     "distances": ["SDist", "s_dist"],
     "embeddings": ["Embedded", "embed"],
     "exchange": ["ExchangeRate", "GroupExchange", "exchange_rate"],
+    "factors": ["Factor"],
     "generated": ["Textures", "textures"],
     "inferences": ["GradientInference", "KernelInference", "inference"],
     "kernel_spectrum": ["Component", "KernelSpectrum", "spectrum"],
@@ -37,11 +40,13 @@ __getattr__, _, _ = lazy_loader.attach(__name__, submod_attrs=_NAMES)
 
 __all__ = [
     "ARCHITECTURES",
+    "ArchitectureComparison",
     "Component",
     "DataGroup",
     "Eigenvalue",
     "Embedded",
     "ExchangeRate",
+    "Factor",
     "FittedSystem",
     "GradientInference",
     "GroupExchange",
@@ -66,6 +71,7 @@ __all__ = [
     "algorithmic_symmetry",
     "architecture",
     "cavity_risk",
+    "compare_architectures",
     "coupled",
     "data_group",
     "embed",
@@ -93,11 +99,14 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from equitangents.systems.architecture_comparison import compare_architectures
     from equitangents.systems.architectures import ARCHITECTURES, architecture
+    from equitangents.systems.compared import ArchitectureComparison
     from equitangents.systems.coupling import coupled
     from equitangents.systems.data_groups import DataGroup, data_group
     from equitangents.systems.distances import SDist, s_dist
     from equitangents.systems.embeddings import Embedded, embed
+    from equitangents.systems.factors import Factor
     from equitangents.systems.generated import Textures, textures
     from equitangents.systems.inferences import GradientInference, KernelInference, inference
     from equitangents.systems.parametrisations import Reparametrised

@@ -17,13 +17,21 @@ from equitangents import notebook
 from equitangents.actions import Action
 from equitangents.errors import InvalidArgumentError
 from equitangents.kernels import orbit_average
-from equitangents.report.verdict import format_number, with_interval
-from equitangents.statistics import Estimate, no_interval, paired_mean
+from equitangents.report.verdict import with_interval
+from equitangents.statistics import Estimate
 from equitangents.systems.curve_data import CurveData, curve_data, training_sizes
 from equitangents.systems.curves import PREDICTIONS, ErrorName, LearningCurve, kernel_curve, model_name
 from equitangents.systems.grams import KernelName, PoolKernel, check_ridge, symmetric_kernel
 from equitangents.systems.group_grams import finite_action, group_grams
-from equitangents.systems.matched_errors import bound, log_factor
+from equitangents.systems.matched_errors import (
+    apart,
+    bound,
+    ends_of,
+    jackknifed,
+    log_factor,
+    measured_factor,
+    number_of,
+)
 from equitangents.systems.progress import Step, steps
 from equitangents.systems.wrong_groups import scrambled
 from equitangents.validation import check_whole
@@ -65,18 +73,18 @@ class GroupExchange:
             return f"With {name[self.kind]} built in the factor is {value:.3g}, without an interval; {said}."
         if low > 1:
             return (
-                f"With {name[self.kind]} built in the same error takes {_number(self.measured)} times fewer samples "
-                f"({level} {_ends(self.measured)}); {said}."
+                f"With {name[self.kind]} built in the same error takes {number_of(self.measured)} times fewer samples "
+                f"({level} {ends_of(self.measured)}); {said}."
             )
         if high < 1:
             inverse = Estimate(1 / value, 1 / high, 1 / low, self.measured.level)
             return (
-                f"With {name[self.kind]} built in the same error takes {_number(inverse)} times more samples "
-                f"({level} {_ends(inverse)}); {said}."
+                f"With {name[self.kind]} built in the same error takes {number_of(inverse)} times more samples "
+                f"({level} {ends_of(inverse)}); {said}."
             )
         return (
             f"Whether {name[self.kind]} saves samples or costs some is not decided: the factor is "
-            f"{_number(self.measured)} ({level} {_ends(self.measured)}); {said}."
+            f"{number_of(self.measured)} ({level} {ends_of(self.measured)}); {said}."
         )
 
 
@@ -239,16 +247,14 @@ def _exchange(
     plain, other = curves["plain"], curves[kind]
     n = plain.sizes.astype(np.float64)
     a, b = plain.of(error), other.of(error)
-    rows = np.arange(a.shape[1])
-    without = [log_factor(n, a[:, rows != r].mean(axis=1), b[:, rows != r].mean(axis=1)) for r in rows]
-    measured = _jackknife(log_factor(n, a.mean(axis=1), b.mean(axis=1)), np.array(without), level)
+    measured = measured_factor(n, a, b, level)
     assert plain.predicted is not None
     assert other.predicted is not None
     # without a tenth of the inputs there may be too few for the largest sizes
     reached = np.isfinite(left_out["plain"]).all(axis=0)
     pairs = zip(left_out["plain"][:, reached], left_out[kind][:, reached], strict=True)
     parts = np.array([log_factor(n[reached], p, q) for p, q in pairs])
-    predicted = _jackknife(log_factor(n, plain.predicted, other.predicted), parts, level)
+    predicted = jackknifed(log_factor(n, plain.predicted, other.predicted), parts, level)
     return GroupExchange(
         kind,
         name,
@@ -256,23 +262,10 @@ def _exchange(
         measured,
         predicted,
         (
-            bound(n, a.mean(axis=1), b.mean(axis=1)) if _apart(a.mean(axis=1), b.mean(axis=1)) else None,
-            bound(n, plain.predicted, other.predicted) if _apart(plain.predicted, other.predicted) else None,
+            bound(n, a.mean(axis=1), b.mean(axis=1)) if apart(a.mean(axis=1), b.mean(axis=1)) else None,
+            bound(n, plain.predicted, other.predicted) if apart(plain.predicted, other.predicted) else None,
         ),
     )
-
-
-def _jackknife(log: float, without: np.ndarray, level: float) -> Estimate:
-    """exp of `log` with Student's interval of the pseudo-values; `without` each sample, or part of them, in turn."""
-    if len(without) < 2 or not (math.isfinite(log) and np.isfinite(without).all()):
-        return no_interval(math.exp(log), level)
-    spread = paired_mean((len(without) - 1) * (without.mean() - without), level)
-    return Estimate(math.exp(log), math.exp(log + spread.low), math.exp(log + spread.high), level)
-
-
-def _apart(a: np.ndarray, b: np.ndarray) -> bool:
-    """Whether no error lies on both curves."""
-    return bool(a.min() >= b.max() or b.min() >= a.max())
 
 
 def _without_parts(
@@ -320,16 +313,6 @@ def _subgroup(action: Action, given: Any) -> list[int] | None:
     return [int(g) for g in max(proper, key=lambda part: part.order).elements] if proper else None
 
 
-def _number(e: Estimate) -> str:
-    return format_number(e.value, e.interval, (1.0, math.inf))
-
-
-def _ends(e: Estimate) -> str:
-    """Both ends, on the side of 1 on which they are."""
-    low, high = (format_number(end, e.interval, (1.0, math.inf)) for end in e.interval)
-    return f"{low} to {high}"
-
-
 def _predicted(e: Estimate, least: float | None) -> str:
     """What the spectra say, the right way round for a reader."""
     if math.isnan(e.value):
@@ -339,4 +322,4 @@ def _predicted(e: Estimate, least: float | None) -> str:
     word, shown = ("fewer", e) if e.value >= 1 else ("more", Estimate(1 / e.value, 1 / e.high, 1 / e.low, e.level))
     if not e.has_interval:
         return f"{shown.value:.3g} times {word}, without an interval"
-    return f"{_number(shown)} times {word} ({_ends(shown)})"
+    return f"{number_of(shown)} times {word} ({ends_of(shown)})"

@@ -1,13 +1,21 @@
 """How many times as many samples one learning curve needs as another for the same errors.
 
-log f = mean over errors E that both curves reach of log n₀(E) − log n₁(E), with sizes interpolated on logarithms.
+log f = mean over errors E that both curves reach of log n₀(E) − log n₁(E), with sizes interpolated on logarithms; or
+that difference at one error, the smallest that both reach: what the better curve saves of the largest training set.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
 import numpy as np
 from jaxtyping import Float
 
+from equitangents.report.verdict import format_number
+from equitangents.statistics import Estimate, no_interval, paired_mean
+
+_EQUAL = 1e-6  # below which the logarithm of a factor is rounding
 _LEVELS = 33  # errors at which curves are compared
 
 
@@ -39,6 +47,64 @@ def bound(
     """What f is known to exceed where all errors of one curve are below all of the other; negative: 1/f exceeds it."""
     span = float(sizes[-1] / sizes[0])
     return span if second.max() <= first.min() else -span
+
+
+def log_factor_at_end(
+    sizes: Float[np.ndarray, " sizes"], first: Float[np.ndarray, " sizes"], second: Float[np.ndarray, " sizes"]
+) -> float:
+    """The same at the smallest error that both curves reach, the worse one with its largest training set.
+
+    Where the better curve is below that error from the start, its smallest training set is taken. NaN where an error
+    is not positive.
+
+    >>> n = np.array([10.0, 20, 40, 80])
+    >>> round(float(np.exp(log_factor_at_end(n, 1 / n, 1 / (3 * n)))), 6)
+    3.0
+    """
+    if not ((first > 0).all() and (second > 0).all()):
+        return float("nan")
+    a, b = (np.minimum.accumulate(np.log(errors)) for errors in (first, second))
+    sign, better, level = (1, b, a[-1]) if a[-1] >= b[-1] else (-1, a, b[-1])
+    needed = np.interp(-level, -_strict(better), np.log(sizes))
+    log = float(np.log(sizes[-1]) - needed)
+    return sign * log if log > _EQUAL else 0.0
+
+
+def apart(first: Float[np.ndarray, " sizes"], second: Float[np.ndarray, " sizes"]) -> bool:
+    """Whether no error lies on both curves."""
+    return bool(first.min() >= second.max() or second.min() >= first.max())
+
+
+def jackknifed(log: float, without: Float[np.ndarray, " parts"], level: float) -> Estimate:
+    """exp of `log` with Student's interval of the pseudo-values; `without` each sample, or part of them, in turn."""
+    if len(without) < 2 or not (math.isfinite(log) and np.isfinite(without).all()):
+        return no_interval(math.exp(log), level)
+    spread = paired_mean((len(without) - 1) * (without.mean() - without), level)
+    return Estimate(math.exp(log), math.exp(log + spread.low), math.exp(log + spread.high), level)
+
+
+def measured_factor(
+    sizes: Float[np.ndarray, " sizes"],
+    first: Float[np.ndarray, "sizes repetitions"],
+    second: Float[np.ndarray, "sizes repetitions"],
+    level: float,
+    log: Callable[..., float] = log_factor,
+) -> Estimate:
+    """f of the mean errors of curves that share their training sets, with its jackknife interval over repetitions."""
+    rows = np.arange(first.shape[1])
+    of = lambda kept: log(sizes, first[:, kept].mean(axis=1), second[:, kept].mean(axis=1))
+    return jackknifed(of(rows), np.array([of(rows != r) for r in rows]), level)
+
+
+def number_of(e: Estimate) -> str:
+    """A factor, on the side of 1 on which it is."""
+    return format_number(e.value, e.interval, (1.0, math.inf))
+
+
+def ends_of(e: Estimate) -> str:
+    """Both ends, on the side of 1 on which they are."""
+    low, high = (format_number(end, e.interval, (1.0, math.inf)) for end in e.interval)
+    return f"{low} to {high}"
 
 
 def _strict(falling: np.ndarray) -> np.ndarray:

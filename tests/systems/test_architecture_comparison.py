@@ -1,0 +1,223 @@
+"""Which architecture suits data: factors of samples, what a budget pays for, and sentences that follow from numbers."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from equitangents.errors import InvalidArgumentError, ShapeError
+from equitangents.statistics import Estimate
+from equitangents.systems import architecture, compare_architectures, learning_curve, rotate, textures
+from equitangents.systems.candidates import Affordable, Job, affordable, check_groups, default_architectures, notices
+from equitangents.systems.compared import ArchitectureComparison
+from equitangents.systems.curves import LearningCurve
+from equitangents.systems.factors import compared
+from equitangents.systems.matched_errors import log_factor_at_end
+
+SIZES = np.array([10, 20, 40, 80, 160])
+N = SIZES.astype(np.float64)
+SMALL = {"architectures": ["FCN", "GAP"], "groups": ["O(3d)"], "depth": 1}
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    return textures(60, (4, 4, 2), classes=2, seed=1)
+
+
+@pytest.fixture(scope="module")
+def found(drawn):
+    return compare_architectures(drawn.x, drawn.labels, groups=["O(3)xI", "O(3)^d"], depth=1, repetitions=10)
+
+
+class TestFactorsAtTheEnd:
+    @pytest.mark.parametrize("seed", range(5))
+    def test_recover_the_factor_between_shifted_power_laws(self, seed):
+        rng = np.random.default_rng(seed)
+        exponent, factor = rng.uniform(0.2, 1), rng.uniform(1.1, 8)
+        worse, better = 3 * N**-exponent, 3 * (factor * N) ** -exponent
+        assert np.exp(log_factor_at_end(N, worse, better)) == pytest.approx(factor)
+        assert log_factor_at_end(N, better, worse) == pytest.approx(-np.log(factor))
+
+    def test_end_with_the_smallest_training_set_and_are_none_of_errors_that_vanish(self):
+        assert np.exp(log_factor_at_end(N, 1 + 0.01 / N, 0.1 / N)) == pytest.approx(16)
+        assert np.isnan(log_factor_at_end(N, 1.0 / N, 0.0 * N))
+
+
+class TestCandidates:
+    def test_pool_over_the_first_window_that_fits_more_than_once(self):
+        assert default_architectures((4, 4, 3)) == ("FCN", "VEC", "LAP2", "GAP")
+        assert default_architectures((32, 32, 3))[2] == "LAP4"
+        assert default_architectures((5, 7, 1)) == ("FCN", "VEC", "GAP")
+
+    def test_groups_are_named_for_the_channels_of_the_data_and_the_identity_is_left_out(self):
+        names = ["I", "O(3)xI", "O(3)^d", "P(3d)", "O(3d)", "O(2d)"]
+        assert [g.name for g in check_groups(names, (4, 4, 2))] == ["O(2)xI", "O(2)^d", "P(2d)", "O(2d)"]
+
+    def test_moved_data_are_measured_where_theorem_4_1_lets_predictions_change(self):
+        groups = check_groups(["O(3)xI", "O(3)^d", "P(3d)", "O(3d)"], (4, 4, 3))
+        noticed = {name: [notices(name, g, (4, 4, 3)) for g in groups] for name in ("FCN", "LCN", "VEC", "LAP2", "GAP")}
+        assert noticed["FCN"] == [False] * 4
+        assert noticed["LCN"] == noticed["VEC"] == [False, False, True, True]
+        assert noticed["LAP2"] == noticed["GAP"] == [False, True, True, True]
+
+
+class TestABudget:
+    """Of a net that takes a second a pair of 100 inputs' 5,050, for one matrix."""
+
+    jobs = (
+        Job(
+            SimpleNamespace(kernel_cost=lambda *_, **__: SimpleNamespace(seconds=5050.0, pairs=5050, uncertainty=2.0)),
+            1,
+        ),
+    )
+
+    def of(self, minutes, wanted=None, available=1000):
+        return affordable(self.jobs, (4, 4, 1), available, 0, wanted, 32, 2, minutes)
+
+    def test_pays_for_as_many_inputs_as_fit_and_says_so(self):
+        paid = self.of(60.0)
+        assert paid.inputs == 84  # 84 · 85/2 = 3,570 seconds; 85 take 3,655
+        assert paid.seconds <= 3600
+        assert "84 of 1,000 inputs" in str(paid)
+        assert self.of(60.0, available=50).inputs == 50
+        assert not self.of(60.0, available=50).scaled_down
+
+    def test_that_is_too_small_is_refused(self):
+        with pytest.raises(InvalidArgumentError, match=r"32 inputs would take about 9 min, more than minutes=1;"):
+            self.of(1.0)
+        with pytest.raises(InvalidArgumentError, match="900 inputs would take"):
+            self.of(60.0, wanted=900)
+        with pytest.raises(InvalidArgumentError, match="expected at least 32"):
+            self.of(60.0, available=20)
+
+
+class TestCurves:
+    def test_are_those_of_learning_curve_on_data_moved_by_the_group(self, found, drawn):
+        x = ((drawn.x - drawn.x.mean()) / drawn.x.std()).astype(np.float32)
+        moved = np.asarray(rotate(x, "O(2)^d", 0), np.float32)
+        own = learning_curve(
+            architecture("GAP", 1), moved, drawn.labels, sizes=found.sizes, repetitions=10, ridge=1e-4, predict=None
+        )
+        assert np.array_equal(own.squared, found.curve("GAP", "O(2)^d").squared)
+        assert found.affordable.inputs == 60
+
+    def test_are_not_made_where_a_group_is_not_noticed_and_the_kernel_shows_that_it_is_not(self, found):
+        assert set(found.checks) == {
+            *((name, "O(2)xI") for name in ("FCN", "VEC", "LAP2", "GAP")), ("FCN", "O(2)^d"), ("VEC", "O(2)^d"),
+        }  # fmt: skip
+        assert np.max(list(found.checks.values())) < 1e-5
+        assert found.curve("VEC", "O(2)^d") is found.curve("VEC")
+
+    def test_say_what_follows_and_what_is_known_of_it(self, found):
+        text = str(found)
+        assert all(sentence in text for sentence in found.sentences)
+        assert any(s.startswith("GAP saves") for s in found.sentences)
+        assert "At infinite width LCN is VEC" in text
+        assert "over training sets drawn from the same 60 inputs." in found.sentences[-1]
+
+    def test_of_numbers_and_of_a_test_set_of_their_own(self, drawn):
+        y = drawn.x.sum(axis=(1, 2, 3))
+        own = compare_architectures((drawn.x[:40], y[:40], drawn.x[40:], y[40:]), **SMALL)
+        assert (own.error, own.affordable.test_inputs, own.sizes[-1]) == ("squared", 20, 40)
+        assert own.facts["Targets"] == "numbers"
+
+    @pytest.mark.parametrize(
+        ("changes", "message"),
+        [
+            ({"architectures": ["FCN"]}, "two or more"),
+            ({"architectures": ["FCN", "LAP3"]}, "LAP3, and the grid"),
+            ({"architectures": ["FCN", "CNN"]}, "'CNN'"),
+            ({"groups": ["O(5)^d"]}, "2 channels"),
+            ({"minutes": np.nan}, "minutes is nan"),
+            ({"inputs": 61}, "expected 32 to 60"),
+            ({"error": "log"}, "expected 'classification' or 'squared'"),
+        ],
+    )
+    def test_of_what_cannot_be_compared_are_refused(self, drawn, changes, message):
+        with pytest.raises(InvalidArgumentError, match=message):
+            compare_architectures(drawn.x, drawn.labels, **{**SMALL, **changes})
+
+    def test_need_a_grid(self, drawn):
+        with pytest.raises(ShapeError, match="on a grid"):
+            compare_architectures(drawn.x.reshape(60, -1), drawn.labels)
+
+
+@dataclass
+class Made:
+    """Comparisons of curves that are made up."""
+
+    noise: float
+
+    def __call__(self, **means: np.ndarray) -> ArchitectureComparison:
+        rng = np.random.default_rng(0)
+        curves = {}
+        for name, mean in means.items():
+            errors = np.asarray(mean)[:, None] * np.exp(self.noise * rng.normal(size=(len(SIZES), 10)))
+            curves[name, "I"] = LearningCurve(name, SIZES, None, errors, None, None, 200, 40, 0)
+        names = tuple(means)
+        pairs = [((a, "I"), (b, "I")) for i, a in enumerate(names) for b in names[i + 1 :]]
+        factors = tuple(compared(a, b, curves, "squared", 0.99) for a, b in pairs)
+        paid = Affordable(200, 200, 40, len(names), 1.0, 2.0, 10.0)
+        return ArchitectureComparison(
+            names, (), curves, factors, {}, "squared", paid, (4, 4, 3), 0, 1, "ntk", 1e-4, True, 0, 0.95
+        )
+
+
+class TestSentences:
+    def test_say_what_is_saved_where_the_interval_is_above_1(self):
+        found = Made(0.01)(FCN=SIZES**-0.5, GAP=(4 * SIZES) ** -0.5)
+        assert found.factors[0].verdict == "fewer"
+        assert found.sentences[0] == "GAP needs the fewest samples of FCN and GAP."
+        assert found.sentences[1].startswith("GAP saves 75 % (")
+        assert "that symmetry of FCN hurts" in found.sentences[2]
+
+    def test_turn_round_with_the_curves(self):
+        found = Made(0.01)(FCN=(4 * SIZES) ** -0.5, GAP=SIZES**-0.5)
+        assert found.sentences[0] == "FCN needs the fewest samples of FCN and GAP."
+        assert re.match(r"GAP saves no samples: it needs (3.9|4.0).* times the samples of FCN\.", found.sentences[1])
+        assert re.search(r"that symmetry of FCN helps: GAP needs (3.9|4.0)", found.sentences[2])
+
+    def test_say_that_samples_are_saved_but_not_how_many_where_only_the_difference_of_errors_is_decided(self):
+        found = Made(0.01)(FCN=SIZES**-0.5, GAP=(4 * SIZES) ** -0.5)
+        wide, apart = Estimate(6.0, 0.6, 55.0), Estimate(0.5, 0.4, 0.6)
+        found = replace(found, factors=(replace(found.factors[0], estimate=wide, difference=apart),))
+        assert found.sentences[0] == "GAP needs the fewest samples of FCN and GAP."
+        assert (
+            found.sentences[1] == "GAP saves samples over FCN (how many is not decided: the factor is 6 (0.6 to 55))."
+        )
+        assert "that symmetry of FCN hurts: FCN needs more samples than GAP" in found.sentences[2]
+
+    def test_decide_nothing_where_both_intervals_hold_what_says_nothing(self):
+        found = Made(0.3)(FCN=SIZES**-0.5, VEC=(1.05 * SIZES) ** -0.5)
+        assert found.factors[0].verdict == "undecided"
+        assert found.sentences[0] == "Which of FCN and VEC needs the fewest samples is not decided by these data."
+        assert all("not decided" in s for s in found.sentences[:3])
+
+    def test_of_curves_without_a_common_error_say_a_bound(self):
+        found = Made(0.01)(FCN=1 + 0.1 / SIZES, GAP=0.1 / SIZES)
+        assert (found.factors[0].bound, found.factors[0].verdict) == (16, "fewer")
+        assert found.sentences[1] == "GAP saves more than 93.8 % of the samples that FCN needs."
+        assert "“More than” compares the largest training set" in found.sentences[-1]
+
+    def test_of_flat_curves_say_no_bound_that_no_interval_supports(self):
+        found = Made(0.3)(FCN=1 + 0 * SIZES, GAP=np.array([0.98, 0.9, 0.8, 0.6, 0.1]))
+        assert (found.factors[0].bound, found.factors[0].verdict) == (None, "fewer")
+
+    def test_of_errors_that_vanish_decide_nothing(self, tmp_path):
+        found = Made(0.0)(FCN=SIZES**-0.5, GAP=0.0 * SIZES)
+        assert found.factors[0].verdict != "more"
+        assert json.loads(found.to_json(tmp_path / "a.json").read_text())["factors"][0]["interval"] == [None, None]
+
+
+@pytest.mark.slow
+def test_textures_are_learnt_with_fewest_samples_by_global_pooling_and_not_once_positions_are_torn_apart():
+    drawn = textures(200, (8, 8, 3), classes=4, tint=0.3)
+    found = compare_architectures(drawn.x, drawn.labels, depth=2, error="squared")
+    assert found.sentences[0] == "GAP needs the fewest samples of FCN, VEC, LAP4 and GAP."
+    for group in ("O(3)^d", "P(3d)", "O(3d)"):
+        assert found.factor(("GAP", group), ("GAP", "I")).verdict == "fewer"
