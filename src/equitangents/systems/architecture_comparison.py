@@ -64,8 +64,9 @@ def compare_architectures(
     """Learning curves of infinitely wide architectures, and how many samples each saves.
 
     Args:
-        data, y: signals (N, *positions, channels) and labels or numbers; also a `Dataset` or (x, y, test_x, test_y).
-            Without a test set every repetition leaves out a fifth of the inputs.
+        data: signals (N, *positions, channels), or a `Dataset`, or (x, y, test_x, test_y). Without a test set every
+            repetition leaves out a fifth of the inputs.
+        y: labels or numbers of the signals, where `data` has none.
         architectures: two or more of FCN, LCN, VEC, GAP and LAPk; None: FCN, VEC, LAPk with the first k of 4, 8 and 2
             that fits, and GAP.
         groups: what moves the data; 3 stands for their channels.
@@ -73,7 +74,9 @@ def compare_architectures(
             all curves; the result says how many.
         inputs: use exactly so many, drawn at random; refused where they take longer than `minutes`.
         depth: hidden layers.
-        kernel, ridge, repetitions: as those of `learning_curve`.
+        kernel: "ntk" or "nngp".
+        ridge: relative to the mean of the kernel's diagonal, as in `learning_curve`.
+        repetitions: training sets of each size.
         error: which errors are compared; None: classification errors of labels, unless some mean of them is 0.
         standardise: subtract the mean of all entries of the inputs that are used, and divide by their standard
             deviation; False: take x as it is.
