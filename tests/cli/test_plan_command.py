@@ -53,6 +53,7 @@ def test_the_answer_is_that_of_plan_ensemble(capsys, images, tmp_path):
     assert (tmp_path / "plan.svg").is_file()
 
 
+@pytest.mark.slow
 def test_labels_make_a_classifier_and_augmentation_can_be_left_out(capsys, vectors):
     arguments = [
         "--data",
@@ -95,6 +96,7 @@ def test_a_network_and_data_are_planned_for_by_a_pilot_whose_time_is_said_before
         assert named in page.read_text()
 
 
+@pytest.mark.slow
 def test_errors_are_measured_at_the_test_targets(capsys, images):
     arguments = ["--data", images, "--group", "D4", "--net", "cnn", "--measure", "error", "--target", 0.1]
     status, out, _ = run(capsys, *arguments, "--time", 5, "--depth", 1, "--draws", 50, "--width", 4, "--pilot", 4)

@@ -21,8 +21,21 @@ MODULES = sorted(
     if not module.name.endswith("__main__")
 )
 
+LONG = {  # examples that compile much: run by `make test-docs`, not by `make test`
+    f"equitangents.{name}"
+    for name in (
+        "ensembles.deep.classifier",
+        "ensembles.deep.regressor",
+        "ensembles.training.variations",
+        "systems.coupling",
+        "systems.embeddings",
+        "systems.patch_networks",
+        "systems.tangent_spectrum",
+    )
+}
 
-@pytest.mark.parametrize("name", MODULES)
+
+@pytest.mark.parametrize("name", [pytest.param(m, marks=pytest.mark.slow) if m in LONG else m for m in MODULES])
 def test_docstring_examples(name: str, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     module = importlib.import_module(name)

@@ -22,6 +22,7 @@ ENTRIES = {"optimizer": "momentum", "learning_rate": 0.05, "epochs": 3, "batch_s
 RECORD = Training(**ENTRIES)
 
 
+@pytest.mark.slow
 def test_a_record_and_its_entries_make_the_same_ensemble_to_the_last_bit(tmp_path):
     by_record = DeepEnsemble(NET, members=2, training=RECORD, checkpoints=Checkpoints(tmp_path / "a", 2)).fit(X, Y)
     by_names = DeepEnsemble(NET, members=2, **ENTRIES, checkpoint_dir=tmp_path / "b", checkpoint_every=2).fit(X, Y)

@@ -176,6 +176,7 @@ def test_inside_jax_programs_it_runs_with_the_derivatives_of_the_reference(of, m
         np.testing.assert_allclose(slope, (moved[0] - moved[1]) / (2 * h), rtol=1e-5, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_outside_of_compiled_programs_it_has_derivatives_too(rng):
     net = nn.Sequential(nn.SphereLift(groups.so3(1), 4), ERF, POOL)
     x, y, tangent = (signals(rng, 1, 1, 1) for _ in range(3))

@@ -43,6 +43,7 @@ def test_rotations_are_the_nodes_that_run(group, resolution):
     assert cost.resolution == lift.get("resolution")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("counted")
 def test_narrow_windows_have_fields_on_the_sphere():
     net = network(so3(2), window=WINDOW, resolution=2)

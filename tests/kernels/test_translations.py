@@ -92,7 +92,8 @@ def check_random_problem(net, action, x, symmetric):
     assert_literal(net, action, x if symmetric else x[:4], None if symmetric else x)
 
 
-@pytest.mark.parametrize("dtype", [pytest.param("float32", marks=pytest.mark.slow), "float64"])
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_the_reference_engine_gives_the_same(dtype, rng, monkeypatch):
     action, x = et.actions.translations((4, 3)), difficult(rng, (4, 3, 2), dtype)
     net = mlp(Relu(), Erf())

@@ -94,6 +94,7 @@ def springs(batch):
     return (stretch**2).sum((1, 2)) / 4 + 2.0, -(r * (stretch / distance)[..., None]).sum(2)
 
 
+@pytest.mark.slow
 def test_training_data_are_learnt(trained):
     model, train = trained
     energies, forces = springs(train)

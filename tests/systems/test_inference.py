@@ -101,6 +101,7 @@ def test_steps_are_those_of_momentum_on_the_source_s_loss(data: Any, power: floa
     assert np.max([np.max(np.abs(a[0] - np.asarray(b))) for a, b in zip(trained, expected, strict=True)]) <= 1e-12
 
 
+@pytest.mark.slow
 def test_a_member_stops_at_full_training_accuracy_and_others_go_on(data: Any) -> None:
     learn = lambda count: et.systems.inference("NN", members=count, epochs=60, batch_size=8, learning_rate=0.3)
     many = et.systems.System("I", NET, learn(5)).fit(data.x, data.labels)

@@ -106,9 +106,8 @@ def test_a_penalty_of_another_power_leaves_permutations_alone() -> None:
     assert why_not_coupled(system, group("P(3)^d")) is None
 
 
-@pytest.mark.parametrize(
-    ("parametrisation", "learning_rate"), [("ntk", 0.3), pytest.param("standard", None, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("parametrisation", "learning_rate"), [("ntk", 0.3), ("standard", None)])
 def test_coupled_networks_stay_equal_through_training(parametrisation: str, learning_rate: float | None) -> None:
     net = et.systems.architecture("LCN", 1, 3, parametrisation=parametrisation)
     learning = et.systems.inference(

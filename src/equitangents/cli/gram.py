@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import math
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,15 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from equitangents.cli.announcements import announced
+
 if TYPE_CHECKING:
     from equitangents.scale import GramStore
-
-
-class _Echo(logging.Handler):
-    """Log messages as lines on standard error."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        typer.echo(record.getMessage(), err=True)
 
 
 def gram(
@@ -72,7 +66,7 @@ def gram(
         return
     if out is None:
         raise typer.BadParameter("a folder for the store is needed", param_hint="--out")
-    with _log():
+    with announced("equitangents", err=True):
         action = None if group is None else _action(group, x1)
         store = GramStore(out, network, x1, x2, action=action, tile=tile, precision=precision)
         if verify:
@@ -140,17 +134,3 @@ def _executor(scheduler: str | None) -> Iterator[Any]:
 
     with dask_client(scheduler) as client:
         yield client
-
-
-@contextlib.contextmanager
-def _log() -> Iterator[None]:
-    """Show how far it is, and what goes wrong on the way."""
-    logger, echo = logging.getLogger("equitangents"), _Echo(logging.INFO)
-    level = logger.level
-    logger.addHandler(echo)
-    logger.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        logger.removeHandler(echo)
-        logger.setLevel(level)

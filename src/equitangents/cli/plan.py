@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from equitangents.cli.announcements import announce
+from equitangents.cli.announcements import announced
 
 
 def plan(
@@ -52,23 +52,23 @@ def plan(
     network = question.network(net, depth, w_std, b_std, width, asked.outputs)
     settings = {"time": time, "learning_rate": learning_rate, "ridge": ridge}
     ensemble = question.fit(asked, network, action if augment else None, **settings)
-    announce("equitangents.pilot")  # say how long the training of a pilot will take, before it does
-    found = plan_ensemble(
-        ensemble,
-        action,
-        asked.inputs,
-        target,
-        measure,
-        confidence,
-        y=asked.targets,
-        pilot=pilot,
-        data=(asked.x, asked.y),
-        data_name=data.name,
-        over_inputs=over_inputs,
-        draws=draws,
-        seed=seed,
-        max_members=max_members,
-    )
+    with announced("equitangents.pilot"):  # say how long the training of a pilot will take, before it does
+        found = plan_ensemble(
+            ensemble,
+            action,
+            asked.inputs,
+            target,
+            measure,
+            confidence,
+            y=asked.targets,
+            pilot=pilot,
+            data=(asked.x, asked.y),
+            data_name=data.name,
+            over_inputs=over_inputs,
+            draws=draws,
+            seed=seed,
+            max_members=max_members,
+        )
     typer.echo(str(found))
     for path, write in ((html, found.to_html), (json, found.to_json), (plot, found.plot)):
         if path is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from equitangents.cli.announcements import announce
+from equitangents.cli.announcements import announced
 
 if TYPE_CHECKING:
     import numpy as np
@@ -65,22 +65,22 @@ def systems(
     for option, path in files:
         check_writable(option, path)
     given = _read(data, layout)
-    announce("equitangents.systems")
-    found = compare_architectures(
-        given,
-        architectures=None if architectures is None else _parts(architectures),
-        groups=_parts(groups),
-        minutes=minutes,
-        inputs=inputs,
-        depth=depth,
-        kernel=kernel,  # type: ignore[arg-type]
-        ridge=ridge,
-        repetitions=repetitions,
-        error=error,  # type: ignore[arg-type]
-        standardise=standardise,
-        seed=seed,
-        progress=sys.stderr.isatty(),
-    )
+    with announced("equitangents.systems"):
+        found = compare_architectures(
+            given,
+            architectures=None if architectures is None else _parts(architectures),
+            groups=_parts(groups),
+            minutes=minutes,
+            inputs=inputs,
+            depth=depth,
+            kernel=kernel,  # type: ignore[arg-type]
+            ridge=ridge,
+            repetitions=repetitions,
+            error=error,  # type: ignore[arg-type]
+            standardise=standardise,
+            seed=seed,
+            progress=sys.stderr.isatty(),
+        )
     typer.echo(str(found))
     written = [(html, found.to_html), (json, found.to_json)]
     if out is not None:

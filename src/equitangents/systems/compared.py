@@ -155,7 +155,7 @@ class ArchitectureComparison:
         }
 
     def to_json(self, path: FileName) -> Path:
-        """Write `to_dict`."""
+        """Write what `to_dict` gives, as JSON."""
         with whole_file(Path(path)) as partial:
             partial.write_text(json.dumps(self.to_dict(), indent=2, allow_nan=False) + "\n", encoding="utf-8")
         return Path(path)

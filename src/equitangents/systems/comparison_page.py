@@ -40,7 +40,7 @@ class Shown(Comparison, Protocol):
 
     @property
     def laws(self) -> Mapping[Key, PowerLaw | None]:
-        """Of every curve."""
+        """The power laws of every curve."""
 
     @property
     def facts(self) -> Mapping[str, str]:
@@ -48,7 +48,7 @@ class Shown(Comparison, Protocol):
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """What follows."""
+        """What follows from the numbers."""
 
     def factor_rows(self) -> list[tuple[str, str, str]]:
         """Rows of the table of factors."""

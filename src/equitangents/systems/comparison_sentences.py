@@ -52,7 +52,7 @@ class Comparison(Protocol):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of an input."""
+        """The shape of an input."""
 
     @property
     def level(self) -> float:

@@ -51,7 +51,7 @@ class Factor:
         return shown if shown.low > 1 else None
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values."""
+        """All entries as plain values."""
         e, d = self.estimate, self.difference
         return {
             "first": list(self.first),

@@ -15,7 +15,9 @@ SLOW = pytest.mark.slow
 libraries_nnx = pytest.mark.parametrize(
     "library", [pytest.param("linen", marks=SLOW), "nnx", pytest.param("equinox", marks=SLOW)]
 )
-nearly_all_libraries = pytest.mark.parametrize("library", [pytest.param("linen", marks=SLOW), "nnx", "equinox"])
+nearly_all_libraries = pytest.mark.parametrize(
+    "library", [pytest.param("linen", marks=SLOW), "nnx", pytest.param("equinox", marks=SLOW)]
+)
 
 
 @pytest.fixture(scope="module")
