@@ -133,6 +133,7 @@ def test_other_means_and_other_spreads_are_seen(shift: float, scale: float) -> N
     rng = np.random.default_rng(0)
     a, b = rng.standard_normal((20, 10)), shift + scale * rng.standard_normal((30, 10))
     assert et.systems.energy_test(a, b).p_value <= 0.002
+    assert et.systems.energy_test(a, b + 100, permutations=99).p_value == 0.01  # the data are one of 100 assignments
 
 
 def test_the_energy_distance_is_its_definition() -> None:
