@@ -6,6 +6,8 @@ import os
 import signal
 from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
 
+import distributed
+import psutil
 import pytest
 from stores import content, store
 
@@ -43,7 +45,6 @@ def test_threads_and_clients_make_the_same_store(tmp_path, alone, wrap):
 
 @pytest.mark.slow
 def test_processes_make_the_same_store_also_when_one_is_killed(tmp_path, alone):
-    psutil = pytest.importorskip("psutil")
     killed = []
 
     def kill(*now):
@@ -59,7 +60,6 @@ def test_processes_make_the_same_store_also_when_one_is_killed(tmp_path, alone):
 
 @pytest.mark.slow
 def test_a_dask_cluster_makes_the_same_store(tmp_path, alone):
-    distributed = pytest.importorskip("distributed")
     options = {"processes": False, "dashboard_address": None, "n_workers": 2, "threads_per_worker": 1}
     with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
         store(tmp_path / "k").compute(client)

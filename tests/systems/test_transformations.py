@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import equitangents as et
-from equitangents.errors import EquitangentsError
+from equitangents.errors import EquitangentsError, MemoryLimitError
 from examples import examples
 
 SYSTEMS = et.systems
@@ -152,3 +152,8 @@ def test_finite_groups_have_no_paths(group: str) -> None:
 def test_a_transformation_refuses_other_signals() -> None:
     with pytest.raises(EquitangentsError, match=r"x has signals of shape \(2, 2, 3\)"):
         SYSTEMS.transformation("O(3)^d", (4, 4, 3))(np.ones((1, 2, 2, 3)))
+
+
+def test_a_matrix_that_no_memory_holds_is_refused_before_it_is_made() -> None:
+    with pytest.raises(MemoryLimitError, match=r"O\(786,432\).*O\(3\)\^d"):
+        SYSTEMS.transformation("O(3d)", (512, 512, 3))

@@ -77,7 +77,7 @@ def read_record(path: Path) -> Record | None:
         return max(found, key=lambda record: record.rows)
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise StoreError(
-            f"path is {str(path)!r}, which holds something else than a store of equitangents, or one whose every "
+            f"path is {str(path)!r}, which holds something other than a store of equitangents, or one whose every "
             "record is damaged; give another path, or remove it"
         )
     return None

@@ -127,9 +127,11 @@ class LearningCurve:
         return rows
 
     def _title(self) -> str:
+        count = self.errors.shape[1]
+        sets = "one training set" if count == 1 else f"{count} training sets"
         return (
-            f"Learning curve of {self.model}: {self.errors.shape[1]} training sets of each size from {self.pool:,} "
-            f"inputs, tested on {self.test_inputs:,}"
+            f"Learning curve of {self.model}: {sets} of each size from {self.pool:,} inputs, tested on "
+            f"{self.test_inputs:,}"
         )
 
     def __repr__(self) -> str:

@@ -188,7 +188,7 @@ def _targets(y: Any, samples: int) -> tuple[np.ndarray, np.ndarray | None, np.nd
     check_same_length("x", range(samples), "y", labels)
     classes, index = np.unique(labels, return_inverse=True)
     if len(classes) < 2:
-        raise InvalidArgumentError(f"y holds one class, {classes[0]!r}; expected at least two")
+        raise InvalidArgumentError(f"y holds one class, {classes[0].item()!r}; expected at least two")
     return np.eye(len(classes))[index] - 1 / len(classes), classes, index
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from equitangents._types import Numbers
 from equitangents.errors import ShapeError
+from equitangents.memory import check_fits
 from equitangents.systems.data_groups import DataGroup, data_group
 from equitangents.systems.haar import haar, haar_each
 from equitangents.validation import check_array, check_whole
@@ -183,6 +184,8 @@ def transformation(group: str, shape: tuple[int, ...], *, seed: int = 0) -> Tran
         orders = np.argsort(rng.random((count, c)), axis=1)
         return ChannelRotations(kind, shape, np.eye(c)[orders])
     if kind.reach == "all":
+        remedy = "make the inputs smaller, or move every position by itself with O(3)^d"
+        check_fits(f"a random element of O({kind.size:,})", 8 * kind.size**2, remedy)
         return FullRotation(kind, shape, haar(rng, kind.size))
     return ChannelRotations(kind, shape, haar_each(rng, count, c))
 
