@@ -14,7 +14,7 @@ from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.statistics import Estimate
 from equitangents.systems import architecture, compare_architectures, learning_curve, rotate, textures
 from equitangents.systems.candidates import Affordable, Job, affordable, check_groups, default_architectures, notices
-from equitangents.systems.compared import ArchitectureComparison
+from equitangents.systems.compared import ArchitectureComparison, _cell
 from equitangents.systems.curves import LearningCurve
 from equitangents.systems.factors import compared
 from equitangents.systems.matched_errors import log_factor_at_end
@@ -221,3 +221,10 @@ def test_textures_are_learnt_with_fewest_samples_by_global_pooling_and_not_once_
     assert found.sentences[0] == "GAP needs the fewest samples of FCN, VEC, LAP4 and GAP."
     for group in ("O(3)^d", "P(3d)", "O(3d)"):
         assert found.factor(("GAP", group), ("GAP", "I")).verdict == "fewer"
+
+
+def test_a_cell_shows_on_which_side_of_1_an_interval_ends():
+    f = SimpleNamespace(bound=None, estimate=Estimate(5.0, 0.7, 38.0, 0.95))
+    assert _cell(f) == "5 (0.7 to 38)"
+    f.estimate = Estimate(1.5, 1.04, 30.0, 0.95)
+    assert "(1.04 to" in _cell(f)

@@ -22,6 +22,7 @@ from equitangents.systems.candidates import Affordable
 from equitangents.systems.comparison_sentences import sentences
 from equitangents.systems.curves import ErrorName, LearningCurve
 from equitangents.systems.factors import AS_THEY_ARE, Factor, Key
+from equitangents.systems.matched_errors import ends_of, number_of
 from equitangents.systems.power_laws import PowerLaw
 
 
@@ -195,6 +196,7 @@ def _name(key: Key) -> str:
 def _cell(f: Factor) -> str:
     if f.bound is not None:
         return f"more than {f.bound:.3g}" if f.bound > 0 else f"less than {-1 / f.bound:.3g}"
-    return (
-        "none: errors are 0" if math.isnan(f.estimate.value) else with_interval(f.estimate.value, f.estimate.interval)
-    )
+    e = f.estimate
+    if math.isnan(e.value):
+        return "none: errors are 0"
+    return f"{number_of(e)} ({ends_of(e)})" if e.has_interval else with_interval(e.value, e.interval)
