@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import subprocess
 import sys
 
@@ -92,6 +93,26 @@ def test_error_of_the_package(capsys, monkeypatch) -> None:
     monkeypatch.setattr("equitangents.studies.run", raising(InvalidArgumentError("members is 0;\n may be 1 or more")))
     status, out, err = run(capsys, "reproduce", "toy")
     assert (status, out, err) == (2, "", "equitangents: members is 0; may be 1 or more\n")
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), "No space left on device"),
+        (PermissionError(errno.EACCES, "Permission denied", "page.html"), "Permission denied: page.html"),
+    ],
+)
+def test_a_file_that_cannot_be_written_is_an_error_of_one_line(capsys, monkeypatch, error: OSError, said: str) -> None:
+    monkeypatch.setattr("equitangents.studies.run", raising(error))
+    status, out, err = run(capsys, "reproduce", "toy")
+    assert (status, out) == (2, "")
+    assert err == f"equitangents: a file or folder cannot be read or written: {said}\n"
+
+
+def test_an_error_that_no_file_caused_is_a_crash(monkeypatch) -> None:
+    monkeypatch.setattr("equitangents.studies.run", raising(ConnectionResetError(errno.ECONNRESET, "reset")))
+    with pytest.raises(ConnectionResetError):
+        main(["reproduce", "toy"])
 
 
 @pytest.mark.parametrize("how", ["option", "environment"])

@@ -6,6 +6,7 @@ Nothing heavy is imported here: `--help` and `list` start without JAX.
 
 from __future__ import annotations
 
+import errno
 import sys
 import traceback
 from collections.abc import Sequence
@@ -40,6 +41,22 @@ class OneLineErrors(TyperGroup):
             if ctx.params["debug"]:
                 raise
             raise UsageError(str(error)) from error
+        except OSError as error:
+            if ctx.params["debug"] or not of_files(error):
+                raise
+            where = "" if error.filename is None else f": {error.filename}"
+            raise UsageError(f"a file or folder cannot be read or written: {error.strerror}{where}") from error
+
+
+def of_files(error: OSError) -> bool:
+    """Whether a file, a folder or a disk is the cause: not a closed pipe, a connection, or a fault of the program."""
+    return error.filename is not None or error.errno in {
+        errno.ENOSPC,
+        errno.EDQUOT,
+        errno.EFBIG,
+        errno.EROFS,
+        errno.EIO,
+    }
 
 
 app = typer.Typer(name="equitangents", cls=OneLineErrors, add_completion=False, pretty_exceptions_enable=False)
