@@ -223,7 +223,7 @@ class TestIsRefused:
 
     def test_a_folder_that_holds_something_else(self, tmp_path):
         (tmp_path / "thesis.tex").write_text("mine")
-        with pytest.raises(StoreError, match="something else"):
+        with pytest.raises(StoreError, match="something other than a store"):
             GramStore(tmp_path, NET, X)
         assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
