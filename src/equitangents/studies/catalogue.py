@@ -199,6 +199,15 @@ registry: dict[str, StudyInfo] = {
             _WITH_DESK,
         ),
         _shipped(
+            "spurious-symmetries",
+            "What symmetries cost that the data lack",
+            _SYNERGY,
+            "Six architectures as NTK and as trained networks on images moved by five groups: does accuracy fall with "
+            "the group, through the data and through the model, is the NTK ahead then, and how many samples does it "
+            "cost?",
+            _WITH_DESK,
+        ),
+        _shipped(
             "symmetry-breaking-path",
             "A symmetry broken step by step",
             _SYNERGY,
