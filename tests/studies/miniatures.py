@@ -99,7 +99,7 @@ TINY = {
     "spurious-symmetries": {
         "data": "textures", "train_images": "20", "test_images": "5", "width": "4", "epochs": "1",
         "models": "FCN,GAP", "images": "40,40", "moved": "FCN", "kernel_pixels": "8", "kernel_depth": "1",
-        "small_images": "40", "smallest": "10", "folds": "2",
+        "small_images": "40", "small_pixels": "8", "smallest": "10", "folds": "2", "repetitions": "2",
     },
     "symmetry-breaking-path": {
         "data": "textures", "train_images": "20", "test_images": "3", "pixels": "3", "times": "0,1", "widths": "2",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from equitangents.studies.common.system_images import SystemImages, load_system_images
+from equitangents.studies.common.system_images import SystemImages, load_system_images, repeated_system_images
 from equitangents.studies.framework.study import at_least, check
 from equitangents.systems import ARCHITECTURES
 from equitangents.systems.data_groups import NAMES as GROUPS
@@ -36,14 +36,14 @@ class Settings:
     depth: int = 1
     width: int = 32
     epochs: int = 300
-    repetitions: int = 2
-    models: tuple[str, ...] = ("FCN", "VEC", "LAP4", "LAP8", "GAP")
-    images: tuple[int, ...] = (1200, 1200, 400, 200, 200)
+    repetitions: int = 3
+    models: tuple[str, ...] = ("FCN", "VEC", "LAP4", "LAP8")
+    images: tuple[int, ...] = (1200, 1200, 400, 240)
     moved: tuple[str, ...] = ("FCN", "VEC")
     kernel_pixels: int = 16
     kernel_depth: int = 8
-    small_images: int = 480
-    small_pixels: int = 8
+    small_images: int = 240
+    small_pixels: int = 16
     folds: int = 6
     smallest: int = 20
     ridge: float = 1e-4
@@ -53,12 +53,14 @@ class Settings:
 PRESETS = {
     "quick": Settings(),
     "desk": Settings(
-        train_images=120, test_images=400, depth=2, epochs=1500, repetitions=4, images=(12000, 12000, 720, 360, 240),
-        kernel_pixels=32, small_images=2400,
+        train_images=120, test_images=400, depth=2, epochs=1500, repetitions=4,
+        models=("FCN", "VEC", "LAP4", "LAP8", "GAP"), images=(12000, 12000, 1200, 900, 600), kernel_pixels=32,
+        small_images=1200,
     ),
     "paper": Settings(
         data="cifar10", train_images=45000, test_images=5000, pixels=32, depth=8, width=128, epochs=900, repetitions=5,
-        images=(50000, 50000, 50000, 50000, 50000), kernel_pixels=32, small_images=6000, small_pixels=16, folds=10,
+        models=("FCN", "VEC", "LAP4", "LAP8", "GAP"), images=(50000, 50000, 50000, 50000, 50000), kernel_pixels=32,
+        small_images=6000, folds=10,
     ),
 }  # fmt: skip
 
@@ -89,22 +91,11 @@ def sizes_of(count: int, folds: int, smallest: int) -> np.ndarray:
 
 
 def figure_images(settings: Settings, data_dir: Path | None) -> list[SystemImages]:
-    """Training and test images of every repetition, none of them twice where the data have enough training images."""
+    """Training and test images of every repetition."""
     s = settings
-    count = s.repetitions
-    whole = load_system_images(
-        s.data, data_dir, train=count * s.train_images, test=count * s.test_images, pixels=s.pixels, seed=s.seed
+    return repeated_system_images(
+        s.data, data_dir, s.repetitions, train=s.train_images, test=s.test_images, pixels=s.pixels, seed=s.seed
     )
-    x, y = whole.train_x, whole.train_y
-    least = "at most as many as the data have"
-    check(s.train_images <= len(x), "train_images", s.train_images, least)
-    check(s.test_images <= len(whole.test_x), "test_images", s.test_images, least)
-    found = []
-    for r in range(count):
-        rows = np.arange(r * s.train_images, (r + 1) * s.train_images) % len(x)
-        test = np.arange(r * s.test_images, (r + 1) * s.test_images) % len(whole.test_x)
-        found.append(SystemImages(whole.name, x[rows], y[rows], whole.test_x[test], whole.test_y[test]))
-    return found
 
 
 def pool_images(settings: Settings, data_dir: Path | None, count: int, pixels: int) -> tuple[np.ndarray, np.ndarray]:

@@ -32,7 +32,7 @@ from equitangents.studies.spurious_symmetries.settings import (
 from equitangents.studies.spurious_symmetries.trained import kernel_accuracies, network_accuracies, width_of
 from equitangents.systems import rotate
 
-_PICTURES = 4
+_PICTURES = 3
 
 
 def measure(settings: Settings, folder: RunFolder) -> Results:
