@@ -153,7 +153,7 @@ class TestClaims:
             ("GAP", "O(3)^d"): made_pool(sizes, curve(sizes, shift), rng, 4000),
         }
         changes = {a: np.full((5, 4), equal) for a in ARCHITECTURES}
-        return Results("cifar10", best, best, share, changes, pools, small, np.zeros((5, 1, 8, 8, 3)))
+        return Results("cifar10", best, best, share, changes, pools, small, None, np.zeros((5, 1, 8, 8, 3)))
 
     def verdicts(self, **change):
         s = settings.Settings(**{**vars(self.settings), "models": ("FCN", "VEC"), "images": (12000, 12000)})

@@ -100,18 +100,16 @@ def p_value(test: RankTest) -> Estimate:
 
 def _order(settings: Settings, results: Results) -> Claim:
     s, level = settings, shared_level(2)
-    gap, vec = (results.small[name, "I"] for name in ("GAP", "VEC"))
-    numbers = {
-        f"GAP minus VEC, {gap.most:,} images of {s.small_pixels} pixels": lead(gap.tested, vec.tested, level),
-    }
-    if {"VEC", "FCN"} <= set(s.models) and len(results.pools["VEC"].tested) == len(results.pools["FCN"].tested):
-        wide, flat = results.pools["VEC"], results.pools["FCN"]
-        shown = f"VEC minus FCN, {wide.most:,} images of {s.kernel_pixels} pixels"
-        numbers[shown] = lead(wide.tested, flat.tested, level)
-    else:
-        flat = results.small["FCN", "I"]
-        shown = f"VEC minus FCN, {vec.most:,} images of {s.small_pixels} pixels"
-        numbers[shown] = lead(vec.tested, flat.tested, level)
+    gap, vec, pixels = results.small["GAP", "I"], results.small["VEC", "I"], s.small_pixels
+    flat = results.small["FCN", "I"]
+    wide = vec, flat, pixels
+    if results.beside is not None:
+        gap, vec, pixels = results.pools["GAP"], results.beside, s.kernel_pixels
+    numbers = {f"GAP minus VEC, {gap.most:,} images of {pixels} pixels": lead(gap.tested, vec.tested, level)}
+    if {"VEC", "FCN"} <= set(s.models) and results.pools["VEC"].most == results.pools["FCN"].most:
+        wide = results.pools["VEC"], results.pools["FCN"], s.kernel_pixels
+    shown = f"VEC minus FCN, {wide[0].most:,} images of {wide[2]} pixels"
+    numbers[shown] = lead(wide[0].tested, wide[1].tested, level)
     return claim(
         "At infinite width GAP classifies better than VEC, and VEC better than FCN",
         numbers,

@@ -67,6 +67,8 @@ def _rows(results: Results) -> Columns:
 def _every_pool(s: Settings, results: Results) -> list[tuple[str, str, int, Pool]]:
     """(model, what moved all images, pixels, pool)."""
     found = [(model, "I", s.kernel_pixels, pool) for model, pool in results.pools.items()]
+    if results.beside is not None:
+        found.append(("VEC", "I", s.kernel_pixels, results.beside))
     return found + [(model, group, s.small_pixels, pool) for (model, group), pool in results.small.items()]
 
 

@@ -16,9 +16,10 @@ from equitangents.statistics import Estimate, paired_mean
 from equitangents.studies.common.moved_kernels import relative
 from equitangents.studies.framework.study import Arrays
 from equitangents.systems import PowerLaw, architecture, fit_power_law, rotate
-from equitangents.systems.grams import PoolKernel, symmetric_kernel
+from equitangents.systems.grams import PoolKernel
 
-_TILE, _DISK = 500, 10**11
+POOLED = ("GAP", "LAP4", "LAP8")  # whose kernels need all pairs of positions
+_TILE, _POOLED_TILE, _DISK = 500, 50, 10**11
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +106,8 @@ def measure_pool(
     step: Callable[[float, float], None],
 ) -> Arrays:
     """The arrays of a `Pool` of the images x with the classes y; `groups` begin with "I". Tiles are in `kept`."""
-    net = KeptKernel(architecture(name, depth), KernelStore(kept, _DISK), _TILE)
+    tile = _POOLED_TILE if name in POOLED else _TILE
+    net = KeptKernel(architecture(name, depth), KernelStore(kept, _DISK), tile)
     targets = np.eye(int(y.max()) + 1)[y] - 1 / (int(y.max()) + 1)
     splits = folds_of(len(x), folds, seed)
     right: list[np.ndarray] = []
@@ -114,7 +116,7 @@ def measure_pool(
     for i, group in enumerate(groups):
         at = lambda done, total, i=i: step(i + 0.9 * done / total, len(groups))
         moved = np.asarray(rotate(x, group, seed=seed), x.dtype)
-        K = PoolKernel(symmetric_kernel(net, moved, "ntk", at))
+        K = PoolKernel(np.asarray(net.kernel(moved, step=at).ntk))
         last = np.zeros(())
         for k, (order, test) in enumerate(splits if i == 0 else splits[:1]):
             outputs = K.curve(targets, order, test, sizes, ridge)

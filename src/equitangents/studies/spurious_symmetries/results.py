@@ -22,7 +22,8 @@ Key = tuple[str, str]
 class Results:
     """By (architecture, inference): `best` and `last` accuracies on test images and `learnt` on training images,
     (groups, repetitions); kernels learn everything at once. `equal` (groups, repetitions) by architecture: how far its
-    kernel changes when images are moved. `pools` by model, `small` by (model, group). `pictures` (groups, images,
+    kernel changes when images are moved. `pools` by model, `small` by (model, group); `beside`: VEC on the images of
+    GAP’s pool, where there is one. `pictures` (groups, images,
     height, width, channels): the first images as the networks see them.
     """
 
@@ -33,6 +34,7 @@ class Results:
     equal: dict[str, np.ndarray]
     pools: dict[str, Pool]
     small: dict[Key, Pool]
+    beside: Pool | None
     pictures: np.ndarray
 
     def counted(self, architecture: str, inference: str) -> np.ndarray:

@@ -60,8 +60,13 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
         groups = GROUPS if name in s.moved else ("I",)
         title = f"{name}, {count:,} images of {s.kernel_pixels} pixels"
         pools[name] = _pool(s, folder, f"pool-{name}", title, name, count, s.kernel_pixels, groups)
+    beside = None
+    if "GAP" in s.models:  # VEC on the images of GAP
+        count = s.images[s.models.index("GAP")]
+        title = f"VEC, {count:,} images of {s.kernel_pixels} pixels"
+        beside = _pool(s, folder, "pool-VEC-beside-GAP", title, "VEC", count, s.kernel_pixels, ("I",))
     pictures = folder.stage("pictures", "Images as the networks see them", partial(_pictures, s, folder))["pictures"]
-    return Results(images[0].name, best, last, learnt, equal, pools, small, pictures)
+    return Results(images[0].name, best, last, learnt, equal, pools, small, beside, pictures)
 
 
 def _pool(
