@@ -101,6 +101,10 @@ TINY = {
         "models": "FCN,GAP", "images": "40,40", "moved": "FCN", "kernel_pixels": "8", "kernel_depth": "1",
         "small_images": "40", "small_pixels": "8", "smallest": "10", "folds": "2", "repetitions": "2",
     },
+    "finite-width-vec": {
+        "data": "textures", "train_images": "20", "test_images": "5", "pixels": "4", "depth": "1", "widths": "2,4",
+        "runs": "2", "needed": "2", "epochs": "1",
+    },
     "symmetry-breaking-path": {
         "data": "textures", "train_images": "20", "test_images": "3", "pixels": "3", "times": "0,1", "widths": "2",
         "depth": "1", "members": "5", "epochs": "1",
@@ -151,6 +155,7 @@ FIGURES = {
     "kernel-convergence": {"convergence"},
     "symmetry-groups": {"accuracy"},
     "spurious-symmetries": {"accuracy", "curves", "images"},
+    "finite-width-vec": {"accuracy", "images"},
     "symmetry-breaking-path": {"path"},
     "gaussian-vs-uniform": {"accuracy"},
     "learning-curves": {"curves", "predictions"},
@@ -179,6 +184,7 @@ TABLES = {
     "kernel-convergence": {"entries"},
     "symmetry-groups": {"symmetry"},
     "spurious-symmetries": {"accuracy", "pools"},
+    "finite-width-vec": {"runs"},
     "symmetry-breaking-path": {"distances"},
     "gaussian-vs-uniform": {"accuracy"},
     "learning-curves": {"curves", "power_laws", "predictions", "networks"},

@@ -208,6 +208,14 @@ registry: dict[str, StudyInfo] = {
             _WITH_DESK,
         ),
         _shipped(
+            "finite-width-vec",
+            "VEC between its symmetries at finite and infinite width",
+            _SYNERGY,
+            "VEC of growing width on images as they are and with channels rotated at every position: at which width is "
+            "it best, what does the rotation cost, and does that cost vanish in the limit?",
+            _WITH_DESK,
+        ),
+        _shipped(
             "symmetry-breaking-path",
             "A symmetry broken step by step",
             _SYNERGY,
