@@ -27,7 +27,7 @@ class Settings:
     test_images: int = 200
     pixels: int = 8
     depth: int = 2
-    widths: tuple[int, ...] = (4, 16, 64)
+    widths: tuple[int, ...] = (8, 32, 128)
     runs: int = 4
     needed: int = 3
     epochs: int = 300

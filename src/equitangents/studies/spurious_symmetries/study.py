@@ -50,14 +50,13 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
             best[name, how], last[name, how], learnt[name, how] = found["best"], found["last"], found["learnt"]
     small = {}
     for name in SMALL_MODELS:
-        groups = ("I", "O(3)^d") if name == "GAP" else ("I",)
-        for group in groups:
+        for group in ("I", "O(3)^d") if name == "GAP" else ("I",):
             stage = f"small-{name}" if group == "I" else f"small-{name}-moved"
             title = f"{name}, {s.small_images:,} images of {s.small_pixels} pixels, {group}"
             small[name, group] = _pool(s, folder, stage, title, name, s.small_images, s.small_pixels, ("I",), group)
     pools = {}
     for name, count in zip(s.models, s.images, strict=True):
-        groups = GROUPS if name in s.moved else ("I",)
+        groups: tuple[str, ...] = GROUPS if name in s.moved else ("I",)
         title = f"{name}, {count:,} images of {s.kernel_pixels} pixels"
         pools[name] = _pool(s, folder, f"pool-{name}", title, name, count, s.kernel_pixels, groups)
     beside = None
