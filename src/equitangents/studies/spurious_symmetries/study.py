@@ -22,6 +22,7 @@ from equitangents.studies.spurious_symmetries.settings import (
     GROUPS,
     INFERENCES,
     PRESETS,
+    SMALL_GROUPS,
     SMALL_MODELS,
     Settings,
     check_settings,
@@ -50,8 +51,8 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
             best[name, how], last[name, how], learnt[name, how] = found["best"], found["last"], found["learnt"]
     small = {}
     for name in SMALL_MODELS:
-        for group in ("I", "O(3)^d") if name == "GAP" else ("I",):
-            stage = f"small-{name}" if group == "I" else f"small-{name}-moved"
+        for group in SMALL_GROUPS if name == "GAP" else ("I",):
+            stage = f"small-{name}-{GROUPS.index(group)}"
             title = f"{name}, {s.small_images:,} images of {s.small_pixels} pixels, {group}"
             small[name, group] = _pool(s, folder, stage, title, name, s.small_images, s.small_pixels, ("I",), group)
     pools = {}
