@@ -163,11 +163,11 @@ class TestClaims:
         curve = lambda n, worse: np.minimum(0.8 * (n / (20 * worse)) ** -0.4, 0.85)
         clean = curve(sizes, 1.0)
         small = {
-            ("FCN", "I"): made_pool(sizes, clean + 0.1 + max(gap, 0), rng, 2000),
-            ("VEC", "I"): made_pool(sizes, clean + gap, rng, 2000),
-            ("GAP", "I"): made_pool(sizes, clean, rng, 2000),
-            ("GAP", "O(3)^d"): made_pool(sizes, curve(sizes, shift), rng, 2000),
-            ("GAP", "O(3d)"): made_pool(sizes, curve(sizes, 2 * shift), rng, 2000),
+            ("FCN", "I"): made_pool(sizes, clean + 0.1 + max(gap, 0), rng, 4000),
+            ("VEC", "I"): made_pool(sizes, clean + gap, rng, 4000),
+            ("GAP", "I"): made_pool(sizes, clean, rng, 4000),
+            ("GAP", "O(3)^d"): made_pool(sizes, curve(sizes, shift), rng, 4000),
+            ("GAP", "O(3d)"): made_pool(sizes, curve(sizes, 2 * shift), rng, 4000),
         }
         changes = {a: np.full((5, 4), equal) for a in ARCHITECTURES}
         return Results("cifar10", best, best, share, changes, pools, small, None, np.zeros((5, 1, 8, 8, 3)))
