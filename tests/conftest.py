@@ -8,6 +8,7 @@ import pytest
 import costs
 
 costs.share_compiled_programs()
+costs.compile_random_numbers_fast()
 
 from jaxtyping import install_import_hook  # noqa: E402
 
