@@ -10,7 +10,6 @@ import costs
 gc.disable()  # until all tests are collected: every pass over what is being imported also has XLA look through its own
 
 costs.share_compiled_programs()
-costs.compile_random_numbers_fast()
 
 from jaxtyping import install_import_hook  # noqa: E402
 

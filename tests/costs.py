@@ -3,10 +3,6 @@
 A compiled program stays in memory as long as JAX keeps it, some 2 MB each, and the tests compile thousands. So
 a process that has grown past `CLEAR_ABOVE` forgets its programs after a test. They are compiled once a run all the
 same, since its processes, and those that tests start, share a folder of compiled programs, which is empty at first.
-
-Most of the processor time is XLA's, and most of that went to random numbers: JAX writes the twenty rounds of its hash
-as a loop on processors and as a straight line elsewhere. XLA compiles the straight line in a third of the time, and
-both give the same whole numbers.
 """
 
 from __future__ import annotations
@@ -39,19 +35,6 @@ def share_compiled_programs() -> None:
         os.environ["JAX_COMPILATION_CACHE_DIR"] = _programs
         os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
         os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
-
-
-def compile_random_numbers_fast() -> None:
-    """Have JAX write its hash, Threefry, as a straight line on processors too; the bits are the same.
-
-    It has no public setting for that. Where another version of JAX keeps these names elsewhere, tests take longer.
-    """
-    try:
-        from jax._src.interpreters import mlir
-        from jax._src.random.threefry2x32 import _threefry2x32_lowering_rule, threefry2x32_p
-    except ImportError:
-        return
-    mlir.register_lowering(threefry2x32_p, _threefry2x32_lowering_rule, platform="cpu", inline=False)
 
 
 def processor_seconds() -> float:
