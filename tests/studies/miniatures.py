@@ -194,7 +194,6 @@ EXACT = {  # numbers of the claims that hold at any size, not by statistics
     "other-ensembles": (0,),
     "medical-kernels": (2, 3),
     "symmetry-groups": (0, 1, 2),
-    "symmetry-breaking-path": (2,),
     "gaussian-vs-uniform": (0,),
     "learning-curves": (4,),
     "spectra": (3, 4),

@@ -179,6 +179,14 @@ class TestClaims:
             assert claim.verdict == "not decidable at this size"
             assert "1,281,167 images of 1,000 classes at 224×224" in claim.meaning
 
+    def test_a_cusp_that_the_sizes_cannot_show_is_not_decided(self):
+        results = self.results()
+        small = replace(self.settings, patch=4)  # 1,128 dimensions, below all sizes
+        cusps = claims(small, results)[2]
+        assert cusps.verdict == "not decidable at this size"
+        assert np.isnan(cusps.numbers["Mixer-B, I, dimension 1,128"].low)
+        assert "an eighth to eight times" in cusps.meaning
+
     def test_what_is_not_a_number_decides_nothing(self):
         results = self.results()
         results.permuted["ResNet-34"] = np.full((5, 1000), np.nan)
@@ -203,7 +211,7 @@ def _share(share, count, rng):
         ({"data": "nowhere"}, "data was 'nowhere'"),
         ({"networks": "ResNet-17"}, "networks was"),
         ({"groups": "O(3)^d"}, "groups was"),
-        ({"patch": "3"}, "patch was 3"),
+        ({"patch": "5"}, "patch was 5"),
         ({"largest": "9999"}, "largest was 9999"),
         ({"halvings": "4"}, "halvings was 4"),
     ],

@@ -111,7 +111,9 @@ def _cusps(settings: Settings, results: Results) -> list[Claim]:
     for key, law in results.laws.items():
         if spurious(*key):
             d = dimension(settings, key)
-            numbers[f"{key[0]}, {key[1]}, dimension {d:,}"] = law.cusp.times(1 / d)
+            ratio = law.cusp.times(1 / d)
+            inside = results.sizes[2] <= d <= results.sizes[-3]  # three sizes on either side tell a cusp
+            numbers[f"{key[0]}, {key[1]}, dimension {d:,}"] = ratio if inside else no_interval(ratio.value)
     if not numbers:
         return []
     return [

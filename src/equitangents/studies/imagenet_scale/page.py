@@ -7,7 +7,7 @@ import numpy as np
 from equitangents.report import Figure, Section, Table
 from equitangents.report.palette import BLUE, GREEN, INK, MUTED, ORANGE, PURPLE, VERMILLION
 from equitangents.report.verdict import with_interval
-from equitangents.statistics import paired_mean
+from equitangents.statistics import FEWEST, no_interval, paired_mean
 from equitangents.studies.common.input_pictures import visible
 from equitangents.studies.framework.page import Presentation, RunFolder, columns, drawing, panels
 from equitangents.studies.imagenet_scale.claims import dimension
@@ -90,7 +90,8 @@ def _curves(settings: Settings, results: Results, folder: RunFolder) -> Figure:
             for network in settings.networks:
                 colour = _COLOURS[network].light
                 rows = results.errors((network, group))
-                means = [paired_mean(row, bounds=(0, 1)) for row in rows]
+                several = settings.runs >= FEWEST
+                means = [paired_mean(row, bounds=(0, 1)) if several else no_interval(row.mean()) for row in rows]
                 drawing.estimates(axes, results.sizes, means, colour, label=network, fmt="o")
                 fine = np.geomspace(results.sizes[0], results.sizes[-1], 60)
                 axes.plot(fine, results.laws[network, group].curve(fine), color=colour, lw=1)

@@ -39,19 +39,19 @@ class Settings:
     """
 
     data: str = "auto"
-    images: int = 3000
+    images: int = 3300
     pixels: int = 8
     networks: tuple[str, ...] = ("ResNet-18", "Mixer-S")
     shrink: int = 16
-    patch: int = 2
+    patch: int = 4
     groups: tuple[str, ...] = ("I", "O(3)^d")
     permuted: bool = True
-    halvings: int = 8
+    halvings: int = 12
     largest: int = 0
     runs: int = 2
     batch: int = 32
     epochs: int = 10
-    fewest_steps: int = 100
+    fewest_steps: int = 80
     rate: float = 0.05
     decay: float = 5e-4
     augment: bool = False
@@ -64,8 +64,8 @@ class Settings:
 PRESETS = {
     "quick": Settings(),
     "desk": Settings(
-        images=20_000, pixels=16, networks=("ResNet-18", "ResNet-34", "Mixer-S"), shrink=8, patch=4, halvings=12,
-        batch=64, epochs=15, fewest_steps=200, test_share=0.2, runs=5,
+        images=12_000, pixels=16, networks=("ResNet-18", "ResNet-34", "Mixer-S"), shrink=8, patch=4, halvings=12,
+        batch=64, fewest_steps=200, test_share=0.2,
     ),
     "paper": Settings(
         data="imagenet", pixels=224, networks=("ResNet-34", "ResNet-50", "ResNet-101", "Mixer-B"), shrink=1, patch=16,
