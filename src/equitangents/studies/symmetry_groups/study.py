@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 
 from equitangents.statistics import Estimate, exactly, mean_interval, shared_level
+from equitangents.studies.common.moved_kernels import predicted, relative
 from equitangents.studies.common.system_images import SystemImages, load_system_images
 from equitangents.studies.framework.citations import SYNERGY_AND_SYMMETRY
 from equitangents.studies.framework.claims import EXACT, P_VALUE, Claim, claim
@@ -153,19 +153,6 @@ def _infinite(name: str, settings: Settings, images: SystemImages, task: Task) -
     outputs = predicted(first[0][:few, :few], first[0][count:, :few], targets[:few], settings.ridge)
     arrays = {key: np.array(values) for key, values in found.items()}
     return arrays | {"right_pooled": outputs.argmax(axis=1) == images.test_y}
-
-
-def predicted(K: np.ndarray, across: np.ndarray, targets: np.ndarray, ridge: float) -> np.ndarray:
-    """Kernel regression in float64: Θ(x, X)(Θ + δ)⁻¹Y, δ = ridge · (mean diagonal)."""
-    A = np.array(K, np.float64)
-    A[np.diag_indices(len(A))] += ridge * np.trace(A) / len(A)
-    return across.astype(np.float64) @ scipy.linalg.solve(A, targets, assume_a="pos", overwrite_a=True)
-
-
-def relative(a: np.ndarray, b: np.ndarray) -> float:
-    """The largest difference, relative to the largest value of b; NaN where anything is not finite."""
-    difference = np.max(np.abs(np.asarray(a, np.float64) - b)) / np.max(np.abs(b))
-    return float(difference) if np.isfinite(a).all() else math.nan
 
 
 def _finite(name: str, settings: Settings, task: Task) -> Arrays:
