@@ -13,7 +13,7 @@ import numpy as np
 import scipy.linalg
 
 from equitangents.errors import InvalidArgumentError, NotFiniteError
-from equitangents.solvers.definiteness import not_positive
+from equitangents.solvers.definiteness import refused
 from equitangents.solvers.direct import Factor, largest_eigenvalue, solve_directly
 from equitangents.solvers.in_time import TOLERANCE, check_iterations, respond_in_time
 from equitangents.solvers.matrices import ArrayMatrix, SymmetricMatrix, spans
@@ -161,11 +161,11 @@ class _InPlace(Prepared):
             if _factorised(triangle.array):
                 break
         else:
-            raise not_positive(system, -shift, largest)
+            raise refused(system, -shift)
         factor = InPlaceFactor(triangle, shift)
         smallest = factor.smallest(_INVERSE_STEPS)
         if shift and self._precision == np.float64:
-            raise not_positive(system, smallest - shift, largest)
+            raise refused(system, smallest - shift)
         self._bounds = (smallest, largest)
         return factor
 

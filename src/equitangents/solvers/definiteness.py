@@ -8,8 +8,10 @@ import numpy as np
 
 from equitangents.errors import NotPositiveDefiniteError
 from equitangents.inference.definiteness import cause, equal_rows
+from equitangents.solvers.lanczos import extremes
 from equitangents.solvers.system import System
 
+_STEPS = 100  # of Lanczos, for λ_min of a matrix that is refused
 _INDEFINITE = 100.0  # times the rounding of the entries: a negative eigenvalue beyond it has another reason
 
 
@@ -25,6 +27,12 @@ def check_semidefinite(system: System, smallest: float, largest: float) -> None:
     if smallest >= -_INDEFINITE * blur(system, largest) and largest >= 0:
         return
     raise not_positive(system, smallest, largest)
+
+
+def refused(system: System, bound: float) -> NotPositiveDefiniteError:
+    """The error for a matrix that was met not to be positive; λ_min is `bound`, or what Lanczos finds below it."""
+    smallest, largest = extremes(system, _STEPS)
+    return not_positive(system, min(bound, smallest), largest)
 
 
 def blur(system: System, largest: float) -> float:

@@ -12,7 +12,7 @@ import numpy as np
 
 from equitangents.errors import NotPositiveDefiniteError
 from equitangents.solvers.conjugate_gradients import Preconditioner, conjugate_gradients
-from equitangents.solvers.definiteness import check_positive, not_positive
+from equitangents.solvers.definiteness import check_positive, refused
 from equitangents.solvers.lanczos import extremes
 from equitangents.solvers.method import Answer
 from equitangents.solvers.system import System
@@ -74,7 +74,7 @@ def solve_directly(
         patience=_PATIENCE[factor.precision],
     )
     if not found.negative > 0:
-        raise not_positive(system, found.negative, largest)
+        raise refused(system, found.negative)
     if factor.shift or factor.precision == "float32":
         smallest *= min(1.0, found.smallest)
     check_positive(system, smallest, largest)

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+import scipy.linalg
 
+from equitangents.errors import NotFiniteError
 from equitangents.inference.memory import dense_solve_bytes
-from equitangents.inference.spectrum import Spectrum, decompose
 from equitangents.solvers.definiteness import check_positive, check_semidefinite
 from equitangents.solvers.method import Answer, Cost, Method, Prepared, Task
 from equitangents.solvers.system import System
@@ -34,25 +35,25 @@ class Eigh(Method):
 class _Decomposed(Prepared):
     def __init__(self, system: System) -> None:
         self._system = system
-        self._spectrum: Spectrum | None = None
+        self._spectrum: tuple[np.ndarray, np.ndarray] | None = None
 
     def respond(self, targets: np.ndarray, time: float) -> Answer:
         """α at one time."""
         system = self._system
         if self._spectrum is None:
-            matrix = system.matrix
-            self._spectrum = decompose(
-                matrix.block(slice(None), slice(None)),
-                resolution=system.resolution,
-                scale=max(system.scale, system.delta),
-            )
-        values = self._spectrum.eigenvalues + system.delta
-        smallest = self._spectrum.smallest + system.delta
-        (check_positive if np.isinf(time) else check_semidefinite)(system, smallest, float(values[-1]))
-        system.dynamics.check(float(values[-1]), time)
-        modes = self._spectrum.vectors.T @ targets
-        alpha = self._spectrum.vectors @ (system.dynamics.response(values, time)[:, None] * modes)
-        left = self._spectrum.vectors @ (system.dynamics.decay(values, time)[:, None] * modes)
+            entries = system.matrix.block(slice(None), slice(None)).astype(np.float64)
+            if not np.isfinite(entries).all():
+                raise NotFiniteError(f"{system.matrix.words} holds NaN or infinite values")
+            values, vectors = scipy.linalg.eigh(entries, driver="evd", check_finite=False, overwrite_a=True)
+            self._spectrum = values + system.delta, vectors
+        values, vectors = self._spectrum
+        smallest, largest = float(values[0]), float(values[-1])
+        (check_positive if np.isinf(time) else check_semidefinite)(system, smallest, largest)
+        system.dynamics.check(largest, time)
+        values = np.maximum(values, 0.0)
+        modes = vectors.T @ targets
+        alpha = vectors @ (system.dynamics.response(values, time)[:, None] * modes)
+        left = vectors @ (system.dynamics.decay(values, time)[:, None] * modes)
         sizes = np.linalg.norm(targets, axis=0)
         errors = np.linalg.norm(targets - left - system.product(alpha), axis=0) / np.where(sizes > 0, sizes, 1)
-        return Answer(alpha, float(np.max(errors)), smallest, float(values[-1]), "float64")
+        return Answer(alpha, float(np.max(errors)), smallest, largest, "float64")

@@ -25,6 +25,7 @@ def respond_in_time(
     """α at any time by Lanczos, as many columns at once as their vectors fit into `limit` bytes."""
     n, k = targets.shape
     steps = min(steps, n)
+    limit = max(0, limit - entries_bytes(n, system.matrix.in_memory, system.matrix.tile))
     together = min(k, max(1, limit // basis_bytes(n, 1, steps)))
     if basis_bytes(n, together, min(steps, _EXPECTED)) > limit:
         raise MemoryLimitError(
@@ -65,11 +66,16 @@ class Lanczos(Method):
     def __post_init__(self) -> None:
         check_iterations(self.tolerance, self.max_iterations)
 
+    @property
+    def reads_entries(self) -> bool:
+        """Products are enough."""
+        return False
+
     def cost(self, task: Task) -> Cost:
         """A product and an orthogonalisation a step."""
         steps = min(self.max_iterations, task.size)
         one = basis_bytes(task.size, 1, steps)
-        together = min(task.outputs, max(1, task.limit // one))
+        together = min(task.outputs, max(1, (task.limit - tile_bytes(task)) // one))
         work = 8.0 * task.size * task.outputs * _EXPECTED**2
         return Cost(basis_bytes(task.size, together, min(steps, 3 * _EXPECTED)) + tile_bytes(task), work, _EXPECTED)
 
@@ -102,5 +108,9 @@ def check_iterations(tolerance: float, iterations: int) -> None:
 
 def tile_bytes(task: Task) -> int:
     """Bytes of the entries that a product has in memory at once, beside a matrix that is there."""
-    rows = 256 * task.size if task.in_memory else task.tile**2
-    return 3 * 8 * rows
+    return entries_bytes(task.size, task.in_memory, task.tile)
+
+
+def entries_bytes(size: int, in_memory: bool, tile: int) -> int:
+    """The same for a matrix of `size` rows."""
+    return 3 * 8 * (min(256, size) * size if in_memory else min(tile, size) ** 2)

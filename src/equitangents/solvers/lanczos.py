@@ -55,7 +55,7 @@ def evolve(system: System, targets: np.ndarray, time: float, tolerance: float, s
         beside[m - 1] = np.where(beside[m - 1] <= 1e-14 * scale, 0.0, beside[m - 1])
         last = m == steps or not beside[m - 1].any()
         if last or m % max(1, m // _CHECKED) == 0:
-            weights, errors, ends = _tridiagonal(system, diagonal[:m], beside[:m], time)
+            weights, errors, ends = _tridiagonal(system, diagonal[:m], beside[:m], time, norms > 0)
             if last or not np.max(errors) > tolerance:
                 break
         if last:
@@ -63,7 +63,7 @@ def evolve(system: System, targets: np.ndarray, time: float, tolerance: float, s
         basis.append(product / np.where(beside[m - 1] > 0, beside[m - 1], 1) * (beside[m - 1] > 0))
     for j, vectors in enumerate(basis[:m]):
         alpha += vectors * (weights[j] * norms)
-    smallest, largest = ends
+    smallest, largest = ends if norms.any() else extremes(system)
     error = float(np.max(errors))
     if not error <= max(tolerance, 100 * np.finfo(np.float64).eps):
         raise InvalidArgumentError(
@@ -108,16 +108,17 @@ def _orthogonalise(product: np.ndarray, basis: list[np.ndarray]) -> None:
 
 
 def _tridiagonal(
-    system: System, diagonal: np.ndarray, beside: np.ndarray, time: float
+    system: System, diagonal: np.ndarray, beside: np.ndarray, time: float, columns: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, tuple[float, float]]:
-    """φ_t(T) e₁ of every column (m, k), relative error bounds (k,), and the extreme Ritz values."""
+    """φ_t(T) e₁ of the columns that are not 0 (m, k), relative error bounds (k,), and the extreme Ritz values."""
     m, k = diagonal.shape
     weights, errors, low, high = np.zeros((m, k)), np.zeros(k), math.inf, -math.inf
-    for column in range(k):
+    for column in np.flatnonzero(columns):
         ended = np.flatnonzero(beside[:, column] == 0)
         used = int(ended[0]) + 1 if len(ended) else m
         values, vectors = scipy.linalg.eigh_tridiagonal(diagonal[:used, column], beside[: used - 1, column])
         low, high = min(low, float(values[0])), max(high, float(values[-1]))
+        system.dynamics.check(high, time)
         clipped = np.maximum(values, 0.0)
         if math.isinf(time):
             response = np.divide(1.0, clipped, out=np.zeros_like(clipped), where=clipped > 0)

@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 import scipy.linalg
 
-from equitangents.errors import InvalidArgumentError, NotFiniteError, NotPositiveDefiniteError
+from equitangents.errors import NotFiniteError, NotPositiveDefiniteError
 from equitangents.solvers.low_rank_factors import pivoted_cholesky
 from equitangents.solvers.matrices import SymmetricMatrix, spans
 from equitangents.solvers.method import Answer, Cost, Method, Prepared, Task
@@ -56,11 +56,6 @@ class _LowRank(Method, abc.ABC):
 
     def prepare(self, system: System, limit: int, consumed: bool) -> Prepared:
         """Landmarks are drawn at the first answer."""
-        if not system.matrix.has_blocks:
-            raise InvalidArgumentError(
-                f"solver is {self.name!r}, which reads columns of the matrix, and an operator has products alone; "
-                "take solver='pcg' or 'lanczos'"
-            )
         return _Spanned(self, system)
 
 

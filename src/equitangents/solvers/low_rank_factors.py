@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg
 
-from equitangents.errors import NotPositiveDefiniteError
+from equitangents.errors import NotFiniteError, NotPositiveDefiniteError
 from equitangents.solvers.matrices import SymmetricMatrix
 
 _BLOCK = 64  # pivots drawn at once, at most
@@ -46,6 +46,8 @@ def pivoted_cholesky(matrix: SymmetricMatrix, rank: int, *, seed: int) -> Pivote
         drawn = rng.choice(n, count, p=left / total)
         proposed, where = np.unique(drawn, return_inverse=True)
         residual = matrix.columns(proposed) - factor[:, :held] @ factor[proposed, :held].T
+        if not np.isfinite(residual).all():
+            raise NotFiniteError(f"{matrix.words} holds NaN or infinite values")
         chosen, corner = _accepted(residual[proposed], where, left[proposed], rng)
         if not len(chosen):
             break
@@ -86,7 +88,9 @@ def _accepted(
 
 
 def _check_diagonal(diagonal: np.ndarray, rounding: float, words: str) -> None:
-    if not np.isfinite(diagonal).all() or not np.min(diagonal) >= -_NEGATIVE * rounding:
+    if not np.isfinite(diagonal).all():
+        raise NotFiniteError(f"{words} holds NaN or infinite values")
+    if not np.min(diagonal) >= -_NEGATIVE * rounding:
         raise NotPositiveDefiniteError(
             f"{words} has the entry {np.min(diagonal):.2e} on its diagonal, so it is not a kernel matrix; check it"
         )

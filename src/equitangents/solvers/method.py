@@ -72,6 +72,11 @@ class Method(abc.ABC):
     name: ClassVar[str]
     exact: ClassVar[bool] = True  # up to the residual that it reports
 
+    @property
+    def reads_entries(self) -> bool:
+        """Whether products with Θ are not enough."""
+        return True
+
     @abc.abstractmethod
     def cost(self, task: Task) -> Cost:
         """What it will take."""

@@ -24,10 +24,9 @@ from equitangents.errors import InvalidArgumentError, NotFiniteError, NotPositiv
 from equitangents.formatting import duration, memory_size
 from equitangents.scale.chunks import PARTIAL, Chunks, DamagedChunkError
 from equitangents.scale.whole import sweep, write_whole
-from equitangents.solvers.definiteness import not_positive
+from equitangents.solvers.definiteness import blur, refused
 from equitangents.solvers.direct import Factor, largest_eigenvalue, solve_directly
 from equitangents.solvers.in_time import TOLERANCE, check_iterations, respond_in_time
-from equitangents.solvers.lanczos import extremes
 from equitangents.solvers.method import Answer, Cost, Method, Prepared, Task
 from equitangents.solvers.system import System
 
@@ -197,9 +196,9 @@ class TiledFactor(Factor):
                 f"the kernel matrix of the {self.size} training inputs has eigenvalues too small for a factor in "
                 "float32; take solvers.OutOfCore(precision='float64'), or a larger ridge"
             )
-        smallest, largest = extremes(self._system, 60)
-        pivot = float(np.linalg.eigvalsh(left.astype(np.float64))[0])  # λ_min of a Schur complement bounds λ_min above
-        return not_positive(self._system, min(smallest, pivot), largest)
+        pivot = float(np.linalg.eigvalsh(left.astype(np.float64))[0])
+        rounding = blur(self._system, float(np.abs(left).max()) * self._system.size)
+        return refused(self._system, max(pivot, -rounding))
 
 
 class _OnDisk(Prepared):

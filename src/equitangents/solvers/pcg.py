@@ -9,7 +9,7 @@ import numpy as np
 
 from equitangents.errors import InvalidArgumentError
 from equitangents.solvers.conjugate_gradients import LowRank, Preconditioner, Unchanged, conjugate_gradients
-from equitangents.solvers.definiteness import check_positive, not_positive
+from equitangents.solvers.definiteness import check_positive, refused
 from equitangents.solvers.direct import largest_eigenvalue
 from equitangents.solvers.in_time import TOLERANCE, check_iterations, respond_in_time, tile_bytes
 from equitangents.solvers.low_rank_factors import nystrom_sketch, pivoted_cholesky
@@ -46,6 +46,11 @@ class PCG(Method):
             raise InvalidArgumentError(f"preconditioner is {self.preconditioner!r}; expected one of {names}")
         if self.rank is not None:
             check_whole("rank", self.rank, 1)
+
+    @property
+    def reads_entries(self) -> bool:
+        """Pivots need columns."""
+        return self.preconditioner == "rpcholesky"
 
     def cost(self, task: Task) -> Cost:
         """The preconditioner, then a product a step."""
@@ -92,7 +97,7 @@ class _Conjugate(Prepared):
             patience=_PATIENCE,
         )
         if not found.negative > 0:
-            raise not_positive(system, found.negative, self._largest)
+            raise refused(system, found.negative)
         smallest = max(found.smallest, system.delta) if np.isfinite(found.smallest) else np.nan
         worst = float(np.max(found.residuals))
         sizes = np.linalg.norm(targets, axis=0)

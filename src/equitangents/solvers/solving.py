@@ -67,6 +67,11 @@ class Solver:
         if self._method is None:
             has_folder = matrix.folder is not None
             return choose(task, time, self.system.ridge, has_folder, self._product, matrix.has_blocks)
+        if self._method.reads_entries and not matrix.has_blocks:
+            raise InvalidArgumentError(
+                f"solver is {self._method.name!r}, which reads entries of the matrix, and an operator has products "
+                "alone; take solver='lanczos' or solvers.PCG(preconditioner='nystrom')"
+            )
         plan = plan_of(self._method, task, self._product)
         if not plan.fits:
             raise too_large(plan, task, time)
@@ -89,14 +94,16 @@ class Solver:
         reason = plan.reason
         if by_krylov:
             reason += f", and time {time:g} is finite, where Lanczos stands in for {plan.solver}"
-        positive = answer.smallest > 0
+        condition = math.nan if math.isnan(answer.smallest) else math.inf
+        if answer.smallest > 0:
+            condition = answer.largest / answer.smallest
         return Report(
             solver="lanczos" if by_krylov else plan.solver,
             reason=reason,
             size=self.system.size,
             precision=answer.precision,
             residual=answer.residual,
-            condition=answer.largest / answer.smallest if positive else (math.inf if answer.largest > 0 else math.nan),
+            condition=condition,
             smallest=answer.smallest,
             largest=answer.largest,
             iterations=answer.iterations,
