@@ -42,7 +42,11 @@ def written(monkeypatch):
 def test_killed_factorisations_end_in_the_factor_of_an_undisturbed_one(tmp_path, kills, written):
     script = Path(__file__).with_name("killed_factors.py")
     run = subprocess.run(
-        [sys.executable, script, tmp_path / "killed", str(kills)], capture_output=True, text=True, timeout=300, check=True
+        [sys.executable, script, tmp_path / "killed", str(kills)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
     )
     assert int(run.stdout) > 0
     resumed = factorise(tmp_path / "killed")
@@ -67,7 +71,9 @@ def test_a_damaged_tile_is_never_used_and_made_again(tmp_path, kind, tile):
     before = tiles(tmp_path)
     (file,) = tmp_path.glob(f"*/c/{tile}")
     content = file.read_bytes()
-    file.write_bytes({"flip": content[:9] + bytes([content[9] ^ 4]) + content[10:], "cut": content[:7], "gone": b""}[kind])
+    file.write_bytes(
+        {"flip": content[:9] + bytes([content[9] ^ 4]) + content[10:], "cut": content[:7], "gone": b""}[kind]
+    )
     if kind == "gone":
         file.unlink()
     np.testing.assert_array_equal(factorise(tmp_path).coefficients, good.coefficients)

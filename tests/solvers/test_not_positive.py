@@ -53,7 +53,9 @@ def test_the_error_names_eigenvalue_cause_and_a_ridge_that_cures_it(tmp_path, na
 
 def test_rounding_of_float32_kernels_is_named_as_the_cause():
     x = np.linspace(0, 1, 60, dtype=np.float32)[:, None]
-    with pytest.raises(NotPositiveDefiniteError, match=r"entries are float32, whose rounding.*float64 inputs") as caught:
+    with pytest.raises(
+        NotPositiveDefiniteError, match=r"entries are float32, whose rounding.*float64 inputs"
+    ) as caught:
         solvers.solve((Gaussian(), x), targets(60, 1), solver="cholesky")
     solvers.solve((Gaussian(), x), targets(60, 1), solver="cholesky", ridge=cured(caught.value))
     with pytest.raises(NotPositiveDefiniteError, match="float32"):

@@ -18,7 +18,9 @@ NAMES = list(exact_methods("."))
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize(("n", "condition", "outputs", "ridge"), [(1, 1, 1, 0.0), (25, 1e2, 1, 0.0), (40, 1e5, 3, 1e-3)])
+@pytest.mark.parametrize(
+    ("n", "condition", "outputs", "ridge"), [(1, 1, 1, 0.0), (25, 1e2, 1, 0.0), (40, 1e5, 3, 1e-3)]
+)
 def test_solutions_are_those_of_a_dense_solve(tmp_path, name, n, condition, outputs, ridge):
     matrix, y = positive(n, condition), targets(n, outputs)
     solution = solvers.solve(matrix, y, ridge=ridge, solver=exact_methods(tmp_path)[name])

@@ -74,9 +74,12 @@ def evolve(system: System, targets: np.ndarray, time: float, tolerance: float, s
     return Evolved(alpha, error, m, smallest, largest)
 
 
-def extremes(system: System, steps: int = _EXTREMES, *, seed: int = 0) -> tuple[float, float]:
-    """Estimates of (λ_min, λ_max) of Θ + δ from inside the spectrum: λ_max to some digits, λ_min roughly."""
-    vector = np.random.default_rng(seed).normal(size=(system.size, 1))
+def extremes(system: System, steps: int = _EXTREMES, start: np.ndarray | None = None) -> tuple[float, float]:
+    """Estimates of (λ_min, λ_max) of Θ + δ from inside the spectrum: λ_max to some digits, λ_min roughly.
+
+    start: (N, 1), close to the eigenvector of λ_max; None: random.
+    """
+    vector = np.random.default_rng(0).normal(size=(system.size, 1)) if start is None else start
     basis = [vector / np.linalg.norm(vector)]
     diagonal, beside = np.empty((steps, 1)), np.empty((steps, 1))
     smallest = largest = math.nan

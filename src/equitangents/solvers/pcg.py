@@ -12,11 +12,13 @@ from equitangents.solvers.conjugate_gradients import LowRank, Preconditioner, Un
 from equitangents.solvers.definiteness import check_positive, refused
 from equitangents.solvers.direct import largest_eigenvalue
 from equitangents.solvers.in_time import TOLERANCE, check_iterations, respond_in_time, tile_bytes
+from equitangents.solvers.lanczos import extremes
 from equitangents.solvers.low_rank_factors import nystrom_sketch, pivoted_cholesky
 from equitangents.solvers.method import Answer, Cost, Method, Prepared, Task
 from equitangents.solvers.system import System
 from equitangents.validation import check_whole
 
+_LARGEST = 6  # Lanczos steps for λ_max, from the preconditioner's eigenvector
 _PATIENCE = 300  # steps without a smaller residual, which rises and falls where the condition is bad
 _EXPECTED = 60  # steps that forecasts assume
 PRECONDITIONERS = ("rpcholesky", "nystrom", "none")
@@ -134,6 +136,5 @@ class _Conjugate(Prepared):
             factor = nystrom_sketch(system.matrix, rank, seed=m.seed)
         made = LowRank(factor, system.delta)
         self._rank = len(made.values)
-        top = made.vectors[:, -1:]
-        self._largest = max(float(made.values[-1]) + system.delta, float((top * system.product(top)).sum()))
+        self._largest = extremes(system, _LARGEST, made.vectors[:, -1:])[1]
         return made

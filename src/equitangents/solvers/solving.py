@@ -41,6 +41,10 @@ class Solver:
         self._prepared: dict[Method, Prepared] = {}
         self._product: float | None = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without factors and preconditioners, which are made anew where they are needed."""
+        return {**vars(self), "_prepared": {}}
+
     @property
     def exact(self) -> bool:
         """Whether what it gives is Θ's own α up to the residual; "auto" takes nothing else."""
