@@ -21,7 +21,7 @@ from equitangents.solvers.method import Answer, Cost, Method, Prepared, Task
 from equitangents.solvers.system import System
 
 _ROWS = 256  # rows of float32 that are made float64 at once
-_INVERSE_STEPS = 24
+_INVERSE_STEPS = 12
 _SHIFTS = 8  # of the diagonal, each ten times the last, tried for a float32 factor and to learn λ_min
 
 

@@ -19,7 +19,7 @@ from equitangents.solvers.system import System
 
 _STEPS = 200
 _PATIENCE = {"float64": 12, "float32": 60}  # steps without a smaller residual
-_LARGEST = 16  # Lanczos steps for λ_max
+_LARGEST = 12  # Lanczos steps for λ_max
 
 
 class Factor(Preconditioner):
