@@ -130,6 +130,11 @@ class GramStore(CheckedKeywords):
         return len(self._missing())
 
     @property
+    def fingerprint(self) -> str:
+        """A hash of everything that the numbers depend on: network, data, engine, precision, version."""
+        return str(self._work.record.as_json()["sha256"])
+
+    @property
     def nbytes(self) -> int:
         """Bytes that both matrices take on disk once they are complete."""
         grid = self._work.record.grid

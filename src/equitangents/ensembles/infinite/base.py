@@ -20,12 +20,15 @@ from equitangents.ensembles.orbits.questions import OrbitQuestions
 from equitangents.ensembles.parameters import Estimator
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.inference import DYNAMICS, as_times
+from equitangents.solvers import Method, Report
+from equitangents.solvers.choosing import as_method
 
 
 class InfiniteEnsembleBase(OrbitQuestions, Estimator):
     """Infinitely wide networks trained for a time t; InfiniteEnsemble says what the parameters are."""
 
     _data: tuple[Any, Any]  # what it was fitted to
+    solution_: Report
 
     __metadata_request__predict: ClassVar[dict[str, str]] = {"x": UNUSED}  # the data, not metadata to be routed
 
@@ -42,6 +45,7 @@ class InfiniteEnsembleBase(OrbitQuestions, Estimator):
         dynamics: str = "flow",
         memory_limit: int | None = None,
         store: FileName | None = None,
+        solver: str | Method = "auto",
     ) -> None:
         self.net = net
         self.augmentation = augmentation
@@ -54,6 +58,7 @@ class InfiniteEnsembleBase(OrbitQuestions, Estimator):
         self.dynamics = dynamics
         self.memory_limit = memory_limit
         self.store = store
+        self.solver = solver
 
     def _check_parameters(self) -> Settings:
         if not callable(getattr(self.net, "kernel", None)):
@@ -69,7 +74,17 @@ class InfiniteEnsembleBase(OrbitQuestions, Estimator):
         dynamics = DYNAMICS[self.dynamics]
         dynamics(self.learning_rate, samples=1).check(0.0, float(self.time))  # what can be said before any kernel
         field: Field = "ntk" if self.kernel == "ntk" else "nngp"
-        return Settings(field, dynamics, self.learning_rate, float(self.ridge), self.memory_limit, self.store)
+        as_method(self.solver)  # raises for what is none
+        return Settings(
+            field,
+            dynamics,
+            self.learning_rate,
+            float(self.ridge),
+            self.memory_limit,
+            self.store,
+            self.solver,
+            float(self.time),
+        )
 
     def tune(
         self,
@@ -117,6 +132,7 @@ class InfiniteEnsembleBase(OrbitQuestions, Estimator):
             ("augmentation", "none" if augmentation is None else augmentation),
             ("training time", f"{float(self.time):g}"),
             ("kernel", self.kernel.upper()),
+            ("solved by", self.solution_.solver),
         ]
 
     def _check_fitted(self) -> None:
