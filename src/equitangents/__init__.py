@@ -39,6 +39,7 @@ _NAMES = {
     "ensembles.infinite.regressor": ["InfiniteEnsemble"],
     "errors": ["EquitangentsError"],
     "planning.members": ["plan_ensemble"],
+    "structured": ["Graphs", "Masked"],
 }
 
 __getattr__, _, _lazy = lazy_loader.attach(__name__, _SUBMODULES, _NAMES)
@@ -73,6 +74,7 @@ if TYPE_CHECKING:
     from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
     from equitangents.errors import EquitangentsError
     from equitangents.planning.members import plan_ensemble
+    from equitangents.structured import Graphs, Masked
 
 
 def __dir__() -> list[str]:

@@ -32,7 +32,7 @@ class Dense(Layer):
 
     def signal(self, signal: Signal) -> Signal:
         """The same positions, Gaussian."""
-        return replace(signal, channels=self.channels, gaussian=True, given=False)
+        return replace(signal, channels=self.channels, gaussian=True, given=False, uneven=False)
 
     def init(self, key: jax.Array, signal: Signal, dtype: Any) -> Any:
         """w (n, channels), b (channels,)."""

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from equitangents.errors import InvalidArgumentError, InvalidTypeError
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.groups import Group, RotationGroup
 from equitangents.kernels.program import GroupFibres, Op
 from equitangents.kernels.rotations import RotationFibres
@@ -41,6 +41,37 @@ class Layer(CheckedKeywords, abc.ABC):
     @property
     def lifts_to(self) -> Group | RotationGroup | None:
         """The group on which the layer's output lives, for a layer that lifts; None for all others."""
+        return None
+
+    def run(self, params: Any, x: Any, signal: Signal, structure: Any) -> Any:
+        """(output, what goes on beside it) of a signal with a `Structure`: masks, graphs, a key for dropout.
+
+        Layers that say nothing else act as without it, and leave missing positions at zero.
+        """
+        return structure.after(self.apply(params, x, signal), self.mask_after(structure.mask, signal))
+
+    def mask_after(self, mask: Any, signal: Signal) -> Any:
+        """Which positions of the output exist, (N, *positions) or None; NetworkError if the layer takes no masks."""
+        positions = self.signal(signal).positions
+        if mask is None or positions.shape == ():
+            return None
+        if positions != signal.positions:
+            raise NetworkError(f"{self!r} does not take inputs with missing positions (masks)")
+        return mask
+
+    @property
+    def needs_structure(self) -> bool:
+        """Whether it cannot run without a `Structure`, such as graphs or a key: `apply` then says what is missing."""
+        return False
+
+    @property
+    def joins(self) -> bool:
+        """Whether it reads several signals side by side, as `Sum` does."""
+        return False
+
+    @property
+    def no_ntk(self) -> str | None:
+        """Why a network with this layer has no neural tangent kernel, or None if it has."""
         return None
 
     def fibres(self, signal: Signal) -> GroupFibres | RotationFibres | None:
@@ -95,6 +126,18 @@ class Weights:
     def add_bias(self, params: dict[str, Any], y: Any) -> Any:
         """What the weights made of the inputs, plus the bias b_std · b."""
         return y + self.b_std * params["b"] if "b" in params else y
+
+
+def check_number(name: str, value: Any) -> float:
+    """A finite number that is known."""
+    if isinstance(value, jax.core.Tracer) or (
+        not isinstance(value, int | float | jnp.ndarray) and not hasattr(value, "item")
+    ):
+        raise InvalidTypeError(f"{name} is {value!r}; expected a number")
+    number = float(value)
+    if not math.isfinite(number):
+        raise InvalidArgumentError(f"{name} is {number}; expected a finite number")
+    return number
 
 
 def check_scale(name: str, value: Any) -> float:
