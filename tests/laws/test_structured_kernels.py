@@ -109,3 +109,16 @@ def test_structured_kernels_are_the_literal_sums(name):
         literal = literal[:, 0, :, 0]
         scale = np.sqrt(np.outer(np.diag(literal), np.diag(literal)))
         assert np.max(np.abs(found - literal) / scale) <= 1e-12
+
+
+def test_the_standard_parametrisation_weighs_each_layer_by_its_inputs():
+    standard = {"W_std": 1.3, "b_std": 0.2, "parametrisation": "standard"}
+    net = N.Sequential(
+        N.Conv(4, 3, padding="zero", **standard), N.Relu(), N.Dense(6, **standard), N.Flatten(), N.Dense(1, **standard)
+    )
+    f = ls.phi(ls.conv(ls.start(X), 3, 1.3, 0.2, standard=2), "relu")
+    f = ls.dense(ls.flatten(ls.dense(f, 1.3, 0.2, standard=4)), 1.3, 0.2, standard=30)
+    kernel = net.kernel(X)
+    for found, literal in ((kernel.nngp, f.K), (kernel.ntk, f.T)):
+        assert np.max(np.abs(found / literal[:, 0, :, 0] - 1)) <= 1e-12
+    assert "NTK parametrisation alone" in kernel.notes[0]
