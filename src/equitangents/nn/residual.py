@@ -33,7 +33,8 @@ class Residual(Layer):
 
     def signals(self, signal: Signal) -> tuple[Signal, ...]:
         """What goes into each layer of the branch, and last what comes out."""
-        return chain(self.layers, signal)
+        # Nothing in the branch is a function of the input alone: the sum reads the input, too.
+        return chain(self.layers, replace(signal, given=False))
 
     @property
     def no_ntk(self) -> str | None:

@@ -18,7 +18,7 @@ from equitangents.kernels.dispatch import compute, compute_diagonal, compute_pai
 from equitangents.kernels.program import GroupFibres, Op, Program
 from equitangents.kernels.result import Kernels, NngpKernels
 from equitangents.kernels.rotations import RotationFibres, RotationProgram
-from equitangents.kernels.structured import StructuredProgram
+from equitangents.kernels.structured import StructuredProgram, simplified
 from equitangents.kernels.structured import is_structured as is_structured_program
 from equitangents.keywords import CheckedKeywords
 from equitangents.nn.folding import fold
@@ -272,6 +272,8 @@ def _lower(
         ops.extend(layer.lower(signal))
         lift = lift or layer.fibres(signal)
     shape = signals[given].positions.shape
+    if is_structured_program(tuple(ops)):
+        ops = list(simplified(tuple(ops)))
     if is_structured_program(tuple(ops)):
         if isinstance(lift, RotationFibres):
             raise NetworkError(f"after a SphereLift there is no kernel of a network that holds {_held(tuple(ops))}")

@@ -16,6 +16,7 @@ from equitangents.kernels.structured.program import (
     is_structured,
 )
 from equitangents.kernels.structured.run import compute, compute_diagonal
+from equitangents.kernels.structured.simplify import simplified
 
 __all__ = [
     "Add",
@@ -33,4 +34,5 @@ __all__ = [
     "compute_diagonal",
     "is_structured",
     "kernel_cost",
+    "simplified",
 ]
