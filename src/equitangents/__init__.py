@@ -18,6 +18,7 @@ _SUBMODULES = (
     "data",
     "ensembles",
     "errors",
+    "functional",
     "groups",
     "inference",
     "kernels",
@@ -25,9 +26,11 @@ _SUBMODULES = (
     "molecules",
     "nn",
     "planning",
+    "predict",
     "report",
     "scale",
     "sphere",
+    "stax",
     "studies",
     "systems",
     "torch",
@@ -38,6 +41,15 @@ _NAMES = {
     "ensembles.infinite.classifier": ["InfiniteEnsembleClassifier"],
     "ensembles.infinite.regressor": ["InfiniteEnsemble"],
     "errors": ["EquitangentsError"],
+    "functional": [
+        "batch",
+        "empirical_kernel_fn",
+        "empirical_nngp_fn",
+        "empirical_ntk_fn",
+        "linearize",
+        "monte_carlo_kernel_fn",
+        "taylor_expand",
+    ],
     "planning.members": ["plan_ensemble"],
     "structured": ["Graphs", "Masked"],
 }
@@ -54,6 +66,7 @@ if TYPE_CHECKING:
         data,
         ensembles,
         errors,
+        functional,
         groups,
         inference,
         kernels,
@@ -61,9 +74,11 @@ if TYPE_CHECKING:
         molecules,
         nn,
         planning,
+        predict,
         report,
         scale,
         sphere,
+        stax,
         studies,
         systems,
         torch,
@@ -73,6 +88,15 @@ if TYPE_CHECKING:
     from equitangents.ensembles.infinite.classifier import InfiniteEnsembleClassifier
     from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
     from equitangents.errors import EquitangentsError
+    from equitangents.functional import (
+        batch,
+        empirical_kernel_fn,
+        empirical_nngp_fn,
+        empirical_ntk_fn,
+        linearize,
+        monte_carlo_kernel_fn,
+        taylor_expand,
+    )
     from equitangents.planning.members import plan_ensemble
     from equitangents.structured import Graphs, Masked
 
