@@ -7,6 +7,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from equitangents.audit.contract.labels import Labels
 from equitangents.audit.contract.leaf_actions import Custom
 from equitangents.audit.contract.trees import Shared
 from equitangents.audit.measure.task import Judging
@@ -16,7 +17,7 @@ from equitangents.audit.report.schema import schema
 from equitangents.audit.run import audit
 from equitangents.metrics.measure import Bootstrap
 
-__all__ = ["AuditReport", "Bootstrap", "Custom", "Judging", "Parts", "Reading", "Shared", "audit", "schema"]
+__all__ = ["AuditReport", "Bootstrap", "Custom", "Judging", "Labels", "Parts", "Reading", "Shared", "audit", "schema"]
 
 
 class _CallablePackage(ModuleType):

@@ -24,7 +24,11 @@ def audit(
         typer.Option(help="What each input is to the group, with commas: images, vectors, points, edges, none."),
     ] = None,
     outputs: Annotated[
-        str | None, typer.Option(help="What each output is to the group: invariant (the default), vectors, images, …")
+        str | None,
+        typer.Option(
+            help="What each output is to the group: invariant (the default), vectors, images, …, labels:3,0,1,2 for "
+            "classes that change places (generators apart by /), or find."
+        ),
     ] = None,
     layout: Annotated[
         str | None, typer.Option(help="Where images keep channels: channels_last or channels_first.")
@@ -78,7 +82,7 @@ def audit(
         f,
         group,
         x,
-        _kinds(outputs, x, single=True),
+        output_kinds(outputs),
         inputs=_kinds(inputs, x),
         y=y,
         layout=layout,  # type: ignore[arg-type]
@@ -132,12 +136,40 @@ def _scales(text: str | None) -> float | dict[str, float] | None:
     return {name: number for (name, _, _), number in zip(parts, numbers, strict=True)}
 
 
-def _kinds(text: str | None, x: object, single: bool = False) -> Any:
+def output_kinds(text: str | None) -> Any:
+    """ "vectors,none", "labels:3,0,1,2/1,0,3,2" or "find" as what `output_action` takes."""
+    if text is None:
+        return None
+    parts: list[str] = []
+    for part in text.replace(" ", "").split(","):
+        if parts and parts[-1].startswith("labels:") and part.replace("/", "").isdigit():
+            parts[-1] += f",{part}"
+        else:
+            parts.append(part)
+    kinds = [_output_kind(part) for part in parts]
+    return kinds[0] if len(kinds) == 1 else tuple(kinds)
+
+
+def _output_kind(text: str) -> Any:
+    if not text.startswith("labels:"):
+        return None if text in ("none", "invariant") else text
+    from equitangents.audit.contract.labels import Labels
+
+    try:
+        rows = [[int(c) for c in row.split(",")] for row in text.removeprefix("labels:").split("/")]
+    except ValueError:
+        raise typer.BadParameter(
+            f"expected labels:3,0,1,2, where each class goes; found {text}", param_hint="--outputs"
+        ) from None
+    return Labels(rows)
+
+
+def _kinds(text: str | None, x: object) -> Any:
     """ "vectors,none" as the tree of kinds that belongs to x."""
     if text is None:
         return None
     parts = [None if part in ("none", "invariant") else part for part in text.replace(" ", "").split(",")]
-    if isinstance(x, dict) and not single:
+    if isinstance(x, dict):
         if len(parts) != len(x):
             raise typer.BadParameter(f"{len(parts)} kinds for the inputs {', '.join(x)}", param_hint="--inputs")
         return dict(zip(x, parts, strict=True))

@@ -25,6 +25,7 @@ from equitangents.audit.report.sections import (
     OrbitSection,
     RelativeSection,
     Remedy,
+    RuleResult,
     SetResult,
     Settings,
     Spread,
@@ -87,6 +88,9 @@ class Findings:
     """True: the audit was interrupted; the report holds what was measured until then, and `missing` says what not."""
     headline: Headline | None = None
     """The error that the sentence and the verdict use, and its unit."""
+    rules: list[RuleResult] = field(default_factory=list)
+    """How outputs move that are not invariant: all that were sought where the audit was asked to find them, else those
+    that were found of outputs that fail."""
 
     def to_dict(self) -> dict[str, Any]:
         """What `to_json` writes, as plain values; numbers that are not finite are None."""
