@@ -14,11 +14,14 @@ ABOVE = 3  # the exit status of a model whose error is above --fail-above
 
 
 def audit(
-    model: Annotated[str, typer.Argument(help="file.onnx, file.pt2 (torch.export), or package.module:object.")],
-    data: Annotated[str, typer.Option(help="Inputs: .npy, or .npz with x and, if there are labels, y.")],
+    model: Annotated[
+        str | None, typer.Argument(help="file.onnx, file.pt2 (torch.export), or package.module:object.")
+    ] = None,
+    data: Annotated[str | None, typer.Option(help="Inputs: .npy, or .npz with x and, if there are labels, y.")] = None,
     group: Annotated[
-        str, typer.Option(help="C4, D4 (any number), SO2, SO3, O3, S_n, S5 (any number), translations, octahedral, …")
-    ],
+        str | None,
+        typer.Option(help="C4, D4 (any number), SO2, SO3, O3, S_n, S5 (any number), translations, octahedral, …"),
+    ] = None,
     inputs: Annotated[
         str | None,
         typer.Option(help="What each input is to the group, with commas: images, vectors, points, edges, none."),
@@ -58,6 +61,21 @@ def audit(
     select: Annotated[
         str | None, typer.Option(help="Audit this one of several outputs, by name (logits) or position.")
     ] = None,
+    atoms: Annotated[
+        str | None, typer.Option(help="Structures that ASE reads (.xyz, .cif, .traj, …), in place of MODEL and --data.")
+    ] = None,
+    calculator: Annotated[
+        str | None,
+        typer.Option(help="With --atoms: package.module:object, an ASE calculator, its class or a function."),
+    ] = None,
+    tests: Annotated[
+        str | None,
+        typer.Option(help="With --atoms: some tests, with commas: rotation, permutation, conservation, smoothness, …"),
+    ] = None,
+    tolerances: Annotated[
+        str | None,
+        typer.Option(help="With --atoms: errors that count as small: forces=1,energy=0.1 (meV/Å, meV/atom)."),
+    ] = None,
     trust: Annotated[
         bool, typer.Option("--trust", help="Load pickles, too. They run whatever code their author put in.")
     ] = False,
@@ -75,6 +93,20 @@ def audit(
     for path in (html, json, markdown):
         if path is not None and not path.resolve().parent.is_dir():
             raise InvalidArgumentError(f"path is {str(path)!r}, whose folder does not exist")
+    if atoms is not None or calculator is not None:
+        from equitangents.cli.audit_atoms import audit_atoms
+
+        if model is not None or data is not None or group is not None:
+            raise typer.BadParameter("goes without MODEL, --data and --group", param_hint="--atoms")
+        audit_atoms(atoms, calculator, tests, tolerances=_named(tolerances), elements=elements, limit=limit, seed=seed,
+                    fail_above=fail_above, html=html, json=json, markdown=markdown)  # fmt: skip
+        return
+    for name, value in (("MODEL", model), ("--data", data), ("--group", group)):
+        if value is None:
+            raise typer.BadParameter("is missing; or give --atoms and --calculator", param_hint=name)
+    assert model is not None
+    assert data is not None
+    assert group is not None
     x, y = load_data(data, trust)
     f = load_model(model, trust)
     x, y = _limited(x, y, limit, seed)
@@ -120,7 +152,7 @@ def _fail(report: AuditReport, limit: float) -> None:
         raise typer.Exit(ABOVE)
 
 
-def _scales(text: str | None) -> float | dict[str, float] | None:
+def _scales(text: str | None, option: str = "--output-scale") -> float | dict[str, float] | None:
     """ "0.1" as a number, "forces=0.1,energy=1" as numbers by name."""
     if text is None:
         return None
@@ -128,12 +160,20 @@ def _scales(text: str | None) -> float | dict[str, float] | None:
     try:
         numbers = [float(number) for _, _, number in parts]
     except ValueError:
-        raise typer.BadParameter("expected a number, or NAME=NUMBER,…", param_hint="--output-scale") from None
+        raise typer.BadParameter("expected a number, or NAME=NUMBER,…", param_hint=option) from None
     if len(parts) == 1 and not parts[0][1]:
         return numbers[0]
     if not all(name for name, _, _ in parts):
-        raise typer.BadParameter("expected one number, or NAME=NUMBER,… for each", param_hint="--output-scale")
+        raise typer.BadParameter("expected one number, or NAME=NUMBER,… for each", param_hint=option)
     return {name: number for (name, _, _), number in zip(parts, numbers, strict=True)}
+
+
+def _named(text: str | None) -> dict[str, float] | None:
+    """ "forces=1,energy=0.1" as numbers by name."""
+    numbers = _scales(text, "--tolerances")
+    if isinstance(numbers, float):
+        raise typer.BadParameter("expected NAME=NUMBER,…", param_hint="--tolerances")
+    return numbers
 
 
 def output_kinds(text: str | None) -> Any:
