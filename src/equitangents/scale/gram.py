@@ -15,7 +15,7 @@ import numpy as np
 
 from equitangents._types import FileName, Numbers
 from equitangents.actions import Action
-from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError, StoreError
+from equitangents.errors import InvalidArgumentError, ShapeError, StoreError
 from equitangents.formatting import memory_size
 from equitangents.keywords import CheckedKeywords
 from equitangents.memory import check_fits
@@ -28,6 +28,7 @@ from equitangents.scale.opening import Data, open_store
 from equitangents.scale.problem import opened, precision_of, problem
 from equitangents.scale.progress import Progress, Told
 from equitangents.scale.record import Record
+from equitangents.scale.shards import part_of
 from equitangents.scale.tiles import Done, Work, unwritable
 from equitangents.scale.verification import Verification, verify
 from equitangents.scale.whole import sweep
@@ -159,7 +160,7 @@ class GramStore(CheckedKeywords):
             raise InvalidArgumentError("executor and workers are both given; give one of them")
         if workers is not None:
             check_whole("workers", workers, 1)
-        mine = _part(self.tiles, shard)
+        mine = part_of(self.tiles, shard)
         with self._files():
             self._work.check()
             if not resume:
@@ -295,13 +296,3 @@ class GramStore(CheckedKeywords):
             yield
         except OSError as error:
             raise unwritable(self.path, error) from None
-
-
-def _part(tiles: list[Tile], shard: tuple[int, int] | None) -> list[Tile]:
-    """Every n-th tile from the i-th on."""
-    if shard is None:
-        return tiles
-    if not (isinstance(shard, tuple | list) and len(shard) == 2):
-        raise InvalidTypeError(f"shard is {shard!r}; expected (i, n), the i-th of n parts")
-    count = check_whole("n of shard", shard[1], 1)
-    return tiles[check_whole("i of shard", shard[0], 0, count - 1) :: count]
