@@ -161,7 +161,8 @@ def _described(means: Any, state: Any, net: Any) -> tuple[Described, Described, 
 def _built(path: Path, about: dict[str, Any], net: Any, part: str) -> Any:
     if about["network_left_out"] and net is None:
         raise InvalidArgumentError(
-            f"path is {str(path)!r}, whose network, {about['network']}, could not be saved with it; give it as net (--net)"
+            f"path is {str(path)!r}, whose network, {about['network']}, could not be saved with it; give it as net "
+            "(--net)"
         )
     said = f"path is {str(path)!r}, which"
     arrays = _Arrays(path, about, said)
