@@ -6,8 +6,10 @@ import logging
 import secrets
 import shutil
 from collections.abc import Iterator
+from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,7 @@ from equitangents.keywords import CheckedKeywords
 from equitangents.memory import check_fits
 from equitangents.scale.chunks import PARTIAL
 from equitangents.scale.estimate import side_of_tile, tile_bytes
-from equitangents.scale.executors import compute_by_processes, compute_here, compute_with
+from equitangents.scale.executors import Tasks, compute_by_processes, compute_here, compute_with
 from equitangents.scale.grid import Tile
 from equitangents.scale.metadata import FIELDS, read_record
 from equitangents.scale.opening import Data, open_store
@@ -29,7 +31,7 @@ from equitangents.scale.problem import opened, precision_of, problem
 from equitangents.scale.progress import Progress, Told
 from equitangents.scale.record import Record
 from equitangents.scale.shards import part_of
-from equitangents.scale.tiles import Done, Work, unwritable
+from equitangents.scale.tiles import Done, Work, compute_tiles, unwritable
 from equitangents.scale.verification import Verification, verify
 from equitangents.scale.whole import sweep
 from equitangents.validation import check_whole
@@ -233,12 +235,19 @@ class GramStore(CheckedKeywords):
         def report(done: Done) -> None:
             counted.add(len(done.tiles), done.computed)
 
+        tasks = Tasks(partial(compute_tiles, self._work), self._work.is_there, report)
         if waiting and workers is not None:
-            compute_by_processes(workers, self._work, waiting, report)
+            compute_by_processes(workers, tasks, waiting)
         elif waiting and executor is not None:
-            compute_with(executor, self._work, waiting, report)
+            try:
+                compute_with(executor, tasks, waiting)
+            except BrokenExecutor:
+                raise StoreError(
+                    "a worker of the executor died, and it takes no more tasks; what is complete is kept: give a new "
+                    "executor, or workers=, which starts dead ones again"
+                ) from None
         else:
-            compute_here(self._work, waiting, report)
+            compute_here(tasks, waiting)
         rest = "" if counted.computed == total else ", the others were there"
         logger.info("gram: %d of %d tiles computed%s, in %s", counted.computed, total, rest, self.path)
 
