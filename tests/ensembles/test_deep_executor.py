@@ -16,6 +16,8 @@ from sklearn.base import clone
 from equitangents import DeepEnsemble, nn
 from equitangents.ensembles.training import spread
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
+from equitangents.studies.common.training import train_recorded
+from equitangents.studies.framework.study import Task
 
 NET = nn.Sequential(nn.Dense(4, b_std=0.1), nn.Relu(), nn.Dense(1))
 rng = np.random.default_rng(3)
@@ -78,6 +80,14 @@ def test_members_of_a_dead_worker_are_trained_again(alone, monkeypatch, caplog):
     assert_same(model, alone)
     assert again == [(2, [(2, 2), (4, 1)])]
     assert "2 processes of this machine train the 2 parts of the members that are missing" in caplog.text
+
+
+def test_studies_train_by_an_executor_to_the_same_numbers(alone, tmp_path):
+    settings = {name: value for name, value in SETTINGS.items() if name != "epochs"} | RECORD
+    with ThreadPoolExecutor(1) as pool:
+        task = Task(executor=pool)
+        recorded = train_recorded(NET, X, Y, epochs=4, checkpoints=tmp_path, task=task, **settings)
+    np.testing.assert_array_equal(recorded["train"], alone.recorded_["train"])
 
 
 def test_a_run_goes_on_from_the_checkpoints_of_its_parts(alone, tmp_path):
