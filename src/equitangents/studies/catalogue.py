@@ -240,6 +240,14 @@ registry: dict[str, StudyInfo] = {
             _WITH_DESK,
         ),
         _shipped(
+            "imagenet-scale",
+            "Learning curves on a folder of images",
+            _SYNERGY,
+            "ResNets and an MLP-Mixer on images read from files, as they are and with channels rotated at every "
+            "position: exponents of learning curves before and after their cusp, and where the cusp lies.",
+            _WITH_DESK,
+        ),
+        _shipped(
             "spectra",
             "How many samples a symmetry is worth",
             _KERNELS,
