@@ -9,7 +9,7 @@ import numpy as np
 
 from equitangents.statistics import Estimate, exactly, no_interval, shared_level
 from equitangents.studies.common.counted_runs import COUNTED
-from equitangents.studies.framework.claims import EXACT, Claim, claim
+from equitangents.studies.framework.claims import EXACT, P_VALUE, Claim, claim
 from equitangents.studies.spurious_symmetries.groups import ORDER
 from equitangents.studies.spurious_symmetries.pools import extra, lead
 from equitangents.studies.spurious_symmetries.rank_test import RankTest
@@ -91,7 +91,7 @@ def _rank(statement: str, tests: Mapping[str, RankTest], exchanged: str) -> Clai
         statement,
         {label: p_value(test) for label, test in tests.items()},
         measure=f"p-value of a rank test along {ORDER}. {exchanged}",
-        covers=EXACT, at_most=LEVEL, source=f"{STATED}, figure 2",
+        covers=P_VALUE, at_most=LEVEL, source=f"{STATED}, figure 2",
         holds=f"A larger spurious group costs accuracy. {_heading(told)}.",
         fails=f"Somewhere accuracies rise along the order of groups. {_heading(told)}.",
         undecided=f"An order does not show everywhere. {_heading(told)}. Larger training sets, or more repetitions and "
