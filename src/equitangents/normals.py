@@ -9,11 +9,10 @@ from __future__ import annotations
 import math
 
 import jax
+import numpy as np
 
-from equitangents._types import DType
 
-
-def standard_normal(key: jax.Array, shape: tuple[int, ...], dtype: DType) -> jax.Array:
+def standard_normal(key: jax.Array, shape: tuple[int, ...], dtype: np.dtype | type | str) -> jax.Array:
     """Independent draws from N(0, 1), (*shape).
 
     >>> import jax, numpy as np
