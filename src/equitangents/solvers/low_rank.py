@@ -51,8 +51,10 @@ class _LowRank(Method, abc.ABC):
         """One pass over N × m entries, and algebra of m × m matrices."""
         n, m = task.size, self.rank_of(task.size)
         rows = min(n, _OVERSAMPLED * m)
-        memory = 8 * (6 * m * m + 4 * min(n, _ROWS) * m + 3 * n * task.outputs + rows * m)
-        return Cost(memory, 4.0 * n * m * m + 30.0 * m**3, 0, float(n * m) + float(rows * m))
+        probes = 4 * min(n, _PROBES) ** 2
+        memory = 8 * (6 * m * m + 4 * min(n, _ROWS) * m + 3 * n * task.outputs + rows * m + probes)
+        work = 5.0 * n * m * m + 30.0 * (m**3 + min(n, _PROBES) ** 3)
+        return Cost(memory, work, 0, float(n * m) + float(rows * m))
 
     def prepare(self, system: System, limit: int, consumed: bool) -> Prepared:
         """Landmarks are drawn at the first answer."""
@@ -206,7 +208,9 @@ class _Spanned(Prepared):
                 span.add(block, targets[rows])
         return both
 
-    def _compare(self, targets: np.ndarray, time: float, weights: np.ndarray, of_half: np.ndarray) -> tuple[float, float]:
+    def _compare(
+        self, targets: np.ndarray, time: float, weights: np.ndarray, of_half: np.ndarray
+    ) -> tuple[float, float]:
         """(estimated error, what is left of the targets), over the size of the targets, on some training inputs.
 
         Root mean squares. The error is the larger of two changes of the predictor: from half the landmarks to all, and
