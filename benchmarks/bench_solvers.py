@@ -109,8 +109,7 @@ def rows(n: int, large: bool) -> None:
 
 def main(full: bool = False) -> None:
     """N = 1,500 and 3,000; with --full also 6,000 and 12,000, without the decomposition."""
-    print(
-        "difference: of predictions on the training inputs from SciPy's, over the targets; forecast: of seconds, over processor seconds"
-    )
+    print("difference: of predictions on the training inputs from SciPy's, over the targets")
+    print("forecast: of seconds, over processor seconds")
     for n in (1500, 3000, *((6000, 12_000) if full else ())):
         rows(n, large=n > 3000)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.linalg
 
-from equitangents.errors import InvalidArgumentError, NotFiniteError
+from equitangents.errors import InvalidArgumentError
 from equitangents.solvers.definiteness import refused
 from equitangents.solvers.direct import Factor, largest_eigenvalue, solve_directly
 from equitangents.solvers.in_time import TOLERANCE, check_iterations, respond_in_time
@@ -176,13 +176,7 @@ def _array(matrix: SymmetricMatrix, precision: np.dtype, consumed: bool) -> tupl
         own = matrix.array
         if own.dtype == precision and own.flags.c_contiguous and own.flags.writeable:
             return own, True
-    array = np.empty((matrix.size, matrix.size), precision)
-    for rows, columns in matrix.tiles():
-        entries = matrix.block(rows, columns)
-        if not np.isfinite(entries).all():
-            raise NotFiniteError(f"{matrix.words} holds NaN or infinite values")
-        array[rows, columns] = entries
-    return array, False
+    return matrix.assembled(precision), False
 
 
 def _factorised(array: np.ndarray) -> bool:

@@ -218,7 +218,8 @@ class _Spanned(Prepared):
         their targets. Source of the second: Snelson & Ghahramani 2007, "Local and global sparse Gaussian processes".
         """
         system, landmarks = self._system, self._landmarks
-        assert landmarks is not None and self._kept is not None
+        assert landmarks is not None
+        assert self._kept is not None
         matrix, span = system.matrix, self._kept[1]
         rows = np.random.default_rng(1).permutation(matrix.size)[:_PROBES]
         cross = matrix.rectangle(rows, landmarks).astype(np.float64, copy=False)
