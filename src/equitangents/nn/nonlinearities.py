@@ -30,6 +30,11 @@ class Nonlinearity(ParameterFree):
     def dual(self) -> DualActivation:
         """What φ does to the covariance of Gaussian fields."""
 
+    @property
+    def no_ntk(self) -> str | None:
+        """Why there is no tangent kernel, for functions with a jump."""
+        return getattr(self.dual, "no_ntk", None)
+
     @abc.abstractmethod
     def function(self, x: Any) -> Any:
         """The nonlinearity φ on an array, entry by entry."""

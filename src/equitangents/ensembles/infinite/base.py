@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils.metadata_routing import UNUSED
@@ -12,6 +13,7 @@ from sklearn.utils.metadata_routing import UNUSED
 from equitangents._types import FileName, Numbers
 from equitangents.actions.group_action import GroupAction
 from equitangents.actions.named import ActionLike
+from equitangents.ensembles.infinite import saving
 from equitangents.ensembles.infinite.problem import Field, Settings
 from equitangents.ensembles.infinite.tuned import Tuning
 from equitangents.ensembles.infinite.tuning import tune
@@ -121,6 +123,25 @@ class InfiniteEnsembleBase(OrbitQuestions, Estimator):
             self._check_fitted()
             X, y = self._data
         return tune(self, grid, X, y, criterion)
+
+    def save(self, path: FileName, *, means_only: bool = False) -> None:
+        """Write the fitted ensemble to a folder `path`, all of it or nothing; one that was saved there is replaced.
+
+        The folder holds JSON and arrays with checksums, no pickles. `means_only` leaves out the decomposition: what is
+        left, N·outputs numbers beside the training inputs, gives means at this ensemble's `time`, by `equitangents
+        predict` and `predict_to_file`. A network with functions of one's own is left out, and given again to `load`.
+        """
+        self._check_fitted()
+        saving.save(self, Path(path), means_only=means_only)
+
+    @classmethod
+    def load(cls, path: FileName, *, net: Any = None) -> Self:
+        """The ensemble that `save` wrote, with `net` where the network could not be saved.
+
+        Raises StoreError for a folder that is damaged, holds something else, or is of another version.
+        """
+        ensemble: Self = saving.load(cls, Path(path), net)
+        return ensemble
 
     def _facts(self) -> list[tuple[str, object]]:
         if not self.__sklearn_is_fitted__():

@@ -46,6 +46,8 @@ def obstacle(plan: FibrePlan | PairPlan) -> str | None:
     for op in (*field, *vector):
         if isinstance(op, Dual) and type(op.activation) not in _DUALS:
             return f"it has no dual of {type(op.activation).__name__}"
+    if any(isinstance(op, Affine) and op.rates is not None for op in (*field, *vector)):
+        return "it has the NTK parametrisation alone"
     for op, before, after in zip(field, levels[:-1], levels[1:], strict=True):
         if not _is_known(op, before, after):
             return f"it has no {type(op).__name__} of this kind"

@@ -1,0 +1,81 @@
+"""Structured operations in the words of field programs, wherever these have them, so that all engines run them.
+
+A sum with an untouched branch is a residual one; sums over blocks of equal size are means times a number; a number
+goes into the weights of the linear layer before or after it: W² (c² K) + b² = (cW)² K + b².
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from equitangents.kernels.program import Affine, Box, Branch, Decouple, Flatten, Pool, RatedAffine, Table
+from equitangents.kernels.structured.program import Add, BlockSums, Split, Times
+
+_COMMUTES = (Box, Table, Pool, Flatten, Decouple, Times)
+
+
+def simplified(ops: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The same operations, for inputs without masks."""
+    return _absorbed(_residual(tuple(found for op in ops for found in _inside(op))))
+
+
+def _inside(op: Any) -> tuple[Any, ...]:
+    if isinstance(op, Branch):
+        return (Branch(simplified(op.ops)),)
+    if isinstance(op, Split):
+        return (Split(tuple(map(simplified, op.branches))),)
+    if isinstance(op, BlockSums):
+        sizes = np.bincount(op.labels.array[op.labels.array >= 0])
+        if (sizes == sizes[0]).all():
+            return Pool(op.labels, op.blocks), Times(float(sizes[0]))
+    return (op,)
+
+
+def _residual(ops: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Splits that only hand on are joined with the next one; one that is summed with an empty branch is a `Branch`."""
+    found: list[Any] = []
+    for op in ops:
+        before = found[-1] if found else None
+        if isinstance(op, Split) and isinstance(before, Split) and not any(before.branches):
+            if len(before.branches) in (1, len(op.branches)):
+                found[-1] = op
+                continue
+        if isinstance(op, Add) and isinstance(before, Split) and op.groups == ((0, 1),) and len(before.branches) == 2:
+            full = [branch for branch in before.branches if branch]
+            if len(full) == 1:
+                found[-1] = Branch(full[0])
+                continue
+        found.append(op)
+    return tuple(found)
+
+
+def _absorbed(ops: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Numbers that stand next to a linear layer, or only windows and pools away from the next one, go into it."""
+    found = list(ops)
+    i = 0
+    while i < len(found):
+        op = found[i]
+        if not isinstance(op, Times):
+            i += 1
+            continue
+        square = op.factor**2
+        after = next((j for j in range(i + 1, len(found)) if not isinstance(found[j], _COMMUTES)), len(found))
+        if i and isinstance(found[i - 1], Affine):
+            found[i - 1] = _scaled(found[i - 1], square, square)
+            del found[i]
+        elif after < len(found) and isinstance(found[after], Affine):
+            found[after] = _scaled(found[after], square, 1.0)
+            del found[i]
+        else:
+            i += 1
+    return tuple(found)
+
+
+def _scaled(op: Affine, weights: float, bias: float) -> Affine:
+    scaled = replace(op, W_var=op.W_var * weights, b_var=op.b_var * bias)
+    if isinstance(scaled, RatedAffine):
+        return replace(scaled, weight_rate=scaled.weight_rate * weights, bias_rate=scaled.bias_rate * bias)
+    return scaled
