@@ -135,8 +135,8 @@ def _form(trace_axes: Any, diagonal_axes: Any) -> str:
     found = {((-1,), ()): "mean", ((1,), ()): "mean", ((), ()): "full", ((), (-1,)): "each", ((), (1,)): "each"}
     if (trace, diagonal) not in found:
         raise NotImplementedError(
-            f"trace_axes={trace_axes!r} with diagonal_axes={diagonal_axes!r} is not here; outputs are (N, outputs): use "
-            "trace_axes=(-1,) or (), and with the latter diagonal_axes=(-1,) or ()"
+            f"trace_axes={trace_axes!r} with diagonal_axes={diagonal_axes!r} is not here; outputs are (N, outputs): "
+            "use trace_axes=(-1,) or (), and with the latter diagonal_axes=(-1,) or ()"
         )
     return found[trace, diagonal]
 
