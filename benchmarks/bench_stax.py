@@ -1,4 +1,4 @@
-"""Every layer of `stax` by both libraries: how far kernels differ, and the time of each; then the cookbook's regression.
+"""Every layer of `stax` by both libraries: differences of kernels, and times; then the cookbook's regression.
 
 Kernels of 32 inputs of 8 positions and 3 channels with themselves, in float64, each library in its own environment;
 seconds are medians of three runs after one that compiles. Where neural-tangents is not to be had, ours alone.

@@ -1,4 +1,4 @@
-"""Kernels of every layer of `stax` by one library, in that library's interpreter: JSON to standard output, values beside.
+"""Kernels of every layer of `stax` by one library, in its interpreter: JSON to standard output, values to a file.
 
 `python stax_worker.py equitangents VALUES.npz` or `python stax_worker.py neural_tangents VALUES.npz`.
 """
@@ -12,11 +12,11 @@ import numpy as np
 
 _CONV = "stax.Conv(4, (3,), padding='SAME', W_std=1.3, b_std=0.2)"
 _ACTIVATIONS = (
-    "Relu()", "LeakyRelu(0.1)", "Abs()", "ABRelu(-0.5, 2.0)", "Erf(2.0, 0.5)", "Gelu()", "Sin(1.0, 0.7)", "Cos(1.0, 0.7)",
+    "Relu()", "LeakyRelu(0.1)", "Abs()", "ABRelu(-0.5, 2.0)", "Erf(2.0, 0.5)", "Gelu()", "Sin(1.0, 0.7)",
+    "Cos(1.0, 0.7)",
     "Rbf(0.4)", "Exp(1.0, 0.5)", "Gaussian()", "ExpNormalized()", "Monomial(3)", "Polynomial([0.1, 1.0, 0.2])",
     "Sigmoid_like()", "Gabor()",
 )  # fmt: skip
-# Name: (network, what `kernel_fn` takes beside the inputs)
 CASES: dict[str, str] = {
     **{a: f"stax.serial({_CONV}, stax.{a}, stax.Flatten(), stax.Dense(1))" for a in _ACTIVATIONS},
     "Conv VALID, strides": "stax.serial(stax.Conv(4, (3,), (2,)), stax.Relu(), stax.Flatten(), stax.Dense(1))",
@@ -29,8 +29,8 @@ CASES: dict[str, str] = {
     "LayerNorm": f"stax.serial({_CONV}, stax.LayerNorm(), stax.Relu(), stax.Flatten(), stax.Dense(1))",
     "LayerNorm over positions": f"stax.serial({_CONV}, stax.LayerNorm((1, 2)), stax.Relu(), stax.Flatten())",
     "GlobalSelfAttention": f"stax.serial({_CONV}, stax.GlobalSelfAttention(4, 4, 4, 2), stax.Relu(), stax.Flatten())",
-    "residual": f"stax.serial({_CONV}, stax.FanOut(2), stax.parallel(stax.serial(stax.Relu(), {_CONV}), stax.Identity()),"
-    " stax.FanInSum(), stax.Relu(), stax.Flatten(), stax.Dense(1))",
+    "residual": f"stax.serial({_CONV}, stax.FanOut(2), stax.parallel(stax.serial(stax.Relu(), {_CONV}), "
+    "stax.Identity()), stax.FanInSum(), stax.Relu(), stax.Flatten(), stax.Dense(1))",
     "FanInConcat": f"stax.serial({_CONV}, stax.FanOut(2), stax.parallel(stax.serial(stax.Relu(), {_CONV}), {_CONV}),"
     " stax.FanInConcat(-1), stax.Flatten(), stax.Dense(1))",
     "standard": "stax.serial(stax.Flatten(), stax.Dense(8, 1.3, 0.2, parameterization='standard'), stax.Relu(),"
