@@ -206,9 +206,7 @@ class _Spanned(Prepared):
                 span.add(block, targets[rows])
         return both
 
-    def _compare(
-        self, targets: np.ndarray, time: float, weights: np.ndarray, of_half: np.ndarray
-    ) -> tuple[float, float]:
+    def _compare(self, targets: np.ndarray, time: float, weights: np.ndarray, of_half: np.ndarray) -> tuple[float, float]:
         """(estimated error, what is left of the targets), over the size of the targets, on some training inputs.
 
         Root mean squares. The error is the larger of two changes of the predictor: from half the landmarks to all, and
