@@ -92,7 +92,7 @@ def empirical_kernel_fn(
             if name not in parts:
                 raise InvalidArgumentError(f"get is {name!r}; expected 'nngp' or 'ntk'")
         found = [parts[name](x1, x2, params, **keywords) for name in names]
-        return found[0] if isinstance(get, str) else namedtuple("EmpiricalKernel", names)(*found)  # type: ignore[misc]
+        return found[0] if isinstance(get, str) else namedtuple("EmpiricalKernel", names)(*found)
 
     return kernel_fn
 
