@@ -20,8 +20,8 @@ class Dense(Layer):
     """A fully connected layer: K ← W_std² K + b_std², Θ ← K + W_std² Θ.
 
     Signals on positions are mapped at each position alike. `parametrisation="standard"`: weights are drawn from
-    N(0, W_std²/n) and biases from N(0, b_std²), which leaves K and makes Θ ← n K + 1 (with a bias) + W_std² Θ of n inputs
-    (Sohl-Dickstein et al. 2020).
+    N(0, W_std²/n) and biases from N(0, b_std²), which leaves K and makes Θ ← n K + 1 (with a bias) + W_std² Θ of n
+    inputs (Sohl-Dickstein et al. 2020).
     """
 
     channels: int
