@@ -30,6 +30,7 @@ _SUBMODULES = (
     "sphere",
     "studies",
     "systems",
+    "testing",
     "torch",
 )
 _NAMES = {
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
         sphere,
         studies,
         systems,
+        testing,
         torch,
     )
     from equitangents.ensembles.deep.classifier import DeepEnsembleClassifier
