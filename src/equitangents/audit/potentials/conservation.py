@@ -14,14 +14,13 @@ import numpy as np
 from scipy.special import stdtrit
 
 from equitangents.audit.potentials.evaluate import Potential
-from equitangents.audit.potentials.intervals import Sampling
+from equitangents.audit.potentials.intervals import ENOUGH, Sampling
 from equitangents.audit.potentials.results import Row, outcome
 from equitangents.audit.potentials.symmetry import Known
 from equitangents.audit.report.sections import Estimate
 
 _DIRECTIONS = 8
 _PROBES = 8
-_ENOUGH = 10  # structures, from which asymmetries have an interval over these
 _STEP = {False: 1e-3, True: 2e-2}  # Å, of double and single precision
 MOST_STRUCTURES = 10
 ASYMMETRY = 1e-3
@@ -144,7 +143,7 @@ def _estimate(S: np.ndarray, J: np.ndarray, s: Sampling) -> tuple[Estimate, str]
     """The mean over structures; of few of them the interval is a jackknife of logarithms over probes."""
     every = np.arange(_PROBES)
     ratios = np.sqrt(_squares(S, J, every))
-    if len(ratios) >= _ENOUGH or not ratios.any():
+    if len(ratios) >= ENOUGH or not ratios.any():
         return s.mean(ratios[None], "directions")
     log = lambda probes: float(np.log(max(float(np.sqrt(_squares(S, J, probes)).mean()), 1e-300)))
     left_out = np.array([log(np.delete(every, k)) for k in every])
