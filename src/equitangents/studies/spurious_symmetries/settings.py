@@ -12,10 +12,11 @@ from equitangents.studies.framework.study import at_least, check
 from equitangents.systems import ARCHITECTURES
 from equitangents.systems.data_groups import NAMES as GROUPS
 
-__all__ = ["ARCHITECTURES", "GROUPS", "INFERENCES", "PRESETS", "SMALL_MODELS", "Settings"]
+__all__ = ["ARCHITECTURES", "GROUPS", "INFERENCES", "PRESETS", "SMALL_GROUPS", "SMALL_MODELS", "Settings"]
 
 INFERENCES = ("NTK", "NN", "NN+")
 SMALL_MODELS = ("FCN", "VEC", "GAP")
+SMALL_GROUPS = ("I", "O(3)^d", "P(3d)", "O(3d)")  # that move the images of GAP; it is symmetric under O(3)xI
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Settings:
 
     Infinite width, `kernel_depth` layers: of every one of `models` as many of the `images` at `kernel_pixels`, each
     tested once in `folds` parts; those in `moved` on data moved by every group, too. FCN, VEC and GAP also on
-    `small_images` of `small_pixels`. `ridge`: relative to the mean diagonal of kernels.
+    `small_images` of `small_pixels`, GAP on moved ones, too. `ridge`: relative to the mean diagonal of kernels.
     """
 
     data: str = "auto"
