@@ -77,7 +77,8 @@ def test_monte_carlo_of_stax_triples_comes_near_the_kernel():
 def test_blocks_join_to_the_whole():
     _, _, kernel_fn = et.stax.serial(et.stax.Dense(4), et.stax.Relu(), et.stax.Dense(1))
     whole, parts = kernel_fn(X, OTHER, ("nngp", "ntk")), batch(kernel_fn, 3)(X, OTHER, ("nngp", "ntk"))
-    assert np.allclose(parts.ntk, whole.ntk, rtol=1e-6) and np.allclose(parts.nngp, whole.nngp, rtol=1e-6)
+    assert np.allclose(parts.ntk, whole.ntk, rtol=1e-6)
+    assert np.allclose(parts.nngp, whole.nngp, rtol=1e-6)
 
 
 def test_outputs_of_another_shape_are_refused():

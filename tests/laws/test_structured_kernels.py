@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax
 import numpy as np
 import pytest
 
@@ -98,7 +99,21 @@ def identity_case():
     return net, X, end(ls.flatten(ls.add(f, ls.attention(f, 0.5, 1.0, 0.0, np.abs))))
 
 
-CASES = {f.__name__: f for f in (parallel_case, masked_case, graph_case, root_case, identity_case)}
+def stages_case():
+    """Two signals, each with a branch of its own, of which one hands on: no residual sum."""
+    net = N.Sequential(
+        N.Dense(4, W_std=1.2),
+        N.Parallel(N.Dense(4), conv()),
+        N.Parallel(conv(), N.Identity()),
+        N.Sum(),
+        N.Flatten(),
+        LAST,
+    )
+    f = ls.dense(ls.start(X), 1.2, 0.0)
+    return net, X, end(ls.flatten(ls.add(literal_conv(ls.dense(f, 1.0, 0.0)), literal_conv(f))))
+
+
+CASES = {f.__name__: f for f in (parallel_case, masked_case, graph_case, root_case, identity_case, stages_case)}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -122,3 +137,52 @@ def test_the_standard_parametrisation_weighs_each_layer_by_its_inputs():
     for found, literal in ((kernel.nngp, f.K), (kernel.ntk, f.T)):
         assert np.max(np.abs(found / literal[:, 0, :, 0] - 1)) <= 1e-12
     assert "NTK parametrisation alone" in kernel.notes[0]
+
+
+def test_missing_positions_are_as_if_they_were_not_there():
+    """A masked line is the shorter line itself, whatever stands at missing positions."""
+    net = N.Sequential(
+        conv(), N.Relu(), N.Attention(4), N.LayerNorm(positions=True), conv(), N.Erf(), N.GlobalAvgPool(), LAST
+    )
+    x = X.copy()
+    x[:, 3:] = np.nan
+    short, padded = net.kernel(X[:, :3]), net.kernel(et.Masked(x, np.arange(5) < 3 + np.zeros((4, 1))))
+    assert np.max(np.abs(padded.nngp / short.nngp - 1)) <= 1e-12
+    assert np.max(np.abs(padded.ntk / short.ntk - 1)) <= 1e-12
+    params = net.init(jax.random.key(0), (5, 2))
+    y = net.apply(params, et.Masked(x, np.arange(5) < 3 + np.zeros((4, 1))))
+    assert np.allclose(y, net.apply(params, X[:, :3]), atol=1e-5)
+
+
+def test_relabelled_nodes_are_the_same_graph():
+    net = graph_case()[0]
+    order = np.array([RNG.permutation(5) for _ in range(4)])
+    rows = np.arange(4)[:, None]
+    moved = et.Graphs(X[rows, order], GRAPHS[rows[:, :, None], order[:, :, None], order[:, None]], MASK[rows, order])
+    same, other = net.kernel(et.Graphs(X, GRAPHS, MASK)), net.kernel(moved)
+    assert np.max(np.abs(other.ntk - same.ntk)) <= 1e-12 * np.max(np.abs(same.ntk))
+    params = net.init(jax.random.key(0), (5, 2))
+    assert np.allclose(net.apply(params, et.Graphs(X, GRAPHS, MASK)), net.apply(params, moved), atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("layers", "says"),
+    [
+        ((conv(), N.Parallel(N.Identity(), N.Scale(2.0)), N.Sum(), N.Flatten()), "same weights"),
+        ((conv(), N.Parallel(conv(), conv()), N.Relu(), N.Flatten()), "Sum or Concatenate"),
+        ((conv(), N.Parallel(conv(), conv(channels=3)), N.Sum(), N.Flatten()), "equal shapes"),
+        ((conv(), N.Sum(), N.Flatten()), "Parallel"),
+        ((N.Residual(N.Relu(), conv(channels=2)), N.Flatten()), "Gaussian field before it"),
+        ((conv(), N.Attention(4, scaling="root"), N.Flatten()), "stay random"),
+        ((N.Aggregate(), N.Dense(2), N.Flatten()), "Graphs"),
+    ],
+)
+def test_networks_without_a_kernel_are_refused_with_the_reason(layers, says):
+    with pytest.raises(et.errors.NetworkError, match=says):
+        N.Sequential(*layers).kernel(X)
+
+
+@pytest.mark.parametrize("layer", [N.MaxPool, N.BatchNorm])
+def test_layers_without_a_limit_say_what_to_use_instead(layer):
+    with pytest.raises(et.errors.NetworkError, match=r"has no kernel.*use"):
+        layer(2)

@@ -48,7 +48,7 @@ def dense(f, W, b, standard=None):
 
 def conv(f, window, W, b, standard=None):
     """A centred window on a line, zeros outside."""
-    n, p = f.m.shape
+    p = f.m.shape[1]
     K, T = np.zeros_like(f.K), np.zeros_like(f.T)
     for a, c, u in itertools.product(range(p), range(p), range(window)):
         s, t = a + u - (window - 1) // 2, c + u - (window - 1) // 2

@@ -39,10 +39,11 @@ def test_a_residual_network_is_that_of_nn():
     assert np.array_equal(kernels.ntk, expected.ntk)
     assert np.array_equal(kernel_fn(X, X[:2], "nngp"), expected.nngp[:, :2])
     assert np.allclose(kernels.cov1, np.diag(expected.nngp), rtol=1e-14)
-    assert kernels.cov2 is None and set(kernel_fn(X, None, ("nngp", "ntk"))._fields) == {"nngp", "ntk"}
+    assert kernels.cov2 is None
+    assert set(kernel_fn(X, None, ("nngp", "ntk"))._fields) == {"nngp", "ntk"}
     shape, params = init_fn(jax.random.key(0), (-1, 5, 2))
     y = apply_fn(params, X.astype(np.float32))
-    assert shape == (-1, 3) and y.shape == (4, 3)
+    assert (shape, y.shape) == ((-1, 3), (4, 3))
     assert sum(leaf.size for leaf in jax.tree.leaves(params)) == 2 * 3 * 4 + 4 + 4 * 3 * 4 + 4 + 20 * 3
 
 

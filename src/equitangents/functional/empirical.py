@@ -80,7 +80,7 @@ def empirical_kernel_fn(
     vmap_axes: Any = None,
     implementation: int | str = "auto",
 ) -> Callable[..., Any]:
-    """kernel_fn(x1, x2, get, params) of f(params, x): "nngp", "ntk", or a named tuple of those in `get` (None: both)."""
+    """kernel_fn(x1, x2, get, params) of f(params, x): "nngp", "ntk", or a named tuple of several (get=None: both)."""
     parts = {
         "nngp": empirical_nngp_fn(f, trace_axes, diagonal_axes),
         "ntk": empirical_ntk_fn(f, trace_axes, diagonal_axes, vmap_axes, implementation),
@@ -92,13 +92,15 @@ def empirical_kernel_fn(
             if name not in parts:
                 raise InvalidArgumentError(f"get is {name!r}; expected 'nngp' or 'ntk'")
         found = [parts[name](x1, x2, params, **keywords) for name in names]
-        return found[0] if isinstance(get, str) else namedtuple("EmpiricalKernel", names)(*found)  # type: ignore[misc]
+        return found[0] if isinstance(get, str) else namedtuple("EmpiricalKernel", names)(*found)
 
     return kernel_fn
 
 
 def ntk_vector_product(f: Callable[..., Any], params: Any, x1: Any, x2: Any, vectors: Any) -> Any:
-    """Θ(x1, x2) v for v (N2, outputs): (N1, outputs), by one derivative backwards and one forwards, holding neither.
+    """The product Θ(x1, x2) v, (N1, outputs), of v (N2, outputs), by one derivative backwards and one forwards.
+
+    No Jacobian is held.
 
     >>> import jax.numpy as jnp
     >>> w, x = jnp.ones((2, 1)), jnp.array([[1.0, 0.0], [0.0, 2.0]])
@@ -114,12 +116,12 @@ def ntk_vector_product(f: Callable[..., Any], params: Any, x1: Any, x2: Any, vec
 
 
 def cheaper(params: Any, n1: int, n2: int, outputs: int) -> str:
-    """ "jacobians" or "vectors", by counted work in units of one evaluation of f at one input.
+    """The way that "auto" takes: "jacobians" or "vectors".
 
-    An evaluation takes at least one multiply-add a parameter, a derivative twice that. Jacobians: outputs backward passes
-    for each input, then outputs · parameters multiply-adds a pair (of equal outputs; the mean needs no others). Vectors:
-    for each input and output of one side a backward pass, and a forward one over the whole other side. Contracting Jacobians
-    is never more work than that, so vectors are for what does not fit: Jacobians beyond `_HELD` numbers.
+    An evaluation of f at an input takes at least one multiply-add a parameter. Jacobians are a backward pass for each
+    input and output, then outputs · parameters multiply-adds a pair of inputs; vectors a backward pass for each input
+    and output of one side, and for each of these a forward one over the whole other side, which is never less. So
+    vectors are for Jacobians of more than `_HELD` numbers.
     """
     numbers = sum(np.size(leaf) for leaf in jax.tree.leaves(params))
     return "jacobians" if (n1 + n2) * outputs * numbers <= _HELD else "vectors"
@@ -133,8 +135,8 @@ def _form(trace_axes: Any, diagonal_axes: Any) -> str:
     found = {((-1,), ()): "mean", ((1,), ()): "mean", ((), ()): "full", ((), (-1,)): "each", ((), (1,)): "each"}
     if (trace, diagonal) not in found:
         raise NotImplementedError(
-            f"trace_axes={trace_axes!r} with diagonal_axes={diagonal_axes!r} is not here; outputs are (N, outputs): use "
-            "trace_axes=(-1,) or (), and with the latter diagonal_axes=(-1,) or ()"
+            f"trace_axes={trace_axes!r} with diagonal_axes={diagonal_axes!r} is not here; outputs are (N, outputs): "
+            "use trace_axes=(-1,) or (), and with the latter diagonal_axes=(-1,) or ()"
         )
     return found[trace, diagonal]
 

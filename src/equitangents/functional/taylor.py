@@ -42,7 +42,7 @@ def taylor_expand(f: Callable[..., Any], params: Any, degree: int) -> Callable[.
         if degree == 1:
             value, slope = jax.jvp(at, (params,), (step,))
             return jax.tree.map(jnp.add, value, slope)
-        derivatives = [at]
+        derivatives: list[Callable[[Any], Any]] = [at]
         for _ in range(degree):
             derivatives.append(_along(derivatives[-1], step))
         terms = [derivative(params) for derivative in derivatives]

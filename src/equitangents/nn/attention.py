@@ -23,8 +23,8 @@ _MECHANISMS = ("softmax", "identity", "relu", "abs")
 class Attention(Layer):
     """Global self-attention: heads A V side by side, times W_out; A = softmax of the logits over positions.
 
-    `scaling="linear"`: logits are (key channels)⁻¹ Q Kᵀ with tied W_query = W_key. As channels and heads grow they become
-    c K(f, f), c = W_query_std W_key_std, and with s = W_value_std W_out_std
+    `scaling="linear"`: logits are (key channels)⁻¹ Q Kᵀ with tied W_query = W_key. As channels and heads grow they
+    become c K(f, f), c = W_query_std W_key_std, and with s = W_value_std W_out_std
     K' = s² A K A'ᵀ + b_std², Θ' = 2 s² A K A'ᵀ + s² A Θ A'ᵀ + b_std².
     `scaling="root"`: logits are (key channels)^(-1/2) Q Kᵀ with weights of their own. They stay random, and a limit in
     closed form is known for `mechanism="identity"` alone: K' = s² c² K Σ_{r,r'} K(r, r')² + b_std².
@@ -115,8 +115,8 @@ class Attention(Layer):
         """One operation that reads each input's kernel with itself."""
         if self.scaling == "root" and self.mechanism != "identity":
             raise NetworkError(
-                f"Attention with scaling='root' and mechanism={self.mechanism!r} has no kernel in closed form: its logits "
-                "stay random at infinite width; use scaling='linear', or mechanism='identity'"
+                f"Attention with scaling='root' and mechanism={self.mechanism!r} has no kernel in closed form: its "
+                "logits stay random at infinite width; use scaling='linear', or mechanism='identity'"
             )
         return (
             Attend(

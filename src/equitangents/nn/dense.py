@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 
+from equitangents._types import DType, Params
 from equitangents.groups import Group
 from equitangents.kernels.program import Op
 from equitangents.nn.layer import Layer, Weights, check_parametrisation, check_scale, described
@@ -19,8 +20,8 @@ class Dense(Layer):
     """A fully connected layer: K ← W_std² K + b_std², Θ ← K + W_std² Θ.
 
     Signals on positions are mapped at each position alike. `parametrisation="standard"`: weights are drawn from
-    N(0, W_std²/n) and biases from N(0, b_std²), which leaves K and makes Θ ← n K + 1 (with a bias) + W_std² Θ of n inputs
-    (Sohl-Dickstein et al. 2020).
+    N(0, W_std²/n) and biases from N(0, b_std²), which leaves K and makes Θ ← n K + 1 (with a bias) + W_std² Θ of n
+    inputs (Sohl-Dickstein et al. 2020).
     """
 
     channels: int
@@ -46,11 +47,11 @@ class Dense(Layer):
         """The same positions, Gaussian."""
         return replace(signal, channels=self.channels, gaussian=True, given=False, uneven=False)
 
-    def init(self, key: jax.Array, signal: Signal, dtype: Any) -> Any:
+    def init(self, key: jax.Array, signal: Signal, dtype: DType) -> Params:
         """w (n, channels), b (channels,)."""
         return self.weights.init(key, (signal.channels, self.channels), (self.channels,), dtype)
 
-    def apply(self, params: Any, x: Any, signal: Signal) -> Any:
+    def apply(self, params: Params, x: Any, signal: Signal) -> Any:
         """The inputs times the weights, plus the bias: W_std/√n · x W + b_std · b."""
         return self.weights.multiply(params, x)
 

@@ -83,7 +83,7 @@ class Exponential(Nonlinearity):
     """The normalised exponential kernel K' = √(q q') exp(γ (cos θ - 1)), cos θ = K/√(q q').
 
     Source: Shankar et al. 2020, *Neural kernels without tangents* (there: the normalised Gaussian kernel, γ = 1). It is
-    the limit of r exp(√γ x/r - γ), where r² is the mean of x² over a position's channels; `Exp` is the plain a·exp(b x).
+    the limit of r exp(√γ x/r - γ), where r² is the mean of x² over a position's channels; `Exp` is plain, a·exp(b x).
     """
 
     gamma: float = 1.0

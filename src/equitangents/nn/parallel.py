@@ -99,8 +99,8 @@ class Parallel(Layer):
             after = chain(branch, before)[-1]
             if isinstance(after, Branches):
                 raise NetworkError(
-                    f"branch {i} ends in {len(after.parts)} signals; join them inside it. Sum((0,), (1,), (1,)) hands a "
-                    "signal on twice"
+                    f"branch {i} ends in {len(after.parts)} signals; join them inside it. Sum((0,), (1,), (1,)) hands "
+                    "a signal on twice"
                 )
             parts.append(after)
             found.append(frozenset({(stage, i)}) if any(map(has_weights, branch)) else origin)

@@ -8,6 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from equitangents._types import Params
 from equitangents.errors import NetworkError
 from equitangents.groups import Group
 from equitangents.kernels.program import Flatten as FlattenOp
@@ -54,7 +55,7 @@ class AvgPool(_Pool):
         """The grid of blocks; a Gaussian field stays one."""
         return replace(signal, positions=Grid(self._sizes(signal)[1]))
 
-    def apply(self, params: Any, x: Any, signal: Signal) -> Any:
+    def apply(self, params: Params, x: Any, signal: Signal) -> Any:
         """Means over blocks of positions; ragged edges are dropped."""
         window, out = self._sizes(signal)
         for axis, (w, n) in enumerate(zip(window, out, strict=True), start=1):
@@ -125,7 +126,7 @@ class GlobalAvgPool(_Pool):
         grid_shape(signal)
         return replace(signal, positions=Grid(()))
 
-    def apply(self, params: Any, x: Any, signal: Signal) -> Any:
+    def apply(self, params: Params, x: Any, signal: Signal) -> Any:
         """Means over all positions, (N, channels)."""
         return x.mean(axis=tuple(range(1, x.ndim - 1)))
 
@@ -147,7 +148,7 @@ class Flatten(ParameterFree):
         gaussian = signal.gaussian and single
         return replace(signal, positions=Grid(()), channels=channels, gaussian=gaussian, uneven=uneven)
 
-    def apply(self, params: Any, x: Any, signal: Signal) -> Any:
+    def apply(self, params: Params, x: Any, signal: Signal) -> Any:
         """(N, positions·channels), times the roots of positions' weights where these differ."""
         weights = signal.positions.weights
         if weights is not None:

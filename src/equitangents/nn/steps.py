@@ -14,7 +14,7 @@ from equitangents.nn.nonlinearities import Nonlinearity
 
 @dataclass(frozen=True)
 class Sign(Nonlinearity):
-    """The sign of x: K' = 1 - 2θ/π with θ the angle between the fields; there is no NTK, whose derivative is infinite."""
+    """The sign of x: K' = 1 - 2θ/π, θ the angle between the fields. There is no NTK: the derivative is infinite."""
 
     @property
     def dual(self) -> DualActivation:
@@ -28,7 +28,7 @@ class Sign(Nonlinearity):
 
 @dataclass(frozen=True)
 class Heaviside(Nonlinearity):
-    """1 where x > 0, else 0: K' = (1 - θ/π)/2; there is no NTK, whose derivative is infinite."""
+    """1 where x > 0, else 0: K' = (1 - θ/π)/2. There is no NTK: the derivative is infinite."""
 
     @property
     def dual(self) -> DualActivation:

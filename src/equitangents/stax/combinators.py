@@ -26,7 +26,7 @@ def FanOut(num: int) -> StaxLayer:
 
 
 def FanInSum() -> StaxLayer:
-    """`nn.Sum`; branches that are not independent are refused, where neural-tangents adds their kernels all the same."""
+    """`nn.Sum`; branches that are not independent are refused, where neural-tangents adds their kernels."""
     return triple(nn.Sum())
 
 

@@ -96,7 +96,7 @@ def Gaussian(a: float = 1, b: float = -1) -> StaxLayer:
 
 
 def ExpNormalized(gamma: float = 1, shift: float = -1, do_clip: bool = False) -> StaxLayer:
-    """`nn.Exponential`, times exp(gamma (shift + 1)): the kernel √(q q') exp(gamma (cos θ + shift)); also finite here."""
+    """`nn.Exponential` with the kernel √(q q') exp(gamma (cos θ + shift)); here it has a finite form, too."""
     layers: tuple[Layer, ...] = (nn.Exponential(gamma),)
     if shift != -1:
         layers += (nn.Scale(math.exp(gamma * (shift + 1) / 2)),)

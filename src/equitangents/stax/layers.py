@@ -39,6 +39,7 @@ class InitFn:
         self.layers = layers
 
     def __call__(self, rng: jax.Array, input_shape: Sequence[int]) -> tuple[Any, Params]:
+        """Random parameters in single precision, and the outputs' shape."""
         batch, *rest = input_shape
         signals = _signals(self.layers, tuple(rest))
         keys = jax.random.split(rng, max(1, len(self.layers)))
@@ -66,6 +67,7 @@ class ApplyFn:
         pattern: Any = None,
         **keywords: Any,
     ) -> Any:
+        """The finite network's outputs; `rng` is for dropout, `pattern` are graphs."""
         refuse_keywords("apply_fn", keywords)
         net = nn.Sequential(*(self.layers or (nn.Identity(),)))
         params = params if self.layers else ((),)
@@ -96,6 +98,7 @@ class KernelFn:
         pattern: Any = None,
         **keywords: Any,
     ) -> Any:
+        """Kernels between x1 and x2 (None: x1), each (N1, N2)."""
         if hasattr(x1, "nngp"):
             raise NotImplementedError(
                 "kernel_fn takes inputs, not the Kernel of another network; join the networks by stax.serial, or in "

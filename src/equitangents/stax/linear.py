@@ -146,7 +146,7 @@ def GlobalSelfAttention(
     pos_emb_type: str = "NONE",
     **keywords: Any,
 ) -> StaxLayer:
-    """`nn.Attention`: linear scaling with tied keys and queries, or root scaling with attention_mechanism="IDENTITY"."""
+    """`nn.Attention`: linear scaling with tied keys and queries, or root scaling where attention is "IDENTITY"."""
     only("pos_emb_type", pos_emb_type, "NONE", instead="give positions as channels of the input")
     if keywords:
         raise NotImplementedError(f"GlobalSelfAttention does not take {', '.join(keywords)}; see nn.Attention")

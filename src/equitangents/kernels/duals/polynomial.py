@@ -32,7 +32,7 @@ class Polynomial:
         for (a, b), c in once.items():
             for (e, f), g in once.items():
                 square[a + e, b + f] += c * g
-        return {power: c for power, c in square.items() if c}
+        return {(a, b): c for (a, b), c in square.items() if c and (a + b) % 2 == 0}  # odd moments vanish
 
     def pair(self, d: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
         """Squared distance after φ, and E[φ'φ']."""

@@ -1,4 +1,4 @@
-"""Runs structured programs over all pairs of positions; the rules of field programs are those of the reference engine."""
+"""Runs structured programs over all pairs of positions, with the reference engine's rules for field programs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from equitangents.kernels.structured.program import (
 
 @dataclass(frozen=True)
 class Context:
-    """What operations read beside the fields: tables, graphs (P, P, N), which pairs of inputs are one, what is carried."""
+    """What operations read beside the fields: tables, graphs (P, P, N), and which pairs of inputs are one input."""
 
     tables: dict[str, Any]
     graphs: tuple[Any, Any]
@@ -143,7 +143,8 @@ def _sum(states: list[State], carry: Carry) -> State:
     own1 = total("own1", DISTANCE, lambda s: s.one, lambda s: s.one)
     own2 = total("own2", DISTANCE, lambda s: s.other, lambda s: s.other)
     cross = total("cross", carry, lambda s: left(s.one), lambda s: right(s.other))
-    assert own1 is not None and own2 is not None
+    assert own1 is not None
+    assert own2 is not None
     return State(one, other, own1, own2, cross)
 
 
@@ -165,7 +166,8 @@ def _joined(states: list[State], shares: tuple[float, ...], carry: Carry) -> Sta
         return None if parts[0] is None else Pairs(mean([p.d for p in parts]), mean([p.theta for p in parts]))
 
     own1, own2 = pairs("own1"), pairs("own2")
-    assert own1 is not None and own2 is not None
+    assert own1 is not None
+    assert own2 is not None
     return State(side("one"), side("other"), own1, own2, pairs("cross"))
 
 

@@ -71,7 +71,9 @@ def attended(op: Attend, state: State, carry: Carry) -> State:
         return _by_root(op, state, ks, ts, carry)
     a1, a2 = (_weights(op, k, side) for k, side in ((ks[0], state.one), (ks[1], state.other)))
     new_ks, new_ts = mixed(ks, a1, a2), mixed(ts, a1, a2)
-    return _affine(op, state, new_ks, tuple(_plus(_scaled(2.0, k), t) for k, t in zip(new_ks, new_ts)), carry)
+    return _affine(
+        op, state, new_ks, tuple(_plus(_scaled(2.0, k), t) for k, t in zip(new_ks, new_ts, strict=True)), carry
+    )
 
 
 def _weights(op: Attend, k: Any, side: Side) -> Any:

@@ -135,8 +135,8 @@ def _side(program: StructuredProgram) -> int:
     needed = field * _FIELDS * 8
     if needed > _MEMORY_LIMIT:
         raise MemoryLimitError(
-            f"one pair of inputs needs {needed / 2**30:.1f} GiB over all {positions(program)}² pairs of positions, more "
-            f"than {_MEMORY_LIMIT / 2**30:.0f} GiB; {program.why}: use smaller inputs, or pool before"
+            f"one pair of inputs needs {needed / 2**30:.1f} GiB over all {positions(program)}² pairs of positions, "
+            f"more than {_MEMORY_LIMIT / 2**30:.0f} GiB; {program.why}: use smaller inputs, or pool before"
         )
     return max(1, int((TILE_ELEMENTS // field) ** 0.5))
 

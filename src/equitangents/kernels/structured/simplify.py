@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from equitangents.kernels.program import Affine, Box, Branch, Decouple, Flatten, Pool, RatedAffine, Table
-from equitangents.kernels.structured.program import Add, BlockSums, Split, Times
+from equitangents.kernels.structured.program import Add, BlockSums, Join, Split, Times
 
 _COMMUTES = (Box, Table, Pool, Flatten, Decouple, Times)
 
@@ -37,19 +37,28 @@ def _inside(op: Any) -> tuple[Any, ...]:
 def _residual(ops: tuple[Any, ...]) -> tuple[Any, ...]:
     """Splits that only hand on are joined with the next one; one that is summed with an empty branch is a `Branch`."""
     found: list[Any] = []
+    signals = [1]  # before each operation found, and after the last
     for op in ops:
         before = found[-1] if found else None
-        if isinstance(op, Split) and isinstance(before, Split) and not any(before.branches):
-            if len(before.branches) in (1, len(op.branches)):
+        if isinstance(before, Split):
+            handed_on = isinstance(op, Split) and not any(before.branches) and len(op.branches) == len(before.branches)
+            full = [branch for branch in before.branches if branch]
+            summed = isinstance(op, Add) and op.groups == ((0, 1),) and len(before.branches) == 2 and len(full) == 1
+            if handed_on:
                 found[-1] = op
                 continue
-        if isinstance(op, Add) and isinstance(before, Split) and op.groups == ((0, 1),) and len(before.branches) == 2:
-            full = [branch for branch in before.branches if branch]
-            if len(full) == 1:
-                found[-1] = Branch(full[0])
+            if summed and signals[-2] == 1:
+                found[-1], signals[-1] = Branch(full[0]), 1
                 continue
         found.append(op)
+        signals.append(_signals_after(op, signals[-1]))
     return tuple(found)
+
+
+def _signals_after(op: Any, before: int) -> int:
+    if isinstance(op, Split):
+        return len(op.branches)
+    return len(op.groups) if isinstance(op, Add | Join) else before
 
 
 def _absorbed(ops: tuple[Any, ...]) -> tuple[Any, ...]:

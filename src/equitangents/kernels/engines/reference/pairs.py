@@ -133,6 +133,7 @@ def _next_variance(op: Op, q: Any, tables: dict[str, Any]) -> tuple[Any, Any]:
 
 
 def pool_mean(op: Pool | Flatten, mean: Any, tables: dict[str, Any]) -> Any:
+    """Means E[f(p)] after pooling: over each block, or over all positions for a flattening."""
     if isinstance(op, Flatten):
         return jnp.mean(mean, axis=0, keepdims=True)
     matrix = averaging(op, mean.shape[0], mean.dtype, tables)
