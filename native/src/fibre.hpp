@@ -5,6 +5,7 @@
 #include "box.hpp"
 #include "branch.hpp"
 #include "pointwise.hpp"
+#include "pooled_row.hpp"
 #include "table.hpp"
 #include "tile.hpp"
 
@@ -18,6 +19,7 @@ struct Workspace {
   T *products, *spectrum, *waves;  // of rotations
   T* kept;
   int64_t kept_size;     // of one slot
+  double* pairs;         // fields over pairs of positions: of each pair D, then Θ
   double *d, *theta, *q;  // sums over fibres, (kTileRows, lanes)
   const T** rows;
   Place* places;
@@ -50,11 +52,9 @@ struct Workspace {
     for (double** sum : {&d, &theta, &q})
       *sum = reinterpret_cast<double*>(take(kTileRows * kLanes<T> * int64_t(sizeof(double))));
     rows = reinterpret_cast<const T**>(take(plan.rows * int64_t(sizeof(T*))));
-    places = reinterpret_cast<Place*>(take((plan.field_count + 1) * int64_t(sizeof(Place))));
-    int64_t columns = 0;
-    for (int i = 0; i <= plan.field_count; ++i)
-      if (plan.levels[i].grid) columns += plan.levels[i].shape[2];
-    partners = reinterpret_cast<int32_t*>(take(columns * int64_t(sizeof(int32_t))));
+    places = reinterpret_cast<Place*>(take((plan.most_ops + 1) * int64_t(sizeof(Place))));
+    partners = reinterpret_cast<int32_t*>(take(plan.columns * int64_t(sizeof(int32_t))));
+    pairs = reinterpret_cast<double*>(take(plan.pair_cells * 2 * kLanes<T> * int64_t(sizeof(double))));
     end = at - static_cast<char*>(memory);
   }
 
@@ -110,6 +110,7 @@ struct Fibre {
   const Place* places;
   const T *sides1, *sides2;
   bool diagonal;
+  int number;
 
   // Neighbouring positions of a level, and where their partners' row begins.
   struct Row {
@@ -177,6 +178,12 @@ struct Fibre {
     }
   }
 
+  void start_pooled(int z, int y, int x, const Row& row, T* cells) const {
+    const Pooled& pooled = *plan.pooled;
+    const double* sums = work.pairs + 2 * L * (pooled.begin + place_in(pooled.slabs[pooled.slab_of_fibre[number]], z, y, x));
+    pooled_row<T>(pooled, sums, cells, row.n, sides(pooled.side_at, kPooledSides, row));
+  }
+
   // The pointwise operations from number i on, at a row of level i.
   void pointwise(int i, const Row& row, T* cells) const {
     for (; i < plan.field_count && !spatial(plan.field[i]); ++i) {
@@ -229,7 +236,13 @@ struct Fibre {
   T* run(const T* x1, const T* x2) const {
     T *in = work.field, *out = work.other;
     int i = 0;
-    if (plan.field_count > 0 && spatial(plan.field[0])) {
+    if (plan.pooled) {
+      each_row(0, in, [&](int z, int y, int x, int n, T* cells) {
+        const Row row = row_of(0, z, y, x, n);
+        start_pooled(z, y, x, row, cells);
+        pointwise(0, row, cells);
+      });
+    } else if (plan.field_count > 0 && spatial(plan.field[0])) {
       each_row<1>(0, in, [&](int z, int y, int x, int n, T* cells) { start<1>(x1, x2, row_of(0, z, y, x, n), cells); });
       window<1>(i++, in, out);
     } else {

@@ -59,6 +59,34 @@ struct Rotations {
 // Entries of all matrices (2l + 1, 2l + 1) with 1 <= l < end.
 constexpr int64_t entries_of_degrees(int64_t end) { return end * (2 * end - 1) * (2 * end + 1) / 3 - 1; }
 
+struct Plan;
+
+// The pairs of blocks that one fibre of a coarse stage joins, as far as there are any: in rows, first blocks in [low, high).
+struct Slab {
+  int64_t begin;  // in cells
+  int low[kAxes], high[kAxes];
+};
+
+// Where a stage begins that follows a pool: D and Θ of an earlier stage, averaged over a window of first positions and
+// one of second positions. The fine fibres are run one after another and added into the slabs of the coarse ones.
+struct Pooled {
+  const Plan* fine;  // the earlier stage
+  bool grid;         // windows on a grid, as in `Op`; else blocks of positions, coarse fibres by difference of their numbers
+  int in[kAxes], out[kAxes], window[kAxes], stride[kAxes], low[kAxes];
+  bool wrap;
+  const int32_t* blocks;  // by fine position: the block that it belongs to, or -1
+  double scale;           // one over the number of pairs of positions in a pair of windows
+  const Slab* slabs;
+  const int32_t* slab_of_fibre;       // of the coarse stage
+  const int32_t* slab_of_difference;  // by differences of blocks, from 1 - n to n - 1 along each axis; -1: not needed
+  int64_t begin, cells;               // of this field among all fields over pairs
+  int64_t side_at;                    // of each block: kPooledSides numbers
+  const Plan* own;                    // the same stage with the diagonal fibre alone
+};
+
+// Of each block of one input: half its mean squared distance to itself, in two parts, and the root of its variance.
+constexpr int kPooledSides = 3;
+
 struct Plan {
   int channels;
   int64_t positions_in, positions_out;
@@ -70,6 +98,7 @@ struct Plan {
   const int32_t* fibres;  // grids: three offsets each; groups: one element each
   const int32_t* labels;  // of the last level's positions
   double block_weight;
+  const Pooled* pooled;        // null: the field begins with the signals
   const Rotations* rotations;  // null, or what takes the place of fibres; the field then has one position
   bool in_double;     // whatever the type of the inputs
   bool single;        // the readout needs the diagonal fibre alone
@@ -83,6 +112,9 @@ struct Plan {
   int slots;                       // fields kept at a time
   int64_t cells;                   // the largest field with the margins its windows read
   int widest, rows;                // its longest row, and the most rows that one window reads
+  int most_ops;                    // of a stage
+  int64_t columns;                 // of all grids of a stage
+  int64_t pair_cells;              // of all fields over pairs of positions
 };
 
 }  // namespace eqt

@@ -18,6 +18,7 @@ from equitangents.kernels.levels import GridLevel, Level, Levels
 from equitangents.kernels.plan import FibrePlan, PairPlan
 from equitangents.kernels.program import Box, Branch, Dual, Flatten, Op, Pool, Table
 from equitangents.kernels.settled import is_total
+from equitangents.kernels.stages import StagedPlan
 
 
 @dataclass(frozen=True)
@@ -47,16 +48,17 @@ class Work:
 
 
 @lru_cache(maxsize=256)
-def count(plan: FibrePlan | PairPlan) -> Work:
-    """The work of `plan` for one pair of inputs."""
+def count(plan: FibrePlan | StagedPlan | PairPlan) -> Work:
+    """The work of `plan` for one pair of inputs; fibres are those of all stages."""
     if isinstance(plan, PairPlan):
         found = list(_pair_layers(plan.ops, plan.positions_in))
         return Work(plan.positions, plan.positions, len(found), _merged(found), plan.positions_in**2)
-    fibres = plan.fibres.array
-    found = list(_fibre_layers(plan.field, plan.levels, fibres))
+    stages = plan.stages if isinstance(plan, StagedPlan) else (plan,)
+    found = [layer for s in stages for layer in _fibre_layers(s.field, s.levels, s.fibres.array)]
     found += [(kind, 1) for kind in _vector_layers(plan.vector)]
-    products = _held(plan.levels.levels[0], fibres)
-    return Work(len(fibres), plan.positions, len(found), _merged(found), products)
+    products = _held(stages[0].levels.levels[0], stages[0].fibres.array)
+    fibres = sum(len(stage.fibres.array) for stage in stages)
+    return Work(fibres, plan.positions, len(found), _merged(found), products)
 
 
 def _merged(found: list[tuple[LayerKind, int]]) -> tuple[tuple[LayerKind, int], ...]:

@@ -74,8 +74,8 @@ def plan(program: Program) -> FibrePlan | PairPlan:
         levels = grid_levels(field, program.shape) if lift is None else lifted_levels(field, lift)
     except NoFibresError as error:
         return _pairs(program, str(error))
-    labels, affine = _compose_readout(readout, levels.levels[-1].positions)
-    fibres = _needed_fibres(levels, labels, program)
+    labels, affine = compose_readout(readout, levels.levels[-1].positions)
+    fibres = needed_fibres(levels, labels, program)
     sizes = np.bincount(labels[labels >= 0])
     folded = 1 if lift is None else lift.folded
     weight = 1.0 / (len(sizes) * float(sizes[0]) ** 2 * folded)
@@ -121,7 +121,7 @@ def _is_positional(op: Op) -> bool:
     return isinstance(op, Box | Table | Decouple) or (isinstance(op, Branch) and any(map(_is_positional, op.ops)))
 
 
-def _compose_readout(readout: tuple[Op, ...], positions: int) -> tuple[np.ndarray, tuple[Op, ...]]:
+def compose_readout(readout: tuple[Op, ...], positions: int) -> tuple[np.ndarray, tuple[Op, ...]]:
     """Block labels of all pooling together, and the dense layers between, which commute with it."""
     labels = np.arange(positions, dtype=np.int32)
     affine: list[Op] = []
@@ -137,7 +137,7 @@ def _compose_readout(readout: tuple[Op, ...], positions: int) -> tuple[np.ndarra
     return np.where(labels >= 0, renumber[np.maximum(labels, 0)], -1).astype(np.int32), tuple(affine)
 
 
-def _needed_fibres(levels: Levels, labels: np.ndarray, program: Program) -> np.ndarray:
+def needed_fibres(levels: Levels, labels: np.ndarray, program: Program) -> np.ndarray:
     """The fibres that join two positions of one block."""
     last = levels.levels[-1]
     members = [np.flatnonzero(labels == block) for block in range(labels.max() + 1)]

@@ -90,10 +90,14 @@ class Decouple:
 
 @dataclass(frozen=True)
 class Pool:
-    """Average over blocks of positions: K(A,A') = mean of K over A × A'; positions with label -1 are dropped."""
+    """Average over blocks of positions: K(A,A') = mean of K over A × A'; positions with label -1 are dropped.
+
+    `box` are the windows on a grid that the blocks are, if they are any.
+    """
 
     labels: FrozenArray  # int32 (positions,), block number or -1
     blocks: int
+    box: Box | None = None
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import numpy as np
 from equitangents.errors import NetworkError
 from equitangents.groups import Group
 from equitangents.kernels.program import Flatten as FlattenOp
-from equitangents.kernels.program import FrozenArray, Op, Pool
+from equitangents.kernels.program import Box, FrozenArray, Op, Pool
 from equitangents.nn.layer import ParameterFree
 from equitangents.nn.patches import check_sizes, grid_shape, per_dimension
 from equitangents.nn.signal import Grid, Signal
@@ -55,7 +55,9 @@ class AvgPool(ParameterFree):
             along = np.where(along < n, along, -(10**9)).reshape((-1,) + (1,) * (labels.ndim - axis - 1))
             labels = labels * n + along
         labels = np.where(labels < 0, -1, labels).astype(np.int32)
-        return (Pool(FrozenArray(labels.ravel()), int(np.prod(out))),)
+        zero = (0,) * len(out)
+        box = Box(labels.shape, out, window, window, zero, zero, wrap=False)
+        return (Pool(FrozenArray(labels.ravel()), int(np.prod(out)), box),)
 
 
 @dataclass(frozen=True)

@@ -9,29 +9,34 @@ from __future__ import annotations
 
 from math import prod
 
-from equitangents.kernels.engines.cpu.unrolled import unrolled
-from equitangents.kernels.plan import FibrePlan
+import numpy as np
+
+from equitangents.kernels.engines.cpu.unrolled import CpuPlan, stages_of
 from equitangents.kernels.program import Box, Dual, Table
 
 _FEW = 4
 
 
-def computed_in_double(plan: FibrePlan, channels: int) -> bool:
+def computed_in_double(plan: CpuPlan, channels: int) -> bool:
     """Whether kernels of `plan` are computed in double precision even if inputs and results are in single precision."""
     return features(plan, channels) <= _FEW
 
 
-def features(plan: FibrePlan, channels: int) -> int:
+def features(plan: CpuPlan, channels: int) -> int:
     """The channels of all positions that one position has seen before the first nonlinearity."""
     span = 1
-    positions = plan.levels.levels[0].positions
-    for op in unrolled(plan.field)[0]:
-        if isinstance(op, Dual):
-            return channels * min(span, positions)
-        if isinstance(op, Box):
-            span *= prod(map(min, op.window, op.in_shape))
-        elif isinstance(op, Table):
-            span *= op.index.array.shape[1]
+    stages = stages_of(plan)
+    positions = stages[0].levels[0].positions
+    for stage in stages:
+        if stage.pool is not None:
+            span *= np.count_nonzero(stage.pool.labels.array >= 0) // stage.pool.blocks
+        for op in stage.steps:
+            if isinstance(op, Dual):
+                return channels * min(span, positions)
+            if isinstance(op, Box):
+                span *= prod(map(min, op.window, op.in_shape))
+            elif isinstance(op, Table):
+                span *= op.index.array.shape[1]
     if plan.single:  # flattened before the first nonlinearity
         span = positions
     return channels * min(span, positions)
