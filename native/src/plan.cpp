@@ -84,12 +84,10 @@ OwnedPlan::OwnedPlan(const Description& d) : reals_(d.reals_size / 2) {
     for (int i = 0; i < stage.count; ++i) {
       Op& op = ops_[stage.first + i];
       read_operation(code, d, op, stage.levels[i + 1].positions);
-      if (op.kind == OpKind::join && op.fork >= i) throw std::invalid_argument("a residual sum of the plan has no beginning");
     }
   for (int i = 0; i < plan_.vector_count; ++i) {
     Op& op = ops_[last.first + last.count + i];
     read_operation(code, d, op, 1);
-    if (op.kind == OpKind::join && op.fork >= i) throw std::invalid_argument("a residual sum of the plan has no beginning");
     plan_.vector_dual |= op.kind == OpKind::dual || op.kind == OpKind::join;
   }
   if (rotations.count > 0) {
@@ -133,9 +131,13 @@ void OwnedPlan::read_stage(Reader& code, const Description& d) {
     code.next(pooled.window);
     code.next(pooled.stride);
     code.next(pooled.low);
+    pooled.wrap = code.next();
     const int32_t blocks = code.next();
     pooled.scale = *within(reals_.data(), int64_t(reals_.size()), code.next(), 1);
     const int64_t positions = stages_.back().levels.back().positions;
+    pooled.carried = code.next();
+    if (pooled.carried > kDepth) throw std::invalid_argument("too many residual branches around a pool");
+    for (int i = 0; i < pooled.carried; ++i) pooled.carry[i] = {code.next(), code.next(), 0};
     if (!pooled.grid) pooled.blocks = within(d.tables, d.tables_size, blocks, positions);
     for (size_t i = 0; i < stages_.size(); ++i) described.push_back(fibres());
   }
@@ -171,9 +173,8 @@ void OwnedPlan::read_operation(Reader& code, const Description& d, Op& op, int64
   op.total = code.next();
   op.dual = DualKind(code.next());
   op.slot = code.next();
-  op.fork = code.next();
   if (op.kind == OpKind::fork) plan_.slots = std::max(plan_.slots, op.slot + 1);
-  if (op.kind == OpKind::join && (op.slot >= plan_.slots || op.fork < 0))
+  if (op.kind == OpKind::join && (op.slot < 0 || op.slot >= plan_.slots))
     throw std::invalid_argument("a residual sum of the plan has no beginning");
   const double* pair = within(reals_.data(), int64_t(reals_.size()), code.next(), 2);
   op.first = pair[0];
@@ -241,6 +242,7 @@ void OwnedPlan::measure_fields() {
   plan_.rows = 1;
   for (const Stage& stage : stages_) {
     int64_t columns = 0;
+    if (&stage != &stages_.front()) plan_.rows = std::max(plan_.rows, stage.pooled.window[0] * stage.pooled.window[1]);
     for (int i = 0; i <= stage.count; ++i) {
       const Level& level = stage.levels[i];
       int64_t cells = level.positions;

@@ -30,8 +30,7 @@ struct Op {
   // affine: W_var, b_var; piecewise linear: slope, unused
   double first, second;
   DualKind dual;
-  // fork: the field is kept in `slot` while a residual branch runs; join: what was kept at operation `fork` is added
-  int slot, fork;
+  int slot;  // fork: where the field is kept while a residual branch runs; join: where what is added was kept
   // Values that depend on one input only ("sides"), `sides` of them at each position of the level before the operation
   // (after it, for affine): where they begin, in numbers per input.
   int sides;
@@ -67,25 +66,35 @@ struct Slab {
   int low[kAxes], high[kAxes];
 };
 
+// What a residual branch around the pool keeps of each pair of positions, at a level of the earlier stage.
+struct Carry {
+  int slot, level;
+  int64_t begin;  // among all fields over pairs
+};
+
 // Where a stage begins that follows a pool: D and Θ of an earlier stage, averaged over a window of first positions and
 // one of second positions. The fine fibres are run one after another and added into the slabs of the coarse ones.
 struct Pooled {
   const Plan* fine;  // the earlier stage
   bool grid;         // windows on a grid, as in `Op`; else blocks of positions, coarse fibres by difference of their numbers
   int in[kAxes], out[kAxes], window[kAxes], stride[kAxes], low[kAxes];
-  bool wrap;
+  bool wrap, inside;      // whether windows go around the torus; whether all of them lie on the grid
+  bool narrow;            // few terms are added: sums are held in the numbers of the computation, else in double
   const int32_t* blocks;  // by fine position: the block that it belongs to, or -1
   double scale;           // one over the number of pairs of positions in a pair of windows
   const Slab* slabs;
   const int32_t* slab_of_fibre;       // of the coarse stage
   const int32_t* slab_of_difference;  // by differences of blocks, from 1 - n to n - 1 along each axis; -1: not needed
   int64_t begin, cells;               // of this field among all fields over pairs
-  int64_t side_at;                    // of each block: kPooledSides numbers
-  const Plan* own;                    // the same stage with the diagonal fibre alone
+  int carried;
+  Carry carry[kDepth];
+  int64_t side_at;  // of each block: kPooledSides numbers
+  const Plan* own;  // the same stage with the diagonal fibre alone
 };
 
-// Of each block of one input: half its mean squared distance to itself, in two parts, and the root of its variance.
-constexpr int kPooledSides = 3;
+// Of each block of one input: half its mean squared distance to itself, in two parts; the root of its variance; the part
+// of its window that lies on the grid; and the mean of the variances there.
+constexpr int kPooledSides = 5;
 
 struct Plan {
   int channels;

@@ -9,6 +9,7 @@ namespace eqt {
 namespace {
 
 constexpr int32_t kDiagonal[kAxes] = {};
+constexpr int64_t kFewTerms = 27;  // those of windows of 2 × 2 × 2
 
 int modulo(int x, int n) { return (x % n + n) % n; }
 
@@ -51,6 +52,10 @@ const Plan* OwnedPlan::chained(size_t count, const std::vector<Fibres>& fibres) 
       pooled.begin = pair_cells;
       place_slabs(stage, fibres[i], pooled);
       pair_cells += pooled.cells;
+      for (int c = 0; c < pooled.carried; ++c) {
+        pooled.carry[c].begin = pair_cells;
+        pair_cells += pooled.cells;
+      }
       pools_.push_back(pooled);
       plan.pooled = &pools_.back();
     }
@@ -72,6 +77,13 @@ void OwnedPlan::place_slabs(const Stage& stage, const Fibres& fibres, Pooled& po
     torus = torus && op.wrap;
     break;
   }
+  int64_t terms = pooled.grid ? 1 : kFewTerms + 1;
+  for (int a = 0; a < kAxes; ++a) terms *= 2 * pooled.window[a] - 1;
+  pooled.narrow = terms <= kFewTerms;
+  pooled.inside = true;
+  for (int a = 0; a < kAxes; ++a)
+    if (pooled.low[a] > 0 || pooled.stride[a] * (pooled.out[a] - 1) - pooled.low[a] + pooled.window[a] > pooled.in[a])
+      pooled.inside = false;
   int64_t differences = 1;
   for (int a = 0; a < kAxes; ++a) differences *= 2 * n[a] - 1;
   std::vector<int32_t>& of_difference = numbers_.emplace_back(differences, -1);

@@ -101,6 +101,18 @@ class Pool:
 
 
 @dataclass(frozen=True)
+class WindowPool:
+    """Average over windows that overlap, leave gaps or are padded: K'(p,p') = mean over u, u' of K(s·p+u, s·p'+u')."""
+
+    box: Box
+
+    @property
+    def out_shape(self) -> tuple[int, ...]:
+        """The grid of windows."""
+        return self.box.out_shape
+
+
+@dataclass(frozen=True)
 class Flatten:
     """Positions become channels: K = mean over p of K(p,p)."""
 
@@ -112,7 +124,7 @@ class Branch:
     ops: tuple[Op, ...]
 
 
-Op = Box | Table | Affine | Dual | Decouple | Pool | Flatten | Branch
+Op = Box | Table | Affine | Dual | Decouple | Pool | WindowPool | Flatten | Branch
 
 
 @dataclass(frozen=True)

@@ -1,43 +1,64 @@
-"""Networks that pool and go on, run along fibres: a stage for the layers up to each pool, and one for those after the last.
+"""Networks that pool and go on, run along fibres: a stage for the layers up to each pool, and one for those after it.
 
-After a pool over windows of side w, the fibre Q of the coarse field is a sum over the fine fibres wQ + r with |r| < w
-along each axis, each over the positions where both ends fall into the windows. Every fine fibre is run once and added
-into the coarse fibres that it falls into, so that what is held is one coarse field over pairs of positions. The next
-stage begins with it as the first one does with the signals.
+After a pool over windows of side w and stride s, the fibre Q of the coarse field is a sum over the fine fibres sQ + r
+with |r| < w along each axis, each over the positions where both ends fall into the windows. Every fine fibre is run
+once and added into the coarse fibres that it falls into, so that what is held is one coarse field over pairs of
+positions. The next stage begins with it as the first one does with the signals. What residual branches around the pool
+add after it is held in the same way.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
+from typing import Any
 
 import numpy as np
 
-from equitangents.kernels.levels import GridLevel, Level, Levels, NoFibresError, TableLevel, grid_levels, lifted_levels
-from equitangents.kernels.plan import compose_readout, needed_fibres, split
-from equitangents.kernels.program import Box, Branch, FrozenArray, Op, Pool, Program, Table
+from equitangents.kernels.levels import (
+    GridLevel,
+    Level,
+    NoFibresError,
+    TableLevel,
+    after_box,
+    grid_levels,
+    lifted_levels,
+)
+from equitangents.kernels.offsets import begins_on_torus, differences, finer
+from equitangents.kernels.plan import FibrePlan, compose_readout, needed_fibres, split
+from equitangents.kernels.program import Affine, Box, Branch, Decouple, Dual, FrozenArray, Op, Pool, Program, WindowPool
+from equitangents.kernels.steps import Fork, Join, Step, unrolled
+
+AnyPool = Pool | WindowPool
 
 
 @dataclass(frozen=True)
 class Stage:
-    """Run `field` along `fibres`; it begins with the signals, or with what `pool` makes of the stage before.
+    """Run `steps` along `fibres`; it begins with the signals, or with what `pool` makes of the stage before.
 
-    `own[j]` are the fibres of stage j that the diagonal fibre of this one needs: they give the variances after the pool.
+    `own[j]` are the fibres of stage j that the diagonal fibre of this one needs: they give the variances after the
+    pool. `carried` are the slots in which branches around the pool keep a field, each with the level of the stage
+    before at which it is kept.
     """
 
-    field: tuple[Op, ...]
-    levels: Levels
+    steps: tuple[Step, ...]
+    levels: tuple[Level, ...]  # before each step, and after the last
     fibres: FrozenArray  # int32 (F, d) offsets on grids, (F,) elements of a group
-    pool: Pool | None = None
+    pool: AnyPool | None = None
     own: tuple[FrozenArray, ...] = ()
+    carried: tuple[tuple[int, int], ...] = ()
 
     @property
-    def positions(self) -> int:
-        """The largest field that one fibre needs."""
-        return max(level.positions for level in self.levels.levels)
+    def pairs_of_positions(self) -> int:
+        """How many numbers a field over the pairs of positions holds with which the stage begins."""
+        start = self.levels[0]
+        assert isinstance(start, GridLevel)
+        offsets = self.fibres.array.astype(np.int64) * np.array(start.step, np.int64)
+        shape = np.array(start.shape, np.int64)
+        if begins_on_torus(self.steps):
+            return len(np.unique(offsets % shape, axis=0)) * prod(start.shape)
+        return int(np.maximum(shape - np.abs(np.unique(offsets, axis=0)), 0).prod(axis=1).sum())
 
 
 @dataclass(frozen=True)
@@ -57,135 +78,157 @@ class StagedPlan:
     @property
     def positions(self) -> int:
         """The largest field that one fibre needs."""
-        return max(stage.positions for stage in self.stages)
+        return max(level.positions for stage in self.stages for level in stage.levels)
 
     @property
     def pairs_of_positions(self) -> int:
-        """How many pairs of positions are held, over all fields between stages."""
-        return sum(held_at_start(stage) for stage in self.stages[1:])
+        """How many numbers are held over pairs of positions, in all fields between stages."""
+        return sum(stage.pairs_of_positions * (1 + len(stage.carried)) for stage in self.stages[1:])
+
+
+AlongFibres = FibrePlan | StagedPlan  # what compiled engines may run
+
+
+def stages_of(plan: Any) -> tuple[Stage, ...]:
+    """The stages of a plan; any other than a StagedPlan is of one."""
+    if isinstance(plan, StagedPlan):
+        return plan.stages
+    steps, levels = unrolled(plan.field, plan.levels)
+    return (Stage(tuple(steps), tuple(levels), plan.fibres),)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A stage before its fibres are known."""
+
+    steps: tuple[Step, ...]
+    levels: tuple[Level, ...]
+    pool: AnyPool | None
+    carried: tuple[tuple[int, int], ...]
 
 
 @lru_cache(maxsize=256)
 def staged(program: Program) -> StagedPlan:
     """The stages of a program that pools before a later layer; raises NoFibresError if these are no remedy."""
     field, readout, vector = split(program.ops)
-    parts, pools = _cut(field)
-    if any(isinstance(op, Branch) for op in readout) or not pools:
-        raise NoFibresError("it has no pool between layers")
-    levels = _levels(parts, pools, program)
-    labels, affine = compose_readout(readout, levels[-1].levels[-1].positions)
-    last = needed_fibres(levels[-1], labels, program)
-    chain = _fibres(parts, pools, levels, len(parts) - 1, last)
-    stages = [Stage(parts[0], levels[0], FrozenArray(chain[0]))]
-    for k, pool in enumerate(pools, start=1):
-        start = levels[k].levels[0]
-        assert isinstance(start, GridLevel)
-        diagonal = np.zeros((1, len(start.shape)), np.int32)
-        own = _fibres(parts, pools, levels, k, diagonal)[:-1]
-        stages.append(Stage(parts[k], levels[k], FrozenArray(chain[k]), pool, tuple(map(FrozenArray, own))))
+    if any(isinstance(op, Branch) for op in readout):
+        raise NoFibresError("a branch after partial pooling mixes fibres")
+    parts = _lifted(field, program) if program.lift is not None else _on_grids(field, program.shape)
+    labels, affine = compose_readout(readout, parts[-1].levels[-1].positions)
+    fibres = _fibres(parts, needed_fibres(parts[-1].levels[-1], labels, program))
+    stages = []
+    for k, part in enumerate(parts):
+        own: tuple[FrozenArray, ...] = ()
+        if k:
+            diagonal = np.zeros((1, len(_grid(part.levels[0]).shape)), np.int32)
+            own = tuple(map(FrozenArray, _fibres(parts[: k + 1], diagonal)[:-1]))
+        stages.append(Stage(part.steps, part.levels, FrozenArray(fibres[k]), part.pool, own, part.carried))
     sizes = np.bincount(labels[labels >= 0])
     weight = 1.0 / (len(sizes) * float(sizes[0]) ** 2)
     return StagedPlan(tuple(stages), FrozenArray(labels), weight, affine + vector)
 
 
-def _cut(field: tuple[Op, ...]) -> tuple[list[tuple[Op, ...]], list[Pool]]:
-    """(the operations before, between and after the pools, the pools)."""
-    parts: list[list[Op]] = [[]]
-    pools: list[Pool] = []
-    for op in field:
-        if isinstance(op, Pool):
-            pools.append(op)
-            parts.append([])
-        else:
-            parts[-1].append(op)
-    if any(_has_pool(op) for part in parts for op in part):
-        raise NoFibresError("a pool inside a residual branch mixes fibres")
-    return [tuple(part) for part in parts], pools
-
-
-def _has_pool(op: Op) -> bool:
-    return isinstance(op, Branch) and any(isinstance(inner, Pool) or _has_pool(inner) for inner in op.ops)
-
-
-def _levels(parts: list[tuple[Op, ...]], pools: list[Pool], program: Program) -> list[Levels]:
-    """Those of each stage. After a pool all pairs of positions are there, so that each begins on a torus anew."""
-    lift = program.lift
-    found = [grid_levels(parts[0], program.shape) if lift is None else lifted_levels(parts[0], lift)]
-    for part, pool in zip(parts[1:], pools, strict=True):
-        before = found[-1].levels[-1]
-        if pool.box is not None and isinstance(before, GridLevel):
-            shape = pool.box.out_shape
-        elif isinstance(before, TableLevel) and pool.box is None:
-            shape = (pool.blocks,)  # blocks without neighbours: any order will do
-        else:
-            raise NoFibresError("pooling in blocks that are no windows on the grid mixes fibres")
-        found.append(grid_levels(part, shape))
+def _fibres(parts: list[_Part], last: np.ndarray) -> list[np.ndarray]:
+    """Those of each part, where the last one runs `last`."""
+    found = [last]
+    for before, part in zip(reversed(parts[:-1]), reversed(parts[1:]), strict=True):
+        assert part.pool is not None
+        apart = differences(part.steps, _grid(part.levels[0]), found[0])
+        found.insert(0, finer(part.pool, before.levels[-1], apart))
     return found
 
 
-def _fibres(
-    parts: list[tuple[Op, ...]], pools: list[Pool], levels: list[Levels], last: int, fibres: np.ndarray
-) -> list[np.ndarray]:
-    """Those of stages 0 to `last`, where that one runs `fibres`."""
-    found = [fibres]
-    for k in range(last, 0, -1):
-        differences = _differences(parts[k], levels[k].levels[0], found[0])
-        found.insert(0, _finer(pools[k - 1], levels[k - 1].levels[-1], differences))
-    return found
+def _grid(level: Level) -> GridLevel:
+    assert isinstance(level, GridLevel)
+    return level
 
 
-def _differences(ops: tuple[Op, ...], start: Level, fibres: np.ndarray) -> np.ndarray:
-    """(K, d): second less first position of the pairs that a stage's fibres begin with."""
-    assert isinstance(start, GridLevel)
-    shape = np.array(start.shape, np.int64)
-    offsets = np.unique(fibres.astype(np.int64) * np.array(start.step, np.int64), axis=0)
-    if begins_on_torus(ops):
-        offsets = np.unique(offsets % shape, axis=0)
-        turns = np.array(list(itertools.product((0, 1), repeat=len(shape))), np.int64)
-        offsets = (offsets[:, None] - turns * shape).reshape(-1, len(shape))
-    return offsets[(np.abs(offsets) < shape).all(axis=1)]
+def _lifted(field: tuple[Op, ...], program: Program) -> list[_Part]:
+    """Layers on a group, a pool over cosets, and layers at each coset alone: any order of these will do."""
+    assert program.lift is not None
+    at = next((i for i, op in enumerate(field) if isinstance(op, Pool)), None)
+    if at is None:
+        raise NoFibresError("a convolution before the lift, or a pool inside a residual branch, mixes fibres")
+    steps, levels = unrolled(field[:at], lifted_levels(field[:at], program.lift))
+    pool = field[at]
+    if not isinstance(pool, Pool) or pool.box is not None or not isinstance(levels[-1], TableLevel):
+        raise NoFibresError("pooling before the lift mixes fibres")
+    after = field[at + 1 :]
+    found = grid_levels(after, (pool.blocks,))
+    later_steps, later_levels = unrolled(after, found)
+    return [
+        _Part(tuple(steps), tuple(levels), None, ()),
+        _Part(tuple(later_steps), tuple(later_levels), pool, ()),
+    ]
 
 
-def begins_on_torus(ops: tuple[Op, ...]) -> bool:
-    """Whether a stage's first window reads on around the torus; a stage without windows may as well."""
-    first = next((op for op in _flat(ops) if isinstance(op, Box | Table)), None)
-    return first is None or (isinstance(first, Box) and first.wrap)
+def _on_grids(field: tuple[Op, ...], shape: tuple[int, ...]) -> list[_Part]:
+    """The operations between pools. After a pool all pairs of positions are there: each part begins on a torus anew."""
+    steps, _ = unrolled(field)
+    parts: list[_Part] = []
+    level, pool = GridLevel(shape, wrap=True), None
+    now: list[Step] = []
+    levels: list[GridLevel] = [level]
+    forks: dict[int, int] = {}  # open ones: in which slot, and at which level of the part
+    carried: tuple[tuple[int, int], ...] = ()
+    for step in steps:
+        if isinstance(step, Pool | WindowPool):
+            parts.append(_with_offsets(now, levels, pool, carried))
+            carried = tuple(forks.items())
+            if any(levels[at].shape != _pooled_shape(step, level) for _, at in carried):
+                raise NoFibresError("a strided branch mixes fibres")
+            forks = dict.fromkeys(forks, 0)
+            pool, level = step, GridLevel(_pooled_shape(step, level), wrap=True)
+            now, levels = [], [level]
+            continue
+        if isinstance(step, Fork):
+            forks[step.slot] = len(now)
+        elif isinstance(step, Join):
+            del forks[step.slot]
+        elif isinstance(step, Box):
+            level = after_box(step, level)
+        elif not isinstance(step, Affine | Dual | Decouple):
+            raise NoFibresError("pooling before a later layer mixes fibres")
+        now.append(step)
+        levels.append(level)
+    if not parts:
+        grid_levels(field, shape)  # says what mixes the fibres of layers without pools
+        raise NoFibresError("pooling after the last layer mixes fibres")
+    return [*parts, _with_offsets(now, levels, pool, carried)]
 
 
-def _flat(ops: tuple[Op, ...]) -> Iterator[Op]:
-    for op in ops:
-        if isinstance(op, Branch):
-            yield from _flat(op.ops)
-        else:
-            yield op
-
-
-def _finer(pool: Pool, level: Level, differences: np.ndarray) -> np.ndarray:
-    """The fibres whose pairs of positions fall into windows that are `differences` apart."""
-    if isinstance(level, TableLevel):
-        labels = pool.labels.array
-        wanted = np.zeros(2 * pool.blocks - 1, bool)
-        wanted[differences[:, 0] + pool.blocks - 1] = True
-        seconds = labels[level.table.array]
-        joined = (
-            wanted[np.maximum(seconds, 0) - np.maximum(labels, 0) + pool.blocks - 1] & (seconds >= 0) & (labels >= 0)
-        )
-        return np.flatnonzero(joined.any(axis=1)).astype(np.int32)
+def _pooled_shape(pool: AnyPool, level: GridLevel) -> tuple[int, ...]:
     box = pool.box
-    assert box is not None
-    shape = np.array(level.shape, np.int64)
-    inside = np.array(list(itertools.product(*(range(1 - w, w) for w in box.window))), np.int64)
-    offsets = (differences[:, None] * np.array(box.stride, np.int64) + inside).reshape(-1, len(shape))
-    offsets = offsets[(np.abs(offsets) < shape).all(axis=1)]
-    return np.unique(offsets % shape if level.wrap else offsets, axis=0).astype(np.int32)
+    if box is None or box.in_shape != level.shape:
+        raise NoFibresError("pooling in blocks that are no windows on the grid mixes fibres")
+    if box.wrap and not level.wrap:
+        raise NoFibresError("circular padding after a layer that breaks the torus mixes fibres")
+    return box.out_shape
 
 
-def held_at_start(stage: Stage) -> int:
-    """How many pairs of positions the fibres of a stage begin with."""
-    start = stage.levels.levels[0]
-    assert isinstance(start, GridLevel)
-    offsets = stage.fibres.array.astype(np.int64) * np.array(start.step, np.int64)
-    shape = np.array(start.shape, np.int64)
-    if begins_on_torus(stage.field):
-        return len(np.unique(offsets % shape, axis=0)) * prod(start.shape)
-    return int(np.maximum(shape - np.abs(np.unique(offsets, axis=0)), 0).prod(axis=1).sum())
+def _with_offsets(
+    steps: list[Step], levels: list[GridLevel], pool: AnyPool | None, carried: tuple[tuple[int, int], ...]
+) -> _Part:
+    """Fill in how far a fibre's label reaches on each level; a branch must begin with the offsets that it ends with."""
+    one = (1,) * len(levels[-1].shape)
+    found = [replace(levels[-1], step=one)]
+    joined: dict[int, tuple[int, ...]] = {}
+    open_now = {slot for slot, _ in carried}
+    for step in steps:
+        if isinstance(step, Fork):
+            open_now.add(step.slot)
+        elif isinstance(step, Join):
+            open_now.discard(step.slot)
+    joined = dict.fromkeys(open_now, one)  # those that a later part joins
+    for step, level in zip(reversed(steps), reversed(levels[:-1]), strict=True):
+        offset = found[0].step
+        if isinstance(step, Box):
+            offset = tuple(m * s for m, s in zip(offset, step.stride, strict=True))
+        elif isinstance(step, Join):
+            joined[step.slot] = offset
+        elif isinstance(step, Fork) and joined.pop(step.slot) != offset:
+            raise NoFibresError("a strided branch mixes fibres")
+        found.insert(0, replace(level, step=offset))
+    if any(offset != found[0].step for offset in joined.values()):
+        raise NoFibresError("a strided branch mixes fibres")
+    return _Part(tuple(steps), tuple(found), pool, carried)

@@ -15,11 +15,12 @@ import numpy as np
 from equitangents.kernels import duals
 from equitangents.kernels.engines.cpu.features import computed_in_double
 from equitangents.kernels.engines.cpu.rotation_plan import RotationPlan
-from equitangents.kernels.engines.cpu.unrolled import CpuPlan, Fork, Join, Step, Steps, depth, stages_of, unrolled
 from equitangents.kernels.levels import GridLevel, Level
 from equitangents.kernels.plan import PairPlan
 from equitangents.kernels.program import Affine, Box, Decouple, Dual, FrozenArray, Pool, Table
 from equitangents.kernels.settled import is_total
+from equitangents.kernels.stages import AlongFibres, AnyPool, Stage, stages_of
+from equitangents.kernels.steps import Fork, Join, Step, depth, unrolled
 
 _VERSION = 5
 _AXES = 3
@@ -37,7 +38,7 @@ class Description:
     tables: np.ndarray
 
 
-def obstacle(plan: CpuPlan | PairPlan) -> str | None:
+def obstacle(plan: AlongFibres | PairPlan) -> str | None:
     """Why the engine cannot run `plan`, or None if it can."""
     if isinstance(plan, PairPlan):
         return f"it runs along fibres only, and here {plan.why}"
@@ -74,7 +75,7 @@ def _is_known(op: Step, before: Level, after: Level) -> bool:
     return isinstance(op, Affine | Dual | Decouple | Fork | Join)
 
 
-def _tables(plan: CpuPlan) -> list[FrozenArray]:
+def _tables(plan: AlongFibres) -> list[FrozenArray]:
     found = [plan.labels]
     for stage in stages_of(plan):
         found += [op.index for op in stage.steps if isinstance(op, Table)]
@@ -84,7 +85,7 @@ def _tables(plan: CpuPlan) -> list[FrozenArray]:
 
 
 @lru_cache(maxsize=64)
-def describe(plan: CpuPlan | RotationPlan, channels: int) -> Description:
+def describe(plan: AlongFibres | RotationPlan, channels: int) -> Description:
     """The description of a plan that has no obstacle, for inputs with `channels` channels."""
     writer = _Writer(plan)
     return writer.description(channels)
@@ -96,7 +97,7 @@ def _three(values: Any, filler: int) -> list[int]:
 
 
 class _Writer:
-    def __init__(self, plan: CpuPlan | RotationPlan) -> None:
+    def __init__(self, plan: AlongFibres | RotationPlan) -> None:
         self.plan = plan
         self.stages = stages_of(plan)
         self.vector, _ = unrolled(plan.vector)
@@ -122,12 +123,12 @@ class _Writer:
         tables = np.concatenate([np.asarray(t, np.int32).ravel() for t in self.tables])
         return Description(np.array(self.code, np.int32), reals, tables)
 
-    def stage(self, stage: Steps, before: tuple[Steps, ...]) -> None:
+    def stage(self, stage: Stage, before: tuple[Stage, ...]) -> None:
         """How many operations, fibres, the pool before, with the fibres that its variances need, and levels."""
         self.code += [len(stage.steps)]
         self.fibres(stage.fibres, stage.levels[0])
         if stage.pool is not None:
-            self.pool(stage.pool)
+            self.pool(stage.pool, stage.carried)
             for fibres, earlier in zip(stage.own, before, strict=True):
                 self.fibres(fibres, earlier.levels[0])
         for i, level in enumerate(stage.levels):
@@ -139,19 +140,20 @@ class _Writer:
             array = np.pad(array, ((0, 0), (_AXES - array.shape[1], 0)))
         self.code += [len(array), self.table(FrozenArray(array))]
 
-    def pool(self, pool: Pool) -> None:
-        """Windows on a grid, or blocks of positions."""
+    def pool(self, pool: AnyPool, carried: tuple[tuple[int, int], ...]) -> None:
+        """Windows on a grid, or blocks of positions; and what branches around the pool keep."""
         box = pool.box
-        if box is None:
+        if isinstance(pool, Pool) and box is None:
             labels = pool.labels.array
             size = np.count_nonzero(labels >= 0) // pool.blocks
             ends = [1, 1, len(labels), 1, 1, pool.blocks]
-            self.code += [0, *ends, *[1] * 2 * _AXES, *[0] * _AXES, self.table(pool.labels)]
+            self.code += [0, *ends, *[1] * 2 * _AXES, *[0] * _AXES, 0, self.table(pool.labels)]
         else:
+            assert box is not None
             size = int(np.prod(box.window))
             self.code += [1, *_three(box.in_shape, 1), *_three(box.out_shape, 1), *_three(box.window, 1)]
-            self.code += [*_three(box.stride, 1), *_three(box.low, 0), 0]
-        self.code += [self.real(1 / size**2)]
+            self.code += [*_three(box.stride, 1), *_three(box.low, 0), int(box.wrap), 0]
+        self.code += [self.real(1 / size**2), len(carried), *(number for pair in carried for number in pair)]
 
     def table(self, table: FrozenArray) -> int:
         """Where a table begins; equal ones are stored once."""
@@ -186,7 +188,7 @@ class _Writer:
 
     def operation(self, op: Step) -> None:
         box = [1] * _AXES + [1] * _AXES + [1] * _AXES + [1] * _AXES + [0] * _AXES + [1]
-        index, weights, window, total, dual, slot, fork = 0, 0, 0, 0, 0, 0, 0
+        index, weights, window, total, dual, slot = 0, 0, 0, 0, 0, 0
         first, second = 0.0, 0.0
         if isinstance(op, Box):
             kind = 0
@@ -203,14 +205,14 @@ class _Writer:
         elif isinstance(op, Fork):
             kind, slot = 5, op.slot
         elif isinstance(op, Join):
-            kind, slot, fork = 6, op.slot, op.fork
+            kind, slot = 6, op.slot
         else:
             assert isinstance(op, Decouple)
             kind = 4
-        self.code += [kind, *box, index, weights, window, total, dual, slot, fork, self.real((first, second))]
+        self.code += [kind, *box, index, weights, window, total, dual, slot, self.real((first, second))]
 
 
-def _torus(field: list[Step], levels: list[Level], i: int) -> tuple[int, ...]:
+def _torus(field: tuple[Step, ...], levels: tuple[Level, ...], i: int) -> tuple[int, ...]:
     """The grid on which the windows around level i of a lifted program work; without windows, one row."""
     for op in field[i:]:
         if isinstance(op, Box | Table):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from equitangents.kernels.levels import NoFibresError
 from equitangents.kernels.plan import FibrePlan, PairPlan, plan
 from equitangents.kernels.program import Affine, Program
 from equitangents.kernels.rotations.compiled import CompiledRotations
-from equitangents.kernels.stages import StagedPlan, staged
+from equitangents.kernels.stages import AlongFibres, staged
 
 
 class CpuEngine(Engine):
@@ -37,8 +37,10 @@ class CpuEngine(Engine):
     def steps(self, program: Program) -> Steps:
         found = plan(program)
         if isinstance(found, PairPlan) and program.form == "auto":
-            with suppress(NoFibresError):
+            try:
                 return staged(program)
+            except NoFibresError as error:
+                return replace(found, why=str(error))
         return found
 
     def kernels(self, program: Program, x1: np.ndarray, x2: np.ndarray | None) -> Pair:
@@ -70,7 +72,7 @@ class CpuEngine(Engine):
         nngp, ntk = (v.reshape(d.shape).mean(axis=0, dtype=np.float64) for v in values)
         return nngp, ntk
 
-    def _fibres(self, program: Program) -> FibrePlan | StagedPlan:
+    def _fibres(self, program: Program) -> AlongFibres:
         steps = self.steps(program)
         assert not isinstance(steps, PairPlan)  # see `obstacle`
         return steps

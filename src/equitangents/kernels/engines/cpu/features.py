@@ -9,27 +9,26 @@ from __future__ import annotations
 
 from math import prod
 
-import numpy as np
-
-from equitangents.kernels.engines.cpu.unrolled import CpuPlan, stages_of
 from equitangents.kernels.program import Box, Dual, Table
+from equitangents.kernels.stages import AlongFibres, stages_of
 
 _FEW = 4
 
 
-def computed_in_double(plan: CpuPlan, channels: int) -> bool:
+def computed_in_double(plan: AlongFibres, channels: int) -> bool:
     """Whether kernels of `plan` are computed in double precision even if inputs and results are in single precision."""
     return features(plan, channels) <= _FEW
 
 
-def features(plan: CpuPlan, channels: int) -> int:
-    """The channels of all positions that one position has seen before the first nonlinearity."""
+def features(plan: AlongFibres, channels: int) -> int:
+    """The channels of all positions that one position has seen before the first nonlinearity.
+
+    Pools on the way add none: a window sees one average in place of many positions.
+    """
     span = 1
     stages = stages_of(plan)
     positions = stages[0].levels[0].positions
     for stage in stages:
-        if stage.pool is not None:
-            span *= np.count_nonzero(stage.pool.labels.array >= 0) // stage.pool.blocks
         for op in stage.steps:
             if isinstance(op, Dual):
                 return channels * min(span, positions)

@@ -1,16 +1,11 @@
-"""Residual branches as the CPU engine runs them: one list of operations, in which the field is kept and added again."""
+"""Residual branches as compiled engines run them: one list of operations, where a field is kept and added again."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from equitangents.kernels.levels import Level, Levels
-from equitangents.kernels.plan import FibrePlan
-from equitangents.kernels.program import Branch, FrozenArray, Op, Pool
-from equitangents.kernels.stages import StagedPlan
-
-CpuPlan = FibrePlan | StagedPlan  # what the engine runs along fibres
+from equitangents.kernels.program import Branch, Op
 
 
 @dataclass(frozen=True)
@@ -29,24 +24,6 @@ class Join:
 
 
 Step = Op | Fork | Join
-
-
-@dataclass(frozen=True)
-class Steps:
-    """A stage with its branches unrolled; see `equitangents.kernels.stages.Stage`."""
-
-    steps: list[Step]
-    levels: list[Level]
-    fibres: FrozenArray
-    pool: Pool | None = None
-    own: tuple[FrozenArray, ...] = ()
-
-
-def stages_of(plan: Any) -> tuple[Steps, ...]:
-    """The stages of a plan; plans without pools between layers are of one."""
-    if not isinstance(plan, StagedPlan):
-        return (Steps(*unrolled(plan.field, plan.levels), plan.fibres),)
-    return tuple(Steps(*unrolled(s.field, s.levels), s.fibres, s.pool, s.own) for s in plan.stages)
 
 
 def unrolled(ops: tuple[Op, ...], levels: Levels | None = None) -> tuple[list[Step], list[Level]]:
