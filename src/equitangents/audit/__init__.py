@@ -7,16 +7,32 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from equitangents.audit.contract.labels import Labels
 from equitangents.audit.contract.leaf_actions import Custom
 from equitangents.audit.contract.trees import Shared
 from equitangents.audit.measure.task import Judging
+from equitangents.audit.potentials.report import AtomsReport
+from equitangents.audit.potentials.run import atoms
 from equitangents.audit.records import Parts, Reading
 from equitangents.audit.report.result import AuditReport
 from equitangents.audit.report.schema import schema
 from equitangents.audit.run import audit
 from equitangents.metrics.measure import Bootstrap
 
-__all__ = ["AuditReport", "Bootstrap", "Custom", "Judging", "Parts", "Reading", "Shared", "audit", "schema"]
+__all__ = [
+    "AtomsReport",
+    "AuditReport",
+    "Bootstrap",
+    "Custom",
+    "Judging",
+    "Labels",
+    "Parts",
+    "Reading",
+    "Shared",
+    "atoms",
+    "audit",
+    "schema",
+]
 
 
 class _CallablePackage(ModuleType):

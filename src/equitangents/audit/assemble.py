@@ -28,6 +28,7 @@ from equitangents.audit.measure.orbits import Orbits, measure_orbits, relative_s
 from equitangents.audit.measure.probabilities import divergences, output_kind
 from equitangents.audit.measure.relative import relative_section
 from equitangents.audit.measure.remedies import remedies
+from equitangents.audit.measure.rules.find import hints
 from equitangents.audit.measure.scales import Unit, make_scales
 from equitangents.audit.measure.task import Task, stopped_task
 from equitangents.audit.measure.witnesses import witnesses
@@ -35,6 +36,7 @@ from equitangents.audit.records import Parts
 from equitangents.audit.report import citations
 from equitangents.audit.report.findings import FORMAT
 from equitangents.audit.report.result import AuditReport
+from equitangents.audit.report.rules import rule_said
 from equitangents.audit.report.sections import (
     Checkpoint,
     ContractSection,
@@ -45,6 +47,7 @@ from equitangents.audit.report.sections import (
     ModelSection,
     OrbitSection,
     OutputContract,
+    RuleResult,
     Settings,
     Timing,
 )
@@ -61,8 +64,12 @@ def assemble(
     y: np.ndarray | None,
     parts: Parts,
     stop: Interruption,
+    sought: list[RuleResult] | None = None,
 ) -> AuditReport:
-    """The whole report; of an audit that is stopped, what was measured until then."""
+    """The whole report; of an audit that is stopped, what was measured until then.
+
+    `sought`: what was found of how the outputs move, where that was asked for; otherwise failing outputs are tried.
+    """
     missing: list[Missing] = []
     asked = task
 
@@ -128,7 +135,9 @@ def assemble(
     along = lambda: _checkpoints(task, parts.checkpoints or {}, headline.unit)
     points = stop.measured("checkpoints", along, []) if parts.checkpoints else []
     seen = stop.attempted("witnesses", lambda: witnesses(task, orbits), [])
+    rules = stop.measured("rules", lambda: hints(task, orbits, judgement), []) if sought is None else sought
     said = sentence(model.name, decided, contract, elements, judgement, floors, looked, same)
+    said = " ".join([said, *(rule_said(rule, len(contract.outputs) > 1) for rule in rules)])
     if stop.stopped:
         missing[:0] = [_stopped(asked, task), *(m for m in stop.missing if m.section != "elements")]
         said = f"Partial, interrupted: {said}"
@@ -179,6 +188,7 @@ def assemble(
         parameters=task.elements,
         partial=stop.stopped,
         headline=headline,
+        rules=rules,
     )
 
 

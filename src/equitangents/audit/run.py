@@ -17,6 +17,7 @@ from equitangents.audit.contract.verify import verify
 from equitangents.audit.interruption import Interruption
 from equitangents.audit.measure.plan import planned_inputs
 from equitangents.audit.measure.relative import check_labels, is_classes
+from equitangents.audit.measure.rules.find import settled
 from equitangents.audit.measure.scales import check_judging
 from equitangents.audit.measure.task import Judging, Task, default_batch_size
 from equitangents.audit.progress import Progress
@@ -55,7 +56,9 @@ def audit(
             `equitangents.actions`, or for several inputs one of these or None for each.
         x: the inputs, (N, …); a tuple for several arguments, f(*x), or a dictionary (keywords of PyTorch modules);
             `Shared(a)` for an input without a batch axis.
-        output_action: ρ_Y: an action, or with a named group a kind ("vectors", "images", …); None: invariant outputs.
+        output_action: ρ_Y: an action, with a named group a kind ("vectors", "images", …), or `Labels([3, 0, 1, 2])` for
+            classes that change places; None: invariant outputs; "find": the rule by which they move is fitted on half
+            of the inputs, and the audit is of the other half.
         y: labels: whole numbers (N,) are classes, real numbers the values that f should return. Of an estimator's
             probabilities or decision values they are labels as it was fitted to, names among them.
         elements: how many elements to try; None: all of up to 64, 24 angles, or 32 rotations or permutations.
@@ -130,6 +133,7 @@ def audit(
     task.clock.progress = Progress(planned_inputs(task, parts.off_data, parts.checkpoints or {}), progress)
     try:
         with model.ready(), stop.watching():
-            return assemble(task, began, labels, parts, stop)
+            task, labels, rules = settled(task, labels)
+            return assemble(task, began, labels, parts, stop, rules)
     finally:
         task.clock.progress.close()

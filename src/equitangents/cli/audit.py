@@ -14,17 +14,24 @@ ABOVE = 3  # the exit status of a model whose error is above --fail-above
 
 
 def audit(
-    model: Annotated[str, typer.Argument(help="file.onnx, file.pt2 (torch.export), or package.module:object.")],
-    data: Annotated[str, typer.Option(help="Inputs: .npy, or .npz with x and, if there are labels, y.")],
+    model: Annotated[
+        str | None, typer.Argument(help="file.onnx, file.pt2 (torch.export), or package.module:object.")
+    ] = None,
+    data: Annotated[str | None, typer.Option(help="Inputs: .npy, or .npz with x and, if there are labels, y.")] = None,
     group: Annotated[
-        str, typer.Option(help="C4, D4 (any number), SO2, SO3, O3, S_n, S5 (any number), translations, octahedral, …")
-    ],
+        str | None,
+        typer.Option(help="C4, D4 (any number), SO2, SO3, O3, S_n, S5 (any number), translations, octahedral, …"),
+    ] = None,
     inputs: Annotated[
         str | None,
         typer.Option(help="What each input is to the group, with commas: images, vectors, points, edges, none."),
     ] = None,
     outputs: Annotated[
-        str | None, typer.Option(help="What each output is to the group: invariant (the default), vectors, images, …")
+        str | None,
+        typer.Option(
+            help="What each output is to the group: invariant (the default), vectors, images, …, labels:3,0,1,2 for "
+            "classes that change places (generators apart by /), or find."
+        ),
     ] = None,
     layout: Annotated[
         str | None, typer.Option(help="Where images keep channels: channels_last or channels_first.")
@@ -54,6 +61,21 @@ def audit(
     select: Annotated[
         str | None, typer.Option(help="Audit this one of several outputs, by name (logits) or position.")
     ] = None,
+    atoms: Annotated[
+        str | None, typer.Option(help="Structures that ASE reads (.xyz, .cif, .traj, …), in place of MODEL and --data.")
+    ] = None,
+    calculator: Annotated[
+        str | None,
+        typer.Option(help="With --atoms: package.module:object, an ASE calculator, its class or a function."),
+    ] = None,
+    tests: Annotated[
+        str | None,
+        typer.Option(help="With --atoms: some tests, with commas: rotation, permutation, conservation, smoothness, …"),
+    ] = None,
+    tolerances: Annotated[
+        str | None,
+        typer.Option(help="With --atoms: errors that count as small: forces=1,energy=0.1 (meV/Å, meV/atom)."),
+    ] = None,
     trust: Annotated[
         bool, typer.Option("--trust", help="Load pickles, too. They run whatever code their author put in.")
     ] = False,
@@ -71,6 +93,20 @@ def audit(
     for path in (html, json, markdown):
         if path is not None and not path.resolve().parent.is_dir():
             raise InvalidArgumentError(f"path is {str(path)!r}, whose folder does not exist")
+    if atoms is not None or calculator is not None:
+        from equitangents.cli.audit_atoms import audit_atoms
+
+        if model is not None or data is not None or group is not None:
+            raise typer.BadParameter("goes without MODEL, --data and --group", param_hint="--atoms")
+        audit_atoms(atoms, calculator, tests, tolerances=_named(tolerances), elements=elements, limit=limit, seed=seed,
+                    fail_above=fail_above, html=html, json=json, markdown=markdown)  # fmt: skip
+        return
+    for name, value in (("MODEL", model), ("--data", data), ("--group", group)):
+        if value is None:
+            raise typer.BadParameter("is missing; or give --atoms and --calculator", param_hint=name)
+    assert model is not None
+    assert data is not None
+    assert group is not None
     x, y = load_data(data, trust)
     f = load_model(model, trust)
     x, y = _limited(x, y, limit, seed)
@@ -78,7 +114,7 @@ def audit(
         f,
         group,
         x,
-        _kinds(outputs, x, single=True),
+        output_kinds(outputs),
         inputs=_kinds(inputs, x),
         y=y,
         layout=layout,  # type: ignore[arg-type]
@@ -116,7 +152,7 @@ def _fail(report: AuditReport, limit: float) -> None:
         raise typer.Exit(ABOVE)
 
 
-def _scales(text: str | None) -> float | dict[str, float] | None:
+def _scales(text: str | None, option: str = "--output-scale") -> float | dict[str, float] | None:
     """ "0.1" as a number, "forces=0.1,energy=1" as numbers by name."""
     if text is None:
         return None
@@ -124,20 +160,56 @@ def _scales(text: str | None) -> float | dict[str, float] | None:
     try:
         numbers = [float(number) for _, _, number in parts]
     except ValueError:
-        raise typer.BadParameter("expected a number, or NAME=NUMBER,…", param_hint="--output-scale") from None
+        raise typer.BadParameter("expected a number, or NAME=NUMBER,…", param_hint=option) from None
     if len(parts) == 1 and not parts[0][1]:
         return numbers[0]
     if not all(name for name, _, _ in parts):
-        raise typer.BadParameter("expected one number, or NAME=NUMBER,… for each", param_hint="--output-scale")
+        raise typer.BadParameter("expected one number, or NAME=NUMBER,… for each", param_hint=option)
     return {name: number for (name, _, _), number in zip(parts, numbers, strict=True)}
 
 
-def _kinds(text: str | None, x: object, single: bool = False) -> Any:
+def _named(text: str | None) -> dict[str, float] | None:
+    """ "forces=1,energy=0.1" as numbers by name."""
+    numbers = _scales(text, "--tolerances")
+    if isinstance(numbers, float):
+        raise typer.BadParameter("expected NAME=NUMBER,…", param_hint="--tolerances")
+    return numbers
+
+
+def output_kinds(text: str | None) -> Any:
+    """ "vectors,none", "labels:3,0,1,2/1,0,3,2" or "find" as what `output_action` takes."""
+    if text is None:
+        return None
+    parts: list[str] = []
+    for part in text.replace(" ", "").split(","):
+        if parts and parts[-1].startswith("labels:") and part.replace("/", "").isdigit():
+            parts[-1] += f",{part}"
+        else:
+            parts.append(part)
+    kinds = [_output_kind(part) for part in parts]
+    return kinds[0] if len(kinds) == 1 else tuple(kinds)
+
+
+def _output_kind(text: str) -> Any:
+    if not text.startswith("labels:"):
+        return None if text in ("none", "invariant") else text
+    from equitangents.audit.contract.labels import Labels
+
+    try:
+        rows = [[int(c) for c in row.split(",")] for row in text.removeprefix("labels:").split("/")]
+    except ValueError:
+        raise typer.BadParameter(
+            f"expected labels:3,0,1,2, where each class goes; found {text}", param_hint="--outputs"
+        ) from None
+    return Labels(rows)
+
+
+def _kinds(text: str | None, x: object) -> Any:
     """ "vectors,none" as the tree of kinds that belongs to x."""
     if text is None:
         return None
     parts = [None if part in ("none", "invariant") else part for part in text.replace(" ", "").split(",")]
-    if isinstance(x, dict) and not single:
+    if isinstance(x, dict):
         if len(parts) != len(x):
             raise typer.BadParameter(f"{len(parts)} kinds for the inputs {', '.join(x)}", param_hint="--inputs")
         return dict(zip(x, parts, strict=True))

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from equitangents.errors import InvalidArgumentError
 from equitangents.formatting import duration, memory_size
@@ -83,7 +84,12 @@ class KernelCost:
 
 
 def kernel_cost(
-    program: Program, channels: int, n1: int, n2: int | None = None, dtype: Any = "float32", engine: str | None = None
+    program: Program,
+    channels: int,
+    n1: int,
+    n2: int | None = None,
+    dtype: npt.DTypeLike = "float32",
+    engine: str | None = None,
 ) -> KernelCost:
     """The cost of the kernels of `program` between n1 and n2 inputs (None: n1 with themselves, at half the cost).
 
@@ -172,7 +178,7 @@ def repeated(runs: list[tuple[KernelCost, float]], extra_bytes: int) -> KernelCo
     )
 
 
-def check_dtype(dtype: Any) -> str:
+def check_dtype(dtype: npt.DTypeLike) -> str:
     """The name of a precision in which kernels are computed."""
     try:
         name = np.dtype(dtype).name

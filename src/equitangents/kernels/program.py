@@ -75,6 +75,24 @@ class Affine:
     W_var: float
     b_var: float
 
+    @property
+    def rates(self) -> tuple[float, float] | None:
+        """How fast weights and bias move (see `RatedAffine`), where that is not as in the NTK parametrisation."""
+        return None
+
+
+@dataclass(frozen=True)
+class RatedAffine(Affine):
+    """The same in another parametrisation: Θ ← w K + b + W²Θ with the old K, `weight_rate` w and `bias_rate` b."""
+
+    weight_rate: float
+    bias_rate: float
+
+    @property
+    def rates(self) -> tuple[float, float]:
+        """(w, b)."""
+        return self.weight_rate, self.bias_rate
+
 
 @dataclass(frozen=True)
 class Dual:

@@ -9,6 +9,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from equitangents._types import Params
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.groups import Group, Subgroup, TranslationGroup, WallpaperGroup
 from equitangents.kernels.program import FrozenArray, Op, Pool
@@ -61,7 +62,7 @@ class GroupPool(ParameterFree):
         blocks = self._pooling(signal).blocks
         return replace(signal, positions=Grid(()) if blocks == 1 else Blocks(blocks))
 
-    def apply(self, params: Any, x: Any, signal: Signal) -> Any:
+    def apply(self, params: Params, x: Any, signal: Signal) -> Any:
         """Means of the signal over cosets of the subgroup."""
         return self._pooling(signal).mean(x)
 

@@ -8,17 +8,34 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from equitangents._types import Params
 from equitangents.errors import NetworkError
 from equitangents.groups import Group
 from equitangents.kernels.program import Box, FrozenArray, Op, Pool, WindowPool
 from equitangents.kernels.program import Flatten as FlattenOp
+from equitangents.kernels.structured import BlockSums
 from equitangents.nn.layer import ParameterFree
 from equitangents.nn.patches import Window, check_padding, check_sizes, grid_shape, per_dimension
 from equitangents.nn.signal import Grid, Signal
+from equitangents.nn.structure import Structure, pooled
+
+
+class _Pool(ParameterFree):
+    """What pools share: under a mask they average over the positions that exist."""
+
+    def run(self, params: Any, x: Any, signal: Signal, structure: Structure) -> tuple[Any, Structure]:
+        """As `apply`; under a mask over the positions of each block that exist."""
+        if structure.mask is None:
+            return self.apply(params, x, signal), structure
+        op = self.lower(signal)[0]
+        if not isinstance(op, Pool | BlockSums):
+            raise NetworkError(f"{self!r} does not take masks")
+        y, mask = pooled(x, structure.mask, op, self.signal(signal).positions.shape)
+        return y, replace(structure, mask=mask)
 
 
 @dataclass(frozen=True)
-class AvgPool(ParameterFree):
+class AvgPool(_Pool):
     """Mean over windows of the grid: K'(A,A') = mean of K over A × A', for two windows A and A'; and likewise Θ'.
 
     By default windows are blocks: stride = window, and ragged edges are dropped. `window` and `stride`: a number or one
@@ -46,7 +63,7 @@ class AvgPool(ParameterFree):
         """The grid of windows; a Gaussian field stays one."""
         return replace(signal, positions=Grid(self._box(signal).out_shape))
 
-    def apply(self, params: Any, x: Any, signal: Signal) -> Any:
+    def apply(self, params: Params, x: Any, signal: Signal) -> Any:
         """Means over windows of positions."""
         box = self._box(signal)
         if not _in_blocks(box):
@@ -88,7 +105,49 @@ def _window_means(x: Any, box: Box) -> Any:
 
 
 @dataclass(frozen=True)
-class GlobalAvgPool(ParameterFree):
+class SumPool(_Pool):
+    """Sums over blocks of the grid, with stride = window, dropping ragged edges: K'(A,A') = Σ of K over A × A'."""
+
+    window: tuple[int, ...] | int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "window", check_sizes("window", self.window))
+
+    def signal(self, signal: Signal) -> Signal:
+        """The grid of blocks; a Gaussian field stays one."""
+        return AvgPool(self.window).signal(signal)
+
+    def apply(self, params: Any, x: Any, signal: Signal) -> Any:
+        """Sums over blocks of positions; ragged edges are dropped."""
+        size = int(np.prod(per_dimension("window", self.window, len(grid_shape(signal)))))
+        return size * AvgPool(self.window).apply(params, x, signal)
+
+    def lower(self, signal: Signal) -> tuple[Any, ...]:
+        """Sums by block number."""
+        (pool,) = AvgPool(self.window).lower(signal)
+        assert isinstance(pool, Pool)
+        return (BlockSums(pool.labels, pool.blocks, pool.box),)
+
+
+@dataclass(frozen=True)
+class GlobalSumPool(_Pool):
+    """The sum over all positions of a grid; under a mask, over those that exist."""
+
+    def signal(self, signal: Signal) -> Signal:
+        """A plain vector; a Gaussian field stays Gaussian."""
+        return GlobalAvgPool().signal(signal)
+
+    def apply(self, params: Any, x: Any, signal: Signal) -> Any:
+        """Sums over all positions, (N, channels)."""
+        return x.sum(axis=tuple(range(1, x.ndim - 1)))
+
+    def lower(self, signal: Signal) -> tuple[Any, ...]:
+        """One operation that sums over all positions."""
+        return (BlockSums(FrozenArray(np.zeros(signal.positions.count, np.int32)), 1),)
+
+
+@dataclass(frozen=True)
+class GlobalAvgPool(_Pool):
     """Mean over all positions of a grid, or over every `every`-th along each dimension, beginning with the first.
 
     `every` (a number or one for each dimension) leaves 1/every² of an image's positions, and as many of its fibres:
@@ -110,7 +169,7 @@ class GlobalAvgPool(ParameterFree):
         self._steps(signal)
         return replace(signal, positions=Grid(()))
 
-    def apply(self, params: Any, x: Any, signal: Signal) -> Any:
+    def apply(self, params: Params, x: Any, signal: Signal) -> Any:
         """Means over positions, (N, channels)."""
         x = x[(slice(None), *self._steps(signal))] if self.every != 1 else x
         return x.mean(axis=tuple(range(1, x.ndim - 1)))
@@ -131,14 +190,20 @@ class Flatten(ParameterFree):
         positions = signal.positions
         single = positions.count == 1
         channels = positions.count * signal.channels
-        return replace(signal, positions=Grid(()), channels=channels, gaussian=signal.gaussian and single)
+        uneven = signal.uneven or not (signal.gaussian or single)
+        gaussian = signal.gaussian and single
+        return replace(signal, positions=Grid(()), channels=channels, gaussian=gaussian, uneven=uneven)
 
-    def apply(self, params: Any, x: Any, signal: Signal) -> Any:
+    def apply(self, params: Params, x: Any, signal: Signal) -> Any:
         """(N, positions·channels), times the roots of positions' weights where these differ."""
         weights = signal.positions.weights
         if weights is not None:
             x = x * np.sqrt(len(weights) * weights).astype(x.dtype)[:, None]
         return x.reshape((x.shape[0], -1))
+
+    def run(self, params: Any, x: Any, signal: Signal, structure: Structure) -> tuple[Any, Structure]:
+        """As `apply`: missing positions are zeros."""
+        return self.apply(params, x, signal), replace(structure, mask=None)
 
     def lower(self, signal: Signal) -> tuple[Op, ...]:
         """One operation that reads positions as channels; none where there are no positions."""

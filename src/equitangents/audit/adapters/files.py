@@ -18,6 +18,14 @@ from equitangents.errors import InvalidArgumentError
 _PICKLES = (".pt", ".pth", ".pkl", ".pickle", ".joblib")
 
 
+def load_calculator(spec: str) -> Any:
+    """The object package.module:object."""
+    module, colon, name = spec.partition(":")
+    if not (colon and module and name):
+        raise InvalidArgumentError(f"calculator is {spec!r}; expected package.module:object")
+    return _imported(spec, module, name, "calculator")
+
+
 def load_model(spec: str, trust: bool = False) -> Any:
     """The model in file.onnx or file.pt2, or the object package.module:object.
 
@@ -78,16 +86,16 @@ def _unpickle(path: str, suffix: str) -> Any:
         raise InvalidArgumentError(f"model is {path!r}, which cannot be unpickled: {reason}") from None
 
 
-def _imported(spec: str, module: str, name: str) -> Any:
+def _imported(spec: str, module: str, name: str, what: str = "model") -> Any:
     here = os.getcwd()
     if here not in sys.path:
         sys.path.insert(0, here)  # as `python -m` does
     try:
         found: Any = importlib.import_module(module)
     except ModuleNotFoundError as error:
-        raise InvalidArgumentError(f"model is {spec!r}; no module named {error.name!r}") from None
+        raise InvalidArgumentError(f"{what} is {spec!r}; no module named {error.name!r}") from None
     for part in name.split("."):
         if not hasattr(found, part):
-            raise InvalidArgumentError(f"model is {spec!r}; {module} has no {name!r}")
+            raise InvalidArgumentError(f"{what} is {spec!r}; {module} has no {name!r}")
         found = getattr(found, part)
     return found

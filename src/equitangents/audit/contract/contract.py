@@ -15,11 +15,19 @@ import numpy as np
 
 from equitangents.actions import GroupAction
 from equitangents.actions.kinds import Kinds, kinds_of
+from equitangents.audit.contract.labels import Labels
 from equitangents.audit.contract.leaf_actions import Custom, Layout, LeafAction, leaf
 from equitangents.audit.contract.named import UNMOVED, kind_of_only_input, leaf_of_kind, named_group
 from equitangents.audit.contract.trees import Inputs, Shared, spread_over
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.groups import SymmetryGroup
+
+
+@dataclass(frozen=True, eq=False)
+class OutputActions:
+    """The action on every output, None of invariant ones, where they are known already."""
+
+    actions: tuple[LeafAction | None, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +105,8 @@ class Contract:
         self, output_action: Any, structure: Any, leaves: Sequence[np.ndarray]
     ) -> list[LeafAction | None]:
         """The action on every output, once their shapes are known."""
+        if isinstance(output_action, OutputActions):
+            return list(output_action.actions)
         given = spread_over("output_action", output_action, structure, len(leaves))
         actions: list[LeafAction | None] = []
         for i, (part, y) in enumerate(zip(given, leaves, strict=True)):
@@ -115,6 +125,8 @@ class Contract:
             return leaf(part, self.output_layout)
         if isinstance(part, Custom):
             return part.of(self.group)
+        if isinstance(part, Labels):
+            return part.of(self.group, self.output_layout if y.ndim > 2 else None)
         if isinstance(part, str):
             if self.kinds is None:
                 raise InvalidArgumentError(
@@ -122,7 +134,8 @@ class Contract:
                 )
             return leaf_of_kind(self.kinds, part, y.shape, self.output_layout)
         raise InvalidTypeError(
-            f"output_action is {part!r}; expected an action, a kind such as 'vectors', or None for an invariant output"
+            f"output_action is {part!r}; expected an action, a kind such as 'vectors', equitangents.audit.Labels(...), "
+            "'find', or None for an invariant output"
         )
 
 

@@ -51,6 +51,8 @@ class Orbits:
     actions: list[LeafAction | None]
     output_shapes: list[tuple[int, ...]]
     output_names: list[str]
+    structure: Any
+    """The tree of the outputs."""
     dtype: np.dtype
     probabilities: bool
     """Whether the first output is a probability distribution in every row."""
@@ -123,6 +125,7 @@ def measure_orbits(task: Task, x: Inputs | None = None) -> Orbits:
         actions=actions,
         output_shapes=shapes,
         output_names=_names(first.structure, len(first.leaves)),
+        structure=first.structure,
         dtype=first.dtype,
         probabilities=_are_distributions(first.leaves[0]),
         classes=not task.regression and (bool(classes[0]) or _are_scores(first.leaves[0], actions[0])),

@@ -25,6 +25,7 @@ from equitangents.audit.report.sections import (
     OrbitSection,
     RelativeSection,
     Remedy,
+    RuleResult,
     SetResult,
     Settings,
     Spread,
@@ -87,21 +88,25 @@ class Findings:
     """True: the audit was interrupted; the report holds what was measured until then, and `missing` says what not."""
     headline: Headline | None = None
     """The error that the sentence and the verdict use, and its unit."""
+    rules: list[RuleResult] = field(default_factory=list)
+    """How outputs move that are not invariant: all that were sought where the audit was asked to find them, else those
+    that were found of outputs that fail."""
 
     def to_dict(self) -> dict[str, Any]:
         """What `to_json` writes, as plain values; numbers that are not finite are None."""
-        return _plain(self)
+        return plain(self)
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """Records, mappings, lists and arrays as plain values for JSON; numbers that are not finite are None."""
     if is_dataclass(value):
-        return {f.name: _plain(getattr(value, f.name)) for f in fields(value) if f.metadata.get("json", True)}
+        return {f.name: plain(getattr(value, f.name)) for f in fields(value) if f.metadata.get("json", True)}
     if isinstance(value, dict):
-        return {str(key): _plain(v) for key, v in value.items()}
+        return {str(key): plain(v) for key, v in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
+        return [plain(v) for v in value]
     if isinstance(value, np.ndarray):
-        return _plain(value.tolist())
+        return plain(value.tolist())
     if isinstance(value, bool | np.bool_):
         return bool(value)
     if isinstance(value, int | np.integer):

@@ -12,6 +12,7 @@ from equitangents.audit.report.judged import (
     set_floor,
     unit_of,
 )
+from equitangents.audit.report.rules import by_hand
 from equitangents.audit.report.sections import OutputContract, Remedy
 from equitangents.audit.report.words import WORSE, interval, listed, number
 
@@ -43,6 +44,7 @@ def details(report: Findings) -> list[str]:
         lines.append(
             f"partial report: {report.missing[0].reason}" + (f"; not measured: {', '.join(left)}" if left else "")
         )
+    lines += [said for rule in report.rules if (said := by_hand(rule))]
     if orbit.same_predictions is not None:
         lines.append(f"same prediction for moved inputs: {interval(orbit.same_predictions)}")
     lines.append(f"relative orbit standard deviation: {interval(orbit.relative_std)}")

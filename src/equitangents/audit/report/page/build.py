@@ -26,6 +26,7 @@ from equitangents.audit.report.page.columns import columns
 from equitangents.audit.report.page.pictures import cells
 from equitangents.audit.report.page.polar import CENTRE, RADIUS, Polar, polar, turns
 from equitangents.audit.report.page.words import between, count, relative, share
+from equitangents.audit.report.rules import by_hand, rule_said
 from equitangents.audit.report.sections import ElementResult
 from equitangents.audit.report.text import before_probabilities, folded, how_known
 from equitangents.audit.report.words import badge
@@ -43,7 +44,7 @@ def html(report: Findings) -> str:
     jinja = environment()
     jinja.filters.update(relative=relative, share=share, between=between, count=count, folded=folded, how=how_known)
     jinja.filters.update(judged=error_of, judged_floor=floor_of, set_error=set_error, set_floor=set_floor)
-    jinja.filters.update(output_error=output_error, before_after=before_after)
+    jinja.filters.update(output_error=output_error, before_after=before_after, rule_said=rule_said, by_hand=by_hand)
     headline = headline_of(report)
     return jinja.get_template("audit.html.jinja").render(
         report=report,

@@ -19,6 +19,7 @@ from equitangents.audit.report.sections.elements import (
 )
 from equitangents.audit.report.sections.errors import Estimate, FloatFloor, Headline, Spread
 from equitangents.audit.report.sections.inside import IrrepSection, IrrepShare, LayerResult, LayerSection, SweepResult
+from equitangents.audit.report.sections.rules import RuleResult
 
 __all__ = [
     "Checkpoint",
@@ -43,6 +44,7 @@ __all__ = [
     "OutputContract",
     "RelativeSection",
     "Remedy",
+    "RuleResult",
     "SetResult",
     "Settings",
     "Spread",

@@ -47,6 +47,9 @@ def obstacle(plan: AlongFibres | PairPlan) -> str | None:
     for op in (*(op for stage in stages for op in stage.steps), *vector):
         if isinstance(op, Dual) and type(op.activation) not in _DUALS:
             return f"it has no dual of {type(op.activation).__name__}"
+    steps = (*(op for stage in stages for op in stage.steps), *vector)
+    if any(isinstance(op, Affine) and op.rates is not None for op in steps):
+        return "it has the NTK parametrisation alone"
     for stage in stages:
         for op, before, after in zip(stage.steps, stage.levels[:-1], stage.levels[1:], strict=True):
             if not _is_known(op, before, after):

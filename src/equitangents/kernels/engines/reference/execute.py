@@ -55,8 +55,12 @@ def execute(
             state = geometry.table(i, op, state)
         elif isinstance(op, Affine):
             d = carry.affine(op, state.d)
-            k = carry.covariance(d, geometry.first(i + 1, m1.q[i + 1]), geometry.second(i + 1, m2.q[i + 1]))
-            state = State(d, k + op.W_var * state.theta)
+            if op.rates is None:
+                gain = carry.covariance(d, geometry.first(i + 1, m1.q[i + 1]), geometry.second(i + 1, m2.q[i + 1]))
+            else:
+                before = carry.covariance(state.d, geometry.first(i, m1.q[i]), geometry.second(i, m2.q[i]))
+                gain = op.rates[0] * before + carry.constant(op.rates[1])
+            state = State(d, gain + op.W_var * state.theta)
         elif isinstance(op, Dual):
             d, slope = carry.dual(op.activation, state.d, geometry.first(i, m1.q[i]), geometry.second(i, m2.q[i]))
             state = State(d, state.theta * slope)

@@ -110,7 +110,7 @@ def _self_moments(
         inner = None
         if isinstance(op, Pool | WindowPool | Flatten):
             k = pool_pairs(op, DISTANCE.covariance(state.d, q[:, None], q[None]), tables)
-            mean = _pool_mean(op, mean, tables)
+            mean = pool_mean(op, mean, tables)
             q = jnp.moveaxis(jnp.diagonal(k, axis1=0, axis2=1), -1, 0)
             state = State(DISTANCE.of_covariance(k, q[:, None], q[None]), jnp.zeros_like(k))
         elif isinstance(op, Branch):
@@ -136,7 +136,8 @@ def _next_variance(op: Op, q: Any, tables: dict[str, Any]) -> tuple[Any, Any]:
     return step.q[-1], step.mean[-1]
 
 
-def _pool_mean(op: AnyPool, mean: Any, tables: dict[str, Any]) -> Any:
+def pool_mean(op: AnyPool, mean: Any, tables: dict[str, Any]) -> Any:
+    """Means E[f(p)] after pooling: over each block, or over all positions for a flattening."""
     if isinstance(op, Flatten):
         return jnp.mean(mean, axis=0, keepdims=True)
     matrix = averaging(op, mean.shape[0], mean.dtype, tables)

@@ -1,0 +1,138 @@
+"""Classes that change places when the group acts: class c goes to p[c].
+
+ρ(g) of scores (N, K) is (ρ(g) y)[p_g[c]] = y[c]; of class numbers (N,), ρ(g) c = p_g[c].
+"""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import numpy as np
+from jaxtyping import Int
+
+from equitangents.actions.given_maps import GivenMap
+from equitangents.audit.contract.leaf_actions import Layout, LeafAction
+from equitangents.audit.contract.words import along_words, products
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotAnActionError, ShapeError
+from equitangents.groups import Group, SymmetryGroup
+
+
+@final
+class Labels:
+    """How classes or channels change places: class c goes to `permutation[c]`, for `output_action` of an audit.
+
+    Args:
+        permutation: of a group with one generator, such as C4 (whose generator is the quarter turn), where it takes
+            the classes. Of others a list of permutations, one for each generator in the order of `group.generators`,
+            or one for each element.
+
+    >>> import equitangents as et
+    >>> x = np.random.default_rng(0).normal(size=(20, 4, 4, 1))
+    >>> corners = lambda x: np.stack([x[:, 0, 0, 0], x[:, 0, 3, 0], x[:, 3, 3, 0], x[:, 3, 0, 0]], axis=1)
+    >>> et.audit(corners, "C4", x, et.audit.Labels([3, 0, 1, 2]), off_data=False).verdict
+    'equivariant'
+    """
+
+    def __init__(self, permutation: Any) -> None:
+        try:
+            rows = np.asarray(permutation)
+        except ValueError:
+            raise ShapeError("permutation holds permutations of different numbers of classes") from None
+        if rows.dtype.kind not in "iu":
+            raise InvalidTypeError(f"permutation is {permutation!r}; expected whole numbers, such as [3, 0, 1, 2]")
+        rows = rows[None] if rows.ndim == 1 else rows
+        if rows.ndim != 2 or 0 in rows.shape:
+            raise ShapeError(f"permutation has shape {rows.shape}; expected (K,), or (generators, K)")
+        for row in rows:
+            if not np.array_equal(np.sort(row), np.arange(len(row))):
+                raise InvalidArgumentError(
+                    f"permutation is {row.tolist()}; expected every number from 0 to {len(row) - 1} once"
+                )
+        self.rows: Int[np.ndarray, "generators classes"] = rows.astype(np.int64)
+
+    def of(self, group: SymmetryGroup, layout: Layout | None = None) -> LeafAction:
+        """The action of a group that this table is."""
+        return labels_action(group, self.table(group), layout)
+
+    def table(self, group: SymmetryGroup) -> Int[np.ndarray, "order classes"]:
+        """Where every element takes every class; NotAnActionError if products are not respected."""
+        if not isinstance(group, Group):
+            raise InvalidArgumentError(
+                f"Labels permute classes by the generators of a finite group; {group.name} has no such generators"
+            )
+        count = len(group.generators)
+        if len(self.rows) not in (count, group.order):
+            said = ", ".join(group.label(g) for g in group.generators)
+            raise InvalidArgumentError(
+                f"Labels holds {len(self.rows)} permutations; {group.name} has {count} generators ({said}) and "
+                f"{group.order} elements"
+            )
+        whole = len(self.rows) == group.order and count != group.order
+        unit = np.arange(self.rows.shape[1])
+        table = self.rows if whole else np.stack(along_words(group, list(self.rows), unit, lambda p, q: p[q]))
+        if not np.array_equal(table[group.identity], unit):
+            raise NotAnActionError("Labels: the identity must leave every class where it is")
+        for a, s, b in products(group):
+            if not np.array_equal(table[a][table[s]], table[b]):
+                raise NotAnActionError(
+                    f"Labels is not an action of {group.name}: its permutations do not multiply as "
+                    f"{group.label(a)} · {group.label(s)} = {group.label(b)} does"
+                )
+        return table
+
+    def __repr__(self) -> str:
+        return f"equitangents.audit.Labels({(self.rows[0] if len(self.rows) == 1 else self.rows).tolist()})"
+
+
+def labels_action(group: Group | SymmetryGroup, table: np.ndarray, layout: Layout | None = None) -> LeafAction:
+    """The action of a table (|G|, K) that is known to respect products."""
+    return LeafAction(LabelsAction(group, table), layout)
+
+
+@final
+class LabelsAction(GivenMap):
+    """A table of permutations, on scores and on class numbers alike."""
+
+    permutes_entries = True
+    table: np.ndarray
+
+    def __init__(self, group: SymmetryGroup, table: np.ndarray):
+        vars(self).update(group=group, table=table, name=f"permutation of {table.shape[1]} classes")
+
+    def check_signals(self, name: str, x: np.ndarray) -> None:
+        """The last axis has one entry a class, or class numbers are below their number."""
+        K = self.table.shape[1]
+        if x.dtype.kind == "i":
+            if x.size and not (x.min() >= 0 and x.max() < K):
+                raise ShapeError(f"{name} holds class {int(x.max())}; Labels permutes {K} classes, numbered from 0")
+        elif x.shape[-1] != K:
+            raise ShapeError(f"{name} has shape {x.shape}; Labels permutes {K} classes")
+
+    def __call__(self, g: Any, x: Any) -> np.ndarray:
+        """(ρ(g) x)[p[c]] = x[c]; of class numbers p[x], and numbers beyond the table stay."""
+        p = self.table[g]
+        if x.dtype.kind != "i":
+            return x[..., np.argsort(p)]
+        known = (x >= 0) & (x < len(p))
+        return np.where(known, p[np.where(known, x, 0)], x)
+
+    def _key(self) -> tuple[Any, ...]:
+        return (self.table.shape, self.table.tobytes())
+
+
+def cycles(p: np.ndarray) -> str:
+    """A permutation by where it takes classes: "0→3→2→1", or "0→1, 2→4→3" of several cycles; "" of the identity.
+
+    >>> cycles(np.array([3, 0, 1, 2]))
+    '0→3→2→1'
+    """
+    seen: set[int] = set()
+    said = []
+    for start in range(len(p)):
+        cycle = [start]
+        while (following := int(p[cycle[-1]])) != start:
+            cycle.append(following)
+        if start not in seen and len(cycle) > 1:
+            said.append("→".join(map(str, cycle)))
+        seen.update(cycle)
+    return ", ".join(said)

@@ -1,0 +1,1 @@
+"""Audits of interatomic potentials: ASE calculators on lists of molecules and crystals."""

@@ -1,0 +1,166 @@
+"""Whether forces are the gradient of the energy, and whether their Jacobian is symmetric, without either in full.
+
+gradient    r = u·∇E + F·u along random u; E r² = ‖∇E + F‖² for u of independent normal entries
+asymmetry   with J = ∂F/∂x and random v, w: E (wᵀJv − vᵀJw)² = ‖J − Jᵀ‖² and E ‖Jv‖² = ‖J‖²
+
+Derivatives are central differences by Richardson's rule from two steps.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.special import stdtrit
+
+from equitangents.audit.potentials.evaluate import Potential
+from equitangents.audit.potentials.intervals import ENOUGH, Sampling
+from equitangents.audit.potentials.results import Row, outcome
+from equitangents.audit.potentials.symmetry import Known
+from equitangents.audit.report.sections import Estimate
+
+_DIRECTIONS = 8
+_PROBES = 8
+_STEP = {False: 1e-3, True: 2e-2}  # Å, of double and single precision
+MOST_STRUCTURES = 10
+ASYMMETRY = 1e-3
+"""The relative asymmetry that counts as small."""
+
+
+def chosen(count: int) -> list[int]:
+    """At most `MOST_STRUCTURES`, spread over all."""
+    return sorted({*np.linspace(0, count - 1, min(count, MOST_STRUCTURES)).astype(int).tolist()})
+
+
+def conservation(potential: Potential, known: Known, sampling: Sampling) -> list[Row] | str:
+    """The rows "gradient" and "asymmetry", or why there are none."""
+    if "forces" not in potential.quantities:
+        return "the calculator gives no forces"
+    picked = chosen(len(known.structures))
+    rng = np.random.default_rng([sampling.seed, 17])
+    rows = []
+    if "energy" in potential.quantities:
+        rows.append(_gradient(potential, known, picked, rng, sampling))
+    rows.append(_asymmetry(potential, known, picked, rng, sampling))
+    return rows
+
+
+def _gradient(potential: Potential, known: Known, picked: list[int], rng: np.random.Generator, s: Sampling) -> Row:
+    h, factor = _STEP[potential.single], 1e3
+    squares, truncation, rounding = [], [], []
+    for i in picked:
+        atoms, forces = known.structures[i], known.values[i]["forces"]
+        N, column = len(atoms), []
+        for _ in range(_DIRECTIONS):
+            u = rng.normal(size=(N, 3))
+            one, two = (_slope(potential, atoms, u, step) for step in (h, 2 * h))
+            column.append((((4 * one - two) / 3 + float((forces * u).sum())) * factor) ** 2 / N)
+            truncation.append(abs(one - two) / 3 * factor / np.sqrt(N))
+        squares.append(column)
+        rounding.append(1.4 * known.floors[i]["energy"] * N / h / np.sqrt(N) + known.floors[i]["forces"])
+    table = np.array(squares).T
+    estimate, covers = s.root_mean_square(table, "directions")
+    floor = float(np.mean(rounding) + np.mean(truncation))
+    per = np.sqrt(table.mean(axis=0))
+    scales = known.scales(potential.quantities["forces"])
+    moving = [c for c, i in enumerate(picked) if i in scales]
+    relative = None
+    if moving:
+        divisors = np.array([scales[picked[c]] for c in moving])
+        relative = s.root_mean_square(table[:, moving] / divisors**2, "directions")[0]
+    tolerance = known.tolerances["forces"]
+    return Row(
+        test="gradient",
+        quantity="forces",
+        unit="meV/Å",
+        error=estimate,
+        covers=covers,
+        worst=float(per.max()),
+        worst_structure=picked[int(per.argmax())],
+        worst_move="",
+        floor=floor,
+        tolerance=tolerance,
+        relative=relative,
+        structures=len(picked),
+        moves=_DIRECTIONS,
+        outcome=outcome(estimate, float(per.max()), floor, tolerance),
+        note=f"central differences of the energy, steps of {h:g} and {2 * h:g} Å",
+    )
+
+
+def _slope(potential: Potential, atoms: Any, u: np.ndarray, h: float) -> float:
+    """dE/dh along u."""
+    ends = [float(potential(_displaced(atoms, sign * h * u), ["energy"])["energy"]) for sign in (1, -1)]
+    return (ends[0] - ends[1]) / (2 * h)
+
+
+def _asymmetry(potential: Potential, known: Known, picked: list[int], rng: np.random.Generator, s: Sampling) -> Row:
+    h = _STEP[potential.single]
+    products, sizes, floors = [], [], []
+    for i in picked:
+        atoms = known.structures[i]
+        V = rng.normal(size=(_PROBES, len(atoms), 3))
+        fine, coarse = (np.array([_along(potential, atoms, v, step) for v in V]) for step in (h, 2 * h))
+        JV = (4 * fine - coarse) / 3
+        products.append(np.einsum("aix,bix->ab", V, JV))
+        sizes.append((JV**2).sum(axis=(1, 2)))
+        size = max(float(np.sqrt(sizes[-1].mean())), 1e-300)
+        noise = 1.4 * known.floors[i]["forces"] / 1e3 * np.sqrt(len(atoms)) / (np.sqrt(2) * h)
+        cut = float(np.sqrt(((fine - coarse) ** 2).sum(axis=(1, 2)).mean())) / 3
+        floors.append(np.sqrt(2) * (noise + cut) / size)
+    S, J = np.array(products), np.array(sizes)
+    per = np.sqrt(_squares(S, J, np.arange(_PROBES)))
+    estimate, covers = _estimate(S, J, s)
+    floor = float(np.mean(floors))
+    return Row(
+        test="asymmetry",
+        quantity="force Jacobian",
+        unit="of ‖J‖",
+        error=estimate,
+        covers=covers,
+        worst=float(per.max()),
+        worst_structure=picked[int(per.argmax())],
+        worst_move="",
+        floor=floor,
+        tolerance=ASYMMETRY,
+        relative=Estimate(estimate.mean, estimate.low, estimate.high),
+        structures=len(picked),
+        moves=_PROBES,
+        outcome=outcome(estimate, float(per.max()), floor, ASYMMETRY),
+        note=f"‖J − Jᵀ‖/‖J‖ from {_PROBES} random directions, steps of {h:g} and {2 * h:g} Å",
+    )
+
+
+def _squares(S: np.ndarray, J: np.ndarray, probes: np.ndarray) -> np.ndarray:
+    """‖J − Jᵀ‖²/‖J‖² of every structure from some probes: S[i, a, b] = v_aᵀ J v_b, J[i, a] = ‖J v_a‖²."""
+    off = S[:, probes][:, :, probes]
+    a, b = np.triu_indices(len(probes), 1)
+    pairs = (off[:, a, b] - off[:, b, a]) ** 2
+    return pairs.mean(axis=1) / np.maximum(J[:, probes].mean(axis=1), 1e-300)
+
+
+def _estimate(S: np.ndarray, J: np.ndarray, s: Sampling) -> tuple[Estimate, str]:
+    """The mean over structures; of few of them the interval is a jackknife of logarithms over probes."""
+    every = np.arange(_PROBES)
+    ratios = np.sqrt(_squares(S, J, every))
+    if len(ratios) >= ENOUGH or not ratios.any():
+        return s.mean(ratios[None], "directions")
+    log = lambda probes: float(np.log(max(float(np.sqrt(_squares(S, J, probes)).mean()), 1e-300)))
+    left_out = np.array([log(np.delete(every, k)) for k in every])
+    error = float(np.sqrt((_PROBES - 1) / _PROBES * ((left_out - left_out.mean()) ** 2).sum()))
+    width, centre = float(stdtrit(_PROBES - 1, (1 + s.confidence) / 2)) * error, log(every)
+    ends = (float(np.exp(centre + sign * width)) for sign in (0, -1, 1))
+    return Estimate(*ends), "directions, for these structures"
+
+
+def _along(potential: Potential, atoms: Any, v: np.ndarray, h: float) -> np.ndarray:
+    """J v."""
+    plus, minus = (potential(_displaced(atoms, sign * h * v), ["forces"])["forces"] for sign in (1, -1))
+    return (plus - minus) / (2 * h)
+
+
+def _displaced(atoms: Any, by: np.ndarray) -> Any:
+    moved = atoms.copy()
+    moved.set_constraint()
+    moved.positions += by
+    return moved

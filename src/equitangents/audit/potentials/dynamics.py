@@ -1,0 +1,123 @@
+"""A short run at constant energy (velocity Verlet): the drift of the total energy, with the forces that the calculator
+gives, with half the step, and with the gradient of its energy in their place.
+
+Verlet's own error falls with the square of the step, so that (4 E_{dt/2}(t) − E_dt(t))/3 is the energy along the run
+without it: constant, if forces are conservative.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from equitangents.audit.potentials.evaluate import Potential
+from equitangents.audit.potentials.results import Row, outcome
+from equitangents.audit.potentials.symmetry import Known
+from equitangents.audit.report.sections import Estimate
+
+Evaluate = Callable[[Any], tuple[np.ndarray, float]]
+"""Forces and energy of a structure."""
+DRIFT = 1.0
+"""meV/atom/ps that count as small in so short a run."""
+_KELVIN = 300.0
+_STEPS = 200
+_FEWEST = 40
+_FEMTOSECONDS = {True: 0.5, False: 1.0}  # with and without hydrogen
+_GRADIENT = 1e-3  # Å
+_LARGEST = 256  # atoms
+
+
+def dynamics(potential: Potential, known: Known, seed: int, budget: float) -> list[Row] | str:
+    """The row "drift" of one structure, or why there is none; `budget` seconds for the run with the gradient."""
+    if not {"forces", "energy"} <= set(potential.quantities):
+        return "the calculator gives no energy or no forces"
+    sizes = {i: len(a) for i, a in enumerate(known.structures) if 1 < len(a) <= _LARGEST}
+    if not sizes:
+        return f"no structure has 2 to {_LARGEST} atoms"
+    i = min(sizes, key=lambda i: sizes[i])
+    atoms = known.structures[i]
+    dt = _FEMTOSECONDS[bool((atoms.numbers == 1).any())]
+    energy = lambda a: float(potential(a, ["energy"])["energy"])
+
+    def given_forces(a: Any) -> tuple[np.ndarray, float]:
+        values = potential(a, ["energy", "forces"])
+        return values["forces"], float(values["energy"])
+
+    given = run(atoms, given_forces, _STEPS, dt, seed)
+    half = run(atoms, given_forces, 2 * _STEPS, dt / 2, seed)[::2]
+    exact = (4 * half - given) / 3
+    picoseconds = _STEPS * dt / 1e3
+    floor = float(np.sqrt(12) * (half - exact).std()) / picoseconds + known.floors[i]["energy"] / picoseconds
+    each = (6 * len(atoms) + 1) * potential.seconds_each
+    steps = int(min(_STEPS / 2, budget / max(each, 1e-9)))
+    said = f"{_slope(half, dt):+.3g} meV/atom/ps with steps of {dt / 2:g} fs, {_slope(given, dt):+.3g} with {dt:g} fs"
+    if steps < _FEWEST:
+        said += f"; the run with −∇E in place of the forces would take {each * _FEWEST:.3g} s and was left out"
+    else:
+        h = _GRADIENT if not potential.single else 20 * _GRADIENT
+        by_gradient = run(atoms, lambda a: (_gradient(energy, a, h), energy(a)), steps, dt, seed)
+        same = _slope(given[: steps + 1], dt)
+        said += f"; over the first {steps * dt:g} fs {_slope(by_gradient, dt):+.3g} with −∇E in place of the forces"
+        said += f", {same:+.3g} with the forces"
+    drift = abs(_slope(exact, dt))
+    error = Estimate(drift, math.nan, math.nan)
+    return [
+        Row(
+            test="drift",
+            quantity="total energy",
+            unit="meV/atom/ps",
+            error=error,
+            covers="",
+            worst=drift,
+            worst_structure=i,
+            worst_move="",
+            floor=floor,
+            tolerance=DRIFT,
+            relative=None,
+            structures=1,
+            moves=_STEPS,
+            outcome=outcome(error, drift, floor, DRIFT),
+            note=f"{_STEPS * dt:g} fs from {_KELVIN:g} K: {said}",
+        )
+    ]
+
+
+def run(atoms: Any, evaluate: Evaluate, steps: int, dt: float, seed: int) -> np.ndarray:
+    """Total energies, meV/atom, of velocity Verlet from a Maxwell distribution without total momentum."""
+    from ase import units
+
+    moved = atoms.copy()
+    moved.set_constraint()
+    m, rng = moved.get_masses()[:, None], np.random.default_rng(seed)
+    v = rng.normal(size=moved.positions.shape) * np.sqrt(units.kB * _KELVIN / m)
+    v -= (m * v).sum(axis=0) / m.sum()
+    step, (F, E) = dt * units.fs, evaluate(moved)
+    totals = [E + 0.5 * float((m * v**2).sum())]
+    for _ in range(steps):
+        v = v + 0.5 * step * F / m
+        moved.positions += step * v
+        F, E = evaluate(moved)
+        v = v + 0.5 * step * F / m
+        totals.append(E + 0.5 * float((m * v**2).sum()))
+    return np.array(totals) * 1e3 / len(atoms)
+
+
+def _slope(totals: np.ndarray, dt: float) -> float:
+    """How fast energies every dt femtoseconds rise, per picosecond."""
+    return float(np.polyfit(np.arange(len(totals)) * dt / 1e3, totals, 1)[0])
+
+
+def _gradient(energy: Callable[[Any], float], atoms: Any, h: float) -> np.ndarray:
+    """−∇E by central differences."""
+    F = np.empty_like(atoms.positions)
+    for index in np.ndindex(F.shape):
+        ends = []
+        for sign in (1, -1):
+            moved = atoms.copy()
+            moved.positions[index] += sign * h
+            ends.append(energy(moved))
+        F[index] = -(ends[0] - ends[1]) / (2 * h)
+    return F

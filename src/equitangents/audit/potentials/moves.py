@@ -1,0 +1,113 @@
+"""Structures moved as physics does not notice, and what the outputs should then be.
+
+Rotation and reflection turn the cell with the positions. A reflection R = −Q keeps the cell's handedness: −R a is
+written Q a, the same lattice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from equitangents.audit.potentials.quantities import Quantity
+
+Expected = Callable[[Quantity, np.ndarray], np.ndarray]
+_FAR = 5.0  # Å, how far structures are shifted
+_VECTORS = ("momenta", "initial_magmoms")
+
+
+@dataclass(frozen=True, eq=False)
+class Move:
+    """One moved copy of a structure."""
+
+    label: str
+    atoms: Any
+    expected: Expected
+    copies: int = 1
+    """Cells of a supercell."""
+
+
+def turned(atoms: Any, R: np.ndarray, label: str) -> Move:
+    """Positions and cell turned by an orthogonal matrix."""
+    moved = _free(atoms)
+    moved.set_cell(np.asarray(atoms.cell) @ (R * np.sign(np.linalg.det(R))).T, scale_atoms=False)
+    moved.positions[:] = atoms.positions @ R.T
+    for name in _VECTORS:
+        if name in moved.arrays and moved.arrays[name].ndim == 2:
+            axial = np.linalg.det(R) if name == "initial_magmoms" else 1.0
+            moved.arrays[name][:] = axial * atoms.arrays[name] @ R.T
+    return Move(label, moved, lambda q, v: q.turned(v, R))
+
+
+def translated(atoms: Any, rng: np.random.Generator) -> Move:
+    """All atoms shifted alike."""
+    shift = rng.uniform(-_FAR, _FAR, 3)
+    moved = _free(atoms)
+    moved.positions += shift
+    return Move(_vector(shift), moved, _dipole_shifted(atoms, np.broadcast_to(shift, atoms.positions.shape)))
+
+
+def lattice_translated(atoms: Any, rng: np.random.Generator, wrap: bool) -> Move:
+    """Every atom shifted by lattice vectors of its own, or all shifted alike and wrapped into the cell."""
+    moved = _free(atoms)
+    if wrap:
+        moved.positions += rng.uniform(-_FAR, _FAR, 3)
+        moved.wrap()
+        label = "shifted and wrapped"
+    else:
+        steps = rng.integers(-1, 2, (len(atoms), 3)) * np.asarray(atoms.pbc)
+        moved.positions += steps @ np.asarray(atoms.cell)
+        label = "atoms in other cells"
+    return Move(label, moved, lambda q, v: v)
+
+
+def permuted(atoms: Any, rng: np.random.Generator) -> Move | None:
+    """Atoms of the same element renumbered; None where no two are equal."""
+    order, numbers = np.arange(len(atoms)), atoms.numbers
+    for number in np.unique(numbers):
+        same = np.flatnonzero(numbers == number)
+        order[same] = rng.permutation(same)
+    if (order == np.arange(len(atoms))).all():
+        twice = [n for n in np.unique(numbers) if (numbers == n).sum() > 1]
+        if not twice:
+            return None
+        same = np.flatnonzero(numbers == twice[0])
+        order[same] = np.roll(same, 1)
+    return Move("equal atoms renumbered", _free(atoms)[order], lambda q, v: v[order] if q.per_atom else v)
+
+
+def supercell(atoms: Any, most: int) -> Move | None:
+    """The cell doubled along its shortest periodic vector; None without one, or where that has too many atoms."""
+    axes = np.flatnonzero(np.asarray(atoms.pbc))
+    if not len(axes) or 2 * len(atoms) > most:
+        return None
+    lengths = atoms.cell.lengths()
+    axis = int(axes[np.argmin(lengths[axes])])
+    times = [2 if i == axis else 1 for i in range(3)]
+
+    def expected(q: Quantity, v: np.ndarray) -> np.ndarray:
+        if q.per_atom:
+            return np.concatenate([v, v])
+        return 2 * v if q.extensive else v
+
+    return Move("×".join(map(str, times)), _free(atoms).repeat(times), expected, copies=2)
+
+
+def _free(atoms: Any) -> Any:
+    """A copy without constraints and calculator."""
+    moved = atoms.copy()
+    moved.set_constraint()
+    return moved
+
+
+def _dipole_shifted(atoms: Any, shift: np.ndarray) -> Expected:
+    """Dipoles of charged structures move with them, by the charges that the structure carries."""
+    total = float(atoms.get_initial_charges().sum())
+    return lambda q, v: v + total * shift[0] if q.name == "dipole" else v
+
+
+def _vector(v: np.ndarray) -> str:
+    return f"({', '.join(f'{x:.2f}' for x in v)}) Å"

@@ -1,0 +1,127 @@
+"""The report of an audit of a potential, and the ways to write it down."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from equitangents import notebook
+from equitangents._types import FileName
+from equitangents.audit.potentials.advice import digits, row_said, with_unit
+from equitangents.audit.potentials.results import Outcome, Row, StructureResult
+from equitangents.audit.report.findings import plain
+from equitangents.audit.report.markdown import table
+from equitangents.audit.report.result import write_text
+from equitangents.audit.report.sections import Missing
+from equitangents.audit.report.words import number
+from equitangents.report.palette import COLOURS
+from equitangents.report.render import environment
+
+FORMAT: Literal["equitangents.audit.atoms/1"] = "equitangents.audit.atoms/1"
+_SIGNS = {"holds": "✅", "within tolerance": "✅", "fails": "❌", "undecided": "❔"}
+_BADGES = {
+    "holds": ("holds", "✓", "At the floor"),
+    "within tolerance": ("holds", "✓", "Within tolerance"),
+    "fails": ("fails", "✗", "Fails"),
+    "undecided": ("undecided", "?", "Not decidable with this sample"),
+}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AtomsReport:
+    """Everything that an audit of a potential found; made by `equitangents.audit.atoms`."""
+
+    format: Literal["equitangents.audit.atoms/1"]
+    verdict: Outcome
+    """"fails" if some row does, else "undecided" if some row is, else "within tolerance" if some error is above its
+    floor, else "holds"."""
+    sentence: str
+    advice: list[str]
+    """What follows for molecular dynamics."""
+    calculator: str
+    precision: Literal["single", "double"]
+    """What the numbers were computed in, as they look."""
+    structures: list[StructureResult]
+    rows: list[Row]
+    """One a test and quantity."""
+    missing: list[Missing]
+    settings: dict[str, Any]
+    versions: dict[str, str]
+    evaluations: int
+    """How often the calculator was asked."""
+    seconds: float
+    """In the calculator."""
+    total_seconds: float
+
+    def row(self, test: str, quantity: str | None = None) -> Row:
+        """The row of a test, and of a quantity where there are several; KeyError if there is none."""
+        for row in self.rows:
+            if row.test == test and quantity in (None, row.quantity):
+                return row
+        raise KeyError(f"no row of {test!r}{'' if quantity is None else f' and {quantity!r}'}")
+
+    def summary(self) -> str:
+        """The finding in plain text: the sentence, one line a test, and what follows."""
+        lines = [self.sentence, *(f"  {row_said(row)}" for row in self.rows)]
+        lines += [f"  left out: {m.section}: {m.reason}" for m in self.missing]
+        return "\n".join([*lines, "", *(f"- {line}" for line in self.advice)])
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `to_json` writes, as plain values; numbers that are not finite are None."""
+        return plain(self)
+
+    def to_json(self, path: FileName) -> Path:
+        """Write the report as JSON. Returns the path."""
+        return write_text(path, json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False) + "\n")
+
+    def to_markdown(self, path: FileName | None = None) -> str:
+        """The report as Markdown that GitHub renders, also written to `path` if one is given."""
+        rows = [[r.test, r.quantity, *cells(r), r.outcome] for r in self.rows]
+        parts = [
+            f"## {_SIGNS[self.verdict]} Audit of {self.calculator}",
+            f"**{self.sentence}**",
+            "\n".join(f"- {line}" for line in self.advice),
+            table(["test", "quantity", "mean error", "relative", "worst", "floor", "outcome"], rows),
+        ]
+        if self.missing:
+            parts += ["### Left out", "\n".join(f"- {m.section}: {m.reason}" for m in self.missing)]
+        text = "\n\n".join(parts) + "\n"
+        if path is not None:
+            write_text(path, text)
+        return text
+
+    def to_html(self, path: FileName) -> Path:
+        """Write the report as one HTML file that needs nothing else. Returns the path."""
+        return write_text(path, self.html())
+
+    def html(self) -> str:
+        """The page; it loads nothing."""
+        return (
+            environment()
+            .get_template("atoms.html.jinja")
+            .render(
+                report=self,
+                badge=_BADGES[self.verdict],
+                badges=_BADGES,
+                rows=[(r, cells(r)) for r in self.rows],
+                version=self.versions.get("equitangents", ""),
+                number=digits,
+                colours=COLOURS,
+            )
+        )
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the finding and every row."""
+        head = notebook.table("Audit", [("verdict", self.verdict), ("finding", self.sentence)])
+        return head + notebook.table("Tests", [(f"{r.test}, {r.quantity}", row_said(r)) for r in self.rows])
+
+    def __repr__(self) -> str:
+        return f"<audit: {self.sentence}>"
+
+
+def cells(r: Row) -> list[str]:
+    """Error with interval, relative, worst and floor in words."""
+    relative = "–" if r.relative is None else number(r.relative.mean)
+    return [with_unit(r.error, r.unit), relative, digits(r.worst), digits(r.floor)]

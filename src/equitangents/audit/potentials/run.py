@@ -1,0 +1,218 @@
+"""`audit.atoms`: whether a potential respects the symmetries of atoms, conserves energy, and is smooth."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from equitangents.audit.adapters.optional import require
+from equitangents.audit.potentials.advice import advice, sentence
+from equitangents.audit.potentials.conservation import conservation
+from equitangents.audit.potentials.dynamics import dynamics
+from equitangents.audit.potentials.evaluate import Potential
+from equitangents.audit.potentials.floors import floors_of
+from equitangents.audit.potentials.intervals import Sampling
+from equitangents.audit.potentials.report import FORMAT, AtomsReport
+from equitangents.audit.potentials.results import Outcome, Row, StructureResult
+from equitangents.audit.potentials.smoothness import smoothness
+from equitangents.audit.potentials.symmetry import SYMMETRIES, Known, measure
+from equitangents.audit.report.sections import Missing
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError
+from equitangents.keywords import meant
+from equitangents.metrics.measure import Bootstrap
+
+TESTS = (*SYMMETRIES, "conservation", "dynamics", "smoothness")
+AT_REST = 10.0
+"""meV/Å: structures whose root mean square force is below are at rest."""
+
+
+def atoms(
+    calculator: Any,
+    structures: Any,
+    tests: Sequence[str] | None = None,
+    *,
+    elements: int = 8,
+    tolerances: Mapping[str, float] | None = None,
+    features: Mapping[str, str] | None = None,
+    seconds: float = 10.0,
+    confidence: float = 0.95,
+    resamples: int = 2000,
+    seed: int = 0,
+) -> AtomsReport:
+    """How far an interatomic potential is from the symmetries of atoms, from conserving energy, and from being smooth.
+
+    Errors are in meV/atom, meV/Å and meV/Å³, beside the floor of the potential's own precision, and relative to the
+    size of each quantity where structures are not at rest.
+
+    Args:
+        calculator: an ASE calculator, its class, or a function without arguments that makes one.
+        structures: ASE `Atoms`, or a list of them, of any sizes: molecules and crystals.
+        tests: some of "rotation", "reflection", "translation", "lattice translation", "permutation", "supercell",
+            "conservation" (finite differences of the energy, symmetry of the force Jacobian), "dynamics" (drift of the
+            energy in a short run) and "smoothness" (jumps at cutoffs); None: all that apply.
+        elements: random rotations, reflections, translations and permutations of every structure.
+        tolerances: by quantity, the error that counts as small: {"forces": 1.0} in meV/Å, {"energy": 0.1} in meV/atom,
+            {"stress": 0.1} in meV/Å³ are the defaults.
+        features: further results of the calculator, one row an atom, and their irreps: {"node_feats": "8x0e+4x1o"}.
+        seconds: how long the short run with −∇E in place of the forces may take; where it would take longer it is
+            left out.
+        confidence: of the intervals.
+        resamples: of the bootstrap.
+        seed: of everything random.
+
+    Returns:
+        A report with `.verdict`, `.rows`, `.advice`, `.summary()`, and `.to_json(path)`, `.to_html(path)`,
+        `.to_markdown(path)`.
+
+    Raises:
+        InvalidArgumentError, InvalidTypeError: for arguments that cannot be used.
+        ModelError: where the calculator fails.
+
+    >>> import equitangents as et
+    >>> from ase.build import bulk
+    >>> from ase.calculators.emt import EMT
+    >>> copper = bulk("Cu", cubic=True)
+    >>> copper.rattle(0.1, seed=0)
+    >>> et.audit.atoms(EMT(), copper, tests=["rotation", "permutation"]).verdict
+    'holds'
+    """
+    began = time.perf_counter()
+    require("ase", "atoms")
+    given, asked = check_structures(structures), _check_tests(tests)
+    if isinstance(elements, bool) or not isinstance(elements, int) or elements < 1:
+        raise InvalidArgumentError(f"elements is {elements!r}; expected a whole number, at least 1")
+    Bootstrap(confidence, resamples, seed)
+    potential, sampling = Potential(calculator, features), Sampling(confidence, resamples, seed)
+    known = _as_they_are(potential, given, tolerances, seed)
+    rows: list[Row] = []
+    missing: list[Missing] = []
+    for test in asked:
+        if test == "conservation":
+            found = conservation(potential, known, sampling)
+        elif test == "dynamics":
+            found = dynamics(potential, known, seed, seconds)
+        elif test == "smoothness":
+            found = smoothness(potential, known)
+        else:
+            found = measure(potential, known, test, elements, sampling)
+        if isinstance(found, str):
+            missing.append(Missing(test, found))
+        else:
+            rows += found
+    if not rows:
+        raise InvalidArgumentError(f"no test applies: {'; '.join(f'{m.section}: {m.reason}' for m in missing)}")
+    verdict = _verdict(rows)
+    return AtomsReport(
+        format=FORMAT,
+        verdict=verdict,
+        sentence=sentence(potential.name, rows, _structures_said(given), verdict),
+        advice=advice(rows),
+        calculator=potential.name,
+        precision="single" if potential.single else "double",
+        structures=_structures(known),
+        rows=rows,
+        missing=missing,
+        settings={"tests": list(asked), "elements": elements, "confidence": confidence, "resamples": resamples,
+                  "seed": seed, "tolerances": known.tolerances},
+        versions=_versions(potential),
+        evaluations=potential.calls,
+        seconds=potential.seconds,
+        total_seconds=time.perf_counter() - began,
+    )  # fmt: skip
+
+
+def check_structures(structures: Any) -> list[Any]:
+    """A list of ASE structures, or an error that names the one that cannot be used."""
+    from ase import Atoms
+
+    given = [structures] if isinstance(structures, Atoms) else structures
+    if not isinstance(given, Iterable):
+        raise InvalidTypeError(f"structures is {type(structures).__name__}; expected ASE Atoms, or a list of them")
+    given = list(given)
+    if not given:
+        raise InvalidArgumentError("structures is empty; expected at least one ASE Atoms")
+    for i, one in enumerate(given):
+        if not isinstance(one, Atoms):
+            raise InvalidTypeError(f"structures[{i}] is {type(one).__name__}; expected ASE Atoms")
+        if not len(one):
+            raise InvalidArgumentError(f"structures[{i}] has no atoms")
+        if not (np.isfinite(one.positions).all() and np.isfinite(np.asarray(one.cell)).all()):
+            raise NotFiniteError(f"structures[{i}] has positions or a cell that are not finite")
+        if any(one.pbc) and not all(length > 0 for length in one.cell.lengths()[one.pbc]):
+            raise InvalidArgumentError(f"structures[{i}] is periodic along a cell vector of length 0")
+    return given
+
+
+def _check_tests(tests: Sequence[str] | None) -> tuple[str, ...]:
+    if tests is None:
+        return TESTS
+    asked = [tests] if isinstance(tests, str) else list(tests)
+    if not asked:
+        raise InvalidArgumentError(f"tests is empty; expected some of {', '.join(TESTS)}")
+    for test in asked:
+        if test not in TESTS:
+            raise InvalidArgumentError(
+                f"tests names {test!r}{meant(str(test), TESTS)}; expected some of {', '.join(TESTS)}"
+            )
+    return tuple(test for test in TESTS if test in asked)
+
+
+def _as_they_are(potential: Potential, given: list[Any], tolerances: Mapping[str, float] | None, seed: int) -> Known:
+    """The structures' values, floors and whether they are at rest."""
+    values = [potential(a) for a in given]
+    known = {name: q.tolerance for name, q in potential.quantities.items()}
+    for name, value in (tolerances or {}).items():
+        if name not in known:
+            raise InvalidArgumentError(
+                f"tolerances names {name!r}{meant(str(name), list(known))}; {potential.name} gives {', '.join(known)}"
+            )
+        if isinstance(value, bool) or not isinstance(value, int | float) or not (np.isfinite(value) and value > 0):
+            raise InvalidArgumentError(f"tolerances[{name!r}] is {value!r}; expected a number above 0")
+        known[name] = float(value)
+    rng = np.random.default_rng([seed, 1])
+    floors = [floors_of(potential, a, v, rng) for a, v in zip(given, values, strict=True)]
+    force = potential.quantities.get("forces")
+    rest = [
+        force is not None and "forces" in v and force.size(v["forces"], len(a)) < AT_REST
+        for a, v in zip(given, values, strict=True)
+    ]
+    return Known(given, values, floors, rest, known)
+
+
+def _structures(known: Known) -> list[StructureResult]:
+    found = []
+    for i, (a, v) in enumerate(zip(known.structures, known.values, strict=True)):
+        rms = 1e3 * float(np.sqrt((v["forces"] ** 2).sum() / len(a))) if "forces" in v else None
+        formula = a.get_chemical_formula()
+        found.append(StructureResult(i, formula, len(a), bool(any(a.pbc)), rms, known.at_rest[i]))
+    return found
+
+
+def _structures_said(given: list[Any]) -> str:
+    sizes = sorted(len(a) for a in given)
+    atoms_said = f"{sizes[0]} atoms" if sizes[0] == sizes[-1] else f"{sizes[0]} to {sizes[-1]} atoms"
+    return f"one structure of {atoms_said}" if len(given) == 1 else f"{len(given)} structures of {atoms_said}"
+
+
+def _verdict(rows: list[Row]) -> Outcome:
+    """The worst of all rows."""
+    order: tuple[Outcome, ...] = ("fails", "undecided", "within tolerance")
+    return next((o for o in order if any(r.outcome == o for r in rows)), "holds")
+
+
+def _versions(potential: Potential) -> dict[str, str]:
+    """Versions of what took part."""
+    from equitangents._version import __version__
+
+    versions = {"equitangents": __version__, "python": platform.python_version()}
+    for library in ("ase", "numpy", type(potential.calculator).__module__.partition(".")[0]):
+        try:
+            versions[library] = importlib.metadata.version(library)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return versions

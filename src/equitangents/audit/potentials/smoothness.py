@@ -1,0 +1,122 @@
+"""Jumps of energy and forces as pairs of atoms cross a cutoff: a structure is stretched, and where it changes most
+abruptly the interval is halved until a jump, if there is one, is all that is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from equitangents.audit.potentials.evaluate import Potential, Values
+from equitangents.audit.potentials.results import Row, outcome
+from equitangents.audit.potentials.symmetry import Known
+from equitangents.audit.report.sections import Estimate
+
+_POINTS = 60
+_HALVINGS = {False: 24, True: 14}  # of double and single precision
+_PLACES = 2  # intervals that are looked into, of energy and of forces
+_LEAST, _MOST = 0.96, 1.08
+_APART = 8.0  # Å to which neighbours of molecules are pulled apart
+_STRUCTURES = 2
+_LARGEST = 128
+
+
+def smoothness(potential: Potential, known: Known) -> list[Row] | str:
+    """The rows "jump" of energy and forces, or why there are none."""
+    sizes = {i: len(a) for i, a in enumerate(known.structures) if 1 < len(a) <= _LARGEST}
+    if not sizes:
+        return f"no structure has 2 to {_LARGEST} atoms"
+    picked = sorted(sorted(sizes, key=lambda i: sizes[i])[:_STRUCTURES])
+    jumps = {name: [] for name in ("energy", "forces") if name in potential.quantities}
+    for i in picked:
+        for name, (size, scale) in _jumps(potential, known.structures[i], list(jumps)).items():
+            jumps[name].append((size, scale, i))
+    rows = []
+    for name, found in jumps.items():
+        q = potential.quantities[name]
+        size, scale, i = max(found)
+        floor = float(np.mean([2 * known.floors[j][name] for j in picked]))
+        error = Estimate(size, float("nan"), float("nan"))
+        rows.append(
+            Row(
+                test="jump",
+                quantity=name,
+                unit=q.unit,
+                error=error,
+                covers="",
+                worst=size,
+                worst_structure=i,
+                worst_move=f"stretched to {scale:.4f} of its size",
+                floor=floor,
+                tolerance=known.tolerances[name],
+                relative=None,
+                structures=len(picked),
+                moves=_POINTS,
+                outcome=outcome(error, size, floor, known.tolerances[name]),
+                note="the largest jump that was found while the structure was stretched",
+            )
+        )
+    return rows
+
+
+def _jumps(potential: Potential, atoms: Any, names: list[str]) -> dict[str, tuple[float, float]]:
+    """(size of the largest jump, where) of every quantity."""
+    at = lambda s: potential(_stretched(atoms, s), names)
+    most = _MOST if any(atoms.pbc) else max(_MOST, _APART / _nearest(atoms))
+    scales = np.geomspace(_LEAST, most, _POINTS)
+    values = [at(s) for s in scales]
+    found = {}
+    for name in names:
+        q = potential.quantities[name]
+        apart = lambda a, b, q=q, name=name: q.apart(a[name], b[name], len(atoms))
+        bends = np.array([_bend(values, k, name) for k in range(len(values) - 1)])
+        sharpest = np.argsort(-bends)[:_PLACES]
+        ends = [_halved(at, apart, scales, values, int(k), _HALVINGS[potential.single]) for k in sharpest]
+        found[name] = max(ends)
+    return found
+
+
+def _bend(values: list[Values], k: int, name: str) -> float:
+    """How far the step from point k differs from its neighbours."""
+    step = lambda j: values[j + 1][name] - values[j][name]
+    beside = [step(j) for j in (k - 1, k + 1) if 0 <= j < len(values) - 1]
+    return float(np.linalg.norm(step(k) - np.mean(beside, axis=0)))
+
+
+def _halved(
+    at: Callable[[float], Values],
+    apart: Callable[[Values, Values], float],
+    scales: np.ndarray,
+    values: list[Values],
+    k: int,
+    times: int,
+) -> tuple[float, float]:
+    """What is left of the step from point k when the interval is halved again and again, and where."""
+    low, high, a, b = scales[k], scales[k + 1], values[k], values[k + 1]
+    for _ in range(times):
+        middle = 0.5 * (low + high)
+        c = at(middle)
+        if apart(a, c) > apart(c, b):
+            high, b = middle, c
+        else:
+            low, a = middle, c
+    return apart(a, b), float(low)
+
+
+def _stretched(atoms: Any, s: float) -> Any:
+    moved = atoms.copy()
+    moved.set_constraint()
+    if any(atoms.pbc):
+        moved.set_cell(np.asarray(atoms.cell) * s, scale_atoms=False)
+        moved.positions *= s
+    else:
+        centre = moved.positions.mean(axis=0)
+        moved.positions[:] = centre + s * (moved.positions - centre)
+    return moved
+
+
+def _nearest(atoms: Any) -> float:
+    d = np.linalg.norm(atoms.positions[:, None] - atoms.positions[None], axis=2)
+    return float(d[~np.eye(len(atoms), dtype=bool)].min())

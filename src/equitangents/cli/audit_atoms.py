@@ -1,0 +1,66 @@
+"""`equitangents audit --atoms FILE --calculator module:object`: an interatomic potential on structures of a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from equitangents.audit.potentials.report import AtomsReport
+
+
+def audit_atoms(
+    atoms: str | None,
+    calculator: str | None,
+    tests: str | None,
+    *,
+    tolerances: dict[str, float] | None,
+    elements: int | None,
+    limit: int | None,
+    seed: int,
+    fail_above: float | None,
+    html: Path | None,
+    json: Path | None,
+    markdown: Path | None,
+) -> None:
+    """Run the audit, print its summary, write its files, and end with status 3 if it is above `fail_above`."""
+    if atoms is None or calculator is None:
+        missing = "--atoms" if atoms is None else "--calculator"
+        raise typer.BadParameter("is missing; --atoms and --calculator go together", param_hint=missing)
+    from equitangents.audit.adapters.files import load_calculator
+    from equitangents.audit.adapters.optional import require
+    from equitangents.audit.potentials.files import read_structures
+    from equitangents.audit.potentials.run import atoms as run
+
+    require("ase", "atoms")
+    structures = read_structures(atoms, limit, seed)
+    asked = None if tests is None else [test.strip() for test in tests.split(",")]
+    report = run(
+        load_calculator(calculator),
+        structures,
+        asked,
+        elements=8 if elements is None else elements,
+        tolerances=tolerances,
+        seed=seed,
+    )
+    typer.echo(report.summary())
+    for path, write in ((html, report.to_html), (json, report.to_json), (markdown, report.to_markdown)):
+        if path is not None:
+            write(path)
+            typer.echo(f"written: {path}")
+    if fail_above is not None:
+        _fail(report, fail_above)
+
+
+def _fail(report: AtomsReport, limit: float) -> None:
+    """End with status ABOVE if some relative error is above the limit."""
+    from equitangents.cli.audit import ABOVE
+
+    relative = {f"{r.test} of {r.quantity}": r.relative.mean for r in report.rows if r.relative is not None}
+    above: dict[str, Any] = {name: error for name, error in relative.items() if not error <= limit}
+    if above:
+        said = ", ".join(f"{name} {error:.3g}" for name, error in above.items())
+        typer.echo(f"above: relative errors > {limit:g}: {said}", err=True)
+        raise typer.Exit(ABOVE)

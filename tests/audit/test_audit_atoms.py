@@ -1,0 +1,287 @@
+"""Audits of potentials: planted faults are found with their known size, sound ones pass at their own floor."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ase import Atoms
+from ase.build import bulk, molecule
+from ase.calculators.calculator import Calculator
+from ase.calculators.emt import EMT
+from ase.calculators.lj import LennardJones
+from ase.io import write
+
+import equitangents as et
+from audit.potentials import Cluster, clusters
+from equitangents.audit.potentials.moves import supercell, turned
+from equitangents.audit.potentials.quantities import QUANTITIES, feature
+from equitangents.cli.main import main
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, ModelError
+from equitangents.groups import so3
+
+FEW = {"resamples": 200}
+CLUSTERS = clusters(6)
+SYMMETRIES = ["rotation", "reflection", "translation", "permutation"]
+
+
+def copper(rattled: float = 0.1) -> Atoms:
+    atoms = bulk("Cu", cubic=True)
+    if rattled:
+        atoms.rattle(rattled, seed=0)
+    return atoms
+
+
+def test_emt_passes_on_molecules_and_crystals_of_any_sizes() -> None:
+    tests = [*SYMMETRIES, "lattice translation", "supercell", "conservation"]
+    report = et.audit.atoms(EMT(), [copper(), molecule("CH3OH"), bulk("Al")], tests, elements=2, **FEW)
+    assert report.verdict == "holds"
+    assert {(r.test, r.quantity) for r in report.rows} >= {(t, "energy") for t in tests[:-1]} | {("gradient", "forces")}
+    assert report.row("rotation", "stress").structures == 2  # of crystals alone
+    assert report.row("gradient").error.mean < 1e-3
+    assert "Nothing depends on the orientation" in report.summary()
+
+
+def test_a_planted_anisotropy_of_known_size_is_recovered_within_its_interval() -> None:
+    size = 0.03
+    squeeze = np.diag([size, 0, 0])
+    crooked = Cluster(forces=lambda F: F @ (np.eye(3) + squeeze))
+    report = et.audit.atoms(crooked, CLUSTERS, ["rotation", "reflection"], elements=24, **FEW)
+    forces = [Cluster().get_property("forces", a) for a in CLUSTERS]
+    rotations = so3(2).random(4000, seed=1)
+    literal = []
+    for F in forces:
+        off = np.einsum("rij,jk,nk->rni", rotations, squeeze, F) - np.einsum("ij,rjk,nk->rni", squeeze, rotations, F)
+        literal.append(np.sqrt((off**2).sum(axis=2).mean(axis=1)))
+    expected = 1e3 * float(np.mean(literal))
+    for test in ("rotation", "reflection"):
+        row = report.row(test, "forces")
+        assert row.error.low < expected < row.error.high
+        assert row.error.high - row.error.low < expected
+        assert row.outcome == "fails"
+        assert 0.01 < row.relative.mean < size
+        assert report.row(test, "energy").outcome == "holds"
+    assert "Means over random orientations" in report.summary()
+
+
+def test_forces_of_a_separate_head_are_found_not_to_be_the_gradient() -> None:
+    head = lambda F: F * (1 + 0.05 * np.tanh(np.linalg.norm(F, axis=1, keepdims=True)))
+    report = et.audit.atoms(Cluster(forces=head), CLUSTERS, ["rotation", "conservation"], **FEW)
+    off = [head(F) - F for F in (Cluster().get_property("forces", a) for a in CLUSTERS)]
+    literal = 1e3 * np.sqrt(np.mean([(o**2).sum(axis=1).mean() for o in off]))
+    gradient, asymmetry = report.row("gradient"), report.row("asymmetry")
+    assert gradient.error.low < literal < gradient.error.high
+    assert gradient.error.mean == pytest.approx(literal, rel=0.25)
+    assert (gradient.outcome, asymmetry.outcome) == ("fails", "fails")
+    assert report.row("rotation", "forces").outcome == "holds"
+    assert "forces differ from −∇E by" in report.sentence
+    assert "Do not use this potential at constant energy" in report.summary()
+
+
+def test_the_asymmetry_of_the_jacobian_is_that_of_the_whole_matrix() -> None:
+    head = lambda F: F * (1 + 0.5 * np.tanh(np.linalg.norm(F, axis=1, keepdims=True)))
+    calculator, atoms = Cluster(forces=head), CLUSTERS[0]
+    J = np.empty((18, 18))
+    for k in range(18):
+        ends = []
+        for sign in (1, -1):
+            moved = atoms.copy()
+            moved.positions.ravel()[k] += sign * 1e-4
+            ends.append(calculator.get_property("forces", moved).ravel())
+        J[:, k] = (ends[0] - ends[1]) / 2e-4
+    literal = np.linalg.norm(J - J.T) / np.linalg.norm(J)
+    row = et.audit.atoms(calculator, atoms, "conservation", **FEW).row("asymmetry")
+    assert row.error.mean == pytest.approx(literal, rel=0.5)
+    assert et.audit.atoms(Cluster(), atoms, "conservation", **FEW).row("asymmetry").outcome == "holds"
+
+
+def test_forces_that_are_no_gradient_heat_a_run_at_constant_energy() -> None:
+    swirl = lambda F: F + 0.05 * np.cross([0.0, 0.0, 1.0], F)
+    broken = et.audit.atoms(Cluster(forces=swirl), CLUSTERS[:1], "dynamics", **FEW).row("drift")
+    sound = et.audit.atoms(Cluster(), CLUSTERS[:1], "dynamics", **FEW).row("drift")
+    assert broken.outcome == "fails"
+    assert sound.outcome in ("holds", "within tolerance")
+    assert "with −∇E in place of the forces" in broken.note
+
+
+def test_jumps_at_a_cutoff_have_their_known_size() -> None:
+    pair, cutoff = Atoms("Cu2", positions=[[0, 0, 0], [2.0, 0, 0]]), 4.5
+    report = et.audit.atoms(Cluster(cutoff=cutoff), pair, "smoothness", **FEW)
+    near = np.exp(-(cutoff - 2))
+    assert report.row("jump", "energy").error.mean == pytest.approx(1e3 * abs(near**2 - 2 * near) / 2, rel=1e-4)
+    assert report.row("jump", "forces").error.mean == pytest.approx(1e3 * abs(-2 * near**2 + 2 * near), rel=1e-4)
+    assert report.row("jump", "energy").outcome == "fails"
+    assert et.audit.atoms(Cluster(), pair, "smoothness", **FEW).verdict == "holds"
+
+
+def test_lennard_jones_jumps_at_its_cutoff_unless_it_is_smooth() -> None:
+    pair = Atoms("Ar2", positions=[[0, 0, 0], [3.8, 0, 0]])
+    hard = et.audit.atoms(LennardJones(sigma=3.4, epsilon=1.0, rc=6.0), pair, "smoothness", **FEW)
+    smooth = et.audit.atoms(LennardJones(sigma=3.4, epsilon=1.0, rc=6.0, smooth=True), pair, "smoothness", **FEW)
+    assert hard.row("jump", "forces").outcome == "fails"
+    assert smooth.row("jump", "forces").error.mean < 1e-3
+
+
+@pytest.mark.parametrize(
+    ("test", "energy"),
+    [
+        ("translation", lambda atoms: 0.01 * float(atoms.positions[:, 0].sum())),
+        ("permutation", lambda atoms: 0.01 * float(atoms.positions[0] @ atoms.positions[1])),
+        ("rotation", lambda atoms: 0.01 * float(np.ptp(atoms.positions[:, 0]))),
+        ("reflection", lambda atoms: 0.01 * float(np.linalg.det(np.diff(atoms.positions[:4], axis=0)))),
+    ],
+)
+def test_every_symmetry_that_an_energy_lacks_is_named(test: str, energy) -> None:
+    report = et.audit.atoms(Cluster(energy=energy), CLUSTERS, SYMMETRIES, elements=5, **FEW)
+    assert report.row(test, "energy").outcome == "fails"
+    assert f"energy changes under {test} by" in report.sentence
+    assert report.row("permutation" if test != "permutation" else "translation", "forces").outcome == "holds"
+
+
+class Periodic(EMT):
+    """EMT, with faults of crystals: a constant energy a cell, or one that knows which copy of an atom is given."""
+
+    def __init__(self, fault: str):
+        super().__init__()
+        self.fault = fault
+
+    def get_property(self, name, atoms=None, allow_calculation=True):
+        value = super().get_property(name, atoms, allow_calculation)
+        if name != "energy":
+            return value
+        return value + (1.0 if self.fault == "constant" else 0.01 * float(atoms.positions.std()))
+
+
+def test_supercells_and_copies_of_atoms_are_tested_of_crystals() -> None:
+    tests = ["lattice translation", "supercell"]
+    crystal = [copper()]
+    constant = et.audit.atoms(Periodic("constant"), crystal, tests, elements=2, **FEW)
+    assert constant.row("supercell", "energy").error.mean == pytest.approx(1e3 / 8, rel=1e-9)
+    assert constant.row("lattice translation", "energy").outcome == "holds"
+    copies = et.audit.atoms(Periodic("copies"), crystal, tests, elements=2, **FEW)
+    assert copies.row("lattice translation", "energy").outcome == "fails"
+    left = et.audit.atoms(Cluster(), CLUSTERS[:1], [*tests, "rotation"], elements=2, **FEW)
+    assert {m.section: m.reason for m in left.missing}["lattice translation"] == "no structure is periodic"
+
+
+def test_a_structure_at_rest_is_judged_on_an_absolute_scale() -> None:
+    report = et.audit.atoms(EMT(), [copper(rattled=0.0)], ["rotation"], elements=3, **FEW)
+    assert report.structures[0].at_rest
+    row = report.row("rotation", "forces")
+    assert row.relative is None
+    assert row.outcome in ("holds", "within tolerance")
+
+
+def test_single_precision_has_a_floor_of_its_own() -> None:
+    report = et.audit.atoms(Cluster(dtype=np.float32), CLUSTERS, ["rotation", "permutation", "conservation"], **FEW)
+    assert report.precision == "single"
+    assert report.verdict in ("holds", "within tolerance")
+    assert 1e-5 < report.row("rotation", "forces").floor < 1.0
+    assert et.audit.atoms(Cluster(), CLUSTERS, ["rotation"], **FEW).precision == "double"
+
+
+def test_tensors_are_the_same_in_voigts_order_and_in_full() -> None:
+    S = np.random.default_rng(0).normal(size=(3, 3))
+    S = S + S.T
+    voigt = S[[0, 1, 2, 1, 0, 0], [0, 1, 2, 2, 2, 1]]
+    stress, R = QUANTITIES["stress"], so3(2).random(1, seed=0)[0]
+    np.testing.assert_allclose(stress.turned(voigt, R), R @ S @ R.T, atol=1e-12)
+    np.testing.assert_array_equal(stress.full(voigt), S)
+    assert stress.apart(voigt, S, 1) == 0.0
+
+
+def test_reflections_keep_the_lattice_and_its_handedness() -> None:
+    atoms, R = bulk("Cu"), -so3(2).random(1, seed=0)[0]
+    moved = turned(atoms, R, "").atoms
+    assert np.linalg.det(np.asarray(moved.cell)) > 0
+    steps = np.asarray(atoms.cell) @ R.T @ np.linalg.inv(np.asarray(moved.cell))
+    np.testing.assert_allclose(steps, np.round(steps), atol=1e-12)
+    assert supercell(molecule("H2O"), 100) is None
+
+
+class Features(Calculator):
+    """A vector and a scalar for every atom, in e3nn's order, as a network's node features; and charges and a dipole."""
+
+    implemented_properties = ("energy", "charges", "dipole")
+    right = True
+
+    def calculate(self, atoms=None, properties=("energy",), system_changes=()) -> None:
+        super().calculate(atoms, properties, system_changes)
+        d = self.atoms.positions - self.atoms.positions.mean(axis=0)
+        charges = (d**2).sum(axis=1) - (d**2).sum(axis=1).mean()
+        vectors = d if self.right else d[:, ::-1]
+        self.results = {
+            "energy": float((d**2).sum()),
+            "charges": charges,
+            "dipole": charges @ d,
+            "node_feats": np.concatenate([charges[:, None], vectors], axis=1),
+        }
+
+
+def test_charges_dipoles_and_node_features_are_tested_as_they_turn() -> None:
+    ask = {"features": {"node_feats": "1x0e+1x1o"}, "elements": 3, **FEW}
+    good = et.audit.atoms(Features(), CLUSTERS, ["rotation", "reflection", "permutation"], **ask)
+    assert good.verdict == "holds"
+    assert {r.quantity for r in good.rows} == {"energy", "charges", "dipole", "node_feats"}
+    wrong = Features()
+    wrong.right = False
+    assert et.audit.atoms(wrong, CLUSTERS, ["rotation"], **ask).row("rotation", "node_feats").outcome == "fails"
+    with pytest.raises(InvalidArgumentError, match="irreps such as"):
+        feature("h", "3y")
+
+
+def test_the_report_is_written_in_every_form(tmp_path: Path) -> None:
+    report = et.audit.atoms(
+        Cluster(energy=lambda a: a.positions[0, 0]), CLUSTERS[:2], ["rotation", "translation"], **FEW
+    )
+    data = json.loads(report.to_json(tmp_path / "r.json").read_text(encoding="utf-8"))
+    assert data["verdict"] == report.verdict == "fails"
+    assert data["rows"][0]["unit"] == "meV/atom"
+    page = report.to_html(tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "Can Cluster be trusted in molecular dynamics?" in page.replace("cluster", "Cluster")
+    assert "Results depend on where the structure stands" in page
+    assert "| rotation | energy |" in report.to_markdown()
+    assert "fails" in report._repr_html_()
+
+
+def test_the_same_seed_gives_the_same_report() -> None:
+    one, two = (et.audit.atoms(Cluster(), CLUSTERS, ["rotation", "conservation"], **FEW).rows for _ in range(2))
+    assert one == two
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "said"),
+    [
+        ((object(), CLUSTERS), InvalidTypeError, "expected an ASE calculator"),
+        ((Cluster(), []), InvalidArgumentError, "structures is empty"),
+        ((Cluster(), [3]), InvalidTypeError, "structures\\[0\\] is int"),
+        ((Cluster(), CLUSTERS, ["rotations"]), InvalidArgumentError, "rotation"),
+        ((Cluster(), CLUSTERS, ["supercell"]), InvalidArgumentError, "no test applies"),
+        ((Cluster(cutoff="x"), CLUSTERS), ModelError, "failed on"),
+    ],
+)
+def test_what_cannot_be_audited_is_refused(arguments: tuple, error: type, said: str) -> None:
+    with pytest.raises(error, match=said):
+        et.audit.atoms(*arguments)
+    with pytest.raises(InvalidArgumentError, match="tolerances names"):
+        et.audit.atoms(Cluster(), CLUSTERS, ["rotation"], tolerances={"force": 1.0})
+
+
+def test_the_command_line_audits_a_file_of_structures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path / "s.xyz", [copper(), bulk("Al")])
+    base = ["audit", "--atoms", str(tmp_path / "s.xyz"), "--calculator", "ase.calculators.emt:EMT"]
+    run = [*base, "--tests", "rotation,permutation", "--elements", "2", "--html", str(tmp_path / "page.html")]
+    with pytest.raises(SystemExit) as end:
+        main([*run, "--fail-above", "0.01"])
+    assert end.value.code == 0
+    assert "passes all" in capsys.readouterr().out
+    assert (tmp_path / "page.html").stat().st_size > 1000
+    with pytest.raises(SystemExit) as end:
+        main([*run, "--fail-above", "0"])
+    assert end.value.code == 3
+    for wrong in (base[:3], ["audit", "--calculator", "a:b"], [*base, "--group", "C4"], ["audit", "numpy:square"]):
+        with pytest.raises(SystemExit) as end:
+            main(wrong)
+        assert end.value.code == 2
