@@ -151,8 +151,8 @@ def needed_fibres(last: Level, labels: np.ndarray, program: Program) -> np.ndarr
             ranges = [range(n) if last.wrap else range(1 - n, n) for n in last.shape]
             return np.array(list(itertools.product(*ranges)), np.int32)
         shape = np.array(last.shape)
-        if len(members) == 1 and (ranges := _lattice_offsets(last, members[0])):
-            return np.array(list(itertools.product(*ranges)), np.int32)
+        if len(members) == 1 and (along := _lattice_offsets(last, members[0])):
+            return np.array(list(itertools.product(*along)), np.int32)
         found: set[tuple[int, ...]] = set()
         for m in members:
             coordinates = np.stack(np.unravel_index(m, last.shape), axis=1)
