@@ -72,7 +72,7 @@ def load(cls: type, path: Path, net: Any = None) -> Any:
             f"path is {str(path)!r}, which holds only means at training time {about['facts']['time']:g} (it was saved "
             "with means_only): standard deviations and other times need a model that was saved whole"
         )
-    ensemble = object.__new__(cls)
+    ensemble: Any = object.__new__(cls)
     vars(ensemble).update(state)
     _check_same(ensemble, about, net)
     return ensemble

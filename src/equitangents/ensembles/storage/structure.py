@@ -154,7 +154,7 @@ class _Builder:
         return self.objects[tree["number"]]
 
     def _object(self, tree: Any) -> Any:
-        made = object.__new__(_class_named(tree["class"]))
+        made: Any = object.__new__(_class_named(tree["class"]))
         self.objects[tree["number"]] = made
         state = {name: self.of(item) for name, item in tree["state"]}
         if hasattr(made, "__setstate__"):
