@@ -52,6 +52,18 @@ def fitted(run):
     assert err == "InfiniteEnsemble: dense N×N, N = 9\n"
 
 
+def test_a_solver_is_asked_for_by_name(run):
+    status, out, _ = run(*FIT, "--out", "model", "--solver", "pcg")
+    assert status == 0
+    assert out.startswith("model: regression of 9 samples, 1 output; solved as dense N×N by pcg (relative residual ")
+    assert run("predict", "model", "--data", "new.npy", "--out", "p.npy")[0] == 0
+    expected = et.InfiniteEnsemble(NET, ridge=1e-3).fit(X, Y).predict(NEW)
+    np.testing.assert_allclose(np.load("p.npy"), expected, atol=1e-7)
+    status, _, err = run(*FIT, "--out", "model", "--solver", "magic")
+    assert (status, err.count("\n")) == (2, 1)
+    assert "solver is 'magic'" in err
+
+
 def test_predictions_are_those_of_the_ensemble(run, fitted):
     mean, std = et.InfiniteEnsemble(NET, ridge=1e-3).fit(X, Y).predict(NEW, return_std=True)
     status, out, _ = run("predict", "model", "--data", "new.npy", "--out", "p.npy", "--rows", 3)

@@ -11,8 +11,10 @@ from sklearn.base import clone
 
 from equitangents import InfiniteEnsemble, InfiniteEnsembleClassifier, actions, nn, solvers
 from equitangents.ensembles.infinite import problem
+from equitangents.ensembles.infinite.saving import load_means
 from equitangents.ensembles.infinite.training_matrices import training_matrices
 from equitangents.errors import InvalidArgumentError, MemoryLimitError, NotPositiveDefiniteError
+from equitangents.kernels.result import NngpKernels
 from oracles.literal_network import LiteralNetwork
 
 NET = LiteralNetwork.relu_mlp(1)
@@ -230,3 +232,33 @@ def test_kernels_are_held_both_one_or_none_by_the_memory_there_is(limit, held):
     for matrix, field in ((found.trained, "ntk"), (found.prior, "nngp")):
         np.testing.assert_allclose(matrix.product(np.eye(20)), getattr(NET.kernel(X), field), atol=1e-12)
     assert training_matrices(NET, X, "ntk", None, limit, whole=False).bytes == 0
+
+
+@pytest.mark.parametrize("stored", [False, True])
+@pytest.mark.parametrize("solver", ["cholesky", "nystrom", solvers.PCG(rank=9), "out-of-core"], ids=str)
+def test_an_ensemble_is_saved_in_a_folder_and_loaded(tmp_path, solver, stored):
+    if solver == "out-of-core" and not stored:
+        solver = solvers.OutOfCore(path=tmp_path / "factors")
+    net = nn.Sequential(nn.Dense(1, W_std=1.5, b_std=0.1), nn.Relu(), nn.Dense(1))
+    x, y = np.concatenate([X, X[:3]]), np.concatenate([Y, Y[:3]])
+    store = tmp_path / "k" if stored else None
+    model = InfiniteEnsemble(net, ridge=1e-2, solver=solver, store=store).fit(x, y)
+    for means_only in (False, True):
+        model.save(tmp_path / "model", means_only=means_only)
+        if not means_only:
+            again = InfiniteEnsemble.load(tmp_path / "model")
+            np.testing.assert_array_equal(again.predict(X_TEST), model.predict(X_TEST))
+            np.testing.assert_allclose(again.predict(X_TEST, time=2.0), model.predict(X_TEST, time=2.0), atol=1e-12)
+            assert again.solution_ == model.solution_
+        means = load_means(tmp_path / "model")
+        np.testing.assert_allclose(means(X_TEST), model.predict(X_TEST), atol=1e-12)
+
+
+def test_a_network_that_has_no_tangent_kernel_is_trained_in_its_last_layer():
+    class WithoutTangents:
+        def kernel(self, x1, x2=None):
+            return NngpKernels(NET.kernel(x1, x2).nngp, reason="it has none")
+
+    settings = {"kernel": "nngp", "ridge": 1e-2}
+    model = InfiniteEnsemble(WithoutTangents(), solver="pcg", **settings).fit(X, Y)
+    same(model, InfiniteEnsemble(NET, solver="eigh", **settings).fit(X, Y))

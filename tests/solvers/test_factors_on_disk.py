@@ -110,7 +110,7 @@ def test_a_store_has_its_factor_beside_it_and_one_that_grew_another(tmp_path):
 
 
 def test_memory_is_that_of_a_row_of_tiles(tmp_path):
-    n, side = 600, 30
+    n, side = 320, 40
     np.save(tmp_path / "theta.npy", positive(n, 100))
     theta = np.load(tmp_path / "theta.npy", mmap_mode="r")
     how = solvers.OutOfCore(path=tmp_path / "factor", tile=side)

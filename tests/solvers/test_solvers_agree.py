@@ -79,7 +79,9 @@ def test_cholesky_in_place_makes_no_second_array_and_keeps_the_upper_triangle(dt
 class TestMatrices:
     NET = nn.Sequential(nn.Dense(1, W_std=1.5, b_std=0.1), nn.Relu(), nn.Dense(1))
 
-    @pytest.mark.parametrize("solver", ["cholesky", "pcg", "lanczos", "nystrom"])
+    @pytest.mark.parametrize(
+        "solver", ["pcg", *(pytest.param(name, marks=pytest.mark.slow) for name in ("cholesky", "lanczos", "nystrom"))]
+    )
     def test_may_be_arrays_stores_or_computed_anew(self, tmp_path, solver):
         x = np.random.default_rng(0).normal(size=(23, 3))
         y = targets(23, 2)

@@ -8,6 +8,7 @@ from problems import Gaussian, shifted, targets
 
 from equitangents import solvers
 from equitangents.errors import MemoryLimitError
+from equitangents.solvers import low_rank
 
 METHODS = [solvers.Nystrom, solvers.SubsetOfRegressors]
 X = np.random.default_rng(0).normal(size=(240, 3))
@@ -56,6 +57,21 @@ def test_the_estimated_error_is_of_the_size_of_the_error(method, ridge, rank):
     difference = THETA[:, solution.support] @ solution.coefficients - THETA @ exact(ridge)
     true = np.sqrt(np.mean(difference**2) / np.mean(Y**2))
     assert 0.5 * true <= solution.report.error <= 20 * true
+
+
+def test_the_error_is_estimated_from_a_part_of_the_inputs_too(monkeypatch):
+    monkeypatch.setattr(low_rank, "_PROBES", 60)
+    for rank in (15, 60):
+        solution = solvers.solve(THETA, Y, ridge=1e-2, solver=solvers.Nystrom(rank=rank))
+        difference = THETA[:, solution.support] @ solution.coefficients - THETA @ exact(1e-2)
+        true = np.sqrt(np.mean(difference**2) / np.mean(Y**2))
+        assert 0.5 * true <= solution.report.error <= 20 * true
+
+
+def test_targets_that_take_more_than_the_span_have_an_error_of_their_size():
+    noise = targets(240, 1, seed=9)
+    report = solvers.solve(THETA, noise, ridge=1e-4, solver=solvers.Nystrom(rank=20)).report
+    assert 0.6 <= report.error <= 1.2
 
 
 def test_pivots_serve_better_than_rows_drawn_uniformly():

@@ -51,6 +51,10 @@ def fit(
     store: Annotated[
         Path | None, typer.Option(help="Keep the training kernel in this folder; `equitangents gram` can fill it.")
     ] = None,
+    solver: Annotated[
+        str,
+        typer.Option(help="auto, eigh, cholesky, out-of-core, lanczos, pcg, nystrom or subset-of-regressors."),
+    ] = "auto",
     memory_limit: Annotated[float | None, typer.Option(help="GB that the fit may take; by default half of it.")] = None,
     means_only: Annotated[
         bool, typer.Option("--means-only", help="Save what means need, a small file; no --std afterwards.")
@@ -67,7 +71,7 @@ def fit(
         raise typer.BadParameter(f"{task!r}; expected one of {', '.join(TASKS)}", param_hint="--task")
     x, y = read_pair(data) if targets is None else (read_inputs("data", data), read_inputs("targets", targets, "y"))
     network = networks.network(net, depth, w_std, b_std)
-    settings = {
+    settings: dict[str, Any] = {
         "augmentation": group,
         "time": time,
         "learning_rate": learning_rate,
@@ -77,6 +81,7 @@ def fit(
         "input_shape": shape(input_shape),
         "memory_limit": None if memory_limit is None else int(memory_limit * 1e9),
         "store": store,
+        "solver": solver,
     }
     _check_place(out)
     with announced("equitangents", err=True):
@@ -118,4 +123,12 @@ def _said(model: Any, out: Path) -> str:
     what = f"{outputs} output{'s' if outputs > 1 else ''}"
     if hasattr(model, "classes_"):
         what = f"{len(model.classes_)} classes"
-    return f"{out}: {kind} of {trained:,} samples, {what}; solved as {model.solver_}"
+    return f"{out}: {kind} of {trained:,} samples, {what}; solved as {model.solver_}{_by(model.solution_)}"
+
+
+def _by(report: Any) -> str:
+    """What solved it, where that is not the decomposition."""
+    if report.solver == "eigh":
+        return ""
+    error = f", estimated error {report.error:.1e} of the targets" if report.error else ""
+    return f" by {report.solver} (relative residual {report.residual:.1e}{error})"

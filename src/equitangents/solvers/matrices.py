@@ -153,6 +153,14 @@ class StoreMatrix(ArrayMatrix):
         super().__init__(getattr(store, field), f"the {field.upper()} in {store.path}")
         self.store, self.folder, self._field = store, store.path, field
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the open Zarr array."""
+        return {name: value for name, value in vars(self).items() if name != "array"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.array = getattr(self.store, self._field)
+
     def fingerprint(self) -> str:
         """That of the store's record, on which its numbers depend; tiles have checksums of their own."""
         return f"{self._field} {self.store.fingerprint}"

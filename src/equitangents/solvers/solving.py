@@ -43,7 +43,10 @@ class Solver:
 
     def __getstate__(self) -> dict[str, Any]:
         """Without factors and preconditioners, which are made anew where they are needed."""
-        return {**vars(self), "_prepared": {}}
+        return {name: value for name, value in vars(self).items() if name != "_prepared"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _prepared={})
 
     @property
     def exact(self) -> bool:

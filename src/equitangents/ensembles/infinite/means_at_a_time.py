@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from equitangents.ensembles.infinite.problem import Field, Problem
+from equitangents.ensembles.infinite.solved_problem import SolvedProblem
 from equitangents.kernels import KernelFunction
 
 _BLOCK_ENTRIES = 2**24  # of a block of test rows against the training data, 128 MB in float64
@@ -39,8 +40,11 @@ class MeansAtATime:
         return (x[start : start + step] for start in range(0, len(x), step))
 
 
-def means_at_a_time(problem: Problem, time: float) -> MeansAtATime:
+def means_at_a_time(problem: Problem | SolvedProblem, time: float) -> MeansAtATime:
     """The problem's means at `time`; raises if it cannot be evaluated there."""
+    if isinstance(problem, SolvedProblem):
+        inputs, coefficients = problem.weights(time)
+        return MeansAtATime(problem.kernel, problem.field, inputs, coefficients)
     process = problem.process
     process.check(time)
     response = process.dynamics.response(process.spectrum.eigenvalues, time)

@@ -10,13 +10,13 @@ import math
 import time as clock
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from equitangents._types import FileName
 from equitangents.actions import Action
-from equitangents.ensembles.infinite.solved_problem import SolvedProblem
+from equitangents.ensembles.infinite.solved_problem import Field, SolvedProblem
 from equitangents.ensembles.infinite.spectral_report import spectral_report, spectral_residual
 from equitangents.ensembles.infinite.training_matrices import training_matrices
 from equitangents.inference import (
@@ -36,7 +36,6 @@ from equitangents.solvers import Eigh, Method, Report, Solver, System
 from equitangents.solvers.choosing import DECOMPOSED, as_method
 from equitangents.solvers.matrices import ScaledMatrix
 
-Field = Literal["ntk", "nngp"]
 _BLOCK_ENTRIES = 2**25  # of a block of test rows against the training data, 256 MB in float64
 _DIAGONAL_BLOCK = 32
 _SAME_VARIANCE = 1e-5  # relative; inputs on one orbit agree to rounding, in float32 at worst

@@ -17,6 +17,7 @@ import numpy as np
 from equitangents._version import __version__
 from equitangents.ensembles.infinite.means_at_a_time import MeansAtATime, means_at_a_time
 from equitangents.ensembles.infinite.problem import Problem
+from equitangents.ensembles.infinite.solved_problem import SolvedProblem
 from equitangents.ensembles.storage.array_folder import ABOUT, read_about, read_array, write_folder
 from equitangents.ensembles.storage.structure import Described, build
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, StoreError
@@ -71,7 +72,7 @@ def load(cls: type, path: Path, net: Any = None) -> Any:
             f"path is {str(path)!r}, which holds only means at training time {about['facts']['time']:g} (it was saved "
             "with means_only): standard deviations and other times need a model that was saved whole"
         )
-    ensemble = object.__new__(cls)
+    ensemble: Any = object.__new__(cls)
     vars(ensemble).update(state)
     _check_same(ensemble, about, net)
     return ensemble
@@ -120,7 +121,7 @@ def means(ensemble: Any) -> MeansAtATime | None:
     """The means at the fitted time of an ensemble in memory; None where they need all of its state."""
     regression = ensemble.ensemble_ if hasattr(ensemble, "ensemble_") else ensemble
     problem = regression._training.mean_problem
-    return means_at_a_time(problem, float(ensemble.time)) if isinstance(problem, Problem) else None
+    return means_at_a_time(problem, float(ensemble.time)) if isinstance(problem, Problem | SolvedProblem) else None
 
 
 def facts(ensemble: Any) -> dict[str, Any]:

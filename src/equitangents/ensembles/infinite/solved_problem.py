@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from equitangents.kernels import KernelFunction, Kernels
 from equitangents.solvers import Report, Solution, Solver
 from equitangents.solvers.matrices import SymmetricMatrix
 
+Field = Literal["ntk", "nngp"]
 _BLOCK_ENTRIES = 2**25  # of a block of test rows against the training data, 256 MB in float64
 _TOGETHER = 128  # test inputs whose variances are solved for at once
 
@@ -52,7 +53,7 @@ class SolvedProblem:
     """
 
     kernel: KernelFunction
-    field: str
+    field: Field
     inputs: Any
     targets: np.ndarray
     solver: Solver
@@ -83,16 +84,20 @@ class SolvedProblem:
 
     def means(self, x: Any, times: np.ndarray) -> np.ndarray:
         """μ_t(x) at every time: (T, M, outputs)."""
-        solutions = [self.solution(t) for t in times]
-        support = solutions[0].support
-        inputs = self.inputs if support is None else self.inputs[support]
-        scale = None if self.scale is None else (self.scale if support is None else self.scale[support])
+        weighted = [self.weights(t) for t in times]
+        inputs = weighted[0][0]
         blocks = []
         for rows in _blocks(x, len(inputs)):
             cross = np.asarray(getattr(self.kernel.kernel(rows, inputs), self.field), np.float64)
-            cross = cross if scale is None else cross * scale
-            blocks.append(np.stack([cross @ solution.coefficients for solution in solutions]))
+            blocks.append(np.stack([cross @ weights for _, weights in weighted]))
         return np.concatenate(blocks, axis=1)
+
+    def weights(self, time: float) -> tuple[Any, np.ndarray]:
+        """Inputs and their weights (n, outputs): μ_t(x) = Θ(x, inputs) · weights."""
+        solution = self.solution(time)
+        chosen = slice(None) if solution.support is None else solution.support
+        scale = 1.0 if self.scale is None else self.scale[chosen, None]
+        return self.inputs[chosen], solution.coefficients * scale
 
     def variances(self, x: Any, times: np.ndarray) -> np.ndarray:
         """The diagonal of Σ_t of one output at every time: (T, M)."""

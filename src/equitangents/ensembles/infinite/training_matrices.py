@@ -40,10 +40,9 @@ def training_matrices(
     trained, prior = KernelMatrix(kernel, x, field), KernelMatrix(kernel, x, "nngp")
     one = trained.dtype.itemsize * len(x) ** 2
     if whole and 2 * one <= _BOTH * limit:
-        computed = kernel.kernel(x)
-        kernels = Kernels(np.asarray(computed.nngp), np.asarray(computed.ntk))
-        own = ArrayMatrix(getattr(kernels, field), trained.words)
-        return TrainingMatrices(own, ArrayMatrix(kernels.nngp, prior.words), 2 * one, kernels)
+        kernels = kernel.kernel(x)
+        own = ArrayMatrix(np.asarray(getattr(kernels, field)), trained.words)
+        return TrainingMatrices(own, ArrayMatrix(np.asarray(kernels.nngp), prior.words), 2 * one, kernels)
     if whole and one <= _ONE * limit:
         return TrainingMatrices(ArrayMatrix(trained.assembled(), trained.words), prior, one)
     return TrainingMatrices(trained, prior)

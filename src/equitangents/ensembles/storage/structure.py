@@ -92,7 +92,9 @@ class Described:
             )
         number = len(self._seen)
         self._seen[id(value)] = value, number
-        state = [[name, self._of(item, f"{where}.{name}")] for name, item in vars(value).items()]
+        # what a class leaves out of its state (open files, compiled functions) it makes anew
+        attributes = value.__getstate__() if hasattr(type(value), "__setstate__") else vars(value)
+        state = [[name, self._of(item, f"{where}.{name}")] for name, item in attributes.items()]
         return {"is": "object", "number": number, "class": _name(type(value)), "state": state}
 
 
@@ -154,7 +156,11 @@ class _Builder:
     def _object(self, tree: Any) -> Any:
         made: Any = object.__new__(_class_named(tree["class"]))
         self.objects[tree["number"]] = made
-        vars(made).update({name: self.of(item) for name, item in tree["state"]})
+        state = {name: self.of(item) for name, item in tree["state"]}
+        if hasattr(made, "__setstate__"):
+            made.__setstate__(state)
+        else:
+            vars(made).update(state)
         return made
 
 
