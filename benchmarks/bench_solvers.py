@@ -62,7 +62,9 @@ def rows(n: int, large: bool) -> None:
     base = measure(lambda: by_scipy(theta, y))
     matrix = theta.nbytes
     print(f"N = {n:,}: SciPy {base.seconds:.2f} s of processor time, {base.memory / matrix:.2f} matrices")
-    print(f"{'solver':<36}{'time/SciPy':>11}{'matrices':>10}{'difference':>12}{'residual':>10}{'steps':>7}{'forecast':>10}")
+    print(
+        f"{'solver':<36}{'time/SciPy':>11}{'matrices':>10}{'difference':>12}{'residual':>10}{'steps':>7}{'forecast':>10}"
+    )
     with tempfile.TemporaryDirectory() as folder:
         on_disk = solvers.OutOfCore(path=Path(folder), tile=max(64, n // 8))
         cases: dict[str, tuple[Any, Any, dict[str, Any]]] = {
@@ -107,6 +109,7 @@ def rows(n: int, large: bool) -> None:
 
 def main(full: bool = False) -> None:
     """N = 1,500 and 3,000; with --full also 6,000 and 12,000, without the decomposition."""
-    print("difference: of predictions on the training inputs from SciPy's, over the targets; forecast: of seconds, over processor seconds")
+    print("difference: of predictions on the training inputs from SciPy's, over the targets")
+    print("forecast: of seconds, over processor seconds")
     for n in (1500, 3000, *((6000, 12_000) if full else ())):
         rows(n, large=n > 3000)

@@ -34,6 +34,7 @@ _SUBMODULES = (
     "stax",
     "studies",
     "systems",
+    "testing",
     "torch",
 )
 _NAMES = {
@@ -83,6 +84,7 @@ if TYPE_CHECKING:
         stax,
         studies,
         systems,
+        testing,
         torch,
     )
     from equitangents.ensembles.deep.classifier import DeepEnsembleClassifier

@@ -129,6 +129,12 @@ def test_networks_are_named_or_layers_in_a_file_or_ones_own(run, folder, monkeyp
     assert run("predict", "m", "--data", "new.npy", "--out", "p.npy", *own)[0] == 0
 
 
+def test_a_kernel_that_gram_computed_is_read(run):
+    assert run("gram", "--data", "x.npy", *MLP, "--tile", 4, "--out", "k.zarr")[0] == 0
+    status, _, err = run(*FIT, "--store", "k.zarr", "--out", "m")
+    assert (status, "gram: 0 of 6 tiles computed" in err) == (0, True)
+
+
 def test_parts_of_a_job_array_make_one_file(run, fitted, folder):
     arguments = ("predict", "model", "--data", "new.npy", "--out", "p.npy", "--rows", 2)
     assert "part 0/2 is done" in run(*arguments, "--shard", "0/2")[1]

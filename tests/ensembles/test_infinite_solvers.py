@@ -11,6 +11,7 @@ from sklearn.base import clone
 
 from equitangents import InfiniteEnsemble, InfiniteEnsembleClassifier, actions, nn, solvers
 from equitangents.ensembles.infinite import problem
+from equitangents.ensembles.infinite.training_matrices import training_matrices
 from equitangents.errors import InvalidArgumentError, MemoryLimitError, NotPositiveDefiniteError
 from oracles.literal_network import LiteralNetwork
 
@@ -193,5 +194,39 @@ def test_bad_solvers_are_refused_before_any_kernel():
     for solver in ("magic", 7):
         with pytest.raises((InvalidArgumentError, TypeError), match="solver is"):
             InfiniteEnsemble(NET, solver=solver).fit(X, Y)
+    with pytest.raises(InvalidArgumentError, match="memory_limit is -1"):
+        InfiniteEnsemble(NET, solver="pcg", memory_limit=-1).fit(X, Y)
     with pytest.raises(MemoryLimitError, match=r"dense problem of 20 samples needs about .* by solver 'cholesky'"):
         InfiniteEnsemble(NET, solver="cholesky", memory_limit=1000).fit(X, Y)
+
+
+class Counted:
+    """A kernel that counts the pairs of inputs it computes."""
+
+    def __init__(self):
+        self.pairs = 0
+
+    def kernel(self, x1, x2=None):
+        self.pairs += len(x1) * len(x1 if x2 is None else x2)
+        return NET.kernel(x1, x2)
+
+
+@pytest.mark.parametrize("solver", ["cholesky", "lanczos", "pcg"])
+def test_the_training_kernel_is_computed_once_where_it_fits_into_memory(solver):
+    counted = Counted()
+    model = InfiniteEnsemble(counted, time=20.0, ridge=1e-2, solver=solver).fit(X, Y)
+    assert counted.pairs <= 2 * len(X) ** 2  # twice for what fit checks on a few inputs
+    before = counted.pairs
+    model.predict(X_TEST, time=[1.0, np.inf])
+    assert counted.pairs - before <= len(X) * len(X_TEST)
+    _ = model.leave_one_out_
+    assert counted.pairs - before <= len(X) * len(X_TEST)
+
+
+@pytest.mark.parametrize(("limit", "held"), [(10**8, 6400), (20_000, 3200), (4_000, 0)])
+def test_kernels_are_held_both_one_or_none_by_the_memory_there_is(limit, held):
+    found = training_matrices(NET, X, "ntk", None, limit, whole=True)
+    assert found.bytes == held
+    for matrix, field in ((found.trained, "ntk"), (found.prior, "nngp")):
+        np.testing.assert_allclose(matrix.product(np.eye(20)), getattr(NET.kernel(X), field), atol=1e-12)
+    assert training_matrices(NET, X, "ntk", None, limit, whole=False).bytes == 0

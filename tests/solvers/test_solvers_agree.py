@@ -151,6 +151,7 @@ def test_targets_of_zero_have_coefficients_of_zero(tmp_path, name):
         ({"time": [1.0, 2.0]}, InvalidArgumentError, "one number"),
         ({"time": -1.0}, InvalidArgumentError, "times are ≥ 0"),
         ({"dynamics": "heat"}, InvalidArgumentError, "dynamics is 'heat'"),
+        ({"memory_limit": 0}, InvalidArgumentError, "memory_limit is 0"),
         ({"field": "rbf"}, InvalidArgumentError, "field is 'rbf'"),
         ({"solver": "out-of-core"}, InvalidArgumentError, r"OutOfCore\(path"),
     ],

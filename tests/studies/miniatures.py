@@ -119,8 +119,9 @@ TINY = {
         "predicted_sets": "digits", "predicted_images": "60", "predicted_sizes": "20,40", "draws": "5",
     },
     "imagenet-scale": {
-        "data": "textures", "images": "40", "pixels": "4", "networks": "Mixer-S", "shrink": "64", "halvings": "6",
-        "runs": "1", "batch": "8", "epochs": "1", "fewest_steps": "2", "every": "1", "test_share": "0.25",
+        "data": "textures", "images": "40", "pixels": "4", "networks": "Mixer-S", "shrink": "64", "patch": "2",
+        "halvings": "6", "runs": "1", "batch": "8", "epochs": "1", "fewest_steps": "2", "every": "1",
+        "test_share": "0.25",
     },
     "spectra": {
         "sets": "digits", "groups": "C4", "images": "60", "pixels": "4", "sizes": "8,16,32", "repetitions": "3",

@@ -179,6 +179,13 @@ class TestClaims:
             assert claim.verdict == "not decidable at this size"
             assert "1,281,167 images of 1,000 classes at 224×224" in claim.meaning
 
+    def test_networks_that_the_source_says_nothing_of_do_not_decide_its_exponents(self):
+        results = self.results()
+        others = replace(results, right={k: v for k, v in results.right.items() if k[0] == "ResNet-34"}, permuted={})
+        found = claims(replace(self.settings, networks=("ResNet-34",)), others)[1]
+        assert found.verdict == "not decidable at this size"
+        assert found.meaning.endswith("Take ResNet-101, or a Mixer.")
+
     def test_a_cusp_that_the_sizes_cannot_show_is_not_decided(self):
         results = self.results()
         small = replace(self.settings, patch=4)  # 1,128 dimensions, below all sizes

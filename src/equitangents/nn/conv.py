@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 
+from equitangents._types import DType, Params
 from equitangents.kernels.program import Op
 from equitangents.nn.compiled_windows import why_not, window_product
 from equitangents.nn.layer import Weights, check_parametrisation, described
@@ -38,12 +39,12 @@ class Conv(WindowLayer):
         """The scales of weights and bias."""
         return Weights(self.W_std, self.b_std, self.parametrisation)
 
-    def init(self, key: jax.Array, signal: Signal, dtype: Any) -> Any:
+    def init(self, key: jax.Array, signal: Signal, dtype: DType) -> Params:
         """w (|S|·n, channels), b (channels,)."""
         shape = (taps(self.box(signal)) * signal.channels, self.channels)
         return self.weights.init(key, shape, (self.channels,), dtype)
 
-    def apply(self, params: Any, x: Any, signal: Signal) -> Any:
+    def apply(self, params: Params, x: Any, signal: Signal) -> Any:
         """Every window's values times the weights, plus the bias; in training by `compiled_windows` where these can."""
         box = self.box(signal)
         if why_not(box, x.dtype) is None:

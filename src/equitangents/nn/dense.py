@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 
+from equitangents._types import DType, Params
 from equitangents.groups import Group
 from equitangents.kernels.program import Op
 from equitangents.nn.layer import Layer, Weights, check_parametrisation, check_scale, described
@@ -46,11 +47,11 @@ class Dense(Layer):
         """The same positions, Gaussian."""
         return replace(signal, channels=self.channels, gaussian=True, given=False, uneven=False)
 
-    def init(self, key: jax.Array, signal: Signal, dtype: Any) -> Any:
+    def init(self, key: jax.Array, signal: Signal, dtype: DType) -> Params:
         """w (n, channels), b (channels,)."""
         return self.weights.init(key, (signal.channels, self.channels), (self.channels,), dtype)
 
-    def apply(self, params: Any, x: Any, signal: Signal) -> Any:
+    def apply(self, params: Params, x: Any, signal: Signal) -> Any:
         """The inputs times the weights, plus the bias: W_std/√n · x W + b_std · b."""
         return self.weights.multiply(params, x)
 

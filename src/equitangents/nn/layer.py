@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from equitangents._types import DType, Params
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.groups import Group, RotationGroup
 from equitangents.kernels.program import Affine, GroupFibres, Op, RatedAffine
@@ -27,11 +28,11 @@ class Layer(CheckedKeywords, abc.ABC):
         """What comes out when `signal` goes in; raises NetworkError if it cannot go in."""
 
     @abc.abstractmethod
-    def init(self, key: jax.Array, signal: Signal, dtype: Any) -> Any:
+    def init(self, key: jax.Array, signal: Signal, dtype: DType) -> Params:
         """Random parameters, a pytree."""
 
     @abc.abstractmethod
-    def apply(self, params: Any, x: Any, signal: Signal) -> Any:
+    def apply(self, params: Params, x: Any, signal: Signal) -> Any:
         """The layer's output for x, (N, *positions, channels); `signal` describes x."""
 
     @abc.abstractmethod
@@ -89,7 +90,7 @@ class Layer(CheckedKeywords, abc.ABC):
 class ParameterFree(Layer):
     """A layer without parameters."""
 
-    def init(self, key: jax.Array, signal: Signal, dtype: Any) -> Any:
+    def init(self, key: jax.Array, signal: Signal, dtype: DType) -> Params:
         """An empty tuple, since nothing is trained."""
         return ()
 
@@ -126,7 +127,7 @@ class Weights:
             return Affine(self.W_std**2, self.b_std**2)
         return RatedAffine(self.W_std**2, self.b_std**2, float(fan_in), float(self.b_std > 0))
 
-    def init(self, key: jax.Array, shape: tuple[int, ...], bias_shape: tuple[int, ...], dtype: Any) -> dict[str, Any]:
+    def init(self, key: jax.Array, shape: tuple[int, ...], bias_shape: tuple[int, ...], dtype: DType) -> dict[str, Any]:
         """Standard normal weights, and a bias if it has any effect."""
         w_key, b_key = jax.random.split(key)
         params = {"w": standard_normal(w_key, shape, dtype)}

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from equitangents._types import Params
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.groups import Group
 from equitangents.kernels import duals
@@ -48,7 +49,7 @@ class Nonlinearity(ParameterFree):
             )
         return replace(signal, gaussian=False)
 
-    def apply(self, params: Any, x: Any, signal: Signal) -> Any:
+    def apply(self, params: Params, x: Any, signal: Signal) -> Any:
         """The nonlinearity φ of every entry of x."""
         return self.function(x)
 
@@ -169,7 +170,7 @@ class Identity(ParameterFree):
         """The kind of signal that comes in."""
         return signal
 
-    def apply(self, params: Any, x: Any, signal: Signal) -> Any:
+    def apply(self, params: Params, x: Any, signal: Signal) -> Any:
         """The input as it came in."""
         return x
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 
+from equitangents._types import DType, Params
 from equitangents.errors import NetworkError
 from equitangents.groups import Group
 from equitangents.kernels.program import Branch, Op
@@ -62,13 +63,13 @@ class Residual(Layer):
             )
         return replace(out, gaussian=out.gaussian and signal.gaussian)
 
-    def init(self, key: jax.Array, signal: Signal, dtype: Any) -> Any:
+    def init(self, key: jax.Array, signal: Signal, dtype: DType) -> Params:
         """A tuple with one entry a layer of the branch."""
         signals = self.signals(signal)
         keys = jax.random.split(key, len(self.layers))
         return tuple(la.init(k, s, dtype) for la, k, s in zip(self.layers, keys, signals, strict=False))
 
-    def apply(self, params: Any, x: Any, signal: Signal) -> Any:
+    def apply(self, params: Params, x: Any, signal: Signal) -> Any:
         """The input plus what the branch makes of it."""
         y = x
         for layer, p, s in zip(self.layers, params, self.signals(signal), strict=False):

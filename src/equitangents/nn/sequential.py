@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from equitangents import precision
-from equitangents._types import ArrayLike
+from equitangents._types import ArrayLike, Params
 from equitangents.errors import InvalidTypeError, NetworkError, ShapeError
 from equitangents.kernels.cost import KernelCost
 from equitangents.kernels.dispatch import compute, compute_diagonal, compute_pairs, kernel_cost
@@ -74,7 +74,7 @@ class Sequential(CheckedKeywords):
         """Shape of one output for inputs of shape (*positions, channels)."""
         return self.signals(input_shape)[-1].array_shape
 
-    def init(self, key: jax.Array, input_shape: tuple[int, ...], dtype: np.dtype | type | str = "float32") -> Any:
+    def init(self, key: jax.Array, input_shape: tuple[int, ...], dtype: np.dtype | type | str = "float32") -> Params:
         """Parameters of a finite network for inputs of shape (*positions, channels): a tuple with one entry a layer."""
         signals = self.signals(input_shape)
         with precision.scope(dtype):
@@ -83,7 +83,7 @@ class Sequential(CheckedKeywords):
                 layer.init(k, s, jnp.dtype(dtype)) for layer, k, s in zip(self._layers, keys, signals, strict=False)
             )
 
-    def apply(self, params: Any, x: Any, *, key: jax.Array | None = None) -> Any:
+    def apply(self, params: Params, x: Any, *, key: jax.Array | None = None) -> Any:
         """Outputs (N, outputs) of the finite network for x, (N, *positions, channels), in the precision of `params`.
 
         x may be `Masked` or `Graphs`. A network with dropout in training takes a `key`, from which it draws.

@@ -26,7 +26,8 @@ from equitangents.validation import check_whole, is_whole
 
 logger = logging.getLogger("equitangents")
 
-_TASK = 0.5  # seconds that the items of one task take, about
+_TASK = 0.5  # seconds that the items of one task take at least, about, and
+_TURN = 0.01  # for each worker: so many seconds pass between two tasks that are handed out, however many workers
 _CONNECTING = 30.0  # seconds until a scheduler is said not to answer
 _COUNTED = 5.0  # seconds between counts of the workers, which come and go
 _BREAKS = 3  # times that workers may die one after another without a single item in between
@@ -67,12 +68,6 @@ class Tasks(Generic[Item, Result]):
     kept: str = "what is complete is kept"
     remedy: str = "run fewer workers, or give a smaller tile to a new store"
     at_once: int = 64
-
-
-def compute_here(tasks: Tasks[Item, Result], items: Sequence[Item]) -> None:
-    """One item after another in this process."""
-    for item in items:
-        tasks.report(tasks.run([item]))
 
 
 def compute_with(executor: Any, tasks: Tasks[Item, Result], items: Sequence[Item]) -> None:
@@ -144,7 +139,9 @@ def dask_client(scheduler: str) -> Any:
 
 
 def _hand_out(pool: Executor, workers: Callable[[], int], tasks: Tasks[Item, Result], items: Sequence[Item]) -> None:
-    """Keep every worker busy, with a task waiting; each is of as many items as take half a second."""
+    """Keep every worker busy, with a task waiting; each is of as many items as take half a second, or longer for many
+    workers.
+    """
     complete: Queue[Future[Result]] = Queue()
     running: set[Future[Result]] = set()
     size, rest = 1, iter(items)
@@ -163,12 +160,18 @@ def _hand_out(pool: Executor, workers: Callable[[], int], tasks: Tasks[Item, Res
             running.remove(future)
             done = _result(future, tasks.kept)
             tasks.report(done)
-            if done.computed:
-                size = max(1, min(tasks.at_once, int(_TASK * done.computed / max(done.seconds, 1e-9))))
+            size = _size(tasks, done, max(_TASK, _TURN * count)) or size
             size = max(1, min(size, len(items) // (4 * count)))
     finally:
         for future in running:
             future.cancel()
+
+
+def _size(tasks: Tasks[Item, Result], done: Finished, seconds: float) -> int:
+    """How many items take so long, as those did that are done; 0 where these say nothing."""
+    if not done.computed:
+        return 0
+    return max(1, min(tasks.at_once, int(seconds * done.computed / max(done.seconds, 1e-9))))
 
 
 def _result(future: Future[Result], kept: str) -> Result:

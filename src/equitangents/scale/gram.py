@@ -23,7 +23,7 @@ from equitangents.keywords import CheckedKeywords
 from equitangents.memory import check_fits
 from equitangents.scale.chunks import PARTIAL
 from equitangents.scale.estimate import side_of_tile, tile_bytes
-from equitangents.scale.executors import Tasks, compute_by_processes, compute_here, compute_with
+from equitangents.scale.executors import Tasks, compute_by_processes, compute_with
 from equitangents.scale.grid import Tile
 from equitangents.scale.metadata import FIELDS, read_record
 from equitangents.scale.opening import Data, open_store
@@ -31,7 +31,7 @@ from equitangents.scale.problem import opened, precision_of, problem
 from equitangents.scale.progress import Progress, Told
 from equitangents.scale.record import Record
 from equitangents.scale.shards import part_of
-from equitangents.scale.tiles import Done, Work, compute_tiles, unwritable
+from equitangents.scale.tiles import Done, Work, compute_tiles, each_computed, unwritable
 from equitangents.scale.verification import Verification, verify
 from equitangents.scale.whole import sweep
 from equitangents.validation import check_whole
@@ -252,7 +252,8 @@ class GramStore(CheckedKeywords):
                     "executor, or workers=, which starts dead ones again"
                 ) from None
         else:
-            compute_here(tasks, waiting)
+            for done in each_computed(self._work, waiting):
+                report(done)
         rest = "" if counted.computed == total else ", the others were there"
         logger.info("gram: %d of %d tiles computed%s, in %s", counted.computed, total, rest, self.path)
 

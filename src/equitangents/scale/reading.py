@@ -72,10 +72,9 @@ def _mapped(path: Path, key: str) -> Any:
             local = whole.read(_LOCAL)
         names = int.from_bytes(local[26:28], "little") + int.from_bytes(local[28:30], "little")
         offset = entry.header_offset + _LOCAL + names + header
-        order = "F" if fortran else "C"
         if 0 in shape:
             return None
-        return np.memmap(path, dtype, "r", offset, shape, order)
+        return np.memmap(path, dtype, "r", offset, shape, "F" if fortran else "C")
     except (OSError, ValueError, EOFError, KeyError, AttributeError, zipfile.BadZipFile, zlib.error):
         return None  # what is wrong with it is said elsewhere
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.linalg
 
-from equitangents.errors import InvalidArgumentError, NotFiniteError
+from equitangents.errors import InvalidArgumentError
 from equitangents.solvers.definiteness import refused
 from equitangents.solvers.direct import Factor, largest_eigenvalue, solve_directly
 from equitangents.solvers.in_time import TOLERANCE, check_iterations, respond_in_time
@@ -44,13 +44,13 @@ class Cholesky(Method):
             raise InvalidArgumentError(f"precision is {self.precision!r}; expected 'float32', 'float64' or None")
 
     def cost(self, task: Task) -> Cost:
-        """N³/3 operations and one array."""
+        """N³/3 operations, at two thirds of the speed of matrix products, and one array."""
         precision = self._precision(task)
         size = np.dtype(precision).itemsize
         array = 0 if task.consumed and task.in_memory and size == task.itemsize else size * task.size**2
         vectors = 8 * task.size * (8 * task.outputs + _INVERSE_STEPS + 8)
         buffers = 2 * 8 * _ROWS * task.size + (0 if task.in_memory else 3 * 8 * task.tile**2)
-        work = task.size**3 / 3 + 4.0 * task.size**2 * (_INVERSE_STEPS + 4 * task.outputs)
+        work = task.size**3 / 2 + 4.0 * task.size**2 * (_INVERSE_STEPS + 4 * task.outputs)
         return Cost(array + vectors + buffers, work, 0, task.size**2 / 2, precision=precision)
 
     def prepare(self, system: System, limit: int, consumed: bool) -> Prepared:
@@ -176,13 +176,7 @@ def _array(matrix: SymmetricMatrix, precision: np.dtype, consumed: bool) -> tupl
         own = matrix.array
         if own.dtype == precision and own.flags.c_contiguous and own.flags.writeable:
             return own, True
-    array = np.empty((matrix.size, matrix.size), precision)
-    for rows, columns in matrix.tiles():
-        entries = matrix.block(rows, columns)
-        if not np.isfinite(entries).all():
-            raise NotFiniteError(f"{matrix.words} holds NaN or infinite values")
-        array[rows, columns] = entries
-    return array, False
+    return matrix.assembled(precision), False
 
 
 def _factorised(array: np.ndarray) -> bool:

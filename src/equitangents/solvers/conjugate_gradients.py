@@ -89,8 +89,9 @@ def conjugate_gradients(
     z = preconditioner.apply(r)
     p, rz = z.copy(), (r * z).sum(axis=0)
     best, best_x, best_step = np.inf, x.copy(), 0
-    alphas, betas, negative = [], [], math.inf
-    step = 0
+    alphas: list[np.ndarray] = []
+    betas: list[np.ndarray] = []
+    negative, step = math.inf, 0
     while step < steps:
         going = _going(r, x, norms, tolerance, floor)
         if not going.any():

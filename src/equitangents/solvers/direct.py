@@ -86,7 +86,7 @@ def solve_directly(
             f"residual of {np.max(found.residuals):.1e} after {found.steps} steps, above {tolerance:g}: the matrix is "
             f"too ill-conditioned (about {largest / smallest:.1e}); set a larger ridge, or precision='float64'"
         )
-    notes = (f"{found.steps} steps of refinement in float64",)
+    notes: tuple[str, ...] = (f"{found.steps} steps of refinement in float64",)
     if factor.shift:
         notes = (*notes, f"the factor is that of the matrix + {factor.shift:.1e}, and refinement takes that back")
     return Answer(

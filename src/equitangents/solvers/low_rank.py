@@ -51,8 +51,10 @@ class _LowRank(Method, abc.ABC):
         """One pass over N × m entries, and algebra of m × m matrices."""
         n, m = task.size, self.rank_of(task.size)
         rows = min(n, _OVERSAMPLED * m)
-        memory = 8 * (6 * m * m + 4 * min(n, _ROWS) * m + 3 * n * task.outputs + rows * m)
-        return Cost(memory, 4.0 * n * m * m + 30.0 * m**3, 0, float(n * m) + float(rows * m))
+        probes = 4 * min(n, _PROBES) ** 2
+        memory = 8 * (6 * m * m + 4 * min(n, _ROWS) * m + 3 * n * task.outputs + rows * m + probes)
+        work = 5.0 * n * m * m + 30.0 * (m**3 + min(n, _PROBES) ** 3)
+        return Cost(memory, work, 0, float(n * m) + float(rows * m))
 
     def prepare(self, system: System, limit: int, consumed: bool) -> Prepared:
         """Landmarks are drawn at the first answer."""
@@ -206,7 +208,9 @@ class _Spanned(Prepared):
                 span.add(block, targets[rows])
         return both
 
-    def _compare(self, targets: np.ndarray, time: float, weights: np.ndarray, of_half: np.ndarray) -> tuple[float, float]:
+    def _compare(
+        self, targets: np.ndarray, time: float, weights: np.ndarray, of_half: np.ndarray
+    ) -> tuple[float, float]:
         """(estimated error, what is left of the targets), over the size of the targets, on some training inputs.
 
         Root mean squares. The error is the larger of two changes of the predictor: from half the landmarks to all, and
@@ -214,7 +218,8 @@ class _Spanned(Prepared):
         their targets. Source of the second: Snelson & Ghahramani 2007, "Local and global sparse Gaussian processes".
         """
         system, landmarks = self._system, self._landmarks
-        assert landmarks is not None and self._kept is not None
+        assert landmarks is not None
+        assert self._kept is not None
         matrix, span = system.matrix, self._kept[1]
         rows = np.random.default_rng(1).permutation(matrix.size)[:_PROBES]
         cross = matrix.rectangle(rows, landmarks).astype(np.float64, copy=False)

@@ -65,6 +65,17 @@ class SymmetricMatrix(abc.ABC):
                 total[columns] += entries.T @ vectors[rows]
         return self._checked(total)
 
+    def assembled(self, dtype: np.dtype | None = None) -> np.ndarray:
+        """All entries in one array of `dtype`; those below the diagonal are mirrored. NotFiniteError for NaN."""
+        array = np.empty((self.size, self.size), dtype or self.dtype)
+        for rows, columns in self.tiles():
+            entries = self.block(rows, columns)
+            if not np.isfinite(entries).all():
+                raise NotFiniteError(f"{self.words} holds NaN or infinite values")
+            array[rows, columns] = entries
+            array[columns, rows] = entries.T
+        return array
+
     def fingerprint(self) -> str:
         """A hash of all entries, so that what is kept on disk is that of this matrix."""
         digest = hashlib.sha256(f"{self.size} {self.dtype.name}".encode())

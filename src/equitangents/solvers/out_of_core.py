@@ -60,7 +60,7 @@ class OutOfCore(Method):
             raise InvalidArgumentError(f"precision is {self.precision!r}; expected 'float32', 'float64' or None")
 
     def cost(self, task: Task) -> Cost:
-        """N³/3 operations, one row of tiles in memory, half the matrix on disk."""
+        """N³/3 operations at two thirds of full speed, one row of tiles in memory, half the matrix on disk."""
         size = np.dtype(self._precision).itemsize
         side = self.side(task.size, task.limit)
         row = -(-task.size // side) * side
@@ -69,7 +69,7 @@ class OutOfCore(Method):
         )
         disk = size * row * (row + side) // 2
         products = 4.0 + 2 * _INVERSE_STEPS
-        return Cost(memory, task.size**3 / 3, products, task.size**2 / 2, disk=disk, precision=self._precision)
+        return Cost(memory, task.size**3 / 2, products, task.size**2 / 2, disk=disk, precision=self._precision)
 
     def side(self, size: int, limit: int) -> int:
         """The side of a tile: a row of them takes a quarter of the memory."""

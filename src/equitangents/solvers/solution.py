@@ -19,8 +19,9 @@ class Report:
     estimates of the eigenvalues themselves. iterations: of the iterative part, 0 for none. seconds: by the clock;
     forecast_seconds and forecast_memory (bytes): what was expected before. rank: of a preconditioner or approximation.
     error: for approximations, the estimated root mean square difference from the exact predictor on the training
-    inputs, over that of the targets (the larger of what twice the rank changed, and of what the part of the kernel that
-    the approximation leaves out would still learn); 0 for solvers that are exact up to `residual`. notes: whatever else was done.
+    inputs, over that of the targets (the larger of what the second half of the rank changed, and of what the part of
+    the kernel that the approximation leaves out would still learn); 0 for solvers that are exact up to `residual`.
+    notes: whatever else was done.
     """
 
     solver: str

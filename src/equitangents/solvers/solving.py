@@ -12,7 +12,7 @@ import numpy as np
 from equitangents._types import Numbers
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference.dynamics import DYNAMICS, as_times
-from equitangents.memory import default_memory_limit
+from equitangents.memory import check_memory, default_memory_limit
 from equitangents.solvers.choosing import Plan, as_method, choose, plan_of, too_large
 from equitangents.solvers.matrices import ArrayMatrix, OperatorMatrix, SymmetricMatrix, as_matrix, spans
 from equitangents.solvers.method import Answer, Method, Prepared, Task
@@ -174,6 +174,7 @@ def solve(
         raise InvalidArgumentError(f"dynamics is {dynamics!r}; expected {' or '.join(map(repr, DYNAMICS))}")
     if not as_times(time)[1]:
         raise InvalidArgumentError(f"time is {time!r}; expected one number")
+    check_memory(f"the dense problem of {theta.size} samples", 0, memory_limit, "")  # that it is a limit
     check_symmetric(theta)
     if isinstance(theta, OperatorMatrix) and ridge == 0 and ridge_unit is None:
         ridge_unit = 0.0

@@ -3,7 +3,7 @@
 gradient    r = u·∇E + F·u along random u; E r² = ‖∇E + F‖² for u of independent normal entries
 asymmetry   with J = ∂F/∂x and random v, w: E (wᵀJv − vᵀJw)² = ‖J − Jᵀ‖² and E ‖Jv‖² = ‖J‖²
 
-Derivatives are central differences; of the gradient by Richardson's rule from two steps.
+Derivatives are central differences by Richardson's rule from two steps.
 """
 
 from __future__ import annotations
@@ -14,16 +14,15 @@ import numpy as np
 from scipy.special import stdtrit
 
 from equitangents.audit.potentials.evaluate import Potential
-from equitangents.audit.potentials.intervals import Sampling
+from equitangents.audit.potentials.intervals import ENOUGH, Sampling
 from equitangents.audit.potentials.results import Row, outcome
 from equitangents.audit.potentials.symmetry import Known
 from equitangents.audit.report.sections import Estimate
-from equitangents.statistics.bootstrap import FEWEST
 
 _DIRECTIONS = 8
 _PROBES = 8
 _STEP = {False: 1e-3, True: 2e-2}  # Å, of double and single precision
-MOST_STRUCTURES = 8
+MOST_STRUCTURES = 10
 ASYMMETRY = 1e-3
 """The relative asymmetry that counts as small."""
 
@@ -101,13 +100,13 @@ def _asymmetry(potential: Potential, known: Known, picked: list[int], rng: np.ra
     for i in picked:
         atoms = known.structures[i]
         V = rng.normal(size=(_PROBES, len(atoms), 3))
-        JV = np.array([_along(potential, atoms, v, h) for v in V])
-        coarse = _along(potential, atoms, V[0], 2 * h)
+        fine, coarse = (np.array([_along(potential, atoms, v, step) for v in V]) for step in (h, 2 * h))
+        JV = (4 * fine - coarse) / 3
         products.append(np.einsum("aix,bix->ab", V, JV))
         sizes.append((JV**2).sum(axis=(1, 2)))
         size = max(float(np.sqrt(sizes[-1].mean())), 1e-300)
-        noise = known.floors[i]["forces"] / 1e3 * np.sqrt(len(atoms)) / (np.sqrt(2) * h)
-        cut = float(np.linalg.norm(coarse - JV[0])) / 3
+        noise = 1.4 * known.floors[i]["forces"] / 1e3 * np.sqrt(len(atoms)) / (np.sqrt(2) * h)
+        cut = float(np.sqrt(((fine - coarse) ** 2).sum(axis=(1, 2)).mean())) / 3
         floors.append(np.sqrt(2) * (noise + cut) / size)
     S, J = np.array(products), np.array(sizes)
     per = np.sqrt(_squares(S, J, np.arange(_PROBES)))
@@ -128,7 +127,7 @@ def _asymmetry(potential: Potential, known: Known, picked: list[int], rng: np.ra
         structures=len(picked),
         moves=_PROBES,
         outcome=outcome(estimate, float(per.max()), floor, ASYMMETRY),
-        note=f"‖J − Jᵀ‖/‖J‖ from {_PROBES} random directions, steps of {h:g} Å",
+        note=f"‖J − Jᵀ‖/‖J‖ from {_PROBES} random directions, steps of {h:g} and {2 * h:g} Å",
     )
 
 
@@ -144,7 +143,7 @@ def _estimate(S: np.ndarray, J: np.ndarray, s: Sampling) -> tuple[Estimate, str]
     """The mean over structures; of few of them the interval is a jackknife of logarithms over probes."""
     every = np.arange(_PROBES)
     ratios = np.sqrt(_squares(S, J, every))
-    if len(ratios) >= FEWEST or not ratios.any():
+    if len(ratios) >= ENOUGH or not ratios.any():
         return s.mean(ratios[None], "directions")
     log = lambda probes: float(np.log(max(float(np.sqrt(_squares(S, J, probes)).mean()), 1e-300)))
     left_out = np.array([log(np.delete(every, k)) for k in every])

@@ -12,6 +12,9 @@ from equitangents.audit.measure.intervals import Resampler
 from equitangents.audit.report.sections import Estimate
 from equitangents.statistics.bootstrap import FEWEST
 
+ENOUGH = 10
+"""Structures, from which means have an interval over these; of fewer it is for these structures alone."""
+
 
 @dataclass(frozen=True)
 class Sampling:
@@ -22,13 +25,13 @@ class Sampling:
     seed: int
 
     def mean(self, table: Float[np.ndarray, "moves structures"], moves: str = "moves") -> tuple[Estimate, str]:
-        """The mean and what its interval is over: structures and moves where there are 5 of each, else one of them."""
+        """The mean and what its interval is over: structures, from 10 on, and moves, from 5 on; or one of them."""
         table = np.asarray(table, np.float64)
         E, n = table.shape
         resampler = lambda inputs, elements: Resampler(inputs, elements, self.confidence, self.resamples, self.seed)
-        if n >= FEWEST and E >= FEWEST:
+        if n >= ENOUGH and E >= FEWEST:
             return resampler(n, E).mean(table), f"structures and {moves}"
-        if n >= FEWEST:
+        if n >= ENOUGH:
             return resampler(n, None).mean(table.mean(axis=0)), "structures"
         if E >= FEWEST:
             return resampler(E, None).mean(table.mean(axis=1)), f"{moves}, for these structures"

@@ -18,6 +18,7 @@ from equitangents._types import FileName
 from equitangents.actions import Action
 from equitangents.ensembles.infinite.solved_problem import SolvedProblem
 from equitangents.ensembles.infinite.spectral_report import spectral_report, spectral_residual
+from equitangents.ensembles.infinite.training_matrices import training_matrices
 from equitangents.inference import (
     Dynamics,
     TrainedProcess,
@@ -31,9 +32,9 @@ from equitangents.inference import (
 )
 from equitangents.kernels import KernelFunction, Kernels, orbit_average
 from equitangents.scale import GramStore
-from equitangents.solvers import Eigh, KernelMatrix, Method, Report, Solver, SymmetricMatrix, System
+from equitangents.solvers import Eigh, Method, Report, Solver, System
 from equitangents.solvers.choosing import DECOMPOSED, as_method
-from equitangents.solvers.matrices import ScaledMatrix, as_matrix
+from equitangents.solvers.matrices import ScaledMatrix
 
 Field = Literal["ntk", "nngp"]
 _BLOCK_ENTRIES = 2**25  # of a block of test rows against the training data, 256 MB in float64
@@ -53,23 +54,16 @@ class Settings:
     store: FileName | None = None  # the folder in which the training kernel is kept
     solver: str | Method = "auto"
     time: float = math.inf
+    held: Kernels | None = None  # the training kernel, if it is there already
 
     def training_kernel(self, kernel: KernelFunction, x: Any) -> Kernels:
         """The kernel of the training inputs with themselves: read from the store, as far as it is there."""
+        if self.held is not None:
+            return self.held
         if self.store is None:
             return kernel.kernel(x)
         kept = GramStore(self.store, kernel, x).compute()
         return Kernels(kept.nngp[:], kept.ntk[:])
-
-    def training_matrix(
-        self, kernel: KernelFunction, x: Any, field: Field, scale: np.ndarray | None
-    ) -> SymmetricMatrix:
-        """The same as solvers read it: from the store, or computed whenever it is needed; its rows times `scale`."""
-        if self.store is None:
-            matrix: SymmetricMatrix = KernelMatrix(kernel, x, field)
-        else:
-            matrix = as_matrix(GramStore(self.store, kernel, x).compute(), field)
-        return matrix if scale is None else ScaledMatrix(matrix, scale)
 
     @property
     def limit(self) -> int:
@@ -82,11 +76,6 @@ class Settings:
         if method is None:
             return samples <= DECOMPOSED and (dense_solve_bytes(samples) <= self.limit or self.limit <= 0)
         return isinstance(method, Eigh)
-
-    def solver_of(self, matrix: SymmetricMatrix, samples: int, unit: float | None, scale: float = 0.0) -> Solver:
-        """What solves the training on a matrix, with the dynamics of so many samples."""
-        system = System(matrix, self.ridge, self.dynamics(self.learning_rate, samples), unit, scale)
-        return Solver(system, as_method(self.solver), limit=self.limit)
 
 
 @dataclass(frozen=True)
@@ -179,11 +168,7 @@ def dense(
         x, y = x[first], y[first]
     scale = np.sqrt(weight) if len(first) < total or weights is not None else None
     if not decomposes:
-        matrix = settings.training_matrix(kernel, x, settings.field, scale)
-        solver = settings.solver_of(matrix, total, float(matrix.diagonal().sum()) / total)
-        noise = None if settings.field == "nngp" else settings.training_matrix(kernel, x, "nngp", scale)
-        targets = y if scale is None else y * scale[:, None]
-        return SolvedProblem(kernel, settings.field, x, targets, solver, noise, scale)
+        return solved(kernel, x, y, settings, total, scale)
     kernels = settings.training_kernel(kernel, x)
     gram = _scaled(getattr(kernels, settings.field), scale)
     start = clock.perf_counter()
@@ -201,6 +186,35 @@ def dense(
     dynamics = settings.dynamics(settings.learning_rate, total)
     process = TrainedProcess(spectrum, y, dynamics, prior=prior, scale=scale)
     return Problem(kernel, settings.field, x, process, samples, residual, seconds)
+
+
+def solved(
+    kernel: KernelFunction,
+    x: Any,
+    y: np.ndarray,
+    settings: Settings,
+    samples: int,
+    scale: np.ndarray | None,
+    *,
+    unit: float | None = None,
+    size: float = 0.0,
+) -> SolvedProblem:
+    """The same training, of so many samples on the rows x, y, by a solver that does not decompose.
+
+    unit: of the ridge; None: the mean diagonal over all samples. size: see `Spectrum.scale`.
+    """
+    check_memory(f"the dense problem of {samples} samples", 0, settings.memory_limit, "")  # that it is a limit
+    method = as_method(settings.solver)
+    whole = method is None or method.exact
+    read = training_matrices(kernel, x, settings.field, settings.store, settings.limit, whole=whole)
+    matrix = read.trained if scale is None else ScaledMatrix(read.trained, scale)
+    noise = read.prior if scale is None else ScaledMatrix(read.prior, scale)
+    unit = float(matrix.diagonal().sum()) / samples if unit is None else unit
+    system = System(matrix, settings.ridge, settings.dynamics(settings.learning_rate, samples), unit, size)
+    solver = Solver(system, method, limit=settings.limit - read.bytes)
+    targets = y if scale is None else y * scale[:, None]
+    prior = None if settings.field == "nngp" else noise
+    return SolvedProblem(kernel, settings.field, x, targets, solver, prior, scale, read.kernels)
 
 
 def explicit(
@@ -251,10 +265,7 @@ def orbit_averaged(
     averaged = orbit_average(kernel, action)
     unit, size = float(variances.mean()) / order, float(variances.mean()) * math.sqrt(total)
     if not decomposes:
-        matrix = settings.training_matrix(averaged, x, settings.field, scale)
-        solver = settings.solver_of(matrix, total, unit, size)
-        targets = y if scale is None else y * scale[:, None]
-        return SolvedProblem(averaged, settings.field, x, targets, solver, None, scale)
+        return solved(averaged, x, y, settings, total, scale, unit=unit, size=size)
     start = clock.perf_counter()
     gram = getattr(settings.training_kernel(averaged, x), settings.field)
     matrix_of_rows = _scaled(gram, scale)

@@ -51,7 +51,8 @@ class InfiniteEnsemble(RegressorMixin, InfiniteEnsembleBase):
             killed goes on, and the next one reads it; for the dense, explicit and orbit-averaged problems.
         solver: what solves them: "eigh", "cholesky", "out-of-core", "lanczos", "pcg", "nystrom",
             "subset-of-regressors", or settings of one, such as `solvers.PCG(rank=500)`. "auto": "eigh" up
-            to 3,000 samples, else by memory and time; never an approximation. `solution_` says what was used, and why.
+            to 3,000 samples, else by memory and time; never an approximation. The approximations read a `store` if
+            one is given, which computes all of it first. `solution_` says what was used, and why.
 
     Attributes:
         solver_: which problem gives the mean, exactly in each case: "dense N×N"; "orbit-averaged N×N" for invariant

@@ -15,7 +15,7 @@ import numpy as np
 
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference import Dynamics
-from equitangents.kernels import KernelFunction
+from equitangents.kernels import KernelFunction, Kernels
 from equitangents.solvers import Report, Solution, Solver
 from equitangents.solvers.matrices import SymmetricMatrix
 
@@ -58,6 +58,7 @@ class SolvedProblem:
     solver: Solver
     prior: SymmetricMatrix | None
     scale: np.ndarray | None
+    kernels: Kernels | None = None  # of the inputs, if they are held
 
     @property
     def process(self) -> SolvedProcess:

@@ -105,10 +105,11 @@ class Training:
     @cached_property
     def decomposed(self) -> Training:
         """The same training, its problems solved by eigendecompositions: what many times and left-out samples need."""
-        if not isinstance(self.mean_problem, SolvedProblem):
+        solved = self.mean_problem
+        if not isinstance(solved, SolvedProblem):
             return self
         logger.info("decomposing the training kernel: what is asked for needs its eigenvalues")
-        return self.with_settings(replace(self.settings, solver="eigh"))
+        return self.with_settings(replace(self.settings, solver="eigh", held=solved.kernels))
 
     def with_settings(self, settings: Settings) -> Training:
         """The same kernel and data with another ridge or learning rate: what is decomposed already stays so."""

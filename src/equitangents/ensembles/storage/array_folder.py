@@ -70,7 +70,7 @@ def read_array(path: Path, about: dict[str, Any], number: int, said: str) -> np.
 def _write_array(file: Path, array: np.ndarray) -> dict[str, Any]:
     with file.open("wb") as opened:
         counted = _Counted(opened)
-        np.lib.format.write_array(counted, np.asarray(array), allow_pickle=False)  # type: ignore[arg-type]
+        np.lib.format.write_array(counted, np.asarray(array), allow_pickle=False)
         opened.flush()
         os.fsync(opened.fileno())
     return {

@@ -152,7 +152,7 @@ class _Builder:
         return self.objects[tree["number"]]
 
     def _object(self, tree: Any) -> Any:
-        made = object.__new__(_class_named(tree["class"]))
+        made: Any = object.__new__(_class_named(tree["class"]))
         self.objects[tree["number"]] = made
         vars(made).update({name: self.of(item) for name, item in tree["state"]})
         return made

@@ -9,11 +9,12 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from equitangents.errors import NetworkError
 from equitangents.kernels.engines.reference import execute as fields
 from equitangents.kernels.engines.reference.carry import DISTANCE, Carry
 from equitangents.kernels.engines.reference.moments import Moments, field_moments
 from equitangents.kernels.engines.reference.pairs import PairGeometry, pool_mean, pool_pairs
-from equitangents.kernels.program import Box, Branch, Flatten, Op, Pool, Table
+from equitangents.kernels.program import Box, Branch, Flatten, Op, Pool, Table, WindowPool
 from equitangents.kernels.structured import mixing
 from equitangents.kernels.structured.fields import (
     Pairs,
@@ -88,7 +89,9 @@ def _one(op: Any, state: State, context: Context) -> State:
         return mixing.aggregated(op, state, context.graphs, carry)
     if isinstance(op, BlockSums) or (isinstance(op, Pool) and state.one.mask is not None):
         return mixing.pooled(op, state, context.tables, carry)
-    if isinstance(op, Pool | Flatten):
+    if isinstance(op, WindowPool) and state.one.mask is not None:
+        raise NetworkError("AvgPool takes masks where its windows are blocks: stride = window, without padding")
+    if isinstance(op, Pool | WindowPool | Flatten):
         return _pooled(op, state, context)
     return _plain(op, state, context)
 
@@ -117,7 +120,7 @@ def _mask_after(op: Op, mask: Any) -> Any:
     return mask[centres(op)]
 
 
-def _pooled(op: Pool | Flatten, state: State, context: Context) -> State:
+def _pooled(op: Pool | WindowPool | Flatten, state: State, context: Context) -> State:
     pool = partial(pool_pairs, op, tables=context.tables)
     ks, ts = (
         tuple(None if v is None else pool(v) for v in values)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from equitangents.kernels.program import Branch, FrozenArray, Op
+from equitangents.kernels.program import Box, Branch, FrozenArray, Op
 
 Groups = tuple[tuple[int, ...], ...]
 
@@ -50,6 +50,7 @@ class BlockSums:
 
     labels: FrozenArray  # int32 (positions,), block number or -1
     blocks: int
+    box: Box | None = None
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ def _inside(op: Any) -> tuple[Any, ...]:
     if isinstance(op, BlockSums):
         sizes = np.bincount(op.labels.array[op.labels.array >= 0])
         if (sizes == sizes[0]).all():
-            return Pool(op.labels, op.blocks), Times(float(sizes[0]))
+            return Pool(op.labels, op.blocks, op.box), Times(float(sizes[0]))
     return (op,)
 
 

@@ -26,7 +26,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     larger = f"{reached}, and only they count. {FULL:,} images of 32×32 pixels (preset paper) would decide."
     two = shared_level(len(INFERENCES))
     every = shared_level(len(INFERENCES) * len(widths))
-    best = {how: min(widths, key=lambda w, how=how: abs(math.log2(w / BEST[how]))) for how in INFERENCES}
+    best = {how: _nearest(widths, BEST[how]) for how in INFERENCES}
     there = lambda e, how, known: e if BEST[how] in known else no_interval(e.value, e.level)
     falls = {
         f"{how}, from width {best[how]}": there(results.falls(how, best[how], two), how, widths[:-1])
@@ -110,6 +110,11 @@ def _source(settings: Settings, results: Results) -> Claim:
         undecided=f"With {s.train_images:,} images of {s.pixels}×{s.pixels} pixels and {width} channels accuracy is "
         f"{ours}. {FULL:,} images of CIFAR-10 at 32×32 pixels (preset paper) would decide.",
     )  # fmt: skip
+
+
+def _nearest(widths: Sequence[int], width: int) -> int:
+    """Of the widths that were trained."""
+    return min(widths, key=lambda w: abs(math.log2(w / width)))
 
 
 def _value(e: Estimate) -> float:

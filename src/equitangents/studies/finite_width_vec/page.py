@@ -38,7 +38,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
 
 def _rows(results: Results) -> Columns:
     """One row for every run; of the NTK without a width."""
-    rows = [
+    rows: list[tuple[object, ...]] = [
         (how, group, width, r, results.best[how, group][i, r], results.last[how, group][i, r],
          results.learnt[how, group][i, r])
         for how, group in results.best for i, width in enumerate(results.widths)

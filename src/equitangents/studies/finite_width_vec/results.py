@@ -23,11 +23,11 @@ class Settings:
     """
 
     data: str = "auto"
-    train_images: int = 60
+    train_images: int = 80
     test_images: int = 200
     pixels: int = 8
     depth: int = 2
-    widths: tuple[int, ...] = (4, 16, 64)
+    widths: tuple[int, ...] = (16, 32, 64)
     runs: int = 4
     needed: int = 3
     epochs: int = 300

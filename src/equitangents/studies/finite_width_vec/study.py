@@ -23,7 +23,7 @@ from equitangents.systems import GradientInference, architecture, inference, rot
 PRESETS = {
     "quick": Settings(),
     "desk": Settings(
-        train_images=200, test_images=400, widths=(8, 16, 32, 64, 128, 256), runs=5, needed=4, epochs=1500
+        train_images=600, test_images=400, widths=(16, 32, 64, 128, 256), runs=5, needed=4, epochs=600
     ),
     "paper": Settings(
         data="cifar10", train_images=45000, test_images=5000, pixels=32, depth=8,

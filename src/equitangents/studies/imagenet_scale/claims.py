@@ -80,10 +80,12 @@ def _exponents(settings: Settings, results: Results) -> list[Claim]:
         if (kind, group) in SOURCE:
             e, stated = law.exponent, SOURCE[kind, group]
             off[f"{network}, {group}"] = Estimate(e.value - stated, e.low - stated, e.high - stated, e.level)
-    fit = at_scale(settings, results)
+    fit = large = at_scale(settings, results)
+    more = "More runs would decide."
     if not off:  # none of the source's networks: what there is decides nothing
         fit, off = False, {f"{n}, {g}": no_interval(law.exponent.value) for (n, g), law in results.laws.items()}
         measure = "Exponents beyond the cusp of networks that the source states none of."
+        more = "Take ResNet-101, or a Mixer."
     else:
         measure = "Exponent beyond the cusp minus the source’s."
     numbers = off if fit else {label: no_interval(e.value) for label, e in off.items()}
@@ -99,8 +101,7 @@ def _exponents(settings: Settings, results: Results) -> list[Claim]:
             stated="0.41, 0.49 and 0.38",
             holds="Extrapolate with the source’s exponents.",
             fails="Do not extrapolate with the source’s exponents: measure your own.",
-            undecided="Exponents of ImageNet are not decided. "
-            + (_too_small(settings, results) if not at_scale(settings, results) else "More runs would decide."),
+            undecided="Exponents of ImageNet are not decided. " + (more if large else _too_small(settings, results)),
         )
     ]
 

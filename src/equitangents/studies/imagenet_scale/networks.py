@@ -105,9 +105,10 @@ def network(name: str, classes: int, *, shrink: int = 1, patch: int = 16) -> nn.
     """The network called `name`, one of NETWORKS."""
     if name in RESNETS:
         blocks, bottleneck = RESNETS[name]
-        return ResNet(blocks, bottleneck, max(64 // shrink, 1), classes)
+        return ResNet(blocks=blocks, bottleneck=bottleneck, width=max(64 // shrink, 1), classes=classes)
     count, *widths = MIXERS[name]
-    return Mixer(count, *(max(w // shrink, 1) for w in widths), patch, classes)
+    width, tokens, channels = (max(w // shrink, 1) for w in widths)
+    return Mixer(blocks=count, width=width, token_width=tokens, channel_width=channels, patch=patch, classes=classes)
 
 
 def parameters(module: nn.Module, pixels: int) -> int:

@@ -61,9 +61,9 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "run come from the scatter of the sizes about the fit."
     )
     cost = (
-        "Networks are built of the layers of Flax (no maintained library for JAX has both), trained by gradient "
-        "descent with momentum: unlike Adam’s, its steps turn with the images. Widths are those of the literature"
-        + (f", divided by {s.shrink}." if s.shrink > 1 else ".")
+        "Networks are built of the layers of Flax and trained by gradient "
+        "descent with momentum: unlike Adam’s, its steps turn with the images."
+        + (f" All widths are divided by {s.shrink}." if s.shrink > 1 else "")
     )
     sections = [
         Section("Learning curves", [text, cost], [_curves(s, r, folder), _laws(r)]),

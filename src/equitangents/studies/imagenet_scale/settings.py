@@ -25,7 +25,7 @@ _CLASSES, _TINT = 4, 0.2  # of generated textures
 class Settings:
     """`data` is an image folder (a path; relative ones are also looked for in the data folder), with one folder of
     JPEG or PNG files a class, or "textures" (generated), "cifar10", or "auto": CIFAR-10 where the data folder has it,
-    else textures. The latter are written out as a folder of `images` files and read like any other. Images are read as
+    else textures. These two are written out as a folder of `images` files and read like any other. Images are read as
     they are needed, brought to `pixels` × `pixels`.
 
     `networks` (widths divided by `shrink`; Mixers with patches of `patch` pixels a side) learn m·2^(−i/2) images, i
@@ -94,9 +94,8 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     if name in _GENERATED:
         count = s.images
         if name == "cifar10":
-            held = data.load(name, data_dir)
-            most = len(held.train_x) + len(held.test_x)
-            check(count <= most, "images", count, f"at most {most:,}, which CIFAR-10 has")
+            most = len(data.load(name, data_dir).train_x)
+            check(count <= most, "images", count, f"at most {most:,}, which CIFAR-10 has to train on")
         count -= round(s.test_share * count)
     else:
         path = place(s, data_dir)
@@ -150,9 +149,9 @@ def write_out(settings: Settings, data_dir: Path | None, folder: Path) -> None:
         names = tuple(f"texture-{k}" for k in range(_CLASSES))
     else:
         source = data.load("cifar10", data_dir)
-        x, labels = np.concatenate([source.train_x, source.test_x]), np.concatenate([source.train_y, source.test_y])
-        rows = np.random.default_rng(s.seed).permutation(len(x))[: s.images]
-        x, labels, names = 255 * data.resize(x[rows], (s.pixels, s.pixels)), labels[rows], source.class_names
+        rows = np.random.default_rng(s.seed).permutation(len(source.train_x))[: s.images]
+        x, labels = 255 * data.resize(source.train_x[rows], (s.pixels, s.pixels)), source.train_y[rows]
+        names = source.class_names
     for i, (image, label) in enumerate(zip(np.rint(x).astype(np.uint8), labels.tolist(), strict=True)):
         path = folder / names[label] / f"{i:06d}.png"
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -6,6 +6,8 @@ neighbourhoods as they are; every larger group is spurious, whether it moves the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from equitangents.studies.spurious_symmetries.rank_test import Pairs
 from equitangents.studies.spurious_symmetries.settings import ARCHITECTURES, GROUPS
 from equitangents.systems import expected_symmetry
@@ -34,15 +36,14 @@ def own_group(architecture: str, inference: str) -> str:
     return held[-1]
 
 
-def by_data() -> Pairs:
-    """Pairs of places in GROUPS, the smaller group first."""
-    return [(i, j) for i, a in enumerate(GROUPS) for j, b in enumerate(GROUPS) if within(a, b)]
+def by_data(groups: Sequence[str] = GROUPS) -> Pairs:
+    """Pairs of places in `groups`, the smaller group first."""
+    return [(i, j) for i, a in enumerate(groups) for j, b in enumerate(groups) if within(a, b)]
 
 
-def by_model(inference: str) -> Pairs:
-    """Pairs of places in ARCHITECTURES, that of the smaller group first."""
-    own = [own_group(name, inference) for name in ARCHITECTURES]
-    return [(i, j) for i, a in enumerate(own) for j, b in enumerate(own) if within(a, b)]
+def by_model(inference: str, architectures: Sequence[str] = ARCHITECTURES) -> Pairs:
+    """Pairs of places in `architectures`, that of the smaller group first."""
+    return by_data([own_group(name, inference) for name in architectures])
 
 
 def spurious(architecture: str, group: str) -> bool:

@@ -18,6 +18,8 @@ from equitangents.studies.spurious_symmetries.results import Results
 from equitangents.studies.spurious_symmetries.settings import ARCHITECTURES, GROUPS, INFERENCES, Settings
 
 _COLOURS = {"FCN": VERMILLION, "LCN": PURPLE, "VEC": BLUE, "GAP": GREEN, "LAP4": INK, "LAP8": MUTED}
+_STYLES = {"I": "-", "O(3)^d": "--", "P(3d)": ":", "O(3d)": "-."}
+_MARKERS = {"--": "o", ":": "s", "-.": "^"}
 _TITLES = {"NTK": "NTK, infinite width", "NN": "NN", "NN+": "NN+"}
 
 
@@ -35,8 +37,6 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         f"other {s.folds - 1} folds; training sets are nested. Lines are fitted power laws, their number chosen by "
         f"BIC, continued to {FULL:,} images."
     )
-    ranks = {"through the data": results.through_data(), "through the model": results.through_model()}
-    order = "; ".join(f"{name}, p = {test.p_value:.2g}" for name, test in ranks.items())
     sections = [
         Section("Images", [], [_pictures(s, results, folder)]),
         Section("Five groups", [figure], [_accuracies(s, results, folder), _accuracy_table(results)]),
@@ -45,7 +45,6 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
     facts = {
         "Data": results.source,
         "Order of groups": ORDER,
-        "Rank tests": order,
         "Networks": f"{s.depth} hidden layers of {s.width} channels, FCN {8 * s.width}, LCN {max(s.width // 4, 1)}",
     }
     return Presentation({"accuracy": _rows(results), "pools": _pool_rows(s, results)}, sections, facts)
@@ -158,12 +157,15 @@ def _curves(s: Settings, results: Results, folder: RunFolder) -> Figure:
     with panels(
         folder,
         "curves",
-        titles=(f"{s.kernel_pixels}×{s.kernel_pixels} pixels", f"{s.small_pixels}×{s.small_pixels} pixels"),
+        titles=(
+            f"as many as a desk allows, {s.kernel_pixels}×{s.kernel_pixels} pixels",
+            f"the same images for all, {s.small_pixels}×{s.small_pixels} pixels",
+        ),
         xlabel="training images",
         ylabel="classification error",
         sharey=True,
         caption="Classification error of NTKs: means over folds with 95 % intervals, and fitted power laws. "
-        f"Dashed: images moved by O(3)^d. Crosses: the source’s infinitely wide networks with {FULL:,} images.",
+        f"Dashed: moved images. Crosses: the source’s infinitely wide networks with {FULL:,} images.",
         alt="Classification error against training images",
     ) as drawn:
         for name, pool in results.pools.items():
@@ -172,7 +174,7 @@ def _curves(s: Settings, results: Results, folder: RunFolder) -> Figure:
                 drawn[0].plot([FULL], [1 - WIDE[name] / 100], "x", color=_COLOURS[name].light)
         for (name, group), pool in results.small.items():
             label = name if group == "I" else f"{name}, {group}"
-            _curve(drawn[1], name, pool, label, "-" if group == "I" else "--", pool.most)
+            _curve(drawn[1], name, pool, label, _STYLES[group], pool.most)
         for axes in drawn:
             drawing.logarithmic(axes, "both", fine=True)
         drawn.legend(*drawn)
@@ -182,7 +184,7 @@ def _curves(s: Settings, results: Results, folder: RunFolder) -> Figure:
 def _curve(axes: object, name: str, pool: Pool, label: str, style: str, until: float) -> None:
     colour = _COLOURS[name].light
     values = [_drawable(paired_mean(row, bounds=(0, 1))) for row in pool.errors]
-    look = {"mfc": "white"} if style == "--" else {}
+    look = {} if style == "-" else {"mfc": "white", "marker": _MARKERS[style]}
     drawing.estimates(axes, pool.sizes, values, colour, label=label, fmt="o", **look)  # type: ignore[arg-type]
     law = pool.law()
     if law is not None:

@@ -116,7 +116,7 @@ def measure_pool(
     for i, group in enumerate(groups):
         at = lambda done, total, i=i: step(i + 0.9 * done / total, len(groups))
         moved = np.asarray(rotate(x, group, seed=seed), x.dtype)
-        K = PoolKernel(np.asarray(net.kernel(moved, step=at).ntk))
+        K = PoolKernel(np.array(net.kernel(moved, step=at).ntk))  # a copy: the NNGP may go
         last = np.zeros(())
         for k, (order, test) in enumerate(splits if i == 0 else splits[:1]):
             outputs = K.curve(targets, order, test, sizes, ridge)

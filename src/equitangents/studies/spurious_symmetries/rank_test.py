@@ -12,9 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.fft
 from jaxtyping import Float
 
 Pairs = Sequence[tuple[int, int]]
+LEAST = 1e-12
+"""Smallest p-value of many repetitions, of which Fourier transforms tell no smaller ones."""
+_FEW = 40
 
 
 @dataclass(frozen=True)
@@ -41,19 +45,37 @@ def rank_test(systems: Sequence[tuple[Float[np.ndarray, "repetitions places"], P
     signs = []
     for values, _ in systems:
         difference = np.asarray(values, np.float64)[:, :, None] - np.asarray(values, np.float64)[:, None, :]
-        signs.append(np.where(np.isfinite(difference), np.sign(difference), 0).astype(int))
+        signs.append(np.where(np.isfinite(difference), np.sign(difference), 0).astype(np.int8))
+    kinds, times = np.unique(np.stack(signs, axis=1), axis=0, return_counts=True)  # repetitions that are alike, once
     orders = np.array(list(itertools.permutations(range(places))))
     reach = sum(len(pairs) for _, pairs in systems)
-    law = np.ones(1)
+    laws = []
     falling = rising = 0
-    for r in range(repetitions):
+    for kind, count in zip(kinds, times.tolist(), strict=True):
         sums = np.zeros(len(orders), int)
-        for sign, (_, pairs) in zip(signs, systems, strict=True):
+        for sign, (_, pairs) in zip(kind, systems, strict=True):
             for low, high in pairs:
-                sums += sign[r][orders[:, low], orders[:, high]]
-                falling += int(sign[r][low, high] > 0)
-                rising += int(sign[r][low, high] < 0)
-        law = np.convolve(law, np.bincount(sums + reach, minlength=2 * reach + 1) / len(orders))
+                sums += sign[orders[:, low], orders[:, high]]
+                falling += count * int(sign[low, high] > 0)
+                rising += count * int(sign[low, high] < 0)
+        laws.append(np.bincount(sums + reach, minlength=2 * reach + 1) / len(orders))
+    law = _sum_of(laws, times.tolist())
     at = falling - rising + repetitions * reach
-    tail = lambda part: float(min(part.sum(), 1.0))
+    tail = lambda part: float(min(max(part.sum(), LEAST if repetitions > _FEW else 0.0), 1.0))
     return RankTest(tail(law[at:]), tail(law[: at + 1]), falling, rising, repetitions * reach)
+
+
+def _sum_of(laws: list[np.ndarray], times: list[int]) -> np.ndarray:
+    """The law of the sum of independent numbers, of each law so many: for many of them by Fourier transforms."""
+    if sum(times) <= _FEW:
+        law = np.ones(1)
+        for one, count in zip(laws, times, strict=True):
+            for _ in range(count):
+                law = np.convolve(law, one)
+        return law
+    length = sum(times) * (len(laws[0]) - 1) + 1
+    size = scipy.fft.next_fast_len(length)
+    product = np.ones(size // 2 + 1, complex)
+    for one, count in zip(laws, times, strict=True):
+        product *= np.fft.rfft(one, size) ** count
+    return np.fft.irfft(product, size)[:length]

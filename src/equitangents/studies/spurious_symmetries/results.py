@@ -10,7 +10,7 @@ import numpy as np
 
 from equitangents.statistics import Estimate, paired_mean
 from equitangents.studies.common.counted_runs import COUNTED, counting
-from equitangents.studies.spurious_symmetries.groups import by_data, by_model, spurious
+from equitangents.studies.spurious_symmetries.groups import by_data, by_model, own_group, spurious
 from equitangents.studies.spurious_symmetries.pools import Pool
 from equitangents.studies.spurious_symmetries.rank_test import RankTest, rank_test
 from equitangents.studies.spurious_symmetries.settings import ARCHITECTURES, GROUPS, INFERENCES
@@ -64,6 +64,30 @@ class Results:
         """Do accuracies on images as they are fall with the algorithm's own group, over all inferences?"""
         first = lambda how: np.stack([self.counted(a, how)[0] for a in ARCHITECTURES], axis=1)
         return rank_test([(first(how), by_model(how)) for how in INFERENCES])
+
+    def wide_through_data(self) -> dict[str, RankTest]:
+        """The same of infinite width, on every test image, of models whose own group is not the largest."""
+        found = {}
+        for name, pool in self.pools.items():
+            if len(pool.groups) > 1 and own_group(name, "NTK") != "O(3d)":
+                found[f"{name}, {pool.most:,} images"] = rank_test([(pool.moved.T.astype(float), by_data(pool.groups))])
+        moved = {group: pool for (name, group), pool in self.small.items() if name == "GAP"}
+        right = np.stack([pool.tested for pool in moved.values()], axis=1).astype(float)
+        found[f"GAP, {moved['I'].most:,} images"] = rank_test([(right, by_data(tuple(moved)))])
+        return found
+
+    def wide_through_model(self) -> dict[str, RankTest]:
+        """The same of infinite width, on every test image."""
+        sets = [{name: pool for (name, group), pool in self.small.items() if group == "I"}]
+        if {"FCN", "VEC"} <= set(self.pools) and self.pools["FCN"].most == self.pools["VEC"].most:
+            sets.append({name: self.pools[name] for name in ("FCN", "VEC")})
+        found = {}
+        for pools in sets:
+            names = tuple(pools)
+            right = np.stack([pool.tested for pool in pools.values()], axis=1).astype(float)
+            label = f"{', '.join(names)}, {pools['VEC'].most:,} images"
+            found[label] = rank_test([(right, by_model("NTK", names))])
+        return found
 
     def kernel_ahead(self, inference: str, under: bool, level: float = 0.95) -> Estimate:
         """Accuracy of the NTK minus that of networks, mean over all architectures and groups that are spurious

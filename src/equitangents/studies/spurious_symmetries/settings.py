@@ -12,10 +12,11 @@ from equitangents.studies.framework.study import at_least, check
 from equitangents.systems import ARCHITECTURES
 from equitangents.systems.data_groups import NAMES as GROUPS
 
-__all__ = ["ARCHITECTURES", "GROUPS", "INFERENCES", "PRESETS", "SMALL_MODELS", "Settings"]
+__all__ = ["ARCHITECTURES", "GROUPS", "INFERENCES", "PRESETS", "SMALL_GROUPS", "SMALL_MODELS", "Settings"]
 
 INFERENCES = ("NTK", "NN", "NN+")
 SMALL_MODELS = ("FCN", "VEC", "GAP")
+SMALL_GROUPS = ("I", "O(3)^d", "P(3d)", "O(3d)")  # that move the images of GAP; it is symmetric under O(3)xI
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Settings:
 
     Infinite width, `kernel_depth` layers: of every one of `models` as many of the `images` at `kernel_pixels`, each
     tested once in `folds` parts; those in `moved` on data moved by every group, too. FCN, VEC and GAP also on
-    `small_images` of `small_pixels`. `ridge`: relative to the mean diagonal of kernels.
+    `small_images` of `small_pixels`, GAP on moved ones, too. `ridge`: relative to the mean diagonal of kernels.
     """
 
     data: str = "auto"
@@ -54,8 +55,8 @@ PRESETS = {
     "quick": Settings(),
     "desk": Settings(
         train_images=120, test_images=400, depth=2, epochs=1500, repetitions=4,
-        models=("FCN", "VEC", "LAP4", "LAP8", "GAP"), images=(12000, 12000, 1200, 900, 600), kernel_pixels=32,
-        small_images=1200,
+        models=("FCN", "VEC", "LAP4", "LAP8", "GAP"), images=(12000, 12000, 1200, 720, 540), kernel_pixels=32,
+        small_images=960,
     ),
     "paper": Settings(
         data="cifar10", train_images=45000, test_images=5000, pixels=32, depth=8, width=128, epochs=900, repetitions=5,
@@ -99,8 +100,14 @@ def figure_images(settings: Settings, data_dir: Path | None) -> list[SystemImage
 
 
 def pool_images(settings: Settings, data_dir: Path | None, count: int, pixels: int) -> tuple[np.ndarray, np.ndarray]:
-    """So many training images of the data, in float32, and their classes."""
+    """So many images of the data, in float32, and their classes: training images, then test images where those are too
+    few, since every image of a pool is tested once by others.
+    """
     s = settings
     found = load_system_images(s.data, data_dir, train=count, test=1, pixels=pixels, seed=s.seed)
-    check(count <= len(found.train_x), "images", count, f"at most {len(found.train_x)}, which {found.name} has")
-    return found.train_x[:count].astype(np.float32), found.train_y[:count]
+    x, y = found.train_x, found.train_y
+    if len(x) < count:
+        found = load_system_images(s.data, data_dir, train=count, test=count - len(x), pixels=pixels, seed=s.seed)
+        x, y = np.concatenate([found.train_x, found.test_x]), np.concatenate([found.train_y, found.test_y])
+    check(count <= len(x), "images", count, f"at most {len(x)}, which {found.name} has")
+    return x[:count].astype(np.float32), y[:count]

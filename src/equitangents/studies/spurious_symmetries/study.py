@@ -22,6 +22,7 @@ from equitangents.studies.spurious_symmetries.settings import (
     GROUPS,
     INFERENCES,
     PRESETS,
+    SMALL_GROUPS,
     SMALL_MODELS,
     Settings,
     check_settings,
@@ -50,14 +51,13 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
             best[name, how], last[name, how], learnt[name, how] = found["best"], found["last"], found["learnt"]
     small = {}
     for name in SMALL_MODELS:
-        groups = ("I", "O(3)^d") if name == "GAP" else ("I",)
-        for group in groups:
-            stage = f"small-{name}" if group == "I" else f"small-{name}-moved"
+        for group in SMALL_GROUPS if name == "GAP" else ("I",):
+            stage = f"small-{name}-{GROUPS.index(group)}"
             title = f"{name}, {s.small_images:,} images of {s.small_pixels} pixels, {group}"
             small[name, group] = _pool(s, folder, stage, title, name, s.small_images, s.small_pixels, ("I",), group)
     pools = {}
     for name, count in zip(s.models, s.images, strict=True):
-        groups = GROUPS if name in s.moved else ("I",)
+        groups: tuple[str, ...] = GROUPS if name in s.moved else ("I",)
         title = f"{name}, {count:,} images of {s.kernel_pixels} pixels"
         pools[name] = _pool(s, folder, f"pool-{name}", title, name, count, s.kernel_pixels, groups)
     beside = None

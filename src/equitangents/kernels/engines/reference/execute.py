@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 from equitangents.kernels.engines.reference.carry import DISTANCE, Carry
 from equitangents.kernels.engines.reference.moments import Moments
-from equitangents.kernels.program import Affine, Box, Branch, Decouple, Dual, Flatten, Op, Pool, Table
+from equitangents.kernels.program import Affine, Box, Branch, Decouple, Dual, Flatten, Op, Pool, Table, WindowPool
 
 
 class State(NamedTuple):
@@ -37,7 +37,7 @@ class Geometry(Protocol):
     def table(self, i: int, op: Table, state: State) -> State:
         """Mean over a window table."""
 
-    def pool(self, i: int, op: Pool | Flatten, state: State, m1: Moments, m2: Moments) -> State:
+    def pool(self, i: int, op: Pool | WindowPool | Flatten, state: State, m1: Moments, m2: Moments) -> State:
         """Mean over blocks of positions."""
 
     def decouple(self, i: int, state: State, q1: Any, q2: Any) -> State:

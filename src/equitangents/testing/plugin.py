@@ -1,0 +1,42 @@
+"""The pytest plugin: a fixture `assert_equivariant` whose errors also stand in JUnit's XML, one property a call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Recorder = Callable[[str, object], None]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The tolerance of assertions that state none."""
+    parser.getgroup("equitangents").addoption(
+        "--equivariance-tolerance",
+        type=float,
+        default=None,
+        help="mean relative error that assert_equivariant accepts where a test states none (default: the floor)",
+    )
+
+
+@pytest.fixture
+def assert_equivariant(request: pytest.FixtureRequest, record_property: Recorder) -> Callable[..., Any]:
+    """`equitangents.testing.assert_equivariant`, which also records the error in the test's properties."""
+    return recording(record_property, request.config.getoption("--equivariance-tolerance"))
+
+
+def recording(record: Recorder, tolerance: float | None) -> Callable[..., Any]:
+    """The assertion, with a tolerance where none is stated, and its error recorded."""
+
+    def asserted(model: Any, group: Any, x: Any, output_action: Any = None, **entries: Any) -> Any:
+        from equitangents.audit.report.judged import headline_of
+        from equitangents.testing.assertion import assert_equivariant
+
+        entries.setdefault("tolerance", tolerance)
+        report = assert_equivariant(model, group, x, output_action, **entries)
+        record("equivariance error", headline_of(report).error.estimate.mean)
+        record("equivariance floor", headline_of(report).floor)
+        return report
+
+    return asserted
