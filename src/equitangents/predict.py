@@ -16,7 +16,8 @@ import numpy as np
 import scipy.linalg
 
 from equitangents.errors import InvalidArgumentError, ShapeError
-from equitangents.inference import Flow, Spectrum, decompose
+from equitangents.inference import Flow, Spectrum, decompose, pull_over_time
+from equitangents.precision import scope
 
 Get = str | Sequence[str]
 
@@ -230,12 +231,46 @@ def max_learning_rate(
     return float(2 * (1 + momentum) * size / (largest + eps))
 
 
-def gradient_descent(*args: Any, **keywords: Any) -> Any:
-    """Not here: losses other than the square have no closed form."""
-    raise NotImplementedError(
-        "predict.gradient_descent is not here; for the squared loss use gradient_descent_mse, for networks of finite "
-        "width DeepEnsemble trains with any loss"
-    )
+def gradient_descent(
+    loss: Callable[[Any, Any], Any],
+    k_train_train: Any,
+    y_train: Any,
+    learning_rate: float = 1.0,
+    momentum: float | None = None,
+    trace_axes: int | Sequence[int] = (-1,),
+) -> Callable[..., Any]:
+    """Outputs of one wide network under gradient flow on any loss(outputs, y_train), such as cross entropy.
+
+    The flow in the space of outputs is integrated with controlled error (`inference.pull_over_time`). With momentum it
+    is of second order, in times √learning_rate · t. Returns predict_fn(t, fx_train_0=0.0, fx_test_0=None,
+    k_test_train=None) as `gradient_descent_mse` does; times are finite.
+    """
+    _only_traced(trace_axes)
+    y, kernel = np.asarray(y_train, np.float64), _square(k_train_train, True)
+    rate = learning_rate if momentum is None else learning_rate**0.5
+    friction = None if momentum is None else (1.0 - momentum) / rate
+    with scope(np.float64):
+        slope = jax.jit(jax.grad(lambda f: loss(f, jnp.asarray(y))))
+
+    def gradient(outputs: np.ndarray) -> np.ndarray:
+        with scope(np.float64):
+            return np.asarray(slope(jnp.asarray(outputs, np.float64)))
+
+    def predict_fn(t: Any, fx_train_0: Any = 0.0, fx_test_0: Any = None, k_test_train: Any = None) -> Any:
+        if fx_test_0 is not None and k_test_train is None:
+            raise InvalidArgumentError("fx_test_0 is given without k_test_train, the kernel between test and training")
+        start = np.broadcast_to(0.0 if fx_train_0 is None else np.asarray(fx_train_0, np.float64), y.shape)
+        times = rate * np.asarray(np.inf if t is None else t, np.float64)
+        pulls = pull_over_time(gradient, kernel, start, times.ravel(), friction=friction)
+        found = []
+        if fx_train_0 is not None:
+            found.append(start - kernel @ pulls)
+        if fx_test_0 is not None:
+            found.append(np.asarray(fx_test_0, np.float64) - _square(k_test_train, True) @ pulls)
+        shaped = tuple(_like(k_train_train, np.reshape(v, (*times.shape, *v.shape[1:]))) for v in found)
+        return shaped[0] if len(shaped) == 1 else shaped
+
+    return predict_fn
 
 
 def _traced_axes(trace_axes: int | Sequence[int]) -> bool:

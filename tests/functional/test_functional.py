@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import equitangents as et
-from equitangents.functional import batch, ntk_vector_product
+from equitangents.functional import EmpiricalKernel, batch, ntk_vector_product
 
 RNG = np.random.default_rng(0)
 X, OTHER = RNG.normal(size=(4, 3)).astype(np.float32), RNG.normal(size=(2, 3)).astype(np.float32)
@@ -86,3 +86,15 @@ def test_outputs_of_another_shape_are_refused():
         et.empirical_ntk_fn(lambda p, x: f(p, x)[:, 0])(X, None, PARAMS)
     with pytest.raises(NotImplementedError, match="implementation"):
         et.empirical_ntk_fn(f, implementation=3)
+
+
+def test_a_linearised_model_trains_as_an_ensembles_kernel():
+    net = et.nn.Sequential(et.nn.Dense(8), et.nn.Erf(), et.nn.Dense(2))
+    params = net.init(jax.random.key(0), (3,), dtype=np.float64)
+    x, y = X.astype(float), RNG.normal(size=4)
+    kernel = EmpiricalKernel(net.apply, params)
+    model = et.InfiniteEnsemble(kernel, time=3.0).fit(x, y)
+    theta = et.kernels.empirical(net, params, x)
+    values, vectors = np.linalg.eigh(theta)
+    expected = y - vectors @ (np.exp(-3.0 * values / 4) * (vectors.T @ y))
+    assert np.allclose(model.predict(x), expected, rtol=1e-10)

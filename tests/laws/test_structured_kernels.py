@@ -186,3 +186,19 @@ def test_networks_without_a_kernel_are_refused_with_the_reason(layers, says):
 def test_layers_without_a_limit_say_what_to_use_instead(layer):
     with pytest.raises(et.errors.NetworkError, match=r"has no kernel.*use"):
         layer(2)
+
+
+def test_structured_kernels_keep_precision_norms_and_traces():
+    """Diagonals, single precision, compiled programs, and inputs of very different norm agree with the whole matrix."""
+    net = N.Sequential(N.Dense(3, W_std=1.2), N.LayerNorm(positions=True, eps=0.0), N.Relu(), N.Flatten(), N.Dense(1))
+    whole = net.kernel(X)
+    assert np.max(np.abs(net.kernel_diagonal(X).ntk / np.diag(whole.ntk) - 1)) <= 1e-12
+    single = net.kernel(X.astype(np.float32))
+    assert single.ntk.dtype == np.float32
+    assert np.max(np.abs(single.ntk / whole.ntk - 1)) <= 2e-6
+    traced = jax.jit(lambda x: net.kernel(x).ntk)(X.astype(np.float32))
+    assert np.max(np.abs(traced / whole.ntk - 1)) <= 1e-5
+    scale = np.array([1.0, 1e-6, 1e5, 1.0])[:, None, None]
+    far = net.kernel(scale * X)  # normalised: kernels do not see the scale
+    assert np.max(np.abs(far.nngp / whole.nngp - 1)) <= 1e-12
+    assert np.max(np.abs(far.ntk[0, 3] / whole.ntk[0, 3] - 1)) <= 1e-12

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.linalg
@@ -120,7 +122,50 @@ def test_training_inputs_are_fitted_and_the_largest_learning_rate_is_that_of_des
 
 
 def test_what_has_no_counterpart_names_our_own_way():
-    with pytest.raises(NotImplementedError, match="DeepEnsemble"):
-        predict.gradient_descent(None, DD.ntk, Y)
+    with pytest.raises(NotImplementedError, match="trace_axes"):
+        predict.gradient_descent(None, DD.ntk, Y, trace_axes=())
     with pytest.raises(et.errors.NotPositiveDefiniteError, match="ridge"):
         predict.gradient_descent_mse(np.ones((6, 6)), Y)(None, 0.0, 0.0, np.ones((3, 6)))
+
+
+def softmax(f):
+    powers = np.exp(f - f.max(axis=1, keepdims=True))
+    return powers / powers.sum(axis=1, keepdims=True)
+
+
+def cross_entropy(f, y):
+    return -jnp.mean(jnp.sum(y * jax.nn.log_softmax(f), axis=1))
+
+
+def test_cross_entropy_along_the_linearised_flow_is_its_integral_in_small_steps():
+    labels, f0, g0 = np.eye(2)[[0, 1, 1, 0, 1, 0]], RNG.normal(size=(6, 2)), RNG.normal(size=(3, 2))
+    run = predict.gradient_descent(cross_entropy, DD.ntk, labels, learning_rate=0.7)
+    train, test = run(np.array([8.0, 0.0]), f0, g0, TD.ntk)
+    f, g, steps = f0.copy(), g0.copy(), 400
+    for _ in range(steps):  # Runge and Kutta's method, of fourth order
+        pulls = []
+        for share in (0.0, 0.5, 0.5, 1.0):
+            at = f - (share * 0.7 * 8.0 / steps * DD.ntk @ pulls[-1] if pulls else 0)
+            pulls.append((softmax(at) - labels) / 6)
+        pull = 0.7 * 8.0 / steps * (pulls[0] + 2 * pulls[1] + 2 * pulls[2] + pulls[3]) / 6
+        f, g = f - DD.ntk @ pull, g - TD.ntk @ pull
+    assert np.max(np.abs(train[0] - f)) <= 1e-6
+    assert np.max(np.abs(test[0] - g)) <= 1e-6
+    assert np.array_equal(train[1], f0)
+    with pytest.raises(et.errors.InvalidArgumentError, match="finite times"):
+        run(None, f0)
+
+
+def test_any_loss_that_is_the_square_has_the_closed_form():
+    run = predict.gradient_descent(lambda f, y: 0.5 * jnp.mean((f - y) ** 2), DD.ntk, Y)
+    assert np.max(np.abs(run(20.0, 0.0) - predict.gradient_descent_mse(DD.ntk, Y)(20.0, 0.0))) <= 1e-6
+
+
+def test_the_flow_with_momentum_is_a_damped_oscillator():
+    run = predict.gradient_descent(lambda f, y: 0.5 * jnp.mean((f - y) ** 2), DD.ntk, Y, 0.25, momentum=0.9)
+    values, vectors = np.linalg.eigh(DD.ntk)
+    time, friction = 0.5 * 6.0, 0.1 / 0.5
+    root = np.sqrt(friction**2 / 4 - values / Y.size + 0j)
+    left = np.exp(-friction * time / 2) * (np.cosh(root * time) + friction / (2 * root) * np.sinh(root * time))
+    expected = Y - vectors @ (left.real[:, None] * (vectors.T @ Y))
+    assert np.max(np.abs(run(6.0, 0.0) - expected)) <= 1e-6

@@ -1,5 +1,6 @@
 """Functions of functions of parameters: linearisations, Taylor expansions, and kernels of any apply(params, x)."""
 
+from equitangents.functional.as_kernel import EmpiricalKernel
 from equitangents.functional.batching import batch
 from equitangents.functional.empirical import (
     empirical_kernel_fn,
@@ -11,6 +12,7 @@ from equitangents.functional.monte_carlo import monte_carlo_kernel_fn
 from equitangents.functional.taylor import linearize, taylor_expand
 
 __all__ = [
+    "EmpiricalKernel",
     "batch",
     "empirical_kernel_fn",
     "empirical_nngp_fn",

@@ -1,5 +1,6 @@
 """Training at infinite width in closed form: time, mean, covariance and samples from kernel matrices."""
 
+from equitangents.inference.any_loss import pull_over_time
 from equitangents.inference.augmented import (
     augment_inputs,
     augment_targets,
@@ -15,6 +16,7 @@ from equitangents.inference.gaussian import Projection, TrainedProcess, sample_g
 from equitangents.inference.group_fourier import FourierIrrep, GroupFourier, fourier_irreps, trivial_irrep
 from equitangents.inference.irrep_process import IrrepProcess, IrrepProjection
 from equitangents.inference.memory import dense_solve_bytes
+from equitangents.inference.momentum import HeavyBall, Momentum
 from equitangents.inference.orbit_samples import sample_on_orbits
 from equitangents.inference.probabilities import argmax_probabilities
 from equitangents.inference.spectrum import Spectrum, decompose
@@ -28,8 +30,10 @@ __all__ = [
     "Flow",
     "FourierIrrep",
     "GroupFourier",
+    "HeavyBall",
     "IrrepProcess",
     "IrrepProjection",
+    "Momentum",
     "Projection",
     "Spectrum",
     "TrainedProcess",
@@ -48,6 +52,7 @@ __all__ = [
     "fourier_irreps",
     "kinds",
     "orbit_digests",
+    "pull_over_time",
     "row_digests",
     "sample_gaussian",
     "sample_on_orbits",

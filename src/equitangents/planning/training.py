@@ -95,6 +95,8 @@ def deep_like(ensemble: InfiniteEnsemble | InfiniteEnsembleClassifier, time: flo
             f"time is {time}, which no pilot can be trained for; give a finite time, or plan without a pilot "
             "(pilot=0, --pilot 0)"
         )
+    if ensemble.dynamics not in ("flow", "discrete"):
+        raise InvalidArgumentError("pilots are trained without momentum; plan without a pilot (pilot=0, --pilot 0)")
     if ensemble.dynamics == "discrete":
         if time != round(time):
             raise InvalidArgumentError(f"time is {time}; a pilot is trained for a whole number of steps")

@@ -21,7 +21,7 @@ from equitangents.ensembles.inputs import EstimatorNotFittedError
 from equitangents.ensembles.orbits.questions import OrbitQuestions
 from equitangents.ensembles.parameters import Estimator
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
-from equitangents.inference import DYNAMICS, as_times
+from equitangents.inference import DYNAMICS, Momentum, as_times
 from equitangents.solvers import Method, Report
 from equitangents.solvers.choosing import as_method
 
@@ -44,7 +44,7 @@ class InfiniteEnsembleBase(OrbitQuestions, Estimator):
         kernel: str = "ntk",
         label_action: GroupAction | None = None,
         input_shape: tuple[int, ...] | None = None,
-        dynamics: str = "flow",
+        dynamics: str | Momentum = "flow",
         memory_limit: int | None = None,
         store: FileName | None = None,
         solver: str | Method = "auto",
@@ -67,13 +67,14 @@ class InfiniteEnsembleBase(OrbitQuestions, Estimator):
             raise InvalidTypeError(f"net is {self.net!r}; expected a network or an object with kernel(x1, x2=None)")
         if self.kernel not in ("ntk", "nngp"):
             raise InvalidArgumentError(f"kernel is {self.kernel!r}; expected 'ntk' or 'nngp'")
-        if self.dynamics not in DYNAMICS:
-            raise InvalidArgumentError(f"dynamics is {self.dynamics!r}; expected {' or '.join(map(repr, DYNAMICS))}")
+        if not isinstance(self.dynamics, Momentum) and self.dynamics not in DYNAMICS:
+            known = ", ".join(map(repr, DYNAMICS))
+            raise InvalidArgumentError(f"dynamics is {self.dynamics!r}; expected {known} or inference.Momentum(0.9)")
         if not as_times(self.time)[1]:
             raise InvalidArgumentError(f"time is {self.time!r}; expected one number (predict takes arrays of times)")
         if not isinstance(self.ridge, int | float | np.number) or not 0 <= self.ridge < math.inf:
             raise InvalidArgumentError(f"ridge is {self.ridge!r}; it must be a finite number ≥ 0")
-        dynamics = DYNAMICS[self.dynamics]
+        dynamics = self.dynamics if isinstance(self.dynamics, Momentum) else DYNAMICS[self.dynamics]
         dynamics(self.learning_rate, samples=1).check(0.0, float(self.time))  # what can be said before any kernel
         field: Field = "ntk" if self.kernel == "ntk" else "nngp"
         as_method(self.solver)  # raises for what is none

@@ -32,7 +32,7 @@ def held_out_predictions(training: Training, time: float) -> np.ndarray:
         raise InvalidArgumentError("there is 1 training sample; leaving it out leaves nothing to train on")
     if training.settings.dynamics is not Flow and 0 < time < math.inf:
         raise InvalidArgumentError(
-            f"leaving samples out after {time:g} steps of dynamics='discrete' has no closed form from one "
+            f"leaving samples out after {time:g} steps of gradient descent has no closed form from one "
             "decomposition; take dynamics='flow' or time=inf"
         )
     labels = original_labels(training)

@@ -46,7 +46,7 @@ class Settings:
     """How an ensemble trains: what `InfiniteEnsemble` was given."""
 
     field: Field
-    dynamics: type[Dynamics]
+    dynamics: Callable[[float, int], Dynamics]
     learning_rate: float
     ridge: float
     memory_limit: int | None

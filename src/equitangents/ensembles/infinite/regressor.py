@@ -44,7 +44,8 @@ class InfiniteEnsemble(RegressorMixin, InfiniteEnsembleBase):
         kernel: "ntk", all layers are trained; "nngp", the last layer alone: at time inf the Bayesian posterior.
         label_action: the action ρ_Y of the same group on targets (N, outputs); None: labels are invariant.
         input_shape: (*positions, channels) if X may come flattened, (N, prod(input_shape)).
-        dynamics: "flow", gradient flow; "discrete", full-batch gradient descent in steps.
+        dynamics: "flow", gradient flow; "discrete", full-batch gradient descent in steps; `inference.Momentum(0.9)`,
+            the same with momentum.
         memory_limit: bytes that a fit may take; None: half of the memory there is.
         store: a folder in which the kernel of the training set is kept tile by tile (`scale.GramStore`): a fit that was
             killed goes on, and the next one reads it; for the dense, explicit and orbit-averaged problems.
