@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import logging
 import platform
@@ -189,7 +190,19 @@ def assemble(
         partial=stop.stopped,
         headline=headline,
         rules=rules,
+        input_errors=orbits.errors.mean(axis=0).tolist(),
+        inputs_digest=_digest(task),
     )
+
+
+def _digest(task: Task) -> str:
+    """Of the inputs, the group and its elements."""
+    found = hashlib.sha256(task.contract.group.name.encode())
+    for leaf in (*task.x.leaves, *task.elements):
+        a = np.ascontiguousarray(leaf.value if isinstance(leaf, Shared) else leaf)
+        found.update(f"{a.shape}{a.dtype}".encode())
+        found.update(a.tobytes())
+    return found.hexdigest()[:16]
 
 
 def _stopped(asked: Task, task: Task) -> Missing:

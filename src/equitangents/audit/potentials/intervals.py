@@ -12,7 +12,6 @@ from equitangents.audit.measure.intervals import Resampler
 from equitangents.audit.report.sections import Estimate
 from equitangents.statistics.bootstrap import FEWEST
 
-
 ENOUGH = 10
 """Structures, from which means have an interval over these; of fewer it is for these structures alone."""
 

@@ -92,6 +92,11 @@ class Findings:
     """How outputs move that are not invariant: all that were sought where the audit was asked to find them, else those
     that were found of outputs that fail."""
 
+    input_errors: list[float] = field(default_factory=list)
+    """Mean error of every input over the elements, relative to ‖f(x)‖: what a later audit is compared with."""
+    inputs_digest: str = ""
+    """Of the inputs, the group and its elements: equal where errors of single inputs may be compared."""
+
     def to_dict(self) -> dict[str, Any]:
         """What `to_json` writes, as plain values; numbers that are not finite are None."""
         return plain(self)
