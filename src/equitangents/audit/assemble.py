@@ -9,6 +9,7 @@ import platform
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy as np
 from equitangents.audit.adapters import as_model
 from equitangents.audit.contract.trees import Shared
 from equitangents.audit.interruption import Interruption
+from equitangents.audit.measure.averaging import Averaged
 from equitangents.audit.measure.data_symmetry import data_symmetry
 from equitangents.audit.measure.ensembles import ensemble_law
 from equitangents.audit.measure.floors import ROWS, Floors, measure_floors, unmeasured_floors
@@ -190,6 +192,7 @@ def assemble(
         partial=stop.stopped,
         headline=headline,
         rules=rules,
+        averaged=partial(Averaged, model, task.contract, orbits.actions, bool(orbits.class_numbers.any())),
         input_errors=orbits.errors.mean(axis=0).tolist(),
         inputs_digest=_digest(task),
     )

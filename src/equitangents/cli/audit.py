@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from equitangents.cli.audit_atoms import ABOVE, audit_atoms
+
 if TYPE_CHECKING:
     from equitangents.audit.report.checks import Check
     from equitangents.audit.report.result import AuditReport
-
-ABOVE = 3  # the exit status of a model whose error is above --fail-above
 
 
 def audit(
@@ -113,8 +113,6 @@ def audit(
         if path is not None and not path.resolve().parent.is_dir():
             raise InvalidArgumentError(f"path is {str(path)!r}, whose folder does not exist")
     if atoms is not None or calculator is not None:
-        from equitangents.cli.audit_atoms import audit_atoms
-
         if model is not None or data is not None or group is not None:
             raise typer.BadParameter("goes without MODEL, --data and --group", param_hint="--atoms")
         if junit is not None or min_agreement is not None or baseline is not None:

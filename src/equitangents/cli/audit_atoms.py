@@ -10,6 +10,9 @@ import typer
 if TYPE_CHECKING:
     from equitangents.audit.potentials.report import AtomsReport
 
+ABOVE = 3
+"""The exit status of a model whose error is above --fail-above."""
+
 
 def audit_atoms(
     atoms: str | None,
@@ -56,8 +59,6 @@ def audit_atoms(
 
 def _fail(report: AtomsReport, limits: float | dict[str, float]) -> None:
     """End with status ABOVE if some relative error is above the limit, or above its quantity's or test's."""
-    from equitangents.cli.audit import ABOVE
-
     above = []
     for r in report.rows:
         limit = limits if isinstance(limits, float) else limits.get(r.quantity, limits.get(r.test))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,17 @@ class AuditReport(Findings):
         if path is not None:
             write_text(path, text)
         return text
+
+    def remedy(self, name: str) -> Callable[..., Any]:
+        """The model with a remedy: "average", its mean over the group, a function of a batch in NumPy.
+
+        It evaluates the model once for every element, and is equivariant to rounding where the group moves inputs
+        exactly; of resampled inputs it is as far as interpolation allows. Groups of infinitely many elements, and class
+        numbers, cannot be averaged: InvalidArgumentError.
+        """
+        if name != "average" or self.averaged is None:
+            raise InvalidArgumentError(f"remedy is {name!r}; expected 'average'")
+        return self.averaged()
 
     def to_junit(self, path: FileName | None = None, checks: Sequence[Check] = ()) -> str:
         """The report as JUnit's XML, one test case an output and one a check, also written to `path` if given."""
