@@ -13,8 +13,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 # One thread a test process: the processes already fill the cores.
-ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
-	XLA_FLAGS="--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+XLA := --xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1
+ONE_THREAD = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 XLA_FLAGS="$(XLA)"
 # A test that hangs ends its process, also where it hangs in compiled code; pytest-xdist reports it and starts another.
 PYTEST = $(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal --timeout $(TIMEOUT) --timeout-method thread
 
@@ -33,6 +33,9 @@ $(STAMP): pyproject.toml constraints.txt scripts/setup.sh native/CMakeLists.txt 
 demo: $(STAMP) ## the main job on real data, with a report
 	$(BIN)/python -m equitangents reproduce rotated-images --preset quick
 
+# Compiling small programs takes most of the time, and without optimisation a third of it. The other targets compile as
+# users do. XLA reads its flags up to the first word that begins without a dash.
+test: XLA := --xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false $(XLA)
 test: $(STAMP) ## all tests but the slow ones, and what they cost
 	$(PYTEST) -m "not slow" --memory-limit 1.5
 

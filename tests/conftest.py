@@ -7,6 +7,8 @@ import pytest
 
 import costs
 
+gc.disable()  # until all tests are collected: every pass over what is being imported also has XLA look through its own
+
 costs.share_compiled_programs()
 
 from jaxtyping import install_import_hook  # noqa: E402
@@ -66,6 +68,11 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_finish() -> None:
     gc.freeze()  # modules and tests stay to the end: no need to look through them again and again
     gc.set_threshold(20_000, 20, 20)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop() -> None:  # also in the process of xdist that collects nothing
+    gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -83,36 +83,30 @@ void sum_along(const T* sums, int width, int64_t stride, T scale, T* cells, int6
 template <class T, bool Own, int Parts>
 void fill_margin(const Level& level, const Place& place, T* field, const T* first, const T* second) {
   constexpr int L = kLanes<T>;
-  T* cell = field;
+  const int *n = level.shape, *o = place.offset;
+  const auto inside = [](int p, int count) { return p >= 0 && p < count; };
   for (int z = place.from[0]; z < place.to[0]; ++z)
     for (int y = place.from[1]; y < place.to[1]; ++y) {
-      const bool row_carried =
-          z >= place.low[0] && z < place.high[0] && y >= place.low[1] && y < place.high[1];
-      for (int x = place.from[2]; x < place.to[2]; ++x, cell += Parts * L) {
-        if (row_carried && x >= place.low[2] && x < place.high[2]) {
-          cell += Parts * L * (place.high[2] - 1 - x);
-          x = place.high[2] - 1;
-          continue;
+      const bool carried = z >= place.low[0] && z < place.high[0] && y >= place.low[1] && y < place.high[1];
+      const bool own = inside(z, n[0]) && inside(y, n[1]);
+      const bool partner = inside(z + o[0], n[0]) && inside(y + o[1], n[1]);
+      const int64_t at = (int64_t(z) * n[1] + y) * n[2];
+      const int64_t partner_at = (int64_t(z + o[0]) * n[1] + y + o[1]) * n[2] + o[2];
+      T* row = field + Parts * L * (place.row(z, y) - place.from[2]);
+      const auto fill = [&](int begin, int end) {
+        for (int x = begin; x < end; ++x) {
+          Vec<T> d{};
+          if (own && inside(x, n[2])) {
+            if constexpr (Own) d += load(first + L * (at + x));
+            else d += first[at + x];
+          }
+          if (partner && inside(x + o[2], n[2])) d += load(second + L * (partner_at + x));
+          store(row + Parts * L * x, d);
+          if (Parts > 1) store(row + Parts * L * x + L, Vec<T>{});
         }
-        Vec<T> d{};
-        const int p[kAxes] = {z, y, x};
-        int64_t at = 0, partner = 0;
-        bool inside = true, partner_inside = true;
-        for (int i = 0; i < kAxes; ++i) {
-          const int moved = p[i] + place.offset[i];
-          inside = inside && p[i] >= 0 && p[i] < level.shape[i];
-          partner_inside = partner_inside && moved >= 0 && moved < level.shape[i];
-          at = at * level.shape[i] + p[i];
-          partner = partner * level.shape[i] + moved;
-        }
-        if (inside) {
-          if constexpr (Own) d += load(first + L * at);
-          else d += first[at];
-        }
-        if (partner_inside) d += load(second + L * partner);
-        store(cell, d);
-        if (Parts > 1) store(cell + L, Vec<T>{});
-      }
+      };
+      fill(place.from[2], carried ? place.low[2] : place.to[2]);
+      if (carried) fill(place.high[2], place.to[2]);
     }
 }
 

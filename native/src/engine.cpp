@@ -51,7 +51,7 @@ class Computation {
   Computation(const Plan& plan, const Problem<T>& problem)
       : plan_(plan), problem_(problem), loops_(kernels<C>(problem.instructions)), lanes_(loops_.lanes) {
     const double pairs = double(problem.n1) * (problem.listed ? 1 : problem.n2);
-    const double cells = pairs / lanes_ * plan.fibre_count * work_of_fibre();
+    const double cells = pairs / lanes_ * work_of_pair(plan);
     threads_ = std::clamp(int(std::min(cells / kThreadWork, 1e6)), 1, std::max(problem.threads, 1));
     self_ = plan.vector_dual && !plan.single;
     for (int t = 0; t < threads_; ++t) {
@@ -66,7 +66,7 @@ class Computation {
     const int64_t step = panel_inputs();
     for (int64_t i = 0; i < problem_.n1; i += step) {
       const int64_t end = std::min(i + step, problem_.n1);
-      const Panel rows(*this, problem_.x1, i, end, !problem_.listed, symmetric || self_ || problem_.listed);
+      const Panel rows(*this, problem_.x1, i, end, !problem_.listed, symmetric || self_ || plan_.pooled || problem_.listed);
       if (cancelled()) return Outcome::cancelled;
       if (problem_.listed && symmetric) {
         listed(rows, rows);
@@ -142,10 +142,12 @@ class Computation {
   int64_t signal_size() const { return plan_.positions_in * plan_.channels; }
   bool cancelled() const { return problem_.cancel && *problem_.cancel; }
 
-  double work_of_fibre() const {
-    double cells = signal_size() / 8.0 + plan_.vector_count;
-    for (int i = 0; i < plan_.field_count; ++i) cells += plan_.levels[i + 1].positions;
-    return cells;
+  // Over all fibres, and all stages.
+  double work_of_pair(const Plan& plan) const {
+    double cells = plan.pooled ? plan.levels[0].positions : signal_size() / 8.0;
+    cells += plan_.vector_count;
+    for (int i = 0; i < plan.field_count; ++i) cells += plan.levels[i + 1].positions;
+    return cells * plan.fibre_count + (plan.pooled ? work_of_pair(*plan.pooled->fine) : 0);
   }
 
   int64_t panel_inputs() const {

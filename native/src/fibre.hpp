@@ -5,6 +5,7 @@
 #include "box.hpp"
 #include "branch.hpp"
 #include "pointwise.hpp"
+#include "pooled_row.hpp"
 #include "table.hpp"
 #include "tile.hpp"
 
@@ -18,6 +19,7 @@ struct Workspace {
   T *products, *spectrum, *waves;  // of rotations
   T* kept;
   int64_t kept_size;     // of one slot
+  char* pairs;           // fields over pairs of positions: of each pair D, then Θ
   double *d, *theta, *q;  // sums over fibres, (kTileRows, lanes)
   const T** rows;
   Place* places;
@@ -50,12 +52,16 @@ struct Workspace {
     for (double** sum : {&d, &theta, &q})
       *sum = reinterpret_cast<double*>(take(kTileRows * kLanes<T> * int64_t(sizeof(double))));
     rows = reinterpret_cast<const T**>(take(plan.rows * int64_t(sizeof(T*))));
-    places = reinterpret_cast<Place*>(take((plan.field_count + 1) * int64_t(sizeof(Place))));
-    int64_t columns = 0;
-    for (int i = 0; i <= plan.field_count; ++i)
-      if (plan.levels[i].grid) columns += plan.levels[i].shape[2];
-    partners = reinterpret_cast<int32_t*>(take(columns * int64_t(sizeof(int32_t))));
+    places = reinterpret_cast<Place*>(take((plan.most_ops + 1) * int64_t(sizeof(Place))));
+    partners = reinterpret_cast<int32_t*>(take(plan.columns * int64_t(sizeof(int32_t))));
+    pairs = take(plan.pair_cells * 2 * kLanes<T> * int64_t(sizeof(double)));
     end = at - static_cast<char*>(memory);
+  }
+
+  // The field over pairs that begins at number `begin` of them.
+  template <class S>
+  S* sums(int64_t begin) const {
+    return reinterpret_cast<S*>(pairs + begin * 2 * kLanes<T> * int64_t(sizeof(double)));
   }
 
  private:
@@ -98,7 +104,9 @@ inline void find_places(const Plan& plan, int f, Place* places, int32_t* partner
       }
     }
     place.partner = partners;
-    for (int x = 0; x < level.shape[2]; ++x) *partners++ = wrapped(x + place.offset[2], level.shape[2]);
+    const int n = level.shape[2], offset = wrapped(place.offset[2], n);
+    for (int x = 0; x < n; ++x) partners[x] = x + offset < n ? x + offset : x + offset - n;
+    partners += n;
   }
 }
 
@@ -110,6 +118,7 @@ struct Fibre {
   const Place* places;
   const T *sides1, *sides2;
   bool diagonal;
+  int number;
 
   // Neighbouring positions of a level, and where their partners' row begins.
   struct Row {
@@ -146,15 +155,13 @@ struct Fibre {
         }
   }
 
-  // Where operation number i, a fork, keeps a row: by position, without the margin of any window. The next block forks
+  // Where a fork keeps a row: by position, without the margin of any window. The next block forks
   // row by row while this one joins, in the same slot, so both must have a row in the same place.
-  T* kept(int i, const Row& row) const {
-    return work.kept + plan.field[i].slot * work.kept_size + 2 * L * row.first;
-  }
+  T* kept(int slot, const Row& row) const { return work.kept + slot * work.kept_size + 2 * L * row.first; }
 
   void join(int i, const Row& row, T* cells) const {
     const Op& op = plan.field[i];
-    const T* before = kept(op.fork, row);
+    const T* before = kept(op.slot, row);
     if (op.sides) join_row(before, cells, row.n, sides(op.side_at, op.sides, row));
     else join_row(before, cells, row.n);
   }
@@ -162,7 +169,13 @@ struct Fibre {
   // D(p) = mean over channels of (f1(p) - f2(p'))², Θ = 0.
   template <int Parts>
   void start(const T* x1, const T* x2, const Row& row, T* cells) const {
-    const int c = plan.channels;
+    if (plan.channels == 3) start_of<Parts, 3>(x1, x2, row, cells);
+    else start_of<Parts, 0>(x1, x2, row, cells);
+  }
+
+  template <int Parts, int C>
+  void start_of(const T* x1, const T* x2, const Row& row, T* cells) const {
+    const int c = C ? C : plan.channels;
     const T scale = T(1.0 / c);
     for (int64_t k = 0; k < row.n; ++k, cells += Parts * L) {
       const T* a = x1 + (row.first + k) * c * (Own ? L : 1);
@@ -177,13 +190,32 @@ struct Fibre {
     }
   }
 
+  // The field over pairs of positions that an earlier stage was pooled into, and what branches around the pool keep.
+  void start_pooled(int z, int y, int x, const Row& row, T* cells) const {
+    const Pooled& pooled = *plan.pooled;
+    if (pooled.narrow) start_pooled_of<T>(pooled, z, y, x, row, cells);
+    else start_pooled_of<double>(pooled, z, y, x, row, cells);
+  }
+
+  template <class S>
+  void start_pooled_of(const Pooled& pooled, int z, int y, int x, const Row& row, T* cells) const {
+    const int64_t at = place_in(pooled.slabs[pooled.slab_of_fibre[number]], z, y, x);
+    const S* sums = work.template sums<S>(pooled.begin) + 2 * L * at;
+    const auto alone = sides(pooled.side_at, kPooledSides, row);
+    if (pooled.inside) pooled_row<T, S, true>(pooled, sums, cells, row.n, alone);
+    else pooled_row<T, S, false>(pooled, sums, cells, row.n, alone);
+    for (int c = 0; c < pooled.carried; ++c)
+      std::memcpy(kept(pooled.carry[c].slot, row), work.template sums<T>(pooled.carry[c].begin) + 2 * L * at,
+                  size_t(row.n) * 2 * L * sizeof(T));
+  }
+
   // The pointwise operations from number i on, at a row of level i.
   void pointwise(int i, const Row& row, T* cells) const {
     for (; i < plan.field_count && !spatial(plan.field[i]); ++i) {
       const Op& op = plan.field[i];
       if (op.kind == OpKind::affine && op.sides == 0) {
         const Op& next = plan.field[i + 1];
-        fused<T, 2>(op, next, T(1), cells, 1, 1, cells, row.n, sides(next.side_at, next.sides, row));
+        fused<T, 2>(op, PiecewiseLinear<T>(next), T(1), cells, 1, 1, cells, row.n, sides(next.side_at, next.sides, row));
         ++i;
       } else if (op.kind == OpKind::affine) {
         affine_row(op, cells, row.n, sides(op.side_at, op.sides, row));
@@ -192,7 +224,7 @@ struct Fibre {
       } else if (op.kind == OpKind::decouple && !diagonal) {
         decouple_row(cells, row.n, sides(op.side_at, op.sides, row));
       } else if (op.kind == OpKind::fork) {
-        keep_row(cells, row.n, kept(i, row));
+        keep_row(cells, row.n, kept(op.slot, row));
       } else if (op.kind == OpKind::join) {
         join(i, row, cells);
       }
@@ -207,29 +239,52 @@ struct Fibre {
       fill_margin<T, Own, Parts>(plan.levels[i], place, in, sides1 + op.side_at * (Own ? L : 1), sides2 + op.side_at * L);
     const T scale = T(1.0 / (double(op.window[0]) * op.window[1] * op.window[2]));
     const Place& to = places[i + 1];
-    const bool fuse = i + 1 < plan.field_count && plan.field[i + 1].kind == OpKind::affine && !plan.field[i + 1].sides;
-    for (int z = to.low[0]; z < to.high[0]; ++z)
-      for (int y = to.low[1]; y < to.high[1]; ++y) {
-        const T* sums = sum_of_rows<T, Parts>(op, place, to, in, z, y, work.rows, work.row);
-        const Row row = row_of(i + 1, z, y, to.low[2], to.high[2] - to.low[2]);
-        T* cells = out + 2 * L * (to.row(z, y) + to.low[2] - to.from[2]);
-        if (fuse) {
-          const Op& dual = plan.field[i + 2];
-          fused<T, Parts>(plan.field[i + 1], dual, scale, sums, op.window[2], op.stride[2], cells, row.n,
-                   sides(dual.side_at, dual.sides, row));
-          pointwise(i + 3, row, cells);
-        } else {
-          sum_along<T, Parts>(sums, op.window[2], op.stride[2], scale, cells, row.n);
-          pointwise(i + 1, row, cells);
+    const auto each_sum = [&](auto&& f) {
+      for (int z = to.low[0]; z < to.high[0]; ++z)
+        for (int y = to.low[1]; y < to.high[1]; ++y) {
+          const T* sums = sum_of_rows<T, Parts>(op, place, to, in, z, y, work.rows, work.row);
+          f(row_of(i + 1, z, y, to.low[2], to.high[2] - to.low[2]), sums, out + 2 * L * (to.row(z, y) + to.low[2] - to.from[2]));
         }
+    };
+    if (i + 1 < plan.field_count && plan.field[i + 1].kind == OpKind::affine && !plan.field[i + 1].sides) {
+      const Op &affine = plan.field[i + 1], &next = plan.field[i + 2];
+      const PiecewiseLinear<T> dual(next);
+      if (!place.torus && op.window[0] == 1 && op.window[1] == 3 && op.window[2] == 3 && op.stride[1] == 1 && op.stride[2] == 1) {
+        for (int z = to.low[0]; z < to.high[0]; ++z)
+          for (int y = to.low[1]; y < to.high[1]; ++y) {
+            const Row row = row_of(i + 1, z, y, to.low[2], to.high[2] - to.low[2]);
+            const T* above = in + Parts * L * (place.row(op.stride[0] * z - op.low[0], y - op.low[1]) + to.low[2] - op.low[2] - place.from[2]);
+            T* cells = out + 2 * L * (to.row(z, y) + to.low[2] - to.from[2]);
+            fused_square<T, Parts>(affine, dual, scale, above, Parts * L * int64_t(place.to[2] - place.from[2]), cells, row.n,
+                                   sides(next.side_at, next.sides, row));
+            pointwise(i + 3, row, cells);
+          }
+        return;
       }
+      each_sum([&](const Row& row, const T* sums, T* cells) {
+        fused<T, Parts>(affine, dual, scale, sums, op.window[2], op.stride[2], cells, row.n,
+                        sides(next.side_at, next.sides, row));
+        pointwise(i + 3, row, cells);
+      });
+    } else {
+      each_sum([&](const Row& row, const T* sums, T* cells) {
+        sum_along<T, Parts>(sums, op.window[2], op.stride[2], scale, cells, row.n);
+        pointwise(i + 1, row, cells);
+      });
+    }
   }
 
   // The field after all operations: `work.field` or `work.other`.
   T* run(const T* x1, const T* x2) const {
     T *in = work.field, *out = work.other;
     int i = 0;
-    if (plan.field_count > 0 && spatial(plan.field[0])) {
+    if (plan.pooled) {
+      each_row(0, in, [&](int z, int y, int x, int n, T* cells) {
+        const Row row = row_of(0, z, y, x, n);
+        start_pooled(z, y, x, row, cells);
+        pointwise(0, row, cells);
+      });
+    } else if (plan.field_count > 0 && spatial(plan.field[0])) {
       each_row<1>(0, in, [&](int z, int y, int x, int n, T* cells) { start<1>(x1, x2, row_of(0, z, y, x, n), cells); });
       window<1>(i++, in, out);
     } else {

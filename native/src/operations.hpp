@@ -13,7 +13,7 @@ EQT_INLINE void operations(const Op* ops, int count, const Workspace<T>& work, T
     const Op& op = ops[o];
     if (op.kind == OpKind::affine && op.sides == 0) {
       const Op& dual = ops[++o];
-      fused<T, 2>(op, dual, T(1), cells, 1, 1, cells, n, sides(dual.side_at));
+      fused<T, 2>(op, PiecewiseLinear<T>(dual), T(1), cells, 1, 1, cells, n, sides(dual.side_at));
     } else if (op.kind == OpKind::affine) {
       affine_row(op, cells, n, sides(op.side_at));
     } else if (op.kind == OpKind::dual) {

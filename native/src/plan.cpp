@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <cstring>
 #include <stdexcept>
+#include <utility>
 
 namespace eqt {
 namespace {
 
-constexpr int kVersion = 4;
+constexpr int kVersion = 5;
+
+}  // namespace
 
 // Takes numbers from an array one after another.
 class Reader {
@@ -24,6 +27,8 @@ class Reader {
  private:
   const int32_t *at_, *end_;
 };
+
+namespace {
 
 // One past the last position that a box's windows read, along an axis.
 int reach(const Op& op, int a) { return op.stride[a] * (op.out[a] - 1) - op.low[a] + op.window[a]; }
@@ -61,54 +66,29 @@ OwnedPlan::OwnedPlan(const Description& d) : reals_(d.reals_size / 2) {
   Reader code(d.code, d.code_size);
   if (code.next() != kVersion) throw std::invalid_argument("the plan was described by another version");
   plan_.channels = code.next();
-  plan_.field_count = code.next();
+  const int32_t stages = code.next();
   plan_.vector_count = code.next();
-  plan_.fibre_count = code.next();
   plan_.in_double = code.next();
   plan_.single = code.next();
-  const int32_t fibres = code.next(), labels = code.next();
+  const int32_t labels = code.next();
   Rotations& rotations = rotations_;
   rotations.bandlimit = code.next();
   rotations.count = code.next();
   rotations.azimuths = code.next();
   const int32_t waves = code.next(), mixing = code.next(), weights = code.next();
-  levels_.resize(plan_.field_count + 1);
-  for (Level& level : levels_) {
-    level.grid = code.next();
-    code.next(level.shape);
-    code.next(level.step);
-    level.wrap = code.next();
-    level.positions = code.next();
-    const int32_t at = code.next(), rows = code.next();
-    if (!level.grid) level.partners = within(d.tables, d.tables_size, at, rows * level.positions);
-  }
-  ops_.resize(plan_.field_count + plan_.vector_count);
-  for (size_t i = 0; i < ops_.size(); ++i) {
-    Op& op = ops_[i];
-    op.kind = OpKind(code.next());
-    code.next(op.in);
-    code.next(op.out);
-    code.next(op.window);
-    code.next(op.stride);
-    code.next(op.low);
-    op.wrap = code.next();
-    const int32_t index = code.next(), weights = code.next();
-    op.window_size = code.next();
-    op.total = code.next();
-    op.dual = DualKind(code.next());
-    op.slot = code.next();
-    op.fork = code.next();
-    if (op.kind == OpKind::fork) plan_.slots = std::max(plan_.slots, op.slot + 1);
-    const int first = int(i) < plan_.field_count ? 0 : plan_.field_count;  // of the operations that this one belongs to
-    if (op.kind == OpKind::join && (op.slot >= plan_.slots || op.fork < 0 || op.fork + first >= int(i)))
-      throw std::invalid_argument("a residual sum of the plan has no beginning");
-    const double* pair = within(reals_.data(), int64_t(reals_.size()), code.next(), 2);
-    op.first = pair[0];
-    op.second = pair[1];
-    if (op.kind == OpKind::table) {
-      op.index = within(d.tables, d.tables_size, index, levels_.at(i + 1).positions * op.window_size);
-      op.weights = within(reals_.data(), int64_t(reals_.size()), weights, op.window_size);
+  for (int32_t i = 0; i < stages; ++i) read_stage(code, d);
+  if (stages_.empty()) throw std::invalid_argument("the plan has no stages");
+  const Stage& last = stages_.back();
+  ops_.resize(last.first + last.count + plan_.vector_count);
+  for (Stage& stage : stages_)
+    for (int i = 0; i < stage.count; ++i) {
+      Op& op = ops_[stage.first + i];
+      read_operation(code, d, op, stage.levels[i + 1].positions);
     }
+  for (int i = 0; i < plan_.vector_count; ++i) {
+    Op& op = ops_[last.first + last.count + i];
+    read_operation(code, d, op, 1);
+    plan_.vector_dual |= op.kind == OpKind::dual || op.kind == OpKind::join;
   }
   if (rotations.count > 0) {
     const int64_t size = int64_t(reals_.size()), products = entries_of_degrees(rotations.bandlimit);
@@ -118,23 +98,90 @@ OwnedPlan::OwnedPlan(const Description& d) : reals_(d.reals_size / 2) {
     rotations.weights = within(reals_.data(), size, weights, rotations.count);
     plan_.rotations = &rotations;
   }
-  plan_.levels = levels_.data();
-  plan_.field = ops_.data();
-  plan_.vector = ops_.data() + plan_.field_count;
-  plan_.positions_in = levels_.front().positions;
-  plan_.positions_out = levels_.back().positions;
-  plan_.fibres = within(d.tables, d.tables_size, fibres, int64_t(plan_.fibre_count) * (levels_[0].grid ? kAxes : 1));
+  plan_.vector = ops_.data() + last.first + last.count;
+  plan_.positions_in = stages_.front().levels.front().positions;
+  plan_.positions_out = last.levels.back().positions;
   plan_.labels = within(d.tables, d.tables_size, labels, plan_.positions_out);
   plan_.block_weight = *within(reals_.data(), int64_t(reals_.size()), 0, 1);
   const auto [low, high] = std::minmax_element(plan_.labels, plan_.labels + plan_.positions_out);
   plan_.all_kept = *low >= 0;
   plan_.one_block = *low == *high;
-  for (int i = 0; i < plan_.vector_count; ++i) 
-    plan_.vector_dual |= plan_.vector[i].kind == OpKind::dual || plan_.vector[i].kind == OpKind::join;
-  plan_.distance_only = plan_.field_count == 0 && plan_.single && plan_.all_kept && !plan_.rotations;
+  plan_.distance_only =
+      stages_.size() == 1 && last.count == 0 && plan_.single && plan_.all_kept && !plan_.rotations;
   find_means();
   place_sides();
   measure_fields();
+  chain_stages();
+}
+
+void OwnedPlan::read_stage(Reader& code, const Description& d) {
+  Stage stage{};
+  stage.first = stages_.empty() ? 0 : stages_.back().first + stages_.back().count;
+  stage.count = code.next();
+  const auto fibres = [&] {
+    const int32_t count = code.next(), at = code.next();
+    return std::pair(count, at);
+  };
+  std::vector<std::pair<int32_t, int32_t>> described{fibres()};
+  if (!stages_.empty()) {
+    Pooled& pooled = stage.pooled;
+    pooled.grid = code.next();
+    code.next(pooled.in);
+    code.next(pooled.out);
+    code.next(pooled.window);
+    code.next(pooled.stride);
+    code.next(pooled.low);
+    pooled.wrap = code.next();
+    const int32_t blocks = code.next();
+    pooled.scale = *within(reals_.data(), int64_t(reals_.size()), code.next(), 1);
+    const int64_t positions = stages_.back().levels.back().positions;
+    pooled.carried = code.next();
+    if (pooled.carried > kDepth) throw std::invalid_argument("too many residual branches around a pool");
+    for (int i = 0; i < pooled.carried; ++i) pooled.carry[i] = {code.next(), code.next(), 0};
+    if (!pooled.grid) pooled.blocks = within(d.tables, d.tables_size, blocks, positions);
+    for (size_t i = 0; i < stages_.size(); ++i) described.push_back(fibres());
+  }
+  stage.levels.resize(stage.count + 1);
+  for (Level& level : stage.levels) {
+    level.grid = code.next();
+    code.next(level.shape);
+    code.next(level.step);
+    level.wrap = code.next();
+    level.positions = code.next();
+    const int32_t at = code.next(), rows = code.next();
+    if (!level.grid) level.partners = within(d.tables, d.tables_size, at, rows * level.positions);
+  }
+  const auto found = [&](size_t i, const Level& level) {
+    const auto [count, at] = described[i];
+    return Fibres{count, within(d.tables, d.tables_size, at, int64_t(count) * (level.grid ? kAxes : 1))};
+  };
+  stage.fibres = found(0, stage.levels.front());
+  for (size_t i = 1; i < described.size(); ++i) stage.own.push_back(found(i, stages_[i - 1].levels.front()));
+  stages_.push_back(std::move(stage));
+}
+
+void OwnedPlan::read_operation(Reader& code, const Description& d, Op& op, int64_t positions) {
+  op.kind = OpKind(code.next());
+  code.next(op.in);
+  code.next(op.out);
+  code.next(op.window);
+  code.next(op.stride);
+  code.next(op.low);
+  op.wrap = code.next();
+  const int32_t index = code.next(), weights = code.next();
+  op.window_size = code.next();
+  op.total = code.next();
+  op.dual = DualKind(code.next());
+  op.slot = code.next();
+  if (op.kind == OpKind::fork) plan_.slots = std::max(plan_.slots, op.slot + 1);
+  if (op.kind == OpKind::join && (op.slot < 0 || op.slot >= plan_.slots))
+    throw std::invalid_argument("a residual sum of the plan has no beginning");
+  const double* pair = within(reals_.data(), int64_t(reals_.size()), code.next(), 2);
+  op.first = pair[0];
+  op.second = pair[1];
+  if (op.kind != OpKind::table) return;
+  op.index = within(d.tables, d.tables_size, index, positions * op.window_size);
+  op.weights = within(reals_.data(), int64_t(reals_.size()), weights, op.window_size);
 }
 
 // Which residual sums add two fields of non-zero mean: those need the means of each input as sides.
@@ -161,17 +208,27 @@ void OwnedPlan::find_means() {
 
 void OwnedPlan::place_sides() {
   int64_t at = 0;
-  for (int i = 0; i < int(ops_.size()); ++i) {
+  const auto place = [&](int i, int end, int64_t positions) {
     Op& op = ops_[i];
-    const bool field = i < plan_.field_count;
-    const bool last = i + 1 == (field ? plan_.field_count : int(ops_.size()));
-    op.sides = sides_of(op, last ? nullptr : &ops_[i + 1]);
+    op.sides = sides_of(op, i + 1 == end ? nullptr : &ops_[i + 1]);
     op.side_at = at;
-    if (field) at += op.sides * levels_[op.kind == OpKind::affine ? i + 1 : i].positions;
-    else if (plan_.vector_dual) at += op.sides;
+    at += op.sides * positions;
+  };
+  for (Stage& stage : stages_) {
+    if (&stage != &stages_.front()) {
+      stage.pooled.side_at = at;
+      at += kPooledSides * stage.levels.front().positions;
+    }
+    for (int i = 0; i < stage.count; ++i) {
+      const bool after = ops_[stage.first + i].kind == OpKind::affine;
+      place(stage.first + i, stage.first + stage.count, stage.levels[after ? i + 1 : i].positions);
+    }
   }
-  const Level& end = levels_.back();
-  const bool every_pair = plan_.single || (plan_.one_block && (!end.grid || end.wrap));
+  const Stage& last = stages_.back();
+  const int begin = last.first + last.count, end = int(ops_.size());
+  for (int i = begin; i < end; ++i) place(i, end, plan_.vector_dual);
+  const Level& level = last.levels.back();
+  const bool every_pair = plan_.single || (plan_.one_block && (!level.grid || level.wrap));
   plan_.side_last = plan_.all_kept && every_pair ? -1 : at;
   if (plan_.side_last >= 0) at += plan_.positions_out;
   plan_.side_vector = at;
@@ -183,22 +240,32 @@ void OwnedPlan::measure_fields() {
   plan_.cells = 1;
   plan_.widest = 1;
   plan_.rows = 1;
-  for (int i = 0; i <= plan_.field_count; ++i) {
-    int64_t cells = levels_[i].positions;
-    int64_t widest = levels_[i].shape[2];
-    const Op* op = nullptr;  // the next window, whose margins are kept at every level up to it
-    for (int next = i; next < plan_.field_count && !op; ++next)
-      if (plan_.field[next].kind == OpKind::box || plan_.field[next].kind == OpKind::table) op = &plan_.field[next];
-    if (op && op->kind == OpKind::box) {
-      cells = 1;
-      for (int a = 0; a < kAxes; ++a) {
-        widest = std::max(op->in[a], reach(*op, a)) + op->low[a];
-        cells *= widest;
+  for (const Stage& stage : stages_) {
+    int64_t columns = 0;
+    if (&stage != &stages_.front()) plan_.rows = std::max(plan_.rows, stage.pooled.window[0] * stage.pooled.window[1]);
+    for (int i = 0; i <= stage.count; ++i) {
+      const Level& level = stage.levels[i];
+      int64_t cells = level.positions;
+      int64_t widest = level.shape[2];
+      if (level.grid) columns += level.shape[2];
+      const Op* op = nullptr;  // the next window, whose margins are kept at every level up to it
+      for (int next = i; next < stage.count && !op; ++next) {
+        const Op& found = ops_[stage.first + next];
+        if (found.kind == OpKind::box || found.kind == OpKind::table) op = &found;
       }
-      plan_.rows = std::max(plan_.rows, op->window[0] * op->window[1]);
+      if (op && op->kind == OpKind::box) {
+        cells = 1;
+        for (int a = 0; a < kAxes; ++a) {
+          widest = std::max(op->in[a], reach(*op, a)) + op->low[a];
+          cells *= widest;
+        }
+        plan_.rows = std::max(plan_.rows, op->window[0] * op->window[1]);
+      }
+      plan_.cells = std::max(plan_.cells, cells);
+      plan_.widest = std::max(plan_.widest, int(widest));
     }
-    plan_.cells = std::max(plan_.cells, cells);
-    plan_.widest = std::max(plan_.widest, int(widest));
+    plan_.most_ops = std::max(plan_.most_ops, stage.count);
+    plan_.columns = std::max(plan_.columns, columns);
   }
   if (plan_.rotations) plan_.cells = std::max(plan_.cells, int64_t(2) * rotations_.azimuths);
 }

@@ -1,6 +1,8 @@
 // Reads the numbers that describe a plan (kernels/engines/cpu/descriptor.py writes them).
 #pragma once
 
+#include <cstddef>
+#include <deque>
 #include <vector>
 
 #include "program.hpp"
@@ -16,6 +18,8 @@ struct Description {
   int64_t tables_size;
 };
 
+class Reader;
+
 // A plan with the arrays that it points into.
 class OwnedPlan {
  public:
@@ -23,15 +27,38 @@ class OwnedPlan {
   const Plan& plan() const { return plan_; }
 
  private:
+  struct Fibres {
+    int32_t count;
+    const int32_t* labels;
+  };
+
+  // Operations between pools; the first stage begins with the signals.
+  struct Stage {
+    int first, count;  // among `ops_`
+    std::vector<Level> levels;
+    Fibres fibres;
+    Pooled pooled;            // the pool before it, as far as it is described
+    std::vector<Fibres> own;  // of the earlier stages, where the diagonal fibre alone is asked for
+  };
+
+  void read_stage(Reader& code, const Description& d);
+  void read_operation(Reader& code, const Description& d, Op& op, int64_t positions);
   void find_means();
   void place_sides();
   void measure_fields();
+  void chain_stages();
+  const Plan* chained(std::size_t count, const std::vector<Fibres>& fibres);
+  void place_slabs(const Stage& stage, const Fibres& fibres, Pooled& pooled);
 
-  Plan plan_{};
+  Plan plan_{};  // of the last stage
   std::vector<double> reals_;
-  std::vector<Level> levels_;
-  std::vector<Op> ops_;
+  std::vector<Stage> stages_;
+  std::vector<Op> ops_;  // of all stages, then those on vectors
   Rotations rotations_{};
+  std::deque<Plan> plans_;
+  std::deque<Pooled> pools_;
+  std::deque<std::vector<Slab>> slabs_;
+  std::deque<std::vector<int32_t>> numbers_;
 };
 
 }  // namespace eqt

@@ -86,10 +86,9 @@ EQT_INLINE void with_dual(const Op& op, F&& f) {
 // before it: `sums` holds the sums over the window's rows, `W` (0: `width`) neighbours of which are added.
 // `Parts`: of the cells of `sums`; with 1, Θ is 0.
 template <class T, int W, int Parts, class S>
-__attribute__((noinline)) void fused_row(const Op& affine, const Op& op, T scale, const T* sums, int width,
+__attribute__((noinline)) void fused_row(const Op& affine, const PiecewiseLinear<T>& dual, T scale, const T* sums, int width,
                                          int64_t stride, T* cells, int64_t n, const S& sides) {
   constexpr int L = kLanes<T>;
-  const PiecewiseLinear<T> dual(op);
   const T w = T(affine.first * scale);
   const int taps = W ? W : width;
   Vec<T> x[2], y[2];
@@ -110,8 +109,34 @@ __attribute__((noinline)) void fused_row(const Op& affine, const Op& op, T scale
   }
 }
 
+// The same with windows of 3 × 3 on three rows, `step` apart: the sums over columns stay in registers.
 template <class T, int Parts, class S>
-void fused(const Op& affine, const Op& dual, T scale, const T* sums, int width, int64_t stride, T* cells, int64_t n,
+__attribute__((noinline)) void fused_square(const Op& affine, const PiecewiseLinear<T>& dual, T scale, const T* above,
+                                            int64_t step, T* cells, int64_t n, const S& sides) {
+  constexpr int L = kLanes<T>;
+  if (n <= 0) return;
+  const T w = T(affine.first * scale);
+  const auto column = [&](const T* at) { return (load(at) + load(at + step)) + load(at + 2 * step); };
+  Vec<T> d0 = column(above), d1 = column(above + Parts * L), theta0{}, theta1{};
+  if (Parts > 1) theta0 = column(above + L), theta1 = column(above + 3 * L);
+  above += 2 * Parts * L;
+  for (int64_t k = 0; k < n; ++k, above += Parts * L, cells += 2 * L) {
+    Vec<T> x[2], y[2], theta2{};
+    const Vec<T> d2 = column(above);
+    if (Parts > 1) theta2 = column(above + L);
+    sides.get(k, x, y);
+    Vec<T> d = (d0 + d1) + d2, theta = (theta0 + theta1) + theta2;
+    d0 = d1, d1 = d2, theta0 = theta1, theta1 = theta2;
+    d *= w;
+    theta = w * theta + T(0.5) * (x[0] * x[0] + (y[0] * y[0] - d));
+    dual.pair(d, theta, x, y);
+    store(cells, d);
+    store(cells + L, theta);
+  }
+}
+
+template <class T, int Parts, class S>
+void fused(const Op& affine, const PiecewiseLinear<T>& dual, T scale, const T* sums, int width, int64_t stride, T* cells, int64_t n,
            const S& sides) {
   switch (width) {
     case 1: return fused_row<T, 1, Parts>(affine, dual, scale, sums, width, stride, cells, n, sides);

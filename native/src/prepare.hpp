@@ -1,9 +1,10 @@
 // What depends on one input only: variances q(p) through all operations, in double, and the sides made of them.
 #pragma once
 
+#include <cmath>
 #include <type_traits>
 
-#include "fibre.hpp"
+#include "pooling.hpp"
 
 namespace eqt::EQT_ISA {
 
@@ -157,17 +158,117 @@ struct Variances {
 };
 
 inline int64_t largest_level(const Plan& plan) {
-  int64_t largest = plan.cells;
+  int64_t largest = plan.pooled ? largest_level(*plan.pooled->fine) : plan.cells;
   for (int i = 0; i <= plan.field_count; ++i)
     if (plan.levels[i].positions > largest) largest = plan.levels[i].positions;
   return largest;
 }
 
 // Doubles that prepare_field needs: two fields of variances, one of means, and those kept for residual sums. Boxes along
-// one axis after another never exceed `cells`.
+// one axis after another never exceed `cells`. Where layers pool, the workspace for fibres comes after them.
 template <class T>
 int64_t prepare_bytes(const Plan& plan) {
-  return (2 + plan.means + 2 * plan.slots) * largest_level(plan) * kLanes<T> * int64_t(sizeof(double));
+  const int64_t fields = (2 + plan.means + 2 * plan.slots) * largest_level(plan) * kLanes<T> * int64_t(sizeof(double));
+  return Workspace<T>::align(fields) + (plan.pooled ? Workspace<T>::bytes(plan) : 0);
+}
+
+// Variances and means of as many inputs as a vector has lanes, in `size` numbers each, as they go through the layers.
+template <class T>
+struct Carried {
+  double *q, *other, *mean, *kept;
+  int64_t size;
+  void* workspace;  // for fibres
+};
+
+// Of the window of block number p, the part of its positions that lie on the grid.
+inline double part_on_grid(const Pooled& pooled, int64_t p) {
+  if (!pooled.grid || pooled.wrap) return 1;
+  double part = 1;
+  for (int a = kAxes - 1; a >= 0; --a) {
+    const int begin = pooled.stride[a] * int(p % pooled.out[a]) - pooled.low[a], end = begin + pooled.window[a];
+    p /= pooled.out[a];
+    const int on_grid = (end < pooled.in[a] ? end : pooled.in[a]) - (begin > 0 ? begin : 0);
+    part *= double(on_grid) / pooled.window[a];
+  }
+  return part;
+}
+
+// Of blocks: variances of means, for which every input is paired with itself, and the means of means.
+template <class T>
+void pool_variances(const Plan& plan, const Group<T>& group, Carried<T>& at) {
+  constexpr int L = kLanes<T>;
+  const Pooled& pooled = *plan.pooled;
+  const auto averaged = [&](double*& values, double*& spare) {
+    if (pooled.grid) {
+      Op box{};
+      for (int a = 0; a < kAxes; ++a) {
+        box.in[a] = pooled.in[a], box.out[a] = pooled.out[a], box.window[a] = pooled.window[a];
+        box.stride[a] = pooled.stride[a], box.low[a] = pooled.low[a];
+      }
+      box.wrap = pooled.wrap;
+      return Variances<T>::box(box, values, spare);
+    }
+    for (int64_t i = 0; i < pooled.out[2] * L; i += kLanes<double>) store(spare + i, Doubles{});
+    const double share = std::sqrt(pooled.scale);
+    for (int64_t p = 0; p < pooled.fine->positions_out; ++p)
+      for (int l = 0; l < L && pooled.blocks[p] >= 0; ++l) spare[pooled.blocks[p] * L + l] += share * values[p * L + l];
+    double* swap = values;
+    values = spare, spare = swap;
+  };
+  averaged(at.q, at.other);
+  if (plan.means) {
+    double *values = at.mean, *spare = at.other;
+    averaged(values, spare);
+    if (values != at.mean) std::memcpy(at.mean, values, size_t(plan.levels[0].positions) * L * sizeof(double));
+  }
+  const Workspace<T> work(plan, at.workspace);
+  fill_pooled<T, true>(*pooled.own, work, group.signals, group.signals, group.lanes, group.lanes, nullptr);
+  const int64_t begin = pooled.own->pooled->begin;
+  for (int64_t p = 0; p < plan.levels[0].positions; ++p) {
+    const double part = part_on_grid(pooled, p);
+    for (int l = 0; l < L; ++l) {
+      const int64_t number = p * 2 * L + l;
+      const double sum = pooled.narrow ? double(work.template sums<T>(begin)[number]) : work.template sums<double>(begin)[number];
+      const double half = pooled.scale * sum / 2, before = at.q[p * L + l];
+      const double q = part * before > half ? part * before - half : 0;
+      at.q[p * L + l] = q;
+      const T values[kPooledSides] = {T(half), T(half - double(T(half))), T(std::sqrt(q)), T(part), T(before)};
+      for (int i = 0; i < kPooledSides; ++i) {
+        const int64_t side = pooled.side_at + p * kPooledSides + i;
+        if (group.rows) group.rows[l * plan.side_size + side] = values[i];
+        group.lanes[side * L + l] = values[i];
+      }
+    }
+  }
+}
+
+// Through all stages up to the end of `plan`.
+template <class T>
+void carry_variances(const Plan& plan, const Group<T>& group, Carried<T>& at) {
+  constexpr int L = kLanes<T>;
+  const Variances<T> of{plan, group};
+  if (plan.pooled) {
+    carry_variances(*plan.pooled->fine, group, at);
+    pool_variances(plan, group, at);
+  } else {
+    of.signals(at.q, at.mean);
+  }
+  for (int i = 0; i < plan.field_count; ++i) {
+    const Op& op = plan.field[i];
+    const int64_t positions = plan.levels[i].positions;
+    if (op.kind != OpKind::affine) of.put_sides(op, at.q, positions);
+    if (op.kind == OpKind::box) {
+      Variances<T>::box(op, at.q, at.other);
+    } else if (op.kind == OpKind::table) {
+      of.table(op, at.q, at.other, plan.levels[i + 1].positions);
+      double* swap = at.q;
+      at.q = at.other, at.other = swap;
+    } else {
+      of.advance(op, at.q, at.mean, positions, at.kept, at.size);
+    }
+    if (plan.means && spatial(op)) std::memset(at.mean, 0, size_t(plan.levels[i + 1].positions) * L * sizeof(double));
+    if (op.kind == OpKind::affine) of.put_sides(op, at.q, positions);
+  }
 }
 
 template <class T>
@@ -175,27 +276,13 @@ void prepare_field(const Plan& plan, const Group<T>& group, void* workspace) {
   constexpr int L = kLanes<T>;
   const Variances<T> of{plan, group};
   const int64_t size = largest_level(plan) * L;
-  double* q = static_cast<double*>(workspace);
-  double* other = q + size;
-  double* mean = other + size;
+  double* fields = static_cast<double*>(workspace);
+  double* mean = fields + 2 * size;
   double* kept = mean + (plan.means ? size : 0);
-  of.signals(q, mean);
-  for (int i = 0; i < plan.field_count; ++i) {
-    const Op& op = plan.field[i];
-    const int64_t positions = plan.levels[i].positions;
-    if (op.kind != OpKind::affine) of.put_sides(op, q, positions);
-    if (op.kind == OpKind::box) {
-      Variances<T>::box(op, q, other);
-    } else if (op.kind == OpKind::table) {
-      of.table(op, q, other, plan.levels[i + 1].positions);
-      double* swap = q;
-      q = other, other = swap;
-    } else {
-      of.advance(op, q, mean, positions, kept, size);
-    }
-    if (plan.means && spatial(op)) std::memset(mean, 0, size_t(plan.levels[i + 1].positions) * L * sizeof(double));
-    if (op.kind == OpKind::affine) of.put_sides(op, q, positions);
-  }
+  void* rest = static_cast<char*>(workspace) + prepare_bytes<T>(plan) - (plan.pooled ? Workspace<T>::bytes(plan) : 0);
+  Carried<T> at{fields, fields + size, mean, kept, size, rest};
+  carry_variances(plan, group, at);
+  const double* q = at.q;
   if (plan.side_last >= 0) of.put_each(plan.side_last, 0.5, q, plan.positions_out);
   for (int l = 0; l < L; ++l) {
     double sum = 0, diagonal = 0, total_mean = 0;

@@ -30,8 +30,7 @@ struct Op {
   // affine: W_var, b_var; piecewise linear: slope, unused
   double first, second;
   DualKind dual;
-  // fork: the field is kept in `slot` while a residual branch runs; join: what was kept at operation `fork` is added
-  int slot, fork;
+  int slot;  // fork: where the field is kept while a residual branch runs; join: where what is added was kept
   // Values that depend on one input only ("sides"), `sides` of them at each position of the level before the operation
   // (after it, for affine): where they begin, in numbers per input.
   int sides;
@@ -59,6 +58,44 @@ struct Rotations {
 // Entries of all matrices (2l + 1, 2l + 1) with 1 <= l < end.
 constexpr int64_t entries_of_degrees(int64_t end) { return end * (2 * end - 1) * (2 * end + 1) / 3 - 1; }
 
+struct Plan;
+
+// The pairs of blocks that one fibre of a coarse stage joins, as far as there are any: in rows, first blocks in [low, high).
+struct Slab {
+  int64_t begin;  // in cells
+  int low[kAxes], high[kAxes];
+};
+
+// What a residual branch around the pool keeps of each pair of positions, at a level of the earlier stage.
+struct Carry {
+  int slot, level;
+  int64_t begin;  // among all fields over pairs
+};
+
+// Where a stage begins that follows a pool: D and Θ of an earlier stage, averaged over a window of first positions and
+// one of second positions. The fine fibres are run one after another and added into the slabs of the coarse ones.
+struct Pooled {
+  const Plan* fine;  // the earlier stage
+  bool grid;         // windows on a grid, as in `Op`; else blocks of positions, coarse fibres by difference of their numbers
+  int in[kAxes], out[kAxes], window[kAxes], stride[kAxes], low[kAxes];
+  bool wrap, inside;      // whether windows go around the torus; whether all of them lie on the grid
+  bool narrow;            // few terms are added: sums are held in the numbers of the computation, else in double
+  const int32_t* blocks;  // by fine position: the block that it belongs to, or -1
+  double scale;           // one over the number of pairs of positions in a pair of windows
+  const Slab* slabs;
+  const int32_t* slab_of_fibre;       // of the coarse stage
+  const int32_t* slab_of_difference;  // by differences of blocks, from 1 - n to n - 1 along each axis; -1: not needed
+  int64_t begin, cells;               // of this field among all fields over pairs
+  int carried;
+  Carry carry[kDepth];
+  int64_t side_at;  // of each block: kPooledSides numbers
+  const Plan* own;  // the same stage with the diagonal fibre alone
+};
+
+// Of each block of one input: half its mean squared distance to itself, in two parts; the root of its variance; the part
+// of its window that lies on the grid; and the mean of the variances there.
+constexpr int kPooledSides = 5;
+
 struct Plan {
   int channels;
   int64_t positions_in, positions_out;
@@ -70,6 +107,7 @@ struct Plan {
   const int32_t* fibres;  // grids: three offsets each; groups: one element each
   const int32_t* labels;  // of the last level's positions
   double block_weight;
+  const Pooled* pooled;        // null: the field begins with the signals
   const Rotations* rotations;  // null, or what takes the place of fibres; the field then has one position
   bool in_double;     // whatever the type of the inputs
   bool single;        // the readout needs the diagonal fibre alone
@@ -83,6 +121,9 @@ struct Plan {
   int slots;                       // fields kept at a time
   int64_t cells;                   // the largest field with the margins its windows read
   int widest, rows;                // its longest row, and the most rows that one window reads
+  int most_ops;                    // of a stage
+  int64_t columns;                 // of all grids of a stage
+  int64_t pair_cells;              // of all fields over pairs of positions
 };
 
 }  // namespace eqt

@@ -3,6 +3,7 @@
 
 #include "distance.hpp"
 #include "fibre.hpp"
+#include "pooling.hpp"
 #include "rotations.hpp"
 
 namespace eqt::EQT_ISA {
@@ -40,6 +41,39 @@ void add_fibre(const Fibre<T, Own>& fibre, T* field, bool full, double* d, doubl
   });
 }
 
+// Adds fibre number f, whose places were found, of first input number r.
+template <class T, bool Own>
+void add_readout(const Plan& plan, const Tile<T>& tile, const Workspace<T>& work, int f, int r) {
+  constexpr int L = kLanes<T>;
+  const Place& last = work.places[plan.field_count];
+  const bool grid = plan.levels[0].grid;
+  const int32_t* q = plan.fibres + 3 * f;
+  const bool diagonal = grid ? !q[0] && !q[1] && !q[2] : plan.single;
+  const bool full = plan.all_kept && (diagonal || (plan.one_block && last.torus));
+  const Fibre<T, Own> fibre{plan, work, work.places, Own ? tile.sides1 : tile.sides[r], tile.sides2, diagonal, f};
+  T* field = fibre.run(Own ? tile.signals1 : tile.inputs[r], tile.signals2);
+  add_fibre(fibre, field, full, work.d + r * L, work.theta + r * L, work.q + r * L);
+  if (!full) return;
+  for (int l = 0; l < L; ++l) {
+    const double first = tile.variance_sums[Own ? l : r];
+    work.q[r * L + l] += first + tile.variance_sums2[l];
+  }
+}
+
+// The fibres of a stage after a pool, of one first input after another: each has a field over pairs of positions.
+template <class T, bool Own>
+void sum_pooled(const Plan& plan, const Tile<T>& tile, const Workspace<T>& work) {
+  for (int r = 0; r < tile.rows; ++r) {
+    const T *x1 = Own ? tile.signals1 : tile.inputs[r], *sides1 = Own ? tile.sides1 : tile.sides[r];
+    fill_pooled<T, Own>(plan, work, x1, tile.signals2, sides1, tile.sides2, tile.cancel);
+    for (int f = 0; f < plan.fibre_count; ++f) {
+      if (tile.cancel && *tile.cancel) return;
+      find_places(plan, f, work.places, work.partners);
+      add_readout<T, Own>(plan, tile, work, f, r);
+    }
+  }
+}
+
 template <class T, bool Own>
 void readout(const Plan& plan, const Tile<T>& tile) {
   constexpr int L = kLanes<T>;
@@ -47,23 +81,15 @@ void readout(const Plan& plan, const Tile<T>& tile) {
   if (plan.rotations) return haar_mean<T, Own>(plan, tile);
   const Workspace<T> work(plan, tile.workspace);
   for (int i = 0; i < tile.rows * L; ++i) work.d[i] = work.theta[i] = work.q[i] = 0;
-  for (int f = 0; f < plan.fibre_count; ++f) {
-    find_places(plan, f, work.places, work.partners);
-    const Place& last = work.places[plan.field_count];
-    const bool grid = plan.levels[0].grid;
-    const int32_t* q = plan.fibres + 3 * f;
-    const bool diagonal = grid ? !q[0] && !q[1] && !q[2] : plan.single;
-    const bool full = plan.all_kept && (diagonal || (plan.one_block && last.torus));
-    for (int r = 0; r < tile.rows; ++r) {
-      if (tile.cancel && *tile.cancel) return;
-      const Fibre<T, Own> fibre{plan, work, work.places, Own ? tile.sides1 : tile.sides[r], tile.sides2, diagonal};
-      T* field = fibre.run(Own ? tile.signals1 : tile.inputs[r], tile.signals2);
-      add_fibre(fibre, field, full, work.d + r * L, work.theta + r * L, work.q + r * L);
-      if (full)
-        for (int l = 0; l < L; ++l) {
-          const double first = tile.variance_sums[Own ? l : r];
-          work.q[r * L + l] += first + tile.variance_sums2[l];
-        }
+  if (plan.pooled) {
+    sum_pooled<T, Own>(plan, tile, work);
+  } else {
+    for (int f = 0; f < plan.fibre_count; ++f) {
+      find_places(plan, f, work.places, work.partners);
+      for (int r = 0; r < tile.rows; ++r) {
+        if (tile.cancel && *tile.cancel) return;
+        add_readout<T, Own>(plan, tile, work, f, r);
+      }
     }
   }
   const bool distance = plan.single && plan.vector_dual;

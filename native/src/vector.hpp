@@ -164,6 +164,35 @@ EQT_INLINE void accumulate(double* sums, Vec<T> v, double weight = 1) {
   for (int l = 0; l < kLanes<T>; ++l) sums[l] += weight * double(values[l]);
 }
 
+typedef float HalfFloats __attribute__((vector_size(EQT_BYTES / 2)));
+
+// The lanes of a vector of T in vectors of S, a type at least as wide: `kVectors` of them.
+template <class T, class S>
+constexpr int kVectors = sizeof(S) / sizeof(T);
+
+template <class S>
+EQT_INLINE void widened(Vec<S> v, Vec<S> (&out)[1]) {
+  out[0] = v;
+}
+template <class S>
+EQT_INLINE void widened(Floats v, Doubles (&out)[2]) {
+  HalfFloats halves[2];
+  std::memcpy(halves, &v, sizeof v);
+  for (int i = 0; i < 2; ++i) out[i] = __builtin_convertvector(halves[i], Doubles);
+}
+
+template <class V>
+EQT_INLINE V rounded(const V (&v)[1]) {
+  return v[0];
+}
+EQT_INLINE Floats rounded(const Doubles (&v)[2]) {
+  HalfFloats halves[2];
+  for (int i = 0; i < 2; ++i) halves[i] = __builtin_convertvector(v[i], HalfFloats);
+  Floats out;
+  std::memcpy(&out, halves, sizeof out);
+  return out;
+}
+
 // Σ c_i x^i by Estrin's scheme: neighbours are joined with ever higher powers of x, so that chains of dependent
 // operations stay short; these loops are bound by latency.
 template <class V, class T, int N>

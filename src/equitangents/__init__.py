@@ -18,6 +18,7 @@ _SUBMODULES = (
     "data",
     "ensembles",
     "errors",
+    "functional",
     "groups",
     "inference",
     "kernels",
@@ -25,9 +26,12 @@ _SUBMODULES = (
     "molecules",
     "nn",
     "planning",
+    "predict",
     "report",
     "scale",
+    "solvers",
     "sphere",
+    "stax",
     "studies",
     "systems",
     "testing",
@@ -39,7 +43,17 @@ _NAMES = {
     "ensembles.infinite.classifier": ["InfiniteEnsembleClassifier"],
     "ensembles.infinite.regressor": ["InfiniteEnsemble"],
     "errors": ["EquitangentsError"],
+    "functional": [
+        "batch",
+        "empirical_kernel_fn",
+        "empirical_nngp_fn",
+        "empirical_ntk_fn",
+        "linearize",
+        "monte_carlo_kernel_fn",
+        "taylor_expand",
+    ],
     "planning.members": ["plan_ensemble"],
+    "structured": ["Graphs", "Masked"],
 }
 
 __getattr__, _, _lazy = lazy_loader.attach(__name__, _SUBMODULES, _NAMES)
@@ -54,6 +68,7 @@ if TYPE_CHECKING:
         data,
         ensembles,
         errors,
+        functional,
         groups,
         inference,
         kernels,
@@ -61,9 +76,12 @@ if TYPE_CHECKING:
         molecules,
         nn,
         planning,
+        predict,
         report,
         scale,
+        solvers,
         sphere,
+        stax,
         studies,
         systems,
         testing,
@@ -74,7 +92,17 @@ if TYPE_CHECKING:
     from equitangents.ensembles.infinite.classifier import InfiniteEnsembleClassifier
     from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
     from equitangents.errors import EquitangentsError
+    from equitangents.functional import (
+        batch,
+        empirical_kernel_fn,
+        empirical_nngp_fn,
+        empirical_ntk_fn,
+        linearize,
+        monte_carlo_kernel_fn,
+        taylor_expand,
+    )
     from equitangents.planning.members import plan_ensemble
+    from equitangents.structured import Graphs, Masked
 
 
 def __dir__() -> list[str]:

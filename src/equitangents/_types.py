@@ -15,6 +15,7 @@ ArrayLike = np.ndarray | jax.Array
 Numbers = npt.ArrayLike | jax.Array  # an array, or what NumPy makes one of: lists of numbers, a single number
 Times = float | Sequence[float] | np.ndarray  # one training time, or several
 Key = int | jax.Array  # a seed, or a key of jax.random
+DType = np.dtype | type | str  # of numbers, by name or as NumPy has it
 FileName = str | PathLike[str]
 Signals = Float[ArrayLike, "n *positions channels"]
 Params = Any  # a pytree of arrays, one entry a layer

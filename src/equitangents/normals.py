@@ -7,12 +7,12 @@ the numbers are the same to the last bit, and XLA compiles the program in half o
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import jax
+import numpy as np
 
 
-def standard_normal(key: jax.Array, shape: tuple[int, ...], dtype: Any) -> jax.Array:
+def standard_normal(key: jax.Array, shape: tuple[int, ...], dtype: np.dtype | type | str) -> jax.Array:
     """Independent draws from N(0, 1), (*shape).
 
     >>> import jax, numpy as np

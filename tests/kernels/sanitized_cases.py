@@ -7,10 +7,10 @@ import numpy as np
 
 import equitangents as et
 from equitangents import nn
-from equitangents.kernels.engines import cpu
+from equitangents.kernels.engines import cpu, engine_of
 from equitangents.kernels.engines.cpu import library
-from equitangents.kernels.plan import plan
 from equitangents.kernels.rotations import compiled
+from equitangents.kernels.stages import stages_of
 
 NONLINEARITIES = (nn.Relu(), nn.Erf(), nn.Gelu(), nn.Sin(), nn.Cos(), nn.Abs())
 LARGEST = 20_000  # positions times fibres
@@ -35,6 +35,35 @@ def random_grid(rng):
     return nn.Sequential(*layers, readout, nn.Dense(1), *end), (*shape, int(rng.integers(1, 4)))
 
 
+def random_pools(rng):
+    """(network that pools between layers, shape of an input), or what does not fit."""
+    d = int(rng.integers(1, 4))
+    shape = tuple(int(n) for n in rng.integers(2, {1: 20, 2: 8, 3: 5}[d], d))
+    padding = str(rng.choice(["circular", "zero"]))
+
+    def conv():
+        return nn.Conv(1, tuple(int(rng.integers(1, 4)) for _ in shape), padding=padding, b_std=0.1)
+
+    layers = []
+    for _ in range(rng.integers(2, 4)):
+        layers += [conv(), NONLINEARITIES[rng.integers(len(NONLINEARITIES))]]
+        if rng.integers(2):
+            inner = nn.Residual(conv(), nn.AvgPool(2, stride=1, padding=padding))
+            layers += [nn.Residual(conv(), nn.Relu(), nn.AvgPool(3, stride=1, padding="zero"), conv(), inner)]
+        pools = (nn.AvgPool(2), nn.AvgPool(int(rng.integers(1, 4)), int(rng.integers(1, 4)), padding))
+        layers += [pools[rng.integers(2)]]
+    readout = (nn.Flatten(), nn.GlobalAvgPool())[rng.integers(2)]
+    return nn.Sequential(*layers, conv(), nn.Relu(), readout, nn.Dense(1), nn.Relu(), nn.Dense(1)), (*shape, 3)
+
+
+def cosets():
+    """Networks that pool over cosets and go on."""
+    group = et.groups.wallpaper(rotations=4, reflections=False, shape=(3, 3))
+    for readout in (nn.Flatten(), nn.GroupPool()):
+        hidden = (nn.Lift(group, 1, window=(2, 1)), nn.Relu(), nn.GroupPool(group.generated_subgroup([9])))
+        yield nn.Sequential(*hidden, nn.Dense(1), nn.Relu(), readout, nn.Dense(1)), (3, 3, 2)
+
+
 def groups():
     """Networks on groups, with windows of several kinds."""
     for order, reflections, shape in ((4, True, (3, 3)), (2, False, (4, 3))):
@@ -48,10 +77,10 @@ def groups():
 def run(net, shape, rng):
     """Every variant, precision and kind of matrix; False where the engine does not run the network."""
     try:
-        steps = plan(net.lower(shape)[1])
+        steps = engine_of("cpu").steps(net.lower(shape)[1])
     except et.errors.EquitangentsError:
         return False
-    if cpu.obstacle(steps) or len(steps.fibres.array) * steps.positions > LARGEST:
+    if cpu.obstacle(steps) or sum(len(s.fibres.array) for s in stages_of(steps)) * steps.positions > LARGEST:
         return False
     for dtype in (np.float32, np.float64):
         x, y = (rng.standard_normal((int(rng.integers(1, 20)), *shape)).astype(dtype) for _ in range(2))
@@ -96,7 +125,8 @@ def main(path):
     library._loaded = lambda: (sanitized, None)
     rng = np.random.default_rng(0)
     vectors = nn.Sequential(nn.Dense(1), nn.Relu(), nn.Dense(1))
-    cases = [*(random_grid(rng) for _ in range(60)), *groups(), *((vectors, (n,)) for n in (1, 130, 300))]
+    grids = (*(random_grid(rng) for _ in range(60)), *(random_pools(rng) for _ in range(60)))
+    cases = [*grids, *groups(), *cosets(), *((vectors, (n,)) for n in (1, 130, 300))]
     print(sum(run(net, shape, rng) for net, shape in cases) + sum(run_rotations(*case, rng) for case in rotations()))
 
 

@@ -39,6 +39,8 @@ FIBRES = {
         (5, 1),
         [Conv(2, 3, **W), Relu(), Conv(2, 4, 2, "zero", **W), Erf(), GlobalAvgPool(), Dense(1)],
     ),
+    "pool between": ((5, 4, 1), [Conv(2, 3, **W), Relu(), AvgPool(2), Conv(2, 2, **W), Abs(), GlobalAvgPool()]),
+    "overlapping pool": ((7, 1), [Conv(2, 3, padding="zero", **W), Relu(), AvgPool(3, 2, "zero"), Dense(2), Flatten()]),
     "pool in blocks": ((5, 4, 1), [Conv(2, 3, **W), Relu(), AvgPool((2, 3)), Dense(3, **W), Flatten(), Dense(1)]),
     "local": ((4, 3, 1), [LocallyConnected(2, 3, **W), Relu(), Conv(2, 2, **W), Relu(), GlobalAvgPool(), Dense(1)]),
     "layers after pooling": ((4, 1), [Conv(2, 3, **W), Relu(), GlobalAvgPool(), Dense(3), Relu(), Dense(1, **W)]),
@@ -93,7 +95,8 @@ def test_fibres_agree_with_all_pairs(name, rng):
     "readout",
     [
         pytest.param([GlobalAvgPool()], id="fibre"),
-        pytest.param([AvgPool(2), Conv(1, 2), Flatten()], id="pairs", marks=pytest.mark.slow),
+        pytest.param([Conv(1, 2, padding="zero"), Conv(1, 2), Flatten()], id="pairs", marks=pytest.mark.slow),
+        pytest.param([AvgPool(2), Conv(1, 2), Flatten()], id="stages", marks=pytest.mark.slow),
     ],
 )
 def test_diagonals_inside_jax_programs(readout, rng):
@@ -108,7 +111,11 @@ def test_diagonals_inside_jax_programs(readout, rng):
 @pytest.mark.parametrize(
     ("shape", "layers", "why"),
     [
-        ((6, 1), [Conv(2, 3), Relu(), AvgPool(2), Conv(2, 2), Relu(), GlobalAvgPool()], "pooling"),
+        (
+            (6, 1),
+            [Conv(2, 3, padding="zero"), AvgPool(3, 1, "circular"), Relu(), Flatten()],
+            "circular padding",
+        ),
         ((4, 1), [Conv(2, 3, padding="zero"), Relu(), Conv(2, 3), Relu(), GlobalAvgPool()], "circular padding"),
         ((3, 3, 1), [Conv(2, 3), Relu(), Lift(P4, 2, (3, 3)), Relu(), GroupPool()], "before the lift"),
     ],

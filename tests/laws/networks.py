@@ -64,7 +64,7 @@ def _layer(layer, action, subgroup, channels):
     if kind == "residual":
         return n.Residual(*(_layer(inner, action, subgroup, channels) for inner in rest[0]))
     if kind == "avg_pool":
-        return n.AvgPool(rest[0])
+        return n.AvgPool(*rest)
     return {"global_pool": n.GlobalAvgPool, "flatten": n.Flatten}[kind]()
 
 

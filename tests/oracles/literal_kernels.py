@@ -8,7 +8,9 @@ A network is a list of tuples, read from left to right:
     ("lift", action_table, window, weights, W, b)    action_table[g, x] = g·x; window: positions; weights or None
     ("group_conv", table, window, weights, W, b)     table[g, h] = gh; window: elements; weights or None
     ("phi", name) or ("phi", "leaky_relu", slope)
-    ("avg_pool", window), ("global_pool",), ("coset_pool", labels)    labels[g]: which coset g lies in
+    ("avg_pool", window)                             over blocks; or
+    ("avg_pool", window, stride, padding)            over windows as of "conv"
+    ("global_pool",), ("coset_pool", labels)         labels[g]: which coset g lies in
     ("flatten",)
     ("residual", [layers])                           adds its input to what the layers make of it
 
@@ -73,14 +75,21 @@ def run(layers, fields):
 # Linear layers --------------------------------------------------------------------------------------------------
 
 
-def read(fields, reads, weights, W, b, grid, shared=True):
-    """The layer N(p) = W Σ_u √v_u κ_u f(reads[p, u]) + b; reads −1 is a zero. Not `shared`: κ and b depend on p."""
+def with_zero(fields):
+    """One more position, holding zeros: its distance from another position is that position's variance."""
     n, P = fields.K.shape[:2]
-    # One more position, holding zeros: its distance from another position is that position's variance.
     K, T, D = (np.zeros((n, P + 1, n, P + 1)) for _ in range(3))
     K[:, :P, :, :P], T[:, :P, :, :P], D[:, :P, :, :P] = fields.K, fields.T, fields.D
     D[:, :P, :, P] = fields.variance[:, :, None]
     D[:, P, :, :P] = fields.variance[None]
+    return replace(fields, K=K, T=T, D=D, m=np.pad(fields.m, ((0, 0), (0, 1))))
+
+
+def read(fields, reads, weights, W, b, grid, shared=True):
+    """The layer N(p) = W Σ_u √v_u κ_u f(reads[p, u]) + b; reads −1 is a zero. Not `shared`: κ and b depend on p."""
+    n = len(fields.K)
+    padded = with_zero(fields)
+    K, T, D = padded.K, padded.T, padded.D
 
     def mean(A):
         return sum(v * A[:, at][:, :, :, at] for v, at in zip(weights, reads.T, strict=True))
@@ -155,9 +164,10 @@ def phi(fields, name, slope=0.0):
 
 
 def pool(fields, sets, grid):
-    """Averages over sets of positions, one output position a set."""
+    """Averages over sets of positions, one output position a set; position −1 is a zero."""
     size = len(sets)
     n = len(fields.m)
+    fields = with_zero(fields)
 
     def mean(A):
         out = np.empty((n, size, n, size))
@@ -171,8 +181,8 @@ def pool(fields, sets, grid):
     return Fields(mean(fields.K), mean(fields.T), D, m, grid, fields.gaussian)
 
 
-def avg_pool(fields, window):
-    grid, sets = grid_reads(fields.grid, window, window, "valid")
+def avg_pool(fields, window, stride=None, padding="valid"):
+    grid, sets = grid_reads(fields.grid, window, window if stride is None else stride, padding)
     return pool(fields, sets, grid)
 
 

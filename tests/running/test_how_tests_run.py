@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -101,6 +103,18 @@ def test_new_examples_are_drawn_for_every_seed_and_only_then(pytest_run):
     one, again, other = (drawn(*random, seed) for seed in "556")
     assert one == again
     assert one != other
+
+
+def test_garbage_is_collected_once_tests_run():
+    assert gc.isenabled()
+
+
+def test_make_test_alone_compiles_without_optimising_and_xla_reads_that():
+    """XLA reads its flags up to the first word that begins without a dash."""
+    text = (ROOT / "Makefile").read_text(encoding="utf-8")
+    given = dict(re.findall(r"^(test: )?XLA := (.*)$", text, re.MULTILINE))
+    assert given["test: "].startswith("--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false ")
+    assert "optimization" not in given[""]
 
 
 def test_every_property_test_leaves_the_choice_of_examples_to_the_profile():

@@ -48,7 +48,8 @@ def test_processes_make_the_same_store_also_when_one_is_killed(tmp_path, alone):
     killed = []
 
     def kill(*now):
-        workers = [p for p in psutil.Process().children() if "popen_loky" in " ".join(p.cmdline())]
+        alive = [p for p in psutil.Process().children() if p.status() != psutil.STATUS_ZOMBIE]
+        workers = [p for p in alive if "popen_loky" in " ".join(p.cmdline())]
         if workers and not killed:
             killed.append(workers[0].pid)
             os.kill(workers[0].pid, signal.SIGKILL)

@@ -96,6 +96,15 @@ TINY = {
         "data": "textures", "train_images": "20", "pooled_images": "20", "test_images": "5", "depth": "1",
         "width": "1", "members": "6", "epochs": "1", "cases": "2",
     },
+    "spurious-symmetries": {
+        "data": "textures", "train_images": "20", "test_images": "5", "width": "4", "epochs": "1",
+        "models": "FCN,GAP", "images": "40,40", "moved": "FCN", "kernel_pixels": "8", "kernel_depth": "1",
+        "small_images": "40", "small_pixels": "8", "smallest": "10", "folds": "2", "repetitions": "2",
+    },
+    "finite-width-vec": {
+        "data": "textures", "train_images": "20", "test_images": "5", "pixels": "4", "depth": "1", "widths": "2,4",
+        "runs": "2", "needed": "2", "epochs": "1",
+    },
     "symmetry-breaking-path": {
         "data": "textures", "train_images": "20", "test_images": "3", "pixels": "3", "times": "0,1", "widths": "2",
         "depth": "1", "members": "5", "epochs": "1",
@@ -108,6 +117,11 @@ TINY = {
         "data": "textures", "images": "100", "pixels": "4", "depth": "1", "pooled_images": "80", "smallest": "10",
         "repetitions": "2", "networks": "VEC", "network_sizes": "20,40", "network_depth": "1", "width": "4",
         "predicted_sets": "digits", "predicted_images": "60", "predicted_sizes": "20,40", "draws": "5",
+    },
+    "imagenet-scale": {
+        "data": "textures", "images": "40", "pixels": "4", "networks": "Mixer-S", "shrink": "64", "patch": "2",
+        "halvings": "6", "runs": "1", "batch": "8", "epochs": "1", "fewest_steps": "2", "every": "1",
+        "test_share": "0.25",
     },
     "spectra": {
         "sets": "digits", "groups": "C4", "images": "60", "pixels": "4", "sizes": "8,16,32", "repetitions": "3",
@@ -145,9 +159,12 @@ FIGURES = {
     "forces": {"learning-curves"},
     "kernel-convergence": {"convergence"},
     "symmetry-groups": {"accuracy"},
+    "spurious-symmetries": {"accuracy", "curves", "images"},
+    "finite-width-vec": {"accuracy", "images"},
     "symmetry-breaking-path": {"path"},
     "gaussian-vs-uniform": {"accuracy"},
     "learning-curves": {"curves", "predictions"},
+    "imagenet-scale": {"curves", "images"},
     "spectra": {"errors", "spectra"},
     "partial-orbits": {"accuracy", "images"},
 }
@@ -172,9 +189,12 @@ TABLES = {
     "forces": {"errors"},
     "kernel-convergence": {"entries"},
     "symmetry-groups": {"symmetry"},
+    "spurious-symmetries": {"accuracy", "pools"},
+    "finite-width-vec": {"runs"},
     "symmetry-breaking-path": {"distances"},
     "gaussian-vs-uniform": {"accuracy"},
     "learning-curves": {"curves", "power_laws", "predictions", "networks"},
+    "imagenet-scale": {"errors", "power_laws"},
     "spectra": {"errors", "factors", "eigenvalues"},
     "partial-orbits": {"accuracy"},
 }
@@ -188,7 +208,7 @@ EXACT = {  # numbers of the claims that hold at any size, not by statistics
     "other-ensembles": (0,),
     "medical-kernels": (2, 3),
     "symmetry-groups": (0, 1, 2),
-    "symmetry-breaking-path": (2,),
+    "spurious-symmetries": (0,),
     "gaussian-vs-uniform": (0,),
     "learning-curves": (4,),
     "spectra": (3, 4),

@@ -9,10 +9,11 @@ import pytest
 from equitangents import contenders, data, studies
 from equitangents.errors import InvalidArgumentError, NotFiniteError, ShapeError
 from equitangents.report.verdict import with_interval
+from equitangents.studies.common.scores import table_mean
 from equitangents.studies.comparison.claims import claims
 from equitangents.studies.comparison.page import _too_dear
 from equitangents.studies.comparison.recommendation import recommendation
-from equitangents.studies.comparison.results import Results, interval, pairs
+from equitangents.studies.comparison.results import Results, pairs
 from equitangents.studies.comparison.settings import Settings
 from equitangents.studies.comparison.study import _budget
 
@@ -171,7 +172,7 @@ class TestConclusions:
 
     def test_intervals_are_over_repetitions_too_where_there_are_five(self):
         table = RNG.normal(size=(5, 1)) + 0.01 * RNG.normal(size=(5, 200))
-        over_both, over_inputs = (interval(t, 0.95, (-9, 9)) for t in (table, table[:4]))
+        over_both, over_inputs = (table_mean(t, (-9, 9)) for t in (table, table[:4]))
         assert over_both.high - over_both.low > 10 * (over_inputs.high - over_inputs.low)
 
 

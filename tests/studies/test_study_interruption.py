@@ -40,7 +40,8 @@ def test_killed_in_the_middle_of_training_and_resumed(name, total, finished_mini
 
 
 @pytest.mark.parametrize(
-    "name", [*(pytest.param(n, marks=pytest.mark.slow) for n in ("toy", "sampling")), "medical-kernels"]
+    "name",
+    [*(pytest.param(n, marks=pytest.mark.slow) for n in ("toy", "sampling", "imagenet-scale")), "medical-kernels"],
 )
 def test_a_paper_preset_starts_and_resumes(name, finished_miniature, tmp_path, monkeypatch):
     """With the sizes of the miniature; all that these leave as it is comes from the preset."""

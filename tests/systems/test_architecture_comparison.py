@@ -16,7 +16,7 @@ from equitangents.systems import architecture, compare_architectures, learning_c
 from equitangents.systems.candidates import Affordable, Job, affordable, check_groups, default_architectures, notices
 from equitangents.systems.compared import ArchitectureComparison, _cell
 from equitangents.systems.curves import LearningCurve
-from equitangents.systems.factors import compared
+from equitangents.systems.factors import compared, cut_off
 from equitangents.systems.matched_errors import log_factor_at_end
 
 SIZES = np.array([10, 20, 40, 80, 160])
@@ -208,6 +208,20 @@ class TestSentences:
         found = Made(0.3)(FCN=1 + 0 * SIZES, GAP=np.array([0.98, 0.9, 0.8, 0.6, 0.1]))
         assert (found.factors[0].bound, found.factors[0].verdict) == (None, "fewer")
 
+    def test_say_at_least_where_the_better_curve_begins_below_where_the_worse_one_ends(self):
+        falling, flat = np.array([0.75, 0.7, 0.6, 0.4, 0.1]), 1 + 0 * SIZES
+        for a, b, said in ((flat, falling, "at least 16"), (falling, flat, r"at most 0\.06[23]")):
+            found = Made(0.3)(FCN=a, GAP=b)
+            found = replace(found, factors=(replace(found.factors[0], bound=None),))  # as of noisier curves
+            assert found.factors[0].cut
+            assert found.factors[0].times is None
+            assert re.search(rf"how many is not decided: the factor is {said}, without an interval", found.sentences[1])
+            assert re.match(f"{said}, without an interval", _cell(found.factors[0]))
+        wide = replace(found.factors[0], estimate=Estimate(16.0, 3.2, 80.0))
+        assert cut_off(wide) == "at least 16, its interval begins at 3.2"
+        assert cut_off(replace(wide, estimate=Estimate(1 / 16, 0.01, 0.4))) == "at most 0.062, its interval ends at 0.4"
+        assert not Made(0.01)(FCN=SIZES**-0.5, GAP=(4 * SIZES) ** -0.5).factors[0].cut
+
     def test_of_errors_that_vanish_decide_nothing(self, tmp_path):
         found = Made(0.0)(FCN=SIZES**-0.5, GAP=0.0 * SIZES)
         assert found.factors[0].verdict != "more"
@@ -224,7 +238,7 @@ def test_textures_are_learnt_with_fewest_samples_by_global_pooling_and_not_once_
 
 
 def test_a_cell_shows_on_which_side_of_1_an_interval_ends():
-    f = SimpleNamespace(bound=None, estimate=Estimate(5.0, 0.7, 38.0, 0.95))
+    f = SimpleNamespace(bound=None, cut=False, estimate=Estimate(5.0, 0.7, 38.0, 0.95))
     assert _cell(f) == "5 (0.7 to 38)"
     f.estimate = Estimate(1.5, 1.04, 30.0, 0.95)
     assert "(1.04 to" in _cell(f)

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from equitangents.cli import networks
 from equitangents.cli.announcements import announced
+from equitangents.cli.files import part
 
 if TYPE_CHECKING:
     from equitangents.scale import GramStore
@@ -19,10 +21,12 @@ if TYPE_CHECKING:
 def gram(
     data: Annotated[Path, typer.Option(help="Inputs: .npy (read from disk as needed), .npz with x, or a Zarr array.")],
     out: Annotated[Path | None, typer.Option(help="Folder of the store; needed unless --estimate is given.")] = None,
-    net: Annotated[str, typer.Option(help="mlp, cnn, or package.module:object.")] = "mlp",
-    depth: Annotated[int, typer.Option(help="Hidden layers of mlp and cnn.")] = 2,
-    w_std: Annotated[float, typer.Option("--W-std", help="Standard deviation of weights.")] = math.sqrt(2),
-    b_std: Annotated[float, typer.Option("--b-std", help="Standard deviation of biases.")] = 0.1,
+    net: Annotated[str, typer.Option(help=networks.HELP)] = "mlp",
+    depth: Annotated[int | None, typer.Option(help=networks.DEPTH)] = None,
+    w_std: Annotated[float, typer.Option("--W-std", help="Standard deviation of weights of mlp and cnn.")] = math.sqrt(
+        2
+    ),
+    b_std: Annotated[float, typer.Option("--b-std", help="Standard deviation of biases of mlp and cnn.")] = 0.1,
     against: Annotated[
         Path | None, typer.Option(help="Other inputs for the columns; without it the matrix is symmetric.")
     ] = None,
@@ -56,9 +60,9 @@ def gram(
 
     if workers is not None and scheduler is not None:
         raise typer.BadParameter("--workers and --scheduler are both given; give one of them")
-    part = None if shard is None else _part(shard)
+    mine = part(shard)
     x1, x2 = _inputs("data", data), None if against is None else _inputs("against", against)
-    network = _network(net, depth, w_std, b_std)
+    network = networks.network(net, depth, w_std, b_std)
     if estimate:
         if group is not None:
             raise typer.BadParameter("--estimate is for one matrix; leave --group out")
@@ -73,7 +77,7 @@ def gram(
             typer.echo(str(store.verify(sample, workers=workers)))
             return
         with _executor(scheduler) as executor:
-            store.compute(executor, not restart, workers=workers, shard=part)
+            store.compute(executor, not restart, workers=workers, shard=mine)
     _say(store, shard)
 
 
@@ -92,16 +96,6 @@ def _inputs(name: str, path: Path) -> Any:
     return read_inputs(name, path)
 
 
-def _network(spec: str, depth: int, w_std: float, b_std: float) -> Any:
-    if ":" in spec:
-        from equitangents.audit.adapters.files import load_model
-
-        return load_model(spec)
-    from equitangents.planning import question
-
-    return question.network(spec, depth, w_std, b_std)
-
-
 def _action(group: str, x: Any) -> Any:
     from equitangents.actions import as_action
 
@@ -115,13 +109,6 @@ def _print_estimate(net: Any, x1: Any, x2: Any, precision: str | None, tile: int
     shape, n2 = tuple(x1.shape[1:]), None if x2 is None else x2.shape[0]
     cost = estimate(net, shape, x1.shape[0], n2, precision=precision or working_dtype(x1, x2).name, tile=tile)
     typer.echo(str(cost))
-
-
-def _part(text: str) -> tuple[int, int]:
-    index, slash, count = text.partition("/")
-    if not (slash and index.isdigit() and count.isdigit() and int(index) < int(count)):
-        raise typer.BadParameter(f"{text!r}; expected I/N with I from 0 to N − 1, such as 0/64", param_hint="--shard")
-    return int(index), int(count)
 
 
 @contextlib.contextmanager

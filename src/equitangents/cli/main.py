@@ -19,9 +19,11 @@ from equitangents import __version__
 from equitangents.cli.audit import audit
 from equitangents.cli.cache import cache
 from equitangents.cli.doctor import doctor
+from equitangents.cli.fit import fit
 from equitangents.cli.gram import gram
 from equitangents.cli.list_ import list_studies
 from equitangents.cli.plan import plan
+from equitangents.cli.predict import predict
 from equitangents.cli.reproduce import reproduce
 from equitangents.cli.systems import systems
 from equitangents.errors import EquitangentsError
@@ -66,6 +68,8 @@ app.command("audit")(audit)
 app.command("plan")(plan)
 app.command("systems")(systems)
 app.command("gram")(gram)
+app.command("fit")(fit)
+app.command("predict")(predict)
 app.command("doctor")(doctor)
 app.command("cache")(cache)
 

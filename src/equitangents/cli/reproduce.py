@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -36,6 +36,12 @@ def reproduce(
     force: Annotated[
         bool, typer.Option("--force", help="Replace a run of another study or with other settings in the folder.")
     ] = False,
+    workers: Annotated[
+        int | None, typer.Option(help="Processes of this machine that train ensembles; the numbers are the same.")
+    ] = None,
+    scheduler: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="A Dask scheduler whose workers train ensembles.")
+    ] = None,
 ) -> None:
     """Run a study; write its results, figures and report; print its claims with their verdicts.
 
@@ -50,10 +56,15 @@ def reproduce(
 
     from equitangents import studies
 
-    replace = {"force": True} if force else {}
+    if workers is not None and scheduler is not None:
+        raise typer.BadParameter("--workers and --scheduler are both given; give one of them")
+    executor = workers if scheduler is None else scheduler
+    more: dict[str, Any] = {} if executor is None else {"executor": executor}
+    if force:
+        more["force"] = True
     try:
         result = studies.run(
-            study, preset=preset, out=out, resume=resume, settings=changes, data_dir=data_dir, progress=True, **replace
+            study, preset=preset, out=out, resume=resume, settings=changes, data_dir=data_dir, progress=True, **more
         )
     except studies.Interrupted as stop:
         print(f"equitangents: {stop}", file=sys.stderr, flush=True)

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents import actions, nn
+from equitangents._types import DType, Params
 
 
 @dataclass(frozen=True)
@@ -24,12 +25,12 @@ class Canonicalised:
     scorer: nn.Sequential
     classifier: nn.Sequential
 
-    def init(self, key: jax.Array, input_shape: tuple[int, ...], dtype: Any = "float32") -> Any:
+    def init(self, key: jax.Array, input_shape: tuple[int, ...], dtype: DType = "float32") -> Params:
         """Random parameters of scorer and classifier, in a pair."""
         first, second = jax.random.split(key)
         return self.scorer.init(first, input_shape, dtype), self.classifier.init(second, input_shape, dtype)
 
-    def apply(self, params: Any, x: Any) -> Any:
+    def apply(self, params: Params, x: Any) -> Any:
         """(N, H, W, C) to (N, classes)."""
         scorer, classifier = params
         x = jnp.asarray(x, jax.tree.leaves(params)[0].dtype)

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from equitangents import nn
+from equitangents._types import DType, Params
 from equitangents.contenders.problem import Problem
 
 W_STD, B_STD, LAST_STD = 2**0.5, 0.1, 0.5
@@ -17,10 +18,10 @@ W_STD, B_STD, LAST_STD = 2**0.5, 0.1, 0.5
 class Network(Protocol):
     """What ensembles train: parameters from a key, and outputs from parameters."""
 
-    def init(self, key: jax.Array, input_shape: tuple[int, ...], dtype: Any = "float32") -> Any:
+    def init(self, key: jax.Array, input_shape: tuple[int, ...], dtype: DType = "float32") -> Params:
         """Random parameters, a pytree."""
 
-    def apply(self, params: Any, x: Any) -> Any:
+    def apply(self, params: Params, x: Any) -> Any:
         """What the network makes of images x, (N, classes)."""
 
 

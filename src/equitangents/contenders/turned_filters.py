@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents import actions
+from equitangents._types import DType, Params
 from equitangents.actions import Action
 from equitangents.contenders.networks import B_STD, LAST_STD, W_STD, count_parameters
 from equitangents.contenders.problem import Problem
@@ -35,7 +36,7 @@ class TurnedFilters:
     classes: int
     convolutions: int = 1
 
-    def init(self, key: jax.Array, input_shape: tuple[int, ...], dtype: Any = "float32") -> Any:
+    def init(self, key: jax.Array, input_shape: tuple[int, ...], dtype: DType = "float32") -> Params:
         """Weights (taps, inputs, width) of the lift, (taps, |G|, width, width) of convolutions, then the readout."""
         order, taps = len(_quotients(self.group)), _filter_side(self.group) ** 2
         positions = (input_shape[0] // 2) * (input_shape[1] // 2)
@@ -45,7 +46,7 @@ class TurnedFilters:
         last = Weights(LAST_STD, 0.0).init(keys[-1], (positions, self.width, self.classes), (self.classes,), dtype)
         return (*hidden, last)
 
-    def apply(self, params: Any, x: Any) -> Any:
+    def apply(self, params: Params, x: Any) -> Any:
         """(N, H, W, C) to (N, classes)."""
         lift, *convolutions, last = params
         quotients = _quotients(self.group)

@@ -5,6 +5,7 @@ from equitangents.data.dataset import Dataset
 from equitangents.data.digits import digits
 from equitangents.data.download import DownloadError, download
 from equitangents.data.folder import DataNotFoundError, available, load, names
+from equitangents.data.image_folder import ImageFiles, ImageFolder, open_image_folder
 from equitangents.data.images import conform, grey, resize
 from equitangents.data.letters import letters
 from equitangents.data.molecules import (
@@ -21,6 +22,8 @@ __all__ = [
     "DataNotFoundError",
     "Dataset",
     "DownloadError",
+    "ImageFiles",
+    "ImageFolder",
     "MoleculeSet",
     "available",
     "conform",
@@ -37,6 +40,7 @@ __all__ = [
     "load_water",
     "molecules_available",
     "names",
+    "open_image_folder",
     "photo_patches",
     "resize",
 ]

@@ -39,7 +39,7 @@ def load_class_folders(
     if not 0 < test_fraction < 1:
         raise InvalidArgumentError(f"test_fraction was {test_fraction}; it must lie between 0 and 1")
     folder = Path(path).expanduser()
-    files, classes = _files(folder)
+    files, classes = class_files(folder)
     if count is not None and count > len(files):
         raise InvalidArgumentError(f"{count} images were asked for; {folder} holds {len(files)}")
     chosen = np.random.default_rng(seed).permutation(len(files))[:count]
@@ -57,7 +57,7 @@ def load_class_folders(
     )
 
 
-def _files(folder: Path) -> tuple[list[tuple[Path, int]], tuple[str, ...]]:
+def class_files(folder: Path) -> tuple[list[tuple[Path, int]], tuple[str, ...]]:
     """Every image with the number of its class, in an order that no file system changes; and the classes."""
     if not folder.is_dir():
         raise InvalidArgumentError(f"{folder} is not a folder; expected one with a folder of images for each class")

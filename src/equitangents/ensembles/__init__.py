@@ -19,6 +19,7 @@ _NAMES = {
     "orbits.covariance": ["OrbitMoments", "orbit_moments"],
     "orbits.draws": ["OrbitLaw", "orbit_law"],
     "orbits.statistics": ["OrbitStatistic", "OrbitStatistics"],
+    "streaming.to_file": ["predict_to_file"],
     "training.loop": ["TrainingState"],
     "training.variations": ["Bootstrap", "NNGPPosterior", "NTKPosterior", "TangentPrior", "Variation", "tangent_prior"],
 }
@@ -50,6 +51,7 @@ __all__ = [
     "Variation",
     "orbit_law",
     "orbit_moments",
+    "predict_to_file",
     "tangent_prior",
 ]
 
@@ -66,6 +68,7 @@ if TYPE_CHECKING:
     from equitangents.ensembles.orbits.covariance import OrbitMoments, orbit_moments
     from equitangents.ensembles.orbits.draws import OrbitLaw, orbit_law
     from equitangents.ensembles.orbits.statistics import OrbitStatistic, OrbitStatistics
+    from equitangents.ensembles.streaming.to_file import predict_to_file
     from equitangents.ensembles.training.loop import TrainingState
     from equitangents.ensembles.training.variations import (
         Bootstrap,

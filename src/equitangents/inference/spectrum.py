@@ -14,6 +14,7 @@ import numpy as np
 import scipy.linalg
 
 from equitangents.errors import InvalidArgumentError, NotPositiveDefiniteError, ShapeError
+from equitangents.inference.definiteness import cause, equal_rows
 from equitangents.validation import check_array
 
 _INDEFINITE = 100.0  # so many times beyond the resolution, a negative eigenvalue is not a matter of rounding
@@ -68,7 +69,7 @@ class Spectrum:
         raise NotPositiveDefiniteError(
             f"the {self.name} is not positive definite to working "
             f"precision (smallest eigenvalue {self.smallest:.2e}, largest {self.largest:.2e}), so training never ends "
-            f"(time=inf) at one function; {self.remedy()} or take a finite time"
+            f"(time=inf) at one function; cause: {self.cause()}; {self.remedy()} or take a finite time"
         )
 
     def check_semidefinite(self) -> None:
@@ -78,6 +79,29 @@ class Spectrum:
                 f"the {self.name} is indefinite (smallest eigenvalue "
                 f"{self.smallest:.2e}, largest {self.largest:.2e}): it is not a kernel; {self.remedy()}"
             )
+
+    def cause(self) -> str:
+        """Why it is not positive definite, in words."""
+        single = self.resolution >= float(np.finfo(np.float32).eps)
+        values = np.maximum(self.eigenvalues - self.delta, 0.0)
+        eps = float(np.finfo(np.float32 if single else np.float64).eps)
+
+        def product(vectors: np.ndarray) -> np.ndarray:
+            image = self.vectors @ (values[:, None] * (self.vectors.conj().T @ vectors))
+            return np.asarray(image.real)
+
+        def distance(i: int, j: int) -> tuple[float, float]:
+            one, two = self.vectors[i], self.vectors[j]
+            both = float(((np.abs(one) ** 2 + np.abs(two) ** 2) * values).sum())
+            return float((np.abs(one - two) ** 2 * values).sum()), both
+
+        return cause(
+            smallest=self.smallest,
+            blur=self.blur,
+            ridge=self.ridge,
+            single=single,
+            equal=lambda: equal_rows(len(values), len(values) * eps, product, distance),
+        )
 
     def remedy(self, smallest: float | None = None) -> str:
         """The advice that errors end with: the ridge that makes Θ + δ invertible; `smallest` replaces its own."""

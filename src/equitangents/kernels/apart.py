@@ -18,7 +18,7 @@ from equitangents import precision
 from equitangents.kernels.engines import reference
 from equitangents.kernels.engines.reference.carry import COVARIANCE, Distance
 from equitangents.kernels.plan import FibrePlan, PairPlan
-from equitangents.kernels.program import Affine, Branch, Op
+from equitangents.kernels.program import Affine, Branch, Op, RatedAffine
 
 P = TypeVar("P")
 
@@ -35,6 +35,8 @@ def _scaled(ops: tuple[Op, ...], factor: Any) -> tuple[Op, ...]:
     for op in ops:
         if isinstance(op, Affine):
             op = replace(op, b_var=(op.b_var**0.5 * factor) ** 2)
+            if isinstance(op, RatedAffine):
+                op = replace(op, bias_rate=op.bias_rate * factor**2)
         elif isinstance(op, Branch):
             op = replace(op, ops=_scaled(op.ops, factor))
         found.append(op)

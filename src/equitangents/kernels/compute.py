@@ -35,9 +35,9 @@ def compute(program: Program, x1: Any, x2: Any = None, engine: str | None = None
     NumPy arrays give NumPy arrays in their own precision. JAX arrays, also traced ones, give JAX arrays, and are
     differentiable. Raises MemoryLimitError where the result cannot fit in memory.
     """
-    steps = plan(program)
     dtype = precision.working_dtype(x1, x2)
     chosen, note = choose(program, engine, dtype)
+    steps = chosen.steps(program)
     form, notes = "fibre", tuple[str, ...]()
     if isinstance(steps, PairPlan):
         form = "pairs"
@@ -123,7 +123,7 @@ def compute_diagonal(program: Program, x: Any, engine: str | None = None) -> Ker
         return _traced_diagonal(program, x, engine)
     dtype = precision.working_dtype(x)
     chosen, note = choose(program, engine, dtype)
-    form = "pairs" if isinstance(plan(program), PairPlan) else "fibre"
+    form = "pairs" if isinstance(chosen.steps(program), PairPlan) else "fibre"
     with precision.scope(dtype):
         run = partial(_concrete_diagonal, chosen)
         nngp, ntk, told = by_scale.diagonal(

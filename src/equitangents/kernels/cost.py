@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from equitangents.errors import InvalidArgumentError
 from equitangents.formatting import duration, memory_size
@@ -17,7 +18,7 @@ from equitangents.kernels.calibration import layer_rate, product_rate, uncertain
 from equitangents.kernels.compute import check_memory
 from equitangents.kernels.counting import Work, count
 from equitangents.kernels.engines import Engine, choose
-from equitangents.kernels.plan import PairPlan, plan
+from equitangents.kernels.plan import PairPlan
 from equitangents.kernels.program import Program
 from equitangents.kernels.size import result_bytes
 from equitangents.precision import is_traced, working_dtype
@@ -83,7 +84,12 @@ class KernelCost:
 
 
 def kernel_cost(
-    program: Program, channels: int, n1: int, n2: int | None = None, dtype: Any = "float32", engine: str | None = None
+    program: Program,
+    channels: int,
+    n1: int,
+    n2: int | None = None,
+    dtype: npt.DTypeLike = "float32",
+    engine: str | None = None,
 ) -> KernelCost:
     """The cost of the kernels of `program` between n1 and n2 inputs (None: n1 with themselves, at half the cost).
 
@@ -93,8 +99,8 @@ def kernel_cost(
     n1 = check_whole("n1", n1, 1)
     n2 = None if n2 is None else check_whole("n2", n2, 1)
     name = check_dtype(dtype)
-    steps = plan(program)
     chosen, note = choose(program, engine, name)
+    steps = chosen.steps(program)
     notes = (f"all pairs of positions: {steps.why}",) if isinstance(steps, PairPlan) else ()
     work = count(steps)
     pairs = n1 * (n1 + 1) // 2 if n2 is None else n1 * n2
@@ -124,7 +130,7 @@ def announce(program: Program, x1: Any, x2: Any = None, engine: str | None = Non
         return
     dtype = working_dtype(x1, x2)
     chosen, _ = choose(program, engine, dtype)
-    work, channels, n1, n2 = count(plan(program)), x1.shape[-1], len(x1), len(x1 if x2 is None else x2)
+    work, channels, n1, n2 = count(chosen.steps(program)), x1.shape[-1], len(x1), len(x1 if x2 is None else x2)
     pairs = n1 * (n1 + 1) // 2 if x2 is None else n1 * n2
     if pairs * (work.element_layers + work.products * channels / 8) < chosen.quick_work:
         return
@@ -172,7 +178,7 @@ def repeated(runs: list[tuple[KernelCost, float]], extra_bytes: int) -> KernelCo
     )
 
 
-def check_dtype(dtype: Any) -> str:
+def check_dtype(dtype: npt.DTypeLike) -> str:
     """The name of a precision in which kernels are computed."""
     try:
         name = np.dtype(dtype).name

@@ -16,8 +16,10 @@ import numpy as np
 
 from equitangents.kernels.levels import GridLevel, Level, Levels
 from equitangents.kernels.plan import FibrePlan, PairPlan
-from equitangents.kernels.program import Box, Branch, Dual, Flatten, Op, Pool, Table
+from equitangents.kernels.program import Box, Branch, Dual, Flatten, Op, Pool, Table, WindowPool
 from equitangents.kernels.settled import is_total
+from equitangents.kernels.stages import Stage, StagedPlan
+from equitangents.kernels.steps import Fork, Join, Step
 
 
 @dataclass(frozen=True)
@@ -47,16 +49,22 @@ class Work:
 
 
 @lru_cache(maxsize=256)
-def count(plan: FibrePlan | PairPlan) -> Work:
-    """The work of `plan` for one pair of inputs."""
+def count(plan: FibrePlan | StagedPlan | PairPlan) -> Work:
+    """The work of `plan` for one pair of inputs; fibres are those of all stages."""
     if isinstance(plan, PairPlan):
         found = list(_pair_layers(plan.ops, plan.positions_in))
         return Work(plan.positions, plan.positions, len(found), _merged(found), plan.positions_in**2)
-    fibres = plan.fibres.array
-    found = list(_fibre_layers(plan.field, plan.levels, fibres))
-    found += [(kind, 1) for kind in _vector_layers(plan.vector)]
-    products = _held(plan.levels.levels[0], fibres)
-    return Work(len(fibres), plan.positions, len(found), _merged(found), products)
+    vector = [(kind, 1) for kind in _vector_layers(plan.vector)]
+    if isinstance(plan, StagedPlan):
+        first = plan.stages[0]
+        found = [layer for stage in plan.stages for layer in _stage_layers(stage)] + vector
+        products = _held(first.levels[0], first.fibres.array)
+        fibres = sum(len(stage.fibres.array) for stage in plan.stages)
+        return Work(fibres, plan.positions, len(found), _merged(found), products)
+    along = plan.fibres.array
+    found = list(_fibre_layers(plan.field, plan.levels, along)) + vector
+    products = _held(plan.levels.levels[0], along)
+    return Work(len(along), plan.positions, len(found), _merged(found), products)
 
 
 def _merged(found: list[tuple[LayerKind, int]]) -> tuple[tuple[LayerKind, int], ...]:
@@ -84,6 +92,11 @@ def _fibre_layers(ops: tuple[Op, ...], levels: Levels, fibres: np.ndarray) -> It
             yield from _fibre_layers(inner, branch, fibres)
 
 
+def _stage_layers(stage: Stage) -> Iterator[tuple[LayerKind, int]]:
+    for kind, at, _ in _layers(stage.steps):
+        yield kind, _held(stage.levels[at + 1], stage.fibres.array)
+
+
 def _vector_layers(ops: tuple[Op, ...]) -> Iterator[LayerKind]:
     for kind, _, inner in _layers(ops):
         if inner is None:
@@ -104,7 +117,7 @@ def _pair_layers(ops: tuple[Op, ...], positions: int) -> Iterator[tuple[LayerKin
 
 
 def _after(op: Op, positions: int) -> int:
-    if isinstance(op, Box):
+    if isinstance(op, Box | WindowPool):
         return int(np.prod(op.out_shape, dtype=np.int64))
     if isinstance(op, Table):
         return len(op.index.array)
@@ -113,11 +126,11 @@ def _after(op: Op, positions: int) -> int:
     return 1 if isinstance(op, Flatten) else positions
 
 
-def _layers(ops: tuple[Op, ...]) -> Iterator[tuple[LayerKind, int, tuple[Op, ...] | None]]:
+def _layers(ops: tuple[Step, ...]) -> Iterator[tuple[LayerKind, int, tuple[Op, ...] | None]]:
     """(kind, number of the operation after which the layer ends, operations of a branch in its place)."""
     window: tuple[LayerKind, int] | None = None
     for at, op in enumerate(ops):
-        if not isinstance(op, Box | Table | Dual | Branch):
+        if not isinstance(op, Box | Table | Dual | Branch | Fork | Join):
             continue
         if isinstance(op, Dual):
             kind = LayerKind() if window is None else window[0]
@@ -132,7 +145,7 @@ def _layers(ops: tuple[Op, ...]) -> Iterator[tuple[LayerKind, int, tuple[Op, ...
         elif isinstance(op, Table):
             # One sum over all positions serves every window: hardly more than the first product.
             window = LayerKind() if is_total(op) else LayerKind((op.index.array.shape[1],), indexed=True), at
-        else:
+        elif isinstance(op, Branch):
             yield LayerKind(), at, op.ops
     if window is not None:
         yield *window, None

@@ -21,6 +21,10 @@ from equitangents.kernels.result import Kernels
 from equitangents.kernels.rotations import RotationProgram
 from equitangents.kernels.rotations import compute as rotations
 from equitangents.kernels.rotations.cost import kernel_cost as rotation_cost
+from equitangents.kernels.structured import StructuredProgram
+from equitangents.kernels.structured import compute as compute_structured
+from equitangents.kernels.structured import compute_diagonal as compute_structured_diagonal
+from equitangents.kernels.structured import kernel_cost as structured_cost
 
 
 @singledispatch
@@ -56,6 +60,9 @@ def _(program: Program, x1: Any, x2: Any = None, engine: str | None = None) -> K
 
 
 compute.register(RotationProgram)(rotations.compute)
+compute.register(StructuredProgram)(compute_structured)
+compute_diagonal.register(StructuredProgram)(compute_structured_diagonal)
+kernel_cost.register(StructuredProgram)(structured_cost)
 compute_diagonal.register(Program)(compute_fields_diagonal)
 compute_diagonal.register(RotationProgram)(rotations.compute_diagonal)
 compute_pairs.register(RotationProgram)(rotations.compute_pairs)

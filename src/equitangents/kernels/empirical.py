@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents import precision
-from equitangents._types import ArrayLike
+from equitangents._types import ArrayLike, Params
 from equitangents.errors import NetworkError
 from equitangents.memory import check_fits
 from equitangents.validation import check_array
@@ -18,7 +18,7 @@ from equitangents.validation import check_array
 _MEMORY = 512 << 20  # bytes for the Jacobians held at once
 
 
-def empirical(net: Any, params: Any, x1: ArrayLike, x2: ArrayLike | None = None) -> Any:
+def empirical(net: Any, params: Params, x1: ArrayLike, x2: ArrayLike | None = None) -> Any:
     """The finite-width NTK between x1 and x2 (None: x1), averaged over outputs: (N1, N2).
 
     That mean is what converges to `net.kernel(...).ntk`; `empirical_matrix` keeps all outputs. Raises MemoryLimitError
@@ -27,7 +27,7 @@ def empirical(net: Any, params: Any, x1: ArrayLike, x2: ArrayLike | None = None)
     return _in_callers_type(x1, _tiles(net, params, x1, x2, _mean_product, full=False))
 
 
-def empirical_matrix(net: Any, params: Any, x1: ArrayLike, x2: ArrayLike | None = None) -> Any:
+def empirical_matrix(net: Any, params: Params, x1: ArrayLike, x2: ArrayLike | None = None) -> Any:
     """The finite-width NTK between all outputs: (N1, N2, outputs, outputs)."""
     return _in_callers_type(x1, _tiles(net, params, x1, x2, _full_product, full=True))
 

@@ -68,7 +68,7 @@ def _forward(ops: tuple[Op, ...], level: GridLevel) -> Levels:
     for op in ops:
         inner = None
         if isinstance(op, Box):
-            level = _after_box(op, level)
+            level = after_box(op, level)
         elif isinstance(op, Branch):
             inner = _forward(op.ops, level)
             level = _last_grid(inner)
@@ -85,7 +85,8 @@ def _last_grid(levels: Levels) -> GridLevel:
     return level
 
 
-def _after_box(op: Box, level: GridLevel) -> GridLevel:
+def after_box(op: Box, level: GridLevel) -> GridLevel:
+    """The level after a window; raises NoFibresError where it reads around a torus that is none any more."""
     if op.wrap and not level.wrap:
         raise NoFibresError("circular padding after a layer that breaks the torus mixes fibres")
     closed = op.wrap and all(n % s == 0 for n, s in zip(op.in_shape, op.stride, strict=True))

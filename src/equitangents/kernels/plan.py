@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from equitangents.kernels.levels import GridLevel, Levels, NoFibresError, grid_levels, lifted_levels
+from equitangents.kernels.levels import GridLevel, Level, Levels, NoFibresError, grid_levels, lifted_levels
 from equitangents.kernels.program import (
     Affine,
     Box,
@@ -25,6 +25,7 @@ from equitangents.kernels.program import (
     Pool,
     Program,
     Table,
+    WindowPool,
 )
 from equitangents.kernels.settled import settled
 
@@ -74,8 +75,8 @@ def plan(program: Program) -> FibrePlan | PairPlan:
         levels = grid_levels(field, program.shape) if lift is None else lifted_levels(field, lift)
     except NoFibresError as error:
         return _pairs(program, str(error))
-    labels, affine = _compose_readout(readout, levels.levels[-1].positions)
-    fibres = _needed_fibres(levels, labels, program)
+    labels, affine = compose_readout(readout, levels.levels[-1].positions)
+    fibres = needed_fibres(levels.levels[-1], labels, program)
     sizes = np.bincount(labels[labels >= 0])
     folded = 1 if lift is None else lift.folded
     weight = 1.0 / (len(sizes) * float(sizes[0]) ** 2 * folded)
@@ -118,10 +119,12 @@ def split(ops: tuple[Op, ...]) -> tuple[tuple[Op, ...], tuple[Op, ...], tuple[Op
 
 def _is_positional(op: Op) -> bool:
     """Whether the operation reads several positions, or tells them apart, without pooling them."""
-    return isinstance(op, Box | Table | Decouple) or (isinstance(op, Branch) and any(map(_is_positional, op.ops)))
+    return isinstance(op, Box | Table | Decouple | WindowPool) or (
+        isinstance(op, Branch) and any(map(_is_positional, op.ops))
+    )
 
 
-def _compose_readout(readout: tuple[Op, ...], positions: int) -> tuple[np.ndarray, tuple[Op, ...]]:
+def compose_readout(readout: tuple[Op, ...], positions: int) -> tuple[np.ndarray, tuple[Op, ...]]:
     """Block labels of all pooling together, and the dense layers between, which commute with it."""
     labels = np.arange(positions, dtype=np.int32)
     affine: list[Op] = []
@@ -137,9 +140,8 @@ def _compose_readout(readout: tuple[Op, ...], positions: int) -> tuple[np.ndarra
     return np.where(labels >= 0, renumber[np.maximum(labels, 0)], -1).astype(np.int32), tuple(affine)
 
 
-def _needed_fibres(levels: Levels, labels: np.ndarray, program: Program) -> np.ndarray:
-    """The fibres that join two positions of one block."""
-    last = levels.levels[-1]
+def needed_fibres(last: Level, labels: np.ndarray, program: Program) -> np.ndarray:
+    """The fibres that join two positions of one block of the last level."""
     members = [np.flatnonzero(labels == block) for block in range(labels.max() + 1)]
     if isinstance(last, GridLevel):
         d = len(last.shape)
@@ -149,6 +151,8 @@ def _needed_fibres(levels: Levels, labels: np.ndarray, program: Program) -> np.n
             ranges = [range(n) if last.wrap else range(1 - n, n) for n in last.shape]
             return np.array(list(itertools.product(*ranges)), np.int32)
         shape = np.array(last.shape)
+        if len(members) == 1 and (along := _lattice_offsets(last, members[0])):
+            return np.array(list(itertools.product(*along)), np.int32)
         found: set[tuple[int, ...]] = set()
         for m in members:
             coordinates = np.stack(np.unravel_index(m, last.shape), axis=1)
@@ -161,6 +165,16 @@ def _needed_fibres(levels: Levels, labels: np.ndarray, program: Program) -> np.n
         return np.arange(len(table), dtype=np.int32)
     joins = np.array([((labels[row] == labels) & (labels >= 0)).any() for row in table])
     return np.flatnonzero(joins).astype(np.int32)
+
+
+def _lattice_offsets(level: GridLevel, members: np.ndarray) -> list[list[int]] | None:
+    """The offsets between members along each axis, if these are all combinations of some coordinates."""
+    along = [np.unique(c) for c in np.unravel_index(members, level.shape)]
+    if len(members) != np.prod([len(c) for c in along], dtype=np.int64):
+        return None
+    between = [(c[None] - c[:, None]).ravel() for c in along]
+    wrapped = [b % n if level.wrap else b for b, n in zip(between, level.shape, strict=True)]
+    return [np.unique(b).tolist() for b in wrapped]
 
 
 def _pairs(program: Program, why: str) -> PairPlan:

@@ -75,6 +75,24 @@ class Affine:
     W_var: float
     b_var: float
 
+    @property
+    def rates(self) -> tuple[float, float] | None:
+        """How fast weights and bias move (see `RatedAffine`), where that is not as in the NTK parametrisation."""
+        return None
+
+
+@dataclass(frozen=True)
+class RatedAffine(Affine):
+    """The same in another parametrisation: Θ ← w K + b + W²Θ with the old K, `weight_rate` w and `bias_rate` b."""
+
+    weight_rate: float
+    bias_rate: float
+
+    @property
+    def rates(self) -> tuple[float, float]:
+        """(w, b)."""
+        return self.weight_rate, self.bias_rate
+
 
 @dataclass(frozen=True)
 class Dual:
@@ -90,10 +108,26 @@ class Decouple:
 
 @dataclass(frozen=True)
 class Pool:
-    """Average over blocks of positions: K(A,A') = mean of K over A × A'; positions with label -1 are dropped."""
+    """Average over blocks of positions: K(A,A') = mean of K over A × A'; positions with label -1 are dropped.
+
+    `box` are the windows on a grid that the blocks are, if they are any.
+    """
 
     labels: FrozenArray  # int32 (positions,), block number or -1
     blocks: int
+    box: Box | None = None
+
+
+@dataclass(frozen=True)
+class WindowPool:
+    """Average over windows that overlap, leave gaps or are padded: K'(p,p') = mean over u, u' of K(s·p+u, s·p'+u')."""
+
+    box: Box
+
+    @property
+    def out_shape(self) -> tuple[int, ...]:
+        """The grid of windows."""
+        return self.box.out_shape
 
 
 @dataclass(frozen=True)
@@ -108,7 +142,7 @@ class Branch:
     ops: tuple[Op, ...]
 
 
-Op = Box | Table | Affine | Dual | Decouple | Pool | Flatten | Branch
+Op = Box | Table | Affine | Dual | Decouple | Pool | WindowPool | Flatten | Branch
 
 
 @dataclass(frozen=True)

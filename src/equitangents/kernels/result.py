@@ -9,6 +9,7 @@ import jax
 
 from equitangents import notebook, precision
 from equitangents._types import ArrayLike
+from equitangents.errors import NetworkError
 
 
 @jax.tree_util.register_dataclass
@@ -47,6 +48,31 @@ class Kernels:
         return (
             notebook.table("Kernels", facts) + notebook.picture("NNGP", self.nngp) + notebook.picture("NTK", self.ntk)
         )
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class NngpKernels:
+    """The NNGP of a network that has no neural tangent kernel: asking for `ntk` raises NetworkError, which says why.
+
+    All else is as in `Kernels`.
+    """
+
+    nngp: Any
+    reason: str = field(default="", metadata={"static": True})
+    engine: str = field(default="reference", metadata={"static": True})
+    form: str = field(default="fibre", metadata={"static": True})
+    notes: tuple[str, ...] = field(default=(), metadata={"static": True})
+
+    @property
+    def ntk(self) -> Any:
+        """There is none."""
+        raise NetworkError(self.reason)
+
+    @staticmethod
+    def of(kernels: Kernels, reason: str) -> NngpKernels:
+        """The NNGP alone of what was computed."""
+        return NngpKernels(kernels.nngp, reason, kernels.engine, kernels.form, kernels.notes)
 
 
 class KernelFunction(Protocol):

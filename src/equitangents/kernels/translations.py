@@ -15,6 +15,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpy.typing as npt
 from scipy import fft
 
 from equitangents import precision
@@ -67,7 +68,9 @@ class TranslationMean:
         notes = (*(() if note is None else (note,)), self._method, *told)
         return Kernels(*arrays, engine=engine.name, form="fibre", notes=notes)
 
-    def kernel_cost(self, shape: tuple[int, ...], n1: int, n2: int | None = None, dtype: Any = "float32") -> KernelCost:
+    def kernel_cost(
+        self, shape: tuple[int, ...], n1: int, n2: int | None = None, dtype: npt.DTypeLike = "float32"
+    ) -> KernelCost:
         """What `kernel` will take; its time is that of a few tiles. The products are those of transforms."""
         cost: KernelCost = self.net.kernel_cost(shape, n1, n2, dtype)
         count = math.prod(self.torus)

@@ -1,10 +1,15 @@
 """Networks: layer specifications with three meanings (finite parameters, finite function, infinite-width kernel)."""
 
+from equitangents.nn.aggregate import Aggregate
+from equitangents.nn.attention import Attention
 from equitangents.nn.conv import Conv
 from equitangents.nn.dense import Dense
+from equitangents.nn.dropout import Dropout
+from equitangents.nn.exponentials import Exp, Exponential, Gaussian, Rbf
 from equitangents.nn.group_conv import GroupConv
 from equitangents.nn.group_pool import GroupPool
 from equitangents.nn.layer import Layer
+from equitangents.nn.layer_norm import LayerNorm
 from equitangents.nn.lift import Lift
 from equitangents.nn.locally_connected import LocallyConnected
 from equitangents.nn.nonlinearities import (
@@ -19,35 +24,61 @@ from equitangents.nn.nonlinearities import (
     Relu,
     Sin,
 )
-from equitangents.nn.pooling import AvgPool, Flatten, GlobalAvgPool
+from equitangents.nn.parallel import Concatenate, Parallel, Sum
+from equitangents.nn.polynomials import Hermite, Monomial, Polynomial
+from equitangents.nn.pooling import AvgPool, Flatten, GlobalAvgPool, GlobalSumPool, SumPool
+from equitangents.nn.refused import BatchNorm, MaxPool
 from equitangents.nn.residual import Residual
+from equitangents.nn.scale import Scale
 from equitangents.nn.sequential import Sequential
 from equitangents.nn.sphere_lift import SphereLift
+from equitangents.nn.steps import Heaviside, Sign
 from equitangents.nn.zonal_window import ZonalWindow
 
 __all__ = [
     "Abs",
+    "Aggregate",
+    "Attention",
     "AvgPool",
+    "BatchNorm",
+    "Concatenate",
     "Conv",
     "Cos",
     "Dense",
+    "Dropout",
     "Elementwise",
     "Erf",
+    "Exp",
+    "Exponential",
     "Flatten",
+    "Gaussian",
     "Gelu",
     "GlobalAvgPool",
+    "GlobalSumPool",
     "GroupConv",
     "GroupPool",
+    "Heaviside",
+    "Hermite",
     "Identity",
     "Layer",
+    "LayerNorm",
     "LeakyRelu",
     "Lift",
     "LocallyConnected",
+    "MaxPool",
+    "Monomial",
     "Nonlinearity",
+    "Parallel",
+    "Polynomial",
+    "Rbf",
     "Relu",
     "Residual",
+    "Scale",
     "Sequential",
+    "Sign",
     "Sin",
     "SphereLift",
+    "Sum",
+    "SumPool",
     "ZonalWindow",
 ]

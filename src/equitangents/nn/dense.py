@@ -2,50 +2,62 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
 
+from equitangents._types import DType, Params
 from equitangents.groups import Group
-from equitangents.kernels.program import Affine, Op
-from equitangents.nn.layer import Layer, Weights, check_scale
+from equitangents.kernels.program import Op
+from equitangents.nn.layer import Layer, Weights, check_parametrisation, check_scale, described
 from equitangents.nn.signal import Signal
 from equitangents.validation import check_whole
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Dense(Layer):
     """A fully connected layer: K ← W_std² K + b_std², Θ ← K + W_std² Θ.
 
-    Signals on positions are mapped at each position alike.
+    Signals on positions are mapped at each position alike. `parametrisation="standard"`: weights are drawn from
+    N(0, W_std²/n) and biases from N(0, b_std²), which leaves K and makes Θ ← n K + 1 (with a bias) + W_std² Θ of n
+    inputs (Sohl-Dickstein et al. 2020).
     """
 
     channels: int
     W_std: float = 1.0
     b_std: float = 0.0
+    parametrisation: str = field(default="ntk", repr=False)
+
+    def __repr__(self) -> str:
+        return described(self)
 
     def __post_init__(self) -> None:
         check_whole("channels", self.channels, 1)
         check_scale("W_std", self.W_std)
         check_scale("b_std", self.b_std)
+        check_parametrisation(self.parametrisation)
+
+    @property
+    def weights(self) -> Weights:
+        """The scales of weights and bias."""
+        return Weights(self.W_std, self.b_std, self.parametrisation)
 
     def signal(self, signal: Signal) -> Signal:
         """The same positions, Gaussian."""
-        return replace(signal, channels=self.channels, gaussian=True, given=False)
+        return replace(signal, channels=self.channels, gaussian=True, given=False, uneven=False)
 
-    def init(self, key: jax.Array, signal: Signal, dtype: Any) -> Any:
+    def init(self, key: jax.Array, signal: Signal, dtype: DType) -> Params:
         """w (n, channels), b (channels,)."""
-        weights = Weights(self.W_std, self.b_std)
-        return weights.init(key, (signal.channels, self.channels), (self.channels,), dtype)
+        return self.weights.init(key, (signal.channels, self.channels), (self.channels,), dtype)
 
-    def apply(self, params: Any, x: Any, signal: Signal) -> Any:
+    def apply(self, params: Params, x: Any, signal: Signal) -> Any:
         """The inputs times the weights, plus the bias: W_std/√n · x W + b_std · b."""
-        return Weights(self.W_std, self.b_std).multiply(params, x)
+        return self.weights.multiply(params, x)
 
     def lower(self, signal: Signal) -> tuple[Op, ...]:
         """One affine operation: K scaled by W_std², plus b_std²."""
-        return (Affine(self.W_std**2, self.b_std**2),)
+        return (self.weights.affine(signal.channels),)
 
     def fold(self, signal: Signal, group: Group) -> tuple[Op, ...]:
         """The same at every position, so also at every rotation."""

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from equitangents._types import DType, Params
 from equitangents.errors import InvalidTypeError, NetworkError
 from equitangents.groups import Group
 from equitangents.kernels.program import Affine, Op
@@ -55,11 +56,11 @@ class GroupConv(Layer):
         convolution(signal.positions, self)
         return Signal(signal.positions, self.channels, gaussian=True)
 
-    def init(self, key: jax.Array, signal: Signal, dtype: Any) -> Any:
+    def init(self, key: jax.Array, signal: Signal, dtype: DType) -> Params:
         """w (|S|, n, channels), b (channels,); on SO(3) w has one row for each entry of the D^l."""
         return convolution(signal.positions, self).init(key, signal.channels, dtype)
 
-    def apply(self, params: Any, x: Any, signal: Signal) -> Any:
+    def apply(self, params: Params, x: Any, signal: Signal) -> Any:
         """Convolved signals on the group, (N, |G|, channels)."""
         return convolution(signal.positions, self).apply(params, x)
 

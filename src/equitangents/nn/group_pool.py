@@ -9,11 +9,13 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from equitangents._types import Params
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.groups import Group, Subgroup, TranslationGroup, WallpaperGroup
 from equitangents.kernels.program import FrozenArray, Op, Pool
 from equitangents.kernels.rotations import HaarMean, RotationOp
 from equitangents.nn.layer import ParameterFree
+from equitangents.nn.patches import check_sizes, per_dimension
 from equitangents.nn.signal import Blocks, Grid, OnGroup, OnRotations, Positions, Signal
 
 
@@ -23,11 +25,18 @@ class GroupPool(ParameterFree):
 
     Pooling over left cosets keeps the network equivariant: the outputs live on G/H. K'(A,A') = mean of K over A × A'.
     On SO(3) and O(3) it is the mean over the Haar measure; there it takes no subgroup.
+
+    `every`, for wallpaper and translation groups in place of a subgroup: the mean over those elements alone that move
+    by multiples of it along each dimension (a number or one for each); see `GlobalAvgPool`.
     """
 
     subgroup: Any = None
+    every: tuple[int, ...] | int = 1
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "every", check_sizes("every", self.every))
+        if self.every != 1 and self.subgroup is not None:
+            raise InvalidArgumentError("GroupPool takes a subgroup or every, not both")
         if self.subgroup is None or isinstance(self.subgroup, Subgroup):
             return
         try:
@@ -37,28 +46,51 @@ class GroupPool(ParameterFree):
                 f"subgroup is {self.subgroup!r}; expected a Subgroup or a list of elements"
             ) from None
 
+    def _pooling(self, signal: Signal) -> CosetMean | WeightedMean:
+        if self.every == 1:
+            return pooling(signal.positions, self.subgroup)
+        group = signal.positions.group if isinstance(signal.positions, OnGroup) else None
+        if not isinstance(group, WallpaperGroup | TranslationGroup):
+            raise NetworkError(
+                f"every is {self.every!r}: that needs a signal on a wallpaper or translation group; it is on "
+                f"{signal.positions}"
+            )
+        return CosetMean(np.tile(_sublattice(self.every, group), group.order // int(np.prod(group.shape))))
+
     def signal(self, signal: Signal) -> Signal:
         """A plain vector, or a field on cosets; a Gaussian field stays Gaussian."""
-        blocks = pooling(signal.positions, self.subgroup).blocks
+        blocks = self._pooling(signal).blocks
         return replace(signal, positions=Grid(()) if blocks == 1 else Blocks(blocks))
 
-    def apply(self, params: Any, x: Any, signal: Signal) -> Any:
+    def apply(self, params: Params, x: Any, signal: Signal) -> Any:
         """Means of the signal over cosets of the subgroup."""
-        return pooling(signal.positions, self.subgroup).mean(x)
+        return self._pooling(signal).mean(x)
 
     def lower(self, signal: Signal) -> tuple[Op | RotationOp, ...]:
         """One operation that averages kernels over cosets."""
-        return (pooling(signal.positions, self.subgroup).op,)
+        return (self._pooling(signal).op,)
 
     def fold(self, signal: Signal, group: Group) -> tuple[Op, ...] | None:
         """The mean over the grid, if the pool is over the whole group."""
         if self.subgroup is not None or not isinstance(group, WallpaperGroup | TranslationGroup):
             return None
-        return (Pool(FrozenArray(np.zeros(int(np.prod(group.shape)), np.int32)), 1),)
+        return (Pool(FrozenArray(_sublattice(self.every, group)), 1),)
+
+
+def _sublattice(every: tuple[int, ...] | int, group: WallpaperGroup | TranslationGroup) -> np.ndarray:
+    """Labels of the grid's points: 0 on multiples of `every`, -1 elsewhere."""
+    steps = per_dimension("every", every, len(group.shape))
+    if any(n % s for n, s in zip(group.shape, steps, strict=True)):
+        raise NetworkError(f"every is {every!r}, which does not divide the grid of {group.shape}")
+    if isinstance(group, WallpaperGroup) and group.rotations == 4 and len(set(steps)) > 1:
+        raise NetworkError(f"every is {every!r}; on {group.name} it must be the same along both dimensions")
+    labels = np.full(group.shape, -1, np.int32)
+    labels[tuple(slice(None, None, s) for s in steps)] = 0
+    return labels.ravel()
 
 
 class CosetMean:
-    """Pooling over the cosets of a subgroup of a finite group."""
+    """Pooling over the cosets of a subgroup of a finite group; elements with label -1 are dropped."""
 
     def __init__(self, labels: np.ndarray) -> None:
         self.labels = labels
@@ -67,7 +99,7 @@ class CosetMean:
     def mean(self, x: Any) -> Any:
         """(N, positions, C) to (N, C), or (N, blocks, C)."""
         if self.blocks == 1:
-            return x.mean(axis=1)
+            return (x if self.labels.min() == 0 else x[:, self.labels == 0]).mean(axis=1)
         order = np.argsort(self.labels, kind="stable").reshape((self.blocks, -1))
         return jnp.mean(x[:, order], axis=2)
 

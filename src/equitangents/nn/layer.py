@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import abc
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from equitangents.errors import InvalidArgumentError, InvalidTypeError
+from equitangents._types import DType, Params
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.groups import Group, RotationGroup
-from equitangents.kernels.program import GroupFibres, Op
+from equitangents.kernels.program import Affine, GroupFibres, Op, RatedAffine
 from equitangents.kernels.rotations import RotationFibres
 from equitangents.keywords import CheckedKeywords
 from equitangents.nn.signal import Signal
@@ -27,11 +28,11 @@ class Layer(CheckedKeywords, abc.ABC):
         """What comes out when `signal` goes in; raises NetworkError if it cannot go in."""
 
     @abc.abstractmethod
-    def init(self, key: jax.Array, signal: Signal, dtype: Any) -> Any:
+    def init(self, key: jax.Array, signal: Signal, dtype: DType) -> Params:
         """Random parameters, a pytree."""
 
     @abc.abstractmethod
-    def apply(self, params: Any, x: Any, signal: Signal) -> Any:
+    def apply(self, params: Params, x: Any, signal: Signal) -> Any:
         """The layer's output for x, (N, *positions, channels); `signal` describes x."""
 
     @abc.abstractmethod
@@ -41,6 +42,37 @@ class Layer(CheckedKeywords, abc.ABC):
     @property
     def lifts_to(self) -> Group | RotationGroup | None:
         """The group on which the layer's output lives, for a layer that lifts; None for all others."""
+        return None
+
+    def run(self, params: Any, x: Any, signal: Signal, structure: Any) -> Any:
+        """(output, what goes on beside it) of a signal with a `Structure`: masks, graphs, a key for dropout.
+
+        Layers that say nothing else act as without it, and leave missing positions at zero.
+        """
+        return structure.after(self.apply(params, x, signal), self.mask_after(structure.mask, signal))
+
+    def mask_after(self, mask: Any, signal: Signal) -> Any:
+        """Which positions of the output exist, (N, *positions) or None; NetworkError if the layer takes no masks."""
+        positions = self.signal(signal).positions
+        if mask is None or positions.shape == ():
+            return None
+        if positions != signal.positions:
+            raise NetworkError(f"{self!r} does not take inputs with missing positions (masks)")
+        return mask
+
+    @property
+    def needs_structure(self) -> bool:
+        """Whether it cannot run without a `Structure`, such as graphs or a key: `apply` then says what is missing."""
+        return False
+
+    @property
+    def joins(self) -> bool:
+        """Whether it reads several signals side by side, as `Sum` does."""
+        return False
+
+    @property
+    def no_ntk(self) -> str | None:
+        """Why a network with this layer has no neural tangent kernel, or None if it has."""
         return None
 
     def fibres(self, signal: Signal) -> GroupFibres | RotationFibres | None:
@@ -58,28 +90,58 @@ class Layer(CheckedKeywords, abc.ABC):
 class ParameterFree(Layer):
     """A layer without parameters."""
 
-    def init(self, key: jax.Array, signal: Signal, dtype: Any) -> Any:
+    def init(self, key: jax.Array, signal: Signal, dtype: DType) -> Params:
         """An empty tuple, since nothing is trained."""
         return ()
 
 
+PARAMETRISATIONS = ("ntk", "standard")
+
+
+def described(layer: Any) -> str:
+    """The constructor's call; of fields without `repr`, those that are not at their default."""
+    shown = [f for f in fields(layer) if f.repr or getattr(layer, f.name) != f.default]
+    return f"{type(layer).__name__}({', '.join(f'{f.name}={getattr(layer, f.name)!r}' for f in shown)})"
+
+
+def check_parametrisation(value: Any) -> None:
+    """Raise InvalidArgumentError unless it is known."""
+    if value not in PARAMETRISATIONS:
+        raise InvalidArgumentError(f"parametrisation is {value!r}; expected 'ntk' or 'standard'")
+
+
 @dataclass(frozen=True)
 class Weights:
-    """Weights and bias of a linear map in NTK parametrisation: y = W_std/√fan_in · W x + b_std · b, all N(0, 1)."""
+    """Weights and bias of a linear map: in NTK parametrisation y = W_std/√fan_in · W x + b_std · b, all N(0, 1).
+
+    In the standard one y = W x + b with W ~ N(0, W_std²/fan_in) and b ~ N(0, b_std²).
+    """
 
     W_std: float
     b_std: float
+    parametrisation: str = "ntk"
 
-    def init(self, key: jax.Array, shape: tuple[int, ...], bias_shape: tuple[int, ...], dtype: Any) -> dict[str, Any]:
+    def affine(self, fan_in: int) -> Affine:
+        """What the map does to kernels; in the standard parametrisation Θ' = fan_in K + 1 (with a bias) + W_std² Θ."""
+        if self.parametrisation == "ntk":
+            return Affine(self.W_std**2, self.b_std**2)
+        return RatedAffine(self.W_std**2, self.b_std**2, float(fan_in), float(self.b_std > 0))
+
+    def init(self, key: jax.Array, shape: tuple[int, ...], bias_shape: tuple[int, ...], dtype: DType) -> dict[str, Any]:
         """Standard normal weights, and a bias if it has any effect."""
         w_key, b_key = jax.random.split(key)
         params = {"w": standard_normal(w_key, shape, dtype)}
         if self.b_std:
             params["b"] = standard_normal(b_key, bias_shape, dtype)
+        if self.parametrisation == "standard":
+            scales = {"w": self.W_std / math.sqrt(shape[-2]), "b": self.b_std}
+            params = {name: value * scales[name] for name, value in params.items()}
         return params
 
     def scaled(self, params: dict[str, Any], fan_in: int) -> Any:
         """The weights as they multiply inputs, W_std/√fan_in · W."""
+        if self.parametrisation == "standard":
+            return params["w"]
         return params["w"] * (self.W_std / math.sqrt(fan_in))
 
     def multiply(self, params: dict[str, Any], x: Any) -> Any:
@@ -94,7 +156,21 @@ class Weights:
 
     def add_bias(self, params: dict[str, Any], y: Any) -> Any:
         """What the weights made of the inputs, plus the bias b_std · b."""
-        return y + self.b_std * params["b"] if "b" in params else y
+        if "b" not in params:
+            return y
+        return y + (params["b"] if self.parametrisation == "standard" else self.b_std * params["b"])
+
+
+def check_number(name: str, value: Any) -> float:
+    """A finite number that is known."""
+    if isinstance(value, jax.core.Tracer) or (
+        not isinstance(value, int | float | jnp.ndarray) and not hasattr(value, "item")
+    ):
+        raise InvalidTypeError(f"{name} is {value!r}; expected a number")
+    number = float(value)
+    if not math.isfinite(number):
+        raise InvalidArgumentError(f"{name} is {number}; expected a finite number")
+    return number
 
 
 def check_scale(name: str, value: Any) -> float:

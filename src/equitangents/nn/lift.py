@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from equitangents._types import DType, Params
 from equitangents.actions import Action, grid
 from equitangents.errors import InvalidTypeError, NetworkError, ShapeError
 from equitangents.groups import Group, TranslationGroup, WallpaperGroup
@@ -89,12 +90,12 @@ class Lift(Layer):
         self._window(signal)
         return Signal(OnGroup(self.action.group), self.channels, gaussian=True)
 
-    def init(self, key: jax.Array, signal: Signal, dtype: Any) -> Any:
+    def init(self, key: jax.Array, signal: Signal, dtype: DType) -> Params:
         """w (|S|, n, channels), b (channels,)."""
         shape = (len(self._window(signal)[0]), signal.channels, self.channels)
         return Weights(self.W_std, self.b_std).init(key, shape, (self.channels,), dtype)
 
-    def apply(self, params: Any, x: Any, signal: Signal) -> Any:
+    def apply(self, params: Params, x: Any, signal: Signal) -> Any:
         """Signals on the group, (N, |G|, channels)."""
         chosen, weights = self._window(signal)
         index = self._points(signal).array[:, chosen]
@@ -132,7 +133,7 @@ class Lift(Layer):
         return GroupFibres(self._points(signal), multiplication_table(self.action.group))
 
 
-def apply_table(weights: Weights, params: Any, x: Any, index: np.ndarray, window_weights: np.ndarray) -> Any:
+def apply_table(weights: Weights, params: Params, x: Any, index: np.ndarray, window_weights: np.ndarray) -> Any:
     """The weighted sum over a window, W_std/√n Σ_s √v(s) W(s) x(index[:, s]) + b_std · b.
 
     One window element after another if there are many.

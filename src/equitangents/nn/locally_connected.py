@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from equitangents._types import DType, Params
 from equitangents.kernels.program import Affine, Decouple, Op
 from equitangents.nn.patches import patches, taps
 from equitangents.nn.signal import Signal
@@ -19,14 +20,14 @@ from equitangents.nn.window_layer import WindowLayer
 class LocallyConnected(WindowLayer):
     """As Conv where p = p'; K' = Θ' = 0 where p ≠ p', for different positions share neither weights nor bias."""
 
-    def init(self, key: jax.Array, signal: Signal, dtype: Any) -> Any:
+    def init(self, key: jax.Array, signal: Signal, dtype: DType) -> Params:
         """w (positions, |S|·n, channels), b (positions, channels)."""
         box = self.box(signal)
         positions = int(np.prod(box.out_shape))
         shape = (positions, taps(box) * signal.channels, self.channels)
         return self.weights.init(key, shape, (positions, self.channels), dtype)
 
-    def apply(self, params: Any, x: Any, signal: Signal) -> Any:
+    def apply(self, params: Params, x: Any, signal: Signal) -> Any:
         """Each position's patch times its own weights."""
         box = self.box(signal)
         fan_in = taps(box) * signal.channels

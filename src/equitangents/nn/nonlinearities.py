@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from equitangents._types import Params
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.groups import Group
 from equitangents.kernels import duals
@@ -30,6 +31,11 @@ class Nonlinearity(ParameterFree):
     def dual(self) -> DualActivation:
         """What φ does to the covariance of Gaussian fields."""
 
+    @property
+    def no_ntk(self) -> str | None:
+        """Why there is no tangent kernel, for functions with a jump."""
+        return getattr(self.dual, "no_ntk", None)
+
     @abc.abstractmethod
     def function(self, x: Any) -> Any:
         """The nonlinearity φ on an array, entry by entry."""
@@ -43,7 +49,7 @@ class Nonlinearity(ParameterFree):
             )
         return replace(signal, gaussian=False)
 
-    def apply(self, params: Any, x: Any, signal: Signal) -> Any:
+    def apply(self, params: Params, x: Any, signal: Signal) -> Any:
         """The nonlinearity φ of every entry of x."""
         return self.function(x)
 
@@ -164,7 +170,7 @@ class Identity(ParameterFree):
         """The kind of signal that comes in."""
         return signal
 
-    def apply(self, params: Any, x: Any, signal: Signal) -> Any:
+    def apply(self, params: Params, x: Any, signal: Signal) -> Any:
         """The input as it came in."""
         return x
 

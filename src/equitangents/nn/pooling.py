@@ -8,72 +8,177 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from equitangents._types import Params
 from equitangents.errors import NetworkError
 from equitangents.groups import Group
+from equitangents.kernels.program import Box, FrozenArray, Op, Pool, WindowPool
 from equitangents.kernels.program import Flatten as FlattenOp
-from equitangents.kernels.program import FrozenArray, Op, Pool
+from equitangents.kernels.structured import BlockSums
 from equitangents.nn.layer import ParameterFree
-from equitangents.nn.patches import check_sizes, grid_shape, per_dimension
+from equitangents.nn.patches import Window, check_padding, check_sizes, grid_shape, per_dimension
 from equitangents.nn.signal import Grid, Signal
+from equitangents.nn.structure import Structure, pooled
+
+
+class _Pool(ParameterFree):
+    """What pools share: under a mask they average over the positions that exist."""
+
+    def run(self, params: Any, x: Any, signal: Signal, structure: Structure) -> tuple[Any, Structure]:
+        """As `apply`; under a mask over the positions of each block that exist."""
+        if structure.mask is None:
+            return self.apply(params, x, signal), structure
+        op = self.lower(signal)[0]
+        if not isinstance(op, Pool | BlockSums):
+            raise NetworkError(f"{self!r} does not take masks")
+        y, mask = pooled(x, structure.mask, op, self.signal(signal).positions.shape)
+        return y, replace(structure, mask=mask)
 
 
 @dataclass(frozen=True)
-class AvgPool(ParameterFree):
-    """Mean over blocks of the grid, with stride = window, dropping ragged edges: K'(A,A') = mean of K over A × A'."""
+class AvgPool(_Pool):
+    """Mean over windows of the grid: K'(A,A') = mean of K over A × A', for two windows A and A'; and likewise Θ'.
+
+    By default windows are blocks: stride = window, and ragged edges are dropped. `window` and `stride`: a number or one
+    for each dimension. `padding` is as in `Conv`; with "zero" the mean still divides by the whole window at borders.
+    """
+
+    window: tuple[int, ...] | int
+    stride: tuple[int, ...] | int | None = None
+    padding: str = "valid"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "window", check_sizes("window", self.window))
+        if self.stride is not None:
+            object.__setattr__(self, "stride", check_sizes("stride", self.stride))
+        check_padding(self.padding)
+
+    def _box(self, signal: Signal) -> Box:
+        shape = grid_shape(signal)
+        window = per_dimension("window", self.window, len(shape))
+        if self.padding == "valid" and any(w > n for w, n in zip(window, shape, strict=True)):
+            raise NetworkError(f"a pooling window of {window} does not fit into a grid of {shape}")
+        return Window(window, window if self.stride is None else self.stride, self.padding).box(shape)
+
+    def signal(self, signal: Signal) -> Signal:
+        """The grid of windows; a Gaussian field stays one."""
+        return replace(signal, positions=Grid(self._box(signal).out_shape))
+
+    def apply(self, params: Params, x: Any, signal: Signal) -> Any:
+        """Means over windows of positions."""
+        box = self._box(signal)
+        if not _in_blocks(box):
+            return _window_means(x, box)
+        for axis, (w, n) in enumerate(zip(box.window, box.out_shape, strict=True), start=1):
+            x = jnp.moveaxis(x, axis, 0)[: w * n]
+            x = jnp.moveaxis(x.reshape((n, w, *x.shape[1:])).mean(axis=1), 0, axis)
+        return x
+
+    def lower(self, signal: Signal) -> tuple[Op, ...]:
+        """Pool by block number, or over windows where these are no blocks."""
+        box = self._box(signal)
+        if not _in_blocks(box):
+            return (WindowPool(box),)
+        window, out = box.window, box.out_shape
+        labels = np.zeros(box.in_shape, np.int32)
+        for axis, (w, n) in enumerate(zip(window, out, strict=True)):
+            along = np.arange(labels.shape[axis]) // w
+            along = np.where(along < n, along, -(10**9)).reshape((-1,) + (1,) * (labels.ndim - axis - 1))
+            labels = labels * n + along
+        labels = np.where(labels < 0, -1, labels).astype(np.int32)
+        return (Pool(FrozenArray(labels.ravel()), int(np.prod(out)), box),)
+
+
+def _in_blocks(box: Box) -> bool:
+    """Whether windows neither overlap nor leave gaps nor reach beyond the grid."""
+    return box.stride == box.window and not (box.wrap or any(box.low) or any(box.high))
+
+
+def _window_means(x: Any, box: Box) -> Any:
+    """Means over a box of x, (N, *grid, C), one dimension after the other."""
+    if any(box.low) or any(box.high):
+        widths = [(0, 0), *zip(box.low, box.high, strict=True), (0, 0)]
+        x = jnp.pad(x, widths, mode="wrap" if box.wrap else "constant")
+    for axis, (w, s, n) in enumerate(zip(box.window, box.stride, box.out_shape, strict=True), start=1):
+        reads = s * np.arange(n)[:, None] + np.arange(w)
+        x = jnp.take(x, reads, axis=axis).mean(axis=axis + 1)
+    return x
+
+
+@dataclass(frozen=True)
+class SumPool(_Pool):
+    """Sums over blocks of the grid, with stride = window, dropping ragged edges: K'(A,A') = Σ of K over A × A'."""
 
     window: tuple[int, ...] | int
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "window", check_sizes("window", self.window))
 
-    def _sizes(self, signal: Signal) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        shape = grid_shape(signal)
-        window = per_dimension("window", self.window, len(shape))
-        out = tuple(n // w for n, w in zip(shape, window, strict=True))
-        if min(out) < 1:
-            raise NetworkError(f"a pooling window of {window} does not fit into a grid of {shape}")
-        return window, out
-
     def signal(self, signal: Signal) -> Signal:
         """The grid of blocks; a Gaussian field stays one."""
-        return replace(signal, positions=Grid(self._sizes(signal)[1]))
+        return AvgPool(self.window).signal(signal)
 
     def apply(self, params: Any, x: Any, signal: Signal) -> Any:
-        """Means over blocks of positions; ragged edges are dropped."""
-        window, out = self._sizes(signal)
-        for axis, (w, n) in enumerate(zip(window, out, strict=True), start=1):
-            x = jnp.moveaxis(x, axis, 0)[: w * n]
-            x = jnp.moveaxis(x.reshape((n, w, *x.shape[1:])).mean(axis=1), 0, axis)
-        return x
+        """Sums over blocks of positions; ragged edges are dropped."""
+        size = int(np.prod(per_dimension("window", self.window, len(grid_shape(signal)))))
+        return size * AvgPool(self.window).apply(params, x, signal)
 
-    def lower(self, signal: Signal) -> tuple[Op, ...]:
-        """Pool by block number."""
-        window, out = self._sizes(signal)
-        labels = np.zeros(grid_shape(signal), np.int32)
-        for axis, (w, n) in enumerate(zip(window, out, strict=True)):
-            along = np.arange(labels.shape[axis]) // w
-            along = np.where(along < n, along, -(10**9)).reshape((-1,) + (1,) * (labels.ndim - axis - 1))
-            labels = labels * n + along
-        labels = np.where(labels < 0, -1, labels).astype(np.int32)
-        return (Pool(FrozenArray(labels.ravel()), int(np.prod(out))),)
+    def lower(self, signal: Signal) -> tuple[Any, ...]:
+        """Sums by block number."""
+        (pool,) = AvgPool(self.window).lower(signal)
+        assert isinstance(pool, Pool)
+        return (BlockSums(pool.labels, pool.blocks, pool.box),)
 
 
 @dataclass(frozen=True)
-class GlobalAvgPool(ParameterFree):
-    """Mean over all positions of a grid."""
+class GlobalSumPool(_Pool):
+    """The sum over all positions of a grid; under a mask, over those that exist."""
+
+    def signal(self, signal: Signal) -> Signal:
+        """A plain vector; a Gaussian field stays Gaussian."""
+        return GlobalAvgPool().signal(signal)
+
+    def apply(self, params: Any, x: Any, signal: Signal) -> Any:
+        """Sums over all positions, (N, channels)."""
+        return x.sum(axis=tuple(range(1, x.ndim - 1)))
+
+    def lower(self, signal: Signal) -> tuple[Any, ...]:
+        """One operation that sums over all positions."""
+        return (BlockSums(FrozenArray(np.zeros(signal.positions.count, np.int32)), 1),)
+
+
+@dataclass(frozen=True)
+class GlobalAvgPool(_Pool):
+    """Mean over all positions of a grid, or over every `every`-th along each dimension, beginning with the first.
+
+    `every` (a number or one for each dimension) leaves 1/every² of an image's positions, and as many of its fibres:
+    where fields are smooth that is nearly the same network, at 1/every² of the cost.
+    """
+
+    every: tuple[int, ...] | int = 1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "every", check_sizes("every", self.every))
+
+    def _steps(self, signal: Signal) -> tuple[slice, ...]:
+        shape = grid_shape(signal) if self.every != 1 else signal.positions.shape
+        return tuple(slice(None, None, s) for s in per_dimension("every", self.every, len(shape)))
 
     def signal(self, signal: Signal) -> Signal:
         """A plain vector; a Gaussian field stays Gaussian."""
         grid_shape(signal)
+        self._steps(signal)
         return replace(signal, positions=Grid(()))
 
-    def apply(self, params: Any, x: Any, signal: Signal) -> Any:
-        """Means over all positions, (N, channels)."""
+    def apply(self, params: Params, x: Any, signal: Signal) -> Any:
+        """Means over positions, (N, channels)."""
+        x = x[(slice(None), *self._steps(signal))] if self.every != 1 else x
         return x.mean(axis=tuple(range(1, x.ndim - 1)))
 
     def lower(self, signal: Signal) -> tuple[Op, ...]:
-        """One operation that pools all positions into one block."""
-        return (Pool(FrozenArray(np.zeros(signal.positions.count, np.int32)), 1),)
+        """One operation that pools positions into one block."""
+        labels = np.full(signal.positions.shape, -1, np.int32)
+        labels[self._steps(signal)] = 0
+        return (Pool(FrozenArray(labels.ravel()), 1),)
 
 
 @dataclass(frozen=True)
@@ -85,14 +190,20 @@ class Flatten(ParameterFree):
         positions = signal.positions
         single = positions.count == 1
         channels = positions.count * signal.channels
-        return replace(signal, positions=Grid(()), channels=channels, gaussian=signal.gaussian and single)
+        uneven = signal.uneven or not (signal.gaussian or single)
+        gaussian = signal.gaussian and single
+        return replace(signal, positions=Grid(()), channels=channels, gaussian=gaussian, uneven=uneven)
 
-    def apply(self, params: Any, x: Any, signal: Signal) -> Any:
+    def apply(self, params: Params, x: Any, signal: Signal) -> Any:
         """(N, positions·channels), times the roots of positions' weights where these differ."""
         weights = signal.positions.weights
         if weights is not None:
             x = x * np.sqrt(len(weights) * weights).astype(x.dtype)[:, None]
         return x.reshape((x.shape[0], -1))
+
+    def run(self, params: Any, x: Any, signal: Signal, structure: Structure) -> tuple[Any, Structure]:
+        """As `apply`: missing positions are zeros."""
+        return self.apply(params, x, signal), replace(structure, mask=None)
 
     def lower(self, signal: Signal) -> tuple[Op, ...]:
         """One operation that reads positions as channels; none where there are no positions."""

@@ -7,12 +7,13 @@ from typing import Any
 
 import jax
 
+from equitangents._types import DType, Params
 from equitangents.errors import NetworkError
 from equitangents.groups import Group
 from equitangents.kernels.program import Branch, Op
 from equitangents.nn.folding import fold_layers
 from equitangents.nn.layer import Layer, ParameterFree
-from equitangents.nn.sequential import Sequential, chain
+from equitangents.nn.sequential import Sequential, chain, run_layers
 from equitangents.nn.signal import Signal
 
 
@@ -33,7 +34,13 @@ class Residual(Layer):
 
     def signals(self, signal: Signal) -> tuple[Signal, ...]:
         """What goes into each layer of the branch, and last what comes out."""
-        return chain(self.layers, signal)
+        # Nothing in the branch is a function of the input alone: the sum reads the input, too.
+        return chain(self.layers, replace(signal, given=False))
+
+    @property
+    def no_ntk(self) -> str | None:
+        """That of a layer of the branch."""
+        return next((layer.no_ntk for layer in self.layers if layer.no_ntk is not None), None)
 
     def __repr__(self) -> str:
         return f"Residual({', '.join(map(repr, self.layers))})"
@@ -56,18 +63,23 @@ class Residual(Layer):
             )
         return replace(out, gaussian=out.gaussian and signal.gaussian)
 
-    def init(self, key: jax.Array, signal: Signal, dtype: Any) -> Any:
+    def init(self, key: jax.Array, signal: Signal, dtype: DType) -> Params:
         """A tuple with one entry a layer of the branch."""
         signals = self.signals(signal)
         keys = jax.random.split(key, len(self.layers))
         return tuple(la.init(k, s, dtype) for la, k, s in zip(self.layers, keys, signals, strict=False))
 
-    def apply(self, params: Any, x: Any, signal: Signal) -> Any:
+    def apply(self, params: Params, x: Any, signal: Signal) -> Any:
         """The input plus what the branch makes of it."""
         y = x
         for layer, p, s in zip(self.layers, params, self.signals(signal), strict=False):
             y = layer.apply(p, y, s)
         return x + y
+
+    def run(self, params: Any, x: Any, signal: Signal, structure: Any) -> Any:
+        """The input plus what the branch makes of it, with masks, graphs and keys."""
+        y, after = run_layers(self.layers, params, x, self.signals(signal), structure)
+        return after.after(x + y, structure.mask)
 
     def lower(self, signal: Signal) -> tuple[Op, ...]:
         """One operation that holds those of the branch."""

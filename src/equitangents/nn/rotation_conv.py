@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from equitangents._types import DType, Params
 from equitangents.errors import NetworkError
 from equitangents.groups import RotationGroup
 from equitangents.kernels.program import Affine
@@ -36,13 +37,13 @@ class RotationConvolution:
         self.window = zonal_window(layer.window)
         self.weights = Weights(layer.W_std, layer.b_std)
 
-    def init(self, key: jax.Array, channels: int, dtype: Any) -> Any:
+    def init(self, key: jax.Array, channels: int, dtype: DType) -> Params:
         """w (parities, Σ_l (2l + 1)², n, channels), b (channels,)."""
         entries = blocks(self.group.bandlimit)[-1].stop
         shape = (2 if self.group.reflections else 1, entries, channels, self.channels)
         return self.weights.init(key, shape, (self.channels,), dtype)
 
-    def apply(self, params: Any, x: Any) -> Any:
+    def apply(self, params: Params, x: Any) -> Any:
         """Convolved signals at the group's rotations, (N, order, channels)."""
         synthesis, analysis = (jnp.asarray(t, x.dtype) for t in _transforms(self.group))
         G = self.weights.scaled(params, x.shape[-1])

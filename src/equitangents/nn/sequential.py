@@ -11,17 +11,21 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from equitangents import precision
-from equitangents._types import ArrayLike
+from equitangents._types import ArrayLike, Params
 from equitangents.errors import InvalidTypeError, NetworkError, ShapeError
 from equitangents.kernels.cost import KernelCost
 from equitangents.kernels.dispatch import compute, compute_diagonal, compute_pairs, kernel_cost
 from equitangents.kernels.program import GroupFibres, Op, Program
-from equitangents.kernels.result import Kernels
+from equitangents.kernels.result import Kernels, NngpKernels
 from equitangents.kernels.rotations import RotationFibres, RotationProgram
+from equitangents.kernels.structured import StructuredProgram, simplified
+from equitangents.kernels.structured import is_structured as is_structured_program
 from equitangents.keywords import CheckedKeywords
 from equitangents.nn.folding import fold
 from equitangents.nn.layer import Layer, ParameterFree
 from equitangents.nn.signal import Grid, Signal
+from equitangents.nn.structure import Structure
+from equitangents.structured import Graphs, Masked, checked, is_structured
 from equitangents.validation import check_array
 
 
@@ -70,7 +74,7 @@ class Sequential(CheckedKeywords):
         """Shape of one output for inputs of shape (*positions, channels)."""
         return self.signals(input_shape)[-1].array_shape
 
-    def init(self, key: jax.Array, input_shape: tuple[int, ...], dtype: np.dtype | type | str = "float32") -> Any:
+    def init(self, key: jax.Array, input_shape: tuple[int, ...], dtype: np.dtype | type | str = "float32") -> Params:
         """Parameters of a finite network for inputs of shape (*positions, channels): a tuple with one entry a layer."""
         signals = self.signals(input_shape)
         with precision.scope(dtype):
@@ -79,8 +83,13 @@ class Sequential(CheckedKeywords):
                 layer.init(k, s, jnp.dtype(dtype)) for layer, k, s in zip(self._layers, keys, signals, strict=False)
             )
 
-    def apply(self, params: Any, x: ArrayLike) -> Any:
-        """Outputs (N, outputs) of the finite network for x, (N, *positions, channels), in the precision of `params`."""
+    def apply(self, params: Params, x: Any, *, key: jax.Array | None = None) -> Any:
+        """Outputs (N, outputs) of the finite network for x, (N, *positions, channels), in the precision of `params`.
+
+        x may be `Masked` or `Graphs`. A network with dropout in training takes a `key`, from which it draws.
+        """
+        if key is not None or is_structured(x) or any(layer.needs_structure for layer in self._layers):
+            return self._apply_structured(params, x, key)
         if np.ndim(x) < 2:
             raise ShapeError(f"x has shape {np.shape(x)}; expected (N, channels) or (N, *positions, channels)")
         signals = self.signals(np.shape(x)[1:])
@@ -92,7 +101,19 @@ class Sequential(CheckedKeywords):
                 y = layer.apply(p, y, s)
         return y
 
-    def lower(self, input_shape: tuple[int, ...]) -> tuple[int, Program | RotationProgram]:
+    def _apply_structured(self, params: Any, x: Any, key: jax.Array | None) -> Any:
+        """The same with masks, graphs and randomness."""
+        x = checked("x", x) if is_structured(x) else x
+        leaves = jax.tree.leaves(params)
+        dtype = leaves[0].dtype if leaves else precision.working_dtype(x)
+        with precision.scope(dtype):
+            values = jnp.asarray(getattr(x, "x", x), dtype)
+            graphs = getattr(x, "adjacency", None)
+            graphs = None if graphs is None else jnp.asarray(graphs, dtype)
+            structure = Structure(getattr(x, "mask", None), graphs, key)
+            return run_layers(self._layers, params, values, self.signals(values.shape[1:]), structure)[0]
+
+    def lower(self, input_shape: tuple[int, ...]) -> tuple[int, Program | RotationProgram | StructuredProgram]:
         """(how many leading layers are functions of the input alone, the field program of the rest)."""
         return _lower(self._layers, _check_input_shape(input_shape))
 
@@ -100,23 +121,31 @@ class Sequential(CheckedKeywords):
         """NNGP and NTK of the infinitely wide network between x1, (N1, *positions, C), and x2 (None: x1 at half cost).
 
         float32 inputs give float32 kernels, float64 ones float64; NumPy gives NumPy and JAX gives JAX arrays; works
-        under jit and is differentiable. Kernels are of one output unit.
+        under jit and is differentiable. Kernels are of one output unit. A network with a jump (Sign, Heaviside) has an
+        NNGP alone: asking for its `ntk` raises NetworkError.
         Raises ShapeError, NotFiniteError, NetworkError, and MemoryLimitError where the result cannot fit in memory.
         """
-        x1 = check_array("x1", x1, min_rank=2)
+        x1 = _check_inputs("x1", x1)
         if x2 is not None:
-            x2 = check_array("x2", x2, min_rank=2)
+            x2 = _check_inputs("x2", x2)
             if x2.shape[1:] != x1.shape[1:]:
                 raise ShapeError(f"x2 has inputs of shape {x2.shape[1:]}; expected those of x1, {x1.shape[1:]}")
+            if is_structured(x1) != is_structured(x2):
+                raise NetworkError("one of x1 and x2 has masks or graphs, the other none; give both")
         x1, program = self.lowered(x1)
         x2 = None if x2 is None else self.lowered(x2)[0]
-        return compute(program, x1, x2, engine)
+        return self._existing(compute(program, x1, x2, engine))
 
     def kernel_diagonal(self, x: ArrayLike, engine: str | None = None) -> Kernels:
         """NNGP and NTK of every input with itself, each (N,): the diagonal of `kernel(x)` at the cost of N pairs."""
-        x = check_array("x", x, min_rank=2)
+        x = _check_inputs("x", x)
         x, program = self.lowered(x)
-        return compute_diagonal(program, x, engine)
+        return self._existing(compute_diagonal(program, x, engine))
+
+    def _existing(self, kernels: Kernels) -> Any:
+        """The kernels that the network has: all, or the NNGP alone."""
+        reasons = [layer.no_ntk for layer in self._layers if layer.no_ntk is not None]
+        return NngpKernels.of(kernels, reasons[0]) if reasons else kernels
 
     def kernel_pairs(self, x1: ArrayLike, x2: ArrayLike, first: Any, second: Any, engine: str | None = None) -> Kernels:
         """NNGP and NTK of the pairs (x1[first[p]], x2[second[p]]), each (P,); the network begins with a SphereLift.
@@ -133,9 +162,12 @@ class Sequential(CheckedKeywords):
         x1, program = self.lowered(x1)
         return compute_pairs(program, x1, self.lowered(x2)[0], first, second, engine)
 
-    def lowered(self, x: ArrayLike) -> tuple[Any, Program | RotationProgram]:
+    def lowered(self, x: Any) -> tuple[Any, Program | RotationProgram | StructuredProgram]:
         """(x, (N, *positions, channels), after the leading layers without weights; the field program of the rest)."""
-        given, program = self.lower(x.shape[1:])
+        if is_structured(x):
+            given, program = _lower_structured(self._layers, _check_input_shape(x.shape[1:]))
+        else:
+            given, program = self.lower(x.shape[1:])
         return self._given(given, x), program
 
     def kernel_cost(
@@ -161,8 +193,15 @@ class Sequential(CheckedKeywords):
             return x
         dtype = precision.working_dtype(x)
         with precision.scope(dtype):
-            y = jnp.asarray(x, dtype)
-            for layer, s in zip(self._layers[:count], self.signals(x.shape[1:]), strict=False):
+            y = jnp.asarray(getattr(x, "x", x), dtype)
+            signals = self.signals(x.shape[1:])
+            if is_structured(x):
+                structure = Structure(x.mask, x.adjacency)
+                y, after = run_layers(self._layers[:count], ((),) * count, y, signals, structure)
+                if after.mask is None and x.adjacency is None:
+                    return np.asarray(y) if isinstance(x.x, np.ndarray) else y
+                return Masked(y, after.mask) if x.adjacency is None else Graphs(y, x.adjacency, after.mask)
+            for layer, s in zip(self._layers[:count], signals, strict=False):
                 y = layer.apply((), y, s)
             return np.asarray(y) if isinstance(x, np.ndarray) else y
 
@@ -175,6 +214,19 @@ def _check_input_shape(input_shape: Any) -> tuple[int, ...]:
     if not shape or min(shape) < 1:
         raise ShapeError(f"input_shape is {shape}; expected (*positions, channels), each at least 1")
     return shape
+
+
+def _check_inputs(name: str, x: Any) -> Any:
+    """Arrays (N, *positions, C), or inputs with masks or graphs."""
+    return checked(name, x) if is_structured(x) else check_array(name, x, min_rank=2)
+
+
+def run_layers(layers: tuple[Layer, ...], params: Any, x: Any, signals: Any, structure: Any) -> tuple[Any, Any]:
+    """(output, what goes on beside it): layers one after another on a signal with masks, graphs and keys."""
+    for i, (layer, p, s) in enumerate(zip(layers, params, signals, strict=False)):
+        beside = tuple(b.within(i) for b in structure) if isinstance(structure, tuple) else structure.within(i)
+        x, structure = layer.run(p, x, s, beside)
+    return x, structure
 
 
 def _check_index(name: str, index: Any, count: int) -> np.ndarray:
@@ -191,6 +243,10 @@ def chain(layers: tuple[Layer, ...], signal: Signal) -> tuple[Signal, ...]:
     signals = [signal]
     for i, layer in enumerate(layers):
         try:
+            if hasattr(signals[-1], "parts") and not layer.joins:
+                raise NetworkError(
+                    "it follows a Parallel, whose branches are to be joined first, by Sum or Concatenate"
+                )
             signals.append(layer.signal(signals[-1]))
         except NetworkError as error:
             raise NetworkError(f"layer {i}, {layer!r}: {error}") from None
@@ -203,16 +259,10 @@ def _signals(layers: tuple[Layer, ...], input_shape: tuple[int, ...]) -> tuple[S
 
 
 @lru_cache(maxsize=256)
-def _lower(layers: tuple[Layer, ...], input_shape: tuple[int, ...]) -> tuple[int, Program | RotationProgram]:
-    signals = _signals(layers, input_shape)
-    if signals[-1].positions.count != 1:
-        raise NetworkError(
-            f"the network ends on {signals[-1].positions}, so its kernel is a field; end it with Flatten, "
-            "GlobalAvgPool or GroupPool (and a Dense layer)"
-        )
-    given = 0
-    while given < len(layers) and isinstance(layers[given], ParameterFree) and signals[given + 1].given:
-        given += 1
+def _lower(
+    layers: tuple[Layer, ...], input_shape: tuple[int, ...]
+) -> tuple[int, Program | RotationProgram | StructuredProgram]:
+    signals, given = _ends_on_vector(layers, input_shape)
     folded = fold(layers[given:], signals[given:])
     if folded is not None:
         return given, Program(signals[given].positions.shape, *folded)
@@ -222,4 +272,40 @@ def _lower(layers: tuple[Layer, ...], input_shape: tuple[int, ...]) -> tuple[int
         ops.extend(layer.lower(signal))
         lift = lift or layer.fibres(signal)
     shape = signals[given].positions.shape
+    if is_structured_program(tuple(ops)):
+        ops = list(simplified(tuple(ops)))
+    if is_structured_program(tuple(ops)):
+        if isinstance(lift, RotationFibres):
+            raise NetworkError(f"after a SphereLift there is no kernel of a network that holds {_held(tuple(ops))}")
+        return given, StructuredProgram(shape, tuple(ops))
     return given, Program(shape, tuple(ops)) if lift is None else lift.program(shape, tuple(ops))
+
+
+@lru_cache(maxsize=256)
+def _lower_structured(layers: tuple[Layer, ...], input_shape: tuple[int, ...]) -> tuple[int, StructuredProgram]:
+    """The same for inputs with masks or graphs, which always run over all pairs of positions."""
+    signals, given = _ends_on_vector(layers, input_shape)
+    if any(layer.lifts_to is not None for layer in layers):
+        raise NetworkError("networks that lift to a group do not take inputs with missing positions (masks) or graphs")
+    ops = tuple(
+        op for layer, signal in zip(layers[given:], signals[given:], strict=False) for op in layer.lower(signal)
+    )
+    return given, StructuredProgram(signals[given].positions.shape, ops)
+
+
+def _held(ops: tuple[Any, ...]) -> str:
+    return StructuredProgram((), ops).why.removeprefix("it holds ")
+
+
+def _ends_on_vector(layers: tuple[Layer, ...], input_shape: tuple[int, ...]) -> tuple[tuple[Signal, ...], int]:
+    """(signals, how many leading layers are functions of the input alone) of a network with one output position."""
+    signals = _signals(layers, input_shape)
+    if signals[-1].positions.count != 1:
+        raise NetworkError(
+            f"the network ends on {signals[-1].positions}, so its kernel is a field; end it with Flatten, "
+            "GlobalAvgPool or GroupPool (and a Dense layer)"
+        )
+    given = 0
+    while given < len(layers) and isinstance(layers[given], ParameterFree) and signals[given + 1].given:
+        given += 1
+    return signals, given

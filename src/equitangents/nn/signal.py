@@ -107,12 +107,14 @@ class Signal:
 
     `gaussian`: at infinite width each channel is a Gaussian process, which is what a nonlinearity needs before it.
     `given`: nothing random has happened yet: the signal is a function of the input alone.
+    `uneven`: channels are not alike and may have means of their own, so that one mean does not stand for them.
     """
 
     positions: Positions
     channels: int
     gaussian: bool = False
     given: bool = False
+    uneven: bool = False
 
     @property
     def array_shape(self) -> tuple[int, ...]:

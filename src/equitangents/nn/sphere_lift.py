@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from equitangents._types import DType, Params
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.groups import MatrixGroup, RotationGroup
 from equitangents.kernels.program import Affine
@@ -93,12 +94,12 @@ class SphereLift(Layer):
         positions = OnRotations(self.onto) if isinstance(self.onto, RotationGroup) else OnGroup(self.onto)
         return Signal(positions, self.channels, gaussian=True)
 
-    def init(self, key: jax.Array, signal: Signal, dtype: Any) -> Any:
+    def init(self, key: jax.Array, signal: Signal, dtype: DType) -> Params:
         """w (B², n, channels), b (channels,)."""
         shape = (self._bandlimit(signal) ** 2, signal.channels, self.channels)
         return Weights(self.W_std, self.b_std).init(key, shape, (self.channels,), dtype)
 
-    def apply(self, params: Any, x: Any, signal: Signal) -> Any:
+    def apply(self, params: Params, x: Any, signal: Signal) -> Any:
         """(N, order, channels): Σ_lmn c_lm D^l_mn(R) g_ln, g the filter's coefficients."""
         bandlimit = self._bandlimit(signal)
         weights = Weights(self.W_std, self.b_std)

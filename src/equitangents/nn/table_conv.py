@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from equitangents._types import DType, Params
 from equitangents.errors import NetworkError
 from equitangents.groups import Group, TranslationGroup, WallpaperGroup
 from equitangents.kernels.program import Affine, FrozenArray, Op, Table
@@ -65,12 +66,12 @@ class TableConvolution:
     def _index(self) -> FrozenArray:
         return right_translations(self.group, tuple(self.elements.tolist()))
 
-    def init(self, key: jax.Array, channels: int, dtype: Any) -> Any:
+    def init(self, key: jax.Array, channels: int, dtype: DType) -> Params:
         """w (|S|, n, channels), b (channels,)."""
         shape = (len(self.elements), channels, self.layer.channels)
         return self.weights.init(key, shape, (self.layer.channels,), dtype)
 
-    def apply(self, params: Any, x: Any) -> Any:
+    def apply(self, params: Params, x: Any) -> Any:
         """Convolved signals on the group, (N, |G|, channels)."""
         return apply_table(self.weights, params, x, self._index.array, self.profile)
 

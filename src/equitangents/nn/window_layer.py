@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from equitangents.kernels.program import Box
+from equitangents.kernels.structured import centres
 from equitangents.nn.layer import Layer, Weights, check_scale
 from equitangents.nn.patches import Window, check_padding, check_sizes, grid_shape
 from equitangents.nn.signal import Grid, Signal
@@ -42,6 +44,13 @@ class WindowLayer(Layer):
     def box(self, signal: Signal) -> Box:
         """Where the window reads on the signal's grid."""
         return Window(self.window, self.stride, self.padding).box(grid_shape(signal))
+
+    def mask_after(self, mask: Any, signal: Signal) -> Any:
+        """A window's output exists where the position that it is centred on does."""
+        if mask is None:
+            return None
+        box = self.box(signal)
+        return mask.reshape((len(mask), -1))[:, centres(box)].reshape((len(mask), *box.out_shape))
 
     def signal(self, signal: Signal) -> Signal:
         """The grid that the windows leave, Gaussian."""

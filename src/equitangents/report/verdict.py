@@ -18,6 +18,7 @@ UNDECIDED: Decision = "not decidable at this size"
 EXACT = "deterministic"  # what `covers` says of a number that no sampling enters
 IN_ERRORS = "in units of its own standard error"
 SINGLE = "a single measurement without an interval"
+P_VALUE = "a p-value, which has no interval"
 
 
 @dataclass(frozen=True)
@@ -26,9 +27,9 @@ class Verdict:
 
     `claim` is the sentence that was tested, `measure` what the number is, `criterion` what it was compared with,
     `value` the number, `interval` its confidence interval at `level`, `source` who claims it. `covers` says what the
-    interval is over ("inputs", "members"), or is `EXACT`, `IN_ERRORS` or `SINGLE`; `stated` is the source's own number;
-    `bounds` are those of the criterion: numbers are printed with as many digits as it takes to see on which side of
-    them they lie.
+    interval is over ("inputs", "members"), or is `EXACT`, `IN_ERRORS`, `P_VALUE` or `SINGLE`; `stated` is the source's
+    own number; `bounds` are those of the criterion: numbers are printed with as many digits as it takes to see on which
+    side of them they lie.
     """
 
     claim: str
@@ -54,7 +55,7 @@ class Verdict:
     def uncertainty(self) -> str:
         """The interval in words and what it is over, or why there is none."""
         low, high = self.interval
-        if self.covers in (EXACT, IN_ERRORS, SINGLE):
+        if self.covers in (EXACT, IN_ERRORS, P_VALUE, SINGLE):
             return self.covers
         if math.isnan(low) or math.isnan(high):
             return "no interval" if math.isnan(self.value) else "no interval: too few samples, or all of them equal"

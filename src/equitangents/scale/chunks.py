@@ -10,6 +10,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import google_crc32c
 import numpy as np
@@ -86,3 +87,17 @@ class Chunks:
     def remove(self, index: Sequence[int]) -> None:
         """Remove one chunk, if it is there."""
         self.path(index).unlink(missing_ok=True)
+
+    def metadata(self, shape: Sequence[int], attributes: dict[str, Any]) -> dict[str, Any]:
+        """What the `zarr.json` of the array holds; `shape` is that of all chunks together."""
+        return {
+            "zarr_format": 3,
+            "node_type": "array",
+            "shape": list(shape),
+            "data_type": self.dtype.name,
+            "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": list(self.shape)}},
+            "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+            "fill_value": "NaN" if self.dtype.kind == "f" else 0,
+            "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}],
+            "attributes": attributes,
+        }

@@ -1,6 +1,6 @@
-"""Handing tiles to workers: this process, processes of this machine, any executor of concurrent.futures, Dask.
+"""Handing work to workers: this process, processes of this machine, any executor of concurrent.futures, Dask.
 
-However many there are and whichever die: a tile that is not there afterwards is handed out again.
+However many there are and whichever die: an item, such as a tile, that is not there afterwards is handed out again.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future
+from dataclasses import dataclass
 from queue import Queue
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 from equitangents.errors import (
     EquitangentsError,
@@ -21,65 +22,103 @@ from equitangents.errors import (
     MissingLibraryError,
     StoreError,
 )
-from equitangents.scale.grid import Tile
-from equitangents.scale.tiles import Done, Work, compute_tiles
+from equitangents.validation import check_whole, is_whole
 
 logger = logging.getLogger("equitangents")
 
-_TASK = 0.5  # seconds that the tiles of one task take, about
-_AT_ONCE = 64  # tiles of one task at most
+_TASK = 0.5  # seconds that the items of one task take at least, about, and
+_TURN = 0.01  # for each worker: so many seconds pass between two tasks that are handed out, however many workers
 _CONNECTING = 30.0  # seconds until a scheduler is said not to answer
 _COUNTED = 5.0  # seconds between counts of the workers, which come and go
-_BREAKS = 3  # times that workers may die one after another without a single tile in between
+_BREAKS = 3  # times that workers may die one after another without a single item in between
 _WAITING = 2  # tasks handed out for each worker: one that runs, and one that waits
 
-Report = Callable[[Done], None]
+Item = TypeVar("Item")
 
 
-def compute_here(work: Work, tiles: Sequence[Tile], report: Report) -> None:
-    """One tile after another in this process."""
-    for tile in tiles:
-        report(compute_tiles(work, [tile]))
+class Finished(Protocol):
+    """What a worker returns: how many items it computed, others were there, and how long that took."""
+
+    @property
+    def computed(self) -> int:
+        """Items that were computed."""
+
+    @property
+    def seconds(self) -> float:
+        """The time they took."""
 
 
-def compute_with(executor: Any, work: Work, tiles: Sequence[Tile], report: Report) -> None:
-    """By an executor of concurrent.futures, or a client of dask.distributed."""
+Result = TypeVar("Result", bound=Finished)
+
+
+@dataclass(frozen=True)
+class Tasks(Generic[Item, Result]):
+    """What is handed out: `run(items)` is sent to workers, `is_there(item)` and `report(result)` are called here.
+
+    `task` and `items` are their names in messages, `kept` what becomes of those that are complete when it fails;
+    `at_once`: items that a worker is given at most.
+    """
+
+    run: Callable[[Sequence[Item]], Result]
+    is_there: Callable[[Item], bool]
+    report: Callable[[Result], None]
+    task: str = "gram"
+    items: str = "tiles"
+    item: str = "tile"
+    kept: str = "what is complete is kept"
+    remedy: str = "run fewer workers, or give a smaller tile to a new store"
+    at_once: int = 64
+
+
+def compute_with(executor: Any, tasks: Tasks[Item, Result], items: Sequence[Item]) -> None:
+    """By an executor of concurrent.futures, or a client of dask.distributed; BrokenExecutor if its workers died."""
     pool = executor.get_executor(pure=False) if hasattr(executor, "get_executor") else executor
-    if not callable(getattr(pool, "submit", None)):
+    check_executor(executor)
+    _hand_out(pool, lambda: workers_of(executor), tasks, items)
+
+
+def check_executor(executor: Any) -> None:
+    """Raise InvalidTypeError for what is none."""
+    if not callable(getattr(executor, "submit", None)) and not hasattr(executor, "get_executor"):
         raise InvalidTypeError(
             f"executor is {executor!r}; expected None, an executor of concurrent.futures, or a dask.distributed.Client"
         )
-    try:
-        _hand_out(pool, lambda: _workers_of(executor), work, tiles, report)
-    except BrokenExecutor:
-        raise StoreError(
-            "a worker of the executor died, and it takes no more tasks; what is complete is kept: give a new executor, "
-            "or workers=, which starts dead ones again"
-        ) from None
 
 
-def compute_by_processes(workers: int, work: Work, tiles: Sequence[Tile], report: Report) -> None:
+def check_spread(executor: Any) -> None:
+    """Raise unless `executor` is None, a number of processes, an address of Dask's, or an executor."""
+    if executor is None or isinstance(executor, str):
+        return
+    if is_whole(executor):
+        check_whole("executor", executor, 1)
+        return
+    if isinstance(executor, bool):
+        raise InvalidTypeError(f"executor is {executor!r}; expected a number of processes, or an executor")
+    check_executor(executor)
+
+
+def compute_by_processes(workers: int, tasks: Tasks[Item, Result], items: Sequence[Item]) -> None:
     """By `workers` processes of this machine, which share its cores; those that die are started again."""
     from joblib.externals.loky import ProcessPoolExecutor  # its processes run no `__main__`, and are told their threads
 
     threads = str(max(1, _cores() // workers))
     variables = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), threads)
-    breaks, waiting = 0, list(tiles)
+    breaks, waiting = 0, list(items)
     while waiting:
         pool = ProcessPoolExecutor(workers, env={**variables, **_given(variables)})
         before = len(waiting)
         try:
-            _hand_out(pool, lambda: workers, work, waiting, report)
+            _hand_out(pool, lambda: workers, tasks, waiting)
             return
         except BrokenExecutor:
-            waiting = [tile for tile in waiting if not work.is_there(tile)]
+            waiting = [item for item in waiting if not tasks.is_there(item)]
             breaks = 0 if len(waiting) < before else breaks + 1
             if breaks == _BREAKS:
                 raise StoreError(
-                    f"the workers died {_BREAKS} times before a single tile was complete, perhaps for lack of memory: "
-                    "run fewer workers, or give a smaller tile to a new store; what is complete is kept"
+                    f"the workers died {_BREAKS} times before a single {tasks.item} was complete, perhaps for lack of "
+                    f"memory: {tasks.remedy}; {tasks.kept}"
                 ) from None
-            logger.warning("gram: a worker died; %d tiles are handed out again", len(waiting))
+            logger.warning("%s: a worker died; %d %s are handed out again", tasks.task, len(waiting), tasks.items)
         finally:
             pool.shutdown(wait=True, kill_workers=True)
 
@@ -99,54 +138,62 @@ def dask_client(scheduler: str) -> Any:
         raise InvalidArgumentError(f"scheduler is {scheduler!r}, which does not answer: {error}") from None
 
 
-def _hand_out(pool: Executor, workers: Callable[[], int], work: Work, tiles: Sequence[Tile], report: Report) -> None:
-    """Keep every worker busy, with a task waiting; each is of as many tiles as take half a second."""
-    complete: Queue[Future[Done]] = Queue()
-    running: set[Future[Done]] = set()
-    size, rest = 1, iter(tiles)
+def _hand_out(pool: Executor, workers: Callable[[], int], tasks: Tasks[Item, Result], items: Sequence[Item]) -> None:
+    """Keep every worker busy, with a task waiting; each is of as many items as take half a second, or longer for many
+    workers.
+    """
+    complete: Queue[Future[Result]] = Queue()
+    running: set[Future[Result]] = set()
+    size, rest = 1, iter(items)
     count, counted = workers(), time.monotonic()
     try:
         while True:
             if time.monotonic() - counted > _COUNTED:
                 count, counted = workers(), time.monotonic()
             while len(running) < _WAITING * count and (batch := _next(rest, size)):
-                future = pool.submit(compute_tiles, work, batch)
+                future = pool.submit(tasks.run, batch)
                 running.add(future)
                 future.add_done_callback(complete.put)
             if not running:
                 return
             future = complete.get()
             running.remove(future)
-            done = _result(future)
-            report(done)
-            if done.computed:
-                size = max(1, min(_AT_ONCE, int(_TASK * done.computed / max(done.seconds, 1e-9))))
-            size = max(1, min(size, len(tiles) // (4 * count)))
+            done = _result(future, tasks.kept)
+            tasks.report(done)
+            size = _size(tasks, done, max(_TASK, _TURN * count)) or size
+            size = max(1, min(size, len(items) // (4 * count)))
     finally:
         for future in running:
             future.cancel()
 
 
-def _result(future: Future[Done]) -> Done:
+def _size(tasks: Tasks[Item, Result], done: Finished, seconds: float) -> int:
+    """How many items take so long, as those did that are done; 0 where these say nothing."""
+    if not done.computed:
+        return 0
+    return max(1, min(tasks.at_once, int(seconds * done.computed / max(done.seconds, 1e-9))))
+
+
+def _result(future: Future[Result], kept: str) -> Result:
     try:
         return future.result()
     except (EquitangentsError, BrokenExecutor):
         raise
     except concurrent.futures.CancelledError:
-        raise StoreError("the scheduler dropped a task; what is complete is kept, and the same call goes on") from None
+        raise StoreError(f"the scheduler dropped a task; {kept}, and the same call goes on") from None
     except Exception as error:
         if type(error).__module__.partition(".")[0] == "distributed":
             raise StoreError(
-                f"the workers of the scheduler failed: {error}; what is complete is kept, and the same call goes on"
+                f"the workers of the scheduler failed: {error}; {kept}, and the same call goes on"
             ) from error
         raise
 
 
-def _next(rest: Iterator[Tile], size: int) -> list[Tile]:
-    return [tile for _, tile in zip(range(size), rest, strict=False)]
+def _next(rest: Iterator[Item], size: int) -> list[Item]:
+    return [item for _, item in zip(range(size), rest, strict=False)]
 
 
-def _workers_of(executor: Any) -> int:
+def workers_of(executor: Any) -> int:
     """How many tasks an executor runs at once, now."""
     if hasattr(executor, "nthreads"):  # of Dask, whose workers come and go
         return max(1, sum(executor.nthreads().values()))

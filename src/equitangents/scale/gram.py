@@ -6,8 +6,10 @@ import logging
 import secrets
 import shutil
 from collections.abc import Iterator
+from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +17,21 @@ import numpy as np
 
 from equitangents._types import FileName, Numbers
 from equitangents.actions import Action
-from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError, StoreError
+from equitangents.errors import InvalidArgumentError, ShapeError, StoreError
 from equitangents.formatting import memory_size
 from equitangents.keywords import CheckedKeywords
 from equitangents.memory import check_fits
 from equitangents.scale.chunks import PARTIAL
 from equitangents.scale.estimate import side_of_tile, tile_bytes
-from equitangents.scale.executors import compute_by_processes, compute_here, compute_with
+from equitangents.scale.executors import Tasks, compute_by_processes, compute_with
 from equitangents.scale.grid import Tile
 from equitangents.scale.metadata import FIELDS, read_record
 from equitangents.scale.opening import Data, open_store
 from equitangents.scale.problem import opened, precision_of, problem
 from equitangents.scale.progress import Progress, Told
 from equitangents.scale.record import Record
-from equitangents.scale.tiles import Done, Work, unwritable
+from equitangents.scale.shards import part_of
+from equitangents.scale.tiles import Done, Work, compute_tiles, each_computed, unwritable
 from equitangents.scale.verification import Verification, verify
 from equitangents.scale.whole import sweep
 from equitangents.validation import check_whole
@@ -130,6 +133,11 @@ class GramStore(CheckedKeywords):
         return len(self._missing())
 
     @property
+    def fingerprint(self) -> str:
+        """A hash of everything that the numbers depend on: network, data, engine, precision, version."""
+        return str(self._work.record.as_json()["sha256"])
+
+    @property
     def nbytes(self) -> int:
         """Bytes that both matrices take on disk once they are complete."""
         grid = self._work.record.grid
@@ -159,7 +167,7 @@ class GramStore(CheckedKeywords):
             raise InvalidArgumentError("executor and workers are both given; give one of them")
         if workers is not None:
             check_whole("workers", workers, 1)
-        mine = _part(self.tiles, shard)
+        mine = part_of(self.tiles, shard)
         with self._files():
             self._work.check()
             if not resume:
@@ -232,12 +240,20 @@ class GramStore(CheckedKeywords):
         def report(done: Done) -> None:
             counted.add(len(done.tiles), done.computed)
 
+        tasks = Tasks(partial(compute_tiles, self._work), self._work.is_there, report)
         if waiting and workers is not None:
-            compute_by_processes(workers, self._work, waiting, report)
+            compute_by_processes(workers, tasks, waiting)
         elif waiting and executor is not None:
-            compute_with(executor, self._work, waiting, report)
+            try:
+                compute_with(executor, tasks, waiting)
+            except BrokenExecutor:
+                raise StoreError(
+                    "a worker of the executor died, and it takes no more tasks; what is complete is kept: give a new "
+                    "executor, or workers=, which starts dead ones again"
+                ) from None
         else:
-            compute_here(self._work, waiting, report)
+            for done in each_computed(self._work, waiting):
+                report(done)
         rest = "" if counted.computed == total else ", the others were there"
         logger.info("gram: %d of %d tiles computed%s, in %s", counted.computed, total, rest, self.path)
 
@@ -295,13 +311,3 @@ class GramStore(CheckedKeywords):
             yield
         except OSError as error:
             raise unwritable(self.path, error) from None
-
-
-def _part(tiles: list[Tile], shard: tuple[int, int] | None) -> list[Tile]:
-    """Every n-th tile from the i-th on."""
-    if shard is None:
-        return tiles
-    if not (isinstance(shard, tuple | list) and len(shard) == 2):
-        raise InvalidTypeError(f"shard is {shard!r}; expected (i, n), the i-th of n parts")
-    count = check_whole("n of shard", shard[1], 1)
-    return tiles[check_whole("i of shard", shard[0], 0, count - 1) :: count]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -42,7 +41,7 @@ def write_metadata(path: Path, record: Record, repair: bool = True) -> list[Path
         name: (x.rows[-1], *x.shape) for name, x in inputs(record).items()
     }
     texts = {
-        path / name: _array(shapes[name], chunks, about if name in FIELDS else {})
+        path / name: chunks.metadata(shapes[name], about if name in FIELDS else {})
         for name, chunks in arrays(path, record).items()
     }
     texts[path] = {"zarr_format": 3, "node_type": "group", "attributes": about}
@@ -81,17 +80,3 @@ def read_record(path: Path) -> Record | None:
             "record is damaged; give another path, or remove it"
         )
     return None
-
-
-def _array(shape: tuple[int, ...], chunks: Chunks, attributes: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "zarr_format": 3,
-        "node_type": "array",
-        "shape": list(shape),
-        "data_type": chunks.dtype.name,
-        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": list(chunks.shape)}},
-        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
-        "fill_value": "NaN",
-        "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}],
-        "attributes": attributes,
-    }

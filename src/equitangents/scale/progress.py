@@ -1,4 +1,4 @@
-"""How far a computation of tiles is, and how long the rest will take: in the log, and to whoever asks."""
+"""How far a computation of tiles or chunks is, and how long the rest will take: in the log, and to whoever asks."""
 
 from __future__ import annotations
 
@@ -15,9 +15,15 @@ Told = Callable[[int, int, float], None]  # (tiles there, all tiles, seconds lef
 
 
 class Progress:
-    """Counts `total` tiles, of which `there` are there at first; `told` is called after each that is added."""
+    """Counts `total` tiles, of which `there` are there at first; `told` is called after each that is added.
 
-    def __init__(self, there: int, total: int, told: Told | None = None) -> None:
+    The log names the `task` and what its pieces are called, `unit`.
+    """
+
+    def __init__(
+        self, there: int, total: int, told: Told | None = None, task: str = "gram", unit: str = "tiles"
+    ) -> None:
+        self._words = task, unit
         self.there, self.total, self.computed = there, total, 0
         self._first, self._told = there, told
         self._start = self._shown = time.monotonic()
@@ -37,4 +43,6 @@ class Progress:
         now = time.monotonic()
         if now - self._shown >= _REPORTED and self.there < self.total:
             self._shown = now
-            logger.info("gram: %d of %d tiles are there, about %s to go", self.there, self.total, duration(self.left))
+            task, unit = self._words
+            left = duration(self.left)
+            logger.info("%s: %d of %d %s are there, about %s to go", task, self.there, self.total, unit, left)

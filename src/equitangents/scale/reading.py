@@ -1,7 +1,9 @@
-"""Inputs in files: memory maps of .npy, arrays of .npz, Zarr."""
+"""Inputs and targets in files: memory maps of .npy and of uncompressed .npz, Zarr."""
 
 from __future__ import annotations
 
+import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -10,35 +12,80 @@ import numpy as np
 from equitangents.array_files import read_arrays
 from equitangents.errors import InvalidArgumentError
 
+_BLOCK = 2**24  # bytes whose checksum is computed at once
+_LOCAL = 30  # bytes of the header before a member of a zip file, without its two names
 
-def read_inputs(name: str, path: Path) -> Any:
-    """The array in an .npy file, which stays on disk, `x` of an .npz file, or a Zarr array (or `x` of a group).
 
-    Raises InvalidArgumentError, which names `name`, for anything else.
+def read_inputs(name: str, path: Path, key: str = "x") -> Any:
+    """The array in an .npy file, array `key` of an .npz file, or a Zarr array (or `key` of a group).
+
+    .npy files and uncompressed .npz files stay on disk. Raises InvalidArgumentError, which names `name`, for others.
     """
     if path.is_dir():
-        return _zarr(name, path)
+        return _zarr(name, path, key)
     if path.suffix == ".npy":
         try:
             return np.load(path, mmap_mode="r", allow_pickle=False)
         except (OSError, ValueError, EOFError):
             pass  # what is wrong with it is said below
+    if path.suffix == ".npz":
+        mapped = _mapped(path, key)
+        if mapped is not None:
+            return mapped
     arrays = read_arrays(name, path)
     if isinstance(arrays, np.ndarray):
         return arrays
-    if "x" not in arrays:
+    if key not in arrays:
         held = ", ".join(sorted(arrays)) or "nothing"
-        raise InvalidArgumentError(f"{name} is {str(path)!r}, which holds {held}; expected an array x")
-    return arrays["x"]
+        raise InvalidArgumentError(f"{name} is {str(path)!r}, which holds {held}; expected an array {key}")
+    return arrays[key]
 
 
-def _zarr(name: str, path: Path) -> Any:
+def read_pair(path: Path) -> tuple[Any, Any]:
+    """Arrays x and y of an .npz file or a Zarr group; InvalidArgumentError where y is not there."""
+    if path.suffix == ".npy":
+        raise InvalidArgumentError(
+            f"data is {str(path)!r}, which holds inputs alone; give targets as well (--targets), or an .npz file or "
+            "Zarr group with x and y"
+        )
+    return read_inputs("data", path, "x"), read_inputs("data", path, "y")
+
+
+def _mapped(path: Path, key: str) -> Any:
+    """A memory map of an uncompressed array of an .npz file, whose checksum is right; else None."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            entry = archive.getinfo(f"{key}.npy")
+            if entry.compress_type != zipfile.ZIP_STORED:
+                return None
+            with archive.open(entry) as file:
+                version = np.lib.format.read_magic(file)
+                read = getattr(np.lib.format, f"read_array_header_{version[0]}_{version[1]}")
+                shape, fortran, dtype = read(file)
+                if dtype.hasobject:
+                    return None
+                header = file.tell()
+                while file.read(_BLOCK):  # raises at the end where the checksum is another one
+                    pass
+        with path.open("rb") as whole:
+            whole.seek(entry.header_offset)
+            local = whole.read(_LOCAL)
+        names = int.from_bytes(local[26:28], "little") + int.from_bytes(local[28:30], "little")
+        offset = entry.header_offset + _LOCAL + names + header
+        if 0 in shape:
+            return None
+        return np.memmap(path, dtype, "r", offset, shape, "F" if fortran else "C")
+    except (OSError, ValueError, EOFError, KeyError, AttributeError, zipfile.BadZipFile, zlib.error):
+        return None  # what is wrong with it is said elsewhere
+
+
+def _zarr(name: str, path: Path, key: str) -> Any:
     import zarr
 
     try:
         node: Any = zarr.open(path, mode="r")
-        return node["x"] if isinstance(node, zarr.Group) else node
+        return node[key] if isinstance(node, zarr.Group) else node
     except (OSError, ValueError, KeyError) as error:
         raise InvalidArgumentError(
-            f"{name} is {str(path)!r}, a folder that is no Zarr array, and no group with an array x: {error}"
+            f"{name} is {str(path)!r}, a folder that is no Zarr array, and no group with an array {key}: {error}"
         ) from None

@@ -7,7 +7,8 @@ the store, its own version or its engine are not those of the work.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -64,10 +65,12 @@ class Work:
                 return False
         return True
 
-    def compute(self, tile: Tile) -> None:
-        """Compute one tile, but for what of it was there before rows were added, and write it."""
-        known = self._known(tile) if len(self.record.grid.blocks(tile)) > 1 else None
-        values = self.values(tile, known)
+    def computed(self, tile: Tile) -> np.ndarray:
+        """The values of one tile, computed but for what of it was there before rows were added."""
+        return self.values(tile, self._known(tile) if len(self.record.grid.blocks(tile)) > 1 else None)
+
+    def write(self, tile: Tile, values: np.ndarray) -> None:
+        """Write NNGP and NTK of one tile, (2, rows, columns), where they are kept."""
         places = self.record.grid.places(tile)
         lead = (None,) * (len(tile) - 2)
         for name, matrix in zip(FIELDS, values, strict=True):
@@ -140,16 +143,38 @@ class Done:
 
 def compute_tiles(work: Work, tiles: Sequence[Tile]) -> Done:
     """Compute those of `tiles` that are not there yet."""
-    start, computed = time.monotonic(), 0
+    start = time.monotonic()
+    computed = sum(done.computed for done in each_computed(work, tiles))
+    return Done(tuple(tiles), computed, time.monotonic() - start)
+
+
+def each_computed(work: Work, tiles: Iterable[Tile]) -> Iterator[Done]:
+    """The same tile by tile, in order, each when it is on disk; one is written while the next one is computed."""
     try:
-        work.check()
-        for tile in tiles:
-            if not work.is_there(tile):
-                work.compute(tile)
-                computed += 1
+        with ThreadPoolExecutor(1) as writer:
+            before: tuple[Tile, Future[None], float] | None = None
+            for tile in tiles:
+                start = time.monotonic()
+                work.check()
+                there = work.is_there(tile)
+                values = None if there else work.computed(tile)
+                if before is not None:
+                    yield _written(*before)
+                    before = None
+                seconds = time.monotonic() - start
+                if values is None:
+                    yield Done((tile,), 0, seconds)
+                else:
+                    before = tile, writer.submit(work.write, tile, values), seconds
+            if before is not None:
+                yield _written(*before)
     except OSError as error:
         raise unwritable(work.path, error) from None
-    return Done(tuple(tiles), computed, time.monotonic() - start)
+
+
+def _written(tile: Tile, writing: Future[None], seconds: float) -> Done:
+    writing.result()
+    return Done((tile,), 1, seconds)
 
 
 def unwritable(path: Path, error: OSError) -> StoreError:

@@ -199,6 +199,23 @@ registry: dict[str, StudyInfo] = {
             _WITH_DESK,
         ),
         _shipped(
+            "spurious-symmetries",
+            "What symmetries cost that the data lack",
+            _SYNERGY,
+            "Six architectures as NTK and as trained networks on images moved by five groups: does accuracy fall with "
+            "the group, through the data and through the model, is the NTK ahead then, and how many samples does it "
+            "cost?",
+            _WITH_DESK,
+        ),
+        _shipped(
+            "finite-width-vec",
+            "VEC between its symmetries at finite and infinite width",
+            _SYNERGY,
+            "VEC of growing width on images as they are and with channels rotated at every position: at which width is "
+            "it best, what does the rotation cost, and does that cost vanish in the limit?",
+            _WITH_DESK,
+        ),
+        _shipped(
             "symmetry-breaking-path",
             "A symmetry broken step by step",
             _SYNERGY,
@@ -220,6 +237,14 @@ registry: dict[str, StudyInfo] = {
             _SYNERGY,
             "Errors of infinitely wide networks against training size, on images as they are and rotated: exponents "
             "and cusps with intervals, whether exponents grow with data, and what the kernel’s spectrum predicts.",
+            _WITH_DESK,
+        ),
+        _shipped(
+            "imagenet-scale",
+            "Learning curves on a folder of images",
+            _SYNERGY,
+            "ResNets and an MLP-Mixer on images read from files, as they are and with channels rotated at every "
+            "position: exponents of learning curves before and after their cusp, and where the cusp lies.",
             _WITH_DESK,
         ),
         _shipped(

@@ -21,7 +21,7 @@ from equitangents.report.verdict import plain_number, with_interval
 from equitangents.systems.candidates import Affordable
 from equitangents.systems.comparison_sentences import sentences
 from equitangents.systems.curves import ErrorName, LearningCurve
-from equitangents.systems.factors import AS_THEY_ARE, Factor, Key
+from equitangents.systems.factors import AS_THEY_ARE, Factor, Key, cut_off
 from equitangents.systems.matched_errors import ends_of, number_of
 from equitangents.systems.power_laws import PowerLaw
 
@@ -199,4 +199,6 @@ def _cell(f: Factor) -> str:
     e = f.estimate
     if math.isnan(e.value):
         return "none: errors are 0"
+    if f.cut:
+        return cut_off(f)
     return f"{number_of(e)} ({ends_of(e)})" if e.has_interval else with_interval(e.value, e.interval)

@@ -12,7 +12,7 @@ import numpy as np
 from equitangents.statistics import Estimate
 from equitangents.systems.candidates import Affordable
 from equitangents.systems.data_groups import data_group
-from equitangents.systems.factors import AS_THEY_ARE, Factor, Key
+from equitangents.systems.factors import AS_THEY_ARE, Factor, Key, cut_off
 from equitangents.systems.matched_errors import ends_of, number_of
 from equitangents.systems.theorem_tables import LARGEST
 
@@ -184,6 +184,8 @@ def _why(f: Factor) -> str:
         return ": one curve ends above where the other begins"
     if math.isnan(e.value):
         return ": some error is 0"
+    if f.cut:
+        return f": the factor is {cut_off(f)}"
     if not e.has_interval:
         return f": the factor is {e.value:.3g}, without an interval"
     if not e.high < _WIDE * e.low:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from equitangents._types import Params
 from equitangents.errors import NetworkError
 from equitangents.nn import Conv, Dense, LocallyConnected, Sequential
 from equitangents.nn.patches import patches
@@ -56,7 +57,7 @@ def _why_not_read_apart(layer: Any, flat: bool, group: DataGroup) -> str | None:
     return f"{type(layer).__name__} reads all positions by the same weights"
 
 
-def coupled(net: Any, params: Any, tau: Transformation) -> Any:
+def coupled(net: Any, params: Params, tau: Transformation) -> Any:
     """Parameters with which `net` makes of τx what it makes of x with `params`, for every x.
 
     `params` may be stacked over members, one leading axis. Raises NetworkError where `why_uncoupled` has a reason.

@@ -186,17 +186,17 @@ def _penalty(decay: float, power: float) -> optax.GradientTransformation:
     """Adds the gradient of (λ/p) Σ |θ|^p, λ |θ|^(p−1) sign θ."""
     slope = lambda p: p if power == 2 else jnp.sign(p) * jnp.abs(p) ** (power - 1)
 
-    def update(gradient: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+    def update(gradient: Any, state: Any, params: Params = None) -> tuple[Any, Any]:
         return jax.tree.map(lambda g, p: g + decay * slope(p), gradient, params), state
 
     return optax.GradientTransformation(lambda params: optax.EmptyState(), update)
 
 
 def _own_rate() -> optax.GradientTransformation:
-    def init(params: Any) -> _Rate:
+    def init(params: Params) -> _Rate:
         return _Rate(jnp.zeros((), jax.tree.leaves(params)[0].dtype))
 
-    def update(gradient: Any, state: _Rate, params: Any = None) -> tuple[Any, _Rate]:
+    def update(gradient: Any, state: _Rate, params: Params = None) -> tuple[Any, _Rate]:
         return jax.tree.map(lambda g: -state.rate * g, gradient), state
 
     return optax.GradientTransformation(init, update)

@@ -3,7 +3,7 @@
 S-Dist(A, B) = E_x |E_θ A(x) − E_θ B(x)|², with |·|² summed over outputs. In place of the means over all
 initialisations there are those of M members, whose noise adds tr Σ_A/M_A + tr Σ_B/M_B on average. The plain estimate
 (equation S16 of the source) keeps that; the corrected one takes it out and is unbiased: it can be negative where the
-algorithms agree.
+algorithms agree. Its interval is cut at 0, below which no S-Dist lies: that holds the truth as often as before.
 
 Source: Xiao & Pennington 2022, arXiv 2207.04612, equations S15 and S16.
 """
@@ -28,8 +28,9 @@ from equitangents.validation import check_array
 class SDist:
     """`corrected`: without bias, its interval over members (NaN below 5 of the smaller ensemble). `plain`: as in S16.
 
-    Both are means over inputs, sums over outputs. `members`: of either ensemble, inf for an exact mean; `inputs`: how
-    many. Inputs are as given: the interval does not cover the choice of other inputs.
+    Both are means over inputs, sums over outputs. `corrected` scatters about the truth, below 0 too where algorithms
+    agree; `interval` is its interval as far as it is not below 0. `members`: of either ensemble, inf for an exact mean;
+    `inputs`: how many. Inputs are as given: the interval does not cover the choice of other inputs.
     """
 
     corrected: Estimate
@@ -39,13 +40,23 @@ class SDist:
 
     @property
     def value(self) -> float:
-        """The estimate without the bias of finite ensembles."""
+        """The estimate without the bias of finite ensembles; below 0 where noise hides a distance, if there is one."""
         return self.corrected.value
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The ends of its interval."""
-        return self.corrected.low, self.corrected.high
+        """The ends of its interval, cut at 0: S-Dist is a mean of squares."""
+        low, high = (end if math.isnan(end) else max(end, 0.0) for end in self.corrected.interval)
+        return low, high
+
+    @property
+    def noise_share(self) -> Estimate:
+        """The share of `plain` that is noise of the members, b/(S-Dist + b) with b as estimated; 0 to 1."""
+        noise = self.plain - self.value
+        share = lambda distance: noise / (distance + noise) if noise > 0 else 0.0
+        low, high = self.interval
+        ends = (math.nan, math.nan) if math.isnan(low) else (share(high), share(low))
+        return Estimate(share(max(self.value, 0.0)), *ends, self.corrected.level)
 
     def __float__(self) -> float:
         return self.value

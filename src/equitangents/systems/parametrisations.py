@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 from equitangents import precision
-from equitangents._types import ArrayLike
+from equitangents._types import ArrayLike, DType, Params
 from equitangents.errors import InvalidArgumentError, NetworkError
 from equitangents.nn import Conv, Dense, Layer, LocallyConnected, Sequential
 
@@ -44,7 +44,7 @@ class Reparametrised:
         """The layers, first to last."""
         return self.net.layers
 
-    def init(self, key: jax.Array, input_shape: tuple[int, ...], dtype: Any = "float32") -> Any:
+    def init(self, key: jax.Array, input_shape: tuple[int, ...], dtype: DType = "float32") -> Params:
         """Parameters as they are trained, one entry a layer."""
         params = self.net.init(key, input_shape, dtype)
         if self.first_layer == "uniform":
@@ -57,7 +57,7 @@ class Reparametrised:
         with precision.scope(dtype):
             return self._scaled(params, 1)
 
-    def apply(self, params: Any, x: ArrayLike) -> Any:
+    def apply(self, params: Params, x: ArrayLike) -> Any:
         """Outputs (N, outputs) for x (N, *positions, channels)."""
         with precision.scope(jax.tree.leaves(params)[0].dtype):
             return self.net.apply(self._scaled(params, -1), x)

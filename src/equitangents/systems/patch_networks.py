@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents import precision
-from equitangents._types import ArrayLike
+from equitangents._types import ArrayLike, DType
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.nn import Conv, Dense, GlobalAvgPool, Relu, Residual, Sequential
 from equitangents.normals import standard_normal
@@ -52,7 +52,7 @@ class PatchNetwork:
     width: int = 16
     outputs: int = 1
 
-    def init(self, key: jax.Array, input_shape: tuple[int, ...], dtype: Any = "float32") -> dict[str, Any]:
+    def init(self, key: jax.Array, input_shape: tuple[int, ...], dtype: DType = "float32") -> dict[str, Any]:
         """Standard normal parameters by name; those of block i are in `blocks[i]`."""
         tokens, width = math.prod(self._grid(input_shape)), self.width
         shapes = {"embed": (self.patch**2 * input_shape[-1], width), "readout": (width, self.outputs)}

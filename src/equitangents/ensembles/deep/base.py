@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -11,6 +12,7 @@ from typing import Any, ClassVar, Self, Unpack
 
 import jax
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from equitangents._types import FileName
@@ -39,7 +41,7 @@ from equitangents.ensembles.training.loop import TrainingState
 from equitangents.ensembles.training.plan import Workers
 from equitangents.ensembles.training.variations import Variation
 from equitangents.errors import InvalidArgumentError
-from equitangents.validation import check_whole
+from equitangents.validation import check_whole, is_whole
 
 _ROWS = 1024  # evaluated by all members before the next
 
@@ -80,6 +82,7 @@ class DeepEnsembleBase(Members, Estimator):
         checkpoints: Checkpoints | None = None,
         callback: Callable[[int, TrainingState], None] | None = None,
         progress: bool = False,
+        executor: Any = None,
         **entries: Unpack[Shorthands],
     ) -> None:
         self.net = net
@@ -98,6 +101,7 @@ class DeepEnsembleBase(Members, Estimator):
         self.checkpoints = checkpoints
         self.callback = callback
         self.progress = progress
+        self.executor = executor
         check_given_once({"training": training, "checkpoints": checkpoints}, entries)
         for name, value in entries.items():
             setattr(self, name, value)
@@ -137,9 +141,21 @@ class DeepEnsembleBase(Members, Estimator):
         """The own names of a record's entries."""
         return [name for name, (holder, _) in ENTRIES.items() if holder == record]
 
+    def __sklearn_clone__(self) -> Self:
+        """A copy with the same parameters, not fitted; it shares the executor, which cannot be copied."""
+        plain = copy.copy(self)
+        plain.executor = None
+        twin: Self = BaseEstimator.__sklearn_clone__(plain)
+        twin.executor = self.executor
+        return twin
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(super().__getstate__())
+        return state if is_whole(self.executor) else state | {"executor": None}  # others belong to this process
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         entries = {name: state.pop(name) for name in ENTRIES if name in state}  # of versions without the records
-        super().__setstate__({"training": None, "checkpoints": None} | state)
+        super().__setstate__({"training": None, "checkpoints": None, "executor": None} | state)
         for name, value in entries.items():
             setattr(self, name, value)
 
@@ -182,8 +198,8 @@ class DeepEnsembleBase(Members, Estimator):
         self.recorded_, self.recorded_epochs_ = run.recorded, np.array(run.recorded_epochs, dtype=int)
         self.history_ = run.history
         self._variation = prepared.job.recipe.variation
-        self.params0_ = run.start()
-        self.params_ = run.params()
+        self.params0_ = run.start
+        self.params_ = run.params
         self._chunk = run.chunk
         self._fingerprint = prepared.fingerprint
         self._warn_if_diverged()
@@ -208,8 +224,8 @@ class DeepEnsembleBase(Members, Estimator):
         append = lambda old, new: np.concatenate([old, new])
         self.recorded_ = {name: np.concatenate([a, run.recorded[name]], axis=1) for name, a in self.recorded_.items()}
         self.history_ = np.concatenate([self.history_, run.history], axis=1)
-        self.params0_ = jax.tree.map(append, self.params0_, run.start())
-        self.params_ = jax.tree.map(append, self.params_, run.params())
+        self.params0_ = jax.tree.map(append, self.params0_, run.start)
+        self.params_ = jax.tree.map(append, self.params_, run.params)
         self.members = members
         self._warn_if_diverged()
 

@@ -45,6 +45,10 @@ class DeepEnsemble(RegressorMixin, Regression, DeepEnsembleBase):
         callback: `callback(epoch, state)` after every epoch, with `state` a `TrainingState`; a resumed run does not
             repeat the calls of epochs before its checkpoint.
         progress: show a progress bar; otherwise long runs log to "equitangents".
+        executor: who trains: None, this process; a number of processes of this machine; an executor of
+            `concurrent.futures`; a `dask.distributed.Client`, or the address of a Dask scheduler. Chunks of members are
+            handed out, those of a worker that dies are trained again, and the result is that of one machine, bit for
+            bit. It is not saved with the ensemble.
         **entries: the entries of `training` and `checkpoints` by themselves, `DeepEnsemble(net, epochs=20)`: optimizer,
             learning_rate, epochs, batch_size, momentum, loss, checkpoint_dir (`folder`), checkpoint_every (`every`).
             They are also attributes and parameters of `set_params`.

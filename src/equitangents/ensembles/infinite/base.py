@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils.metadata_routing import UNUSED
@@ -12,6 +13,7 @@ from sklearn.utils.metadata_routing import UNUSED
 from equitangents._types import FileName, Numbers
 from equitangents.actions.group_action import GroupAction
 from equitangents.actions.named import ActionLike
+from equitangents.ensembles.infinite import saving
 from equitangents.ensembles.infinite.problem import Field, Settings
 from equitangents.ensembles.infinite.tuned import Tuning
 from equitangents.ensembles.infinite.tuning import tune
@@ -20,12 +22,15 @@ from equitangents.ensembles.orbits.questions import OrbitQuestions
 from equitangents.ensembles.parameters import Estimator
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.inference import DYNAMICS, as_times
+from equitangents.solvers import Method, Report
+from equitangents.solvers.choosing import as_method
 
 
 class InfiniteEnsembleBase(OrbitQuestions, Estimator):
     """Infinitely wide networks trained for a time t; InfiniteEnsemble says what the parameters are."""
 
     _data: tuple[Any, Any]  # what it was fitted to
+    solution_: Report
 
     __metadata_request__predict: ClassVar[dict[str, str]] = {"x": UNUSED}  # the data, not metadata to be routed
 
@@ -42,6 +47,7 @@ class InfiniteEnsembleBase(OrbitQuestions, Estimator):
         dynamics: str = "flow",
         memory_limit: int | None = None,
         store: FileName | None = None,
+        solver: str | Method = "auto",
     ) -> None:
         self.net = net
         self.augmentation = augmentation
@@ -54,6 +60,7 @@ class InfiniteEnsembleBase(OrbitQuestions, Estimator):
         self.dynamics = dynamics
         self.memory_limit = memory_limit
         self.store = store
+        self.solver = solver
 
     def _check_parameters(self) -> Settings:
         if not callable(getattr(self.net, "kernel", None)):
@@ -69,7 +76,17 @@ class InfiniteEnsembleBase(OrbitQuestions, Estimator):
         dynamics = DYNAMICS[self.dynamics]
         dynamics(self.learning_rate, samples=1).check(0.0, float(self.time))  # what can be said before any kernel
         field: Field = "ntk" if self.kernel == "ntk" else "nngp"
-        return Settings(field, dynamics, self.learning_rate, float(self.ridge), self.memory_limit, self.store)
+        as_method(self.solver)  # raises for what is none
+        return Settings(
+            field,
+            dynamics,
+            self.learning_rate,
+            float(self.ridge),
+            self.memory_limit,
+            self.store,
+            self.solver,
+            float(self.time),
+        )
 
     def tune(
         self,
@@ -107,6 +124,25 @@ class InfiniteEnsembleBase(OrbitQuestions, Estimator):
             X, y = self._data
         return tune(self, grid, X, y, criterion)
 
+    def save(self, path: FileName, *, means_only: bool = False) -> None:
+        """Write the fitted ensemble to a folder `path`, all of it or nothing; one that was saved there is replaced.
+
+        The folder holds JSON and arrays with checksums, no pickles. `means_only` leaves out the decomposition: what is
+        left, N·outputs numbers beside the training inputs, gives means at this ensemble's `time`, by `equitangents
+        predict` and `predict_to_file`. A network with functions of one's own is left out, and given again to `load`.
+        """
+        self._check_fitted()
+        saving.save(self, Path(path), means_only=means_only)
+
+    @classmethod
+    def load(cls, path: FileName, *, net: Any = None) -> Self:
+        """The ensemble that `save` wrote, with `net` where the network could not be saved.
+
+        Raises StoreError for a folder that is damaged, holds something else, or is of another version.
+        """
+        ensemble: Self = saving.load(cls, Path(path), net)
+        return ensemble
+
     def _facts(self) -> list[tuple[str, object]]:
         if not self.__sklearn_is_fitted__():
             return []
@@ -117,6 +153,7 @@ class InfiniteEnsembleBase(OrbitQuestions, Estimator):
             ("augmentation", "none" if augmentation is None else augmentation),
             ("training time", f"{float(self.time):g}"),
             ("kernel", self.kernel.upper()),
+            ("solved by", self.solution_.solver),
         ]
 
     def _check_fitted(self) -> None:

@@ -35,6 +35,7 @@ class InfiniteEnsembleClassifier(ClassifierMixin, InfiniteEnsembleBase):
         classes_: the K distinct labels, sorted, of any type.
         ensemble_: the fitted `InfiniteEnsemble`, for means, covariances and samples of the K outputs.
         solver_: as there.
+        solution_: as there.
         max_learning_rate_: as there.
         n_features_in_: as there.
 
@@ -75,6 +76,7 @@ class InfiniteEnsembleClassifier(ClassifierMixin, InfiniteEnsembleBase):
         """Solve the regression and keep it."""
         ensemble._solve(ensemble, training)
         self.solver_ = ensemble.solver_
+        self.solution_ = ensemble.solution_
         self.augmentation_ = ensemble.augmentation_
         self.max_learning_rate_ = ensemble.max_learning_rate_
         self.ensemble_ = ensemble

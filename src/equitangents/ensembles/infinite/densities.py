@@ -9,6 +9,7 @@ import numpy as np
 
 from equitangents.ensembles.infinite.irrep_problem import IrrepProblem
 from equitangents.ensembles.infinite.problem import Problem
+from equitangents.ensembles.infinite.solved_problem import SolvedProblem
 from equitangents.ensembles.infinite.solvers import Training
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference import decompose
@@ -20,7 +21,9 @@ _ORTHOGONAL = 1e-6
 
 def target_evidence(training: Training) -> Evidence:
     """That of N(Y; 0, Θ + δ) for all targets that are trained on, augmented copies included."""
+    training = training.decomposed
     problem = training.covariance_problem
+    assert not isinstance(problem, SolvedProblem)
     if isinstance(problem, Problem):
         return _of_rows(problem)
     outputs = problem.process.outputs
@@ -38,6 +41,7 @@ def sample_evidence(training: Training) -> Evidence:
     """
     if training.augmentation is None or training.labels.ndim == 3:
         return target_evidence(training)
+    training = training.decomposed
     if training.reason is not None:
         return _of_means(training)
     if training.invariant_labels:

@@ -15,6 +15,7 @@ import numpy as np
 from equitangents.actions.subset import augmenting_elements, whole_action
 from equitangents.ensembles.infinite.irrep_problem import IrrepProblem
 from equitangents.ensembles.infinite.problem import Problem
+from equitangents.ensembles.infinite.solved_problem import SolvedProblem
 from equitangents.ensembles.infinite.solvers import Training
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference import Flow, TrainedProcess
@@ -35,7 +36,9 @@ def held_out_predictions(training: Training, time: float) -> np.ndarray:
             "decomposition; take dynamics='flow' or time=inf"
         )
     labels = original_labels(training)
+    training = training.decomposed
     problem = training.mean_problem
+    assert not isinstance(problem, SolvedProblem)
     problem.process.check(time)
     if time == 0:
         return np.zeros(labels.shape)

@@ -6,6 +6,7 @@ N²|G|/2 kernel entries and one eigendecomposition of size N·d for each irrep o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,6 +22,7 @@ from equitangents.ensembles.infinite.kernel_transforms import (
     tile_bytes,
 )
 from equitangents.ensembles.infinite.problem import Field, Settings, diagonal
+from equitangents.ensembles.infinite.spectral_report import spectral_report
 from equitangents.inference import check_memory
 from equitangents.inference.data_orbits import DataOrbits, find_orbits
 from equitangents.inference.group_fourier import FourierIrrep, GroupFourier
@@ -28,6 +30,7 @@ from equitangents.inference.irrep_process import Augmented, IrrepProcess, IrrepP
 from equitangents.inference.orbit_samples import sample_on_orbits
 from equitangents.inference.spectrum import Spectrum
 from equitangents.kernels import KernelFunction
+from equitangents.solvers import Report
 
 _ROW_ENTRIES = 2**24  # of a block of test rows against the orbits of the training data
 
@@ -51,6 +54,11 @@ class IrrepProblem:
     def name(self) -> str:
         """How `solver_` calls it."""
         return name_of(self.action, [block.irrep for block in self.process.blocks])
+
+    def report(self, time: float) -> Report:
+        """How it was solved: one decomposition for each irrep."""
+        spectra = [block.process.spectrum for block in self.process.blocks]
+        return spectral_report(spectra, time, math.nan, math.nan)
 
     @property
     def transform(self) -> GroupFourier:

@@ -6,6 +6,8 @@ orbit-averaged N×N   (1/|G|) Σ_g Θ(x, ρ(g)x′), ridge δ/|G|, N samples: th
 
 from __future__ import annotations
 
+import math
+import time as clock
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -14,11 +16,15 @@ import numpy as np
 
 from equitangents._types import FileName
 from equitangents.actions import Action
+from equitangents.ensembles.infinite.solved_problem import SolvedProblem
+from equitangents.ensembles.infinite.spectral_report import spectral_report, spectral_residual
+from equitangents.ensembles.infinite.training_matrices import training_matrices
 from equitangents.inference import (
     Dynamics,
     TrainedProcess,
     check_memory,
     decompose,
+    default_memory_limit,
     dense_solve_bytes,
     kinds,
     orbit_digests,
@@ -26,6 +32,9 @@ from equitangents.inference import (
 )
 from equitangents.kernels import KernelFunction, Kernels, orbit_average
 from equitangents.scale import GramStore
+from equitangents.solvers import Eigh, Method, Report, Solver, System
+from equitangents.solvers.choosing import DECOMPOSED, as_method
+from equitangents.solvers.matrices import ScaledMatrix
 
 Field = Literal["ntk", "nngp"]
 _BLOCK_ENTRIES = 2**25  # of a block of test rows against the training data, 256 MB in float64
@@ -43,13 +52,30 @@ class Settings:
     ridge: float
     memory_limit: int | None
     store: FileName | None = None  # the folder in which the training kernel is kept
+    solver: str | Method = "auto"
+    time: float = math.inf
+    held: Kernels | None = None  # the training kernel, if it is there already
 
     def training_kernel(self, kernel: KernelFunction, x: Any) -> Kernels:
         """The kernel of the training inputs with themselves: read from the store, as far as it is there."""
+        if self.held is not None:
+            return self.held
         if self.store is None:
             return kernel.kernel(x)
         kept = GramStore(self.store, kernel, x).compute()
         return Kernels(kept.nngp[:], kept.ntk[:])
+
+    @property
+    def limit(self) -> int:
+        """Bytes that a fit may take."""
+        return default_memory_limit() if self.memory_limit is None else self.memory_limit
+
+    def decomposes(self, samples: int) -> bool:
+        """Whether a problem of so many samples is solved by an eigendecomposition."""
+        method = as_method(self.solver)
+        if method is None:
+            return samples <= DECOMPOSED and (dense_solve_bytes(samples) <= self.limit or self.limit <= 0)
+        return isinstance(method, Eigh)
 
 
 @dataclass(frozen=True)
@@ -73,6 +99,12 @@ class Problem:
     inputs: Any
     process: TrainedProcess
     samples: Samples
+    residual: float = math.nan  # largest relative one of the targets at the ensemble's time
+    seconds: float = math.nan  # of the decomposition
+
+    def report(self, time: float) -> Report:
+        """How it was solved."""
+        return spectral_report([self.process.spectrum], time, self.seconds, self.residual)
 
     def retuned(self, settings: Settings) -> Problem:
         """The same problem with another ridge or learning rate, without another decomposition."""
@@ -120,34 +152,69 @@ def dense(
     settings: Settings,
     weights: np.ndarray | None = None,
     remedy: str = "train on fewer samples",
-) -> Problem:
+) -> Problem | SolvedProblem:
     """Train on the N inputs x (N, …) with targets y (N, outputs) as they are; equal samples are merged.
 
     Loss (1/2N) Σ_i ω_i |f(x_i) − y_i|², weights ω of mean 1 (None: all 1). With Ω = diag(ω) the training is that of
     √Ω f with the kernel √Ω Θ √Ω and the targets √Ω y; samples that are equal in input and target add their weights.
     """
-    check_memory(f"the dense problem of {len(x)} samples", dense_solve_bytes(len(x)), settings.memory_limit, remedy)
-    total = len(x)
+    total, decomposes = len(x), settings.decomposes(len(x))
+    if decomposes:
+        check_memory(f"the dense problem of {total} samples", dense_solve_bytes(total), settings.memory_limit, remedy)
     first, row = kinds(row_digests(x), row_digests(y))
     each = np.ones(total) if weights is None else weights
     weight = np.bincount(row, weights=each)
     if len(first) < total:
         x, y = x[first], y[first]
     scale = np.sqrt(weight) if len(first) < total or weights is not None else None
+    if not decomposes:
+        return solved(kernel, x, y, settings, total, scale)
     kernels = settings.training_kernel(kernel, x)
     gram = _scaled(getattr(kernels, settings.field), scale)
+    start = clock.perf_counter()
     spectrum = decompose(
         gram,
         ridge=settings.ridge,
         ridge_unit=float(np.trace(gram)) / total,
         precision=getattr(kernels, settings.field).dtype,
     )
+    seconds = clock.perf_counter() - start
     samples = Samples(row, each, np.diagonal(gram)[row] * each / weight[row])
+    residual = spectral_residual(gram, spectrum, y if scale is None else y * scale[:, None])
     del gram
     prior = None if settings.field == "nngp" else _scaled(kernels.nngp, scale)
     dynamics = settings.dynamics(settings.learning_rate, total)
     process = TrainedProcess(spectrum, y, dynamics, prior=prior, scale=scale)
-    return Problem(kernel, settings.field, x, process, samples)
+    return Problem(kernel, settings.field, x, process, samples, residual, seconds)
+
+
+def solved(
+    kernel: KernelFunction,
+    x: Any,
+    y: np.ndarray,
+    settings: Settings,
+    samples: int,
+    scale: np.ndarray | None,
+    *,
+    unit: float | None = None,
+    size: float = 0.0,
+) -> SolvedProblem:
+    """The same training, of so many samples on the rows x, y, by a solver that does not decompose.
+
+    unit: of the ridge; None: the mean diagonal over all samples. size: see `Spectrum.scale`.
+    """
+    check_memory(f"the dense problem of {samples} samples", 0, settings.memory_limit, "")  # that it is a limit
+    method = as_method(settings.solver)
+    whole = method is None or method.exact
+    read = training_matrices(kernel, x, settings.field, settings.store, settings.limit, whole=whole)
+    matrix = read.trained if scale is None else ScaledMatrix(read.trained, scale)
+    noise = read.prior if scale is None else ScaledMatrix(read.prior, scale)
+    unit = float(matrix.diagonal().sum()) / samples if unit is None else unit
+    system = System(matrix, settings.ridge, settings.dynamics(settings.learning_rate, samples), unit, size)
+    solver = Solver(system, method, limit=settings.limit - read.bytes)
+    targets = y if scale is None else y * scale[:, None]
+    prior = None if settings.field == "nngp" else noise
+    return SolvedProblem(kernel, settings.field, x, targets, solver, prior, scale, read.kernels)
 
 
 def explicit(
@@ -157,13 +224,15 @@ def explicit(
     x: Any,
     settings: Settings,
     weights: np.ndarray,
-) -> Problem:
+) -> Problem | SolvedProblem:
     """Train on all pairs (ρ_X(g) x_i, y_i(g)): `orbit` x (N, …) ↦ (|G|, N, …), labels (|G|, N, outputs).
 
     weights (|G|,): how much each element counts.
     """
     n, copies = len(x), len(weights)
-    needed = dense_solve_bytes(n * copies) + 2 * copies * np.asarray(x[:1]).nbytes * n
+    needed = 2 * copies * np.asarray(x[:1]).nbytes * n
+    if settings.decomposes(n * copies):
+        needed += dense_solve_bytes(n * copies)
     remedy = f"take fewer samples or fewer of the augmentation's {copies} elements (equitangents.actions.subset)"
     check_memory(f"the explicit problem of {n}·{copies} augmented samples", needed, settings.memory_limit, remedy)
     moved = orbit(x)
@@ -172,36 +241,47 @@ def explicit(
     return dense(kernel, moved.reshape(-1, *x.shape[1:]), y, settings, each, remedy)
 
 
-def orbit_averaged(kernel: KernelFunction, action: Action, x: Any, y: np.ndarray, settings: Settings) -> Problem:
+def orbit_averaged(
+    kernel: KernelFunction, action: Action, x: Any, y: np.ndarray, settings: Settings
+) -> Problem | SolvedProblem:
     """The mean after full augmentation with invariant labels, at the cost of N samples.
 
     Needs Θ(ρ(g)x, ρ(g)x′) = Θ(x, x′). Samples on one orbit with one target are merged. Its process has no prior: the
     covariance of the ensemble is not that of the invariant network, and needs all irreps (`irrep_problem`).
     """
-    check_memory(
-        f"the orbit-averaged problem of {len(x)} samples",
-        dense_solve_bytes(len(x)),
-        settings.memory_limit,
-        "train on fewer samples",
-    )
     order, total = action.group.order, len(x)
+    if decomposes := settings.decomposes(total):
+        check_memory(
+            f"the orbit-averaged problem of {total} samples",
+            dense_solve_bytes(total),
+            settings.memory_limit,
+            "train on fewer samples",
+        )
     variances = diagonal(kernel, x, settings.field)
     first, row = kinds(_orbit_labels(action, x, variances), row_digests(y))
     if len(first) < total:
         x, y = x[first], y[first]
     scale = np.sqrt(np.bincount(row)) if len(first) < total else None
     averaged = orbit_average(kernel, action)
+    unit, size = float(variances.mean()) / order, float(variances.mean()) * math.sqrt(total)
+    if not decomposes:
+        return solved(averaged, x, y, settings, total, scale, unit=unit, size=size)
+    start = clock.perf_counter()
     gram = getattr(settings.training_kernel(averaged, x), settings.field)
+    matrix_of_rows = _scaled(gram, scale)
     spectrum = decompose(
-        _scaled(gram, scale),
+        matrix_of_rows,
         ridge=settings.ridge,
-        ridge_unit=float(variances.mean()) / order,
+        ridge_unit=unit,
         precision=gram.dtype,
-        scale=float(variances.mean()) * np.sqrt(total),  # means of numbers of that size may all but vanish
+        scale=size,  # means of numbers of that size may all but vanish
     )
+    seconds = clock.perf_counter() - start
+    residual = spectral_residual(matrix_of_rows, spectrum, y if scale is None else y * scale[:, None])
     dynamics = settings.dynamics(settings.learning_rate, total)
     samples = Samples(row, np.ones(total), variances / order)
-    return Problem(averaged, settings.field, x, TrainedProcess(spectrum, y, dynamics, scale=scale), samples)
+    process = TrainedProcess(spectrum, y, dynamics, scale=scale)
+    return Problem(averaged, settings.field, x, process, samples, residual, seconds)
 
 
 def diagonal(kernel: KernelFunction, x: Any, field: Field) -> np.ndarray:

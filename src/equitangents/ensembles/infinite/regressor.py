@@ -48,11 +48,17 @@ class InfiniteEnsemble(RegressorMixin, InfiniteEnsembleBase):
         memory_limit: bytes that a fit may take; None: half of the memory there is.
         store: a folder in which the kernel of the training set is kept tile by tile (`scale.GramStore`): a fit that was
             killed goes on, and the next one reads it; for the dense, explicit and orbit-averaged problems.
+        solver: what solves them: "eigh", "cholesky", "out-of-core", "lanczos", "pcg", "nystrom",
+            "subset-of-regressors", or settings of one, such as `solvers.PCG(rank=500)`. "auto": "eigh" up
+            to 3,000 samples, else by memory and time; never an approximation. The approximations read a `store` if
+            one is given, which computes all of it first. `solution_` says what was used, and why.
 
     Attributes:
         solver_: which problem gives the mean, exactly in each case: "dense N×N"; "orbit-averaged N×N" for invariant
             labels, "irreps of D4: 5 blocks, largest 2N" for others, if the augmentation is by an exact action under
             which the kernel is invariant (checked on a sample); or "explicit N|G| (why)".
+        solution_: how the mean was solved at the constructor's time (`solvers.Report`): solver and reason, residual,
+            condition, iterations, seconds and their forecast, and for "nystrom" the estimated error.
         covariance_solver_: which gives covariances, stds and samples; solved when first asked for.
         max_learning_rate_: 2N/λ_max of that problem, of irreps always with the trivial one: the largest learning rate
             at which steps are stable.
@@ -97,10 +103,12 @@ class InfiniteEnsemble(RegressorMixin, InfiniteEnsembleBase):
 
     def _solve(self, ensemble: InfiniteEnsemble, training: Training) -> InfiniteEnsemble:
         """Solve the training problem and keep it; `ensemble` is this one."""
-        process = training.mean_problem.process
+        problem = training.mean_problem
+        process = problem.process
         self.solver_ = training.solver
         logger.info("InfiniteEnsemble: %s, N = %d", self.solver_, len(training.x))
         process.check(float(self.time))
+        self.solution_ = problem.report(float(self.time))
         self.max_learning_rate_ = process.max_learning_rate
         self._training = training
         return self

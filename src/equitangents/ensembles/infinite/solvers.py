@@ -20,10 +20,11 @@ from equitangents.actions.subset import augmenting_elements
 from equitangents.ensembles.infinite import irrep_problem, problem
 from equitangents.ensembles.infinite.irrep_problem import IrrepProblem
 from equitangents.ensembles.infinite.problem import Problem, Settings
+from equitangents.ensembles.infinite.solved_problem import SolvedProblem
 from equitangents.ensembles.training.settings import check_actions
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.groups import Group
-from equitangents.inference import augment_targets, check_memory, sample_gaussian
+from equitangents.inference import augment_targets, check_memory, dense_solve_bytes, sample_gaussian
 from equitangents.inference.group_fourier import FourierIrrep, fourier_irreps
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.invariance import is_invariant, kernel_invariance_error
@@ -65,10 +66,14 @@ class Training:
         return irrep_problem.name_of(self.augmentation, self._irreps)
 
     @cached_property
-    def mean_problem(self) -> Problem | IrrepProblem:
+    def mean_problem(self) -> Problem | IrrepProblem | SolvedProblem:
         """Solved for the mean."""
-        if self.augmentation is None or self.reason is not None:
-            return self.covariance_problem
+        if self.augmentation is None:
+            return problem.dense(self.kernel, self.x, self.labels, self.settings)
+        if self.reason is not None:
+            logger.info("solving the explicit N|G| problem, %d·%d samples", len(self.x), len(self._weights))
+            orbit, labels = self.augmentation.orbit, self.augmented_labels()
+            return problem.explicit(self.kernel, orbit, labels, self.x, self.settings, self._weights)
         if self.invariant_labels:
             return problem.orbit_averaged(self.kernel, self.augmentation, self.x, self.labels, self.settings)
         if self.settings.store is not None:
@@ -76,27 +81,41 @@ class Training:
                 f"store is {str(self.settings.store)!r}; it keeps one kernel matrix, and with these labels the problem "
                 f"is that of {irrep_problem.name_of(self.augmentation, self._irreps)}, which has several; leave it out"
             )
+        if self.settings.solver != "auto" and not self.settings.decomposes(len(self.x)):
+            raise InvalidArgumentError(
+                f"solver is {self.settings.solver!r}, and with these labels the problem is that of "
+                f"{irrep_problem.name_of(self.augmentation, self._irreps)}, which are decomposed; take solver='eigh' "
+                "or 'auto'"
+            )
         return self._solve_irreps(labelled_only=True, known=None)
 
     @cached_property
-    def covariance_problem(self) -> Problem | IrrepProblem:
-        """Solved for mean and covariance."""
-        if self.augmentation is None:
-            return problem.dense(self.kernel, self.x, self.labels, self.settings)
-        if self.reason is None:
+    def covariance_problem(self) -> Problem | IrrepProblem | SolvedProblem:
+        """Solved for mean and covariance; with solver="auto" by a decomposition, if one fits into memory."""
+        if self.augmentation is not None and self.reason is None:
             logger.info("covariances by %s", self.covariance_solver)
             solved = None if self.invariant_labels else self.mean_problem
             return self._solve_irreps(labelled_only=False, known=solved)
-        logger.info("solving the explicit N|G| problem, %d·%d samples", len(self.x), len(self._weights))
-        return problem.explicit(
-            self.kernel, self.augmentation.orbit, self.augmented_labels(), self.x, self.settings, self._weights
-        )
+        solved = self.mean_problem
+        if not isinstance(solved, SolvedProblem) or self.settings.solver != "auto":
+            return solved
+        fits = dense_solve_bytes(len(solved.inputs)) <= self.settings.limit
+        return self.decomposed.covariance_problem if fits else solved
+
+    @cached_property
+    def decomposed(self) -> Training:
+        """The same training, its problems solved by eigendecompositions: what many times and left-out samples need."""
+        solved = self.mean_problem
+        if not isinstance(solved, SolvedProblem):
+            return self
+        logger.info("decomposing the training kernel: what is asked for needs its eigenvalues")
+        return self.with_settings(replace(self.settings, solver="eigh", held=solved.kernels))
 
     def with_settings(self, settings: Settings) -> Training:
         """The same kernel and data with another ridge or learning rate: what is decomposed already stays so."""
         assert settings.field == self.settings.field
         training = replace(self, settings=settings)
-        known: dict[int, Problem | IrrepProblem] = {}
+        known: dict[int, Problem | IrrepProblem] = {}  # what the other solvers solved is solved anew
         for name, value in vars(self).items():
             if isinstance(value, Problem | IrrepProblem):
                 value = known.setdefault(id(value), value.retuned(settings))
@@ -172,7 +191,9 @@ class Training:
             raise InvalidArgumentError("orbits are those of the augmentation's group; this ensemble has no such group")
         return self.augmentation.group
 
-    def _covariance_problem_at(self, times: np.ndarray, points: int, blocks: int = 1) -> Problem | IrrepProblem:
+    def _covariance_problem_at(
+        self, times: np.ndarray, points: int, blocks: int = 1
+    ) -> Problem | IrrepProblem | SolvedProblem:
         """The problem that gives covariances; raises if it cannot be evaluated at some time, or at so many points."""
         solved = self.covariance_problem
         for t in times:

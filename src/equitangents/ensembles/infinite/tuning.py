@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -72,7 +72,7 @@ def tune(model: Any, grid: Any, X: Any, y: Any, criterion: str) -> Tuning:
             point = candidates[i]
             here = training if i == order[0] else None
             try:
-                here = here or training.with_settings(point.ensemble._check_parameters())
+                here = here or training.with_settings(replace(point.ensemble._check_parameters(), solver="eigh"))
                 found = _score(candidates[order[0]].ensemble, ensemble, here, float(point.ensemble.time), criterion)
             except InvalidArgumentError as error:
                 errors[i] = error

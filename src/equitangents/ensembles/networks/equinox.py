@@ -17,7 +17,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from equitangents._types import InputShape
+from equitangents._types import DType, InputShape
 from equitangents.ensembles.networks.foreign import ForeignNetwork, cast, named, rebuilt
 from equitangents.ensembles.networks.signatures import made, parameters
 from equitangents.errors import NetworkError
@@ -45,7 +45,7 @@ class EquinoxNetwork(ForeignNetwork):
     def __repr__(self) -> str:
         return f"the Equinox module of {getattr(self.factory, '__qualname__', self.factory)}"
 
-    def init(self, key: jax.Array, input_shape: InputShape, dtype: Any) -> dict[str, Any]:
+    def init(self, key: jax.Array, input_shape: InputShape, dtype: DType) -> dict[str, Any]:
         """The arrays of a new module, and its state."""
         trained, carried, _ = _parts(made(self.factory, key))
         collections = {"params": named(trained), "state": named(carried)}

@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 
 from equitangents import precision
-from equitangents._types import InputShape
+from equitangents._types import DType, InputShape
 from equitangents.errors import EquitangentsError, NetworkError
 
 TRAINED = "params"
@@ -56,7 +56,7 @@ class ForeignNetwork(ABC):
     """A network of another library; equal and of equal hash to another one of the same object."""
 
     @abstractmethod
-    def init(self, key: jax.Array, input_shape: InputShape, dtype: Any) -> dict[str, Any]:
+    def init(self, key: jax.Array, input_shape: InputShape, dtype: DType) -> dict[str, Any]:
         """A member's variables; those of floating type are of `dtype`."""
 
     @abstractmethod
@@ -82,7 +82,7 @@ def joined(trained: Any, carried: dict[str, Any]) -> dict[str, Any]:
     return {TRAINED: trained, **carried}
 
 
-def cast(tree: Any, dtype: Any) -> Any:
+def cast(tree: Any, dtype: DType) -> Any:
     """The tree with its floating arrays of type `dtype`."""
     floating = lambda a: jnp.issubdtype(jnp.asarray(a).dtype, jnp.floating)
     return jax.tree.map(lambda a: jnp.asarray(a, dtype) if floating(a) else jnp.asarray(a), tree)

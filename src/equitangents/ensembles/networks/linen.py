@@ -12,7 +12,7 @@ from typing import Any, final
 import jax
 import jax.numpy as jnp
 
-from equitangents._types import InputShape
+from equitangents._types import DType, InputShape
 from equitangents.ensembles.networks.foreign import ForeignNetwork, cast
 from equitangents.ensembles.networks.signatures import mode, parameters
 
@@ -34,7 +34,7 @@ class LinenNetwork(ForeignNetwork):
     def __hash__(self) -> int:
         return hash(self._identity)
 
-    def init(self, key: jax.Array, input_shape: InputShape, dtype: Any) -> dict[str, Any]:
+    def init(self, key: jax.Array, input_shape: InputShape, dtype: DType) -> dict[str, Any]:
         """module.init(key, zeros), in prediction."""
         x = jnp.zeros((1, *input_shape), dtype)
         variables = cast(dict(self.module.init(key, x, **mode(self._names, training=False))), dtype)

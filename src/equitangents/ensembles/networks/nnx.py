@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from equitangents._types import InputShape
+from equitangents._types import DType, InputShape
 from equitangents.ensembles.networks.foreign import ForeignNetwork, cast, named, rebuilt
 from equitangents.ensembles.networks.signatures import made, mode, parameters
 
@@ -44,7 +44,7 @@ class NnxNetwork(ForeignNetwork):
     def __repr__(self) -> str:
         return f"the Flax nnx module of {getattr(self.factory, '__qualname__', self.factory)}"
 
-    def init(self, key: jax.Array, input_shape: InputShape, dtype: Any) -> dict[str, Any]:
+    def init(self, key: jax.Array, input_shape: InputShape, dtype: DType) -> dict[str, Any]:
         """The arrays of a new module."""
         _, trained, _, carried = _parts(made(self.factory, key))
         collections = {"params": named(trained), "state": named(carried)}

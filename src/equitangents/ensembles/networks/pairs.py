@@ -17,7 +17,7 @@ from typing import Any, final
 import jax
 import jax.numpy as jnp
 
-from equitangents._types import InputShape
+from equitangents._types import DType, InputShape
 from equitangents.ensembles.networks.foreign import ForeignNetwork, Variables, cast
 from equitangents.ensembles.networks.signatures import mode, parameters
 from equitangents.errors import NetworkError
@@ -36,7 +36,7 @@ class PairNetwork(ForeignNetwork):
     def __repr__(self) -> str:
         return f"the pair ({_name(self.initialise)}, {_name(self.evaluate)})"
 
-    def init(self, key: jax.Array, input_shape: InputShape, dtype: Any) -> dict[str, Any]:
+    def init(self, key: jax.Array, input_shape: InputShape, dtype: DType) -> dict[str, Any]:
         """What the pair's first function draws."""
         dtype = jnp.dtype(dtype)
         drawn = self._drawn(key, input_shape, dtype)

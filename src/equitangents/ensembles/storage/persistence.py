@@ -13,7 +13,7 @@ from equitangents.ensembles.storage.arrays import load_arrays, save_arrays
 from equitangents.keywords import check_keywords
 
 _TREES = ("params_", "params0_", "recorded_")  # pytrees of arrays; the rest of the fitted state is small
-_NOT_SAVED = ("callback",)
+_NOT_SAVED = ("callback", "executor")
 
 
 def save(estimator: Any, path: Path) -> None:

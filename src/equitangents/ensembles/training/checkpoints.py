@@ -98,6 +98,17 @@ def run_directory(directory: Path, first: int, members: int) -> Path:
     return own
 
 
+def check_unused(directory: Path, first: int, members: int) -> None:
+    """Raise InvalidArgumentError if `directory` has checkpoints of some of these members."""
+    for own in directory.glob("members-*-*"):
+        begin, end = map(int, own.name.split("-")[1:])
+        if begin < first + members and end >= first and any(step.name.isdigit() for step in own.iterdir()):
+            raise InvalidArgumentError(
+                f"checkpoint_dir {directory} holds checkpoints of members {begin} to {end}; "
+                f"pass resume=True to fit to go on from there, or choose another directory"
+            )
+
+
 def _pack(snapshot: Snapshot) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     arrays = {"history": snapshot.history}
     arrays |= {f"params-{i}": a for i, a in enumerate(snapshot.params)}

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +15,15 @@ from equitangents.actions import as_action
 from equitangents.actions.subset import ActionSubset, augmenting_elements
 from equitangents.ensembles.inputs import check_network
 from equitangents.ensembles.networks import as_network, traits
+from equitangents.ensembles.training.alone import Assignment, train_alone
 from equitangents.ensembles.training.augmentation import Augmented, augment
 from equitangents.ensembles.training.batches import Batches
-from equitangents.ensembles.training.checkpoints import CheckpointStore, run_directory
-from equitangents.ensembles.training.fingerprint import job_fingerprint, record_fingerprint
+from equitangents.ensembles.training.fingerprint import job_fingerprint
 from equitangents.ensembles.training.footprint import tree_bytes
-from equitangents.ensembles.training.loop import Schedule, train
+from equitangents.ensembles.training.loop import Schedule
 from equitangents.ensembles.training.optimizers import resolve_batch_size
 from equitangents.ensembles.training.plan import (
     Plan,
-    Workers,
     device_bytes,
     make_plan,
     on_cpu,
@@ -33,8 +31,10 @@ from equitangents.ensembles.training.plan import (
     working_bytes,
 )
 from equitangents.ensembles.training.recipe import Recipe
-from equitangents.ensembles.training.run import Job, Run
+from equitangents.ensembles.training.run import Job
 from equitangents.ensembles.training.settings import check_actions, check_record, check_settings
+from equitangents.ensembles.training.spread import train_spread
+from equitangents.ensembles.training.trained import Trained
 from equitangents.ensembles.training.variations import PLAIN, Variation, ZeroOutput
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.inference import check_memory
@@ -95,8 +95,10 @@ def execute(
     record: Mapping[str, Any] | None,
     record_at: Sequence[int] | None,
     resume: bool,
-) -> Run:
+) -> Trained:
     """Train the prepared members to the end, from a checkpoint if there is one and `resume` is True.
+
+    By this process, or by the estimator's executor.
 
     `inputs` turns what users give as X into the array that networks take.
     """
@@ -106,33 +108,14 @@ def execute(
     rows = sum(len(x) for x in sets.values()) * job.members * job.y.shape[1]
     recorded_bytes = 2 * len(epochs) * rows * job.y.itemsize
     check_room("the recorded outputs", recorded_bytes, e.memory_limit, "record fewer inputs, or at fewer epochs")
+    if resume and e.checkpoint_dir is None:
+        raise InvalidArgumentError("resume is True, but checkpoint_dir is None; checkpoints need a directory")
+    folder = None if e.checkpoint_dir is None else Path(e.checkpoint_dir)
     schedule = Schedule(e.epochs, epochs, e.callback, e.checkpoint_every)
-    store, snapshot = None, None
-    if e.checkpoint_dir is None:
-        if resume:
-            raise InvalidArgumentError("resume is True, but checkpoint_dir is None; checkpoints need a directory")
-    else:
-        directory = run_directory(Path(e.checkpoint_dir), job.first, job.members)
-        store = CheckpointStore(directory, prepared.fingerprint | record_fingerprint(sets))
-    try:
-        if store is not None:
-            found = store.latest(resume=resume)
-            if found is not None:
-                snapshot, plan = found[0], Plan(**found[1])
-                _check_progress(snapshot, schedule)
-        with Workers() as workers:
-            run = Run(job.in_blocks(plan.rows), plan, workers, record=sets, snapshot=snapshot)
-            save = None if store is None else partial(_save, run, plan, store, workers)
-            train(run, schedule, inputs=inputs, save=save, progress=e.progress)
-    finally:
-        if store is not None:
-            store.close()
-    return run
-
-
-def _save(run: Run, plan: Plan, store: CheckpointStore, workers: Workers) -> None:
-    """Write a checkpoint, in a thread, so that an interrupt of the main one waits for it."""
-    workers.map(lambda snapshot: store.write(snapshot, plan.as_dict()), [run.snapshot()])
+    assignment = Assignment(job, plan, prepared.fingerprint, schedule, sets, folder, resume)
+    if e.executor is not None:
+        return train_spread(e.executor, assignment)
+    return train_alone(replace(assignment, progress=e.progress, inputs=inputs))
 
 
 def check_room(task: str, needed: int, limit: int | None, remedy: str) -> None:
@@ -205,16 +188,3 @@ def _bytes(job: Job, shapes: Any, plan: Plan) -> int:
     at_once = min(members, plan.chunk * worker_count())
     working = working_bytes(job.recipe, shapes.params, job.x, job.y, plan.rows)
     return job.x.nbytes + members * each + at_once * working
-
-
-def _check_progress(snapshot: Any, schedule: Schedule) -> None:
-    if snapshot.epoch > schedule.epochs:
-        raise InvalidArgumentError(
-            f"epochs is {schedule.epochs}, but the checkpoint is of epoch {snapshot.epoch}; expected at least that"
-        )
-    passed = [e for e in schedule.record_at if e < snapshot.epoch]
-    if [e for e in snapshot.recorded_epochs if e < snapshot.epoch] != passed:
-        raise InvalidArgumentError(
-            f"record_at asks for epochs {passed} up to the checkpoint's {snapshot.epoch}; "
-            f"it has recorded {snapshot.recorded_epochs}"
-        )

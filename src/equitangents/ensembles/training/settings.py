@@ -15,6 +15,7 @@ from equitangents.ensembles.networks import as_network
 from equitangents.ensembles.training.losses import LOSSES
 from equitangents.ensembles.training.optimizers import check_optimizer
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
+from equitangents.scale.executors import check_spread
 from equitangents.validation import check_whole
 
 AUGMENTATION_MODES = ("full", "random")
@@ -39,6 +40,12 @@ def check_settings(estimator: Any) -> None:
     check_optimizer(p.optimizer)
     check_number("learning_rate", p.learning_rate, "a finite number above 0", lambda v: v > 0)
     check_number("momentum", p.momentum, "a number from 0 to below 1", lambda v: 0 <= v < 1)
+    check_spread(p.executor)
+    if p.executor is not None and p.callback is not None:
+        raise InvalidArgumentError(
+            "callback and executor are both given; a callback sees all members after every epoch, and these are in "
+            "several processes: record= keeps outputs at chosen epochs"
+        )
     if p.callback is not None and not callable(p.callback):
         raise InvalidTypeError(f"callback is {p.callback!r}; expected a function of (epoch, state), or None")
 

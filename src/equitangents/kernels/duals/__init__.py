@@ -5,9 +5,28 @@ their digits, and each is differentiable, without NaN, also at equal and at zero
 """
 
 from equitangents.kernels.duals.erf import Erf
+from equitangents.kernels.duals.exponential import Exp, Gaussian, NormalisedExponential, Rbf
 from equitangents.kernels.duals.gelu import Gelu
+from equitangents.kernels.duals.normalised import Normalised
 from equitangents.kernels.duals.piecewise_linear import PiecewiseLinear
+from equitangents.kernels.duals.polynomial import Polynomial
 from equitangents.kernels.duals.quadrature import Quadrature
+from equitangents.kernels.duals.steps import Heaviside, Sign
 from equitangents.kernels.duals.trigonometric import Cos, Sin
 
-__all__ = ["Cos", "Erf", "Gelu", "PiecewiseLinear", "Quadrature", "Sin"]
+__all__ = [
+    "Cos",
+    "Erf",
+    "Exp",
+    "Gaussian",
+    "Gelu",
+    "Heaviside",
+    "Normalised",
+    "NormalisedExponential",
+    "PiecewiseLinear",
+    "Polynomial",
+    "Quadrature",
+    "Rbf",
+    "Sign",
+    "Sin",
+]

@@ -45,13 +45,12 @@ class Quadrature:
         """Squared distance after φ, and E[φ'φ']."""
         s, r, _ = half_angle(d, q1, q2)
         equal = s == 0
-        # sin(θ/2) has no derivative at 0, the sums have, for they are even in it: below a small angle they are
-        # continued by their first-order term, ∂E[(φ(u)-φ(v))²]/∂d = E[φ'(u)φ'(v)].
-        least = 1e-16 if s.dtype == jnp.float64 else 1e-8
-        small = s < least
-        beyond = jnp.where(small, s - least, 0)
-        s = jnp.where(small, least, s)
-        a, b = safe_sqrt(1 - s), jnp.sqrt(s)
+        # sin(θ/2) has no derivative at 0, the sums have, for they are even in it: below a small angle they are those of
+        # 0 and their first-order term, ∂E[(φ(u)-φ(v))²]/∂d = E[φ'(u)φ'(v)]. Differences of φ would be rounding there.
+        small = s < (1e-16 if s.dtype == jnp.float64 else 1e-8)
+        first_order = jnp.where(small, s, 0)
+        s = jnp.where(small, 0, s)
+        a, b = safe_sqrt(1 - s), safe_sqrt(s)
         r1, r2 = safe_sqrt(q1), safe_sqrt(q2)
         z1, z2, w = (jnp.asarray(part, s.dtype) for part in self._plane_rule)
         slope = jax.grad(lambda z: jnp.sum(self.function(z)))
@@ -64,7 +63,7 @@ class Quadrature:
 
         zero = jnp.zeros(jnp.broadcast_shapes(s.shape, r1.shape, r2.shape), s.dtype)
         (distance, derivative), _ = jax.lax.scan(jax.checkpoint(add), (zero, zero), (z1, z2, w))
-        distance = distance + 4 * r * beyond * derivative
+        distance = distance + 4 * r * first_order * derivative
         distance = distance - jax.lax.stop_gradient(jnp.where(equal & (q1 == q2), distance, 0))
         return distance, derivative
 

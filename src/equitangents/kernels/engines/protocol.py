@@ -12,11 +12,13 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from equitangents._types import ArrayLike
-from equitangents.kernels.plan import FibrePlan
+from equitangents.kernels.plan import FibrePlan, PairPlan, plan
 from equitangents.kernels.program import Program
 from equitangents.kernels.rotations.rules import RotationRules
+from equitangents.kernels.stages import StagedPlan
 
 Pair = tuple[Any, Any]
+Steps = FibrePlan | StagedPlan | PairPlan
 
 
 class Engine(ABC):
@@ -42,6 +44,10 @@ class Engine(ABC):
     @abstractmethod
     def obstacle(self, program: Program, dtype: DTypeLike) -> str | None:
         """Why it cannot run `program` in `dtype`, or None if it can: "it has no dual of Quadrature"."""
+
+    def steps(self, program: Program) -> Steps:
+        """How it runs `program`."""
+        return plan(program)
 
     @abstractmethod
     def kernels(self, program: Program, x1: np.ndarray, x2: np.ndarray | None) -> Pair:

@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from equitangents import precision
 from equitangents.kernels.calibration import Rate, timed, uncertainty
@@ -34,7 +35,7 @@ def kernel_cost(
     channels: int,
     n1: int,
     n2: int | None = None,
-    dtype: Any = "float32",
+    dtype: npt.DTypeLike = "float32",
     engine: str | None = None,
 ) -> KernelCost:
     """The cost of kernels between n1 and n2 signals with `channels` channels (None: n1 with themselves).

@@ -86,6 +86,8 @@ class RotationFibres:
             raise NetworkError(
                 "the network ends on rotations, so its kernel is a field; end it with GroupPool or Flatten"
             )
+        if any(isinstance(op, Affine) and op.rates is not None for op in ops):
+            raise NetworkError("after a SphereLift layers have the NTK parametrisation alone")
         before, readout, after = ops[:end], ops[end], ops[end + 1 :]
         full = next(i for i, op in enumerate((*before, FULL)) if isinstance(op, Zonal) and op.is_full)
         sphere: tuple[Any, ...]

@@ -57,3 +57,23 @@ def load_system_images(
     few = source.subset(min(train, len(source.train_x)), min(test, len(source.test_x)), seed=seed)
     sized = lambda x: standardise(data.resize(x, (pixels, pixels)))
     return SystemImages(name, sized(few.train_x), few.train_y, sized(few.test_x), few.test_y)
+
+
+def repeated_system_images(
+    name: str, data_dir: Path | None, repetitions: int, *, train: int, test: int, pixels: int, seed: int
+) -> list[SystemImages]:
+    """As `load_system_images`, for each of `repetitions` others, as far as the data have enough."""
+    whole = load_system_images(
+        name, data_dir, train=repetitions * train, test=repetitions * test, pixels=pixels, seed=seed
+    )
+    for what, asked, there in (("train_images", train, len(whole.train_x)), ("test_images", test, len(whole.test_x))):
+        check(asked <= there, what, asked, f"at most {there}, which {whole.name} has")
+    found = []
+    for r in range(repetitions):
+        rows = np.arange(r * train, (r + 1) * train) % len(whole.train_x)
+        tested = np.arange(r * test, (r + 1) * test) % len(whole.test_x)
+        found.append(
+            SystemImages(whole.name, whole.train_x[rows], whole.train_y[rows], whole.test_x[tested],
+                         whole.test_y[tested])
+        )  # fmt: skip
+    return found

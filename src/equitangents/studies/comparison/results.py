@@ -8,12 +8,10 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from equitangents.contenders import Problem
-from equitangents.statistics import Estimate, bootstrap, shared_level
-from equitangents.statistics.bootstrap import RESAMPLES, resample
-from equitangents.statistics.student import FEWEST
-from equitangents.statistics.two_way import table_interval
+from equitangents.statistics import Estimate, shared_level
 from equitangents.studies.common.images import Images
 from equitangents.studies.common.orbits import same_predictions
+from equitangents.studies.common.scores import table_mean
 from equitangents.studies.framework.records import Records
 
 COSTS = ("parameters", "multiplications", "training_seconds", "inference_seconds")
@@ -78,25 +76,12 @@ class Results:
 
     def estimate(self, labels: dict[str, np.ndarray], measure: str, level: float = 0.95) -> Estimate:
         """The mean score and its interval."""
-        return interval(self.score(labels, measure), level, self.bounds(measure))
+        return table_mean(self.score(labels, measure), self.bounds(measure), level)
 
     def difference(self, a: dict[str, np.ndarray], b: dict[str, np.ndarray], measure: str, level: float) -> Estimate:
         """The mean of a's score minus b's on the same inputs, in the same repetitions."""
         low, high = self.bounds(measure)
-        return interval(self.score(a, measure) - self.score(b, measure), level, (low - high, high - low))
-
-
-def interval(table: Float[np.ndarray, "repetitions n"], level: float, bounds: tuple[float, float]) -> Estimate:
-    """The mean of a table of scores: over inputs and repetitions, or over inputs alone where there are too few of them.
-
-    So too where all repetitions are alike.
-    """
-    R, n = table.shape
-    if R >= FEWEST and np.ptp(table.mean(axis=1)) > 1e-12:
-        low, high = table_interval(table, resample(R, RESAMPLES, 1), resample(n, RESAMPLES, 0), level)
-        if np.isfinite(low) and np.isfinite(high):
-            return Estimate(float(table.mean()), max(low, bounds[0]), min(high, bounds[1]), level)
-    return bootstrap(table.mean(axis=0), level=level, bounds=bounds)
+        return table_mean(self.score(a, measure) - self.score(b, measure), (low - high, high - low), level)
 
 
 def pairs(results: Results, measure: str) -> Records:

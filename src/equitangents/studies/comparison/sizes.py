@@ -15,8 +15,9 @@ import numpy as np
 
 from equitangents.statistics import Estimate, shared_level
 from equitangents.studies.common.images import load_images
+from equitangents.studies.common.scores import table_mean
 from equitangents.studies.comparison import settings as comparison
-from equitangents.studies.comparison.results import Results, interval
+from equitangents.studies.comparison.results import Results
 from equitangents.studies.comparison.study import check_settings as check_cell
 from equitangents.studies.comparison.study import measure as measure_cell
 from equitangents.studies.framework.citations import EMERGENT_EQUIVARIANCE
@@ -202,7 +203,7 @@ def claims(settings: Settings, results: SizesResults) -> Sequence[Claim]:
 
     def closing(task: str, shrink: int) -> Estimate:
         few, many = (results.gains((task, size), shrink) for size in (sizes[0], sizes[-1]))
-        return interval(few - many, each, (-2.0, 2.0))
+        return table_mean(few - many, (-2.0, 2.0), each)
 
     def outside(cell: Cell, shrink: int) -> Estimate:
         return results.cells[cell].estimate(results.largest(cell, shrink), "outside", level)

@@ -17,6 +17,7 @@ from equitangents.report.verdict import (
     FAILS,
     HOLDS,
     IN_ERRORS,
+    P_VALUE,
     SINGLE,
     UNDECIDED,
     Decision,
@@ -29,7 +30,8 @@ from equitangents.studies.framework.records import Records
 from equitangents.studies.framework.wording import after
 
 __all__ = [
-    "EXACT", "IN_ERRORS", "SINGLE", "Claim", "Means", "Records", "after", "claim", "decide", "lead", "meaning",
+    "EXACT", "IN_ERRORS", "P_VALUE", "SINGLE", "Claim", "Means", "Records", "after", "claim", "decide", "lead",
+    "meaning",
 ]  # fmt: skip
 
 
@@ -87,9 +89,9 @@ def claim(
     The claim holds if it holds for every member of the family, and fails if it fails for any. The number shown is the
     least favourable one, and the note says which that is. `covers` says what the intervals are over ("inputs",
     "members"); it is `EXACT` for numbers that no sampling enters, `IN_ERRORS` for those in units of their own standard
-    error, `SINGLE` for one random measurement without an interval, which decides nothing. `stated` is the source's own
-    number, where there is one. `holds`, `fails` and `undecided` say what each verdict means for somebody who must
-    choose: one sentence each, true in that case.
+    error, `P_VALUE` for the result of a test, `SINGLE` for one random measurement without an interval, which decides
+    nothing. `stated` is the source's own number, where there is one. `holds`, `fails` and `undecided` say what each
+    verdict means for somebody who must choose: one sentence each, true in that case.
 
     Raises InvalidArgumentError for an empty family, and if `covers` is empty.
     """

@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from matplotlib import font_manager, rcParams
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, LogLocator
 
 from equitangents.report import figures, palette
 from equitangents.report.palette import MUTED, STEPS
 from equitangents.statistics import Estimate
+
+_CHARACTER = 0.6  # width of a figure over the size of its type
 
 
 def estimates(
@@ -65,6 +68,25 @@ def logarithmic(
     if ticks is not None:
         axes.set_xticks([float(t) for t in ticks])
     figures.plain_log(axes, which)
+    if ticks is not None and which in ("x", "both"):
+        kept = _labels_that_fit(axes, sorted({float(t) for t in ticks}))
+        axes.xaxis.set_major_formatter(lambda value, _: figures.log_label(value) if value in kept else "")
+
+
+def _labels_that_fit(axes: Axes, ticks: Sequence[float]) -> set[float]:
+    """Those of the ticks of x, the largest first, whose labels stay clear of one another."""
+    size = font_manager.FontProperties(size=rcParams["xtick.labelsize"]).get_size_in_points()
+    width = axes.get_window_extent().width * 72 / axes.get_figure(root=True).dpi
+    low, high = np.log(axes.get_xlim())
+    kept: set[float] = set()
+    free = np.inf
+    for tick in reversed(ticks):
+        place = width * (np.log(tick) - low) / (high - low)
+        half = _CHARACTER * size * (len(figures.log_label(tick)) + 1) / 2
+        if place + half <= free:
+            kept.add(tick)
+            free = place - half
+    return kept
 
 
 def places(times: Sequence[float] | np.ndarray) -> np.ndarray:

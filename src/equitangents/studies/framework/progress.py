@@ -17,9 +17,19 @@ _EVERY = 60.0  # seconds between lines about one stage
 
 
 class Task:
-    """A stage's bar; `step(done, total)` moves it and calls `noticed`, as often as one likes."""
+    """A stage's bar; `step(done, total)` moves it and calls `noticed`, as often as one likes.
 
-    def __init__(self, bars: Any = None, identity: Any = None, interrupted: threading.Event | None = None) -> None:
+    `executor` says who trains ensembles, as `DeepEnsemble(executor=)` takes it.
+    """
+
+    def __init__(
+        self,
+        bars: Any = None,
+        identity: Any = None,
+        interrupted: threading.Event | None = None,
+        executor: Any = None,
+    ) -> None:
+        self.executor = executor
         self._bars = bars
         self._identity = identity
         self._interrupted = interrupted
@@ -74,7 +84,8 @@ def _say(line: str) -> None:
 class Progress:
     """Bars on the terminal by rich, lines where output is redirected, or nothing at all."""
 
-    def __init__(self, *, shown: bool = True) -> None:
+    def __init__(self, *, shown: bool = True, executor: Any = None) -> None:
+        self._executor = executor
         self._bars: Any = None
         self._interrupted = threading.Event()
         if shown and not sys.stderr.isatty():
@@ -98,10 +109,10 @@ class Progress:
     def task(self, title: str) -> Iterator[Task]:
         """A bar for one stage; full when the stage ends without an error."""
         if self._bars is None:
-            yield Task(interrupted=self._interrupted)
+            yield Task(interrupted=self._interrupted, executor=self._executor)
             return
         identity = self._bars.add_task(title, total=None)
-        yield Task(self._bars, identity, self._interrupted)
+        yield Task(self._bars, identity, self._interrupted, self._executor)
         if isinstance(self._bars, _Lines):
             self._bars.update(identity, completed=1, total=1, done=True)
         else:

@@ -49,13 +49,15 @@ def run(
     data_dir: str | Path | None = None,
     progress: bool = True,
     force: bool = False,
+    executor: Any = None,
 ) -> StudyResult:
     """Run study `name` and write its folder: config.json, results/, figures/, verdicts.json and report.html.
 
     `out` is the folder, by default `runs/<name>-<preset>`. What an earlier run with the same settings left there is
     replaced when the new one is complete; with `resume` the run goes on from it. A folder with a run of another study
     or with other settings is left alone, unless `force` is given. `settings` changes the preset, as text:
-    {"members": "20"}. `data_dir` holds data files. A claim that fails is a result, not an error.
+    {"members": "20"}. `data_dir` holds data files. `executor` trains the members of ensembles (`DeepEnsemble`), which
+    changes no number. A claim that fails is a result, not an error.
 
     Raises InvalidArgumentError for an unknown study, preset or setting, for data that are not there, and for a folder
     that holds something else or that another run is writing to; then nothing has been touched.
@@ -65,6 +67,9 @@ def run(
     info = _lookup(name, preset)
     if resume and force:
         raise InvalidArgumentError("resume and force are both given; resume goes on with a run, force replaces it")
+    from equitangents.scale.executors import check_spread
+
+    check_spread(executor)
     study, present = load(info)
     from equitangents.studies.framework import settings as reading
     from equitangents.studies.framework.folder import RunFolder
@@ -83,7 +88,7 @@ def run(
         "data_dir": None if data is None else str(data),
     }
     RunFolder.examine(path, config, resume=resume, force=force)
-    bars = Progress(shown=progress)
+    bars = Progress(shown=progress, executor=executor)
     with only_run(path):
         folder = RunFolder(path, config, resume=resume, force=force, data_dir=data, progress=bars)
         texts = (reading.as_text(chosen), reading.as_text(study.presets[preset]))

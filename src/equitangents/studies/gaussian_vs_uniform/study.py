@@ -18,7 +18,7 @@ import numpy as np
 from equitangents.statistics import Estimate, exactly, mean_interval, shared_level
 from equitangents.studies.common.system_images import SystemImages, load_system_images
 from equitangents.studies.framework.citations import SYNERGY_AND_SYMMETRY
-from equitangents.studies.framework.claims import EXACT, Claim, Records, claim
+from equitangents.studies.framework.claims import EXACT, P_VALUE, Claim, Records, claim
 from equitangents.studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check
 from equitangents.systems import System, algorithmic_symmetry, architecture, inference
 
@@ -159,7 +159,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             {f"{settings.sampled} networks": exactly(p) if p <= LEVEL else Estimate(p, math.nan, math.nan)},
             measure=f"p-value of the energy distance between {settings.sampled} networks trained on moved data and as "
             "many on data as they are.",
-            covers=EXACT, at_most=LEVEL, source="stated in arXiv 2207.04612: permutations alone are left",
+            covers=P_VALUE, at_most=LEVEL, source="stated in arXiv 2207.04612: permutations alone are left",
             holds="The uniform law takes the algorithm's symmetry under rotations away, visibly.",
             fails="",
             undecided="If uniform weights break the symmetry under rotations, these networks are too few to show it.",

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from equitangents.report import Figure, Section
 from equitangents.studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels
-from equitangents.studies.symmetry_breaking_path.study import OTHERS, Results, Settings, distances, plain
+from equitangents.studies.symmetry_breaking_path.study import OTHERS, Results, Settings, everywhere, plain, shown
 
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
     """The table, the figure and facts."""
     text = (
         "S-Dist between VEC of finite width and either neighbour, mean over test images, squares summed over classes: "
-        f"means over {settings.members} networks, their noise taken out."
+        f"means over {settings.members} networks, their noise taken out. A number "
+        "below 0 says that noise hides the distance, if there is one; intervals are cut at 0."
     )
     learnt = np.array([results.learnt[key] for key in results.learnt])
     facts = {
@@ -28,7 +31,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
 
 def table(settings: Settings, results: Results) -> Columns:
     """One row for every neighbour, width and time."""
-    found = distances(settings, results)
+    found = everywhere(settings, partial(shown, results))
     rows = [
         (*row, e.value, e.low, e.high, plain(results, *row)) for row, e in zip(found.rows, found.estimates, strict=True)
     ]
@@ -36,7 +39,7 @@ def table(settings: Settings, results: Results) -> Columns:
 
 
 def _figure(settings: Settings, results: Results, folder: RunFolder) -> Figure:
-    found = distances(settings, results)
+    found = everywhere(settings, partial(shown, results))
     with panels(
         folder,
         "path",
@@ -44,7 +47,7 @@ def _figure(settings: Settings, results: Results, folder: RunFolder) -> Figure:
         xlabel="t, along exp(−tA) into O(3)^d",
         ylabel="S-Dist",
         caption=f"S-Dist of VEC of finite width, with 95 % intervals over {settings.members} members; both without the "
-        "bias of finite ensembles.",
+        "bias of finite ensembles, intervals cut at 0.",
         alt="S-Dist against the place on the path",
     ) as drawn:
         for axes, other in zip(drawn, OTHERS, strict=True):

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 
 from equitangents.statistics import Estimate, exactly, mean_interval, shared_level
+from equitangents.studies.common.moved_kernels import predicted, relative
 from equitangents.studies.common.system_images import SystemImages, load_system_images
 from equitangents.studies.framework.citations import SYNERGY_AND_SYMMETRY
-from equitangents.studies.framework.claims import EXACT, Claim, claim
+from equitangents.studies.framework.claims import EXACT, P_VALUE, Claim, claim
 from equitangents.studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check
 from equitangents.systems import (
     ARCHITECTURES,
@@ -155,19 +155,6 @@ def _infinite(name: str, settings: Settings, images: SystemImages, task: Task) -
     return arrays | {"right_pooled": outputs.argmax(axis=1) == images.test_y}
 
 
-def predicted(K: np.ndarray, across: np.ndarray, targets: np.ndarray, ridge: float) -> np.ndarray:
-    """Kernel regression in float64: Θ(x, X)(Θ + δ)⁻¹Y, δ = ridge · (mean diagonal)."""
-    A = np.array(K, np.float64)
-    A[np.diag_indices(len(A))] += ridge * np.trace(A) / len(A)
-    return across.astype(np.float64) @ scipy.linalg.solve(A, targets, assume_a="pos", overwrite_a=True)
-
-
-def relative(a: np.ndarray, b: np.ndarray) -> float:
-    """The largest difference, relative to the largest value of b; NaN where anything is not finite."""
-    difference = np.max(np.abs(np.asarray(a, np.float64) - b)) / np.max(np.abs(b))
-    return float(difference) if np.isfinite(a).all() else math.nan
-
-
 def _finite(name: str, settings: Settings, task: Task) -> Arrays:
     """Coupled networks where there are any, and else two samples of networks."""
     width = settings.width * (8 if name == "FCN" else 1)
@@ -263,7 +250,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             _named(apart, results.numbers, p_value),
             measure=f"p-value of the energy distance between {settings.members} networks trained on moved data and as "
             "many on data as they are.",
-            covers=EXACT, at_most=LEVEL, source=STATED,
+            covers=P_VALUE, at_most=LEVEL, source=STATED,
             holds="Networks of this width, VEC among them, are not symmetric under O(3)^d, as infinitely wide VEC is.",
             fails="",
             undecided="A difference of law, if there is one, is too small for so few networks of this width: take more "

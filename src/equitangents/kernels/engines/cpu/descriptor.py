@@ -15,13 +15,14 @@ import numpy as np
 from equitangents.kernels import duals
 from equitangents.kernels.engines.cpu.features import computed_in_double
 from equitangents.kernels.engines.cpu.rotation_plan import RotationPlan
-from equitangents.kernels.engines.cpu.unrolled import Fork, Join, Step, depth, unrolled
 from equitangents.kernels.levels import GridLevel, Level
-from equitangents.kernels.plan import FibrePlan, PairPlan
-from equitangents.kernels.program import Affine, Box, Decouple, Dual, FrozenArray, Table
+from equitangents.kernels.plan import PairPlan
+from equitangents.kernels.program import Affine, Box, Decouple, Dual, FrozenArray, Pool, Table
 from equitangents.kernels.settled import is_total
+from equitangents.kernels.stages import AlongFibres, AnyPool, Stage, stages_of
+from equitangents.kernels.steps import Fork, Join, Step, depth, unrolled
 
-_VERSION = 4
+_VERSION = 5
 _AXES = 3
 _DEPTH = 8  # residual branches inside each other
 _LARGEST = 2**31 - 1  # what an index of the engine can count
@@ -37,23 +38,28 @@ class Description:
     tables: np.ndarray
 
 
-def obstacle(plan: FibrePlan | PairPlan) -> str | None:
+def obstacle(plan: AlongFibres | PairPlan) -> str | None:
     """Why the engine cannot run `plan`, or None if it can."""
     if isinstance(plan, PairPlan):
         return f"it runs along fibres only, and here {plan.why}"
-    field, levels = unrolled(plan.field, plan.levels)
     vector, _ = unrolled(plan.vector)
-    for op in (*field, *vector):
+    stages = stages_of(plan)
+    for op in (*(op for stage in stages for op in stage.steps), *vector):
         if isinstance(op, Dual) and type(op.activation) not in _DUALS:
             return f"it has no dual of {type(op.activation).__name__}"
-    for op, before, after in zip(field, levels[:-1], levels[1:], strict=True):
-        if not _is_known(op, before, after):
-            return f"it has no {type(op).__name__} of this kind"
+    steps = (*(op for stage in stages for op in stage.steps), *vector)
+    if any(isinstance(op, Affine) and op.rates is not None for op in steps):
+        return "it has the NTK parametrisation alone"
+    for stage in stages:
+        for op, before, after in zip(stage.steps, stage.levels[:-1], stage.levels[1:], strict=True):
+            if not _is_known(op, before, after):
+                return f"it has no {type(op).__name__} of this kind"
     for op in vector:
         if not isinstance(op, Affine | Dual | Fork | Join):
             return f"it has no {type(op).__name__} on plain vectors"
-    if max(depth(field), depth(vector)) > _DEPTH:
+    if max(depth(vector), *(depth(stage.steps) for stage in stages)) > _DEPTH:
         return f"it has at most {_DEPTH} residual branches inside each other"
+    levels = [level for stage in stages for level in stage.levels]
     if any(isinstance(level, GridLevel) and len(level.shape) > _AXES for level in levels):
         return f"its grids have at most {_AXES} dimensions"
     tables = {t.key: t.array.size for t in _tables(plan)}
@@ -72,16 +78,17 @@ def _is_known(op: Step, before: Level, after: Level) -> bool:
     return isinstance(op, Affine | Dual | Decouple | Fork | Join)
 
 
-def _tables(plan: FibrePlan) -> list[FrozenArray]:
-    field, levels = unrolled(plan.field, plan.levels)
+def _tables(plan: AlongFibres) -> list[FrozenArray]:
     found = [plan.labels]
-    found += [op.index for op in field if isinstance(op, Table)]
-    found += [level.table for level in levels if not isinstance(level, GridLevel)]
+    for stage in stages_of(plan):
+        found += [op.index for op in stage.steps if isinstance(op, Table)]
+        found += [level.table for level in stage.levels if not isinstance(level, GridLevel)]
+        found += [stage.fibres, *stage.own]
     return found
 
 
 @lru_cache(maxsize=64)
-def describe(plan: FibrePlan | RotationPlan, channels: int) -> Description:
+def describe(plan: AlongFibres | RotationPlan, channels: int) -> Description:
     """The description of a plan that has no obstacle, for inputs with `channels` channels."""
     writer = _Writer(plan)
     return writer.description(channels)
@@ -93,9 +100,9 @@ def _three(values: Any, filler: int) -> list[int]:
 
 
 class _Writer:
-    def __init__(self, plan: FibrePlan | RotationPlan) -> None:
+    def __init__(self, plan: AlongFibres | RotationPlan) -> None:
         self.plan = plan
-        self.field, self.levels = unrolled(plan.field, plan.levels)
+        self.stages = stages_of(plan)
         self.vector, _ = unrolled(plan.vector)
         self.code: list[int] = []
         self.reals: list[np.ndarray] = []
@@ -106,22 +113,50 @@ class _Writer:
 
     def description(self, channels: int) -> Description:
         plan = self.plan
-        fibres = plan.fibres.array
-        if isinstance(self.levels[0], GridLevel):
-            fibres = np.pad(fibres, ((0, 0), (_AXES - fibres.shape[1], 0)))
         self.real(plan.block_weight)
-        in_double = isinstance(plan, FibrePlan) and computed_in_double(plan, channels)
-        self.code += [_VERSION, channels, len(self.field), len(self.vector), len(fibres)]
-        self.code += [int(in_double), int(plan.single)]
-        self.code += [self.table(FrozenArray(fibres)), self.table(plan.labels)]
+        in_double = not isinstance(plan, RotationPlan) and computed_in_double(plan, channels)
+        self.code += [_VERSION, channels, len(self.stages), len(self.vector), int(in_double), int(plan.single)]
+        self.code += [self.table(plan.labels)]
         self.rotations()
-        for i, level in enumerate(self.levels):
-            self.level(level, _torus(self.field, self.levels, i))
-        for op in (*self.field, *self.vector):
+        for i, stage in enumerate(self.stages):
+            self.stage(stage, self.stages[:i])
+        for op in (*(op for stage in self.stages for op in stage.steps), *self.vector):
             self.operation(op)
         reals = np.concatenate(self.reals).view(np.int32)
         tables = np.concatenate([np.asarray(t, np.int32).ravel() for t in self.tables])
         return Description(np.array(self.code, np.int32), reals, tables)
+
+    def stage(self, stage: Stage, before: tuple[Stage, ...]) -> None:
+        """How many operations, fibres, the pool before, with the fibres that its variances need, and levels."""
+        self.code += [len(stage.steps)]
+        self.fibres(stage.fibres, stage.levels[0])
+        if stage.pool is not None:
+            self.pool(stage.pool, stage.carried)
+            for fibres, earlier in zip(stage.own, before, strict=True):
+                self.fibres(fibres, earlier.levels[0])
+        for i, level in enumerate(stage.levels):
+            self.level(level, _torus(stage.steps, stage.levels, i))
+
+    def fibres(self, fibres: FrozenArray, level: Level) -> None:
+        array = fibres.array
+        if isinstance(level, GridLevel):
+            array = np.pad(array, ((0, 0), (_AXES - array.shape[1], 0)))
+        self.code += [len(array), self.table(FrozenArray(array))]
+
+    def pool(self, pool: AnyPool, carried: tuple[tuple[int, int], ...]) -> None:
+        """Windows on a grid, or blocks of positions; and what branches around the pool keep."""
+        box = pool.box
+        if isinstance(pool, Pool) and box is None:
+            labels = pool.labels.array
+            size = np.count_nonzero(labels >= 0) // pool.blocks
+            ends = [1, 1, len(labels), 1, 1, pool.blocks]
+            self.code += [0, *ends, *[1] * 2 * _AXES, *[0] * _AXES, 0, self.table(pool.labels)]
+        else:
+            assert box is not None
+            size = int(np.prod(box.window))
+            self.code += [1, *_three(box.in_shape, 1), *_three(box.out_shape, 1), *_three(box.window, 1)]
+            self.code += [*_three(box.stride, 1), *_three(box.low, 0), int(box.wrap), 0]
+        self.code += [self.real(1 / size**2), len(carried), *(number for pair in carried for number in pair)]
 
     def table(self, table: FrozenArray) -> int:
         """Where a table begins; equal ones are stored once."""
@@ -140,7 +175,7 @@ class _Writer:
 
     def rotations(self) -> None:
         plan = self.plan
-        if isinstance(plan, FibrePlan):
+        if not isinstance(plan, RotationPlan):
             self.code += [0] * 6
             return
         self.code += [plan.bandlimit, plan.weights.array.size, plan.azimuths]
@@ -156,7 +191,7 @@ class _Writer:
 
     def operation(self, op: Step) -> None:
         box = [1] * _AXES + [1] * _AXES + [1] * _AXES + [1] * _AXES + [0] * _AXES + [1]
-        index, weights, window, total, dual, slot, fork = 0, 0, 0, 0, 0, 0, 0
+        index, weights, window, total, dual, slot = 0, 0, 0, 0, 0, 0
         first, second = 0.0, 0.0
         if isinstance(op, Box):
             kind = 0
@@ -173,14 +208,14 @@ class _Writer:
         elif isinstance(op, Fork):
             kind, slot = 5, op.slot
         elif isinstance(op, Join):
-            kind, slot, fork = 6, op.slot, op.fork
+            kind, slot = 6, op.slot
         else:
             assert isinstance(op, Decouple)
             kind = 4
-        self.code += [kind, *box, index, weights, window, total, dual, slot, fork, self.real((first, second))]
+        self.code += [kind, *box, index, weights, window, total, dual, slot, self.real((first, second))]
 
 
-def _torus(field: list[Step], levels: list[Level], i: int) -> tuple[int, ...]:
+def _torus(field: tuple[Step, ...], levels: tuple[Level, ...], i: int) -> tuple[int, ...]:
     """The grid on which the windows around level i of a lifted program work; without windows, one row."""
     for op in field[i:]:
         if isinstance(op, Box | Table):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from equitangents.kernels.engines import cpu
-from equitangents.kernels.engines.protocol import Engine, Pair
-from equitangents.kernels.plan import FibrePlan, plan
+from equitangents.kernels.engines.protocol import Engine, Pair, Steps
+from equitangents.kernels.levels import NoFibresError
+from equitangents.kernels.plan import FibrePlan, PairPlan, plan
 from equitangents.kernels.program import Affine, Program
 from equitangents.kernels.rotations.compiled import CompiledRotations
+from equitangents.kernels.stages import AlongFibres, staged
 
 
 class CpuEngine(Engine):
@@ -29,22 +32,31 @@ class CpuEngine(Engine):
         return cpu.library_description()
 
     def obstacle(self, program: Program, dtype: Any) -> str | None:
-        return cpu.obstacle(plan(program))
+        return cpu.obstacle(self.steps(program))
+
+    def steps(self, program: Program) -> Steps:
+        found = plan(program)
+        if isinstance(found, PairPlan) and program.form == "auto":
+            try:
+                return staged(program)
+            except NoFibresError as error:
+                return replace(found, why=str(error))
+        return found
 
     def kernels(self, program: Program, x1: np.ndarray, x2: np.ndarray | None) -> Pair:
-        return cpu.kernels(_fibres(program), x1, x2)
+        return cpu.kernels(self._fibres(program), x1, x2)
 
     def diagonal(self, program: Program, x: np.ndarray) -> Pair:
-        return cpu.diagonal(_fibres(program), x)
+        return cpu.diagonal(self._fibres(program), x)
 
     def traced(self, program: Program, x1: Any, x2: Any) -> Pair:
-        return cpu.traced_kernels(_fibres(program), x1, x2)
+        return cpu.traced_kernels(self._fibres(program), x1, x2)
 
     def working_bytes(self, program: Program, channels: int, n1: int, n2: int, itemsize: int) -> int:
-        return cpu.working_bytes(_fibres(program), channels, n1, n2, itemsize)
+        return cpu.working_bytes(self._fibres(program), channels, n1, n2, itemsize)
 
     def computed_in(self, program: Program, channels: int, dtype: str) -> str:
-        return "float64" if cpu.computed_in_double(_fibres(program), channels) else dtype
+        return "float64" if cpu.computed_in_double(self._fibres(program), channels) else dtype
 
     def calibration_work(self) -> float:
         return 1e7
@@ -60,8 +72,7 @@ class CpuEngine(Engine):
         nngp, ntk = (v.reshape(d.shape).mean(axis=0, dtype=np.float64) for v in values)
         return nngp, ntk
 
-
-def _fibres(program: Program) -> FibrePlan:
-    steps = plan(program)
-    assert isinstance(steps, FibrePlan)  # see `obstacle`
-    return steps
+    def _fibres(self, program: Program) -> AlongFibres:
+        steps = self.steps(program)
+        assert not isinstance(steps, PairPlan)  # see `obstacle`
+        return steps

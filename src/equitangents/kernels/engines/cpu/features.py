@@ -9,29 +9,33 @@ from __future__ import annotations
 
 from math import prod
 
-from equitangents.kernels.engines.cpu.unrolled import unrolled
-from equitangents.kernels.plan import FibrePlan
 from equitangents.kernels.program import Box, Dual, Table
+from equitangents.kernels.stages import AlongFibres, stages_of
 
 _FEW = 4
 
 
-def computed_in_double(plan: FibrePlan, channels: int) -> bool:
+def computed_in_double(plan: AlongFibres, channels: int) -> bool:
     """Whether kernels of `plan` are computed in double precision even if inputs and results are in single precision."""
     return features(plan, channels) <= _FEW
 
 
-def features(plan: FibrePlan, channels: int) -> int:
-    """The channels of all positions that one position has seen before the first nonlinearity."""
+def features(plan: AlongFibres, channels: int) -> int:
+    """The channels of all positions that one position has seen before the first nonlinearity.
+
+    Pools on the way add none: a window sees one average in place of many positions.
+    """
     span = 1
-    positions = plan.levels.levels[0].positions
-    for op in unrolled(plan.field)[0]:
-        if isinstance(op, Dual):
-            return channels * min(span, positions)
-        if isinstance(op, Box):
-            span *= prod(map(min, op.window, op.in_shape))
-        elif isinstance(op, Table):
-            span *= op.index.array.shape[1]
+    stages = stages_of(plan)
+    positions = stages[0].levels[0].positions
+    for stage in stages:
+        for op in stage.steps:
+            if isinstance(op, Dual):
+                return channels * min(span, positions)
+            if isinstance(op, Box):
+                span *= prod(map(min, op.window, op.in_shape))
+            elif isinstance(op, Table):
+                span *= op.index.array.shape[1]
     if plan.single:  # flattened before the first nonlinearity
         span = positions
     return channels * min(span, positions)

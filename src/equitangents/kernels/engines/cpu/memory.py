@@ -10,42 +10,42 @@ import numpy as np
 from equitangents.kernels import duals
 from equitangents.kernels.engines.cpu.features import computed_in_double
 from equitangents.kernels.engines.cpu.library import threads
-from equitangents.kernels.plan import FibrePlan
-from equitangents.kernels.program import Affine, Box, Branch, Op
+from equitangents.kernels.program import Affine, Box
+from equitangents.kernels.stages import AlongFibres, StagedPlan, stages_of
+from equitangents.kernels.steps import Fork, Step, depth, unrolled
 
 _PANEL = 48 << 20  # bytes of prepared inputs that a panel holds,
 _LEAST = 64  # or so many inputs
 _VECTOR = 64  # bytes, at most
+_POOLED = 5  # numbers a block that a pool between layers needs of each input alone
 
 
-def working_bytes(plan: FibrePlan, channels: int, n1: int, n2: int, itemsize: int) -> int:
+def working_bytes(plan: AlongFibres, channels: int, n1: int, n2: int, itemsize: int) -> int:
     """Bytes for N1 × N2 pairs of inputs with `channels` channels."""
     converted = itemsize < 8 and computed_in_double(plan, channels)
     itemsize = 8 if converted else itemsize
     lanes = _VECTOR // itemsize
-    signals = plan.levels.levels[0].positions * channels * (2 if converted else 1)
-    sides = sum(_sides(op) for op in (*plan.field, *plan.vector)) + 2
+    stages = stages_of(plan)
+    field, vector = [op for stage in stages for op in stage.steps], unrolled(plan.vector)[0]
+    signals = stages[0].levels[0].positions * channels * (2 if converted else 1)
+    sides = sum(_sides(op) for op in (*field, *vector)) + 2 + _POOLED * (len(stages) - 1)
     each = (2 * sides * plan.positions + signals) * itemsize
     largest = max(_LEAST, _PANEL // max(each, 1) // _LEAST * _LEAST + _LEAST)
     panels = sum(min(largest, -(-n // lanes) * lanes) * (each + 16) for n in (n1, n2))
-    margin = max((_reach(op) for op in plan.field if isinstance(op, Box)), default=1)
-    kept = max(_nesting(plan.field), _nesting(plan.vector))
+    margin = max((_reach(op) for op in field if isinstance(op, Box)), default=1)
+    kept = max(depth(field), depth(vector))
     tile = (2 + kept) * max(plan.positions, margin, _LEAST) * 2 * _VECTOR  # fields of D and Θ, by lanes
+    if isinstance(plan, StagedPlan):
+        tile += plan.pairs_of_positions * 2 * lanes * 8  # fields over pairs of positions, in double
+        tile += (3 + 2 * kept) * max(plan.positions, margin) * lanes * 8  # variances, beside these
     return panels + threads() * (tile + 5 * _LEAST * lanes * 8 + 2 * _VECTOR * plan.positions)
 
 
-def _sides(op: Op) -> int:
+def _sides(op: Step) -> int:
     """Numbers a position that an operation needs of each input alone."""
-    if isinstance(op, Branch):
-        return 2 + sum(map(_sides, op.ops))
-    if isinstance(op, Affine):
-        return 1
+    if isinstance(op, Affine | Fork):
+        return int(isinstance(op, Affine))
     return {duals.Erf: 6, duals.Gelu: 4}.get(type(getattr(op, "activation", None)), 2)
-
-
-def _nesting(ops: tuple[Op, ...]) -> int:
-    """How many branches lie inside each other: a field is kept for each."""
-    return max((1 + _nesting(op.ops) for op in ops if isinstance(op, Branch)), default=0)
 
 
 def _reach(op: Box) -> int:

@@ -13,7 +13,7 @@ import numpy as np
 from equitangents.kernels.engines.cpu.descriptor import Description, describe
 from equitangents.kernels.engines.cpu.library import TARGETS, library, registered, threads
 from equitangents.kernels.engines.cpu.rotation_plan import RotationPlan
-from equitangents.kernels.plan import FibrePlan
+from equitangents.kernels.stages import AlongFibres, stages_of
 
 _MESSAGE_SIZE = 256
 _WATCH_FROM = 2e8  # numbers to compute from which a thread watches for Ctrl-C
@@ -42,7 +42,7 @@ class _Problem(ctypes.Structure):
 
 
 def kernels(
-    plan: FibrePlan | RotationPlan, x1: np.ndarray, x2: np.ndarray | None, instruction_set: int = -1
+    plan: AlongFibres | RotationPlan, x1: np.ndarray, x2: np.ndarray | None, instruction_set: int = -1
 ) -> tuple[np.ndarray, np.ndarray]:
     """(NNGP, NTK) between x1, (N1, *positions, C), and x2 (None: x1 with itself, at half the cost).
 
@@ -52,7 +52,7 @@ def kernels(
 
 
 def kernels_of_distances(
-    plan: FibrePlan, d: np.ndarray, q1: np.ndarray, q2: np.ndarray, dtype: np.dtype
+    plan: AlongFibres, d: np.ndarray, q1: np.ndarray, q2: np.ndarray, dtype: np.dtype
 ) -> tuple[np.ndarray, np.ndarray]:
     """(NNGP, NTK), (N1, N2), of a plan without positions, from mean squared distances d, (N1, N2), of its inputs.
 
@@ -62,12 +62,12 @@ def kernels_of_distances(
     return _run(plan, x1, x2, d.shape, -1, np.ascontiguousarray(d, np.float64))
 
 
-def diagonal(plan: FibrePlan, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def diagonal(plan: AlongFibres, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(NNGP, NTK) of every input of x, (N, *positions, C), with itself, each (N,)."""
     return _run(plan, x, None, (len(x),), -1)
 
 
-def listed(plan: FibrePlan | RotationPlan, x1: np.ndarray, x2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def listed(plan: AlongFibres | RotationPlan, x1: np.ndarray, x2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(NNGP, NTK) of every input of x1, (N, *positions, C), with that of x2 of its number, each (N,)."""
     return _run(plan, x1, x2, (len(x1),), -1)
 
@@ -80,7 +80,7 @@ def _of_mean_square(q: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def _run(
-    plan: FibrePlan | RotationPlan,
+    plan: AlongFibres | RotationPlan,
     x1: np.ndarray,
     x2: np.ndarray | None,
     shape: tuple[int, ...],
@@ -123,9 +123,11 @@ def _run(
     return nngp, ntk
 
 
-def _work(plan: FibrePlan | RotationPlan, x: np.ndarray, pairs: int) -> float:
+def _work(plan: AlongFibres | RotationPlan, x: np.ndarray, pairs: int) -> float:
     """Roughly how many numbers are computed."""
-    return float(pairs) * len(plan.fibres.array) * (plan.positions * (len(plan.field) + x.shape[-1]) + 1)
+    stages = stages_of(plan)
+    each = (len(stage.fibres.array) * (plan.positions * (len(stage.steps) + x.shape[-1]) + 1) for stage in stages)
+    return float(pairs) * sum(each)
 
 
 def _interruptible(call: Any, cancel: ctypes.c_int32) -> int:
@@ -143,17 +145,17 @@ def _interruptible(call: Any, cancel: ctypes.c_int32) -> int:
     return status[0]
 
 
-def traced_kernels(plan: FibrePlan | RotationPlan, x1: Any, x2: Any | None = None) -> tuple[Any, Any]:
+def traced_kernels(plan: AlongFibres | RotationPlan, x1: Any, x2: Any | None = None) -> tuple[Any, Any]:
     """As `kernels`, for traced JAX arrays; without derivatives."""
     return _call(plan, x1, x2, (len(x1), len(x1) if x2 is None else len(x2)))
 
 
-def traced_listed(plan: FibrePlan | RotationPlan, x1: Any, x2: Any) -> tuple[Any, Any]:
+def traced_listed(plan: AlongFibres | RotationPlan, x1: Any, x2: Any) -> tuple[Any, Any]:
     """As `listed`, for traced JAX arrays; without derivatives."""
     return _call(plan, x1, x2, (len(x1),))
 
 
-def _call(plan: FibrePlan | RotationPlan, x1: Any, x2: Any | None, size: tuple[int, ...]) -> tuple[Any, Any]:
+def _call(plan: AlongFibres | RotationPlan, x1: Any, x2: Any | None, size: tuple[int, ...]) -> tuple[Any, Any]:
     d: Description = describe(plan, x1.shape[-1])
     other = x1 if x2 is None else x2
     shape = jax.ShapeDtypeStruct(size, x1.dtype)

@@ -9,7 +9,6 @@ import jax
 import numpy as np
 
 from equitangents.kernels.engines import cpu
-from equitangents.kernels.engines.cpu.unrolled import Fork, Join, Step, unrolled
 from equitangents.kernels.engines.gpu.compiler import EMULATE, emulated, host_compiler, nvrtc
 from equitangents.kernels.engines.gpu.shape import AXES, shape_of
 from equitangents.kernels.engines.gpu.sides import DUAL_SIDES
@@ -17,6 +16,7 @@ from equitangents.kernels.engines.gpu.source import folder
 from equitangents.kernels.levels import GridLevel, Level
 from equitangents.kernels.plan import FibrePlan, PairPlan
 from equitangents.kernels.program import Affine, Box, Decouple, Dual, Table
+from equitangents.kernels.steps import Fork, Join, Step, unrolled
 
 # Shared memory that a block may have, by compute capability; CUDA C++ Programming Guide, technical specifications.
 _SHARED_KB = {"7.0": 96, "7.5": 64, "8.0": 163, "8.6": 99, "8.7": 163, "8.9": 99, "9.0": 227, "10.0": 227, "10.3": 227}
@@ -76,6 +76,8 @@ def obstacle(plan: FibrePlan | PairPlan, dtype: Any = "float64") -> str | None:
     for op in steps:
         if isinstance(op, Dual) and type(op.activation) not in DUAL_SIDES:
             return f"it has no dual of {type(op.activation).__name__}"
+    if any(isinstance(op, Affine) and op.rates is not None for op in steps):
+        return "it has the NTK parametrisation alone"
     for op, before, after in zip(steps, levels[:-1], levels[1:], strict=True):
         if not _is_known(op, before, after):
             return f"it has no {type(op).__name__} of this kind"

@@ -15,13 +15,13 @@ import numpy as np
 
 from equitangents.kernels import duals
 from equitangents.kernels.engines.built import native_folders
-from equitangents.kernels.engines.cpu.unrolled import Fork, Join, unrolled
 from equitangents.kernels.engines.gpu.shape import Level, Orbit, Shape, shape_of, three
 from equitangents.kernels.engines.gpu.sides import DUAL_SIDES, Side, has_mean
 from equitangents.kernels.engines.reference import carries_distance
 from equitangents.kernels.levels import TableLevel
 from equitangents.kernels.plan import FibrePlan
 from equitangents.kernels.program import Affine, Box, Decouple, Dual, Table
+from equitangents.kernels.steps import Fork, Join, unrolled
 
 HEADERS = (
     "gpu/scalar.hpp",

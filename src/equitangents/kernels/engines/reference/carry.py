@@ -25,6 +25,9 @@ class Carry(Protocol):
     def bias(self, op: Affine) -> Any:
         """What a bias adds to K."""
 
+    def constant(self, value: float) -> Any:
+        """A number that is added to K or Θ, in the inputs' scales."""
+
     def dual(self, activation: DualActivation, c: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
         """(c after a nonlinearity, E[φ'φ'])."""
 
@@ -63,7 +66,11 @@ class Distance:
 
     def bias(self, op: Affine) -> Any:
         """The bias' variance b², in the inputs' scales."""
-        return op.b_var if self.scales is None else op.b_var * self.scales[0] * self.scales[1]
+        return self.constant(op.b_var)
+
+    def constant(self, value: float) -> Any:
+        """The number times both scales."""
+        return value if self.scales is None else value * self.scales[0] * self.scales[1]
 
     def dual(self, activation: DualActivation, c: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
         """Moments after a nonlinearity, from the distance."""
@@ -102,6 +109,10 @@ class Covariance:
     def bias(self, op: Affine) -> Any:
         """The bias' variance b², which adds to K."""
         return op.b_var
+
+    def constant(self, value: float) -> Any:
+        """The number as it is."""
+        return value
 
     def dual(self, activation: DualActivation, c: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
         """Moments after a nonlinearity, from the covariance."""

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 from equitangents.kernels.engines.reference.carry import DISTANCE, Carry
 from equitangents.kernels.engines.reference.moments import Moments
-from equitangents.kernels.program import Affine, Box, Branch, Decouple, Dual, Flatten, Op, Pool, Table
+from equitangents.kernels.program import Affine, Box, Branch, Decouple, Dual, Flatten, Op, Pool, Table, WindowPool
 
 
 class State(NamedTuple):
@@ -37,7 +37,7 @@ class Geometry(Protocol):
     def table(self, i: int, op: Table, state: State) -> State:
         """Mean over a window table."""
 
-    def pool(self, i: int, op: Pool | Flatten, state: State, m1: Moments, m2: Moments) -> State:
+    def pool(self, i: int, op: Pool | WindowPool | Flatten, state: State, m1: Moments, m2: Moments) -> State:
         """Mean over blocks of positions."""
 
     def decouple(self, i: int, state: State, q1: Any, q2: Any) -> State:
@@ -55,8 +55,12 @@ def execute(
             state = geometry.table(i, op, state)
         elif isinstance(op, Affine):
             d = carry.affine(op, state.d)
-            k = carry.covariance(d, geometry.first(i + 1, m1.q[i + 1]), geometry.second(i + 1, m2.q[i + 1]))
-            state = State(d, k + op.W_var * state.theta)
+            if op.rates is None:
+                gain = carry.covariance(d, geometry.first(i + 1, m1.q[i + 1]), geometry.second(i + 1, m2.q[i + 1]))
+            else:
+                before = carry.covariance(state.d, geometry.first(i, m1.q[i]), geometry.second(i, m2.q[i]))
+                gain = op.rates[0] * before + carry.constant(op.rates[1])
+            state = State(d, gain + op.W_var * state.theta)
         elif isinstance(op, Dual):
             d, slope = carry.dual(op.activation, state.d, geometry.first(i, m1.q[i]), geometry.second(i, m2.q[i]))
             state = State(d, state.theta * slope)

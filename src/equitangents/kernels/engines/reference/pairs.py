@@ -12,8 +12,10 @@ from jax import lax
 from equitangents.kernels.engines.reference.carry import DISTANCE, Carry
 from equitangents.kernels.engines.reference.execute import State, execute
 from equitangents.kernels.engines.reference.moments import Moments, field_moments
-from equitangents.kernels.engines.reference.windows import box_mean, pad_grid, table_mean_pairs
-from equitangents.kernels.program import Box, Branch, Flatten, Op, Pool, Table
+from equitangents.kernels.engines.reference.windows import box_mean, pad_grid, table_mean_pairs, window_averages
+from equitangents.kernels.program import Box, Branch, Flatten, Op, Pool, Table, WindowPool
+
+AnyPool = Pool | WindowPool | Flatten
 
 
 @dataclass
@@ -59,7 +61,7 @@ class PairGeometry:
         """Both positions move along the window together."""
         return State(*(table_mean_pairs(x, op, self.tables) for x in state))
 
-    def pool(self, i: int, op: Pool | Flatten, state: State, m1: Moments, m2: Moments) -> State:
+    def pool(self, i: int, op: AnyPool, state: State, m1: Moments, m2: Moments) -> State:
         """Covariances are pooled, and D formed anew from them."""
         k = pool_pairs(op, self.carry.covariance(state.d, m1.q[i][:, None], m2.q[i][None]), self.tables)
         theta = pool_pairs(op, state.theta, self.tables)
@@ -72,14 +74,16 @@ class PairGeometry:
         return State(jnp.where(same, state.d, self.carry.unrelated(q1, q2)), jnp.where(same, state.theta, 0))
 
 
-def averaging(op: Pool | Flatten, positions: int, dtype: Any, tables: dict[str, Any]) -> Any:
+def averaging(op: AnyPool, positions: int, dtype: Any, tables: dict[str, Any]) -> Any:
     """The matrix (blocks, positions) that averages over each block."""
+    if isinstance(op, WindowPool):
+        return jnp.asarray(window_averages(op.box), dtype)
     assert isinstance(op, Pool)
     member = (tables[op.labels.key] == jnp.arange(op.blocks)[:, None]).astype(dtype)
     return member / member.sum(axis=1, keepdims=True)
 
 
-def pool_pairs(op: Pool | Flatten, k: Any, tables: dict[str, Any]) -> Any:
+def pool_pairs(op: AnyPool, k: Any, tables: dict[str, Any]) -> Any:
     """Pooled covariances: the mean over A × A', or over equal positions for a flattening."""
     if isinstance(op, Flatten):
         return jnp.mean(jnp.diagonal(k, axis1=0, axis2=1), axis=-1)[None, None]
@@ -104,9 +108,9 @@ def _self_moments(
     found = Moments([q], [mean], [])
     for op in ops:
         inner = None
-        if isinstance(op, Pool | Flatten):
+        if isinstance(op, Pool | WindowPool | Flatten):
             k = pool_pairs(op, DISTANCE.covariance(state.d, q[:, None], q[None]), tables)
-            mean = _pool_mean(op, mean, tables)
+            mean = pool_mean(op, mean, tables)
             q = jnp.moveaxis(jnp.diagonal(k, axis1=0, axis2=1), -1, 0)
             state = State(DISTANCE.of_covariance(k, q[:, None], q[None]), jnp.zeros_like(k))
         elif isinstance(op, Branch):
@@ -132,7 +136,8 @@ def _next_variance(op: Op, q: Any, tables: dict[str, Any]) -> tuple[Any, Any]:
     return step.q[-1], step.mean[-1]
 
 
-def _pool_mean(op: Pool | Flatten, mean: Any, tables: dict[str, Any]) -> Any:
+def pool_mean(op: AnyPool, mean: Any, tables: dict[str, Any]) -> Any:
+    """Means E[f(p)] after pooling: over each block, or over all positions for a flattening."""
     if isinstance(op, Flatten):
         return jnp.mean(mean, axis=0, keepdims=True)
     matrix = averaging(op, mean.shape[0], mean.dtype, tables)

@@ -133,8 +133,9 @@ def vector_levels(ops: tuple[Op, ...]) -> Levels:
 def _affine(ops: tuple[Op, ...], k: Any, theta: Any, carry: Carry) -> tuple[Any, Any]:
     for op in ops:
         assert isinstance(op, Affine)
-        k = op.W_var * k + carry.bias(op)
-        theta = k + op.W_var * theta
+        before, k = k, op.W_var * k + carry.bias(op)
+        gain = k if op.rates is None else op.rates[0] * before + carry.constant(op.rates[1])
+        theta = gain + op.W_var * theta
     return k, theta
 
 

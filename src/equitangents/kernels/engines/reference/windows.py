@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from equitangents.kernels.program import Box, Table
@@ -35,6 +37,19 @@ def box_mean(x: Any, op: Box, axes: Axes) -> Any:
             pieces.append(piece)
         x = sum(pieces[1:], pieces[0]) / w
     return x
+
+
+@lru_cache(maxsize=32)
+def window_averages(box: Box) -> np.ndarray:
+    """The matrix (positions out, positions in) of means over the box; what lies outside the grid counts as zeros."""
+    matrix = np.ones((1, 1))
+    for n, m, w, s, low in zip(box.in_shape, box.out_shape, box.window, box.stride, box.low, strict=True):
+        reads = s * np.arange(m)[:, None] - low + np.arange(w)
+        along = np.zeros((m, n))
+        for out, window in enumerate(reads % n if box.wrap else reads):
+            np.add.at(along[out], window[(window >= 0) & (window < n)], 1 / w)
+        matrix = np.kron(matrix, along)
+    return matrix
 
 
 def table_mean(x: Any, op: Table, tables: dict[str, Any]) -> Any:

@@ -1,4 +1,4 @@
-"""Residual branches as the CPU engine runs them: one list of operations, in which the field is kept and added again."""
+"""Residual branches as compiled engines run them: one list of operations, where a field is kept and added again."""
 
 from __future__ import annotations
 

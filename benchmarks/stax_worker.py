@@ -1,0 +1,67 @@
+"""Kernels of every layer of `stax` by one library, in its interpreter: JSON to standard output, values to a file.
+
+`python stax_worker.py equitangents VALUES.npz` or `python stax_worker.py neural_tangents VALUES.npz`.
+"""
+
+import importlib
+import json
+import sys
+import time
+
+import numpy as np
+
+_CONV = "stax.Conv(4, (3,), padding='SAME', W_std=1.3, b_std=0.2)"
+_ACTIVATIONS = (
+    "Relu()", "LeakyRelu(0.1)", "Abs()", "ABRelu(-0.5, 2.0)", "Erf(2.0, 0.5)", "Gelu()", "Sin(1.0, 0.7)",
+    "Cos(1.0, 0.7)",
+    "Rbf(0.4)", "Exp(1.0, 0.5)", "Gaussian()", "ExpNormalized()", "Monomial(3)", "Polynomial([0.1, 1.0, 0.2])",
+    "Sigmoid_like()", "Gabor()",
+)  # fmt: skip
+CASES: dict[str, str] = {
+    **{a: f"stax.serial({_CONV}, stax.{a}, stax.Flatten(), stax.Dense(1))" for a in _ACTIVATIONS},
+    "Conv VALID, strides": "stax.serial(stax.Conv(4, (3,), (2,)), stax.Relu(), stax.Flatten(), stax.Dense(1))",
+    "Conv CIRCULAR": "stax.serial(stax.Conv(4, (3,), padding='CIRCULAR'), stax.Relu(), stax.Flatten(), stax.Dense(1))",
+    "ConvLocal": "stax.serial(stax.ConvLocal(4, (3,), padding='SAME'), stax.Relu(), stax.Flatten(), stax.Dense(1))",
+    "AvgPool": f"stax.serial({_CONV}, stax.Relu(), stax.AvgPool((2,), (2,)), {_CONV}, stax.Relu(), stax.Flatten())",
+    "SumPool": f"stax.serial({_CONV}, stax.Relu(), stax.SumPool((2,), (2,)), {_CONV}, stax.Relu(), stax.Flatten())",
+    "GlobalAvgPool": f"stax.serial({_CONV}, stax.Relu(), stax.GlobalAvgPool(), stax.Dense(1))",
+    "GlobalSumPool": f"stax.serial({_CONV}, stax.Relu(), stax.GlobalSumPool(), stax.Dense(1))",
+    "LayerNorm": f"stax.serial({_CONV}, stax.LayerNorm(), stax.Relu(), stax.Flatten(), stax.Dense(1))",
+    "LayerNorm over positions": f"stax.serial({_CONV}, stax.LayerNorm((1, 2)), stax.Relu(), stax.Flatten())",
+    "GlobalSelfAttention": f"stax.serial({_CONV}, stax.GlobalSelfAttention(4, 4, 4, 2), stax.Relu(), stax.Flatten())",
+    "residual": f"stax.serial({_CONV}, stax.FanOut(2), stax.parallel(stax.serial(stax.Relu(), {_CONV}), "
+    "stax.Identity()), stax.FanInSum(), stax.Relu(), stax.Flatten(), stax.Dense(1))",
+    "FanInConcat": f"stax.serial({_CONV}, stax.FanOut(2), stax.parallel(stax.serial(stax.Relu(), {_CONV}), {_CONV}),"
+    " stax.FanInConcat(-1), stax.Flatten(), stax.Dense(1))",
+    "standard": "stax.serial(stax.Flatten(), stax.Dense(8, 1.3, 0.2, parameterization='standard'), stax.Relu(),"
+    " stax.Dense(1, 1.3, 0.2, parameterization='standard'))",
+}  # fmt: skip
+
+
+def main(library: str, values: str) -> list[dict]:
+    """Median seconds of three runs after one that compiles, in float64, or why there is no kernel."""
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    stax = importlib.import_module(f"{library}.stax")
+    x = np.random.default_rng(0).standard_normal((32, 8, 3))
+    found, kernels = [], {}
+    for name, network in CASES.items():
+        try:
+            _, _, kernel_fn = eval(network, {"stax": stax})
+            compiled = kernel_fn if library == "equitangents" else jax.jit(kernel_fn, static_argnums=(1, 2))
+            times = []
+            for _ in range(4):
+                start = time.perf_counter()
+                kernel = compiled(x, None, ("nngp", "ntk"))
+                kernels[f"{name}/nngp"], kernels[f"{name}/ntk"] = np.asarray(kernel.nngp), np.asarray(kernel.ntk)
+                times.append(time.perf_counter() - start)
+            found.append({"name": name, "seconds": float(np.median(times[1:]))})
+        except Exception as error:
+            found.append({"name": name, "error": f"{type(error).__name__}: {error}"})
+    np.savez(values, **kernels)  # type: ignore[arg-type]
+    return found
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(sys.argv[1], sys.argv[2])))

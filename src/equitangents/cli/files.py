@@ -1,0 +1,38 @@
+"""What the commands for large data have in common: arrays in files, and parts of a job array."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+
+
+def part(text: str | None) -> tuple[int, int] | None:
+    """ "3/64" as (3, 64)."""
+    if text is None:
+        return None
+    index, slash, count = text.partition("/")
+    if not (slash and index.isdigit() and count.isdigit() and int(index) < int(count)):
+        raise typer.BadParameter(f"{text!r}; expected I/N with I from 0 to N − 1, such as 0/64", param_hint="--shard")
+    return int(index), int(count)
+
+
+def shape(text: str | None) -> tuple[int, ...] | None:
+    """ "32,32,3" as (32, 32, 3)."""
+    if text is None:
+        return None
+    parts = text.replace(" ", "").split(",")
+    if not all(each.isdigit() and int(each) for each in parts):
+        raise typer.BadParameter(f"{text!r}; expected sizes such as 32,32,3", param_hint="--input-shape")
+    return tuple(map(int, parts))
+
+
+def in_precision(x: Any, precision: str | None) -> Any:
+    """The array in the precision that is asked for, in memory; as it is for None."""
+    import numpy as np
+
+    if precision is None:
+        return x
+    if precision not in ("float32", "float64"):
+        raise typer.BadParameter(f"{precision!r}; expected float32 or float64", param_hint="--precision")
+    return np.asarray(x, precision)

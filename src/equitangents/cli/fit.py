@@ -1,0 +1,121 @@
+"""`equitangents fit`: infinitely wide networks trained on arrays in files, saved for `equitangents predict`."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from equitangents.cli import networks
+from equitangents.cli.announcements import announced
+
+if TYPE_CHECKING:
+    from equitangents.ensembles import InfiniteEnsemble, InfiniteEnsembleClassifier
+
+TASKS = ("auto", "regression", "classification")
+
+
+def fit(
+    data: Annotated[Path, typer.Option(help="Inputs: .npy, .npz with x (and y), or Zarr, an array or a group with x.")],
+    out: Annotated[Path, typer.Option(help="Folder of the model; one that was saved there is replaced.")],
+    targets: Annotated[
+        Path | None, typer.Option(help="Targets: .npy, .npz with y, or Zarr; without it y of --data.")
+    ] = None,
+    net: Annotated[str, typer.Option(help=networks.HELP)] = "mlp",
+    depth: Annotated[int | None, typer.Option(help=networks.DEPTH)] = None,
+    w_std: Annotated[float, typer.Option("--W-std", help="Standard deviation of weights of mlp and cnn.")] = math.sqrt(
+        2
+    ),
+    b_std: Annotated[float, typer.Option("--b-std", help="Standard deviation of biases of mlp and cnn.")] = 0.1,
+    group: Annotated[
+        str | None, typer.Option(help="Augmentation by all elements of a group: C4, D4, S5, translations, …")
+    ] = None,
+    time: Annotated[float, typer.Option(help="Training time; inf: until the end.")] = math.inf,
+    learning_rate: Annotated[float, typer.Option(help="Learning rate; time counts in its units.")] = 1.0,
+    ridge: Annotated[
+        float, typer.Option("--ridge", "--diag-reg", help="Relative to the kernel's mean diagonal.")
+    ] = 0.0,
+    kernel: Annotated[str, typer.Option(help="ntk: all layers learn; nngp: the last one.")] = "ntk",
+    dynamics: Annotated[str, typer.Option(help="flow: gradient flow; discrete: time counts steps.")] = "flow",
+    task: Annotated[
+        str, typer.Option(help="regression or classification; auto: the latter where y are whole numbers or text.")
+    ] = "auto",
+    input_shape: Annotated[
+        str | None, typer.Option(help="Shape of one input, such as 32,32,3, if rows are flattened.")
+    ] = None,
+    precision: Annotated[
+        str | None, typer.Option(help="float32 or float64; by default that of the inputs, float64 for whole numbers.")
+    ] = None,
+    store: Annotated[
+        Path | None, typer.Option(help="Keep the training kernel in this folder; `equitangents gram` can fill it.")
+    ] = None,
+    memory_limit: Annotated[float | None, typer.Option(help="GB that the fit may take; by default half of it.")] = None,
+    means_only: Annotated[
+        bool, typer.Option("--means-only", help="Save what means need, a small file; no --std afterwards.")
+    ] = False,
+) -> None:
+    """Train infinitely wide networks on arrays in files, exactly, and save the model in a folder.
+
+    Nothing is saved unless all of it is. With --store a fit that was killed goes on with the kernel as far as it is.
+    """
+    from equitangents.cli.files import in_precision, shape
+    from equitangents.scale.reading import read_inputs, read_pair
+
+    if task not in TASKS:
+        raise typer.BadParameter(f"{task!r}; expected one of {', '.join(TASKS)}", param_hint="--task")
+    x, y = read_pair(data) if targets is None else (read_inputs("data", data), read_inputs("targets", targets, "y"))
+    network = networks.network(net, depth, w_std, b_std)
+    settings = {
+        "augmentation": group,
+        "time": time,
+        "learning_rate": learning_rate,
+        "ridge": ridge,
+        "kernel": kernel,
+        "dynamics": dynamics,
+        "input_shape": shape(input_shape),
+        "memory_limit": None if memory_limit is None else int(memory_limit * 1e9),
+        "store": store,
+    }
+    _check_place(out)
+    with announced("equitangents", err=True):
+        model = _kind(task, y)(network, **settings).fit(in_precision(x, precision), _targets(y))
+        model.save(out, means_only=means_only)
+    typer.echo(_said(model, out))
+
+
+def _kind(task: str, y: Any) -> type[InfiniteEnsemble | InfiniteEnsembleClassifier]:
+    from equitangents.ensembles import InfiniteEnsemble, InfiniteEnsembleClassifier
+
+    labels = len(y.shape) == 1 and y.dtype.kind in "iuUSb"
+    if task == "classification" or (task == "auto" and labels):
+        return InfiniteEnsembleClassifier
+    return InfiniteEnsemble
+
+
+def _targets(y: Any) -> Any:
+    import numpy as np
+
+    y = np.asarray(y)
+    return y.astype(str) if y.dtype.kind == "S" else y
+
+
+def _check_place(out: Path) -> None:
+    """Raise before the work is done where a model cannot be saved."""
+    from equitangents.ensembles.infinite.saving import check_place
+    from equitangents.planning.question import check_writable
+
+    check_place(out)
+    if not out.exists():
+        check_writable("out", out)
+
+
+def _said(model: Any, out: Path) -> str:
+    kind = "classifier" if hasattr(model, "classes_") else "regression"
+    trained = len(model._data[0])
+    outputs = getattr(model, "n_outputs_", 1)
+    what = f"{outputs} output{'s' if outputs > 1 else ''}"
+    if hasattr(model, "classes_"):
+        what = f"{len(model.classes_)} classes"
+    return f"{out}: {kind} of {trained:,} samples, {what}; solved as {model.solver_}"

@@ -1,0 +1,39 @@
+"""What `--net` may be: an architecture by name, a JSON file of layers, or an object of the user's own module."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+HELP = "mlp, cnn, FCN, VEC, LCN, GAP, LAP4, …, layers in a file.json, or package.module:object."
+DEPTH = "Hidden layers of a network that is named; 2 for mlp and cnn, 8 for the others, if it is not given."
+
+
+def network(spec: str, depth: int | None, w_std: float, b_std: float) -> Any:
+    """The network that `--net` names; InvalidArgumentError for other texts."""
+    from equitangents.errors import InvalidArgumentError
+    from equitangents.planning.question import NETS
+
+    if spec.lower().endswith(".json"):
+        from equitangents.nn.specification import read_network
+
+        return read_network(Path(spec))
+    if ":" in spec:
+        from equitangents.audit.adapters.files import load_model
+
+        return load_model(spec)
+    if spec in NETS:
+        from equitangents.planning import question
+
+        return question.network(spec, 2 if depth is None else depth, w_std, b_std)
+    from equitangents.systems.architectures import ARCHITECTURES, architecture
+
+    try:
+        return architecture(spec, 8 if depth is None else depth)
+    except InvalidArgumentError as error:
+        if str(error).startswith("depth"):
+            raise
+        raise InvalidArgumentError(
+            f"net is {spec!r}; expected {', '.join((*NETS, *ARCHITECTURES))}, a file of layers that ends in .json, or "
+            "package.module:object"
+        ) from None

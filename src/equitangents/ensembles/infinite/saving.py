@@ -1,0 +1,202 @@
+"""Fitted infinite ensembles on disk: their attributes as JSON, and arrays with checksums; no pickle is in it.
+
+What only means at the fitted time need, coefficients in place of the decomposition, is kept beside the whole state, so
+that it can be loaded without it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from equitangents._version import __version__
+from equitangents.ensembles.infinite.means_at_a_time import MeansAtATime, means_at_a_time
+from equitangents.ensembles.infinite.problem import Problem
+from equitangents.ensembles.storage.array_folder import ABOUT, read_about, read_array, write_folder
+from equitangents.ensembles.storage.structure import Described, build
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, StoreError
+from equitangents.kernels.store.key import VERSION
+
+_FORMAT = 1
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # of a function, which is another one in another process
+_SAME = 1e-4  # relative: how well a network that is given at loading has to agree with the one that was saved
+
+
+def save(ensemble: Any, path: Path, *, means_only: bool = False) -> None:
+    """Write a fitted ensemble to the folder `path`; see InfiniteEnsembleBase.save."""
+    check_place(path)
+    compact = means(ensemble)
+    if means_only and compact is None:
+        raise InvalidArgumentError(
+            f"means_only is True, and this ensemble is solved as {ensemble.solver_}, whose means need the whole state; "
+            "leave it out"
+        )
+    whole = None if means_only else vars(ensemble)
+    means_described, state, left_out = _described(compact, whole, ensemble.net)
+    about = {
+        "format": _FORMAT,
+        "version": __version__,
+        "numbers": VERSION,
+        "class": type(ensemble).__name__,
+        "network": repr(ensemble.net),
+        "network_left_out": left_out,
+        "fingerprint": fingerprint(ensemble),
+        "facts": facts(ensemble),
+        "first": _first(ensemble),
+        "means": means_described.tree,
+        "state": state.tree,
+    }
+    write_folder(path, about, state.arrays)
+
+
+def check_place(path: Path) -> None:
+    """Raise InvalidArgumentError where something else than a saved ensemble is at `path`."""
+    if path.exists() and not (path / ABOUT).is_file():
+        raise InvalidArgumentError(f"path is {str(path)!r}, which exists and is not a saved ensemble; choose another")
+
+
+def load(cls: type, path: Path, net: Any = None) -> Any:
+    """Read a fitted ensemble of class `cls`; see InfiniteEnsembleBase.load."""
+    about = about_model(path)
+    if about["class"] != cls.__name__:
+        raise StoreError(f"path is {str(path)!r}, which holds an {about['class']}, not an {cls.__name__}")
+    state = _built(path, about, net, "state")
+    if state is None:
+        raise StoreError(
+            f"path is {str(path)!r}, which holds only means at training time {about['facts']['time']:g} (it was saved "
+            "with means_only): standard deviations and other times need a model that was saved whole"
+        )
+    ensemble = object.__new__(cls)
+    vars(ensemble).update(state)
+    _check_same(ensemble, about, net)
+    return ensemble
+
+
+def load_means(path: Path, net: Any = None) -> MeansAtATime | None:
+    """What gives means at the fitted time, without the rest; None for an ensemble whose means need all of it."""
+    about = about_model(path)
+    found: MeansAtATime | None = _built(path, about, net, "means")
+    if found is not None and about["network_left_out"]:
+        _compare(found(np.asarray(found.inputs[:1])), about, net)
+    return found
+
+
+def about_model(path: Path) -> dict[str, Any]:
+    """What a folder says about the model in it; StoreError for other folders, damaged ones, and other versions."""
+    said = f"path is {str(path)!r}, which"
+    about = read_about(path, said)
+    mine = {"format": _FORMAT, "version": __version__, "numbers": VERSION}
+    if any(about.get(name) != value for name, value in mine.items()):
+        raise StoreError(
+            f"{said} was saved by equitangents {about.get('version')} (format {about.get('format')}), and this is "
+            f"{__version__} (format {_FORMAT}): fit the model again, or install that version"
+        )
+    return about
+
+
+def fingerprint(ensemble: Any) -> str:
+    """A hash of what a fitted ensemble's predictions depend on: network, parameters, training data, versions."""
+    training = (ensemble.ensemble_ if hasattr(ensemble, "ensemble_") else ensemble)._training
+    parts = [
+        __version__,
+        VERSION,
+        _ADDRESS.sub("", repr(ensemble)),
+        repr(training.augmentation),
+        repr(training.label_action),
+    ]
+    parts += [repr(training.settings.field), float(ensemble.time), training.settings.ridge]
+    digest = hashlib.sha256(json.dumps(parts).encode())
+    for array in (training.x, training.labels):
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def means(ensemble: Any) -> MeansAtATime | None:
+    """The means at the fitted time of an ensemble in memory; None where they need all of its state."""
+    regression = ensemble.ensemble_ if hasattr(ensemble, "ensemble_") else ensemble
+    problem = regression._training.mean_problem
+    return means_at_a_time(problem, float(ensemble.time)) if isinstance(problem, Problem) else None
+
+
+def facts(ensemble: Any) -> dict[str, Any]:
+    """What predictions in files need to know of the ensemble."""
+    classes = getattr(ensemble, "classes_", None)
+    return {
+        "time": float(ensemble.time),
+        "sample_shape": list(ensemble.sample_shape_),
+        "samples": len(ensemble._data[0]),
+        "dtype": np.dtype(ensemble._data[0].dtype).name,
+        "outputs": None if getattr(ensemble, "_squeeze", False) else _outputs(ensemble),
+        "classes": None if classes is None else classes.tolist(),
+        "solver": ensemble.solver_,
+    }
+
+
+def _outputs(ensemble: Any) -> int:
+    return len(ensemble.classes_) if hasattr(ensemble, "classes_") else int(ensemble.n_outputs_)
+
+
+def _first(ensemble: Any) -> list[float]:
+    """The mean at the first training input, by which a network given later is recognised."""
+    regression = ensemble.ensemble_ if hasattr(ensemble, "ensemble_") else ensemble
+    problem = regression._training.mean_problem
+    return [float(v) for v in problem.means(problem.inputs[:1], np.array([float(ensemble.time)])).ravel()]
+
+
+def _described(means: Any, state: Any, net: Any) -> tuple[Described, Described, bool]:
+    """(means, state, whether the network was left out, as it holds functions or is not of this package)."""
+    try:
+        first = Described(means)
+        return first, Described(state, beside=first), False
+    except InvalidTypeError:
+        first = Described(means, {"net": net})
+        return first, Described(state, {"net": net}, first), True
+
+
+def _built(path: Path, about: dict[str, Any], net: Any, part: str) -> Any:
+    if about["network_left_out"] and net is None:
+        raise InvalidArgumentError(
+            f"path is {str(path)!r}, whose network, {about['network']}, could not be saved with it; give it as net "
+            "(--net)"
+        )
+    said = f"path is {str(path)!r}, which"
+    arrays = _Arrays(path, about, said)
+    try:
+        return build(about[part], arrays, {"net": net})  # type: ignore[arg-type]
+    except (ValueError, KeyError, AttributeError, ImportError) as error:
+        if isinstance(error, StoreError):
+            raise
+        raise StoreError(f"{said} cannot be read: {error}; fit the model again") from None
+
+
+class _Arrays:
+    """Arrays of a model, read as they are asked for."""
+
+    def __init__(self, path: Path, about: dict[str, Any], said: str) -> None:
+        self._from, self._read = (path, about, said), dict[int, np.ndarray]()
+
+    def __getitem__(self, number: int) -> np.ndarray:
+        if number not in self._read:
+            path, about, said = self._from
+            self._read[number] = read_array(path, about, number, said)
+        return self._read[number]
+
+
+def _check_same(ensemble: Any, about: dict[str, Any], net: Any) -> None:
+    if net is not None and about["network_left_out"]:
+        _compare(np.array(_first(ensemble)), about, net)
+
+
+def _compare(first: np.ndarray, about: dict[str, Any], net: Any) -> None:
+    """Raise InvalidArgumentError unless a network that was given predicts what the saved one did."""
+    saved = np.array(about["first"])
+    scale = max(float(np.max(np.abs(saved))), 1e-30)
+    if not np.max(np.abs(np.ravel(first) - saved)) <= _SAME * scale:
+        raise InvalidArgumentError(
+            f"net is {net!r}, whose predictions are not those of the network that was saved, {about['network']}"
+        )

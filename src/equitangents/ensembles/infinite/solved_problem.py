@@ -1,0 +1,162 @@
+"""A training problem whose matrix is not decomposed: one of the other solvers answers for every time and input.
+
+With α_t = φ_t(Θ + δ) Y the mean is Θ(x, X) α_t. With B = φ_t(Θ + δ) Θ(X, x), one right-hand side a test input,
+    Σ_t(x, x′) = K(x, x′) + Bᵀ K B′ − Bᵀ K(X, x′) − K(x, X) B′.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from equitangents.errors import InvalidArgumentError
+from equitangents.inference import Dynamics
+from equitangents.kernels import KernelFunction, Kernels
+from equitangents.solvers import Report, Solution, Solver
+from equitangents.solvers.matrices import SymmetricMatrix
+
+_BLOCK_ENTRIES = 2**25  # of a block of test rows against the training data, 256 MB in float64
+_TOGETHER = 128  # test inputs whose variances are solved for at once
+
+
+@dataclass(frozen=True)
+class SolvedProcess:
+    """What is asked of a process whatever solves it: whether a time can be reached, and which steps are stable."""
+
+    problem: SolvedProblem
+
+    @property
+    def dynamics(self) -> Dynamics:
+        """How time goes."""
+        return self.problem.solver.system.dynamics
+
+    def check(self, time: float) -> None:
+        """Raise if this training cannot be evaluated at `time`; it is solved to find that out."""
+        self.dynamics.check(self.problem.report(time).largest, time)
+
+    @property
+    def max_learning_rate(self) -> float:
+        """2N/λ_max, from the solver's estimate of λ_max."""
+        return self.dynamics.max_learning_rate(self.problem.report(None).largest)
+
+
+@dataclass(frozen=True)
+class SolvedProblem:
+    """Training on `inputs` X with targets Y (N, outputs), rows times `scale` where each stands for equal samples.
+
+    prior: K(X, X), None where the kernel that trains is K itself. field: of the kernel that trains.
+    """
+
+    kernel: KernelFunction
+    field: str
+    inputs: Any
+    targets: np.ndarray
+    solver: Solver
+    prior: SymmetricMatrix | None
+    scale: np.ndarray | None
+    kernels: Kernels | None = None  # of the inputs, if they are held
+
+    @property
+    def process(self) -> SolvedProcess:
+        """Times and learning rates."""
+        return SolvedProcess(self)
+
+    def solution(self, time: float) -> Solution:
+        """α_t, kept for every time that was asked for."""
+        if time not in self._solutions:
+            self._solutions[time] = self.solver.solve(self.targets, time)
+        return self._solutions[time]
+
+    def report(self, time: float | None) -> Report:
+        """How it was solved at one time; None: at whichever was first."""
+        if time is None:
+            return next(iter(self._solutions.values())).report
+        return self.solution(time).report
+
+    @cached_property
+    def _solutions(self) -> dict[float, Solution]:
+        return {}
+
+    def means(self, x: Any, times: np.ndarray) -> np.ndarray:
+        """μ_t(x) at every time: (T, M, outputs)."""
+        solutions = [self.solution(t) for t in times]
+        support = solutions[0].support
+        inputs = self.inputs if support is None else self.inputs[support]
+        scale = None if self.scale is None else (self.scale if support is None else self.scale[support])
+        blocks = []
+        for rows in _blocks(x, len(inputs)):
+            cross = np.asarray(getattr(self.kernel.kernel(rows, inputs), self.field), np.float64)
+            cross = cross if scale is None else cross * scale
+            blocks.append(np.stack([cross @ solution.coefficients for solution in solutions]))
+        return np.concatenate(blocks, axis=1)
+
+    def variances(self, x: Any, times: np.ndarray) -> np.ndarray:
+        """The diagonal of Σ_t of one output at every time: (T, M)."""
+        prior = _diagonal(self.kernel, x)
+        found = np.empty((len(times), len(x)))
+        for start in range(0, len(x), _TOGETHER):
+            rows = slice(start, start + _TOGETHER)
+            cross, prior_cross = self._cross(x[rows])
+            for i, t in enumerate(times):
+                back, through = self._responses(cross, t)
+                change = (back * (through - 2 * prior_cross)).sum(axis=0)
+                found[i, rows] = np.maximum(prior[rows] + change, 0.0)
+        return found
+
+    def covariances(self, x: Any, times: np.ndarray) -> np.ndarray:
+        """Σ_t of one output at every time: (T, M, M)."""
+        prior = np.asarray(self.kernel.kernel(x).nngp, np.float64)
+        cross, prior_cross = self._cross(x)
+        found = []
+        for t in times:
+            back, through = self._responses(cross, t)
+            change = back.T @ (through - 2 * prior_cross)
+            found.append(prior + (change + change.T) / 2)
+        return np.stack(found)
+
+    def query_bytes(self, m: int, times: int) -> int:
+        """Bytes that the joint covariance of m inputs takes at so many times."""
+        return 8 * (8 * m * len(self.inputs) + (times + 3) * m * m)
+
+    def _cross(self, x: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Θ(X, x) and K(X, x), (N, M), scaled."""
+        if not self.solver.exact:
+            raise InvalidArgumentError(
+                "solver is an approximation by some of the training inputs, which gives means alone; take "
+                "solver='pcg' for variances, or fewer samples"
+            )
+        kernels = self.kernel.kernel(x, self.inputs)
+        scale = 1.0 if self.scale is None else self.scale
+        both = (np.asarray(getattr(kernels, name), np.float64) * scale for name in (self.field, "nngp"))
+        cross, prior_cross = both
+        return cross.T, prior_cross.T
+
+    def _responses(self, cross: np.ndarray, time: float) -> tuple[np.ndarray, np.ndarray]:
+        """B and (K + noise) B; of a posterior the noise on its targets is δ."""
+        back = self.solver.solve(cross, time).coefficients
+        if self.prior is None:
+            return back, self.solver.system.product(back)
+        return back, self.prior.product(back)
+
+    def retuned(self, settings: Any) -> SolvedProblem:
+        """The same problem with another ridge or learning rate."""
+        system = self.solver.system
+        dynamics = settings.dynamics(settings.learning_rate, system.dynamics.samples)
+        other = replace(system, ridge=settings.ridge, dynamics=dynamics)
+        return replace(self, solver=self.solver.of(other))
+
+
+def _blocks(x: Any, columns: int) -> Iterator[Any]:
+    step = max(1, _BLOCK_ENTRIES // columns)
+    return (x[start : start + step] for start in range(0, len(x), step))
+
+
+def _diagonal(kernel: KernelFunction, x: Any) -> np.ndarray:
+    """K(x, x) of every input with itself."""
+    if hasattr(kernel, "kernel_diagonal"):
+        return np.asarray(kernel.kernel_diagonal(x).nngp, np.float64)
+    return np.concatenate([np.diagonal(np.asarray(kernel.kernel(x[i : i + 32]).nngp)) for i in range(0, len(x), 32)])

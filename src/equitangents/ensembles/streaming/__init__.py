@@ -1,0 +1,1 @@
+"""Predictions for more inputs than memory holds, from files to files."""

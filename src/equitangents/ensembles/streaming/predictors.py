@@ -1,0 +1,102 @@
+"""What is predicted of a block of inputs: means, labels, standard deviations and probabilities as named arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from equitangents.ensembles.infinite import saving
+from equitangents.ensembles.infinite.base import InfiniteEnsembleBase
+from equitangents.ensembles.infinite.classifier import InfiniteEnsembleClassifier
+from equitangents.ensembles.infinite.means_at_a_time import MeansAtATime
+from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
+from equitangents.errors import InvalidArgumentError, InvalidTypeError
+from equitangents.inference import as_times
+
+CLASSES: dict[str, type[InfiniteEnsembleBase]] = {
+    kind.__name__: kind for kind in (InfiniteEnsemble, InfiniteEnsembleClassifier)
+}
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """A fitted ensemble that is asked for some arrays at one time.
+
+    `arrays` are their names and the shape of a row of each; `outputs` gives them for a block of inputs (M, …). The
+    fingerprint is of the ensemble; `samples` are those it was trained on, `dtype` theirs.
+    """
+
+    fingerprint: str
+    time: float
+    sample_shape: tuple[int, ...]
+    dtype: np.dtype
+    samples: int
+    classes: list[Any] | None
+    arrays: dict[str, tuple[int, ...]]
+    outputs: Callable[[np.ndarray], dict[str, np.ndarray]]
+
+
+def predictor(model: Any, time: Any, return_std: bool, net: Any) -> Predictor:
+    """Of a fitted infinite ensemble, or of one that was saved in a folder; only what is needed of it is loaded."""
+    if isinstance(model, InfiniteEnsembleBase):
+        model._check_fitted()
+        facts, fingerprint, folder = saving.facts(model), saving.fingerprint(model), None
+    elif isinstance(model, str | Path):
+        folder = Path(model)
+        about = saving.about_model(folder)
+        facts, fingerprint = about["facts"], about["fingerprint"]
+    else:
+        raise InvalidTypeError(f"model is {model!r}; expected a fitted infinite ensemble, or the folder of a saved one")
+    asked = _one_time(facts["time"] if time is None else time)
+    shape = () if facts["outputs"] is None else (facts["outputs"],)
+    arrays: dict[str, tuple[int, ...]] = {"mean": shape}
+    if return_std:
+        arrays |= {"std": ()} | ({} if facts["classes"] is None else {"probability": shape})
+    means = None
+    if not return_std and asked == facts["time"]:
+        means = saving.load_means(folder, net) if folder is not None else saving.means(model)
+    if means is not None:
+        outputs = _from_coefficients(means, shape)
+    else:
+        whole = model if folder is None else CLASSES[about["class"]].load(folder, net=net)
+        outputs = _from_everything(whole, asked, return_std)
+    return Predictor(
+        fingerprint,
+        asked,
+        tuple(facts["sample_shape"]),
+        np.dtype(facts["dtype"]),
+        facts["samples"],
+        facts["classes"],
+        arrays,
+        outputs,
+    )
+
+
+def _from_coefficients(means: MeansAtATime, shape: tuple[int, ...]) -> Callable[[np.ndarray], dict[str, np.ndarray]]:
+    return lambda x: {"mean": means(x).reshape(len(x), *shape)}
+
+
+def _from_everything(ensemble: Any, time: float, std: bool) -> Callable[[np.ndarray], dict[str, np.ndarray]]:
+    regression = ensemble.ensemble_ if isinstance(ensemble, InfiniteEnsembleClassifier) else ensemble
+
+    def outputs(x: np.ndarray) -> dict[str, np.ndarray]:
+        if not std:
+            return {"mean": regression.predict(x, time)}
+        mean, deviation = regression.predict(x, time, return_std=True)
+        found = {"mean": mean, "std": deviation}
+        if regression is not ensemble:
+            found["probability"] = ensemble.predict_proba(x, time)
+        return found
+
+    return outputs
+
+
+def _one_time(time: Any) -> float:
+    times, single = as_times(time)
+    if not single:
+        raise InvalidArgumentError(f"time has shape {times.shape}; predictions are written at one time")
+    return float(times[0])

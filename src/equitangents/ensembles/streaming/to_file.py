@@ -1,0 +1,215 @@
+"""Predictions from arrays on disk to a file, some rows at a time; what is predicted stays, whatever happens."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from equitangents._types import FileName, Numbers
+from equitangents._version import __version__
+from equitangents.ensembles.streaming.formats import assemble, check_suffix, files_of, is_made
+from equitangents.ensembles.streaming.parts import Parts, read_record
+from equitangents.ensembles.streaming.predictors import Predictor, predictor
+from equitangents.errors import MemoryLimitError, NotFiniteError, ShapeError, StoreError
+from equitangents.formatting import memory_size
+from equitangents.kernels.store.key import VERSION
+from equitangents.scale.identity import row_digests
+from equitangents.scale.problem import opened
+from equitangents.scale.progress import Progress, Told
+from equitangents.scale.shards import part_of
+from equitangents.scale.whole import alone
+from equitangents.validation import check_whole
+
+logger = logging.getLogger("equitangents")
+
+_ENTRIES = 2**25  # kernel entries of a chunk, about: 256 MB in float64
+_INPUT_BYTES = 2**27  # of the inputs of a chunk
+_ROWS = 64, 16384  # of a chunk, at least and at most
+
+
+def predict_to_file(
+    model: Any,
+    x: Numbers,
+    path: FileName,
+    *,
+    time: float | None = None,
+    return_std: bool = False,
+    rows: int | None = None,
+    shard: tuple[int, int] | None = None,
+    restart: bool = False,
+    force: bool = False,
+    net: Any = None,
+    progress: Told | None = None,
+) -> Path:
+    """Predict all of x, (M, …), into the file `path`, in memory that does not grow with M; returns the path.
+
+    What is predicted is kept chunk by chunk in the folder `PATH.parts`: the same call goes on after an interruption,
+    kill -9 included, and the file appears whole in the end. Chunks of other models or inputs are not mixed.
+
+    Args:
+        model: a fitted `InfiniteEnsemble` or `InfiniteEnsembleClassifier`, or the folder in which one was saved.
+        x: the inputs; also a memory map (`numpy.load(file, mmap_mode="r")`) or a Zarr array.
+        path: ends in .npy (the mean (M,) or (M, outputs), or the classes (M,); std in `NAME-std.npy`), .npz (arrays
+            mean, std, label, probability) or .zarr (a Zarr group of them).
+        time: the training time; None: the model's.
+        return_std: standard deviations, too, and of a classifier probabilities.
+        rows: inputs that are predicted at once, and kept together; None: as many as take some 256 MB.
+        shard: (i, n), the i-th of n parts, 0 ≤ i < n, for job arrays; whichever comes last makes the file.
+        restart: remove what is in `PATH.parts` first.
+        force: replace a file that is there.
+        net: the network, of a saved model whose network could not be saved.
+        progress: called as progress(chunks that are there, all chunks, seconds left).
+
+    Means equal those of `predict` up to rounding. Raises StoreError where a file is in the way, the parts are of other
+    predictions, or the disk is full.
+
+    >>> import tempfile, equitangents as et
+    >>> network = et.nn.Sequential(et.nn.Dense(1), et.nn.Relu(), et.nn.Dense(1))
+    >>> data = np.random.default_rng(0).normal(size=(5, 3))
+    >>> fitted = et.InfiniteEnsemble(network, ridge=1e-3).fit(data, data[:, 0])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     written = predict_to_file(fitted, data, folder + "/mean.npy", rows=2)
+    ...     bool(np.allclose(np.load(written), fitted.predict(data)))
+    True
+    """
+    out = Path(path).expanduser()
+    check_suffix(out)
+    if rows is not None:
+        check_whole("rows", rows, 1)
+    asked = predictor(model, time, return_std, net)
+    x = _checked(x, asked)
+    parts = _parts(out, x, asked, rows)
+    mine = part_of(list(parts.chunks), shard)
+    with _files(out, parts):
+        if restart:
+            shutil.rmtree(parts.folder, ignore_errors=True)
+        if _is_done(out, parts, asked, force):
+            with suppress(StoreError), _finishing(out):  # removes what a process left that was killed
+                pass
+            logger.info("predict: %s is complete", out)
+            return out
+        parts.open()
+        _check_disk(out, parts, mine)
+        _predict(parts, mine, x, asked, progress)
+        _finish(out, parts, x, asked, shard)
+    return out
+
+
+def _checked(x: Any, asked: Predictor) -> Any:
+    """x as an array whose rows can be read, of the shape that the model takes."""
+    x = opened("x", x)
+    shape, flat = tuple(x.shape[1:]), (int(np.prod(asked.sample_shape)),)
+    if shape not in (asked.sample_shape, flat):
+        raise ShapeError(f"x has inputs of shape {shape}; the model was fitted to inputs of shape {asked.sample_shape}")
+    return x
+
+
+def _parts(out: Path, x: Any, asked: Predictor, rows: int | None) -> Parts:
+    """Where chunks are kept, and what they are of; the inputs are read once, and checked."""
+    count, each = x.shape[0], int(np.prod(asked.sample_shape)) * asked.dtype.itemsize
+    if rows is None:
+        rows = max(1, min(max(_ENTRIES // asked.samples, _ROWS[0]), _INPUT_BYTES // each, _ROWS[1], count))
+    record = {
+        "version": __version__,
+        "numbers": VERSION,
+        "fingerprint": asked.fingerprint,
+        "inputs": _digest(x, asked.dtype),
+        "count": count,
+        "rows": rows,
+        "time": asked.time,
+        "arrays": {name: list(shape) for name, shape in asked.arrays.items()},
+    }
+    return Parts(out.with_name(f"{out.name}.parts"), count, rows, asked.arrays, record)
+
+
+def _digest(x: Any, dtype: np.dtype) -> str:
+    return row_digests("x", x, dtype, (x.shape[0],))[0]
+
+
+def _predict(parts: Parts, mine: list[int], x: Any, asked: Predictor, told: Told | None) -> None:
+    waiting = [chunk for chunk in mine if not parts.is_there(chunk)]
+    counted = Progress(len(mine) - len(waiting), len(mine), told, "predict", "chunks")
+    for chunk in waiting:
+        _predict_chunk(parts, chunk, x, asked)
+        counted.add(1, 1)
+
+
+def _predict_chunk(parts: Parts, chunk: int, x: Any, asked: Predictor) -> None:
+    span = parts.span(chunk)
+    rows = np.ascontiguousarray(np.asarray(x[span]), asked.dtype).reshape(-1, *asked.sample_shape)
+    try:
+        values = asked.outputs(rows)
+    except MemoryError:
+        raise MemoryLimitError(
+            f"{len(rows)} inputs at once do not fit in memory; give fewer rows and restart, or use another machine"
+        ) from None
+    wrong = [name for name, value in values.items() if not np.isfinite(value).all()]
+    if wrong:
+        raise NotFiniteError(f"{wrong[0]} of inputs {span.start} to {span.stop - 1} is NaN or infinite; not kept")
+    parts.write(chunk, values)
+
+
+def _finish(out: Path, parts: Parts, x: Any, asked: Predictor, shard: tuple[int, int] | None) -> None:
+    """Make the file if all chunks are there, also those of other processes."""
+    missing = sum(not parts.is_there(chunk) for chunk in parts.chunks)
+    if missing:
+        logger.info("predict: part %d/%d is done; %d of %d chunks are missing", *shard, missing, len(parts.chunks))  # type: ignore[misc]
+        return
+    with _finishing(out):
+        for chunk in parts.chunks:
+            if parts.read(chunk) is None:  # damaged
+                _predict_chunk(parts, chunk, x, asked)
+        assemble(out, parts, asked.classes)
+    logger.info("predict: %d predictions in %s", parts.count, out)
+
+
+def _finishing(out: Path) -> AbstractContextManager[None]:
+    """The lock of whoever makes the file."""
+    return alone(out.with_name(f".{out.name}.finishing"), f"another process is putting {out} together; wait for it")
+
+
+def _is_done(out: Path, parts: Parts, asked: Predictor, force: bool) -> bool:
+    """Whether these very predictions are there; StoreError if another file is, unless it may be replaced."""
+    if out.suffix == ".zarr" and not parts.folder.exists() and read_record(out) == parts.record:
+        return True
+    labelled = asked.arrays if asked.classes is None else {"label": (), **asked.arrays}
+    files = list(files_of(out, labelled).values())
+    if is_made(files[-1], parts.folder) and read_record(parts.folder) == parts.record:
+        shutil.rmtree(parts.folder)
+        return True
+    there = [file for file in files if file.exists() and not is_made(file, parts.folder)]
+    if there and not force:
+        raise StoreError(f"{there[0]} exists; give another path, or force=True (--force) to replace it")
+    return False
+
+
+def _check_disk(out: Path, parts: Parts, mine: list[int]) -> None:
+    """Raise StoreError where the disk has no room for what is missing, and for the file."""
+    each = sum(parts.of(name).nbytes for name in parts.arrays)
+    needed = each * sum(not parts.is_there(chunk) for chunk in mine)
+    if out.suffix != ".zarr":
+        needed += each * len(parts.chunks)
+    free = shutil.disk_usage(parts.folder).free
+    if needed > free:
+        raise StoreError(
+            f"predictions in {out} take {memory_size(needed)} on the way, and the disk has {memory_size(free)} left; "
+            "make room, or give a path on another disk"
+        )
+
+
+@contextmanager
+def _files(out: Path, parts: Parts) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        what = (error.strerror or str(error)) + (f" ({error.filename})" if error.filename else "")
+        raise StoreError(
+            f"{out} cannot be written: {what}; what is predicted is kept in {parts.folder}, and the same call goes on "
+            "from it"
+        ) from None

@@ -1,0 +1,110 @@
+"""Members trained by several processes or machines: each chunk of members is one piece of work, whoever takes it.
+
+A chunk is trained by one program in one place of it, so that the result is that of one machine, bit for bit. The
+members of a worker that dies are trained again, from their last checkpoint if there are checkpoints.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from concurrent.futures import BrokenExecutor
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from equitangents.ensembles.training.alone import Assignment, train_alone
+from equitangents.ensembles.training.checkpoints import check_unused
+from equitangents.ensembles.training.trained import Trained, joined
+from equitangents.scale.executors import (
+    Tasks,
+    compute_by_processes,
+    compute_with,
+    dask_client,
+    workers_of,
+)
+from equitangents.scale.progress import Progress
+from equitangents.validation import is_whole
+
+logger = logging.getLogger("equitangents")
+
+Piece = tuple[int, int]  # the first member of a part of the run, and how many there are
+
+
+@dataclass(frozen=True)
+class Done:
+    """Parts that a worker trained, by their first member, and how long that took."""
+
+    parts: dict[int, Trained]
+    seconds: float
+
+    @property
+    def computed(self) -> int:
+        """How many they are."""
+        return len(self.parts)
+
+
+def train_spread(executor: Any, assignment: Assignment) -> Trained:
+    """Train the members of an assignment by an executor, a chunk of them at a time."""
+    pieces = _pieces(assignment)
+    if assignment.folder is not None:
+        if not assignment.resume:
+            check_unused(assignment.folder, assignment.job.first, assignment.job.members)
+        assignment = replace(assignment, resume=True)  # of what a worker saved that died
+    parts: dict[int, Trained] = {}
+    counted = Progress(0, len(pieces), None, "ensemble", "parts")
+
+    def report(done: Done) -> None:
+        parts.update(done.parts)
+        counted.add(done.computed, done.computed)
+
+    tasks = Tasks(
+        partial(_train_pieces, assignment),
+        lambda piece: piece[0] in parts,
+        report,
+        task="ensemble",
+        items="parts of the members",
+        item="part of the members",
+        kept="what has checkpoints goes on from them" if assignment.folder is not None else "nothing is kept",
+        remedy="train with fewer processes, or a smaller members_per_chunk",
+    )
+    if is_whole(executor):
+        compute_by_processes(int(executor), tasks, pieces)
+    else:
+        with _opened(executor) as pool:
+            try:
+                compute_with(pool, tasks, pieces)
+            except BrokenExecutor:
+                waiting = [piece for piece in pieces if not tasks.is_there(piece)]
+                count = workers_of(pool)
+                logger.warning(
+                    "ensemble: a worker of the executor died, and it takes no more tasks; %d processes of this machine "
+                    "train the %d parts of the members that are missing",
+                    count,
+                    len(waiting),
+                )
+                compute_by_processes(count, tasks, waiting)
+    return joined([parts[first] for first, _ in pieces])
+
+
+def _pieces(assignment: Assignment) -> list[Piece]:
+    """The members chunk by chunk."""
+    job, chunk = assignment.job, assignment.plan.chunk
+    edges = [*range(job.first // chunk * chunk, job.first + job.members, chunk), job.first + job.members]
+    starts = [max(edge, job.first) for edge in edges[:-1]]
+    return [(start, stop - start) for start, stop in zip(starts, edges[1:], strict=True)]
+
+
+def _train_pieces(assignment: Assignment, pieces: Sequence[Piece]) -> Done:
+    begin = time.monotonic()
+    parts = {first: train_alone(assignment.of(first, count)) for first, count in pieces}
+    return Done(parts, time.monotonic() - begin)
+
+
+def _opened(executor: Any) -> AbstractContextManager[Any]:
+    if isinstance(executor, str):
+        client: AbstractContextManager[Any] = dask_client(executor)
+        return client
+    return nullcontext(executor)

@@ -1,0 +1,22 @@
+"""Functions of functions of parameters: linearisations, Taylor expansions, and kernels of any apply(params, x)."""
+
+from equitangents.functional.batching import batch
+from equitangents.functional.empirical import (
+    empirical_kernel_fn,
+    empirical_nngp_fn,
+    empirical_ntk_fn,
+    ntk_vector_product,
+)
+from equitangents.functional.monte_carlo import monte_carlo_kernel_fn
+from equitangents.functional.taylor import linearize, taylor_expand
+
+__all__ = [
+    "batch",
+    "empirical_kernel_fn",
+    "empirical_nngp_fn",
+    "empirical_ntk_fn",
+    "linearize",
+    "monte_carlo_kernel_fn",
+    "ntk_vector_product",
+    "taylor_expand",
+]

@@ -1,0 +1,56 @@
+"""Linearisations and Taylor expansions of any function of parameters, by derivatives along θ - θ₀."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from equitangents.validation import check_whole
+
+
+def linearize(f: Callable[..., Any], params: Any) -> Callable[..., Any]:
+    """f_lin(θ, *args) = f(θ₀, *args) + ∂f/∂θ (θ - θ₀), θ₀ = `params`: what a wide network is throughout training.
+
+    >>> import jax.numpy as jnp
+    >>> float(linearize(lambda w, x: w * w * x, jnp.array(3.0))(jnp.array(4.0), 1.0))
+    15.0
+    """
+    return taylor_expand(f, params, 1)
+
+
+def taylor_expand(f: Callable[..., Any], params: Any, degree: int) -> Callable[..., Any]:
+    """f_n(θ, *args) = Σ_{k ≤ degree} (1/k!) ∂ᵏf (θ - θ₀)ᵏ about θ₀ = `params`.
+
+    >>> import jax.numpy as jnp
+    >>> float(taylor_expand(lambda w, x: w**3 * x, jnp.array(1.0), 2)(jnp.array(2.0), 1.0))
+    7.0
+    """
+    degree = check_whole("degree", degree, 0)
+
+    def expanded(other: Any, *args: Any, **keywords: Any) -> Any:
+        step = jax.tree.map(jnp.subtract, other, params)
+
+        def at(p: Any) -> Any:
+            return f(p, *args, **keywords)
+
+        if degree == 0:
+            return at(params)
+        if degree == 1:
+            value, slope = jax.jvp(at, (params,), (step,))
+            return jax.tree.map(jnp.add, value, slope)
+        derivatives: list[Callable[[Any], Any]] = [at]
+        for _ in range(degree):
+            derivatives.append(_along(derivatives[-1], step))
+        terms = [derivative(params) for derivative in derivatives]
+        return jax.tree.map(lambda *t: sum(term / math.factorial(k) for k, term in enumerate(t)), *terms)
+
+    return expanded
+
+
+def _along(f: Callable[[Any], Any], step: Any) -> Callable[[Any], Any]:
+    """The derivative of f along `step`, as a function of where it is taken."""
+    return lambda p: jax.jvp(f, (p,), (step,))[1]

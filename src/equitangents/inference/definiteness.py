@@ -1,0 +1,51 @@
+"""Why a kernel matrix is not positive definite: equal inputs, float32 entries, no ridge, or no kernel at all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+_INDEFINITE = 100.0  # times the rounding of the entries: a negative eigenvalue beyond it has another reason
+_PAIRS = 64  # pairs of rows that are looked at for equal inputs
+
+Product = Callable[[np.ndarray], np.ndarray]
+Distance = Callable[[int, int], tuple[float, float]]
+
+
+def cause(
+    *, smallest: float, blur: float, ridge: float, single: bool, equal: Callable[[], tuple[int, int] | None]
+) -> str:
+    """The cause, in words: λ_min, how far rounding moves eigenvalues, whether entries are float32, equal rows."""
+    if smallest < -_INDEFINITE * blur:
+        return "it is indefinite beyond rounding, so it is not a kernel"
+    pair = equal()
+    if pair is not None:
+        return f"rows {pair[0]} and {pair[1]} are equal, as of equal inputs"
+    if single:
+        return (
+            f"its entries are float32, whose rounding moves eigenvalues by about {blur:.1e}; float64 inputs give "
+            "float64 kernels"
+        )
+    missing = "ridge is 0 and" if ridge == 0 else f"ridge={ridge:g} is too small:"
+    return f"{missing} eigenvalues of the kernel fall below the rounding of float64, about {blur:.1e}"
+
+
+def equal_rows(size: int, eps: float, product: Product, distance: Distance) -> tuple[int, int] | None:
+    """Two rows that are the same up to rounding, if there are any: they have the same product with random numbers.
+
+    distance: (A_ii + A_jj − 2A_ij, A_ii + A_jj) of i < j.
+    """
+    if size < 2:
+        return None
+    image = product(np.random.default_rng(0).normal(size=(size, 1)))[:, 0]
+    order = np.argsort(image, kind="stable")
+    gaps = np.diff(image[order])
+    near = np.flatnonzero(gaps <= 1e2 * eps * math.sqrt(size) * float(np.abs(image).max()))
+    for k in near[np.argsort(gaps[near], kind="stable")][:_PAIRS]:
+        i, j = sorted((int(order[k]), int(order[k + 1])))
+        apart, both = distance(i, j)
+        if apart <= 16 * eps * both:
+            return i, j
+    return None

@@ -1,0 +1,129 @@
+"""Duals of exponentials: a·exp(b x), a·exp(b x²), √2 sin(√(2γ) x + π/4), and the normalised exponential.
+
+Each distance is a sum of terms of one sign, so that nearly equal inputs keep their digits.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+
+from equitangents.kernels.duals.geometry import angle_of_covariance, half_angle, root_gap, safe_sqrt
+
+
+@dataclass(frozen=True)
+class Exp:
+    """a·exp(b x): E[φ(u)φ(v)] = a² exp(b² (q1 + q2 + 2k)/2), and E[φ'φ'] = b² times that."""
+
+    a: float = 1.0
+    b: float = 1.0
+
+    def pair(self, d: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+        """Squared distance after φ, and E[φ'φ']."""
+        square = self.b**2
+        gap = jnp.exp(square * jnp.minimum(q1, q2)) * jnp.expm1(square * jnp.abs(q1 - q2))
+        both = jnp.exp(square * (q1 + q2))
+        distance = gap**2 - 2 * both * jnp.expm1(-square * d / 2)
+        return self.a**2 * distance, self.a**2 * square * jnp.exp(square * (q1 + q2 - d / 2))
+
+    def covariance(self, k: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+        """E[φφ] and E[φ'φ'], from the covariance itself."""
+        value = self.a**2 * jnp.exp(self.b**2 * ((q1 + q2) / 2 + k))
+        return value, self.b**2 * value
+
+    def moments(self, q: Any) -> tuple[Any, Any]:
+        """a² exp(2 b² q) and a exp(b² q/2)."""
+        return self.a**2 * jnp.exp(2 * self.b**2 * q), self.a * jnp.exp(self.b**2 * q / 2)
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """a·exp(b x²), b ≤ 0: with β = -b and Δ = (1 + 2βq1)(1 + 2βq2) - 4β²k²,
+
+    E[φ(u)φ(v)] = a²/√Δ and E[φ'(u)φ'(v)] = 4 a² β² k / Δ^(3/2).
+    """
+
+    a: float = 1.0
+    b: float = -1.0
+
+    def pair(self, d: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+        """Squared distance after φ, and E[φ'φ']."""
+        k, r = (q1 + q2 - d) / 2, safe_sqrt(q1) * safe_sqrt(q2)
+        minor = (d - root_gap(q1, q2)) / 2 * (r + k)
+        delta = self._determinant(minor, q1, q2)
+        # With A, B = 1 + 4βq: 1/√A + 1/√B - 2/√Δ = (A^-¼ - B^-¼)² + 2 (Δ - √(AB)) / (√Δ (AB)^¼ (√Δ + (AB)^¼)).
+        beta = -self.b
+        one, other = 1 + 4 * beta * q1, 1 + 4 * beta * q2
+        root1, root2 = jnp.sqrt(one), jnp.sqrt(other)
+        fourth1, fourth2 = jnp.sqrt(root1), jnp.sqrt(root2)
+        mean = root1 * root2
+        between = (4 * beta * (q1 - q2) / ((root1 + root2) * (fourth1 + fourth2))) ** 2 / mean
+        excess = 4 * beta**2 * (jnp.where(minor < 0, 0, minor) + (q1 - q2) ** 2 / (1 + 2 * beta * (q1 + q2) + mean))
+        middle, root = jnp.sqrt(mean), jnp.sqrt(delta)
+        distance = between + 2 * excess / (root * middle * (root + middle))
+        return self.a**2 * distance, self._slope(k, delta)
+
+    def covariance(self, k: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+        """E[φφ] and E[φ'φ'], from the covariance itself."""
+        r = safe_sqrt(q1) * safe_sqrt(q2)
+        delta = self._determinant((r - k) * (r + k), q1, q2)
+        return self.a**2 / jnp.sqrt(delta), self._slope(k, delta)
+
+    def moments(self, q: Any) -> tuple[Any, Any]:
+        """a²/√(1 + 4βq) and a/√(1 + 2βq)."""
+        return self.a**2 / jnp.sqrt(1 - 4 * self.b * q), self.a / jnp.sqrt(1 - 2 * self.b * q)
+
+    def _determinant(self, minor: Any, q1: Any, q2: Any) -> Any:
+        """Δ from the minor q1 q2 - k²."""
+        return 1 - 2 * self.b * (q1 + q2) + 4 * self.b**2 * jnp.where(minor < 0, 0, minor)
+
+    def _slope(self, k: Any, delta: Any) -> Any:
+        return 4 * self.a**2 * self.b**2 * k / (delta * jnp.sqrt(delta))
+
+
+@dataclass(frozen=True)
+class Rbf:
+    """√2 sin(√(2γ) x + π/4): E[φ(u)φ(v)] = exp(-γ d), the kernel of radial basis functions."""
+
+    gamma: float = 1.0
+
+    def pair(self, d: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+        """Squared distance after φ, and E[φ'φ']."""
+        return -2 * jnp.expm1(-self.gamma * d), 2 * self.gamma * jnp.exp(-self.gamma * d)
+
+    def covariance(self, k: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+        """E[φφ] and E[φ'φ'], from the covariance itself."""
+        value = jnp.exp(-self.gamma * (q1 + q2 - 2 * k))
+        return value, 2 * self.gamma * value
+
+    def moments(self, q: Any) -> tuple[Any, Any]:
+        """1 and exp(-γ q)."""
+        return jnp.ones_like(q), jnp.exp(-self.gamma * q)
+
+
+@dataclass(frozen=True)
+class NormalisedExponential:
+    """σ exp(√γ x/σ - γ), σ² the variance of x: E[φ(u)φ(v)] = √(q1 q2) exp(γ (cos θ - 1)).
+
+    Source: the normalised Gaussian kernel of Shankar et al. 2020, Neural kernels without tangents.
+    """
+
+    gamma: float = 1.0
+
+    def pair(self, d: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+        """Squared distance after φ, and E[φ'φ']."""
+        s, r, gap = half_angle(d, q1, q2)
+        return gap - 2 * r * jnp.expm1(-2 * self.gamma * s), self.gamma * jnp.exp(-2 * self.gamma * s)
+
+    def covariance(self, k: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+        """E[φφ] and E[φ'φ'], from the covariance itself."""
+        s, r = angle_of_covariance(k, q1, q2)
+        value = jnp.exp(-2 * self.gamma * s)
+        return r * value, self.gamma * value
+
+    def moments(self, q: Any) -> tuple[Any, Any]:
+        """The variance itself, and √q exp(-γ/2)."""
+        return q, safe_sqrt(q) * math.exp(-self.gamma / 2)

@@ -1,0 +1,82 @@
+"""Dual of a polynomial φ(x) = Σ_j c_j x^j, in finite sums (Mehler's formula).
+
+With a_n(q) = E[φ⁽ⁿ⁾(u)] of u ~ N(0, q): E[φ(u)φ(v)] = Σ_n kⁿ/n! a_n(q1) a_n(q2), and E[φ'(u)φ'(v)] from n ≥ 1 alike.
+The distance is summed over moments of u - v and (u + v)/2, so that nearly equal inputs keep their digits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import jax.numpy as jnp
+
+
+@dataclass(frozen=True)
+class Polynomial:
+    """Coefficients c_0, c_1, … of a polynomial, lowest power first."""
+
+    coefficients: tuple[float, ...]
+
+    @cached_property
+    def _gap(self) -> dict[tuple[int, int], float]:
+        """(φ(s + δ/2) - φ(s - δ/2))² as coefficients of s^a δ^b."""
+        once: dict[tuple[int, int], float] = defaultdict(float)
+        for j, c in enumerate(self.coefficients):
+            for i in range(1, j + 1, 2):
+                once[j - i, i] += 2 * c * math.comb(j, i) / 2**i
+        square: dict[tuple[int, int], float] = defaultdict(float)
+        for (a, b), c in once.items():
+            for (e, f), g in once.items():
+                square[a + e, b + f] += c * g
+        return {(a, b): c for (a, b), c in square.items() if c and (a + b) % 2 == 0}  # odd moments vanish
+
+    def pair(self, d: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+        """Squared distance after φ, and E[φ'φ']."""
+        middle, cross = (q1 + q2) / 2 - d / 4, (q1 - q2) / 2
+        middle = jnp.where(middle < 0, 0, middle)
+        distance = jnp.zeros_like(d)
+        for (a, b), c in self._gap.items():
+            distance = distance + c * _moment(a, b, middle, d, cross)
+        return distance, self._products((q1 + q2 - d) / 2, q1, q2)[1]
+
+    def covariance(self, k: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+        """E[φφ] and E[φ'φ'], from the covariance itself."""
+        return self._products(k, q1, q2)
+
+    def moments(self, q: Any) -> tuple[Any, Any]:
+        """E[φ(u)²] and E[φ(u)] of u ~ N(0, q)."""
+        return self._products(q, q, q)[0], self._derivative(0, q)
+
+    def _products(self, k: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+        value, slope = jnp.zeros_like(k), jnp.zeros_like(k)
+        for n in range(len(self.coefficients)):
+            both = self._derivative(n, q1) * self._derivative(n, q2)
+            value = value + k**n / math.factorial(n) * both
+            if n:
+                slope = slope + k ** (n - 1) / math.factorial(n - 1) * both
+        return value, slope
+
+    def _derivative(self, n: int, q: Any) -> Any:
+        """E[φ⁽ⁿ⁾(u)] = Σ_j c_j j!/(j-n)! (j-n-1)!! q^((j-n)/2) over even j - n."""
+        total = jnp.zeros_like(q)
+        for j in range(n, len(self.coefficients), 2):
+            if self.coefficients[j]:
+                half = (j - n) // 2
+                factor = math.factorial(j) / (2**half * math.factorial(half))
+                total = total + self.coefficients[j] * factor * q**half
+        return total
+
+
+def _moment(a: int, b: int, va: Any, vb: Any, cross: Any) -> Any:
+    """E[s^a δ^b] of two Gaussian variables of these variances and this covariance (Isserlis)."""
+    total = jnp.zeros_like(va)
+    for l in range(a % 2, min(a, b) + 1, 2):
+        i, j = (a - l) // 2, (b - l) // 2
+        ways = math.factorial(a) * math.factorial(b)
+        ways //= math.factorial(i) * math.factorial(j) * math.factorial(l) * 2 ** (i + j)
+        total = total + ways * va**i * vb**j * cross**l
+    return total

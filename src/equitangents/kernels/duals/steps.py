@@ -1,0 +1,80 @@
+"""Duals of functions with a jump: sign and step. With the angle θ between u and v,
+
+E[sign(u) sign(v)] = 1 - 2θ/π and E[step(u) step(v)] = (1 - θ/π)/2. Their derivative is a delta at 0, of which
+E[φ'(u)φ'(v)] = c/√(q1 q2 - k²) is infinite at equal inputs: there is no NTK, and the slope below stands for nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+
+from equitangents.kernels.duals.geometry import (
+    acute_angle,
+    angle_of_covariance,
+    half_angle,
+    nearest_axis,
+    nearest_axis_of,
+)
+
+NO_NTK = (
+    "a function with a jump has no neural tangent kernel: the kernel of its derivative is infinite between equal "
+    "inputs; use the NNGP (kernel='nngp'), or a smooth function such as Erf(), Gelu() or Elementwise(jax.nn.sigmoid)"
+)
+
+
+def _share(s: Any, m: Any) -> Any:
+    """θ/π from s = sin²(θ/2) and m = min(s, 1 - s)."""
+    acute = acute_angle(m) / jnp.pi
+    return jnp.where(s <= 0.5, acute, 1 - acute)
+
+
+@dataclass(frozen=True)
+class Sign:
+    """The sign of x, -1, 0 or 1."""
+
+    no_ntk = NO_NTK
+
+    def pair(self, d: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+        """Squared distance after φ, and zeros in place of a derivative that there is not."""
+        s, _, _ = half_angle(d, q1, q2)
+        both = 4 * _share(s, nearest_axis(s, d, q1, q2))
+        one = jnp.where(q1 > 0, 1.0, 0.0) + jnp.where(q2 > 0, 1.0, 0.0)
+        return jnp.where((q1 > 0) & (q2 > 0), both, one.astype(both.dtype)), jnp.zeros_like(both)
+
+    def covariance(self, k: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+        """E[φφ] from the covariance itself, and zeros."""
+        s, r = angle_of_covariance(k, q1, q2)
+        both = 1 - 2 * _share(s, nearest_axis_of(s, r))
+        return jnp.where(r > 0, both, 0), jnp.zeros_like(both)
+
+    def moments(self, q: Any) -> tuple[Any, Any]:
+        """1 (0 where x is 0 for certain) and 0."""
+        return jnp.where(q > 0, 1, 0).astype(q.dtype), jnp.zeros_like(q)
+
+
+@dataclass(frozen=True)
+class Heaviside:
+    """1 where x > 0, else 0."""
+
+    no_ntk = NO_NTK
+
+    def pair(self, d: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+        """Squared distance after φ, and zeros in place of a derivative that there is not."""
+        s, _, _ = half_angle(d, q1, q2)
+        both = _share(s, nearest_axis(s, d, q1, q2))
+        one = (jnp.where(q1 > 0, 1.0, 0.0) + jnp.where(q2 > 0, 1.0, 0.0)) / 2
+        return jnp.where((q1 > 0) & (q2 > 0), both, one.astype(both.dtype)), jnp.zeros_like(both)
+
+    def covariance(self, k: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+        """E[φφ] from the covariance itself, and zeros."""
+        s, r = angle_of_covariance(k, q1, q2)
+        both = (1 - _share(s, nearest_axis_of(s, r))) / 2
+        return jnp.where(r > 0, both, 0), jnp.zeros_like(both)
+
+    def moments(self, q: Any) -> tuple[Any, Any]:
+        """1/2 and 1/2 (0 where x is 0 for certain)."""
+        half = jnp.where(q > 0, 0.5, 0).astype(q.dtype)
+        return half, half

@@ -1,0 +1,57 @@
+"""Which fine fibres a pool between layers needs for given coarse ones."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+
+from equitangents.kernels.levels import GridLevel, Level, TableLevel
+from equitangents.kernels.program import Box, Pool, Table, WindowPool
+from equitangents.kernels.steps import Step
+
+
+def begins_on_torus(steps: tuple[Step, ...]) -> bool:
+    """Whether a stage's first window reads on around the torus; a stage without windows may as well."""
+    first = next((op for op in steps if isinstance(op, Box | Table)), None)
+    return first is None or (isinstance(first, Box) and first.wrap)
+
+
+def differences(steps: tuple[Step, ...], start: GridLevel, fibres: np.ndarray) -> np.ndarray:
+    """(K, d): second less first position of the pairs that a stage's fibres begin with."""
+    shape = np.array(start.shape, np.int64)
+    offsets = np.unique(fibres.astype(np.int64) * np.array(start.step, np.int64), axis=0)
+    if begins_on_torus(steps):
+        offsets = np.unique(offsets % shape, axis=0)
+        turns = np.array(list(itertools.product((0, 1), repeat=len(shape))), np.int64)
+        offsets = (offsets[:, None] - turns * shape).reshape(-1, len(shape))
+    return offsets[(np.abs(offsets) < shape).all(axis=1)]
+
+
+def finer(pool: Pool | WindowPool, level: Level, apart: np.ndarray) -> np.ndarray:
+    """The fibres, on the level before the pool, whose pairs of positions fall into windows that are `apart`.
+
+    Neighbours come one after another, so that what they are added to is near.
+    """
+    if isinstance(level, TableLevel):
+        assert isinstance(pool, Pool)
+        return _joining(pool, level, apart)
+    box = pool.box
+    assert box is not None
+    shape, stride = np.array(level.shape, np.int64), np.array(box.stride, np.int64)
+    inside = np.array(list(itertools.product(*(range(1 - w, w) for w in box.window))), np.int64)
+    offsets = (apart[:, None] * stride + inside).reshape(-1, len(shape))
+    offsets = offsets % shape if box.wrap else offsets[(np.abs(offsets) < shape).all(axis=1)]
+    offsets = np.unique(offsets % shape if level.wrap else offsets, axis=0)
+    order = np.lexsort([*(offsets % stride).T[::-1], *(offsets // stride).T[::-1]])
+    return offsets[order].astype(np.int32)
+
+
+def _joining(pool: Pool, level: TableLevel, apart: np.ndarray) -> np.ndarray:
+    """The elements of a group that join positions of two blocks whose numbers are `apart`."""
+    labels = pool.labels.array
+    wanted = np.zeros(2 * pool.blocks - 1, bool)
+    wanted[apart[:, 0] + pool.blocks - 1] = True
+    seconds = labels[level.table.array]
+    joined = wanted[np.maximum(seconds, 0) - np.maximum(labels, 0) + pool.blocks - 1] & (seconds >= 0) & (labels >= 0)
+    return np.flatnonzero(joined.any(axis=1)).astype(np.int32)

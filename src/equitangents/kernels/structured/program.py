@@ -1,0 +1,127 @@
+"""What networks with branches, masks, graphs, attention or dropout do to kernels, as data.
+
+A structured program runs over all pairs of positions. Beside the operations of field programs it holds those below,
+some of which read the two inputs by themselves: their masks, their graphs, and their kernels with themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from equitangents.kernels.program import Box, Branch, FrozenArray, Op
+
+Groups = tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class Split:
+    """Branches: one field goes into each of them, or of as many fields each into its own."""
+
+    branches: tuple[tuple[Any, ...], ...]
+
+
+@dataclass(frozen=True)
+class Add:
+    """Sums of fields, one for each group of their numbers: K = Σ K_i + Σ_{i≠j} m_i m_j', Θ = Σ Θ_i."""
+
+    groups: Groups
+
+
+@dataclass(frozen=True)
+class Join:
+    """Channels side by side, one field for each group: K = Σ w_i K_i, Θ = Σ w_i Θ_i, w_i the share of channels."""
+
+    groups: Groups
+    shares: tuple[tuple[float, ...], ...]
+
+
+@dataclass(frozen=True)
+class Times:
+    """Multiplication by a number: K ← c² K, Θ ← c² Θ."""
+
+    factor: float
+
+
+@dataclass(frozen=True)
+class BlockSums:
+    """Sums over blocks of positions, where `Pool` takes means."""
+
+    labels: FrozenArray  # int32 (positions,), block number or -1
+    blocks: int
+    box: Box | None = None
+
+
+@dataclass(frozen=True)
+class Normalise:
+    """Subtracts the mean and divides by √(variance + eps), both over channels, or over channels and positions."""
+
+    positions: bool
+    eps: float
+
+
+@dataclass(frozen=True)
+class Attend:
+    """Self-attention: K' = s² A K A'ᵀ + b², A a function of c K(f, f) (see `nn.Attention`)."""
+
+    mechanism: str  # "softmax", "identity", "relu", "abs"
+    linear: bool  # logits are divided by the number of key channels, not by its root
+    logit_scale: float  # W_query_std W_key_std
+    value_var: float  # (W_value_std W_out_std)²
+    b_var: float
+
+
+@dataclass(frozen=True)
+class Mix:
+    """Sums over positions: K' = A K A'ᵀ, Θ' = A Θ A'ᵀ, of a given matrix A, or of each input's own graph."""
+
+    matrix: FrozenArray | None  # float64 (positions_out, positions), or None: the graphs that come with the inputs
+
+
+@dataclass(frozen=True)
+class Drop:
+    """Dropout: entries are kept with this probability, so that a draw's variance is K/keep, another's covariance K."""
+
+    keep: float
+
+
+StructuredOp = Split | Add | Join | Times | BlockSums | Normalise | Attend | Mix | Drop
+AnyOp = Op | StructuredOp
+
+
+@dataclass(frozen=True)
+class StructuredProgram:
+    """Operations in order, on fields over the grid `shape` of the input."""
+
+    shape: tuple[int, ...]
+    ops: tuple[Any, ...]
+
+    @property
+    def why(self) -> str:
+        """What keeps it from running along fibres."""
+        names = {type(op): None for op in flat(self.ops) if isinstance(op, StructuredOp)}
+        held = ", ".join(_SAID[name] for name in names) or "masks"
+        return f"it holds {held}"
+
+
+_SAID = {
+    Split: "parallel branches", Add: "sums", Join: "concatenation", Times: "scaling", BlockSums: "sums over positions",
+    Normalise: "normalisation over positions", Attend: "attention", Mix: "aggregation", Drop: "dropout",
+}  # fmt: skip
+
+
+def flat(ops: tuple[Any, ...]) -> Iterator[Any]:
+    """All operations, those inside branches too."""
+    for op in ops:
+        yield op
+        if isinstance(op, Branch):
+            yield from flat(op.ops)
+        elif isinstance(op, Split):
+            for branch in op.branches:
+                yield from flat(branch)
+
+
+def is_structured(ops: tuple[Any, ...]) -> bool:
+    """Whether any operation is one of structured programs."""
+    return any(isinstance(op, StructuredOp) for op in flat(ops))

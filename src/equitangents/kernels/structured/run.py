@@ -1,0 +1,270 @@
+"""Kernels of structured programs: in tiles of pairs of inputs, on the reference engine alone, in double precision.
+
+Pairs of inputs of very different norm carry the covariance in place of the distance, as in field programs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from equitangents import precision
+from equitangents.errors import MemoryLimitError, NetworkError
+from equitangents.kernels.engines import choose_where
+from equitangents.kernels.engines.reference.carry import COVARIANCE, DISTANCE, Carry
+from equitangents.kernels.engines.reference.sizes import TILE_ELEMENTS
+from equitangents.kernels.program import Pool
+from equitangents.kernels.result import Kernels
+from equitangents.kernels.scales import check_representable, norms
+from equitangents.kernels.size import check_result
+from equitangents.kernels.structured.execute import Context, execute
+from equitangents.kernels.structured.fields import Pairs, Side, State
+from equitangents.kernels.structured.program import BlockSums, Mix, StructuredProgram, flat
+
+_FIELDS = 16  # fields alive at once, at most, while a tile runs
+_MEMORY_LIMIT = 4 << 30  # bytes for one tile
+_FAR = 10.0  # of log2 of norms, beyond which the covariance is carried
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Inputs as they are computed with: x (N, P, C), mask (N, P) or None, adjacency (N, P, P) or None."""
+
+    x: Any
+    mask: Any
+    graphs: Any
+
+    def rows(self, at: slice) -> Batch:
+        """Some of the inputs."""
+        return Batch(*(None if part is None else part[at] for part in (self.x, self.mask, self.graphs)))
+
+
+def compute(program: StructuredProgram, x1: Any, x2: Any = None, engine: str | None = None) -> Kernels:
+    """Kernels between x1 and x2 (None: x1 with itself), each (N1, N2); arrays, Masked or Graphs."""
+    notes, dtype = _notes(program, engine), precision.working_dtype(x1, x2)
+    one = _batch(program, x1)
+    other = one if x2 is None else _batch(program, x2)
+    _check_alike(program, one, other)
+    traced = any(precision.is_traced(leaf) for leaf in jax.tree.leaves((x1, x2)))
+    if traced:
+        same = jnp.eye(len(one.x), dtype=bool) if x2 is None else None
+        with precision.scope(dtype):
+            nngp, ntk = _tile(program, _typed(one, dtype), _typed(other, dtype), same, DISTANCE)
+        return Kernels(nngp, ntk, form="pairs", notes=notes)
+    check_result(one.x, None if x2 is None else other.x, dtype, working_bytes(program))
+    rows = _side(program)
+    shape = len(one.x), len(other.x)
+    nngp, ntk = np.empty(shape), np.empty(shape)
+    logs1, logs2 = (norms(np.asarray(b.x, np.float64)) for b in (one, other))
+    with precision.scope(np.float64):
+        for i in range(0, shape[0], rows):
+            for j in range(i if x2 is None else 0, shape[1], rows):
+                here = slice(i, i + rows), slice(j, j + rows)
+                values = _concrete(program, one, other, here, x2 is None, _far(logs1[here[0]], logs2[here[1]]))
+                for out, part in zip((nngp, ntk), values, strict=True):
+                    out[here] = (part + part.T) / 2 if x2 is None and i == j else part
+                    if x2 is None and j > i:
+                        out[here[::-1]] = part.T
+    with np.errstate(over="ignore", under="ignore"):
+        found = nngp.astype(dtype), ntk.astype(dtype)
+    check_representable(dtype, found, tuple(np.asarray(b.x) for b in (one, other)))
+    if any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves((x1, x2))):
+        with precision.scope(dtype):
+            found = jnp.asarray(found[0]), jnp.asarray(found[1])
+    return Kernels(*found, form="pairs", notes=notes)
+
+
+def compute_diagonal(program: StructuredProgram, x: Any, engine: str | None = None) -> Kernels:
+    """Kernels of each input with itself, each (N,)."""
+    notes, dtype = _notes(program, engine), precision.working_dtype(x)
+    batch = _batch(program, x)
+    if any(precision.is_traced(leaf) for leaf in jax.tree.leaves(x)):
+        with precision.scope(dtype):
+            nngp, ntk = _own(program, _typed(batch, dtype))
+        return Kernels(nngp, ntk, form="pairs", notes=notes)
+    size = _side(program) ** 2
+    parts = []
+    with precision.scope(np.float64):
+        for i in range(0, len(batch.x), size):
+            part = _filled(batch.rows(slice(i, i + size)), min(size, len(batch.x)))
+            parts.append([np.asarray(v) for v in _compiled_own(program, *_leaves(part))])
+    found = tuple(np.concatenate([p[n] for p in parts])[: len(batch.x)].astype(dtype) for n in range(2))
+    check_representable(dtype, found, (np.asarray(batch.x),))
+    if any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(x)):
+        with precision.scope(dtype):
+            found = tuple(jnp.asarray(v) for v in found)
+    return Kernels(*found, form="pairs", notes=notes)
+
+
+def why_not(program: StructuredProgram) -> str:
+    """Why no engine but the reference engine runs it."""
+    return f"it runs along fibres only, and this network runs over all pairs of positions, since {program.why}"
+
+
+def working_bytes(program: StructuredProgram) -> int:
+    """Bytes of one tile."""
+    return _side(program) ** 2 * positions(program) ** 2 * _FIELDS * 8
+
+
+def positions(program: StructuredProgram) -> int:
+    """The largest number of positions on the way."""
+    most = int(np.prod(program.shape, dtype=np.int64))
+    for op in flat(program.ops):
+        if hasattr(op, "out_shape"):
+            most = max(most, int(np.prod(op.out_shape, dtype=np.int64)))
+        elif hasattr(op, "index"):
+            most = max(most, len(op.index.array))
+        elif isinstance(op, Mix) and op.matrix is not None:
+            most = max(most, len(op.matrix.array))
+    return most
+
+
+def _notes(program: StructuredProgram, engine: str | None) -> tuple[str, ...]:
+    note = choose_where(lambda e: None if e.name == "reference" else why_not(program), engine).note
+    return (f"all pairs of positions: {program.why}",) if note is None else (note,)
+
+
+def _side(program: StructuredProgram) -> int:
+    """Inputs on each side of a tile; raises MemoryLimitError if even one pair is too large."""
+    field = positions(program) ** 2
+    needed = field * _FIELDS * 8
+    if needed > _MEMORY_LIMIT:
+        raise MemoryLimitError(
+            f"one pair of inputs needs {needed / 2**30:.1f} GiB over all {positions(program)}² pairs of positions, "
+            f"more than {_MEMORY_LIMIT / 2**30:.0f} GiB; {program.why}: use smaller inputs, or pool before"
+        )
+    return max(1, int((TILE_ELEMENTS // field) ** 0.5))
+
+
+def _batch(program: StructuredProgram, x: Any) -> Batch:
+    """Structured or plain inputs, positions in one axis."""
+    values, mask = getattr(x, "x", x), getattr(x, "mask", None)
+    flat_values = values.reshape((len(values), -1, values.shape[-1]))
+    if mask is not None and not program.shape:
+        mask = None  # vectors have no positions that could be missing
+    return Batch(
+        flat_values, None if mask is None else mask.reshape(flat_values.shape[:2]), getattr(x, "adjacency", None)
+    )
+
+
+def _check_alike(program: StructuredProgram, one: Batch, other: Batch) -> None:
+    if (one.mask is None) != (other.mask is None):
+        raise NetworkError("one of x1 and x2 has a mask, the other none; give both one (all True where all is there)")
+    if any(isinstance(op, Mix) and op.matrix is None for op in flat(program.ops)):
+        for name, batch in (("x1", one), ("x2", other)):
+            if batch.graphs is None:
+                raise NetworkError(
+                    f"the network aggregates over the graphs of its inputs, and {name} comes without: give "
+                    "Graphs(x, adjacency), or Aggregate a matrix"
+                )
+
+
+def _leaves(batch: Batch) -> tuple[Any, Any, Any]:
+    return batch.x, batch.mask, batch.graphs
+
+
+def _typed(batch: Batch, dtype: Any) -> Batch:
+    graphs = None if batch.graphs is None else jnp.asarray(batch.graphs).astype(dtype)
+    return Batch(jnp.asarray(batch.x).astype(dtype), batch.mask, graphs)
+
+
+def _filled(batch: Batch, size: int) -> Batch:
+    """In double precision, with copies of the last input up to `size`."""
+
+    def fill(part: Any, dtype: Any) -> Any:
+        if part is None:
+            return None
+        part = np.asarray(part, dtype)
+        return np.concatenate([part, np.repeat(part[-1:], size - len(part), axis=0)])
+
+    return Batch(fill(batch.x, np.float64), fill(batch.mask, bool), fill(batch.graphs, np.float64))
+
+
+def _far(logs1: np.ndarray, logs2: np.ndarray) -> np.ndarray:
+    """Which pairs of inputs differ so much in norm that the distance does not resolve their covariance."""
+    with np.errstate(invalid="ignore"):
+        gap = np.abs(logs1[:, None] - logs2)
+    return np.isfinite(gap) & (gap > _FAR)
+
+
+def _concrete(
+    program: StructuredProgram, one: Batch, other: Batch, here: tuple[slice, slice], symmetric: bool, far: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """One tile of NumPy arrays; tiles are filled up so that equal shapes compile once."""
+    size = tuple(min(_side(program), len(b.x)) for b in (one, other))
+    a, b = (_filled(batch.rows(at), n) for batch, at, n in zip((one, other), here, size, strict=True))
+    rows, columns = far.shape
+    same = np.eye(*size, dtype=bool) if symmetric and here[0].start == here[1].start else np.zeros(size, bool)
+    nngp, ntk = (
+        np.asarray(v)[:rows, :columns].copy() for v in _compiled(program, _leaves(a), _leaves(b), same, DISTANCE)
+    )
+    if far.any():
+        others = _compiled(program, _leaves(a), _leaves(b), same, COVARIANCE)
+        for out, values in zip((nngp, ntk), others, strict=True):
+            out[far] = np.asarray(values)[:rows, :columns][far]
+    return nngp, ntk
+
+
+@partial(jax.jit, static_argnums=(0, 4))
+def _compiled(program: StructuredProgram, one: Any, other: Any, same: Any, carry: Carry) -> tuple[Any, Any]:
+    return _tile(program, Batch(*one), Batch(*other), same, carry)
+
+
+@partial(jax.jit, static_argnums=0)
+def _compiled_own(program: StructuredProgram, x: Any, mask: Any, graphs: Any) -> tuple[Any, Any]:
+    return _own(program, Batch(x, mask, graphs))
+
+
+def _tile(program: StructuredProgram, one: Batch, other: Batch, same: Any, carry: Carry) -> tuple[Any, Any]:
+    """(NNGP, NTK) of a tile, (N1, N2)."""
+    x1, x2 = (_by_position(b.x) for b in (one, other))
+    side1, own1 = _start(x1, one.mask)
+    side2, own2 = _start(x2, other.mask)
+    d = carry.start(x1[:, None, :, None], x2[None, :, None, :])
+    state = State(side1, side2, own1, own2, Pairs(d, jnp.zeros_like(d)))
+    context = Context(_tables(program), (_graph(one), _graph(other)), same, carry)
+    end = execute(program.ops, (state,), context)[0]
+    assert end.cross is not None
+    q1, q2 = end.one.q[0][:, None], end.other.q[0][None]
+    return carry.covariance(end.cross.d[0, 0], q1, q2), end.cross.theta[0, 0]
+
+
+def _own(program: StructuredProgram, batch: Batch) -> tuple[Any, Any]:
+    """(NNGP, NTK) of inputs with themselves, (N,)."""
+    side, own = _start(_by_position(batch.x), batch.mask)
+    # One input stands for the second set, which nobody reads.
+    other, its = (jax.tree.map(lambda v: v[..., :1], part) for part in (side, own))
+    graphs = _graph(batch)
+    context = Context(_tables(program), (graphs, None if graphs is None else graphs[..., :1]), None)
+    end = execute(program.ops, (State(side, other, own, its, None),), context)[0]
+    return end.one.q[0], end.own1.theta[0, 0]
+
+
+def _by_position(x: Any) -> Any:
+    return jnp.swapaxes(jnp.asarray(x), 0, 1)
+
+
+def _graph(batch: Batch) -> Any:
+    return None if batch.graphs is None else jnp.moveaxis(jnp.asarray(batch.graphs), 0, -1)
+
+
+def _start(x: Any, mask: Any) -> tuple[Side, Pairs]:
+    """What is known of the inputs (P, N, C) alone."""
+    d = jnp.mean((x[:, None] - x[None]) ** 2, axis=-1)
+    side = Side(jnp.mean(x * x, axis=-1), jnp.mean(x, axis=-1), None if mask is None else jnp.swapaxes(mask, 0, 1))
+    return side, Pairs(d, jnp.zeros_like(d))
+
+
+def _tables(program: StructuredProgram) -> dict[str, Any]:
+    found = {}
+    for op in flat(program.ops):
+        if hasattr(op, "index"):
+            found[op.index.key] = jnp.asarray(op.index.array)
+        elif isinstance(op, Pool | BlockSums):
+            found[op.labels.key] = jnp.asarray(op.labels.array)
+    return found

@@ -1,0 +1,129 @@
+"""Self-attention among all positions, with the two scalings under which an infinite-width limit is known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from equitangents.errors import InvalidArgumentError, NetworkError
+from equitangents.kernels.structured import Attend
+from equitangents.nn.layer import Layer, check_scale
+from equitangents.nn.signal import Grid, Signal
+from equitangents.nn.structure import Structure
+from equitangents.normals import standard_normal
+from equitangents.validation import check_whole
+
+_MECHANISMS = ("softmax", "identity", "relu", "abs")
+
+
+@dataclass(frozen=True)
+class Attention(Layer):
+    """Global self-attention: heads A V side by side, times W_out; A = softmax of the logits over positions.
+
+    `scaling="linear"`: logits are (key channels)⁻¹ Q Kᵀ with tied W_query = W_key. As channels and heads grow they
+    become c K(f, f), c = W_query_std W_key_std, and with s = W_value_std W_out_std
+    K' = s² A K A'ᵀ + b_std², Θ' = 2 s² A K A'ᵀ + s² A Θ A'ᵀ + b_std².
+    `scaling="root"`: logits are (key channels)^(-1/2) Q Kᵀ with weights of their own. They stay random, and a limit in
+    closed form is known for `mechanism="identity"` alone: K' = s² c² K Σ_{r,r'} K(r, r')² + b_std².
+    `mechanism`: "softmax", "identity", "relu" or "abs". Source: Hron et al. 2020, Infinite attention.
+    """
+
+    channels: int
+    heads: int = 8
+    key_channels: int | None = None
+    value_channels: int | None = None
+    scaling: str = "linear"
+    mechanism: str = "softmax"
+    W_query_std: float = 1.0
+    W_key_std: float = 1.0
+    W_value_std: float = 1.0
+    W_out_std: float = 1.0
+    b_std: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("channels", "heads"):
+            check_whole(name, getattr(self, name), 1)
+        for name in ("key_channels", "value_channels"):
+            if getattr(self, name) is not None:
+                check_whole(name, getattr(self, name), 1)
+        for name in ("W_query_std", "W_key_std", "W_value_std", "W_out_std", "b_std"):
+            check_scale(name, getattr(self, name))
+        if self.scaling not in ("linear", "root"):
+            raise InvalidArgumentError(f"scaling is {self.scaling!r}; expected 'linear' or 'root'")
+        if self.mechanism not in _MECHANISMS:
+            raise InvalidArgumentError(f"mechanism is {self.mechanism!r}; expected one of {', '.join(_MECHANISMS)}")
+
+    def signal(self, signal: Signal) -> Signal:
+        """The same positions, Gaussian."""
+        if not isinstance(signal.positions, Grid) or signal.positions.shape == ():
+            raise NetworkError(f"Attention reads positions of a grid (N, *grid, channels); it is on {signal.positions}")
+        return replace(signal, channels=self.channels, gaussian=True, given=False, uneven=False)
+
+    def init(self, key: jax.Array, signal: Signal, dtype: Any) -> Any:
+        """key (heads, n, key channels), value (heads, n, value channels), out, and query and b where they count."""
+        keys, n = jax.random.split(key, 5), signal.channels
+        wide, deep = self.key_channels or self.channels, self.value_channels or self.channels
+        params = {
+            "key": standard_normal(keys[0], (self.heads, n, wide), dtype),
+            "value": standard_normal(keys[1], (self.heads, n, deep), dtype),
+            "out": standard_normal(keys[2], (self.heads * deep, self.channels), dtype),
+        }
+        if self.scaling == "root":
+            params["query"] = standard_normal(keys[3], (self.heads, n, wide), dtype)
+        if self.b_std:
+            params["b"] = standard_normal(keys[4], (self.channels,), dtype)
+        return params
+
+    def apply(self, params: Any, x: Any, signal: Signal) -> Any:
+        """What all heads make of the signal."""
+        return self._attended(params, x, None)
+
+    def run(self, params: Any, x: Any, signal: Signal, structure: Structure) -> tuple[Any, Structure]:
+        """The same; missing positions are attended to by none."""
+        return structure.after(self._attended(params, x, structure.mask), structure.mask)
+
+    def _attended(self, params: Any, x: Any, mask: Any) -> Any:
+        shape, flat = x.shape, x.reshape((x.shape[0], -1, x.shape[-1]))
+        keys = jnp.einsum("npc,hcd->hnpd", flat, params["key"])
+        queries = jnp.einsum("npc,hcd->hnpd", flat, params.get("query", params["key"]))
+        values = jnp.einsum("npc,hcd->hnpd", flat, params["value"])
+        wide = keys.shape[-1] if self.scaling == "linear" else keys.shape[-1] ** 0.5
+        logits = jnp.einsum("hnpd,hnrd->hnpr", queries, keys)
+        logits = logits * (self.W_query_std * self.W_key_std / (wide * shape[-1]))
+        there = None if mask is None else mask.reshape((1, shape[0], 1, -1))
+        heads = jnp.einsum("hnpr,hnrd->nphd", self._weights(logits, there), values)
+        heads = heads.reshape((*heads.shape[:2], -1))
+        scale = self.W_value_std * self.W_out_std / (heads.shape[-1] * shape[-1]) ** 0.5
+        y = scale * (heads @ params["out"])
+        y = y + self.b_std * params["b"] if "b" in params else y
+        return y.reshape((*shape[:-1], self.channels))
+
+    def _weights(self, logits: Any, there: Any) -> Any:
+        if self.mechanism == "softmax":
+            if there is None:
+                return jax.nn.softmax(logits, axis=-1)
+            powers = jnp.where(there, jnp.exp(logits - jnp.max(jnp.where(there, logits, -1e30), -1, keepdims=True)), 0)
+            total = powers.sum(axis=-1, keepdims=True)
+            return powers / jnp.where(total > 0, total, 1)
+        how = {"identity": lambda v: v, "relu": jax.nn.relu, "abs": jnp.abs}[self.mechanism]
+        return how(logits) if there is None else jnp.where(there, how(logits), 0)
+
+    def lower(self, signal: Signal) -> tuple[Any, ...]:
+        """One operation that reads each input's kernel with itself."""
+        if self.scaling == "root" and self.mechanism != "identity":
+            raise NetworkError(
+                f"Attention with scaling='root' and mechanism={self.mechanism!r} has no kernel in closed form: its "
+                "logits stay random at infinite width; use scaling='linear', or mechanism='identity'"
+            )
+        return (
+            Attend(
+                self.mechanism,
+                self.scaling == "linear",
+                self.W_query_std * self.W_key_std,
+                (self.W_value_std * self.W_out_std) ** 2,
+                self.b_std**2,
+            ),
+        )

@@ -1,0 +1,63 @@
+"""Dropout: entries are set to zero at random, the others grow so that the mean stays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from equitangents.errors import InvalidArgumentError, NetworkError
+from equitangents.kernels.structured import Drop
+from equitangents.nn.layer import ParameterFree, check_number
+from equitangents.nn.signal import Signal
+from equitangents.nn.structure import Structure
+
+
+@dataclass(frozen=True)
+class Dropout(ParameterFree):
+    """Each entry is zero with probability `rate`, else divided by 1 - rate; with a draw of its own for every input.
+
+    The kernel is that of the network in training: K and Θ of an input's position with itself are divided by 1 - rate,
+    since both are one draw; all others stay. In `kernel(x1, x2)` all inputs have different draws, in `kernel(x)` each
+    input meets its own draw on the diagonal. `mode="test"` does nothing.
+    """
+
+    rate: float
+    mode: str = "train"
+
+    def __post_init__(self) -> None:
+        if not 0 <= check_number("rate", self.rate) < 1:
+            raise InvalidArgumentError(f"rate is {self.rate!r}; expected a probability, at least 0 and below 1")
+        if self.mode not in ("train", "test"):
+            raise InvalidArgumentError(f"mode is {self.mode!r}; expected 'train' or 'test'")
+
+    @property
+    def needs_structure(self) -> bool:
+        """In training it draws from a key."""
+        return self.mode == "train"
+
+    def signal(self, signal: Signal) -> Signal:
+        """The same positions; in training no longer Gaussian."""
+        return signal if self.mode == "test" else replace(signal, gaussian=False, given=False)
+
+    def apply(self, params: Any, x: Any, signal: Signal) -> Any:
+        """The signal as it is at test time; in training `Sequential.apply` needs a key."""
+        return self.run(params, x, signal, Structure())[0]
+
+    def run(self, params: Any, x: Any, signal: Signal, structure: Structure) -> tuple[Any, Structure]:
+        """Entries set to zero at random, by the key that comes with the signal."""
+        if self.mode == "test":
+            return x, structure
+        if structure.key is None:
+            raise NetworkError(
+                "Dropout in training draws at random: give apply a key (net.apply(params, x, key=...)), or take "
+                "Dropout(rate, mode='test')"
+            )
+        kept = jax.random.bernoulli(structure.key, 1 - self.rate, x.shape)
+        return jnp.where(kept, x / (1 - self.rate), 0), structure
+
+    def lower(self, signal: Signal) -> tuple[Any, ...]:
+        """One operation in training, none at test time."""
+        return () if self.mode == "test" else (Drop(1 - float(self.rate)),)

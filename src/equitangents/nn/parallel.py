@@ -1,0 +1,285 @@
+"""Networks that branch: layers side by side, and what joins them again.
+
+`Parallel(a, b)` gives its input to both; what comes out are two signals, which `Sum` or `Concatenate` join. Between
+them further `Parallel`s may stand, which then act on each signal by itself, and sums of some of the signals: so every
+directed acyclic network can be written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
+from equitangents.kernels.structured import Add, Join, Split
+from equitangents.nn.layer import Layer, ParameterFree
+from equitangents.nn.sequential import Sequential, chain, run_layers
+from equitangents.nn.signal import Signal
+from equitangents.nn.structure import Structure
+
+
+@dataclass(frozen=True)
+class Branches:
+    """Signals side by side. `origins`: from which random weights each comes; equal ones are not independent."""
+
+    parts: tuple[Signal, ...]
+    origins: tuple[frozenset[Any], ...]
+    stage: int = 0
+
+    @property
+    def positions(self) -> Any:
+        """There is no common set of positions."""
+        raise NetworkError("the branches of a Parallel are not joined; put a Sum or a Concatenate after it")
+
+    channels = array_shape = gaussian = positions
+    given = False
+
+
+class Parallel(Layer):
+    """Branches: each is a layer, a `Sequential`, or a list of layers; `Identity()` passes its input on.
+
+    One signal goes into every branch. Of several signals, which a `Parallel` before left, each goes into its own
+    branch. A network goes on after `Sum()` or `Concatenate()`:
+
+    ```python
+    Sequential(Parallel([Conv(8, 3), Relu(), Conv(8, 3)], Conv(8, 1)), Sum(), Relu(), Flatten(), Dense(1))
+    ```
+    """
+
+    def __init__(self, *branches: Layer | Sequential | Sequence[Layer]) -> None:
+        if len(branches) < 1:
+            raise NetworkError("Parallel needs at least one branch")
+        self._branches = tuple(_layers(f"branches[{i}]", branch) for i, branch in enumerate(branches))
+
+    @property
+    def branches(self) -> tuple[tuple[Layer, ...], ...]:
+        """The layers of each branch."""
+        return self._branches
+
+    @property
+    def joins(self) -> bool:
+        """It reads one signal, or several side by side."""
+        return True
+
+    @property
+    def no_ntk(self) -> str | None:
+        """That of a layer of a branch."""
+        return next((la.no_ntk for branch in self._branches for la in branch if la.no_ntk is not None), None)
+
+    def __repr__(self) -> str:
+        return f"Parallel({', '.join(repr(list(branch)) for branch in self._branches)})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Parallel) and self._branches == other._branches
+
+    def __hash__(self) -> int:
+        return hash((Parallel, self._branches))
+
+    def _inputs(self, signal: Any) -> tuple[tuple[Signal, ...], tuple[frozenset[Any], ...], int]:
+        if not isinstance(signal, Branches):
+            # Nothing in a branch is a function of the input alone: the other branches read it, too.
+            signal = replace(signal, given=False)
+            return (signal,) * len(self._branches), (frozenset({"input"}),) * len(self._branches), 0
+        if len(signal.parts) == 1:
+            return signal.parts * len(self._branches), signal.origins * len(self._branches), signal.stage
+        if len(signal.parts) != len(self._branches):
+            raise NetworkError(f"{len(self._branches)} branches for {len(signal.parts)} signals; expected one for each")
+        return signal.parts, signal.origins, signal.stage
+
+    def signal(self, signal: Any) -> Any:
+        """The signals that leave the branches."""
+        inputs, origins, stage = self._inputs(signal)
+        parts: list[Signal] = []
+        found: list[frozenset[Any]] = []
+        for i, (branch, before, origin) in enumerate(zip(self._branches, inputs, origins, strict=True)):
+            after = chain(branch, before)[-1]
+            if isinstance(after, Branches):
+                raise NetworkError(
+                    f"branch {i} ends in {len(after.parts)} signals; join them inside it. Sum((0,), (1,), (1,)) hands "
+                    "a signal on twice"
+                )
+            parts.append(after)
+            found.append(frozenset({(stage, i)}) if any(map(has_weights, branch)) else origin)
+        return Branches(tuple(parts), tuple(found), stage + 1)
+
+    def init(self, key: jax.Array, signal: Any, dtype: Any) -> Any:
+        """A tuple with one entry a branch, of one entry a layer."""
+        inputs, _, _ = self._inputs(signal)
+        keys = jax.random.split(key, len(self._branches))
+        return tuple(_init(branch, k, s, dtype) for branch, k, s in zip(self._branches, keys, inputs, strict=True))
+
+    def apply(self, params: Any, x: Any, signal: Any) -> Any:
+        """The outputs of all branches, a tuple."""
+        return self.run(params, x, signal, Structure())[0]
+
+    def run(self, params: Any, x: Any, signal: Any, structure: Any) -> Any:
+        """The outputs of all branches, with what goes on beside each."""
+        inputs, _, _ = self._inputs(signal)
+        several = isinstance(x, tuple)
+        xs = x if several else (x,)
+        beside = structure if isinstance(structure, tuple) else (structure,) * len(xs)
+        if len(xs) == 1:
+            xs, beside = xs * len(self._branches), beside * len(self._branches)
+        outputs: list[Any] = []
+        after: list[Structure] = []
+        for i, (branch, p, y, s, b) in enumerate(zip(self._branches, params, xs, inputs, beside, strict=True)):
+            out, goes_on = run_layers(branch, p, y, chain(branch, s), b.within(i))
+            outputs.append(out)
+            after.append(goes_on)
+        return tuple(outputs), tuple(after)
+
+    def lower(self, signal: Any) -> tuple[Any, ...]:
+        """One operation that holds those of all branches."""
+        inputs, _, _ = self._inputs(signal)
+        branches = []
+        for branch, before in zip(self._branches, inputs, strict=True):
+            signals = chain(branch, before)
+            branches.append(tuple(op for la, s in zip(branch, signals, strict=False) for op in la.lower(s)))
+        return (Split(tuple(branches)),)
+
+
+class _Joining(ParameterFree):
+    """What makes one signal of several; `groups` names those that each output reads."""
+
+    def __init__(self, *groups: Sequence[int]) -> None:
+        for i, group in enumerate(groups):
+            if not isinstance(group, list | tuple) or not group or not all(isinstance(j, int) for j in group):
+                raise InvalidTypeError(f"groups[{i}] is {group!r}; expected numbers of signals, such as (0, 1)")
+        self._groups = tuple(tuple(group) for group in groups)
+
+    @property
+    def joins(self) -> bool:
+        """Whether the layer reads several signals."""
+        return True
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(map(repr, self._groups))})"
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self._groups == other._groups  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return hash((type(self), self._groups))
+
+    def groups(self, signal: Any) -> tuple[tuple[int, ...], ...]:
+        """The signals that each output reads; all of them unless said otherwise."""
+        if not isinstance(signal, Branches):
+            raise NetworkError(f"{type(self).__name__} joins the branches of a Parallel; there is none before it")
+        count = len(signal.parts)
+        groups = self._groups or (tuple(range(count)),)
+        for group in groups:
+            if min(group) < 0 or max(group) >= count:
+                raise NetworkError(f"the group {group} is of numbers 0 to {count - 1}, since there are {count} signals")
+        return groups
+
+    def _out(self, signal: Branches, groups: tuple[tuple[int, ...], ...], parts: list[Signal]) -> Any:
+        if len(parts) == 1:
+            return parts[0]
+        origins = tuple(frozenset().union(*(signal.origins[i] for i in group)) for group in groups)
+        return Branches(tuple(parts), origins, signal.stage)
+
+    def run(self, params: Any, x: Any, signal: Any, structure: Any) -> Any:
+        """The joined signals; what goes on beside them is that of each group's first."""
+        y = self.apply(params, x, signal)
+        beside = structure if isinstance(structure, tuple) else (structure,) * len(x)
+        after = tuple(beside[group[0]] for group in self.groups(signal))
+        return (y, after) if isinstance(y, tuple) else (y, after[0])
+
+
+class Sum(_Joining):
+    """The sum of the branches: K = Σ K_i + Σ_{i≠j} m_i m_j' (m the means of fields after a nonlinearity), Θ = Σ Θ_i.
+
+    `Sum((0, 1), (1, 2))` makes two signals of three. Branches must be independent: at most one of those that come from
+    the same signal may be without weights of its own.
+    """
+
+    def signal(self, signal: Any) -> Any:
+        """The common signal; Gaussian if all summands are."""
+        groups = self.groups(signal)
+        return self._out(signal, groups, [self._summed(signal, group) for group in groups])
+
+    def _summed(self, signal: Branches, group: tuple[int, ...]) -> Signal:
+        parts = [signal.parts[i] for i in group]
+        for part in parts[1:]:
+            if (part.positions, part.channels) != (parts[0].positions, parts[0].channels):
+                raise NetworkError(
+                    f"branches of shapes {parts[0].array_shape} and {part.array_shape}; a sum needs equal shapes"
+                )
+        origins = [signal.origins[i] for i in group]
+        if len(frozenset().union(*origins)) < sum(map(len, origins)):
+            raise NetworkError(
+                "two summands come from the same weights, so they are not independent and their sum has another "
+                "kernel; put a layer with weights into one of them, or use Scale"
+            )
+        if any(part.uneven for part in parts) and sum(not part.gaussian for part in parts) > 1:
+            raise NetworkError("a sum after Concatenate or Flatten needs a layer with weights in all branches but one")
+        return replace(parts[0], gaussian=all(p.gaussian for p in parts), uneven=any(p.uneven for p in parts))
+
+    def apply(self, params: Any, x: Any, signal: Any) -> Any:
+        """Sums of the signals of each group."""
+        sums = tuple(sum(x[i] for i in group[1:]) + x[group[0]] for group in self.groups(signal))
+        return sums[0] if len(sums) == 1 else sums
+
+    def lower(self, signal: Any) -> tuple[Any, ...]:
+        """One operation for all groups."""
+        return (Add(self.groups(signal)),)
+
+
+class Concatenate(_Joining):
+    """Channels of the branches side by side: K = Σ c_i K_i / Σ c_i with their numbers of channels c_i, and Θ alike."""
+
+    def signal(self, signal: Any) -> Any:
+        """All channels; no longer Gaussian, since channels of different branches differ in variance."""
+        groups = self.groups(signal)
+        return self._out(signal, groups, [self._joined(signal, group) for group in groups])
+
+    def _joined(self, signal: Branches, group: tuple[int, ...]) -> Signal:
+        parts = [signal.parts[i] for i in group]
+        if any(part.positions != parts[0].positions for part in parts):
+            raise NetworkError("Concatenate joins channels of signals on equal positions; these differ")
+        alone = len(parts) == 1
+        return replace(
+            parts[0],
+            channels=sum(part.channels for part in parts),
+            gaussian=alone and parts[0].gaussian,
+            uneven=parts[0].uneven if alone else True,
+        )
+
+    def apply(self, params: Any, x: Any, signal: Any) -> Any:
+        """Channels side by side, along the last axis."""
+        found = tuple(jnp.concatenate([x[i] for i in group], axis=-1) for group in self.groups(signal))
+        return found[0] if len(found) == 1 else found
+
+    def lower(self, signal: Any) -> tuple[Any, ...]:
+        """One operation with each branch's share of channels."""
+        groups = self.groups(signal)
+        counts = [[signal.parts[i].channels for i in group] for group in groups]
+        return (Join(groups, tuple(tuple(c / sum(count) for c in count) for count in counts)),)
+
+
+def has_weights(layer: Layer) -> bool:
+    """Whether a layer, or one inside it, has parameters."""
+    if isinstance(layer, Parallel):
+        return any(has_weights(inner) for branch in layer.branches for inner in branch)
+    return not isinstance(layer, ParameterFree)
+
+
+def _init(layers: tuple[Layer, ...], key: jax.Array, signal: Any, dtype: Any) -> Any:
+    keys, signals = jax.random.split(key, max(1, len(layers))), chain(layers, signal)
+    return tuple(la.init(k, s, dtype) for la, k, s in zip(layers, keys, signals, strict=False))
+
+
+def _layers(name: str, branch: Any) -> tuple[Layer, ...]:
+    if isinstance(branch, Sequential):
+        return branch.layers
+    layers = tuple(branch) if isinstance(branch, list | tuple) else (branch,)
+    for layer in layers:
+        if not isinstance(layer, Layer):
+            raise InvalidTypeError(f"{name} holds {layer!r}; expected layers of equitangents.nn")
+    if not layers:
+        raise InvalidArgumentError(f"{name} is empty; Identity() passes its input on")
+    return layers

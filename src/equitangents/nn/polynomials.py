@@ -1,0 +1,86 @@
+"""Polynomial nonlinearities: powers, Hermite polynomials, and any other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from equitangents.errors import InvalidArgumentError
+from equitangents.kernels import duals
+from equitangents.kernels.program import DualActivation
+from equitangents.nn.layer import check_number
+from equitangents.nn.nonlinearities import Nonlinearity
+from equitangents.validation import check_whole
+
+_HIGHEST = 20  # degrees, beyond which factorials leave the digits of float64
+
+
+class _Polynomial(Nonlinearity):
+    """Σ_j c_j x^j with the coefficients that a subclass gives."""
+
+    def powers(self) -> tuple[float, ...]:
+        """Coefficients c_0, c_1, …"""
+        raise NotImplementedError
+
+    @property
+    def dual(self) -> DualActivation:
+        """Moments in finite sums (Mehler's formula)."""
+        return duals.Polynomial(self.powers())
+
+    def function(self, x: Any) -> Any:
+        """The polynomial of every entry, by Horner's rule."""
+        value = jnp.zeros_like(x)
+        for c in reversed(self.powers()):
+            value = value * x + c
+        return value
+
+
+@dataclass(frozen=True)
+class Polynomial(_Polynomial):
+    """Σ_j c_j x^j of coefficients (c_0, c_1, …), lowest power first."""
+
+    coefficients: Sequence[float]
+
+    def __post_init__(self) -> None:
+        values = tuple(check_number(f"coefficients[{i}]", c) for i, c in enumerate(self.coefficients))
+        if not 1 <= len(values) <= _HIGHEST + 1:
+            raise InvalidArgumentError(f"coefficients has {len(values)} entries; expected 1 to {_HIGHEST + 1}")
+        object.__setattr__(self, "coefficients", values)
+
+    def powers(self) -> tuple[float, ...]:
+        """The coefficients given."""
+        return tuple(self.coefficients)
+
+
+@dataclass(frozen=True)
+class Monomial(_Polynomial):
+    """The power x^degree."""
+
+    degree: int
+
+    def __post_init__(self) -> None:
+        check_whole("degree", self.degree, 0, _HIGHEST)
+
+    def powers(self) -> tuple[float, ...]:
+        """One coefficient, that of the highest power."""
+        return (0.0,) * self.degree + (1.0,)
+
+
+@dataclass(frozen=True)
+class Hermite(_Polynomial):
+    """The Hermite polynomial He_n(x)/√n!, of unit norm under N(0, 1): between fields of variance 1, K' = K^n."""
+
+    degree: int
+
+    def __post_init__(self) -> None:
+        check_whole("degree", self.degree, 0, _HIGHEST)
+
+    def powers(self) -> tuple[float, ...]:
+        """Coefficients of the normalised polynomial."""
+        unit = np.eye(self.degree + 1)[-1] / math.sqrt(math.factorial(self.degree))
+        return tuple(float(c) for c in np.polynomial.hermite_e.herme2poly(unit))

@@ -1,0 +1,85 @@
+"""Networks as JSON: a list of layers, each an object with the layer's name and its arguments.
+
+    [{"layer": "Conv", "channels": 64, "window": 3, "W_std": 1.41, "b_std": 0.1}, {"layer": "Relu"},
+     {"layer": "Flatten"}, {"layer": "Dense", "channels": 10}]
+
+Layers inside of a layer are a list "layers": {"layer": "Residual", "layers": [...]}.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from pathlib import Path
+from typing import Any
+
+from equitangents import nn
+from equitangents.errors import EquitangentsError, InvalidArgumentError
+from equitangents.keywords import meant
+from equitangents.nn.layer import Layer
+from equitangents.nn.sequential import Sequential
+
+
+def read_network(path: Path) -> Sequential:
+    """The network that a JSON file describes; InvalidArgumentError, which names the file, for anything else."""
+    try:
+        content = json.loads(path.read_bytes())
+    except OSError as error:
+        raise InvalidArgumentError(f"net is {str(path)!r}, which cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise InvalidArgumentError(f"net is {str(path)!r}, which is not JSON: {error}") from None
+    try:
+        return network_of(content)
+    except EquitangentsError as error:
+        raise InvalidArgumentError(f"net is {str(path)!r}: {error}") from None
+
+
+def network_of(layers: Any) -> Sequential:
+    """The network of a list of layers as JSON has them.
+
+    >>> network_of([{"layer": "Dense", "channels": 8, "W_std": 1.5}, {"layer": "Relu"}])
+    Sequential(Dense(channels=8, W_std=1.5, b_std=0.0), Relu())
+    """
+    return Sequential(*_layers(layers))
+
+
+def _layers(content: Any) -> list[Layer]:
+    if not isinstance(content, list) or not content:
+        raise InvalidArgumentError(f"a network is {_short(content)}; expected a list of layers")
+    return [_layer(each) for each in content]
+
+
+def _layer(content: Any) -> Layer:
+    if not isinstance(content, dict) or not isinstance(content.get("layer"), str):
+        raise InvalidArgumentError(f'a layer is {_short(content)}; expected an object such as {{"layer": "Relu"}}')
+    arguments = dict(content)
+    name = arguments.pop("layer")
+    inside = _layers(arguments.pop("layers")) if "layers" in arguments else []
+    known = _known()
+    if name not in known:
+        raise InvalidArgumentError(f"there is no layer {name!r}{meant(name, known)}; there are {', '.join(known)}")
+    try:
+        layer: Layer = known[name](*inside, **{key: _value(value) for key, value in arguments.items()})
+    except EquitangentsError as error:
+        raise InvalidArgumentError(f"layer {name}: {error}") from None
+    except TypeError as error:
+        raise InvalidArgumentError(f"layer {name} cannot be made of {_short(arguments)}: {error}") from None
+    return layer
+
+
+def _known() -> dict[str, Any]:
+    kinds = {name: getattr(nn, name) for name in nn.__all__}
+    return {
+        name: kind
+        for name, kind in kinds.items()
+        if isinstance(kind, type) and issubclass(kind, Layer) and not inspect.isabstract(kind)
+    }
+
+
+def _value(value: Any) -> Any:
+    return tuple(map(_value, value)) if isinstance(value, list) else value
+
+
+def _short(content: Any) -> str:
+    text = json.dumps(content)
+    return text if len(text) < 80 else text[:77] + "…"

@@ -1,0 +1,41 @@
+"""What goes through a finite network beside its signal: masks, graphs, and the randomness of dropout."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from equitangents.kernels.program import Pool
+from equitangents.kernels.structured import BlockSums
+
+
+@dataclass(frozen=True)
+class Structure:
+    """mask (N, *positions) of the signal or None, graphs (N, P, P) or None, and a key or None."""
+
+    mask: Any = None
+    graphs: Any = None
+    key: Any = None
+
+    def within(self, i: int) -> Structure:
+        """The same with the key of part i."""
+        return self if self.key is None else replace(self, key=jax.random.fold_in(self.key, i))
+
+    def after(self, y: Any, mask: Any) -> tuple[Any, Structure]:
+        """A layer's output, zero at missing positions, and what goes on with it."""
+        cleared = y if mask is None else jnp.where(mask[..., None], y, 0)
+        return cleared, replace(self, mask=mask)
+
+
+def pooled(x: Any, mask: Any, op: Pool | BlockSums, shape: tuple[int, ...]) -> tuple[Any, Any]:
+    """Means (or sums) over the positions of each block that the mask leaves: (N, *shape, C), and the blocks' mask."""
+    member = jnp.asarray(op.labels.array)[None, None] == jnp.arange(op.blocks)[None, :, None]
+    weights = (member & mask.reshape((len(x), 1, -1))).astype(x.dtype)
+    there = weights.sum(axis=2) > 0
+    if isinstance(op, Pool):
+        weights = weights / jnp.maximum(weights.sum(axis=2, keepdims=True), 1)
+    y = jnp.einsum("nbp,npc->nbc", weights, x.reshape((len(x), -1, x.shape[-1])), precision="highest")
+    return y.reshape((len(x), *shape, x.shape[-1])), there.reshape((len(x), *shape)) if shape else None

@@ -1,0 +1,187 @@
+"""Cholesky in place: the factor overwrites one triangle of the only array there is, the other one keeps Θ.
+
+A 50,000 × 50,000 float32 matrix takes 10 GB, and its factor nothing more. Θ stays readable, for refinement to float64
+accuracy and for Lanczos at finite times.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.linalg
+
+from equitangents.errors import InvalidArgumentError
+from equitangents.solvers.definiteness import refused
+from equitangents.solvers.direct import Factor, largest_eigenvalue, solve_directly
+from equitangents.solvers.in_time import TOLERANCE, check_iterations, respond_in_time
+from equitangents.solvers.matrices import ArrayMatrix, SymmetricMatrix, spans
+from equitangents.solvers.method import Answer, Cost, Method, Prepared, Task
+from equitangents.solvers.system import System
+
+_ROWS = 256  # rows of float32 that are made float64 at once
+_INVERSE_STEPS = 12
+_SHIFTS = 8  # of the diagonal, each ten times the last, tried for a float32 factor and to learn λ_min
+
+
+@dataclass(frozen=True)
+class Cholesky(Method):
+    """LAPACK's Cholesky factorisation in place, in float64 or in float32 with refinement to float64 accuracy.
+
+    precision: "float64", "float32", or None: float64 where that fits into memory, else that of the entries.
+    tolerance: of the relative residual after refinement.
+    """
+
+    precision: str | None = None
+    tolerance: float = TOLERANCE
+
+    name: ClassVar[str] = "cholesky"
+
+    def __post_init__(self) -> None:
+        check_iterations(self.tolerance, 1)
+        if self.precision not in (None, "float32", "float64"):
+            raise InvalidArgumentError(f"precision is {self.precision!r}; expected 'float32', 'float64' or None")
+
+    def cost(self, task: Task) -> Cost:
+        """N³/3 operations, at two thirds of the speed of matrix products, and one array."""
+        precision = self._precision(task)
+        size = np.dtype(precision).itemsize
+        array = 0 if task.consumed and task.in_memory and size == task.itemsize else size * task.size**2
+        vectors = 8 * task.size * (8 * task.outputs + _INVERSE_STEPS + 8)
+        buffers = 2 * 8 * _ROWS * task.size + (0 if task.in_memory else 3 * 8 * task.tile**2)
+        work = task.size**3 / 2 + 4.0 * task.size**2 * (_INVERSE_STEPS + 4 * task.outputs)
+        return Cost(array + vectors + buffers, work, 0, task.size**2 / 2, precision=precision)
+
+    def prepare(self, system: System, limit: int, consumed: bool) -> Prepared:
+        """The factor is made when a time of inf is first asked for."""
+        matrix = system.matrix
+        task = Task(system.size, 1, matrix.dtype.itemsize, matrix.in_memory, consumed, matrix.tile, limit)
+        return _InPlace(self, system, self._precision(task), limit, consumed)
+
+    def _precision(self, task: Task) -> str:
+        if self.precision is not None:
+            return self.precision
+        return "float64" if task.itemsize == 8 or 8.5 * task.size**2 <= task.limit else "float32"
+
+
+class Triangle(SymmetricMatrix):
+    """Θ in the upper triangle of an array whose lower one, with the diagonal, may hold a factor."""
+
+    in_memory = True
+
+    def __init__(self, array: np.ndarray, words: str, dtype: np.dtype) -> None:
+        self.array, self.words = array, words
+        self.entries = np.diagonal(array).astype(np.float64)
+        self.size = len(array)
+        self.tile = self.probe = _ROWS
+        self.dtype = dtype
+
+    def block(self, rows: slice, columns: slice) -> np.ndarray:
+        """Entries above the diagonal, on it, or all of some rows."""
+        down, across = np.arange(self.size)[rows], np.arange(self.size)[columns]
+        low, high = np.minimum.outer(down, across), np.maximum.outer(down, across)
+        return np.where(low == high, self.entries[low], self.array[low, high]).astype(self.array.dtype)
+
+    def diagonal(self) -> np.ndarray:
+        """All Θ_ii."""
+        return self.entries
+
+    def product(self, vectors: np.ndarray) -> np.ndarray:
+        """Θ V in float64."""
+        if self.array.dtype == np.float64:
+            above = scipy.linalg.blas.dsymm(1.0, self.array.T, np.asfortranarray(vectors), lower=1)
+            return self._checked(above + (self.entries - np.diagonal(self.array))[:, None] * vectors)
+        total = self.entries[:, None] * vectors
+        for rows in spans(self.size, _ROWS):
+            corner = np.triu(self.array[rows, rows], 1).astype(np.float64)
+            total[rows] += (corner + corner.T) @ vectors[rows]
+            beside = self.array[rows, rows.stop :].astype(np.float64)
+            total[rows] += beside @ vectors[rows.stop :]
+            total[rows.stop :] += beside.T @ vectors[rows]
+        return self._checked(total)
+
+    def restore(self, added: float) -> None:
+        """Put Θ + added back into the lower triangle and the diagonal."""
+        for rows in spans(self.size, _ROWS):
+            self.array[rows, : rows.start] = self.array[: rows.start, rows].T
+            corner = np.triu(self.array[rows, rows], 1)
+            self.array[rows, rows] = corner + corner.T
+        np.einsum("ii->i", self.array)[:] = self.entries + added
+
+
+class InPlaceFactor(Factor):
+    """L in the lower triangle of the array of `triangle`."""
+
+    def __init__(self, triangle: Triangle, shift: float) -> None:
+        self.array, self.shift, self.size = triangle.array, shift, triangle.size
+        self.precision = self.array.dtype.name
+        self._solve = scipy.linalg.get_lapack_funcs("potrs", (self.array,))
+
+    def solve(self, targets: np.ndarray) -> np.ndarray:
+        """(LLᵀ)⁻¹ Y."""
+        solution, info = self._solve(self.array.T, np.asfortranarray(targets, self.array.dtype), lower=0)
+        assert info == 0
+        return np.asarray(solution, np.float64)
+
+
+class _InPlace(Prepared):
+    def __init__(self, method: Cholesky, system: System, precision: str, limit: int, consumed: bool) -> None:
+        self._method, self._system, self._limit = method, system, limit
+        self._precision, self._consumed = np.dtype(precision), consumed
+        self._factor: InPlaceFactor | None = None
+        self._bounds = (np.nan, np.nan)
+
+    def respond(self, targets: np.ndarray, time: float) -> Answer:
+        """α at one time: by the factor at inf, else by Lanczos."""
+        if not np.isinf(time):
+            tolerance = self._method.tolerance
+            return respond_in_time(
+                self._system, targets, time, tolerance=tolerance, steps=1000, limit=max(self._limit, 1)
+            )
+        if self._factor is None:
+            self._factor = self._factorise()
+        return solve_directly(
+            self._system, self._factor, targets, tolerance=self._method.tolerance, bounds=self._bounds
+        )
+
+    def _factorise(self) -> InPlaceFactor:
+        source = self._system.matrix
+        unit = self._system.unit
+        array, own = _array(source, self._precision, self._consumed)
+        triangle = Triangle(array, source.words, source.dtype)
+        system = self._system
+        if own or self._precision == np.float64 or source.dtype == np.float32:  # it has all digits of the entries
+            system = self._system = System(triangle, system.ridge, system.dynamics, unit, system.scale)
+        largest = largest_eigenvalue(system)
+        spacing = float(np.finfo(self._precision).eps) * max(largest, 0.0)
+        for power in range(-1, _SHIFTS):
+            shift = 0.0 if power < 0 else 10.0**power * spacing
+            triangle.restore(system.ridge * unit + shift)
+            if _factorised(triangle.array):
+                break
+        else:
+            raise refused(system, -shift)
+        factor = InPlaceFactor(triangle, shift)
+        smallest = factor.smallest(_INVERSE_STEPS)
+        if shift and self._precision == np.float64:
+            raise refused(system, smallest - shift)
+        self._bounds = (smallest, largest)
+        return factor
+
+
+def _array(matrix: SymmetricMatrix, precision: np.dtype, consumed: bool) -> tuple[np.ndarray, bool]:
+    """All entries in one C-ordered array of `precision`, and whether that is the matrix's own, to be consumed."""
+    if isinstance(matrix, ArrayMatrix) and consumed and isinstance(matrix.array, np.ndarray):
+        own = matrix.array
+        if own.dtype == precision and own.flags.c_contiguous and own.flags.writeable:
+            return own, True
+    return matrix.assembled(precision), False
+
+
+def _factorised(array: np.ndarray) -> bool:
+    """Overwrite the lower triangle by its Cholesky factor; False where that is not positive definite."""
+    factorise: Any = scipy.linalg.get_lapack_funcs("potrf", (array,))
+    factor, info = factorise(array.T, lower=0, overwrite_a=1, clean=0)
+    assert factor.base is None or np.shares_memory(factor, array)
+    return int(info) == 0

@@ -1,0 +1,160 @@
+"""What each method would take for one matrix, and which of them `solver="auto"` is."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, MemoryLimitError
+from equitangents.formatting import duration, memory_size
+from equitangents.memory import default_memory_limit
+from equitangents.solvers.cholesky import Cholesky
+from equitangents.solvers.eigh import Eigh
+from equitangents.solvers.in_time import Lanczos
+from equitangents.solvers.low_rank import Nystrom, SubsetOfRegressors
+from equitangents.solvers.method import Method, Task
+from equitangents.solvers.out_of_core import OutOfCore
+from equitangents.solvers.pcg import PCG
+from equitangents.solvers.speed import flops_a_second
+
+METHODS: dict[str, type[Method]] = {
+    method.name: method for method in (Eigh, Cholesky, OutOfCore, Lanczos, PCG, Nystrom, SubsetOfRegressors)
+}
+SOLVERS = ("auto", *METHODS)
+DECOMPOSED = 3000  # samples up to which "auto" decomposes: seconds, and every time, ridge and left-out sample
+_UNKNOWN_PRODUCT = 1e-9  # seconds an entry, where there is no matrix to measure
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a method is expected to take: bytes of memory and of disk, seconds on this machine, and whether it fits.
+
+    reason: why it is what "auto" takes, or that it was asked for.
+    """
+
+    method: Method
+    memory: int
+    disk: int
+    seconds: float
+    fits: bool
+    precision: str
+    reason: str = "asked for"
+
+    @property
+    def solver(self) -> str:
+        """The method's name."""
+        return self.method.name
+
+    def __str__(self) -> str:
+        text = f"{self.solver} in {self.precision}: {memory_size(self.memory)} of memory"
+        if self.disk:
+            text += f", {memory_size(self.disk)} of disk"
+        return f"{text}, about {duration(self.seconds)}{'' if self.fits else '; does not fit'}"
+
+
+def as_method(solver: str | Method) -> Method | None:
+    """A solver's name or settings as a method; None for "auto"."""
+    if isinstance(solver, Method):
+        return solver
+    if not isinstance(solver, str):
+        raise InvalidTypeError(f"solver is {solver!r}; expected a name or settings such as solvers.PCG(rank=500)")
+    if solver not in SOLVERS:
+        raise InvalidArgumentError(f"solver is {solver!r}; expected one of {', '.join(map(repr, SOLVERS))}")
+    return None if solver == "auto" else METHODS[solver]()
+
+
+def plan_of(method: Method, task: Task, product: float | None, reason: str = "asked for") -> Plan:
+    """What a method takes; `product`: seconds of one product with Θ, None where there is no matrix yet."""
+    cost = method.cost(task)
+    passed = task.size**2 / 2
+    each = _UNKNOWN_PRODUCT * passed if product is None else product
+    seconds = cost.flops / flops_a_second(cost.precision) + each * (cost.products + cost.entries / passed)
+    return Plan(method, int(cost.memory), int(cost.disk), seconds, cost.memory <= task.limit, cost.precision, reason)
+
+
+def choose(task: Task, time: float, ridge: float, has_folder: bool, product: float | None, has_blocks: bool) -> Plan:
+    """The plan of "auto": what is exact and fits, the quickest kind first; MemoryLimitError where nothing does."""
+    n, limit = task.size, memory_size(task.limit)
+
+    def planned(method: Method, reason: str) -> Plan:
+        return plan_of(method, task, product, f"auto: {reason}")
+
+    if has_blocks:
+        if n <= DECOMPOSED:
+            plan = planned(Eigh(), f"{n} rows, at most {DECOMPOSED}, where one decomposition serves every time")
+            if plan.fits:
+                return plan
+        if math.isinf(time):
+            plan = planned(Cholesky(), f"{n} rows, and one array of them fits into {limit}")
+            if plan.fits:
+                return plan
+    if not math.isinf(time):
+        plan = planned(Lanczos(), f"{n} rows and a finite time, which takes products alone")
+        if plan.fits:
+            return plan
+        raise too_large(plan, task, time)
+    if ridge == 0 and has_folder:
+        plan = planned(OutOfCore(), f"{n} rows do not fit into {limit}, and without a ridge a factor on disk is sure")
+        if plan.fits:
+            return plan
+    kept = "neither a decomposition nor a factor fits" if has_blocks else "the matrix is known by its products alone"
+    plan = planned(PCG() if has_blocks else PCG(preconditioner="nystrom"), f"{n} rows: {kept} into {limit}")
+    if plan.fits:
+        return plan
+    raise too_large(plan, task, time)
+
+
+def too_large(plan: Plan, task: Task, time: float) -> MemoryLimitError:
+    """The error for a plan that does not fit, which names what would."""
+    others = [] if not math.isinf(time) else [Cholesky(), Cholesky(precision="float32"), OutOfCore()]
+    fitting = []
+    for method in (*others, PCG(rank=50), Nystrom(rank=min(task.size, 500))):
+        if method != plan.method and (other := plan_of(method, task, None)).fits:
+            fitting.append(f"solver={_written(method)} ({memory_size(other.memory)})")
+    remedy = f"take {' or '.join(fitting)}, train on fewer samples" if fitting else "train on fewer samples"
+    return MemoryLimitError(
+        f"the dense problem of {task.size} samples needs about {memory_size(plan.memory)} by solver {plan.solver!r}, "
+        f"the limit is {memory_size(task.limit)}; {remedy}, or raise memory_limit (bytes)"
+    )
+
+
+def plan(
+    size: int,
+    outputs: int = 1,
+    *,
+    solver: str | Method = "cholesky",
+    precision: str = "float32",
+    in_memory: bool = True,
+    memory_limit: int | None = None,
+) -> Plan:
+    """What solving a matrix of `size` rows takes, before there is one; its own bytes count where it is in memory.
+
+    Args:
+        size: N.
+        outputs: right-hand sides.
+        solver: a name, or settings such as `Cholesky(precision="float32")`; "auto" at time inf.
+        precision: that of the entries; Cholesky works in it, unless told otherwise.
+        in_memory: whether the entries are an array, which may be overwritten; False: a store, or tiles computed anew.
+        memory_limit: bytes; None: half of the memory there is.
+
+    >>> plan(50_000, solver="cholesky", precision="float32").memory < 16e9
+    True
+    """
+    limit = default_memory_limit() if memory_limit is None else memory_limit
+    itemsize = 8 if precision == "float64" else 4
+    task = Task(size, outputs, itemsize, in_memory, in_memory, 1024, limit)
+    method = as_method(solver)
+    if isinstance(method, Cholesky) and method.precision is None:
+        method = Cholesky(precision=precision, tolerance=method.tolerance)
+    own = itemsize * size**2 if in_memory else 0
+    found = choose(task, math.inf, 1.0, False, None, True) if method is None else plan_of(method, task, None)
+    memory = found.memory + own
+    return Plan(found.method, memory, found.disk, found.seconds, memory <= limit, found.precision, found.reason)
+
+
+def _written(method: Method) -> str:
+    if isinstance(method, Cholesky) and method.precision == "float32":
+        return "solvers.Cholesky(precision='float32')"
+    if isinstance(method, PCG | Nystrom):
+        return f"solvers.{type(method).__name__}(rank={method.rank})"
+    return repr(method.name)

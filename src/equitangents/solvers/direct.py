@@ -1,0 +1,105 @@
+"""Solving by a Cholesky factor, wherever it lies, refined to float64 accuracy by conjugate gradients.
+
+With M = LLᵀ ≈ Θ + δ as the preconditioner one step is the solution to the factor's accuracy, and each further one
+gains as many digits. λ_min(Θ + δ) ≥ λ_min(M) · λ_min(M⁻¹(Θ + δ)), the first from inverse Lanczos steps.
+"""
+
+from __future__ import annotations
+
+import abc
+
+import numpy as np
+
+from equitangents.errors import NotPositiveDefiniteError
+from equitangents.solvers.conjugate_gradients import Preconditioner, conjugate_gradients
+from equitangents.solvers.definiteness import check_positive, refused
+from equitangents.solvers.lanczos import extremes
+from equitangents.solvers.method import Answer
+from equitangents.solvers.system import System
+
+_STEPS = 200
+_PATIENCE = {"float64": 12, "float32": 60}  # steps without a smaller residual
+_LARGEST = 12  # Lanczos steps for λ_max
+
+
+class Factor(Preconditioner):
+    """L with LLᵀ ≈ Θ + δ + shift."""
+
+    precision: str
+    shift: float
+    size: int
+
+    @abc.abstractmethod
+    def solve(self, targets: np.ndarray) -> np.ndarray:
+        """(LLᵀ)⁻¹ Y, to the factor's accuracy."""
+
+    def apply(self, residuals: np.ndarray) -> np.ndarray:
+        """(LLᵀ)⁻¹ R, scaled so that no type overflows."""
+        size = np.abs(residuals).max(axis=0)
+        size = np.where(size > 0, size, 1.0)
+        return self.solve(residuals / size) * size
+
+    def smallest(self, steps: int) -> float:
+        """λ_min of LLᵀ, by Lanczos on its inverse."""
+        vector = np.random.default_rng(0).normal(size=(self.size, 1))
+        basis, diagonal, beside = [vector / np.linalg.norm(vector)], [], []
+        for _ in range(min(steps, self.size)):
+            image = self.apply(basis[-1])
+            diagonal.append(float((basis[-1] * image).sum()))
+            for _ in range(2):
+                for one in basis:
+                    image -= one * float((one * image).sum())
+            beside.append(float(np.linalg.norm(image)))
+            if beside[-1] <= 1e-12 * max(map(abs, diagonal)):
+                break
+            basis.append(image / beside[-1])
+        m = len(diagonal)
+        tridiagonal = np.diag(diagonal) + np.diag(beside[: m - 1], 1) + np.diag(beside[: m - 1], -1)
+        return 1 / float(np.linalg.eigvalsh(tridiagonal)[-1])
+
+
+def solve_directly(
+    system: System, factor: Factor, targets: np.ndarray, *, tolerance: float, bounds: tuple[float, float]
+) -> Answer:
+    """(Θ + δ)⁻¹ Y by the factor and refinement; `bounds`: λ_min of LLᵀ and λ_max of Θ + δ."""
+    smallest, largest = bounds
+    floor = 4 * float(np.finfo(np.float64).eps) * largest
+    found = conjugate_gradients(
+        system.product,
+        targets,
+        factor,
+        tolerance=tolerance,
+        steps=_STEPS,
+        floor=floor,
+        patience=_PATIENCE[factor.precision],
+    )
+    if not found.negative > 0:
+        raise refused(system, found.negative)
+    if factor.shift or factor.precision == "float32":
+        smallest *= min(1.0, found.smallest)
+    check_positive(system, smallest, largest)
+    sizes = np.linalg.norm(targets, axis=0)
+    attainable = 100 * floor * np.linalg.norm(found.solutions, axis=0) / np.where(sizes > 0, sizes, 1)
+    if not (found.residuals <= np.maximum(10 * tolerance, attainable)).all():
+        raise NotPositiveDefiniteError(
+            f"refinement of the {factor.precision} factor of the {system.size} training inputs ends at a relative "
+            f"residual of {np.max(found.residuals):.1e} after {found.steps} steps, above {tolerance:g}: the matrix is "
+            f"too ill-conditioned (about {largest / smallest:.1e}); set a larger ridge, or precision='float64'"
+        )
+    notes: tuple[str, ...] = (f"{found.steps} steps of refinement in float64",)
+    if factor.shift:
+        notes = (*notes, f"the factor is that of the matrix + {factor.shift:.1e}, and refinement takes that back")
+    return Answer(
+        found.solutions,
+        residual=float(np.max(found.residuals)),
+        smallest=smallest,
+        largest=largest,
+        precision=factor.precision,
+        iterations=found.steps,
+        notes=notes,
+    )
+
+
+def largest_eigenvalue(system: System) -> float:
+    """λ_max of Θ + δ, from a few products."""
+    return extremes(system, _LARGEST)[1]

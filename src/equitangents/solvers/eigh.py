@@ -1,0 +1,59 @@
+"""The eigendecomposition, as one method among others: any time, ridge and learning rate from one decomposition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import scipy.linalg
+
+from equitangents.errors import NotFiniteError
+from equitangents.inference.memory import dense_solve_bytes
+from equitangents.solvers.definiteness import check_positive, check_semidefinite
+from equitangents.solvers.method import Answer, Cost, Method, Prepared, Task
+from equitangents.solvers.system import System
+
+_OPERATIONS = 60  # of LAPACK's divide and conquer, over N³, at the speed of matrix products
+
+
+@dataclass(frozen=True)
+class Eigh(Method):
+    """All eigenvalues and eigenvectors of Θ, in float64."""
+
+    name: ClassVar[str] = "eigh"
+
+    def cost(self, task: Task) -> Cost:
+        """Six matrices in float64."""
+        return Cost(dense_solve_bytes(task.size), _OPERATIONS * task.size**3, 0, task.size**2 / 2)
+
+    def prepare(self, system: System, limit: int, consumed: bool) -> Prepared:
+        """The decomposition is made at the first answer."""
+        return _Decomposed(system)
+
+
+class _Decomposed(Prepared):
+    def __init__(self, system: System) -> None:
+        self._system = system
+        self._spectrum: tuple[np.ndarray, np.ndarray] | None = None
+
+    def respond(self, targets: np.ndarray, time: float) -> Answer:
+        """α at one time."""
+        system = self._system
+        if self._spectrum is None:
+            entries = system.matrix.block(slice(None), slice(None)).astype(np.float64)
+            if not np.isfinite(entries).all():
+                raise NotFiniteError(f"{system.matrix.words} holds NaN or infinite values")
+            values, vectors = scipy.linalg.eigh(entries, driver="evd", check_finite=False, overwrite_a=True)
+            self._spectrum = values + system.delta, vectors
+        values, vectors = self._spectrum
+        smallest, largest = float(values[0]), float(values[-1])
+        (check_positive if np.isinf(time) else check_semidefinite)(system, smallest, largest)
+        system.dynamics.check(largest, time)
+        values = np.maximum(values, 0.0)
+        modes = vectors.T @ targets
+        alpha = vectors @ (system.dynamics.response(values, time)[:, None] * modes)
+        left = vectors @ (system.dynamics.decay(values, time)[:, None] * modes)
+        sizes = np.linalg.norm(targets, axis=0)
+        errors = np.linalg.norm(targets - left - system.product(alpha), axis=0) / np.where(sizes > 0, sizes, 1)
+        return Answer(alpha, float(np.max(errors)), smallest, largest, "float64")

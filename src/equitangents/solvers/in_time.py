@@ -1,0 +1,116 @@
+"""Lanczos as a method, and how every other exact method answers at finite times."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from equitangents.errors import InvalidArgumentError, MemoryLimitError
+from equitangents.formatting import memory_size
+from equitangents.solvers.definiteness import check_positive, check_semidefinite
+from equitangents.solvers.lanczos import basis_bytes, evolve
+from equitangents.solvers.method import Answer, Cost, Method, Prepared, Task
+from equitangents.solvers.system import System
+
+TOLERANCE = 1e-10
+_EXPECTED = 60  # steps that forecasts assume
+
+
+def respond_in_time(
+    system: System, targets: np.ndarray, time: float, *, tolerance: float, steps: int, limit: int
+) -> Answer:
+    """α at any time by Lanczos, as many columns at once as their vectors fit into `limit` bytes."""
+    n, k = targets.shape
+    steps = min(steps, n)
+    limit = max(0, limit - entries_bytes(n, system.matrix.in_memory, system.matrix.tile))
+    together = min(k, max(1, limit // basis_bytes(n, 1, steps)))
+    if basis_bytes(n, together, min(steps, _EXPECTED)) > limit:
+        raise MemoryLimitError(
+            f"{steps} Lanczos vectors of {n} numbers take {memory_size(basis_bytes(n, 1, steps))}, the limit is "
+            f"{memory_size(limit)}; take solver='pcg' and time=inf, or raise memory_limit (bytes)"
+        )
+    parts = [
+        evolve(system, targets[:, start : start + together], time, tolerance, steps) for start in range(0, k, together)
+    ]
+    smallest, largest = min(part.smallest for part in parts), max(part.largest for part in parts)
+    if math.isinf(time):
+        check_positive(system, smallest, largest)
+    else:
+        check_semidefinite(system, smallest, largest)
+    system.dynamics.check(largest, time)
+    return Answer(
+        np.concatenate([part.coefficients for part in parts], axis=1),
+        residual=float(np.max([part.error for part in parts])),
+        smallest=max(smallest, system.delta) if smallest > 0 else smallest,
+        largest=largest,
+        precision="float64",
+        iterations=max(part.steps for part in parts),
+    )
+
+
+@dataclass(frozen=True)
+class Lanczos(Method):
+    """Krylov spaces of the targets: any training time, at the price of `iterations` products with Θ.
+
+    tolerance: bound on |error of Y − Θα| over |Y|. max_iterations: Lanczos vectors that are kept, at most.
+    """
+
+    tolerance: float = TOLERANCE
+    max_iterations: int = 1000
+
+    name: ClassVar[str] = "lanczos"
+
+    def __post_init__(self) -> None:
+        check_iterations(self.tolerance, self.max_iterations)
+
+    @property
+    def reads_entries(self) -> bool:
+        """Products are enough."""
+        return False
+
+    def cost(self, task: Task) -> Cost:
+        """A product and an orthogonalisation a step."""
+        steps = min(self.max_iterations, task.size)
+        one = basis_bytes(task.size, 1, steps)
+        together = min(task.outputs, max(1, (task.limit - tile_bytes(task)) // one))
+        work = 8.0 * task.size * task.outputs * _EXPECTED**2
+        return Cost(basis_bytes(task.size, together, min(steps, 3 * _EXPECTED)) + tile_bytes(task), work, _EXPECTED)
+
+    def prepare(self, system: System, limit: int, consumed: bool) -> Prepared:
+        """Nothing to prepare."""
+        return _Lanczos(self, system, limit)
+
+
+@dataclass(frozen=True)
+class _Lanczos(Prepared):
+    method: Lanczos
+    system: System
+    limit: int
+
+    def respond(self, targets: np.ndarray, time: float) -> Answer:
+        """α at one time."""
+        m = self.method
+        return respond_in_time(
+            self.system, targets, time, tolerance=m.tolerance, steps=m.max_iterations, limit=self.limit
+        )
+
+
+def check_iterations(tolerance: float, iterations: int) -> None:
+    """Raise unless these are a tolerance and a number of iterations."""
+    if not 0 < tolerance < 1:
+        raise InvalidArgumentError(f"tolerance is {tolerance!r}; expected a number between 0 and 1, such as 1e-10")
+    if iterations < 1:
+        raise InvalidArgumentError(f"max_iterations is {iterations!r}; expected at least 1")
+
+
+def tile_bytes(task: Task) -> int:
+    """Bytes of the entries that a product has in memory at once, beside a matrix that is there."""
+    return entries_bytes(task.size, task.in_memory, task.tile)
+
+
+def entries_bytes(size: int, in_memory: bool, tile: int) -> int:
+    """The same for a matrix of `size` rows."""
+    return 3 * 8 * (min(256, size) * size if in_memory else min(tile, size) ** 2)

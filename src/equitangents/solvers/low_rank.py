@@ -1,0 +1,242 @@
+"""Nyström and subset of regressors: the predictor within the span of K(·, z_j) for m of the training inputs, z.
+
+Θ̂ = C W⁺ Cᵀ with C = Θ(X, Z), W = Θ(Z, Z) takes the place of Θ, at training and at test inputs; with F = C W^{−1/2}
+the weights of the K(·, z_j) are W^{−1/2} φ_t(FᵀF + δ) FᵀY: one pass over N × m entries, no N × N matrix.
+Sources: Williams & Seeger 2001; Smola & Bartlett 2001; Quiñonero-Candela & Rasmussen 2005; Rudi et al. 2015.
+"""
+
+from __future__ import annotations
+
+import abc
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+import scipy.linalg
+
+from equitangents.errors import NotFiniteError, NotPositiveDefiniteError
+from equitangents.solvers.low_rank_factors import pivoted_cholesky
+from equitangents.solvers.matrices import SymmetricMatrix, spans
+from equitangents.solvers.method import Answer, Cost, Method, Prepared, Task
+from equitangents.solvers.system import System
+from equitangents.validation import check_whole
+
+_OVERSAMPLED = 20  # pivots are drawn from so many random rows a pivot
+_ROWS = 2048  # rows of C at once
+_PROBES = 1000  # training inputs at which predictors are compared
+
+
+@dataclass(frozen=True)
+class _LowRank(Method, abc.ABC):
+    rank: int | None = None
+    seed: int = 0
+
+    exact: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if self.rank is not None:
+            check_whole("rank", self.rank, 1)
+
+    @abc.abstractmethod
+    def landmarks(self, matrix: SymmetricMatrix, rank: int) -> np.ndarray:
+        """Indices of the z_j, most important first."""
+
+    def rank_of(self, size: int) -> int:
+        """How many z_j for so many rows: all up to 200, else 4√N from 200 to 5,000."""
+        return min(size, self.rank or min(5000, max(200, int(4 * math.sqrt(size)))))
+
+    def cost(self, task: Task) -> Cost:
+        """One pass over N × m entries, and algebra of m × m matrices."""
+        n, m = task.size, self.rank_of(task.size)
+        rows = min(n, _OVERSAMPLED * m)
+        probes = 4 * min(n, _PROBES) ** 2
+        memory = 8 * (6 * m * m + 4 * min(n, _ROWS) * m + 3 * n * task.outputs + rows * m + probes)
+        work = 5.0 * n * m * m + 30.0 * (m**3 + min(n, _PROBES) ** 3)
+        return Cost(memory, work, 0, float(n * m) + float(rows * m))
+
+    def prepare(self, system: System, limit: int, consumed: bool) -> Prepared:
+        """Landmarks are drawn at the first answer."""
+        return _Spanned(self, system)
+
+
+@dataclass(frozen=True)
+class Nystrom(_LowRank):
+    """Nyström's approximation on pivots of a randomly pivoted Cholesky factorisation.
+
+    rank: how many training inputs span the predictor; None: all up to 200, else 4√N, at most 5,000. Pivots are drawn
+    from 20 · rank random rows. seed: of pivots. The report's `error` is estimated: see `Report`.
+    """
+
+    name: ClassVar[str] = "nystrom"
+
+    def landmarks(self, matrix: SymmetricMatrix, rank: int) -> np.ndarray:
+        """Pivots, from all rows or from a random part of them."""
+        if matrix.size <= _OVERSAMPLED * rank:
+            return pivoted_cholesky(matrix, rank, seed=self.seed).pivots
+        drawn = np.random.default_rng(self.seed).choice(matrix.size, _OVERSAMPLED * rank, replace=False)
+        return drawn[pivoted_cholesky(_Part(matrix, np.sort(drawn)), rank, seed=self.seed).pivots]
+
+
+@dataclass(frozen=True)
+class SubsetOfRegressors(_LowRank):
+    """The same predictor on training inputs that are drawn uniformly: nothing is computed to choose them.
+
+    rank, seed: as for `Nystrom`.
+    """
+
+    name: ClassVar[str] = "subset-of-regressors"
+
+    def landmarks(self, matrix: SymmetricMatrix, rank: int) -> np.ndarray:
+        """Rows drawn uniformly without repetition."""
+        return np.random.default_rng(self.seed).permutation(matrix.size)[:rank]
+
+
+class _Part(SymmetricMatrix):
+    """Some rows and columns of a matrix, for pivoting."""
+
+    def __init__(self, matrix: SymmetricMatrix, rows: np.ndarray) -> None:
+        self.matrix, self.rows = matrix, rows
+        self.size, self.dtype, self.words = len(rows), matrix.dtype, matrix.words
+        self.tile = self.probe = matrix.tile
+
+    def block(self, rows: slice, columns: slice) -> np.ndarray:
+        """Entries of some rows and columns."""
+        return self.matrix.rectangle(self.rows[rows], self.rows[columns])
+
+    def diagonal(self) -> np.ndarray:
+        """Part of the diagonal."""
+        return self.matrix.diagonal()[self.rows]
+
+    def columns(self, indices: np.ndarray) -> np.ndarray:
+        """Part of some columns."""
+        return self.matrix.rectangle(self.rows, self.rows[indices])
+
+
+class _Span:
+    """The span of some landmarks: W^{−1/2}, and FᵀF and FᵀY, which rows of C are added to."""
+
+    def __init__(self, system: System, corner: np.ndarray, outputs: int) -> None:
+        self._system = system
+        values, vectors = scipy.linalg.eigh((corner + corner.T) / 2)
+        eps = float(np.finfo(system.matrix.dtype).eps)
+        keep = values > max(float(values[-1]), 0.0) * eps * math.sqrt(len(values))
+        if not keep.any():
+            raise NotPositiveDefiniteError(f"{system.matrix.words} vanishes on the landmarks: check the inputs")
+        self._root = vectors[:, keep] / np.sqrt(values[keep])
+        self._squares = np.zeros((self._root.shape[1],) * 2)
+        self._pulls = np.zeros((self._root.shape[1], outputs))
+
+    def add(self, rows: np.ndarray, targets: np.ndarray) -> None:
+        """Some rows of C, and their targets."""
+        features = rows[:, : len(self._root)] @ self._root
+        self._squares += features.T @ features
+        self._pulls += features.T @ targets
+
+    @cached_property
+    def _modes(self) -> tuple[np.ndarray, np.ndarray]:
+        values, vectors = scipy.linalg.eigh((self._squares + self._squares.T) / 2)
+        return np.maximum(values, 0.0) + self._system.delta, vectors
+
+    def kernel(self, rows: np.ndarray) -> np.ndarray:
+        """Θ̂ between inputs of which these are rows of C."""
+        features = rows @ self._root
+        return features @ features.T
+
+    @property
+    def spectrum(self) -> np.ndarray:
+        """Eigenvalues of Θ̂ + δ, ascending."""
+        return self._modes[0]
+
+    def weights(self, time: float) -> np.ndarray:
+        """Weights of the landmarks at one time; at inf, of what is above rounding."""
+        values, vectors = self._modes
+        if math.isinf(time):
+            known = values > self._system.size * np.finfo(np.float64).eps * float(values[-1])
+            response = np.divide(1.0, values, out=np.zeros_like(values), where=known)
+        else:
+            response = self._system.dynamics.response(values, time)
+        return self._root @ (vectors @ (response[:, None] * (vectors.T @ self._pulls)))
+
+
+class _Spanned(Prepared):
+    def __init__(self, method: _LowRank, system: System) -> None:
+        self._method, self._system = method, system
+        self._landmarks: np.ndarray | None = None
+        self._kept: tuple[np.ndarray, _Span, _Span] | None = None  # targets, and spans of all landmarks and of half
+
+    def respond(self, targets: np.ndarray, time: float) -> Answer:
+        """Weights of the landmarks at one time."""
+        system = self._system
+        if self._landmarks is None:
+            self._landmarks = self._method.landmarks(system.matrix, self._method.rank_of(system.size))
+        if self._kept is None or not np.array_equal(self._kept[0], targets):
+            self._kept = targets, *self._pass(self._landmarks, targets)
+        _, span, half = self._kept
+        system.dynamics.check(float(span.spectrum[-1]), time)
+        weights = span.weights(time)
+        error, residual = self._compare(targets, time, weights, half.weights(time))
+        return Answer(
+            weights,
+            residual=residual,
+            smallest=float(span.spectrum[0]),
+            largest=float(span.spectrum[-1]),
+            precision=f"float64 on {system.matrix.dtype.name} entries",
+            support=self._landmarks,
+            rank=len(self._landmarks),
+            error=error,
+            notes=("the residual is what is left of the training targets, eigenvalues are those of the approximation",),
+        )
+
+    def _pass(self, landmarks: np.ndarray, targets: np.ndarray) -> tuple[_Span, _Span]:
+        matrix, m = self._system.matrix, len(landmarks)
+        corner = matrix.rectangle(landmarks, landmarks).astype(np.float64)
+        if not np.isfinite(corner).all():
+            raise NotFiniteError(f"{matrix.words} holds NaN or infinite values")
+        half = max(1, m // 2)
+        both = (
+            _Span(self._system, corner, targets.shape[1]),
+            _Span(self._system, corner[:half, :half], targets.shape[1]),
+        )
+        everything = np.arange(matrix.size)
+        for rows in spans(matrix.size, _ROWS):
+            block = matrix.rectangle(everything[rows], landmarks).astype(np.float64, copy=False)
+            if not np.isfinite(block).all():
+                raise NotFiniteError(f"{matrix.words} holds NaN or infinite values")
+            for span in both:
+                span.add(block, targets[rows])
+        return both
+
+    def _compare(
+        self, targets: np.ndarray, time: float, weights: np.ndarray, of_half: np.ndarray
+    ) -> tuple[float, float]:
+        """(estimated error, what is left of the targets), over the size of the targets, on some training inputs.
+
+        Root mean squares. The error is the larger of two changes of the predictor: from half the landmarks to all, and
+        from Θ̂ to Θ̂ + D, where D = Θ − Θ̂ between these inputs, which would learn D φ_t(D + δ) of what is left of
+        their targets. Source of the second: Snelson & Ghahramani 2007, "Local and global sparse Gaussian processes".
+        """
+        system, landmarks = self._system, self._landmarks
+        assert landmarks is not None
+        assert self._kept is not None
+        matrix, span = system.matrix, self._kept[1]
+        rows = np.random.default_rng(1).permutation(matrix.size)[:_PROBES]
+        cross = matrix.rectangle(rows, landmarks).astype(np.float64, copy=False)
+        ours = cross @ weights
+        left = targets[rows] - ours
+        size = float(np.sqrt(np.mean(targets[rows] ** 2))) or 1.0
+        residual = float(np.sqrt(np.mean(left**2))) / size
+        if len(landmarks) == matrix.size:
+            return 0.0, residual
+        apart = matrix.rectangle(rows, rows).astype(np.float64) - span.kernel(cross)
+        values, vectors = scipy.linalg.eigh((apart + apart.T) / 2, overwrite_a=True)
+        values = np.maximum(values, 0.0)
+        if math.isinf(time):
+            learnt = np.divide(values, values + system.delta, out=np.zeros_like(values), where=values > 0)
+        else:
+            learnt = values * system.dynamics.response(values + system.delta, time)
+        local = vectors @ (learnt[:, None] * (vectors.T @ left))
+        others = cross[:, : len(of_half)] @ of_half
+        changes = [float(np.sqrt(np.mean(change**2))) for change in (local, ours - others)]
+        return float(np.max(changes)) / size, residual

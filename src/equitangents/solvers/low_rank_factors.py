@@ -1,0 +1,96 @@
+"""Low-rank factors Θ ≈ F Fᵀ: by randomly pivoted Cholesky, from columns, or by Nyström's sketch, from products.
+
+Sources: Chen, Epperly, Tropp & Webber 2023 (arXiv 2207.06503) and Epperly, Tropp & Webber 2024 (arXiv 2410.03969,
+pivots drawn in blocks and accepted by rejection); Frangella, Tropp & Udell 2023 (arXiv 2110.02820).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.linalg
+
+from equitangents.errors import NotFiniteError, NotPositiveDefiniteError
+from equitangents.solvers.matrices import SymmetricMatrix
+
+_BLOCK = 64  # pivots drawn at once, at most
+_NEGATIVE = 1e3  # times the rounding of entries: below minus that a diagonal entry is no matter of rounding
+
+
+class Pivoted(NamedTuple):
+    """F (N, rank), the pivots in their order, and what is left of the trace."""
+
+    factor: np.ndarray
+    pivots: np.ndarray
+    trace_left: float
+
+
+def pivoted_cholesky(matrix: SymmetricMatrix, rank: int, *, seed: int) -> Pivoted:
+    """Pivots drawn with probability proportional to the residual diagonal; ends early where nothing is left."""
+    rng = np.random.default_rng(seed)
+    n = matrix.size
+    left = matrix.diagonal()
+    first = float(left.sum())
+    rounding = float(np.finfo(matrix.dtype).eps) * max(float(left.max(initial=0.0)), 0.0)
+    _check_diagonal(left, rounding, matrix.words)
+    factor, pivots = np.zeros((n, rank), order="F"), np.empty(rank, int)
+    held = 0
+    while held < rank:
+        left = np.where(left > 4 * rounding, left, 0.0)
+        left[pivots[:held]] = 0.0
+        total = float(left.sum())
+        if not total > 1e-14 * first:
+            break
+        count = min(_BLOCK, max(1, rank // 10), rank - held)
+        drawn = rng.choice(n, count, p=left / total)
+        proposed, where = np.unique(drawn, return_inverse=True)
+        residual = matrix.columns(proposed) - factor[:, :held] @ factor[proposed, :held].T
+        if not np.isfinite(residual).all():
+            raise NotFiniteError(f"{matrix.words} holds NaN or infinite values")
+        chosen, corner = _accepted(residual[proposed], where, left[proposed], rng)
+        if not len(chosen):
+            break
+        new = scipy.linalg.solve_triangular(corner, residual[:, chosen].T, lower=True).T
+        factor[:, held : held + len(chosen)] = new
+        pivots[held : held + len(chosen)] = proposed[chosen]
+        held += len(chosen)
+        left = left - np.einsum("nk,nk->n", new, new)
+    return Pivoted(factor[:, :held], pivots[:held], max(0.0, float(left.sum())))
+
+
+def nystrom_sketch(matrix: SymmetricMatrix, rank: int, *, seed: int) -> np.ndarray:
+    """F (N, rank) with F Fᵀ = (Θ Ω)(Ωᵀ Θ Ω)⁺(Θ Ω)ᵀ for random orthonormal Ω: one product with `rank` vectors."""
+    omega = scipy.linalg.qr(np.random.default_rng(seed).normal(size=(matrix.size, rank)), mode="economic")[0]
+    image = matrix.product(omega)
+    values, vectors = scipy.linalg.eigh((omega.T @ image + image.T @ omega) / 2)
+    keep = values > max(float(values[-1]), 0.0) * rank * np.finfo(matrix.dtype).eps
+    if not keep.any():
+        raise NotPositiveDefiniteError(f"{matrix.words} is not positive semidefinite, or vanishes: no preconditioner")
+    return image @ (vectors[:, keep] / np.sqrt(values[keep]))
+
+
+def _accepted(
+    corner: np.ndarray, drawn: np.ndarray, proposal: np.ndarray, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """(which of the proposed are taken, their Cholesky factor): as if pivots had been drawn one after another."""
+    chosen: list[int] = []
+    rows = np.zeros((0, len(corner)))  # of the factor, over all proposed
+    for i in drawn:
+        left = corner[i, i] - float(rows[:, i] @ rows[:, i])
+        if i in chosen or not left > 1e-8 * proposal[i] or rng.uniform() * proposal[i] > left:
+            continue
+        row = (corner[i] - rows[:, i] @ rows) / np.sqrt(left)
+        rows = np.concatenate([rows, row[None]])
+        chosen.append(int(i))
+    indices = np.asarray(chosen, int)
+    return indices, np.tril(rows[:, indices].T) if len(indices) else np.zeros((0, 0))
+
+
+def _check_diagonal(diagonal: np.ndarray, rounding: float, words: str) -> None:
+    if not np.isfinite(diagonal).all():
+        raise NotFiniteError(f"{words} holds NaN or infinite values")
+    if not np.min(diagonal) >= -_NEGATIVE * rounding:
+        raise NotPositiveDefiniteError(
+            f"{words} has the entry {np.min(diagonal):.2e} on its diagonal, so it is not a kernel matrix; check it"
+        )

@@ -1,0 +1,297 @@
+"""Symmetric matrices as solvers see them: products with several vectors, blocks, columns and a diagonal.
+
+A matrix may be an array in memory, on disk (a memory map, Zarr), a `GramStore`, a kernel whose tiles are computed
+whenever they are needed, or nothing but a product. Products are accumulated in float64 whatever the entries are.
+"""
+
+from __future__ import annotations
+
+import abc
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError, StoreError
+from equitangents.scale import GramStore
+
+_TILE = 1024
+_DIAGONAL = 64
+Span = slice
+
+
+class SymmetricMatrix(abc.ABC):
+    """A real symmetric N × N matrix; `dtype` is that of its entries, `tile` the side of blocks that are cheap to read.
+
+    in_memory: whether its entries are an array in memory, so that reading them again costs nothing.
+    has_blocks: whether entries can be read, not only products. probe: side of the smallest block worth reading.
+    """
+
+    size: int
+    dtype: np.dtype
+    tile: int
+    probe: int
+    in_memory: bool = False
+    has_blocks: bool = True
+    words: str = "a matrix"
+    folder: Path | None = None  # of the store that it is read from
+
+    @abc.abstractmethod
+    def block(self, rows: Span, columns: Span) -> np.ndarray:
+        """Entries of some rows and columns, as they are kept."""
+
+    @abc.abstractmethod
+    def diagonal(self) -> np.ndarray:
+        """All A_ii, (N,), in float64."""
+
+    def columns(self, indices: np.ndarray) -> np.ndarray:
+        """The columns of some indices, (N, k), in float64."""
+        parts = [self.block(rows, slice(None))[:, indices] for rows in spans(self.size, self.tile)]
+        return np.concatenate(parts).astype(np.float64, copy=False)
+
+    def rectangle(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """Entries of some rows and columns by their indices."""
+        return self.columns(columns)[rows]
+
+    def product(self, vectors: np.ndarray) -> np.ndarray:
+        """A V for V (N, k), in float64; of tiles off the diagonal one of each pair is read. NotFiniteError for NaN."""
+        total = np.zeros(vectors.shape)
+        for rows, columns in self.tiles():
+            entries = self.block(rows, columns).astype(np.float64, copy=False)
+            total[rows] += entries @ vectors[columns]
+            if rows != columns:
+                total[columns] += entries.T @ vectors[rows]
+        return self._checked(total)
+
+    def assembled(self, dtype: np.dtype | None = None) -> np.ndarray:
+        """All entries in one array of `dtype`; those below the diagonal are mirrored. NotFiniteError for NaN."""
+        array = np.empty((self.size, self.size), dtype or self.dtype)
+        for rows, columns in self.tiles():
+            entries = self.block(rows, columns)
+            if not np.isfinite(entries).all():
+                raise NotFiniteError(f"{self.words} holds NaN or infinite values")
+            array[rows, columns] = entries
+            array[columns, rows] = entries.T
+        return array
+
+    def fingerprint(self) -> str:
+        """A hash of all entries, so that what is kept on disk is that of this matrix."""
+        digest = hashlib.sha256(f"{self.size} {self.dtype.name}".encode())
+        for span in spans(self.size, self.tile):
+            digest.update(np.ascontiguousarray(self.block(span, slice(span.start, None))).tobytes())
+        return digest.hexdigest()
+
+    def tiles(self) -> Iterator[tuple[Span, Span]]:
+        """The tiles on and above the diagonal."""
+        parts = list(spans(self.size, self.tile))
+        return ((parts[i], parts[j]) for i in range(len(parts)) for j in range(i, len(parts)))
+
+    def _checked(self, product: np.ndarray) -> np.ndarray:
+        if not np.isfinite(product).all():
+            raise NotFiniteError(f"{self.words} holds NaN or infinite values, or entries too large for float64")
+        return product
+
+
+class ArrayMatrix(SymmetricMatrix):
+    """A square array: NumPy's, a memory map, or a Zarr array, which is read in tiles of its own chunks."""
+
+    def __init__(self, array: Any, words: str = "matrix") -> None:
+        shape = tuple(array.shape)
+        if len(shape) != 2 or shape[0] != shape[1] or shape[0] == 0:
+            raise ShapeError(f"{words} has shape {shape}; expected a square one")
+        if np.dtype(array.dtype).kind not in "fiu":
+            raise InvalidTypeError(f"{words} has entries of type {array.dtype}; expected real numbers")
+        self.array = array
+        self.size = shape[0]
+        self.dtype = np.dtype(np.float32 if array.dtype == np.float32 else np.float64)
+        chunk = getattr(array, "chunks", None)
+        self.tile = self.probe = int(chunk[0]) if chunk else _TILE
+        self.in_memory = isinstance(array, np.ndarray) and not isinstance(array, np.memmap)
+        self.words = words
+
+    def block(self, rows: Span, columns: Span) -> np.ndarray:
+        """Entries of some rows and columns."""
+        return np.asarray(self.array[rows, columns], self.dtype)
+
+    def rectangle(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """Entries of some rows and columns by their indices; of Zarr, whole chunks are read."""
+        if hasattr(self.array, "oindex"):
+            return np.asarray(self.array.oindex[rows, columns], self.dtype)
+        return np.asarray(self.array[np.ix_(rows, columns)], self.dtype)
+
+    def columns(self, indices: np.ndarray) -> np.ndarray:
+        """Some columns, as rows of the symmetric array, in float64."""
+        return np.ascontiguousarray(self.rectangle(indices, np.arange(self.size)).T, np.float64)
+
+    def diagonal(self) -> np.ndarray:
+        """All A_ii, in float64."""
+        if self.in_memory:
+            return np.diagonal(self.array).astype(np.float64)
+        return np.concatenate([np.diagonal(self.block(s, s)) for s in spans(self.size, self.tile)]).astype(np.float64)
+
+    def product(self, vectors: np.ndarray) -> np.ndarray:
+        """A V in float64, by rows of an array in memory, by tiles of one on disk."""
+        if not self.in_memory:
+            return super().product(vectors)
+        if self.array.dtype == np.float64:
+            return self._checked(self.array @ vectors)
+        return self._checked(np.concatenate([self.block(s, slice(None)) @ vectors for s in spans(self.size, 256)]))
+
+
+class StoreMatrix(ArrayMatrix):
+    """The NTK or NNGP of a complete, symmetric `GramStore`."""
+
+    def __init__(self, store: GramStore, field: str) -> None:
+        if len(store.shape) != 2 or store.shape[0] != store.shape[1]:
+            raise ShapeError(f"the store in {store.path} has shape {store.shape}; expected one square matrix")
+        if store.missing:
+            raise StoreError(
+                f"the store in {store.path} lacks {store.missing} of {len(store.tiles)} tiles; compute() computes them"
+            )
+        super().__init__(getattr(store, field), f"the {field.upper()} in {store.path}")
+        self.store, self.folder, self._field = store, store.path, field
+
+    def fingerprint(self) -> str:
+        """That of the store's record, on which its numbers depend; tiles have checksums of their own."""
+        return f"{self._field} {self.store.fingerprint}"
+
+
+class KernelMatrix(SymmetricMatrix):
+    """Kernel of inputs x (N, …) with themselves, its tiles computed whenever they are needed."""
+
+    def __init__(self, kernel: Any, x: Any, field: str = "ntk", tile: int = _TILE) -> None:
+        self.kernel, self.x, self.field = kernel, x, field
+        self.size, self.tile, self.probe = len(x), min(tile, len(x)), 128
+        self.dtype = np.dtype(np.float32 if x.dtype == np.float32 else np.float64)
+        self.words = f"the {field.upper()} of {self.size} inputs"
+
+    def block(self, rows: Span, columns: Span) -> np.ndarray:
+        """Entries of some rows and columns, computed."""
+        one = self.x[rows]
+        kernels = self.kernel.kernel(one) if rows == columns else self.kernel.kernel(one, self.x[columns])
+        return np.asarray(getattr(kernels, self.field))
+
+    def diagonal(self) -> np.ndarray:
+        """Each input's kernel with itself."""
+        if hasattr(self.kernel, "kernel_diagonal"):
+            return np.asarray(getattr(self.kernel.kernel_diagonal(self.x), self.field), np.float64)
+        return np.concatenate([np.diagonal(self.block(s, s)) for s in spans(self.size, _DIAGONAL)]).astype(np.float64)
+
+    def fingerprint(self) -> str:
+        """A hash of the inputs, and of some tiles in place of the network."""
+        digest = hashlib.sha256(np.ascontiguousarray(self.x).tobytes())
+        digest.update(self.diagonal().tobytes())
+        some = np.linspace(0, self.size - 1, min(self.size, self.probe)).astype(int)
+        digest.update(np.ascontiguousarray(self.rectangle(some, some)).tobytes())
+        return digest.hexdigest()
+
+    def rectangle(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """The kernel of some inputs with some others, computed."""
+        return np.asarray(getattr(self.kernel.kernel(self.x[rows], self.x[columns]), self.field))
+
+    def columns(self, indices: np.ndarray) -> np.ndarray:
+        """The columns of some indices, and no others, computed."""
+        chosen = self.x[indices]
+        parts = [getattr(self.kernel.kernel(self.x[s], chosen), self.field) for s in spans(self.size, self.tile)]
+        return np.concatenate([np.asarray(part, np.float64) for part in parts])
+
+
+class ScaledMatrix(SymmetricMatrix):
+    """The matrix s_i A_ij s_j, as training has it on rows that each stand for s_i² equal samples."""
+
+    def __init__(self, matrix: SymmetricMatrix, scale: np.ndarray) -> None:
+        self.matrix, self.scale = matrix, scale
+        self.size, self.words = matrix.size, matrix.words
+        self.tile, self.probe, self.folder = matrix.tile, matrix.probe, matrix.folder
+        self.dtype = matrix.dtype
+        self.in_memory, self.has_blocks = matrix.in_memory, matrix.has_blocks
+
+    def block(self, rows: Span, columns: Span) -> np.ndarray:
+        """Entries of some rows and columns, scaled."""
+        return self.matrix.block(rows, columns) * np.outer(self.scale[rows], self.scale[columns])
+
+    def fingerprint(self) -> str:
+        """That of the matrix, and a hash of the scales."""
+        return f"{self.matrix.fingerprint()} {hashlib.sha256(self.scale.tobytes()).hexdigest()}"
+
+    def diagonal(self) -> np.ndarray:
+        """All s_i² A_ii."""
+        return self.matrix.diagonal() * self.scale**2
+
+    def rectangle(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """Entries of some rows and columns by their indices, scaled."""
+        return self.matrix.rectangle(rows, columns) * np.outer(self.scale[rows], self.scale[columns])
+
+    def columns(self, indices: np.ndarray) -> np.ndarray:
+        """Some columns, scaled."""
+        return self.matrix.columns(indices) * np.outer(self.scale, self.scale[indices])
+
+    def product(self, vectors: np.ndarray) -> np.ndarray:
+        """S A S V."""
+        return self.scale[:, None] * self.matrix.product(self.scale[:, None] * vectors)
+
+
+class OperatorMatrix(SymmetricMatrix):
+    """Something of which only products are known: an object with `shape` and `@`, such as SciPy's LinearOperator."""
+
+    has_blocks = False
+
+    def __init__(self, operator: Any, diagonal: np.ndarray | None = None) -> None:
+        shape = tuple(operator.shape)
+        if len(shape) != 2 or shape[0] != shape[1]:
+            raise ShapeError(f"matrix has shape {shape}; expected a square one")
+        self.operator, self._diagonal = operator, diagonal
+        self.size, self.tile, self.probe, self.dtype = shape[0], _TILE, _TILE, np.dtype(np.float64)
+        self.words = "the operator"
+
+    def block(self, rows: Span, columns: Span) -> np.ndarray:
+        """Columns come from products with unit vectors: for few of them only."""
+        return self.columns(np.arange(self.size)[columns])[rows]
+
+    def diagonal(self) -> np.ndarray:
+        """What was given with the operator."""
+        if self._diagonal is None:
+            raise InvalidArgumentError(
+                "matrix is an operator, whose mean diagonal is not known, and a ridge is relative to it; "
+                "give ridge_unit=, the number that the ridge is multiplied by"
+            )
+        return self._diagonal
+
+    def columns(self, indices: np.ndarray) -> np.ndarray:
+        """Products with unit vectors."""
+        units = np.zeros((self.size, len(indices)))
+        units[indices, np.arange(len(indices))] = 1
+        return self.product(units)
+
+    def product(self, vectors: np.ndarray) -> np.ndarray:
+        """A V, in float64."""
+        return self._checked(np.asarray(self.operator @ vectors, np.float64))
+
+
+def as_matrix(matrix: Any, field: str = "ntk") -> SymmetricMatrix:
+    """An array, a `GramStore`, (kernel, inputs), or an operator as a matrix that solvers take."""
+    if isinstance(matrix, SymmetricMatrix):
+        return matrix
+    if isinstance(matrix, GramStore):
+        return StoreMatrix(matrix, field)
+    if isinstance(matrix, tuple) and len(matrix) == 2 and callable(getattr(matrix[0], "kernel", None)):
+        return KernelMatrix(matrix[0], np.asarray(matrix[1]), field)
+    if hasattr(matrix, "shape") and hasattr(matrix, "dtype") and hasattr(matrix, "__getitem__"):
+        return ArrayMatrix(
+            matrix if hasattr(matrix, "chunks") or isinstance(matrix, np.ndarray) else np.asarray(matrix)
+        )
+    if hasattr(matrix, "shape") and hasattr(matrix, "__matmul__"):
+        return OperatorMatrix(matrix)
+    if isinstance(matrix, list):
+        return ArrayMatrix(np.asarray(matrix, np.float64))
+    raise InvalidTypeError(
+        f"matrix is {type(matrix).__name__}; expected a square array (NumPy, memory map, Zarr), a scale.GramStore, "
+        "a pair (network, inputs), or an object with shape and @"
+    )
+
+
+def spans(size: int, step: int) -> Iterator[Span]:
+    """0 … size in parts of at most `step`."""
+    return (slice(start, min(start + step, size)) for start in range(0, size, step))

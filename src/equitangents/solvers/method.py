@@ -1,0 +1,86 @@
+"""What a method of solving declares: what it will take, and how it is prepared for one matrix."""
+
+from __future__ import annotations
+
+import abc
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from equitangents.solvers.system import System
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is to be solved, as far as costs depend on it: N rows, k right-hand sides, the time, how Θ is had.
+
+    itemsize: bytes of an entry. in_memory: whether Θ is an array already. consumed: whether that may be overwritten.
+    """
+
+    size: int
+    outputs: int
+    itemsize: int
+    in_memory: bool
+    consumed: bool
+    tile: int
+    limit: int
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Bytes at the peak, floating-point operations of dense algebra, products with Θ, and passes over its entries.
+
+    entries: kernel entries that are read or computed beside those of products.
+    """
+
+    memory: int
+    flops: float
+    products: float
+    entries: float = 0.0
+    disk: int = 0
+    precision: str = "float64"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """α for one time, and what is known of it; the fields are those of `Report` and `Solution`."""
+
+    coefficients: np.ndarray
+    residual: float
+    smallest: float
+    largest: float
+    precision: str
+    iterations: int = 0
+    support: np.ndarray | None = None
+    rank: int | None = None
+    error: float = 0.0
+    notes: tuple[str, ...] = ()
+
+
+class Prepared(abc.ABC):
+    """A method at work on one system; what it computes once (a factor, a preconditioner) it keeps."""
+
+    @abc.abstractmethod
+    def respond(self, targets: np.ndarray, time: float) -> Answer:
+        """α = φ_t(Θ + δ) Y for Y (N, k) at one time."""
+
+
+class Method(abc.ABC):
+    """A way of solving, with its settings."""
+
+    name: ClassVar[str]
+    exact: ClassVar[bool] = True  # up to the residual that it reports
+
+    @property
+    def reads_entries(self) -> bool:
+        """Whether products with Θ are not enough."""
+        return True
+
+    @abc.abstractmethod
+    def cost(self, task: Task) -> Cost:
+        """What it will take."""
+
+    @abc.abstractmethod
+    def prepare(self, system: System, limit: int, consumed: bool) -> Prepared:
+        """Get ready; `limit` bytes may be used, and the matrix's array may be overwritten if `consumed`."""

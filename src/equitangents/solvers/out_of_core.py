@@ -1,0 +1,242 @@
+"""Cholesky out of core: L in tiles on disk, column by column, each written once; killed, it goes on where it was.
+
+L_jj L_jjᵀ = S_jj and L_ij = S_ij L_jj^{−ᵀ} with S_ij = A_ij − Σ_{k<j} L_ik L_jkᵀ: in memory are the tiles (j, k) of
+one row, and three others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import shutil
+import time as clock
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import scipy.linalg
+
+from equitangents._types import FileName
+from equitangents.errors import InvalidArgumentError, NotFiniteError, NotPositiveDefiniteError, StoreError
+from equitangents.formatting import duration, memory_size
+from equitangents.scale.chunks import PARTIAL, Chunks, DamagedChunkError
+from equitangents.scale.whole import sweep, write_whole
+from equitangents.solvers.definiteness import blur, refused
+from equitangents.solvers.direct import Factor, largest_eigenvalue, solve_directly
+from equitangents.solvers.in_time import TOLERANCE, check_iterations, respond_in_time
+from equitangents.solvers.method import Answer, Cost, Method, Prepared, Task
+from equitangents.solvers.system import System
+
+logger = logging.getLogger("equitangents")
+
+_SIDES = 64, 4096  # of a tile, at least and at most
+_INVERSE_STEPS = 8
+_REPORTED = 10.0  # seconds between reports
+_RECORD = "factor.json"
+
+
+@dataclass(frozen=True)
+class OutOfCore(Method):
+    """A tiled Cholesky factor on disk, for matrices that do not fit in memory; it is kept, and resumed.
+
+    path: the folder under which factors are kept, each in a folder named by what it is of; None: beside the
+    `GramStore` that is solved. tile: side of a tile; None: by the memory there is. precision: "float64" or "float32",
+    with refinement to float64 accuracy; None: float64. tolerance: of the relative residual after refinement.
+    """
+
+    path: FileName | None = None
+    tile: int | None = None
+    precision: str | None = None
+    tolerance: float = TOLERANCE
+
+    name: ClassVar[str] = "out-of-core"
+
+    def __post_init__(self) -> None:
+        check_iterations(self.tolerance, 1)
+        if self.precision not in (None, "float32", "float64"):
+            raise InvalidArgumentError(f"precision is {self.precision!r}; expected 'float32', 'float64' or None")
+
+    def cost(self, task: Task) -> Cost:
+        """N³/3 operations at two thirds of full speed, one row of tiles in memory, half the matrix on disk."""
+        size = np.dtype(self._precision).itemsize
+        side = self.side(task.size, task.limit)
+        row = -(-task.size // side) * side
+        memory = size * (row * side + 4 * side**2) + 8 * (
+            4 * side**2 + task.size * (10 * task.outputs + _INVERSE_STEPS)
+        )
+        disk = size * row * (row + side) // 2
+        products = 4.0 + 2 * _INVERSE_STEPS
+        return Cost(memory, task.size**3 / 2, products, task.size**2 / 2, disk=disk, precision=self._precision)
+
+    def side(self, size: int, limit: int) -> int:
+        """The side of a tile: a row of them takes a quarter of the memory."""
+        wanted = self.tile or min(_SIDES[1], max(_SIDES[0], limit // (32 * size)))
+        return min(size, wanted)
+
+    @property
+    def _precision(self) -> str:
+        return self.precision or "float64"
+
+    def prepare(self, system: System, limit: int, consumed: bool) -> Prepared:
+        """The factor is made when a time of inf is first asked for."""
+        base = self.path
+        if base is None:
+            kernel = system.matrix.folder
+            if kernel is None:
+                raise InvalidArgumentError(
+                    "solver is 'out-of-core', which keeps its factor on disk; give the folder, "
+                    "solvers.OutOfCore(path=...), or solve a scale.GramStore, beside which it is kept"
+                )
+            base = kernel.with_name(kernel.name + ".factors")
+        return _OnDisk(self, system, Path(base).expanduser(), self.side(system.size, limit), limit)
+
+
+class TiledFactor(Factor):
+    """L of Θ + δ in a folder of tiles (i, j), i ≥ j, each with its checksum; those that are there are done."""
+
+    shift = 0.0
+
+    def __init__(self, system: System, folder: Path, side: int, precision: str) -> None:
+        self._system, self.folder, self.side, self.precision = system, folder, side, precision
+        self.size = system.size
+        self._count = -(-system.size // side)
+        self._chunks = Chunks(folder, (side, side), np.dtype(precision))
+        self._row = lru_cache(maxsize=self._count)(self._read)
+
+    @property
+    def tiles(self) -> list[tuple[int, int]]:
+        """All tiles, in the order in which they are made."""
+        return [(i, j) for j in range(self._count) for i in range(j, self._count)]
+
+    @property
+    def missing(self) -> list[tuple[int, int]]:
+        """Those that are not there."""
+        return [tile for tile in self.tiles if not self._chunks.is_there(tile)]
+
+    def compute(self) -> None:
+        """Make every tile that is missing."""
+        missing = self.missing
+        needed, free = len(missing) * self._chunks.nbytes, shutil.disk_usage(self.folder).free
+        if needed > free:
+            raise StoreError(
+                f"the factor in {self.folder} takes {memory_size(needed)} more, and the disk has {memory_size(free)} "
+                "left; make room, give a path on another disk, or precision='float32'"
+            )
+        started = shown = clock.monotonic()
+        work = np.cumsum([1 + j for _, j in missing])
+        for done, (i, j) in enumerate(missing):
+            self._make(i, j)
+            now = clock.monotonic()
+            if now - shown > _REPORTED:
+                shown = now
+                left = (now - started) * (work[-1] - work[done]) / work[done]
+                logger.info("factor: %d of %d tiles made, about %s to go", done + 1, len(missing), duration(left))
+        self._row.cache_clear()
+        sweep(self.folder / PARTIAL)
+
+    def solve(self, targets: np.ndarray) -> np.ndarray:
+        """(LLᵀ)⁻¹ Y: every tile is read twice."""
+        x = targets.astype(self.precision)
+        for i in range(self._count):
+            rows = self._span(i)
+            for k in range(i):
+                x[rows] -= self._read(i, k) @ x[self._span(k)]
+            x[rows] = scipy.linalg.solve_triangular(self._read(i, i), x[rows], lower=True)
+        for i in reversed(range(self._count)):
+            rows = self._span(i)
+            for k in range(i + 1, self._count):
+                x[rows] -= self._read(k, i).T @ x[self._span(k)]
+            x[rows] = scipy.linalg.solve_triangular(self._read(i, i), x[rows], lower=True, trans="T")
+        return x.astype(np.float64)
+
+    def _span(self, i: int) -> slice:
+        return slice(i * self.side, min((i + 1) * self.side, self.size))
+
+    def _make(self, i: int, j: int) -> None:
+        rows, columns = self._span(i), self._span(j)
+        left = np.array(self._system.matrix.block(rows, columns), self.precision)
+        if not np.isfinite(left).all():
+            raise NotFiniteError(f"{self._system.matrix.words} holds NaN or infinite values")
+        if i == j:
+            left[np.diag_indices_from(left)] += self._system.delta
+        for k in range(j):
+            left -= self._read(i, k) @ self._row(j, k).T
+        if i == j:
+            try:
+                tile = scipy.linalg.cholesky(left, lower=True, overwrite_a=True, check_finite=False)
+            except np.linalg.LinAlgError:
+                raise self._failed(left) from None
+        else:
+            tile = scipy.linalg.solve_triangular(self._row(j, j), left.T, lower=True, check_finite=False).T
+        try:
+            self._chunks.write((i, j), tile)
+        except OSError as error:
+            raise StoreError(
+                f"the factor in {self.folder} cannot be written: {error.strerror or error}; what is complete is kept, "
+                "and the same call goes on from it"
+            ) from None
+
+    def _read(self, i: int, j: int) -> np.ndarray:
+        """One tile; a damaged one is made anew."""
+        try:
+            whole = self._chunks.read((i, j))
+        except (DamagedChunkError, FileNotFoundError) as error:
+            logger.warning("factor: %s; it is made again", error)
+            self._make(i, j)
+            whole = self._chunks.read((i, j))
+        rows, columns = self._span(i), self._span(j)
+        return whole[: rows.stop - rows.start, : columns.stop - columns.start]
+
+    def _failed(self, left: np.ndarray) -> Exception:
+        if self.precision == "float32":
+            return NotPositiveDefiniteError(
+                f"the kernel matrix of the {self.size} training inputs has eigenvalues too small for a factor in "
+                "float32; take solvers.OutOfCore(precision='float64'), or a larger ridge"
+            )
+        pivot = float(np.linalg.eigvalsh(left.astype(np.float64))[0])
+        rounding = blur(self._system, float(np.abs(left).max()) * self._system.size)
+        return refused(self._system, max(pivot, -rounding))
+
+
+class _OnDisk(Prepared):
+    def __init__(self, method: OutOfCore, system: System, base: Path, side: int, limit: int) -> None:
+        self._method, self._system, self._limit = method, system, limit
+        self._base, self._side = base, side
+        self._factor: TiledFactor | None = None
+        self._bounds = (np.nan, np.nan)
+
+    def respond(self, targets: np.ndarray, time: float) -> Answer:
+        """α at one time: by the factor at inf, else by Lanczos."""
+        tolerance = self._method.tolerance
+        if not np.isinf(time):
+            return respond_in_time(self._system, targets, time, tolerance=tolerance, steps=1000, limit=self._limit)
+        if self._factor is None:
+            self._factor = self._factorise()
+        return solve_directly(self._system, self._factor, targets, tolerance=tolerance, bounds=self._bounds)
+
+    def _factorise(self) -> TiledFactor:
+        system, precision = self._system, self._method._precision
+        about = {
+            "matrix": system.matrix.fingerprint(),
+            "size": system.size,
+            "delta": float(system.delta).hex(),
+            "tile": self._side,
+            "precision": precision,
+        }
+        text = json.dumps(about, indent=1, sort_keys=True).encode()
+        folder = self._base / hashlib.sha256(text).hexdigest()[:16]
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            if not (folder / _RECORD).exists():
+                write_whole(folder / _RECORD, [text], folder / PARTIAL)
+        except OSError as error:
+            raise StoreError(f"the factor in {folder} cannot be written: {error.strerror or error}") from None
+        factor = TiledFactor(system, folder, self._side, precision)
+        there = len(factor.tiles) - len(factor.missing)
+        logger.info("factor: %d of %d tiles are there, in %s", there, len(factor.tiles), folder)
+        factor.compute()
+        self._bounds = factor.smallest(_INVERSE_STEPS), largest_eigenvalue(system)
+        return factor

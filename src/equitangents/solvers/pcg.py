@@ -1,0 +1,140 @@
+"""Conjugate gradients, preconditioned at low rank, on Θ in memory, in stored tiles, or computed anew each step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from equitangents.errors import InvalidArgumentError
+from equitangents.solvers.conjugate_gradients import LowRank, Preconditioner, Unchanged, conjugate_gradients
+from equitangents.solvers.definiteness import check_positive, refused
+from equitangents.solvers.direct import largest_eigenvalue
+from equitangents.solvers.in_time import TOLERANCE, check_iterations, respond_in_time, tile_bytes
+from equitangents.solvers.lanczos import extremes
+from equitangents.solvers.low_rank_factors import nystrom_sketch, pivoted_cholesky
+from equitangents.solvers.method import Answer, Cost, Method, Prepared, Task
+from equitangents.solvers.system import System
+from equitangents.validation import check_whole
+
+_LARGEST = 6  # Lanczos steps for λ_max, from the preconditioner's eigenvector
+_PATIENCE = 300  # steps without a smaller residual, which rises and falls where the condition is bad
+_EXPECTED = 60  # steps that forecasts assume
+PRECONDITIONERS = ("rpcholesky", "nystrom", "none")
+
+
+@dataclass(frozen=True)
+class PCG(Method):
+    """Preconditioned conjugate gradients, on all right-hand sides at once.
+
+    preconditioner: "rpcholesky", randomly pivoted Cholesky, which reads `rank` columns; "nystrom", a sketch by one
+    product with `rank` vectors; "none". rank: None, a tenth of N, from 50 to 1,000. tolerance: of the relative
+    residual |Y − (Θ+δ)α|/|Y| of every right-hand side. max_iterations: products at most. seed: of pivots or sketch.
+    """
+
+    preconditioner: str = "rpcholesky"
+    rank: int | None = None
+    tolerance: float = TOLERANCE
+    max_iterations: int = 2000
+    seed: int = 0
+
+    name: ClassVar[str] = "pcg"
+
+    def __post_init__(self) -> None:
+        check_iterations(self.tolerance, self.max_iterations)
+        if self.preconditioner not in PRECONDITIONERS:
+            names = ", ".join(map(repr, PRECONDITIONERS))
+            raise InvalidArgumentError(f"preconditioner is {self.preconditioner!r}; expected one of {names}")
+        if self.rank is not None:
+            check_whole("rank", self.rank, 1)
+
+    @property
+    def reads_entries(self) -> bool:
+        """Pivots need columns."""
+        return self.preconditioner == "rpcholesky"
+
+    def cost(self, task: Task) -> Cost:
+        """The preconditioner, then a product a step."""
+        n, rank = task.size, self.rank_of(task.size)
+        memory = 8 * n * (2 * rank + 10 * task.outputs) + tile_bytes(task)
+        work = 3.0 * n * rank**2 + _EXPECTED * 4.0 * n * rank * task.outputs
+        sketch = self.preconditioner == "nystrom"
+        return Cost(memory, work, _EXPECTED + sketch, 0.0 if sketch else float(n * rank))
+
+    def rank_of(self, size: int) -> int:
+        """The preconditioner's rank for so many rows."""
+        if self.preconditioner == "none":
+            return 0
+        return min(size, self.rank or min(1000, max(50, size // 10)))
+
+    def prepare(self, system: System, limit: int, consumed: bool) -> Prepared:
+        """The preconditioner is made when a time of inf is first asked for."""
+        return _Conjugate(self, system, limit)
+
+
+class _Conjugate(Prepared):
+    def __init__(self, method: PCG, system: System, limit: int) -> None:
+        self._method, self._system, self._limit = method, system, limit
+        self._preconditioner: Preconditioner | None = None
+        self._rank, self._largest = 0, np.nan
+
+    def respond(self, targets: np.ndarray, time: float) -> Answer:
+        """α at one time: by conjugate gradients at inf, else by Lanczos."""
+        m, system = self._method, self._system
+        if not np.isinf(time):
+            return respond_in_time(
+                system, targets, time, tolerance=m.tolerance, steps=m.max_iterations, limit=self._limit
+            )
+        if self._preconditioner is None:
+            self._preconditioner = self._prepared()
+        floor = 4 * float(np.finfo(np.float64).eps) * self._largest
+        found = conjugate_gradients(
+            system.product,
+            targets,
+            self._preconditioner,
+            tolerance=m.tolerance,
+            steps=m.max_iterations,
+            floor=floor,
+            patience=_PATIENCE,
+        )
+        if not found.negative > 0:
+            raise refused(system, found.negative)
+        smallest = max(found.smallest, system.delta) if np.isfinite(found.smallest) else np.nan
+        worst = float(np.max(found.residuals))
+        sizes = np.linalg.norm(targets, axis=0)
+        attainable = 100 * floor * np.linalg.norm(found.solutions, axis=0) / np.where(sizes > 0, sizes, 1)
+        solved = (found.residuals <= np.maximum(10 * m.tolerance, attainable)).all()
+        if np.isfinite(smallest):
+            check_positive(system, smallest, self._largest)
+        if not solved:
+            raise InvalidArgumentError(
+                f"conjugate gradients end at a relative residual of {worst:.1e} after {found.steps} steps, above the "
+                f"tolerance {m.tolerance:g} (smallest eigenvalue about {smallest:.1e}, largest {self._largest:.1e}); "
+                f"raise rank (now {self._rank}), ridge or tolerance, or take solver='cholesky' or 'out-of-core'"
+            )
+        return Answer(
+            found.solutions,
+            residual=worst,
+            smallest=smallest,
+            largest=self._largest,
+            precision=f"float64 on {system.matrix.dtype.name} entries",
+            iterations=found.steps,
+            rank=self._rank or None,
+            notes=(f"preconditioner {m.preconditioner}",),
+        )
+
+    def _prepared(self) -> Preconditioner:
+        m, system = self._method, self._system
+        rank = m.rank_of(system.size)
+        if m.preconditioner == "none":
+            self._largest = largest_eigenvalue(system)
+            return Unchanged()
+        if m.preconditioner == "rpcholesky":
+            factor = pivoted_cholesky(system.matrix, rank, seed=m.seed).factor
+        else:
+            factor = nystrom_sketch(system.matrix, rank, seed=m.seed)
+        made = LowRank(factor, system.delta)
+        self._rank = len(made.values)
+        self._largest = extremes(system, _LARGEST, made.vectors[:, -1:])[1]
+        return made

@@ -1,0 +1,72 @@
+"""What a solver returns: the numbers, and how they were come by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from equitangents.formatting import duration, memory_size
+
+
+@dataclass(frozen=True)
+class Report:
+    """How one system was solved.
+
+    solver: what was used, such as "cholesky"; reason: why. precision: of the factor, or of the matrix's entries.
+    residual: the largest over right-hand sides of |Y − (Θ+δ)α − decay(Y)|/|Y|, computed or bounded in float64.
+    condition: an estimate of λ_max/λ_min of Θ + δ; NaN where nothing is known of it. smallest, largest: the
+    estimates of the eigenvalues themselves. iterations: of the iterative part, 0 for none. seconds: by the clock;
+    forecast_seconds and forecast_memory (bytes): what was expected before. rank: of a preconditioner or approximation.
+    error: for approximations, the estimated root mean square difference from the exact predictor on the training
+    inputs, over that of the targets (the larger of what the second half of the rank changed, and of what the part of
+    the kernel that the approximation leaves out would still learn); 0 for solvers that are exact up to `residual`.
+    notes: whatever else was done.
+    """
+
+    solver: str
+    reason: str
+    size: int
+    precision: str
+    residual: float
+    condition: float
+    smallest: float
+    largest: float
+    iterations: int
+    seconds: float
+    forecast_seconds: float
+    forecast_memory: int
+    ridge: float
+    time: float
+    rank: int | None = None
+    error: float = 0.0
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        parts = [f"{self.solver} ({self.reason}), N = {self.size}, {self.precision}"]
+        parts.append(f"relative residual {self.residual:.1e}")
+        if np.isfinite(self.condition):
+            parts.append(f"condition about {self.condition:.1e}")
+        if self.iterations:
+            parts.append(f"{self.iterations} iterations")
+        if self.rank is not None:
+            parts.append(f"rank {self.rank}")
+        if self.error:
+            parts.append(f"estimated error {self.error:.1e} of the targets' size")
+        parts.append(
+            f"{duration(self.seconds)} (forecast {duration(self.forecast_seconds)}, "
+            f"{memory_size(self.forecast_memory)})"
+        )
+        return "; ".join([*parts, *self.notes])
+
+
+@dataclass(frozen=True)
+class Solution:
+    """α of shape (N, outputs), so that Θ(x, X) α predicts; or weights on the rows `support`, Θ(x, X[support]) α.
+
+    report: how it was come by.
+    """
+
+    coefficients: np.ndarray
+    report: Report
+    support: np.ndarray | None = field(default=None)

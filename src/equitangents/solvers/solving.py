@@ -1,0 +1,206 @@
+"""One interface to all solvers: α = φ_t(Θ + δ) Y for arrays, stores, networks and operators."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time as clock
+from typing import Any
+
+import numpy as np
+
+from equitangents._types import Numbers
+from equitangents.errors import InvalidArgumentError
+from equitangents.inference.dynamics import DYNAMICS, as_times
+from equitangents.memory import check_memory, default_memory_limit
+from equitangents.solvers.choosing import Plan, as_method, choose, plan_of, too_large
+from equitangents.solvers.matrices import ArrayMatrix, OperatorMatrix, SymmetricMatrix, as_matrix, spans
+from equitangents.solvers.method import Answer, Method, Prepared, Task
+from equitangents.solvers.solution import Report, Solution
+from equitangents.solvers.speed import seconds_of_product
+from equitangents.solvers.system import System
+from equitangents.validation import check_array
+
+logger = logging.getLogger("equitangents")
+
+_SYMMETRIC = 1e3  # times the rounding of entries
+
+
+class Solver:
+    """A system with the method that solves it: `solve` answers for any targets and times, and keeps what it can.
+
+    method: None for "auto", which is chosen at the first time that is asked for.
+    """
+
+    def __init__(
+        self, system: System, method: Method | None, *, limit: int | None = None, consumed: bool = False
+    ) -> None:
+        self.system = system
+        self._method, self._consumed = method, consumed
+        self._limit = default_memory_limit() if limit is None else limit
+        self._prepared: dict[Method, Prepared] = {}
+        self._product: float | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without factors and preconditioners, which are made anew where they are needed."""
+        return {**vars(self), "_prepared": {}}
+
+    @property
+    def exact(self) -> bool:
+        """Whether what it gives is Θ's own α up to the residual; "auto" takes nothing else."""
+        return self._method is None or self._method.exact
+
+    def of(self, system: System) -> Solver:
+        """The same method for another system."""
+        return Solver(system, self._method, limit=self._limit)
+
+    def plan(self, outputs: int, time: float) -> Plan:
+        """What solves so many right-hand sides at one time; MemoryLimitError where that does not fit."""
+        matrix = self.system.matrix
+        task = Task(
+            matrix.size,
+            outputs,
+            matrix.dtype.itemsize,
+            matrix.in_memory,
+            self._consumed,
+            matrix.tile,
+            self._limit,
+        )
+        if self._product is None:
+            self._product = seconds_of_product(matrix, outputs)
+        if self._method is None:
+            has_folder = matrix.folder is not None
+            return choose(task, time, self.system.ridge, has_folder, self._product, matrix.has_blocks)
+        if self._method.reads_entries and not matrix.has_blocks:
+            raise InvalidArgumentError(
+                f"solver is {self._method.name!r}, which reads entries of the matrix, and an operator has products "
+                "alone; take solver='lanczos' or solvers.PCG(preconditioner='nystrom')"
+            )
+        plan = plan_of(self._method, task, self._product)
+        if not plan.fits:
+            raise too_large(plan, task, time)
+        return plan
+
+    def solve(self, targets: np.ndarray, time: float = math.inf) -> Solution:
+        """α for targets (N, k) at one time, with its report, which is logged."""
+        plan = self.plan(targets.shape[1], time)
+        logger.info("solver: %s; %s", plan, plan.reason)
+        start = clock.perf_counter()
+        if plan.method not in self._prepared:
+            self._prepared[plan.method] = plan.method.prepare(self.system, self._limit, self._consumed)
+        answer = self._prepared[plan.method].respond(targets, time)
+        report = self._report(plan, answer, time, clock.perf_counter() - start)
+        logger.info("solver: %s", report)
+        return Solution(answer.coefficients, report, answer.support)
+
+    def _report(self, plan: Plan, answer: Answer, time: float, seconds: float) -> Report:
+        by_krylov = plan.method.exact and not math.isinf(time) and plan.solver not in ("eigh", "lanczos")
+        reason = plan.reason
+        if by_krylov:
+            reason += f", and time {time:g} is finite, where Lanczos stands in for {plan.solver}"
+        condition = math.nan if math.isnan(answer.smallest) else math.inf
+        if answer.smallest > 0:
+            condition = answer.largest / answer.smallest
+        return Report(
+            solver="lanczos" if by_krylov else plan.solver,
+            reason=reason,
+            size=self.system.size,
+            precision=answer.precision,
+            residual=answer.residual,
+            condition=condition,
+            smallest=answer.smallest,
+            largest=answer.largest,
+            iterations=answer.iterations,
+            seconds=seconds,
+            forecast_seconds=plan.seconds,
+            forecast_memory=plan.memory,
+            ridge=self.system.ridge,
+            time=time,
+            rank=answer.rank,
+            error=answer.error,
+            notes=answer.notes,
+        )
+
+
+def solve(
+    matrix: Any,
+    targets: Numbers,
+    *,
+    ridge: float = 0.0,
+    time: float = math.inf,
+    solver: str | Method = "auto",
+    learning_rate: float = 1.0,
+    dynamics: str = "flow",
+    field: str = "ntk",
+    ridge_unit: float | None = None,
+    memory_limit: int | None = None,
+    overwrite: bool = False,
+) -> Solution:
+    """α = φ_t(Θ + δ) Y: (Θ + δ)⁻¹ Y at time inf, (Θ + δ)⁻¹(1 − e^{−η(Θ+δ)t/N}) Y at a finite one.
+
+    Args:
+        matrix: Θ (N, N): an array (NumPy, a memory map, Zarr), a complete `scale.GramStore`, a pair (network, inputs),
+            whose tiles are computed whenever they are needed, or an object with `shape` and `@`.
+        targets: Y, (N,) or (N, outputs).
+        ridge: r ≥ 0; δ = r · mean diagonal of Θ.
+        time: of training, in units of the loss (1/2N) Σ |f − y|²; inf: to the end.
+        solver: "auto", "eigh", "cholesky", "out-of-core", "lanczos", "pcg", "nystrom", "subset-of-regressors", or
+            settings, such as `solvers.PCG(rank=500, tolerance=1e-8)`.
+        learning_rate: η of that training.
+        dynamics: "flow", or "discrete" for steps of gradient descent.
+        field: "ntk" or "nngp", of a store or a network.
+        ridge_unit: what the ridge is multiplied by in place of the mean diagonal.
+        memory_limit: bytes that solving may take beside `matrix`; None: half of the memory there is.
+        overwrite: whether a NumPy array may be overwritten by its Cholesky factor, which then takes no other array.
+
+    Returns a `Solution`: `coefficients`, α, and `report`, which says what was used, why, and how good it is.
+    Raises NotPositiveDefiniteError, with the smallest eigenvalue, its cause and the ridge that cures it;
+    MemoryLimitError, which names what would fit; NotFiniteError for NaN.
+
+    >>> import numpy as np
+    >>> theta = np.array([[2.0, 1.0], [1.0, 2.0]])
+    >>> solution = solve(theta, np.array([3.0, 3.0]), solver="cholesky")
+    >>> solution.coefficients.round(12).tolist(), solution.report.solver
+    ([1.0, 1.0], 'cholesky')
+    """
+    method = as_method(solver)
+    theta = as_matrix(matrix, _checked_field(field))
+    y = np.asarray(check_array("targets", targets, min_rank=1), np.float64)
+    if y.ndim > 2 or len(y) != theta.size:
+        raise InvalidArgumentError(f"targets has shape {y.shape}; expected ({theta.size},) or ({theta.size}, outputs)")
+    if not 0 <= ridge < math.inf:
+        raise InvalidArgumentError(f"ridge is {ridge!r}; it must be a finite number ≥ 0")
+    if dynamics not in DYNAMICS:
+        raise InvalidArgumentError(f"dynamics is {dynamics!r}; expected {' or '.join(map(repr, DYNAMICS))}")
+    if not as_times(time)[1]:
+        raise InvalidArgumentError(f"time is {time!r}; expected one number")
+    check_memory(f"the dense problem of {theta.size} samples", 0, memory_limit, "")  # that it is a limit
+    check_symmetric(theta)
+    if isinstance(theta, OperatorMatrix) and ridge == 0 and ridge_unit is None:
+        ridge_unit = 0.0
+    system = System(theta, float(ridge), DYNAMICS[dynamics](learning_rate, theta.size), ridge_unit)
+    limit = default_memory_limit() if memory_limit is None else memory_limit
+    found = Solver(system, method, limit=limit, consumed=overwrite).solve(y.reshape(len(y), -1), float(time))
+    return Solution(found.coefficients.reshape(-1, *y.shape[1:]), found.report, found.support)
+
+
+def check_symmetric(matrix: SymmetricMatrix) -> None:
+    """Raise InvalidArgumentError unless an array in memory is symmetric up to rounding."""
+    if not (isinstance(matrix, ArrayMatrix) and matrix.in_memory):
+        return
+    array = matrix.array
+    largest, apart = 0.0, 0.0
+    for rows in spans(matrix.size, 512):
+        for columns in spans(rows.stop, 512):
+            block = array[rows, columns]
+            largest = np.maximum(largest, np.abs(block).max())
+            apart = np.maximum(apart, np.abs(block - array[columns, rows].T).max())
+    limit = _SYMMETRIC * matrix.size * float(np.finfo(matrix.dtype).eps) * float(largest)
+    if float(apart) > limit:  # NaN is found by the first product
+        raise InvalidArgumentError(f"matrix is not symmetric: entries ij and ji differ by up to {float(apart):.2e}")
+
+
+def _checked_field(field: str) -> str:
+    if field not in ("ntk", "nngp"):
+        raise InvalidArgumentError(f"field is {field!r}; expected 'ntk' or 'nngp'")
+    return field

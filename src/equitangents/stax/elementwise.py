@@ -1,0 +1,153 @@
+"""Nonlinearities under their names in neural-tangents, with its defaults."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from equitangents import nn
+from equitangents.nn.layer import Layer
+from equitangents.stax.arguments import only
+from equitangents.stax.layers import StaxLayer, triple
+
+_SIGMOID = 2.4020563531719796  # 0.5 erf(x / _SIGMOID) + 0.5 is near to the logistic sigmoid
+
+
+def Relu(do_stabilize: bool = False) -> StaxLayer:
+    """`nn.Relu`, which is stable in any case."""
+    return triple(nn.Relu())
+
+
+def LeakyRelu(alpha: float, do_stabilize: bool = False) -> StaxLayer:
+    """`nn.LeakyRelu`: slope alpha for negative numbers."""
+    return triple(nn.LeakyRelu(alpha))
+
+
+def ABRelu(a: float, b: float, do_stabilize: bool = False) -> StaxLayer:
+    """a·min(x, 0) + b·max(x, 0): `nn.LeakyRelu` times b, of -x where b is 0."""
+    if b:
+        return triple(*_times(1.0, nn.LeakyRelu(a / b), b))
+    return triple(nn.Scale(-1.0), nn.Relu(), nn.Scale(-a))
+
+
+def Abs(do_stabilize: bool = False) -> StaxLayer:
+    """`nn.Abs`: the absolute value."""
+    return triple(nn.Abs())
+
+
+def Erf(a: float = 1.0, b: float = 1.0, c: float = 0.0) -> StaxLayer:
+    """a·erf(b x) + c: `nn.Erf`, with `nn.Scale` before and after; by quadrature where c is not 0."""
+    if c:
+        import jax
+
+        return triple(nn.Elementwise(lambda x: a * jax.lax.erf(b * x) + c))
+    return triple(*_times(b, nn.Erf(), a))
+
+
+def Sigmoid_like() -> StaxLayer:
+    """0.5 erf(x/2.402) + 0.5, near to the logistic sigmoid, whose own dual is `nn.Elementwise(jax.nn.sigmoid)`."""
+    return Erf(0.5, 1 / _SIGMOID, 0.5)
+
+
+def Gelu(approximate: bool = False) -> StaxLayer:
+    """`nn.Gelu`, exact; approximate=True by quadrature."""
+    if approximate:
+        import jax
+
+        return triple(nn.Elementwise(lambda x: jax.nn.gelu(x, approximate=True)))
+    return triple(nn.Gelu())
+
+
+def Sin(a: float = 1.0, b: float = 1.0, c: float = 0.0) -> StaxLayer:
+    """a·sin(b x + c): `nn.Sin`, with `nn.Scale` before and after; by quadrature where c is not 0."""
+    if c:
+        import jax.numpy as jnp
+
+        return triple(nn.Elementwise(lambda x: a * jnp.sin(b * x + c)))
+    return triple(*_times(b, nn.Sin(), a))
+
+
+def Cos(a: float = 1.0, b: float = 1.0, c: float = 0.0) -> StaxLayer:
+    """a·cos(b x + c): `nn.Cos`, with `nn.Scale` before and after; by quadrature where c is not 0."""
+    if c:
+        return Sin(a, b, c + math.pi / 2)
+    return triple(*_times(b, nn.Cos(), a))
+
+
+def Rbf(gamma: float = 1.0) -> StaxLayer:
+    """`nn.Rbf`: the kernel exp(-gamma |x - x'|²)."""
+    return triple(nn.Rbf(gamma))
+
+
+def Sign() -> StaxLayer:
+    """`nn.Sign`: the NNGP alone. Asking for "ntk" raises NetworkError, where neural-tangents returns zeros."""
+    return triple(nn.Sign())
+
+
+def Exp(a: float = 1, b: float = 1) -> StaxLayer:
+    """`nn.Exp`: a·exp(b x)."""
+    return triple(nn.Exp(a, b))
+
+
+def Gaussian(a: float = 1, b: float = -1) -> StaxLayer:
+    """`nn.Gaussian`: a·exp(b x²)."""
+    return triple(nn.Gaussian(a, b))
+
+
+def ExpNormalized(gamma: float = 1, shift: float = -1, do_clip: bool = False) -> StaxLayer:
+    """`nn.Exponential` with the kernel √(q q') exp(gamma (cos θ + shift)); here it has a finite form, too."""
+    layers: tuple[Layer, ...] = (nn.Exponential(gamma),)
+    if shift != -1:
+        layers += (nn.Scale(math.exp(gamma * (shift + 1) / 2)),)
+    return triple(*layers)
+
+
+def Hermite(degree: int) -> StaxLayer:
+    """`nn.Hermite`, exact for every variance; neural-tangents assumes variance 1."""
+    return triple(nn.Hermite(degree))
+
+
+def Monomial(degree: int) -> StaxLayer:
+    """`nn.Monomial`: x to this power."""
+    return triple(nn.Monomial(degree))
+
+
+def Polynomial(coef: Sequence[float]) -> StaxLayer:
+    """`nn.Polynomial`: coefficients from the lowest power on."""
+    return triple(nn.Polynomial(tuple(float(c) for c in coef)))
+
+
+def Elementwise(fn: Callable[[Any], Any] | None = None, nngp_fn: Any = None, d_nngp_fn: Any = None) -> StaxLayer:
+    """`nn.Elementwise`: the dual of any smooth function, by quadrature; a dual of one's own is a class in `nn`."""
+    if fn is None or nngp_fn is not None or d_nngp_fn is not None:
+        raise NotImplementedError(
+            "Elementwise takes a function fn alone, and integrates its dual; a dual in closed form is the property "
+            "`dual` of a class derived from equitangents.nn.Nonlinearity"
+        )
+    return triple(nn.Elementwise(fn))
+
+
+def ElementwiseNumerical(fn: Callable[[Any], Any], deg: int, df: Any = None, do_backprop: bool = False) -> StaxLayer:
+    """`nn.Elementwise` with a rule of `deg` nodes."""
+    return triple(nn.Elementwise(fn, order=deg))
+
+
+def Gabor() -> StaxLayer:
+    """exp(-x²) sin(x), by quadrature."""
+    import jax.numpy as jnp
+
+    return triple(nn.Elementwise(lambda x: jnp.exp(-x * x) * jnp.sin(x)))
+
+
+def RectifiedMonomial(degree: int) -> StaxLayer:
+    """max(x, 0) to a power: ReLU for degree 1, a step for degree 0, others are not here."""
+    only("degree", degree, 0, 1, instead="use nn.Elementwise(lambda x: jnp.maximum(x, 0) ** degree, order=512)")
+    return triple(nn.Relu() if degree else nn.Heaviside())
+
+
+def _times(before: float, phi: Layer, after: float) -> tuple[Layer, ...]:
+    """φ with scales around it where they are not 1."""
+    first = () if before == 1 else (nn.Scale(before),)
+    last = () if after == 1 else (nn.Scale(after),)
+    return (*first, phi, *last)

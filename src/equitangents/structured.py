@@ -1,0 +1,157 @@
+"""Inputs with structure: positions that are missing, and graphs, one for each input.
+
+`Masked(x, mask)` marks which positions of a padded array exist: pixels, words, atoms. `Graphs(x, adjacency, mask)` adds
+how the nodes of each input are joined. Both go wherever a network takes x.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from equitangents.errors import ShapeError
+from equitangents.validation import check_array, check_same_length
+
+
+@jax.tree_util.register_pytree_node_class
+@dataclass(frozen=True, eq=False)
+class Masked:
+    """Inputs x, (N, *positions, C), and which of their positions exist: mask (N, *positions), True where one does.
+
+    What stands at missing positions has no effect. A network on masked inputs does what it does on smaller ones: sums,
+    pools and attention leave missing positions out, and windows read zeros there.
+    """
+
+    x: Any
+    mask: Any
+
+    def __post_init__(self) -> None:
+        if hasattr(self.x, "shape") and hasattr(self.mask, "shape"):
+            self._check()
+
+    def _check(self) -> None:
+        if tuple(self.mask.shape) != tuple(self.x.shape[:-1]):
+            raise ShapeError(
+                f"mask has shape {tuple(self.mask.shape)}; expected one entry for each position of each input, "
+                f"{tuple(self.x.shape[:-1])}"
+            )
+
+    @property
+    def adjacency(self) -> None:
+        """There are no graphs."""
+        return
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of x."""
+        return tuple(self.x.shape)
+
+    @property
+    def dtype(self) -> Any:
+        """The precision of x."""
+        return self.x.dtype
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def __getitem__(self, rows: Any) -> Masked:
+        return Masked(self.x[rows], self.mask[rows])
+
+    def tree_flatten(self) -> tuple[tuple[Any, Any], None]:
+        """Both arrays, for JAX."""
+        return (self.x, self.mask), None
+
+    @classmethod
+    def tree_unflatten(cls, _: None, parts: tuple[Any, Any]) -> Masked:
+        """From both arrays, without checks."""
+        found = object.__new__(cls)
+        object.__setattr__(found, "x", parts[0])
+        object.__setattr__(found, "mask", parts[1])
+        return found
+
+
+@jax.tree_util.register_pytree_node_class
+@dataclass(frozen=True, eq=False)
+class Graphs:
+    """Nodes x, (N, P, C), the graph of each input, adjacency (N, P, P), and which nodes exist, mask (N, P) or None.
+
+    adjacency[n, p, r] is what node p receives of node r: 0 or 1, or a weight. Entries of missing nodes have no effect.
+    """
+
+    x: Any
+    adjacency: Any
+    mask: Any = None
+
+    def __post_init__(self) -> None:
+        if all(hasattr(part, "shape") for part in (self.x, self.adjacency)):
+            self._check()
+
+    def _check(self) -> None:
+        shape = tuple(self.x.shape)
+        if len(shape) != 3:
+            raise ShapeError(f"x has shape {shape}; expected nodes of graphs, (N, nodes, channels)")
+        if tuple(self.adjacency.shape) != (shape[0], shape[1], shape[1]):
+            raise ShapeError(
+                f"adjacency has shape {tuple(self.adjacency.shape)}; expected (N, nodes, nodes) = "
+                f"{(shape[0], shape[1], shape[1])}"
+            )
+        if self.mask is not None and hasattr(self.mask, "shape") and tuple(self.mask.shape) != shape[:2]:
+            raise ShapeError(f"mask has shape {tuple(self.mask.shape)}; expected (N, nodes) = {shape[:2]}")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of x."""
+        return tuple(self.x.shape)
+
+    @property
+    def dtype(self) -> Any:
+        """The precision of x."""
+        return self.x.dtype
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def __getitem__(self, rows: Any) -> Graphs:
+        return Graphs(self.x[rows], self.adjacency[rows], None if self.mask is None else self.mask[rows])
+
+    def tree_flatten(self) -> tuple[tuple[Any, Any, Any], None]:
+        """All arrays, for JAX."""
+        return (self.x, self.adjacency, self.mask), None
+
+    @classmethod
+    def tree_unflatten(cls, _: None, parts: tuple[Any, Any, Any]) -> Graphs:
+        """From all arrays, without checks."""
+        found = object.__new__(cls)
+        for name, part in zip(("x", "adjacency", "mask"), parts, strict=True):
+            object.__setattr__(found, name, part)
+        return found
+
+
+def is_structured(x: Any) -> bool:
+    """Whether x is more than an array."""
+    return isinstance(x, Masked | Graphs)
+
+
+def checked(name: str, x: Any) -> Any:
+    """Structured inputs with checked arrays: x cleared at missing positions, so that nothing there has an effect.
+
+    Raises InvalidTypeError, ShapeError or NotFiniteError, naming `name`; what stands at missing positions may be NaN.
+    """
+    xp = jax.numpy if isinstance(x.x, jax.Array) else np
+    values = x.x if isinstance(x.x, jax.Array) else np.asarray(x.x)
+    mask = None if x.mask is None else xp.asarray(x.mask).astype(bool)
+    if mask is not None:
+        if mask.shape != values.shape[:-1]:
+            raise ShapeError(f"{name}.mask has shape {mask.shape}; expected that of the positions, {values.shape[:-1]}")
+        values = xp.where(mask[..., None], values, 0)
+    values = check_array(f"{name}.x", values, min_rank=2)
+    if not isinstance(x, Graphs):
+        return Masked(values, mask)
+    adjacency = check_array(f"{name}.adjacency", x.adjacency, rank=3)
+    check_same_length(f"{name}.x", values, f"{name}.adjacency", adjacency)
+    if mask is not None:
+        adjacency = xp.where(mask[:, :, None] & mask[:, None, :], adjacency, 0)
+    return Graphs(values, adjacency, mask)

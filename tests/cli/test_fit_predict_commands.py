@@ -1,0 +1,219 @@
+"""`equitangents fit` and `predict`: from arrays in files to a saved model to predictions in a file."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import zarr
+
+import equitangents as et
+from equitangents.cli.main import main
+from equitangents.planning.question import network
+from equitangents.systems import architecture
+
+RNG = np.random.default_rng(0)
+X, Y, NEW = RNG.normal(size=(9, 4)), RNG.normal(size=9), RNG.normal(size=(7, 4))
+NET = network("mlp", 1, 1.5, 0.1)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    np.save(tmp_path / "x.npy", X)
+    np.save(tmp_path / "y.npy", Y)
+    np.save(tmp_path / "new.npy", NEW)
+    np.savez(tmp_path / "labels.npz", x=X, y=np.arange(9) % 3, x_test=NEW)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def run(capsys, folder):
+    """Status, standard output and standard error of a command."""
+
+    def call(*arguments):
+        with pytest.raises(SystemExit) as stop:
+            main(list(map(str, arguments)))
+        output = capsys.readouterr()
+        return int(stop.value.code or 0), output.out, output.err
+
+    return call
+
+
+MLP = ("--net", "mlp", "--depth", 1, "--W-std", 1.5)
+FIT = ("fit", "--data", "x.npy", "--targets", "y.npy", *MLP, "--ridge", 1e-3)
+
+
+@pytest.fixture
+def fitted(run):
+    status, out, err = run(*FIT, "--out", "model")
+    assert (status, out) == (0, "model: regression of 9 samples, 1 output; solved as dense N×N\n")
+    assert err == "InfiniteEnsemble: dense N×N, N = 9\n"
+
+
+def test_predictions_are_those_of_the_ensemble(run, fitted):
+    mean, std = et.InfiniteEnsemble(NET, ridge=1e-3).fit(X, Y).predict(NEW, return_std=True)
+    status, out, _ = run("predict", "model", "--data", "new.npy", "--out", "p.npy", "--rows", 3)
+    assert (status, out) == (0, "p.npy: predictions of 7 inputs\n")
+    np.testing.assert_allclose(np.load("p.npy"), mean, rtol=1e-9)
+    assert run("predict", "model", "--data", "new.npy", "--out", "p.npz", "--std")[0] == 0
+    np.testing.assert_allclose(np.load("p.npz")["std"], std, rtol=1e-9)
+    assert run("predict", "model", "--data", "new.npy", "--out", "p.zarr", "--time", 3)[0] == 0
+    later = et.InfiniteEnsemble(NET, ridge=1e-3, time=3.0).fit(X, Y).predict(NEW)
+    np.testing.assert_allclose(zarr.open_group("p.zarr", mode="r")["mean"][:], later, rtol=1e-9)
+
+
+def test_labels_make_a_classifier(run):
+    assert "classifier of 9 samples, 3 classes" in run("fit", "--data", "labels.npz", *MLP, "--out", "m")[1]
+    assert run("predict", "m", "--data", "labels.npz", "--array", "x_test", "--out", "p.npy")[0] == 0
+    wanted = et.InfiniteEnsembleClassifier(NET).fit(X, np.arange(9) % 3).predict(NEW)
+    assert np.load("p.npy").tolist() == wanted.tolist()
+    run("fit", "--data", "labels.npz", *MLP, "--task", "regression", "--out", "r")
+    assert et.InfiniteEnsemble.load("r").n_outputs_ == 1
+
+
+def test_every_setting_reaches_the_ensemble(run, folder):
+    images = RNG.normal(size=(6, 3, 3, 1))
+    np.savez("t.npz", x=images.reshape(6, 9), y=Y[:6])
+    settings = ["--group", "C4", "--time", 5, "--learning-rate", 0.1, "--diag-reg", 0.01, "--kernel", "nngp"]
+    more = ["--dynamics", "discrete", "--input-shape", "3,3,1", "--precision", "float32", "--store", "k.zarr"]
+    status, out, err = run("fit", "--data", "t.npz", *MLP, *settings, *more, "--memory-limit", 1, "--out", "m")
+    assert (status, "orbit-averaged" in out) == (0, True), err
+    wanted = et.InfiniteEnsemble(
+        NET, "C4", time=5.0, learning_rate=0.1, ridge=0.01, kernel="nngp", input_shape=(3, 3, 1), dynamics="discrete"
+    )
+    model = et.InfiniteEnsemble.load("m")
+    assert (folder / "k.zarr" / "ntk").is_dir()
+    assert model._data[0].dtype == np.float32
+    assert model.memory_limit == 10**9
+    np.testing.assert_allclose(
+        model.predict(images[:2]), wanted.fit(images.astype(np.float32), Y[:6]).predict(images[:2]), rtol=1e-4
+    )
+
+
+def test_means_alone_take_less_room_and_have_no_standard_deviations(run, fitted, folder):
+    assert run(*FIT, "--out", "small", "--means-only")[0] == 0
+    size = {name: sum(f.stat().st_size for f in (folder / name / "arrays").iterdir()) for name in ("small", "model")}
+    assert size["small"] < size["model"]
+    assert run("predict", "small", "--data", "new.npy", "--out", "p.npy")[0] == 0
+    status, _, err = run("predict", "small", "--data", "new.npy", "--out", "q.npy", "--std")
+    assert (status, err.count("\n")) == (2, 1)
+    assert "holds only means" in err
+
+
+def test_networks_are_named_or_layers_in_a_file_or_ones_own(run, folder, monkeypatch):
+    images = RNG.normal(size=(5, 4, 4, 1))
+    np.savez("i.npz", x=images, y=Y[:5])
+    layers = [{"layer": "Flatten"}, {"layer": "Dense", "channels": 1, "W_std": 1.3}]
+    (folder / "net.json").write_text(json.dumps([*layers, {"layer": "Erf"}, {"layer": "Dense", "channels": 1}]))
+    (folder / "my_fit_net.py").write_text(
+        "from equitangents.kernels import Kernels\n"
+        "class Linear:\n"
+        "    def kernel(self, x1, x2=None):\n"
+        "        k = x1 @ (x1 if x2 is None else x2).T\n"
+        "        return Kernels(k, k)\n"
+        "net = Linear()\n"
+    )
+    monkeypatch.syspath_prepend(folder)
+    for spec, depth in [("VEC", ["--depth", 1]), ("net.json", [])]:
+        assert run("fit", "--data", "i.npz", "--net", spec, *depth, "--ridge", 0.1, "--out", f"m-{spec}")[0] == 0
+    fcn = et.nn.Sequential(et.nn.Flatten(), et.nn.Dense(1, W_std=1.3), et.nn.Erf(), et.nn.Dense(1))
+    for spec, net in [("VEC", architecture("VEC", 1)), ("net.json", fcn)]:
+        wanted = et.InfiniteEnsemble(net, ridge=0.1).fit(images, Y[:5]).predict(images[:2])
+        np.testing.assert_allclose(et.InfiniteEnsemble.load(f"m-{spec}").predict(images[:2]), wanted, rtol=1e-9)
+    own = ("--net", "my_fit_net:net")
+    assert run("fit", "--data", "x.npy", "--targets", "y.npy", *own, "--ridge", 1, "--out", "m")[0] == 0
+    status, _, err = run("predict", "m", "--data", "new.npy", "--out", "p.npy")
+    assert (status, "--net" in err, err.count("\n")) == (2, True, 1)
+    assert run("predict", "m", "--data", "new.npy", "--out", "p.npy", *own)[0] == 0
+
+
+def test_a_kernel_that_gram_computed_is_read(run):
+    assert run("gram", "--data", "x.npy", *MLP, "--tile", 4, "--out", "k.zarr")[0] == 0
+    status, _, err = run(*FIT, "--store", "k.zarr", "--out", "m")
+    assert (status, "gram: 0 of 6 tiles computed" in err) == (0, True)
+
+
+def test_parts_of_a_job_array_make_one_file(run, fitted, folder):
+    arguments = ("predict", "model", "--data", "new.npy", "--out", "p.npy", "--rows", 2)
+    assert "part 0/2 is done" in run(*arguments, "--shard", "0/2")[1]
+    assert not (folder / "p.npy").exists()
+    assert "predictions of 7 inputs" in run(*arguments, "--shard", "1/2")[1]
+    assert np.load("p.npy").shape == (7,)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--net", "resnet"], "net is 'resnet'; expected mlp, cnn, FCN"),
+        (["--net", "missing.json"], "net is 'missing.json', which cannot be read"),
+        (["--net", "VEC", "--depth", 0], "depth is 0"),
+        (["--task", "ranking"], "expected one of auto, regression, classification"),
+        (["--input-shape", "2,x"], "expected sizes such as 32,32,3"),
+        (["--input-shape", "3,3"], "expected (N, 3, 3) or (N, 9)"),
+        (["--precision", "float16"], "expected float32 or float64"),
+        (["--group", "C5x"], "C5x"),
+        (["--ridge", -1], "ridge is -1"),
+        (["--time", -1], "time"),
+        (["--data", "nothing.npy"], "data is 'nothing.npy', which is not a file"),
+        (["--data", "text.npy"], "it is text"),
+        (["--data", "nan.npy"], "X holds NaN or infinite values, the first at index (4, 1); remove or impute them"),
+        (["--targets", "new.npy"], "X has 9 rows and y has 7"),
+        (["--targets", "labels.npz", "--memory-limit", 1e-9], "the limit is 1 B"),
+        (["--out", "."], "is not a saved ensemble; choose another"),
+        (["--out", "x.npy/model"], "cannot be written"),
+    ],
+)
+def test_bad_input_to_fit_is_one_line_and_nothing_is_saved(run, folder, arguments, said):
+    bad = X.copy()
+    bad[4, 1] = np.nan
+    np.save("nan.npy", bad)
+    (folder / "text.npy").write_text("a,b\n1,2\n")
+    before = sorted(folder.iterdir())
+    status, out, err = run(*FIT, "--out", "m", *arguments)
+    assert (status, out) == (2, "")
+    assert said in err.splitlines()[-1]
+    assert err.splitlines()[-1].startswith("equitangents: ")
+    assert sorted(folder.iterdir()) == before
+
+
+def test_targets_are_asked_for(run):
+    assert "give targets as well (--targets)" in run("fit", "--data", "x.npy", "--out", "m")[2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--data", "wide.npy"], "x has inputs of shape (5,); the model was fitted to inputs of shape (4,)"),
+        (["--data", "nan.npy"], "x holds NaN or infinite values, the first at index (2, 1); remove or impute them"),
+        (["--data", "labels.npz", "--array", "z"], "which holds x, x_test, y; expected an array z"),
+        (["--out", "p.csv"], "ends in .npy, .npz or .zarr"),
+        (["--out", "x.npy"], "x.npy exists; give another path, or force=True (--force)"),
+        (["--rows", 0], "rows is 0"),
+        (["--shard", "2/2"], "expected I/N"),
+        (["--net", "my"], "net is 'my'"),
+    ],
+)
+def test_bad_input_to_predict_is_one_line_and_nothing_is_written(run, fitted, folder, arguments, said):
+    bad = NEW.copy()
+    bad[2, 1] = np.inf
+    np.save("nan.npy", bad)
+    np.save("wide.npy", np.ones((3, 5)))
+    before = sorted(folder.iterdir())
+    status, out, err = run("predict", "model", "--data", "new.npy", "--out", "p.npy", *arguments)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert said in err
+    assert sorted(folder.iterdir()) == before
+
+
+def test_what_is_no_model_and_a_model_of_another_version_are_one_line(run, fitted, folder, monkeypatch):
+    for path, said in [("nowhere", "it holds no model.json"), ("x.npy", "it holds no model.json")]:
+        status, _, err = run("predict", path, "--data", "new.npy", "--out", "p.npy")
+        assert (status, err.count("\n")) == (2, 1)
+        assert said in err
+    monkeypatch.setattr("equitangents.ensembles.infinite.saving.__version__", "99.0")
+    assert (
+        "fit the model again, or install that version"
+        in run("predict", "model", "--data", "new.npy", "--out", "p.npy")[2]
+    )

@@ -1,0 +1,258 @@
+"""predict_to_file: the numbers of predict in bounded memory, whatever interrupts it; nothing is mixed."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+
+import equitangents as et
+from equitangents import nn
+from equitangents.ensembles import predict_to_file
+from equitangents.ensembles.streaming import to_file
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError, StoreError
+
+NET = nn.Sequential(nn.Dense(1, W_std=1.5, b_std=0.1), nn.Relu(), nn.Dense(1))
+RNG = np.random.default_rng(0)
+X, Y, NEW = RNG.normal(size=(8, 3)), RNG.normal(size=(8, 2)), RNG.normal(size=(23, 3))
+MODEL = et.InfiniteEnsemble(NET, ridge=1e-3).fit(X, Y)
+CLASSIFIER = et.InfiniteEnsembleClassifier(NET, ridge=1e-3).fit(X, list("abcabcab"))
+
+
+@pytest.fixture
+def saved(tmp_path):
+    MODEL.save(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def read(path):
+    """Arrays by name, whatever the format."""
+    if path.suffix == ".npy":
+        return {"mean": np.load(path)}
+    if path.suffix == ".npz":
+        return dict(np.load(path))
+    return {name: array[:] for name, array in zarr.open_group(path, mode="r").arrays()}
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".npz", ".zarr"])
+@pytest.mark.parametrize("rows", [5, 23, 100])
+def test_every_format_holds_what_predict_gives(tmp_path, saved, suffix, rows):
+    path = predict_to_file(saved, NEW, tmp_path / f"p{suffix}", rows=rows)
+    found = read(path)
+    assert list(found) == ["mean"]
+    np.testing.assert_allclose(found["mean"], MODEL.predict(NEW), rtol=1e-10)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["model", f"p{suffix}"]
+
+
+def test_standard_deviations_and_other_times_come_with_the_whole_model(tmp_path, saved):
+    mean, std = MODEL.predict(NEW, time=2.0, return_std=True)
+    for suffix in (".npz", ".zarr"):
+        found = read(predict_to_file(saved, NEW, tmp_path / f"p{suffix}", time=2.0, return_std=True, rows=7))
+        np.testing.assert_allclose(found["mean"], mean, rtol=1e-10)
+        np.testing.assert_allclose(found["std"], std, rtol=1e-10)
+    predict_to_file(MODEL, NEW, tmp_path / "q.npy", time=2.0, return_std=True, rows=7)
+    np.testing.assert_allclose(np.load(tmp_path / "q-std.npy"), std, rtol=1e-10)
+
+
+def test_one_column_of_targets_gives_one_column_of_means(tmp_path):
+    model = et.InfiniteEnsemble(NET, ridge=1e-3).fit(X, Y[:, 0])
+    assert np.load(predict_to_file(model, NEW, tmp_path / "p.npy", rows=5)).shape == (23,)
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".npz", ".zarr"])
+def test_a_classifier_gives_labels(tmp_path, suffix):
+    path = predict_to_file(CLASSIFIER, NEW, tmp_path / f"p{suffix}", rows=5, return_std=suffix != ".npy")
+    found = read(path)
+    if suffix == ".npy":
+        assert found["mean"].tolist() == CLASSIFIER.predict(NEW).tolist()
+        return
+    np.testing.assert_allclose(found["probability"], CLASSIFIER.predict_proba(NEW), atol=1e-9)
+    classes = np.array(zarr.open_group(path).attrs["classes"]) if suffix == ".zarr" else None
+    labels = found["label"] if classes is None else classes[found["label"]]
+    assert labels.tolist() == CLASSIFIER.predict(NEW).tolist()
+
+
+def test_inputs_may_be_memory_maps_zarr_flattened_or_of_another_precision(tmp_path):
+    net = nn.Sequential(nn.Flatten(), *NET.layers)
+    model = et.InfiniteEnsemble(net, ridge=1e-3).fit(X.reshape(8, 3, 1).astype(np.float32), Y)
+    np.save(tmp_path / "x.npy", NEW)
+    group = zarr.create_array(tmp_path / "x.zarr", shape=NEW.shape, dtype="float64", chunks=(4, 3))
+    group[:] = NEW
+    wanted = model.predict(NEW.reshape(23, 3, 1).astype(np.float32))
+    for i, x in enumerate([np.load(tmp_path / "x.npy", mmap_mode="r"), group]):
+        path = predict_to_file(model, x, tmp_path / f"{i}.npy", rows=5)
+        np.testing.assert_allclose(np.load(path), wanted, rtol=1e-5)
+
+
+class TestInterrupted:
+    def interrupt(self, monkeypatch, after):
+        """Predictions stop after so many chunks."""
+        left, call = [after], to_file._predict_chunk
+
+        def counting(*arguments):
+            if left[0] == 0:
+                raise KeyboardInterrupt
+            left[0] -= 1
+            call(*arguments)
+
+        monkeypatch.setattr(to_file, "_predict_chunk", counting)
+        return lambda: after - left[0]
+
+    def test_predictions_go_on_with_the_chunks_that_are_missing(self, tmp_path, monkeypatch):
+        with monkeypatch.context() as patch:
+            self.interrupt(patch, 3)
+            with pytest.raises(KeyboardInterrupt):
+                predict_to_file(MODEL, NEW, tmp_path / "p.npy", rows=5)
+        assert not (tmp_path / "p.npy").exists()
+        done = self.interrupt(monkeypatch, 2)
+        predict_to_file(MODEL, NEW, tmp_path / "p.npy", rows=5)
+        assert done() == 2
+        np.testing.assert_allclose(np.load(tmp_path / "p.npy"), MODEL.predict(NEW), rtol=1e-10)
+
+    def test_chunks_of_other_predictions_are_not_mixed_and_can_be_removed(self, tmp_path, monkeypatch):
+        with monkeypatch.context() as patch:
+            self.interrupt(patch, 1)
+            with pytest.raises(KeyboardInterrupt):
+                predict_to_file(MODEL, NEW, tmp_path / "p.npy", rows=5)
+        other = et.InfiniteEnsemble(NET, ridge=1e-2).fit(X, Y)
+        for said, model, x, more in [
+            ("the model", other, NEW, {}),
+            ("the inputs", MODEL, NEW + 1, {}),
+            ("the rows of a chunk", MODEL, NEW, {"rows": 6}),
+            ("the training time", MODEL, NEW, {"time": 1.0}),
+            ("what is predicted", MODEL, NEW, {"return_std": True}),
+        ]:
+            with pytest.raises(StoreError, match=rf"which differ in {said};.*--restart"):
+                predict_to_file(model, x, tmp_path / "p.npy", **{"rows": 5, **more})
+        predict_to_file(other, NEW, tmp_path / "p.npy", rows=5, restart=True)
+        np.testing.assert_allclose(np.load(tmp_path / "p.npy"), other.predict(NEW), rtol=1e-10)
+
+    def test_a_damaged_chunk_is_predicted_again(self, tmp_path):
+        predict_to_file(MODEL, NEW, tmp_path / "whole.npy", rows=5)
+        predict_to_file(MODEL, NEW, tmp_path / "p.npy", rows=5, shard=(0, 2))
+        file = tmp_path / "p.npy.parts" / "mean" / "c" / "2" / "0"
+        file.write_bytes(b"\1" + file.read_bytes()[1:])
+        predict_to_file(MODEL, NEW, tmp_path / "p.npy", rows=5)
+        np.testing.assert_array_equal(np.load(tmp_path / "p.npy"), np.load(tmp_path / "whole.npy"))
+
+    def test_shards_make_one_file(self, tmp_path):
+        predict_to_file(MODEL, NEW, tmp_path / "whole.npy", rows=5)
+        for i in (2, 0, 1):
+            assert not (tmp_path / "p.npy").exists()
+            predict_to_file(MODEL, NEW, tmp_path / "p.npy", rows=5, shard=(i, 3))
+        assert (tmp_path / "p.npy").read_bytes() == (tmp_path / "whole.npy").read_bytes()
+
+    @pytest.mark.parametrize(
+        "name", ["p.npy", *(pytest.param(f"p.{f}", marks=pytest.mark.slow) for f in ("npz", "zarr"))]
+    )
+    def test_kill_9_at_any_write_changes_no_byte(self, tmp_path, saved, name):
+        np.save(tmp_path / "x.npy", NEW)
+        script = Path(__file__).with_name("predict_killed.py")
+        run = subprocess.run([sys.executable, script, tmp_path, name], capture_output=True, text=True, check=True)
+        assert int(run.stdout) == 7
+        whole = predict_to_file(saved, NEW, tmp_path / f"whole{Path(name).suffix}", rows=5)
+        for key, values in read(tmp_path / name).items():
+            np.testing.assert_array_equal(values, read(whole)[key])
+        left = {path.name for path in tmp_path.iterdir()}
+        assert left == {"model", "x.npy", name, whole.name}
+
+
+class TestAFileThatIsThere:
+    def test_is_kept_unless_it_may_be_replaced(self, tmp_path):
+        (tmp_path / "p.npy").write_text("mine")
+        with pytest.raises(StoreError, match=r"p\.npy exists; .*--force"):
+            predict_to_file(MODEL, NEW, tmp_path / "p.npy")
+        assert (tmp_path / "p.npy").read_text() == "mine"
+        predict_to_file(MODEL, NEW, tmp_path / "p.npy", force=True)
+        np.testing.assert_allclose(np.load(tmp_path / "p.npy"), MODEL.predict(NEW), rtol=1e-10)
+
+    def test_of_zarr_with_these_predictions_is_complete(self, tmp_path, monkeypatch):
+        predict_to_file(MODEL, NEW, tmp_path / "p.zarr", rows=5)
+        monkeypatch.setattr(to_file, "_predict_chunk", None)
+        predict_to_file(MODEL, NEW, tmp_path / "p.zarr", rows=5)
+        with pytest.raises(StoreError, match="exists"):
+            predict_to_file(MODEL, NEW + 1, tmp_path / "p.zarr", rows=5)
+
+    def test_where_the_parts_go_is_kept(self, tmp_path):
+        (tmp_path / "p.npy.parts").mkdir()
+        (tmp_path / "p.npy.parts" / "mine").write_text("mine")
+        with pytest.raises(StoreError, match="is in the way"):
+            predict_to_file(MODEL, NEW, tmp_path / "p.npy")
+
+
+class TestTheDisk:
+    def test_that_is_full_is_one_line_and_what_was_predicted_is_kept(self, tmp_path):
+        x = np.tile(NEW, (10, 1))
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2000, hard))
+        try:
+            with pytest.raises(StoreError, match=r"cannot be written: File too large.* is kept") as error:
+                predict_to_file(MODEL, x, tmp_path / "p.npy", rows=50)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert "\n" not in str(error.value)
+        assert len(list((tmp_path / "p.npy.parts" / "mean" / "c").iterdir())) == 5
+        assert not (tmp_path / "p.npy").exists()
+        predict_to_file(MODEL, x, tmp_path / "p.npy", rows=50)
+        np.testing.assert_allclose(np.load(tmp_path / "p.npy")[-23:], MODEL.predict(NEW), rtol=1e-10)
+
+    def test_without_room_is_said_before_anything_is_predicted(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(to_file.shutil, "disk_usage", lambda path: type("Disk", (), {"free": 100}))
+        monkeypatch.setattr(to_file, "_predict_chunk", None)
+        with pytest.raises(StoreError, match="the disk has 100 B left; make room"):
+            predict_to_file(MODEL, NEW, tmp_path / "p.npy")
+
+
+def test_memory_does_not_grow_with_the_number_of_inputs(tmp_path, monkeypatch):
+    largest = []
+    outputs = MODEL._training.kernel.kernel
+    monkeypatch.setattr(
+        type(NET), "kernel", lambda self, a, b=None, engine=None: largest.append(len(a)) or outputs(a, b)
+    )
+    x = np.lib.format.open_memmap(tmp_path / "x.npy", "w+", np.float64, (40_000, 3))
+    x[:] = np.random.default_rng(1).normal(size=x.shape)
+    predict_to_file(MODEL, x, tmp_path / "p.npy")
+    assert max(largest) <= 16384
+    np.testing.assert_allclose(np.load(tmp_path / "p.npy")[-9:], MODEL.predict(np.array(x[-9:])), rtol=1e-10)
+
+
+def test_progress_counts_chunks_and_says_the_time_left(tmp_path):
+    told = []
+    predict_to_file(MODEL, NEW, tmp_path / "p.npy", rows=5, progress=lambda *now: told.append(now))
+    assert [now[:2] for now in told] == [(i, 5) for i in range(1, 6)]
+    assert told[-1][2] == 0
+    assert told[0][2] > 0
+
+
+class TestBadInput:
+    def test_nan_is_refused_with_its_row_before_anything_is_predicted(self, tmp_path):
+        x = NEW.copy()
+        x[17, 1] = np.nan
+        with pytest.raises(NotFiniteError, match=r"x holds NaN or infinite values, the first at index \(17, 1\)"):
+            predict_to_file(MODEL, x, tmp_path / "p.npy", rows=5)
+        assert not list(tmp_path.iterdir())
+
+    @pytest.mark.parametrize(
+        ("arguments", "error", "said"),
+        [
+            ((MODEL, NEW[:, :2], "p.npy"), ShapeError, r"of shape \(2,\); the model was fitted to .* \(3,\)"),
+            ((MODEL, NEW, "p.csv"), InvalidArgumentError, r"ends in \.npy, \.npz or \.zarr"),
+            (("nowhere", NEW, "p.npy"), StoreError, "is not a model that was saved"),
+            ((NET, NEW, "p.npy"), InvalidTypeError, "expected a fitted infinite ensemble, or the folder"),
+            ((et.InfiniteEnsemble(NET), NEW, "p.npy"), ValueError, "not fitted"),
+        ],
+    )
+    def test_is_said(self, tmp_path, arguments, error, said):
+        model, x, name = arguments
+        with pytest.raises(error, match=said):
+            predict_to_file(model, x, tmp_path / name)
+
+    @pytest.mark.parametrize(("name", "value"), [("rows", 0), ("shard", (2, 2)), ("time", [1.0, 2.0]), ("time", -1)])
+    def test_of_other_arguments_is_named(self, tmp_path, name, value):
+        with pytest.raises(InvalidArgumentError, match=name):
+            predict_to_file(MODEL, NEW, tmp_path / "p.npy", **{name: value})

@@ -1,0 +1,151 @@
+"""DeepEnsemble(executor=...): whoever trains the members, the ensemble is that of one machine, bit for bit."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
+
+import jax
+import numpy as np
+import psutil
+import pytest
+from sklearn.base import clone
+
+from equitangents import DeepEnsemble, nn
+from equitangents.ensembles.training import spread
+from equitangents.errors import InvalidArgumentError, InvalidTypeError
+from equitangents.studies.common.training import train_recorded
+from equitangents.studies.framework.study import Task
+
+NET = nn.Sequential(nn.Dense(4, b_std=0.1), nn.Relu(), nn.Dense(1))
+rng = np.random.default_rng(3)
+X, Y = rng.normal(size=(9, 3)), rng.normal(size=9)
+SETTINGS = {"members": 5, "members_per_chunk": 2, "epochs": 4, "batch_size": 4, "zero_output": True}
+RECORD = {"record": {"train": X}, "record_at": [0, 4]}
+
+
+@pytest.fixture(scope="module")
+def alone():
+    return DeepEnsemble(NET, **SETTINGS).fit(X, Y, **RECORD)
+
+
+def assert_same(one, two):
+    for name in ("params_", "params0_", "history_", "recorded_", "recorded_epochs_"):
+        a, b = getattr(one, name), getattr(two, name)
+        assert jax.tree.structure(a) == jax.tree.structure(b)
+        for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
+            np.testing.assert_array_equal(x, y)
+    np.testing.assert_array_equal(one.predict(X), two.predict(X))
+
+
+class Dying:
+    """An executor whose worker dies after some tasks."""
+
+    _max_workers = 2
+
+    def __init__(self, tasks):
+        self.tasks = tasks
+
+    def submit(self, function, *arguments):
+        self.tasks -= 1
+        future = Future()
+        if self.tasks < 0:
+            future.set_exception(BrokenExecutor("killed"))
+        else:
+            future.set_result(function(*arguments))
+        return future
+
+
+def test_threads_train_the_ensemble_of_one_machine(alone):
+    with ThreadPoolExecutor(2) as pool:
+        model = DeepEnsemble(NET, executor=pool, **SETTINGS).fit(X, Y, **RECORD)
+        assert_same(model, alone)
+        assert clone(model).executor is pool
+        assert pickle.loads(pickle.dumps(model)).executor is None
+        few = DeepEnsemble(NET, executor=pool, **SETTINGS | {"members": 3}).fit(X, Y, **RECORD)
+        assert_same(few.extend(5, X, Y, record=RECORD["record"]), alone)
+
+
+def test_members_of_a_dead_worker_are_trained_again(alone, monkeypatch, caplog):
+    again = []
+
+    def by_processes(workers, tasks, items):
+        again.append((workers, list(items)))
+        tasks.report(tasks.run(items))
+
+    monkeypatch.setattr(spread, "compute_by_processes", by_processes)
+    model = DeepEnsemble(NET, executor=Dying(tasks=1), **SETTINGS).fit(X, Y, **RECORD)
+    assert_same(model, alone)
+    assert again == [(2, [(2, 2), (4, 1)])]
+    assert "2 processes of this machine train the 2 parts of the members that are missing" in caplog.text
+
+
+def test_studies_train_by_an_executor_to_the_same_numbers(alone, tmp_path):
+    settings = {name: value for name, value in SETTINGS.items() if name != "epochs"} | RECORD
+    with ThreadPoolExecutor(1) as pool:
+        task = Task(executor=pool)
+        recorded = train_recorded(NET, X, Y, epochs=4, checkpoints=tmp_path, task=task, **settings)
+    np.testing.assert_array_equal(recorded["train"], alone.recorded_["train"])
+
+
+def test_a_run_goes_on_from_the_checkpoints_of_its_parts(alone, tmp_path):
+    settings = SETTINGS | {"checkpoint_dir": tmp_path, "checkpoint_every": 2}
+    with ThreadPoolExecutor(1) as pool:
+        DeepEnsemble(NET, executor=pool, **settings | {"epochs": 2}).fit(X, Y, record={"train": X}, record_at=[0])
+        with pytest.raises(InvalidArgumentError, match=r"holds checkpoints of members .*pass resume=True"):
+            DeepEnsemble(NET, executor=pool, **settings).fit(X, Y, **RECORD)
+        model = DeepEnsemble(NET, executor=pool, **settings).fit(X, Y, **RECORD, resume=True)
+    assert_same(model, alone)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("checkpoints", [False, True])
+def test_a_worker_that_is_killed_changes_no_bit(alone, tmp_path, monkeypatch, checkpoints):
+    killed = []
+    count = spread.Progress.add
+
+    def kill(self, *counts):
+        count(self, *counts)
+        alive = [p for p in psutil.Process().children() if p.status() != psutil.STATUS_ZOMBIE]
+        workers = [p for p in alive if "popen_loky" in " ".join(p.cmdline())]
+        if workers and not killed:
+            killed.extend(worker.pid for worker in workers)
+            for worker in workers:
+                os.kill(worker.pid, signal.SIGKILL)
+
+    monkeypatch.setattr(spread.Progress, "add", kill)
+    more = {"checkpoint_dir": tmp_path, "checkpoint_every": 1} if checkpoints else {}
+    model = DeepEnsemble(NET, executor=2, **SETTINGS, **more).fit(X, Y, **RECORD)
+    assert killed
+    assert_same(model, alone)
+
+
+@pytest.mark.slow
+def test_a_dask_cluster_trains_the_same_ensemble(alone):
+    import distributed
+
+    options = {"processes": False, "dashboard_address": None, "n_workers": 2, "threads_per_worker": 1}
+    with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
+        assert_same(DeepEnsemble(NET, executor=client, **SETTINGS).fit(X, Y, **RECORD), alone)
+        address = cluster.scheduler.address
+        assert_same(DeepEnsemble(NET, executor=address, **SETTINGS).fit(X, Y, **RECORD), alone)
+
+
+@pytest.mark.parametrize(
+    ("executor", "error", "said"),
+    [
+        (0, InvalidArgumentError, "executor is 0"),
+        (True, InvalidTypeError, "executor is True"),
+        ([], InvalidTypeError, r"executor is \[\]; expected None"),
+    ],
+)
+def test_what_is_no_executor_is_said(executor, error, said):
+    with pytest.raises(error, match=said):
+        DeepEnsemble(NET, executor=executor).fit(X, Y)
+
+
+def test_a_callback_is_refused_where_members_are_elsewhere():
+    with pytest.raises(InvalidArgumentError, match="callback and executor are both given"):
+        DeepEnsemble(NET, executor=2, callback=print).fit(X, Y)

@@ -1,0 +1,164 @@
+"""InfiniteEnsemble.save and load: the same ensemble again; a damaged, foreign or older folder is refused."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import shutil
+
+import numpy as np
+import pytest
+
+import equitangents as et
+from equitangents import nn
+from equitangents.ensembles.infinite import saving
+from equitangents.ensembles.storage.structure import Described, build
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFittedError, StoreError
+from equitangents.kernels import Kernels
+
+NET = nn.Sequential(nn.Flatten(), nn.Dense(1, W_std=1.5, b_std=0.1), nn.Relu(), nn.Dense(1))
+RNG = np.random.default_rng(0)
+X, Y, NEW = RNG.normal(size=(6, 3, 3, 1)), RNG.normal(size=(6, 2)), RNG.normal(size=(4, 3, 3, 1))
+ROTATIONS = et.actions.image_rotations(4)
+LABELS_MOVE = {"augmentation": "C4", "label_action": et.actions.linear(ROTATIONS.group, [np.eye(2), -np.eye(2)] * 2)}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"time": 3.0, "kernel": "nngp"}, {"augmentation": "C4"}, LABELS_MOVE, {"time": 2, "dynamics": "discrete"}],
+    ids=["plain", "nngp at a time", "orbit average", "irreps", "steps"],
+)
+def test_a_saved_ensemble_predicts_the_same_to_the_last_bit(tmp_path, settings):
+    settings = {"ridge": 1e-3, "learning_rate": 0.1, **settings}
+    model = et.InfiniteEnsemble(NET, **settings).fit(X, Y)
+    model.save(tmp_path / "m")
+    loaded = et.InfiniteEnsemble.load(tmp_path / "m")
+    for one, two in zip(model.predict(NEW, return_std=True), loaded.predict(NEW, return_std=True), strict=True):
+        np.testing.assert_array_equal(one, two)
+    assert repr(loaded) == repr(model)
+    assert saving.fingerprint(loaded) == saving.fingerprint(model)
+    np.testing.assert_array_equal(model.predict(NEW, time=4), loaded.predict(NEW, time=4))
+
+
+def test_a_saved_classifier_knows_its_classes(tmp_path):
+    model = et.InfiniteEnsembleClassifier(NET, ridge=1e-3).fit(X, list("abcabc"))
+    model.save(tmp_path / "m")
+    loaded = et.InfiniteEnsembleClassifier.load(tmp_path / "m")
+    assert loaded.predict(NEW).tolist() == model.predict(NEW).tolist()
+    np.testing.assert_array_equal(loaded.predict_proba(NEW), model.predict_proba(NEW))
+
+
+def test_coefficients_give_the_means_also_of_samples_that_stand_twice(tmp_path):
+    x, y = np.concatenate([X, X[:2]]), np.concatenate([Y, Y[:2]])
+    model = et.InfiniteEnsemble(NET, time=3.0).fit(x, y)
+    model.save(tmp_path / "m", means_only=True)
+    means = saving.load_means(tmp_path / "m")
+    np.testing.assert_allclose(means(NEW), model.predict(NEW), rtol=1e-10)
+    with pytest.raises(StoreError, match="holds only means at training time 3"):
+        et.InfiniteEnsemble.load(tmp_path / "m")
+
+
+def test_means_alone_are_refused_where_they_need_all_of_the_state(tmp_path):
+    model = et.InfiniteEnsemble(NET, ridge=1e-3, **LABELS_MOVE).fit(X, Y)
+    with pytest.raises(InvalidArgumentError, match="means need the whole state"):
+        model.save(tmp_path / "m", means_only=True)
+    assert not (tmp_path / "m").exists()
+
+
+class Linear:
+    """A network of one's own."""
+
+    def kernel(self, x1, x2=None):
+        k = np.einsum("iabc,jabc->ij", x1, x1 if x2 is None else x2)
+        return Kernels(k, k)
+
+
+def test_a_network_of_ones_own_is_given_again_and_recognised(tmp_path):
+    net = Linear()
+    model = et.InfiniteEnsemble(net, ridge=1e-3).fit(X, Y)
+    model.save(tmp_path / "m")
+    with pytest.raises(InvalidArgumentError, match="could not be saved with it; give it as net"):
+        et.InfiniteEnsemble.load(tmp_path / "m")
+    np.testing.assert_array_equal(et.InfiniteEnsemble.load(tmp_path / "m", net=net).predict(NEW), model.predict(NEW))
+    with pytest.raises(InvalidArgumentError, match="whose predictions are not those"):
+        et.InfiniteEnsemble.load(tmp_path / "m", net=NET)
+
+
+class TestAFolder:
+    @pytest.fixture
+    def saved(self, tmp_path):
+        et.InfiniteEnsemble(NET, ridge=1e-3).fit(X, Y).save(tmp_path / "m")
+        return tmp_path / "m"
+
+    def test_with_a_changed_byte_is_damaged(self, saved):
+        files = sorted(file for file in saved.rglob("*") if file.is_file())
+        assert len(files) > 3
+        for file in files:
+            good = file.read_bytes()
+            file.write_bytes(good[:-3] + bytes([good[-3] ^ 1]) + good[-2:])
+            with pytest.raises(StoreError, match="damaged"):
+                et.InfiniteEnsemble.load(saved), saving.load_means(saved)  # coefficients are read by the second
+            file.write_bytes(good)
+
+    def test_of_another_class_version_or_kind_is_refused(self, saved, tmp_path, monkeypatch):
+        with pytest.raises(StoreError, match="holds an InfiniteEnsemble, not an InfiniteEnsembleClassifier"):
+            et.InfiniteEnsembleClassifier.load(saved)
+        with pytest.raises(StoreError, match=r"is not a model that was saved: it holds no model\.json"):
+            et.InfiniteEnsemble.load(tmp_path)
+        monkeypatch.setattr(saving, "__version__", "99.0")
+        with pytest.raises(StoreError, match=r"this is 99\.0 .*fit the model again, or install that version"):
+            et.InfiniteEnsemble.load(saved)
+
+    def test_that_is_no_model_is_not_replaced_and_a_model_is(self, saved, tmp_path):
+        model = et.InfiniteEnsemble(NET, ridge=1e-2).fit(X, Y)
+        (tmp_path / "mine").mkdir()
+        with pytest.raises(InvalidArgumentError, match="is not a saved ensemble"):
+            model.save(tmp_path / "mine")
+        model.save(saved)
+        np.testing.assert_array_equal(et.InfiniteEnsemble.load(saved).predict(NEW), model.predict(NEW))
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["m", "mine"]
+
+    def test_stays_as_it_was_where_the_disk_is_full(self, saved, tmp_path, monkeypatch):
+        before = {file: file.read_bytes() for file in saved.rglob("*") if file.is_file()}
+
+        def full(*arguments, **keywords):
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(np.lib.format, "write_array", full)
+        with pytest.raises(OSError, match="No space left"):
+            et.InfiniteEnsemble(NET, ridge=1e-2).fit(X, Y).save(saved)
+        assert {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()} == before
+
+    def test_holds_no_pickle_and_runs_no_code(self, saved):
+        for file in saved.rglob("*"):
+            assert file.is_dir() or not file.read_bytes().startswith(pickle.dumps(0)[:1])
+        about = json.loads((saved / "model.json").read_text())["content"]
+        for name in ("os:system", "subprocess:Popen", "equitangents.cli.main:main", "equitangents.nn:np.ndarray"):
+            with pytest.raises((ValueError, AttributeError)):
+                build({"is": "object", "number": 0, "class": name, "state": []}, [])
+        assert about["class"] == "InfiniteEnsemble"
+
+
+def test_an_ensemble_that_is_not_fitted_is_not_saved(tmp_path):
+    with pytest.raises(NotFittedError):
+        et.InfiniteEnsemble(NET).save(tmp_path / "m")
+
+
+def test_values_of_every_kind_come_back():
+    shared = np.arange(3.0)
+    value = {
+        "numbers": (1, 2.5, float("inf"), True, None, 1 + 2j, np.float32(0.1), np.dtype("<f4")),
+        3: [shared, shared, slice(1, None), "text"],
+        "class": nn.Relu,
+        "object": NET,
+    }
+    described = Described(value)
+    again = build(json.loads(json.dumps(described.tree)), described.arrays)
+    assert again["numbers"] == value["numbers"]
+    assert again["numbers"][6].dtype == np.float32
+    assert again[3][0] is again[3][1]
+    assert again[3][2:] == [slice(1, None), "text"]
+    assert (again["class"], again["object"]) == (nn.Relu, NET)
+    for foreign in (shutil, lambda: 0, np.array([{}])):
+        with pytest.raises(InvalidTypeError, match="cannot be saved"):
+            Described([foreign])

@@ -1,0 +1,93 @@
+"""Global pools over every s-th position: finite networks, kernels by literal sums, and cost."""
+
+import jax
+import numpy as np
+import pytest
+
+import equitangents as et
+from equitangents.errors import InvalidArgumentError, NetworkError
+from equitangents.nn import AvgPool, Conv, Dense, GlobalAvgPool, GroupConv, GroupPool, Lift, Relu, Sequential
+from laws.networks import box, check, group_box, plane_group
+from oracles.literal_kernels import grid_reads
+
+
+def sublattice(shape, every):
+    """0 on multiples of `every`, -1 elsewhere."""
+    on_it = [all(i % s == 0 for i, s in zip(p, every, strict=True)) for p in np.ndindex(*shape)]
+    return np.where(on_it, 0, -1)
+
+
+@pytest.mark.parametrize(("padding", "every"), [("circular", (2, 2)), ("zero", (2, 3)), ("valid", (3, 1))])
+def test_kernels_are_literal_sums_over_the_positions_left(padding, every, rng):
+    layers = [("conv", (2, 3), (1, 1), padding, 1.3, 0.1), ("phi", "relu"), ("conv", (2, 2), (1, 1), padding, 1.2, 0.0)]
+    layers = [*layers, ("phi", "erf")]
+    net = Sequential(Conv(1, (2, 3), padding=padding, W_std=1.3, b_std=0.1), Relu())
+    net = Sequential(*net.layers, Conv(1, 2, padding=padding, W_std=1.2), et.nn.Erf(), GlobalAvgPool(every), Dense(1))
+    x = rng.standard_normal((3, 6, 6, 2))
+    shape = net.signals(x.shape[1:])[4].positions.shape
+    check([*layers, ("coset_pool", sublattice(shape, every)), ("dense", 1.0, 0.0)], x, net=net)
+
+
+@pytest.mark.parametrize("window", [(3, 3), (1, 2)], ids=["folded", "on the group"])
+def test_group_pools_over_a_sublattice_are_literal_sums(window, rng):
+    group, table, grid = plane_group(4, False, (4, 4))
+    pixels, elements = box((4, 4), window), group_box(group, (4, 4), window, range(4), (0,))
+    labels = np.tile(sublattice((4, 4), (2, 2)), 4)
+    layers = [("lift", grid, pixels, None, 1.3, 0.1), ("phi", "relu"), ("group_conv", table, elements, None, 1.2, 0.0)]
+    layers += [("phi", "relu"), ("coset_pool", labels), ("dense", 1.0, 0.0)]
+    hidden = (Lift(group, 1, window, W_std=1.3, b_std=0.1), Relu(), GroupConv(1, window, W_std=1.2), Relu())
+    net = Sequential(*hidden, GroupPool(every=2), Dense(1))
+    check(layers, rng.standard_normal((2, 4, 4, 2)), net=net)
+    whole = Sequential(*hidden, GroupPool(), Dense(1))
+    fibres = [n.kernel_cost((4, 4, 2), 1, 1).fibres for n in (net, whole)]
+    assert fibres == [16, 64]
+
+
+def test_finite_networks_average_the_positions_left(rng):
+    x = rng.standard_normal((2, 6, 4, 3)).astype(np.float32)
+    params = Sequential(Dense(3), GlobalAvgPool(every=(3, 2))).init(jax.random.key(0), x.shape[1:])
+    y = Sequential(Dense(3), GlobalAvgPool(every=(3, 2))).apply(params, x)
+    hidden = Sequential(Dense(3)).apply(params[:1], x)
+    np.testing.assert_allclose(y, np.asarray(hidden)[:, ::3, ::2].mean((1, 2)), rtol=1e-5)
+    group = et.groups.wallpaper(rotations=2, reflections=False, shape=(6, 4))
+    net = Sequential(Lift(group, 3, (3, 3)), GroupPool(every=2))
+    params = net.init(jax.random.key(1), x.shape[1:])
+    lifted = np.asarray(Sequential(net.layers[0]).apply(params[:1], x)).reshape(2, 2, 6, 4, 3)
+    np.testing.assert_allclose(net.apply(params, x), lifted[:, :, ::2, ::2].mean((1, 2, 3)), rtol=1e-5)
+
+
+@pytest.mark.parametrize("padding", ["circular", "zero", "valid"])
+@pytest.mark.parametrize(("window", "stride"), [((2, 3), None), ((3, 2), (1, 2)), ((2, 2), (3, 1))])
+def test_finite_pools_are_means_over_windows(padding, window, stride, rng):
+    x = rng.standard_normal((2, 5, 6, 3)).astype(np.float32)
+    net = Sequential(Dense(3), AvgPool(window, stride, padding))
+    params = net.init(jax.random.key(0), x.shape[1:])
+    hidden = np.asarray(Sequential(Dense(3)).apply(params[:1], x)).reshape(2, -1, 3)
+    grid, reads = grid_reads((5, 6), window, stride or window, padding)
+    padded = np.concatenate([hidden, np.zeros((2, 1, 3))], axis=1)
+    np.testing.assert_allclose(
+        net.apply(params, x), padded[:, reads].mean(2).reshape(2, *grid, 3), rtol=1e-4, atol=1e-6
+    )
+
+
+def test_every_second_position_costs_a_quarter():
+    def cost(every):
+        net = Sequential(*[Conv(1, 3), Relu()] * 2, GlobalAvgPool(every=every), Dense(1))
+        return net.kernel_cost((12, 12, 1), 1, 1)
+
+    assert [cost(s).fibres for s in (1, 2, 3)] == [144, 36, 16]
+    assert cost(1).element_layers == 4 * cost(2).element_layers
+
+
+def test_steps_that_leave_no_sublattice_are_refused():
+    with pytest.raises(InvalidArgumentError, match="every is 0"):
+        GlobalAvgPool(every=0)
+    with pytest.raises(InvalidArgumentError, match="a subgroup or every"):
+        GroupPool([0], every=2)
+    group = et.groups.wallpaper(rotations=4, reflections=False, shape=(4, 4))
+    for every, why in ((3, "does not divide"), ((2, 4), "the same along both")):
+        with pytest.raises(NetworkError, match=why):
+            Sequential(Lift(group, 1, (3, 3)), GroupPool(every=every), Dense(1)).signals((4, 4, 1))
+    S3 = et.groups.symmetric(3)
+    with pytest.raises(NetworkError, match="wallpaper or translation group"):
+        Sequential(Lift(et.actions.permutations(S3, S3.table), 1), GroupPool(every=2)).signals((6, 1))

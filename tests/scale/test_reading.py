@@ -1,0 +1,45 @@
+"""Inputs in files stay on disk where the format allows it; damage is found."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import zarr
+
+from equitangents.errors import InvalidArgumentError
+from equitangents.scale.reading import read_inputs, read_pair
+
+X = np.random.default_rng(0).normal(size=(7, 3))
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_an_uncompressed_archive_is_a_memory_map_of_the_same_numbers(tmp_path, save, order):
+    save(tmp_path / "d.npz", y=np.arange(3), x=np.asarray(X, order=order), other=X[:2])
+    x = read_inputs("data", tmp_path / "d.npz")
+    np.testing.assert_array_equal(x, X)
+    assert isinstance(x, np.memmap) == (save is np.savez)
+    np.testing.assert_array_equal(read_inputs("data", tmp_path / "d.npz", "other"), X[:2])
+
+
+def test_a_flipped_bit_in_an_archive_is_found(tmp_path):
+    np.savez(tmp_path / "d.npz", x=X)
+    content = bytearray((tmp_path / "d.npz").read_bytes())
+    content[-250] ^= 1
+    (tmp_path / "d.npz").write_bytes(content)
+    with pytest.raises(InvalidArgumentError, match="NumPy cannot read: Bad CRC-32"):
+        read_inputs("data", tmp_path / "d.npz")
+
+
+def test_inputs_and_targets_come_from_one_archive_or_group(tmp_path):
+    np.savez(tmp_path / "d.npz", x=X, y=np.arange(7))
+    group = zarr.open_group(tmp_path / "d.zarr", mode="w")
+    group.create_array("x", data=X)
+    group.create_array("y", data=np.arange(7))
+    for name in ("d.npz", "d.zarr"):
+        x, y = read_pair(tmp_path / name)
+        np.testing.assert_array_equal(x[:], X)
+        np.testing.assert_array_equal(y[:], np.arange(7))
+    np.savez(tmp_path / "e.npz", x=X)
+    with pytest.raises(InvalidArgumentError, match="which holds x; expected an array y"):
+        read_pair(tmp_path / "e.npz")

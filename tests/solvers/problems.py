@@ -1,0 +1,49 @@
+"""What tests of solvers share: random positive matrices, a kernel in NumPy, and dense float64 answers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from equitangents import solvers
+from equitangents.kernels.result import Kernels
+
+
+def positive(n: int, condition: float, seed: int = 0) -> np.ndarray:
+    """A random positive definite matrix with eigenvalues spread evenly in their logarithms."""
+    q = np.linalg.qr(np.random.default_rng(seed).normal(size=(n, n)))[0]
+    matrix = (q * np.geomspace(1, 1 / condition, n)) @ q.T
+    return (matrix + matrix.T) / 2
+
+
+def targets(n: int, outputs: int, seed: int = 1) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=(n, outputs))
+
+
+def shifted(matrix: np.ndarray, ridge: float) -> np.ndarray:
+    return matrix.astype(np.float64) + ridge * np.trace(matrix.astype(np.float64)) / len(matrix) * np.eye(len(matrix))
+
+
+class Gaussian:
+    """NNGP exp(−|x − x′|²/2), NTK that plus exp(−|x − x′|²)."""
+
+    def kernel(self, x1, x2=None):
+        x2 = x1 if x2 is None else x2
+        a, b = (np.asarray(x, np.float64).reshape(len(x), -1) for x in (x1, x2))
+        nngp = np.exp(-np.maximum((a**2).sum(1)[:, None] + (b**2).sum(1) - 2 * a @ b.T, 0) / 2)
+        return Kernels(nngp.astype(x1.dtype), (nngp + nngp**2).astype(x1.dtype))
+
+
+def exact_methods(folder) -> dict[str, str | solvers.Method]:
+    """Every solver that is not an approximation, in every precision and with every preconditioner."""
+    return {
+        "eigh": "eigh",
+        "cholesky": "cholesky",
+        "cholesky float32": solvers.Cholesky(precision="float32"),
+        "out-of-core": solvers.OutOfCore(path=folder, tile=9),
+        "out-of-core float32": solvers.OutOfCore(path=folder, tile=9, precision="float32"),
+        "lanczos": "lanczos",
+        "pcg": "pcg",
+        "pcg nystrom": solvers.PCG(preconditioner="nystrom", rank=7),
+        "pcg none": solvers.PCG(preconditioner="none"),
+        "auto": "auto",
+    }

@@ -1,0 +1,82 @@
+"""Nyström and subset of regressors: the best predictor in the span of some inputs, with an estimate of its error."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from problems import Gaussian, shifted, targets
+
+from equitangents import solvers
+from equitangents.errors import MemoryLimitError
+
+METHODS = [solvers.Nystrom, solvers.SubsetOfRegressors]
+X = np.random.default_rng(0).normal(size=(240, 3))
+Y = np.stack([np.sin(2 * X[:, 0]), X[:, 1] * X[:, 2]], axis=1) + 0.1 * targets(240, 2)
+THETA = Gaussian().kernel(X).ntk
+
+
+def exact(ridge, time=np.inf):
+    values, vectors = np.linalg.eigh(shifted(THETA, ridge))
+    response = 1 / values if np.isinf(time) else -np.expm1(-values * time / len(X)) / values
+    return vectors @ (response[:, None] * (vectors.T @ Y))
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("time", [0.0, 5.0, 1e4, np.inf])
+def test_all_inputs_as_landmarks_give_the_exact_predictor(method, time):
+    solution = solvers.solve(THETA, Y, ridge=1e-3, time=time, solver=method(rank=240))
+    means = THETA[:, solution.support] @ solution.coefficients
+    np.testing.assert_allclose(means, THETA @ exact(1e-3, time), atol=1e-6)
+    assert solution.report.error <= 1e-6
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_weights_minimise_the_regularised_error_within_the_span(method):
+    solution = solvers.solve(THETA, Y, ridge=0.05, solver=method(rank=25))
+    C, W = THETA[:, solution.support], THETA[np.ix_(solution.support, solution.support)]
+    delta = 0.05 * np.trace(THETA) / len(X)
+    expected = np.linalg.solve(C.T @ C + delta * W, C.T @ Y)
+    np.testing.assert_allclose(C @ solution.coefficients, C @ expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_of_time_is_training_with_the_approximated_kernel(method):
+    solution = solvers.solve(THETA, Y, time=300.0, solver=method(rank=20))
+    C, W = THETA[:, solution.support], THETA[np.ix_(solution.support, solution.support)]
+    values, vectors = np.linalg.eigh(C @ np.linalg.solve(W, C.T))
+    left = vectors @ (np.exp(-np.maximum(values, 0) * 300 / 240)[:, None] * (vectors.T @ Y))
+    np.testing.assert_allclose(C @ solution.coefficients, Y - left, atol=1e-8)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("ridge", [1e-4, 1e-2])
+@pytest.mark.parametrize("rank", [15, 40, 100])
+def test_the_estimated_error_is_of_the_size_of_the_error(method, ridge, rank):
+    solution = solvers.solve(THETA, Y, ridge=ridge, solver=method(rank=rank))
+    difference = THETA[:, solution.support] @ solution.coefficients - THETA @ exact(ridge)
+    true = np.sqrt(np.mean(difference**2) / np.mean(Y**2))
+    assert 0.5 * true <= solution.report.error <= 20 * true
+
+
+def test_pivots_serve_better_than_rows_drawn_uniformly():
+    clustered = np.concatenate([0.01 * X[:200], X[:40] + 5])
+    theta = Gaussian().kernel(clustered).ntk
+    left = []
+    for method in METHODS:
+        support = solvers.solve(theta, Y, ridge=1e-2, solver=method(rank=25)).support
+        C, W = theta[:, support], theta[np.ix_(support, support)]
+        left.append(np.trace(theta - C @ np.linalg.pinv(W, rcond=1e-10, hermitian=True) @ C.T))
+    assert left[0] < 0.5 * left[1]
+
+
+def test_pivots_of_many_rows_come_from_some_of_them():
+    method = solvers.Nystrom(rank=4)
+    support = solvers.solve((Gaussian(), X), Y, ridge=1e-2, solver=method).support
+    assert len(set(support.tolist())) == 4
+
+
+def test_memory_is_bounded_by_rows_times_landmarks():
+    cost = solvers.plan(1_000_000, 10, solver=solvers.Nystrom(rank=1000), in_memory=False, memory_limit=10**10)
+    assert cost.fits
+    with pytest.raises(MemoryLimitError, match=r"by solver 'nystrom'"):
+        solvers.solve((Gaussian(), X), Y, solver="nystrom", memory_limit=1000)

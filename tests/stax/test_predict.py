@@ -1,0 +1,126 @@
+"""Law: `predict` is gradient flow on the mean squared loss, by matrix exponentials and inverses."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import scipy.linalg
+
+import equitangents as et
+from equitangents import predict
+
+RNG = np.random.default_rng(3)
+Y = RNG.normal(size=(6, 2))
+
+
+class Kernel(NamedTuple):
+    nngp: np.ndarray
+    ntk: np.ndarray
+
+
+def kernels():
+    """Of 6 training and 3 test inputs."""
+    a, b = RNG.normal(size=(2, 9, 9))
+    K = a @ a.T / 9
+    return K, K + b @ b.T / 9
+
+
+K, T = kernels()
+TRAIN, TEST = slice(0, 6), slice(6, 9)
+DD = Kernel(K[TRAIN, TRAIN], T[TRAIN, TRAIN])
+TD = Kernel(K[TEST, TRAIN], T[TEST, TRAIN])
+TT = Kernel(K[TEST, TEST], T[TEST, TEST])
+
+
+def regularised(kernel, reg=0.0):
+    return kernel + reg * np.trace(kernel) / len(kernel) * np.eye(len(kernel))
+
+
+def operator(kernel, cross, time, rate):
+    """Θ(x, X) Θ⁻¹ (1 - e^{-ηΘt/(N outputs)})."""
+    moved = np.eye(len(kernel)) if time is None else np.eye(6) - scipy.linalg.expm(-rate * time * kernel / Y.size)
+    return cross @ np.linalg.solve(kernel, moved)
+
+
+def kernel_fn(x1, x2, get, **_):
+    rows = {6: TRAIN, 3: TEST}
+    part = rows[len(x1)], rows[len(x1 if x2 is None else x2)]
+    return {"nngp": K, "ntk": T}[get][part]
+
+
+X, X_TEST = np.zeros((6, 1)), np.zeros((3, 1))
+
+
+@pytest.mark.parametrize("time", [None, 0.0, 2.5, np.array([0.5, 4.0])])
+@pytest.mark.parametrize("get", ["nngp", "ntk"])
+def test_an_ensembles_mean_and_covariance_follow_gradient_flow(get, time):
+    run = predict.gradient_descent_mse_ensemble(kernel_fn, X, Y, learning_rate=0.7, diag_reg=1e-2)
+    found = run(time, x_test=X_TEST, get=get, compute_cov=True)
+    kernel = regularised(getattr(DD, get), 1e-2)
+    for i, t in enumerate([time] if time is None or np.ndim(time) == 0 else time):
+        A = operator(kernel, getattr(TD, get), t, 0.7)
+        mean, cov = (v if np.ndim(time) == 0 else v[i] for v in found)
+        assert np.max(np.abs(mean - A @ Y)) <= 1e-12
+        if get == "ntk":
+            expected = TT.nngp + A @ DD.nngp @ A.T - A @ TD.nngp.T - TD.nngp @ A.T
+        else:
+            expected = TT.nngp - operator(kernel, TD.nngp, None if t is None else 2 * t, 0.7) @ TD.nngp.T
+        assert np.max(np.abs(cov - expected)) <= 1e-12
+
+
+def test_one_network_follows_gradient_flow_from_where_it_starts():
+    train0, test0 = RNG.normal(size=(6, 2)), RNG.normal(size=(3, 2))
+    run = predict.gradient_descent_mse(DD.ntk, Y, learning_rate=0.7)
+    train, test = run(3.0, train0, test0, TD.ntk)
+    left = scipy.linalg.expm(-0.7 * 3.0 * DD.ntk / Y.size)
+    assert np.max(np.abs(train - (Y + left @ (train0 - Y)))) <= 1e-12
+    assert np.max(np.abs(test - (test0 + operator(DD.ntk, TD.ntk, 3.0, 0.7) @ (Y - train0)))) <= 1e-12
+    final, last = run(None, train0, test0, TD.ntk)
+    assert np.array_equal(final, Y)
+    assert np.max(np.abs(last - (test0 + TD.ntk @ np.linalg.solve(DD.ntk, Y - train0)))) <= 1e-11
+
+
+def test_kernels_of_all_outputs_are_one_matrix():
+    full = np.einsum("ij,op->ijop", DD.ntk, np.eye(2)) + 0.1 * np.einsum("ij,op->ijop", DD.nngp, np.ones((2, 2)))
+    cross = np.einsum("ij,op->ijop", TD.ntk, np.eye(2))
+    run = predict.gradient_descent_mse(full, Y, trace_axes=())
+    train, test = run(2.0, 0.0, 0.0, cross)
+    flat = full.transpose(0, 2, 1, 3).reshape(12, 12)
+    moved = np.eye(12) - scipy.linalg.expm(-2.0 * flat / Y.size)
+    pull = np.linalg.solve(flat, moved @ Y.ravel())
+    assert np.max(np.abs(train - (moved @ Y.ravel()).reshape(6, 2))) <= 1e-12
+    assert np.max(np.abs(test - (cross.transpose(0, 2, 1, 3).reshape(6, 12) @ pull).reshape(3, 2))) <= 1e-12
+
+
+def test_posteriors_are_those_of_gaussian_processes():
+    run = predict.gp_inference(DD, Y, diag_reg=0.1, diag_reg_absolute_scale=True)
+    found = run(get=("nngp", "ntkgp", "ntk"), k_test_train=TD, k_test_test=TT)
+    for name, kind, prior in (("nngp", "nngp", "nngp"), ("ntkgp", "ntk", "ntk"), ("ntk", "ntk", "nngp")):
+        A = getattr(TD, kind) @ np.linalg.inv(getattr(DD, kind) + 0.1 * np.eye(6))
+        cross, mean = A @ getattr(TD, prior).T, getattr(found, name).mean
+        expected = getattr(TT, prior) - cross
+        if name == "ntk":
+            expected = expected - cross.T + A @ DD.nngp @ A.T
+        assert np.max(np.abs(mean - A @ Y)) <= 1e-12
+        assert np.max(np.abs(getattr(found, name).covariance - expected)) <= 1e-12
+
+
+def test_training_inputs_are_fitted_and_the_largest_learning_rate_is_that_of_descent():
+    run = predict.gradient_descent_mse_ensemble(kernel_fn, X, Y)
+    assert np.array_equal(run(get="ntk"), Y)
+    mean, cov = run(1.5, get="ntk", compute_cov=True)
+    left = scipy.linalg.expm(-1.5 * DD.ntk / Y.size)
+    assert np.max(np.abs(mean - (Y - left @ Y))) <= 1e-12
+    assert np.max(np.abs(cov - left @ DD.nngp @ left)) <= 1e-12
+    largest = np.linalg.eigvalsh(DD.ntk)[-1]
+    assert predict.max_learning_rate(DD.ntk, y_train_size=12) == pytest.approx(24 / largest)
+    assert predict.max_learning_rate(DD.ntk, y_train_size=12, momentum=0.9) == pytest.approx(1.9 * 24 / largest)
+
+
+def test_what_has_no_counterpart_names_our_own_way():
+    with pytest.raises(NotImplementedError, match="DeepEnsemble"):
+        predict.gradient_descent(None, DD.ntk, Y)
+    with pytest.raises(et.errors.NotPositiveDefiniteError, match="ridge"):
+        predict.gradient_descent_mse(np.ones((6, 6)), Y)(None, 0.0, 0.0, np.ones((3, 6)))

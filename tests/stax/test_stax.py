@@ -1,0 +1,100 @@
+"""Law: a script written for neural-tangents' `stax` gives the kernels and functions of the same `nn` network."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+
+import equitangents as et
+from equitangents import nn, stax
+
+X = np.random.default_rng(1).normal(size=(4, 5, 2))
+
+
+def same(kernel_fn, net, x=X, **keywords):
+    found, expected = kernel_fn(x, None, **keywords), net.kernel(x)
+    assert np.array_equal(found.nngp, expected.nngp)
+    assert np.array_equal(found.ntk, expected.ntk)
+
+
+def test_a_residual_network_is_that_of_nn():
+    conv = {"padding": "SAME", "W_std": 1.3, "b_std": 0.2}
+    main = stax.serial(stax.Conv(4, (3,), **conv), stax.Relu())
+    init_fn, apply_fn, kernel_fn = stax.serial(
+        stax.Conv(4, (3,), **conv),
+        stax.Relu(),
+        stax.FanOut(2),
+        stax.parallel(main, stax.Identity()),
+        stax.FanInSum(),
+        stax.Flatten(),
+        stax.Dense(3),
+    )
+    c = {"padding": "zero", "W_std": 1.3, "b_std": 0.2}
+    net = nn.Sequential(
+        nn.Conv(4, 3, **c), nn.Relu(), nn.Residual(nn.Conv(4, 3, **c), nn.Relu()), nn.Flatten(), nn.Dense(3)
+    )
+    kernels = kernel_fn(X, None)
+    expected = net.kernel(X)
+    assert np.array_equal(kernels.ntk, expected.ntk)
+    assert np.array_equal(kernel_fn(X, X[:2], "nngp"), expected.nngp[:, :2])
+    assert np.allclose(kernels.cov1, np.diag(expected.nngp), rtol=1e-14)
+    assert kernels.cov2 is None
+    assert set(kernel_fn(X, None, ("nngp", "ntk"))._fields) == {"nngp", "ntk"}
+    shape, params = init_fn(jax.random.key(0), (-1, 5, 2))
+    y = apply_fn(params, X.astype(np.float32))
+    assert (shape, y.shape) == ((-1, 3), (4, 3))
+    assert sum(leaf.size for leaf in jax.tree.leaves(params)) == 2 * 3 * 4 + 4 + 4 * 3 * 4 + 4 + 20 * 3
+
+
+def test_layers_taken_apart_and_repeated_still_join():
+    init_fn, apply_fn, kernel_fn = stax.repeat(stax.serial(stax.Dense(8, 1.2, 0.1), stax.Erf()), 2)
+    _, _, whole = stax.serial((init_fn, apply_fn, kernel_fn), stax.Dense(1))
+    net = nn.Sequential(*(nn.Dense(8, 1.2, 0.1), nn.Erf()) * 2, nn.Dense(1))
+    same(whole, net, X[:, 0])
+
+
+def test_masks_and_graphs_come_as_arguments():
+    x, graphs = X.copy(), np.random.default_rng(2).integers(0, 2, (4, 5, 5)).astype(float)
+    x[1, 3:] = 100.0
+    mask = ~(x == 100.0).all(-1)
+    _, _, kernel_fn = stax.serial(stax.Aggregate(), stax.Dense(4), stax.GlobalSumPool(), stax.Dense(1))
+    net = nn.Sequential(nn.Aggregate(), nn.Dense(4), nn.GlobalSumPool(), nn.Dense(1))
+    same(kernel_fn, net, et.Graphs(x, graphs, mask))
+    found = kernel_fn(x, None, "ntk", mask_constant=100.0, pattern=(graphs, graphs))
+    assert np.array_equal(found, net.kernel(et.Graphs(x, graphs, mask)).ntk)
+
+
+@pytest.mark.parametrize(
+    ("make", "own"),
+    [
+        (lambda: stax.ConvTranspose(3, (2,)), "Aggregate"),
+        (lambda: stax.AvgPool((2,)), "strides"),
+        (lambda: stax.Dense(3, channel_axis=1), "positions, channels"),
+        (lambda: stax.serial((None, None, None)), "nn.Layer"),
+        (lambda: stax.MaxPool((2,)), "AvgPool"),
+        (lambda: stax.GlobalSelfAttention(3, 3, 3, 2, pos_emb_type="SUM"), "channels of the input"),
+        (lambda: stax.serial(stax.Conv(3, (3,)), stax.Relu()).kernel_fn(X, None, "ntk"), "Flatten"),
+    ],
+)
+def test_what_is_not_there_names_our_own_way(make, own):
+    with pytest.raises(NotImplementedError, match=own):
+        make()
+
+
+SCALED = {
+    "Erf": (stax.Erf(2.0, 0.5), lambda x: 2 * jax.lax.erf(0.5 * x)),
+    "ABRelu": (stax.ABRelu(-0.5, 2.0), lambda x: np.minimum(x, 0) * -0.5 + 2 * np.maximum(x, 0)),
+    "ABRelu, one-sided": (stax.ABRelu(3.0, 0.0), lambda x: 3 * np.minimum(x, 0)),
+    "Cos": (stax.Cos(2.0, 0.5), lambda x: 2 * np.cos(0.5 * x)),
+    "Sigmoid_like": (stax.Sigmoid_like(), lambda x: 0.5 * jax.lax.erf(x / 2.4020563531719796) + 0.5),
+    "Gabor": (stax.Gabor(), lambda x: np.exp(-x * x) * np.sin(x)),
+}
+
+
+@pytest.mark.parametrize("name", SCALED)
+def test_nonlinearities_with_scales_are_the_functions_that_they_name(name):
+    layer, function = SCALED[name]
+    x = np.linspace(-2, 2, 7, dtype=np.float32)[:, None]
+    _, params = layer.init_fn(jax.random.key(0), (-1, 1))
+    assert np.allclose(layer.apply_fn(params, x), function(x), atol=1e-6)

@@ -1,0 +1,300 @@
+"""The study of image folders: networks, training that goes on from checkpoints, claims of made-up curves, settings."""
+
+from __future__ import annotations
+
+import csv
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import flax.linen as nn
+import jax
+import numpy as np
+import pytest
+from PIL import Image
+
+from equitangents import studies
+from equitangents.data import open_image_folder
+from equitangents.errors import EquitangentsError, InvalidArgumentError
+from equitangents.studies.framework.progress import Task
+from equitangents.studies.imagenet_scale import networks, training
+from equitangents.studies.imagenet_scale.claims import claims
+from equitangents.studies.imagenet_scale.results import Results
+from equitangents.studies.imagenet_scale.settings import PRESETS, check_settings, sizes_of
+from equitangents.systems import rotate, transformation
+from studies.miniatures import TINY
+
+RECIPE = training.Recipe(pixels=4, batch=6, steps=7, rate=0.1, decay=1e-3, augment=True, every=2, seed=3)
+
+
+class Small(nn.Module):
+    """A convolution, batch statistics, a mean and a linear layer."""
+
+    @nn.compact
+    def __call__(self, x, train):
+        x = nn.relu(nn.BatchNorm(use_running_average=not train, momentum=0.9)(nn.Conv(3, (3, 3))(x)))
+        return nn.Dense(2)(x.mean(axis=(1, 2)))
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("images")
+    rng = np.random.default_rng(0)
+    for name in ("a", "b"):
+        (folder / name).mkdir()
+        for i in range(8):
+            Image.fromarray(rng.integers(0, 256, (5, 5, 3), dtype=np.uint8)).save(folder / name / f"{i}.png")
+    return open_image_folder(folder, test_fraction=0.25).train
+
+
+def leaves(state):
+    return [np.asarray(leaf) for leaf in jax.tree.leaves(state)]
+
+
+class TestNetworks:
+    @pytest.mark.parametrize(
+        ("name", "count"),
+        [
+            ("ResNet-18", 11_689_512),
+            ("ResNet-34", 21_797_672),
+            ("ResNet-50", 25_557_032),
+            ("ResNet-101", 44_549_160),
+            ("Mixer-S", 18_528_264),
+            ("Mixer-B", 59_880_472),
+        ],
+    )
+    def test_as_many_parameters_as_published_on_imagenet(self, name, count):
+        assert networks.parameters(networks.network(name, 1000), 224) == count
+
+    def test_widths_shrink(self):
+        assert networks.network("ResNet-50", 10, shrink=8).width == 8
+        assert networks.network("Mixer-S", 10, shrink=8, patch=4).token_width == 32
+
+
+class TestTraining:
+    def test_every_image_is_seen_once_in_each_epoch(self):
+        rows = np.concatenate([training.image_rows(9, RECIPE, step) for step in range(6)])
+        epochs = rows.reshape(4, 9)
+        assert np.array_equal(np.sort(epochs, axis=1), np.tile(np.arange(9), (4, 1)))
+        assert not np.array_equal(epochs[0], epochs[1])
+
+    def test_training_that_is_stopped_goes_on_with_the_same_numbers(self, files, tmp_path):
+        tau = transformation("O(3)^d", (4, 4, 3), seed=1)
+        whole = training.train(Small(), files, tau, RECIPE, tmp_path / "whole", Task())
+
+        class Stopping(Task):
+            def step(self, done, total):
+                if done == 5:
+                    raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            training.train(Small(), files, tau, RECIPE, tmp_path / "cut", Stopping())
+        assert [p.name for p in (tmp_path / "cut").iterdir()] == ["state.msgpack"]
+        seen = []
+        noting = type("Noting", (Task,), {"step": lambda self, done, total: seen.append(done)})()
+        resumed = training.train(Small(), files, tau, RECIPE, tmp_path / "cut", noting)
+        assert seen == [5, 6, 7]
+        assert all(np.array_equal(a, b) for a, b in zip(leaves(resumed), leaves(whole), strict=True))
+        found = training.right(Small(), whole, files, tau, RECIPE)
+        assert found.shape == (12,)
+        x = files.read(np.arange(12), 4)
+        moved = rotate(np.asarray(training.standardised(x)), "O(3)^d", seed=1)
+        y = Small().apply({"params": whole.params, "batch_stats": whole.statistics}, moved, train=False)
+        assert np.array_equal(found, np.asarray(y).argmax(axis=1) == files.labels)
+
+    def test_images_are_moved_as_rotate_moves_them(self, files):
+        x = files.read(np.arange(3), 4)
+        for group in ("I", "O(3)xI", "O(3)^d", "P(3d)"):
+            tau = training._as_array(transformation(group, (4, 4, 3), seed=2))
+            expected = rotate(np.asarray(training.standardised(x)), group, seed=2)
+            assert np.max(np.abs(training._moved(x, tau) - expected)) < 1e-5
+
+    def test_the_learning_rate_goes_up_and_then_down_to_nothing(self):
+        long = replace(RECIPE, steps=100)
+        rates = [training.rate_at(long, step) for step in range(101)]
+        assert np.argmax(rates) in (4, 5)
+        assert abs(max(rates) - 0.1) < 1e-12
+        assert rates[0] == pytest.approx(0.02)
+        assert abs(rates[100]) < 1e-12
+
+    def test_a_checkpoint_of_something_else_is_refused(self, files, tmp_path):
+        (tmp_path / "state.msgpack").write_bytes(b"none")
+        with pytest.raises(InvalidArgumentError, match=r"state\.msgpack is no checkpoint"):
+            training.train(Small(), files, transformation("I", (4, 4, 3)), RECIPE, tmp_path, Task())
+
+
+class TestClaims:
+    settings = replace(
+        PRESETS["paper"], networks=("ResNet-34", "ResNet-101", "Mixer-B"), permuted=True, halvings=12, runs=5
+    )
+    sizes = sizes_of(settings, 2_400_000)
+
+    def results(self, *, after=(0.41, 0.49, 0.38), cusp=1.0, lost=10.0, gain=4.0, permuted=0.3, classes=1000, runs=5):
+        """Curves with a cusp at `cusp` times the dimension, whose exponents beyond it are `after`."""
+        rng, n = np.random.default_rng(0), np.array(self.sizes, float)
+        count = 1000
+
+        def right(place, exponent, top):
+            curve = np.where(n < place, (n / place) ** -0.1, (n / place) ** -exponent)
+            errors = top * curve / curve[-1]
+            return np.stack([[_share(1 - e * np.exp(0.003 * rng.normal()), count, rng) for _ in range(runs)]
+                             for e in errors])  # fmt: skip
+
+        at = {g: cusp * d for g, d in (("I", 294_528), ("O(3)^d", 150_528))}
+        found = {}
+        for name, more in (("ResNet-34", lost), ("ResNet-101", lost - gain), ("Mixer-B", lost)):
+            clean = after[2] if name == "Mixer-B" else after[0]
+            found[name, "I"] = right(at["I"], clean, 0.2)
+            found[name, "O(3)^d"] = right(at["O(3)^d"], after[1], 0.2 + more / 100)
+        moved = {name: np.stack([_share(permuted, count, rng) for _ in range(runs)]) for name in self.settings.networks}
+        return Results("imagenet", classes, self.sizes, found, moved, np.zeros((1, 224, 224, 3), np.uint8))
+
+    def verdicts(self, results):
+        return [claim.verdict.split()[0] for claim in claims(self.settings, results)]
+
+    def test_all_hold_where_curves_are_those_of_the_source(self):
+        assert self.verdicts(self.results()) == ["holds"] * 6
+
+    @pytest.mark.parametrize(
+        ("place", "change", "verdict"),
+        [
+            (1, {"after": (0.7, 0.49, 0.38)}, "fails"),
+            (2, {"cusp": 4.0}, "fails"),
+            (4, {"gain": -5.0}, "fails"),
+            (4, {"gain": 0.0}, "not"),
+            (3, {"lost": -10.0, "after": (0.02, 0.02, 0.02)}, "fails"),
+            (0, {"lost": -10.0, "after": (0.02, 0.02, 0.02)}, "fails"),
+            (5, {"permuted": 0.5}, "fails"),
+        ],
+    )
+    def test_a_claim_follows_its_numbers(self, place, change, verdict):
+        assert self.verdicts(self.results(**change))[place] == verdict
+
+    def test_small_folders_do_not_decide_what_is_stated_of_imagenet_and_say_what_would(self):
+        found = claims(self.settings, self.results(classes=10))
+        for claim in (found[1], found[5]):
+            assert claim.verdict == "not decidable at this size"
+            assert "1,281,167 images of 1,000 classes at 224×224" in claim.meaning
+
+    def test_networks_that_the_source_says_nothing_of_do_not_decide_its_exponents(self):
+        results = self.results()
+        others = replace(results, right={k: v for k, v in results.right.items() if k[0] == "ResNet-34"}, permuted={})
+        found = claims(replace(self.settings, networks=("ResNet-34",)), others)[1]
+        assert found.verdict == "not decidable at this size"
+        assert found.meaning.endswith("Take ResNet-101, or a Mixer.")
+
+    def test_a_cusp_that_the_sizes_cannot_show_is_not_decided(self):
+        results = self.results()
+        small = replace(self.settings, patch=4)  # 1,128 dimensions, below all sizes
+        cusps = claims(small, results)[2]
+        assert cusps.verdict == "not decidable at this size"
+        assert np.isnan(cusps.numbers["Mixer-B, I, dimension 1,128"].low)
+        assert "an eighth to eight times" in cusps.meaning
+
+    def test_what_is_not_a_number_decides_nothing(self):
+        results = self.results()
+        results.permuted["ResNet-34"] = np.full((5, 1000), np.nan)
+        assert self.verdicts(results)[5] == "not"
+
+    def test_sizes_are_halved_every_second_time(self):
+        assert self.sizes[-1] == 2_400_000
+        assert self.sizes[0] == round(2_400_000 * 2**-5.5)
+        assert len(self.sizes) == 12
+
+
+def _share(share, count, rng):
+    """So many right answers, in random places."""
+    right = np.zeros(count, bool)
+    right[: round(np.clip(share, 0, 1) * count)] = True
+    return rng.permutation(right)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"data": "nowhere"}, "data was 'nowhere'"),
+        ({"networks": "ResNet-17"}, "networks was"),
+        ({"groups": "O(3)^d"}, "groups was"),
+        ({"patch": "5"}, "patch was 5"),
+        ({"largest": "9999"}, "largest was 9999"),
+        ({"halvings": "4"}, "halvings was 4"),
+    ],
+)
+def test_settings_that_cannot_be_used_are_refused(change, message, tmp_path):
+    with pytest.raises(EquitangentsError, match=message):
+        studies.run("imagenet-scale", out=tmp_path / "run", settings={"data": "textures"} | change, progress=False)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_batch_has_as_many_images_for_every_device(monkeypatch):
+    monkeypatch.setattr(jax, "local_device_count", lambda: 3)
+    with pytest.raises(InvalidArgumentError, match="a multiple of the 3 devices"):
+        studies.run("imagenet-scale", settings={"data": "textures", "batch": "32"}, progress=False)
+
+
+def test_without_flax_it_says_what_to_install(monkeypatch, tmp_path):
+    import importlib.util
+
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "flax" else find(name))
+    with pytest.raises(InvalidArgumentError, match=r"pip install 'equitangents\[flax\]'"):
+        studies.run("imagenet-scale", out=tmp_path / "run", progress=False)
+
+
+def _command(folder, out, *more):
+    settings = TINY["imagenet-scale"] | {"data": str(folder), "epochs": "3"}
+    words = [w for key, value in settings.items() for w in ("--set", f"{key}={value}")]
+    return [sys.executable, "-m", "equitangents", "reproduce", "imagenet-scale", *words, "--out", str(out), *more]
+
+
+def _errors(out):
+    with (out / "results" / "errors.csv").open(newline="") as file:
+        return list(csv.reader(file))
+
+
+@pytest.mark.slow
+def test_a_run_on_a_folder_that_was_killed_goes_on_with_the_same_numbers_on_two_devices_too(files, tmp_path):
+    folder = files.folder
+    subprocess.run(_command(folder, tmp_path / "whole"), check=True, capture_output=True)
+    killed = subprocess.Popen(_command(folder, tmp_path / "cut"), stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + 300
+    while killed.poll() is None and time.monotonic() < deadline:
+        if any((tmp_path / "cut" / "checkpoints").glob("Mixer*/state.msgpack")):
+            break
+        time.sleep(0.01)
+    killed.send_signal(signal.SIGKILL)
+    killed.wait()
+    assert not (tmp_path / "cut" / "report.html").exists()
+    subprocess.run(_command(folder, tmp_path / "cut", "--resume"), check=True, capture_output=True)
+    assert _errors(tmp_path / "cut") == _errors(tmp_path / "whole")
+    flags = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=2"
+    subprocess.run(
+        _command(folder, tmp_path / "two"), check=True, capture_output=True, env=os.environ | {"XLA_FLAGS": flags}
+    )
+    assert _errors(tmp_path / "two") == _errors(tmp_path / "whole")
+
+
+@pytest.mark.slow
+def test_a_folder_that_changed_is_not_gone_on_with(files, tmp_path, monkeypatch):
+    import shutil
+
+    from equitangents.studies.imagenet_scale import study
+
+    folder = tmp_path / "images"
+    shutil.copytree(files.folder, folder)
+    settings = TINY["imagenet-scale"] | {"data": str(folder)}
+    with monkeypatch.context() as patch:
+        patch.setattr(study, "_trained", lambda *a: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            studies.run("imagenet-scale", out=tmp_path / "run", settings=settings, progress=False)
+    (folder / "a" / "0.png").rename(folder / "a" / "new.png")
+    with pytest.raises(InvalidArgumentError, match="not those that this run began with"):
+        studies.run("imagenet-scale", out=tmp_path / "run", settings=settings, progress=False, resume=True)
+
+
+def test_quick_and_desk_can_be_used_without_files():
+    for settings in (PRESETS["quick"], PRESETS["desk"]):
+        check_settings(replace(settings, data="textures"), None)

@@ -1,0 +1,237 @@
+"""The study of spurious symmetries: its rank test, its groups, its pools, and what claims make of made-up numbers."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from equitangents import studies
+from equitangents.errors import EquitangentsError
+from equitangents.studies.spurious_symmetries import groups, settings, study
+from equitangents.studies.spurious_symmetries import rank_test as ranks
+from equitangents.studies.spurious_symmetries.claims import claims
+from equitangents.studies.spurious_symmetries.pools import Pool, extra, folds_of, measure_pool, pool_of
+from equitangents.studies.spurious_symmetries.rank_test import rank_test
+from equitangents.studies.spurious_symmetries.results import Results
+from equitangents.studies.spurious_symmetries.settings import ARCHITECTURES, GROUPS, INFERENCES
+from equitangents.systems import architecture
+
+
+def verdicts(found):
+    return [claim.verdict.split()[0] for claim in found]
+
+
+class TestRankTest:
+    pairs = ((0, 1), (0, 2), (1, 2))
+
+    def statistic(self, tables):
+        return sum(np.sign(v[i] - v[j]) for table in tables for v in table for i, j in self.pairs)
+
+    def test_p_values_are_the_share_of_all_permutations_that_are_as_extreme(self):
+        rng = np.random.default_rng(0)
+        values = rng.integers(0, 4, size=(2, 2, 3)).astype(float)  # systems, repetitions, places, with ties
+        found = rank_test([(table, self.pairs) for table in values])
+        observed = self.statistic(values)
+        sums = []
+        for a, b in itertools.product(itertools.permutations(range(3)), repeat=2):
+            moved = [np.stack([table[0][list(a)], table[1][list(b)]]) for table in values]
+            sums.append(self.statistic(moved))
+        assert found.p_value == pytest.approx(np.mean(np.array(sums) >= observed))
+        assert found.reverse == pytest.approx(np.mean(np.array(sums) <= observed))
+        assert found.falling - found.rising == observed
+        assert found.comparisons == 12
+
+    def test_it_rejects_no_more_often_than_its_level_where_places_make_no_difference(self):
+        rng = np.random.default_rng(1)
+        shared = rng.normal(size=(400, 2, 1, 5))  # what all systems of a place have in common
+        draws = shared + 0.3 * rng.normal(size=(400, 2, 3, 5))
+        pairs = groups.by_data()
+        p = np.array([rank_test([(one[:, k], pairs) for k in range(3)]).p_value for one in draws])
+        assert np.mean(p <= 0.05) <= 0.08  # 0.05 and three standard errors
+
+    def test_many_repetitions_have_the_law_of_few(self, monkeypatch):
+        rng = np.random.default_rng(2)
+        tables = [(rng.integers(0, 2, size=(30, 3)).astype(float), self.pairs) for _ in range(2)]
+        exact = rank_test(tables)
+        monkeypatch.setattr(ranks, "_FEW", 0)
+        found = rank_test(tables)
+        assert found.p_value == pytest.approx(exact.p_value, rel=1e-9)
+        assert found.reverse == pytest.approx(exact.reverse, rel=1e-9)
+
+    def test_values_that_are_not_numbers_count_neither_way(self):
+        found = rank_test([(np.full((2, 3), np.nan), self.pairs)])
+        assert (found.falling, found.rising, found.p_value, found.reverse) == (0, 0, 1.0, 1.0)
+
+
+class TestGroups:
+    def test_the_order_is_that_of_the_design(self):
+        named = {(GROUPS[i], GROUPS[j]) for i, j in groups.by_data()}
+        chain = ("I", "O(3)xI", "O(3)^d", "O(3d)")
+        assert named == set(itertools.combinations(chain, 2)) | {("I", "P(3d)"), ("P(3d)", "O(3d)")}
+
+    def test_wide_vec_has_a_larger_group_than_trained_vec(self):
+        assert [groups.own_group("VEC", how) for how in INFERENCES] == ["O(3)^d", "O(3)xI", "O(3)xI"]
+        assert {groups.own_group("FCN", how) for how in INFERENCES} == {"O(3d)"}
+        assert len(groups.by_model("NTK")) > 0
+
+    def test_a_symmetry_is_spurious_whether_the_data_or_the_model_has_it(self):
+        clean = {(a, g) for a in ARCHITECTURES for g in GROUPS if not groups.spurious(a, g)}
+        assert clean == set(itertools.product(("VEC", "GAP", "LAP4", "LAP8"), ("I", "O(3)xI")))
+
+
+class TestPools:
+    def test_every_image_is_tested_once_and_never_trained_on_then(self):
+        found = folds_of(20, 4, 0)
+        assert sorted(np.concatenate([test for _, test in found])) == list(range(20))
+        assert all(sorted([*order, *test]) == list(range(20)) for order, test in found)
+
+    def test_accuracies_are_those_of_kernel_regression_and_killed_runs_go_on_from_their_tiles(self, tmp_path):
+        rng = np.random.default_rng(0)
+        x, y = rng.normal(size=(30, 2, 2, 3)).astype(np.float32), np.arange(30) % 3
+        sizes = np.array([10, 20])
+
+        def stopped(done, total):
+            raise KeyboardInterrupt
+
+        given = ("FCN", 1, x, y, ("I", "O(3d)"), sizes, 3, 1e-4, 0, tmp_path)
+        with pytest.raises(KeyboardInterrupt):
+            measure_pool(*given, stopped)
+        kept = {path.name: path.stat().st_ino for path in tmp_path.glob("*.npz")}
+        assert len(kept) == 1
+        pool = pool_of(measure_pool(*given, lambda done, total: None), ("I", "O(3d)"), sizes)
+        assert kept.items() <= {path.name: path.stat().st_ino for path in tmp_path.glob("*.npz")}.items()
+        K = np.asarray(architecture("FCN", 1).kernel(x.astype(np.float64)).ntk)
+        ridge = 1e-4 * np.trace(K) / 30
+        for (order, test), right in zip(folds_of(30, 3, 0), pool.right, strict=True):
+            for n, found in zip(sizes, right, strict=True):
+                few = order[:n]
+                weights = np.linalg.solve(K[np.ix_(few, few)] + ridge * np.eye(n), np.eye(3)[y[few]] - 1 / 3)
+                assert ((K[np.ix_(test, few)] @ weights).argmax(axis=1) == y[test]).tolist() == found.tolist()
+        assert np.max(pool.equal) <= 1e-5
+        assert pool.moved[1].tolist() == pool.right[0, -1].tolist()
+
+    def test_extra_images_are_those_that_the_better_curve_saves(self):
+        sizes = np.array([100, 200, 400, 800])
+        rng = np.random.default_rng(0)
+        better, worse = (made_pool(sizes, 4 * (sizes / shift) ** -0.5, rng) for shift in (1.0, 4.0))
+        assert extra(better, worse).value == pytest.approx(600, abs=60)  # 800 against 200
+
+    def test_a_curve_never_met_saves_no_more_than_was_measured(self):
+        sizes = np.array([100, 200])
+        pool = made_pool(sizes, np.array([0.5, 0.4]), np.random.default_rng(0))
+        assert pool.size_for(np.full(6, 0.9)).tolist() == pytest.approx([100.0] * 6)
+        assert pool.size_for(np.full(6, 0.01)).tolist() == pytest.approx([200.0] * 6)
+
+
+def made_pool(sizes, errors, rng, tested=500, equal=1e-7):
+    right = rng.random((6, len(sizes), tested)) >= np.asarray(errors)[:, None]
+    change = np.full(5, equal)
+    return Pool(GROUPS, np.asarray(sizes), right, right[:5, -1], change, change)
+
+
+class TestClaims:
+    settings = settings.PRESETS["desk"]
+
+    def results(
+        self, *, equal=1e-7, fall=3.0, by_model=3.0, networks=5.0, gap=0.1, shift=8.0, learnt=1.0, at=0.33, moved=0.1
+    ):
+        """Accuracies that fall by `fall` per group and `by_model` per own group; networks ahead or behind."""
+        rng = np.random.default_rng(0)
+        own = {"I": 0, "O(3)xI": 1, "O(3)^d": 2, "P(3d)": 2, "O(3d)": 3}
+        best = {}
+        for a in ARCHITECTURES:
+            for how in INFERENCES:
+                rows = []
+                for g in GROUPS:
+                    ahead = 0 if how == "NTK" else -networks if groups.spurious(a, g) else networks
+                    level = 60 - fall * own[g] - by_model * own[groups.own_group(a, "NTK")] + ahead
+                    rows.append(level + rng.normal(size=4) * 0.3)
+                best[a, how] = np.array(rows) / 100
+        share = {key: np.full((5, 4), learnt if key[1] != "NTK" else 1.0) for key in best}
+        sizes = np.array([20, 80, 320, 1280, 2000])
+        wide = np.array([156, 625, 2500, 10_000])
+        law = lambda end, n: np.minimum(end * (n / 45_000) ** -0.1, 0.9)
+        pools = {"FCN": made_pool(wide, law(0.6, wide), rng, 1000, equal),
+                 "VEC": made_pool(wide, law(at, wide), rng, 1000, equal)}  # fmt: skip
+        error = law(at, wide)[-1]
+        harder = np.array([0, 0, 0, moved, 2 * moved])[:, None]
+        pools["VEC"] = replace(pools["VEC"], moved=rng.random((5, 1000)) >= error + harder)
+        curve = lambda n, worse: np.minimum(0.8 * (n / (20 * worse)) ** -0.4, 0.85)
+        clean = curve(sizes, 1.0)
+        small = {
+            ("FCN", "I"): made_pool(sizes, clean + 0.1 + max(gap, 0), rng, 4000),
+            ("VEC", "I"): made_pool(sizes, clean + gap, rng, 4000),
+            ("GAP", "I"): made_pool(sizes, clean, rng, 4000),
+            ("GAP", "O(3)^d"): made_pool(sizes, curve(sizes, shift), rng, 4000),
+            ("GAP", "O(3d)"): made_pool(sizes, curve(sizes, 2 * shift), rng, 4000),
+        }
+        changes = {a: np.full((5, 4), equal) for a in ARCHITECTURES}
+        return Results("cifar10", best, best, share, changes, pools, small, None, np.zeros((5, 1, 8, 8, 3)))
+
+    def verdicts(self, **change):
+        s = settings.Settings(**{**vars(self.settings), "models": ("FCN", "VEC"), "images": (12000, 12000)})
+        return verdicts(claims(s, self.results(**change)))
+
+    expected = (*["holds"] * 9, "not", "holds", "not")
+
+    def test_all_that_can_be_decided_holds_where_theory_does(self):
+        assert tuple(self.verdicts()) == self.expected
+
+    @pytest.mark.parametrize(
+        ("place", "change", "verdict"),
+        [
+            (0, {"equal": 1e-3}, "fails"),
+            (0, {"equal": math.nan}, "not"),
+            (1, {"fall": -3.0}, "fails"),
+            (2, {"by_model": -3.0, "networks": 0.0}, "fails"),
+            (5, {"gap": -0.1}, "fails"),
+            (6, {"networks": -5.0}, "fails"),
+            (7, {"networks": -5.0}, "fails"),
+            (6, {"learnt": 0.9}, "not"),
+            (7, {"learnt": 0.9}, "not"),
+            (8, {"shift": 1.0}, "fails"),
+            (10, {"at": 0.5}, "fails"),
+        ],
+    )
+    def test_a_claim_follows_its_numbers(self, place, change, verdict):
+        assert self.verdicts(**change)[place] == verdict
+
+    def test_ranks_at_infinite_width_follow_the_test_images(self):
+        wide = lambda **change: self.verdicts(**change)[3:5]
+        assert wide() == ["holds", "holds"]
+        assert wide(moved=-0.1) == ["fails", "holds"]
+        assert wide(moved=0.0) == ["not", "holds"]
+        assert wide(at=0.7) == ["holds", "fails"]
+
+    def test_sizes_that_decide_are_named_where_ours_do_not(self):
+        s = settings.Settings(**{**vars(self.settings), "models": ("FCN", "VEC"), "images": (12000, 12000)})
+        found = claims(s, self.results())
+        assert "4,717,056 images would decide" in found[9].meaning
+        assert "45,000 images" in found[11].meaning
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"pixels": "12"}, "pixels was 12"),
+        ({"images": "100"}, "images was"),
+        ({"models": "MLP", "images": "100", "moved": "MLP"}, "models was"),
+        ({"moved": "LCN"}, "moved was"),
+        ({"small_images": "20"}, "small_images was 20"),
+        ({"ridge": "0"}, "ridge was"),
+    ],
+)
+def test_settings_that_cannot_be_used_are_refused(change, message, tmp_path):
+    with pytest.raises(EquitangentsError, match=message):
+        studies.run("spurious-symmetries", out=tmp_path / "run", settings={"data": "textures"} | change, progress=False)
+    assert not (tmp_path / "run").exists()
+
+
+def test_every_repetition_has_images_of_its_own():
+    found = settings.figure_images(settings.Settings(data="textures", train_images=20, test_images=10), None)
+    assert len(found) == study.PRESETS["quick"].repetitions
+    assert not np.array_equal(found[0].train_x, found[1].train_x)
