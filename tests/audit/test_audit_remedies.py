@@ -12,6 +12,7 @@ import equitangents as et
 from audit.verdict_cases import IMAGES, QUIET
 from equitangents.audit.report.page import html
 from equitangents.audit.report.sections import Estimate
+from equitangents.errors import InvalidArgumentError
 
 RNG = np.random.default_rng(0)
 
@@ -66,3 +67,28 @@ def test_nothing_is_said_to_be_not_measured_twice() -> None:
         assert "not measured: not measured" not in text
         assert "measured: measured" not in text
         assert "dimension 2" not in re.sub(r"\s+", " ", text)
+
+
+def test_the_average_over_the_group_can_be_had_and_is_equivariant() -> None:
+    weights = np.random.default_rng(3).normal(size=(16, 16))
+    images = np.random.default_rng(4).normal(size=(12, 4, 4, 1))
+    kinds = {"a": None, "b": "images"}
+
+    def f(x: np.ndarray) -> dict[str, np.ndarray]:
+        y = np.tanh(x.reshape(len(x), -1) @ weights)
+        return {"a": y, "b": y.reshape(x.shape)}
+
+    quiet = {"off_data": False, "data_test": None, "layers": False, "resamples": 100}
+    broken = et.audit(f, "D4", images, kinds, **quiet)
+    mended = broken.remedy("average")
+    assert broken.verdict == "broken"
+    assert et.audit(mended, "D4", images, kinds, **quiet).verdict == "equivariant"
+    turns = [np.rot90(images, k, (1, 2)) for k in range(4)]
+    copies = [*turns, *(t[:, :, ::-1] for t in turns)]
+    np.testing.assert_allclose(mended(images)["a"], np.mean([f(c)["a"] for c in copies], axis=0), atol=1e-12)
+    with pytest.raises(InvalidArgumentError, match="expected 'average'"):
+        broken.remedy("augment")
+    with pytest.raises(InvalidArgumentError, match="infinitely many"):
+        et.audit(f, "SO2", images, kinds, elements=2, **quiet).remedy("average")
+    with pytest.raises(InvalidArgumentError, match="class numbers"):
+        et.audit(lambda x: f(x)["a"].argmax(1), "C4", images, **quiet).remedy("average")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import logging
 import platform
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ import numpy as np
 from equitangents.audit.adapters import as_model
 from equitangents.audit.contract.trees import Shared
 from equitangents.audit.interruption import Interruption
+from equitangents.audit.measure.averaging import Averaged
 from equitangents.audit.measure.data_symmetry import data_symmetry
 from equitangents.audit.measure.ensembles import ensemble_law
 from equitangents.audit.measure.floors import ROWS, Floors, measure_floors, unmeasured_floors
@@ -189,7 +192,20 @@ def assemble(
         partial=stop.stopped,
         headline=headline,
         rules=rules,
+        averaged=partial(Averaged, model, task.contract, orbits.actions, bool(orbits.class_numbers.any())),
+        input_errors=orbits.errors.mean(axis=0).tolist(),
+        inputs_digest=_digest(task),
     )
+
+
+def _digest(task: Task) -> str:
+    """Of the inputs, the group and its elements."""
+    found = hashlib.sha256(task.contract.group.name.encode())
+    for leaf in (*task.x.leaves, *task.elements):
+        a = np.ascontiguousarray(leaf.value if isinstance(leaf, Shared) else leaf)
+        found.update(f"{a.shape}{a.dtype}".encode())
+        found.update(a.tobytes())
+    return found.hexdigest()[:16]
 
 
 def _stopped(asked: Task, task: Task) -> Missing:

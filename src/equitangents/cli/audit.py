@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-if TYPE_CHECKING:
-    from equitangents.audit.report.result import AuditReport
+from equitangents.cli.audit_atoms import ABOVE, audit_atoms
 
-ABOVE = 3  # the exit status of a model whose error is above --fail-above
+if TYPE_CHECKING:
+    from equitangents.audit.report.checks import Check
+    from equitangents.audit.report.result import AuditReport
 
 
 def audit(
@@ -39,9 +40,23 @@ def audit(
     html: Annotated[Path | None, typer.Option(help="Write the report as one HTML page.")] = None,
     json: Annotated[Path | None, typer.Option(help="Write the report as JSON.")] = None,
     markdown: Annotated[Path | None, typer.Option(help="Write a summary that GitHub renders.")] = None,
+    junit: Annotated[Path | None, typer.Option(help="Write JUnit's XML, one test case an output and limit.")] = None,
     fail_above: Annotated[
+        str | None,
+        typer.Option(
+            help=f"Exit with status {ABOVE} if the mean relative error of the first sentence is above this, or of "
+            "single outputs or kinds: forces=0.05,invariant=0.01."
+        ),
+    ] = None,
+    min_agreement: Annotated[
         float | None,
-        typer.Option(help=f"Exit with status {ABOVE} if the mean relative error of the first sentence is above this."),
+        typer.Option(help=f"Exit with status {ABOVE} if fewer predicted classes stay the same: 0.95 for 95 %."),
+    ] = None,
+    baseline: Annotated[
+        Path | None,
+        typer.Option(
+            help=f"An earlier --json: exit with status {ABOVE} if errors grew, by a paired test of the inputs."
+        ),
     ] = None,
     tolerance: Annotated[
         float | None, typer.Option(help="The mean error that is acceptable under every element: 0.01 for 1 %.")
@@ -88,18 +103,22 @@ def audit(
     from equitangents.audit.run import audit as run
     from equitangents.errors import InvalidArgumentError
 
-    if fail_above is not None and not fail_above >= 0:
-        raise typer.BadParameter("expected a number, at least 0", param_hint="--fail-above")
-    for path in (html, json, markdown):
+    limits = _scales(fail_above, "--fail-above")
+    for limit_given in limits.values() if isinstance(limits, dict) else [] if limits is None else [limits]:
+        if not limit_given >= 0:
+            raise typer.BadParameter("expected a number, at least 0", param_hint="--fail-above")
+    if min_agreement is not None and not 0 <= min_agreement <= 1:
+        raise typer.BadParameter("expected a number from 0 to 1", param_hint="--min-agreement")
+    for path in (html, json, markdown, junit):
         if path is not None and not path.resolve().parent.is_dir():
             raise InvalidArgumentError(f"path is {str(path)!r}, whose folder does not exist")
     if atoms is not None or calculator is not None:
-        from equitangents.cli.audit_atoms import audit_atoms
-
         if model is not None or data is not None or group is not None:
             raise typer.BadParameter("goes without MODEL, --data and --group", param_hint="--atoms")
+        if junit is not None or min_agreement is not None or baseline is not None:
+            raise typer.BadParameter("goes without --junit, --min-agreement and --baseline", param_hint="--atoms")
         audit_atoms(atoms, calculator, tests, tolerances=_named(tolerances), elements=elements, limit=limit, seed=seed,
-                    fail_above=fail_above, html=html, json=json, markdown=markdown)  # fmt: skip
+                    fail_above=limits, html=html, json=json, markdown=markdown)  # fmt: skip
         return
     for name, value in (("MODEL", model), ("--data", data), ("--group", group)):
         if value is None:
@@ -133,22 +152,35 @@ def audit(
         if path is not None:
             write(path)
             typer.echo(f"written: {path}")
+    checks = _checks(report, limits, min_agreement, baseline)
+    if junit is not None:
+        report.to_junit(junit, checks)
+        typer.echo(f"written: {junit}")
     if report.partial:
         raise typer.Exit(130)
-    if fail_above is not None:
-        _fail(report, fail_above)
+    _fail(checks)
 
 
-def _fail(report: AuditReport, limit: float) -> None:
-    """End with status ABOVE if the headline's error is above the limit."""
-    from equitangents.audit.report.judged import headline_of, unit_of, unscaled
+def _checks(
+    report: AuditReport, limits: float | dict[str, float] | None, min_agreement: float | None, baseline: Path | None
+) -> list[Check]:
+    """Everything that was demanded of the report."""
+    from equitangents.audit.report.checks import agrees, below, each_below, no_worse
 
-    if unscaled(report) and report.verdict == "undecided":
-        typer.echo("--fail-above: all outputs vanish; --output-scale gives a size to judge them against", err=True)
-        return
-    error = headline_of(report).error.estimate.mean
-    if not error <= limit:
-        typer.echo(f"above: mean relative error {error:.3g} > {limit:g}, {unit_of(report)}", err=True)
+    found = each_below(report, limits) if isinstance(limits, dict) else []
+    found += [below(report, limits)] if isinstance(limits, float) else []
+    found += [agrees(report, min_agreement)] if min_agreement is not None else []
+    return found + ([no_worse(report, baseline)] if baseline is not None else [])
+
+
+def _fail(checks: list[Check]) -> None:
+    """Say on stderr what fails, and what could not be judged, and end with status ABOVE if anything fails."""
+    for check in checks:
+        if not check.passed:
+            typer.echo(f"above: {check.said}" if "error" in check.said else f"below: {check.said}", err=True)
+        elif "--output-scale" in check.said:
+            typer.echo(f"--fail-above: {check.said}", err=True)
+    if not all(check.passed for check in checks):
         raise typer.Exit(ABOVE)
 
 

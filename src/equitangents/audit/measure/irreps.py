@@ -21,6 +21,7 @@ from equitangents.statistics import no_interval
 
 _LARGEST_ORDER = 200
 _DEGREES = 5  # l = 0 .. 4
+_LEAST_ANGLES = 3  # that tell a frequency
 _LEAST = 8  # elements, from which a decomposition is estimated
 
 
@@ -35,9 +36,9 @@ def irreps(task: Task, orbits: Orbits) -> IrrepSection | str:
         return _finite(task, group, phi)
     if not isinstance(group, CompactGroup):
         return f"there is none for {group.name} from {len(task.elements)} elements"
-    if not group.draws_are_independent:
+    if not group.draws_are_independent and len(task.elements) >= _LEAST_ANGLES:
         return _equidistant(task, group, phi[1:])
-    if len(task.elements) >= _LEAST:
+    if group.draws_are_independent and len(task.elements) >= _LEAST:
         return _independent(task, group, phi)
     return f"there is none for {group.name} from {len(task.elements)} elements"
 

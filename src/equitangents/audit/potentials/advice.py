@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import groupby
 
 from equitangents.audit.potentials.results import Row
 from equitangents.audit.report.sections import Estimate
@@ -38,6 +39,19 @@ def row_said(row: Row) -> str:
     """One row: what, how much, beside which floor."""
     relative = "" if row.relative is None or row.test == "asymmetry" else f" ({share(row.relative.mean)})"
     return f"{named(row)}: {with_unit(row.error, row.unit)}{relative}, floor {digits(row.floor)}: {row.outcome}"
+
+
+def rows_said(rows: Sequence[Row]) -> list[str]:
+    """One line a row; of a test all of whose errors are at the floor one line for all."""
+    said = []
+    for test, run in groupby(rows, key=lambda r: r.test):
+        part = list(run)
+        if len(part) > 1 and all(r.outcome == "holds" for r in part):
+            errors = ", ".join(f"{r.quantity} {digits(r.error.mean)} {r.unit}".strip() for r in part)
+            said.append(f"{test}: {errors}: all at the floor")
+        else:
+            said += [row_said(r) for r in part]
+    return said
 
 
 def sentence(name: str, rows: Sequence[Row], structures: str, verdict: str) -> str:
@@ -93,7 +107,13 @@ def advice(rows: Sequence[Row]) -> list[str]:
         said.append(f"The total energy drifts in a short run at constant energy ({drift.note}); {cause}.")
     elif drift is not None and drift.outcome == "holds":
         said.append("In a short run at constant energy no drift beyond its own scatter is seen.")
-    if turned := fails(*_ORIENTATION):
+    if (mirrored := fails("reflection")) and not fails("rotation"):
+        said.append(
+            f"{listed(sorted({r.quantity for r in mirrored})).capitalize()} of mirror images differ, though rotations "
+            "change nothing: mirror-image molecules get different energies, and flat ones forces out of their plane. "
+            "Averaging over rotations does not help; the mean over a structure and its mirror image does."
+        )
+    elif turned := fails(*_ORIENTATION):
         said.append(
             f"{listed(sorted({r.quantity for r in turned})).capitalize()} depend on how the structure is oriented. "
             "Means over random orientations at every step lower this by the root of their number, at that many times "

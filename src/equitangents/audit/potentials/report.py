@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from equitangents import notebook
 from equitangents._types import FileName
-from equitangents.audit.potentials.advice import digits, row_said, with_unit
+from equitangents.audit.potentials.advice import digits, row_said, rows_said, with_unit
 from equitangents.audit.potentials.results import Outcome, Row, StructureResult
 from equitangents.audit.report.findings import plain
 from equitangents.audit.report.markdown import table
@@ -64,7 +64,7 @@ class AtomsReport:
 
     def summary(self) -> str:
         """The finding in plain text: the sentence, one line a test, and what follows."""
-        lines = [self.sentence, *(f"  {row_said(row)}" for row in self.rows)]
+        lines = [self.sentence, *(f"  {line}" for line in rows_said(self.rows))]
         lines += [f"  left out: {m.section}: {m.reason}" for m in self.missing]
         return "\n".join([*lines, "", *(f"- {line}" for line in self.advice)])
 

@@ -7,6 +7,8 @@ from typing import Literal
 
 from equitangents.audit.report.sections import Estimate
 
+_HIDES = 10.0
+"""A floor of so many tolerances says nothing."""
 Outcome = Literal["holds", "within tolerance", "fails", "undecided"]
 
 
@@ -51,7 +53,7 @@ class Row:
     moves: int
     outcome: Outcome
     """"holds": no more than twice the floor; "within tolerance": above it, but small; "fails": larger than both, by its
-    interval; "undecided": the interval holds the limit."""
+    interval; "undecided": the interval holds the limit, or the floor is so high that it hides everything."""
     note: str = ""
 
 
@@ -61,7 +63,7 @@ def outcome(error: Estimate, worst: float, floor: float, tolerance: float) -> Ou
     low = error.low if error.low == error.low else error.mean
     high = error.high if error.high == error.high else worst
     if error.mean <= 2 * floor:
-        return "holds"
+        return "holds" if floor <= _HIDES * tolerance else "undecided"
     if high <= limit:
         return "within tolerance"
     return "fails" if low > limit else "undecided"

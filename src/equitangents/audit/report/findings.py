@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Literal
 
@@ -91,6 +92,13 @@ class Findings:
     rules: list[RuleResult] = field(default_factory=list)
     """How outputs move that are not invariant: all that were sought where the audit was asked to find them, else those
     that were found of outputs that fail."""
+
+    averaged: Callable[[], Callable[..., Any]] | None = field(default=None, metadata={"json": False})
+    """Makes the model averaged over the group."""
+    input_errors: list[float] = field(default_factory=list)
+    """Mean error of every input over the elements, relative to ‖f(x)‖: what a later audit is compared with."""
+    inputs_digest: str = ""
+    """Of the inputs, the group and its elements: equal where errors of single inputs may be compared."""
 
     def to_dict(self) -> dict[str, Any]:
         """What `to_json` writes, as plain values; numbers that are not finite are None."""

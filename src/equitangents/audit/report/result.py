@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from equitangents import notebook
 from equitangents._types import FileName
+from equitangents.audit.report.checks import Check
 from equitangents.audit.report.findings import Findings
 from equitangents.audit.report.judged import error_of, floor_of, unit_of
+from equitangents.audit.report.junit import junit
 from equitangents.audit.report.markdown import markdown
 from equitangents.audit.report.page import html
 from equitangents.audit.report.text import summary
@@ -36,6 +39,24 @@ class AuditReport(Findings):
     def to_markdown(self, path: FileName | None = None) -> str:
         """The report as Markdown that GitHub renders, also written to `path` if one is given."""
         text = markdown(self)
+        if path is not None:
+            write_text(path, text)
+        return text
+
+    def remedy(self, name: str) -> Callable[..., Any]:
+        """The model with a remedy: "average", its mean over the group, a function of a batch in NumPy.
+
+        It evaluates the model once for every element, and is equivariant to rounding where the group moves inputs
+        exactly; of resampled inputs it is as far as interpolation allows. Groups of infinitely many elements, and class
+        numbers, cannot be averaged: InvalidArgumentError.
+        """
+        if name != "average" or self.averaged is None:
+            raise InvalidArgumentError(f"remedy is {name!r}; expected 'average'")
+        return self.averaged()
+
+    def to_junit(self, path: FileName | None = None, checks: Sequence[Check] = ()) -> str:
+        """The report as JUnit's XML, one test case an output and one a check, also written to `path` if given."""
+        text = junit(self, checks)
         if path is not None:
             write_text(path, text)
         return text

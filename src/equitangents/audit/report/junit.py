@@ -1,0 +1,39 @@
+"""A report as JUnit's XML: one test case an output, and one a demand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from xml.etree.ElementTree import Element, SubElement, tostring
+
+from equitangents.audit.report.checks import Check
+from equitangents.audit.report.findings import Findings
+from equitangents.audit.report.judged import output_error, unit_of
+from equitangents.audit.report.words import listed, number
+
+
+def junit(report: Findings, checks: Sequence[Check] = ()) -> str:
+    """The XML of one suite; an output fails if it fails under some element."""
+    cases = [_output(report, o) for o in range(len(report.contract.outputs))] + list(checks)
+    failures = sum(not case.passed for case in cases)
+    suite = Element(
+        "testsuite",
+        name=f"equitangents audit of {report.model.name} under {report.contract.group}",
+        tests=str(len(cases)),
+        failures=str(failures),
+        errors="0",
+        skipped="0",
+        time=f"{report.timing.total_seconds:.3f}",
+    )
+    for case in cases:
+        node = SubElement(suite, "testcase", classname=f"equitangents.audit.{report.model.name}", name=case.name)
+        if not case.passed:
+            SubElement(node, "failure", message=case.said).text = report.sentence
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + tostring(suite, encoding="unicode") + "\n"
+
+
+def _output(report: Findings, o: int) -> Check:
+    output = report.contract.outputs[o]
+    said = f"mean error {number(output_error(output).mean)} {unit_of(report)}"
+    if output.fails_under:
+        said += f", fails under {listed(output.fails_under)}"
+    return Check(f"{output.name} ({output.action})", not output.fails_under, said)
