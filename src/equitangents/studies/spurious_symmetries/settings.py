@@ -55,8 +55,8 @@ PRESETS = {
     "quick": Settings(),
     "desk": Settings(
         train_images=120, test_images=400, depth=2, epochs=1500, repetitions=4,
-        models=("FCN", "VEC", "LAP4", "LAP8", "GAP"), images=(12000, 12000, 1200, 900, 600), kernel_pixels=32,
-        small_images=1200,
+        models=("FCN", "VEC", "LAP4", "LAP8", "GAP"), images=(12000, 12000, 1200, 720, 540), kernel_pixels=32,
+        small_images=960,
     ),
     "paper": Settings(
         data="cifar10", train_images=45000, test_images=5000, pixels=32, depth=8, width=128, epochs=900, repetitions=5,
