@@ -163,17 +163,19 @@ class TestClaims:
         curve = lambda n, worse: np.minimum(0.8 * (n / (20 * worse)) ** -0.4, 0.85)
         clean = curve(sizes, 1.0)
         small = {
-            ("FCN", "I"): made_pool(sizes, clean + 0.1 + max(gap, 0), rng, 4000),
-            ("VEC", "I"): made_pool(sizes, clean + gap, rng, 4000),
-            ("GAP", "I"): made_pool(sizes, clean, rng, 4000),
-            ("GAP", "O(3)^d"): made_pool(sizes, curve(sizes, shift), rng, 4000),
-            ("GAP", "O(3d)"): made_pool(sizes, curve(sizes, 2 * shift), rng, 4000),
+            ("FCN", "I"): made_pool(sizes, clean + 0.1 + max(gap, 0), rng, 1000),
+            ("VEC", "I"): made_pool(sizes, clean + gap, rng, 1000),
+            ("GAP", "I"): made_pool(sizes, clean, rng, 1000),
+            ("GAP", "O(3)^d"): made_pool(sizes, curve(sizes, shift), rng, 1000),
+            ("GAP", "O(3d)"): made_pool(sizes, curve(sizes, 2 * shift), rng, 1000),
         }
         changes = {a: np.full((5, 4), equal) for a in ARCHITECTURES}
         return Results("cifar10", best, best, share, changes, pools, small, None, np.zeros((5, 1, 8, 8, 3)))
 
     def verdicts(self, **change):
-        s = settings.Settings(**{**vars(self.settings), "models": ("FCN", "VEC"), "images": (12000, 12000)})
+        s = settings.Settings(
+            **{**vars(self.settings), "models": ("FCN", "VEC"), "images": (12000, 12000), "small_pixels": 24}
+        )
         return verdicts(claims(s, self.results(**change)))
 
     expected = (*["holds"] * 9, "not", "holds", "not")
@@ -208,7 +210,9 @@ class TestClaims:
         assert wide(at=0.7) == ["holds", "fails"]
 
     def test_sizes_that_decide_are_named_where_ours_do_not(self):
-        s = settings.Settings(**{**vars(self.settings), "models": ("FCN", "VEC"), "images": (12000, 12000)})
+        s = settings.Settings(
+            **{**vars(self.settings), "models": ("FCN", "VEC"), "images": (12000, 12000), "small_pixels": 24}
+        )
         found = claims(s, self.results())
         assert "4,717,056 images would decide" in found[9].meaning
         assert "45,000 images" in found[11].meaning

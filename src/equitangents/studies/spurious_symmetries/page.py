@@ -158,7 +158,7 @@ def _curves(s: Settings, results: Results, folder: RunFolder) -> Figure:
         folder,
         "curves",
         titles=(
-            f"as many as a desk allows, {s.kernel_pixels}×{s.kernel_pixels} pixels",
+            f"the largest training sets, {s.kernel_pixels}×{s.kernel_pixels} pixels",
             f"the same images for all, {s.small_pixels}×{s.small_pixels} pixels",
         ),
         xlabel="training images",
@@ -184,8 +184,8 @@ def _curves(s: Settings, results: Results, folder: RunFolder) -> Figure:
 def _curve(axes: object, name: str, pool: Pool, label: str, style: str, until: float) -> None:
     colour = _COLOURS[name].light
     values = [_drawable(paired_mean(row, bounds=(0, 1))) for row in pool.errors]
-    look = {} if style == "-" else {"mfc": "white", "marker": _MARKERS[style]}
-    drawing.estimates(axes, pool.sizes, values, colour, label=label, fmt="o", **look)  # type: ignore[arg-type]
+    look = {"fmt": "o"} if style == "-" else {"mfc": "white", "fmt": _MARKERS[style]}
+    drawing.estimates(axes, pool.sizes, values, colour, label=label, **look)  # type: ignore[arg-type]
     law = pool.law()
     if law is not None:
         fine = np.geomspace(pool.sizes[0], until, 80)
