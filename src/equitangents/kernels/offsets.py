@@ -38,13 +38,25 @@ def finer(pool: Pool | WindowPool, level: Level, apart: np.ndarray) -> np.ndarra
         return _joining(pool, level, apart)
     box = pool.box
     assert box is not None
-    shape, stride = np.array(level.shape, np.int64), np.array(box.stride, np.int64)
-    inside = np.array(list(itertools.product(*(range(1 - w, w) for w in box.window))), np.int64)
-    offsets = (apart[:, None] * stride + inside).reshape(-1, len(shape))
-    offsets = offsets % shape if box.wrap else offsets[(np.abs(offsets) < shape).all(axis=1)]
-    offsets = np.unique(offsets % shape if level.wrap else offsets, axis=0)
+    assert isinstance(level, GridLevel)
+    along = [np.unique(column) for column in apart.T]
+    if len(apart) == np.prod([len(column) for column in along], dtype=np.int64):  # all combinations: axis by axis
+        each = [_finer(column[:, None], box, level, slice(a, a + 1))[:, 0] for a, column in enumerate(along)]
+        offsets = np.stack(np.meshgrid(*each, indexing="ij"), axis=-1).reshape(-1, len(each))
+    else:
+        offsets = _finer(apart, box, level, slice(None))
+    stride = np.array(box.stride, np.int64)
     order = np.lexsort([*(offsets % stride).T[::-1], *(offsets // stride).T[::-1]])
     return offsets[order].astype(np.int32)
+
+
+def _finer(apart: np.ndarray, box: Box, level: GridLevel, axes: slice) -> np.ndarray:
+    """The same along some axes, in any order."""
+    shape, stride = np.array(level.shape, np.int64)[axes], np.array(box.stride, np.int64)[axes]
+    inside = np.array(list(itertools.product(*(range(1 - w, w) for w in box.window[axes]))), np.int64)
+    offsets = (apart[:, None] * stride + inside).reshape(-1, len(shape))
+    offsets = offsets if box.wrap else offsets[(np.abs(offsets) < shape).all(axis=1)]
+    return np.unique(offsets % shape if level.wrap else offsets, axis=0)
 
 
 def _joining(pool: Pool, level: TableLevel, apart: np.ndarray) -> np.ndarray:

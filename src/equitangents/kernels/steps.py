@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from equitangents.kernels.levels import Level, Levels
@@ -34,7 +35,7 @@ def unrolled(ops: tuple[Op, ...], levels: Levels | None = None) -> tuple[list[St
     return steps, found
 
 
-def depth(steps: list[Step]) -> int:
+def depth(steps: Sequence[Step]) -> int:
     """How many branches lie inside each other."""
     return max((step.slot + 1 for step in steps if isinstance(step, Fork)), default=0)
 

@@ -148,7 +148,7 @@ class _Writer:
         box = pool.box
         if isinstance(pool, Pool) and box is None:
             labels = pool.labels.array
-            size = np.count_nonzero(labels >= 0) // pool.blocks
+            size = int(np.count_nonzero(labels >= 0)) // pool.blocks
             ends = [1, 1, len(labels), 1, 1, pool.blocks]
             self.code += [0, *ends, *[1] * 2 * _AXES, *[0] * _AXES, 0, self.table(pool.labels)]
         else:

@@ -13,7 +13,7 @@ from equitangents.kernels.engines.reference.execute import State
 from equitangents.kernels.engines.reference.moments import Moments
 from equitangents.kernels.engines.reference.windows import box_mean, pad_grid, table_mean
 from equitangents.kernels.levels import GridLevel, Level, Levels
-from equitangents.kernels.program import Box, Flatten, Pool, Table
+from equitangents.kernels.program import Box, Flatten, Pool, Table, WindowPool
 
 
 def grid_partners(level: GridLevel, label: Any, low: tuple[int, ...], high: tuple[int, ...]) -> tuple[Any, Any]:
@@ -99,7 +99,7 @@ class FibreGeometry:
         """Windowed mean along right translations, which keep the fibre."""
         return State(*(table_mean(x, op, self.tables) for x in state))
 
-    def pool(self, i: int, op: Pool | Flatten, state: State, m1: Moments, m2: Moments) -> State:
+    def pool(self, i: int, op: Pool | WindowPool | Flatten, state: State, m1: Moments, m2: Moments) -> State:
         """Never asked for: pooling before a later layer mixes fibres, and plans then use all pairs."""
         raise AssertionError(f"{op} mixes fibres")
 

@@ -42,7 +42,7 @@ def box_mean(x: Any, op: Box, axes: Axes) -> Any:
 @lru_cache(maxsize=32)
 def window_averages(box: Box) -> np.ndarray:
     """The matrix (positions out, positions in) of means over the box; what lies outside the grid counts as zeros."""
-    matrix = np.ones((1, 1))
+    matrix: np.ndarray = np.ones((1, 1))
     for n, m, w, s, low in zip(box.in_shape, box.out_shape, box.window, box.stride, box.low, strict=True):
         reads = s * np.arange(m)[:, None] - low + np.arange(w)
         along = np.zeros((m, n))
