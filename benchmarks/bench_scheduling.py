@@ -133,13 +133,15 @@ def store_of_a_tile(side: int = 1000, repeats: int = 7) -> dict[str, float]:
         values = work.values(tile)
         return {
             "write": _median(lambda: work.write(tile, values), repeats),
-            "check and read inputs": _median(lambda: (work.check(), work.is_there(tile), _inputs(work)), repeats),
+            "check and read inputs": _median(lambda: _check_and_read(work, tile), repeats),
             "whether all is finite": _median(lambda: np.isfinite(values).all(), repeats),
         }
 
 
-def _inputs(work: Any) -> None:
-    for index in (0, 1):
+def _check_and_read(work: Any, tile: tuple[int, int]) -> None:
+    work.check()
+    work.is_there(tile)
+    for index in tile:
         work._inputs("x1", index, slice(0, work.record.tile))
 
 
