@@ -69,7 +69,8 @@ class Labels:
             )
         whole = len(self.rows) == group.order and count != group.order
         unit: np.ndarray = np.arange(self.rows.shape[1])
-        table = self.rows if whole else np.stack(along_words(group, list(self.rows), unit, after))
+        spelled: list[np.ndarray] = [] if whole else along_words(group, list(self.rows), unit, after)
+        table = self.rows if whole else np.stack(spelled)
         if not np.array_equal(table[group.identity], unit):
             raise NotAnActionError("Labels: the identity must leave every class where it is")
         for a, s, b in products(group):

@@ -123,7 +123,8 @@ def _fitted(contract: Contract, group: Group, pairs: Pairs, base: tuple[str, Lea
     what = "classes" if pairs.y.ndim == 2 else "channels"
     found = [permutation(y, z) for z in moved] if C > 1 else []
     if found and any((p != np.arange(C)).any() for p in found) and _multiply(group, found):
-        table = np.stack(along_words(group, found, np.asarray(np.arange(C)), after))
+        spelled: list[np.ndarray] = along_words(group, found, np.asarray(np.arange(C)), after)
+        table = np.stack(spelled)
         action = (
             labels_action(group, table, layout)
             if base is None
