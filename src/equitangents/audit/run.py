@@ -130,10 +130,11 @@ def audit(
     )
     stop = Interruption()
     task.clock.check = stop.check
-    task.clock.progress = Progress(planned_inputs(task, parts.off_data, parts.checkpoints or {}), progress)
+    shown = Progress(planned_inputs(task, parts.off_data, parts.checkpoints or {}), progress)
+    task.clock.progress = shown
     try:
         with model.ready(), stop.watching():
             task, labels, rules = settled(task, labels)
             return assemble(task, began, labels, parts, stop, rules)
     finally:
-        task.clock.progress.close()
+        shown.close()

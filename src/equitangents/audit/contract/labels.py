@@ -68,8 +68,9 @@ class Labels:
                 f"{group.order} elements"
             )
         whole = len(self.rows) == group.order and count != group.order
-        unit = np.arange(self.rows.shape[1])
-        table = self.rows if whole else np.stack(along_words(group, list(self.rows), unit, lambda p, q: p[q]))
+        unit: np.ndarray = np.arange(self.rows.shape[1])
+        spelled: list[np.ndarray] = [] if whole else along_words(group, list(self.rows), unit, after)
+        table = self.rows if whole else np.stack(spelled)
         if not np.array_equal(table[group.identity], unit):
             raise NotAnActionError("Labels: the identity must leave every class where it is")
         for a, s, b in products(group):
@@ -87,6 +88,11 @@ class Labels:
 def labels_action(group: Group | SymmetryGroup, table: np.ndarray, layout: Layout | None = None) -> LeafAction:
     """The action of a table (|G|, K) that is known to respect products."""
     return LeafAction(LabelsAction(group, table), layout)
+
+
+def after(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """The permutation p ∘ q: q first."""
+    return p[q]
 
 
 @final

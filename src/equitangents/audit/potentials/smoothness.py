@@ -29,7 +29,9 @@ def smoothness(potential: Potential, known: Known) -> list[Row] | str:
     if not sizes:
         return f"no structure has 2 to {_LARGEST} atoms"
     picked = sorted(sorted(sizes, key=lambda i: sizes[i])[:_STRUCTURES])
-    jumps = {name: [] for name in ("energy", "forces") if name in potential.quantities}
+    jumps: dict[str, list[tuple[float, float, int]]] = {
+        name: [] for name in ("energy", "forces") if name in potential.quantities
+    }
     for i in picked:
         for name, (size, scale) in _jumps(potential, known.structures[i], list(jumps)).items():
             jumps[name].append((size, scale, i))

@@ -10,7 +10,7 @@ import numpy as np
 
 from equitangents.actions.kinds import KINDS
 from equitangents.audit.contract.contract import Contract
-from equitangents.audit.contract.labels import cycles, labels_action
+from equitangents.audit.contract.labels import after, cycles, labels_action
 from equitangents.audit.contract.leaf_actions import LeafAction, to_last
 from equitangents.audit.contract.named import leaf_of_kind
 from equitangents.audit.contract.words import along_words, products
@@ -123,7 +123,8 @@ def _fitted(contract: Contract, group: Group, pairs: Pairs, base: tuple[str, Lea
     what = "classes" if pairs.y.ndim == 2 else "channels"
     found = [permutation(y, z) for z in moved] if C > 1 else []
     if found and any((p != np.arange(C)).any() for p in found) and _multiply(group, found):
-        table = np.stack(along_words(group, found, np.arange(C), lambda p, q: p[q]))
+        spelled: list[np.ndarray] = along_words(group, found, np.asarray(np.arange(C)), after)
+        table = np.stack(spelled)
         action = (
             labels_action(group, table, layout)
             if base is None
@@ -156,7 +157,7 @@ def _on_channels(group: Group, matrices: np.ndarray, base: LeafAction | None) ->
 
 def _multiply(group: Group, of_generators: list[np.ndarray]) -> bool:
     """Whether permutations of the generators respect every product."""
-    table = along_words(group, of_generators, np.arange(len(of_generators[0])), lambda p, q: p[q])
+    table = along_words(group, of_generators, np.asarray(np.arange(len(of_generators[0]))), after)
     return all(np.array_equal(table[a][table[s]], table[b]) for a, s, b in products(group))
 
 

@@ -42,7 +42,7 @@ class Block:
             c, s = (f(np.radians(self.degree * motion[0])) for f in (np.cos, np.sin))
             return np.eye(1) if self.size == 1 else np.array([[c, -s], [s, c]])
         R = np.asarray(motion, np.float64)
-        D = wigner(_TO_E3NN @ R @ _TO_E3NN.T, self.degree + 1)[self.degree]
+        D = np.asarray(wigner(_TO_E3NN @ R @ _TO_E3NN.T, self.degree + 1)[self.degree])
         return D * np.linalg.det(R).round() if self.flips else D
 
 
