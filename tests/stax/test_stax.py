@@ -54,6 +54,19 @@ def test_layers_taken_apart_and_repeated_still_join():
     same(whole, net, X[:, 0])
 
 
+def test_pools_overlap_unless_strides_say_otherwise():
+    _, _, kernel_fn = stax.serial(
+        stax.Dense(4),
+        stax.Relu(),
+        stax.AvgPool((2,)),
+        stax.SumPool((2,), padding="SAME"),
+        stax.Flatten(),
+        stax.Dense(1),
+    )
+    pools = nn.AvgPool(2, 1), nn.AvgPool(2, 1, "zero"), nn.Scale(2.0)
+    same(kernel_fn, nn.Sequential(nn.Dense(4), nn.Relu(), *pools, nn.Flatten(), nn.Dense(1)))
+
+
 def test_masks_and_graphs_come_as_arguments():
     x, graphs = X.copy(), np.random.default_rng(2).integers(0, 2, (4, 5, 5)).astype(float)
     x[1, 3:] = 100.0
@@ -69,7 +82,7 @@ def test_masks_and_graphs_come_as_arguments():
     ("make", "own"),
     [
         (lambda: stax.ConvTranspose(3, (2,)), "Aggregate"),
-        (lambda: stax.AvgPool((2,)), "strides"),
+        (lambda: stax.AvgPool((2,), None, "SAME", normalize_edges=True), "Aggregate"),
         (lambda: stax.Dense(3, channel_axis=1), "positions, channels"),
         (lambda: stax.serial((None, None, None)), "nn.Layer"),
         (lambda: stax.MaxPool((2,)), "AvgPool"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -74,9 +75,13 @@ def AvgPool(
     batch_axis: int = 0,
     channel_axis: int = -1,
 ) -> StaxLayer:
-    """`nn.AvgPool`: blocks that do not overlap; give strides equal to the window."""
-    _check_pool(window_shape, strides, padding, batch_axis, channel_axis)
-    return triple(nn.AvgPool(tuple(window_shape)))
+    """`nn.AvgPool`, whose stride is the window unless said otherwise; here it is 1."""
+    channel_last(batch_axis, channel_axis)
+    if normalize_edges and _padding(padding) == "zero":
+        raise NotImplementedError(
+            "normalize_edges=True is not here: means divide by the whole window; use nn.Aggregate"
+        )
+    return triple(_mean_pool(window_shape, strides, padding))
 
 
 def SumPool(
@@ -86,9 +91,12 @@ def SumPool(
     batch_axis: int = 0,
     channel_axis: int = -1,
 ) -> StaxLayer:
-    """`nn.SumPool`: blocks that do not overlap; give strides equal to the window."""
-    _check_pool(window_shape, strides, padding, batch_axis, channel_axis)
-    return triple(nn.SumPool(tuple(window_shape)))
+    """`nn.AvgPool` times the size of the window, by `nn.Scale`; blocks of `nn.SumPool` where these do not overlap."""
+    channel_last(batch_axis, channel_axis)
+    pool = _mean_pool(window_shape, strides, padding)
+    if pool.stride == pool.window and pool.padding == "valid":
+        return triple(nn.SumPool(pool.window))
+    return triple(pool, nn.Scale(float(math.prod(window_shape))))
 
 
 def GlobalAvgPool(batch_axis: int = 0, channel_axis: int = -1) -> StaxLayer:
@@ -199,14 +207,6 @@ def _check_convolution(dimension_numbers: Any, s: Any) -> None:
     only("s", tuple(s), (1, 1), instead="write the widths into out_chan")
 
 
-def _check_pool(window: Any, strides: Any, padding: str, batch_axis: int, channel_axis: int) -> None:
-    channel_last(batch_axis, channel_axis)
-    name = str(padding).rsplit(".", maxsplit=1)[-1].upper()
-    only("padding", name, "VALID", instead="pools drop ragged edges: pad the input, or use a window that divides it")
-    strides = (1,) * len(tuple(window)) if strides is None else tuple(strides)
-    only(
-        "strides",
-        strides,
-        tuple(window),
-        instead="pools here do not overlap: give strides equal to window_shape, or use nn.Aggregate(matrix)",
-    )
+def _mean_pool(window: Sequence[int], strides: Sequence[int] | None, padding: str) -> nn.AvgPool:
+    window = tuple(window)
+    return nn.AvgPool(window, (1,) * len(window) if strides is None else tuple(strides), _padding(padding))

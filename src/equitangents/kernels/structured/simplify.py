@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from equitangents.kernels.program import Affine, Box, Branch, Decouple, Flatten, Pool, RatedAffine, Table
+from equitangents.kernels.program import Affine, Box, Branch, Decouple, Flatten, Pool, RatedAffine, Table, WindowPool
 from equitangents.kernels.structured.program import Add, BlockSums, Join, Split, Times
 
-_COMMUTES = (Box, Table, Pool, Flatten, Decouple, Times)
+_COMMUTES = (Box, Table, Pool, WindowPool, Flatten, Decouple, Times)
 
 
 def simplified(ops: tuple[Any, ...]) -> tuple[Any, ...]:
