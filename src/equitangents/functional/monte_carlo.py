@@ -44,7 +44,7 @@ def monte_carlo_kernel_fn(
 
         def named(totals: Any, count: int) -> Any:
             means = [total / count for total in totals]
-            return means[0] if isinstance(get, str) else namedtuple("Kernel", names)(*means)  # type: ignore[misc]
+            return means[0] if isinstance(get, str) else namedtuple("Kernel", names)(*means)
 
         def estimates(counts: list[int]) -> Iterator[Any]:
             totals: Any = None
