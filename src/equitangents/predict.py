@@ -129,7 +129,7 @@ def gradient_descent_mse_ensemble(
             outcomes.append(
                 Gaussian(mean, _like(x_train, np.reshape([p[1] for p in parts], (*shape, *parts[0][1].shape))))
             )
-        return outcomes[0] if isinstance(get, str) else namedtuple("Gaussians", names)(*outcomes)  # type: ignore[misc]
+        return outcomes[0] if isinstance(get, str) else namedtuple("Gaussians", names)(*outcomes)
 
     return predict_fn
 
@@ -212,8 +212,8 @@ def gp_inference(
                         covariance = covariance + pull @ _part(k_train_train, "nngp") @ pull.T
             like = k_train_train if hasattr(k_train_train, "shape") else k_train_train[0]
             mean = _like(like, mean)
-            outcomes.append(mean if k_test_test is None else Gaussian(mean, _like(like, covariance)))
-        return outcomes[0] if isinstance(get, str) else namedtuple("Gaussians", names)(*outcomes)  # type: ignore[misc]
+            outcomes.append(mean if covariance is None else Gaussian(mean, _like(like, covariance)))
+        return outcomes[0] if isinstance(get, str) else namedtuple("Gaussians", names)(*outcomes)
 
     return predict_fn
 

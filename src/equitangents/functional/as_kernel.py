@@ -52,4 +52,4 @@ class EmpiricalKernel:
 
 
 def _both(kernel_fn: Callable[..., Any], x1: Any, x2: Any, params: Any) -> tuple[Any, Any]:
-    return tuple(kernel_fn(x1, x2, ("nngp", "ntk"), params))  # type: ignore[return-value]
+    return tuple(kernel_fn(x1, x2, ("nngp", "ntk"), params))

@@ -55,7 +55,7 @@ def monte_carlo_kernel_fn(
                     yield named(totals, i + 1)
 
         if is_whole(n_samples):
-            return next(estimates([int(n_samples)]))  # type: ignore[arg-type]
+            return next(estimates([int(n_samples)]))
         return estimates(sorted(map(int, n_samples)))  # type: ignore[arg-type]
 
     return kernel_fn

@@ -1,7 +1,8 @@
 """Gradient descent with momentum in closed form: v ← m v + ∇L, θ ← θ - η v, from v = 0.
 
 Along an eigenvector of Θ with a = ηλ/N the residual obeys r_{k+1} = (1 + m - a) r_k - m r_{k-1}, r_0 = r_{-1} = 1.
-What is learnt, u_k = (1 - r_k)/a, obeys u_{k+1} = 1 + (1 + m - a) u_k - m u_{k-1}, u_0 = u_{-1} = 0: a power of a 3×3 matrix.
+What is learnt, u_k = (1 - r_k)/a, obeys u_{k+1} = 1 + (1 + m - a) u_k - m u_{k-1}, u_0 = u_{-1} = 0: a power of a
+3×3 matrix.
 """
 
 from __future__ import annotations

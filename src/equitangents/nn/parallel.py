@@ -160,7 +160,7 @@ class _Joining(ParameterFree):
         return f"{type(self).__name__}({', '.join(map(repr, self._groups))})"
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and self._groups == other._groups  # type: ignore[attr-defined]
+        return type(other) is type(self) and self._groups == other._groups
 
     def __hash__(self) -> int:
         return hash((type(self), self._groups))

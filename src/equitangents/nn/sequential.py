@@ -164,6 +164,7 @@ class Sequential(CheckedKeywords):
 
     def lowered(self, x: Any) -> tuple[Any, Program | RotationProgram | StructuredProgram]:
         """(x, (N, *positions, channels), after the leading layers without weights; the field program of the rest)."""
+        program: Program | RotationProgram | StructuredProgram
         if is_structured(x):
             given, program = _lower_structured(self._layers, _check_input_shape(x.shape[1:]))
         else:

@@ -123,7 +123,7 @@ class Reading:
         if isinstance(names, str):
             return self._one(names)
         names = _GETS if names is None else tuple(names)
-        return namedtuple("Kernel", names)(*map(self._one, names))  # type: ignore[misc]
+        return namedtuple("Kernel", names)(*map(self._one, names))
 
     def _one(self, name: str) -> Any:
         if name not in _GETS:

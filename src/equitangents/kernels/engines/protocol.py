@@ -29,6 +29,7 @@ class Engine(ABC):
     differentiable: ClassVar[bool] = False  # whether `traced` has derivatives; if not, those of the reference are taken
     any_norms: ClassVar[bool] = False  # whether pairs of inputs of very different norm are its own work, too
     compiles_shapes: ClassVar[bool] = False  # whether it compiles for each number of inputs
+    over_all_pairs: ClassVar[bool] = False  # whether it runs programs that join all pairs of positions
     takes_distances: ClassVar[bool] = False  # whether it has `means_of_distances`
     quick_work: ClassVar[float] = 2e8  # element-layers and multiply-adds below which no run takes ten seconds
     rotations: ClassVar[RotationRules | None] = None  # how it runs programs on rotations; None if it cannot

@@ -195,7 +195,8 @@ def _normalised(op: Normalise, state: State, carry: Carry) -> State:
     found = [statistics(side) for side in sides]
     roots = [jnp.sqrt(jnp.maximum(v, 0) + op.eps) for _, v in found]
     means = tuple((s.mean - m) / r for s, (m, _), r in zip(sides, found, roots, strict=True))
-    ks, ts = [], []
+    ks: list[Any] = []
+    ts: list[Any] = []
     for k, theta, (i, j), (first, second) in zip(
         covariances(state, carry),
         thetas(state),
@@ -212,7 +213,7 @@ def _normalised(op: Normalise, state: State, carry: Carry) -> State:
         scale = first(roots[i])[:, None] * second(roots[j])[None]
         ks.append((k - mu * m2 - m * mu2 + mu * mu2) / scale)
         ts.append(theta / scale)
-    return of_covariances(tuple(ks), tuple(ts), means, (sides[0].mask, sides[1].mask), carry)  # type: ignore[arg-type]
+    return of_covariances(tuple(ks), tuple(ts), means, (sides[0].mask, sides[1].mask), carry)
 
 
 def _same(value: Any) -> Any:
@@ -235,4 +236,4 @@ def _dropped(op: Drop, state: State, context: Context) -> State:
         for values in (covariances(state, context.carry), thetas(state))
     )
     means, masks = (state.one.mean, state.other.mean), (state.one.mask, state.other.mask)
-    return of_covariances(ks, ts, means, masks, context.carry)  # type: ignore[arg-type]
+    return of_covariances(ks, ts, means, masks, context.carry)

@@ -71,12 +71,9 @@ def compute(program: StructuredProgram, x1: Any, x2: Any = None, engine: str | N
                     if x2 is None and j > i:
                         out[here[::-1]] = part.T
     with np.errstate(over="ignore", under="ignore"):
-        found = nngp.astype(dtype), ntk.astype(dtype)
-    check_representable(dtype, found, tuple(np.asarray(b.x) for b in (one, other)))
-    if any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves((x1, x2))):
-        with precision.scope(dtype):
-            found = jnp.asarray(found[0]), jnp.asarray(found[1])
-    return Kernels(*found, form="pairs", notes=notes)
+        nngp, ntk = nngp.astype(dtype), ntk.astype(dtype)
+    check_representable(dtype, (nngp, ntk), tuple(np.asarray(b.x) for b in (one, other)))
+    return _as_given((x1, x2), nngp, ntk, notes)
 
 
 def compute_diagonal(program: StructuredProgram, x: Any, engine: str | None = None) -> Kernels:
@@ -93,12 +90,17 @@ def compute_diagonal(program: StructuredProgram, x: Any, engine: str | None = No
         for i in range(0, len(batch.x), size):
             part = _filled(batch.rows(slice(i, i + size)), min(size, len(batch.x)))
             parts.append([np.asarray(v) for v in _compiled_own(program, *_leaves(part))])
-    found = tuple(np.concatenate([p[n] for p in parts])[: len(batch.x)].astype(dtype) for n in range(2))
-    check_representable(dtype, found, (np.asarray(batch.x),))
-    if any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(x)):
-        with precision.scope(dtype):
-            found = tuple(jnp.asarray(v) for v in found)
-    return Kernels(*found, form="pairs", notes=notes)
+    nngp, ntk = (np.concatenate([p[n] for p in parts])[: len(batch.x)].astype(dtype) for n in range(2))
+    check_representable(dtype, (nngp, ntk), (np.asarray(batch.x),))
+    return _as_given(x, nngp, ntk, notes)
+
+
+def _as_given(inputs: Any, nngp: np.ndarray, ntk: np.ndarray, notes: tuple[str, ...]) -> Kernels:
+    """JAX arrays where any input is one."""
+    if not any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(inputs)):
+        return Kernels(nngp, ntk, form="pairs", notes=notes)
+    with precision.scope(nngp.dtype):
+        return Kernels(jnp.asarray(nngp), jnp.asarray(ntk), form="pairs", notes=notes)
 
 
 def why_not(program: StructuredProgram) -> str:
@@ -125,7 +127,7 @@ def positions(program: StructuredProgram) -> int:
 
 
 def _notes(program: StructuredProgram, engine: str | None) -> tuple[str, ...]:
-    note = choose_where(lambda e: None if e.name == "reference" else why_not(program), engine).note
+    note = choose_where(lambda e: None if e.over_all_pairs else why_not(program), engine).note
     return (f"all pairs of positions: {program.why}",) if note is None else (note,)
 
 
@@ -199,7 +201,7 @@ def _concrete(
     size = tuple(min(_side(program), len(b.x)) for b in (one, other))
     a, b = (_filled(batch.rows(at), n) for batch, at, n in zip((one, other), here, size, strict=True))
     rows, columns = far.shape
-    same = np.eye(*size, dtype=bool) if symmetric and here[0].start == here[1].start else np.zeros(size, bool)
+    same = np.eye(*size) > 0 if symmetric and here[0].start == here[1].start else np.zeros(size, bool)
     nngp, ntk = (
         np.asarray(v)[:rows, :columns].copy() for v in _compiled(program, _leaves(a), _leaves(b), same, DISTANCE)
     )

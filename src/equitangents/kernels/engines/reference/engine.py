@@ -21,6 +21,7 @@ class ReferenceEngine(Engine):
     differentiable = True
     any_norms = True
     compiles_shapes = True
+    over_all_pairs = True
     takes_distances = True
     rotations = TiledRotations()
 
