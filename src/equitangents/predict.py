@@ -212,7 +212,10 @@ def gp_inference(
                         covariance = covariance + pull @ _part(k_train_train, "nngp") @ pull.T
             like = k_train_train if hasattr(k_train_train, "shape") else k_train_train[0]
             mean = _like(like, mean)
-            outcomes.append(mean if covariance is None else Gaussian(mean, _like(like, covariance)))
+            if k_test_test is None or covariance is None:
+                outcomes.append(mean)
+            else:
+                outcomes.append(Gaussian(mean, _like(like, covariance)))
         return outcomes[0] if isinstance(get, str) else namedtuple("Gaussians", names)(*outcomes)
 
     return predict_fn

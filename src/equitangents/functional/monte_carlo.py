@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import index
 from typing import Any
 
 import jax
 
 from equitangents.functional.empirical import empirical_kernel_fn
-from equitangents.validation import is_whole
 
 
 def monte_carlo_kernel_fn(
@@ -54,8 +54,8 @@ def monte_carlo_kernel_fn(
                 if i + 1 in counts:
                     yield named(totals, i + 1)
 
-        if is_whole(n_samples):
-            return next(estimates([int(n_samples)]))
-        return estimates(sorted(map(int, n_samples)))  # type: ignore[arg-type]
+        if isinstance(n_samples, Iterable):
+            return estimates(sorted(map(int, n_samples)))
+        return next(estimates([index(n_samples)]))
 
     return kernel_fn

@@ -201,7 +201,7 @@ def _concrete(
     size = tuple(min(_side(program), len(b.x)) for b in (one, other))
     a, b = (_filled(batch.rows(at), n) for batch, at, n in zip((one, other), here, size, strict=True))
     rows, columns = far.shape
-    same = np.eye(*size) > 0 if symmetric and here[0].start == here[1].start else np.zeros(size, bool)
+    same = np.eye(size[0], size[1]) > 0 if symmetric and here[0].start == here[1].start else np.zeros(size, bool)
     nngp, ntk = (
         np.asarray(v)[:rows, :columns].copy() for v in _compiled(program, _leaves(a), _leaves(b), same, DISTANCE)
     )
