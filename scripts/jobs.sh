@@ -9,7 +9,7 @@ number() { # the first whole number in the file $1, or nothing
   [ -r "$1" ] && grep -oE -m 1 '^[0-9]+' "$1" | head -n 1 || true
 }
 
-jobs=${PROCESSORS:-$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)}
+jobs=${PROCESSORS:-$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc 2>/dev/null || getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)}
 ((jobs <= 8)) || jobs=8
 
 free=
