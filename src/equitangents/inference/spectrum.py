@@ -74,11 +74,12 @@ class Spectrum:
 
     def check_semidefinite(self) -> None:
         """Raise NotPositiveDefiniteError if Θ + δ has eigenvalues too negative to be rounding."""
-        if self.smallest < -_INDEFINITE * max(self.blur, 0.0) or self.largest < 0:
-            raise NotPositiveDefiniteError(
-                f"the {self.name} is indefinite (smallest eigenvalue "
-                f"{self.smallest:.2e}, largest {self.largest:.2e}): it is not a kernel; {self.remedy()}"
-            )
+        if self.smallest >= -_INDEFINITE * max(self.blur, 0.0) and self.largest >= 0:
+            return
+        raise NotPositiveDefiniteError(
+            f"the {self.name} is indefinite (smallest eigenvalue {self.smallest:.2e}, largest {self.largest:.2e}); "
+            f"cause: {self.cause()}; {self.remedy().rstrip(',')}"
+        )
 
     def cause(self) -> str:
         """Why it is not positive definite, in words."""
