@@ -107,7 +107,7 @@ class Spectrum:
     def remedy(self, smallest: float | None = None) -> str:
         """The advice that errors end with: the ridge that makes Θ + δ invertible; `smallest` replaces its own."""
         if self.ridge_unit <= 0:
-            return "its diagonal vanishes, so no ridge helps: check the inputs and the network"
+            return "its mean diagonal is not positive, so no ridge helps: check the inputs and the network"
         # Ten times above the threshold, itself taken for the matrix with the new ridge, so that the advice works.
         missing = 10 * self.blur - (self.smallest if smallest is None else smallest)
         wanted = (self.delta + missing / (1 - 10 * self.resolution)) / self.ridge_unit

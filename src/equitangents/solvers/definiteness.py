@@ -102,7 +102,7 @@ def _equal_rows(system: System) -> tuple[int, int] | None:
 def _remedy(system: System, smallest: float, largest: float, factor: str) -> str:
     """The ridge that cures it, or that none does."""
     if not system.unit > 0:
-        return "its diagonal vanishes, so no ridge helps: check the inputs and the network"
+        return "its mean diagonal is not positive, so no ridge helps: check the inputs and the network"
     return f"{_ridge(system, smallest, largest, factor)} or more, or take a finite time"
 
 

@@ -29,6 +29,7 @@ from equitangents.solvers.direct import Factor, largest_eigenvalue, solve_direct
 from equitangents.solvers.in_time import TOLERANCE, check_iterations, respond_in_time
 from equitangents.solvers.method import Answer, Cost, Method, Prepared, Task
 from equitangents.solvers.system import System
+from equitangents.validation import check_whole
 
 logger = logging.getLogger("equitangents")
 
@@ -56,6 +57,8 @@ class OutOfCore(Method):
 
     def __post_init__(self) -> None:
         check_iterations(self.tolerance, 1)
+        if self.tile is not None:
+            check_whole("tile", self.tile, 1)
         if self.precision not in (None, "float32", "float64"):
             raise InvalidArgumentError(f"precision is {self.precision!r}; expected 'float32', 'float64' or None")
 
