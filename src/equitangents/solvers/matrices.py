@@ -9,6 +9,7 @@ from __future__ import annotations
 import abc
 import hashlib
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -159,7 +160,16 @@ class StoreMatrix(ArrayMatrix):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self.array = getattr(self.store, self._field)
+
+    @cached_property
+    def array(self) -> Any:  # of what was unpickled or loaded; means do not need it
+        """The Zarr array, opened when entries are first asked for; StoreError where it is gone."""
+        if not self.store.is_current:
+            raise StoreError(
+                f"the kernel of the training set was kept in {self.store.path}, which is gone or holds "
+                "another kernel by now; put it back, or fit the model again"
+            )
+        return getattr(self.store, self._field)
 
     def fingerprint(self) -> str:
         """That of the store's record, on which its numbers depend; tiles have checksums of their own."""
