@@ -229,3 +229,24 @@ def test_what_is_no_model_and_a_model_of_another_version_are_one_line(run, fitte
         "fit the model again, or install that version"
         in run("predict", "model", "--data", "new.npy", "--out", "p.npy")[2]
     )
+
+
+@pytest.mark.parametrize("limit", ["nan", "inf", "0", "-1"])
+def test_a_memory_limit_that_is_none_is_refused_in_one_line(run, limit):
+    status, _, err = run(*FIT, "--out", "model", "--memory-limit", limit)
+    assert (status, err.count("\n")) == (2, 1)
+    assert "--memory-limit" in err
+    assert "expected a positive number of GB" in err
+
+
+def test_an_empty_file_of_inputs_is_told_as_such(run, fitted, folder):
+    np.save("none.npy", np.zeros((0, 4)))
+    status, _, err = run("predict", "model", "--data", "none.npy", "--out", "p.npy")
+    assert (status, err) == (2, "equitangents: x has shape (0, 4): it holds no inputs\n")
+    assert not (folder / "p.npy").exists()
+
+
+def test_a_factor_on_disk_says_which_option_gives_it_a_place(run):
+    status, _, err = run(*FIT[:-2], "--out", "model", "--solver", "out-of-core")
+    assert status == 2
+    assert "--store" in err.splitlines()[-1]

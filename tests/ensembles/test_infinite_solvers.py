@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import pickle
+import shutil
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from equitangents import InfiniteEnsemble, InfiniteEnsembleClassifier, actions, 
 from equitangents.ensembles.infinite import problem
 from equitangents.ensembles.infinite.saving import load_means
 from equitangents.ensembles.infinite.training_matrices import training_matrices
-from equitangents.errors import InvalidArgumentError, MemoryLimitError, NotPositiveDefiniteError
+from equitangents.errors import InvalidArgumentError, MemoryLimitError, NotPositiveDefiniteError, StoreError
 from equitangents.kernels.result import NngpKernels
 from oracles.literal_network import LiteralNetwork
 
@@ -252,6 +253,28 @@ def test_an_ensemble_is_saved_in_a_folder_and_loaded(tmp_path, solver, stored):
             assert again.solution_ == model.solution_
         means = load_means(tmp_path / "model")
         np.testing.assert_allclose(means(X_TEST), model.predict(X_TEST), atol=1e-12)
+
+
+def test_means_of_a_loaded_ensemble_need_no_store_and_what_does_refuses_another_kernel(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    net = nn.Sequential(nn.Dense(1, W_std=1.5, b_std=0.1), nn.Relu(), nn.Dense(1))
+    settings = {"ridge": 1e-2, "solver": solvers.Cholesky()}
+    model = InfiniteEnsemble(net, store="k", **settings).fit(X, Y)
+    std = model.predict(X_TEST, return_std=True)[1]
+    model.save("model")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    loaded = InfiniteEnsemble.load(tmp_path / "model")
+    np.testing.assert_allclose(loaded.predict(X_TEST, return_std=True)[1], std, atol=1e-12)
+    monkeypatch.chdir(tmp_path)
+    shutil.rmtree("k")
+    for other in (False, True):
+        if other:
+            InfiniteEnsemble(net, store="k", **settings).fit(2 * X, Y)
+        loaded = InfiniteEnsemble.load("model")
+        np.testing.assert_array_equal(loaded.predict(X_TEST), model.predict(X_TEST))
+        with pytest.raises(StoreError, match=r"kept in k, which is gone or holds another kernel.*fit the model again"):
+            loaded.predict(X_TEST, return_std=True)
 
 
 def test_a_network_that_has_no_tangent_kernel_is_trained_in_its_last_layer():

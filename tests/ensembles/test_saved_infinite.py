@@ -40,6 +40,23 @@ def test_a_saved_ensemble_predicts_the_same_to_the_last_bit(tmp_path, settings):
     np.testing.assert_array_equal(model.predict(NEW, time=4), loaded.predict(NEW, time=4))
 
 
+def test_models_that_differ_deep_inside_a_long_network_or_in_ones_own_have_other_fingerprints():
+    class Own:
+        def __init__(self, W_std):
+            self.net = nn.Sequential(nn.Flatten(), nn.Dense(1, W_std=W_std))
+
+        def kernel(self, x1, x2=None):
+            return self.net.kernel(x1, x2)
+
+    def long(W_std):
+        layers = [nn.Dense(1, W_std=W_std if i == 8 else 1.5, b_std=0.1) for i in range(16)]
+        return nn.Sequential(nn.Flatten(), *layers)
+
+    for network in (long, Own):
+        one, same, other = (et.InfiniteEnsemble(network(W_std), ridge=1e-2).fit(X, Y) for W_std in (1.5, 1.5, 1.2))
+        assert saving.fingerprint(one) == saving.fingerprint(same) != saving.fingerprint(other)
+
+
 def test_a_saved_classifier_knows_its_classes(tmp_path):
     model = et.InfiniteEnsembleClassifier(NET, ridge=1e-3).fit(X, list("abcabc"))
     model.save(tmp_path / "m")

@@ -9,7 +9,8 @@ import pytest
 from problems import Gaussian, exact_methods, positive, targets
 
 from equitangents import solvers
-from equitangents.errors import NotPositiveDefiniteError
+from equitangents.errors import InvalidArgumentError, NotPositiveDefiniteError
+from equitangents.solvers import direct
 
 NAMES = [name for name in exact_methods(".") if name != "out-of-core float32"]
 
@@ -74,7 +75,52 @@ def test_an_indefinite_matrix_is_refused_at_finite_times_too(solver):
         solvers.solve(positive(30, 10) - 0.2 * np.eye(30), targets(30, 1), time=5.0, solver=solver)
 
 
-def test_a_factor_that_float32_cannot_hold_asks_for_float64(tmp_path):
-    how = solvers.OutOfCore(path=tmp_path, tile=10, precision="float32")
-    with pytest.raises(NotPositiveDefiniteError, match=r"too small for a factor in float32; take .*float64"):
-        solvers.solve(positive(30, 1e12), targets(30, 1), solver=how)
+def test_a_float32_factor_that_breaks_down_names_eigenvalue_cause_and_a_ridge_that_cures_it(tmp_path):
+    matrix, how = positive(30, 1e12), solvers.OutOfCore(path=tmp_path, tile=10, precision="float32")
+    with pytest.raises(NotPositiveDefiniteError) as caught:
+        solvers.solve(matrix, targets(30, 1), solver=how)
+    message = str(caught.value)
+    assert re.search(
+        r"breaks down \(smallest eigenvalue .* cause: rounding in float32 .* or precision='float64'", message
+    )
+    assert solvers.solve(matrix, targets(30, 1), solver=how, ridge=cured(message)).report.residual < 1e-10
+
+
+@pytest.mark.parametrize("name", ["cholesky float32", "out-of-core float32"])
+def test_equal_inputs_are_named_before_the_precision_of_a_factor_and_the_ridge_is_enough_for_it(tmp_path, name):
+    matrix, how = Gaussian().kernel(equal_inputs(30)).ntk, exact_methods(tmp_path)[name]
+    with pytest.raises(NotPositiveDefiniteError, match="cause: rows 4 and 17 are equal") as caught:
+        solvers.solve(matrix, targets(30, 1), solver=how)
+    assert solvers.solve(matrix, targets(30, 1), solver=how, ridge=cured(caught.value)).report.residual < 1e-10
+
+
+def test_refinement_that_stalls_names_eigenvalue_cause_and_a_ridge_that_cures_it(monkeypatch):
+    monkeypatch.setitem(direct._PATIENCE, "float32", 1)
+    matrix, how = positive(40, 3e10), solvers.Cholesky(precision="float32")
+    with pytest.raises(NotPositiveDefiniteError) as caught:
+        solvers.solve(matrix, targets(40, 1), solver=how)
+    message = str(caught.value)
+    assert re.search(r"refinement leaves .* cause: rounding in float32 .*float64", message)
+    smallest = float(re.search(r"smallest eigenvalue (\S+),", message)[1])
+    assert 0.5 < smallest * 3e10 < 2
+    assert solvers.solve(matrix, targets(40, 1), solver=how, ridge=cured(message)).report.residual < 1e-10
+
+
+def test_learning_rates_that_diverge_name_the_bound_of_the_whole_spectrum():
+    matrix = positive(40, 1e3)
+    y = np.linalg.eigh(matrix)[1][:, :5].sum(axis=1, keepdims=True)  # slow directions: few steps see no fast one
+    bounds = []
+    for solver in ("eigh", "lanczos"):
+        with pytest.raises(InvalidArgumentError, match="diverges above") as caught:
+            solvers.solve(matrix, y, solver=solver, learning_rate=1e6, time=5, dynamics="discrete")
+        bounds.append(float(re.search(r"above (\S+) \(2N", str(caught.value))[1]))
+    assert abs(bounds[1] / bounds[0] - 1) < 1e-3
+
+
+@pytest.mark.parametrize("dtype", [">f4", "float16"])
+def test_the_rounding_of_entries_counts_in_every_byte_order_and_size(dtype):
+    matrix = (targets(30, 5) @ targets(30, 5).T).astype(dtype)
+    with pytest.raises(NotPositiveDefiniteError):
+        solvers.solve(matrix, targets(30, 1), ridge=1e-12, solver="cholesky")
+    found = solvers.solve(positive(30, 10).astype(dtype) + np.eye(30, dtype=dtype), targets(30, 1), solver="pcg")
+    assert found.report.precision == "float64 on float32 entries"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import typer
@@ -25,6 +26,15 @@ def shape(text: str | None) -> tuple[int, ...] | None:
     if not all(each.isdigit() and int(each) for each in parts):
         raise typer.BadParameter(f"{text!r}; expected sizes such as 32,32,3", param_hint="--input-shape")
     return tuple(map(int, parts))
+
+
+def byte_limit(gigabytes: float | None) -> int | None:
+    """ "--memory-limit" in bytes."""
+    if gigabytes is None:
+        return None
+    if not 0 < gigabytes < math.inf:
+        raise typer.BadParameter(f"{gigabytes:g}; expected a positive number of GB", param_hint="--memory-limit")
+    return int(gigabytes * 1e9)
 
 
 def in_precision(x: Any, precision: str | None) -> Any:

@@ -64,7 +64,7 @@ def fit(
 
     Nothing is saved unless all of it is. With --store a fit that was killed goes on with the kernel as far as it is.
     """
-    from equitangents.cli.files import in_precision, shape
+    from equitangents.cli.files import byte_limit, in_precision, shape
     from equitangents.scale.reading import read_inputs, read_pair
 
     if task not in TASKS:
@@ -79,7 +79,7 @@ def fit(
         "kernel": kernel,
         "dynamics": dynamics,
         "input_shape": shape(input_shape),
-        "memory_limit": None if memory_limit is None else int(memory_limit * 1e9),
+        "memory_limit": byte_limit(memory_limit),
         "store": store,
         "solver": solver,
     }

@@ -37,10 +37,14 @@ def reproduce(
         bool, typer.Option("--force", help="Replace a run of another study or with other settings in the folder.")
     ] = False,
     workers: Annotated[
-        int | None, typer.Option(help="Processes of this machine that train ensembles; the numbers are the same.")
+        int | None,
+        typer.Option(
+            help="Processes of this machine that train members of ensembles; stages run one after another, and the "
+            "numbers are the same."
+        ),
     ] = None,
     scheduler: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="A Dask scheduler whose workers train ensembles.")
+        str | None, typer.Option(metavar="ADDRESS", help="A Dask scheduler whose workers train members of ensembles.")
     ] = None,
 ) -> None:
     """Run a study; write its results, figures and report; print its claims with their verdicts.

@@ -74,11 +74,12 @@ class Spectrum:
 
     def check_semidefinite(self) -> None:
         """Raise NotPositiveDefiniteError if Θ + δ has eigenvalues too negative to be rounding."""
-        if self.smallest < -_INDEFINITE * max(self.blur, 0.0) or self.largest < 0:
-            raise NotPositiveDefiniteError(
-                f"the {self.name} is indefinite (smallest eigenvalue "
-                f"{self.smallest:.2e}, largest {self.largest:.2e}): it is not a kernel; {self.remedy()}"
-            )
+        if self.smallest >= -_INDEFINITE * max(self.blur, 0.0) and self.largest >= 0:
+            return
+        raise NotPositiveDefiniteError(
+            f"the {self.name} is indefinite (smallest eigenvalue {self.smallest:.2e}, largest {self.largest:.2e}); "
+            f"cause: {self.cause()}; {self.remedy().rstrip(',')}"
+        )
 
     def cause(self) -> str:
         """Why it is not positive definite, in words."""
@@ -106,7 +107,7 @@ class Spectrum:
     def remedy(self, smallest: float | None = None) -> str:
         """The advice that errors end with: the ridge that makes Θ + δ invertible; `smallest` replaces its own."""
         if self.ridge_unit <= 0:
-            return "its diagonal vanishes, so no ridge helps: check the inputs and the network"
+            return "its mean diagonal is not positive, so no ridge helps: check the inputs and the network"
         # Ten times above the threshold, itself taken for the matrix with the new ridge, so that the advice works.
         missing = 10 * self.blur - (self.smallest if smallest is None else smallest)
         wanted = (self.delta + missing / (1 - 10 * self.resolution)) / self.ridge_unit

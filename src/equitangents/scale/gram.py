@@ -138,6 +138,11 @@ class GramStore(CheckedKeywords):
         return str(self._work.record.as_json()["sha256"])
 
     @property
+    def is_current(self) -> bool:
+        """Whether the folder is there, and holds the same matrix as when this store was opened."""
+        return read_record(self._work.path) == self._work.record
+
+    @property
     def nbytes(self) -> int:
         """Bytes that both matrices take on disk once they are complete."""
         grid = self._work.record.grid
@@ -271,7 +276,7 @@ class GramStore(CheckedKeywords):
     def _array(self, name: str) -> Any:
         import zarr
 
-        return zarr.open_array(self.path / name, mode="r")
+        return zarr.open_array(self._work.path / name, mode="r")
 
     def _side(self, tile: int | None) -> int:
         """The side of a tile: what is asked for, that of the store, or one for a new store."""

@@ -19,6 +19,8 @@ def opened(name: str, x: Any) -> Any:
     """An array whose rows can be read: NumPy's, a memory map, Zarr's; of others a NumPy array."""
     if not (hasattr(x, "shape") and hasattr(x, "dtype") and hasattr(x, "__getitem__")):
         x = np.asarray(x)
+    if len(x.shape) > 1 and x.shape[0] == 0:
+        raise ShapeError(f"{name} has shape {tuple(x.shape)}: it holds no inputs")
     if len(x.shape) < 2 or 0 in x.shape:
         raise ShapeError(f"{name} has shape {tuple(x.shape)}; expected (N, channels) or (N, *positions, channels)")
     return x

@@ -161,7 +161,7 @@ class _InPlace(Prepared):
             if _factorised(triangle.array):
                 break
         else:
-            raise refused(system, -shift)
+            raise refused(system, -shift, self._precision.name)
         factor = InPlaceFactor(triangle, shift)
         smallest = factor.smallest(_INVERSE_STEPS)
         if shift and self._precision == np.float64:

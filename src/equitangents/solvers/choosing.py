@@ -16,6 +16,7 @@ from equitangents.solvers.method import Method, Task
 from equitangents.solvers.out_of_core import OutOfCore
 from equitangents.solvers.pcg import PCG
 from equitangents.solvers.speed import flops_a_second
+from equitangents.validation import check_whole
 
 METHODS: dict[str, type[Method]] = {
     method.name: method for method in (Eigh, Cholesky, OutOfCore, Lanczos, PCG, Nystrom, SubsetOfRegressors)
@@ -140,6 +141,8 @@ def plan(
     >>> plan(50_000, solver="cholesky", precision="float32").memory < 16e9
     True
     """
+    check_whole("size", size, 1)
+    check_whole("outputs", outputs, 1)
     limit = default_memory_limit() if memory_limit is None else memory_limit
     itemsize = 8 if precision == "float64" else 4
     task = Task(size, outputs, itemsize, in_memory, in_memory, 1024, limit)

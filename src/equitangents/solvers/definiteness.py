@@ -15,11 +15,14 @@ _STEPS = 100  # of Lanczos, for λ_min of a matrix that is refused
 _INDEFINITE = 100.0  # times the rounding of the entries: a negative eigenvalue beyond it has another reason
 
 
-def check_positive(system: System, smallest: float, largest: float) -> None:
-    """Raise NotPositiveDefiniteError unless λ_min of Θ + δ lies above what rounding of the entries can move it by."""
+def check_positive(system: System, smallest: float, largest: float, factor: str = "float64") -> None:
+    """Raise NotPositiveDefiniteError unless λ_min of Θ + δ lies above what rounding of the entries can move it by.
+
+    factor: the precision of the factor for which the ridge that cures it is to be enough.
+    """
     if largest > 0 and smallest > blur(system, largest):
         return
-    raise not_positive(system, smallest, largest)
+    raise not_positive(system, smallest, largest, factor)
 
 
 def check_semidefinite(system: System, smallest: float, largest: float) -> None:
@@ -29,10 +32,10 @@ def check_semidefinite(system: System, smallest: float, largest: float) -> None:
     raise not_positive(system, smallest, largest)
 
 
-def refused(system: System, bound: float) -> NotPositiveDefiniteError:
+def refused(system: System, bound: float, factor: str = "float64") -> NotPositiveDefiniteError:
     """The error for a matrix that was met not to be positive; λ_min is `bound`, or what Lanczos finds below it."""
     smallest, largest = extremes(system, _STEPS)
-    return not_positive(system, min(bound, smallest), largest)
+    return not_positive(system, min(bound, smallest), largest, factor)
 
 
 def blur(system: System, largest: float) -> float:
@@ -40,13 +43,37 @@ def blur(system: System, largest: float) -> float:
     return system.resolution * max(abs(largest), system.scale)
 
 
-def not_positive(system: System, smallest: float, largest: float) -> NotPositiveDefiniteError:
+def not_positive(system: System, smallest: float, largest: float, factor: str = "float64") -> NotPositiveDefiniteError:
     """The error, with the smallest eigenvalue, its cause, and the ridge that cures it."""
     return NotPositiveDefiniteError(
         f"the kernel matrix of the {system.size} training inputs is not positive definite to working precision "
         f"(smallest eigenvalue {smallest:.2e}, largest {largest:.2e}); cause: {_cause(system, smallest, largest)}; "
-        f"{_remedy(system, smallest, largest)}"
+        f"{_remedy(system, smallest, largest, factor)}"
     )
+
+
+def lost_in_factor(system: System, precision: str, ended: str, smallest: float = math.inf) -> NotPositiveDefiniteError:
+    """The error for a factor in `precision` that `ended` so, though its matrix may be positive definite in float64.
+
+    λ_min is `smallest`, or what Lanczos finds below it.
+    """
+    found, largest = extremes(system, _STEPS)
+    smallest = min(smallest, found)
+    if not (system.unit > 0 and smallest > blur(system, largest)) or _equal_rows(system) is not None:
+        return not_positive(system, smallest, largest, precision)
+    other = ", or precision='float64'" if precision == "float32" else ""
+    return NotPositiveDefiniteError(
+        f"the kernel matrix of the {system.size} training inputs is not positive definite to the accuracy of a factor "
+        f"in {precision}, which {ended} (smallest eigenvalue {smallest:.2e}, largest {largest:.2e}); cause: rounding "
+        f"in {precision} moves the eigenvalues of a factor by about {_factor_blur(system, largest, precision):.1e}; "
+        f"{_ridge(system, smallest, largest, precision)} or more{other}"
+    )
+
+
+def _factor_blur(system: System, largest: float, precision: str) -> float:
+    """How far rounding in a factor moves its eigenvalues, about: eps · max(λ_max, √N · mean diagonal)."""
+    rounding = float(np.finfo(precision).eps) * max(abs(largest), system.scale, math.sqrt(system.size) * system.unit)
+    return max(rounding, blur(system, largest))
 
 
 def _cause(system: System, smallest: float, largest: float) -> str:
@@ -72,12 +99,17 @@ def _equal_rows(system: System) -> tuple[int, int] | None:
     return equal_rows(system.size, float(np.finfo(matrix.dtype).eps), matrix.product, distance)
 
 
-def _remedy(system: System, smallest: float, largest: float) -> str:
+def _remedy(system: System, smallest: float, largest: float, factor: str) -> str:
+    """The ridge that cures it, or that none does."""
+    if not system.unit > 0:
+        return "its mean diagonal is not positive, so no ridge helps: check the inputs and the network"
+    return f"{_ridge(system, smallest, largest, factor)} or more, or take a finite time"
+
+
+def _ridge(system: System, smallest: float, largest: float, factor: str) -> str:
     """A ridge ten times above the threshold, taken for the matrix with that ridge, rounded up to one digit."""
-    unit = system.unit
-    if not unit > 0:
-        return "its diagonal vanishes, so no ridge helps: check the inputs and the network"
-    missing = 10 * blur(system, largest) - smallest
-    wanted = (system.delta + missing / (1 - 10 * system.resolution)) / unit
+    grown = 10 * max(system.resolution, float(np.finfo(factor).eps))
+    missing = 10 * _factor_blur(system, largest, factor) - min(smallest, 0.0)
+    wanted = (system.delta + missing / (1 - grown)) / system.unit
     digit = 10.0 ** math.floor(math.log10(wanted))
-    return f"set ridge={math.ceil(wanted / digit) * digit:.0e} or more, or take a finite time"
+    return f"set ridge={math.ceil(wanted / digit) * digit:.0e}"

@@ -10,9 +10,8 @@ import abc
 
 import numpy as np
 
-from equitangents.errors import NotPositiveDefiniteError
 from equitangents.solvers.conjugate_gradients import Preconditioner, conjugate_gradients
-from equitangents.solvers.definiteness import check_positive, refused
+from equitangents.solvers.definiteness import check_positive, lost_in_factor, refused
 from equitangents.solvers.lanczos import extremes
 from equitangents.solvers.method import Answer
 from equitangents.solvers.system import System
@@ -74,18 +73,18 @@ def solve_directly(
         patience=_PATIENCE[factor.precision],
     )
     if not found.negative > 0:
-        raise refused(system, found.negative)
+        raise refused(system, found.negative, factor.precision)
     if factor.shift or factor.precision == "float32":
         smallest *= min(1.0, found.smallest)
-    check_positive(system, smallest, largest)
+    check_positive(system, smallest, largest, factor.precision)
     sizes = np.linalg.norm(targets, axis=0)
     attainable = 100 * floor * np.linalg.norm(found.solutions, axis=0) / np.where(sizes > 0, sizes, 1)
     if not (found.residuals <= np.maximum(10 * tolerance, attainable)).all():
-        raise NotPositiveDefiniteError(
-            f"refinement of the {factor.precision} factor of the {system.size} training inputs ends at a relative "
-            f"residual of {np.max(found.residuals):.1e} after {found.steps} steps, above {tolerance:g}: the matrix is "
-            f"too ill-conditioned (about {largest / smallest:.1e}); set a larger ridge, or precision='float64'"
+        ended = (
+            f"refinement leaves at a relative residual of {np.max(found.residuals):.1e}, above {tolerance:g}, after "
+            f"{found.steps} steps"
         )
+        raise lost_in_factor(system, factor.precision, ended, smallest)
     notes: tuple[str, ...] = (f"{found.steps} steps of refinement in float64",)
     if factor.shift:
         notes = (*notes, f"the factor is that of the matrix + {factor.shift:.1e}, and refinement takes that back")

@@ -14,6 +14,7 @@ from equitangents.solvers.definiteness import check_positive, check_semidefinite
 from equitangents.solvers.lanczos import basis_bytes, evolve
 from equitangents.solvers.method import Answer, Cost, Method, Prepared, Task
 from equitangents.solvers.system import System
+from equitangents.validation import check_whole
 
 TOLERANCE = 1e-10
 _EXPECTED = 60  # steps that forecasts assume
@@ -41,14 +42,32 @@ def respond_in_time(
     else:
         check_semidefinite(system, smallest, largest)
     system.dynamics.check(largest, time)
+    alpha = np.concatenate([part.coefficients for part in parts], axis=1)
+    residual = float(np.max([part.error for part in parts]))
+    if math.isinf(time):  # the bound knows nothing of rounding
+        residual = float(np.maximum(residual, _left(system, targets, alpha, tolerance, largest)))
     return Answer(
-        np.concatenate([part.coefficients for part in parts], axis=1),
-        residual=float(np.max([part.error for part in parts])),
+        alpha,
+        residual=residual,
         smallest=max(smallest, system.delta) if smallest > 0 else smallest,
         largest=largest,
         precision="float64",
         iterations=max(part.steps for part in parts),
     )
+
+
+def _left(system: System, targets: np.ndarray, alpha: np.ndarray, tolerance: float, largest: float) -> float:
+    """The largest |Y − (Θ+δ)α|/|Y|; InvalidArgumentError where it is above what float64 leaves."""
+    sizes = np.linalg.norm(targets, axis=0)
+    sizes = np.where(sizes > 0, sizes, 1.0)
+    left = np.linalg.norm(targets - system.product(alpha), axis=0) / sizes
+    attainable = 400 * float(np.finfo(np.float64).eps) * largest * np.linalg.norm(alpha, axis=0) / sizes
+    if not (left <= np.maximum(10 * tolerance, attainable)).all():
+        raise InvalidArgumentError(
+            f"Lanczos ends at a relative residual of {np.max(left):.1e}, above the tolerance {tolerance:g}; take "
+            "solver='cholesky' or 'eigh', or a larger ridge"
+        )
+    return float(np.max(left))
 
 
 @dataclass(frozen=True)
@@ -100,10 +119,9 @@ class _Lanczos(Prepared):
 
 def check_iterations(tolerance: float, iterations: int) -> None:
     """Raise unless these are a tolerance and a number of iterations."""
-    if not 0 < tolerance < 1:
+    if not isinstance(tolerance, int | float | np.number) or not 0 < tolerance < 1:
         raise InvalidArgumentError(f"tolerance is {tolerance!r}; expected a number between 0 and 1, such as 1e-10")
-    if iterations < 1:
-        raise InvalidArgumentError(f"max_iterations is {iterations!r}; expected at least 1")
+    check_whole("max_iterations", iterations, 1)
 
 
 def tile_bytes(task: Task) -> int:

@@ -110,6 +110,15 @@ def _orthogonalise(product: np.ndarray, basis: list[np.ndarray]) -> None:
             product -= vectors * np.einsum("nk,nk->k", vectors, product)
 
 
+def _check_rate(system: System, largest: float, time: float) -> None:
+    """Raise where training diverges, and name the bound of λ_max itself, of which few steps know little."""
+    try:
+        system.dynamics.check(largest, time)
+    except InvalidArgumentError:
+        system.dynamics.check(max(largest, extremes(system)[1]), time)
+        raise
+
+
 def _tridiagonal(
     system: System, diagonal: np.ndarray, beside: np.ndarray, time: float, columns: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, tuple[float, float]]:
@@ -121,7 +130,7 @@ def _tridiagonal(
         used = int(ended[0]) + 1 if len(ended) else m
         values, vectors = scipy.linalg.eigh_tridiagonal(diagonal[:used, column], beside[: used - 1, column])
         low, high = min(low, float(values[0])), max(high, float(values[-1]))
-        system.dynamics.check(high, time)
+        _check_rate(system, high, time)
         clipped = np.maximum(values, 0.0)
         if math.isinf(time):
             response = np.divide(1.0, clipped, out=np.zeros_like(clipped), where=clipped > 0)

@@ -38,6 +38,7 @@ class _LowRank(Method, abc.ABC):
     def __post_init__(self) -> None:
         if self.rank is not None:
             check_whole("rank", self.rank, 1)
+        check_whole("seed", self.seed, 0)
 
     @abc.abstractmethod
     def landmarks(self, matrix: SymmetricMatrix, rank: int) -> np.ndarray:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import abc
 import hashlib
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +106,7 @@ class ArrayMatrix(SymmetricMatrix):
             raise InvalidTypeError(f"{words} has entries of type {array.dtype}; expected real numbers")
         self.array = array
         self.size = shape[0]
-        self.dtype = np.dtype(np.float32 if array.dtype == np.float32 else np.float64)
+        self.dtype = _working(np.dtype(array.dtype))
         chunk = getattr(array, "chunks", None)
         self.tile = self.probe = int(chunk[0]) if chunk else _TILE
         self.in_memory = isinstance(array, np.ndarray) and not isinstance(array, np.memmap)
@@ -159,7 +160,16 @@ class StoreMatrix(ArrayMatrix):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self.array = getattr(self.store, self._field)
+
+    @cached_property
+    def array(self) -> Any:  # of what was unpickled or loaded; means do not need it
+        """The Zarr array, opened when entries are first asked for; StoreError where it is gone."""
+        if not self.store.is_current:
+            raise StoreError(
+                f"the kernel of the training set was kept in {self.store.path}, which is gone or holds "
+                "another kernel by now; put it back, or fit the model again"
+            )
+        return getattr(self.store, self._field)
 
     def fingerprint(self) -> str:
         """That of the store's record, on which its numbers depend; tiles have checksums of their own."""
@@ -172,7 +182,7 @@ class KernelMatrix(SymmetricMatrix):
     def __init__(self, kernel: Any, x: Any, field: str = "ntk", tile: int = _TILE) -> None:
         self.kernel, self.x, self.field = kernel, x, field
         self.size, self.tile, self.probe = len(x), min(tile, len(x)), 128
-        self.dtype = np.dtype(np.float32 if x.dtype == np.float32 else np.float64)
+        self.dtype = _working(x.dtype)
         self.words = f"the {field.upper()} of {self.size} inputs"
 
     def block(self, rows: Span, columns: Span) -> np.ndarray:
@@ -298,6 +308,11 @@ def as_matrix(matrix: Any, field: str = "ntk") -> SymmetricMatrix:
         f"matrix is {type(matrix).__name__}; expected a square array (NumPy, memory map, Zarr), a scale.GramStore, "
         "a pair (network, inputs), or an object with shape and @"
     )
+
+
+def _working(dtype: np.dtype) -> np.dtype:
+    """float32 for it, in either byte order, and for float16, whose entries have no more digits; else float64."""
+    return np.dtype(np.float32 if dtype.kind == "f" and dtype.itemsize <= 4 else np.float64)
 
 
 def spans(size: int, step: int) -> Iterator[Span]:

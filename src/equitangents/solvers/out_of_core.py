@@ -20,15 +20,16 @@ import numpy as np
 import scipy.linalg
 
 from equitangents._types import FileName
-from equitangents.errors import InvalidArgumentError, NotFiniteError, NotPositiveDefiniteError, StoreError
+from equitangents.errors import InvalidArgumentError, NotFiniteError, StoreError
 from equitangents.formatting import duration, memory_size
 from equitangents.scale.chunks import PARTIAL, Chunks, DamagedChunkError
 from equitangents.scale.whole import sweep, write_whole
-from equitangents.solvers.definiteness import blur, refused
+from equitangents.solvers.definiteness import blur, lost_in_factor, refused
 from equitangents.solvers.direct import Factor, largest_eigenvalue, solve_directly
 from equitangents.solvers.in_time import TOLERANCE, check_iterations, respond_in_time
 from equitangents.solvers.method import Answer, Cost, Method, Prepared, Task
 from equitangents.solvers.system import System
+from equitangents.validation import check_whole
 
 logger = logging.getLogger("equitangents")
 
@@ -56,6 +57,8 @@ class OutOfCore(Method):
 
     def __post_init__(self) -> None:
         check_iterations(self.tolerance, 1)
+        if self.tile is not None:
+            check_whole("tile", self.tile, 1)
         if self.precision not in (None, "float32", "float64"):
             raise InvalidArgumentError(f"precision is {self.precision!r}; expected 'float32', 'float64' or None")
 
@@ -88,7 +91,7 @@ class OutOfCore(Method):
             if kernel is None:
                 raise InvalidArgumentError(
                     "solver is 'out-of-core', which keeps its factor on disk; give the folder, "
-                    "solvers.OutOfCore(path=...), or solve a scale.GramStore, beside which it is kept"
+                    "solvers.OutOfCore(path=...), or solve a scale.GramStore (store=, --store), beside which it is kept"
                 )
             base = kernel.with_name(kernel.name + ".factors")
         return _OnDisk(self, system, Path(base).expanduser(), self.side(system.size, limit), limit)
@@ -192,10 +195,7 @@ class TiledFactor(Factor):
 
     def _failed(self, left: np.ndarray) -> Exception:
         if self.precision == "float32":
-            return NotPositiveDefiniteError(
-                f"the kernel matrix of the {self.size} training inputs has eigenvalues too small for a factor in "
-                "float32; take solvers.OutOfCore(precision='float64'), or a larger ridge"
-            )
+            return lost_in_factor(self._system, self.precision, "breaks down")
         pivot = float(np.linalg.eigvalsh(left.astype(np.float64))[0])
         rounding = blur(self._system, float(np.abs(left).max()) * self._system.size)
         return refused(self._system, max(pivot, -rounding))

@@ -48,6 +48,7 @@ class PCG(Method):
             raise InvalidArgumentError(f"preconditioner is {self.preconditioner!r}; expected one of {names}")
         if self.rank is not None:
             check_whole("rank", self.rank, 1)
+        check_whole("seed", self.seed, 0)
 
     @property
     def reads_entries(self) -> bool:

@@ -24,6 +24,7 @@ from equitangents.validation import check_array
 logger = logging.getLogger("equitangents")
 
 _SYMMETRIC = 1e3  # times the rounding of entries
+_LARGE = 1e100  # targets beyond it, or below its inverse, are scaled
 
 
 class Solver:
@@ -91,10 +92,11 @@ class Solver:
         start = clock.perf_counter()
         if plan.method not in self._prepared:
             self._prepared[plan.method] = plan.method.prepare(self.system, self._limit, self._consumed)
-        answer = self._prepared[plan.method].respond(targets, time)
+        unit = _unit(targets, each=plan.method.exact)
+        answer = self._prepared[plan.method].respond(targets / unit, time)
         report = self._report(plan, answer, time, clock.perf_counter() - start)
         logger.info("solver: %s", report)
-        return Solution(answer.coefficients, report, answer.support)
+        return Solution(answer.coefficients * unit, report, answer.support)
 
     def _report(self, plan: Plan, answer: Answer, time: float, seconds: float) -> Report:
         by_krylov = plan.method.exact and not math.isinf(time) and plan.solver not in ("eigh", "lanczos")
@@ -171,8 +173,12 @@ def solve(
     y = np.asarray(check_array("targets", targets, min_rank=1), np.float64)
     if y.ndim > 2 or len(y) != theta.size:
         raise InvalidArgumentError(f"targets has shape {y.shape}; expected ({theta.size},) or ({theta.size}, outputs)")
-    if not 0 <= ridge < math.inf:
+    if not isinstance(ridge, int | float | np.number) or not 0 <= ridge < math.inf:
         raise InvalidArgumentError(f"ridge is {ridge!r}; it must be a finite number ≥ 0")
+    if ridge_unit is not None and (
+        not isinstance(ridge_unit, int | float | np.number) or not 0 < ridge_unit < math.inf
+    ):
+        raise InvalidArgumentError(f"ridge_unit is {ridge_unit!r}; it must be a positive finite number, or None")
     if dynamics not in DYNAMICS:
         raise InvalidArgumentError(f"dynamics is {dynamics!r}; expected {' or '.join(map(repr, DYNAMICS))}")
     if not as_times(time)[1]:
@@ -185,6 +191,13 @@ def solve(
     limit = default_memory_limit() if memory_limit is None else memory_limit
     found = Solver(system, method, limit=limit, consumed=overwrite).solve(y.reshape(len(y), -1), float(time))
     return Solution(found.coefficients.reshape(-1, *y.shape[1:]), found.report, found.support)
+
+
+def _unit(targets: np.ndarray, *, each: bool) -> np.ndarray:
+    """A power of 2 for each column, or for all, that leaves numbers whose squares float64 holds; 1 where they are."""
+    size = np.abs(targets).max(axis=0) if each else np.full(targets.shape[1], np.abs(targets).max())
+    outside = (size > 0) & ((size < 1 / _LARGE) | (size > _LARGE))
+    return np.where(outside, np.ldexp(1.0, np.frexp(size)[1] - 1), 1.0)
 
 
 def check_symmetric(matrix: SymmetricMatrix) -> None:

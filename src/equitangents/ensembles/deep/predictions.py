@@ -145,7 +145,8 @@ class Classification(Members):
             self.classes_ = np.unique(labels)
             if len(self.classes_) < 2:
                 raise InvalidArgumentError(
-                    f"y holds one class, {self.classes_[0]!r}; a classifier needs more than 1 class to tell apart"
+                    f"y holds one class, {self.classes_.tolist()[0]!r}; a classifier needs more than 1 class to tell "
+                    "apart"
                 )
         index = np.searchsorted(self.classes_, labels).clip(max=len(self.classes_) - 1)
         if (self.classes_[index] != labels).any():

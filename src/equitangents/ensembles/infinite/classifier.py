@@ -66,7 +66,7 @@ class InfiniteEnsembleClassifier(ClassifierMixin, InfiniteEnsembleBase):
         self.classes_, index = np.unique(labels, return_inverse=True)
         if len(self.classes_) < 2:
             raise InvalidArgumentError(
-                f"y holds one class, {self.classes_[0]!r}; a classifier needs more than 1 class to tell apart"
+                f"y holds one class, {self.classes_.tolist()[0]!r}; a classifier needs more than 1 class to tell apart"
             )
         self._data = x, labels
         targets = centred_one_hot(index.reshape(labels.shape), len(self.classes_))

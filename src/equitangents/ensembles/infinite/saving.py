@@ -106,11 +106,14 @@ def fingerprint(ensemble: Any) -> str:
     parts = [
         __version__,
         VERSION,
-        _ADDRESS.sub("", repr(ensemble)),
+        *(f"{name}={_ADDRESS.sub('', repr(value))}" for name, value in sorted(ensemble.get_params(deep=False).items())),
         repr(training.augmentation),
         repr(training.label_action),
     ]
     parts += [repr(training.settings.field), float(ensemble.time), training.settings.ridge]
+    if not hasattr(ensemble.net, "lower"):  # a network of one's own, whose repr may say little
+        kernels = training.kernel.kernel(training.x[:1], training.x[:8])
+        parts += [f"{float(value):.5e}" for value in np.ravel(getattr(kernels, training.settings.field))]
     digest = hashlib.sha256(json.dumps(parts).encode())
     for array in (training.x, training.labels):
         digest.update(np.ascontiguousarray(array).tobytes())

@@ -1,0 +1,67 @@
+"""Arguments that are none, and targets and matrices of unusual size: one-line errors, no wrong numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from problems import positive, targets
+
+from equitangents import solvers
+from equitangents.errors import InvalidArgumentError, NotPositiveDefiniteError
+
+
+@pytest.mark.parametrize("solver", ["eigh", "cholesky", "pcg", "lanczos", "nystrom"])
+@pytest.mark.parametrize("size", [1e-200, 1e200])
+def test_targets_of_any_size_are_solved_as_those_of_size_one(solver, size):
+    matrix, y = positive(12, 10), targets(12, 2)
+    plain = solvers.solve(matrix, y, solver=solver)
+    scaled = solvers.solve(matrix, y * size, solver=solver)
+    np.testing.assert_allclose(scaled.coefficients / size, plain.coefficients, rtol=1e-9)
+    assert abs(scaled.report.residual - plain.report.residual) < 1e-10
+
+
+def test_a_column_of_tiny_targets_beside_others_is_solved():
+    matrix, y = positive(12, 10), targets(12, 2) * [1.0, 1e-200]
+    found = solvers.solve(matrix, y, solver="cholesky").coefficients
+    np.testing.assert_allclose(matrix @ found / [1.0, 1e-200], y / [1.0, 1e-200], atol=1e-10)
+
+
+@pytest.mark.parametrize("solver", ["pcg", "nystrom", "cholesky", "eigh"])
+def test_a_matrix_that_vanishes_is_refused_with_its_cause(solver):
+    with pytest.raises(NotPositiveDefiniteError, match=r"smallest eigenvalue .*cause: .*no ridge helps"):
+        solvers.solve(np.zeros((5, 5)), targets(5, 1), solver=solver, ridge=0.1)
+
+
+def test_a_negative_matrix_is_not_said_to_have_no_diagonal():
+    with pytest.raises(NotPositiveDefiniteError, match="its mean diagonal is not positive"):
+        solvers.solve(-np.eye(5), targets(5, 1), solver="eigh")
+
+
+def test_the_residual_of_lanczos_at_the_end_of_training_counts_rounding():
+    matrix, y = positive(60, 1e10), targets(60, 2)
+    found = solvers.solve(matrix, y, solver="lanczos")
+    left = np.max(np.linalg.norm(y - matrix @ found.coefficients, axis=0) / np.linalg.norm(y, axis=0))
+    assert 0.2 * left < found.report.residual < 5 * left
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: solvers.OutOfCore(tile=-3), "tile is -3"),
+        (lambda: solvers.OutOfCore(tile=2.5), "tile is 2.5"),
+        (lambda: solvers.PCG(max_iterations=2.5), "max_iterations is 2.5"),
+        (lambda: solvers.Lanczos(max_iterations=float("nan")), "max_iterations is nan"),
+        (lambda: solvers.PCG(tolerance="small"), "tolerance is 'small'"),
+        (lambda: solvers.PCG(seed="a"), "seed is 'a'"),
+        (lambda: solvers.Nystrom(seed=-1), "seed is -1"),
+        (lambda: solvers.solve(np.eye(3), np.ones(3), ridge="a"), "ridge is 'a'"),
+        (lambda: solvers.solve(np.eye(3), np.ones(3), ridge=0.1, ridge_unit=float("nan")), "ridge_unit is nan"),
+        (lambda: solvers.solve(np.eye(3), np.ones(3), memory_limit="1 GB"), "memory_limit is '1 GB'"),
+        (lambda: solvers.plan(0), "size is 0"),
+        (lambda: solvers.plan(10, -1), "outputs is -1"),
+    ],
+)
+def test_arguments_that_are_none_are_named(make, said):
+    with pytest.raises((InvalidArgumentError, TypeError)) as caught:
+        make()
+    assert said in str(caught.value)
