@@ -48,7 +48,7 @@ IMAGE = (4, 4, 2)
         ((Dense(3), Relu(), Relu()), (5,), "Gaussian field"),
         ((Conv(3, (3, 3)), Flatten(), Relu()), IMAGE, "before Flatten"),
         ((Residual(Dense(3)),), (5,), "equal shapes"),
-        ((Residual(Relu()),), (5,), "layer with weights"),
+        ((Residual(Relu()),), (5,), "a linear layer (Dense, Conv, ...)"),
     ],
 )
 def test_layers_that_cannot_follow_are_named(layers, shape, message):

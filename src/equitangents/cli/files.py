@@ -29,7 +29,7 @@ def shape(text: str | None) -> tuple[int, ...] | None:
 
 
 def byte_limit(gigabytes: float | None) -> int | None:
-    """ "--memory-limit" in bytes."""
+    """Bytes of `--memory-limit`, which is given in GB; None without one."""
     if gigabytes is None:
         return None
     if not 0 < gigabytes < math.inf:

@@ -90,7 +90,7 @@ class RatedAffine(Affine):
 
     @property
     def rates(self) -> tuple[float, float]:
-        """(w, b)."""
+        """The rates of the weights and of the bias, in this order."""
         return self.weight_rate, self.bias_rate
 
 

@@ -66,7 +66,7 @@ class NngpKernels:
 
     @property
     def ntk(self) -> Any:
-        """There is none."""
+        """Raises NetworkError with the reason why there is no tangent kernel."""
         raise NetworkError(self.reason)
 
     @staticmethod

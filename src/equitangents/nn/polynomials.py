@@ -53,13 +53,13 @@ class Polynomial(_Polynomial):
         object.__setattr__(self, "coefficients", values)
 
     def powers(self) -> tuple[float, ...]:
-        """The coefficients given."""
+        """Those that the layer was given, from the constant on."""
         return tuple(self.coefficients)
 
 
 @dataclass(frozen=True)
 class Monomial(_Polynomial):
-    """The power x^degree."""
+    """φ(x) = x^degree, a single power of the field."""
 
     degree: int
 

@@ -84,7 +84,7 @@ class Triangle(SymmetricMatrix):
         return np.where(low == high, self.entries[low], self.array[low, high]).astype(self.array.dtype)
 
     def diagonal(self) -> np.ndarray:
-        """All Θ_ii."""
+        """The entries Θ_ii, (N,), kept apart since the factor overwrites them."""
         return self.entries
 
     def product(self, vectors: np.ndarray) -> np.ndarray:
@@ -119,7 +119,7 @@ class InPlaceFactor(Factor):
         self._solve = scipy.linalg.get_lapack_funcs("potrs", (self.array,))
 
     def solve(self, targets: np.ndarray) -> np.ndarray:
-        """(LLᵀ)⁻¹ Y."""
+        """Two triangular solves with the factor, (LLᵀ)⁻¹ Y, (N, k), in its precision."""
         solution, info = self._solve(self.array.T, np.asfortranarray(targets, self.array.dtype), lower=0)
         assert info == 0
         return np.asarray(solution, np.float64)

@@ -43,7 +43,7 @@ class Plan:
 
     @property
     def solver(self) -> str:
-        """The method's name."""
+        """The name by which `solver=` asks for this method."""
         return self.method.name
 
     def __str__(self) -> str:

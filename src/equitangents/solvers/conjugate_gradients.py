@@ -41,15 +41,15 @@ class LowRank(Preconditioner):
         self._weights = (self.values[0] + delta) / (self.values + delta) - 1
 
     def apply(self, residuals: np.ndarray) -> np.ndarray:
-        """P⁻¹ R."""
+        """The residuals preconditioned: P⁻¹ R = R + V ((λ_1 + δ)/(λ + δ) - 1) Vᵀ R, (N, k)."""
         return residuals + self.vectors @ (self._weights[:, None] * (self.vectors.T @ residuals))
 
 
 class Unchanged(Preconditioner):
-    """None at all."""
+    """No preconditioner: P is the identity."""
 
     def apply(self, residuals: np.ndarray) -> np.ndarray:
-        """The residuals themselves."""
+        """The residuals as they are, since P = 1."""
         return residuals
 
 

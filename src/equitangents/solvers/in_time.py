@@ -87,7 +87,7 @@ class Lanczos(Method):
 
     @property
     def reads_entries(self) -> bool:
-        """Products are enough."""
+        """False: Lanczos needs products with Θ only."""
         return False
 
     def cost(self, task: Task) -> Cost:
@@ -99,7 +99,7 @@ class Lanczos(Method):
         return Cost(basis_bytes(task.size, together, min(steps, 3 * _EXPECTED)) + tile_bytes(task), work, _EXPECTED)
 
     def prepare(self, system: System, limit: int, consumed: bool) -> Prepared:
-        """Nothing to prepare."""
+        """Nothing is computed before the targets are known."""
         return _Lanczos(self, system, limit)
 
 

@@ -235,7 +235,7 @@ class ScaledMatrix(SymmetricMatrix):
         return f"{self.matrix.fingerprint()} {hashlib.sha256(self.scale.tobytes()).hexdigest()}"
 
     def diagonal(self) -> np.ndarray:
-        """All s_i² A_ii."""
+        """The entries s_i² A_ii of the scaled matrix, (N,)."""
         return self.matrix.diagonal() * self.scale**2
 
     def rectangle(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
@@ -243,7 +243,7 @@ class ScaledMatrix(SymmetricMatrix):
         return self.matrix.rectangle(rows, columns) * np.outer(self.scale[rows], self.scale[columns])
 
     def columns(self, indices: np.ndarray) -> np.ndarray:
-        """Some columns, scaled."""
+        """The columns of the given indices with rows and columns scaled, (N, k)."""
         return self.matrix.columns(indices) * np.outer(self.scale, self.scale[indices])
 
     def product(self, vectors: np.ndarray) -> np.ndarray:

@@ -52,7 +52,7 @@ class PCG(Method):
 
     @property
     def reads_entries(self) -> bool:
-        """Pivots need columns."""
+        """Whether the preconditioner reads columns: randomly pivoted Cholesky does, a sketch needs products."""
         return self.preconditioner == "rpcholesky"
 
     def cost(self, task: Task) -> Cost:

@@ -27,7 +27,7 @@ class System:
 
     @property
     def size(self) -> int:
-        """Rows of Θ."""
+        """The number of rows and columns of Θ."""
         return self.matrix.size
 
     @cached_property

@@ -31,7 +31,7 @@ def FanInSum() -> StaxLayer:
 
 
 def FanInConcat(axis: int = -1) -> StaxLayer:
-    """`nn.Concatenate`, along channels."""
+    """Branches side by side along channels: `nn.Concatenate`."""
     only("axis", axis, -1, instead="nn.Concatenate joins channels, the last axis")
     return triple(nn.Concatenate())
 

@@ -86,12 +86,12 @@ def Sign() -> StaxLayer:
 
 
 def Exp(a: float = 1, b: float = 1) -> StaxLayer:
-    """`nn.Exp`: a·exp(b x)."""
+    """The exponential a·exp(b x): `nn.Exp`."""
     return triple(nn.Exp(a, b))
 
 
 def Gaussian(a: float = 1, b: float = -1) -> StaxLayer:
-    """`nn.Gaussian`: a·exp(b x²)."""
+    """The Gaussian bump a·exp(b x²): `nn.Gaussian`."""
     return triple(nn.Gaussian(a, b))
 
 

@@ -56,6 +56,8 @@ def embed(net: Sequential, params: Any, target: str, input_shape: tuple[int, ...
     >>> wide.net.layers[1].channels, bool(np.allclose(wide.net.apply(wide.params, x), net.apply(params, x), atol=1e-5))
     (64, True)
     """
+    if any(getattr(layer, "parametrisation", "ntk") != "ntk" for layer in net.layers):
+        raise NetworkError(f"{net!r} cannot be embedded; expected the NTK parametrisation in every layer")
     current, shape = Embedded(net, params), tuple(int(n) for n in input_shape)
     for step in _route(kind_of(net), target):
         current = step(current, shape)
@@ -117,7 +119,7 @@ def _unshare(held: Embedded, shape: tuple[int, ...]) -> Embedded:
     for layer, p in zip(held.net.layers, held.params, strict=True):
         if isinstance(layer, Conv):
             _check_plain(layer)
-            layer = LocallyConnected(**vars(layer))
+            layer = LocallyConnected(**_settings(layer))
             p = {name: _as(a, np.broadcast_to(np.asarray(a), (positions, *a.shape))) for name, a in p.items()}
         layers.append(layer)
         params.append(p)
@@ -168,7 +170,7 @@ def _position_channels(held: Embedded, shape: tuple[int, ...]) -> Embedded:
             full *= math.sqrt(wide)
             p = {"w": _as(p["w"], full.reshape(-1, positions * layer.channels))} | _flat_bias(p)
             channels, wide = layer.channels, positions
-            layer = Conv(**(vars(layer) | {"channels": positions * channels}))
+            layer = Conv(**(_settings(layer) | {"channels": positions * channels}))
         elif isinstance(layer, Dense):
             readout = np.zeros((positions, positions, channels, layer.channels))
             own = np.asarray(p["w"], np.float64).reshape(positions, channels, layer.channels)
@@ -181,6 +183,11 @@ def _position_channels(held: Embedded, shape: tuple[int, ...]) -> Embedded:
 
 def _flat_bias(p: dict[str, Any]) -> dict[str, Any]:
     return {"b": p["b"].reshape(-1)} if "b" in p else {}
+
+
+def _settings(layer: Conv | LocallyConnected) -> dict[str, Any]:
+    """What convolutions and locally connected layers both take; the NTK parametrisation is that of either."""
+    return {name: value for name, value in vars(layer).items() if name != "parametrisation"}
 
 
 def _check_plain(layer: Conv | LocallyConnected) -> None:

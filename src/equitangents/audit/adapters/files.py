@@ -19,7 +19,7 @@ _PICKLES = (".pt", ".pth", ".pkl", ".pickle", ".joblib")
 
 
 def load_calculator(spec: str) -> Any:
-    """The object package.module:object."""
+    """The object that package.module:object names, imported from the working folder or the environment."""
     module, colon, name = spec.partition(":")
     if not (colon and module and name):
         raise InvalidArgumentError(f"calculator is {spec!r}; expected package.module:object")

@@ -32,7 +32,7 @@ class SolvedProcess:
 
     @property
     def dynamics(self) -> Dynamics:
-        """How time goes."""
+        """How training time enters: gradient flow, or discrete steps of a learning rate."""
         return self.problem.solver.system.dynamics
 
     def check(self, time: float) -> None:

@@ -23,7 +23,7 @@ def tile_sides(steps: FibrePlan | PairPlan, n1: int, n2: int, itemsize: int) -> 
         raise MemoryLimitError(
             f"one pair of inputs needs {needed / 2**30:.1f} GiB over all {steps.positions}² pairs of positions, more "
             f"than {_MEMORY_LIMIT / 2**30:.0f} GiB; use smaller inputs, a strided first layer, or a network whose "
-            "fibres close (one kind of padding, pooling only at the readout)"
+            "fibres close (one kind of padding before each pool)"
         )
     pairs = max(1, TILE_ELEMENTS // field)
     side = max(1, int(pairs**0.5))
