@@ -18,6 +18,7 @@ import scipy.linalg
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.inference import Flow, Spectrum, decompose, pull_over_time
 from equitangents.precision import scope
+from equitangents.validation import check_array
 
 Get = str | Sequence[str]
 
@@ -44,8 +45,9 @@ def gradient_descent_mse(
     inputs, and with `fx_test_0` also those at test inputs; times in front. t=None is infinite time.
     """
     traced = _traced_axes(trace_axes)
-    y = np.asarray(y_train, np.float64)
-    spectrum = _decomposed(_square(k_train_train, traced), diag_reg, diag_reg_absolute_scale)
+    y, kernel = _targets(y_train), _square(k_train_train, traced)
+    _check_rows(kernel, y, traced)
+    spectrum = _decomposed(kernel, diag_reg, diag_reg_absolute_scale)
     flow = Flow(learning_rate, y.size)
 
     def predict_fn(t: Any = None, fx_train_0: Any = 0.0, fx_test_0: Any = None, k_test_train: Any = None) -> Any:
@@ -91,7 +93,7 @@ def gradient_descent_mse_ensemble(
     _only_traced(trace_axes)
     kernels: dict[str, Any] = {}
     spectra: dict[str, Spectrum] = {}
-    y = np.asarray(y_train, np.float64)
+    y = _targets(y_train)
 
     def train(name: str) -> np.ndarray:
         if name not in kernels:
@@ -183,12 +185,13 @@ def gp_inference(
     predict_fn(get=None, k_test_train=None, k_test_test=None), which gives means, and with `k_test_test` covariances.
     """
     _only_traced(trace_axes)
-    y = np.asarray(y_train, np.float64)
+    y = _targets(y_train)
     factors: dict[str, Any] = {}
 
     def solve(name: str, right: np.ndarray) -> np.ndarray:
         if name not in factors:
             matrix = _part(k_train_train, name)
+            _check_rows(matrix, y, True)
             unit = 1.0 if diag_reg_absolute_scale else np.trace(matrix) / len(matrix)
             factors[name] = _factor(matrix + diag_reg * unit * np.eye(len(matrix)))
         return scipy.linalg.cho_solve(factors[name], right)
@@ -249,7 +252,8 @@ def gradient_descent(
     k_test_train=None) as `gradient_descent_mse` does; times are finite.
     """
     _only_traced(trace_axes)
-    y, kernel = np.asarray(y_train, np.float64), _square(k_train_train, True)
+    y, kernel = _targets(y_train), _square(k_train_train, True)
+    _check_rows(kernel, y, True)
     rate = learning_rate if momentum is None else learning_rate**0.5
     friction = None if momentum is None else (1.0 - momentum) / rate
     with scope(np.float64):
@@ -305,6 +309,16 @@ def _square(kernel: Any, traced: bool) -> np.ndarray:
     raise ShapeError(f"the kernel has shape {kernel.shape}; expected {expected}")
 
 
+def _targets(y_train: Any) -> np.ndarray:
+    return np.asarray(check_array("y_train", y_train), np.float64)
+
+
+def _check_rows(kernel: np.ndarray, y: np.ndarray, traced: bool) -> None:
+    """As many rows as there are targets, or with all outputs apart, numbers in them."""
+    if len(kernel) != (len(y) if traced else y.size):
+        raise ShapeError(f"the training kernel has {len(kernel)} rows, which y_train of shape {y.shape} does not fit")
+
+
 def _rows(values: np.ndarray, shape: tuple[int, ...], traced: bool) -> np.ndarray:
     values = np.broadcast_to(values, shape)
     return values.reshape((shape[0], -1)) if traced else values.reshape((-1, 1))
@@ -337,7 +351,7 @@ def _part(kernels: Any, name: str) -> np.ndarray:
 
 
 def _array(kernel: Any) -> np.ndarray:
-    return np.asarray(kernel, np.float64)
+    return np.asarray(check_array("the kernel", kernel, allow_empty=True), np.float64)
 
 
 def _like(example: Any, values: np.ndarray) -> Any:

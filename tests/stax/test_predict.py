@@ -12,6 +12,7 @@ import scipy.linalg
 
 import equitangents as et
 from equitangents import predict
+from equitangents.errors import NotFiniteError, ShapeError
 
 RNG = np.random.default_rng(3)
 Y = RNG.normal(size=(6, 2))
@@ -169,3 +170,32 @@ def test_the_flow_with_momentum_is_a_damped_oscillator():
     left = np.exp(-friction * time / 2) * (np.cosh(root * time) + friction / (2 * root) * np.sinh(root * time))
     expected = Y - vectors @ (left.real[:, None] * (vectors.T @ Y))
     assert np.max(np.abs(run(6.0, 0.0) - expected)) <= 1e-6
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        predict.gradient_descent_mse,
+        lambda k, y: predict.gp_inference(k, y)("ntk", np.ones((2, 3))),
+        lambda k, y: predict.gradient_descent(np.sum, k, y),
+    ],
+    ids=["descent", "posterior", "any loss"],
+)
+@pytest.mark.parametrize(
+    ("kernel", "targets", "error"),
+    [
+        (np.eye(3), np.full((3, 1), np.nan), NotFiniteError),
+        (np.full((3, 3), np.nan), np.ones((3, 1)), NotFiniteError),
+        (np.eye(3), np.ones((4, 1)), ShapeError),
+        (np.eye(3), np.ones((0, 1)), ShapeError),
+    ],
+    ids=["targets that are NaN", "kernels that are NaN", "other rows", "no rows"],
+)
+def test_bad_kernels_and_targets_are_refused(start, kernel, targets, error):
+    with pytest.raises(error):
+        start(kernel, targets)
+
+
+def test_a_kernel_that_is_nan_has_no_largest_learning_rate():
+    with pytest.raises(NotFiniteError):
+        predict.max_learning_rate(np.full((3, 3), np.nan))
