@@ -93,6 +93,12 @@ def advice(rows: Sequence[Row]) -> list[str]:
     held = lambda *tests: (
         bool(of := [r for r in rows if r.test in tests]) and all(r.outcome in ("holds", "within tolerance") for r in of)
     )
+
+    def so_far(*tests: str) -> str:
+        """How well that is known: within tolerance, errors were seen."""
+        seen = any(r.outcome == "within tolerance" for r in rows if r.test in tests)
+        return "to within the tolerance" if seen else "down to its floor"
+
     said = []
     if fails("gradient", "asymmetry"):
         said.append(
@@ -100,7 +106,7 @@ def advice(rows: Sequence[Row]) -> list[str]:
             "barriers, phonons or free energies, which need a potential energy; with a thermostat short runs may do."
         )
     elif held("gradient"):
-        said.append("Forces are the gradient of the energy.")
+        said.append(f"Forces are the gradient of the energy, {so_far('gradient')}.")
     drift = by.get(("drift", "total energy"))
     if drift is not None and drift.outcome == "fails":
         cause = "as expected of such forces" if fails("gradient", "asymmetry") else "try a shorter time step first"
@@ -120,7 +126,9 @@ def advice(rows: Sequence[Row]) -> list[str]:
             "the cost; or choose an equivariant potential."
         )
     elif held(*_ORIENTATION):
-        said.append("Nothing depends on the orientation: no averaging over rotations is needed.")
+        said.append(
+            f"Nothing depends on the orientation, {so_far(*_ORIENTATION)}: no averaging over rotations is needed."
+        )
     if fails("translation", "lattice translation"):
         said.append(
             "Results depend on where the structure stands, or on which periodic copy of an atom is given: wrap atoms "
@@ -136,7 +144,7 @@ def advice(rows: Sequence[Row]) -> list[str]:
             "conserved there, and optimisers may not converge; use a smooth cutoff."
         )
     elif held("jump"):
-        said.append("No jump was found where atoms cross a cutoff.")
+        said.append(f"Nothing jumps where atoms cross a cutoff, {so_far('jump')}.")
     if all(r.outcome in ("holds", "within tolerance") for r in rows):
         said.append("Nothing that was tested speaks against molecular dynamics with it; accuracy was not tested.")
     return said
