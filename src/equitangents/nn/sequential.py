@@ -23,6 +23,7 @@ from equitangents.kernels.structured import is_structured as is_structured_progr
 from equitangents.keywords import CheckedKeywords
 from equitangents.nn.folding import fold
 from equitangents.nn.layer import Layer, ParameterFree
+from equitangents.nn.readout import Readout
 from equitangents.nn.signal import Grid, Signal
 from equitangents.nn.structure import Structure
 from equitangents.structured import Graphs, Masked, checked, is_structured
@@ -248,6 +249,8 @@ def chain(layers: tuple[Layer, ...], signal: Signal) -> tuple[Signal, ...]:
                 raise NetworkError(
                     "it follows a Parallel, whose branches are to be joined first, by Sum or Concatenate"
                 )
+            if i and layers[i - 1].is_last:
+                raise NetworkError(f"it follows {layers[i - 1]!r}, whose outputs turn with the input and end a network")
             signals.append(layer.signal(signals[-1]))
         except NetworkError as error:
             raise NetworkError(f"layer {i}, {layer!r}: {error}") from None
@@ -263,6 +266,8 @@ def _signals(layers: tuple[Layer, ...], input_shape: tuple[int, ...]) -> tuple[S
 def _lower(
     layers: tuple[Layer, ...], input_shape: tuple[int, ...]
 ) -> tuple[int, Program | RotationProgram | StructuredProgram]:
+    if isinstance(layers[-1], Readout):
+        return layers[-1].projected(layers[:-1], input_shape, _signals(layers, input_shape), _lower)
     signals, given = _ends_on_vector(layers, input_shape)
     folded = fold(layers[given:], signals[given:])
     if folded is not None:
