@@ -55,6 +55,11 @@ class Sequential(CheckedKeywords):
         """The layers, first to last."""
         return self._layers
 
+    @property
+    def outputs_turn(self) -> bool:
+        """Whether outputs turn with the input (`Readout`), so that kernels between all of them are (N1, N2, d, d)."""
+        return self._layers[-1].is_last
+
     def __repr__(self) -> str:
         return f"Sequential({', '.join(map(repr, self._layers))})"
 
