@@ -23,6 +23,7 @@ from equitangents.groups.harmonic_matrices import plane_turns
 from equitangents.groups.irreps import Irrep
 from equitangents.groups.matrix_group import MatrixGroup
 from equitangents.groups.plane_isometries import PlaneIsometries
+from equitangents.groups.plane_rotations import PlaneRotations
 from equitangents.groups.rotation_group import RotationGroup
 from equitangents.groups.symmetry_group import CompactIrrep, SymmetryGroup
 from equitangents.groups.wallpaper_group import WallpaperGroup
@@ -84,7 +85,7 @@ class Representation:
         return _blocks([np.asarray(part(g))[None] for part in self.parts])[0]
 
     def at(self, group: SymmetryGroup) -> Float[np.ndarray, "elements d d"]:
-        """ρ at every element of a finite group, or at the nodes of SO(3) or O(3), in their order.
+        """ρ at every element of a finite group, or at the nodes of a compact one, in their order.
 
         Raises InvalidArgumentError where a part is a representation of another group.
         """
@@ -223,6 +224,8 @@ def _in_plane(group: SymmetryGroup) -> np.ndarray | None:
     """The elements of a finite group of the plane, or of one with translations, as matrices (order, 2, 2)."""
     if isinstance(group, PlaneIsometries):
         return group.matrices
+    if isinstance(group, PlaneRotations):
+        return plane_turns(1, group.nodes)
     if isinstance(group, WallpaperGroup):
         return group.point_matrices[_points(group)].astype(np.float64)
     if isinstance(group, MatrixGroup) and group.matrices.shape[1] == 2:

@@ -37,7 +37,7 @@ def empirical_matrix(net: Any, params: Params, x1: ArrayLike, x2: ArrayLike | No
 
 def outputs_turn(net: Any) -> bool:
     """Whether the kernels of a network are those between all of its outputs."""
-    return bool(getattr(net, "outputs_turn", False))
+    return getattr(net, "turning_outputs", None) is not None
 
 
 def _in_callers_type(x: Any, result: Any) -> Any:

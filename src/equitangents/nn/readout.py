@@ -59,6 +59,11 @@ class Readout(Layer):
         return True
 
     @property
+    def dimension(self) -> int:
+        """d, the number of outputs."""
+        return self._turned.dimension
+
+    @property
     def _turned(self) -> Representation:
         assert isinstance(self.representation, Representation)
         return self.representation

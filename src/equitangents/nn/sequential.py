@@ -56,9 +56,10 @@ class Sequential(CheckedKeywords):
         return self._layers
 
     @property
-    def outputs_turn(self) -> bool:
-        """Whether outputs turn with the input (`Readout`), so that kernels between all of them are (N1, N2, d, d)."""
-        return self._layers[-1].is_last
+    def turning_outputs(self) -> int | None:
+        """d, where outputs turn with the input (`Readout`) and kernels are (N1, N2, d, d); None for other networks."""
+        last = self._layers[-1]
+        return last.dimension if isinstance(last, Readout) else None
 
     def __repr__(self) -> str:
         return f"Sequential({', '.join(map(repr, self._layers))})"

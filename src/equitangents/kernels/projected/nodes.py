@@ -19,10 +19,13 @@ Move = Callable[[np.ndarray, Any], Any]
 
 @dataclass(frozen=True)
 class Nodes:
-    """`weighted` w(q) ρ(q), `inverses` the number of each q⁻¹, `move(chosen, x)` the moved inputs (chosen, N, …)."""
+    """`weighted` w(q) ρ(q), and `move(chosen, x)`, the moved inputs (chosen, N, …).
+
+    `inverses`: the number of each q⁻¹; None where the nodes are not closed under inversion.
+    """
 
     weighted: Float[np.ndarray, "nodes d d"]
-    inverses: Int[np.ndarray, " nodes"]
+    inverses: Int[np.ndarray, " nodes"] | None
     move: Move
 
     def __len__(self) -> int:
@@ -30,7 +33,9 @@ class Nodes:
 
     def half(self) -> tuple[np.ndarray, np.ndarray]:
         """(one of each pair q, q⁻¹, its weight: 2, or 1 where they are one): enough for a symmetric problem."""
-        everything = np.arange(len(self.inverses))
+        everything = np.arange(len(self))
+        if self.inverses is None:
+            return everything, np.ones(len(self))
         chosen = np.flatnonzero(everything <= self.inverses)
         return chosen, np.where(self.inverses[chosen] == chosen, 1.0, 2.0)
 
