@@ -23,7 +23,7 @@ from equitangents.kernels.structured import StructuredProgram
 from equitangents.keywords import CheckedKeywords
 from equitangents.nn.folding import fold
 from equitangents.nn.kernel_fields import cost_of_field, field_between, field_of_each
-from equitangents.nn.layer import Layer, ParameterFree
+from equitangents.nn.layer import Layer
 from equitangents.nn.lowering import count_given, program_of, structured_program_of
 from equitangents.nn.readout import Readout
 from equitangents.nn.signal import Grid, Signal

@@ -35,7 +35,10 @@ class Positions:
         return "×".join(map(str, self.shape)) + " positions"
 
     def checked(self, y: np.ndarray, samples: int, *, copies: bool) -> tuple[np.ndarray, bool]:
-        """(targets (N, *positions, outputs), or (|G|, N, *positions, outputs) with `copies`; whether y had no outputs)."""
+        """(targets (N, *positions, outputs), whether y came without the outputs' axis).
+
+        With `copies` y may also be (|G|, N, *positions, outputs), which stays so.
+        """
         if y.shape == (samples, *self.shape):
             return y[..., None], True
         if self.turning:

@@ -14,10 +14,10 @@ from sklearn.base import RegressorMixin
 
 from equitangents._types import Key, Numbers, Times
 from equitangents.actions import as_action
+from equitangents.ensembles.fields.targets import Positions, output_positions
 from equitangents.ensembles.fields.turning import turning_outputs
 from equitangents.ensembles.infinite.base import InfiniteEnsembleBase
 from equitangents.ensembles.infinite.densities import target_evidence
-from equitangents.ensembles.fields.targets import Positions, output_positions
 from equitangents.ensembles.infinite.field_training import FieldTraining, make_field_training, points_of
 from equitangents.ensembles.infinite.held_out import held_out_predictions, original_labels
 from equitangents.ensembles.infinite.leave_one_out import LeaveOneOut, predictor_name
