@@ -32,6 +32,16 @@ from equitangents.nn.residual import Residual
 from equitangents.nn.scale import Scale
 from equitangents.nn.sequential import Sequential
 from equitangents.nn.sphere_lift import SphereLift
+from equitangents.nn.steerable import (
+    FourierNonlinearity,
+    GatedNonlinearity,
+    NormNonlinearity,
+    PlaneImage,
+    PointCloud,
+    SteerableConv,
+    SteerableDense,
+    SteerablePool,
+)
 from equitangents.nn.steps import Heaviside, Sign
 from equitangents.nn.zonal_window import ZonalWindow
 
@@ -51,6 +61,8 @@ __all__ = [
     "Exp",
     "Exponential",
     "Flatten",
+    "FourierNonlinearity",
+    "GatedNonlinearity",
     "Gaussian",
     "Gelu",
     "GlobalAvgPool",
@@ -67,8 +79,11 @@ __all__ = [
     "LocallyConnected",
     "MaxPool",
     "Monomial",
+    "NormNonlinearity",
     "Nonlinearity",
     "Parallel",
+    "PlaneImage",
+    "PointCloud",
     "Polynomial",
     "Rbf",
     "Relu",
@@ -78,6 +93,9 @@ __all__ = [
     "Sign",
     "Sin",
     "SphereLift",
+    "SteerableConv",
+    "SteerableDense",
+    "SteerablePool",
     "Sum",
     "SumPool",
     "ZonalWindow",
