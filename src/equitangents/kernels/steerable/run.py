@@ -31,7 +31,7 @@ WHY = "features of steerable networks have matrices for kernels, over all pairs 
 _MEMORY = 256 << 20  # bytes for the pairs that run at once
 _MEMORY_LIMIT = 4 << 30  # bytes for one pair
 _MOST = 64  # pairs at once
-_DEVIATIONS = 6.0  # how many standard deviations of a vector's norm a fitted function has to hold for
+_DEVIATIONS = 5.0  # how many root mean square norms of a vector a fitted function has to hold for
 
 
 def compute(program: SteerableProgram, x1: Any, x2: Any = None, engine: str | None = None) -> Kernels:

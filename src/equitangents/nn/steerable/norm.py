@@ -27,7 +27,7 @@ class NormNonlinearity(SteerableNonlinearity):
         function: η, a `steerable.GaussianSum`, whose dual is in closed form, or any smooth function of the norm with
             η(0) = 0, such as `jax.numpy.tanh`. Of those the dual is that of a sum of Gaussians fitted to η.
         tolerance: The largest error of that fit, of η and of its slope, relative to the largest of each.
-        largest: Up to which norm it is fitted. Kernels of vectors whose root mean square norm is above a sixth of it
+        largest: Up to which norm it is fitted. Kernels of vectors whose root mean square norm is above a fifth of it
             are refused.
 
     `error` is the error of the fit, 0 for a GaussianSum. A function with a kink, such as a ReLU of the norm less a
