@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import logging
 import time
+from dataclasses import replace
 from typing import Any, Unpack, get_args
 
 import numpy as np
 
 from equitangents.audit.adapters import as_model
+from equitangents.audit.adapters.callables import NetworkModel
+from equitangents.audit.adapters.estimators import EnsembleModel
 from equitangents.audit.adapters.outputs import check_select
 from equitangents.audit.assemble import assemble
 from equitangents.audit.contract.contract import make_contract
+from equitangents.audit.contract.structured import structured
 from equitangents.audit.contract.trees import as_inputs
 from equitangents.audit.contract.verify import verify
 from equitangents.audit.interruption import Interruption
@@ -103,8 +107,10 @@ def audit(
         raise InvalidArgumentError(f"data_test is {parts.data_test!r}; expected 'kernel', 'classifier' or None")
     inside = None if isinstance(parts.layers, bool) else parts.layers
     model = as_model(f, layers=inside, method=reading.method, select=check_select(reading.select))
+    x, given_kinds, mask = structured(x, reading.inputs, isinstance(model, NetworkModel | EnsembleModel))
     batch = as_inputs(x)
-    contract = make_contract(action, batch, reading.inputs, layout, reading.output_layout, model.states_layout)
+    contract = make_contract(action, batch, given_kinds, layout, reading.output_layout, model.states_layout)
+    contract = contract if mask is None else replace(contract, mask=mask)
     model.check_inputs(batch.tree())
     verify(contract, batch, seed)
     labels = check_labels(y, batch.n, model.classes)

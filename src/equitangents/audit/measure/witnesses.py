@@ -10,7 +10,7 @@ import numpy as np
 from equitangents.audit.contract.leaf_actions import LeafAction
 from equitangents.audit.contract.trees import Inputs, Shared
 from equitangents.audit.measure.orbits import Orbits
-from equitangents.audit.measure.task import Task, flattened
+from equitangents.audit.measure.task import Task, as_real, flattened
 from equitangents.audit.report.sections import OrbitPoint, Witness
 
 _POINTS = 24
@@ -101,6 +101,7 @@ def _small(picture: np.ndarray, action: LeafAction) -> np.ndarray:
 
 def _rounded(a: np.ndarray) -> Any:
     """Nested lists of numbers with five digits."""
+    a = as_real(a) if a.dtype.kind == "c" else a
     if a.dtype.kind != "f":
         return a.tolist()
     flat = [float(f"{v:.5g}") for v in a.ravel().tolist()]
