@@ -7,6 +7,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from equitangents.audit.contract.changes import Transform
 from equitangents.audit.contract.labels import Labels
 from equitangents.audit.contract.leaf_actions import Custom
 from equitangents.audit.contract.places import Boxes, Keypoints
@@ -34,6 +35,7 @@ __all__ = [
     "Parts",
     "Reading",
     "Shared",
+    "Transform",
     "Unordered",
     "atoms",
     "audit",

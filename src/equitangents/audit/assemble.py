@@ -18,6 +18,7 @@ from equitangents.audit.adapters import as_model
 from equitangents.audit.contract.trees import Shared
 from equitangents.audit.interruption import Interruption
 from equitangents.audit.measure.averaging import Averaged
+from equitangents.audit.measure.curves import curves, transform_curves
 from equitangents.audit.measure.data_symmetry import data_symmetry
 from equitangents.audit.measure.ensembles import ensemble_law
 from equitangents.audit.measure.floors import ROWS, Floors, measure_floors, unmeasured_floors
@@ -59,6 +60,7 @@ from equitangents.audit.sentence import sentence
 
 logger = logging.getLogger("equitangents.audit")
 
+NO_GROUP = "transforms form no group, by which it is measured"
 _STOPPED_ROWS = 8  # for the floors of an audit that was stopped before them
 
 
@@ -110,12 +112,17 @@ def assemble(
     decided = decide(judgement, floors)
     if unknown or (decided != "broken" and len(task.elements) < len(asked.elements)):
         decided = "undecided"
-    inside = stop.measured("layers", lambda: layer_errors(task)) if parts.layers is not False else "layers=False"
+    lawful = not task.contract.lawless
+    inside = (
+        stop.measured("layers", lambda: layer_errors(task) if lawful else NO_GROUP)
+        if parts.layers is not False
+        else "layers=False"
+    )
     looked = part("layers", acquit(inside) if decided == "equivariant" and inside is not None else inside)
     tested = parts.data_test
     data = part(
         "data",
-        "data_test=None" if tested is None else stop.measured("data", lambda: data_symmetry(task, y, tested)),
+        "data_test=None" if tested is None else stop.measured("data", lambda: data_symmetry(task, y, tested) if lawful else NO_GROUP),
     )
     contract = _contract(task, orbits, judgement)
     floor = float(floors.of_elements.mean())
@@ -135,11 +142,17 @@ def assemble(
         )
         missing.append(Missing("lie", why))
     shares = part("irreps", stop.measured("irreps", lambda: irreps(task, orbits)))
-    mended = stop.measured("remedies", lambda: remedies(task, orbits, y, ensemble, parts.train, judgement), [])
+    mended = stop.measured("remedies", lambda: remedies(task, orbits, y, ensemble, parts.train, judgement), []) if lawful else []
     along = lambda: _checkpoints(task, parts.checkpoints or {}, headline.unit)
     points = stop.measured("checkpoints", along, []) if parts.checkpoints else []
     seen = stop.attempted("witnesses", lambda: witnesses(task, orbits), [])
-    rules = stop.measured("rules", lambda: hints(task, orbits, judgement), []) if sought is None else sought
+    rules = stop.measured("rules", lambda: hints(task, orbits, judgement) if lawful else [], []) if sought is None else sought
+    along_strengths = lambda: (
+        transform_curves(task, parts.transforms, task.model.states_layout)
+        if lawful
+        else curves(task, task.contract, orbits, floors, judgement)  # type: ignore[arg-type]
+    )
+    of_transforms = stop.measured("transforms", along_strengths, []) if parts.transforms or not lawful else []
     said = sentence(model.name, decided, contract, elements, judgement, floors, looked, same)
     said = " ".join([said, *(rule_said(rule, len(contract.outputs) > 1) for rule in rules)])
     if stop.stopped:
@@ -193,7 +206,8 @@ def assemble(
         partial=stop.stopped,
         headline=headline,
         rules=rules,
-        averaged=partial(Averaged, model, task.contract, orbits.actions, orbits.no_mean),
+        transforms=of_transforms,
+        averaged=None if not lawful else partial(Averaged, model, task.contract, orbits.actions, orbits.no_mean),
         input_errors=orbits.errors.mean(axis=0).tolist(),
         inputs_digest=_digest(task),
     )
@@ -292,6 +306,7 @@ def _contract(task: Task, orbits: Orbits, judgement: Judgement) -> ContractSecti
         layout=contract.layout,
         inputs=inputs,
         outputs=outputs,
+        law=not contract.lawless,
     )
 
 

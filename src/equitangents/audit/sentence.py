@@ -56,7 +56,7 @@ def sentence(
         above = [e for e in elements if e.above]
         own = sum((e.judged or e.error).estimate.mean for e in above) / max(len(above), 1)
         return (
-            f"{name} is not {kind} under {group}: {len(above)} of {len(elements)} elements are above their "
+            f"{name} is not {kind} under {group}: {len(above)} of {len(elements)} {contract.noun}s are above their "
             f"floors, by mean relative errors of {number(own)}; the floors hide the others ({measured}).{rest}"
         )
     if headline.bound <= NEARLY:
@@ -146,14 +146,14 @@ def _failing(contract: ContractSection, elements: list[ElementResult], judgement
     if len(contract.outputs) == 1:
         labels = failing[0].fails_under if failing else []
         some = 0 < len(labels) < everything
-        return f" It fails under {listed(labels)} ({len(labels)} of {everything} elements)." if some else ""
+        return f" It fails under {listed(labels)} ({len(labels)} of {everything} {contract.noun}s)." if some else ""
     parts = []
     for o in failing[:NAMED]:
         labels = o.fails_under
         which = (
-            f"every element ({everything})"
+            f"every {contract.noun} ({everything})"
             if len(labels) == everything
-            else (f"{listed(labels)} ({len(labels)} of {everything} elements)")
+            else (f"{listed(labels)} ({len(labels)} of {everything} {contract.noun}s)")
         )
         parts.append(f"{o.name} fails under {which}")
     more = len(failing) - len(parts)

@@ -48,6 +48,8 @@ class Contract:
     """Positions of the images that the model reads; None where no input is an image."""
     mask: int | None = None
     """Which input says which positions of the others exist; None: all do."""
+    lawless: bool = False
+    """Of changes that form no group: no products, inverses, averages or irreps."""
 
     @property
     def is_complete(self) -> bool:
@@ -74,6 +76,10 @@ class Contract:
     def moves_exactly(self, g: Any) -> bool:
         """Whether g resamples no input."""
         return all(action is None or action.moves_exactly(g) for action in self.inputs)
+
+    def start(self, x: Inputs) -> Inputs:
+        """The inputs whose outputs others are compared with: these."""
+        return x
 
     def move(self, g: Any, leaves: Sequence[Any]) -> list[Any]:
         """ρ_X(g) on one batch."""

@@ -104,6 +104,13 @@ def as_inputs(x: Any) -> Inputs:
     return Inputs(leaves, names, structure, next(iter(sizes.values())), axes if any(axes) else ())
 
 
+def along_axis(x: Any, axis: int) -> Any:
+    """The arrays of x, or of a dictionary of them, as batches along this axis."""
+    if not axis:
+        return x
+    return {name: Batch(a, axis) for name, a in x.items()} if isinstance(x, dict) else Batch(x, axis)
+
+
 def has_other_axes(tree: Any) -> bool:
     """Whether a tree of kinds holds a `Batch`, whose batch is not along the first axis."""
     return any(isinstance(part, Batch) for part in jax.tree.leaves(tree, is_leaf=lambda part: part is None))

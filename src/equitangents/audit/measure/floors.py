@@ -98,7 +98,7 @@ class Floors:
 def measure_floors(task: Task, actions: list[LeafAction | None], most: int = ROWS) -> Floors:
     """Floors on `most` of the task's inputs at most."""
     rows = task.rows(most)
-    x = task.x.subset(rows)
+    x = task.contract.start(task.x.subset(rows))
     y = task.evaluate(x)
     sizes = np.array([size(v, a) for v, a in zip(y.leaves, actions, strict=True)])
     relative = lambda a: np.max(ratio(a, np.broadcast_to(_over(sizes, a), a.shape)), axis=0)

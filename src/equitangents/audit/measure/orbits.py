@@ -91,7 +91,7 @@ def measure_orbits(task: Task, x: Inputs | None = None) -> Orbits:
     kept = np.arange(N)
     for rows in batches(N, task.step):
         part = x.subset(rows)
-        y = task.batch(part)
+        y = task.batch(contract.start(part))
         if first is None or separate is None or sizes_of is None or signals is None or actions is None:
             first, actions = y, task.output_actions(y)
             separate, sizes_of = np.empty((len(y.leaves), E, N)), np.empty((len(y.leaves), N))
@@ -118,7 +118,11 @@ def measure_orbits(task: Task, x: Inputs | None = None) -> Orbits:
             errors[k, rows] = np.max(ratio(separate[:, k, rows], sizes_of[:, rows]), axis=0)
             violations[k, rows] = norms(separate[:, k, rows].T)
             if len(chosen):
-                back = pulled_back(actions, inverses[k], [v[chosen] for v in z.leaves])
+                there = [v[chosen] for v in z.leaves]
+                if contract.lawless:  # nothing undoes a change: what is added to f(x) in place of ρ(g)⁻¹f(ρ(g)x)
+                    back = _added(actions, kept_y, there, [v[chosen] for v in expected])
+                else:
+                    back = pulled_back(actions, inverses[k], there)
                 signals[k + 1, here[0] : here[1]] = flattened(_profiles(actions, back, kept_y))
     assert first is not None
     assert actions is not None
@@ -151,6 +155,14 @@ def measure_orbits(task: Task, x: Inputs | None = None) -> Orbits:
         complex_pairs=np.array(first.complex_pairs or [False] * len(first.leaves)),
         matched=matched,
     )
+
+
+def _added(
+    actions: list[LeafAction | None], y: list[np.ndarray], z: list[np.ndarray], expected: list[np.ndarray]
+) -> list[np.ndarray]:
+    """f(x) and the violation, of outputs that follow a change; other outputs as they are."""
+    plain = lambda a, v: a is None or a.compared is not None or v.dtype.kind == "i"
+    return [b if plain(a, v) else v + (b - e) for a, v, b, e in zip(actions, y, z, expected, strict=True)]
 
 
 def _profiles(actions: list[LeafAction | None], a: Sequence[np.ndarray], b: Sequence[np.ndarray]) -> list[np.ndarray]:

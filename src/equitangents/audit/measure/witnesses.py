@@ -33,10 +33,11 @@ def witnesses(task: Task, orbits: Orbits) -> list[Witness]:
 
 def _witness(task: Task, orbits: Orbits, kind: Literal["worst", "typical"], k: int, i: int) -> Witness:
     contract = task.contract
-    x = task.x.subset(np.array([i]))
+    given = task.x.subset(np.array([i]))
+    x = task.contract.start(given)
     E = len(task.elements)
     shown = sorted({*np.linspace(0, E - 1, min(E, _POINTS)).astype(int).tolist(), k})
-    moved = [task.contract.move(task.elements[j], x.leaves) for j in shown]
+    moved = [task.contract.move(task.elements[j], given.leaves) for j in shown]
     y, *along = _outputs(task, i, shown, x, moved)
     points = [_point(task, contract.group.identity, x.leaves, flattened(y), 0.0)]
     for j, leaves, output in zip(shown, moved, along, strict=True):
@@ -61,6 +62,8 @@ def _outputs(task: Task, i: int, shown: list[int], x: Inputs, moved: list[list[A
     known = [y for y in kept if y is not None]
     if len(known) == len(kept):
         return list(known)
+    if task.contract.lawless:  # changed inputs may have other shapes
+        return [task.evaluate(x.replaced(leaves)).leaves for leaves in (x.leaves, *moved)]
     columns = zip(x.leaves, *moved, strict=True)
     leaves = [a[0] if isinstance(a[0], Shared) else np.concatenate(a) for a in columns]
     answer = task.evaluate(x.replaced(leaves)).leaves

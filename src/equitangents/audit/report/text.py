@@ -60,6 +60,7 @@ def details(report: Findings) -> list[str]:
         f"on {s.name} ({s.inputs} inputs): {interval(set_error(s))} {unit}, floor {number(set_floor(s))}"
         for s in report.sets[1:]
     ]
+    lines += [t.said for t in report.transforms]
     lines += [f"Lie derivative, {d.generator}: {d.value.mean:.3g} of ‖f(x)‖ per {d.unit}" for d in report.lie]
     if report.verdict == "broken" and report.irreps is not None and report.irreps.shares:
         largest = max(report.irreps.shares, key=lambda s: s.share.mean)

@@ -80,6 +80,13 @@ class ContractSection:
     """Where images keep their channels; null: no input is an image."""
     inputs: list[InputContract]
     outputs: list[OutputContract]
+    law: bool = True
+    """False: transforms, which form no group; their strengths stand where elements do."""
+
+    @property
+    def noun(self) -> str:
+        """What is tried: "element" or "strength"."""
+        return "element" if self.law else "strength"
 
 
 @dataclass(frozen=True)
