@@ -133,6 +133,17 @@ def test_the_cost_counts_the_field():
     assert whole.element_layers == pooled.element_layers
 
 
+def test_networks_that_end_on_what_has_no_field_say_so():
+    group = et.groups.symmetric(3)
+    lift = n.Lift(et.actions.permutations(group, group.table), 4, window="full")
+    x = np.random.default_rng(0).standard_normal((2, 6, 1))
+    with pytest.raises(NetworkError, match="Readout"):
+        n.Sequential(lift, n.Relu(), n.Readout(max(group.irreps("real"), key=lambda i: i.dimension))).kernel_field(x)
+    ball = et.groups.so3(bandlimit=2)
+    with pytest.raises(NetworkError, match="on a grid"):
+        n.Sequential(n.SphereLift(ball, 4)).kernel_field(np.ones((2, 4, 1)))
+
+
 def test_networks_that_end_on_positions_name_kernel_field():
     with pytest.raises(NetworkError, match="kernel_field"):
         NET.kernel(inputs(2))
@@ -142,8 +153,8 @@ def test_networks_that_end_on_positions_name_kernel_field():
 def test_fields_of_structured_networks_average_to_the_pooled_kernels():
     both = n.Parallel(n.Conv(4, (3,), padding="zero"), n.Sequential(n.Conv(4, (1,)), n.Erf(), n.Conv(4, (2,))))
     for net in (
-        n.Sequential(n.Conv(4, (3,)), n.Attention(), n.Relu(), n.Conv(2, (3,), padding="zero")),
-        n.Sequential(both, n.Concatenate(), n.LayerNorm(), n.Relu(), n.Conv(2, (3,))),
+        n.Sequential(n.Conv(4, (3,)), n.Attention(4), n.Conv(4, (2,)), n.Relu(), n.Conv(2, (3,), padding="zero")),
+        n.Sequential(both, n.Concatenate(), n.Conv(4, (2,)), n.LayerNorm(), n.Relu(), n.Conv(2, (3,))),
     ):
         x = inputs(3, grid=(5,))
         field, pooled = net.kernel_field(x, x[:2]), n.Sequential(*net.layers, n.GlobalAvgPool()).kernel(x, x[:2])

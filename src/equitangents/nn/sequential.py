@@ -323,9 +323,7 @@ def _signals(layers: tuple[Layer, ...], input_shape: tuple[int, ...]) -> tuple[S
 
 
 @lru_cache(maxsize=256)
-def _lower(
-    layers: tuple[Layer, ...], input_shape: tuple[int, ...]
-) -> tuple[int, AnyProgram]:
+def _lower(layers: tuple[Layer, ...], input_shape: tuple[int, ...]) -> tuple[int, AnyProgram]:
     if isinstance(layers[-1], Readout):
         return layers[-1].projected(layers[:-1], input_shape, _signals(layers, input_shape), _lower)
     signals, given = _ends_on_vector(layers, input_shape)

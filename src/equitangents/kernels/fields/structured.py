@@ -53,12 +53,12 @@ def compute_field(program: StructuredProgram, x1: Any, x2: Any, part: Part, engi
             for j in range(i if x2 is None and part.mirrors else 0, n2):
                 a, b = (_single(batch, k) for batch, k in ((one, i), (other, j)))
                 carry = COVARIANCE if far[i, j] else DISTANCE
-                for out, values in zip(
-                    (nngp, ntk), _tile(program, part, a, b, same[i : i + 1, j : j + 1], carry), strict=True
-                ):
-                    out[i, j] = np.asarray(values)[0, 0]
-                    if x2 is None and part.mirrors:
-                        out[j : j + 1, i : i + 1] = layout.mirrored(out[i : i + 1, j : j + 1]).copy()
+                found = _tile(program, part, a, b, same[i : i + 1, j : j + 1], carry)
+                for out, values in zip((nngp, ntk), map(np.asarray, found), strict=True):
+                    mirrored = layout.mirrored(values)
+                    out[i, j] = ((values + mirrored) / 2 if x2 is None and i == j and part.mirrors else values)[0, 0]
+                    if j > i and x2 is None and part.mirrors:
+                        out[j, i] = mirrored[0, 0]
     check_representable(dtype, (nngp, ntk), tuple(np.asarray(b.x) for b in (one, other)))
     return _result((x1, x2), layout.public(nngp), layout.public(ntk), part, notes, memory)
 
