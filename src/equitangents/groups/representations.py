@@ -120,7 +120,7 @@ def representation(group: Group, matrices: Any) -> Representation:
 
     Raises InvalidArgumentError unless they are orthogonal and ρ(g) ρ(h) = ρ(gh).
     """
-    found = as_representation("matrices", matrices)
+    found = as_representation("matrices", np.asarray(matrices))
     found.at(group)
     return found
 
