@@ -72,7 +72,7 @@ class PointTraining(Training):
         if self.reason is not None:
             return f"explicit NP|G| ({self.reason})"
         if self.equivariant:
-            return f"dense NP×NP (the network is equivariant under {self.augmentation.group.name}: copies add nothing)"
+            return f"dense NP×NP (the network is equivariant under {self.augmentation.group.name}: each copy is its sample)"
         if self.invariant_labels:
             return "orbit-averaged NP×NP"
         assert isinstance(self.mean_problem, IrrepProblem)
@@ -89,7 +89,8 @@ class PointTraining(Training):
         if self.augmentation is not None and self.reason is not None:
             return self.source.explicit(self.settings)
         if self.augmentation is None or self.equivariant:
-            return problem.dense(self.kernel, self.x, self.labels, self.settings, remedy=_REMEDY)
+            copies = 1 if self.augmentation is None else self.augmentation.group.order
+            return problem.dense(self.kernel, self.x, self.labels, self.settings, remedy=_REMEDY, copies=copies)
         return super()._solve_mean()
 
     def _solve_covariance(self) -> Problem | IrrepProblem | SolvedProblem:
