@@ -196,7 +196,7 @@ class DeepEnsembleBase(Members, Estimator):
         prepared = prepare(self, self._loss, x, targets, 0, self.members)
         run = execute(prepared, self, self._inputs, record, record_at, resume)
         self.n_outputs_ = targets.shape[-1]
-        self._grid = targets.shape[1:-1]
+        self.positions_ = targets.shape[1:-1]
         self.augmentation_ = as_action("augmentation", self.augmentation, np.shape(x))
         self.recorded_ = {name: self._in_fields(a) for name, a in run.recorded.items()}
         self.recorded_epochs_ = np.array(run.recorded_epochs, dtype=int)

@@ -33,7 +33,7 @@ class Members(ABC):
     dtype: str
     memory_limit: int | None
     input_shape: tuple[int, ...] | None
-    _grid: tuple[int, ...] = ()  # the positions of outputs that are fields
+    positions_: tuple[int, ...] = ()  # of outputs that are fields
 
     @property
     @abstractmethod
@@ -60,7 +60,7 @@ class Members(ABC):
     def predict_members(self, X: Numbers) -> np.ndarray:
         """Outputs of every member, (members, N, outputs), or (members, N, *positions, outputs)."""
         x = self._query(X)
-        numbers = self.n_outputs_ * math.prod(self._grid)
+        numbers = self.n_outputs_ * math.prod(self.positions_)
         needed = self._trained * len(x) * numbers * np.dtype(self.dtype).itemsize
         task = f"the outputs of {self._trained} members on {len(x)} inputs"
         check_room(task, 2 * needed, self.memory_limit, "predict in parts")
@@ -68,7 +68,7 @@ class Members(ABC):
 
     def _in_fields(self, values: np.ndarray) -> np.ndarray:
         """Rows of all numbers of an output, (…, outputs), as (…, *positions, outputs)."""
-        return values.reshape(*values.shape[:-1], *self._grid, -1) if self._grid else values
+        return values.reshape(*values.shape[:-1], *self.positions_, -1) if self.positions_ else values
 
     def _moments(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean and standard deviation over members, (N, outputs) each."""
@@ -105,7 +105,7 @@ class Regression(Members):
         return (mean, spread) if return_std or return_cov else mean
 
     def _covariance(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        points = len(x) * math.prod(self._grid)
+        points = len(x) * math.prod(self.positions_)
         needed = 8 * self.n_outputs_ * points * (2 * points + 3 * self._trained)
         check_room(f"the covariance between {len(x)} inputs", needed, self.memory_limit, "predict in parts")
         fields = self.predict_members(x)

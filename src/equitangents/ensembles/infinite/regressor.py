@@ -257,6 +257,11 @@ class InfiniteEnsemble(RegressorMixin, InfiniteEnsembleBase):
         x = check_inputs(self, x, self.input_shape, reset=False)
         if y is None:
             return self, x, None
+        if self.positions_:
+            y = Positions(self.positions_).checked(check_fields(y), len(x), copies=False)[0]
+            if y.shape[-1] != self.n_outputs_:
+                raise ShapeError(f"y has {y.shape[-1]} outputs; this ensemble was fitted to {self.n_outputs_}")
+            return self, x, y.reshape(len(y), -1)
         y = check_targets(x, y)
         y = y.reshape(len(y), -1)
         if y.shape[1] != self.n_outputs_:
