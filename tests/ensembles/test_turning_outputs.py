@@ -131,7 +131,7 @@ def test_networks_that_cannot_be_read_out_are_refused():
         n.Sequential(lift, n.Readout(et.groups.cyclic(6).irreps("real")[-1])).kernel(X)
     with pytest.raises(NetworkError, match="first layer with weights is a Lift"):
         n.Sequential(n.Conv(4, (1,)), lift, n.Relu(), n.Readout(PLANE)).kernel(X)
-    with pytest.raises(InvalidArgumentError, match="take one of group.irreps\\('real'\\)"):
+    with pytest.raises(InvalidArgumentError, match=r"take one of group.irreps\('real'\)"):
         n.Readout(et.groups.cyclic(4).irreps()[1])
     with pytest.raises(InvalidTypeError, match="expected an irrep"):
         n.Readout("vector")

@@ -75,8 +75,8 @@ def literal_means(net, action, rho, x, y, at, times):
     cross = net.kernel(at, moved).ntk @ vectors
     means = []
     for t in times:
-        kept = values > 1e-13 * values[-1]
-        response = np.where(kept, -np.expm1(-values * t / (order * len(x))) / np.where(kept, values, 1), t / (order * len(x)))
+        kept, rate = values > 1e-13 * values[-1], t / (order * len(x))
+        response = np.where(kept, -np.expm1(-values * rate) / np.where(kept, values, 1), rate)
         means.append(cross @ (response[:, None] * (vectors.T @ targets)))
     return np.stack(means)
 
@@ -121,7 +121,7 @@ def test_on_random_inputs(group, seed):
 
 @pytest.mark.parametrize("group", [S3, pytest.param(D4, marks=pytest.mark.slow)], ids=lambda g: g.name)
 def test_the_kernel_of_signals_on_a_group_is_the_mean_of_the_augmented_networks(group):
-    """Θ^{g,g'} = (1/|G|) Σ_h Θ_aug^{hg,g'}(ρ_reg(h)f, f'), with Θ_aug^{g,g'} = δ_gg' Θ: each output has its own weights."""
+    """Θ^{g,g'} = (1/|G|) Σ_h Θ_aug^{hg,g'}(ρ_reg(h)f, f'), Θ_aug^{g,g'} = δ_gg' Θ: each output has its weights."""
     action, ordinary, lifted, x = on_itself(group)
     net = n.Sequential(*lifted, n.Readout(et.groups.regular(group)))
     order = group.order
