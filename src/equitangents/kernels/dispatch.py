@@ -23,6 +23,10 @@ from equitangents.kernels.result import Kernels
 from equitangents.kernels.rotations import RotationProgram
 from equitangents.kernels.rotations import compute as rotations
 from equitangents.kernels.rotations.cost import kernel_cost as rotation_cost
+from equitangents.kernels.steerable import SteerableProgram
+from equitangents.kernels.steerable import compute as compute_steerable
+from equitangents.kernels.steerable import compute_diagonal as compute_steerable_diagonal
+from equitangents.kernels.steerable import kernel_cost as steerable_cost
 from equitangents.kernels.structured import StructuredProgram
 from equitangents.kernels.structured import compute as compute_structured
 from equitangents.kernels.structured import compute_diagonal as compute_structured_diagonal
@@ -62,6 +66,9 @@ def _(program: Program, x1: Any, x2: Any = None, engine: str | None = None) -> K
 
 
 compute.register(RotationProgram)(rotations.compute)
+compute.register(SteerableProgram)(compute_steerable)
+compute_diagonal.register(SteerableProgram)(compute_steerable_diagonal)
+kernel_cost.register(SteerableProgram)(steerable_cost)
 compute.register(StructuredProgram)(compute_structured)
 compute_diagonal.register(StructuredProgram)(compute_structured_diagonal)
 kernel_cost.register(StructuredProgram)(structured_cost)

@@ -33,6 +33,16 @@ from equitangents.nn.residual import Residual
 from equitangents.nn.scale import Scale
 from equitangents.nn.sequential import Sequential
 from equitangents.nn.sphere_lift import SphereLift
+from equitangents.nn.steerable import (
+    FourierNonlinearity,
+    GatedNonlinearity,
+    NormNonlinearity,
+    PlaneImage,
+    PointCloud,
+    SteerableConv,
+    SteerableDense,
+    SteerablePool,
+)
 from equitangents.nn.steps import Heaviside, Sign
 from equitangents.nn.zonal_window import ZonalWindow
 
@@ -52,6 +62,8 @@ __all__ = [
     "Exp",
     "Exponential",
     "Flatten",
+    "FourierNonlinearity",
+    "GatedNonlinearity",
     "Gaussian",
     "Gelu",
     "GlobalAvgPool",
@@ -69,7 +81,10 @@ __all__ = [
     "MaxPool",
     "Monomial",
     "Nonlinearity",
+    "NormNonlinearity",
     "Parallel",
+    "PlaneImage",
+    "PointCloud",
     "Polynomial",
     "Rbf",
     "Readout",
@@ -80,6 +95,9 @@ __all__ = [
     "Sign",
     "Sin",
     "SphereLift",
+    "SteerableConv",
+    "SteerableDense",
+    "SteerablePool",
     "Sum",
     "SumPool",
     "ZonalWindow",
