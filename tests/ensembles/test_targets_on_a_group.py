@@ -17,6 +17,7 @@ RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(5, 6, 2)), RNG.normal(size=(4, 6, 2))
 
 
+@pytest.mark.slow
 def test_kernels_between_group_elements_are_the_literal_sums():
     layers = [
         ("lift", S3.table, [0, 2], None, 1.0, 0.2),

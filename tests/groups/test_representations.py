@@ -102,8 +102,9 @@ def test_representations_of_other_groups_are_refused():
 def test_representations_are_values():
     S3 = groups.symmetric(3)
     plane = S3.irreps("real")[2]
-    assert groups.direct_sum(plane, plane) == plane + groups.direct_sum(plane)
-    assert hash(plane + plane) == hash(groups.direct_sum(plane, plane)) != hash(groups.direct_sum(plane))
+    alone, both = groups.direct_sum(plane), groups.direct_sum(plane, plane)
+    assert both == plane + alone == alone + plane == alone + alone
+    assert hash(alone + alone) == hash(both) != hash(alone)
     assert groups.direct_sum(groups.so3(2).irreps(2)[1]) == groups.direct_sum(groups.so3(9).irreps(5)[1])
 
 

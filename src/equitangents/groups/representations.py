@@ -98,6 +98,9 @@ class Representation:
     def __add__(self, other: Any) -> Representation:
         return direct_sum(self, other)
 
+    def __radd__(self, other: Any) -> Representation:
+        return direct_sum(other, self)
+
     def __repr__(self) -> str:
         return f"<representation of dimension {self.dimension}: {self.name}>"
 
