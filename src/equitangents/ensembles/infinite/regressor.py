@@ -97,9 +97,10 @@ class InfiniteEnsemble(RegressorMixin, InfiniteEnsembleBase):
         self.__dict__.pop("_training", None)  # a fit that fails leaves no older one to predict with
         settings = self._check_parameters()
         x = check_inputs(self, X, self.input_shape, reset=True)
-        positions = output_positions(self.net, x.shape[1:], y)
+        positions = output_positions(self.net, x, y)
         if positions is not None:
             return self, self._field_training(positions, settings, x, y)
+        self.positions_: tuple[int, ...] = ()
         y = check_targets(x, y, copies=self.augmentation is not None)
         self.n_outputs_ = 1 if y.ndim == 1 else y.shape[-1]
         self._squeeze = y.ndim == 1
@@ -113,7 +114,7 @@ class InfiniteEnsemble(RegressorMixin, InfiniteEnsembleBase):
         """The problem of a network that ends on positions, checked and not yet solved."""
         y = check_fields(y)
         fields, self._squeeze = positions.checked(y, len(x), copies=self.augmentation is not None)
-        self.n_outputs_ = fields.shape[-1]
+        self.n_outputs_, self.positions_ = fields.shape[-1], positions.shape
         self.augmentation_ = as_action("augmentation", self.augmentation, x.shape)
         self._data = x, y
         return make_field_training(self.net, self.augmentation_, self.label_action, x, fields, positions, settings)
@@ -166,6 +167,11 @@ class InfiniteEnsemble(RegressorMixin, InfiniteEnsembleBase):
         return self._left_out(self, self._training, float(self.time))
 
     def _left_out(self, ensemble: InfiniteEnsemble, training: Training, time: float) -> LeaveOneOut:
+        if isinstance(training, FieldTraining):
+            raise InvalidArgumentError(
+                "leaving whole fields out has no closed form here; hold samples back, or compare ensembles by "
+                "log_marginal_likelihood_"
+            )
         predictions = held_out_predictions(training, time)
         predictions = predictions[:, 0] if self._squeeze else predictions
         targets = original_labels(training)
@@ -257,6 +263,11 @@ class InfiniteEnsemble(RegressorMixin, InfiniteEnsembleBase):
         x = check_inputs(self, x, self.input_shape, reset=False)
         if y is None:
             return self, x, None
+        if self.positions_:
+            y = Positions(self.positions_).checked(check_fields(y), len(x), copies=False)[0]
+            if y.shape[-1] != self.n_outputs_:
+                raise ShapeError(f"y has {y.shape[-1]} outputs; this ensemble was fitted to {self.n_outputs_}")
+            return self, x, y.reshape(len(y), -1)
         y = check_targets(x, y)
         y = y.reshape(len(y), -1)
         if y.shape[1] != self.n_outputs_:
