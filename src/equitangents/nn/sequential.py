@@ -19,16 +19,21 @@ from equitangents.kernels.fields.result import KernelField
 from equitangents.kernels.program import Program
 from equitangents.kernels.result import Kernels, NngpKernels
 from equitangents.kernels.rotations import RotationProgram
+from equitangents.kernels.steerable import SteerableProgram
 from equitangents.kernels.structured import StructuredProgram
 from equitangents.keywords import CheckedKeywords
 from equitangents.nn.folding import fold
 from equitangents.nn.kernel_fields import cost_of_field, field_between, field_of_each
 from equitangents.nn.layer import Layer
 from equitangents.nn.lowering import count_given, program_of, structured_program_of
+from equitangents.nn.readout import Readout
 from equitangents.nn.signal import Grid, Signal
+from equitangents.nn.steerable.signal import OnPoints, OnWhole
 from equitangents.nn.structure import Structure
 from equitangents.structured import Graphs, Masked, checked, is_structured
 from equitangents.validation import check_array
+
+AnyProgram = Program | RotationProgram | StructuredProgram | SteerableProgram
 
 
 class Sequential(CheckedKeywords):
@@ -55,6 +60,12 @@ class Sequential(CheckedKeywords):
     def layers(self) -> tuple[Layer, ...]:
         """The layers, first to last."""
         return self._layers
+
+    @property
+    def turning_outputs(self) -> int | None:
+        """d, where outputs turn with the input (`Readout`) and kernels are (N1, N2, d, d); None for other networks."""
+        last = self._layers[-1]
+        return last.dimension if isinstance(last, Readout) else None
 
     def __repr__(self) -> str:
         return f"Sequential({', '.join(map(repr, self._layers))})"
@@ -115,7 +126,7 @@ class Sequential(CheckedKeywords):
             structure = Structure(getattr(x, "mask", None), graphs, key)
             return run_layers(self._layers, params, values, self.signals(values.shape[1:]), structure)[0]
 
-    def lower(self, input_shape: tuple[int, ...]) -> tuple[int, Program | RotationProgram | StructuredProgram]:
+    def lower(self, input_shape: tuple[int, ...]) -> tuple[int, AnyProgram]:
         """(how many leading layers are functions of the input alone, the field program of the rest)."""
         return _lower(self._layers, _check_input_shape(input_shape))
 
@@ -207,9 +218,9 @@ class Sequential(CheckedKeywords):
         x1, program = self.lowered(x1)
         return compute_pairs(program, x1, self.lowered(x2)[0], first, second, engine)
 
-    def lowered(self, x: Any) -> tuple[Any, Program | RotationProgram | StructuredProgram]:
+    def lowered(self, x: Any) -> tuple[Any, AnyProgram]:
         """(x, (N, *positions, channels), after the leading layers without weights; the field program of the rest)."""
-        program: Program | RotationProgram | StructuredProgram
+        program: AnyProgram
         if is_structured(x):
             given, program = _lower_structured(self._layers, _check_input_shape(x.shape[1:]))
         else:
@@ -293,6 +304,13 @@ def chain(layers: tuple[Layer, ...], signal: Signal) -> tuple[Signal, ...]:
                 raise NetworkError(
                     "it follows a Parallel, whose branches are to be joined first, by Sum or Concatenate"
                 )
+            if i and layers[i - 1].is_last:
+                raise NetworkError(f"it follows {layers[i - 1]!r}, whose outputs turn with the input and end a network")
+            if not (layer.joins or layer.steers) and isinstance(signals[-1].positions, OnPoints | OnWhole):
+                raise NetworkError(
+                    f"it does not read {signals[-1].positions}; SteerableConv, SteerableDense, SteerablePool and the "
+                    "nonlinearities GatedNonlinearity, FourierNonlinearity and NormNonlinearity do"
+                )
             signals.append(layer.signal(signals[-1]))
         except NetworkError as error:
             raise NetworkError(f"layer {i}, {layer!r}: {error}") from None
@@ -305,20 +323,37 @@ def _signals(layers: tuple[Layer, ...], input_shape: tuple[int, ...]) -> tuple[S
 
 
 @lru_cache(maxsize=256)
-def _lower(
-    layers: tuple[Layer, ...], input_shape: tuple[int, ...]
-) -> tuple[int, Program | RotationProgram | StructuredProgram]:
+def _lower(layers: tuple[Layer, ...], input_shape: tuple[int, ...]) -> tuple[int, AnyProgram]:
+    if isinstance(layers[-1], Readout):
+        return layers[-1].projected(layers[:-1], input_shape, _signals(layers, input_shape), _lower)
     signals, given = _ends_on_vector(layers, input_shape)
+    if isinstance(signals[-1].positions, OnWhole):
+        return given, _steerable_program(layers[given:], signals[given:])
     folded = fold(layers[given:], signals[given:])
     if folded is not None:
         return given, Program(signals[given].positions.shape, *folded)
     return given, program_of(layers[given:], signals[given:])
 
 
+def _steerable_program(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> SteerableProgram:
+    """What steerable layers do to kernels, from given features on points to Gaussian ones of a whole input."""
+    if not signals[-1].gaussian:
+        raise NetworkError("after a nonlinearity of steerable features there is to be a linear layer: SteerableDense")
+    begin, end = signals[0].positions, signals[-1].positions
+    assert isinstance(begin, OnPoints)
+    assert isinstance(end, OnWhole)
+    ops = tuple(op for layer, signal in zip(layers, signals, strict=False) for op in layer.lower(signal))
+    return SteerableProgram(begin.count, begin.features, ops, end.features)
+
+
 @lru_cache(maxsize=256)
-def _lower_structured(layers: tuple[Layer, ...], input_shape: tuple[int, ...]) -> tuple[int, StructuredProgram]:
+def _lower_structured(
+    layers: tuple[Layer, ...], input_shape: tuple[int, ...]
+) -> tuple[int, StructuredProgram | SteerableProgram]:
     """The same for inputs with masks or graphs, which always run over all pairs of positions."""
     signals, given = _ends_on_vector(layers, input_shape)
+    if isinstance(signals[-1].positions, OnWhole):
+        return given, _steerable_program(layers[given:], signals[given:])
     return given, structured_program_of(layers[given:], signals[given:])
 
 
@@ -328,6 +363,7 @@ def _ends_on_vector(layers: tuple[Layer, ...], input_shape: tuple[int, ...]) -> 
     if signals[-1].positions.count != 1:
         raise NetworkError(
             f"the network ends on {signals[-1].positions}, so its kernel is a field; ask for kernel_field, or end it "
-            "with Flatten, GlobalAvgPool or GroupPool (and a Dense layer)"
+            "with Flatten, GlobalAvgPool or GroupPool (and a Dense layer), or steerable features with SteerablePool "
+            "(and SteerableDense)"
         )
     return signals, count_given(layers, signals)

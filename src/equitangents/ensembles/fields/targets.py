@@ -13,15 +13,18 @@ import numpy as np
 
 from equitangents.actions.products import FieldAction
 from equitangents.actions.subset import augmenting_elements, whole_action
+from equitangents.ensembles.fields.turning import turning_outputs
 from equitangents.errors import InvalidArgumentError, NetworkError, ShapeError
+from equitangents.inference import augment_targets
 from equitangents.nn import Sequential
 
 
 @dataclass(frozen=True)
 class Positions:
-    """The positions that a network's output has, a grid of `shape`."""
+    """The positions that a network's output has, a grid of `shape`; or, if `turning`, outputs that turn, (d,)."""
 
     shape: tuple[int, ...]
+    turning: bool = False
 
     @property
     def count(self) -> int:
@@ -38,6 +41,14 @@ class Positions:
         """
         if y.shape == (samples, *self.shape):
             return y[..., None], True
+        if self.turning:
+            if copies and y.ndim == 3 and y.shape[1:] == (samples, *self.shape):
+                return y[..., None], True
+            d = self.count
+            raise ShapeError(
+                f"y has shape {y.shape}; the network has {d} outputs that turn with the input, so for {samples} samples "
+                f"expected ({samples}, {d})"
+            )
         rank = len(self.shape) + 2
         if y.ndim == rank and y.shape[:-1] == (samples, *self.shape):
             return y, False
@@ -57,6 +68,8 @@ def output_positions(net: Any, x: Any, y: Any) -> Positions | None:
     Of networks of one's own the shape of `kernel_field` says how many they are, and that of the targets y their grid.
     """
     targets = np.shape(y)
+    if (outputs := turning_outputs(net)) is not None:
+        return Positions((outputs,), turning=True)
     if isinstance(net, Sequential):
         try:
             shape = net.output_shape(x.shape[1:])[:-1]
@@ -79,7 +92,7 @@ def moved_positions(augmentation: Any, label_action: Any, positions: Positions) 
     """
     whole = whole_action(augmentation)
     here = np.arange(positions.count)
-    for action in (label_action, whole):
+    for action in () if positions.turning else (label_action, whole):
         moving = action.positions if isinstance(action, FieldAction) else action
         if moving is None or not moving.exact or not moving.permutes_positions:
             continue
@@ -93,9 +106,13 @@ def moved_positions(augmentation: Any, label_action: Any, positions: Positions) 
     return np.tile(here, (whole.group.order, 1)) if whole.group.elements is not None else here[None]
 
 
-def moved_targets(augmentation: Any, label_action: Any, y: np.ndarray) -> np.ndarray:
+def moved_targets(augmentation: Any, label_action: Any, y: np.ndarray, positions: Positions) -> np.ndarray:
     """ρ_Y(g) y for the augmentation's elements, (|G|, *y.shape), y (N, *positions, outputs)."""
     elements = augmenting_elements(augmentation)
+    if positions.turning:
+        if label_action is None:
+            return np.broadcast_to(y, (len(elements), *y.shape))
+        return augment_targets(label_action, y[..., 0], elements).reshape(len(elements), *y.shape)
     action = value_keeping(whole_action(augmentation)) if label_action is None else label_action
     if action is None:
         return np.broadcast_to(y, (len(elements), *y.shape))

@@ -28,6 +28,7 @@ from equitangents.ensembles.fields.invariance import KernelSymmetry, kernel_symm
 from equitangents.ensembles.fields.kernel import FieldKernel
 from equitangents.ensembles.fields.points import FieldPoints
 from equitangents.ensembles.fields.targets import Positions, moved_positions, moved_targets
+from equitangents.ensembles.fields.turning import TurningField, turning_symmetry
 from equitangents.ensembles.infinite import problem
 from equitangents.ensembles.infinite.irrep_problem import IrrepProblem
 from equitangents.ensembles.infinite.problem import Problem, Settings
@@ -108,6 +109,8 @@ class PointTraining(Training):
             return self.source.augmentation.name
         if not self.augmentation.exact:
             return "the augmentation is only approximately an action"
+        if self.source.positions.turning and not self.symmetry.invariant:
+            return "outputs do not turn as the targets of copies do"
         if not self.symmetry.invariant:
             return f"the augmentation changes the kernel, by {self.symmetry.together:.1e} of its size"
         return None
@@ -115,6 +118,13 @@ class PointTraining(Training):
     @cached_property
     def symmetry(self) -> KernelSymmetry:
         """What the augmentation does to the kernel."""
+        source = self.source
+        if source.positions.turning:
+            each_copy = source.y.ndim > len(source.positions.shape) + 2
+            if each_copy:
+                return KernelSymmetry(np.inf, np.inf, 0.0)
+            net, count = self.kernel.net.net, source.positions.count
+            return turning_symmetry(net, source.augmentation, source.label_action, source.x, count)
         return kernel_symmetry(self.kernel, self.augmentation, self.x)
 
     @cached_property
@@ -143,7 +153,7 @@ class FieldSource:
         """ρ_Y(g) y_i for every augmenting element, (|G|, N, *positions, outputs)."""
         if self.y.ndim > len(self.positions.shape) + 2:
             return self.y
-        return moved_targets(self.augmentation, self.label_action, self.y)
+        return moved_targets(self.augmentation, self.label_action, self.y, self.positions)
 
     def explicit(self, settings: Settings) -> Problem | SolvedProblem:
         """Train on all copies one by one, each with all its positions."""
@@ -186,12 +196,15 @@ class FieldTraining:
     @property
     def solver(self) -> str:
         """What gives the mean."""
-        return self.points.solver
+        return self._named(self.points.solver)
 
     @property
     def covariance_solver(self) -> str:
         """What gives covariances."""
-        return self.points.covariance_solver
+        return self._named(self.points.covariance_solver)
+
+    def _named(self, solver: str) -> str:
+        return solver.replace("NP", "Nd") if self.positions.turning else solver
 
     @property
     def settings(self) -> Settings:
@@ -253,6 +266,9 @@ class FieldTraining:
 
     def orbit_means(self, x: Any, times: np.ndarray) -> np.ndarray:
         """μ_t at all ρ_X(g) x: (T, M, |G|, *positions, outputs)."""
+        if self.positions.turning:
+            means = self.means(self._orbits(x), times)
+            return means.reshape(len(times), len(x), -1, *means.shape[2:])
         means = self.points.orbit_means(self._at(x), times)
         return self._by_element(means.reshape(len(times), len(x), self.positions.count, *means.shape[2:]))
 
@@ -265,6 +281,10 @@ class FieldTraining:
 
     def joint_orbits(self, x: Any, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """As `orbits`, between all of them: (T, M, |G|, *positions, M, |G|, *positions)."""
+        if self.positions.turning:
+            field = len(x), self.points._orbit_group().order, self.positions.count
+            covariances = self.covariances(self._orbits(x), times)
+            return self.orbit_means(x, times), covariances.reshape(len(times), *field, *field)
         order, at = self.points._orbit_group().order, self._at(x)
         means, covariances = self.points.joint_orbits(at, times)
         count, n = self.positions.count, len(x)
@@ -278,8 +298,17 @@ class FieldTraining:
 
     def sample_orbits(self, x: Any, draws: int, time: float, *, key: Any) -> np.ndarray:
         """Draws of one network jointly over the orbits of all inputs: (draws, M, |G|, *positions, outputs)."""
+        if self.positions.turning:
+            found = self.sample(self._orbits(x), draws, time, key=key)
+            return found.reshape(draws, len(x), -1, *found.shape[2:])
         found = self.points.sample_orbits(self._at(x), draws, time, key=key)
         return self._by_element(found.reshape(draws, len(x), self.positions.count, *found.shape[2:]))
+
+    def _orbits(self, x: Any) -> np.ndarray:
+        """All ρ_X(g) x, input by input, (M·|G|, …)."""
+        self.points._orbit_group()
+        moved = np.moveaxis(np.asarray(self.augmentation.orbit(x)), 0, 1)
+        return moved.reshape(-1, *moved.shape[2:])
 
     def _at(self, x: Any) -> FieldPoints:
         return FieldPoints.of(np.asarray(x), self.positions.count)
@@ -312,14 +341,14 @@ def make_field_training(
 
     y (N, *positions, outputs), or (|G|, N, *positions, outputs), the target of every augmented copy.
     """
-    x, kernel = np.asarray(x), FieldKernel(net)
+    x, kernel = np.asarray(x), FieldKernel(TurningField(net) if positions.turning else net)
     if settings.store is not None:
         raise InvalidArgumentError(
             f"store is {str(settings.store)!r}; it keeps one number for each pair of inputs, and fields have one for "
             "each pair of positions; leave it out"
         )
     each_copy = y.ndim > len(positions.shape) + 2
-    _check_copies(each_copy, augmentation, label_action, x, y)
+    _check_copies(each_copy, augmentation, label_action, x, y[..., 0] if positions.turning else y)
     if isinstance(augmentation, ActionSubset) and augmentation.is_subgroup:
         assert isinstance(augmentation.action, Action)
         subgroup = augmentation.action.group.subgroup(augmentation.elements)
@@ -354,6 +383,8 @@ def _point_labels(source: FieldSource) -> tuple[PointAction | None, np.ndarray]:
     whole = whole_action(source.augmentation)
     table = moved_positions(source.augmentation, source.label_action, positions)
     action = PointAction(whole, table)
+    if positions.turning:
+        return action, plain
     if isinstance(source.augmentation, ActionSubset) or not whole.exact:
         return action, plain
     if source.label_action is None and not each_copy:

@@ -15,6 +15,7 @@ from sklearn.base import RegressorMixin
 from equitangents._types import Key, Numbers, Times
 from equitangents.actions import as_action
 from equitangents.ensembles.fields.targets import Positions, output_positions
+from equitangents.ensembles.fields.turning import turning_outputs
 from equitangents.ensembles.infinite.base import InfiniteEnsembleBase
 from equitangents.ensembles.infinite.densities import target_evidence
 from equitangents.ensembles.infinite.field_training import FieldTraining, make_field_training, points_of
@@ -266,6 +267,11 @@ class InfiniteEnsemble(RegressorMixin, InfiniteEnsembleBase):
     def _orbit_question(self, x: Any, y: Any) -> tuple[InfiniteEnsemble, Any, np.ndarray | None]:
         """(the ensemble whose outputs are measured, x, targets (n, outputs) or None), checked."""
         self._check_fitted()
+        if turning_outputs(self.net) is not None:
+            raise InvalidArgumentError(
+                "orbit statistics compare outputs that stay the same along an orbit, and those of this network turn; "
+                "metrics.equivariance_error(ensemble.predict, action, x, output_action) measures these"
+            )
         x = check_inputs(self, x, self.input_shape, reset=False)
         if y is None:
             return self, x, None
