@@ -66,11 +66,7 @@ def matching_said(o: OutputContract, several: bool = False) -> str:
         return ""
     parts = [
         f"{number(e.mean)} {what}"
-        for e, what in (
-            (o.matching.iou, "IoU of matched boxes"),
-            (o.matching.missed, "missed"),
-            (o.matching.extra, "extra"),
-        )
+        for e, what in ((o.matching.iou, "IoU of matched boxes"), (o.matching.missed, "missed"), (o.matching.extra, "extra"))
         if e is not None
     ]
     return f", {f'{o.name}: ' if several else ''}{', '.join(parts)}" if parts else ""

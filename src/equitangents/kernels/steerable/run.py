@@ -64,9 +64,7 @@ def compute_diagonal(program: SteerableProgram, x: Any, engine: str | None = Non
     if any(precision.is_traced(leaf) for leaf in jax.tree.leaves(x)):
         with precision.scope(dtype):
             values, there = _typed(x, dtype)
-            return _result(
-                (x,), jax.vmap(lambda a, m: _block(program, own(program, a, m)[1]), 0, 1)(values, there), notes
-            )
+            return _result((x,), jax.vmap(lambda a, m: _block(program, own(program, a, m)[1]), 0, 1)(values, there), notes)
     with precision.scope(np.float64):
         side = _typed(x, np.float64)
         every = np.arange(len(side[0]))
@@ -160,9 +158,7 @@ def _of_pairs(program: SteerableProgram, sides: Any, known: Any, first: np.ndarr
     parts = []
     for rows in _batches(len(first), step):
         at = [np.concatenate([index[rows], np.repeat(index[:1], step - len(rows))]) for index in (first, second)]
-        chosen = [
-            jax.tree.map(lambda v, i=i: v[i], part) for part, i in zip(zip(sides, known, strict=True), at, strict=True)
-        ]
+        chosen = [jax.tree.map(lambda v, i=i: v[i], part) for part, i in zip(zip(sides, known, strict=True), at, strict=True)]
         parts.append(np.asarray(_compiled_pairs(program, *chosen))[:, : len(rows)])
     return np.concatenate(parts, axis=1)
 

@@ -136,9 +136,7 @@ class FourierNonlinearity(SteerableNonlinearity):
     def after(self, features: Features) -> Features:
         """The same features, if they are signals."""
         largest = max(kind.degree for kind in features.irreps)
-        wanted = Features.of(
-            features.group, tuple((features.entries[0][0], k) for k in _harmonics(features.group, largest))
-        )
+        wanted = Features.of(features.group, tuple((features.entries[0][0], k) for k in _harmonics(features.group, largest)))
         if set(wanted.entries) != set(features.entries):
             raise NetworkError(
                 f"features {features} are not signals on directions; expected equally many copies, such as {wanted}"
@@ -169,9 +167,7 @@ class FourierNonlinearity(SteerableNonlinearity):
         )
         moved = self.function.function(signals)
         back = {
-            kind: jnp.einsum(
-                "as,...cs->...ca", jnp.asarray(grid.analysis[kind.degree], x.dtype), moved, precision="highest"
-            )
+            kind: jnp.einsum("as,...cs->...ca", jnp.asarray(grid.analysis[kind.degree], x.dtype), moved, precision="highest")
             for kind in values
         }
         return joined(points, features, back)

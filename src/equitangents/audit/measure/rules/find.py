@@ -59,9 +59,7 @@ def settled(task: Task, y: np.ndarray | None) -> tuple[Task, np.ndarray | None, 
 
 def hints(task: Task, orbits: Orbits, judgement: Judgement) -> list[RuleResult]:
     """For every output that fails: that the given action has the wrong sign, or a rule by which it does move."""
-    failing = [
-        o for o in range(len(orbits.output_names)) if judgement.above[o].any() and not _compared(orbits.actions[o])
-    ]
+    failing = [o for o in range(len(orbits.output_names)) if judgement.above[o].any() and not _compared(orbits.actions[o])]
     if len(orbits.kept) < LEAST or not failing:
         return []
     results = [_inverted(task, orbits, o, len(failing)) for o in failing]
