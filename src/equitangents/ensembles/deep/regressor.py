@@ -27,8 +27,8 @@ class DeepEnsemble(RegressorMixin, Regression, DeepEnsembleBase):
             jax.random.split(jax.random.fold_in(jax.random.key(seed), i))`.
         augmentation: the `Action` ρ_X of data augmentation, the name of a group ("C4": `actions.as_action`), some of an
             action's elements (`equitangents.actions.subset`), or None.
-        label_action: the `Action` ρ_Y of the same group on targets (N, outputs); None: labels are invariant. Of fields it
-            acts on (N, *positions, outputs); None: values are invariant, and go with their positions.
+        label_action: the `Action` ρ_Y of the same group on targets (N, outputs); None: labels are invariant. Of fields
+            it acts on (N, *positions, outputs); None: values are invariant, and go with their positions.
         augmentation_mode: "full", every epoch visits all N|G| pairs (ρ_X(g) x_i, ρ_Y(g) y_i); "random", each sample
             once, moved by an element drawn anew for every member, epoch and sample.
         training: `Training(optimizer, learning_rate, epochs, batch_size, momentum, loss)`, how every member is trained;
