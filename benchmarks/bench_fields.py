@@ -1,7 +1,7 @@
-"""Kernel fields against the pooled kernels of the same layers: the same position against Flatten, all pairs against GAP.
+"""Kernel fields against pooled kernels of the same layers: the same position against Flatten, all pairs against GAP.
 
-Times are processor time of one thread, as in `cpu_engine`. "× pooled" is the field's time over that of the pooled kernel;
-of all pairs of positions also without the time that writing as many numbers takes (a copy of the result).
+Times are processor time of one thread, as in `cpu_engine`. "× pooled" is the field's time over the pooled kernel's,
+"less writing" without the time that writing as many numbers takes (a copy of the result).
 """
 
 import os
@@ -26,14 +26,14 @@ def compared(field: Callable[[], object], pooled: Callable[[], object], writing:
     """One row's figures: milliseconds of all three, and the ratios."""
     times = [shortest(run, 5) for run in (field, pooled, writing)]
     ratio, without = times[0] / times[1], (times[0] - times[2]) / times[1]
-    return "".join(f"{1e3 * t:>11.1f}" for t in times) + f"{ratio:>11.2f}{without:>18.2f}"
+    return "".join(f"{1e3 * t:>13.1f}" for t in times) + f"{ratio:>13.2f}{without:>13.2f}"
 
 
 def main() -> None:
     """Two rows for each case and precision: the same position, and all pairs of positions."""
     os.environ["OMP_NUM_THREADS"] = "1"
     head = ("field, ms", "pooled, ms", "write, ms", "× pooled", "less writing")
-    print(f"{'case':<30}{'':>9}{'positions':>11}" + "".join(f"{h:>{w}}" for h, w in zip(head, (11, 11, 11, 11, 18))))
+    print(f"{'case':<30}{'':>9}{'positions':>11}" + "".join(f"{title:>13}" for title in head))
     rng = np.random.default_rng(0)
     for name, layers, padding, side, same, whole in CASES:
         body = (nn.Conv(1, (3, 3), padding=padding, **WEIGHTS), nn.Relu()) * layers

@@ -266,6 +266,8 @@ class Computation {
     to.lanes = lanes;
     to.targets = problem_.targets;
     to.scratch = gathered_[thread]->get();
+    to.gathered = most_gathered();
+    to.odd = problem_.odd;
     const bool all = to.kind == FieldKind::all;
     to.position = !all ? 0 : problem_.listed ? positions : problem_.n2 * positions;
     to.second = all && !problem_.listed ? positions : each;
@@ -280,7 +282,12 @@ class Computation {
   int64_t gathered_size() const {
     const Level& last = plan_.levels[plan_.field_count];
     const bool gathers = problem_.field == FieldKind::all && last.grid;
-    return gathers ? plan_.positions_out * last.shape[2] * 2 * lanes_ : 0;
+    return gathers ? plan_.positions_out * most_gathered() * 2 * lanes_ : 0;
+  }
+
+  int most_gathered() const {
+    const Level& last = plan_.levels[plan_.field_count];
+    return last.wrap ? last.shape[2] : 2 * last.shape[2] - 1;
   }
 
   const Plan& plan_;

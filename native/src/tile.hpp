@@ -33,6 +33,8 @@ struct FieldOutput {
   int lanes;  // how many of them hold second inputs
   const int32_t* targets;
   void* scratch;
+  int gathered;           // fibres that differ in the offset along the last axis, at most
+  volatile int32_t* odd;  // becomes 1 where a number is not finite
 };
 
 template <class T>

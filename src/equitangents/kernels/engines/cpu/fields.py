@@ -51,7 +51,7 @@ def working_bytes(plan: FieldPlan, channels: int, n1: int, n2: int, itemsize: in
     what, picked = _kept(plan)
     held = memory.working_bytes(steps, channels, n1, n2, itemsize)
     if what.kind == "all" and isinstance(plan.last, GridLevel):  # fibres that differ along the last axis
-        held += threads() * plan.part.count * plan.last.shape[-1] * 2 * (_VECTOR // number) * number
+        held += threads() * plan.part.count * 2 * plan.last.shape[-1] * 2 * (_VECTOR // number) * number
     if what.targets is not None:
         held += what.targets.nbytes
     if picked is not None:

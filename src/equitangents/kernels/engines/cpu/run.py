@@ -15,11 +15,13 @@ import numpy as np
 from equitangents.kernels.engines.cpu.descriptor import Description, describe
 from equitangents.kernels.engines.cpu.library import TARGETS, library, registered, threads
 from equitangents.kernels.engines.cpu.rotation_plan import RotationPlan
+from equitangents.kernels.scales import check_representable
 from equitangents.kernels.stages import AlongFibres, stages_of
 
 _MESSAGE_SIZE = 256
 _WATCH_FROM = 2e8  # numbers to compute from which a thread watches for Ctrl-C
 _CANCELLED = 1
+_LINE = 64  # bytes of a cache line
 
 
 class _Description(ctypes.Structure):
@@ -43,6 +45,7 @@ class _Problem(ctypes.Structure):
         ("field", ctypes.c_int32),
         ("field_numbers", ctypes.c_int64),
         ("targets", ctypes.c_void_p),
+        ("odd", ctypes.c_void_p),
     ]
 
 
@@ -136,12 +139,12 @@ def _run(
     x1 = np.ascontiguousarray(x1)
     x2 = None if x2 is None else np.ascontiguousarray(x2)
     found = shape if kept is None else kept.shape(shape)
-    nngp, ntk = np.empty(found, x1.dtype), np.empty(found, x1.dtype)
+    nngp, ntk = _aligned(found, x1.dtype), _aligned(found, x1.dtype)
     if nngp.size == 0:
         return nngp, ntk
     d = describe(plan, x1.shape[-1])
     description = _Description(*(v for a in (d.code, d.reals, d.tables) for v in (a.ctypes.data, a.size)))
-    cancel = ctypes.c_int32(0)
+    cancel, odd = ctypes.c_int32(0), ctypes.c_int32(0)
     problem = _Problem(
         x1=x1.ctypes.data,
         n1=shape[0],
@@ -157,6 +160,7 @@ def _run(
         field=0 if kept is None else _KINDS[kept.kind],
         field_numbers=0 if kept is None else kept.numbers,
         targets=None if kept is None or kept.targets is None else kept.targets.ctypes.data,
+        odd=ctypes.addressof(odd),
     )
     function = getattr(library(), TARGETS[x1.dtype.name][0])
     message = ctypes.create_string_buffer(_MESSAGE_SIZE)
@@ -170,7 +174,17 @@ def _run(
     if status != 0:
         text = message.value.decode()
         raise MemoryError(text) if text == "out of memory" else RuntimeError(f"the CPU engine failed: {text}")
+    if odd.value:
+        check_representable(x1.dtype, (nngp, ntk), (x1,) if x2 is None else (x1, x2))
     return nngp, ntk
+
+
+def _aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """Uninitialised numbers on the boundary of a cache line, so that vectors of them are written at once."""
+    size = math.prod(shape) * dtype.itemsize
+    memory = np.empty(size + _LINE, np.uint8)
+    start = -memory.ctypes.data % _LINE
+    return memory[start : start + size].view(dtype).reshape(shape)
 
 
 def _work(plan: AlongFibres | RotationPlan, x: np.ndarray, pairs: int) -> float:
