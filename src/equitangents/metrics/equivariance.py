@@ -75,8 +75,9 @@ def equivariance_error(
     """How far f is from f(ρ_X(g)x) = ρ_Y(g)f(x), relative to ‖f(x)‖, Euclidean norms over all of an output's axes.
 
     `action` is ρ_X, or the name of a group ("C4"); `output_action` is ρ_Y, an action or a representation of the same
-    group, and None means that f should be invariant. f maps a batch (N, …) to outputs (N, …), NumPy or JAX; outputs (N,) meet `output_action` as
-    (N, 1). 0/0 counts as 0, an error where f(x) = 0 as inf.
+    group, and None means that f should be invariant. f maps a batch (N, …) to outputs (N, …), NumPy or JAX; outputs
+    (N,) meet `output_action` as (N, 1), and fields as (N, *positions, outputs). 0/0 counts as 0, an error where
+    f(x) = 0 as inf.
 
     >>> import numpy as np, equitangents as et
     >>> rot = et.actions.image_rotations(4)

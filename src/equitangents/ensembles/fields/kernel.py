@@ -23,8 +23,9 @@ class FieldKernel:
     def __init__(self, net: Any) -> None:
         self.net = net
 
-    def kernel(self, a: FieldPoints, b: FieldPoints | None = None) -> Any:
+    def kernel(self, x1: Any, x2: Any = None) -> Any:
         """NNGP and NTK between points, (A, B); of points with themselves half of the blocks are computed."""
+        a, b = x1, x2
         other = a if b is None else b
         shape = len(a), len(other)
         both = [np.empty(shape, a.dtype), np.empty(shape, a.dtype)]
@@ -38,7 +39,7 @@ class FieldKernel:
                 out[np.ix_(rows, columns)] = part
                 if b is None:
                     out[np.ix_(columns, rows)] = part.T
-        return Kernels(*both) if reason is None else NngpKernels(both[0], reason)
+        return Kernels(both[0], both[1]) if reason is None else NngpKernels(both[0], reason)
 
     def kernel_diagonal(self, a: FieldPoints) -> Any:
         """NNGP and NTK of every point with itself, each (A,)."""

@@ -176,7 +176,7 @@ class InfiniteEnsemble(RegressorMixin, InfiniteEnsembleBase):
         self._check_fitted()
         return self._left_out(self, self._training, float(self.time))
 
-    def _left_out(self, ensemble: InfiniteEnsemble, training: Training, time: float) -> LeaveOneOut:
+    def _left_out(self, ensemble: InfiniteEnsemble, training: Training | FieldTraining, time: float) -> LeaveOneOut:
         if isinstance(training, FieldTraining):
             raise InvalidArgumentError(
                 "leaving whole fields out has no closed form here; hold samples back, or compare ensembles by "
