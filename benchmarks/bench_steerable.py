@@ -194,7 +194,12 @@ def _network(library: str, group: str, rng: np.random.Generator) -> dict:
             "x": rng.normal(size=(2, 5, 7)).tolist(),
         }  # fmt: skip
     if group == "SO(2)":
-        return {"into": "1x0+1x1", "hidden": "3x0+2x1+1x2", "out": "1x0+1x1", "x": rng.normal(size=(2, 5, 5, 3)).tolist()}
+        return {
+            "into": "1x0+1x1",
+            "hidden": "3x0+2x1+1x2",
+            "out": "1x0+1x1",
+            "x": rng.normal(size=(2, 5, 5, 3)).tolist(),
+        }
     return {}
 
 

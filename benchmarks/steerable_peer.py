@@ -1,8 +1,9 @@
-"""Kernels and networks of escnn or e3nn, in an interpreter that has it: `python steerable_peer.py REQUEST.json OUT.npz`.
+"""Kernels and networks of escnn or e3nn, in an interpreter that has it.
 
-The request names a library, a group, irreps in our notation, group elements and offsets; the answer has the irreps'
-matrices, the values of all equivariant kernels between every two of them, and the outputs of one small network with
-random weights, with the values of its kernels at the offsets, so that the same network can be built elsewhere.
+`python steerable_peer.py REQUEST.json OUT.npz`: the request names a library, a group, irreps in our notation, group
+elements and offsets; the answer has the irreps' matrices, the values of all equivariant kernels between every two of
+them, and the outputs of one small network with random weights, with the values of its kernels at the offsets, so that
+the same network can be built elsewhere.
 """
 
 from __future__ import annotations
@@ -98,7 +99,12 @@ class E3nn:
             if i == 0:
                 values = gate(values)
         functions = [gate.act_scalars.acts[0].cst, gate.act_gates.acts[0].cst]
-        return {**answer, "y": values, "constants": torch.tensor(functions), "order": (str(gate.irreps_in), str(gate.irreps_out))}
+        return {
+            **answer,
+            "y": values,
+            "constants": torch.tensor(functions),
+            "order": (str(gate.irreps_in), str(gate.irreps_out)),
+        }
 
 
 class Escnn:

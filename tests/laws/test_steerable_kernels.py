@@ -3,15 +3,14 @@
 import jax
 import numpy as np
 import pytest
-from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles import literal_steerable
-from oracles.group_elements import cloud, element, moved
 
-import equitangents as et
 from equitangents import nn
 from equitangents.steerable import Features, GaussianSum
+from examples import examples
+from oracles import literal_steerable
+from oracles.group_elements import cloud, element, moved
 
 RINGS = {"radii": (0.0, 1.0), "width": 0.7}
 BUMP = GaussianSum((1.0, -0.5), (0.1, 0.6))
@@ -50,7 +49,11 @@ CASES = {
         ("fourier", 6),
         {"SO(2)": "2x0+2x1+2x2", "O(2)": "2x0e+2x1"},
     ),
-    "norm": (nn.NormNonlinearity(BUMP), ("norm", BUMP.coefficients, BUMP.rates), {"SO(2)": "2x0+2x1", "O(2)": "1x0o+1x1"}),
+    "norm": (
+        nn.NormNonlinearity(BUMP),
+        ("norm", BUMP.coefficients, BUMP.rates),
+        {"SO(2)": "2x0+2x1", "O(2)": "1x0o+1x1"},
+    ),
 }
 INPUTS = {"SO(2)": "1x0+1x1", "O(2)": "1x0e+1x0o+1x1", "SO(3)": "2x0+1x1", "O(3)": "1x0e+1x1o"}
 OUTPUTS = {"SO(2)": "1x1", "O(2)": "1x0o+1x1", "SO(3)": "1x0+1x1", "O(3)": "1x0e+1x1o"}

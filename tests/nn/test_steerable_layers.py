@@ -10,7 +10,9 @@ from equitangents import errors, nn
 from equitangents.steerable import GaussianSum
 
 CONV = nn.SteerableConv("4x0+2x1", radii=(0.0, 1.0))
-NET = nn.Sequential(nn.PointCloud("SO(2)"), CONV, nn.GatedNonlinearity(nn.Erf()), nn.SteerablePool(), nn.SteerableDense("1x0"))
+NET = nn.Sequential(
+    nn.PointCloud("SO(2)"), CONV, nn.GatedNonlinearity(nn.Erf()), nn.SteerablePool(), nn.SteerableDense("1x0")
+)
 
 
 def points(*layers):
@@ -24,14 +26,20 @@ def points(*layers):
         (points(CONV, nn.Dense(3)), "does not read 5 points with features 4x0\\+2x1"),
         (points(nn.NormNonlinearity()), "a nonlinearity needs a linear layer before it"),
         (points(nn.SteerableConv("1x0+2x1"), nn.GatedNonlinearity()), "1 numbers 0, of which 2 are gates; give .* 2x0"),
-        (points(CONV, nn.FourierNonlinearity()), "not signals on directions; expected equally many copies, such as 4x0\\+4x1"),
+        (
+            points(CONV, nn.FourierNonlinearity()),
+            "expected equally many copies, such as 4x0\\+4x1",
+        ),
         (points(nn.SteerableConv("2x0+2x1"), nn.FourierNonlinearity(samples=2)), "samples is 2; .* need at least 3"),
         (points(nn.SteerableDense("1x1")), "no equivariant kernel of this layer leads from 1x0 to 1"),
         (points(nn.SteerablePool(), CONV), "SteerableConv reads points; after SteerablePool use SteerableDense"),
         (points(nn.SteerablePool(), nn.SteerablePool()), "have been pooled before"),
         (lambda: nn.Sequential(CONV).signals((5, 3)), "begin the network with PointCloud or PlaneImage"),
-        (lambda: nn.Sequential(nn.PointCloud("SO(2)")).signals((5, 3)), "3 channels; expected 2 coordinates and 0"),
-        (lambda: nn.Sequential(nn.PointCloud("SO(2)")).signals((5, 5, 2)), "PointCloud reads points \\(N, P, channels\\)"),
+        (lambda: nn.Sequential(nn.PointCloud("SO(2)")).signals((5, 3)), "3 channels; expected 2 coordinates"),
+        (
+            lambda: nn.Sequential(nn.PointCloud("SO(2)")).signals((5, 5, 2)),
+            "PointCloud reads points \\(N, P, channels\\)",
+        ),
         (lambda: nn.Sequential(nn.PlaneImage("O(2)")).signals((5, 2)), "PlaneImage reads images"),
         (lambda: nn.Sequential(nn.PlaneImage("O(2)", "1x1")).signals((5, 5, 3)), "3 channels; features 1x1 have 2"),
         (lambda: nn.PlaneImage("SO(3)"), "a group of the plane"),
@@ -77,9 +85,10 @@ def test_functions_of_the_norm_are_fitted_or_refused():
     tanh = nn.NormNonlinearity(jnp.tanh)
     r = np.linspace(0, 12, 500)
     assert np.max(np.abs(np.asarray(tanh.gaussians(r)) - np.tanh(r))) <= 2 * tanh.error <= 2e-6
-    with pytest.raises(errors.InvalidArgumentError, match="fitted by 32 Gaussians to .* only"):
+    with pytest.raises(errors.InvalidArgumentError, match=r"fitted by 32 Gaussians to .* only"):
         nn.NormNonlinearity(lambda r: jax.nn.relu(r - 1))
-    long = nn.Sequential(nn.PointCloud("SO(2)"), nn.SteerableConv("2x1", W_std=30.0), tanh, nn.SteerableConv("1x0"), nn.SteerablePool())
+    first, last = nn.SteerableConv("2x1", W_std=30.0), nn.SteerableConv("1x0")
+    long = nn.Sequential(nn.PointCloud("SO(2)"), first, tanh, last, nn.SteerablePool())
     with pytest.raises(errors.InvalidArgumentError, match="give NormNonlinearity largest="):
         long.kernel(np.random.default_rng(0).normal(size=(1, 3, 2)))
 

@@ -1,7 +1,7 @@
 """Kernels of steerable networks by literal sums over points, kernels and Gaussian moments, in NumPy.
 
-A state is {irrep: (K, Θ)}, (P, P', d, d); layers are tuples that begin with their kind. Duals: of numbers by formulas of
-the textbook for erf, of vectors by the joint covariance under Gaussian weights and the theorem of Isserlis, term by term.
+A state is {irrep: (K, Θ)}, (P, P', d, d); layers are tuples that begin with their kind. Duals: of numbers by formulas
+of the textbook for erf, of vectors by the joint covariance under Gaussian weights and the theorem of Isserlis.
 """
 
 import itertools

@@ -269,9 +269,7 @@ def _signals(layers: tuple[Layer, ...], input_shape: tuple[int, ...]) -> tuple[S
 
 
 @lru_cache(maxsize=256)
-def _lower(
-    layers: tuple[Layer, ...], input_shape: tuple[int, ...]
-) -> tuple[int, AnyProgram]:
+def _lower(layers: tuple[Layer, ...], input_shape: tuple[int, ...]) -> tuple[int, AnyProgram]:
     signals, given = _ends_on_vector(layers, input_shape)
     if isinstance(signals[-1].positions, OnWhole):
         return given, _steerable_program(layers[given:], signals[given:])
@@ -330,7 +328,8 @@ def _ends_on_vector(layers: tuple[Layer, ...], input_shape: tuple[int, ...]) -> 
     if signals[-1].positions.count != 1:
         raise NetworkError(
             f"the network ends on {signals[-1].positions}, so its kernel is a field; end it with Flatten, "
-            "GlobalAvgPool or GroupPool (and a Dense layer), or steerable features with SteerablePool (and SteerableDense)"
+            "GlobalAvgPool or GroupPool (and a Dense layer), or steerable features with SteerablePool (and "
+            "SteerableDense)"
         )
     given = 0
     while given < len(layers) and isinstance(layers[given], ParameterFree) and signals[given + 1].given:

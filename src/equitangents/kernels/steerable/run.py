@@ -64,7 +64,9 @@ def compute_diagonal(program: SteerableProgram, x: Any, engine: str | None = Non
     if any(precision.is_traced(leaf) for leaf in jax.tree.leaves(x)):
         with precision.scope(dtype):
             values, there = _typed(x, dtype)
-            return _result((x,), jax.vmap(lambda a, m: _block(program, own(program, a, m)[1]), 0, 1)(values, there), notes)
+            return _result(
+                (x,), jax.vmap(lambda a, m: _block(program, own(program, a, m)[1]), 0, 1)(values, there), notes
+            )
     with precision.scope(np.float64):
         side = _typed(x, np.float64)
         every = np.arange(len(side[0]))
@@ -83,8 +85,8 @@ def working_bytes(program: SteerableProgram, points: int) -> int:
     one = _pair_bytes(program, points)
     if one > _MEMORY_LIMIT:
         raise MemoryLimitError(
-            f"one pair of inputs with {points} points needs {memory_size(one)}, more than {memory_size(_MEMORY_LIMIT)}: "
-            "take fewer points, irreps or rings"
+            f"one pair of inputs with {points} points needs {memory_size(one)}, more than "
+            f"{memory_size(_MEMORY_LIMIT)}: take fewer points, irreps or rings"
         )
     return max(one, min(_MEMORY, _MOST * one))
 
@@ -127,11 +129,8 @@ def _typed(x: Any, dtype: Any) -> tuple[Any, Any]:
 def _variances(program: SteerableProgram, x: Any, there: Any) -> Any:
     """Variances before every nonlinearity, of every input."""
     step = _at_once(program, x.shape[1])
-    parts = [
-        jax.tree.map(lambda v, n=len(rows): v[:n], _compiled_own(program, *_filled(rows, step, x, there)))
-        for rows in _batches(len(x), step)
-    ]
-    known = jax.tree.map(lambda *v: jnp.concatenate(v), *parts)
+    parts = [_compiled_own(program, *_filled(rows, step, x, there)) for rows in _batches(len(x), step)]
+    known = jax.tree.map(lambda *v: jnp.concatenate(v)[: len(x)], *parts)
     _check_norms(program, known)
     return known
 
@@ -158,7 +157,9 @@ def _of_pairs(program: SteerableProgram, sides: Any, known: Any, first: np.ndarr
     parts = []
     for rows in _batches(len(first), step):
         at = [np.concatenate([index[rows], np.repeat(index[:1], step - len(rows))]) for index in (first, second)]
-        chosen = [jax.tree.map(lambda v, i=i: v[i], part) for part, i in zip(zip(sides, known, strict=True), at, strict=True)]
+        chosen = [
+            jax.tree.map(lambda v, i=i: v[i], part) for part, i in zip(zip(sides, known, strict=True), at, strict=True)
+        ]
         parts.append(np.asarray(_compiled_pairs(program, *chosen))[:, : len(rows)])
     return np.concatenate(parts, axis=1)
 
