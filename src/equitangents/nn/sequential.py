@@ -362,11 +362,6 @@ def _ends_on_vector(layers: tuple[Layer, ...], input_shape: tuple[int, ...]) -> 
     signals = _signals(layers, input_shape)
     if signals[-1].positions.count != 1:
         raise NetworkError(
-<<<<<<< HEAD
-            f"the network ends on {signals[-1].positions}, so its kernel is a field; end it with Flatten, "
-            "GlobalAvgPool or GroupPool (and a Dense layer), or steerable features with SteerablePool (and "
-            "SteerableDense)"
-=======
             f"the network ends on {signals[-1].positions}, so its kernel is a field; ask for kernel_field, or end it "
             "with Flatten, GlobalAvgPool or GroupPool (and a Dense layer), or steerable features with SteerablePool "
             "(and SteerableDense)"
