@@ -44,6 +44,7 @@ def points(*layers):
         (lambda: nn.Sequential(nn.PlaneImage("O(2)", "1x1")).signals((5, 5, 3)), "3 channels; features 1x1 have 2"),
         (lambda: nn.PlaneImage("SO(3)"), "a group of the plane"),
         (lambda: nn.Sequential(nn.PointCloud("SO(2)"), CONV).kernel(np.zeros((1, 5, 2))), "or steerable features with"),
+        (lambda: nn.Sequential(nn.PointCloud("SO(2)"), CONV).kernel_field(np.zeros((1, 5, 2))), "and ask for kernel"),
         (
             lambda: nn.Sequential(*NET.layers[:4]).kernel(np.zeros((1, 5, 2))),
             "after a nonlinearity of steerable features there is to be a linear layer",
@@ -154,3 +155,16 @@ def test_images_turn_by_quarter_turns_exactly_and_ensembles_learn_from_them():
     quarter = np.array([[0.0, -1.0], [1.0, 0.0]])
     y = np.asarray(vector.apply(params, x))
     np.testing.assert_allclose(np.asarray(vector.apply(params, turned)), y @ quarter.T, atol=1e-12)
+
+
+@pytest.mark.slow
+def test_ensembles_learn_vectors_that_turn_with_the_points():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(4, 4, 2)), rng.normal(size=(4, 2))
+    net = nn.Sequential(*NET.layers[:4], nn.SteerableDense("1x1"))
+    assert net.turning_outputs == 2
+    assert NET.turning_outputs is None
+    g = np.array([[0.6, -0.8], [0.8, 0.6]])
+    model = et.InfiniteEnsemble(net, ridge=1e-6).fit(x[:3], y[:3])
+    np.testing.assert_allclose(model.predict(x[:3]), y[:3], atol=1e-3)
+    np.testing.assert_allclose(model.predict(x @ g.T), model.predict(x) @ g.T, atol=1e-6)

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import DTypeLike
 
+from equitangents.errors import NetworkError
 from equitangents.kernels.cost import KernelCost
 from equitangents.kernels.fields.cost import field_cost
 from equitangents.kernels.fields.dispatch import compute_field, compute_field_diagonal
@@ -105,6 +106,11 @@ def _lower(
     layers: tuple[Layer, ...], signals: tuple[Signal, ...], structured: bool
 ) -> tuple[int, Program | RotationProgram | StructuredProgram]:
     """(how many leading layers are functions of the input alone, the program of the rest, unfolded)."""
+    if layers[0].steers:
+        raise NetworkError(
+            "networks on steerable features have kernels of whole inputs alone: end the network with SteerablePool, "
+            "and ask for kernel"
+        )
     given = count_given(layers, signals)
     of = structured_program_of if structured else program_of
     return given, of(layers[given:], signals[given:])
