@@ -24,7 +24,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks.bench_escnn import escnn_python
 from benchmarks.peers import OUT, environment
 from equitangents import nn
 from equitangents.kernels.steerable.linear import count, filter_kernels
@@ -55,6 +54,13 @@ class Row:
     kernels: int
     sine: float
     network: float | None
+
+
+def escnn_python() -> str | None:
+    """The interpreter with escnn, or None and a line that says why there is none."""
+    from benchmarks import bench_escnn  # which takes the studies with it
+
+    return bench_escnn.escnn_python()
 
 
 def e3nn_python() -> str | None:
