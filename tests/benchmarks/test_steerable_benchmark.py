@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from oracles.group_elements import element
 
 from equitangents import nn
 from equitangents.steerable import Features, irrep
+from oracles.group_elements import element
 
 
 @pytest.fixture
