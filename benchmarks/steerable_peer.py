@@ -204,7 +204,7 @@ def main() -> None:
     torch.manual_seed(0)
     with open(sys.argv[1], encoding="utf-8") as file:
         request = json.load(file)
-    library = {"e3nn": E3nn, "escnn": Escnn}[request["library"]](request)
+    library: Any = (E3nn if request["library"] == "e3nn" else Escnn)(request)
     elements, offsets = (torch.tensor(request[name], dtype=torch.float64) for name in ("elements", "offsets"))
     answer: dict[str, Any] = {}
     for i, out in enumerate(request["irreps"]):
@@ -213,7 +213,8 @@ def main() -> None:
             answer[f"kernels_{i}_{j}"] = library.kernels(out, into, offsets)
     if "network" in request:
         answer.update(library.network(request["network"]))
-    np.savez(sys.argv[2], **{k: np.asarray(v.detach() if hasattr(v, "detach") else v) for k, v in answer.items()})
+    arrays: dict[str, Any] = {k: np.asarray(v.detach() if hasattr(v, "detach") else v) for k, v in answer.items()}
+    np.savez(sys.argv[2], **arrays)
 
 
 if __name__ == "__main__":

@@ -195,7 +195,7 @@ def draws(net, x, samples, width_of_outputs):
         ("SO(2)", "128x0+64x1", nn.GatedNonlinearity(nn.Relu(), nn.Erf())),
         ("SO(2)", "64x0+64x1", nn.FourierNonlinearity(nn.Relu(), samples=6)),
         ("O(2)", "64x0e+64x1", nn.NormNonlinearity()),
-        ("SO(2)", "64x0+64x1", nn.NormNonlinearity(jax.numpy.tanh)),
+        ("SO(2)", "64x0+64x1", nn.NormNonlinearity(jax.numpy.tanh, largest=20.0)),
         ("SO(3)", "128x0+64x1", nn.GatedNonlinearity(nn.Erf(), nn.Gelu())),
         ("SO(3)", "64x0+64x1", nn.FourierNonlinearity(nn.Erf(), samples=3)),
         ("O(3)", "64x0e+64x1o", nn.NormNonlinearity()),

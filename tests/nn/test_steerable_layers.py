@@ -76,6 +76,22 @@ def test_settings_that_make_no_sense_are_refused(call, kind, says):
         call()
 
 
+def test_linear_networks_have_the_kernels_of_mean_features():
+    x = np.random.default_rng(0).normal(size=(3, 5, 6))
+    mean = x[..., 2:].mean(axis=1)
+    begin = nn.PointCloud("SO(2)", "2x0+1x1"), nn.SteerablePool()
+    numbers = nn.Sequential(*begin, nn.SteerableDense("3x0", W_std=2.0, b_std=0.5)).kernel(x)
+    expected = 4 * mean[:, :2] @ mean[:, :2].T / 2 + 0.25
+    np.testing.assert_allclose(numbers.nngp, expected, rtol=1e-13)
+    np.testing.assert_allclose(numbers.ntk, expected, rtol=1e-13)
+    np.testing.assert_array_equal(numbers.ntk, numbers.ntk.T)
+    u, quarter = mean[:, 2:], np.array([[0.0, -1.0], [1.0, 0.0]])
+    outer = np.einsum("ia,jb->ijab", u, u)
+    vectors = nn.Sequential(*begin, nn.SteerableDense("1x1")).kernel(x)
+    np.testing.assert_allclose(vectors.nngp, (outer + quarter @ outer @ quarter.T) / 2, atol=1e-14)
+    assert (vectors.nngp == vectors.nngp.transpose(1, 0, 3, 2)).all()
+
+
 def test_groups_are_named_or_given_as_objects():
     assert nn.PointCloud(et.groups.so3(2)) == nn.PointCloud("SO(3)")
     assert nn.PointCloud(et.groups.so2(), "1x1").features.dimension == 2

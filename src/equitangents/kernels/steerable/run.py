@@ -52,9 +52,10 @@ def compute(program: SteerableProgram, x1: Any, x2: Any = None, engine: str | No
     found = np.empty((2, n1, n2, *blocks.shape[2:]))
     found[:, first, second] = blocks
     if x2 is None:
-        found[:, second, first] = np.swapaxes(blocks, -1, -2)
+        found[:, second, first] = _transposed(blocks, found.ndim)
         diagonal = np.arange(n1)
-        found[:, diagonal, diagonal] = (found + np.swapaxes(found, -1, -2))[:, diagonal, diagonal] / 2
+        own = found[:, diagonal, diagonal]
+        found[:, diagonal, diagonal] = (own + _transposed(own, found.ndim)) / 2
     return _result(inputs, _cast(found, dtype, inputs), notes)
 
 
@@ -73,6 +74,11 @@ def compute_diagonal(program: SteerableProgram, x: Any, engine: str | None = Non
         known = _variances(program, *side)
         blocks = _of_pairs(program, (side, side), (known, known), every, every)
     return _result((x,), _cast(blocks, dtype, (x,)), notes)
+
+
+def _transposed(blocks: np.ndarray, rank: int) -> np.ndarray:
+    """K(x', x) of K(x, x'), (2, pairs) for kernels of rank 3 with their two parts, (2, pairs, D, D) for others."""
+    return blocks if rank == 3 else np.swapaxes(blocks, -1, -2)
 
 
 def outputs(program: SteerableProgram) -> int:
@@ -128,7 +134,7 @@ def _typed(x: Any, dtype: Any) -> tuple[Any, Any]:
 
 def _variances(program: SteerableProgram, x: Any, there: Any) -> Any:
     """Variances before every nonlinearity, of every input."""
-    step = _at_once(program, x.shape[1])
+    step = _at_once(program, x.shape[1], len(x))
     parts = [_compiled_own(program, *_filled(rows, step, x, there)) for rows in _batches(len(x), step)]
     known = jax.tree.map(lambda *v: jnp.concatenate(v)[: len(x)], *parts)
     _check_norms(program, known)
@@ -153,7 +159,7 @@ def _check_norms(program: SteerableProgram, known: Any) -> None:
 
 def _of_pairs(program: SteerableProgram, sides: Any, known: Any, first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """NNGP and NTK of the pairs (x1[first], x2[second]), (2, pairs) or (2, pairs, D, D)."""
-    step = _at_once(program, max(side[0].shape[1] for side in sides))
+    step = _at_once(program, max(side[0].shape[1] for side in sides), len(first))
     parts = []
     for rows in _batches(len(first), step):
         at = [np.concatenate([index[rows], np.repeat(index[:1], step - len(rows))]) for index in (first, second)]
@@ -173,10 +179,10 @@ def _filled(rows: np.ndarray, step: int, x: Any, there: Any) -> tuple[Any, Any]:
     return x[at], there[at]
 
 
-def _at_once(program: SteerableProgram, points: int) -> int:
-    """How many pairs run at once: a power of two, so that few programs are compiled."""
+def _at_once(program: SteerableProgram, points: int, count: int) -> int:
+    """How many of `count` pairs run at once: a power of two, so that few programs are compiled."""
     most = min(_MOST, max(1, _MEMORY // _pair_bytes(program, points)))
-    return 1 << (int(most).bit_length() - 1)
+    return min(1 << (int(most).bit_length() - 1), 1 << (count - 1).bit_length())
 
 
 @partial(jax.jit, static_argnums=0)
