@@ -116,6 +116,11 @@ def _lower(
     layers: tuple[Layer, ...], signals: tuple[Signal, ...], structured: bool
 ) -> tuple[int, Program | RotationProgram | StructuredProgram]:
     """(how many leading layers are functions of the input alone, the program of the rest, unfolded)."""
+    if layers[0].steers:
+        raise NetworkError(
+            "networks on steerable features have kernels of whole inputs alone: end the network with SteerablePool, "
+            "and ask for kernel"
+        )
     if isinstance(layers[-1], Readout):
         raise NetworkError(
             "the network ends in a Readout, so its kernels are matrices (N1, N2, d, d) of one output: ask for kernel"
