@@ -122,7 +122,9 @@ def assemble(
     tested = parts.data_test
     data = part(
         "data",
-        "data_test=None" if tested is None else stop.measured("data", lambda: data_symmetry(task, y, tested) if lawful else NO_GROUP),
+        "data_test=None"
+        if tested is None
+        else stop.measured("data", lambda: data_symmetry(task, y, tested) if lawful else NO_GROUP),
     )
     contract = _contract(task, orbits, judgement)
     floor = float(floors.of_elements.mean())
@@ -137,16 +139,22 @@ def assemble(
     lie = stop.measured("lie", lambda: lie_derivatives(task, orbits.actions))
     if lie is not None and not lie:
         flows = task.contract.group.flows
-        why = (
-            _no_derivative(orbits) if flows else f"{task.contract.group.name} has no infinitesimal elements"
-        )
+        why = _no_derivative(orbits) if flows else f"{task.contract.group.name} has no infinitesimal elements"
         missing.append(Missing("lie", why))
     shares = part("irreps", stop.measured("irreps", lambda: irreps(task, orbits)))
-    mended = stop.measured("remedies", lambda: remedies(task, orbits, y, ensemble, parts.train, judgement), []) if lawful else []
+    mended = (
+        stop.measured("remedies", lambda: remedies(task, orbits, y, ensemble, parts.train, judgement), [])
+        if lawful
+        else []
+    )
     along = lambda: _checkpoints(task, parts.checkpoints or {}, headline.unit)
     points = stop.measured("checkpoints", along, []) if parts.checkpoints else []
     seen = stop.attempted("witnesses", lambda: witnesses(task, orbits), [])
-    rules = stop.measured("rules", lambda: hints(task, orbits, judgement) if lawful else [], []) if sought is None else sought
+    rules = (
+        stop.measured("rules", lambda: hints(task, orbits, judgement) if lawful else [], [])
+        if sought is None
+        else sought
+    )
     along_strengths = lambda: (
         transform_curves(task, parts.transforms, task.model.states_layout)
         if lawful

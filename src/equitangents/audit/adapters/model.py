@@ -123,7 +123,11 @@ def answer(output: Any, n: int, what: str = "f(x)", expected: Any = None) -> Ans
             )
         if a.ndim == 0 or len(a) != n:
             other = [axis for axis in range(1, a.ndim) if a.shape[axis] == n]
-            batch = f"; if the batch is along axis {other[0]}, output_action is Batch(kind, axis={other[0]})" if other else ""
+            batch = (
+                f"; if the batch is along axis {other[0]}, output_action is Batch(kind, axis={other[0]})"
+                if other
+                else ""
+            )
             raise ShapeError(f"{name} has shape {a.shape} for {n} inputs; expected one row an input{choose}{batch}")
         if not np.isfinite(a).all():
             raise NotFiniteError(f"{name} holds NaN or infinite values")

@@ -66,9 +66,7 @@ class Unordered:
         self.of: Any = ("xyxy" if match == "iou" else None) if isinstance(of, str) and of == _DEFAULT else of
         self.comparison = self._comparison(threshold, labels, scores, least)
 
-    def _comparison(
-        self, threshold: float | None, labels: int | None, scores: int | None, least: float
-    ) -> Comparison:
+    def _comparison(self, threshold: float | None, labels: int | None, scores: int | None, least: float) -> Comparison:
         if self.match != "iou":
             return MatchedRows(None if isinstance(self.match, str) else self.match, threshold)
         centred = self.of == "cxcywh" or getattr(self.of, "format", "") == "cxcywh"

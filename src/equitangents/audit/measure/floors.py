@@ -192,7 +192,10 @@ def float_floor(
     if y.dtype != np.float64:
         double = task.model.double()
         if double is not None:
-            wide = [a if isinstance(a, Shared) or a.dtype.kind not in _WIDE else a.astype(_WIDE[a.dtype.kind]) for a in x.leaves]
+            wide = [
+                a if isinstance(a, Shared) or a.dtype.kind not in _WIDE else a.astype(_WIDE[a.dtype.kind])
+                for a in x.leaves
+            ]
             exact = _attempt(task, x.replaced(wide), lambda x: chosen(double(x), task.model.select))
             if exact is not None and exact.dtype == np.float64:
                 return "float64", _apart(y, exact, actions)
