@@ -174,7 +174,8 @@ def _kinds() -> tuple[Kind, ...]:
              lambda b: np.stack([b[:, 1], SIZE - b[:, 0], b[:, 3], b[:, 2]], 1), "cxcywh"),
         Kind("keypoints", "C4", images, keypoints, turn,
              lambda k: np.stack([k[..., 1], SIZE - 1 - k[..., 0]], -1), "keypoints"),
-        Kind("irreps 2x0e+1x1o+1x1e+1x2e", "SO3", clouds, irreps, rotate, turned_irreps, "2x0e+1x1o+1x1e+1x2e", "vectors"),
+        Kind("irreps 2x0e+1x1o+1x1e+1x2e", "SO3", clouds, irreps, rotate, turned_irreps,
+             "2x0e+1x1o+1x1e+1x2e", "vectors"),
         Kind("Voigt stress", "SO3", clouds, lambda p: voigt(symmetric_tensor(p)), rotate,
              lambda v: voigt(TURN @ whole(v) @ TURN.T), "voigt", "vectors"),
         Kind("Voigt strain", "SO3", clouds, lambda p: voigt(symmetric_tensor(p), 2), rotate,
@@ -192,12 +193,14 @@ def _kinds() -> tuple[Kind, ...]:
         Kind("sets", "S_n", clouds, lambda p: np.tanh(p) + p.mean(1, keepdims=True), permute, permute, "points"),
         Kind("masked sets", "S_n", masked, lambda p, m: (np.tanh(p) * m[..., None]).sum(1),
              lambda x: Masked(permute(x.x), permute(x.mask)), same),
-        Kind("point clouds with features", "SO3", lambda rng, n: np.concatenate([clouds(rng, n), clouds(rng, n)[..., :2]], 2),
+        Kind("point clouds with features", "SO3",
+             lambda rng, n: np.concatenate([clouds(rng, n), clouds(rng, n)[..., :2]], 2),
              lambda x: np.concatenate([(x[..., :3] ** 2).sum(-1), x[..., 3] * x[..., 4]], 1),
              lambda x: np.concatenate([rotate(x[..., :3]), x[..., 3:]], 2), same, None, "1x1o+2x0e"),
         Kind("circular shifts", "translations", series, local, lambda s: np.roll(s, 5, 1), lambda y: np.roll(y, 5, 1),
              "sequences"),
-        Kind("sequences reversed", "reversal", series, even_local, lambda s: s[:, ::-1], lambda y: y[:, ::-1], "sequences"),
+        Kind("sequences reversed", "reversal", series, even_local, lambda s: s[:, ::-1],
+             lambda y: y[:, ::-1], "sequences"),
         Kind("the other sign", "sign", series, lambda s: np.sin(s) + s**3 / 9, lambda s: -s, lambda y: -y, "values"),
         Kind("phases of states", "SO2", states, amplitude, lambda z: 1j * z, lambda y: 1j * y, "states", "states"),
         Kind("batch along axis 1", "SO3", lambda rng, n: Batch(np.moveaxis(clouds(rng, n), 0, 1), 1),
@@ -274,7 +277,7 @@ def mask_model(rng: np.random.Generator, pixels: int) -> Made:
 
 
 def box_set(rng: np.random.Generator, shift: float = 0.0, lost: float = 0.0, extra: float = 0.0) -> Made:
-    """The three largest pixels as boxes of side 3, from left to right; moved, lost or doubled if their pixel is high up.
+    """The three largest pixels as boxes of side 3, from left to right; some moved, lost, or one too many.
 
     `shift`: by so many pixels to the right; `lost`, `extra`: the share of inputs, about, with a box less or more.
     """
@@ -307,7 +310,7 @@ def row_set(rng: np.random.Generator, violation: float) -> Made:
 
 
 def loudness(rng: np.random.Generator, violation: float) -> Made:
-    """Autocorrelations of sound over its power, and `violation` times their size that grows with the logarithm of it."""
+    """Autocorrelations of sound over its power, and about `violation` of that for every doubling of the gain."""
     w = rng.normal(size=3)
 
     def heard(s: Array) -> Array:
@@ -350,7 +353,7 @@ def cases() -> tuple[Case, ...]:
         Case("masks", "kept", lambda r: mask_model(r, 0), "C4", mask),
         Case("masks, 1 of 36 pixels of another class", "violated", lambda r: mask_model(r, 1), "C4", mask),
         Case("sets of boxes", "kept", box_set, "C4", boxes),
-        Case("sets of boxes, a tenth of a pixel to the right", "violated", lambda r: box_set(r, shift=0.1), "C4", boxes),
+        Case("sets of boxes, a tenth of a pixel to the right", "violated", lambda r: box_set(r, 0.1), "C4", boxes),
         Case("sets of boxes, one lost in 20 % of inputs", "violated", lambda r: box_set(r, lost=0.2), "C4", boxes),
         Case("sets of boxes, one too many in 20 %", "violated", lambda r: box_set(r, extra=0.2), "C4", boxes),
         Case("sets of points", "kept", lambda r: row_set(r, 0.0), "S_n", rows),
