@@ -15,6 +15,7 @@ import numpy as np
 
 from equitangents.actions import GroupAction
 from equitangents.actions.kinds import Kinds, kinds_of
+from equitangents.actions.represented import as_output_action
 from equitangents.audit.contract.labels import Labels
 from equitangents.audit.contract.leaf_actions import Custom, Layout, LeafAction, leaf, spatial
 from equitangents.audit.contract.named import UNMOVED, kind_of_only_input, leaf_of_kind, named_group
@@ -142,6 +143,7 @@ class Contract:
             return self._output_action(part.value, shape)
         if part in UNMOVED:
             return None
+        part = as_output_action(part, self.group)
         if isinstance(part, GroupAction):
             check_group(self.group, part)
             return leaf(part, self.output_layout)
@@ -158,8 +160,8 @@ class Contract:
                 )
             return leaf_of_kind(self.kinds, part, shape, self.output_layout, self.grid)
         raise InvalidTypeError(
-            f"output_action is {part!r}; expected an action, a kind such as 'vectors', equitangents.audit.Labels(...), "
-            "'find', or None for an invariant output"
+            f"output_action is {part!r}; expected an action, a representation, a kind such as 'vectors', "
+            "equitangents.audit.Labels(...), 'find', or None for an invariant output"
         )
 
 
