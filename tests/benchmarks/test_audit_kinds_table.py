@@ -1,4 +1,4 @@
-"""The table of kinds: none of a model each is judged wrongly, and the planted violations are of the size that is said."""
+"""The table of kinds: none of one model each is judged wrongly, and violations are of the size that is said."""
 
 from __future__ import annotations
 

@@ -109,7 +109,9 @@ def audit(
         raise InvalidArgumentError(f"data_test is {parts.data_test!r}; expected 'kernel', 'classifier' or None")
     inside = None if isinstance(parts.layers, bool) else parts.layers
     model = as_model(f, layers=inside, method=reading.method, select=check_select(reading.select))
-    x, given_kinds, mask = structured(x, reading.inputs, isinstance(model, NetworkModel | EnsembleModel))
+    x, given_kinds, mask = structured(
+        x, reading.inputs, isinstance(model, NetworkModel | EnsembleModel), isinstance(action, str)
+    )
     batch = as_inputs(x)
     if parts.transforms is not None:
         named_transforms(parts.transforms)
