@@ -7,6 +7,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from equitangents.audit.adapters.commands import Command
 from equitangents.audit.contract.labels import Labels
 from equitangents.audit.contract.leaf_actions import Custom
 from equitangents.audit.contract.trees import Shared
@@ -23,6 +24,7 @@ __all__ = [
     "AtomsReport",
     "AuditReport",
     "Bootstrap",
+    "Command",
     "Custom",
     "Judging",
     "Labels",

@@ -93,8 +93,8 @@ class Findings:
     """How outputs move that are not invariant: all that were sought where the audit was asked to find them, else those
     that were found of outputs that fail."""
 
-    averaged: Callable[[], Callable[..., Any]] | None = field(default=None, metadata={"json": False})
-    """Makes the model averaged over the group."""
+    averaged: Callable[..., Any] | None = field(default=None, metadata={"json": False})
+    """Makes the model with a remedy."""
     input_errors: list[float] = field(default_factory=list)
     """Mean error of every input over the elements, relative to ‖f(x)‖: what a later audit is compared with."""
     inputs_digest: str = ""
