@@ -4,6 +4,7 @@
 
 #include "erf.hpp"
 #include "gelu.hpp"
+#include "normalised_exponential.hpp"
 #include "piecewise_linear.hpp"
 #include "trigonometric.hpp"
 
@@ -79,6 +80,7 @@ EQT_INLINE void with_dual(const Op& op, F&& f) {
     case DualKind::gelu: return f(Gelu<T>());
     case DualKind::sine: return f(Trigonometric<T>(1));
     case DualKind::cosine: return f(Trigonometric<T>(-1));
+    case DualKind::normalised_exponential: return f(NormalisedExponential<T>(op));
   }
 }
 

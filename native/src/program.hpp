@@ -7,7 +7,7 @@
 namespace eqt {
 
 enum class OpKind : int32_t { box, table, affine, dual, decouple, fork, join };
-enum class DualKind : int32_t { piecewise_linear, erf, gelu, sine, cosine };
+enum class DualKind : int32_t { piecewise_linear, erf, gelu, sine, cosine, normalised_exponential };
 
 constexpr int kAxes = 3;
 constexpr int kDepth = 8;  // residual branches inside each other, at most
@@ -27,7 +27,7 @@ struct Op {
   const double* weights;
   int window_size;
   bool total;  // every position's window is all positions, alike
-  // affine: W_var, b_var; piecewise linear: slope, unused
+  // affine: W_var, b_var; piecewise linear: slope, unused; normalised exponential: γ, unused
   double first, second;
   DualKind dual;
   int slot;  // fork: where the field is kept while a residual branch runs; join: where what is added was kept

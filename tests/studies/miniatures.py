@@ -131,6 +131,10 @@ TINY = {
         "classes": "4", "per_class": "2", "test_per_class": "2", "draws": "2", "orders": "2,4", "rings": "2",
         "angles": "8", "pixels": "4", "hidden_layers": "1",
     },
+    "small-data": {
+        "data": "digits", "pixels": "4", "pool": "24", "test_images": "10", "sizes": "10,20", "draws": "5",
+        "hidden_layers": "1", "width": "2", "steps": "1", "rates": "0.01", "tuned": "1", "trees": "2", "checked": "2",
+    },
 }  # fmt: skip
 FIGURES = {
     "toy": {"snapshots", "violation-over-time", "violation-over-members"},
@@ -167,6 +171,7 @@ FIGURES = {
     "imagenet-scale": {"curves", "images"},
     "spectra": {"errors", "spectra"},
     "partial-orbits": {"accuracy", "images"},
+    "small-data": {"accuracy", "lead"},
 }
 TABLES = {
     "toy": {"violation", "ensemble_size"},
@@ -197,6 +202,7 @@ TABLES = {
     "imagenet-scale": {"errors", "power_laws"},
     "spectra": {"errors", "factors", "eigenvalues"},
     "partial-orbits": {"accuracy"},
+    "small-data": {"accuracy", "lead"},
 }
 EXACT = {  # numbers of the claims that hold at any size, not by statistics
     "mlp-to-gcnn": (0, 5, 6, 7),
@@ -213,6 +219,7 @@ EXACT = {  # numbers of the claims that hold at any size, not by statistics
     "learning-curves": (4,),
     "spectra": (3, 4),
     "partial-orbits": (0, 3),
+    "small-data": (7,),
 }
 
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 _EMERGENT = "Gerken & Kessel 2024, arXiv 2403.03103"
 _KERNELS = "Misof, Kessel & Gerken 2024, arXiv 2406.06504"
 _SYNERGY = "Xiao & Pennington 2022, arXiv 2207.04612"
+_SMALL = "Arora et al. 2019, arXiv 1910.01663"
 _PARTIAL = "Perin & Deny 2025, arXiv 2412.11521"
 _WITH_DESK = ("quick", "desk", "paper")
 
@@ -261,6 +262,14 @@ registry: dict[str, StudyInfo] = {
             _PARTIAL,
             "Some classes are seen in all orientations, others in part: are the others classified rightly in "
             "orientations never seen? Digits and letters, finite groups, in the irrep basis and exactly.",
+            _WITH_DESK,
+        ),
+        _shipped(
+            "small-data",
+            "Kernels, a trained CNN and a random forest on few images",
+            _SMALL,
+            "CIFAR-10 subsets of 10 to 1,280 images: are kernels of convolutional networks, averaged over flips, 1 to "
+            "3 points ahead of a trained CNN? Myrtle-5 and -7, GAP, VEC, FCN; NTK and NNGP; ReLU and exponential.",
             _WITH_DESK,
         ),
     )

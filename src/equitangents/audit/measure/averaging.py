@@ -27,7 +27,10 @@ class _Remedied:
                 "groups, such as 'C8' or 'octahedral'"
             )
         if classes:
-            raise InvalidArgumentError("class numbers have no mean; audit the scores of the classes, and average these")
+            raise InvalidArgumentError(
+                "class numbers have no mean, nor have masks of them and sets in any order; audit the scores of the "
+                "classes, and average these"
+            )
         self._model, self._contract, self._actions = model, contract, list(actions)
         self._elements = list(contract.group.elements)
 

@@ -22,11 +22,18 @@ from equitangents.kernels.settled import is_total
 from equitangents.kernels.stages import AlongFibres, AnyPool, Stage, stages_of
 from equitangents.kernels.steps import Fork, Join, Step, depth, unrolled
 
-_VERSION = 5
+_VERSION = 6
 _AXES = 3
 _DEPTH = 8  # residual branches inside each other
 _LARGEST = 2**31 - 1  # what an index of the engine can count
-_DUALS: dict[type, int] = {duals.PiecewiseLinear: 0, duals.Erf: 1, duals.Gelu: 2, duals.Sin: 3, duals.Cos: 4}
+_DUALS: dict[type, int] = {
+    duals.PiecewiseLinear: 0,
+    duals.Erf: 1,
+    duals.Gelu: 2,
+    duals.Sin: 3,
+    duals.Cos: 4,
+    duals.NormalisedExponential: 5,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,7 +211,7 @@ class _Writer:
             kind, first, second = 2, op.W_var, op.b_var
         elif isinstance(op, Dual):
             kind, dual = 3, _DUALS[type(op.activation)]
-            first = getattr(op.activation, "slope", 0.0)
+            first = getattr(op.activation, "slope", getattr(op.activation, "gamma", 0.0))
         elif isinstance(op, Fork):
             kind, slot = 5, op.slot
         elif isinstance(op, Join):
