@@ -94,16 +94,17 @@ def steerable() -> Any:
 
 
 def orientation() -> Any:
-    """The classifier that tells OCR whether a line of text stands on its head."""
+    """The classifier that tells OCR whether a line of text stands on its head: half a turn swaps its classes."""
     import equitangents as et
+    from equitangents.audit.adapters import as_model
 
     path = from_wheel(*ORIENTATION)
     if path is None:
         return None
-    report = et.audit(
-        str(path), "C2", lines_of_text(32), "find", layout="channels_first", off_data=False, data_test=None
-    )
-    return report
+    model = as_model(str(path))
+    model.name = path.name
+    swapped = et.audit.Labels([1, 0])
+    return et.audit(model, "C2", lines_of_text(48), swapped, layout="channels_first", off_data=False, data_test=None)
 
 
 def potential() -> Any:

@@ -11,8 +11,8 @@ _HEAD = """# Audited models
 
 <!-- made by python -m tools.audit_gallery -->
 
-Pages of audits, each of one file that needs nothing else; `python -m tools.audit_gallery` makes them anew. The guide says
-how to read them: [models](../guide/audit.md#how-to-read-the-page), [potentials](../guide/audit-potentials.md#how-to-read-it).
+Each page is one file that needs nothing else; `python -m tools.audit_gallery` makes them anew. How to read them:
+[models](../guide/audit.md#how-to-read-the-page) and [potentials](../guide/audit-potentials.md#how-to-read-it).
 """
 
 
