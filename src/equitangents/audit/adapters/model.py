@@ -17,6 +17,8 @@ from equitangents.audit.contract.unordered import most_items, stacked
 from equitangents.errors import EquitangentsError, ModelError, NotFiniteError, ShapeError
 from equitangents.validation import is_half
 
+Keep = Callable[[Any], Any]
+
 
 @dataclass(frozen=True, eq=False)
 class Answer:
@@ -37,8 +39,9 @@ class LayerTrace:
 
     name: str
     kind: str
-    inputs: np.ndarray | None
-    outputs: np.ndarray
+    inputs: Any
+    """What was kept of the array that it read; None: not seen."""
+    outputs: Any
     rounding: float = 0.0
     """Of one operation of the layer, if that is coarser than the type of `outputs`: of half precision."""
 
@@ -53,6 +56,9 @@ class Model(ABC):
     """Whether the layout of images must be stated, as the field has no habit for such models."""
     fixed_batch: int | None = None
     """Not None: the model takes batches of this size alone."""
+
+    streams: bool = False
+    """Whether layers are seen one by one, so that no two of them need be held."""
 
     select: Select = None
     """Which of several outputs is audited; None: all of them."""
@@ -87,8 +93,11 @@ class Model(ABC):
         """`run` in double precision for float64 inputs; None if the model cannot."""
         return None
 
-    def trace(self, x: Any) -> list[LayerTrace] | None:
-        """Every layer's output for one batch, in order of execution; None if the model does not show its layers."""
+    def trace(self, x: Any, keep: Keep = np.array) -> list[LayerTrace] | None:
+        """Every layer's input and output for one batch, in order of execution; None if the model does not show them.
+
+        `keep` says what is kept of an array; where `streams` it is called while the model runs.
+        """
         return None
 
     @contextlib.contextmanager
