@@ -6,11 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import jax
 import numpy as np
 
 from equitangents.audit.adapters import Model
-from equitangents.audit.adapters.model import answer
+from equitangents.audit.adapters.model import Answer, answer
 from equitangents.audit.contract.contract import Contract
 from equitangents.audit.contract.leaf_actions import LeafAction
 from equitangents.audit.contract.trees import Inputs, Shared, as_inputs
@@ -53,14 +52,15 @@ class Averaged(_Remedied):
         """f̄ of one batch; several arguments as the model takes them."""
         inputs = self._given(x)
         totals: list[np.ndarray] | None = None
-        structure = None
+        y: Answer | None = None
         with self._model.ready():
             for g, moved in zip(self._elements, self._contract.orbit(self._elements, inputs.leaves), strict=True):
                 y = answer(self._model(inputs.replaced(moved).tree()), inputs.n)
-                back, structure = self._moved_back(g, y.leaves), y.structure
+                back = self._moved_back(g, y.leaves)
                 totals = back if totals is None else [t + b for t, b in zip(totals, back, strict=True)]
         assert totals is not None
-        return jax.tree.unflatten(structure, [t / len(self._elements) for t in totals])
+        assert y is not None
+        return y.tree([t / len(self._elements) for t in totals])
 
 
 class Canonicalised(_Remedied):
@@ -90,7 +90,7 @@ class Canonicalised(_Remedied):
         for k, g in enumerate(self._elements):
             for whole, back in zip(found, self._moved_back(g, y.leaves), strict=True):
                 whole[chosen == k] = back[chosen == k]
-        return jax.tree.unflatten(y.structure, found)
+        return y.tree(found)
 
     def _score(self, leaves: Sequence[Any]) -> np.ndarray:
         parts = [
