@@ -140,6 +140,8 @@ def most_items(output_action: Any) -> int | None:
         parts: list[Any] = list(output_action.values())
     elif isinstance(output_action, list | tuple):
         parts = list(output_action)
+    elif isinstance(output_action, str) and output_action.startswith("unordered"):
+        return parse(output_action).most
     else:
         return output_action.most if isinstance(output_action, Unordered) else None
     found = [m for part in parts if (m := most_items(part)) is not None]
