@@ -324,7 +324,7 @@ def loudness(rng: np.random.Generator, violation: float) -> Made:
 
 
 def brightness(rng: np.random.Generator, violation: float) -> Made:
-    """Differences of neighbouring pixels over the image's size; `violation` 0.01 is 0.2 % of the spread at half of it."""
+    """Differences of neighbours over the image's size; `violation` 0.01 is 0.2 % of the spread at half of it."""
 
     def seen(x: Array) -> Array:
         v = x[..., 0]
