@@ -74,16 +74,19 @@ def _cross(A: np.ndarray, B: np.ndarray) -> np.ndarray:
 
 
 def test_an_audit_of_a_potential_that_is_interrupted_reports_what_was_finished() -> None:
-    class Stopped(Cluster):
-        asked = 0
+    class Counted(Cluster):
+        asked, last = 0, 0
 
         def calculate(self, *args: object, **kwargs: object) -> None:
             self.asked += 1
-            if self.asked == 40:
+            if self.asked == self.last:
                 raise KeyboardInterrupt
             super().calculate(*args, **kwargs)
 
-    report = et.audit.atoms(Stopped(), clusters(2), ["rotation", "permutation"], elements=6)
+    whole, stopped = Counted(), Counted()
+    et.audit.atoms(whole, clusters(2), ["rotation", "permutation"], elements=6)
+    stopped.last = whole.asked - 3
+    report = et.audit.atoms(stopped, clusters(2), ["rotation", "permutation"], elements=6)
     assert report.partial
     assert report.sentence.startswith("Partial, interrupted: ")
     assert report.verdict == "undecided"
