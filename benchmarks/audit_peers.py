@@ -2,8 +2,8 @@
 
 `python audit_peers.py NAME` reads arrays of inputs from standard input and writes arrays of outputs, both as .npy, for
 `equitangents.audit.Command`: the versions of NumPy that escnn's dependencies need are not those that JAX needs.
-`python audit_peers.py NAME check FILE` checks the network by the library's own means, `NAME lie FILE` by its Lie derivative,
-and prints what it found and the seconds that it took as JSON; FILE holds inputs.
+`python audit_peers.py NAME check FILE` checks the network by the library's own means, `NAME lie FILE` by its Lie
+derivative, and prints what it found and the seconds that it took as JSON; FILE holds inputs.
 
 escnn: lifting, regular features under C8 on the plane, anti-aliased pooling, group pooling: its documentation's way.
 e3nn: its own `SimpleNetwork` of points in space, with scalars and vectors as output.
