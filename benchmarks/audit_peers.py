@@ -18,6 +18,7 @@ import sys
 import time
 import warnings
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import torch
@@ -98,7 +99,8 @@ def checked_by_e3nn(x: np.ndarray) -> dict:
 
 def checked_by_escnn(name: str) -> dict:
     """escnn's check_equivariance of the layers before the head, on its own random image."""
-    body = NETWORKS[name]().eval().body
+    network: Any = NETWORKS[name]().eval()
+    body = network.body
     checks = []
     for _ in range(2):
         began = time.perf_counter(), time.process_time()
@@ -137,7 +139,7 @@ def local_error(name: str, x: np.ndarray) -> dict:
 def serve(name: str) -> None:
     """Answer until the input ends."""
     network = NETWORKS[name]().eval()
-    source, sink = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    source, sink = io.BufferedReader(io.FileIO(0, closefd=False)), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what the libraries print goes elsewhere
     while source.peek(1):
         x = np.lib.format.read_array(SimpleNamespace(read=source.read)).astype(np.float32)
