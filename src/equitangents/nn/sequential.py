@@ -306,7 +306,7 @@ def chain(layers: tuple[Layer, ...], signal: Signal) -> tuple[Signal, ...]:
                 )
             if i and layers[i - 1].is_last:
                 raise NetworkError(f"it follows {layers[i - 1]!r}, whose outputs turn with the input and end a network")
-            if isinstance(signals[-1].positions, OnPoints | OnWhole) and not layer.steers:
+            if not (layer.joins or layer.steers) and isinstance(signals[-1].positions, OnPoints | OnWhole):
                 raise NetworkError(
                     f"it does not read {signals[-1].positions}; SteerableConv, SteerableDense, SteerablePool and the "
                     "nonlinearities GatedNonlinearity, FourierNonlinearity and NormNonlinearity do"
