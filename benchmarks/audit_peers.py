@@ -2,8 +2,8 @@
 
 `python audit_peers.py NAME` reads arrays of inputs from standard input and writes arrays of outputs, both as .npy, for
 `equitangents.audit.Command`: the versions of NumPy that escnn's dependencies need are not those that JAX needs.
-`python audit_peers.py NAME check FILE` checks the network by the library's own means, and prints what it found and the
-seconds that it took as JSON; FILE holds inputs.
+`python audit_peers.py NAME check FILE` checks the network by the library's own means, `NAME lie FILE` by its Lie
+derivative, and prints what it found and the seconds that it took as JSON; FILE holds inputs.
 
 escnn: lifting, regular features under C8 on the plane, anti-aliased pooling, group pooling: its documentation's way.
 e3nn: its own `SimpleNetwork` of points in space, with scalars and vectors as output.
@@ -18,6 +18,7 @@ import sys
 import time
 import warnings
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import torch
@@ -98,7 +99,8 @@ def checked_by_e3nn(x: np.ndarray) -> dict:
 
 def checked_by_escnn(name: str) -> dict:
     """escnn's check_equivariance of the layers before the head, on its own random image."""
-    body = NETWORKS[name]().eval().body
+    network: Any = NETWORKS[name]().eval()
+    body = network.body
     checks = []
     for _ in range(2):
         began = time.perf_counter(), time.process_time()
@@ -111,10 +113,33 @@ def checked_by_escnn(name: str) -> dict:
     return {"worst": worst, "said": said, "seconds": checks[1][0], "processor": checks[1][1]}
 
 
+def local_error(name: str, x: np.ndarray) -> dict:
+    """Mean of ‖L f(x)‖/‖f(x)‖, the Lie derivative along rotations of arXiv 2210.02984, per radian.
+
+    As in the paper's code images are sampled bilinearly; the derivative is a central difference.
+    """
+    network, images, h = NETWORKS[name]().eval(), torch.from_numpy(x), 1e-2
+
+    def turned(angle: float) -> torch.Tensor:
+        c, s = np.cos(angle), np.sin(angle)
+        grid = torch.nn.functional.affine_grid(
+            torch.tensor([[[c, -s, 0.0], [s, c, 0.0]]]).expand(len(x), 2, 3).float(),
+            list(images.shape),
+            align_corners=True,
+        )
+        return torch.nn.functional.grid_sample(images, grid, align_corners=True)
+
+    began = time.perf_counter(), time.process_time()
+    with torch.no_grad():
+        slope = (network(turned(h)) - network(turned(-h))) / (2 * h)
+        found = float((slope.norm(dim=1) / network(images).norm(dim=1)).mean())
+    return {"worst": found, "seconds": time.perf_counter() - began[0], "processor": time.process_time() - began[1]}
+
+
 def serve(name: str) -> None:
     """Answer until the input ends."""
     network = NETWORKS[name]().eval()
-    source, sink = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    source, sink = io.BufferedReader(io.FileIO(0, closefd=False)), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what the libraries print goes elsewhere
     while source.peek(1):
         x = np.lib.format.read_array(SimpleNamespace(read=source.read)).astype(np.float32)
@@ -134,7 +159,10 @@ def main(name: str, what: str = "serve", file: str = "") -> None:
         serve(name)
         return
     sys.stdout.flush()
-    found = checked_by_e3nn(np.load(file)) if name == "e3nn" else checked_by_escnn(name)
+    if what == "lie":
+        found = local_error(name, np.load(file))
+    else:
+        found = checked_by_e3nn(np.load(file)) if name == "e3nn" else checked_by_escnn(name)
     print("\n" + json.dumps(found))
 
 

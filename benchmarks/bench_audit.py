@@ -109,7 +109,7 @@ def remote(python: str, name: str) -> Any:
     """A network of audit_peers.py, in its own interpreter."""
     from equitangents.audit import Command
 
-    return Command([python, "-W", "ignore", str(Path(__file__).with_name("audit_peers.py")), name])
+    return Command([python, "-W", "ignore", str(Path(__file__).with_name("audit_peers.py")), name], timeout=600)
 
 
 def blobs(n: int, size: int) -> np.ndarray:

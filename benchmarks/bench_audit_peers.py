@@ -34,12 +34,12 @@ def e3nn_python() -> str | None:
     return os.environ.get(_E3NN) or environment("e3nn", constraints, ("torch", "e3nn"))
 
 
-def theirs(python: str, name: str, x: np.ndarray) -> dict[str, Any]:
+def theirs(python: str, name: str, x: np.ndarray, how: str = "check") -> dict[str, Any]:
     """What the library's own check found, and its seconds."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "x.npy"
         np.save(path, x)
-        command = [python, "-W", "ignore", str(_SCRIPT), name, "check", str(path)]
+        command = [python, "-W", "ignore", str(_SCRIPT), name, how, str(path)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{name}: {done.stderr[-500:]}")
@@ -60,6 +60,17 @@ def ours(python: str, name: str, x: np.ndarray, effort: str) -> tuple[Any, float
         else:
             report = audit(lambda x: model(x), "C4", x, layout="channels_first", effort=effort)
         return report, time.perf_counter() - began
+
+
+def lie_derivatives(python: str, x: np.ndarray) -> None:
+    """The Lie derivative of escnn's network along rotations, by the formula of arXiv 2210.02984 and by the audit."""
+    from equitangents.audit import audit
+
+    literal = theirs(python, "escnn", x, "lie")
+    model = remote(python, "escnn")
+    report = audit(model, "SO2", x, layout="channels_first", elements=4, off_data=False, data_test=None, layers=False)
+    print(f"Lie derivative along rotations of ‖f(x)‖ per radian: {literal['worst']:.3g} by central differences of "
+          f"bilinear images, {report.lie[0].value.mean:.3g} by the audit, with splines", flush=True)  # fmt: skip
 
 
 def main(full: bool = False) -> None:
@@ -93,6 +104,8 @@ def main(full: bool = False) -> None:
             ]
             lines.append(f"| {' | '.join(cells)} |")
             print(lines[-1], flush=True)
+    if (python := escnn_python()) is not None:
+        lie_derivatives(python, blobs(8, 29))
     OUT.mkdir(parents=True, exist_ok=True)
     (OUT / "audit-peers.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
     print("theirs: the largest absolute difference; ours: the mean relative error, beside its floor")

@@ -74,18 +74,31 @@ def _cross(A: np.ndarray, B: np.ndarray) -> np.ndarray:
 
 
 def test_an_audit_of_a_potential_that_is_interrupted_reports_what_was_finished() -> None:
-    class Stopped(Cluster):
-        asked = 0
+    class Counted(Cluster):
+        asked, last = 0, 0
 
         def calculate(self, *args: object, **kwargs: object) -> None:
             self.asked += 1
-            if self.asked == 40:
+            if self.asked == self.last:
                 raise KeyboardInterrupt
             super().calculate(*args, **kwargs)
 
-    report = et.audit.atoms(Stopped(), clusters(2), ["rotation", "permutation"], elements=6)
+    whole, stopped = Counted(), Counted()
+    et.audit.atoms(whole, clusters(2), ["rotation", "permutation"], elements=6)
+    stopped.last = whole.asked - 3
+    report = et.audit.atoms(stopped, clusters(2), ["rotation", "permutation"], elements=6)
     assert report.partial
     assert report.sentence.startswith("Partial, interrupted: ")
     assert report.verdict == "undecided"
     assert {r.test for r in report.rows} == {"rotation"}
     assert [(m.section, m.reason) for m in report.missing] == [("permutation", "interrupted")]
+
+
+def test_few_large_inputs_are_evaluated_in_double_precision() -> None:
+    import jax
+
+    net = et.nn.Sequential(et.nn.GlobalAvgPool(), et.nn.Dense(2))
+    x = np.random.default_rng(3).normal(size=(12, 96, 96, 2)).astype(np.float32)
+    report = et.audit((net, net.init(jax.random.key(0), x.shape[1:])), "C4", x, effort="quick")
+    assert report.timing.parts == {"elements": 4 * 12, "floors": 12 + 4}
+    assert (report.verdict, report.float_floor.method) == ("equivariant", "float64")

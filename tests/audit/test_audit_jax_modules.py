@@ -49,24 +49,24 @@ class Equinox(eqx.Module):
         return self.edge(self.drop(self.round(x))).mean((1, 2))
 
 
-def models() -> dict[str, tuple[Any, Any, Any]]:
-    """(the model, the batch as it takes it, the function of the batch that it is) by library."""
-    module, module2 = Linen(), Equinox(jax.random.key(0))
-    variables = module.init(jax.random.key(0), X[:1], train=False)
-    nnx_module = Nnx(nnx.Rngs(0))
-    silent = nnx.clone(nnx_module)
+def model_of(library: str) -> tuple[Any, Any, Any]:
+    """The model, the batch as it takes it, the function of the batch that it is."""
+    if library == "linen":
+        module = Linen()
+        variables = module.init(jax.random.key(0), X[:1], train=False)
+        return (module, variables), X, lambda x: module.apply(variables, x, train=False)
+    if library == "equinox":
+        own = Equinox(jax.random.key(0))
+        return own, np.moveaxis(X, -1, 1), jax.vmap(eqx.nn.inference_mode(own))
+    given = Nnx(nnx.Rngs(0))
+    silent = nnx.clone(given)
     silent.eval()
-    first = np.moveaxis(X, -1, 1)
-    return {
-        "nnx": (nnx_module, X, silent),
-        "linen": ((module, variables), X, lambda x: module.apply(variables, x, train=False)),
-        "equinox": (module2, first, jax.vmap(eqx.nn.inference_mode(module2))),
-    }
+    return given, X, silent
 
 
-@pytest.mark.parametrize("library", ["nnx", "linen", "equinox"])
+@pytest.mark.parametrize("library", [pytest.param("nnx", marks=pytest.mark.slow), "linen", "equinox"])
 def test_modules_are_evaluated_in_their_own_mode_and_show_their_layers(library: str) -> None:
-    given, x, function = models()[library]
+    given, x, function = model_of(library)
     model = as_model(given)
     np.testing.assert_allclose(model(x), function(x), atol=1e-5)
     exact = model.double()(x.astype(np.float64))

@@ -108,8 +108,8 @@ def _compiled_batch(function: Any) -> int | None:
     """The rows that a compiled function of JAX (`jax.jit(f).lower(x).compile()`) takes; None for others."""
     if not isinstance(function, jax.stages.Compiled):
         return None
-    first = next(iter(jax.tree.leaves(function.in_avals)), None)
-    return int(first.shape[0]) if getattr(first, "shape", ()) else None
+    shapes = [aval.shape for aval in jax.tree.leaves(function.in_avals) if aval.shape]
+    return int(shapes[0][0]) if shapes else None
 
 
 def _named(i: int, layer: Any) -> tuple[str, Callable[[Any], Any]]:

@@ -94,7 +94,7 @@ class LinenModel(Model):
             self._apply(self._variables, x)
         paths = [path for path, *_ in seen]
         inner = {path for path in paths if any(len(p) > len(path) and p[: len(path)] == path for p in paths)}
-        return _traces([(_dotted(path), *rest) for path, *rest in seen if path not in inner], keep)  # type: ignore[misc]
+        return _traces([(_dotted(path), *rest) for path, *rest in seen if path not in inner], keep)
 
     def _apply(self, variables: Any, x: Any) -> Any:
         return self._module.apply(variables, *(x if isinstance(x, tuple) else (x,)), **self._told)

@@ -13,6 +13,7 @@ from equitangents.audit.adapters.model import Answer, answer
 from equitangents.audit.contract.contract import Contract
 from equitangents.audit.contract.leaf_actions import LeafAction
 from equitangents.audit.contract.trees import Inputs, Shared, as_inputs
+from equitangents.audit.measure.task import filled_up
 from equitangents.errors import InvalidArgumentError
 
 
@@ -36,6 +37,12 @@ class _Remedied:
     def _given(self, x: tuple[Any, ...]) -> Inputs:
         return self._contract.project(as_inputs(x[0] if len(x) == 1 else x))
 
+    def _answer(self, inputs: Inputs) -> Answer:
+        """The model's outputs; of a model that takes one batch size alone in such batches."""
+        size, run = self._model.fixed_batch, lambda x: self._model(x.tree())
+        output = run(inputs) if size in (None, inputs.n) else filled_up(run, inputs, size)
+        return answer(output, inputs.n)
+
     def _moved_back(self, g: Any, leaves: Sequence[np.ndarray]) -> list[np.ndarray]:
         inverse = self._contract.group.inverse(g)
         return [v if a is None else a.act(inverse, v) for a, v in zip(self._actions, leaves, strict=True)]
@@ -55,7 +62,7 @@ class Averaged(_Remedied):
         y: Answer | None = None
         with self._model.ready():
             for g, moved in zip(self._elements, self._contract.orbit(self._elements, inputs.leaves), strict=True):
-                y = answer(self._model(inputs.replaced(moved).tree()), inputs.n)
+                y = self._answer(inputs.replaced(moved))
                 back = self._moved_back(g, y.leaves)
                 totals = back if totals is None else [t + b for t, b in zip(totals, back, strict=True)]
         assert totals is not None
@@ -85,7 +92,7 @@ class Canonicalised(_Remedied):
                     whole[chosen == k] = part[chosen == k]
         given = [a if c is None else c for a, c in zip(inputs.leaves, canonical, strict=True)]
         with self._model.ready():
-            y = answer(self._model(inputs.replaced(given).tree()), inputs.n)
+            y = self._answer(inputs.replaced(given))
         found = [v.copy() for v in y.leaves]
         for k, g in enumerate(self._elements):
             for whole, back in zip(found, self._moved_back(g, y.leaves), strict=True):

@@ -33,6 +33,8 @@ _SINGLE = float(np.finfo(np.float32).eps)
 _SMOOTH = 1e-3  # a smooth function changes less than this by one rounding in single precision
 _WIDE: dict[str, Any] = {"f": np.float64, "c": np.complex128}
 _DROWNED = 0.2
+_LARGE = 2**14  # numbers an input, from which few are evaluated in double precision
+_FEW, _FEW_QUICK = 8, 4
 _CHANCE = 1000.0  # roundings by which two evaluations may differ: parallel sums on accelerators do
 _PERTURBATION_FACTOR = 8.0  # layers round their sums, too, not only their inputs
 
@@ -220,13 +222,16 @@ def float_floor(
     if y.dtype != np.float64:
         double = task.model.double()
         if double is not None:
+            few = x.subset(np.arange(min(x.n, _in_double(task, x))))
             wide = [
                 a if isinstance(a, Shared) or a.dtype.kind not in _WIDE else a.astype(_WIDE[a.dtype.kind])
-                for a in x.leaves
+                for a in few.leaves
             ]
-            exact = _attempt(task, x.replaced(wide), lambda x: chosen(double(x), task.model.select))
+            exact = _attempt(task, few.replaced(wide), lambda x: chosen(double(x), task.model.select))
             if exact is not None and exact.dtype == np.float64:
-                return "float64", _apart(y, exact, actions)
+                seen = _apart(replace(y, leaves=tuple(v[: few.n] for v in y.leaves)), exact, actions)
+                share = np.mean(ratio(seen, sizes[:, : few.n]), axis=1, keepdims=True)
+                return "float64", np.concatenate([seen, share * sizes[:, few.n :]], axis=1)
     if not any(not isinstance(a, Shared) and a.dtype.kind in _WIDE for a in x.leaves):
         return "none", 0.0 * sizes
     response = _apart(task.evaluate(_shaken(task, x, unit)), y, actions)
@@ -235,6 +240,12 @@ def float_floor(
         jumps = ratio(coarse, sizes).mean(axis=1) > _SMOOTH  # as a tree does where an input lies on a threshold
         response = np.where((jumps & ~_drowned(coarse, sizes))[:, None], 0.0, coarse)
     return "perturbation", response
+
+
+def _in_double(task: Task, x: Inputs) -> int:
+    """How many inputs are evaluated in double precision: few large ones, as that takes ten times as long or more."""
+    numbers = sum(a[:1].size for a in x.leaves if not isinstance(a, Shared))
+    return x.n if numbers <= _LARGE else _FEW_QUICK if task.quick else _FEW
 
 
 def _drowned(response: Float[np.ndarray, "outputs n"], sizes: Float[np.ndarray, "outputs n"]) -> np.ndarray:

@@ -163,7 +163,7 @@ class Task:
         given = clock.counting(run or self.model)
         try:
             if size is not None and size != x.n:
-                return _filled_up(given, x, size)
+                return filled_up(given, x, size)
             try:
                 return given(x)
             except EquitangentsError:
@@ -173,7 +173,7 @@ class Task:
                 if run is not None or not (0 < x.n < taken or taken == 1 < x.n):
                     raise
                 try:
-                    output = _filled_up(given, x, taken)
+                    output = filled_up(given, x, taken)
                 except Exception:
                     raise error from None
                 clock.refused = next(iter(str(error).splitlines()), type(error).__name__)
@@ -215,7 +215,7 @@ class Task:
         return np.sort(np.random.default_rng(self.seed).choice(self.x.n, count, replace=False))
 
 
-def _filled_up(given: Callable[[Inputs], Any], x: Inputs, size: int) -> Any:
+def filled_up(given: Callable[[Inputs], Any], x: Inputs, size: int) -> Any:
     """The model's output in batches of one size, the last filled up with its last row."""
     chunks = []
     for rows in batches(x.n, size):
