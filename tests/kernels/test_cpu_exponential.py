@@ -50,7 +50,7 @@ CONV = (Conv(1, 3, padding="zero", W_std=1.2, b_std=0.1), Exponential(0.7))
     "layers",
     [
         (*CONV, *CONV, AvgPool(2), *CONV, GlobalAvgPool(), Dense(1)),
-        (*CONV, Residual(Conv(1, 3), Exponential()), Flatten(), Dense(1, b_std=0.3), Relu(), Dense(1)),
+        (*CONV, Residual(Conv(1, 3, padding="zero"), Exponential()), Flatten(), Dense(1, b_std=0.3), Relu(), Dense(1)),
         (*CONV, GlobalAvgPool(), Dense(1), Exponential(2.0), Dense(1)),
     ],
 )
