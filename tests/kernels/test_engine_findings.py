@@ -9,6 +9,7 @@ import jax
 import numpy as np
 import pytest
 
+from equitangents.cli.doctor import doctor
 from equitangents.errors import InvalidArgumentError
 from equitangents.kernels import engines
 from equitangents.kernels.engines import findings, select, trial
@@ -174,6 +175,23 @@ def test_the_gpu_engine_is_untried_unless_emulated(monkeypatch):
     monkeypatch.setenv("EQUITANGENTS_GPU_EMULATE", "1")
     assert not GpuEngine().untried()
     assert findings.finding(GpuEngine()) is None
+
+
+def test_doctor_prints_what_was_found_and_tests_anew_what_failed(plant, monkeypatch, capsys):
+    monkeypatch.setattr("equitangents.cli.self_test.run_checks", list)
+    in_this_process(monkeypatch, planted.Wrong)
+    engine = plant(planted.Wrong)
+    with pytest.warns(UserWarning, match="kernels are computed by the reference engine"):
+        doctor()
+    said = " ".join(capsys.readouterr().out.split())
+    assert "test of planted failed: its NTK between inputs differs" in said
+    assert "kernel engine reference (the test of the planted engine" in said
+    monkeypatch.setattr(planted.Wrong, "spoilt", planted.Right.spoilt)
+    doctor()
+    said = " ".join(capsys.readouterr().out.split())
+    assert "test of planted passed: its kernels are those of the reference engine" in said
+    assert "kernel engine planted (a planted engine" in said
+    assert findings.finding(engine).fault is None
 
 
 @pytest.mark.slow

@@ -29,10 +29,10 @@ class EmpiricalKernel:
     """`kernel(x1, x2=None)` of a module whose outputs are (N, outputs): NTK and NNGP, means over outputs, (N1, N2).
 
     Takes the place of a network in `InfiniteEnsemble`: the module, linearised about its parameters, trained to any
-    time. It is evaluated as by `module.eval()`, in the precision of its parameters, and is not changed. `layout`
-    is that of `Ensemble`. `implementation`: "jacobians",
-    "vectors" and "structured" as in `equitangents.empirical_ntk_fn`, where "structured" knows the weights of `Linear`
-    and `Conv2d`; "auto" takes the one with the least counted work.
+    time. It is evaluated as by `module.eval()`, in the precision of its parameters, and is not changed. `layout` is
+    that of `Ensemble`. `implementation`: "jacobians", "vectors" and "structured" as in
+    `equitangents.empirical_ntk_fn`, where "structured" knows the weights of `Linear` and `Conv2d`; "auto" takes the
+    one with the least counted work.
 
     Raises InvalidTypeError for anything but a module, NetworkError for one without parameters that are trained.
 
