@@ -64,7 +64,8 @@ def myrtle_rates(library: str, values: str) -> list[dict]:
     stax = importlib.import_module(f"{library}.stax")
     images = np.random.default_rng(0).standard_normal((2, _IMAGES[library], _SIDE, _SIDE, 3))
     images[:, :_COMPARED] = np.random.default_rng(1).standard_normal((2, _COMPARED, _SIDE, _SIDE, 3))
-    found, kernels = [], {}
+    found: list[dict] = []
+    kernels: dict[str, np.ndarray] = {}
     for name, network in MYRTLE.items():
         _, _, kernel_fn = eval(network, {"stax": stax})
         compiled = kernel_fn if library == "equitangents" else jax.jit(kernel_fn, static_argnums=(2,))
@@ -78,7 +79,7 @@ def myrtle_rates(library: str, values: str) -> list[dict]:
                 times.append(time.process_time() - start)
             kernels |= {f"{name}/{dtype}/{kind}": k[:_COMPARED, :_COMPARED] for kind, k in of.items()}
             found.append({"name": name, "dtype": dtype, "rate": len(x1) * len(x2) / min(times[1:])})
-    np.savez(values, **kernels)  # type: ignore[arg-type]
+    np.savez(values, **kernels)
     return found
 
 

@@ -139,7 +139,7 @@ def _factors(known: Structure, params: Any, x: Any) -> tuple[list[Any], list[Any
         outer = [deltas[p.leaf].reshape((known.outputs, p.positions, p.outer)) for p in known.products]
         return inner, outer, jacobian
 
-    return jax.vmap(one)(x)  # type: ignore[no-any-return]
+    return jax.vmap(one)(x)
 
 
 def _run(known: Structure, leaves: list[Any], example: Any, shifts: dict[int, Any]) -> tuple[Any, dict[int, Any]]:
