@@ -79,7 +79,7 @@ def myrtle_rates(library: str, values: str) -> list[dict]:
                 times.append(time.process_time() - start)
             kernels |= {f"{name}/{dtype}/{kind}": k[:_COMPARED, :_COMPARED] for kind, k in of.items()}
             found.append({"name": name, "dtype": dtype, "rate": len(x1) * len(x2) / min(times[1:])})
-    np.savez(values, **kernels)
+    np.savez(values, **kernels)  # type: ignore[arg-type]
     return found
 
 

@@ -82,7 +82,7 @@ def test_digits_stand_in_where_the_data_folder_has_no_cifar10(tmp_path, monkeypa
     assert images.train_x.shape == (240, 8, 8, 1)
     draws = study.training_sets(settings.Settings(), images, 20)
     assert len(draws) == 20
-    assert all((np.bincount(images.train_y[rows]) == 2).all() for rows in draws)
+    assert all((np.abs(np.bincount(images.train_y[rows], minlength=10) - 2) <= 1).all() for rows in draws)
     assert not np.array_equal(np.sort(draws[0]), np.sort(draws[1]))
 
 
