@@ -25,6 +25,7 @@ CHECKED = (
     "report",
     "sphere",
     "statistics",
+    "steerable",
     "audit",
     "kernels",
     "nn",

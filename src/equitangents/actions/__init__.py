@@ -9,6 +9,7 @@ from equitangents.actions.images import image_dihedral
 from equitangents.actions.named import as_action
 from equitangents.actions.positions import grid, permutations, translations
 from equitangents.actions.products import direct_sum, pullback, restrict, tensor_product
+from equitangents.actions.represented import represented
 from equitangents.actions.rings import circular_harmonics, ring_rotations, to_rings, turn_rings
 from equitangents.actions.rotated_images import image_rotations
 from equitangents.actions.subset import ActionSubset, sampled, subset
@@ -34,6 +35,7 @@ __all__ = [
     "linear",
     "permutations",
     "pullback",
+    "represented",
     "restrict",
     "ring_rotations",
     "rotations",

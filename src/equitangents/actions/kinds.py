@@ -2,10 +2,12 @@
 
 | group | kinds |
 |---|---|
-| C4, D4, C16, SO2 | images, vectors (N, …, 2), matrices (N, …, 2, 2); of C5 also 5 features, shifted around |
-| SO3, O3, tetrahedral, octahedral, icosahedral | vectors (N, …, 3), pseudovectors, matrices (N, …, 3, 3) |
-| S_n, S5 | points (N, P, …), pairs (N, P, P, …), edges: arrays of point numbers |
-| translations | images, that is signals on a grid, shifted around |
+| C4, D4, C16, SO2 | images, vectors (N, …, 2), matrices (N, …, 2, 2), voigt (N, …, 3), complex states, whose phase turns; of C5 also 5 features, shifted around |
+| SO3, O3, tetrahedral, octahedral, icosahedral | vectors (N, …, 3), pseudovectors, matrices (N, …, 3, 3), voigt (N, …, 6) |
+| S_n, S5 | points (N, P, …), also called nodes, rows or sets; pairs (N, P, P, …), edges: arrays of point numbers |
+| translations | images, that is signals on a grid, shifted around; sequences (N, T) or (N, T, C) |
+| reversal | sequences, run backwards |
+| sign | values, x ↦ −x |
 
 Audits, which draw elements, read this table, and so do measures and ensembles, which need an `Action` of finitely many.
 """
@@ -19,6 +21,7 @@ from typing import Any, Literal
 import numpy as np
 
 from equitangents.actions.action import Action
+from equitangents.actions.functions import from_function
 from equitangents.actions.group_action import GroupAction
 from equitangents.actions.image_motions import ImageMotions, Motion
 from equitangents.actions.images import image_dihedral
@@ -26,13 +29,15 @@ from equitangents.actions.matrices import MatrixAction
 from equitangents.actions.permuted_axes import PermutedAxes, RelabelledIndices
 from equitangents.actions.positions import GridMotions, permutations
 from equitangents.actions.rotated_images import image_rotations
+from equitangents.actions.sequences import CircularShifts, PhaseTurns, Reversal, SignChange
 from equitangents.actions.vectors import channels, linear, rotations
+from equitangents.actions.voigt import VoigtAction
 from equitangents.errors import InvalidArgumentError
 from equitangents.groups import Permutations as AllPermutations
 from equitangents.groups import PlaneRotations, RotationGroup, SymmetryGroup, cyclic
 from equitangents.groups.names import GroupName
 
-Space = Literal["plane", "space", "permutations", "translations"]
+Space = Literal["plane", "space", "permutations", "translations", "reversal", "sign"]
 Shape = tuple[int, ...]
 
 
@@ -42,7 +47,9 @@ def space_of(named: GroupName) -> Space:
         return "plane"
     if named.family == "S":
         return "permutations"
-    return "translations" if named.family == "translations" else "space"
+    if named.family in ("translations", "reversal", "sign"):
+        return named.family  # type: ignore[return-value]
+    return "space"
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +64,8 @@ class Kind:
     """Whether an array of this shape is taken to be of this kind if nobody says what it is."""
     expected: Callable[[Kinds], str] = lambda kinds: ""
     """Which shapes those are, in words."""
+    sought: bool = True
+    """Whether outputs of unknown motion are tried as this kind."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +79,7 @@ class Kinds:
 
     def action(self, kind: str, shape: Shape) -> GroupAction:
         """The action of this kind on arrays of this shape, channels last."""
+        kind = _ALSO.get(kind, kind) if self.space == "permutations" else kind
         known = {name: entry.action for name, entry in KINDS[self.space].items() if entry.action is not None}
         if kind not in known:
             names = ", ".join(map(repr, known))
@@ -106,7 +116,11 @@ def kinds_named(named: GroupName, group: SymmetryGroup) -> Kinds:
         return Kinds("space", group, matrices.__getitem__)
     if named.family == "S" and group.elements is not None:
         return Kinds("permutations", group, lambda g: np.array(group.element(g)))  # type: ignore[attr-defined]
-    return Kinds("translations", group, lambda g: g) if named.family == "translations" else kinds_of(group)  # type: ignore[return-value]
+    if named.family in ("translations", "reversal", "sign"):
+        return Kinds(space_of(named), group, lambda g: g)
+    known = kinds_of(group)
+    assert known is not None
+    return known
 
 
 def kinds_of(group: SymmetryGroup) -> Kinds | None:
@@ -212,6 +226,18 @@ def _listed_points(kinds: Kinds, shape: Shape) -> Action:
     return linear(group, np.eye(shape[1])[table].transpose(0, 2, 1))
 
 
+def _voigt(doubled: bool) -> Callable[[Kinds, Shape], GroupAction]:
+    def action(kinds: Kinds, shape: Shape) -> GroupAction:
+        if kinds.space == "space":
+            return VoigtAction(kinds.group, kinds.motion, 3, doubled)
+        return VoigtAction(kinds.group, lambda g: plane_matrix(*kinds.motion(g)), 2, doubled)
+
+    return action
+
+
+_ALSO = {"nodes": "points", "rows": "points", "sets": "points"}
+_VOIGT = {"voigt": Kind(_voigt(False), sought=False), "voigt:strain": Kind(_voigt(True), sought=False)}
+_are_sequences = lambda kinds, shape: len(shape) in (2, 3)
 _vectors_of = lambda d: lambda kinds, shape: len(shape) in (2, 3) and shape[-1] == d
 KINDS: dict[Space, dict[str, Kind]] = {
     "plane": {
@@ -224,6 +250,8 @@ KINDS: dict[Space, dict[str, Kind]] = {
         ),
         "features": Kind(None, _shifts, _is_shifted, _expected_shifts),
         "matrices": Kind(_plane_tensors(2, "matrices")),
+        **_VOIGT,
+        "states": Kind(lambda kinds, shape: PhaseTurns(kinds.group, kinds.motion), sought=False),
     },
     "space": {
         "vectors": Kind(
@@ -234,6 +262,7 @@ KINDS: dict[Space, dict[str, Kind]] = {
         ),
         "pseudovectors": Kind(_pseudovectors),
         "matrices": Kind(_space_tensors(2, "matrices")),
+        **_VOIGT,
     },
     "permutations": {
         "points": Kind(
@@ -243,7 +272,7 @@ KINDS: dict[Space, dict[str, Kind]] = {
             lambda kinds: "features (N, P) or points (N, P, C)",
         ),
         "pairs": Kind(_points((1, 2), "pairs")),
-        "edges": Kind(_edges),
+        "edges": Kind(_edges, sought=False),
     },
     "translations": {
         "images": Kind(
@@ -252,5 +281,24 @@ KINDS: dict[Space, dict[str, Kind]] = {
             lambda kinds, shape: len(shape) >= 3,
             lambda kinds: "signals on a grid (N, *positions, C)",
         ),
+        "sequences": Kind(lambda kinds, shape: CircularShifts(kinds.group, len(shape) == 3), sought=False),  # type: ignore[arg-type]
+    },
+    "reversal": {
+        "sequences": Kind(
+            lambda kinds, shape: Reversal(kinds.group, len(shape) == 3),
+            lambda kinds, shape: from_function(
+                kinds.group, lambda g, x: x[:, ::-1] if g else x, name="reversal of sequences"
+            ),  # type: ignore[arg-type, return-value]
+            _are_sequences,
+            lambda kinds: "sequences (N, T) or (N, T, C)",
+        )
+    },
+    "sign": {
+        "values": Kind(
+            lambda kinds, shape: SignChange(kinds.group),
+            lambda kinds, shape: from_function(kinds.group, lambda g, x: -x if g else x, name="change of sign"),  # type: ignore[arg-type, return-value]
+            lambda kinds, shape: len(shape) >= 2,
+            lambda kinds: "arrays of numbers (N, …)",
+        )
     },
 }

@@ -7,9 +7,12 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from equitangents.audit.contract.changes import Transform
 from equitangents.audit.contract.labels import Labels
 from equitangents.audit.contract.leaf_actions import Custom
-from equitangents.audit.contract.trees import Shared
+from equitangents.audit.contract.places import Boxes, Keypoints
+from equitangents.audit.contract.trees import Batch, Shared
+from equitangents.audit.contract.unordered import Unordered
 from equitangents.audit.measure.task import Judging
 from equitangents.audit.potentials.report import AtomsReport
 from equitangents.audit.potentials.run import atoms
@@ -22,13 +25,18 @@ from equitangents.metrics.measure import Bootstrap
 __all__ = [
     "AtomsReport",
     "AuditReport",
+    "Batch",
     "Bootstrap",
+    "Boxes",
     "Custom",
     "Judging",
+    "Keypoints",
     "Labels",
     "Parts",
     "Reading",
     "Shared",
+    "Transform",
+    "Unordered",
     "atoms",
     "audit",
     "schema",

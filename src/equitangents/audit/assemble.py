@@ -18,11 +18,12 @@ from equitangents.audit.adapters import as_model
 from equitangents.audit.contract.trees import Shared
 from equitangents.audit.interruption import Interruption
 from equitangents.audit.measure.averaging import Averaged
+from equitangents.audit.measure.curves import curves, transform_curves
 from equitangents.audit.measure.data_symmetry import data_symmetry
 from equitangents.audit.measure.ensembles import ensemble_law
 from equitangents.audit.measure.floors import ROWS, Floors, measure_floors, unmeasured_floors
 from equitangents.audit.measure.input_sets import measure_set, off_data_sets, same_predictions, set_result
-from equitangents.audit.measure.intervals import spread_of
+from equitangents.audit.measure.intervals import Resampler, spread_of
 from equitangents.audit.measure.irreps import irreps
 from equitangents.audit.measure.judge import Judgement, decide, judge
 from equitangents.audit.measure.layers import acquit, layer_errors
@@ -46,6 +47,7 @@ from equitangents.audit.report.sections import (
     ElementResult,
     Estimate,
     InputContract,
+    Matching,
     Missing,
     ModelSection,
     OrbitSection,
@@ -58,6 +60,7 @@ from equitangents.audit.sentence import sentence
 
 logger = logging.getLogger("equitangents.audit")
 
+NO_GROUP = "transforms form no group, by which it is measured"
 _STOPPED_ROWS = 8  # for the floors of an audit that was stopped before them
 
 
@@ -103,18 +106,23 @@ def assemble(
     elements = _elements(task, orbits, floors, judgement)
     error = task.resampler(task.x.n).spread(orbits.errors)
     same = same_predictions(task, orbits)
-    members = lambda: ensemble_law(task, orbits.actions, parts.theory, bool(orbits.class_numbers.any()))
+    members = lambda: ensemble_law(task, orbits.actions, parts.theory, orbits.no_mean)
     found = part("ensemble", stop.measured("ensemble", members))
     ensemble, spread = found or (None, None)
     decided = decide(judgement, floors)
     if unknown or (decided != "broken" and len(task.elements) < len(asked.elements)):
         decided = "undecided"
-    inside = stop.measured("layers", lambda: layer_errors(task)) if parts.layers is not False else "layers=False"
+    lawful = not task.contract.lawless
+    inside = (
+        stop.measured("layers", lambda: layer_errors(task) if lawful else NO_GROUP)
+        if parts.layers is not False
+        else "layers=False"
+    )
     looked = part("layers", acquit(inside) if decided == "equivariant" and inside is not None else inside)
     tested = parts.data_test
     data = part(
         "data",
-        "data_test=None" if tested is None else stop.measured("data", lambda: data_symmetry(task, y, tested)),
+        "data_test=None" if tested is None else stop.measured("data", lambda: data_symmetry(task, y, tested) if lawful else NO_GROUP),
     )
     contract = _contract(task, orbits, judgement)
     floor = float(floors.of_elements.mean())
@@ -130,15 +138,21 @@ def assemble(
     if lie is not None and not lie:
         flows = task.contract.group.flows
         why = (
-            "class numbers have no derivative" if flows else f"{task.contract.group.name} has no infinitesimal elements"
+            _no_derivative(orbits) if flows else f"{task.contract.group.name} has no infinitesimal elements"
         )
         missing.append(Missing("lie", why))
     shares = part("irreps", stop.measured("irreps", lambda: irreps(task, orbits)))
-    mended = stop.measured("remedies", lambda: remedies(task, orbits, y, ensemble, parts.train, judgement), [])
+    mended = stop.measured("remedies", lambda: remedies(task, orbits, y, ensemble, parts.train, judgement), []) if lawful else []
     along = lambda: _checkpoints(task, parts.checkpoints or {}, headline.unit)
     points = stop.measured("checkpoints", along, []) if parts.checkpoints else []
     seen = stop.attempted("witnesses", lambda: witnesses(task, orbits), [])
-    rules = stop.measured("rules", lambda: hints(task, orbits, judgement), []) if sought is None else sought
+    rules = stop.measured("rules", lambda: hints(task, orbits, judgement) if lawful else [], []) if sought is None else sought
+    along_strengths = lambda: (
+        transform_curves(task, parts.transforms, task.model.states_layout)
+        if lawful
+        else curves(task, task.contract, orbits, floors, judgement)  # type: ignore[arg-type]
+    )
+    of_transforms = stop.measured("transforms", along_strengths, []) if parts.transforms or not lawful else []
     said = sentence(model.name, decided, contract, elements, judgement, floors, looked, same)
     said = " ".join([said, *(rule_said(rule, len(contract.outputs) > 1) for rule in rules)])
     if stop.stopped:
@@ -192,10 +206,16 @@ def assemble(
         partial=stop.stopped,
         headline=headline,
         rules=rules,
-        averaged=partial(Averaged, model, task.contract, orbits.actions, bool(orbits.class_numbers.any())),
+        transforms=of_transforms,
+        averaged=None if not lawful else partial(Averaged, model, task.contract, orbits.actions, orbits.no_mean),
         input_errors=orbits.errors.mean(axis=0).tolist(),
         inputs_digest=_digest(task),
     )
+
+
+def _no_derivative(orbits: Orbits) -> str:
+    what = "class numbers" if orbits.class_numbers.any() else "masks of classes and sets in any order"
+    return f"{what} have no derivative"
 
 
 def _digest(task: Task) -> str:
@@ -286,6 +306,7 @@ def _contract(task: Task, orbits: Orbits, judgement: Judgement) -> ContractSecti
         layout=contract.layout,
         inputs=inputs,
         outputs=outputs,
+        law=not contract.lawless,
     )
 
 
@@ -294,9 +315,10 @@ def _output(task: Task, orbits: Orbits, judgement: Judgement, o: int) -> OutputC
     scales, action = judgement.scales, orbits.actions[o]
     resampler = replace(task, complete=True).resampler(task.x.n)
     known = lambda value: float(value) if np.isfinite(value) else None
+    shape = list(orbits.output_shapes[o])
     return OutputContract(
         name=orbits.output_names[o],
-        shape=[] if orbits.class_numbers[o] else list(orbits.output_shapes[o]),
+        shape=[] if orbits.class_numbers[o] else shape[:-1] if orbits.complex_pairs[o] else shape,
         action="invariant" if action is None else action.name,
         error=resampler.mean(scales.relative("norm", orbits.separate, given=False)[o].mean(axis=0)),
         judged=judgement.outputs[o],
@@ -306,7 +328,21 @@ def _output(task: Task, orbits: Orbits, judgement: Judgement, o: int) -> OutputC
         scale=known(scales.given[o]),
         vanishes=bool(scales.vanishing[o]),
         fails_under=[task.contract.label(task.elements[k]) for k in np.flatnonzero(judgement.above[o])],
+        compared=None if action is None or action.compared is None else action.compared.words,
+        matching=_matching(task, orbits.matched[o]) if o in orbits.matched else None,
     )
+
+
+def _matching(task: Task, matched: np.ndarray) -> Matching:
+    """Matched IoU, missed and extra items with their intervals over inputs; (3, elements, inputs), nan where none."""
+    found = []
+    for table in matched:
+        counted = np.isfinite(table)
+        rows = counted.any(axis=0)
+        values = np.where(counted, table, 0.0).sum(axis=0)[rows] / counted.sum(axis=0)[rows]
+        of_these = Resampler(len(values), None, task.confidence, task.resamples, task.seed) if len(values) else None
+        found.append(None if of_these is None else of_these.mean(values, bounds=(0.0, 1.0)))
+    return Matching(*found)
 
 
 def _checkpoints(task: Task, given: Mapping[str, Any], unit: Unit) -> list[Checkpoint]:

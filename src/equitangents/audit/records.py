@@ -51,6 +51,7 @@ class Parts(CheckedKeywords):
         theory: a fitted `InfiniteEnsemble` to compare an ensemble of finite networks with.
         train: (x, y) to refit an estimator on, with augmentation, to measure what that would bring.
         data_test: how the data's own symmetry is tested; None: not at all.
+        transforms: changes that form no group, each a `Transform`: a list of them, or by name.
     """
 
     off_data: bool | Mapping[str, Any] = True
@@ -59,6 +60,7 @@ class Parts(CheckedKeywords):
     theory: Any = None
     train: tuple[Any, Any] | None = None
     data_test: Literal["kernel", "classifier"] | None = "kernel"
+    transforms: Any = None
 
 
 class Shorthands(TypedDict, total=False):
@@ -76,6 +78,7 @@ class Shorthands(TypedDict, total=False):
     theory: Any
     train: tuple[Any, Any] | None
     data_test: Literal["kernel", "classifier"] | None
+    transforms: Any
     relative_to: RelativeTo
     tolerance: float | None
     output_scale: float | Mapping[str, float] | None

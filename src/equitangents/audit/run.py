@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import logging
 import time
+from dataclasses import replace
 from typing import Any, Unpack, get_args
 
 import numpy as np
 
 from equitangents.audit.adapters import as_model
+from equitangents.audit.adapters.callables import NetworkModel
+from equitangents.audit.adapters.estimators import EnsembleModel
 from equitangents.audit.adapters.outputs import check_select
 from equitangents.audit.assemble import assemble
+from equitangents.audit.contract.changes import changes, is_transforms, named_transforms
 from equitangents.audit.contract.contract import make_contract
+from equitangents.audit.contract.structured import structured
 from equitangents.audit.contract.trees import as_inputs
 from equitangents.audit.contract.verify import verify
 from equitangents.audit.interruption import Interruption
@@ -53,7 +58,8 @@ def audit(
         f: a function of a batch (NumPy or JAX), a PyTorch module, the path of an ONNX or .pt2 file, an estimator that
             follows scikit-learn, an ensemble of this library, `(net, params)`, or a list of models: an ensemble.
         action: ρ_X. The name of a group ("C4", "D4", "SO2", "SO3", "O3", "S_n", "translations", …), an action of
-            `equitangents.actions`, or for several inputs one of these or None for each.
+            `equitangents.actions`, or for several inputs one of these or None for each. A `Transform`, or several: changes
+            that form no group.
         x: the inputs, (N, …); a tuple for several arguments, f(*x), or a dictionary (keywords of PyTorch modules);
             `Shared(a)` for an input without a batch axis.
         output_action: ρ_Y: an action, with a named group a kind ("vectors", "images", …), or `Labels([3, 0, 1, 2])` for
@@ -63,7 +69,7 @@ def audit(
             probabilities or decision values they are labels as it was fitted to, names among them.
         elements: how many elements to try; None: all of up to 64, 24 angles, or 32 rotations or permutations.
         reading: `Reading(inputs, layout, output_layout, outputs, method, select)`, how inputs and outputs are read.
-        parts: `Parts(off_data, layers, checkpoints, theory, train, data_test)`, what else is looked at.
+        parts: `Parts(off_data, layers, checkpoints, theory, train, data_test, transforms)`, what else is looked at.
         judging: `Judging(relative_to, tolerance, output_scale)`, how large an error is, and which one is acceptable.
         bootstrap: `Bootstrap(confidence, resamples, seed)`, how intervals are found; the seed is that of everything
             random in the audit: the same seed gives the same report.
@@ -103,16 +109,31 @@ def audit(
         raise InvalidArgumentError(f"data_test is {parts.data_test!r}; expected 'kernel', 'classifier' or None")
     inside = None if isinstance(parts.layers, bool) else parts.layers
     model = as_model(f, layers=inside, method=reading.method, select=check_select(reading.select))
+    x, given_kinds, mask = structured(x, reading.inputs, isinstance(model, NetworkModel | EnsembleModel))
     batch = as_inputs(x)
-    contract = make_contract(action, batch, reading.inputs, layout, reading.output_layout, model.states_layout)
+    if parts.transforms is not None:
+        named_transforms(parts.transforms)
+    contract: Any
+    if is_transforms(action):
+        if elements is not None or given_kinds is not None:
+            raise InvalidArgumentError("a transform says its strengths itself; leave out elements and inputs")
+        contract = changes(action, batch, layout, model.states_layout, mask)
+    else:
+        contract = make_contract(action, batch, given_kinds, layout, reading.output_layout, model.states_layout)
+        contract = contract if mask is None else replace(contract, mask=mask)
     model.check_inputs(batch.tree())
-    verify(contract, batch, seed)
+    if not contract.lawless:
+        verify(contract, batch, seed)
     labels = check_labels(y, batch.n, model.classes)
     group = contract.group
-    drawn = group.draw(elements or group.default_draws, np.random.default_rng(seed))
+    drawn = (
+        list(group.elements)
+        if contract.lawless
+        else group.draw(elements or group.default_draws, np.random.default_rng(seed))
+    )
     if not drawn:
         raise InvalidArgumentError(f"the group {group.name} has no element but the identity")
-    complete = group.elements is not None and len(drawn) == len(group.elements) - 1
+    complete = contract.lawless or (group.elements is not None and len(drawn) == len(group.elements) - 1)
     task = Task(
         model=model,
         contract=contract,

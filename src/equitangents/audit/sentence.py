@@ -12,7 +12,7 @@ from equitangents.audit.report.sections import (
     LayerSection,
     OutputContract,
 )
-from equitangents.audit.report.words import NAMED, NEARLY, interval, listed, number, of, tolerance_said
+from equitangents.audit.report.words import NAMED, NEARLY, interval, listed, matching_said, number, of, tolerance_said
 from equitangents.report.verdict import format_number
 
 INVARIANT = "invariant"
@@ -31,7 +31,7 @@ def sentence(
     """What the audit found, in one sentence for its headline."""
     kind = INVARIANT if all(o.action == INVARIANT for o in contract.outputs) else "equivariant"
     group, headline = contract.group, judgement.headline
-    measured = f"{error_said(judgement)}, floor {number(headline.floor)}"
+    measured = f"{error_said(judgement)}{compared_said(contract.outputs)}, floor {number(headline.floor)}"
     blank = vanishing(contract.outputs)
     where = _where(layers)
     tolerance = tolerance_said(headline.tolerance)
@@ -56,7 +56,7 @@ def sentence(
         above = [e for e in elements if e.above]
         own = sum((e.judged or e.error).estimate.mean for e in above) / max(len(above), 1)
         return (
-            f"{name} is not {kind} under {group}: {len(above)} of {len(elements)} elements are above their "
+            f"{name} is not {kind} under {group}: {len(above)} of {len(elements)} {contract.noun}s are above their "
             f"floors, by mean relative errors of {number(own)}; the floors hide the others ({measured}).{rest}"
         )
     if headline.bound <= NEARLY:
@@ -72,6 +72,8 @@ def error_said(judgement: Judgement) -> str:
     unit, estimate = judgement.headline.unit, judgement.headline.error.estimate
     if unit == "classes":
         return f"the class changes in {interval(estimate)} of cases"
+    if unit == "share":
+        return f"mean error {interval(estimate)}"
     said = f"mean relative error {interval(estimate)} {of(unit)}"
     if judgement.scales.nothing:
         return f"mean violation {format_number(estimate.mean)}"
@@ -82,6 +84,12 @@ def error_said(judgement: Judgement) -> str:
         return f"{said} ({number(norm)} of ‖f(x)‖)"
     second = judgement.headline.reason if spread is None else f"{number(spread.estimate.mean)} {of('spread')}"
     return f"{said} ({second})"
+
+
+def compared_said(outputs: list[OutputContract]) -> str:
+    """What the error of masks and sets is, and what was matched: " (1 − matched IoU); 93 % matched IoU, …"."""
+    words = list(dict.fromkeys(o.compared for o in outputs if o.compared is not None))
+    return f" ({listed(words)}){''.join(matching_said(o, len(outputs) > 1) for o in outputs)}" if words else ""
 
 
 def exact(contract: ContractSection) -> bool:
@@ -138,14 +146,14 @@ def _failing(contract: ContractSection, elements: list[ElementResult], judgement
     if len(contract.outputs) == 1:
         labels = failing[0].fails_under if failing else []
         some = 0 < len(labels) < everything
-        return f" It fails under {listed(labels)} ({len(labels)} of {everything} elements)." if some else ""
+        return f" It fails under {listed(labels)} ({len(labels)} of {everything} {contract.noun}s)." if some else ""
     parts = []
     for o in failing[:NAMED]:
         labels = o.fails_under
         which = (
-            f"every element ({everything})"
+            f"every {contract.noun} ({everything})"
             if len(labels) == everything
-            else (f"{listed(labels)} ({len(labels)} of {everything} elements)")
+            else (f"{listed(labels)} ({len(labels)} of {everything} {contract.noun}s)")
         )
         parts.append(f"{o.name} fails under {which}")
     more = len(failing) - len(parts)

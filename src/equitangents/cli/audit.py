@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from equitangents.cli.audit_atoms import ABOVE, audit_atoms
+from equitangents.cli.audit_kinds import output_kinds, transforms
 
 if TYPE_CHECKING:
     from equitangents.audit.report.checks import Check
@@ -30,8 +31,10 @@ def audit(
     outputs: Annotated[
         str | None,
         typer.Option(
-            help="What each output is to the group: invariant (the default), vectors, images, …, labels:3,0,1,2 for "
-            "classes that change places (generators apart by /), or find."
+            help="What each output is to the group: invariant (the default), vectors, images, masks, boxes (xyxy), "
+            "cxcywh, keypoints, unordered (sets of boxes), unordered:distance:vectors, 4x0e+2x1o (irreps), voigt, "
+            "voigt:strain, points, pairs, edges, sequences, states, …, labels:3,0,1,2 for classes that change places "
+            "(generators apart by /), or find. Several outputs: KIND,KIND or NAME=KIND,…; KIND@1: its batch is axis 1."
         ),
     ] = None,
     layout: Annotated[
@@ -87,6 +90,17 @@ def audit(
         str | None,
         typer.Option(help="With --atoms: some tests, with commas: rotation, permutation, conservation, smoothness, …"),
     ] = None,
+    transform: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A change that forms no group, with its strengths: brightness:0.5..1.5, gain:0.5,2, speed:0.8..1.2:5 "
+            "(5 of them), contrast, offset, shift, scale, crop, or package.module:function:0..1. May be repeated; "
+            "without --group these alone are audited."
+        ),
+    ] = None,
+    batch_axis: Annotated[
+        int, typer.Option(help="The axis of the inputs' batch, such as 1 for sequences of recurrent networks.")
+    ] = 0,
     tolerances: Annotated[
         str | None,
         typer.Option(help="With --atoms: errors that count as small: forces=1,energy=0.1 (meV/Å, meV/atom)."),
@@ -99,7 +113,8 @@ def audit(
 
     The error is relative, and printed beside the floor that interpolation and rounding explain.
     """
-    from equitangents.audit.adapters.files import load_data, load_model
+    from equitangents.audit.adapters.files import load_data, load_function, load_model
+    from equitangents.audit.contract.trees import along_axis
     from equitangents.audit.run import audit as run
     from equitangents.errors import InvalidArgumentError
 
@@ -120,19 +135,19 @@ def audit(
         audit_atoms(atoms, calculator, tests, tolerances=_named(tolerances), elements=elements, limit=limit, seed=seed,
                     fail_above=limits, html=html, json=json, markdown=markdown)  # fmt: skip
         return
-    for name, value in (("MODEL", model), ("--data", data), ("--group", group)):
+    changes = transforms(transform, load_function)
+    for name, value in (("MODEL", model), ("--data", data), ("--group", group or changes)):
         if value is None:
             raise typer.BadParameter("is missing; or give --atoms and --calculator", param_hint=name)
     assert model is not None
     assert data is not None
-    assert group is not None
     x, y = load_data(data, trust)
     f = load_model(model, trust)
-    x, y = _limited(x, y, limit, seed)
+    x, y = _limited(x, y, limit, seed, batch_axis)
     report = run(
         f,
-        group,
-        x,
+        group or changes,
+        along_axis(x, batch_axis),
         output_kinds(outputs),
         inputs=_kinds(inputs, x),
         y=y,
@@ -140,6 +155,7 @@ def audit(
         elements=elements,
         batch_size=batch_size,
         off_data=not on_data_only,
+        transforms=None if group is None else changes,
         seed=seed,
         select=int(select) if select is not None and select.isdigit() else select,
         progress=True,
@@ -208,34 +224,6 @@ def _named(text: str | None) -> dict[str, float] | None:
     return numbers
 
 
-def output_kinds(text: str | None) -> Any:
-    """ "vectors,none", "labels:3,0,1,2/1,0,3,2" or "find" as what `output_action` takes."""
-    if text is None:
-        return None
-    parts: list[str] = []
-    for part in text.replace(" ", "").split(","):
-        if parts and parts[-1].startswith("labels:") and part.replace("/", "").isdigit():
-            parts[-1] += f",{part}"
-        else:
-            parts.append(part)
-    kinds = [_output_kind(part) for part in parts]
-    return kinds[0] if len(kinds) == 1 else tuple(kinds)
-
-
-def _output_kind(text: str) -> Any:
-    if not text.startswith("labels:"):
-        return None if text in ("none", "invariant") else text
-    from equitangents.audit.contract.labels import Labels
-
-    try:
-        rows = [[int(c) for c in row.split(",")] for row in text.removeprefix("labels:").split("/")]
-    except ValueError:
-        raise typer.BadParameter(
-            f"expected labels:3,0,1,2, where each class goes; found {text}", param_hint="--outputs"
-        ) from None
-    return Labels(rows)
-
-
 def _kinds(text: str | None, x: object) -> Any:
     """ "vectors,none" as the tree of kinds that belongs to x."""
     if text is None:
@@ -248,16 +236,16 @@ def _kinds(text: str | None, x: object) -> Any:
     return parts[0] if len(parts) == 1 else tuple(parts)
 
 
-def _limited(x: Any, y: Any, limit: int | None, seed: int) -> tuple[Any, Any]:
-    """At most `limit` rows of x and y."""
+def _limited(x: Any, y: Any, limit: int | None, seed: int, axis: int = 0) -> tuple[Any, Any]:
+    """At most `limit` rows of x, whose batch is along `axis`, and of y."""
     if limit is None:
         return x, y
     import numpy as np
 
     arrays = x if isinstance(x, dict) else {"x": x}
-    n = len(next(iter(arrays.values())))
+    n = np.shape(next(iter(arrays.values())))[axis]
     if limit < 1:
         raise typer.BadParameter("expected at least 1", param_hint="--limit")
     rows = np.sort(np.random.default_rng(seed).choice(n, min(limit, n), replace=False))
-    chosen = {name: np.asarray(a)[rows] for name, a in arrays.items()}
+    chosen = {name: np.take(np.asarray(a), rows, axis=axis) for name, a in arrays.items()}
     return (chosen if isinstance(x, dict) else chosen["x"]), (None if y is None else np.asarray(y)[rows])

@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
+
 from equitangents.errors import InvalidArgumentError
 from equitangents.groups.families import cyclic, dihedral, symmetric
 from equitangents.groups.plane_rotations import so2
@@ -17,11 +19,15 @@ from equitangents.groups.rotation_group import o3, so3
 from equitangents.groups.sampled_permutations import permutations
 from equitangents.groups.solids import icosahedral, octahedral, tetrahedral
 from equitangents.groups.symmetry_group import SymmetryGroup
+from equitangents.groups.table_group import TableGroup
 from equitangents.groups.translation_group import translations
 
-Family = Literal["C", "D", "S", "SO2", "SO3", "O3", "tetrahedral", "octahedral", "icosahedral", "translations"]
-_PLAIN: tuple[Family, ...] = ("SO2", "SO3", "O3", "tetrahedral", "octahedral", "icosahedral", "translations")
-KNOWN = "C4, D4 (any number), SO2, SO3, O3, S_n, S5 (any number), translations, tetrahedral, octahedral or icosahedral"
+Family = Literal["C", "D", "S", "SO2", "SO3", "O3", "tetrahedral", "octahedral", "icosahedral", "translations", "reversal", "sign"]
+_PLAIN: tuple[Family, ...] = ("SO2", "SO3", "O3", "tetrahedral", "octahedral", "icosahedral", "translations", "reversal", "sign")
+KNOWN = (
+    "C4, D4 (any number), SO2, SO3, O3, S_n, S5 (any number), translations, reversal, sign, tetrahedral, octahedral or "
+    "icosahedral"
+)
 
 LARGEST_LISTED = 5  # S_5 has 120 elements; of larger ones some are drawn
 _BANDLIMIT = 4
@@ -32,6 +38,8 @@ _FIXED: dict[Family, Callable[[], SymmetryGroup]] = {
     "tetrahedral": lambda: tetrahedral().named("tetrahedral"),
     "octahedral": lambda: octahedral().named("octahedral"),
     "icosahedral": lambda: icosahedral().named("icosahedral"),
+    "reversal": lambda: TableGroup("reversal", np.array([[0, 1], [1, 0]]), ("forwards", "backwards")),
+    "sign": lambda: TableGroup("change of sign", np.array([[0, 1], [1, 0]]), ("kept", "negated")),
 }
 
 

@@ -17,10 +17,16 @@ from equitangents.kernels.compute import compute_diagonal as compute_fields_diag
 from equitangents.kernels.cost import KernelCost, announce
 from equitangents.kernels.cost import kernel_cost as field_cost
 from equitangents.kernels.program import Program
+from equitangents.kernels.projected import ProjectedProgram
+from equitangents.kernels.projected import compute as projected
 from equitangents.kernels.result import Kernels
 from equitangents.kernels.rotations import RotationProgram
 from equitangents.kernels.rotations import compute as rotations
 from equitangents.kernels.rotations.cost import kernel_cost as rotation_cost
+from equitangents.kernels.steerable import SteerableProgram
+from equitangents.kernels.steerable import compute as compute_steerable
+from equitangents.kernels.steerable import compute_diagonal as compute_steerable_diagonal
+from equitangents.kernels.steerable import kernel_cost as steerable_cost
 from equitangents.kernels.structured import StructuredProgram
 from equitangents.kernels.structured import compute as compute_structured
 from equitangents.kernels.structured import compute_diagonal as compute_structured_diagonal
@@ -60,6 +66,9 @@ def _(program: Program, x1: Any, x2: Any = None, engine: str | None = None) -> K
 
 
 compute.register(RotationProgram)(rotations.compute)
+compute.register(SteerableProgram)(compute_steerable)
+compute_diagonal.register(SteerableProgram)(compute_steerable_diagonal)
+kernel_cost.register(SteerableProgram)(steerable_cost)
 compute.register(StructuredProgram)(compute_structured)
 compute_diagonal.register(StructuredProgram)(compute_structured_diagonal)
 kernel_cost.register(StructuredProgram)(structured_cost)
@@ -68,3 +77,25 @@ compute_diagonal.register(RotationProgram)(rotations.compute_diagonal)
 compute_pairs.register(RotationProgram)(rotations.compute_pairs)
 kernel_cost.register(Program)(field_cost)
 kernel_cost.register(RotationProgram)(rotation_cost)
+
+
+@compute.register
+def _(program: ProjectedProgram, x1: Any, x2: Any = None, engine: str | None = None) -> Kernels:
+    return projected.compute(compute, program, x1, x2, engine)
+
+
+@compute_diagonal.register
+def _(program: ProjectedProgram, x: Any, engine: str | None = None) -> Kernels:
+    return projected.compute_diagonal(compute, program, x, engine)
+
+
+@kernel_cost.register
+def _(
+    program: ProjectedProgram,
+    channels: int,
+    n1: int,
+    n2: int | None = None,
+    dtype: DTypeLike = "float32",
+    engine: str | None = None,
+) -> KernelCost:
+    return projected.kernel_cost(kernel_cost, program, channels, n1, n2, dtype, engine)

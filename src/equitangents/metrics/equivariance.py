@@ -12,6 +12,7 @@ from jaxtyping import Float
 from equitangents._types import Numbers
 from equitangents.actions.group_action import GroupAction
 from equitangents.actions.named import ActionLike
+from equitangents.actions.represented import RepresentationLike, as_output_action
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.metrics.measure import (
     Bootstrap,
@@ -64,7 +65,7 @@ def equivariance_error(
     f: Callable[[Any], Any],
     action: ActionLike,
     x: Numbers,
-    output_action: GroupAction | None = None,
+    output_action: GroupAction | RepresentationLike | None = None,
     *,
     confidence: float = 0.95,
     resamples: int = 1000,
@@ -72,8 +73,8 @@ def equivariance_error(
 ) -> EquivarianceMeasure:
     """How far f is from f(ρ_X(g)x) = ρ_Y(g)f(x), relative to ‖f(x)‖, Euclidean norms over all of an output's axes.
 
-    `action` is ρ_X, or the name of a group ("C4"); `output_action` is ρ_Y, of the same group, and None means that f
-    should be invariant. f maps a batch (N, …) to outputs (N, …), NumPy or JAX; outputs (N,) meet `output_action` as
+    `action` is ρ_X, or the name of a group ("C4"); `output_action` is ρ_Y, an action or a representation of the same
+    group, and None means that f should be invariant. f maps a batch (N, …) to outputs (N, …), NumPy or JAX; outputs (N,) meet `output_action` as
     (N, 1). 0/0 counts as 0, an error where f(x) = 0 as inf.
 
     >>> import numpy as np, equitangents as et
@@ -83,6 +84,7 @@ def equivariance_error(
     """
     bootstrap = Bootstrap(confidence, resamples, seed)
     action, x = check_points(action, x)
+    output_action = as_output_action(output_action, action.group)
     if output_action is not None:
         check_action("output_action", output_action)
         if output_action.group != action.group:

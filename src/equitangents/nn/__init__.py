@@ -27,11 +27,22 @@ from equitangents.nn.nonlinearities import (
 from equitangents.nn.parallel import Concatenate, Parallel, Sum
 from equitangents.nn.polynomials import Hermite, Monomial, Polynomial
 from equitangents.nn.pooling import AvgPool, Flatten, GlobalAvgPool, GlobalSumPool, SumPool
+from equitangents.nn.readout import Readout
 from equitangents.nn.refused import BatchNorm, MaxPool
 from equitangents.nn.residual import Residual
 from equitangents.nn.scale import Scale
 from equitangents.nn.sequential import Sequential
 from equitangents.nn.sphere_lift import SphereLift
+from equitangents.nn.steerable import (
+    FourierNonlinearity,
+    GatedNonlinearity,
+    NormNonlinearity,
+    PlaneImage,
+    PointCloud,
+    SteerableConv,
+    SteerableDense,
+    SteerablePool,
+)
 from equitangents.nn.steps import Heaviside, Sign
 from equitangents.nn.zonal_window import ZonalWindow
 
@@ -51,6 +62,8 @@ __all__ = [
     "Exp",
     "Exponential",
     "Flatten",
+    "FourierNonlinearity",
+    "GatedNonlinearity",
     "Gaussian",
     "Gelu",
     "GlobalAvgPool",
@@ -68,9 +81,13 @@ __all__ = [
     "MaxPool",
     "Monomial",
     "Nonlinearity",
+    "NormNonlinearity",
     "Parallel",
+    "PlaneImage",
+    "PointCloud",
     "Polynomial",
     "Rbf",
+    "Readout",
     "Relu",
     "Residual",
     "Scale",
@@ -78,6 +95,9 @@ __all__ = [
     "Sign",
     "Sin",
     "SphereLift",
+    "SteerableConv",
+    "SteerableDense",
+    "SteerablePool",
     "Sum",
     "SumPool",
     "ZonalWindow",

@@ -15,18 +15,25 @@ from equitangents._types import ArrayLike, Params
 from equitangents.errors import InvalidTypeError, NetworkError, ShapeError
 from equitangents.kernels.cost import KernelCost
 from equitangents.kernels.dispatch import compute, compute_diagonal, compute_pairs, kernel_cost
-from equitangents.kernels.program import GroupFibres, Op, Program
+from equitangents.kernels.fields.result import KernelField
+from equitangents.kernels.program import Program
 from equitangents.kernels.result import Kernels, NngpKernels
-from equitangents.kernels.rotations import RotationFibres, RotationProgram
-from equitangents.kernels.structured import StructuredProgram, simplified
-from equitangents.kernels.structured import is_structured as is_structured_program
+from equitangents.kernels.rotations import RotationProgram
+from equitangents.kernels.steerable import SteerableProgram
+from equitangents.kernels.structured import StructuredProgram
 from equitangents.keywords import CheckedKeywords
 from equitangents.nn.folding import fold
-from equitangents.nn.layer import Layer, ParameterFree
+from equitangents.nn.kernel_fields import cost_of_field, field_between, field_of_each
+from equitangents.nn.layer import Layer
+from equitangents.nn.lowering import count_given, program_of, structured_program_of
+from equitangents.nn.readout import Readout
 from equitangents.nn.signal import Grid, Signal
+from equitangents.nn.steerable.signal import OnPoints, OnWhole
 from equitangents.nn.structure import Structure
 from equitangents.structured import Graphs, Masked, checked, is_structured
 from equitangents.validation import check_array
+
+AnyProgram = Program | RotationProgram | StructuredProgram | SteerableProgram
 
 
 class Sequential(CheckedKeywords):
@@ -53,6 +60,12 @@ class Sequential(CheckedKeywords):
     def layers(self) -> tuple[Layer, ...]:
         """The layers, first to last."""
         return self._layers
+
+    @property
+    def turning_outputs(self) -> int | None:
+        """d, where outputs turn with the input (`Readout`) and kernels are (N1, N2, d, d); None for other networks."""
+        last = self._layers[-1]
+        return last.dimension if isinstance(last, Readout) else None
 
     def __repr__(self) -> str:
         return f"Sequential({', '.join(map(repr, self._layers))})"
@@ -113,7 +126,7 @@ class Sequential(CheckedKeywords):
             structure = Structure(getattr(x, "mask", None), graphs, key)
             return run_layers(self._layers, params, values, self.signals(values.shape[1:]), structure)[0]
 
-    def lower(self, input_shape: tuple[int, ...]) -> tuple[int, Program | RotationProgram | StructuredProgram]:
+    def lower(self, input_shape: tuple[int, ...]) -> tuple[int, AnyProgram]:
         """(how many leading layers are functions of the input alone, the field program of the rest)."""
         return _lower(self._layers, _check_input_shape(input_shape))
 
@@ -125,13 +138,7 @@ class Sequential(CheckedKeywords):
         NNGP alone: asking for its `ntk` raises NetworkError.
         Raises ShapeError, NotFiniteError, NetworkError, and MemoryLimitError where the result cannot fit in memory.
         """
-        x1 = _check_inputs("x1", x1)
-        if x2 is not None:
-            x2 = _check_inputs("x2", x2)
-            if x2.shape[1:] != x1.shape[1:]:
-                raise ShapeError(f"x2 has inputs of shape {x2.shape[1:]}; expected those of x1, {x1.shape[1:]}")
-            if is_structured(x1) != is_structured(x2):
-                raise NetworkError("one of x1 and x2 has masks or graphs, the other none; give both")
+        x1, x2 = self._checked_pair(x1, x2)
         x1, program = self.lowered(x1)
         x2 = None if x2 is None else self.lowered(x2)[0]
         return self._existing(compute(program, x1, x2, engine))
@@ -142,10 +149,59 @@ class Sequential(CheckedKeywords):
         x, program = self.lowered(x)
         return self._existing(compute_diagonal(program, x, engine))
 
+    def _checked_pair(self, x1: Any, x2: Any) -> tuple[Any, Any]:
+        """Inputs of two sets that fit each other."""
+        x1 = _check_inputs("x1", x1)
+        if x2 is not None:
+            x2 = _check_inputs("x2", x2)
+            if x2.shape[1:] != x1.shape[1:]:
+                raise ShapeError(f"x2 has inputs of shape {x2.shape[1:]}; expected those of x1, {x1.shape[1:]}")
+            if is_structured(x1) != is_structured(x2):
+                raise NetworkError("one of x1 and x2 has masks or graphs, the other none; give both")
+        return x1, x2
+
     def _existing(self, kernels: Kernels) -> Any:
         """The kernels that the network has: all, or the NNGP alone."""
         reasons = [layer.no_ntk for layer in self._layers if layer.no_ntk is not None]
         return NngpKernels.of(kernels, reasons[0]) if reasons else kernels
+
+    def kernel_field(
+        self, x1: ArrayLike, x2: ArrayLike | None = None, positions: Any = "all", engine: str | None = None
+    ) -> KernelField:
+        """NNGP and NTK between the P output positions of x1 and those of x2 (None: x1 at half cost), (N1, P, N2, P).
+
+        For networks that end on positions, such as a Conv or a GroupConv without a pool after it. Positions are
+        numbered row by row. `positions`: "all"; "same", the kernels at p = p', (N1, N2, P); or pairs (M, 2), first
+        and second position, (N1, N2, M). Otherwise as `kernel`: precision, arrays, derivatives and errors.
+
+        >>> import numpy as np, equitangents as et
+        >>> net = et.nn.Sequential(et.nn.Conv(8, (3, 3)), et.nn.Relu(), et.nn.Conv(1, (3, 3)))
+        >>> x = np.random.default_rng(0).normal(size=(5, 4, 4, 1))
+        >>> net.kernel_field(x[:2], x).ntk.shape, net.kernel_field(x, positions="same").ntk.shape
+        ((2, 16, 5, 16), (5, 5, 16))
+        """
+        x1, x2 = self._checked_pair(x1, x2)
+        return field_between(self, x1, x2, positions, engine)
+
+    def kernel_field_diagonal(self, x: ArrayLike, positions: Any = "all", engine: str | None = None) -> KernelField:
+        """The kernel field of every input with itself: (N, P, P), or (N, P) or (N, M) at some `positions`.
+
+        What `kernel_field(x)` has for i = j, at the cost of N pairs: the covariances within each output, and with
+        positions="same" its variances.
+        """
+        return field_of_each(self, _check_inputs("x", x), positions, engine)
+
+    def kernel_field_cost(
+        self,
+        shape: tuple[int, ...],
+        n1: int,
+        n2: int | None = None,
+        positions: Any = "all",
+        dtype: DTypeLike = "float32",
+        engine: str | None = None,
+    ) -> KernelCost:
+        """What `kernel_field` will take for n1 and n2 inputs of `shape`, before it is run; see `kernel_cost`."""
+        return cost_of_field(self, _check_input_shape(shape), n1, n2, positions, dtype, engine)
 
     def kernel_pairs(self, x1: ArrayLike, x2: ArrayLike, first: Any, second: Any, engine: str | None = None) -> Kernels:
         """NNGP and NTK of the pairs (x1[first[p]], x2[second[p]]), each (P,); the network begins with a SphereLift.
@@ -162,14 +218,14 @@ class Sequential(CheckedKeywords):
         x1, program = self.lowered(x1)
         return compute_pairs(program, x1, self.lowered(x2)[0], first, second, engine)
 
-    def lowered(self, x: Any) -> tuple[Any, Program | RotationProgram | StructuredProgram]:
+    def lowered(self, x: Any) -> tuple[Any, AnyProgram]:
         """(x, (N, *positions, channels), after the leading layers without weights; the field program of the rest)."""
-        program: Program | RotationProgram | StructuredProgram
+        program: AnyProgram
         if is_structured(x):
             given, program = _lower_structured(self._layers, _check_input_shape(x.shape[1:]))
         else:
             given, program = self.lower(x.shape[1:])
-        return self._given(given, x), program
+        return self.after_given(given, x), program
 
     def kernel_cost(
         self,
@@ -188,7 +244,7 @@ class Sequential(CheckedKeywords):
         given, program = self.lower(shape)
         return kernel_cost(program, self.signals(shape)[given].channels, n1, n2, dtype, engine)
 
-    def _given(self, count: int, x: Any) -> Any:
+    def after_given(self, count: int, x: Any) -> Any:
         """The first layers, which have no parameters, applied to the input itself."""
         if not count:
             return x
@@ -248,6 +304,13 @@ def chain(layers: tuple[Layer, ...], signal: Signal) -> tuple[Signal, ...]:
                 raise NetworkError(
                     "it follows a Parallel, whose branches are to be joined first, by Sum or Concatenate"
                 )
+            if i and layers[i - 1].is_last:
+                raise NetworkError(f"it follows {layers[i - 1]!r}, whose outputs turn with the input and end a network")
+            if not (layer.joins or layer.steers) and isinstance(signals[-1].positions, OnPoints | OnWhole):
+                raise NetworkError(
+                    f"it does not read {signals[-1].positions}; SteerableConv, SteerableDense, SteerablePool and the "
+                    "nonlinearities GatedNonlinearity, FourierNonlinearity and NormNonlinearity do"
+                )
             signals.append(layer.signal(signals[-1]))
         except NetworkError as error:
             raise NetworkError(f"layer {i}, {layer!r}: {error}") from None
@@ -262,40 +325,38 @@ def _signals(layers: tuple[Layer, ...], input_shape: tuple[int, ...]) -> tuple[S
 @lru_cache(maxsize=256)
 def _lower(
     layers: tuple[Layer, ...], input_shape: tuple[int, ...]
-) -> tuple[int, Program | RotationProgram | StructuredProgram]:
+) -> tuple[int, AnyProgram]:
+    if isinstance(layers[-1], Readout):
+        return layers[-1].projected(layers[:-1], input_shape, _signals(layers, input_shape), _lower)
     signals, given = _ends_on_vector(layers, input_shape)
+    if isinstance(signals[-1].positions, OnWhole):
+        return given, _steerable_program(layers[given:], signals[given:])
     folded = fold(layers[given:], signals[given:])
     if folded is not None:
         return given, Program(signals[given].positions.shape, *folded)
-    ops: list[Op] = []
-    lift: GroupFibres | RotationFibres | None = None
-    for layer, signal in zip(layers[given:], signals[given:], strict=False):
-        ops.extend(layer.lower(signal))
-        lift = lift or layer.fibres(signal)
-    shape = signals[given].positions.shape
-    if is_structured_program(tuple(ops)):
-        ops = list(simplified(tuple(ops)))
-    if is_structured_program(tuple(ops)):
-        if isinstance(lift, RotationFibres):
-            raise NetworkError(f"after a SphereLift there is no kernel of a network that holds {_held(tuple(ops))}")
-        return given, StructuredProgram(shape, tuple(ops))
-    return given, Program(shape, tuple(ops)) if lift is None else lift.program(shape, tuple(ops))
+    return given, program_of(layers[given:], signals[given:])
+
+
+def _steerable_program(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> SteerableProgram:
+    """What steerable layers do to kernels, from given features on points to Gaussian ones of a whole input."""
+    if not signals[-1].gaussian:
+        raise NetworkError("after a nonlinearity of steerable features there is to be a linear layer: SteerableDense")
+    begin, end = signals[0].positions, signals[-1].positions
+    assert isinstance(begin, OnPoints)
+    assert isinstance(end, OnWhole)
+    ops = tuple(op for layer, signal in zip(layers, signals, strict=False) for op in layer.lower(signal))
+    return SteerableProgram(begin.count, begin.features, ops, end.features)
 
 
 @lru_cache(maxsize=256)
-def _lower_structured(layers: tuple[Layer, ...], input_shape: tuple[int, ...]) -> tuple[int, StructuredProgram]:
+def _lower_structured(
+    layers: tuple[Layer, ...], input_shape: tuple[int, ...]
+) -> tuple[int, StructuredProgram | SteerableProgram]:
     """The same for inputs with masks or graphs, which always run over all pairs of positions."""
     signals, given = _ends_on_vector(layers, input_shape)
-    if any(layer.lifts_to is not None for layer in layers):
-        raise NetworkError("networks that lift to a group do not take inputs with missing positions (masks) or graphs")
-    ops = tuple(
-        op for layer, signal in zip(layers[given:], signals[given:], strict=False) for op in layer.lower(signal)
-    )
-    return given, StructuredProgram(signals[given].positions.shape, ops)
-
-
-def _held(ops: tuple[Any, ...]) -> str:
-    return StructuredProgram((), ops).why.removeprefix("it holds ")
+    if isinstance(signals[-1].positions, OnWhole):
+        return given, _steerable_program(layers[given:], signals[given:])
+    return given, structured_program_of(layers[given:], signals[given:])
 
 
 def _ends_on_vector(layers: tuple[Layer, ...], input_shape: tuple[int, ...]) -> tuple[tuple[Signal, ...], int]:
@@ -303,10 +364,8 @@ def _ends_on_vector(layers: tuple[Layer, ...], input_shape: tuple[int, ...]) -> 
     signals = _signals(layers, input_shape)
     if signals[-1].positions.count != 1:
         raise NetworkError(
-            f"the network ends on {signals[-1].positions}, so its kernel is a field; end it with Flatten, "
-            "GlobalAvgPool or GroupPool (and a Dense layer)"
+            f"the network ends on {signals[-1].positions}, so its kernel is a field; ask for kernel_field, or end it "
+            "with Flatten, GlobalAvgPool or GroupPool (and a Dense layer), or steerable features with SteerablePool "
+            "(and SteerableDense)"
         )
-    given = 0
-    while given < len(layers) and isinstance(layers[given], ParameterFree) and signals[given + 1].given:
-        given += 1
-    return signals, given
+    return signals, count_given(layers, signals)

@@ -26,6 +26,12 @@ def load_calculator(spec: str) -> Any:
     return _imported(spec, module, name, "calculator")
 
 
+def load_function(spec: str) -> Any:
+    """The function that package.module:function names, imported as models are."""
+    module, _, name = spec.partition(":")
+    return _imported(spec, module, name, "transform")
+
+
 def load_model(spec: str, trust: bool = False) -> Any:
     """The model in file.onnx or file.pt2, or the object package.module:object.
 

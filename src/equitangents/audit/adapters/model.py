@@ -12,7 +12,8 @@ import jax
 import numpy as np
 
 from equitangents.audit.adapters.outputs import Select, chosen
-from equitangents.audit.contract.trees import to_numpy
+from equitangents.audit.contract.trees import Batch, to_numpy
+from equitangents.audit.contract.unordered import most_items, stacked
 from equitangents.errors import EquitangentsError, ModelError, NotFiniteError, ShapeError
 from equitangents.validation import is_half
 
@@ -26,6 +27,8 @@ class Answer:
     dtype: np.dtype
     whole: tuple[bool, ...] = ()
     """Which arrays came as whole numbers (N,): class numbers, unless the audit is told that they are values."""
+    complex_pairs: tuple[bool, ...] = ()
+    """Which arrays came as complex numbers; they are pairs of real ones along a new last axis."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,28 +101,65 @@ class Model(ABC):
         return None
 
 
-def answer(output: Any, n: int, what: str = "f(x)") -> Answer:
-    """A model's output as arrays; raises if it has not one finite row an input."""
+def answer(output: Any, n: int, what: str = "f(x)", expected: Any = None) -> Answer:
+    """A model's output as arrays; raises if it has not one finite row an input.
+
+    `expected`, the tree of output actions, says which outputs are sets and where batches are not along the first axis.
+    """
+    most = most_items(expected)
+    output = output if most is None else stacked(output, n, most, what)
     pairs, structure = jax.tree_util.tree_flatten_with_path(output)
     names = [what + jax.tree_util.keystr(path) for path, _ in pairs]
     arrays = [to_numpy(leaf, name) for name, (_, leaf) in zip(names, pairs, strict=True)]
     if not arrays:
         raise ShapeError(f"{what} holds no array")
+    arrays = [_batch_first(a, axis) for a, axis in zip(arrays, _axes(expected, structure, len(arrays)), strict=True)]
     choose = f"; select= chooses among {', '.join(names)}" if len(names) > 1 else ""
+    arrays = arrays if most is None else [_without_nan_rows(a) for a in arrays]
     for name, a in zip(names, arrays, strict=True):
-        if a.dtype.kind not in "fiub":
+        if a.dtype.kind not in "fiubc":
             raise ShapeError(
                 f"{name} has dtype {a.dtype}; expected numbers (of a classifier: scores, not names){choose}"
             )
         if a.ndim == 0 or len(a) != n:
-            raise ShapeError(f"{name} has shape {a.shape} for {n} inputs; expected one row an input{choose}")
+            other = [axis for axis in range(1, a.ndim) if a.shape[axis] == n]
+            batch = f"; if the batch is along axis {other[0]}, output_action is Batch(kind, axis={other[0]})" if other else ""
+            raise ShapeError(f"{name} has shape {a.shape} for {n} inputs; expected one row an input{choose}{batch}")
         if not np.isfinite(a).all():
             raise NotFiniteError(f"{name} holds NaN or infinite values")
     given = [_dtype(leaf) for _, leaf in pairs]
-    floats = [d for d in given if d.kind == "f" or is_half(d)]
+    floats = [_real(d) for d in given if d.kind in "fc" or is_half(d)]
     dtype = min(floats, key=lambda d: d.itemsize) if floats else np.dtype(np.float64)
     whole = tuple(a.ndim == 1 and a.dtype.kind in "iub" for a in arrays)
-    return Answer(tuple(a.astype(np.float64) for a in arrays), structure, dtype, whole)
+    paired = tuple(a.dtype.kind == "c" for a in arrays)
+    return Answer(tuple(map(_as_real, arrays)), structure, dtype, whole, paired)
+
+
+def _as_real(a: np.ndarray) -> np.ndarray:
+    return np.stack([a.real, a.imag], axis=-1).astype(np.float64) if a.dtype.kind == "c" else a.astype(np.float64)
+
+
+def _real(dtype: np.dtype) -> np.dtype:
+    return np.dtype(f"f{dtype.itemsize // 2}") if dtype.kind == "c" else dtype
+
+
+def _axes(expected: Any, structure: Any, count: int) -> list[int]:
+    """Where every output has its batch."""
+    parts, own = jax.tree.flatten(expected, is_leaf=lambda part: part is None)
+    if own != structure and not (len(parts) == count == 1):
+        return [0] * count
+    return [part.axis if isinstance(part, Batch) else 0 for part in parts]
+
+
+def _batch_first(a: np.ndarray, axis: int) -> np.ndarray:
+    return np.moveaxis(a, axis, 0) if axis and a.ndim > axis else a
+
+
+def _without_nan_rows(a: np.ndarray) -> np.ndarray:
+    """Items of sets that are all NaN become zeros, which are no items."""
+    if a.ndim < 3 or a.dtype.kind != "f":
+        return a
+    return np.where(np.isnan(a).all(axis=-1, keepdims=True), 0.0, a).astype(a.dtype)
 
 
 def _dtype(leaf: Any) -> np.dtype:

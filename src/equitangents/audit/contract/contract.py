@@ -15,10 +15,13 @@ import numpy as np
 
 from equitangents.actions import GroupAction
 from equitangents.actions.kinds import Kinds, kinds_of
+from equitangents.actions.represented import as_output_action
 from equitangents.audit.contract.labels import Labels
-from equitangents.audit.contract.leaf_actions import Custom, Layout, LeafAction, leaf
+from equitangents.audit.contract.leaf_actions import Custom, Layout, LeafAction, leaf, spatial
 from equitangents.audit.contract.named import UNMOVED, kind_of_only_input, leaf_of_kind, named_group
-from equitangents.audit.contract.trees import Inputs, Shared, spread_over
+from equitangents.audit.contract.places import Boxes, Keypoints
+from equitangents.audit.contract.trees import Batch, Inputs, Shared, spread_over
+from equitangents.audit.contract.unordered import Stays, Unordered
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.groups import SymmetryGroup
 
@@ -42,6 +45,12 @@ class Contract:
     output_layout: Layout | None
     angle: Callable[[Any], float | None]
     """Of an element: degrees, if it is a rotation."""
+    grid: tuple[int, ...] | None = None
+    """Positions of the images that the model reads; None where no input is an image."""
+    mask: int | None = None
+    """Which input says which positions of the others exist; None: all do."""
+    lawless: bool = False
+    """Of changes that form no group: no products, inverses, averages or irreps."""
 
     @property
     def is_complete(self) -> bool:
@@ -68,6 +77,10 @@ class Contract:
     def moves_exactly(self, g: Any) -> bool:
         """Whether g resamples no input."""
         return all(action is None or action.moves_exactly(g) for action in self.inputs)
+
+    def start(self, x: Inputs) -> Inputs:
+        """The inputs whose outputs others are compared with: these."""
+        return x
 
     def move(self, g: Any, leaves: Sequence[Any]) -> list[Any]:
         """ρ_X(g) on one batch."""
@@ -102,40 +115,53 @@ class Contract:
         return replace(self, inputs=better)
 
     def output_actions(
-        self, output_action: Any, structure: Any, leaves: Sequence[np.ndarray]
+        self,
+        output_action: Any,
+        structure: Any,
+        leaves: Sequence[np.ndarray],
+        complex_pairs: Sequence[bool] = (),
     ) -> list[LeafAction | None]:
-        """The action on every output, once their shapes are known."""
+        """The action on every output, once their shapes are known; some hold complex numbers as pairs of real ones."""
         if isinstance(output_action, OutputActions):
             return list(output_action.actions)
         given = spread_over("output_action", output_action, structure, len(leaves))
         actions: list[LeafAction | None] = []
         for i, (part, y) in enumerate(zip(given, leaves, strict=True)):
             name = "f(x)" if len(leaves) == 1 else f"output {i} of f(x)"
-            action = self._output_action(part, y)
+            paired = bool(complex_pairs) and complex_pairs[i]
+            action = self._output_action(part, y.shape[:-1] if paired else y.shape)
             if action is not None:
+                action = replace(action, complex_pairs=True) if paired else action
                 action.check(name, y)
+            if isinstance(part, Unordered):
+                part.check(name, y)
             actions.append(action)
         return actions
 
-    def _output_action(self, part: Any, y: np.ndarray) -> LeafAction | None:
-        if part is None:
+    def _output_action(self, part: Any, shape: tuple[int, ...]) -> LeafAction | None:
+        if isinstance(part, Batch):
+            return self._output_action(part.value, shape)
+        if part in UNMOVED:
             return None
+        part = as_output_action(part, self.group)
         if isinstance(part, GroupAction):
             check_group(self.group, part)
             return leaf(part, self.output_layout)
         if isinstance(part, Custom):
             return part.of(self.group)
         if isinstance(part, Labels):
-            return part.of(self.group, self.output_layout if y.ndim > 2 else None)
-        if isinstance(part, str):
+            return part.of(self.group, self.output_layout if len(shape) > 2 else None)
+        if isinstance(part, Unordered) and part.of is None:
+            return LeafAction(Stays(self.group, "sets in any order"), compared=part.comparison)
+        if isinstance(part, str | Boxes | Keypoints | Unordered):
             if self.kinds is None:
                 raise InvalidArgumentError(
                     f"output_action is a kind, which goes with the name of a group; of {self.group.name} give an action"
                 )
-            return leaf_of_kind(self.kinds, part, y.shape, self.output_layout)
+            return leaf_of_kind(self.kinds, part, shape, self.output_layout, self.grid)
         raise InvalidTypeError(
-            f"output_action is {part!r}; expected an action, a kind such as 'vectors', equitangents.audit.Labels(...), "
-            "'find', or None for an invariant output"
+            f"output_action is {part!r}; expected an action, a representation, a kind such as 'vectors', "
+            "equitangents.audit.Labels(...), 'find', or None for an invariant output"
         )
 
 
@@ -149,7 +175,12 @@ def make_contract(
     if not any(part is not None and part.layout is not None for part in parts):
         used = None
     angle = next(part for part in parts if part is not None).action.angle if known is None else known.angle
-    return Contract(group, tuple(parts), used, known, output_layout or used or layout, angle)
+    grid = next((spatial(a.shape, p.layout) for p, a in zip(parts, x.leaves, strict=True) if _is_image(p, a)), None)
+    return Contract(group, tuple(parts), used, known, output_layout or used or layout, angle, grid)
+
+
+def _is_image(part: LeafAction | None, array: Any) -> bool:
+    return part is not None and part.layout is not None and getattr(array, "ndim", 0) == 4
 
 
 _Parts = tuple[SymmetryGroup, Kinds | None, list[LeafAction | None], Layout | None]
@@ -164,10 +195,12 @@ def _by_name(name: str, x: Inputs, kinds: Any, layout: Layout | None, layout_nee
                 f"{leaf_name} is Shared and cannot be moved by the group; give None for it in inputs, or repeat it for "
                 "every row of the batch"
             )
-    layout = _settle(layout, any(kind == "images" for kind in given), layout_needed, x)
+    images = [kind == "images" or (kind == "sequences" and a.ndim > 2) for kind, a in zip(given, x.leaves, strict=True)]
+    layout = _settle(layout, any(images), layout_needed, x)
     known = named_group(name, x, given, layout)
+    grid = next((spatial(a.shape, layout) for kind, a in zip(given, x.leaves, strict=True) if kind == "images"), None)
     parts = [
-        None if kind in UNMOVED else leaf_of_kind(known, kind, array.shape, layout)
+        None if kind in UNMOVED else leaf_of_kind(known, kind, array.shape, layout, grid)
         for kind, array in zip(given, x.leaves, strict=True)
     ]
     return known.group, known, parts, layout
@@ -201,7 +234,7 @@ def _check_parts(x: Inputs, parts: Sequence[LeafAction | None]) -> None:
         if isinstance(array, Shared):
             raise InvalidArgumentError(f"{name} is Shared and cannot be moved by the group; give its action as None")
         part.check(name, array)
-        if part.action.needs_floats and array.dtype.kind != "f":
+        if part.action.needs_floats and array.dtype.kind not in "fc":
             raise InvalidTypeError(f"{name} has dtype {array.dtype}; {part.name} need real numbers (float32, float64)")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, final
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from equitangents.actions import GroupAction
 from equitangents.actions.given_maps import GivenMap
 from equitangents.actions.remedies import flattened
+from equitangents.audit.contract.comparisons import Comparison
 from equitangents.errors import InvalidTypeError, ShapeError
 from equitangents.groups import SymmetryGroup
 
@@ -25,11 +26,17 @@ class LeafAction:
     action: GroupAction
     layout: Layout | None = None
     """Not None: acts on images (or grids), whose channels are there."""
+    compared: Comparison | None = None
+    """What takes the place of ‖a − b‖; of outputs that are no plain numbers."""
+    said: str | None = None
+    """What the action is called, if not by its own name."""
+    complex_pairs: bool = False
+    """Whether the array holds complex numbers as pairs of real ones along a last axis of its own."""
 
     @property
     def name(self) -> str:
         """What the action on signals is called."""
-        return self.action.name
+        return self.said or self.action.name
 
     @property
     def exact(self) -> bool:
@@ -38,6 +45,7 @@ class LeafAction:
 
     def check(self, name: str, x: np.ndarray) -> None:
         """Raise ShapeError or InvalidTypeError, naming `name`, unless the action can act on x."""
+        x = _as_complex(x) if self.complex_pairs else x
         last = to_last(x, self.layout)
         try:
             self.action.check_signals(name, last)
@@ -63,21 +71,25 @@ class LeafAction:
 
     def continuous(self) -> LeafAction:
         """The same action made continuous in g where it is not, for derivatives."""
-        return LeafAction(self.action.continuous(), self.layout)
+        return replace(self, action=self.action.continuous())
 
     def more_accurate(self) -> LeafAction | None:
         """The same action with a better interpolation, as a reference; None if there is none."""
         better = self.action.more_accurate()
-        return None if better is None else LeafAction(better, self.layout)
+        return None if better is None else replace(self, action=better)
 
     def _as_signals(self, x: np.ndarray) -> np.ndarray:
+        x = _as_complex(x) if self.complex_pairs else x
         return to_last(x[:, None] if x.ndim == 1 else x, self.layout)
 
     def _as_given(self, moved: Any, x: np.ndarray) -> np.ndarray:
+        if self.complex_pairs:
+            z = from_last(np.asarray(moved), self.layout).reshape(x.shape[:-1])
+            return np.stack([z.real, z.imag], axis=-1).astype(x.dtype, copy=False)
         y = from_last(np.asarray(moved), self.layout).reshape(x.shape)
         if not self.exact:
             y = np.ascontiguousarray(y)
-        becomes_real = self.action.needs_floats and x.dtype.kind != "f"
+        becomes_real = self.action.needs_floats and x.dtype.kind not in "fc"
         return y if becomes_real else y.astype(x.dtype, copy=False)
 
 
@@ -130,6 +142,10 @@ class _CustomAction(GivenMap):
 
     def _key(self) -> tuple[Any, ...]:
         return (self.function, self.exact)
+
+
+def _as_complex(pairs: np.ndarray) -> np.ndarray:
+    return pairs[..., 0] + 1j * pairs[..., 1]
 
 
 def to_last(x: np.ndarray, layout: Layout | None) -> np.ndarray:

@@ -5,14 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from equitangents.actions.image_coordinates import ClassMasks
 from equitangents.actions.kinds import KINDS, Kinds, Space, kinds_named, space_of
 from equitangents.actions.remedies import flattened
+from equitangents.audit.contract.comparisons import PixelClasses
+from equitangents.audit.contract.irreps import irreps_action, is_irreps
+from equitangents.audit.contract.labels import Labels
 from equitangents.audit.contract.leaf_actions import Custom, Layout, LeafAction, leaf, spatial
+from equitangents.audit.contract.places import Boxes, Keypoints
 from equitangents.audit.contract.trees import Inputs, Shared
-from equitangents.errors import InvalidArgumentError
+from equitangents.audit.contract.unordered import Stays, Unordered, check_kind_of_items, parse
+from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.groups.names import GroupName, parse_group_name
 
 UNMOVED = (None, "none", "invariant")
+_PLACES = {"boxes": Boxes(), "xyxy": Boxes("xyxy"), "cxcywh": Boxes("cxcywh"), "keypoints": Keypoints()}
+
+
+_ONLY_KIND = {"permutations": "points", "reversal": "sequences", "sign": "values"}
+_PERMUTED = ("points", "pairs", "nodes", "rows", "sets")
 
 
 def named_group(name: str, x: Inputs, kinds: Sequence[Any], layout: Layout | None) -> Kinds:
@@ -36,19 +47,59 @@ def kind_of_only_input(name: str, x: Inputs) -> str:
     only, array, space = x.names[0], x.leaves[0], space_of(named)
     if isinstance(array, Shared):
         raise InvalidArgumentError(f"{only} is Shared; the group must move some input")
-    if space == "permutations":
-        return "points"
-    return "images" if space == "translations" else _vectors_or_images(named, space, only, array)
+    if space in _ONLY_KIND:
+        return _ONLY_KIND[space]
+    if space == "translations":
+        return "images" if array.ndim > 2 else "sequences"
+    return _vectors_or_images(named, space, only, array)
 
 
-def leaf_of_kind(kinds: Kinds, kind: Any, shape: tuple[int, ...], layout: Layout | None) -> LeafAction | None:
-    """What the group does to an array of this shape that is of this kind, or has an action of the user's."""
+def leaf_of_kind(
+    kinds: Kinds, kind: Any, shape: tuple[int, ...], layout: Layout | None, grid: tuple[int, ...] | None = None
+) -> LeafAction | None:
+    """What the group does to an array of this shape that is of this kind, or has an action of the user's.
+
+    `grid`: positions of the images that the model reads, in which boxes and keypoints lie.
+    """
     if kind in UNMOVED:
         return None
     if isinstance(kind, Custom):
         return kind.of(kinds.group)
+    if isinstance(kind, Labels):
+        return kind.of(kinds.group, layout if len(shape) > 2 else None)
+    if isinstance(kind, str) and kind in _PLACES:
+        kind = _PLACES[kind]
+    if isinstance(kind, Boxes | Keypoints):
+        return kind.leaf(kinds, grid)
+    if isinstance(kind, Unordered):
+        return _of_items(kinds, kind, shape, layout, grid)
+    if isinstance(kind, str) and (kind == "unordered" or kind.startswith("unordered:")):
+        return _of_items(kinds, parse(kind), shape, layout, grid)
+    if is_irreps(kind):
+        return LeafAction(irreps_action(kinds, kind))
+    if kind == "masks":
+        return _of_masks(kinds, shape)
+    if not isinstance(kind, str):
+        raise InvalidTypeError(f"{kind!r} is no kind; expected one such as 'vectors', '4x0e+2x1o' or 'xyxy', or None")
     channels_last = tuple(shape) if layout != "channels_first" or len(shape) < 3 else (shape[0], *shape[2:], shape[1])
     return leaf(kinds.action(kind, channels_last), layout)
+
+
+def _of_masks(kinds: Kinds, shape: tuple[int, ...]) -> LeafAction:
+    if kinds.space not in ("plane", "translations"):
+        raise InvalidArgumentError(f"masks move as images do; {kinds.group.name} moves no images")
+    images = leaf(kinds.action("images", (*shape[:3], 1)), None).action
+    return LeafAction(ClassMasks(kinds.group, images), compared=PixelClasses())
+
+
+def _of_items(
+    kinds: Kinds, sets: Unordered, shape: tuple[int, ...], layout: Layout | None, grid: tuple[int, ...] | None
+) -> LeafAction:
+    check_kind_of_items(sets.of)
+    inner = leaf_of_kind(kinds, sets.of, shape, layout, grid)
+    what = "sets in any order" if inner is None else f"sets of {inner.name} in any order"
+    action = Stays(kinds.group, what) if inner is None else inner.action
+    return LeafAction(action, None if inner is None else inner.layout, compared=sets.comparison, said=what)
 
 
 def _vectors_or_images(named: GroupName, space: Space, only: str, array: Any) -> str:
@@ -70,7 +121,7 @@ def _vectors_or_images(named: GroupName, space: Space, only: str, array: Any) ->
 def _points(named: GroupName, chosen: Sequence[tuple[str, Any]]) -> int | None:
     if named.family != "S" or named.n is not None:
         return named.n
-    sizes = {array.shape[1] for kind, array in chosen if kind in ("points", "pairs") and array.ndim > 1}
+    sizes = {array.shape[1] for kind, array in chosen if kind in _PERMUTED and array.ndim > 1}
     if len(sizes) != 1:
         raise InvalidArgumentError("the number of points is not plain from the inputs; give it, e.g. 'S5'")
     return int(sizes.pop())
@@ -79,7 +130,11 @@ def _points(named: GroupName, chosen: Sequence[tuple[str, Any]]) -> int | None:
 def _grid(named: GroupName, chosen: Sequence[tuple[str, Any]], layout: Layout | None) -> tuple[int, ...] | None:
     if named.family != "translations":
         return None
-    grids = {spatial(array.shape, layout) for kind, array in chosen if kind == "images"}
+    grids = {
+        spatial(array.shape, layout) if array.ndim > 2 else array.shape[1:]
+        for kind, array in chosen
+        if kind in ("images", "sequences")
+    }
     if len(grids) != 1:
         raise InvalidArgumentError(f"translations need inputs on one grid; found grids {sorted(grids)}")
     return grids.pop()

@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from equitangents.errors import InvalidTypeError, NotFiniteError, ShapeError
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError
 from equitangents.validation import as_rectangular, is_half
 
 logger = logging.getLogger("equitangents.audit")
@@ -30,13 +30,31 @@ class Shared:
 
 
 @dataclass(frozen=True, eq=False)
+class Batch:
+    """An array whose batch is along another axis than the first, as sequences and states of recurrent networks have it.
+
+    As an input `Batch(x, axis=1)`; kinds say what the rest of its axes are, batch first. As `output_action`,
+    `Batch(kind, axis=1)`: that output's batch is along axis 1, and it moves as `kind` (None: invariant).
+    """
+
+    value: Any
+    axis: int = 1
+
+    def __post_init__(self) -> None:
+        if isinstance(self.axis, bool) or not isinstance(self.axis, int) or self.axis < 0:
+            raise InvalidArgumentError(f"axis is {self.axis!r}; expected a whole number, at least 0")
+
+
+@dataclass(frozen=True, eq=False)
 class Inputs:
-    """The leaves of x with their names and how to put them together again; `n` inputs."""
+    """The leaves of x, batch first, with their names and how to put them together again; `n` inputs."""
 
     leaves: tuple[Any, ...]
     names: tuple[str, ...]
     structure: Any
     n: int
+    axes: tuple[int, ...] = ()
+    """Where the model has the batch of every leaf; empty: all along the first axis."""
 
     def rows(self, chosen: Any) -> tuple[Any, ...]:
         """The leaves of some inputs."""
@@ -50,17 +68,19 @@ class Inputs:
     def replaced(self, leaves: Sequence[Any]) -> Inputs:
         """Other arrays in place of these."""
         n = next(len(a) for a in leaves if not isinstance(a, Shared))
-        return Inputs(tuple(leaves), self.names, self.structure, n)
+        return Inputs(tuple(leaves), self.names, self.structure, n, self.axes)
 
     def tree(self, leaves: Sequence[Any] | None = None) -> Any:
         """What the model gets."""
         values = [a.value if isinstance(a, Shared) else a for a in (self.leaves if leaves is None else leaves)]
+        if self.axes:
+            values = [np.moveaxis(a, 0, axis) if axis else a for a, axis in zip(values, self.axes, strict=True)]
         return jax.tree.unflatten(self.structure, values)
 
 
 def as_inputs(x: Any) -> Inputs:
     """x as NumPy arrays with names; raises errors that name the array that cannot be used."""
-    if isinstance(x, list) and not any(isinstance(part, np.ndarray | jax.Array | Shared) for part in x):
+    if isinstance(x, list) and not any(isinstance(part, np.ndarray | jax.Array | Shared | Batch) for part in x):
         x = as_rectangular("x", x)  # nested lists of numbers are one array
     if isinstance(x, Mapping) and not isinstance(x, dict):  # such as the batches that tokenizers make
         x = dict(x)
@@ -80,7 +100,20 @@ def as_inputs(x: Any) -> Inputs:
             "Molecules or point clouds of different sizes are one batch (N, points, …): fill the smaller ones up with "
             "zeros, and give a mask as a second input"
         )
-    return Inputs(leaves, names, structure, next(iter(sizes.values())))
+    axes = tuple(leaf.axis if isinstance(leaf, Batch) else 0 for _, leaf in pairs)
+    return Inputs(leaves, names, structure, next(iter(sizes.values())), axes if any(axes) else ())
+
+
+def along_axis(x: Any, axis: int) -> Any:
+    """The arrays of x, or of a dictionary of them, as batches along this axis."""
+    if not axis:
+        return x
+    return {name: Batch(a, axis) for name, a in x.items()} if isinstance(x, dict) else Batch(x, axis)
+
+
+def has_other_axes(tree: Any) -> bool:
+    """Whether a tree of kinds holds a `Batch`, whose batch is not along the first axis."""
+    return any(isinstance(part, Batch) for part in jax.tree.leaves(tree, is_leaf=lambda part: part is None))
 
 
 def _two_that_differ(sizes: dict[str, int]) -> tuple[str, str]:
@@ -91,14 +124,18 @@ def _two_that_differ(sizes: dict[str, int]) -> tuple[str, str]:
 def _as_leaf(name: str, leaf: Any) -> Any:
     if isinstance(leaf, Shared):
         return leaf
+    axis, leaf = (leaf.axis, leaf.value) if isinstance(leaf, Batch) else (0, leaf)
     array = to_numpy(leaf, name)
     if is_half(getattr(leaf, "dtype", None)):
         logger.info("%s has dtype %s; it is converted to float32", name, leaf.dtype)
-    if array.dtype.kind not in "fiub":
+    if array.ndim <= axis and axis:
+        raise ShapeError(f"{name} has shape {array.shape}, which has no axis {axis} for the batch")
+    array = np.ascontiguousarray(np.moveaxis(array, axis, 0)) if axis else array
+    if array.dtype.kind not in "fiubc":
         raise InvalidTypeError(f"{name} has dtype {array.dtype}; expected numbers")
     if array.ndim < 1 or array.shape[0] < 1:
         raise ShapeError(f"{name} has shape {array.shape}; expected (N, …), at least one input")
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
+    if array.dtype.kind in "fc" and not np.isfinite(array).all():
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
         raise NotFiniteError(f"{name} holds NaN or infinite values, the first at index {where}")
     return array

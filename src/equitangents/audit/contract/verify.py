@@ -29,7 +29,7 @@ def verify(contract: Contract, x: Inputs, seed: int) -> None:
 def check_products(contract: Contract, action: LeafAction, name: str, x: np.ndarray, seed: int) -> None:
     """Raise NotAnActionError unless products are respected on x."""
     rng = np.random.default_rng(seed)
-    scale = float(np.linalg.norm(x.astype(np.float64))) or 1.0
+    scale = float(np.linalg.norm(_wide(x))) or 1.0
     allowed = RESAMPLED if not action.exact else 1e-8 if x.dtype == np.float64 else 1e-4
     group = contract.group
     off = _distance(action.act(group.identity, x), x) / scale
@@ -61,4 +61,8 @@ def smooth_images(shape: tuple[int, ...], layout: Layout | None) -> np.ndarray:
 
 
 def _distance(a: np.ndarray, b: np.ndarray) -> float:
-    return float(np.linalg.norm(np.asarray(a, np.float64) - np.asarray(b, np.float64)))
+    return float(np.linalg.norm(_wide(a) - _wide(b)))
+
+
+def _wide(a: np.ndarray) -> np.ndarray:
+    return np.asarray(a, np.complex128 if np.asarray(a).dtype.kind == "c" else np.float64)

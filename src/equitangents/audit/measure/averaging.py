@@ -26,7 +26,10 @@ class Averaged:
                 "groups, such as 'C8' or 'octahedral'"
             )
         if classes:
-            raise InvalidArgumentError("class numbers have no mean; audit the scores of the classes, and average these")
+            raise InvalidArgumentError(
+                "class numbers have no mean, nor have masks of them and sets in any order; audit the scores of the "
+                "classes, and average these"
+            )
         self._model, self._contract, self._actions = model, contract, list(actions)
         self._elements = list(contract.group.elements)
         self.__name__ = f"{model.name} averaged over {contract.group.name}"

@@ -15,7 +15,7 @@ import scipy.linalg
 from scipy.spatial.distance import cdist
 
 from equitangents.audit.contract.trees import Inputs, Shared
-from equitangents.audit.measure.task import Task, flattened
+from equitangents.audit.measure.task import Task, as_real, flattened
 from equitangents.audit.report.sections import DataSection
 
 _INPUTS = 600
@@ -70,7 +70,7 @@ def _features(task: Task, x: Inputs, rng: np.random.Generator, stay: bool) -> np
     used = [
         a for action, a in zip(contract.inputs, leaves, strict=True) if action is not None and not isinstance(a, Shared)
     ]
-    return flattened([np.asarray(a, np.float64) for a in used])
+    return flattened([as_real(np.asarray(a)) for a in used])
 
 
 def _components(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -125,4 +125,4 @@ def _label_agreement(task: Task, y: Any, rng: np.random.Generator) -> tuple[floa
 def _plain(task: Task, x: Inputs) -> np.ndarray:
     pairs = zip(task.contract.inputs, x.leaves, strict=True)
     used = [a for action, a in pairs if action is not None and not isinstance(a, Shared)]
-    return flattened([np.asarray(a, np.float64) for a in used])
+    return flattened([as_real(np.asarray(a)) for a in used])

@@ -35,7 +35,7 @@ def ensemble_law(
     x = task.x.subset(task.rows(_ROWS))
     elements = task.elements[:: -(-len(task.elements) // _ELEMENTS)]
     if classes:
-        return "outputs are class numbers, which have no mean over members"
+        return "outputs are class numbers, masks of them or sets in any order, which have no mean over members"
     outputs = _members(task, x, elements, actions)
     if outputs is None:
         return f"a model of kind {task.model.kind!r} has no members"

@@ -8,8 +8,8 @@ Rounding: the model against itself in double precision; else what inputs changed
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -30,6 +30,7 @@ UNINFORMATIVE = 0.25
 """A floor above this hides too much for a model to be called equivariant."""
 _SINGLE = float(np.finfo(np.float32).eps)
 _SMOOTH = 1e-3  # a smooth function changes less than this by one rounding in single precision
+_WIDE: dict[str, Any] = {"f": np.float64, "c": np.complex128}
 _DROWNED = 0.2
 _CHANCE = 1000.0  # roundings by which two evaluations may differ: parallel sums on accelerators do
 _PERTURBATION_FACTOR = 8.0  # layers round their sums, too, not only their inputs
@@ -97,22 +98,22 @@ class Floors:
 def measure_floors(task: Task, actions: list[LeafAction | None], most: int = ROWS) -> Floors:
     """Floors on `most` of the task's inputs at most."""
     rows = task.rows(most)
-    x = task.x.subset(rows)
+    x = task.contract.start(task.x.subset(rows))
     y = task.evaluate(x)
-    sizes = np.array([size(v) for v in y.leaves])
+    sizes = np.array([size(v, a) for v, a in zip(y.leaves, actions, strict=True)])
     relative = lambda a: np.max(ratio(a, np.broadcast_to(_over(sizes, a), a.shape)), axis=0)
     unit = eps(y.dtype)
     tolerance = _CHANCE * unit
     backwards = np.arange(x.n)[::-1]
     reversed_y = task.evaluate(x.subset(backwards))
-    twice = _apart(Answer(tuple(v[backwards] for v in reversed_y.leaves), y.structure, y.dtype), y)
+    twice = _apart(replace(y, leaves=tuple(v[backwards] for v in reversed_y.leaves)), y, actions)
     mixing = float(np.mean(relative(twice)))
     # the same outputs in another order: neither chance nor the rest of the batch matters, and once more tells nothing
     if not mixing <= tolerance:
-        twice = _apart(task.evaluate(x), y)
+        twice = _apart(task.evaluate(x), y, actions)
     noise = float(np.mean(relative(twice)))
     deterministic = noise <= tolerance
-    method, response = float_floor(task, x, y, sizes, deterministic)
+    method, response = float_floor(task, x, y, sizes, deterministic, actions)
     factor = 1.0 if method == "float64" else _PERTURBATION_FACTOR
     rounding = np.maximum(response, unit * sizes) if method == "float64" else factor * (response + unit * sizes)
     round_trip, reference = resampling(task, x, y, actions)
@@ -154,21 +155,21 @@ def resampling(
         moved = contract.move(g, x.leaves)
         back = task.evaluate(x.replaced(contract.move(group.inverse(g), moved)))
         check_same_shapes(y, back, contract.label(g))
-        round_trip[:, k] = _apart(back, y)
+        round_trip[:, k] = _apart(back, y, actions)
         if inexact_outputs:
             there = [
                 v if a is None else a.act(group.inverse(g), a.act(g, v)) for a, v in zip(actions, y.leaves, strict=True)
             ]
-            round_trip[:, k] += _apart(Answer(tuple(there), y.structure, y.dtype), y)
+            round_trip[:, k] += _apart(replace(y, leaves=tuple(there)), y, actions)
         if better is not None and not contract.moves_exactly(g):
             plain, fine = task.evaluate(x.replaced(moved)), task.evaluate(x.replaced(better.move(g, x.leaves)))
-            reference[:, k] = _apart(fine, plain)
+            reference[:, k] = _apart(fine, plain, actions)
     return round_trip, reference
 
 
-def _apart(a: Answer, b: Answer) -> Float[np.ndarray, "outputs n"]:
+def _apart(a: Answer, b: Answer, actions: list[LeafAction | None]) -> Float[np.ndarray, "outputs n"]:
     """‖a − b‖ of every output."""
-    return np.array([apart(p, q) for p, q in zip(a.leaves, b.leaves, strict=True)])
+    return np.array([apart(p, q, action) for p, q, action in zip(a.leaves, b.leaves, actions, strict=True)])
 
 
 def _over(sizes: np.ndarray, a: np.ndarray) -> np.ndarray:
@@ -177,7 +178,12 @@ def _over(sizes: np.ndarray, a: np.ndarray) -> np.ndarray:
 
 
 def float_floor(
-    task: Task, x: Inputs, y: Answer, sizes: Float[np.ndarray, "outputs n"], deterministic: bool
+    task: Task,
+    x: Inputs,
+    y: Answer,
+    sizes: Float[np.ndarray, "outputs n"],
+    deterministic: bool,
+    actions: list[LeafAction | None],
 ) -> tuple[Literal["float64", "perturbation", "none"], Float[np.ndarray, "outputs n"]]:
     """(how it is known, by how much rounding was seen to change every output for x, as norms)."""
     unit = eps(y.dtype)
@@ -186,15 +192,15 @@ def float_floor(
     if y.dtype != np.float64:
         double = task.model.double()
         if double is not None:
-            wide = [a if isinstance(a, Shared) or a.dtype.kind != "f" else a.astype(np.float64) for a in x.leaves]
+            wide = [a if isinstance(a, Shared) or a.dtype.kind not in _WIDE else a.astype(_WIDE[a.dtype.kind]) for a in x.leaves]
             exact = _attempt(task, x.replaced(wide), lambda x: chosen(double(x), task.model.select))
             if exact is not None and exact.dtype == np.float64:
-                return "float64", _apart(y, exact)
-    if not any(not isinstance(a, Shared) and a.dtype.kind == "f" for a in x.leaves):
+                return "float64", _apart(y, exact, actions)
+    if not any(not isinstance(a, Shared) and a.dtype.kind in _WIDE for a in x.leaves):
         return "none", 0.0 * sizes
-    response = _apart(task.evaluate(_shaken(task, x, unit)), y)
+    response = _apart(task.evaluate(_shaken(task, x, unit)), y, actions)
     if unit < _SINGLE and not response.any():  # perhaps computed in single precision, whatever type was returned
-        coarse = _apart(task.evaluate(_shaken(task, x, _SINGLE)), y)
+        coarse = _apart(task.evaluate(_shaken(task, x, _SINGLE)), y, actions)
         jumps = ratio(coarse, sizes).mean(axis=1) > _SMOOTH  # as a tree does where an input lies on a threshold
         response = np.where((jumps & ~_drowned(coarse, sizes))[:, None], 0.0, coarse)
     return "perturbation", response
@@ -210,7 +216,7 @@ def _shaken(task: Task, x: Inputs, unit: float) -> Inputs:
     rng = np.random.default_rng(task.seed)
     shaken = []
     for a in x.leaves:
-        if isinstance(a, Shared) or a.dtype.kind != "f":
+        if isinstance(a, Shared) or a.dtype.kind not in _WIDE:
             shaken.append(a)
         else:
             step = max(unit, float(np.finfo(a.dtype).eps))

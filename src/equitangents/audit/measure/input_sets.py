@@ -95,11 +95,13 @@ def _each(task: Task, x: Inputs, change: Any, rng: np.random.Generator) -> list[
     """Inputs that the group moves are changed; the others, masks and types, stay."""
     pairs = zip(task.contract.inputs, x.leaves, strict=True)
     return [
-        a if action is None or isinstance(a, Shared) or a.dtype.kind != "f" else change(a, rng) for action, a in pairs
+        a if action is None or isinstance(a, Shared) or a.dtype.kind not in "fc" else change(a, rng) for action, a in pairs
     ]
 
 
 def _noise(a: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    if a.dtype.kind == "c":
+        return (_noise(a.real, rng) + 1j * _noise(a.imag, rng)).astype(a.dtype)
     return (float(a.mean()) + float(a.std()) * rng.standard_normal(a.shape)).astype(a.dtype)
 
 

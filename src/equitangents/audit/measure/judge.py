@@ -98,8 +98,12 @@ def choose_unit(scales: Scales, told: Judging, errors_in: object) -> tuple[Unit,
     if np.isfinite(scales.given[judged]).all():
         return "absolute", "output_scale was given"
     if scales.classes[judged].all():
+        if scales.shares[judged].any():
+            return "share", "errors are shares by themselves"
         return "classes", "outputs are class numbers"
     free = judged & ~scales.classes & ~np.isfinite(scales.given)
+    if scales.sets[free].all():
+        return "norm", "sets in any order have no spread"
     if not np.isfinite(scales.spreads[free]).any():
         alone = scales.sizes.shape[1] == 1
         why = "one input has no spread" if alone else "outputs do not differ between these inputs by more than rounding"

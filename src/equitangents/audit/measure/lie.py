@@ -15,7 +15,7 @@ import numpy as np
 from equitangents import precision
 from equitangents.audit.adapters.callables import CallableModel, NetworkModel
 from equitangents.audit.contract.leaf_actions import LeafAction
-from equitangents.audit.contract.trees import Inputs, Shared
+from equitangents.audit.contract.trees import Inputs, Shared, has_other_axes
 from equitangents.audit.measure.task import Task, eps, pulled_back
 from equitangents.audit.report.sections import LieResult
 from equitangents.groups.symmetry_group import Flow
@@ -30,6 +30,8 @@ def lie_derivatives(task: Task, actions: list[LeafAction | None]) -> list[LieRes
     smooth = replace(task, contract=task.contract.continuous())
     actions = [None if a is None else a.continuous() for a in actions]
     flows = task.contract.group.flows
+    if any(a is not None and a.compared is not None for a in actions):
+        return []
     if flows and any(y.dtype.kind == "i" for y in task.evaluate(x.subset(np.arange(1))).leaves):
         return []
     return [_along(smooth, flow, x, actions) for flow in flows]
@@ -37,7 +39,8 @@ def lie_derivatives(task: Task, actions: list[LeafAction | None]) -> list[LieRes
 
 def _along(task: Task, flow: Flow, x: Inputs, actions: list[LeafAction | None]) -> LieResult:
     y = task.evaluate(x)
-    derivative = _by_jvp(task, flow, x, actions)
+    plain = not any(y.complex_pairs) and task.contract.mask is None and not has_other_axes(task.output_action)
+    derivative = _by_jvp(task, flow, x, actions) if plain else None
     step = None
     if derivative is None:
         step = eps(y.dtype) ** (1 / 3)  # where rounding and curvature weigh the same

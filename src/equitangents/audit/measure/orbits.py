@@ -7,6 +7,7 @@ splines are filtered once and no orbit is kept but those of `kept` rows.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,6 +60,17 @@ class Orbits:
 
     classes: bool
     """Whether the first output is a vector of class scores."""
+    shares: Bool[np.ndarray, " outputs"]
+    """Which outputs have errors that are shares by themselves: masks of classes, sets of boxes."""
+    complex_pairs: Bool[np.ndarray, " outputs"]
+    """Which outputs are complex numbers, held as pairs of real ones."""
+    matched: dict[int, Float[np.ndarray, "3 E N"]]
+    """Of outputs that are sets: matched IoU, share missed, share extra."""
+
+    @property
+    def no_mean(self) -> bool:
+        """Whether some output cannot be averaged: class numbers, masks of classes, sets in any order."""
+        return bool(self.class_numbers.any()) or any(a is not None and a.compared is not None for a in self.actions)
 
     @property
     def scores(self) -> np.ndarray | None:
@@ -75,48 +87,58 @@ def measure_orbits(task: Task, x: Inputs | None = None) -> Orbits:
     errors, violations, sizes = np.empty((E, N)), np.empty((E, N)), np.empty(N)
     separate = sizes_of = signals = actions = first = None
     spreads: list[RunningSpread] = []
+    matched: dict[int, np.ndarray] = {}
     kept = np.arange(N)
     for rows in batches(N, task.step):
         part = x.subset(rows)
-        y = task.batch(part)
+        y = task.batch(contract.start(part))
         if first is None or separate is None or sizes_of is None or signals is None or actions is None:
             first, actions = y, task.output_actions(y)
             separate, sizes_of = np.empty((len(y.leaves), E, N)), np.empty((len(y.leaves), N))
             spreads = [RunningSpread() for _ in y.leaves]
-            width = flattened(y.leaves).shape[1]
+            width = flattened(_profiles(actions, y.leaves, y.leaves)).shape[1]
             kept = _kept_rows(N, (E + 1) * width, task.seed)
             signals = np.empty((E + 1, len(kept), width))
-        sizes_of[:, rows] = [size(leaf) for leaf in y.leaves]
+        sizes_of[:, rows] = [size(leaf, a) for leaf, a in zip(y.leaves, actions, strict=True)]
         sizes[rows] = norms(sizes_of[:, rows].T)
         for o, leaf in enumerate(y.leaves):
             spreads[o].add(leaf.reshape(len(leaf), -1))
         here = np.searchsorted(kept, rows[0]), np.searchsorted(kept, rows[-1] + 1)
         chosen = kept[here[0] : here[1]] - rows[0]
-        signals[0, here[0] : here[1]] = flattened(y.leaves)[chosen]
+        kept_y = [v[chosen] for v in y.leaves]
+        if len(chosen):
+            signals[0, here[0] : here[1]] = flattened(_profiles(actions, kept_y, kept_y))
         for k, moved in enumerate(contract.orbit(elements, part.leaves)):
             z = _moved(task, x.replaced(moved), contract.label(elements[k]))
             check_same_shapes(y, z, contract.label(elements[k]))
             expected = [v if a is None else _acted(a, elements[k], v) for a, v in zip(actions, y.leaves, strict=True)]
-            separate[:, k, rows] = [apart(a, b) for a, b in zip(z.leaves, expected, strict=True)]
+            separate[:, k, rows] = [apart(*v) for v in zip(z.leaves, expected, actions, strict=True)]
+            for o, both in _matches(actions, z.leaves, expected):
+                matched.setdefault(o, np.full((3, E, N), np.nan))[:, k, rows] = both
             errors[k, rows] = np.max(ratio(separate[:, k, rows], sizes_of[:, rows]), axis=0)
             violations[k, rows] = norms(separate[:, k, rows].T)
             if len(chosen):
-                back = pulled_back(actions, inverses[k], [v[chosen] for v in z.leaves])
-                signals[k + 1, here[0] : here[1]] = flattened(back)
+                there = [v[chosen] for v in z.leaves]
+                if contract.lawless:  # nothing undoes a change: what is added to f(x) in place of ρ(g)⁻¹f(ρ(g)x)
+                    back = _added(actions, kept_y, there, [v[chosen] for v in expected])
+                else:
+                    back = pulled_back(actions, inverses[k], there)
+                signals[k + 1, here[0] : here[1]] = flattened(_profiles(actions, back, kept_y))
     assert first is not None
     assert actions is not None
     assert separate is not None
     assert sizes_of is not None
     assert signals is not None
     classes = np.array([a.dtype.kind == "i" for a in first.leaves])
-    shapes = [y.shape[1:] for y in first.leaves]
+    compared = np.array([a is not None and a.compared is not None for a in actions])
+    shapes = [p.shape[1:] for p in _profiles(actions, first.leaves, first.leaves)]
     if classes.any():
         signals, shapes = _one_hot(signals, shapes, classes)
     return Orbits(
         errors=errors,
         separate=separate,
         separate_sizes=sizes_of,
-        spreads=np.array([np.nan if c else s.value for s, c in zip(spreads, classes, strict=True)]),
+        spreads=np.array([np.nan if c else s.value for s, c in zip(spreads, classes | compared, strict=True)]),
         class_numbers=classes,
         violations=violations,
         sizes=sizes,
@@ -128,8 +150,37 @@ def measure_orbits(task: Task, x: Inputs | None = None) -> Orbits:
         structure=first.structure,
         dtype=first.dtype,
         probabilities=_are_distributions(first.leaves[0]),
-        classes=not task.regression and (bool(classes[0]) or _are_scores(first.leaves[0], actions[0])),
+        classes=not task.regression and (bool(classes[0]) or _are_scores(first, actions[0])),
+        shares=np.array([a is not None and a.compared is not None and a.compared.share for a in actions]),
+        complex_pairs=np.array(first.complex_pairs or [False] * len(first.leaves)),
+        matched=matched,
     )
+
+
+def _added(
+    actions: list[LeafAction | None], y: list[np.ndarray], z: list[np.ndarray], expected: list[np.ndarray]
+) -> list[np.ndarray]:
+    """f(x) and the violation, of outputs that follow a change; other outputs as they are."""
+    plain = lambda a, v: a is None or a.compared is not None or v.dtype.kind == "i"
+    return [b if plain(a, v) else v + (b - e) for a, v, b, e in zip(actions, y, z, expected, strict=True)]
+
+
+def _profiles(actions: list[LeafAction | None], a: Sequence[np.ndarray], b: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The outputs `a`; of those that are no plain numbers, what they share with `b`."""
+    return [
+        v if action is None or action.compared is None else action.compared.profile(v, w)
+        for action, v, w in zip(actions, a, b, strict=True)
+    ]
+
+
+def _matches(
+    actions: list[LeafAction | None], a: Sequence[np.ndarray], b: Sequence[np.ndarray]
+) -> Iterator[tuple[int, np.ndarray]]:
+    """For every output that is a set: its number, and matched IoU, share missed and share extra."""
+    for o, (action, v, w) in enumerate(zip(actions, a, b, strict=True)):
+        both = None if action is None or action.compared is None else action.compared.matched(v, w)
+        if both is not None:
+            yield o, both
 
 
 def relative_std(signals: Float[np.ndarray, "E1 K D"]) -> Float[np.ndarray, " K"]:
@@ -157,8 +208,11 @@ def _are_distributions(y: np.ndarray) -> bool:
     return bool(np.abs(y.sum(axis=1) - 1).max() < 1e-3)
 
 
-def _are_scores(y: np.ndarray, action: LeafAction | None) -> bool:
+def _are_scores(first: Answer, action: LeafAction | None) -> bool:
     """At least two numbers that stay, or change places, when inputs move; an argmax of vectors means nothing."""
+    y = first.leaves[0]
+    if first.complex_pairs and first.complex_pairs[0]:
+        return False
     permutes = action is not None and action.action.permutes_entries
     return y.ndim == 2 and y.shape[1] >= 2 and (action is None or permutes)
 

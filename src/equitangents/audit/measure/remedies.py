@@ -48,10 +48,11 @@ def _averaging(task: Task, orbits: Orbits, y: np.ndarray | None, judgement: Judg
     before, name = task_error(phi[0], orbits, y, task.outputs)
     after, _ = task_error(mean, orbits, y, task.outputs)
     left: float | None
-    if task.complete and task.contract.exact:
+    if task.complete and task.contract.exact and not orbits.no_mean:
         left, judged, note = 0.0, Estimate(0.0, 0.0, 0.0), "every element is averaged over, and the action is exact"
-    elif orbits.class_numbers.any():
-        left, judged, note = None, None, "class numbers cannot be averaged; return the scores of the classes"
+    elif orbits.no_mean:
+        what = "class numbers" if orbits.class_numbers.any() else "masks of classes and sets in any order"
+        left, judged, note = None, None, f"{what} cannot be averaged; return the scores of the classes"
     elif not task.complete and group.draws_are_independent:
         # a mean over E independent elements keeps 1/√E of the deviations, two such means differ by √2 of that
         E = len(phi) - 1

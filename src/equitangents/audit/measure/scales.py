@@ -4,6 +4,7 @@ norm       ‖f(x)‖ of the same input, which a large constant part of f makes 
 spread     √(Σ ‖f(x_i) − f̄‖²/(n − 1)), how far outputs differ between inputs
 absolute   a size that the user gives, or 1 where all outputs vanish
 classes    1: outputs are class numbers, and the error is the share that changes
+share      1: errors are shares by themselves, of pixels whose class changes or of boxes that do not overlap
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from equitangents.audit.measure.task import Judging
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.metrics.measure import ratio
 
-Unit = Literal["norm", "spread", "absolute", "classes"]
+Unit = Literal["norm", "spread", "absolute", "classes", "share"]
 _CLEAR = 8.0  # a spread below so many roundings is rounding
 
 
@@ -36,6 +37,10 @@ class Scales:
     given: Float[np.ndarray, " outputs"]
     """nan where the user gave none."""
     classes: Bool[np.ndarray, " outputs"]
+    shares: Bool[np.ndarray, " outputs"]
+    """Which of these `classes` are not class numbers, but masks of them, or sets of boxes."""
+    sets: Bool[np.ndarray, " outputs"]
+    """Which outputs are sets in any order."""
     vanishing: Bool[np.ndarray, " outputs"]
     """Whether an output is no larger than its rounding for all inputs, moved or not."""
 
@@ -79,8 +84,10 @@ def make_scales(orbits: Orbits, floors: AbsoluteFloors | None, output_scale: Any
         sizes=orbits.separate_sizes,
         spreads=np.where(alike, math.nan, orbits.spreads),
         given=given_scales(output_scale, orbits.output_names),
-        classes=orbits.class_numbers,
-        vanishing=drowned & still & ~orbits.class_numbers,
+        classes=orbits.class_numbers | orbits.shares,
+        shares=orbits.shares,
+        sets=np.array([o in orbits.matched for o in range(len(orbits.spreads))]),
+        vanishing=drowned & still & ~orbits.class_numbers & ~orbits.shares,
     )
 
 

@@ -118,7 +118,7 @@ class Task:
         """The model's outputs for all of x, in batches."""
         parts = [self.batch(x.subset(rows), run) for rows in batches(x.n, self.step)]
         leaves = tuple(np.concatenate(columns) for columns in zip(*(p.leaves for p in parts), strict=True))
-        return Answer(leaves, parts[0].structure, parts[0].dtype, parts[0].whole)
+        return replace(parts[0], leaves=leaves)
 
     @property
     def step(self) -> int:
@@ -135,7 +135,8 @@ class Task:
         """The model's outputs for one batch."""
         if self.record.replaying:
             return self.record.next(x.n)
-        y = self._with_classes(answer(self._output(x, run), x.n))
+        y = self._with_classes(answer(self._output(x, run), x.n, expected=self.output_action))
+        y = self._masked(y, x)
         self.clock.check()
         if self.record.recording:
             self.record.keep(y)
@@ -177,11 +178,20 @@ class Task:
         if self.outputs != "auto" or self.regression or not any(y.whole):
             return y
         leaves = tuple(a.astype(np.int64) if w else a for a, w in zip(y.leaves, y.whole, strict=True))
-        return Answer(leaves, y.structure, y.dtype, y.whole)
+        return replace(y, leaves=leaves)
+
+    def _masked(self, y: Answer, x: Inputs) -> Answer:
+        """0 in place of what the model returns for positions that do not exist."""
+        if self.contract.mask is None:
+            return y
+        mask = np.asarray(x.leaves[self.contract.mask]) != 0
+        cut = lambda a: a.ndim >= mask.ndim and a.shape[: mask.ndim] == mask.shape
+        there = lambda a: mask.reshape(*mask.shape, *(1,) * (a.ndim - mask.ndim))
+        return replace(y, leaves=tuple(np.where(there(a), a, 0) if cut(a) else a for a in y.leaves))
 
     def output_actions(self, y: Answer) -> list[LeafAction | None]:
         """The action on every output."""
-        return self.contract.output_actions(self.output_action, y.structure, y.leaves)
+        return self.contract.output_actions(self.output_action, y.structure, y.leaves, y.complex_pairs)
 
     def rows(self, count: int) -> np.ndarray:
         """At most `count` rows of the sample, spread over it, always the same."""
@@ -228,19 +238,28 @@ def relative(a: Sequence[np.ndarray], b: Sequence[np.ndarray], to: Sequence[np.n
     return np.max([ratio(apart(p, q), size(r)) for p, q, r in zip(a, b, to, strict=True)], axis=0)
 
 
-def apart(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """‖a − b‖ for every input, (N,); of class numbers 1 where they differ."""
+def apart(a: np.ndarray, b: np.ndarray, action: LeafAction | None = None) -> np.ndarray:
+    """‖a − b‖ for every input, (N,); of class numbers 1 where they differ; as the action's comparison says."""
+    if action is not None and action.compared is not None:
+        return action.compared.apart(a, b)
     return (a != b).astype(np.float64) if a.dtype.kind == "i" else norms(a - b)
 
 
-def size(a: np.ndarray) -> np.ndarray:
-    """‖a‖ for every input, (N,); of class numbers 1."""
+def size(a: np.ndarray, action: LeafAction | None = None) -> np.ndarray:
+    """‖a‖ for every input, (N,); of class numbers 1, and of what is compared otherwise as that says."""
+    if action is not None and action.compared is not None:
+        return action.compared.size(a)
     return np.ones(len(a)) if a.dtype.kind == "i" else norms(a)
 
 
 def pulled_back(actions: Sequence[LeafAction | None], inverse: Any, leaves: Sequence[np.ndarray]) -> list[np.ndarray]:
     """ρ_Y(g)⁻¹ on every output."""
     return [y if a is None else a.act(inverse, y) for a, y in zip(actions, leaves, strict=True)]
+
+
+def as_real(a: np.ndarray) -> np.ndarray:
+    """Numbers as float64, complex ones as pairs along a new last axis."""
+    return np.stack([a.real, a.imag], axis=-1).astype(np.float64) if a.dtype.kind == "c" else a.astype(np.float64)
 
 
 def flattened(leaves: Sequence[np.ndarray]) -> np.ndarray:

@@ -10,7 +10,7 @@ import numpy as np
 from equitangents.audit.contract.leaf_actions import LeafAction
 from equitangents.audit.contract.trees import Inputs, Shared
 from equitangents.audit.measure.orbits import Orbits
-from equitangents.audit.measure.task import Task, flattened
+from equitangents.audit.measure.task import Task, as_real, flattened
 from equitangents.audit.report.sections import OrbitPoint, Witness
 
 _POINTS = 24
@@ -33,10 +33,11 @@ def witnesses(task: Task, orbits: Orbits) -> list[Witness]:
 
 def _witness(task: Task, orbits: Orbits, kind: Literal["worst", "typical"], k: int, i: int) -> Witness:
     contract = task.contract
-    x = task.x.subset(np.array([i]))
+    given = task.x.subset(np.array([i]))
+    x = task.contract.start(given)
     E = len(task.elements)
     shown = sorted({*np.linspace(0, E - 1, min(E, _POINTS)).astype(int).tolist(), k})
-    moved = [task.contract.move(task.elements[j], x.leaves) for j in shown]
+    moved = [task.contract.move(task.elements[j], given.leaves) for j in shown]
     y, *along = _outputs(task, i, shown, x, moved)
     points = [_point(task, contract.group.identity, x.leaves, flattened(y), 0.0)]
     for j, leaves, output in zip(shown, moved, along, strict=True):
@@ -61,6 +62,8 @@ def _outputs(task: Task, i: int, shown: list[int], x: Inputs, moved: list[list[A
     known = [y for y in kept if y is not None]
     if len(known) == len(kept):
         return list(known)
+    if task.contract.lawless:  # changed inputs may have other shapes
+        return [task.evaluate(x.replaced(leaves)).leaves for leaves in (x.leaves, *moved)]
     columns = zip(x.leaves, *moved, strict=True)
     leaves = [a[0] if isinstance(a[0], Shared) else np.concatenate(a) for a in columns]
     answer = task.evaluate(x.replaced(leaves)).leaves
@@ -101,6 +104,7 @@ def _small(picture: np.ndarray, action: LeafAction) -> np.ndarray:
 
 def _rounded(a: np.ndarray) -> Any:
     """Nested lists of numbers with five digits."""
+    a = as_real(a) if a.dtype.kind == "c" else a
     if a.dtype.kind != "f":
         return a.tolist()
     flat = [float(f"{v:.5g}") for v in a.ravel().tolist()]

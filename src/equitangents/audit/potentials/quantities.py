@@ -6,18 +6,16 @@ Under a rotation or reflection R scalars stay, vectors become R v, tensors R S R
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from jaxtyping import Float
 
-from equitangents.audit.measure.rules.segments import Block
-from equitangents.errors import InvalidArgumentError, ShapeError
+from equitangents.audit.contract.irreps import blocks_of, irreps_matrix
+from equitangents.errors import ShapeError
 
 _VOIGT = ((0, 0), (1, 1), (2, 2), (1, 2), (0, 2), (0, 1))
-_TERM = re.compile(r"(?:(\d+)x)?(\d+)([eo])")
 
 
 @dataclass(frozen=True)
@@ -47,7 +45,7 @@ class Quantity:
             return value @ R.T
         if self.kind == "tensor":
             return R @ self.full(value) @ R.T
-        D = _irreps_matrix(self.irreps, R)
+        D = irreps_matrix(blocks_of(self.irreps, "features are"), R)
         if value.shape[-1] != len(D):
             raise ShapeError(f"{self.name} has shape {value.shape}; {self.irreps} has {len(D)} entries")
         return value @ D.T
@@ -96,26 +94,5 @@ QUANTITIES = {
 
 def feature(name: str, irreps: str) -> Quantity:
     """Features of every atom, (atoms, D), that turn by irreps such as "8x0e+4x1o", in e3nn's basis."""
-    _blocks(irreps)
+    blocks_of(irreps, "features are")
     return Quantity(name, "", 1.0, "irreps", True, 1e-3, irreps=irreps)
-
-
-def _blocks(irreps: str) -> list[tuple[int, Block]]:
-    found = []
-    for term in irreps.replace(" ", "").split("+"):
-        match = _TERM.fullmatch(term)
-        if match is None:
-            raise InvalidArgumentError(f"features are {irreps!r}; expected irreps such as '8x0e+4x1o'")
-        count, l, parity = int(match[1] or 1), int(match[2]), match[3]
-        found.append((count, Block(f"{l}{parity}", 2 * l + 1, l, flips=(l % 2 == 0) != (parity == "e"))))
-    return found
-
-
-def _irreps_matrix(irreps: str, R: np.ndarray) -> Float[np.ndarray, "D D"]:
-    parts = [b.matrix(R) for count, b in _blocks(irreps) for _ in range(count)]
-    D = np.zeros((sum(map(len, parts)),) * 2)
-    at = 0
-    for part in parts:
-        D[at : at + len(part), at : at + len(part)] = part
-        at += len(part)
-    return D

@@ -31,6 +31,7 @@ from equitangents.audit.report.sections import (
     Settings,
     Spread,
     Timing,
+    TransformResult,
     Witness,
 )
 
@@ -93,6 +94,8 @@ class Findings:
     """How outputs move that are not invariant: all that were sought where the audit was asked to find them, else those
     that were found of outputs that fail."""
 
+    transforms: list[TransformResult] = field(default_factory=list)
+    """Curves of invariance over the strength of changes that form no group."""
     averaged: Callable[[], Callable[..., Any]] | None = field(default=None, metadata={"json": False})
     """Makes the model averaged over the group."""
     input_errors: list[float] = field(default_factory=list)

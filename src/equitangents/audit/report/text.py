@@ -14,7 +14,7 @@ from equitangents.audit.report.judged import (
 )
 from equitangents.audit.report.rules import by_hand
 from equitangents.audit.report.sections import OutputContract, Remedy
-from equitangents.audit.report.words import WORSE, interval, listed, number
+from equitangents.audit.report.words import WORSE, interval, listed, matching_said, number
 
 
 def before_probabilities(report: Findings) -> str:
@@ -37,6 +37,11 @@ def details(report: Findings) -> list[str]:
         lines.append(
             f"mean error: {interval(norm)} of ‖f(x)‖, {interval(spread.estimate)} of the spread between inputs"
         )
+    lines += [
+        f"{o.name}: {interval(o.matching.iou)} IoU of matched boxes"
+        for o in report.contract.outputs
+        if o.matching is not None and o.matching.iou is not None and len(report.contract.outputs) == 1
+    ]
     if len(report.contract.outputs) > 1:
         lines += [output_said(o, report) for o in report.contract.outputs]
     if report.partial:
@@ -55,6 +60,7 @@ def details(report: Findings) -> list[str]:
         f"on {s.name} ({s.inputs} inputs): {interval(set_error(s))} {unit}, floor {number(set_floor(s))}"
         for s in report.sets[1:]
     ]
+    lines += [t.said for t in report.transforms]
     lines += [f"Lie derivative, {d.generator}: {d.value.mean:.3g} of ‖f(x)‖ per {d.unit}" for d in report.lie]
     if report.verdict == "broken" and report.irreps is not None and report.irreps.shares:
         largest = max(report.irreps.shares, key=lambda s: s.share.mean)
@@ -82,6 +88,7 @@ def output_said(o: OutputContract, report: Findings) -> str:
     if o.vanishes and o.scale is None:
         return f"{name}: vanishes, not judged"
     said = f"{name}: {interval(output_error(o))} {'of output_scale' if o.scale is not None else unit_of(report)}"
+    said += matching_said(o)
     if o.floor is not None:
         said += f", floor {number(o.floor)}"
     tried = len(report.elements)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from equitangents.audit.report.findings import Verdict
-from equitangents.audit.report.sections import Estimate
+from equitangents.audit.report.sections import Estimate, OutputContract
 from equitangents.report.verdict import format_number
 
 NEARLY = 0.1
@@ -49,6 +49,7 @@ def of(unit: str) -> str:
         "spread": "of the spread between inputs",
         "absolute": "of output_scale",
         "classes": "of cases",
+        "share": "as a share of pixels or boxes",
     }[unit]
 
 
@@ -57,6 +58,18 @@ def interval(e: Estimate) -> str:
     if not (math.isfinite(e.low) or math.isfinite(e.high)) or math.isnan(e.low) or math.isnan(e.high):
         return number(e.mean)
     return f"{number(e.mean)} [{number(e.low)}, {number(e.high)}]"
+
+
+def matching_said(o: OutputContract, several: bool = False) -> str:
+    """What of a set was matched, missed and extra, after a comma; "" of other outputs."""
+    if o.matching is None:
+        return ""
+    parts = [
+        f"{number(e.mean)} {what}"
+        for e, what in ((o.matching.iou, "IoU of matched boxes"), (o.matching.missed, "missed"), (o.matching.extra, "extra"))
+        if e is not None
+    ]
+    return f", {f'{o.name}: ' if several else ''}{', '.join(parts)}" if parts else ""
 
 
 def listed(names: list[str], most: int = NAMED) -> str:

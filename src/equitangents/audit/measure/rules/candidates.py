@@ -79,7 +79,7 @@ def _kinds(contract: Contract, pairs: Pairs) -> Iterator[tuple[str, LeafAction]]
     known, layout = contract.kinds, contract.output_layout
     if known is not None:
         for name, kind in KINDS[known.space].items():
-            if kind.action is not None and name != "edges":
+            if kind.action is not None and kind.sought:
                 try:
                     action = leaf_of_kind(known, name, pairs.y.shape, layout)
                     assert action is not None

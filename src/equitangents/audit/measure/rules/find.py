@@ -59,7 +59,7 @@ def settled(task: Task, y: np.ndarray | None) -> tuple[Task, np.ndarray | None, 
 
 def hints(task: Task, orbits: Orbits, judgement: Judgement) -> list[RuleResult]:
     """For every output that fails: that the given action has the wrong sign, or a rule by which it does move."""
-    failing = [o for o in range(len(orbits.output_names)) if judgement.above[o].any()]
+    failing = [o for o in range(len(orbits.output_names)) if judgement.above[o].any() and not _compared(orbits.actions[o])]
     if len(orbits.kept) < LEAST or not failing:
         return []
     results = [_inverted(task, orbits, o, len(failing)) for o in failing]
@@ -70,9 +70,9 @@ def hints(task: Task, orbits: Orbits, judgement: Judgement) -> list[RuleResult]:
         if not all(_position(g, measured) is not None for g in wanted):
             orbits, measured = measure_orbits(replace(task, elements=wanted, complete=False)), wanted
         for o in others:
-            result = _search(task, orbits, measured, o, len(failing), wanted).result
-            if result.found:
-                found[o] = result
+            sought = _search(task, orbits, measured, o, len(failing), wanted)
+            if sought.action is not None and not _same(sought.action, orbits.actions[o]):
+                found[o] = sought.result
     return [found[o] for o in sorted(found)]
 
 
@@ -133,6 +133,16 @@ def _as_numbers(pairs: Pairs, action: LeafAction) -> Pairs | None:
         return pairs
     own = action.action
     return pairs if isinstance(own, LabelsAction) and own.table.shape[1] == pairs.y.shape[1] else None
+
+
+def _same(rule: LeafAction, given: LeafAction | None) -> bool:
+    """Whether the rule is the action that fails already."""
+    return given is not None and rule.action == given.action and rule.layout == given.layout
+
+
+def _compared(action: LeafAction | None) -> bool:
+    """Whether an output is no plain numbers: a mask of classes, or a set in any order."""
+    return action is not None and action.compared is not None
 
 
 def _given_of_classes(orbits: Orbits, o: int) -> bool:

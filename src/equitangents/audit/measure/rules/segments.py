@@ -6,7 +6,6 @@ plane, pairs that turn by m times the angle. The blocks are chosen by dynamic pr
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
@@ -15,35 +14,13 @@ from jaxtyping import Float
 
 from equitangents.actions.kinds import Kinds
 from equitangents.actions.matrices import MatrixAction
+from equitangents.audit.contract.irreps import Block
 from equitangents.audit.measure.rules.pairs import Pairs
-from equitangents.sphere.wigner import wigner
 
 MOST_CHANNELS = 64
 _DEGREES = 5  # l = 0 .. 4
 _FREQUENCIES = 6
 _LEFT = 1 / 16  # share of a block's squared error without the irrep that may be left with it
-_TO_E3NN = np.eye(3)[[2, 0, 1]]  # (x, y, z) ↦ (z, x, y), whose usual real harmonics are those of e3nn
-
-
-@dataclass(frozen=True, eq=False)
-class Block:
-    """One irrep: its name, and its matrix for an element's motion."""
-
-    name: str
-    size: int
-    degree: int
-    """l with its parity, or the frequency."""
-    flips: bool = False
-    """Whether the determinant multiplies it."""
-
-    def matrix(self, motion: Any) -> Float[np.ndarray, "d d"]:
-        """D(g) of a matrix of space, or of (degrees, reflected)."""
-        if isinstance(motion, tuple):
-            c, s = (f(np.radians(self.degree * motion[0])) for f in (np.cos, np.sin))
-            return np.eye(1) if self.size == 1 else np.array([[c, -s], [s, c]])
-        R = np.asarray(motion, np.float64)
-        D = np.asarray(wigner(_TO_E3NN @ R @ _TO_E3NN.T, self.degree + 1)[self.degree])
-        return D * np.linalg.det(R).round() if self.flips else D
 
 
 def segments(kinds: Kinds, pairs: Pairs) -> MatrixAction | None:

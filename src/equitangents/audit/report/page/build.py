@@ -58,6 +58,7 @@ def html(report: Findings) -> str:
         elements=[*turned, *others],
         witnesses=[(witness, cells(witness)) for witness in report.witnesses],
         charts=_charts(report),
+        curves=[(t, charts.curve(t, i)) for i, t in enumerate(report.transforms)],
         facts=_facts(report),
         before_probabilities=before_probabilities(report),
         data=_data([*turned, *others], circle, report),

@@ -12,8 +12,16 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, LogLocator
 
 from equitangents.audit.report.judged import checkpoint_error
-from equitangents.audit.report.sections import Checkpoint, EnsembleSection, IrrepSection, LayerResult, LayerSection
+from equitangents.audit.report.sections import (
+    Checkpoint,
+    EnsembleSection,
+    IrrepSection,
+    LayerResult,
+    LayerSection,
+    TransformResult,
+)
 from equitangents.audit.report.text import folded
+from equitangents.audit.report.words import of
 from equitangents.report.figures import canvas, inline_svg, label_line, plain_log
 from equitangents.report.palette import BLUE, INK, MEMBER, MUTED, VERMILLION
 
@@ -116,6 +124,34 @@ def checkpoints(points: Sequence[Checkpoint], unit: str) -> str:
         axes.set_ylabel(f"error {unit}")
 
     return _svg(draw, "checkpoints", height=2.8)
+
+
+def curve(transform: TransformResult, number: int) -> str:
+    """The error over the strength of a change, with its interval and floor; and how many predictions stay."""
+    points = transform.points
+
+    def draw(axes: Axes) -> None:
+        strengths = [p.strength for p in points]
+        ends = [(p.error.low, p.error.high) if p.error.low <= p.error.high else (p.error.mean,) * 2 for p in points]
+        low, high = zip(*ends, strict=True)
+        axes.fill_between(strengths, low, high, color=BLUE.light, alpha=0.15, linewidth=0)
+        axes.plot(strengths, [p.error.mean for p in points], "o-", color=BLUE.light)
+        axes.plot(strengths, [p.floor for p in points], "--", color=MUTED.light, linewidth=1)
+        label_line(axes, strengths[-1], points[-1].error.mean, "error", BLUE.light)
+        kept = [p for p in points if p.same_predictions is not None]
+        if kept:
+            changed = [1 - p.same_predictions.mean for p in kept if p.same_predictions is not None]
+            axes.plot([p.strength for p in kept], changed, "o-", color=VERMILLION.light)
+            label_line(axes, kept[-1].strength, changed[-1], "predictions changed", VERMILLION.light)
+        if transform.still is not None:
+            axes.axvline(transform.still, color=MUTED.light, linewidth=0.8, zorder=0)
+        top = max([p.error.mean for p in points if math.isfinite(p.error.mean)] + [e for e in high if math.isfinite(e)])
+        axes.set_ylim(0, 1.05 * top or 1.0)
+        axes.margins(x=0.12)
+        axes.set_xlabel(transform.name)
+        axes.set_ylabel(f"error {of(transform.unit)}")
+
+    return _svg(draw, f"curve-{number}", height=2.8)
 
 
 def _marks(section: LayerSection, name: str) -> str:

@@ -6,8 +6,9 @@ equivariant function would show all the same, because arrays are resampled, numb
 """
 
 from equitangents.audit.report.sections.beside import Checkpoint, DataSection, EnsembleSection, EnsembleSize, Remedy
-from equitangents.audit.report.sections.contract import ContractSection, InputContract, ModelSection, OutputContract
+from equitangents.audit.report.sections.contract import ContractSection, InputContract, Matching, ModelSection, OutputContract
 from equitangents.audit.report.sections.course import Missing, Settings, Timing
+from equitangents.audit.report.sections.curves import StrengthResult, TransformResult
 from equitangents.audit.report.sections.elements import (
     ElementResult,
     LieResult,
@@ -37,6 +38,7 @@ __all__ = [
     "LayerResult",
     "LayerSection",
     "LieResult",
+    "Matching",
     "Missing",
     "ModelSection",
     "OrbitPoint",
@@ -48,7 +50,9 @@ __all__ = [
     "SetResult",
     "Settings",
     "Spread",
+    "StrengthResult",
     "SweepResult",
     "Timing",
+    "TransformResult",
     "Witness",
 ]

@@ -23,6 +23,18 @@ class InputContract:
 
 
 @dataclass(frozen=True)
+class Matching:
+    """How the items of two sets were matched: those of f(ρ(g)x) with those of ρ(g)f(x); means over elements and inputs."""
+
+    iou: Estimate | None
+    """Mean IoU of the matched boxes; null where items are no boxes, or none was matched."""
+    missed: Estimate | None
+    """Share of the items of ρ(g)f(x) without a partner; null where there are none."""
+    extra: Estimate | None
+    """Share of the items of f(ρ(g)x) without a partner; null where there are none."""
+
+
+@dataclass(frozen=True)
 class OutputContract:
     """One array that the model returns, how it should transform, and the error of that array alone."""
 
@@ -47,6 +59,10 @@ class OutputContract:
     """Whether it is no larger than its rounding for all inputs, moved or not."""
     fails_under: list[str] = field(default_factory=list)
     """Labels of the elements under which it fails: its interval lies above twice the floor, and above the tolerance."""
+    compared: str | None = None
+    """What its error is, of masks of classes and of sets; null: the norm of a difference."""
+    matching: Matching | None = None
+    """Of sets: what was matched, missed and extra."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +80,13 @@ class ContractSection:
     """Where images keep their channels; null: no input is an image."""
     inputs: list[InputContract]
     outputs: list[OutputContract]
+    law: bool = True
+    """False: transforms, which form no group; their strengths stand where elements do."""
+
+    @property
+    def noun(self) -> str:
+        """What is tried: "element" or "strength"."""
+        return "element" if self.law else "strength"
 
 
 @dataclass(frozen=True)

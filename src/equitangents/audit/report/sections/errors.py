@@ -35,10 +35,10 @@ class Spread:
 class Headline:
     """The error that the sentence, the verdict and `--fail-above` use."""
 
-    unit: Literal["norm", "spread", "absolute", "classes"]
+    unit: Literal["norm", "spread", "absolute", "classes", "share"]
     """What violations are divided by: "norm": ‖f(x)‖; "spread": the root mean square distance of f(x) from its mean
     over the inputs; "absolute": output_scale, or 1; "classes": outputs are class numbers, and the error is the share of
-    them that changes."""
+    them that changes; "share": the error is one by itself, of pixels or boxes, as `compared` of the outputs says."""
     reason: str
     """Why this unit."""
     error: Spread

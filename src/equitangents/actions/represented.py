@@ -1,0 +1,41 @@
+"""Outputs (N, d) that a group turns by a representation: y becomes ρ(g) y."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from equitangents.actions.group_action import GroupAction
+from equitangents.actions.matrices import MatrixAction
+from equitangents.actions.vectors import linear
+from equitangents.groups import CompactIrrep, Group, Irrep, Representation, SymmetryGroup
+from equitangents.groups.representations import as_representation
+
+RepresentationLike = Irrep | CompactIrrep | Representation | np.ndarray
+"""An irrep, a sum of irreps, or matrices (order, d, d)."""
+
+
+def represented(group: SymmetryGroup, representation: Any) -> GroupAction:
+    """The action of a group on vectors (N, d) by a representation: an irrep, a list of irreps, or matrices.
+
+    Of a compact group, elements are given or drawn; of a finite one all are known. Irreps of SO(2), O(2), SO(3) and
+    O(3) act for finite groups of rotations, too, as in `nn.Readout`.
+
+    >>> from equitangents import groups
+    >>> S3 = groups.symmetric(3)
+    >>> represented(S3, S3.irreps("real")[2])(1, np.eye(2)).shape
+    (2, 2)
+    """
+    found = as_representation("representation", representation)
+    if isinstance(group, Group):
+        return linear(group, found.at(group))
+    found.at(group)  # raises where it is of another group
+    return MatrixAction(group, found, found.dimension, f"vectors of the {found!r}".replace("<", "").replace(">", ""))
+
+
+def as_output_action(given: Any, group: SymmetryGroup) -> Any:
+    """`given` itself, or the action on outputs if it is a representation or matrices (order, d, d)."""
+    if isinstance(given, Irrep | CompactIrrep | Representation) or (isinstance(given, np.ndarray) and given.ndim == 3):
+        return represented(group, given)
+    return given

@@ -1,0 +1,337 @@
+"""Changes of inputs by a strength that form no group, such as speed, gain or brightness: f(T_s x) beside f(x).
+
+There are no products and no inverses: nothing is asked but how far outputs move at every strength.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import jax
+import numpy as np
+
+from equitangents.actions.given_maps import GivenMap
+from equitangents.audit.contract.comparisons import PixelClasses
+from equitangents.audit.contract.leaf_actions import Layout, LeafAction
+from equitangents.audit.contract.named_changes import CHANGES, HAVE_PLACES, of_layout
+from equitangents.audit.contract.trees import Batch, Inputs, Shared, spread_over, to_numpy
+from equitangents.audit.contract.unordered import Unordered, parse
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
+from equitangents.groups import SymmetryGroup
+
+Element = tuple[str, float]
+"""A transform's name, and a strength."""
+
+
+@final
+class Transform:
+    """A change of the inputs by a strength, without a group's law; in place of a group, or in `transforms=`.
+
+    Args:
+        fn: a function of the inputs and one strength, fn(x, s), batches in and batches out, NumPy; or the name of one:
+            "gain", "brightness", "contrast", "offset", "speed", "shift", "scale", "crop" (of the first input).
+        strengths: the strengths to try.
+        reference: the strength whose output others are compared with; None: the output for x as it is.
+        outputs: a function of outputs and a strength, outputs(y, s), that says how outputs should change; None: they
+            should stay.
+        name: what it is called in reports; None: the function's own name.
+
+    >>> import equitangents as et
+    >>> x = np.random.default_rng(0).normal(size=(20, 50))
+    >>> loudness = et.audit.Transform("gain", [0.5, 0.9, 1.1, 2.0])
+    >>> report = et.audit(lambda x: (x > 0).mean(1), loudness, x, off_data=False)
+    >>> report.verdict, [point.strength for point in report.transforms[0].points]
+    ('equivariant', [0.5, 0.9, 1.1, 2.0])
+    """
+
+    def __init__(
+        self,
+        fn: Callable[[Any, float], Any] | str,
+        strengths: Any,
+        *,
+        reference: float | None = None,
+        outputs: Callable[[Any, float], Any] | None = None,
+        name: str | None = None,
+    ) -> None:
+        if isinstance(fn, str) and fn not in CHANGES:
+            raise InvalidArgumentError(f"fn is {fn!r}; expected a function or one of {', '.join(CHANGES)}")
+        if not isinstance(fn, str) and not callable(fn):
+            raise InvalidTypeError(f"fn is {fn!r}; expected a function fn(x, strength)")
+        if outputs is not None and not callable(outputs):
+            raise InvalidTypeError(f"outputs is {outputs!r}; expected a function outputs(y, strength) or None")
+        self.fn, self.reference, self.outputs = fn, reference, outputs
+        self.strengths = _check_strengths(strengths)
+        own = fn if isinstance(fn, str) else getattr(fn, "__name__", type(fn).__name__)
+        self.name = name or ("the transform" if own == "<lambda>" else own)
+        self.still: float | None = CHANGES[fn][1] if isinstance(fn, str) else reference
+
+    def of(self, layout: Layout | None, stated: bool) -> Callable[[Any, float], Any]:
+        """The change of a tree of inputs; `stated`: the layout of images is not to be guessed."""
+        if not isinstance(self.fn, str):
+            return self.fn
+        change = of_layout(CHANGES[self.fn][0], layout or "channels_last")
+        named = self.fn
+
+        def first(x: Any, s: float) -> Any:
+            leaves, structure = jax.tree.flatten(x)
+            array = np.asarray(leaves[0])
+            if stated and layout is None and named in HAVE_PLACES and array.ndim > 2:
+                raise InvalidArgumentError(
+                    f"layout is not stated, and {named} must know where channels are; give layout='channels_first' or "
+                    "'channels_last'"
+                )
+            return jax.tree.unflatten(structure, [change(array, s), *leaves[1:]])
+
+        return first
+
+    def __repr__(self) -> str:
+        return f"equitangents.audit.Transform({self.name!r}, {self.strengths})"
+
+
+@final
+class Strengths:
+    """What stands where a group does: the strengths of some transforms, none of which undoes another."""
+
+    identity: Any = None
+    flows: tuple[()] = ()
+    default_draws = 0
+    draws_are_independent = False
+
+    def __init__(self, transforms: Mapping[str, Transform]):
+        self.elements: list[Element] = [(name, s) for name, t in transforms.items() for s in t.strengths]
+        self.name = " and ".join(_range(name, t.strengths) for name, t in transforms.items())
+        self._several = len(transforms) > 1
+
+    def inverse(self, g: Any) -> Any:
+        """There is none; the element itself, which whoever asks must not use."""
+        return g
+
+    def label(self, g: Element | None) -> str:
+        """The strength, after the transform's name where there are several."""
+        if g is None:
+            return "as given"
+        return f"{g[0]} {g[1]:g}"
+
+    def parameter(self, g: Element | None) -> Any:
+        """The strength."""
+        return None if g is None else g[1]
+
+
+@dataclass(frozen=True, eq=False)
+class Changes:
+    """A contract of transforms: what they make of the inputs, and of outputs that are expected to follow."""
+
+    group: Strengths
+    transforms: Mapping[str, Transform]
+    like: Inputs
+    inputs: tuple[LeafAction | None, ...]
+    layout: Layout | None
+    stated: bool
+    kinds: None = None
+    output_layout: Layout | None = None
+    grid: None = None
+    mask: int | None = None
+    exact: bool = True
+    is_complete: bool = True
+    lawless: bool = True
+    """No group: no products, inverses, averages or irreps."""
+
+    def angle(self, g: Any) -> None:
+        """No strength is an angle."""
+
+    def label(self, g: Any) -> str:
+        """A strength in words."""
+        return self.group.label(g)
+
+    def moves_exactly(self, g: Any) -> bool:
+        """True: what a transform does is what it is, whether it interpolates or not."""
+        return True
+
+    def start(self, x: Inputs) -> Inputs:
+        """The inputs whose outputs others are compared with."""
+        references = {t.reference for t in self.transforms.values()}
+        if references == {None}:
+            return x
+        name, transform = next(iter(self.transforms.items()))
+        if len(references) > 1 or len(self.transforms) > 1:
+            raise InvalidArgumentError("transforms with a reference are audited one at a time")
+        return x.replaced(self.move((name, transform.reference), x.leaves))
+
+    def move(self, g: Any, leaves: Sequence[Any]) -> list[Any]:
+        """T_s of one batch; None, as it is given."""
+        if g is None:
+            return list(leaves)
+        name, s = g
+        part = self.like.replaced(leaves)
+        fn = self.transforms[name].of(self.layout, self.stated)
+        return _changed(part, fn, name, s)
+
+    def orbit(self, elements: Sequence[Any], leaves: Sequence[Any]) -> Iterator[list[Any]]:
+        """One strength after another."""
+        for g in elements:
+            yield self.move(g, leaves)
+
+    def project(self, x: Inputs) -> Inputs:
+        """The inputs themselves."""
+        return x
+
+    def continuous(self) -> Changes:
+        """The transforms themselves."""
+        return self
+
+    def more_accurate(self) -> None:
+        """There is no better interpolation."""
+
+    def output_actions(
+        self, output_action: Any, structure: Any, leaves: Sequence[np.ndarray], complex_pairs: Sequence[bool] = ()
+    ) -> list[LeafAction | None]:
+        """How every output should follow: it stays, unless a transform says otherwise; sets and masks as such."""
+        given = spread_over("output_action", output_action, structure, len(leaves))
+        follows = any(t.outputs is not None for t in self.transforms.values())
+        tree = jax.tree.unflatten(structure, list(range(len(leaves))))
+        found: list[LeafAction | None] = []
+        for i, (part, y) in enumerate(zip(given, leaves, strict=True)):
+            compared = _comparison(part)
+            action = _Followed(self.group, self.transforms, tree, i, len(leaves)) if follows else _Stays(self.group)
+            if isinstance(part, Unordered):
+                part.check("f(x)", y)
+            plain = compared is None and not follows
+            said = "sets in any order" if isinstance(part, Unordered) else None
+            paired = bool(complex_pairs) and complex_pairs[i]
+            found.append(None if plain else LeafAction(action, compared=compared, said=said, complex_pairs=paired))
+        return found
+
+
+@final
+class _Stays(GivenMap):
+    def __init__(self, group: Any):
+        vars(self).update(group=group, name="stays")
+
+    def __call__(self, g: Any, x: Any) -> Any:
+        return x
+
+    def _key(self) -> tuple[Any, ...]:
+        return ()
+
+
+@final
+class _Followed(GivenMap):
+    """What a transform says of one of the outputs; functions of several outputs get that one alone."""
+
+    def __init__(self, group: Any, transforms: Mapping[str, Transform], tree: Any, place: int, count: int):
+        vars(self).update(group=group, name="as the transform says", transforms=transforms, place=place, count=count)
+
+    transforms: Mapping[str, Transform]
+    place: int
+    count: int
+
+    def __call__(self, g: Any, x: Any) -> Any:
+        outputs = None if g is None else self.transforms[g[0]].outputs
+        if outputs is None:
+            return x
+        y = np.asarray(outputs(x, g[1]))
+        if y.shape != x.shape:
+            raise ShapeError(f"outputs turns shape {x.shape} into {y.shape}; it must keep the shape")
+        return y
+
+    def _key(self) -> tuple[Any, ...]:
+        return (self.place,)
+
+
+def changes(given: Any, x: Inputs, layout: Layout | None, stated: bool, mask: int | None = None) -> Changes:
+    """The contract of one transform, or of several in a list or by name."""
+    transforms = named_transforms(given)
+    group = Strengths(transforms)
+    whole: SymmetryGroup = group  # type: ignore[assignment]
+    moved = tuple(
+        None if isinstance(a, Shared) else LeafAction(_Stays(whole), said=f"changed by {', '.join(transforms)}")
+        for a in x.leaves
+    )
+    return Changes(group, transforms, x, moved, layout, stated, mask=mask)
+
+
+def is_transforms(given: Any) -> bool:
+    """Whether these are transforms and no group."""
+    if isinstance(given, Mapping):
+        given = list(given.values())
+    parts = given if isinstance(given, list | tuple) else [given]
+    return bool(parts) and all(isinstance(part, Transform) for part in parts)
+
+
+def named_transforms(given: Any) -> dict[str, Transform]:
+    """Transforms by name; an error for anything else, and for two of one name."""
+    if not is_transforms(given):
+        raise InvalidTypeError(
+            f"transforms is {given!r}; expected equitangents.audit.Transform(...), a list of them, or a dictionary"
+        )
+    if isinstance(given, Mapping):
+        return {str(name): t for name, t in given.items()}
+    found: dict[str, Transform] = {}
+    for t in given if isinstance(given, list | tuple) else [given]:
+        if t.name in found:
+            raise InvalidArgumentError(f"two transforms are called {t.name!r}; give them names, name=")
+        found[t.name] = t
+    return found
+
+
+def without_motion(output_action: Any) -> Any:
+    """What a tree of output actions says beside how outputs move: which are sets, masks, and where batches are."""
+    leaf = lambda part: part is None or isinstance(part, Batch | Unordered)
+    return jax.tree.map(lambda part: part if _comparison(part) is not None or isinstance(part, Batch) else None,
+                        output_action, is_leaf=leaf)  # fmt: skip
+
+
+def _comparison(part: Any) -> Any:
+    if isinstance(part, Batch):
+        return _comparison(part.value)
+    if isinstance(part, Unordered):
+        return part.comparison
+    if isinstance(part, str) and (part == "unordered" or part.startswith("unordered:")):
+        return parse(part).comparison
+    return PixelClasses() if isinstance(part, str) and part == "masks" else None
+
+
+def _changed(part: Inputs, fn: Callable[[Any, float], Any], name: str, s: float) -> list[Any]:
+    y = fn(part.tree(), s)
+    leaves, structure = jax.tree.flatten(y)
+    if structure != part.structure and len(leaves) != len(part.leaves):
+        raise InvalidTypeError(
+            f"{name}, a function of the inputs and a strength, returned {len(leaves)} arrays for {len(part.leaves)}"
+        )
+    axes = part.axes or (0,) * len(part.leaves)
+    found = []
+    for before, after, axis in zip(part.leaves, leaves, axes, strict=True):
+        if isinstance(before, Shared):
+            found.append(before)
+            continue
+        array = to_numpy(after, name)
+        array = np.ascontiguousarray(np.moveaxis(array, axis, 0)) if axis and array.ndim > axis else array
+        if array.ndim != before.ndim or len(array) != len(before):
+            raise ShapeError(
+                f"{name} at {s:g} turns shape {before.shape} into {array.shape}; expected as many inputs. It is called "
+                "as fn(x, strength)"
+            )
+        found.append(array.astype(before.dtype) if before.dtype.kind == array.dtype.kind == "f" else array)
+    return found
+
+
+def _check_strengths(strengths: Any) -> list[float]:
+    try:
+        values = np.asarray(strengths, np.float64)
+    except (TypeError, ValueError):
+        raise InvalidTypeError(f"strengths is {strengths!r}; expected numbers") from None
+    if values.ndim == 0:
+        values = values[None]
+    if values.ndim != 1 or not values.size or not np.isfinite(values).all():
+        raise InvalidArgumentError(f"strengths is {strengths!r}; expected a list of finite numbers")
+    if len(np.unique(values)) != len(values):
+        raise InvalidArgumentError(f"strengths is {strengths!r}; expected every strength once")
+    return [float(v) for v in np.sort(values)]
+
+
+def _range(name: str, strengths: Sequence[float]) -> str:
+    low, high = min(strengths), max(strengths)
+    return f"{name} of {low:g}" if math.isclose(low, high) else f"{name} from {low:g} to {high:g}"

@@ -1,0 +1,130 @@
+"""Boxes and keypoints that a model finds in images: how their coordinates are meant, and so how they move."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, final
+
+import numpy as np
+
+from equitangents.actions.image_coordinates import ImageBoxes, ImagePoints
+from equitangents.actions.kinds import Kinds
+from equitangents.audit.contract.leaf_actions import LeafAction
+from equitangents.errors import InvalidArgumentError, InvalidTypeError
+
+BoxFormat = Literal["xyxy", "cxcywh"]
+Pixels = Literal["edges", "centres"]
+
+
+@final
+class Boxes:
+    """Boxes in images (N, …, 4), for `output_action` or `inputs` of an audit; what follows the four numbers stays.
+
+    Args:
+        format: "xyxy", two corners, or "cxcywh", centre and sides; x to the right, y down, in pixels.
+        size: (H, W) of the images; None: that of the images that the model reads.
+        normalized: whether coordinates reach from 0 to 1.
+        pixels: what whole numbers are, the "edges" of pixels (an image of W pixels reaches from 0 to W) or their
+            "centres" (from 0 to W − 1).
+
+    Rows of zeros are no boxes and stay. Boxes turn by quarters alone: those of finer turns are not boxes.
+
+    >>> import equitangents as et
+    >>> x = np.random.default_rng(0).normal(size=(10, 6, 6, 1))
+    >>> centre = lambda x: np.broadcast_to([[2.0, 2.0, 4.0, 4.0]], (len(x), 4))
+    >>> et.audit(centre, "C4", x, et.audit.Boxes("xyxy"), off_data=False).verdict
+    'equivariant'
+    """
+
+    def __init__(
+        self,
+        format: BoxFormat = "xyxy",
+        *,
+        size: tuple[int, int] | None = None,
+        normalized: bool = False,
+        pixels: Pixels = "edges",
+    ) -> None:
+        if format not in ("xyxy", "cxcywh"):
+            raise InvalidArgumentError(f"format is {format!r}; expected 'xyxy' or 'cxcywh'")
+        self.format, self.size, self.normalized, self.pixels = format, size, normalized, _check_pixels(pixels)
+
+    def leaf(self, kinds: Kinds | None, grid: tuple[int, ...] | None) -> LeafAction:
+        """The action on such boxes, of images of this grid."""
+        turning = _of_images(kinds, "boxes")
+        centre = middle(self.size or grid, self.normalized, self.pixels)
+        return LeafAction(ImageBoxes(turning.group, turning.motion, centre, self.format == "cxcywh"))
+
+    def __repr__(self) -> str:
+        return f"equitangents.audit.Boxes({self.format!r})"
+
+
+@final
+class Keypoints:
+    """Points in images (N, …, 2), x to the right and y down, for `output_action` or `inputs` of an audit.
+
+    Args:
+        size: (H, W) of the images; None: that of the images that the model reads.
+        normalized: whether coordinates reach from 0 to 1.
+        pixels: what whole numbers are, the "centres" of pixels (an image of W pixels reaches from 0 to W − 1), or their
+            "edges" (from 0 to W).
+        swapped: which point every point becomes under a reflection, as left and right hands do; [1, 0, 2].
+
+    Further columns, such as a visibility, stay.
+
+    >>> import equitangents as et
+    >>> x = np.random.default_rng(0).random(size=(10, 6, 6, 1))
+    >>> def brightest(x):
+    ...     i, j = np.divmod(x.reshape(len(x), -1).argmax(1), 6)
+    ...     return np.stack([j, i], axis=1)
+    >>> et.audit(brightest, "D4", x, et.audit.Keypoints(), off_data=False).verdict
+    'equivariant'
+    """
+
+    def __init__(
+        self,
+        *,
+        size: tuple[int, int] | None = None,
+        normalized: bool = False,
+        pixels: Pixels = "centres",
+        swapped: Any = None,
+    ) -> None:
+        self.size, self.normalized, self.pixels = size, normalized, _check_pixels(pixels)
+        self.swapped = None if swapped is None else np.asarray(swapped)
+        if self.swapped is not None:
+            places = np.arange(self.swapped.size)
+            if self.swapped.dtype.kind not in "iu" or not np.array_equal(np.sort(self.swapped.ravel()), places):
+                raise InvalidArgumentError(f"swapped is {swapped!r}; expected every point once, such as [1, 0, 2]")
+            if not np.array_equal(self.swapped[self.swapped], places):
+                raise InvalidArgumentError(f"swapped is {swapped!r}; done twice it must leave every point where it was")
+
+    def leaf(self, kinds: Kinds | None, grid: tuple[int, ...] | None) -> LeafAction:
+        """The action on such points, of images of this grid."""
+        turning = _of_images(kinds, "keypoints")
+        centre = middle(self.size or grid, self.normalized, self.pixels)
+        return LeafAction(ImagePoints(turning.group, turning.motion, centre, self.swapped))
+
+    def __repr__(self) -> str:
+        return "equitangents.audit.Keypoints()"
+
+
+def middle(size: tuple[int, ...] | None, normalized: bool, pixels: Pixels) -> tuple[float, float]:
+    """(x, y) of an image's centre."""
+    if normalized:
+        return 0.5, 0.5
+    if size is None or len(size) != 2:
+        raise InvalidArgumentError("size is None and no input is an image; give the images' size=(H, W)")
+    less = 1 if pixels == "centres" else 0
+    return (size[1] - less) / 2, (size[0] - less) / 2
+
+
+def _of_images(kinds: Kinds | None, what: str) -> Kinds:
+    if kinds is None or kinds.space != "plane":
+        group = "the group" if kinds is None else kinds.group.name
+        raise InvalidArgumentError(f"{what} in images move by C4, D4, SO2, …; {group} turns no images")
+    return kinds
+
+
+def _check_pixels(pixels: Any) -> Pixels:
+    if pixels not in ("edges", "centres"):
+        error = InvalidArgumentError if isinstance(pixels, str) else InvalidTypeError
+        raise error(f"pixels is {pixels!r}; expected 'edges' or 'centres'")
+    return pixels

@@ -1,0 +1,30 @@
+"""Steerable programs: kernels of features in irreps of SO(2), O(2), SO(3) and O(3) on points, which are matrices."""
+
+from equitangents.kernels.steerable.cost import kernel_cost
+from equitangents.kernels.steerable.norms import gaussian_sums
+from equitangents.kernels.steerable.program import (
+    Filter,
+    Gate,
+    Norm,
+    PointMap,
+    PointMean,
+    Sampled,
+    SteerableProgram,
+    is_steerable,
+)
+from equitangents.kernels.steerable.run import compute, compute_diagonal
+
+__all__ = [
+    "Filter",
+    "Gate",
+    "Norm",
+    "PointMap",
+    "PointMean",
+    "Sampled",
+    "SteerableProgram",
+    "compute",
+    "compute_diagonal",
+    "gaussian_sums",
+    "is_steerable",
+    "kernel_cost",
+]

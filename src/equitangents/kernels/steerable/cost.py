@@ -1,0 +1,74 @@
+"""What kernels of steerable programs take: products of filters counted literally, and values of duals."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from equitangents.kernels.calibration import product_rate, uncertainty
+from equitangents.kernels.cost import KernelCost, check_dtype
+from equitangents.kernels.engines import REFERENCE
+from equitangents.kernels.size import result_bytes
+from equitangents.kernels.steerable.linear import filter_kernels
+from equitangents.kernels.steerable.program import Filter, Nonlinear, Norm, Sampled, SteerableProgram
+from equitangents.kernels.steerable.run import WHY, outputs, working_bytes
+from equitangents.steerable import samples
+from equitangents.validation import check_whole
+
+_UNSURE = 5.0  # values of duals are taken for as many products each
+_PRODUCTS = 50
+
+
+def kernel_cost(
+    program: SteerableProgram,
+    channels: int,
+    n1: int,
+    n2: int | None = None,
+    dtype: DTypeLike = "float32",
+    engine: str | None = None,
+) -> KernelCost:
+    """The cost between n1 and n2 inputs (None: n1 with themselves, at half the cost); always in double precision."""
+    n1 = check_whole("n1", n1, 1)
+    n2 = None if n2 is None else check_whole("n2", n2, 1)
+    name, columns = check_dtype(dtype), n1 if n2 is None else n2
+    pairs = n1 * (n1 + 1) // 2 if n2 is None else n1 * n2
+    runs = pairs + n1 + (0 if n2 is None else n2)  # each input with itself, too, for its variances
+    nonlinear = [op for op in program.ops if isinstance(op, Nonlinear)]
+    products = sum(_products(op, program.points) for op in program.ops if isinstance(op, Filter))
+    values = sum(_values(op, program) for op in nonlinear)
+    rate = product_rate(REFERENCE, "float64")
+    return KernelCost(
+        fibres=program.points,
+        field_size=program.points,
+        layers=len(nonlinear),
+        pairs=pairs,
+        element_layers=runs * values,
+        multiply_adds=runs * products,
+        seconds=runs * (products + _PRODUCTS * values) * rate.seconds,
+        uncertainty=_UNSURE * uncertainty([rate.spread]),
+        output_bytes=result_bytes(n1, columns, np.dtype(name).itemsize) * outputs(program) ** 2,
+        working_bytes=working_bytes(program, program.points),
+        engine=REFERENCE.name,
+        form="pairs",
+        dtype=name,
+        notes=(WHY,),
+    )
+
+
+def _products(op: Filter, points: int) -> int:
+    """Multiplications of Σ κ K κ'ᵀ and Σ κ Θ κ'ᵀ for one pair of inputs."""
+    total = 0
+    for (out, into), kernels in filter_kernels(op.into, op.out, op.max_frequency).items():
+        a, b, count = out.dimension, into.dimension, len(kernels) * len(op.radii)
+        total += 2 * count * points**3 * (a * b * b + a * a * b)
+    return total
+
+
+def _values(op: Nonlinear, program: SteerableProgram) -> int:
+    """Values of duals for one pair of inputs."""
+    each = 2
+    if isinstance(op, Sampled):
+        each = len(samples(program.features.space, op.resolution, 0).points) ** 2
+    elif isinstance(op, Norm):
+        each = len(op.rates) ** 2
+    return each * program.points**2

@@ -1,0 +1,88 @@
+"""Steerable programs: what layers on points do to the kernels of features, which are matrices.
+
+For two inputs and one irrep there are K and Θ, (P, d, P', d'): covariances of the components of one copy at all pairs of
+points. Copies are independent, and so are irreps: their weights are apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from equitangents.kernels.program import DualActivation
+from equitangents.steerable import Features, Irrep
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Sums over points by kernels of `rings` times angular parts: K' = W²/B Σ κ K κ'ᵀ (+ b² of numbers), B kernels."""
+
+    into: Features
+    out: Features
+    radii: tuple[float, ...]
+    width: float
+    max_frequency: int | None
+    W_var: float
+    b_var: float
+
+
+@dataclass(frozen=True)
+class PointMap:
+    """Equivariant maps at each point: the kernels of a `Filter` that act on the point itself alone."""
+
+    into: Features
+    out: Features
+    W_var: float
+    b_var: float
+
+
+@dataclass(frozen=True)
+class Gate:
+    """Numbers through `scalars` (None: they are gates alone), others times `gate` of a number of their own."""
+
+    into: Features
+    out: Features
+    scalars: DualActivation | None
+    gate: DualActivation
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """`activation` at sampled directions of the signal Σ_l h_l · f_l, and back to its coefficients."""
+
+    irreps: tuple[Irrep, ...]
+    activation: DualActivation
+    resolution: int
+
+
+@dataclass(frozen=True)
+class Norm:
+    """u ↦ u Σ_a c_a exp(-t_a |u|²) for `coefficients` c and `rates` t."""
+
+    coefficients: tuple[float, ...]
+    rates: tuple[float, ...]
+    largest: float | None = None
+
+
+@dataclass(frozen=True)
+class PointMean:
+    """The mean over all points that exist."""
+
+
+Nonlinear = Gate | Sampled | Norm
+Op = Filter | PointMap | Nonlinear | PointMean
+
+
+def is_steerable(ops: tuple[Any, ...]) -> bool:
+    """Whether these are operations of a steerable program."""
+    return any(isinstance(op, Op) for op in ops)
+
+
+@dataclass(frozen=True)
+class SteerableProgram:
+    """Operations on the kernels of `features` on points, in order; `outputs` come out, of a whole input."""
+
+    points: int
+    features: Features
+    ops: tuple[Op, ...]
+    outputs: Features

@@ -1,0 +1,81 @@
+"""Nonlinearities of the norm of steerable features."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax.numpy as jnp
+
+from equitangents._types import Params
+from equitangents.errors import InvalidArgumentError, InvalidTypeError
+from equitangents.kernels.steerable import Norm
+from equitangents.nn.layer import check_number
+from equitangents.nn.signal import Signal
+from equitangents.nn.steerable.nonlinearity import SteerableNonlinearity
+from equitangents.nn.steerable.signal import joined, parted, steerable
+from equitangents.steerable import Features, GaussianSum
+from equitangents.steerable.gaussian_sum import fitted
+
+
+@dataclass(frozen=True)
+class NormNonlinearity(SteerableNonlinearity):
+    """Every copy of every irrep keeps its direction and gets the norm η(|u|): u ↦ η(|u|) u/|u|.
+
+    Args:
+        function: η, a `steerable.GaussianSum`, whose dual is in closed form, or any smooth function of the norm with
+            η(0) = 0, such as `jax.numpy.tanh`. Of those the dual is that of a sum of Gaussians fitted to η.
+        tolerance: The largest error of that fit, of η and of its slope, relative to the largest of each.
+        largest: Up to which norm it is fitted. Kernels of vectors whose root mean square norm is above a fifth of it
+            are refused.
+
+    `error` is the error of the fit, 0 for a GaussianSum. A function with a kink, such as a ReLU of the norm less a
+    threshold, is refused at the tolerance given; GaussianSum() is its smooth counterpart.
+    """
+
+    function: Callable[[Any], Any] = field(default_factory=GaussianSum)
+    tolerance: float = 1e-6
+    largest: float = 12.0
+    gaussians: GaussianSum = field(init=False, compare=False, repr=False, default_factory=GaussianSum)
+    error: float = field(init=False, compare=False, default=0.0)
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise InvalidTypeError(f"function is {self.function!r}; expected a GaussianSum or a function of norms")
+        for name in ("tolerance", "largest"):
+            if not check_number(name, getattr(self, name)) > 0:
+                raise InvalidArgumentError(f"{name} is {getattr(self, name)}; expected a positive number")
+        sums, error = self.function, 0.0
+        if not isinstance(sums, GaussianSum):
+            sums, error = fitted(self.function, float(self.largest), float(self.tolerance))
+        object.__setattr__(self, "gaussians", sums)
+        object.__setattr__(self, "error", error)
+
+    def after(self, features: Features) -> Features:
+        """The same features."""
+        return features
+
+    def apply(self, params: Params, x: Any, signal: Signal) -> Any:
+        """Vectors with the norms η(|u|)."""
+        features = steerable(signal).features
+        points, rest = parted(x, signal)
+        return joined(points, features, {kind: self._moved(v) for kind, v in features.split(rest).items()})
+
+    def _moved(self, u: Any) -> Any:
+        square = jnp.sum(u * u, axis=-1, keepdims=True)
+        if isinstance(self.function, GaussianSum):
+            return u * self.function.factor(square)
+        there = square > 0
+        norm = jnp.sqrt(jnp.where(there, square, 1))
+        return u * jnp.where(there, self.function(norm) / norm, self._slope(u.dtype))
+
+    def _slope(self, dtype: Any) -> Any:
+        """η'(0), by which vectors near zero are multiplied."""
+        small = jnp.asarray(1e-4, dtype)
+        return self.function(small) / small
+
+    def lower(self, signal: Signal) -> tuple[Norm, ...]:
+        """One operation with the sum of Gaussians."""
+        largest = None if isinstance(self.function, GaussianSum) else float(self.largest)
+        return (Norm(self.gaussians.coefficients, self.gaussians.rates, largest),)

@@ -1,0 +1,114 @@
+"""How steerable networks begin: point clouds, and images of the plane as points at their pixels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from equitangents._types import Params
+from equitangents.errors import NetworkError
+from equitangents.nn.layer import ParameterFree
+from equitangents.nn.signal import Grid, Signal
+from equitangents.nn.steerable.signal import OnPoints
+from equitangents.steerable import Features
+from equitangents.steerable.irrep import SPACES, group_name, trivial
+
+
+class _Beginning(ParameterFree):
+    """A layer that says where the points are."""
+
+    @property
+    def steers(self) -> bool:
+        """It is part of steerable networks."""
+        return True
+
+    def lower(self, signal: Signal) -> tuple[Any, ...]:
+        """No operation: it is a function of the input alone."""
+        return ()
+
+
+@dataclass(frozen=True)
+class PointCloud(_Beginning):
+    """Reads points with features, (N, P, n + channels): n coordinates, 2 in the plane and 3 in space, then channels.
+
+    Args:
+        group: "SO(2)" or "O(2)" in the plane, "SO(3)" or "O(3)" in space, by name or as a group.
+        features: How the channels turn, such as "2x0+1x1"; None: there are none, and each point has the number 1.
+
+    What the network makes of a cloud depends on differences of coordinates alone. Clouds of several sizes go into one
+    array as `Masked`. The first layer of a network.
+
+    >>> from equitangents import nn
+    >>> nn.PointCloud("SO(3)", "2x0+1x1").features.dimension
+    5
+    """
+
+    group: Any
+    features: Any = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "group", group_name(self.group))
+        if self.features is not None:
+            object.__setattr__(self, "features", Features(self.features, self.group))
+
+    def signal(self, signal: Signal) -> Signal:
+        """The points, with their features."""
+        n = SPACES[self.group]
+        channels = n + (0 if self.features is None else self.features.dimension)
+        if not (signal.given and isinstance(signal.positions, Grid) and len(signal.positions.shape) == 1):
+            raise NetworkError("PointCloud reads points (N, P, channels), and is the first layer of a network")
+        if signal.channels != channels:
+            raise NetworkError(
+                f"the points have {signal.channels} channels; expected {n} coordinates and "
+                f"{channels - n} of features {self.features or ''}".rstrip()
+            )
+        found = self.features or Features(str(trivial(self.group)), self.group)
+        return Signal(OnPoints(found, signal.positions.count), n + found.dimension, given=True)
+
+    def apply(self, params: Params, x: Any, signal: Signal) -> Any:
+        """The points as they came, with a 1 where there are no features."""
+        return x if self.features is not None else jnp.concatenate([x, jnp.ones_like(x[..., :1])], axis=-1)
+
+    def mask_after(self, mask: Any, signal: Signal) -> Any:
+        """The same points exist."""
+        return mask
+
+
+@dataclass(frozen=True)
+class PlaneImage(_Beginning):
+    """Reads images (N, H, W, C) as points at their pixels, at distance 1 and around the image's centre.
+
+    `group` is "SO(2)" or "O(2)"; `features` say how the channels turn, C numbers unless given. x points along columns
+    to the right and y upwards, so that `numpy.rot90` turns the points by 90°. Turns that map the grid to itself are
+    exact symmetries; others hold as far as a sum over pixels approximates an integral. The first layer of a network.
+    """
+
+    group: Any
+    features: Any = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "group", group_name(self.group))
+        if SPACES[self.group] != 2:
+            raise NetworkError(f"PlaneImage has a group of the plane, 'SO(2)' or 'O(2)', not {self.group!r}")
+        if self.features is not None:
+            object.__setattr__(self, "features", Features(self.features, self.group))
+
+    def signal(self, signal: Signal) -> Signal:
+        """One point a pixel."""
+        if not (signal.given and isinstance(signal.positions, Grid) and len(signal.positions.shape) == 2):
+            raise NetworkError("PlaneImage reads images (N, H, W, C), and is the first layer of a network")
+        found = self.features or Features(f"{signal.channels}x{trivial(self.group)}", self.group)
+        if found.dimension != signal.channels:
+            raise NetworkError(f"the images have {signal.channels} channels; features {found} have {found.dimension}")
+        return Signal(OnPoints(found, signal.positions.count), 2 + found.dimension, given=True)
+
+    def apply(self, params: Params, x: Any, signal: Signal) -> Any:
+        """Coordinates and channels of every pixel, (N, H · W, 2 + C)."""
+        height, width = signal.positions.shape
+        rows, columns = np.indices((height, width))
+        points = np.stack([columns - (width - 1) / 2, (height - 1) / 2 - rows], axis=-1).reshape(-1, 2)
+        spread = jnp.broadcast_to(jnp.asarray(points, x.dtype), (len(x), len(points), 2))
+        return jnp.concatenate([spread, x.reshape((len(x), len(points), -1))], axis=-1)

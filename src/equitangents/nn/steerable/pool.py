@@ -1,0 +1,52 @@
+"""The mean of steerable features over all points."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax.numpy as jnp
+
+from equitangents._types import Params
+from equitangents.errors import NetworkError
+from equitangents.kernels.steerable import PointMean
+from equitangents.nn.layer import ParameterFree
+from equitangents.nn.signal import Signal
+from equitangents.nn.steerable.signal import OnPoints, OnWhole, parted, steerable
+from equitangents.nn.structure import Structure
+
+
+@dataclass(frozen=True)
+class SteerablePool(ParameterFree):
+    """Features of the whole input: their mean over the points that exist. Coordinates end here."""
+
+    @property
+    def steers(self) -> bool:
+        """It is part of steerable networks."""
+        return True
+
+    def signal(self, signal: Signal) -> Signal:
+        """The same features, of the whole input."""
+        positions = steerable(signal)
+        if not isinstance(positions, OnPoints):
+            raise NetworkError("SteerablePool reads points, and they have been pooled before")
+        return replace(
+            signal, positions=OnWhole(positions.features), channels=positions.features.dimension, given=False
+        )
+
+    def apply(self, params: Params, x: Any, signal: Signal) -> Any:
+        """Means over points, (N, channels)."""
+        return jnp.mean(parted(x, signal)[1], axis=1)
+
+    def run(self, params: Params, x: Any, signal: Signal, structure: Structure) -> tuple[Any, Structure]:
+        """As `apply`; under a mask over the points that exist."""
+        if structure.mask is None:
+            return self.apply(params, x, signal), structure
+        there = structure.mask.astype(x.dtype)
+        weights = there / jnp.maximum(there.sum(axis=1, keepdims=True), 1)
+        y = jnp.einsum("np,npc->nc", weights, parted(x, signal)[1], precision="highest")
+        return y, replace(structure, mask=None)
+
+    def lower(self, signal: Signal) -> tuple[PointMean, ...]:
+        """One mean over points."""
+        return (PointMean(),)

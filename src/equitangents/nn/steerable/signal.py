@@ -1,0 +1,99 @@
+"""Where steerable features live: on points, whose coordinates are their first channels, or on a whole input."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax.numpy as jnp
+
+from equitangents.errors import NetworkError
+from equitangents.nn.signal import Signal
+from equitangents.steerable import Features
+
+
+@dataclass(frozen=True)
+class OnPoints:
+    """Features on `count` points; each point's channels are its coordinates and then its features."""
+
+    features: Features
+    count: int
+    weights: None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """One axis of points."""
+        return (self.count,)
+
+    @property
+    def coordinates(self) -> int:
+        """How many channels are coordinates, 2 or 3."""
+        return self.features.space
+
+    def __str__(self) -> str:
+        return f"{self.count} points with features {self.features} of {self.features.group}"
+
+
+@dataclass(frozen=True)
+class OnWhole:
+    """Features of a whole input, without points."""
+
+    features: Features
+    weights: None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """No axis of positions."""
+        return ()
+
+    @property
+    def count(self) -> int:
+        """One position."""
+        return 1
+
+    @property
+    def coordinates(self) -> int:
+        """No channels are coordinates."""
+        return 0
+
+    def __str__(self) -> str:
+        return f"a whole input with features {self.features} of {self.features.group}"
+
+
+def steerable(signal: Signal) -> OnPoints | OnWhole:
+    """The positions of a signal of steerable features; NetworkError for others."""
+    if not isinstance(signal.positions, OnPoints | OnWhole):
+        raise NetworkError("it reads steerable features; begin the network with PointCloud or PlaneImage")
+    return signal.positions
+
+
+def with_features(signal: Signal, features: Features, *, gaussian: bool) -> Signal:
+    """The same points with other features."""
+    positions = replace(steerable(signal), features=features)
+    return replace(
+        signal,
+        positions=positions,
+        channels=positions.coordinates + features.dimension,
+        gaussian=gaussian,
+        given=False,
+    )
+
+
+def gaussian_features(signal: Signal) -> Features:
+    """The features before a nonlinearity; NetworkError unless a linear layer made them."""
+    features = steerable(signal).features
+    if not signal.gaussian:
+        raise NetworkError("a nonlinearity needs a linear layer before it, SteerableConv or SteerableDense")
+    return features
+
+
+def parted(x: Any, signal: Signal) -> tuple[Any, Any]:
+    """(coordinates, features) of x, (..., channels)."""
+    n = steerable(signal).coordinates
+    return x[..., :n], x[..., n:]
+
+
+def joined(points: Any, features: Features, values: dict[Any, Any]) -> Any:
+    """Channels of coordinates and of values (..., copies, d) by irrep."""
+    parts = [values[kind].reshape((*points.shape[:-1], -1)) for kind in features.irreps]
+    return jnp.concatenate([points, *parts], axis=-1)

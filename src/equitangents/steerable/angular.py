@@ -1,0 +1,130 @@
+"""Angular parts of equivariant kernels: κ(x) ∈ R^{d'×d} on directions, with κ(gx) = ρ'(g) κ(x) ρ(g)ᵀ.
+
+κ_ab(x) = Σ_M C_abM h_JM(x), where C is invariant under ρ' ⊗ ρ ⊗ ρ_J: Clebsch–Gordan coefficients in space, in the
+plane products of cosines and sines. Each κ has |κ(x)|² = d' everywhere.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from equitangents.groups import so3
+from equitangents.sphere import wigner
+from equitangents.steerable.harmonics import direction_harmonics
+from equitangents.steerable.irrep import SPACES, Irrep
+
+_RANK = 1e-8  # eigenvalues below belong to the null space; others are above 1e-2, since 1 and 2 radians are generic
+
+
+@dataclass(frozen=True, eq=False)
+class AngularKernel:
+    """κ of frequency J, from features `into` to features `out`; `coefficients` (d', d, d_J)."""
+
+    out: Irrep
+    into: Irrep
+    frequency: int
+    coefficients: np.ndarray
+
+    def __call__(self, unit: Any) -> Any:
+        """Values (..., d', d) at unit vectors (..., n)."""
+        h = direction_harmonics(unit, self.frequency)[self.frequency]
+        xp = jnp if isinstance(h, jax.Array) else np
+        return xp.einsum("abm,...m->...ab", xp.asarray(self.coefficients, h.dtype), h)
+
+
+@lru_cache(maxsize=1024)
+def angular_kernels(out: Irrep, into: Irrep, max_frequency: int | None = None) -> tuple[AngularKernel, ...]:
+    """All angular kernels between two irreps up to a frequency, in order of frequency: orthogonal, and complete.
+
+    >>> from equitangents.steerable import irrep
+    >>> [k.frequency for k in angular_kernels(irrep("1", "SO(3)"), irrep("2", "SO(3)"))]
+    [1, 2, 3]
+    """
+    last = out.degree + into.degree
+    last = last if max_frequency is None else min(last, max_frequency)
+    return tuple(
+        AngularKernel(out, into, J, c)
+        for J in range(abs(out.degree - into.degree), last + 1)
+        for c in _invariants(out, into, J)
+    )
+
+
+def all_coefficients(kernels: tuple[AngularKernel, ...], largest: int) -> np.ndarray:
+    """Coefficients (K, d', d, harmonics) with respect to all harmonics of frequencies 0 to `largest` side by side."""
+    first = kernels[0]
+    ends = np.cumsum([Irrep(first.out.group, J).dimension for J in range(largest + 1)])
+    found = np.zeros((len(kernels), first.out.dimension, first.into.dimension, ends[-1]))
+    for i, k in enumerate(kernels):
+        end = ends[k.frequency]
+        found[i, :, :, end - k.coefficients.shape[-1] : end] = k.coefficients
+    return found
+
+
+def _invariants(out: Irrep, into: Irrep, J: int) -> list[np.ndarray]:
+    """Orthogonal C (d', d, d_J) with (ρ' ⊗ ρ ⊗ ρ_J) C = C, each of square d'."""
+    turn = Irrep(out.group, J, (-1) ** J if out.group == "O(3)" else 1)  # how harmonics turn
+    shape = (out.dimension, into.dimension, turn.dimension)
+    if SPACES[out.group] == 3:
+        odd = out.group == "O(3)" and out.parity * into.parity * turn.parity == -1
+        null = np.zeros((math.prod(shape), 0)) if odd else _in_space(out.degree, into.degree, J)
+    else:
+        null = _in_plane(out, into, turn)
+    return [math.sqrt(shape[0]) * c.reshape(shape) for c in _fixed_basis(null)]
+
+
+def _in_plane(out: Irrep, into: Irrep, turn: Irrep) -> np.ndarray:
+    """Invariant vectors, the null space of (ρ' ⊗ ρ ⊗ ρ_J)(g) - 1 for g that generate the group."""
+    turns = [np.array([[math.cos(a), -math.sin(a)], [math.sin(a), math.cos(a)]]) for a in (1.0, 2.0)]
+    elements = turns if out.group == "SO(2)" else [*turns, np.diag([1.0, -1.0])]
+    size = out.dimension * into.dimension * turn.dimension
+    square = np.zeros((size, size))
+    for g in elements:
+        difference = np.kron(np.kron(out.matrix(g), into.matrix(g)), turn.matrix(g)) - np.eye(size)
+        square += difference.T @ difference
+    values, vectors = np.linalg.eigh(square)
+    return vectors[:, values < _RANK]
+
+
+def _in_space(out: int, into: int, J: int) -> np.ndarray:
+    """The invariant vector of three degrees (l', l, J), which is unique: any vector's mean over all rotations."""
+    D = _rotations((out + into + J + 1) // 2 + 1)
+    vector = np.random.default_rng(0).normal(size=(2 * out + 1, 2 * into + 1, 2 * J + 1))
+    for _ in range(2):  # the second time removes what rounding left of other vectors
+        turned = np.einsum("gkm,ijm->gijk", D.blocks[J], vector, optimize=True)
+        turned = np.einsum("gbj,gijk->gibk", D.blocks[into], turned, optimize=True)
+        vector = np.einsum("g,gai,gibk->abk", D.weights, D.blocks[out], turned, optimize=True)
+        vector /= np.linalg.norm(vector)
+    return vector.reshape(-1, 1)
+
+
+class _Rotations(NamedTuple):
+    weights: np.ndarray
+    blocks: tuple[np.ndarray, ...]
+
+
+@lru_cache(maxsize=8)
+def _rotations(bandlimit: int) -> _Rotations:
+    """Rotations, their weights, and their representations of degrees below the bandlimit."""
+    group = so3(bandlimit)
+    return _Rotations(group.weights, wigner(group.matrices, bandlimit))
+
+
+def _fixed_basis(null: np.ndarray) -> list[np.ndarray]:
+    """An orthonormal basis of the columns' span that does not depend on which columns span it."""
+    found: list[np.ndarray] = []
+    projector = null @ null.T
+    for _ in range(null.shape[1]):
+        left = projector - sum((np.outer(v, v @ projector) for v in found), np.zeros_like(projector))
+        size = np.linalg.norm(left, axis=0)
+        column = left[:, int(np.argmax(size > 0.9 * size.max()))]
+        for v in found:  # once more, against rounding
+            column = column - v * (v @ column)
+        found.append(column / np.linalg.norm(column))
+    return found

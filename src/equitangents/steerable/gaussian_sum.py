@@ -1,0 +1,88 @@
+"""Functions of a norm r as sums of Gaussians: η(r) = r Σ_a c_a exp(-t_a r²).
+
+The dual of u ↦ η(|u|) u/|u| is then in closed form for Gaussian vectors of any covariance. Other functions are fitted
+by such sums; where η(r)/r = ∫ exp(-t r²) dμ(t), the sum is a quadrature of that integral.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from equitangents.errors import InvalidArgumentError, ShapeError
+
+_TERMS = (6, 8, 12, 16, 20, 24, 32)
+_POINTS = 2000
+_CUT = 1e-12  # singular values below, relative to the largest, are left out of a fit
+
+
+@dataclass(frozen=True)
+class GaussianSum:
+    """η(r) = r Σ_a c_a exp(-t_a r²), for coefficients c and rates t of at least 0.
+
+    The default r (1 - exp(-r²/2)) takes short vectors to almost zero and leaves long ones as they are: a smooth
+    counterpart of a ReLU of the norm with a threshold.
+
+    >>> float(GaussianSum((1.0,), (0.0,))(2.0))
+    2.0
+    """
+
+    coefficients: tuple[float, ...] = (1.0, -1.0)
+    rates: tuple[float, ...] = (0.0, 0.5)
+
+    def __post_init__(self) -> None:
+        for name in ("coefficients", "rates"):
+            values = getattr(self, name)
+            values = values if isinstance(values, Sequence) else (values,)
+            object.__setattr__(self, name, tuple(float(v) for v in values))
+        if len(self.coefficients) != len(self.rates) or not self.rates:
+            raise ShapeError(
+                f"there are {len(self.coefficients)} coefficients and {len(self.rates)} rates; expected equally many, "
+                "at least one"
+            )
+        if not (np.isfinite(self.coefficients).all() and np.isfinite(self.rates).all() and min(self.rates) >= 0):
+            raise InvalidArgumentError(f"rates is {self.rates}; expected finite numbers, at least 0")
+
+    def factor(self, square: Any) -> Any:
+        """Σ_a c_a exp(-t_a s) of squared norms s: what a vector is multiplied by."""
+        return sum(c * jnp.exp(-t * square) for c, t in zip(self.coefficients, self.rates, strict=True))
+
+    def __call__(self, r: Any) -> Any:
+        """The values η(r) of norms r."""
+        return r * self.factor(r * r)
+
+
+def fitted(function: Callable[[Any], Any], largest: float, tolerance: float) -> tuple[GaussianSum, float]:
+    """(a sum with as few terms as do, its error) for norms from 0 to `largest`, in float64.
+
+    The error is the largest of |η - fit| and |η' - fit'|, relative to the largest |η| and |η'|; derivatives are in the
+    tangent kernel. Raises InvalidArgumentError where 32 terms leave an error above `tolerance`.
+    """
+    with jax.enable_x64(True):
+        r = largest * (np.arange(_POINTS) + 0.5) / _POINTS
+        r = np.concatenate([r, r[: _POINTS // 4] / 50])
+        value = np.asarray(jax.vmap(function)(jnp.asarray(r)), np.float64)
+        slope = np.asarray(jax.vmap(jax.grad(lambda s: jnp.sum(function(s))))(jnp.asarray(r)), np.float64)
+    if value.shape != r.shape or not (np.isfinite(value).all() and np.isfinite(slope).all()):
+        raise InvalidArgumentError("function has values or slopes that are not finite numbers, one for each norm")
+    scales = max(np.abs(value).max(), 1e-300), max(np.abs(slope).max(), 1e-300)
+    best = np.inf
+    for terms in _TERMS:
+        rates = np.concatenate([[0.0], np.geomspace(0.3 / largest**2, 20.0, terms - 1)])
+        decays = np.exp(-np.outer(r * r, rates))
+        rows = np.concatenate([r[:, None] * decays / scales[0], (1 - 2 * np.outer(r * r, rates)) * decays / scales[1]])
+        wanted = np.concatenate([value / scales[0], slope / scales[1]])
+        coefficients = np.linalg.lstsq(rows, wanted, rcond=_CUT)[0]
+        error = float(np.abs(rows @ coefficients - wanted).max())
+        best = min(best, error)
+        if error <= tolerance:
+            return GaussianSum(tuple(coefficients), tuple(rates)), error
+    raise InvalidArgumentError(
+        f"function of the norm is fitted by {_TERMS[-1]} Gaussians to {best:.1e} only, up to {largest:g}, not to the "
+        f"tolerance {tolerance:.1e}; raise tolerance, take a smoother function (odd in the norm), or a GaussianSum"
+    )

@@ -1,0 +1,211 @@
+"""Kernels of steerable networks: literal sums, how they move, and finite networks."""
+
+import jax
+import numpy as np
+import pytest
+from examples import examples
+from hypothesis import given
+from hypothesis import strategies as st
+from oracles import literal_steerable
+from oracles.group_elements import cloud, element, moved
+
+import equitangents as et
+from equitangents import nn
+from equitangents.steerable import Features, GaussianSum
+
+RINGS = {"radii": (0.0, 1.0), "width": 0.7}
+BUMP = GaussianSum((1.0, -0.5), (0.1, 0.6))
+
+
+def network(group, features, hidden, nonlinearity, outputs):
+    """conv, nonlinearity, conv, nonlinearity, mean over points, dense."""
+    return nn.Sequential(
+        nn.PointCloud(group, features),
+        nn.SteerableConv(hidden, **RINGS, W_std=1.3, b_std=0.4),
+        nonlinearity,
+        nn.SteerableConv(hidden, **RINGS, W_std=0.8, b_std=0.2),
+        nonlinearity,
+        nn.SteerablePool(),
+        nn.SteerableDense(outputs, W_std=1.1, b_std=0.3),
+    )
+
+
+def layers(hidden, dual, outputs):
+    """The same for the oracle."""
+    return [
+        ("conv", hidden, *RINGS.values(), 1.3, 0.4),
+        dual,
+        ("conv", hidden, *RINGS.values(), 0.8, 0.2),
+        dual,
+        ("mean",),
+        ("dense", outputs, 1.1, 0.3),
+    ]
+
+
+GATED = nn.GatedNonlinearity(nn.Erf(), nn.Erf())
+CASES = {
+    "gated": (GATED, ("gate", True), {"SO(2)": "4x0+1x1+1x2", "O(2)": "4x0e+1x0o+1x1", "SO(3)": "3x0+2x1"}),
+    "sampled": (
+        nn.FourierNonlinearity(nn.Erf(), samples=6),
+        ("fourier", 6),
+        {"SO(2)": "2x0+2x1+2x2", "O(2)": "2x0e+2x1"},
+    ),
+    "norm": (nn.NormNonlinearity(BUMP), ("norm", BUMP.coefficients, BUMP.rates), {"SO(2)": "2x0+2x1", "O(2)": "1x0o+1x1"}),
+}
+INPUTS = {"SO(2)": "1x0+1x1", "O(2)": "1x0e+1x0o+1x1", "SO(3)": "2x0+1x1", "O(3)": "1x0e+1x1o"}
+OUTPUTS = {"SO(2)": "1x1", "O(2)": "1x0o+1x1", "SO(3)": "1x0+1x1", "O(3)": "1x0e+1x1o"}
+
+
+def check_literal(group, kind, outputs):
+    nonlinearity, dual, hidden = CASES[kind]
+    net = network(group, INPUTS[group], hidden[group], nonlinearity, outputs)
+    x = cloud(INPUTS[group], group)
+    found = net.kernel(x[:1], x[1:])
+    features = Features(INPUTS[group], group)
+    expected = literal_steerable.kernels(features, layers(hidden[group], dual, outputs), x[0], x[1])
+    for got, blocks in zip((found.nngp, found.ntk), expected, strict=True):
+        at = 0
+        for n, kind_out in Features(outputs, group).entries:
+            for _ in range(n):
+                here = slice(at, at + kind_out.dimension)
+                np.testing.assert_allclose(got[0, 0, here, here], blocks[kind_out], rtol=1e-10, atol=1e-11)
+                at = here.stop
+    return net, x
+
+
+def check_moves(net, x, group, features, outputs, seed, tolerance=1e-12):
+    """K(gx, g'x') = ρ(g) K(x, x') ρ(g')ᵀ."""
+    g, h = element(group, seed), element(group, seed + 1)
+    before = net.kernel(x[:1], x[1:])
+    after = net.kernel(moved(x[:1], g, features, group), moved(x[1:], h, features, group))
+    rho = Features(outputs, group)
+    for a, b in ((before.nngp, after.nngp), (before.ntk, after.ntk)):
+        turned = rho.matrix(g) @ a @ rho.matrix(h).T
+        assert np.max(np.abs(b - turned)) <= tolerance * np.max(np.abs(a))
+    return before
+
+
+def test_gated_kernels_of_the_plane_are_literal_sums_and_move():
+    group = "O(2)"
+    net, x = check_literal(group, "gated", "2x0o+1x1")
+    kernels = check_moves(net, x, group, INPUTS[group], "2x0o+1x1", seed=1)
+    assert kernels.ntk.shape == (1, 1, 4, 4)
+    assert kernels.ntk[0, 0, 0, 1] == 0.0  # copies are independent
+    assert kernels.ntk[0, 0, 0, 0] == kernels.ntk[0, 0, 1, 1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("group", "kind"), [(g, kind) for kind, case in CASES.items() for g in case[2] if (g, kind) != ("O(2)", "gated")]
+)
+def test_kernels_are_literal_sums(group, kind):
+    check_literal(group, kind, "1x0o+1x1" if group == "O(2)" and kind != "sampled" else "1x1")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("group", "hidden", "nonlinearity"),
+    [
+        ("SO(2)", "5x0+2x1+1x2", GATED),
+        ("SO(2)", "2x0+2x1+2x2", nn.FourierNonlinearity(nn.Monomial(2), samples=7)),
+        ("SO(2)", "2x0+2x1+1x3", nn.NormNonlinearity()),
+        ("O(2)", "2x0e+2x1+2x2", nn.FourierNonlinearity(nn.Monomial(2), samples=7)),
+        ("O(2)", "2x0e+2x0o+1x2", nn.NormNonlinearity(jax.numpy.tanh)),
+        ("SO(3)", "4x0+2x1+1x2", GATED),
+        ("SO(3)", "2x0+2x1", nn.FourierNonlinearity(nn.Monomial(3), samples=3)),
+        ("SO(3)", "2x0+2x2", nn.NormNonlinearity()),
+        ("O(3)", "5x0e+1x0o+2x1e+1x1o", GATED),
+        ("O(3)", "2x0e+2x1o+2x2e", nn.FourierNonlinearity(nn.Monomial(2), samples=4)),
+        ("O(3)", "2x0e+1x1o+1x1e", nn.NormNonlinearity()),
+    ],
+)
+def test_kernels_and_finite_networks_move_with_the_group(group, hidden, nonlinearity):
+    kept = Features(hidden, group).irreps[0], Features(hidden, group).irreps[-1]
+    outputs = "+".join(f"2x{kind}" for kind in dict.fromkeys(kept))
+    net = network(group, INPUTS[group], hidden, nonlinearity, outputs)
+    x = cloud(INPUTS[group], group, seed=3)
+    params = net.init(jax.random.key(0), x.shape[1:], "float64")
+    y = np.asarray(net.apply(params, x))
+    for seed in (0, 1):
+        g = element(group, seed)
+        turned = np.asarray(net.apply(params, moved(x, g, INPUTS[group], group)))
+        assert np.max(np.abs(turned - y @ Features(outputs, group).matrix(g).T)) <= 1e-12 * np.max(np.abs(y))
+        check_moves(net, x, group, INPUTS[group], outputs, seed)
+
+
+@pytest.mark.slow
+@examples(2, random=6)
+@given(st.sampled_from(["SO(2)", "O(2)", "SO(3)"]), st.integers(0, 1000))
+def test_any_kernel_moves_with_the_group(group, seed):
+    x = cloud(INPUTS[group], group, seed=seed, points=2 + seed % 3)
+    check_moves(
+        network(group, INPUTS[group], CASES["gated"][2][group], GATED, OUTPUTS[group]),
+        x, group, INPUTS[group], OUTPUTS[group], seed,
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+def test_sampled_functions_that_are_no_polynomials_move_the_better_the_more_samples():
+    x, errors = cloud("1x0+1x1", "SO(2)"), []
+    for samples in (5, 10, 20):
+        net = network("SO(2)", "1x0+1x1", "2x0+2x1+2x2", nn.FourierNonlinearity(nn.Erf(), samples), "1x1")
+        a = net.kernel(x[:1]).ntk[0, 0]
+        b = net.kernel(moved(x[:1], element("SO(2)", 5), "1x0+1x1", "SO(2)")).ntk[0, 0]
+        g = element("SO(2)", 5)
+        errors.append(np.abs(b - g @ a @ g.T).max() / np.abs(a).max())
+    assert errors[1] < errors[0] / 10
+    assert errors[2] < 1e-6
+    exact = 2 * np.pi / 5  # a turn that maps the samples to themselves is exact
+    g = np.array([[np.cos(exact), -np.sin(exact)], [np.sin(exact), np.cos(exact)]])
+    net = network("SO(2)", "1x0+1x1", "2x0+2x1+2x2", nn.FourierNonlinearity(nn.Erf(), 5), "1x1")
+    a, b = (net.kernel(y).ntk[0, 0] for y in (x[:1], moved(x[:1], g, "1x0+1x1", "SO(2)")))
+    np.testing.assert_allclose(b, g @ a @ g.T, rtol=1e-12)
+
+
+def draws(net, x, samples, width_of_outputs):
+    """(means, standard errors) over networks of the outputs' products and of the tangent kernel's matrices."""
+
+    @jax.jit
+    def one(key):
+        params = net.init(key, x.shape[1:], "float64")
+        y = net.apply(params, x)
+        jacobian = jax.jacrev(lambda p: net.apply(p, x))(params)
+        flat = jax.numpy.concatenate([leaf.reshape((*y.shape, -1)) for leaf in jax.tree.leaves(jacobian)], axis=-1)
+        return jax.numpy.stack([jax.numpy.einsum("ia,jb->ijab", y, y), jax.numpy.einsum("iau,jbu->ijab", flat, flat)])
+
+    with jax.enable_x64(True):
+        found = np.stack([np.asarray(one(k)) for k in jax.random.split(jax.random.key(1), samples)])
+    return found.mean(0), found.std(0, ddof=1) / np.sqrt(samples)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("group", "hidden", "nonlinearity"),
+    [
+        ("SO(2)", "128x0+64x1", nn.GatedNonlinearity(nn.Relu(), nn.Erf())),
+        ("SO(2)", "64x0+64x1", nn.FourierNonlinearity(nn.Relu(), samples=6)),
+        ("O(2)", "64x0e+64x1", nn.NormNonlinearity()),
+        ("SO(2)", "64x0+64x1", nn.NormNonlinearity(jax.numpy.tanh)),
+        ("SO(3)", "128x0+64x1", nn.GatedNonlinearity(nn.Erf(), nn.Gelu())),
+        ("SO(3)", "64x0+64x1", nn.FourierNonlinearity(nn.Erf(), samples=3)),
+        ("O(3)", "64x0e+64x1o", nn.NormNonlinearity()),
+    ],
+)
+def test_wide_networks_have_these_kernels_on_average(group, hidden, nonlinearity):
+    features, outputs = INPUTS[group], "1x0e+1x1o" if group == "O(3)" else ("1x1")
+    net = nn.Sequential(
+        nn.PointCloud(group, features),
+        nn.SteerableConv(hidden, **RINGS, W_std=1.3, b_std=0.4),
+        nonlinearity,
+        nn.SteerableConv(outputs, **RINGS),
+        nn.SteerablePool(),
+    )
+    x = cloud(features, group, seed=5)
+    exact = net.kernel(x)
+    mean, error = draws(net, x, 400, outputs)
+    for value, kernel, uncertain in zip((exact.nngp, exact.ntk), mean, error, strict=True):
+        scores = np.abs(kernel - value) / np.where(uncertain > 0, uncertain, np.inf)
+        # Three standard errors for each of a few dozen entries: that all hold at once is likelier than not.
+        assert np.mean(scores <= 3) >= 0.97
+        assert np.max(scores) <= 4
+        np.testing.assert_allclose(kernel[uncertain == 0], value[uncertain == 0], atol=1e-12)
