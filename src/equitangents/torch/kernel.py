@@ -50,7 +50,7 @@ class EmpiricalKernel:
             if value not in known:
                 raise InvalidArgumentError(f"{name} is {value!r}; expected one of {', '.join(known)}")
         self.module, self.layout, self.implementation = module, layout, implementation
-        self.parameters = {name: p for name, p in module.named_parameters() if p.requires_grad}
+        self.parameters: dict[str, torch.Tensor] = {n: p for n, p in module.named_parameters() if p.requires_grad}
         if not self.parameters:
             raise NetworkError("the module has no parameters that are trained, so that there is no tangent kernel")
 
@@ -80,7 +80,7 @@ class EmpiricalKernel:
         with self._evaluated():
             a, b = self._inputs(x1, x2)
             b = a if b is None else b
-            values, back = torch.func.vjp(lambda p: self._at(p, b), self._free())
+            values, back = torch.func.vjp(lambda p: self._at(p, b), self._free())[:2]
             if np.shape(vectors) != tuple(values.shape):
                 raise ShapeError(
                     f"vectors has shape {np.shape(vectors)}; expected that of the outputs, {tuple(values.shape)}"
@@ -129,7 +129,7 @@ class EmpiricalKernel:
 
         columns = []
         for example in b:
-            value, back = torch.func.vjp(lambda p, x=example[None]: self._at(p, x)[0], self._free())
+            value, back = torch.func.vjp(lambda p, x=example[None]: self._at(p, x)[0], self._free())[:2]
             units = torch.eye(len(value), dtype=value.dtype, device=value.device)
             pulled = [back(unit)[0] for unit in units]
             pushed = [torch.func.jvp(lambda p: self._at(p, a), (self._free(),), (v,))[1] for v in pulled]

@@ -68,7 +68,8 @@ def both_copies(net: nn.Sequential, x: np.ndarray, targets: np.ndarray, test: np
     """By kind, how far predictions from Θ̄ are from those from training on both copies, relative to the largest."""
     x, test = x.astype(np.float64), test.astype(np.float64)
     twice = np.concatenate([x, flip(x)])
-    n, found = len(x), {}
+    n = len(x)
+    found: Arrays = {}
     inner, outer = net.kernel(twice), net.kernel(test, twice)
     for kind in KINDS:
         K, k = np.asarray(getattr(inner, kind)), np.asarray(getattr(outer, kind))
