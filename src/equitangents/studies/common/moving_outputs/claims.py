@@ -1,0 +1,124 @@
+"""What is claimed of outputs that move: images saved, augmentation and architecture alike, equivariance at every time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from equitangents.report.verdict import format_number
+from equitangents.statistics import Estimate, exactly, shared_level
+from equitangents.studies.common.moving_outputs.results import RIGHT, SETS, WRONG, Learning, every_time
+from equitangents.studies.framework.claims import EXACT, Claim, claim
+from equitangents.systems.matched_errors import ends_of, number_of
+
+OURS = "our question; the source proves it for invariant outputs (arXiv 2406.06504)"
+THEOREM = "sketched in review of arXiv 2406.06504; the derivation is ours (docs/theory.md)"
+ROUNDING = 1e-8
+_SEEN = 0.01
+
+
+def saving_claims(learnings: Mapping[str, Learning], noun: str, moved: str) -> list[Claim]:
+    """Whether the right group saves training inputs (`noun`) and the wrong one none; `moved`: what turns with them."""
+    level = shared_level(len(learnings))
+    right, wrong = (
+        {f"{name}{k.titles[kind]}": k.saved(kind, level) for name, k in learnings.items()} for kind in (RIGHT, WRONG)
+    )
+    largest = max(k.sizes[-1] for k in learnings.values())
+    words = {label: _words(e) for label, e in right.items()}
+    said = "; ".join(f"{label}: {text}" for label, text in words.items())
+    errors = "; ".join(f"{label}: {_words(e)}" for label, e in wrong.items())
+    how = (
+        f"Number of {noun} with which the plain kernel is trained at most, over that with which the kernel with the "
+        "group built in has the same squared error, interpolated between sizes; the other way round where the plain "
+        "kernel is better."
+    )
+    covers = f"draws of training and test {noun}"
+    return [
+        claim(
+            f"With the right group built in, fewer training {noun} give the same error",
+            right,
+            measure=how,
+            covers=covers,
+            at_least=1,
+            source=OURS,
+            holds=f"Build the group in where {moved}: the plain kernel needs more {noun} by these factors ({said}).",
+            fails=f"The group saves no {noun} somewhere ({said}): check that it is a symmetry of these data.",
+            undecided=f"The factors are not decided ({said}): more draws, or other sizes than up to {largest}, would "
+            "tell.",
+        ),
+        claim(
+            f"A wrong group saves no training {noun}",
+            wrong,
+            measure=how + " Factors below 1: the wrong group needs more.",
+            covers=covers,
+            at_most=1,
+            source="our question",
+            holds=f"It is the right symmetry that helps, not the size of the group ({errors}).",
+            fails=f"A group that is no symmetry of the data helps, too ({errors}): averaging alone does something.",
+            undecided=f"Whether a wrong group costs {noun} is not decided ({errors}).",
+        ),
+    ]
+
+
+def time_claims(learnings: Mapping[str, Learning], noun: str) -> list[Claim]:
+    """Augmentation and equivariant kernel alike at every time; both equivariant, the plain one not; on and off data."""
+    some = next(iter(learnings.values()))
+    times = every_time(some.units)
+    numbers = lambda of: {
+        f"{name}{set_name}": exactly(float(of(k)[i]))
+        for name, k in learnings.items()
+        for i, set_name in enumerate(SETS)
+    }
+    both = {
+        f"{model}, {label}": e
+        for model in ("augmented", "equivariant")
+        for label, e in numbers(lambda k, model=model: k.errors[model].max(axis=1)).items()
+    }
+    trained = lambda k: k.errors["plain"].min(axis=1)
+    plain = numbers(trained)
+    least = format_number(min(e.value for e in plain.values()))
+    return [
+        claim(
+            "Networks trained on all moved copies, targets moved along, have the mean of the equivariant ones, at every "
+            "time, on the data and off them",
+            numbers(lambda k: k.apart.max(axis=1)),
+            measure="Largest difference of means relative to the largest output, over elements, outputs and times "
+            f"({times}, in units of N/λ_max); infinite width, the copies are trained on explicitly.",
+            covers=EXACT,
+            at_most=ROUNDING,
+            source=THEOREM,
+            stated="equal",
+            holds="Take whichever is at hand, augmentation or architecture: the means are one and the same.",
+            fails="Augmentation and the equivariant kernel differ here: their curves must be read apart.",
+        ),
+        claim(
+            "Both are equivariant at every time, on the data and off them",
+            both,
+            measure="Root mean square of f(ρ(g)x) − ρ(g)f(x), all g but the identity, relative to that of f; the "
+            f"largest over times ({times}).",
+            covers=EXACT,
+            at_most=ROUNDING,
+            source=THEOREM,
+            stated="0",
+            holds=f"Outputs move with their inputs as they should, also for {noun} unlike those of training.",
+            fails="The outputs do not move as the inputs do: the network’s windows or the action are not exact.",
+        ),
+        claim(
+            "Without augmentation the mean is not equivariant, on the data or off them",
+            plain,
+            measure=f"The same of the plain ensemble; the smallest over times ({times}).",
+            covers=EXACT,
+            at_least=_SEEN,
+            source="our question; the bound is our choice",
+            holds=f"The symmetry is not learnt by itself: the error is at least {least} of the output.",
+            fails=f"The plain ensemble comes to move its outputs somewhere (down to {least}): it may need no group.",
+        ),
+    ]
+
+
+def _words(e: Estimate) -> str:
+    """A factor with its interval."""
+    if not np.isfinite(e.value):
+        return "none measured"
+    return f"{number_of(e)} ({ends_of(e)})" if e.has_interval else f"{e.value:.3g}, without an interval"

@@ -1,0 +1,114 @@
+"""How learning of outputs that move is shown: scores against training sets, equivariance over time, tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from equitangents.report import Figure, Table
+from equitangents.report.palette import BLUE, GREEN, INK, VERMILLION
+from equitangents.report.verdict import with_interval
+from equitangents.studies.common.moving_outputs.over_time import MODELS
+from equitangents.studies.common.moving_outputs.results import PLAIN, SETS, Learning
+from equitangents.studies.framework.page import Columns, RunFolder, columns, drawing, panels
+
+_COLOURS = (INK, BLUE, GREEN, VERMILLION)
+_MODEL_COLOURS = dict(zip(MODELS, (VERMILLION, BLUE, INK), strict=True))
+_EXACT = 1e-17  # errors of 0 are drawn here
+
+
+def scores_figure(folder: RunFolder, name: str, learning: Learning, titles: Mapping[str, str], noun: str) -> Figure:
+    """A panel for each score in `titles`, a curve for each symmetry."""
+    draws = len(next(iter(learning.scores["squared"].values())))
+    with panels(
+        folder,
+        name,
+        titles=tuple(titles.values()),
+        xlabel=f"training {noun}",
+        caption=f"Scores on {noun} not trained on, of kernels with nothing built in, with the right group or part of it, "
+        f"and with a wrong one: means over {draws} draws with 95 % intervals over draws.",
+        alt=f"Scores against the number of training {noun}",
+    ) as drawn:
+        for axes, score in zip(drawn, titles, strict=True):
+            for i, (symmetry, title) in enumerate(learning.titles.items()):
+                values = [learning.mean(score, symmetry, j) for j in range(len(learning.sizes))]
+                place = np.array(learning.sizes) * 1.03 ** (i - 1.5)
+                drawing.estimates(axes, place, values, _COLOURS[i].light, label=title)
+            drawing.logarithmic(axes, "both" if score == "squared" else "x", learning.sizes, base=2, fine=True)
+        drawn.legend(drawn[0])
+    return drawn.figure
+
+
+def times_figure(folder: RunFolder, name: str, learning: Learning) -> Figure:
+    """A panel for each set, a curve for each model."""
+    with panels(
+        folder,
+        name,
+        titles=[drawing.heading(set_name) for set_name in SETS],
+        ylabel="equivariance error",
+        sharey=True,
+        caption="Relative distance of f(ρ(g)x) from ρ(g)f(x) over training time, in units of N/λ_max, on training inputs, "
+        "test inputs and inputs unlike both: trained on all moved copies, equivariant by architecture, and neither. "
+        "Infinite width.",
+        alt="Equivariance errors over training time",
+    ) as drawn:
+        for i, axes in enumerate(drawn):
+            for model, look in zip(MODELS, ("o-", "s--", "o-"), strict=True):
+                values = np.maximum(learning.errors[model][i], _EXACT)
+                colour = _MODEL_COLOURS[model].light
+                axes.plot(drawing.places(learning.units), values, look, color=colour, lw=1.2, ms=4, label=model)
+            drawing.logarithmic(axes, "y")
+            drawing.time_ticks(axes, learning.units)
+        drawn.legend(drawn[0])
+    return drawn.figure
+
+
+def scores_table(learning: Learning, titles: Mapping[str, str], noun: str) -> Table:
+    """A row for each training size, a column for each symmetry, of the first score; then the factors."""
+    (score, title), *_ = titles.items()
+    rows = []
+    for j, size in enumerate(learning.sizes):
+        cells = [learning.mean(score, symmetry, j) for symmetry in learning.titles]
+        rows.append([f"{size:,}", *(with_interval(e.value, e.interval) for e in cells)])
+    factors = [learning.saved(symmetry) for symmetry in learning.titles if symmetry != PLAIN]
+    saved = [with_interval(e.value, e.interval) for e in factors]
+    rows.append([f"{noun} saved, factor", "", *saved])
+    caption = f"{title}; in brackets 95 % intervals over draws. Last row: how many times as many {noun} the plain kernel needs."
+    return Table(caption, [f"training {noun}", *learning.titles.values()], rows)
+
+
+def score_columns(learnings: Mapping[str, Learning]) -> Columns:
+    """One row for each task, symmetry, draw and size."""
+    some = next(iter(learnings.values()))
+    rows = [
+        (name, k.titles[symmetry], draw, size, *(k.scores[score][symmetry][draw, j] for score in some.scores))
+        for name, k in learnings.items()
+        for symmetry in k.titles
+        for draw in range(len(k.scores["squared"][symmetry]))
+        for j, size in enumerate(k.sizes)
+    ]
+    return columns(("task", "built_in", "draw", "training_size", *some.scores), rows)
+
+
+def factor_columns(learnings: Mapping[str, Learning]) -> Columns:
+    """One row for each task and symmetry but the plain one."""
+    rows = [
+        (name, k.titles[symmetry], e.value, e.low, e.high)
+        for name, k in learnings.items()
+        for symmetry in k.titles
+        if symmetry != PLAIN
+        for e in (k.saved(symmetry),)
+    ]
+    return columns(("task", "built_in", "factor", "low", "high"), rows)
+
+
+def time_columns(learnings: Mapping[str, Learning]) -> Columns:
+    """One row for each task, set and time."""
+    rows = [
+        (name, set_name, unit, *(k.errors[model][i, t] for model in MODELS), k.apart[i, t])
+        for name, k in learnings.items()
+        for i, set_name in enumerate(SETS)
+        for t, unit in enumerate(k.units)
+    ]
+    return columns(("task", "inputs", "time", *(f"error_{m}" for m in MODELS), "augmented_from_equivariant"), rows)

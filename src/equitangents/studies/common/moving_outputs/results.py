@@ -1,0 +1,105 @@
+"""What is measured of outputs that move: scores on growing training sets, and equivariance over training time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from equitangents.statistics import Estimate, paired_mean
+from equitangents.studies.common.moving_outputs.growing_sets import Scores, Sets, images_saved, scores_of_a_draw
+from equitangents.studies.common.moving_outputs.kernels import PairKernel, Symmetry
+from equitangents.studies.common.moving_outputs.over_time import MODELS, over_time
+from equitangents.studies.framework.study import Arrays, RunFolder, Task
+
+SETS = ("training", "test", "off the data")
+PLAIN, RIGHT, WRONG = "plain", "right", "wrong"
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A task whose symmetry moves inputs and targets, and the network that learns it.
+
+    `symmetries` by name, PLAIN, RIGHT and WRONG among them. `draw(k)` are training and test sets of a draw, with as
+    many training inputs as the largest of `sizes`; `foreign` are inputs unlike them. `scores` of predictions and
+    targets; `squared` is one.
+    """
+
+    name: str
+    kernel: PairKernel
+    symmetries: Mapping[str, Symmetry]
+    positions: tuple[int, ...]
+    draw: Callable[[int], Sets]
+    foreign: np.ndarray
+    sizes: tuple[int, ...]
+    draws: int
+    ridge: float
+    scores: Scores
+    few: int
+    units: tuple[float, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Learning:
+    """`scores[score][symmetry]` (draws, sizes); `errors[model]` and `apart` (sets, times), as `over_time` has them.
+
+    `shown[symmetry]` (sizes, inputs, …) are predictions of the first draw.
+    """
+
+    sizes: tuple[int, ...]
+    titles: Mapping[str, str]
+    units: tuple[float, ...]
+    scores: Mapping[str, Mapping[str, np.ndarray]]
+    shown: Mapping[str, np.ndarray]
+    errors: Mapping[str, np.ndarray]
+    apart: np.ndarray
+
+    def mean(self, score: str, symmetry: str, size: int) -> Estimate:
+        """A score's mean over draws at the given place in the sizes."""
+        return paired_mean(self.scores[score][symmetry][:, size])
+
+    def saved(self, symmetry: str, level: float = 0.95) -> Estimate:
+        """How many times as many inputs the plain kernel needs for the same squared error."""
+        squared = self.scores["squared"]
+        return images_saved(self.sizes, squared[PLAIN], squared[symmetry], level)
+
+
+def measure_learning(problem: Problem, folder: RunFolder) -> Learning:
+    """A stage for every draw, and one for training time."""
+    p = problem
+    draws = [
+        folder.stage(f"{p.name}-{k}", f"{p.name}: draw {k + 1} of {p.draws}", partial(_draw, p, k))
+        for k in range(p.draws)
+    ]
+    time = folder.stage(f"{p.name}-times", f"{p.name}: equivariance over training time", partial(_times, p))
+    return Learning(
+        sizes=p.sizes,
+        titles={name: s.title for name, s in p.symmetries.items()},
+        units=p.units,
+        scores={
+            score: {name: np.stack([d[f"{score}_{name}"] for d in draws]) for name in p.symmetries}
+            for score in p.scores
+        },
+        shown={name: draws[0][f"shown_{name}"] for name in p.symmetries},
+        errors={model: time[f"error_{model}"] for model in MODELS},
+        apart=time["apart"],
+    )
+
+
+def _draw(problem: Problem, k: int, task: Task) -> Arrays:
+    p = problem
+    return scores_of_a_draw(p.kernel, p.symmetries, p.draw(k), p.positions, p.sizes, p.ridge, p.scores, task.step)
+
+
+def _times(problem: Problem, task: Task) -> Arrays:
+    p = problem
+    x, y, test, _ = p.draw(0)
+    sets = dict(zip(SETS, (x[: p.few], test[: p.few], p.foreign[: p.few]), strict=True))
+    return over_time(p.kernel, p.symmetries[RIGHT], x[: p.few], y[: p.few], sets, p.positions, p.units)
+
+
+def every_time(units: Sequence[float]) -> str:
+    """Times as a sentence has them."""
+    return ", ".join("∞" if np.isinf(t) else f"{t:g}" for t in units)
