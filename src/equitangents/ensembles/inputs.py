@@ -98,6 +98,13 @@ def check_targets(x: Any, y: Any, *, copies: bool = False) -> np.ndarray:
     return y
 
 
+def check_fields(y: Any) -> np.ndarray:
+    """y as a finite float64 array of any shape: targets at the positions of a network's output."""
+    if y is None:
+        raise InvalidArgumentError("this estimator requires y to be passed, but the target y is None")
+    return np.asarray(check_array("y", _dense("y", y), min_rank=1), dtype=np.float64)
+
+
 def _dense(name: str, a: Any) -> Any:
     if scipy.sparse.issparse(a):
         raise InvalidTypeError(f"{name} is a sparse {type(a).__name__}; expected a dense array, e.g. {name}.toarray()")

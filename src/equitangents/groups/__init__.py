@@ -1,4 +1,4 @@
-"""Finite groups, their subgroups and irreducible representations; SO(2), SO(3), O(3) and S_n of any n, sampled."""
+"""Finite groups, their subgroups and representations; SO(2), O(2), SO(3), O(3) and S_n of any n, sampled."""
 
 from equitangents.groups.families import cyclic, dihedral, quaternion, symmetric
 from equitangents.groups.group import Group
@@ -6,8 +6,10 @@ from equitangents.groups.irreps import Irrep
 from equitangents.groups.matrix_group import MatrixGroup, from_matrices, generated_by_matrices
 from equitangents.groups.names import group_named
 from equitangents.groups.permutation_groups import from_permutations, generated_by_permutations
+from equitangents.groups.plane_isometries import PlaneIsometries, o2
 from equitangents.groups.plane_rotations import PlaneRotations, so2
 from equitangents.groups.products import direct_product, semidirect_product
+from equitangents.groups.representations import Representation, direct_sum, regular, representation
 from equitangents.groups.rotation_group import RotationGroup, o3, so3
 from equitangents.groups.sampled_permutations import Permutations, permutations
 from equitangents.groups.solids import icosahedral, octahedral, tetrahedral
@@ -24,7 +26,9 @@ __all__ = [
     "Irrep",
     "MatrixGroup",
     "Permutations",
+    "PlaneIsometries",
     "PlaneRotations",
+    "Representation",
     "RotationGroup",
     "Subgroup",
     "SymmetryGroup",
@@ -34,6 +38,7 @@ __all__ = [
     "cyclic",
     "dihedral",
     "direct_product",
+    "direct_sum",
     "from_matrices",
     "from_permutations",
     "from_table",
@@ -41,10 +46,13 @@ __all__ = [
     "generated_by_permutations",
     "group_named",
     "icosahedral",
+    "o2",
     "o3",
     "octahedral",
     "permutations",
     "quaternion",
+    "regular",
+    "representation",
     "semidirect_product",
     "so2",
     "so3",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from jaxtyping import Inexact
@@ -53,6 +53,15 @@ class Irrep:
         """How often the irrep occurs in the regular representation over its field; Σ dimension · multiplicity = |G|."""
         real = not np.iscomplexobj(self.matrices)
         return self.dimension // _COMMUTANT[self.kind] if real else self.dimension
+
+    def __call__(self, g: Any) -> Inexact[np.ndarray, "d d"]:
+        """The matrix ρ(g) of an element."""
+        return self.matrices[g]
+
+    def __add__(self, other: Any) -> Any:
+        from equitangents.groups.representations import direct_sum
+
+        return direct_sum(self, other)
 
     def __repr__(self) -> str:
         return f"<{self.kind} irrep of dimension {self.dimension}>"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any, final
 
 import numpy as np
 from jaxtyping import Float
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
+from equitangents.groups.harmonic_matrices import plane_turns
 from equitangents.groups.immutable import Immutable
 from equitangents.groups.symmetry_group import CompactGroup, CompactIrrep, Flow
 from equitangents.validation import check_whole
@@ -114,4 +116,5 @@ def so2(bandlimit: int = 16) -> PlaneRotations:
 
 def _frequency(m: int) -> CompactIrrep:
     factor = 2 if m else 1
-    return CompactIrrep(f"frequency {m}", factor, lambda g: factor * np.cos(m * np.radians(g)))
+    character = lambda g: factor * np.cos(m * np.radians(g))
+    return CompactIrrep(f"frequency {m}", factor, character, partial(plane_turns, m), "SO(2)")

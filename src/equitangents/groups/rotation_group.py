@@ -15,6 +15,7 @@ from jaxtyping import Float
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.groups.group import read_only
+from equitangents.groups.harmonic_matrices import space_rotations
 from equitangents.groups.immutable import Immutable
 from equitangents.groups.rotations_of_space import (
     AXES,
@@ -144,11 +145,18 @@ class RotationGroup(Immutable, CompactGroup):
     def irreps(self, count: int) -> tuple[CompactIrrep, ...]:
         """Those of degree l below `count`, of dimension 2l + 1; with reflections each of them twice, even and odd.
 
-        `equitangents.sphere.wigner` gives their matrices.
+        Their matrices are those of `equitangents.sphere.wigner`; a vector is l = 1 in the order (y, z, x), with
+        reflections the one odd under inversion.
         """
         odd = (False, True) if self.reflections else (False,)
         return tuple(
-            CompactIrrep(f"l = {l}" + (", odd under inversion" if p else ""), 2 * l + 1, partial(_character, l, p))
+            CompactIrrep(
+                f"l = {l}" + (", odd under inversion" if p else ""),
+                2 * l + 1,
+                partial(_character, l, p),
+                partial(space_rotations, l, p),
+                self.name,
+            )
             for l in range(count)
             for p in odd
         )

@@ -5,6 +5,7 @@
 | `Group`, finite | a number | all | all | 0 |
 | `Permutations`, S_n of any n | an array p, i ↦ p[i] | None | None | 0 |
 | `PlaneRotations`, SO(2) | degrees | None | equidistant angles | 1 |
+| `PlaneIsometries`, O(2) | a matrix | None | equidistant angles, with and without a reflection | 1 |
 | `RotationGroup`, SO(3) and O(3) | a matrix | None | a quadrature | 3 |
 """
 
@@ -12,11 +13,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
+
+from equitangents.errors import InvalidArgumentError
 
 
 @dataclass(frozen=True)
@@ -115,12 +118,31 @@ class CompactGroup(SymmetryGroup):
 
 @dataclass(frozen=True)
 class CompactIrrep:
-    """An irreducible representation of a compact group over the real numbers."""
+    """An irreducible representation of a compact group over the real numbers; equal to one of equal name and group."""
 
     name: str
     dimension: int
-    character: Callable[[Any], Any]
+    character: Callable[[Any], Any] = field(compare=False)
     """χ(g), the trace of the matrix of g; for many angles, or matrices (…, 3, 3), an array."""
+    matrices: Callable[[Any], np.ndarray] | None = field(default=None, compare=False)
+    """ρ(g), orthogonal; for many angles, or matrices of the group, an array (…, d, d)."""
+    group: str = ""
+    """The group's name, such as "SO(3)"."""
+
+    def __call__(self, g: Any) -> np.ndarray:
+        """The matrix ρ(g) of one element."""
+        return self.at(np.asarray(g))
+
+    def at(self, elements: Any) -> np.ndarray:
+        """The matrices of many elements, (…, d, d)."""
+        if self.matrices is None:
+            raise InvalidArgumentError(f"{self!r} has a character, but no matrices")
+        return self.matrices(elements)
+
+    def __add__(self, other: Any) -> Any:
+        from equitangents.groups.representations import direct_sum
+
+        return direct_sum(self, other)
 
     def __repr__(self) -> str:
         return f"<irrep of dimension {self.dimension}, {self.name}>"

@@ -5,6 +5,7 @@ from equitangents.kernels.dispatch import compute, compute_diagonal, kernel_cost
 from equitangents.kernels.empirical import empirical, empirical_matrix
 from equitangents.kernels.engines import Engine, engine_name
 from equitangents.kernels.engines import register as register_engine
+from equitangents.kernels.equivariant import EquivariantAverage, equivariant_average
 from equitangents.kernels.invariance import kernel_invariance_error
 from equitangents.kernels.monte_carlo import MonteCarlo, monte_carlo
 from equitangents.kernels.orbit import OrbitAverage, orbit_average
@@ -14,6 +15,7 @@ from equitangents.kernels.store import KeptKernel, KernelStore
 
 __all__ = [
     "Engine",
+    "EquivariantAverage",
     "KeptKernel",
     "KernelCost",
     "KernelFunction",
@@ -27,6 +29,7 @@ __all__ = [
     "empirical",
     "empirical_matrix",
     "engine_name",
+    "equivariant_average",
     "kernel_cost",
     "kernel_invariance_error",
     "monte_carlo",

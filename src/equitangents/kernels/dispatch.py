@@ -17,6 +17,8 @@ from equitangents.kernels.compute import compute_diagonal as compute_fields_diag
 from equitangents.kernels.cost import KernelCost, announce
 from equitangents.kernels.cost import kernel_cost as field_cost
 from equitangents.kernels.program import Program
+from equitangents.kernels.projected import ProjectedProgram
+from equitangents.kernels.projected import compute as projected
 from equitangents.kernels.result import Kernels
 from equitangents.kernels.rotations import RotationProgram
 from equitangents.kernels.rotations import compute as rotations
@@ -68,3 +70,25 @@ compute_diagonal.register(RotationProgram)(rotations.compute_diagonal)
 compute_pairs.register(RotationProgram)(rotations.compute_pairs)
 kernel_cost.register(Program)(field_cost)
 kernel_cost.register(RotationProgram)(rotation_cost)
+
+
+@compute.register
+def _(program: ProjectedProgram, x1: Any, x2: Any = None, engine: str | None = None) -> Kernels:
+    return projected.compute(compute, program, x1, x2, engine)
+
+
+@compute_diagonal.register
+def _(program: ProjectedProgram, x: Any, engine: str | None = None) -> Kernels:
+    return projected.compute_diagonal(compute, program, x, engine)
+
+
+@kernel_cost.register
+def _(
+    program: ProjectedProgram,
+    channels: int,
+    n1: int,
+    n2: int | None = None,
+    dtype: DTypeLike = "float32",
+    engine: str | None = None,
+) -> KernelCost:
+    return projected.kernel_cost(kernel_cost, program, channels, n1, n2, dtype, engine)

@@ -21,15 +21,23 @@ _MEMORY = 512 << 20  # bytes for the Jacobians held at once
 def empirical(net: Any, params: Params, x1: ArrayLike, x2: ArrayLike | None = None) -> Any:
     """The finite-width NTK between x1 and x2 (None: x1), averaged over outputs: (N1, N2).
 
-    That mean is what converges to `net.kernel(...).ntk`; `empirical_matrix` keeps all outputs. Raises MemoryLimitError
-    where the result, or the Jacobian of one input, cannot fit in memory.
+    That mean is what converges to `net.kernel(...).ntk`; `empirical_matrix` keeps all outputs, as this does for a
+    network that ends in a Readout. Raises MemoryLimitError where the result, or the Jacobian of one input, cannot fit
+    in memory.
     """
+    if outputs_turn(net):
+        return empirical_matrix(net, params, x1, x2)
     return _in_callers_type(x1, _tiles(net, params, x1, x2, _mean_product, full=False))
 
 
 def empirical_matrix(net: Any, params: Params, x1: ArrayLike, x2: ArrayLike | None = None) -> Any:
     """The finite-width NTK between all outputs: (N1, N2, outputs, outputs)."""
     return _in_callers_type(x1, _tiles(net, params, x1, x2, _full_product, full=True))
+
+
+def outputs_turn(net: Any) -> bool:
+    """Whether the kernels of a network are those between all of its outputs."""
+    return getattr(net, "turning_outputs", None) is not None
 
 
 def _in_callers_type(x: Any, result: Any) -> Any:

@@ -23,11 +23,11 @@ _TOLERANCE = 1e-4, 1e-9  # of the invariance error in float32 and in float64
 
 def kernel_invariance_error(kernel: KernelFunction, action: Action, *x: Any) -> float:
     """max |k(ρ(g)x, ρ(g)x') - k(x, x')| / max |k(x, x)| over a sample of all sets x and of g, NNGP and NTK."""
-    samples = [_sample(action, part) for part in x]
+    samples = [moving_sample(action, part) for part in x]
     sample = (np if all(isinstance(part, np.ndarray) for part in samples) else jnp).concatenate(samples)
     base = kernel.kernel(sample)
     errors = [0.0]
-    for g in _elements(action):
+    for g in sampled_elements(action):
         moved = kernel.kernel(action(g, sample))
         for a, b in ((base.nngp, moved.nngp), (base.ntk, moved.ntk)):
             scale = max(float(np.abs(np.asarray(a)).max()), 1e-300)
@@ -37,18 +37,22 @@ def kernel_invariance_error(kernel: KernelFunction, action: Action, *x: Any) -> 
 
 def is_invariant(kernel: KernelFunction, action: Action, *x: Any) -> bool:
     """Whether the kernel does not change when both inputs are moved alike, to rounding, on a sample of all sets x."""
-    tolerance = _TOLERANCE[0] if any(np.dtype(part.dtype) == np.float32 for part in x) else _TOLERANCE[1]
-    return action.exact and kernel_invariance_error(kernel, action, *x) <= tolerance
+    return action.exact and kernel_invariance_error(kernel, action, *x) <= tolerance(*x)
 
 
-def _elements(action: Action) -> list[int]:
+def tolerance(*x: Any) -> float:
+    """How large the invariance error may be by rounding, for kernels in the precision of x."""
+    return _TOLERANCE[0] if any(np.dtype(part.dtype) == np.float32 for part in x) else _TOLERANCE[1]
+
+
+def sampled_elements(action: Action) -> list[int]:
     """All generators, as a kernel may well be invariant under a subgroup, and some others."""
     others = np.linspace(0, action.group.order - 1, _ELEMENTS)
     chosen = np.unique(np.concatenate([action.group.generators, others]).astype(int))
     return [int(g) for g in chosen if g != action.group.identity]
 
 
-def _sample(action: Action, x: Any) -> Any:
+def moving_sample(action: Action, x: Any) -> Any:
     """Some of x, evenly spaced, and what else it takes for each generator to move one of them."""
     sample = x[:: max(1, len(x) // _SAMPLE)][:_SAMPLE]
     unmoved = [g for g in map(int, action.group.generators) if not _moved(action, g, sample).any()]

@@ -14,7 +14,7 @@ from numpy.typing import DTypeLike
 from equitangents import precision
 from equitangents._types import ArrayLike
 from equitangents.errors import InvalidArgumentError
-from equitangents.kernels.empirical import _jacobian, _mean_product
+from equitangents.kernels.empirical import _full_product, _jacobian, _mean_product, outputs_turn
 from equitangents.memory import check_fits
 from equitangents.validation import check_array
 
@@ -23,7 +23,8 @@ from equitangents.validation import check_array
 class MonteCarlo:
     """Means over `samples` random networks of N(x1)N(x2) and of the finite-width NTK, and their standard errors.
 
-    All are (N1, N2) and averaged over the network's outputs. The standard error is that of the mean over networks;
+    All are (N1, N2) and averaged over the network's outputs; of a network that ends in a Readout (N1, N2, d, d), between
+    all of them. The standard error is that of the mean over networks;
     at finite width the mean itself is off by a term of order 1/width.
     """
 
@@ -57,11 +58,11 @@ def monte_carlo(
     with precision.scope(dtype):
         a = jnp.asarray(x1, dtype)
         b = a if x2 is None else jnp.asarray(x2, dtype)
-        totals = [np.zeros((len(a), len(b))) for _ in range(4)]
+        totals: list[Any] = [0.0] * 4
         for i in range(samples):
             nngp, ntk = (np.asarray(k, np.float64) for k in _sample(net, jax.random.fold_in(key, i), a, b))
-            for total, value in zip(totals, (nngp, nngp**2, ntk, ntk**2), strict=True):
-                total += value
+            sums = zip(totals, (nngp, nngp**2, ntk, ntk**2), strict=True)
+            totals = [total + value for total, value in sums]
     nngp, nngp_square, ntk, ntk_square = (total / samples for total in totals)
 
     def error(mean: np.ndarray, square: np.ndarray) -> np.ndarray:
@@ -74,10 +75,11 @@ def _check_room(net: Any, x1: Any, x2: Any, dtype: np.dtype) -> None:
     n1, n2 = len(x1), len(x1 if x2 is None else x2)
     params = jax.eval_shape(lambda key: net.init(key, x1.shape[1:], dtype="float32"), jax.random.key(0))
     outputs = net.output_shape(x1.shape[1:])[-1]
+    blocks = outputs**2 if outputs_turn(net) else 1
     jacobians = (n1 + n2) * outputs * sum(leaf.size for leaf in jax.tree.leaves(params)) * dtype.itemsize
     check_fits(
         f"a Monte Carlo estimate of the kernels of {n1} × {n2} inputs",
-        jacobians + 6 * 8 * n1 * n2,
+        jacobians + 6 * 8 * n1 * n2 * blocks,
         "estimate fewer inputs at a time, or take a narrower network or one with fewer outputs",
     )
 
@@ -86,5 +88,8 @@ def _check_room(net: Any, x1: Any, x2: Any, dtype: np.dtype) -> None:
 def _sample(net: Any, key: jax.Array, x1: Any, x2: Any) -> tuple[Any, Any]:
     params = net.init(key, x1.shape[1:], dtype=x1.dtype)
     y1, y2 = net.apply(params, x1), net.apply(params, x2)
+    if outputs_turn(net):
+        nngp = jnp.einsum("io,jp->ijop", y1, y2, precision="highest")
+        return nngp, _full_product(_jacobian(net, params, x1), _jacobian(net, params, x2))
     nngp = jnp.matmul(y1, y2.T, precision="highest") / y1.shape[-1]
     return nngp, _mean_product(_jacobian(net, params, x1), _jacobian(net, params, x2))

@@ -20,7 +20,6 @@ from jaxtyping import Float
 from equitangents import precision
 from equitangents.errors import NetworkError
 from equitangents.groups import MatrixGroup, RotationGroup
-from equitangents.groups.rotation_group import euler_grid, from_euler_angles
 from equitangents.kernels.duals.erf import Erf
 from equitangents.kernels.duals.gelu import Gelu
 from equitangents.kernels.duals.trigonometric import Cos, Sin
@@ -28,6 +27,7 @@ from equitangents.kernels.engines.reference.carry import COVARIANCE, DISTANCE, C
 from equitangents.kernels.program import Affine, Branch, Dual, Op
 from equitangents.kernels.result import Kernels
 from equitangents.kernels.rotations import RotationProgram
+from equitangents.kernels.rotations.closed_nodes import closed_nodes
 from equitangents.kernels.rotations.pointwise import Variances, after, moments, run
 from equitangents.molecules.checks import check_molecules, check_question
 from equitangents.molecules.kernel import Pairs, signals_for
@@ -177,15 +177,8 @@ class SmoothKernel:
 def _nodes(group: RotationGroup | MatrixGroup, readout: str, bandlimit: int, resolution: int) -> Nodes:
     if readout == "flatten":
         turns, weights = np.eye(3)[None], np.ones(1)
-    elif isinstance(group, MatrixGroup):
-        turns, weights = np.asarray(group.matrices, np.float64), np.asarray(group.weights, np.float64)
     else:
-        azimuth, cosine, weight = euler_grid(resolution)
-        alpha, beta, gamma = np.meshgrid(azimuth, np.arccos(cosine), np.pi - azimuth, indexing="ij")
-        turns = from_euler_angles(np.stack([alpha, beta, gamma], axis=-1).reshape(-1, 3))
-        weights = np.broadcast_to(weight[:, None] / len(azimuth) ** 2, alpha.shape).ravel()
-        if group.reflections:
-            turns, weights = np.concatenate([turns, -turns]), np.concatenate([weights, weights]) / 2
+        turns, weights, _ = closed_nodes(group, resolution)
     blocks = wigner(turns, bandlimit)
     matrices = np.zeros((len(turns), bandlimit**2, bandlimit**2))
     for l, block in enumerate(blocks):

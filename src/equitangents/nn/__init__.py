@@ -27,6 +27,7 @@ from equitangents.nn.nonlinearities import (
 from equitangents.nn.parallel import Concatenate, Parallel, Sum
 from equitangents.nn.polynomials import Hermite, Monomial, Polynomial
 from equitangents.nn.pooling import AvgPool, Flatten, GlobalAvgPool, GlobalSumPool, SumPool
+from equitangents.nn.readout import Readout
 from equitangents.nn.refused import BatchNorm, MaxPool
 from equitangents.nn.residual import Residual
 from equitangents.nn.scale import Scale
@@ -71,6 +72,7 @@ __all__ = [
     "Parallel",
     "Polynomial",
     "Rbf",
+    "Readout",
     "Relu",
     "Residual",
     "Scale",

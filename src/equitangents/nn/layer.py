@@ -71,6 +71,11 @@ class Layer(CheckedKeywords, abc.ABC):
         return False
 
     @property
+    def is_last(self) -> bool:
+        """Whether no layer may follow it, as after `Readout`."""
+        return False
+
+    @property
     def no_ntk(self) -> str | None:
         """Why a network with this layer has no neural tangent kernel, or None if it has."""
         return None

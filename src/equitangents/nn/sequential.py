@@ -23,6 +23,7 @@ from equitangents.kernels.structured import is_structured as is_structured_progr
 from equitangents.keywords import CheckedKeywords
 from equitangents.nn.folding import fold
 from equitangents.nn.layer import Layer, ParameterFree
+from equitangents.nn.readout import Readout
 from equitangents.nn.signal import Grid, Signal
 from equitangents.nn.structure import Structure
 from equitangents.structured import Graphs, Masked, checked, is_structured
@@ -53,6 +54,12 @@ class Sequential(CheckedKeywords):
     def layers(self) -> tuple[Layer, ...]:
         """The layers, first to last."""
         return self._layers
+
+    @property
+    def turning_outputs(self) -> int | None:
+        """d, where outputs turn with the input (`Readout`) and kernels are (N1, N2, d, d); None for other networks."""
+        last = self._layers[-1]
+        return last.dimension if isinstance(last, Readout) else None
 
     def __repr__(self) -> str:
         return f"Sequential({', '.join(map(repr, self._layers))})"
@@ -248,6 +255,8 @@ def chain(layers: tuple[Layer, ...], signal: Signal) -> tuple[Signal, ...]:
                 raise NetworkError(
                     "it follows a Parallel, whose branches are to be joined first, by Sum or Concatenate"
                 )
+            if i and layers[i - 1].is_last:
+                raise NetworkError(f"it follows {layers[i - 1]!r}, whose outputs turn with the input and end a network")
             signals.append(layer.signal(signals[-1]))
         except NetworkError as error:
             raise NetworkError(f"layer {i}, {layer!r}: {error}") from None
@@ -263,6 +272,8 @@ def _signals(layers: tuple[Layer, ...], input_shape: tuple[int, ...]) -> tuple[S
 def _lower(
     layers: tuple[Layer, ...], input_shape: tuple[int, ...]
 ) -> tuple[int, Program | RotationProgram | StructuredProgram]:
+    if isinstance(layers[-1], Readout):
+        return layers[-1].projected(layers[:-1], input_shape, _signals(layers, input_shape), _lower)
     signals, given = _ends_on_vector(layers, input_shape)
     folded = fold(layers[given:], signals[given:])
     if folded is not None:

@@ -18,13 +18,13 @@ from equitangents.ensembles.infinite.kernel_transforms import (
     cross_transforms,
     gram_transforms,
     orbit_kernels,
-    slices,
     tile_bytes,
 )
 from equitangents.ensembles.infinite.problem import Field, Settings, diagonal
+from equitangents.ensembles.infinite.rows import blocks, data_orbits
 from equitangents.ensembles.infinite.spectral_report import spectral_report
 from equitangents.inference import check_memory
-from equitangents.inference.data_orbits import DataOrbits, find_orbits
+from equitangents.inference.data_orbits import DataOrbits
 from equitangents.inference.group_fourier import FourierIrrep, GroupFourier
 from equitangents.inference.irrep_process import Augmented, IrrepProcess, IrrepProjection, holds_labels
 from equitangents.inference.orbit_samples import sample_on_orbits
@@ -160,8 +160,7 @@ class IrrepProblem:
         return orbit_kernels(self.kernel, x, self.action.orbit(x), ("nngp",))[0][0, :, 0]
 
     def _row_blocks(self, x: Any, width: int = 1) -> Iterator[Any]:
-        step = max(1, _ROW_ENTRIES // (width * len(self.inputs) * self.action.group.order))
-        return (x[rows] for rows in slices(0, len(x), step))
+        return blocks(x, max(1, _ROW_ENTRIES // (width * len(self.inputs) * self.action.group.order)))
 
 
 def solve(
@@ -180,7 +179,7 @@ def solve(
     labels (|G|, N, outputs): that of ρ(g) x_i. known: the problem solved in some of the irreps before.
     """
     asked = tuple(irreps)
-    orbits = find_orbits(action, x)
+    orbits = data_orbits(action, x)
     mean_labels, consistent = orbits.mean_labels(labels)
     transformed = GroupFourier(tuple(irreps)).forward(np.ascontiguousarray(np.moveaxis(mean_labels, 0, -1)))
     # of the labels as given: means over equal inputs may cancel, and leave nothing but rounding

@@ -16,6 +16,7 @@ import numpy as np
 
 from equitangents._types import FileName
 from equitangents.actions import Action
+from equitangents.ensembles.infinite.rows import averaged, blocks, digests, orbit_labels
 from equitangents.ensembles.infinite.solved_problem import Field, SolvedProblem
 from equitangents.ensembles.infinite.spectral_report import spectral_report, spectral_residual
 from equitangents.ensembles.infinite.training_matrices import training_matrices
@@ -27,10 +28,9 @@ from equitangents.inference import (
     default_memory_limit,
     dense_solve_bytes,
     kinds,
-    orbit_digests,
     row_digests,
 )
-from equitangents.kernels import KernelFunction, Kernels, orbit_average
+from equitangents.kernels import KernelFunction, Kernels
 from equitangents.scale import GramStore
 from equitangents.solvers import Eigh, Method, Report, Solver, System
 from equitangents.solvers.choosing import DECOMPOSED, as_method
@@ -38,7 +38,6 @@ from equitangents.solvers.matrices import ScaledMatrix
 
 _BLOCK_ENTRIES = 2**25  # of a block of test rows against the training data, 256 MB in float64
 _DIAGONAL_BLOCK = 32
-_SAME_VARIANCE = 1e-5  # relative; inputs on one orbit agree to rounding, in float32 at worst
 
 
 @dataclass(frozen=True)
@@ -140,8 +139,7 @@ class Problem:
         return 8 * (6 * m * len(self.inputs) + (times + 3) * m * m)
 
     def _blocks(self, x: Any) -> Iterator[Any]:
-        step = max(1, _BLOCK_ENTRIES // len(self.inputs))
-        return (x[start : start + step] for start in range(0, len(x), step))
+        return blocks(x, max(1, _BLOCK_ENTRIES // len(self.inputs)))
 
 
 def dense(
@@ -160,7 +158,7 @@ def dense(
     total, decomposes = len(x), settings.decomposes(len(x))
     if decomposes:
         check_memory(f"the dense problem of {total} samples", dense_solve_bytes(total), settings.memory_limit, remedy)
-    first, row = kinds(row_digests(x), row_digests(y))
+    first, row = kinds(digests(x), row_digests(y))
     each = np.ones(total) if weights is None else weights
     weight = np.bincount(row, weights=each)
     if len(first) < total:
@@ -257,16 +255,16 @@ def orbit_averaged(
             "train on fewer samples",
         )
     variances = diagonal(kernel, x, settings.field)
-    first, row = kinds(_orbit_labels(action, x, variances), row_digests(y))
+    first, row = kinds(orbit_labels(action, x, variances), row_digests(y))
     if len(first) < total:
         x, y = x[first], y[first]
     scale = np.sqrt(np.bincount(row)) if len(first) < total else None
-    averaged = orbit_average(kernel, action)
+    mean_kernel = averaged(kernel, action)
     unit, size = float(variances.mean()) / order, float(variances.mean()) * math.sqrt(total)
     if not decomposes:
-        return solved(averaged, x, y, settings, total, scale, unit=unit, size=size)
+        return solved(mean_kernel, x, y, settings, total, scale, unit=unit, size=size)
     start = clock.perf_counter()
-    gram = getattr(settings.training_kernel(averaged, x), settings.field)
+    gram = getattr(settings.training_kernel(mean_kernel, x), settings.field)
     matrix_of_rows = _scaled(gram, scale)
     spectrum = decompose(
         matrix_of_rows,
@@ -280,7 +278,7 @@ def orbit_averaged(
     dynamics = settings.dynamics(settings.learning_rate, total)
     samples = Samples(row, np.ones(total), variances / order)
     process = TrainedProcess(spectrum, y, dynamics, scale=scale)
-    return Problem(averaged, settings.field, x, process, samples, residual, seconds)
+    return Problem(mean_kernel, settings.field, x, process, samples, residual, seconds)
 
 
 def diagonal(kernel: KernelFunction, x: Any, field: Field) -> np.ndarray:
@@ -292,18 +290,6 @@ def diagonal(kernel: KernelFunction, x: Any, field: Field) -> np.ndarray:
         return np.asarray(getattr(kernel.kernel_diagonal(x), field), np.float64)
     blocks = (x[start : start + _DIAGONAL_BLOCK] for start in range(0, len(x), _DIAGONAL_BLOCK))
     return np.concatenate([np.diagonal(np.asarray(getattr(kernel.kernel(b), field), np.float64)) for b in blocks])
-
-
-def _orbit_labels(action: Action, x: Any, variances: np.ndarray) -> list[bytes]:
-    """Equal for samples on one orbit; orbits are compared only where `variances`, which they share, are equal."""
-    labels = [i.to_bytes(8, "little") for i in range(len(x))]
-    order = np.argsort(variances)
-    near = np.diff(variances[order]) <= _SAME_VARIANCE * float(variances.max())
-    alike = np.sort(order[np.append(near, False) | np.append(False, near)])
-    if len(alike):
-        for i, digest in zip(alike, orbit_digests(action, x[alike]), strict=True):
-            labels[i] = b"orbit" + digest
-    return labels
 
 
 def _scaled(matrix: Any, scale: np.ndarray | None) -> np.ndarray:

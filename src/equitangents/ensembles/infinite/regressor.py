@@ -16,12 +16,15 @@ from equitangents._types import Key, Numbers, Times
 from equitangents.actions import as_action
 from equitangents.ensembles.infinite.base import InfiniteEnsembleBase
 from equitangents.ensembles.infinite.densities import target_evidence
+from equitangents.ensembles.fields.targets import Positions, output_positions
+from equitangents.ensembles.infinite.field_training import FieldTraining, make_field_training, points_of
 from equitangents.ensembles.infinite.held_out import held_out_predictions, original_labels
 from equitangents.ensembles.infinite.leave_one_out import LeaveOneOut, predictor_name
+from equitangents.ensembles.infinite.problem import Settings
 from equitangents.ensembles.infinite.solvers import Training, make_training
-from equitangents.ensembles.inputs import check_inputs, check_network, check_targets
+from equitangents.ensembles.inputs import check_fields, check_inputs, check_network, check_targets
 from equitangents.errors import InvalidArgumentError, ShapeError
-from equitangents.inference import as_times, check_sample, sample_gaussian
+from equitangents.inference import as_times, check_sample
 
 logger = logging.getLogger("equitangents")
 
@@ -88,11 +91,14 @@ class InfiniteEnsemble(RegressorMixin, InfiniteEnsembleBase):
         """
         return self._solve(*self._prepare(X, y))
 
-    def _prepare(self, X: Numbers, y: Numbers) -> tuple[InfiniteEnsemble, Training]:
+    def _prepare(self, X: Numbers, y: Numbers) -> tuple[InfiniteEnsemble, Training | FieldTraining]:
         """(the ensemble that is to be solved, its problem), checked and not yet solved."""
         self.__dict__.pop("_training", None)  # a fit that fails leaves no older one to predict with
         settings = self._check_parameters()
         x = check_inputs(self, X, self.input_shape, reset=True)
+        positions = output_positions(self.net, x.shape[1:], y)
+        if positions is not None:
+            return self, self._field_training(positions, settings, x, y)
         y = check_targets(x, y, copies=self.augmentation is not None)
         self.n_outputs_ = 1 if y.ndim == 1 else y.shape[-1]
         self._squeeze = y.ndim == 1
@@ -102,7 +108,16 @@ class InfiniteEnsemble(RegressorMixin, InfiniteEnsembleBase):
         self._data = x, y
         return self, make_training(self.net, self.augmentation_, self.label_action, x, labels, settings)
 
-    def _solve(self, ensemble: InfiniteEnsemble, training: Training) -> InfiniteEnsemble:
+    def _field_training(self, positions: Positions, settings: Settings, x: Any, y: Any) -> FieldTraining:
+        """The problem of a network that ends on positions, checked and not yet solved."""
+        y = check_fields(y)
+        fields, self._squeeze = positions.checked(y, len(x), copies=self.augmentation is not None)
+        self.n_outputs_ = fields.shape[-1]
+        self.augmentation_ = as_action("augmentation", self.augmentation, x.shape)
+        self._data = x, y
+        return make_field_training(self.net, self.augmentation_, self.label_action, x, fields, positions, settings)
+
+    def _solve(self, ensemble: InfiniteEnsemble, training: Training | FieldTraining) -> InfiniteEnsemble:
         """Solve the training problem and keep it; `ensemble` is this one."""
         problem = training.mean_problem
         process = problem.process
@@ -131,13 +146,13 @@ class InfiniteEnsemble(RegressorMixin, InfiniteEnsembleBase):
         density. Source: Rasmussen & Williams 2006, chapter 5.
         """
         self._check_fitted()
-        return target_evidence(self._training).log_density
+        return target_evidence(points_of(self._training)).log_density
 
     @property
     def log_marginal_likelihood_slope_(self) -> float:
         """The derivative of `log_marginal_likelihood_` by `ridge`, in closed form: 0 at the best ridge."""
         self._check_fitted()
-        return target_evidence(self._training).slope
+        return target_evidence(points_of(self._training)).slope
 
     @property
     def leave_one_out_(self) -> LeaveOneOut:
@@ -216,8 +231,7 @@ class InfiniteEnsemble(RegressorMixin, InfiniteEnsembleBase):
         if not single:
             raise InvalidArgumentError(f"time has shape {times.shape}; samples are drawn at one time")
         check_sample("n", n, key)
-        covariance = self._training.covariances(x, times)[0]
-        draws = sample_gaussian(self._training.means(x, times)[0], covariance, n, key=key)
+        draws = self._training.sample(x, n, float(times[0]), key=key)
         return draws[..., 0] if self._squeeze else draws
 
     def sample_orbits(self, x: Numbers, n: int, *, key: Key, time: Times | None = None) -> np.ndarray:

@@ -6,13 +6,14 @@ With α_t = φ_t(Θ + δ) Y the mean is Θ(x, X) α_t. With B = φ_t(Θ + δ) Θ
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 
+from equitangents.ensembles.fields.kernel import FieldKernel
+from equitangents.ensembles.infinite.rows import blocks
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference import Dynamics
 from equitangents.kernels import KernelFunction, Kernels
@@ -85,12 +86,14 @@ class SolvedProblem:
     def means(self, x: Any, times: np.ndarray) -> np.ndarray:
         """μ_t(x) at every time: (T, M, outputs)."""
         weighted = [self.weights(t) for t in times]
-        inputs = weighted[0][0]
-        blocks = []
-        for rows in _blocks(x, len(inputs)):
+        inputs, weights = weighted[0][0], [each for _, each in weighted]
+        if isinstance(self.kernel, FieldKernel):
+            return self.kernel.applied(x, inputs, self.field, weights)
+        means = []
+        for rows in blocks(x, max(1, _BLOCK_ENTRIES // len(inputs))):
             cross = np.asarray(getattr(self.kernel.kernel(rows, inputs), self.field), np.float64)
-            blocks.append(np.stack([cross @ weights for _, weights in weighted]))
-        return np.concatenate(blocks, axis=1)
+            means.append(np.stack([cross @ each for each in weights]))
+        return np.concatenate(means, axis=1)
 
     def weights(self, time: float) -> tuple[Any, np.ndarray]:
         """Inputs and their weights (n, outputs): μ_t(x) = Θ(x, inputs) · weights."""
@@ -153,11 +156,6 @@ class SolvedProblem:
         dynamics = settings.dynamics(settings.learning_rate, system.dynamics.samples)
         other = replace(system, ridge=settings.ridge, dynamics=dynamics)
         return replace(self, solver=self.solver.of(other))
-
-
-def _blocks(x: Any, columns: int) -> Iterator[Any]:
-    step = max(1, _BLOCK_ENTRIES // columns)
-    return (x[start : start + step] for start in range(0, len(x), step))
 
 
 def _diagonal(kernel: KernelFunction, x: Any) -> np.ndarray:

@@ -31,7 +31,8 @@ from equitangents.kernels.invariance import is_invariant, kernel_invariance_erro
 
 logger = logging.getLogger("equitangents")
 
-_OF_THE_DATA = ("solver", "covariance_solver", "_irreps", "_weights", "reason")  # which settings do not change
+_OF_THE_DATA = ("solver", "covariance_solver", "_irreps", "_weights", "reason", "symmetry", "equivariant")
+"""What settings do not change."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,9 @@ class Training:
     @cached_property
     def mean_problem(self) -> Problem | IrrepProblem | SolvedProblem:
         """Solved for the mean."""
+        return self._solve_mean()
+
+    def _solve_mean(self) -> Problem | IrrepProblem | SolvedProblem:
         if self.augmentation is None:
             return problem.dense(self.kernel, self.x, self.labels, self.settings)
         if self.reason is not None:
@@ -92,10 +96,17 @@ class Training:
     @cached_property
     def covariance_problem(self) -> Problem | IrrepProblem | SolvedProblem:
         """Solved for mean and covariance; with solver="auto" by a decomposition, if one fits into memory."""
+        return self._solve_covariance()
+
+    def _solve_covariance(self) -> Problem | IrrepProblem | SolvedProblem:
         if self.augmentation is not None and self.reason is None:
             logger.info("covariances by %s", self.covariance_solver)
             solved = None if self.invariant_labels else self.mean_problem
             return self._solve_irreps(labelled_only=False, known=solved)
+        return self._mean_with_covariance()
+
+    def _mean_with_covariance(self) -> Problem | IrrepProblem | SolvedProblem:
+        """The problem that gives the mean where it gives covariances, too, decomposed if that was left open and fits."""
         solved = self.mean_problem
         if not isinstance(solved, SolvedProblem) or self.settings.solver != "auto":
             return solved
@@ -128,6 +139,12 @@ class Training:
         """μ_t(x) at every time: (T, M, outputs)."""
         return self.mean_problem.means(x, times)
 
+    def sample(self, x: Any, draws: int, time: float, *, key: Any) -> np.ndarray:
+        """Draws of one network jointly over all inputs: (draws, M, outputs)."""
+        times = np.array([time])
+        covariance = self.covariances(x, times)[0]
+        return sample_gaussian(self.means(x, times)[0], covariance, draws, key=key)
+
     def variances(self, x: Any, times: np.ndarray) -> np.ndarray:
         """The diagonal of Σ_t of one output at every time: (T, M)."""
         return self._covariance_problem_at(times, points=0).variances(x, times)
@@ -152,9 +169,9 @@ class Training:
         solved = self._covariance_problem_at(times, points=group.order, blocks=len(x))
         if isinstance(solved, IrrepProblem):
             return solved.orbit_moments(x, times)
-        orbit = np.moveaxis(np.asarray(self.augmentation.orbit(x)), 0, 1)
+        orbit = self.augmentation.orbit(x).swapaxes(0, 1)
         means = solved.means(orbit.reshape(-1, *orbit.shape[2:]), times)
-        covariances = np.stack([solved.covariances(points, times) for points in orbit], axis=1)
+        covariances = np.stack([solved.covariances(orbit[m], times) for m in range(len(x))], axis=1)
         return means.reshape(len(times), len(x), group.order, -1), covariances
 
     def joint_orbits(self, x: Any, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -163,7 +180,7 @@ class Training:
         solved = self._covariance_problem_at(times, points=len(x) * order)
         if isinstance(solved, IrrepProblem):
             return solved.joint_orbit_moments(x, times)
-        orbit = np.moveaxis(np.asarray(self.augmentation.orbit(x)), 0, 1)
+        orbit = self.augmentation.orbit(x).swapaxes(0, 1)
         flat = orbit.reshape(-1, *orbit.shape[2:])
         means = solved.means(flat, times).reshape(len(times), len(x), order, -1)
         return means, solved.covariances(flat, times).reshape(len(times), len(x), order, len(x), order)
@@ -171,13 +188,12 @@ class Training:
     def sample_orbits(self, x: Any, draws: int, time: float, *, key: Any) -> np.ndarray:
         """Draws of one network jointly over the orbits of all inputs: (draws, M, |G|, outputs)."""
         group, times = self._orbit_group(), np.array([time])
-        if self.reason is not None:
+        solved = self._covariance_problem_at(times, points=0)
+        if not isinstance(solved, IrrepProblem):
             mean, covariance = self.joint_orbits(x, times)
             points = len(x) * group.order
             flat = mean[0].reshape(points, -1), covariance[0].reshape(points, points)
             return sample_gaussian(*flat, draws, key=key).reshape(draws, *mean.shape[1:])
-        solved = self._covariance_problem_at(times, points=0)
-        assert isinstance(solved, IrrepProblem)
         check_memory(
             f"{draws} draws on the orbits of {len(x)} inputs",
             solved.orbit_sample_bytes(len(x), draws),

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from equitangents._types import FileName
+from equitangents.ensembles.fields.matrix import matrix_of
 from equitangents.kernels import KernelFunction, Kernels
 from equitangents.scale import GramStore
-from equitangents.solvers import KernelMatrix, SymmetricMatrix
+from equitangents.solvers import SymmetricMatrix
 from equitangents.solvers.matrices import ArrayMatrix, as_matrix
 
 _BOTH, _ONE = 0.25, 0.4  # of the limit: a factor in the same precision fits beside them
@@ -37,7 +38,7 @@ def training_matrices(
     if store is not None:
         kept = GramStore(store, kernel, x).compute()
         return TrainingMatrices(as_matrix(kept, field), as_matrix(kept, "nngp"))
-    trained, prior = KernelMatrix(kernel, x, field), KernelMatrix(kernel, x, "nngp")
+    trained, prior = matrix_of(kernel, x, field), matrix_of(kernel, x, "nngp")
     one = trained.dtype.itemsize * len(x) ** 2
     if whole and 2 * one <= _BOTH * limit:
         kernels = kernel.kernel(x)

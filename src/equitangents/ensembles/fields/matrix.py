@@ -1,0 +1,37 @@
+"""The kernel of points as a matrix of which solvers ask blocks, columns and products, in tiles of whole signals."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+
+from equitangents.ensembles.fields.points import FieldPoints
+from equitangents.solvers import KernelMatrix
+
+_TILE = 4096  # points: whole signals, so that no field is computed for a part of it, and enough pairs for all cores
+
+
+class FieldMatrix(KernelMatrix):
+    """Kernel of points with themselves, computed whenever it is asked for; a product computes every field once."""
+
+    def __init__(self, kernel: Any, x: FieldPoints, field: str) -> None:
+        side = max(1, _TILE // x.count) * x.count
+        super().__init__(kernel, x, field, tile=side)
+        self.probe = min(len(x), x.count)
+        self.words = f"the {field.upper()} of {self.size} outputs ({x.count} positions each)"
+
+    def fingerprint(self) -> str:
+        """A hash of signals and points, and of some entries in place of the network."""
+        digest = hashlib.sha256()
+        for array in (np.asarray(self.x.signals), self.x.image, self.x.position, self.diagonal()):
+            digest.update(np.ascontiguousarray(array).tobytes())
+        some = np.linspace(0, self.size - 1, min(self.size, 64)).astype(int)
+        digest.update(np.ascontiguousarray(self.rectangle(some, some)).tobytes())
+        return digest.hexdigest()
+
+
+def matrix_of(kernel: Any, x: Any, field: str) -> KernelMatrix:
+    """The kernel of inputs, or of points, with themselves, its tiles computed whenever they are needed."""
+    return FieldMatrix(kernel, x, field) if isinstance(x, FieldPoints) else KernelMatrix(kernel, x, field)

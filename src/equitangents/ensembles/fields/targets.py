@@ -1,0 +1,106 @@
+"""Targets on the positions of a network's output: their shape, where positions go, and how augmentation moves them.
+
+(ρ_Y(g) y)(p): without a label action values stay as they are and go with their positions, (ρ_Y(g) y)(π_g p) = y(p).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from equitangents.actions.products import FieldAction
+from equitangents.actions.subset import augmenting_elements, whole_action
+from equitangents.errors import InvalidArgumentError, NetworkError, ShapeError
+from equitangents.nn import Sequential
+
+
+@dataclass(frozen=True)
+class Positions:
+    """The positions that a network's output has, a grid of `shape`."""
+
+    shape: tuple[int, ...]
+
+    @property
+    def count(self) -> int:
+        """P, how many there are."""
+        return math.prod(self.shape)
+
+    def __str__(self) -> str:
+        return "×".join(map(str, self.shape)) + " positions"
+
+    def checked(self, y: np.ndarray, samples: int, *, copies: bool) -> tuple[np.ndarray, bool]:
+        """(targets (N, *positions, outputs), or (|G|, N, *positions, outputs) with `copies`; whether y had no outputs)."""
+        if y.shape == (samples, *self.shape):
+            return y[..., None], True
+        rank = len(self.shape) + 2
+        if y.ndim == rank and y.shape[:-1] == (samples, *self.shape):
+            return y, False
+        if copies and y.ndim == rank + 1 and y.shape[1:-1] == (samples, *self.shape):
+            return y, False
+        grid = ", ".join(map(str, self.shape))
+        raise ShapeError(
+            f"y has shape {y.shape}; the network ends on {self}, so for {samples} samples expected "
+            f"({samples}, {grid}, outputs) or ({samples}, {grid}). For one target a sample, end the network with "
+            "Flatten, GlobalAvgPool or GroupPool, and a Dense layer"
+        )
+
+
+def output_positions(net: Any, input_shape: tuple[int, ...], y: Any) -> Positions | None:
+    """The positions that a network ends on; None where it ends on one, and targets (N,) or (N, outputs) fit it.
+
+    Of networks of one's own that have `kernel_field`, targets y (N, *positions, outputs) say it.
+    """
+    targets = np.shape(y)
+    if isinstance(net, Sequential):
+        try:
+            shape = net.output_shape(input_shape)[:-1]
+        except NetworkError:  # the inputs do not fit; what is checked next says why
+            return None
+        if math.prod(shape) > 1 or (shape and targets[1:-1] == shape):
+            return Positions(shape)
+        return None
+    if callable(getattr(net, "kernel_field", None)) and len(targets) > 2:
+        return Positions(targets[1:-1])
+    return None
+
+
+def moved_positions(augmentation: Any, label_action: Any, positions: Positions) -> np.ndarray:
+    """π, (|G|, P): where each element takes positions of outputs; that of the label action, if it moves any.
+
+    Actions that move no positions, or not exactly, leave them where they are.
+    """
+    whole = whole_action(augmentation)
+    here = np.arange(positions.count)
+    for action in (label_action, whole):
+        moving = action.positions if isinstance(action, FieldAction) else action
+        if moving is None or not moving.exact or not moving.permutes_positions:
+            continue
+        try:
+            return np.asarray(moving.position_table((*positions.shape, 1)))
+        except (ShapeError, InvalidArgumentError) as error:
+            raise ShapeError(
+                f"augmentation by {whole.name} moves positions of inputs, and the network ends on {positions}, which "
+                f"it does not move ({error}); give a label_action of the same group that does"
+            ) from None
+    return np.tile(here, (whole.group.order, 1)) if whole.group.elements is not None else here[None]
+
+
+def moved_targets(augmentation: Any, label_action: Any, y: np.ndarray) -> np.ndarray:
+    """ρ_Y(g) y for the augmentation's elements, (|G|, *y.shape), y (N, *positions, outputs)."""
+    elements = augmenting_elements(augmentation)
+    action = value_keeping(whole_action(augmentation)) if label_action is None else label_action
+    if action is None:
+        return np.broadcast_to(y, (len(elements), *y.shape))
+    moved = [np.asarray(action(int(g) if np.ndim(g) == 0 else g, y), np.float64) for g in elements]
+    if moved[0].shape != y.shape:
+        raise ShapeError(f"label_action turns targets of shape {y.shape} into {moved[0].shape}; it must keep the shape")
+    return np.stack(moved)
+
+
+def value_keeping(action: Any) -> Any:
+    """The action on fields of values that stay as they are and go with their positions; None where no position goes."""
+    moving = action.positions if isinstance(action, FieldAction) else action
+    return moving if moving.permutes_positions or moving.channels_last else None

@@ -1,0 +1,139 @@
+"""O(2), the rotations and reflections of the plane; elements are orthogonal matrices."""
+
+from __future__ import annotations
+
+from functools import cached_property, partial
+from typing import Any, final
+
+import numpy as np
+from jaxtyping import Float
+
+from equitangents.errors import InvalidArgumentError, ShapeError
+from equitangents.groups.group import read_only
+from equitangents.groups.harmonic_matrices import plane_isometries, plane_turns
+from equitangents.groups.immutable import Immutable
+from equitangents.groups.plane_rotations import MAX_BANDLIMIT
+from equitangents.groups.rotations_of_space import rotation_angle
+from equitangents.groups.symmetry_group import CompactGroup, CompactIrrep, Flow
+from equitangents.validation import check_whole
+
+TOLERANCE = 1e-8  # of g gᵀ = 1
+_FLIP = np.diag([1.0, -1.0])
+
+
+@final
+class PlaneIsometries(Immutable, CompactGroup):
+    """O(2), with equidistant angles for means of functions of a bandlimit; made by `o2`.
+
+    g = R(α) diag(1, ±1): the reflection diag(1, −1) first, then the turn.
+    """
+
+    name = "O(2)"
+    dimension = 1
+    default_draws = 24
+    draws_are_independent = False
+    bandlimit: int
+
+    def __init__(self, bandlimit: int):
+        vars(self).update(bandlimit=bandlimit)
+
+    @property
+    def identity(self) -> Float[np.ndarray, "2 2"]:
+        """The unit matrix."""
+        return read_only(np.eye(2))
+
+    @property
+    def order(self) -> int:
+        """The number of nodes, 2(2B − 1)."""
+        return 2 * (2 * self.bandlimit - 1)
+
+    @cached_property
+    def matrices(self) -> Float[np.ndarray, "nodes 2 2"]:
+        """Every node as a matrix: the rotations from 0 on, then the same after a reflection."""
+        count = self.order // 2
+        turns = plane_turns(1, 360.0 * np.arange(count) / count)
+        return read_only(np.concatenate([turns, turns @ _FLIP]))
+
+    @property
+    def nodes(self) -> Float[np.ndarray, "nodes 2 2"]:
+        """The quadrature's elements, as matrices."""
+        return self.matrices
+
+    @property
+    def weights(self) -> Float[np.ndarray, " nodes"]:
+        """Equal weights of all nodes, which sum to 1."""
+        return np.full(self.order, 1 / self.order)
+
+    def check_element(self, name: str, g: Any) -> Float[np.ndarray, "2 2"]:
+        """`g` as a matrix."""
+        g = np.asarray(g, np.float64)
+        if g.shape != (2, 2):
+            raise ShapeError(f"{name} has shape {g.shape}; expected a matrix (2, 2)")
+        if not np.abs(g @ g.T - np.eye(2)).max() <= TOLERANCE:
+            raise InvalidArgumentError(f"{name} is not orthogonal:\n{g}")
+        return g
+
+    def draw(self, count: int, rng: np.random.Generator) -> list[np.ndarray]:
+        """Equidistant angles with one random offset, every other one after a reflection."""
+        turns = plane_turns(1, rng.uniform(0, 360) + 360 * np.arange(count) / count)
+        return [turn @ _FLIP if i % 2 else turn for i, turn in enumerate(turns)]
+
+    def compose(self, a: Any, b: Any) -> np.ndarray:
+        """The product of two matrices: first b, then a."""
+        return self.check_element("a", a) @ self.check_element("b", b)
+
+    def inverse(self, a: Any) -> np.ndarray:
+        """The transposed matrix, which undoes the element."""
+        return self.check_element("a", a).T
+
+    def angle(self, g: Any) -> float | None:
+        """Degrees of a turn; None for reflections."""
+        return rotation_angle(self.check_element("g", g))
+
+    def label(self, g: Any) -> str:
+        """Degrees, and whether a reflection comes first."""
+        g = self.check_element("g", g)
+        turned = f"{np.degrees(np.arctan2(g[1, 0], g[0, 0])):.1f}°"
+        return turned if np.linalg.det(g) > 0 else f"reflection, {turned}"
+
+    @property
+    def flows(self) -> tuple[Flow, ...]:
+        """The one way of turning a little."""
+        return (Flow("turn", "radian", lambda t: plane_turns(1, np.degrees(t))),)
+
+    def irreps(self, count: int) -> tuple[CompactIrrep, ...]:
+        """Frequencies 0 .. count − 1; of frequency 0 the trivial one and the sign of reflections."""
+        kinds = [(0, False), (0, True)][: 2 * count] + [(m, False) for m in range(1, count)]
+        return tuple(
+            CompactIrrep(
+                f"frequency {m}" + (", the sign of reflections" if odd else ""),
+                2 if m else 1,
+                partial(_character, m, odd),
+                partial(plane_isometries, m, odd),
+                self.name,
+            )
+            for m, odd in kinds
+        )
+
+    def is_same_group(self, other: Any) -> bool:
+        """O(2), whatever its bandlimit."""
+        return isinstance(other, PlaneIsometries)
+
+    def _value(self) -> tuple[Any, ...]:
+        return (self.bandlimit,)
+
+    def __repr__(self) -> str:
+        return f"<{self.name} sampled at bandlimit {self.bandlimit}, {self.order} elements>"
+
+
+def o2(bandlimit: int = 16) -> PlaneIsometries:
+    """O(2), with means that are exact for products of two functions of bandlimit B: frequencies below B each.
+
+    >>> [irrep.dimension for irrep in o2(3).irreps(3)]
+    [1, 1, 2, 2]
+    """
+    return PlaneIsometries(check_whole("bandlimit", bandlimit, 1, MAX_BANDLIMIT))
+
+
+def _character(frequency: int, odd: bool, g: Any) -> np.ndarray:
+    return np.trace(plane_isometries(frequency, odd, g), axis1=-2, axis2=-1)

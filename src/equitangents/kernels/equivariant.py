@@ -1,0 +1,149 @@
+"""Equivariant kernels of any network: K(x, x') = ∫ ρ(q) k(x, q x') dq.
+
+y(x) = ∫ ρ(g)ᵀ F(gx) dg, F a network with d outputs of kernel k each: y(gx) = ρ(g) y(x). Where k is invariant one orbit
+suffices. The mean of F's ensemble trained with augmentation and labels that turn by ρ is that of y's ensemble trained
+on the data alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from equitangents._types import ArrayLike
+from equitangents.actions import Action
+from equitangents.actions.group_action import GroupAction
+from equitangents.errors import InvalidArgumentError, InvalidTypeError
+from equitangents.groups import Representation
+from equitangents.groups.representations import as_representation
+from equitangents.kernels.invariance import is_invariant
+from equitangents.kernels.projected.nodes import Nodes
+from equitangents.kernels.projected.sums import Sums, all_pairs, diagonal
+from equitangents.kernels.result import KernelFunction, Kernels
+from equitangents.precision import is_traced, scope, working_dtype
+
+_ELEMENTS = 4  # of a compact group, on which invariance is checked
+_TOLERANCE = 1e-4, 1e-9  # of the invariance error in float32 and in float64
+
+
+@dataclass(frozen=True)
+class EquivariantAverage:
+    """The kernel made from `base` by `action` and a representation of its group; see `equivariant_average`."""
+
+    base: Any  # a KernelFunction
+    action: GroupAction
+    representation: Representation
+
+    @property
+    def turning_outputs(self) -> int:
+        """d, the number of outputs, which turn with the input."""
+        return self.representation.dimension
+
+    def kernel(self, x1: ArrayLike, x2: ArrayLike | None = None) -> Kernels:
+        """NNGP and NTK of d outputs, (N1, N2, d, d), with K(gx, g'x') = ρ(g) K(x, x') ρ(g')ᵀ."""
+        return self._result(self._sums(x1, x2), x1, x2)
+
+    def kernel_diagonal(self, x: ArrayLike) -> Kernels:
+        """NNGP and NTK of every input with itself, (N, d, d)."""
+        if self._invariant(x):
+            return self._result(diagonal(self._base, self._nodes, x), x)
+        blocks = [self._sums(x[i : i + 1], None) for i in range(len(x))]
+        join = [np.concatenate([np.asarray(getattr(b, name)[0]) for b in blocks]) for name in ("nngp", "ntk")]
+        return self._result(Sums(*join, blocks[-1].term), x)
+
+    def _sums(self, x1: Any, x2: Any) -> Sums:
+        if self._invariant(*(x for x in (x1, x2) if x is not None)):
+            return all_pairs(self._base, self._nodes, x1, x2)
+        # ∫∫ ρ(g)ᵀ ρ(h) k(gx, hx') dg dh: the first orbit element by element
+        nodes, second = self._nodes, x1 if x2 is None else x2
+        weights, rho = self._weights, self._matrices
+        total: list[Any] = [0.0, 0.0]
+        for g in range(len(nodes)):
+            found = all_pairs(self._base, nodes, nodes.move(np.array([g]), x1)[0], second)
+            turned = rho[g].T * weights[g]
+            for i, k in enumerate((found.nngp, found.ntk)):
+                total[i] = total[i] + turned @ k
+        if x2 is None:
+            total = [(k + k.transpose(1, 0, 3, 2)) / 2 for k in total]
+        return Sums(*total, found.term)
+
+    @cached_property
+    def _matrices(self) -> np.ndarray:
+        return self.representation.at(self.action.group)
+
+    @cached_property
+    def _weights(self) -> np.ndarray:
+        weights = self.action.group.weights
+        assert weights is not None
+        return weights
+
+    @cached_property
+    def _nodes(self) -> Nodes:
+        action = self.action
+        elements = action.group.nodes
+        assert elements is not None
+        inverses = action.group.inverses if isinstance(action, Action) else None
+        chosen = np.asarray(elements)
+        weighted = self._matrices * self._weights[:, None, None]
+        return Nodes(weighted, inverses, lambda numbers, x: action.orbit(x, chosen[numbers]))
+
+    def _base(self, x1: Any, x2: Any) -> Kernels:
+        found: Kernels = self.base.kernel(x1, x2)
+        return found
+
+    def _invariant(self, *given: Any) -> bool:
+        if any(map(is_traced, given)):
+            raise InvalidTypeError("equivariant averages are there for arrays of known values, not inside of jit")
+        given = tuple(x for x in given if len(x))
+        if not given or isinstance(self.action, Action):
+            return not given or is_invariant(self.base, self.action, *given)
+        sample = np.concatenate([np.asarray(x[:_ELEMENTS]) for x in given])
+        base = self.base.kernel(sample)
+        tolerance = _TOLERANCE[0 if sample.dtype == np.float32 else 1]
+        for g in self.action.group.draw(_ELEMENTS, np.random.default_rng(0)):
+            moved = self.base.kernel(np.asarray(self.action(g, sample)))
+            for a, b in ((base.nngp, moved.nngp), (base.ntk, moved.ntk)):
+                if not np.abs(np.asarray(a) - np.asarray(b)).max() <= tolerance * np.abs(np.asarray(a)).max():
+                    return False
+        return True
+
+    def _result(self, sums: Sums, *given: Any) -> Kernels:
+        dtype = working_dtype(*given)
+        nngp, ntk = np.asarray(sums.nngp, dtype), np.asarray(sums.ntk, dtype)
+        if any(isinstance(x, jax.Array) for x in given):
+            with scope(dtype):
+                nngp, ntk = jnp.asarray(nngp), jnp.asarray(ntk)
+        term = sums.term
+        note = f"{len(self._nodes)} elements of {self.action.group.name}, weighed by a representation"
+        return Kernels(nngp, ntk, term.engine, term.form, (*term.notes, note))
+
+
+def equivariant_average(net: KernelFunction, action: GroupAction, representation: Any) -> EquivariantAverage:
+    """The equivariant kernel of any network: ∫ ρ(q) k(x, q x') dq, a (d, d) matrix for each pair of inputs.
+
+    Training its ensemble on N samples with targets (N, d) gives, at every time and input, the mean of the ensemble of
+    `net` with d outputs that is trained on all {(gx_i, ρ(g)y_i)} (`augmentation=action`, targets moved by ρ).
+
+    Args:
+        net: A network with one kernel for all outputs, or anything with `.kernel(x1, x2)`. Whether its kernel is
+            invariant is checked at every call; where it is not, both orbits are averaged.
+        action: How the group moves inputs: a finite group's, or one of SO(2), SO(3) or O(3), whose mean is a
+            quadrature over `action.group.nodes`.
+        representation: ρ, as `nn.Readout` takes it.
+    """
+    if not hasattr(net, "kernel"):
+        raise InvalidTypeError(f"net is {net!r}; expected a network, or anything with .kernel(x1, x2)")
+    if getattr(net, "turning_outputs", None) is not None:
+        raise InvalidArgumentError("net has outputs that turn already; give a network whose outputs are alike")
+    if not isinstance(action, GroupAction):
+        raise InvalidTypeError(f"action is {action!r}; expected an action of equitangents.actions")
+    if action.group.nodes is None:
+        raise InvalidTypeError(f"{action.group.name} has no quadrature, so that there is no mean over it")
+    found = EquivariantAverage(net, action, as_representation("representation", representation))
+    found._matrices  # noqa: B018  raises where the representation is of another group
+    return found

@@ -1,0 +1,110 @@
+"""Kernels of projected programs: `base`, which computes kernels of numbers by some engine, is called with moved inputs.
+
+Numbers are of any engine: for the compiled one a readout of a finite group costs what a pool over the group costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import DTypeLike
+
+from equitangents import precision
+from equitangents.kernels.cost import KernelCost, repeated
+from equitangents.kernels.projected import sums
+from equitangents.kernels.projected.nodes import Nodes, position_nodes, rotation_nodes
+from equitangents.kernels.projected.program import PositionMoves, ProjectedProgram
+from equitangents.kernels.projected.resolution import resolve
+from equitangents.kernels.result import Kernels
+from equitangents.kernels.rotations import Resolution
+from equitangents.kernels.size import check_result
+from equitangents.memory import check_fits
+
+_TYPICAL = 8  # the resolution that costs are given for where signals are not known
+
+Base = Callable[..., Kernels]
+
+
+def compute(base: Base, program: ProjectedProgram, x1: Any, x2: Any = None, engine: str | None = None) -> Kernels:
+    """NNGP and NTK between x1 and x2 (None: x1 with itself, at half the cost), each (N1, N2, d, d)."""
+    return _compute(base, program, x1, x2, engine, lambda kernel, nodes: sums.all_pairs(kernel, nodes, x1, x2))
+
+
+def compute_diagonal(base: Base, program: ProjectedProgram, x: Any, engine: str | None = None) -> Kernels:
+    """NNGP and NTK of each input with itself, each (N, d, d)."""
+    return _compute(base, program, x, None, engine, lambda kernel, nodes: sums.diagonal(kernel, nodes, x))
+
+
+def kernel_cost(
+    base_cost: Callable[..., KernelCost],
+    program: ProjectedProgram,
+    channels: int,
+    n1: int,
+    n2: int | None = None,
+    dtype: DTypeLike = "float32",
+    engine: str | None = None,
+) -> KernelCost:
+    """The cost of the kernels of numbers for every element, or for a quadrature of SO(3) at a typical resolution."""
+    if isinstance(program.moves, PositionMoves):
+        count = len(program.moves.matrices.array)
+    else:
+        count = len(rotation_nodes(program.moves, program.moves.accuracy.resolution or _TYPICAL))
+    one = base_cost(program.flat, channels, n1, n2, dtype, engine)
+    whole = repeated([(one, count)], 0)
+    return replace(whole, output_bytes=whole.output_bytes * program.dimension**2)
+
+
+def _compute(
+    base: Base,
+    program: ProjectedProgram,
+    x1: Any,
+    x2: Any,
+    engine: str | None,
+    run: Callable[[sums.KernelOf, Nodes], sums.Sums],
+) -> Kernels:
+    kernel = lambda a, b: base(program.flat, a, b, engine)
+    dtype = precision.working_dtype(x1, x2)
+    _check_memory(program, x1, x2)
+    nodes, found = _nodes(program, kernel, x1, x2)
+    result = run(kernel, nodes)
+    nngp, ntk = (k + program.constant.array for k in (result.nngp, result.ntk))
+    if any(precision.is_traced(x) for x in (x1, x2)):
+        with precision.scope(dtype):
+            nngp, ntk = nngp.astype(dtype), ntk.astype(dtype)
+    else:
+        nngp, ntk = np.asarray(nngp, dtype), np.asarray(ntk, dtype)
+        if any(isinstance(x, jax.Array) for x in (x1, x2)):
+            with precision.scope(dtype):
+                nngp, ntk = jnp.asarray(nngp), jnp.asarray(ntk)
+    notes = () if found is None or found.note is None else (found.note,)
+    return Kernels(
+        nngp,
+        ntk,
+        result.term.engine,
+        result.term.form,
+        (*result.term.notes, *notes),
+        None if found is None else found.error,
+        None if found is None else found.value or None,
+    )
+
+
+def _nodes(program: ProjectedProgram, kernel: sums.KernelOf, x1: Any, x2: Any) -> tuple[Nodes, Resolution | None]:
+    if isinstance(program.moves, PositionMoves):
+        return position_nodes(program.moves), None
+    found = resolve(program.moves, kernel, x1, x2)
+    return rotation_nodes(program.moves, found.value), found
+
+
+def _check_memory(program: ProjectedProgram, x1: Any, x2: Any) -> None:
+    n1, n2, d = len(x1), len(x1 if x2 is None else x2), program.dimension
+    check_result(x1, x2, precision.working_dtype(x1, x2), 0)
+    check_fits(
+        f"a kernel of {n1} × {n2} inputs and {d} × {d} outputs",
+        4 * 8 * n1 * n2 * d * d,
+        "compute fewer inputs at a time",
+    )

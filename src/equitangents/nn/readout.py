@@ -1,0 +1,135 @@
+"""Outputs that turn with the input: from signals on a group to a representation ρ of it.
+
+y(f) = W_std/√n Σ_i ∫ ρ(g) v_i N_i(f)(g) dg + b_std · P b, with v_i ~ N(0, 1) in ℝ^d for each of n features and
+P = ∫ ρ(g) dg. These are all the linear maps with y(ρ_reg(h) f) = ρ(h) y(f).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from equitangents._types import DType, Params
+from equitangents.errors import InvalidArgumentError, NetworkError
+from equitangents.groups import Representation
+from equitangents.groups.representations import as_representation
+from equitangents.kernels.program import FrozenArray, GroupFibres
+from equitangents.kernels.projected import PositionMoves, ProjectedProgram, RotationMoves
+from equitangents.nn.dense import Dense
+from equitangents.nn.layer import Layer, Weights, check_scale
+from equitangents.nn.pooling import Flatten
+from equitangents.nn.signal import Grid, OnGroup, OnRotations, Signal
+
+Lower = Callable[[tuple[Layer, ...], tuple[int, ...]], tuple[int, Any]]
+
+
+@dataclass(frozen=True)
+class Readout(Layer):
+    """The last layer of a network on a group: d outputs that the group turns by a representation, y(gx) = ρ(g) y(x).
+
+    K'(f,f') = W_std² ∫∫ ρ(g) ρ(g')ᵀ K(g,g') dg dg' + b_std² P, (d, d) for each pair of inputs, and Θ' = K' + the same
+    integral of Θ times W_std². So `net.kernel(x1, x2).ntk` is (N1, N2, d, d), with K(gx, g'x') = ρ(g) K(x, x') ρ(g')ᵀ.
+
+    Args:
+        representation: An irrep of the group over the real numbers, a list of irreps (their direct sum: independent
+            blocks), a `groups.Representation`, or orthogonal matrices (order, d, d). An irrep of SO(2), O(2), SO(3) or
+            O(3) will do for a finite group of rotations, one of the point group for a wallpaper group, whose
+            translations then change nothing. The trivial one gives what GroupPool and Dense(1) give.
+        W_std: Standard deviation of the weights.
+        b_std: Standard deviation of the bias, along what no element of the group moves.
+    """
+
+    representation: Any
+    W_std: float = 1.0
+    b_std: float = 0.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "representation", as_representation("representation", self.representation))
+        check_scale("W_std", self.W_std)
+        check_scale("b_std", self.b_std)
+
+    @property
+    def is_last(self) -> bool:
+        """Layers after it would mix outputs that turn into one another."""
+        return True
+
+    @property
+    def dimension(self) -> int:
+        """d, the number of outputs."""
+        return self._turned.dimension
+
+    @property
+    def _turned(self) -> Representation:
+        assert isinstance(self.representation, Representation)
+        return self.representation
+
+    def matrices(self, signal: Signal) -> np.ndarray:
+        """ρ at every position of a signal on a group, (positions, d, d)."""
+        positions = signal.positions
+        if not isinstance(positions, OnGroup | OnRotations):
+            raise NetworkError(
+                f"Readout reads a signal on a group, not one on {positions}; put a Lift or SphereLift before it, "
+                "and no pool between"
+            )
+        try:
+            return self._turned.at(positions.group)
+        except InvalidArgumentError as error:
+            raise NetworkError(str(error)) from None
+
+    def signal(self, signal: Signal) -> Signal:
+        """A plain vector of d outputs, which are not alike."""
+        self.matrices(signal)
+        return Signal(Grid(()), self._turned.dimension, uneven=True)
+
+    def init(self, key: jax.Array, signal: Signal, dtype: DType) -> Params:
+        """w (n, d), b (d,)."""
+        d = self._turned.dimension
+        return self._weights.init(key, (signal.channels, d), (d,), dtype)
+
+    def apply(self, params: Params, x: Any, signal: Signal) -> Any:
+        """(N, positions, n) to (N, d)."""
+        rho = self.matrices(signal)
+        weights = signal.positions.weights
+        weights = np.full(len(rho), 1 / len(rho)) if weights is None else weights
+        turns = jnp.asarray(rho * weights[:, None, None], x.dtype)
+        features = self._weights.multiply({"w": params["w"]}, x)
+        y = jnp.einsum("gab,ngb->na", turns, features, precision="highest")
+        if "b" not in params:
+            return y
+        return y + self.b_std * (turns.sum(axis=0) @ params["b"])
+
+    def lower(self, signal: Signal) -> tuple[Any, ...]:
+        """Nothing: the kernels of the layers before it are projected, see `projected`."""
+        raise NetworkError("a Readout is the last layer of a network, not part of another layer")
+
+    @property
+    def _weights(self) -> Weights:
+        return Weights(self.W_std, self.b_std)
+
+    def projected(self, before: tuple[Layer, ...], shape: tuple[int, ...], signals: Any, lower: Lower) -> Any:
+        """(leading layers that are functions of the input alone, the program) of a network with this last layer."""
+        given, flat = lower((*before, Flatten(), Dense(1, W_std=self.W_std)), shape)
+        fibres = before[given].fibres(signals[given])
+        if fibres is None:
+            raise NetworkError(
+                f"layer {given}, {before[given]!r}: kernels of a Readout are there for networks whose first layer with "
+                "weights is a Lift or SphereLift"
+            )
+        rho = self.matrices(signals[-2])
+        weights = signals[-2].positions.weights
+        mean = np.average(rho, axis=0, weights=weights)
+        constant = FrozenArray(self.b_std**2 * np.where(np.abs(mean) > 1e-12, mean, 0.0))
+        return given, ProjectedProgram(flat, self._moves(fibres, rho, signals[-2]), constant)
+
+    def _moves(self, fibres: Any, rho: np.ndarray, signal: Signal) -> PositionMoves | RotationMoves:
+        assert isinstance(signal.positions, OnGroup | OnRotations)
+        group = signal.positions.group
+        if isinstance(fibres, GroupFibres):
+            sources = fibres.points.array[group.inverses]
+            return PositionMoves(FrozenArray(sources), FrozenArray(rho), FrozenArray(group.inverses))
+        return RotationMoves(fibres.group, fibres.bandlimit, self._turned, fibres.accuracy)
