@@ -131,6 +131,17 @@ TINY = {
         "classes": "4", "per_class": "2", "test_per_class": "2", "draws": "2", "orders": "2,4", "rings": "2",
         "angles": "8", "pixels": "4", "hidden_layers": "1",
     },
+    "segmentation": {
+        "pixels": "4", "sizes": "1,2", "test": "2", "draws": "2", "hidden_layers": "1", "few": "1", "units": "1,inf",
+    },
+    "vector-fields": {
+        "pixels": "4", "waves": "1", "sizes": "1,2", "test": "2", "draws": "2", "hidden_layers": "1", "few": "1",
+        "units": "1,inf",
+    },
+    "orientations": {
+        "order": "4", "rings": "2", "angles": "4", "bandlimit": "2", "accuracy": "0.1", "sizes": "2,4",
+        "space_sizes": "2,4", "test": "3", "draws": "2", "hidden_layers": "1", "few": "1", "units": "1,inf",
+    },
 }  # fmt: skip
 FIGURES = {
     "toy": {"snapshots", "violation-over-time", "violation-over-members"},
@@ -167,6 +178,9 @@ FIGURES = {
     "imagenet-scale": {"curves", "images"},
     "spectra": {"errors", "spectra"},
     "partial-orbits": {"accuracy", "images"},
+    "segmentation": {"learning", "times", "masks"},
+    "vector-fields": {"learning", "times", "flows"},
+    "orientations": {"turns", "turns-times", "images", "rotations", "rotations-times"},
 }
 TABLES = {
     "toy": {"violation", "ensemble_size"},
@@ -197,6 +211,9 @@ TABLES = {
     "imagenet-scale": {"errors", "power_laws"},
     "spectra": {"errors", "factors", "eigenvalues"},
     "partial-orbits": {"accuracy"},
+    "segmentation": {"scores", "factors", "times"},
+    "vector-fields": {"scores", "factors", "times"},
+    "orientations": {"turns", "rotations", "factors", "times"},
 }
 EXACT = {  # numbers of the claims that hold at any size, not by statistics
     "mlp-to-gcnn": (0, 5, 6, 7),
@@ -213,6 +230,9 @@ EXACT = {  # numbers of the claims that hold at any size, not by statistics
     "learning-curves": (4,),
     "spectra": (3, 4),
     "partial-orbits": (0, 3),
+    "segmentation": (2, 3, 5),
+    "vector-fields": (2, 3),
+    "orientations": (2, 3, 5),
 }
 
 

@@ -1,4 +1,4 @@
-"""Images of one's own with a mask each: FOLDER/images/NAME.png and FOLDER/masks/NAME.png, names alike but for the ending."""
+"""Images of one's own with masks: FOLDER/images/NAME.png and FOLDER/masks/NAME.png, alike but for the ending."""
 
 from __future__ import annotations
 

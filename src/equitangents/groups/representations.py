@@ -248,7 +248,9 @@ def _points(group: WallpaperGroup) -> np.ndarray:
 
 def _of_finite(part: FiniteMatrices, group: SymmetryGroup) -> np.ndarray:
     if not isinstance(group, Group):
-        raise InvalidArgumentError(f"{part.name}: matrices of {len(part.matrices)} elements do not act for {group.name}")
+        raise InvalidArgumentError(
+            f"{part.name}: matrices of {len(part.matrices)} elements do not act for {group.name}"
+        )
     M = part.matrices
     if isinstance(group, WallpaperGroup) and len(M) == group.point_order != group.order:
         M = M[_points(group)]

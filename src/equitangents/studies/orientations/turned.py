@@ -1,7 +1,7 @@
 """Templates turned by known group elements: digits or letters on rings by C_n, signals on the sphere by SO(3).
 
-The target is the element itself: on C_n the signal on the group that is 1 at the element and 0 elsewhere, less its mean;
-on SO(3) the rotation's matrix. Both move by left multiplication where the input is turned further.
+The target is the element itself: on C_n the signal on the group that is 1 at the element and 0 elsewhere, less its
+mean; on SO(3) the rotation's matrix. Both move by left multiplication where the input is turned further.
 """
 
 from __future__ import annotations

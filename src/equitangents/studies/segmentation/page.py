@@ -19,15 +19,15 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
     s, learning = settings, results.learning
     one = {"masks": learning}
     source = {
-        "cells": "One or two cells with a bright membrane lie on a striped texture; inside they look as the ground does.",
+        "cells": "One or two cells with a bright membrane lie on a striped texture and look inside as it does.",
         "digits": "A bright handwritten digit lies on a striped texture.",
     }.get(s.data, "Images and masks are those of a folder, averaged down.")
     turned = " Each image is turned by a random quarter turn, and its mask with it; images are continued periodically."
     kernels = (
         f"The network is a CNN of {s.hidden_layers} hidden layers, 3×3 windows, ReLU, that ends on every pixel; its "
-        "infinitely wide kernel joins all pixels of two images. With a group built in it is the mean over moved copies of "
-        "one image, Θ(x, ρ(g)x′) ρ(g). The wrong group says that images of inverted contrast have the same mask. Every "
-        f"draw has images of its own; targets are ±1, the ridge is {s.ridge:g} of the mean diagonal."
+        "infinitely wide kernel joins all pixels of two images. With a group built in it is the mean over moved copies "
+        "of one image, Θ(x, ρ(g)x′) ρ(g). The wrong group says that images of inverted contrast have the same mask. "
+        f"Every draw has images of its own; targets are ±1, the ridge is {s.ridge:g} of the mean diagonal."
     )
     sections = [
         Section(

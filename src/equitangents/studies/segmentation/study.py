@@ -1,7 +1,7 @@
 """Masks from few annotated images: what a symmetry that turns the masks with the images is worth.
 
-Kernels on pairs of pixels: of a CNN that ends on positions, with C4 built in (masks turn with images), with C2 alone, and
-with a wrong group, under which images of inverted contrast have the same mask. Cells or digits on textures are
+Kernels on pairs of pixels: of a CNN that ends on positions, with C4 built in (masks turn with images), with C2 alone,
+and with a wrong group, under which images of inverted contrast have the same mask. Cells or digits on textures are
 generated; a folder of images and masks can take their place.
 """
 
@@ -21,7 +21,15 @@ from equitangents.studies.common.images import standardise
 from equitangents.studies.common.moving_outputs.claims import THEOREM, saving_claims, time_claims
 from equitangents.studies.common.moving_outputs.growing_sets import Sets
 from equitangents.studies.common.moving_outputs.kernels import Symmetry, moved_kernels
-from equitangents.studies.common.moving_outputs.results import PLAIN, RIGHT, WRONG, Learning, Problem, measure_learning
+from equitangents.studies.common.moving_outputs.results import (
+    PLAIN,
+    RIGHT,
+    WRONG,
+    Learning,
+    Problem,
+    check_sizes,
+    measure_learning,
+)
 from equitangents.studies.framework.citations import EMERGENT_EQUIVARIANCE, EQUIVARIANT_KERNELS
 from equitangents.studies.framework.claims import EXACT, Claim, claim
 from equitangents.studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check
@@ -104,8 +112,7 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     s = settings
     at_least(s, pixels=4, test=1, draws=2, hidden_layers=1, few=1)
     check(s.ridge > 0, "ridge", s.ridge, "positive")
-    check(list(s.sizes) == sorted(set(s.sizes)) and len(s.sizes) >= 2, "sizes", s.sizes, "two or more, increasing")
-    check(min(s.sizes) >= 1, "sizes", s.sizes, "at least 1 each")
+    check_sizes("sizes", s.sizes)
     check(s.few <= min(s.sizes[-1], s.test), "few", s.few, f"at most {min(s.sizes[-1], s.test)}, images of a draw")
     check(len(s.units) >= 1 and min(s.units) > 0, "units", s.units, "positive times")
     if is_own(s):

@@ -16,7 +16,7 @@ VISCOSITY = 0.3
 
 
 class Flows(NamedTuple):
-    """Velocities (N, H, W, 2) in components along rows and columns: `before`, and `after` the time that was asked for."""
+    """Velocities (N, H, W, 2), components along rows and columns: `before`, and `after` the time asked for."""
 
     before: Float[np.ndarray, "n height width 2"]
     after: Float[np.ndarray, "n height width 2"]
@@ -36,8 +36,8 @@ def waves(q: int) -> Float[np.ndarray, "waves 2"]:
 def flows(count: int, pixels: int, q: int, time: float, stream: float, seed: tuple[int, ...]) -> Flows:
     """`count` flows on a torus of side 2π, on a grid of `pixels` × `pixels`.
 
-    Amplitudes of waves are Gaussian, so that a vortex turns at about unit speed; the stream has a random direction and a
-    speed up to `stream`, uniform over that disc.
+    Amplitudes of waves are Gaussian, so that a vortex turns at about unit speed; streams are uniform over the disc of
+    radius `stream`.
     """
     rng = np.random.default_rng(seed)
     k = waves(q)

@@ -1,8 +1,8 @@
 """Flows from few examples: what a symmetry that turns the vectors with the grid is worth.
 
-Vortices that a uniform stream carries along are exact solutions of the Navier–Stokes equations; learnt is how velocities
-change in a given time. Kernels on pairs of grid points: of a CNN that ends on positions, with C4 built in (vectors turn
-with the grid), with C2 alone, and with a wrong group that turns the grid and leaves the predicted vectors.
+Vortices that a uniform stream carries along are exact solutions of the Navier–Stokes equations; learnt is how
+velocities change in a given time. Kernels on pairs of grid points: of a CNN that ends on positions, with C4 built in
+(vectors turn with the grid), with C2 alone, and with a wrong group that turns the grid and leaves the vectors.
 """
 
 from __future__ import annotations
@@ -15,11 +15,19 @@ from typing import Any
 
 import numpy as np
 
-from equitangents import actions, groups, nn
+from equitangents import actions, nn
 from equitangents.studies.common.moving_outputs.claims import saving_claims, time_claims
 from equitangents.studies.common.moving_outputs.growing_sets import Sets
 from equitangents.studies.common.moving_outputs.kernels import Symmetry
-from equitangents.studies.common.moving_outputs.results import PLAIN, RIGHT, WRONG, Learning, Problem, measure_learning
+from equitangents.studies.common.moving_outputs.results import (
+    PLAIN,
+    RIGHT,
+    WRONG,
+    Learning,
+    Problem,
+    check_sizes,
+    measure_learning,
+)
 from equitangents.studies.framework.citations import EMERGENT_EQUIVARIANCE, EQUIVARIANT_KERNELS
 from equitangents.studies.framework.claims import Claim
 from equitangents.studies.framework.study import RunFolder, Study, at_least, check
@@ -102,8 +110,7 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     check(4 * s.waves < s.pixels**2, "waves", s.waves, f"below {s.pixels**2 / 4:g}, which the grid resolves")
     check(s.time > 0, "time", s.time, "positive")
     check(s.ridge > 0, "ridge", s.ridge, "positive")
-    check(list(s.sizes) == sorted(set(s.sizes)) and len(s.sizes) >= 2, "sizes", s.sizes, "two or more, increasing")
-    check(min(s.sizes) >= 1, "sizes", s.sizes, "at least 1 each")
+    check_sizes("sizes", s.sizes)
     check(s.few <= min(s.sizes[-1], s.test), "few", s.few, f"at most {min(s.sizes[-1], s.test)}, flows of a draw")
     check(len(s.units) >= 1 and min(s.units) > 0, "units", s.units, "positive times")
 

@@ -1,4 +1,4 @@
-"""What is claimed of outputs that move: images saved, augmentation and architecture alike, equivariance at every time."""
+"""What is claimed of outputs that move: inputs saved, augmentation and architecture alike, equivariance in time."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def time_claims(learnings: Mapping[str, Learning], noun: str) -> list[Claim]:
     least = format_number(min(e.value for e in plain.values()))
     return [
         claim(
-            "Networks trained on all moved copies, targets moved along, have the mean of the equivariant ones, at every "
+            "Networks trained on all moved copies, targets moved along, have the mean of the equivariant ones at every "
             "time, on the data and off them",
             numbers(lambda k: k.apart.max(axis=1)),
             measure="Largest difference of means relative to the largest output, over elements, outputs and times "

@@ -26,8 +26,8 @@ def scores_figure(folder: RunFolder, name: str, learning: Learning, titles: Mapp
         name,
         titles=tuple(titles.values()),
         xlabel=f"training {noun}",
-        caption=f"Scores on {noun} not trained on, of kernels with nothing built in, with the right group or part of it, "
-        f"and with a wrong one: means over {draws} draws with 95 % intervals over draws.",
+        caption=f"Scores on {noun} not trained on, of kernels with nothing built in, with the right group or part of "
+        f"it, and with a wrong one: means over {draws} draws with 95 % intervals over draws.",
         alt=f"Scores against the number of training {noun}",
     ) as drawn:
         for axes, score in zip(drawn, titles, strict=True):
@@ -48,9 +48,9 @@ def times_figure(folder: RunFolder, name: str, learning: Learning) -> Figure:
         titles=[drawing.heading(set_name) for set_name in SETS],
         ylabel="equivariance error",
         sharey=True,
-        caption="Relative distance of f(ρ(g)x) from ρ(g)f(x) over training time, in units of N/λ_max, on training inputs, "
-        "test inputs and inputs unlike both: trained on all moved copies, equivariant by architecture, and neither. "
-        "Infinite width.",
+        caption="Relative distance of f(ρ(g)x) from ρ(g)f(x) over training time, in units of N/λ_max, on training "
+        "inputs, test inputs and inputs unlike both: trained on all moved copies, equivariant by architecture, and "
+        "neither. Infinite width.",
         alt="Equivariance errors over training time",
     ) as drawn:
         for i, axes in enumerate(drawn):
@@ -74,7 +74,8 @@ def scores_table(learning: Learning, titles: Mapping[str, str], noun: str) -> Ta
     factors = [learning.saved(symmetry) for symmetry in learning.titles if symmetry != PLAIN]
     saved = [with_interval(e.value, e.interval) for e in factors]
     rows.append([f"{noun} saved, factor", "", *saved])
-    caption = f"{title}; in brackets 95 % intervals over draws. Last row: how many times as many {noun} the plain kernel needs."
+    needs = f"how many times as many {noun} the plain kernel needs"
+    caption = f"{title}; in brackets 95 % intervals over draws. Last row: {needs}."
     return Table(caption, [f"training {noun}", *learning.titles.values()], rows)
 
 

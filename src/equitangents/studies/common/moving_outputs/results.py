@@ -12,7 +12,7 @@ from equitangents.statistics import Estimate, paired_mean
 from equitangents.studies.common.moving_outputs.growing_sets import Scores, Sets, images_saved, scores_of_a_draw
 from equitangents.studies.common.moving_outputs.kernels import PairKernel, Symmetry
 from equitangents.studies.common.moving_outputs.over_time import MODELS, over_time
-from equitangents.studies.framework.study import Arrays, RunFolder, Task
+from equitangents.studies.framework.study import Arrays, RunFolder, Task, check
 
 SETS = ("training", "test", "off the data")
 PLAIN, RIGHT, WRONG = "plain", "right", "wrong"
@@ -96,8 +96,16 @@ def _draw(problem: Problem, k: int, task: Task) -> Arrays:
 def _times(problem: Problem, task: Task) -> Arrays:
     p = problem
     x, y, test, _ = p.draw(0)
+    fibre = (*p.positions, p.symmetries[RIGHT].fibre)
+    y = y[: p.few].reshape(p.few, *fibre, -1)[..., 0]
     sets = dict(zip(SETS, (x[: p.few], test[: p.few], p.foreign[: p.few]), strict=True))
-    return over_time(p.kernel, p.symmetries[RIGHT], x[: p.few], y[: p.few], sets, p.positions, p.units)
+    return over_time(p.kernel, p.symmetries[RIGHT], x[: p.few], y, sets, p.positions, p.units)
+
+
+def check_sizes(name: str, sizes: Sequence[int]) -> None:
+    """Two or more training sizes that increase."""
+    check(list(sizes) == sorted(set(sizes)) and len(sizes) >= 2, name, tuple(sizes), "two or more, increasing")
+    check(min(sizes) >= 1, name, tuple(sizes), "at least 1 each")
 
 
 def every_time(units: Sequence[float]) -> str:
