@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from equitangents.kernels.engines import Engine
+from equitangents.kernels.layout import MATRIX, Layout
 from equitangents.kernels.scales import (
     Law,
     Scales,
@@ -35,9 +36,9 @@ class Ways(NamedTuple):
 
 
 def all_pairs(
-    law: Law, ways: Ways, engine: Engine, x1: np.ndarray, x2: np.ndarray | None
+    law: Law, ways: Ways, engine: Engine, x1: np.ndarray, x2: np.ndarray | None, layout: Layout = MATRIX
 ) -> tuple[Any, Any, list[str]]:
-    """(NNGP, NTK, notes) between x1 and x2 (None: x1 with itself), each (N1, N2), by an engine."""
+    """(NNGP, NTK, notes) between x1 and x2 (None: x1 with itself), each (N1, N2, *layout.tail), by an engine."""
     dtype = x1.dtype
     scales = scales_of(law, dtype, x1, x2)
     shape = len(x1), len(x1 if x2 is None else x2)
@@ -47,7 +48,7 @@ def all_pairs(
         _clear(scales, nngp, ntk)
         check_representable(dtype, (nngp, ntk), inputs)
         return nngp, ntk, []
-    nngp, ntk = np.zeros(shape, dtype), np.zeros(shape, dtype)
+    nngp, ntk = layout.zeros(shape, dtype), layout.zeros(shape, dtype)
     told = _Told()
     symmetric = x2 is None
     other = x1 if x2 is None else x2
@@ -57,13 +58,13 @@ def all_pairs(
         b = None if same else divided(other[columns], shift2 + how.second, a.dtype)
         values = _run(ways, how, a, b)
         told.apart += len(rows) * len(columns) * (2 if symmetric else 1) * (how.way == "apart" and not engine.any_norms)
-        exponents = (shift1 + how.first)[:, None] + (shift2 + how.second)
+        exponents = layout.spread((shift1 + how.first)[:, None] + (shift2 + how.second))
         for out, part in zip((nngp, ntk), values, strict=True):
             part, lost = as_representable(part, exponents, dtype)
             told.lost += lost
             out[np.ix_(rows, columns)] = part
             if symmetric and not same:
-                out[np.ix_(columns, rows)] = part.T
+                out[np.ix_(columns, rows)] = layout.mirrored(part)
     check_representable(dtype, (nngp, ntk), inputs)
     return nngp, ntk, told.notes(dtype)
 
@@ -110,17 +111,21 @@ def listed(
 
 
 def diagonal(
-    law: Law, engine: Callable[[np.ndarray], Pair], common: Callable[[np.ndarray, float], Pair], x: np.ndarray
+    law: Law,
+    engine: Callable[[np.ndarray], Pair],
+    common: Callable[[np.ndarray, float], Pair],
+    x: np.ndarray,
+    layout: Layout = MATRIX,
 ) -> tuple[Any, Any, list[str]]:
-    """(NNGP, NTK, notes) of each input with itself, each (N,); `common(x, factor)` multiplies biases."""
+    """(NNGP, NTK, notes) of each input with itself, each (N, *layout.tail); `common(x, factor)` multiplies biases."""
     dtype = x.dtype
     scales = scales_of(law, dtype, x, None)
-    nngp, ntk = np.zeros(len(x), dtype), np.zeros(len(x), dtype)
+    nngp, ntk = np.zeros((len(x), *layout.tail), dtype), np.zeros((len(x), *layout.tail), dtype)
     told = _Told()
     ways = [treatment(law, int(b), int(b), dtype) for b in np.unique(scales.bins1)]
     if scales.ordinary or not len(x):
-        nngp, ntk = engine(x)
-        nngp, ntk = np.where(scales.zero1, 0, nngp), np.where(scales.zero1, 0, ntk)
+        zero = layout.spread(scales.zero1)
+        nngp, ntk = (np.where(zero, 0, values) for values in engine(x))
         ways = []
     for b, how in zip(np.unique(scales.bins1), ways, strict=False):
         rows = np.nonzero((scales.bins1 == b) & ~scales.zero1)[0]
@@ -128,6 +133,7 @@ def diagonal(
             continue
         exponents = scales.shift1[rows] + how.first
         a = divided(x[rows], exponents, np.float64 if how.double else dtype)
+        exponents = layout.spread(exponents)
         values = common(a, 2.0**-how.first) if how.way == "common" else engine(a)
         for out, part in zip((nngp, ntk), values, strict=True):
             out[rows], lost = as_representable(part, 2 * exponents, dtype)

@@ -104,7 +104,7 @@ def kernel_cost(
     notes = (f"all pairs of positions: {steps.why}",) if isinstance(steps, PairPlan) else ()
     work = count(steps)
     pairs = n1 * (n1 + 1) // 2 if n2 is None else n1 * n2
-    seconds, factor = _forecast(work, channels, pairs, chosen, chosen.computed_in(program, channels, name))
+    seconds, factor = forecast(work, channels, pairs, chosen, chosen.computed_in(program, channels, name))
     itemsize = np.dtype(name).itemsize
     return KernelCost(
         fibres=work.fibres,
@@ -135,7 +135,7 @@ def announce(program: Program, x1: Any, x2: Any = None, engine: str | None = Non
     if pairs * (work.element_layers + work.products * channels / 8) < chosen.quick_work:
         return
     check_memory(program, chosen, x1, x2)  # what cannot run is not announced
-    seconds, factor = _forecast(work, channels, pairs, chosen, chosen.computed_in(program, channels, dtype.name))
+    seconds, factor = forecast(work, channels, pairs, chosen, chosen.computed_in(program, channels, dtype.name))
     if seconds > _ANNOUNCED:
         logger.info(
             "kernels of %d × %d inputs by the %s engine: about %s (within a factor of %.1f)",
@@ -147,7 +147,7 @@ def announce(program: Program, x1: Any, x2: Any = None, engine: str | None = Non
         )
 
 
-def _forecast(work: Work, channels: int, pairs: int, engine: Engine, dtype: str) -> tuple[float, float]:
+def forecast(work: Work, channels: int, pairs: int, engine: Engine, dtype: str) -> tuple[float, float]:
     """(seconds, the factor within which they are known)."""
     product = product_rate(engine, dtype)
     seconds = pairs * work.products * channels * product.seconds

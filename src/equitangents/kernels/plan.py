@@ -66,7 +66,7 @@ class PairPlan:
 def plan(program: Program) -> FibrePlan | PairPlan:
     """The cheaper exact way to run `program`."""
     if program.form == "pairs":
-        return _pairs(program, "asked for")
+        return over_all_pairs(program, "asked for")
     field, readout, vector = split(program.ops)
     try:
         if any(isinstance(op, Branch) for op in readout):
@@ -74,7 +74,7 @@ def plan(program: Program) -> FibrePlan | PairPlan:
         lift = program.lift
         levels = grid_levels(field, program.shape) if lift is None else lifted_levels(field, lift)
     except NoFibresError as error:
-        return _pairs(program, str(error))
+        return over_all_pairs(program, str(error))
     labels, affine = compose_readout(readout, levels.levels[-1].positions)
     fibres = needed_fibres(levels.levels[-1], labels, program)
     sizes = np.bincount(labels[labels >= 0])
@@ -177,7 +177,8 @@ def _lattice_offsets(level: GridLevel, members: np.ndarray) -> list[list[int]] |
     return [np.unique(b).tolist() for b in wrapped]
 
 
-def _pairs(program: Program, why: str) -> PairPlan:
+def over_all_pairs(program: Program, why: str) -> PairPlan:
+    """The plan that carries all pairs of positions; `why` says what leaves no other."""
     if program.lift is not None and program.lift.folded > 1:
         raise ValueError("a folded program holds no pairs of positions of different rotations")
     positions = int(np.prod(program.shape, dtype=np.int64))

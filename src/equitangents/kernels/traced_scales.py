@@ -21,7 +21,10 @@ Run = Callable[[Any, Any], tuple[Any, Any]]
 
 
 def all_pairs(law: Law, near: Run, far: Run, x1: Any, x2: Any) -> tuple[Any, Any]:
-    """(NNGP, NTK) between x1 and x2 (None: x1 with itself) by `near`, and by `far` where norms differ much."""
+    """(NNGP, NTK) between x1 and x2 (None: x1 with itself) by `near`, and by `far` where norms differ much.
+
+    Both give arrays (N1, N2, ...).
+    """
     if 0 in (x1.size, 1 if x2 is None else x2.size):
         return near(x1, x2)
     norms1 = _exponents(x1)
@@ -34,8 +37,13 @@ def all_pairs(law: Law, near: Run, far: Run, x1: Any, x2: Any) -> tuple[Any, Any
     )
     if not law.vanishes:
         return nngp, ntk
-    zero = zero1[:, None] | zero2
+    zero = _spread(zero1[:, None] | zero2, nngp)
     return jnp.where(zero, 0, nngp), jnp.where(zero, 0, ntk)
+
+
+def _spread(pairs: Any, values: Any) -> Any:
+    """What is known of pairs of inputs, (N1, N2), beside values (N1, N2, ...)."""
+    return pairs.reshape(pairs.shape + (1,) * (values.ndim - 2))
 
 
 @jax.custom_batching.custom_vmap
@@ -87,7 +95,7 @@ def _scaled(
         values = near(_times(x1, -first), b)
         exponents = first[:, None] + second
         half = exponents // 2
-        one, other = (jnp.exp2(e.astype(x1.dtype)) for e in (half, exponents - half))
+        one, other = (_spread(jnp.exp2(e.astype(x1.dtype)), values[0]) for e in (half, exponents - half))
         return tuple(v * one * other for v in values)
 
     low = jnp.minimum(jnp.min(jnp.where(zero1, 9999, norms1)), jnp.min(jnp.where(zero2, 9999, norms2)))
@@ -104,7 +112,7 @@ def _scaled(
 
     def ladders(values: tuple[Any, Any]) -> tuple[Any, Any]:
         a, b = rungs(_STEP // 2)
-        same = (a[:, None] == b) & ~alike
+        same = _spread((a[:, None] == b) & ~alike, values[0])
         nngp, ntk = (jnp.where(same, new, old) for new, old in zip(run(a, b), values, strict=True))
         return nngp, ntk
 
@@ -128,7 +136,8 @@ def _selected(
     values = tuple(near(x1, x2))
 
     def resolved(values: tuple[Any, Any]) -> tuple[Any, Any]:
-        nngp, ntk = (jnp.where(different, new, old) for new, old in zip(far(x1, x2), values, strict=True))
+        chosen = _spread(different, values[0])
+        nngp, ntk = (jnp.where(chosen, new, old) for new, old in zip(far(x1, x2), values, strict=True))
         return nngp, ntk
 
     return jax.lax.cond(_anywhere(different), resolved, lambda values: values, values)

@@ -15,14 +15,16 @@ from equitangents._types import ArrayLike, Params
 from equitangents.errors import InvalidTypeError, NetworkError, ShapeError
 from equitangents.kernels.cost import KernelCost
 from equitangents.kernels.dispatch import compute, compute_diagonal, compute_pairs, kernel_cost
-from equitangents.kernels.program import GroupFibres, Op, Program
+from equitangents.kernels.fields.result import KernelField
+from equitangents.kernels.program import Program
 from equitangents.kernels.result import Kernels, NngpKernels
-from equitangents.kernels.rotations import RotationFibres, RotationProgram
-from equitangents.kernels.structured import StructuredProgram, simplified
-from equitangents.kernels.structured import is_structured as is_structured_program
+from equitangents.kernels.rotations import RotationProgram
+from equitangents.kernels.structured import StructuredProgram
 from equitangents.keywords import CheckedKeywords
 from equitangents.nn.folding import fold
-from equitangents.nn.layer import Layer, ParameterFree
+from equitangents.nn.kernel_fields import cost_of_field, field_between, field_of_each
+from equitangents.nn.layer import Layer
+from equitangents.nn.lowering import count_given, program_of, structured_program_of
 from equitangents.nn.readout import Readout
 from equitangents.nn.signal import Grid, Signal
 from equitangents.nn.structure import Structure
@@ -132,13 +134,7 @@ class Sequential(CheckedKeywords):
         NNGP alone: asking for its `ntk` raises NetworkError.
         Raises ShapeError, NotFiniteError, NetworkError, and MemoryLimitError where the result cannot fit in memory.
         """
-        x1 = _check_inputs("x1", x1)
-        if x2 is not None:
-            x2 = _check_inputs("x2", x2)
-            if x2.shape[1:] != x1.shape[1:]:
-                raise ShapeError(f"x2 has inputs of shape {x2.shape[1:]}; expected those of x1, {x1.shape[1:]}")
-            if is_structured(x1) != is_structured(x2):
-                raise NetworkError("one of x1 and x2 has masks or graphs, the other none; give both")
+        x1, x2 = self._checked_pair(x1, x2)
         x1, program = self.lowered(x1)
         x2 = None if x2 is None else self.lowered(x2)[0]
         return self._existing(compute(program, x1, x2, engine))
@@ -149,10 +145,59 @@ class Sequential(CheckedKeywords):
         x, program = self.lowered(x)
         return self._existing(compute_diagonal(program, x, engine))
 
+    def _checked_pair(self, x1: Any, x2: Any) -> tuple[Any, Any]:
+        """Inputs of two sets that fit each other."""
+        x1 = _check_inputs("x1", x1)
+        if x2 is not None:
+            x2 = _check_inputs("x2", x2)
+            if x2.shape[1:] != x1.shape[1:]:
+                raise ShapeError(f"x2 has inputs of shape {x2.shape[1:]}; expected those of x1, {x1.shape[1:]}")
+            if is_structured(x1) != is_structured(x2):
+                raise NetworkError("one of x1 and x2 has masks or graphs, the other none; give both")
+        return x1, x2
+
     def _existing(self, kernels: Kernels) -> Any:
         """The kernels that the network has: all, or the NNGP alone."""
         reasons = [layer.no_ntk for layer in self._layers if layer.no_ntk is not None]
         return NngpKernels.of(kernels, reasons[0]) if reasons else kernels
+
+    def kernel_field(
+        self, x1: ArrayLike, x2: ArrayLike | None = None, positions: Any = "all", engine: str | None = None
+    ) -> KernelField:
+        """NNGP and NTK between the P output positions of x1 and those of x2 (None: x1 at half cost), (N1, P, N2, P).
+
+        For networks that end on positions, such as a Conv or a GroupConv without a pool after it. Positions are
+        numbered row by row. `positions`: "all"; "same", the kernels at p = p', (N1, N2, P); or pairs (M, 2), first
+        and second position, (N1, N2, M). Otherwise as `kernel`: precision, arrays, derivatives and errors.
+
+        >>> import numpy as np, equitangents as et
+        >>> net = et.nn.Sequential(et.nn.Conv(8, (3, 3)), et.nn.Relu(), et.nn.Conv(1, (3, 3)))
+        >>> x = np.random.default_rng(0).normal(size=(5, 4, 4, 1))
+        >>> net.kernel_field(x[:2], x).ntk.shape, net.kernel_field(x, positions="same").ntk.shape
+        ((2, 16, 5, 16), (5, 5, 16))
+        """
+        x1, x2 = self._checked_pair(x1, x2)
+        return field_between(self, x1, x2, positions, engine)
+
+    def kernel_field_diagonal(self, x: ArrayLike, positions: Any = "all", engine: str | None = None) -> KernelField:
+        """The kernel field of every input with itself: (N, P, P), or (N, P) or (N, M) at some `positions`.
+
+        What `kernel_field(x)` has for i = j, at the cost of N pairs: the covariances within each output, and with
+        positions="same" its variances.
+        """
+        return field_of_each(self, _check_inputs("x", x), positions, engine)
+
+    def kernel_field_cost(
+        self,
+        shape: tuple[int, ...],
+        n1: int,
+        n2: int | None = None,
+        positions: Any = "all",
+        dtype: DTypeLike = "float32",
+        engine: str | None = None,
+    ) -> KernelCost:
+        """What `kernel_field` will take for n1 and n2 inputs of `shape`, before it is run; see `kernel_cost`."""
+        return cost_of_field(self, _check_input_shape(shape), n1, n2, positions, dtype, engine)
 
     def kernel_pairs(self, x1: ArrayLike, x2: ArrayLike, first: Any, second: Any, engine: str | None = None) -> Kernels:
         """NNGP and NTK of the pairs (x1[first[p]], x2[second[p]]), each (P,); the network begins with a SphereLift.
@@ -176,7 +221,7 @@ class Sequential(CheckedKeywords):
             given, program = _lower_structured(self._layers, _check_input_shape(x.shape[1:]))
         else:
             given, program = self.lower(x.shape[1:])
-        return self._given(given, x), program
+        return self.after_given(given, x), program
 
     def kernel_cost(
         self,
@@ -195,7 +240,7 @@ class Sequential(CheckedKeywords):
         given, program = self.lower(shape)
         return kernel_cost(program, self.signals(shape)[given].channels, n1, n2, dtype, engine)
 
-    def _given(self, count: int, x: Any) -> Any:
+    def after_given(self, count: int, x: Any) -> Any:
         """The first layers, which have no parameters, applied to the input itself."""
         if not count:
             return x
@@ -278,35 +323,14 @@ def _lower(
     folded = fold(layers[given:], signals[given:])
     if folded is not None:
         return given, Program(signals[given].positions.shape, *folded)
-    ops: list[Op] = []
-    lift: GroupFibres | RotationFibres | None = None
-    for layer, signal in zip(layers[given:], signals[given:], strict=False):
-        ops.extend(layer.lower(signal))
-        lift = lift or layer.fibres(signal)
-    shape = signals[given].positions.shape
-    if is_structured_program(tuple(ops)):
-        ops = list(simplified(tuple(ops)))
-    if is_structured_program(tuple(ops)):
-        if isinstance(lift, RotationFibres):
-            raise NetworkError(f"after a SphereLift there is no kernel of a network that holds {_held(tuple(ops))}")
-        return given, StructuredProgram(shape, tuple(ops))
-    return given, Program(shape, tuple(ops)) if lift is None else lift.program(shape, tuple(ops))
+    return given, program_of(layers[given:], signals[given:])
 
 
 @lru_cache(maxsize=256)
 def _lower_structured(layers: tuple[Layer, ...], input_shape: tuple[int, ...]) -> tuple[int, StructuredProgram]:
     """The same for inputs with masks or graphs, which always run over all pairs of positions."""
     signals, given = _ends_on_vector(layers, input_shape)
-    if any(layer.lifts_to is not None for layer in layers):
-        raise NetworkError("networks that lift to a group do not take inputs with missing positions (masks) or graphs")
-    ops = tuple(
-        op for layer, signal in zip(layers[given:], signals[given:], strict=False) for op in layer.lower(signal)
-    )
-    return given, StructuredProgram(signals[given].positions.shape, ops)
-
-
-def _held(ops: tuple[Any, ...]) -> str:
-    return StructuredProgram((), ops).why.removeprefix("it holds ")
+    return given, structured_program_of(layers[given:], signals[given:])
 
 
 def _ends_on_vector(layers: tuple[Layer, ...], input_shape: tuple[int, ...]) -> tuple[tuple[Signal, ...], int]:
@@ -314,10 +338,7 @@ def _ends_on_vector(layers: tuple[Layer, ...], input_shape: tuple[int, ...]) -> 
     signals = _signals(layers, input_shape)
     if signals[-1].positions.count != 1:
         raise NetworkError(
-            f"the network ends on {signals[-1].positions}, so its kernel is a field; end it with Flatten, "
-            "GlobalAvgPool or GroupPool (and a Dense layer)"
+            f"the network ends on {signals[-1].positions}, so its kernel is a field; ask for kernel_field, or end it "
+            "with Flatten, GlobalAvgPool or GroupPool (and a Dense layer)"
         )
-    given = 0
-    while given < len(layers) and isinstance(layers[given], ParameterFree) and signals[given + 1].given:
-        given += 1
-    return signals, given
+    return signals, count_given(layers, signals)

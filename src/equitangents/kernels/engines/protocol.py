@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from equitangents._types import ArrayLike
+from equitangents.kernels.fields.part import Part
+from equitangents.kernels.fields.plan import FieldPlan, field_plan
 from equitangents.kernels.plan import FibrePlan, PairPlan, plan
 from equitangents.kernels.program import Program
 from equitangents.kernels.rotations.rules import RotationRules
@@ -65,6 +67,26 @@ class Engine(ABC):
     @abstractmethod
     def working_bytes(self, program: Program, channels: int, n1: int, n2: int, itemsize: int) -> int:
         """Bytes that a run holds beyond inputs and results."""
+
+    def field_obstacle(self, program: Program, part: Part, dtype: DTypeLike) -> str | None:
+        """Why it cannot run this part of the kernel field of `program`, or None if it can."""
+        return "it has no kernel fields"
+
+    def field_steps(self, program: Program, part: Part) -> FieldPlan:
+        """How it runs a part of the kernel field of `program`."""
+        return field_plan(program, part)
+
+    def field_kernels(self, program: Program, part: Part, x1: np.ndarray, x2: np.ndarray | None) -> Pair:
+        """(NNGP, NTK), (N1, N2, *part.layout.tail) in the inputs' precision, between x1 and x2 (None: x1)."""
+        raise NotImplementedError(f"the engine {self.name!r} has no kernel fields")
+
+    def field_diagonal(self, program: Program, part: Part, x: np.ndarray) -> Pair:
+        """(NNGP, NTK) of every input with itself, each (N, *part.layout.tail)."""
+        raise NotImplementedError(f"the engine {self.name!r} has no kernel fields")
+
+    def field_working_bytes(self, program: Program, part: Part, channels: int, n1: int, n2: int, itemsize: int) -> int:
+        """Bytes that a run of `field_kernels` holds beyond inputs and results."""
+        raise NotImplementedError(f"the engine {self.name!r} has no kernel fields")
 
     def computed_in(self, program: Program, channels: int, dtype: str) -> str:
         """The precision that a run on inputs of `dtype` computes in."""

@@ -31,8 +31,8 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
     )
     kernels = (
         f"The plain network is an MLP of {s.hidden_layers} hidden layers, ReLU. With a finite group built in its "
-        "kernel is the mean over turned copies of one input, Θ(x, ρ(g)x′) ρ(g), where ρ(g) moves targets; with SO(3) it "
-        "is that of a network that lifts the signal to rotations and is read out as a vector."
+        "kernel is the mean over turned copies of one input, Θ(x, ρ(g)x′) ρ(g), where ρ(g) moves targets; with SO(3) "
+        "it is that of a network that lifts the signal to rotations and is read out as a vector."
     )
     sections = [
         Section(

@@ -8,7 +8,9 @@ import jax
 import numpy as np
 
 from equitangents.kernels.engines.protocol import Engine, Pair
-from equitangents.kernels.engines.reference import means, run, sizes
+from equitangents.kernels.engines.reference import fields, means, run, sizes
+from equitangents.kernels.fields.part import Part
+from equitangents.kernels.fields.plan import field_plan
 from equitangents.kernels.plan import FibrePlan, plan
 from equitangents.kernels.program import Program
 from equitangents.kernels.rotations.tiled import TiledRotations
@@ -42,6 +44,18 @@ class ReferenceEngine(Engine):
 
     def working_bytes(self, program: Program, channels: int, n1: int, n2: int, itemsize: int) -> int:
         return sizes.working_bytes(plan(program), channels, n1, n2, itemsize)
+
+    def field_obstacle(self, program: Program, part: Part, dtype: Any) -> str | None:
+        return None
+
+    def field_kernels(self, program: Program, part: Part, x1: np.ndarray, x2: np.ndarray | None) -> Pair:
+        return fields.field_kernels(field_plan(program, part), program, x1, x2)
+
+    def field_diagonal(self, program: Program, part: Part, x: np.ndarray) -> Pair:
+        return fields.field_diagonal(field_plan(program, part), program, x)
+
+    def field_working_bytes(self, program: Program, part: Part, channels: int, n1: int, n2: int, itemsize: int) -> int:
+        return fields.field_working_bytes(field_plan(program, part), channels, n1, n2, itemsize)
 
     def distances_obstacle(self, steps: FibrePlan) -> str | None:
         return None

@@ -28,8 +28,8 @@ def kernels(program: Program, x1: np.ndarray, x2: np.ndarray | None) -> tuple[np
     if symmetric:
         columns = rows
     tables = jax.device_put(tables_of(steps, program))
-    blocks1 = _Blocks(steps, tables, x1, rows)
-    blocks2 = blocks1 if x2 is None else _Blocks(steps, tables, x2, columns)
+    blocks1 = Blocks(steps, tables, x1, rows)
+    blocks2 = blocks1 if x2 is None else Blocks(steps, tables, x2, columns)
     nngp, ntk = np.empty((n1, n2), x1.dtype), np.empty((n1, n2), x1.dtype)
     progress = Progress(len(blocks1) * (len(blocks1) + 1) // 2 if symmetric else len(blocks1) * len(blocks2))
     for i in range(len(blocks1)):
@@ -53,7 +53,7 @@ def diagonal(program: Program, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     steps = plan(program)
     rows, columns = sizes.tile_sides(steps, len(x), len(x), x.dtype.itemsize)
     tables = jax.device_put(tables_of(steps, program))
-    blocks = _Blocks(steps, tables, x, rows * columns)
+    blocks = Blocks(steps, tables, x, rows * columns)
     parts = [_diagonal(steps, tables, *blocks[i]) for i in range(len(blocks))]
     nngp, ntk = (np.concatenate([np.asarray(part[i]) for part in parts])[: len(x)] for i in range(2))
     return nngp, ntk
@@ -66,7 +66,7 @@ def traced(program: Program, x1: Any, x2: Any, carry: Carry = DISTANCE) -> tuple
     tables = {key: jnp.asarray(table) for key, table in tables_of(steps, program).items()}
 
     def stacked(x: Any, size: int) -> Any:
-        y = _by_position(x)
+        y = by_position(x)
         y = jnp.pad(y, ((0, 0), (0, -len(x) % size), (0, 0)))
         return y.reshape((y.shape[0], -1, size, y.shape[2])).swapaxes(0, 1)
 
@@ -84,7 +84,7 @@ def traced(program: Program, x1: Any, x2: Any, carry: Carry = DISTANCE) -> tuple
     return nngp, ntk
 
 
-def _by_position(x: Any) -> Any:
+def by_position(x: Any) -> Any:
     """(N, *positions, C) as (positions, N, C)."""
     return x.reshape((x.shape[0], -1, x.shape[-1])).swapaxes(0, 1)
 
@@ -104,7 +104,7 @@ def _diagonal(steps: FibrePlan | PairPlan, tables: dict[str, Any], x: Any, p: An
     return reference.diagonal(steps, tables, x, p)
 
 
-class _Blocks:
+class Blocks:
     """Inputs in blocks of equal size, the last filled up with zeros, each with what is known of it alone.
 
     Blocks are prepared when they are asked for; so many are held as fit into `PANEL`.
@@ -124,7 +124,7 @@ class _Blocks:
             rows = self._x[i * self._size : (i + 1) * self._size]
             block = np.zeros((self._size, *rows.shape[1:]), rows.dtype)
             block[: len(rows)] = rows
-            values = jnp.asarray(_by_position(block))
+            values = jnp.asarray(by_position(block))
             if len(self._held) >= self._most:
                 self._held.popitem()  # the latest one: those before it are asked for first next time
             self._held[i] = values, _prepare(self._steps, self._tables, values)

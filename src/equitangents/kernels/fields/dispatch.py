@@ -1,0 +1,36 @@
+"""Which code computes the kernel field of a program; networks ask these functions."""
+
+from __future__ import annotations
+
+from functools import singledispatch
+from typing import Any
+
+from equitangents._types import ArrayLike
+from equitangents.errors import NetworkError
+from equitangents.kernels.fields.compute import compute_field as compute_program
+from equitangents.kernels.fields.compute import compute_field_diagonal as compute_program_diagonal
+from equitangents.kernels.fields.part import Part
+from equitangents.kernels.fields.result import KernelField
+from equitangents.kernels.program import Program
+
+
+@singledispatch
+def compute_field(
+    program: Any, x1: ArrayLike, x2: ArrayLike | None, part: Part, engine: str | None = None
+) -> KernelField:
+    """The field between x1 and x2 (None: x1 with itself) at a part of the pairs of positions."""
+    raise NetworkError(_missing(program))
+
+
+@singledispatch
+def compute_field_diagonal(program: Any, x: ArrayLike, part: Part, engine: str | None = None) -> KernelField:
+    """The field of each input with itself."""
+    raise NetworkError(_missing(program))
+
+
+def _missing(program: Any) -> str:
+    return f"there are kernel fields of networks on grids and on finite groups, and none of a {type(program).__name__}"
+
+
+compute_field.register(Program)(compute_program)
+compute_field_diagonal.register(Program)(compute_program_diagonal)

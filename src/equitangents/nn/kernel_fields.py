@@ -1,0 +1,110 @@
+"""Kernel fields of networks: what `Sequential.kernel_field` and its like ask of a network's layers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, Protocol
+
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import DTypeLike
+
+from equitangents.kernels.cost import KernelCost
+from equitangents.kernels.fields.cost import field_cost
+from equitangents.kernels.fields.dispatch import compute_field, compute_field_diagonal
+from equitangents.kernels.fields.part import Part, part_of
+from equitangents.kernels.fields.result import KernelField, NngpKernelField
+from equitangents.kernels.program import Program
+from equitangents.kernels.rotations import RotationProgram
+from equitangents.kernels.structured import StructuredProgram
+from equitangents.nn.layer import Layer
+from equitangents.nn.lowering import count_given, program_of, structured_program_of
+from equitangents.nn.signal import Signal
+from equitangents.structured import is_structured
+
+
+class _Network(Protocol):
+    @property
+    def layers(self) -> tuple[Layer, ...]: ...
+
+    def signals(self, input_shape: tuple[int, ...]) -> tuple[Signal, ...]: ...
+
+    def after_given(self, count: int, x: Any) -> Any: ...
+
+    def kernel(self, x1: Any, x2: Any, engine: str | None) -> Any: ...
+
+    def kernel_diagonal(self, x: Any, engine: str | None) -> Any: ...
+
+
+def field_between(net: _Network, x1: Any, x2: Any, positions: Any, engine: str | None) -> KernelField:
+    """`Sequential.kernel_field` of inputs that are checked."""
+    given, program, part = _asked(net, x1, positions)
+    if part.count == 1:
+        return _of_one_position(net.kernel(x1, x2, engine), net, x1, part)
+    x1, x2 = net.after_given(given, x1), None if x2 is None else net.after_given(given, x2)
+    return _named(net, compute_field(program, x1, x2, part, engine), x1)
+
+
+def field_of_each(net: _Network, x: Any, positions: Any, engine: str | None) -> KernelField:
+    """`Sequential.kernel_field_diagonal` of inputs that are checked."""
+    given, program, part = _asked(net, x, positions)
+    if part.count == 1:
+        return _of_one_position(net.kernel_diagonal(x, engine), net, x, part)
+    return _named(net, compute_field_diagonal(program, net.after_given(given, x), part, engine), x)
+
+
+def cost_of_field(
+    net: _Network,
+    shape: tuple[int, ...],
+    n1: int,
+    n2: int | None,
+    positions: Any,
+    dtype: DTypeLike,
+    engine: str | None,
+) -> KernelCost:
+    """`Sequential.kernel_field_cost` of inputs of a shape that is checked."""
+    signals = net.signals(shape)
+    given, program = _lower(net.layers, signals, False)
+    part = part_of(positions, signals[-1].positions.count)
+    return field_cost(program, signals[given].channels, n1, n2, part, dtype, engine)
+
+
+def _asked(net: _Network, x: Any, positions: Any) -> tuple[int, Any, Part]:
+    signals = net.signals(x.shape[1:])
+    given, program = _lower(net.layers, signals, is_structured(x))
+    return given, program, part_of(positions, signals[-1].positions.count)
+
+
+def _of_one_position(kernels: Any, net: _Network, x: Any, part: Part) -> Any:
+    """Kernels of a network with one output position as a field of the shape that was asked for."""
+    tail = part.layout.tail
+    reasons = [layer.no_ntk for layer in net.layers if layer.no_ntk is not None]
+
+    def field(values: Any) -> Any:
+        spread = np.broadcast_to if isinstance(values, np.ndarray) else jnp.broadcast_to
+        one = spread(values.reshape(values.shape + (1,) * len(tail)), values.shape + tail)
+        return part.layout.public(one) if values.ndim == 2 else one
+
+    nngp = field(kernels.nngp)
+    ntk = nngp if reasons else field(kernels.ntk)
+    memory = 2 * nngp.size * nngp.dtype.itemsize
+    facts = {"engine": kernels.engine, "form": kernels.form, "notes": kernels.notes}
+    return _named(net, KernelField(nngp, ntk, positions=part.kind, memory=memory, **facts), x)
+
+
+def _named(net: _Network, found: KernelField, x: Any) -> Any:
+    """The field with the shape of its grid; the NNGP alone where there is nothing else."""
+    found = replace(found, grid=net.signals(x.shape[1:])[-1].positions.shape)
+    reasons = [layer.no_ntk for layer in net.layers if layer.no_ntk is not None]
+    return NngpKernelField.of(found, reasons[0]) if reasons else found
+
+
+@lru_cache(maxsize=256)
+def _lower(
+    layers: tuple[Layer, ...], signals: tuple[Signal, ...], structured: bool
+) -> tuple[int, Program | RotationProgram | StructuredProgram]:
+    """(how many leading layers are functions of the input alone, the program of the rest, unfolded)."""
+    given = count_given(layers, signals)
+    of = structured_program_of if structured else program_of
+    return given, of(layers[given:], signals[given:])

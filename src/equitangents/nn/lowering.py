@@ -1,0 +1,49 @@
+"""From layers to the program that engines run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from equitangents.errors import NetworkError
+from equitangents.kernels.program import GroupFibres, Op, Program
+from equitangents.kernels.rotations import RotationFibres, RotationProgram
+from equitangents.kernels.structured import StructuredProgram, is_structured, simplified
+from equitangents.nn.layer import Layer, ParameterFree
+from equitangents.nn.signal import Signal
+
+
+def count_given(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> int:
+    """How many leading layers are functions of the input alone."""
+    given = 0
+    while given < len(layers) and isinstance(layers[given], ParameterFree) and signals[given + 1].given:
+        given += 1
+    return given
+
+
+def program_of(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> Program | RotationProgram | StructuredProgram:
+    """The program of layers as they are; `signals[i]` goes into layer i, as is."""
+    ops: list[Op] = []
+    lift: GroupFibres | RotationFibres | None = None
+    for layer, signal in zip(layers, signals, strict=False):
+        ops.extend(layer.lower(signal))
+        lift = lift or layer.fibres(signal)
+    shape = signals[0].positions.shape
+    if is_structured(tuple(ops)):
+        ops = list(simplified(tuple(ops)))
+    if is_structured(tuple(ops)):
+        if isinstance(lift, RotationFibres):
+            raise NetworkError(f"after a SphereLift there is no kernel of a network that holds {_held(tuple(ops))}")
+        return StructuredProgram(shape, tuple(ops))
+    return Program(shape, tuple(ops)) if lift is None else lift.program(shape, tuple(ops))
+
+
+def structured_program_of(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> StructuredProgram:
+    """The same for inputs with masks or graphs, which always run over all pairs of positions."""
+    if any(layer.lifts_to is not None for layer in layers):
+        raise NetworkError("networks that lift to a group do not take inputs with missing positions (masks) or graphs")
+    ops = tuple(op for layer, signal in zip(layers, signals, strict=False) for op in layer.lower(signal))
+    return StructuredProgram(signals[0].positions.shape, ops)
+
+
+def _held(ops: tuple[Any, ...]) -> str:
+    return StructuredProgram((), ops).why.removeprefix("it holds ")
