@@ -19,7 +19,7 @@ from equitangents import actions, data, groups, nn
 from equitangents.statistics import exactly
 from equitangents.studies.common.images import standardise
 from equitangents.studies.common.moving_outputs.claims import THEOREM, saving_claims, time_claims
-from equitangents.studies.common.moving_outputs.growing_sets import Sets
+from equitangents.studies.common.moving_outputs.growing_sets import Score, Sets
 from equitangents.studies.common.moving_outputs.kernels import Symmetry, moved_kernels
 from equitangents.studies.common.moving_outputs.results import (
     PLAIN,
@@ -161,7 +161,7 @@ def problem(settings: Settings) -> Problem:
         sizes=s.sizes,
         draws=s.draws,
         ridge=s.ridge,
-        scores={"squared": squared, "dice": dice},
+        scores={"squared": Score(squared), "dice": Score(dice, 1)},
         few=s.few,
         units=s.units,
     )

@@ -17,7 +17,7 @@ import numpy as np
 
 from equitangents import actions, nn
 from equitangents.studies.common.moving_outputs.claims import saving_claims, time_claims
-from equitangents.studies.common.moving_outputs.growing_sets import Sets
+from equitangents.studies.common.moving_outputs.growing_sets import Score, Sets
 from equitangents.studies.common.moving_outputs.kernels import Symmetry
 from equitangents.studies.common.moving_outputs.results import (
     PLAIN,
@@ -153,7 +153,7 @@ def problem(settings: Settings) -> Problem:
         sizes=s.sizes,
         draws=s.draws,
         ridge=s.ridge,
-        scores={"squared": squared, "divergence": divergence},
+        scores={"squared": Score(squared), "divergence": Score(divergence, 1)},
         few=s.few,
         units=s.units,
     )

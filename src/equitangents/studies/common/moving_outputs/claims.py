@@ -70,6 +70,15 @@ def time_claims(learnings: Mapping[str, Learning], noun: str) -> list[Claim]:
         for name, k in learnings.items()
         for i, set_name in enumerate(SETS)
     }
+    reached = {name: np.isfinite(k.augmented).all(axis=0) for name, k in learnings.items()}
+    grown = {
+        f"{name}growing training sets": exactly(float(k.augmented[:, reached[name]].max()))
+        for name, k in learnings.items()
+        if reached[name].any()
+    }
+    most = max(
+        (k.sizes[int(np.flatnonzero(reached[n])[-1])] for n, k in learnings.items() if reached[n].any()), default=0
+    )
     both = {
         f"{model}, {label}": e
         for model in ("augmented", "equivariant")
@@ -82,9 +91,10 @@ def time_claims(learnings: Mapping[str, Learning], noun: str) -> list[Claim]:
         claim(
             "Networks trained on all moved copies, targets moved along, have the mean of the equivariant ones at every "
             "time, on the data and off them",
-            numbers(lambda k: k.apart.max(axis=1)),
+            {**numbers(lambda k: k.apart.max(axis=1)), **grown},
             measure="Largest difference of means relative to the largest output, over elements, outputs and times "
-            f"({times}, in units of N/λ_max); infinite width, the copies are trained on explicitly.",
+            f"({times}, in units of N/λ_max), and at the end of training sets of up to {most} {noun}; infinite width, "
+            "the copies are trained on explicitly.",
             covers=EXACT,
             at_most=ROUNDING,
             source=THEOREM,

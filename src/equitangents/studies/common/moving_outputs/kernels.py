@@ -99,3 +99,22 @@ def moved_block(
 def as_columns(y: Float[np.ndarray, "n ..."], rows: int) -> Float[np.ndarray, "rows outputs"]:
     """Targets as right-hand sides for a kernel's matrix of so many rows."""
     return np.asarray(y, np.float64).reshape(rows, -1)
+
+
+def moved_copies(symmetry: Symmetry, x: Float[np.ndarray, "n ..."]) -> Float[np.ndarray, "copies ..."]:
+    """All ρ_X(g)x, one element after another."""
+    return np.concatenate([np.asarray(symmetry.inputs(g, x)) for g in symmetry.chosen])
+
+
+def moved_targets(
+    symmetry: Symmetry, y: Float[np.ndarray, "n ..."], positions: tuple[int, ...]
+) -> Float[np.ndarray, "copies ..."]:
+    """All ρ_Y(g)y in the order of `moved_copies`; outputs beyond those that the group mixes move alike."""
+    assert symmetry.outputs is not None
+    fields = np.asarray(y, np.float64).reshape(len(y), *positions, symmetry.fibre, -1)
+    alike = np.moveaxis(fields, -1, 1)  # (N, outputs, *positions, fibre)
+    copies = [
+        np.asarray(symmetry.outputs(g, alike.reshape(-1, *alike.shape[2:]))).reshape(alike.shape)
+        for g in symmetry.chosen
+    ]
+    return np.moveaxis(np.concatenate(copies), 1, -1).reshape(-1, *y.shape[1:])

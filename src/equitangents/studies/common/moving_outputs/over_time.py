@@ -11,7 +11,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from jaxtyping import Float
 
-from equitangents.studies.common.moving_outputs.kernels import PairKernel, Symmetry, as_columns, moved_kernels
+from equitangents.studies.common.moving_outputs.kernels import (
+    PairKernel,
+    Symmetry,
+    as_columns,
+    moved_copies,
+    moved_kernels,
+    moved_targets,
+)
 
 MODELS = ("augmented", "equivariant", "plain")
 
@@ -30,13 +37,14 @@ def over_time(
     Times are in units of N/λ_max of the equivariant kernel. An error is the root mean square of f(ρ(g)x) − ρ(g)f(x)
     over all g but the identity, relative to that of f; a difference is relative to the largest output of its set.
     """
-    inputs, outputs, group = symmetry.inputs, symmetry.outputs, symmetry.inputs.group
-    assert outputs is not None
+    inputs, group = symmetry.inputs, symmetry.inputs.group
     shape = (*positions, symmetry.fibre)
-    moved = lambda action, z: np.concatenate([np.asarray(action(g, z)) for g in symmetry.chosen])
-    turned = lambda z: moved(outputs, np.asarray(z, np.float64).reshape(-1, *shape)).reshape(-1, *np.shape(y)[1:])
     assert np.shape(y)[1:] == shape
-    data = {"augmented": (moved(inputs, x), turned(y)), "equivariant": (x, y), "plain": (x, y)}
+    data = {
+        "augmented": (moved_copies(symmetry, x), moved_targets(symmetry, y, positions)),
+        "equivariant": (x, y),
+        "plain": (x, y),
+    }
     bare = Symmetry("", inputs)
     means: dict[str, dict[str, np.ndarray]] = {name: {} for name in MODELS}
     unit = 1.0
@@ -51,7 +59,7 @@ def over_time(
         rates = values / unit * (len(x) / len(seen))
         projected = vectors.T @ as_columns(targets, len(K))
         for key, z in sets.items():
-            B = built(moved(inputs, z)) @ vectors
+            B = built(moved_copies(symmetry, z)) @ vectors
             found = np.stack([B @ (grown(values, rates, t)[:, None] * projected) for t in units])
             means[name][key] = found.reshape(len(units), len(symmetry.chosen), len(z), *shape)
     arrays = {

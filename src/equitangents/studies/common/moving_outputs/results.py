@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from equitangents.statistics import Estimate, paired_mean
-from equitangents.studies.common.moving_outputs.growing_sets import Scores, Sets, images_saved, scores_of_a_draw
+from equitangents.studies.common.moving_outputs.growing_sets import Score, Sets, inputs_saved, scores_of_a_draw
 from equitangents.studies.common.moving_outputs.kernels import PairKernel, Symmetry
 from equitangents.studies.common.moving_outputs.over_time import MODELS, over_time
 from equitangents.studies.framework.study import Arrays, RunFolder, Task, check
@@ -36,34 +36,38 @@ class Problem:
     sizes: tuple[int, ...]
     draws: int
     ridge: float
-    scores: Scores
+    scores: Mapping[str, Score]
     few: int
     units: tuple[float, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Learning:
-    """`scores[score][symmetry]` (draws, sizes); `errors[model]` and `apart` (sets, times), as `over_time` has them.
+    """`scores[score][symmetry]` (draws, sizes), none above `most[score]`; `errors[model]` and `apart` (sets, times), as
+    `over_time` has them.
 
-    `shown[symmetry]` (sizes, inputs, …) are predictions of the first draw.
+    `augmented` (draws, sizes) are relative differences of predictions after training on all moved copies, NaN where
+    they are too many. `shown[symmetry]` (sizes, inputs, …) are predictions of the first draw.
     """
 
     sizes: tuple[int, ...]
     titles: Mapping[str, str]
     units: tuple[float, ...]
     scores: Mapping[str, Mapping[str, np.ndarray]]
+    most: Mapping[str, float]
+    augmented: np.ndarray
     shown: Mapping[str, np.ndarray]
     errors: Mapping[str, np.ndarray]
     apart: np.ndarray
 
     def mean(self, score: str, symmetry: str, size: int) -> Estimate:
         """A score's mean over draws at the given place in the sizes."""
-        return paired_mean(self.scores[score][symmetry][:, size])
+        return paired_mean(self.scores[score][symmetry][:, size], bounds=(0, self.most[score]))
 
     def saved(self, symmetry: str, level: float = 0.95) -> Estimate:
         """How many times as many inputs the plain kernel needs for the same squared error."""
         squared = self.scores["squared"]
-        return images_saved(self.sizes, squared[PLAIN], squared[symmetry], level)
+        return inputs_saved(self.sizes, squared[PLAIN], squared[symmetry], level)
 
 
 def measure_learning(problem: Problem, folder: RunFolder) -> Learning:
@@ -82,6 +86,8 @@ def measure_learning(problem: Problem, folder: RunFolder) -> Learning:
             score: {name: np.stack([d[f"{score}_{name}"] for d in draws]) for name in p.symmetries}
             for score in p.scores
         },
+        most={name: score.most for name, score in p.scores.items()},
+        augmented=np.stack([d["apart"] for d in draws]),
         shown={name: draws[0][f"shown_{name}"] for name in p.symmetries},
         errors={model: time[f"error_{model}"] for model in MODELS},
         apart=time["apart"],
@@ -90,7 +96,9 @@ def measure_learning(problem: Problem, folder: RunFolder) -> Learning:
 
 def _draw(problem: Problem, k: int, task: Task) -> Arrays:
     p = problem
-    return scores_of_a_draw(p.kernel, p.symmetries, p.draw(k), p.positions, p.sizes, p.ridge, p.scores, task.step)
+    return scores_of_a_draw(
+        p.kernel, p.symmetries, RIGHT, p.draw(k), p.positions, p.sizes, p.ridge, p.scores, task.step
+    )
 
 
 def _times(problem: Problem, task: Task) -> Arrays:
