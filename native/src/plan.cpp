@@ -8,7 +8,7 @@
 namespace eqt {
 namespace {
 
-constexpr int kVersion = 5;
+constexpr int kVersion = 6;
 
 }  // namespace
 
