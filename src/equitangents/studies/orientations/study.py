@@ -49,6 +49,7 @@ from equitangents.studies.orientations.turned import (
 )
 
 _SOME_TURNS = 6
+_CLOSE = 0.05
 _CHECKED = 3  # inputs whose kernels are compared
 
 
@@ -57,7 +58,7 @@ class Settings:
     """C_`order` on `rings` × `angles` samples of images of `data` ("digits", "letters", or a data set); rotations of
     signals of `bandlimit` on the sphere with relative `noise`, means over SO(3) to `accuracy`. In each of `draws` draws
     training sets of `sizes` images (of `space_sizes` signals) and `test` further ones. `few` inputs are trained on in
-    all orientations, at times in `units`. `ridge`: relative to the kernel's mean diagonal.
+    all orientations, at times in `units`. `ridge`, for signals `space_ridge`: relative to the mean diagonal.
     """
 
     data: str = "digits"
@@ -66,9 +67,10 @@ class Settings:
     angles: int = 16
     bandlimit: int = 4
     noise: float = 0.3
-    accuracy: float = 1e-2
+    accuracy: float = 2e-3
+    space_ridge: float = 3e-2
     sizes: tuple[int, ...] = (4, 8, 16, 32, 64, 128)
-    space_sizes: tuple[int, ...] = (2, 4, 8, 16, 32, 64)
+    space_sizes: tuple[int, ...] = (2, 4, 8, 16, 32, 64, 128)
     test: int = 50
     draws: int = 6
     hidden_layers: int = 2
@@ -81,8 +83,8 @@ class Settings:
 PRESETS = {
     "quick": Settings(),
     "desk": Settings(
-        order=16, angles=32, accuracy=3e-3, sizes=(4, 8, 16, 32, 64, 128, 256), test=100, draws=12,
-        space_sizes=(2, 4, 8, 16, 32, 64, 128),
+        order=16, angles=32, accuracy=1e-3, sizes=(4, 8, 16, 32, 64, 128, 256), test=100, draws=12,
+        space_sizes=(2, 4, 8, 16, 32, 64, 128, 256),
     ),
     "paper": Settings(
         data="mnist", order=32, rings=8, angles=64, bandlimit=8, accuracy=1e-3, sizes=(4, 8, 16, 32, 64, 128, 256, 512),
@@ -117,6 +119,7 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     check(s.order % 2 == 0, "order", s.order, "even, so that every second turn is a subgroup")
     check(s.angles % s.order == 0, "angles", s.angles, f"a multiple of the order, {s.order}")
     check(s.ridge > 0, "ridge", s.ridge, "positive")
+    check(s.space_ridge > 0, "space_ridge", s.space_ridge, "positive")
     check(0 < s.accuracy < 1, "accuracy", s.accuracy, "between 0 and 1")
     check_sizes("sizes", s.sizes)
     check_sizes("space_sizes", s.space_sizes)
@@ -167,12 +170,13 @@ def problems(settings: Settings, data_dir: Path | None) -> tuple[Problem, Proble
     rng = np.random.default_rng((s.seed, 2**31))
     channels = _upright(s.data, data_dir).shape[-1]
     shared: dict[str, Any] = {
-        "draws": s.draws, "ridge": s.ridge, "few": s.few, "units": s.units, "positions": ()
+        "draws": s.draws, "few": s.few, "units": s.units, "positions": ()
     }  # fmt: skip
     plane = Problem(
         name="turns",
         kernel=kernel,
         sizes=s.sizes,
+        ridge=s.ridge,
         symmetries=plane_symmetries(s.order),
         draw=partial(plane_draw, s, data_dir),
         foreign=rng.standard_normal((s.few, s.rings, s.angles, channels)),
@@ -183,6 +187,7 @@ def problems(settings: Settings, data_dir: Path | None) -> tuple[Problem, Proble
         name="rotations",
         kernel=kernel,
         sizes=s.space_sizes,
+        ridge=s.space_ridge,
         symmetries=space_symmetries(s.bandlimit, s.accuracy, s.hidden_layers),
         draw=partial(space_draw, s),
         foreign=rng.standard_normal((s.few, s.bandlimit**2)),
@@ -226,7 +231,7 @@ def _rotated(settings: Settings, task: Task) -> Arrays:
     grams, cross = (moved_kernels(kernel, some, a, x, ()) for a in (x, copies))
     for name, symmetry in some.items():
         K = grams[name] if symmetry.whole is None else without_negative(grams[name])
-        mean = learnt(K, cross[name], as_columns(y, len(K)), s.ridge * unit(K)).reshape(-1, len(test), 3, 3)
+        mean = learnt(K, cross[name], as_columns(y, len(K)), s.space_ridge * unit(K)).reshape(-1, len(test), 3, 3)
         expected = turns[:, None] @ mean[0]
         found[symmetry.title] = float(np.sqrt(((mean[1:] - expected) ** 2).mean() / (mean[0] ** 2).mean()))
     task.step(1, 1)
@@ -252,13 +257,13 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             fails="The moved mean is not the kernel of group convolutions here: compute that one directly.",
         ),
         claim(
-            "Vectors read out from SO(3) turn with the signal under any rotation, to the accuracy of the mean over it",
+            "Vectors read out from SO(3) turn with the signal under any rotation, to within 5 %",
             {"SO(3)": exactly(every)},
             measure=f"Root mean square of f(Rx) − R f(x) over {_SOME_TURNS} random rotations, relative to that of f, "
             f"after training; the mean over rotations is accurate to {settings.accuracy:g}. With the 24 rotations of a "
             f"cube built in it is {some:.2g}.",
             covers=EXACT,
-            at_most=10 * settings.accuracy,
+            at_most=_CLOSE,
             source=THEOREM,
             stated="0",
             holds=f"For targets that any rotation turns, build in all of SO(3): the 24 rotations leave {some:.2g}.",

@@ -21,13 +21,10 @@ _SEEN = 0.01
 def saving_claims(learnings: Mapping[str, Learning], noun: str, moved: str) -> list[Claim]:
     """Whether the right group saves training inputs (`noun`) and the wrong one none; `moved`: what turns with them."""
     level = shared_level(len(learnings))
-    right, wrong = (
-        {f"{name}{k.titles[kind]}": k.saved(kind, level) for name, k in learnings.items()} for kind in (RIGHT, WRONG)
-    )
+    right = {f"{name}{k.titles[RIGHT]}": k.saved(RIGHT, level) for name, k in learnings.items()}
+    wrong = {f"{name}{k.titles[WRONG]}": k.excess(WRONG, level) for name, k in learnings.items()}
     largest = max(k.sizes[-1] for k in learnings.values())
-    words = {label: _words(e) for label, e in right.items()}
-    said = "; ".join(f"{label}: {text}" for label, text in words.items())
-    errors = "; ".join(f"{label}: {_words(e)}" for label, e in wrong.items())
+    said, errors = ("; ".join(f"{label}: {_words(e)}" for label, e in of.items()) for of in (right, wrong))
     how = (
         f"Number of {noun} with which the plain kernel is trained at most, over that with which the kernel with the "
         "group built in has the same squared error, interpolated between sizes; the other way round where the plain "
@@ -48,15 +45,16 @@ def saving_claims(learnings: Mapping[str, Learning], noun: str, moved: str) -> l
             "tell.",
         ),
         claim(
-            f"A wrong group saves no training {noun}",
+            f"A wrong group does not lower the error of the largest training set of {noun}",
             wrong,
-            measure=how + " Factors below 1: the wrong group needs more.",
+            measure="Squared error with the wrong group built in over that of the plain kernel.",
             covers=covers,
-            at_most=1,
+            at_least=1,
             source="our question",
-            holds=f"It is the right symmetry that helps, not the size of the group ({errors}).",
-            fails=f"A group that is no symmetry of the data helps, too ({errors}): averaging alone does something.",
-            undecided=f"Whether a wrong group costs {noun} is not decided ({errors}).",
+            holds=f"It is the right symmetry that helps, not averaging over a group: errors grow by these factors "
+            f"({errors}).",
+            fails=f"Averaging over a group that is no symmetry of the data helps somewhere ({errors}).",
+            undecided=f"Whether a wrong group raises the error is not decided: it grows by these factors ({errors}).",
         ),
     ]
 

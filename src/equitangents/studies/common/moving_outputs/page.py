@@ -10,7 +10,7 @@ from equitangents.report import Figure, Table
 from equitangents.report.palette import BLUE, GREEN, INK, VERMILLION
 from equitangents.report.verdict import with_interval
 from equitangents.studies.common.moving_outputs.over_time import MODELS
-from equitangents.studies.common.moving_outputs.results import PLAIN, SETS, Learning
+from equitangents.studies.common.moving_outputs.results import PLAIN, SETS, WRONG, Learning
 from equitangents.studies.framework.page import Columns, RunFolder, columns, drawing, panels
 
 _COLOURS = (INK, BLUE, GREEN, VERMILLION)
@@ -71,11 +71,13 @@ def scores_table(learning: Learning, titles: Mapping[str, str], noun: str) -> Ta
     for j, size in enumerate(learning.sizes):
         cells = [learning.mean(score, symmetry, j) for symmetry in learning.titles]
         rows.append([f"{size:,}", *(with_interval(e.value, e.interval) for e in cells)])
-    factors = [learning.saved(symmetry) for symmetry in learning.titles if symmetry != PLAIN]
-    saved = [with_interval(e.value, e.interval) for e in factors]
-    rows.append([f"{noun} saved, factor", "", *saved])
-    needs = f"how many times as many {noun} the plain kernel needs"
-    caption = f"{title}; in brackets 95 % intervals over draws. Last row: {needs}."
+    saved = {symmetry: learning.saved(symmetry) for symmetry in learning.titles if symmetry not in (PLAIN, WRONG)}
+    cells = [with_interval(saved[s].value, saved[s].interval) if s in saved else "" for s in learning.titles]
+    rows.append([f"{noun} saved, factor", *cells])
+    caption = (
+        f"{title}; in brackets 95 % intervals over draws. Last row: how many times as many {noun} the plain kernel "
+        f"needs for the same squared error; more than {learning.sizes[-1] / learning.sizes[0]:g} cannot be measured."
+    )
     return Table(caption, [f"training {noun}", *learning.titles.values()], rows)
 
 
@@ -93,12 +95,12 @@ def score_columns(learnings: Mapping[str, Learning]) -> Columns:
 
 
 def factor_columns(learnings: Mapping[str, Learning]) -> Columns:
-    """One row for each task and symmetry but the plain one."""
+    """One row for each task and right symmetry."""
     rows = [
         (name, k.titles[symmetry], e.value, e.low, e.high)
         for name, k in learnings.items()
         for symmetry in k.titles
-        if symmetry != PLAIN
+        if symmetry not in (PLAIN, WRONG)
         for e in (k.saved(symmetry),)
     ]
     return columns(("task", "built_in", "factor", "low", "high"), rows)

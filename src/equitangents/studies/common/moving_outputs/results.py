@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from equitangents.statistics import Estimate, paired_mean
+from equitangents.statistics import Estimate, bootstrap, paired_mean
 from equitangents.studies.common.moving_outputs.growing_sets import Score, Sets, inputs_saved, scores_of_a_draw
 from equitangents.studies.common.moving_outputs.kernels import PairKernel, Symmetry
 from equitangents.studies.common.moving_outputs.over_time import MODELS, over_time
@@ -63,6 +63,12 @@ class Learning:
     def mean(self, score: str, symmetry: str, size: int) -> Estimate:
         """A score's mean over draws at the given place in the sizes."""
         return paired_mean(self.scores[score][symmetry][:, size], bounds=(0, self.most[score]))
+
+    def excess(self, symmetry: str, level: float = 0.95) -> Estimate:
+        """Mean squared error over that of the plain kernel, with the largest training set; interval over draws."""
+        squared = self.scores["squared"]
+        pairs = np.stack([squared[symmetry][:, -1], squared[PLAIN][:, -1]], axis=1)
+        return bootstrap(pairs, lambda means: means[:, 0] / means[:, 1], level=level)
 
     def saved(self, symmetry: str, level: float = 0.95) -> Estimate:
         """How many times as many inputs the plain kernel needs for the same squared error."""
