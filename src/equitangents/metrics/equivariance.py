@@ -12,13 +12,14 @@ from jaxtyping import Float
 from equitangents._types import Numbers
 from equitangents.actions.group_action import GroupAction
 from equitangents.actions.named import ActionLike
-from equitangents.errors import InvalidArgumentError, ShapeError
+from equitangents.errors import ShapeError
 from equitangents.metrics.measure import (
     Bootstrap,
     Measure,
-    check_action,
+    check_output_action,
     check_points,
     evaluate,
+    moved_outputs,
     nodes_of,
     norms,
     ratio,
@@ -83,18 +84,12 @@ def equivariance_error(
     """
     bootstrap = Bootstrap(confidence, resamples, seed)
     action, x = check_points(action, x)
-    if output_action is not None:
-        check_action("output_action", output_action)
-        if output_action.group != action.group:
-            raise InvalidArgumentError(
-                f"output_action is of group {output_action.group!r} and action of {action.group!r}; "
-                f"they must be of the same group"
-            )
+    check_output_action(output_action, action)
     y = evaluate("f", f, x)
     size = norms(y)
     errors = []
     for k, g in enumerate(nodes_of(action)):
-        expected = y if output_action is None else _moved(output_action, g, y)
+        expected = y if output_action is None else moved_outputs(output_action, g, y)
         measured = evaluate("f", f, action(g, x))
         if measured.shape != y.shape:
             raise ShapeError(f"f turns shape {x.shape} into {y.shape}, and after element {k} into {measured.shape}")
@@ -102,10 +97,3 @@ def equivariance_error(
     table = np.stack(errors)
     mean = np.average(table, axis=0, weights=weights_of(action))
     return EquivarianceMeasure("equivariance error", mean, bootstrap, table)
-
-
-def _moved(output_action: Any, g: Any, y: np.ndarray) -> np.ndarray:
-    moved = np.asarray(output_action(g, y if y.ndim > 1 else y[:, None]), dtype=np.float64)
-    if moved.size != y.size or (y.ndim > 1 and moved.shape != y.shape):
-        raise ShapeError(f"output_action turns outputs of shape {y.shape} into {moved.shape}; it must keep the shape")
-    return moved.reshape(y.shape)

@@ -149,6 +149,31 @@ def check_action(name: str, action: Any) -> None:
         )
 
 
+def check_output_action(output_action: Any, action: Any) -> None:
+    """Raise unless `output_action` is None or an action of the same group."""
+    if output_action is None:
+        return
+    check_action("output_action", output_action)
+    if output_action.group != action.group:
+        raise InvalidArgumentError(
+            f"output_action is of group {output_action.group!r} and action of {action.group!r}; "
+            f"they must be of the same group"
+        )
+
+
+def moved_outputs(output_action: Any, g: Any, y: np.ndarray) -> np.ndarray:
+    """ρ_Y(g) y for outputs (N, …); outputs (N,) meet it as (N, 1)."""
+    moved = np.asarray(output_action(g, y if y.ndim > 1 else y[:, None]), dtype=np.float64)
+    if moved.size != y.size or (y.ndim > 1 and moved.shape != y.shape):
+        raise ShapeError(f"output_action turns outputs of shape {y.shape} into {moved.shape}; it must keep the shape")
+    return moved.reshape(y.shape)
+
+
+def carried_back(output_action: Any, g: Any, y: np.ndarray) -> np.ndarray:
+    """ρ_Y(g)⁻¹ y, by the action of the inverse element; None: y itself."""
+    return y if output_action is None else moved_outputs(output_action, output_action.group.inverse(g), y)
+
+
 def nodes_of(action: Any) -> Sequence[Any] | np.ndarray:
     """The elements by which a mean over the action's group is taken: all of a finite group, else its nodes."""
     nodes: Sequence[Any] | np.ndarray | None = action.group.nodes

@@ -104,7 +104,7 @@ def _selected(matrix: np.ndarray, points: FieldPoints, chosen: np.ndarray, axis:
 
 def _same_positions(net: Any, signals: np.ndarray) -> Any:
     """The field of each signal with itself at equal positions, (n, P)."""
-    if hasattr(net, "kernel_field_diagonal"):
+    if callable(getattr(net, "kernel_field_diagonal", None)):
         return net.kernel_field_diagonal(signals, positions="same")
     parts = [net.kernel_field(signals[i : i + 1]) for i in range(len(signals))]
     pick = lambda name: np.stack([np.asarray(getattr(part, name))[0, :, 0].diagonal() for part in parts])

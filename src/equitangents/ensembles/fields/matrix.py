@@ -10,6 +10,7 @@ import numpy as np
 from equitangents.ensembles.fields.points import FieldPoints
 from equitangents.solvers import KernelMatrix
 
+_LANDMARKS = 8192  # points from which landmarks are drawn, 256 MB of their kernel in float32
 _TILE = 4096  # points: whole signals, so that no field is computed for a part of it, and enough pairs for all cores
 
 
@@ -21,6 +22,14 @@ class FieldMatrix(KernelMatrix):
         super().__init__(kernel, x, field, tile=side)
         self.probe = min(len(x), x.count)
         self.words = f"the {field.upper()} of {self.size} outputs ({x.count} positions each)"
+
+    def landmark_rows(self, count: int, rng: np.random.Generator) -> np.ndarray | None:
+        """Points of random signals, at least twice as many as `count`: a field is computed for all its positions."""
+        images = np.unique(self.x.image)
+        wanted = -(-max(_LANDMARKS, 2 * count) // self.x.count)
+        if wanted >= len(images):
+            return None
+        return np.flatnonzero(np.isin(self.x.image, rng.choice(images, wanted, replace=False)))
 
     def fingerprint(self) -> str:
         """A hash of signals and points, and of some entries in place of the network."""

@@ -32,7 +32,10 @@ class Positions:
         return "×".join(map(str, self.shape)) + " positions"
 
     def checked(self, y: np.ndarray, samples: int, *, copies: bool) -> tuple[np.ndarray, bool]:
-        """(targets (N, *positions, outputs), or (|G|, N, *positions, outputs) with `copies`; whether y had no outputs)."""
+        """(targets (N, *positions, outputs), whether y came without the outputs' axis).
+
+        With `copies` y may also be (|G|, N, *positions, outputs), which stays so.
+        """
         if y.shape == (samples, *self.shape):
             return y[..., None], True
         rank = len(self.shape) + 2
@@ -48,23 +51,25 @@ class Positions:
         )
 
 
-def output_positions(net: Any, input_shape: tuple[int, ...], y: Any) -> Positions | None:
+def output_positions(net: Any, x: Any, y: Any) -> Positions | None:
     """The positions that a network ends on; None where it ends on one, and targets (N,) or (N, outputs) fit it.
 
-    Of networks of one's own that have `kernel_field`, targets y (N, *positions, outputs) say it.
+    Of networks of one's own the shape of `kernel_field` says how many they are, and that of the targets y their grid.
     """
     targets = np.shape(y)
     if isinstance(net, Sequential):
         try:
-            shape = net.output_shape(input_shape)[:-1]
+            shape = net.output_shape(x.shape[1:])[:-1]
         except NetworkError:  # the inputs do not fit; what is checked next says why
             return None
         if math.prod(shape) > 1 or (shape and targets[1:-1] == shape):
             return Positions(shape)
         return None
-    if callable(getattr(net, "kernel_field", None)) and len(targets) > 2:
-        return Positions(targets[1:-1])
-    return None
+    if not callable(getattr(net, "kernel_field", None)) or len(targets) < 3:
+        return None
+    count = net.kernel_field(x[:1]).nngp.shape[1]
+    grids = (targets[1:-1], targets[1:], targets[2:-1])  # with outputs, without, and with a field for every copy
+    return Positions(next((grid for grid in grids if math.prod(grid) == count), grids[0]))
 
 
 def moved_positions(augmentation: Any, label_action: Any, positions: Positions) -> np.ndarray:

@@ -5,7 +5,7 @@ that is a mean over positions, too, reaches at time t what is reached here at t/
 
 no augmentation                              dense NP×NP
 the network is equivariant already           dense NP×NP: f(ρ_X(g)x)(π_g p) = f(x)(p) for every member, so that copies
-                                             with ρ_Y(g) y(π_g p) = y(p) add nothing
+                                             with (ρ_Y(g) y)(π_g p) = y(p) count more against the ridge, and no more
 its kernel is invariant under the group      orbit-averaged NP×NP where values go with their positions, else irreps;
                                              covariance: all irreps
 anything else                                the explicit copies, NP|G|; it says why
@@ -72,7 +72,8 @@ class PointTraining(Training):
         if self.reason is not None:
             return f"explicit NP|G| ({self.reason})"
         if self.equivariant:
-            return f"dense NP×NP (the network is equivariant under {self.augmentation.group.name}: copies add nothing)"
+            group = self.augmentation.group.name
+            return f"dense NP×NP (the network is equivariant under {group}: each copy is its sample)"
         if self.invariant_labels:
             return "orbit-averaged NP×NP"
         assert isinstance(self.mean_problem, IrrepProblem)
@@ -89,7 +90,8 @@ class PointTraining(Training):
         if self.augmentation is not None and self.reason is not None:
             return self.source.explicit(self.settings)
         if self.augmentation is None or self.equivariant:
-            return problem.dense(self.kernel, self.x, self.labels, self.settings, remedy=_REMEDY)
+            copies = 1 if self.augmentation is None else self.augmentation.group.order
+            return problem.dense(self.kernel, self.x, self.labels, self.settings, remedy=_REMEDY, copies=copies)
         return super()._solve_mean()
 
     def _solve_covariance(self) -> Problem | IrrepProblem | SolvedProblem:
