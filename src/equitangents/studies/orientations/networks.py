@@ -14,10 +14,10 @@ _FEATURES = 8  # kernels do not depend on it
 _STD: dict[str, Any] = {"W_std": 2**0.5, "b_std": 0.1}
 
 
-def mlp(hidden_layers: int) -> nn.Sequential:
+def mlp(hidden_layers: int, width: int = _FEATURES, outputs: int = 1) -> nn.Sequential:
     """Dense layers on all numbers of an input; turning both inputs leaves its kernel alone."""
-    hidden = [layer for _ in range(hidden_layers) for layer in (nn.Dense(_FEATURES, **_STD), nn.Relu())]
-    return nn.Sequential(nn.Flatten(), *hidden, nn.Dense(1, **_STD))
+    hidden = [layer for _ in range(hidden_layers) for layer in (nn.Dense(width, **_STD), nn.Relu())]
+    return nn.Sequential(nn.Flatten(), *hidden, nn.Dense(outputs, **_STD))
 
 
 def ends_on_group(order: int, rings: int, angles: int, hidden_layers: int) -> nn.Sequential:

@@ -37,11 +37,12 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
     sections = [
         Section(
             f"Elements of C{s.order}",
-            [plane, kernels],
+            [plane, kernels, *shared.trained_words(results.plane, _PLANE, "images")],
             [
                 shared.scores_figure(folder, "turns", results.plane, _PLANE, "images"),
                 shared.scores_table(results.plane, _PLANE, "images"),
                 shared.times_figure(folder, "turns-times", results.plane),
+                *shared.trained_figures(folder, "trained", results.plane),
                 _images(settings, folder),
             ],
         ),

@@ -18,7 +18,7 @@ from scipy.spatial.transform import Rotation
 
 from equitangents import data, sphere
 from equitangents.statistics import exactly
-from equitangents.studies.common.moving_outputs.claims import THEOREM, saving_claims, time_claims
+from equitangents.studies.common.moving_outputs.claims import THEOREM, saving_claims, time_claims, trained_claim
 from equitangents.studies.common.moving_outputs.growing_sets import Score, Sets, learnt, unit, without_negative
 from equitangents.studies.common.moving_outputs.kernels import as_columns, moved_kernels
 from equitangents.studies.common.moving_outputs.results import (
@@ -27,8 +27,10 @@ from equitangents.studies.common.moving_outputs.results import (
     Learning,
     Problem,
     check_sizes,
+    check_training,
     measure_learning,
 )
+from equitangents.studies.common.moving_outputs.trained import Training
 from equitangents.studies.framework.citations import EMERGENT_EQUIVARIANCE, EQUIVARIANT_KERNELS
 from equitangents.studies.framework.claims import EXACT, Claim, claim
 from equitangents.studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check
@@ -59,6 +61,7 @@ class Settings:
     signals of `bandlimit` on the sphere with relative `noise`, means over SO(3) to `accuracy`. In each of `draws` draws
     training sets of `sizes` images (of `space_sizes` signals) and `test` further ones. `few` inputs are trained on in
     all orientations, at times in `units`. `ridge`, for signals `space_ridge`: relative to the mean diagonal.
+    `members` networks of `width` are trained on `trained` images and recorded after `steps`.
     """
 
     data: str = "digits"
@@ -70,13 +73,17 @@ class Settings:
     accuracy: float = 2e-3
     space_ridge: float = 3e-2
     sizes: tuple[int, ...] = (4, 8, 16, 32, 64, 128)
-    space_sizes: tuple[int, ...] = (2, 4, 8, 16, 32, 64, 128)
+    space_sizes: tuple[int, ...] = (2, 4, 8, 16, 32, 64)
     test: int = 50
     draws: int = 6
     hidden_layers: int = 2
     ridge: float = 1e-3
     few: int = 3
     units: tuple[float, ...] = (1.0, 10.0, 100.0, 1000.0, float("inf"))
+    members: int = 24
+    width: int = 64
+    trained: int = 16
+    steps: tuple[int, ...] = (1, 10, 100)
     seed: int = 0
 
 
@@ -125,6 +132,7 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     check_sizes("space_sizes", s.space_sizes)
     least = min(s.sizes[-1], s.space_sizes[-1], s.test)
     check(s.few <= least, "few", s.few, f"at most {least}, inputs of a draw")
+    check_training(s.members, s.trained, s.sizes[-1], s.steps)
     check(len(s.units) >= 1 and min(s.units) > 0, "units", s.units, "positive times")
     known = (LETTERS, *data.names())
     check(s.data in known, "data", repr(s.data), f"one of {', '.join(known)}")
@@ -181,6 +189,7 @@ def problems(settings: Settings, data_dir: Path | None) -> tuple[Problem, Proble
         draw=partial(plane_draw, s, data_dir),
         foreign=rng.standard_normal((s.few, s.rings, s.angles, channels)),
         scores={"squared": Score(squared), "wrong": Score(wrong_element, 1)},
+        training=Training(mlp(s.hidden_layers, s.width, s.order), s.members, s.trained, s.steps, s.seed),
         **shared,
     )
     space = Problem(
@@ -245,6 +254,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     return [
         *saving_claims(both, "images", "it turned the template"),
         *time_claims(both, "images"),
+        *trained_claim(results.plane, "images"),
         claim(
             "The network that ends on the group has |G| times the moved mean of the MLP’s kernel",
             {"NTK": exactly(results.on_the_group)},

@@ -42,9 +42,10 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
             "Equivariance over training time",
             [
                 f"Trained are {s.few} images in all orientations with the plain kernel, the same images with the "
-                "equivariant kernel, and with the plain kernel alone."
+                "equivariant kernel, and with the plain kernel alone.",
+                *shared.trained_words(learning, _TITLES, "images"),
             ],
-            [shared.times_figure(folder, "times", learning)],
+            [shared.times_figure(folder, "times", learning), *shared.trained_figures(folder, "trained", learning)],
         ),
         Section("Images and masks", [], [_masks(settings, results, folder)]),
     ]

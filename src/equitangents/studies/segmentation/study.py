@@ -18,7 +18,7 @@ import numpy as np
 from equitangents import actions, data, groups, nn
 from equitangents.statistics import exactly
 from equitangents.studies.common.images import standardise
-from equitangents.studies.common.moving_outputs.claims import THEOREM, saving_claims, time_claims
+from equitangents.studies.common.moving_outputs.claims import THEOREM, saving_claims, time_claims, trained_claim
 from equitangents.studies.common.moving_outputs.growing_sets import Score, Sets
 from equitangents.studies.common.moving_outputs.kernels import Symmetry, moved_kernels
 from equitangents.studies.common.moving_outputs.results import (
@@ -28,14 +28,15 @@ from equitangents.studies.common.moving_outputs.results import (
     Learning,
     Problem,
     check_sizes,
+    check_training,
     measure_learning,
 )
+from equitangents.studies.common.moving_outputs.trained import Training
 from equitangents.studies.framework.citations import EMERGENT_EQUIVARIANCE, EQUIVARIANT_KERNELS
 from equitangents.studies.framework.claims import EXACT, Claim, claim
 from equitangents.studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check
 from equitangents.studies.segmentation.scenes import SHAPES, scenes
 
-_CHANNELS = 8  # kernels do not depend on it
 _STD: dict[str, Any] = {"W_std": 2**0.5, "b_std": 0.1}
 _SMALL = 4  # pixels of images on which group convolutions are computed
 
@@ -44,18 +45,23 @@ _SMALL = 4  # pixels of images on which group convolutions are computed
 class Settings:
     """`data`: "cells" or "digits", generated, or a folder with images/ and masks/. In each of `draws` draws, training
     sets of `sizes` images and `test` further ones, of `pixels` × `pixels`. `few` images are trained on in all
-    orientations, at times in `units`. `ridge`: relative to the kernel's mean diagonal.
+    orientations, at times in `units`. `ridge`: relative to the kernel's mean diagonal. `members`
+    networks of `channels` channels are trained on `trained` images and recorded after `steps`.
     """
 
     data: str = "cells"
     pixels: int = 12
-    sizes: tuple[int, ...] = (2, 4, 8, 16, 32)
+    sizes: tuple[int, ...] = (2, 4, 8, 16)
     test: int = 12
     draws: int = 6
     hidden_layers: int = 2
     ridge: float = 1e-2
     few: int = 2
     units: tuple[float, ...] = (1.0, 10.0, 100.0, 1000.0, float("inf"))
+    members: int = 24
+    channels: int = 8
+    trained: int = 4
+    steps: tuple[int, ...] = (1, 10, 100)
     seed: int = 0
 
 
@@ -79,7 +85,7 @@ def network(settings: Settings) -> nn.Sequential:
     hidden = [
         layer
         for _ in range(settings.hidden_layers)
-        for layer in (nn.Conv(_CHANNELS, (3, 3), padding="circular", **_STD), nn.Relu())
+        for layer in (nn.Conv(settings.channels, (3, 3), padding="circular", **_STD), nn.Relu())
     ]
     return nn.Sequential(*hidden, nn.Dense(1, **_STD))
 
@@ -114,6 +120,7 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     check(s.ridge > 0, "ridge", s.ridge, "positive")
     check_sizes("sizes", s.sizes)
     check(s.few <= min(s.sizes[-1], s.test), "few", s.few, f"at most {min(s.sizes[-1], s.test)}, images of a draw")
+    check_training(s.members, s.trained, s.sizes[-1], s.steps)
     check(len(s.units) >= 1 and min(s.units) > 0, "units", s.units, "positive times")
     if is_own(s):
         held, needed = len(_own(s.data, s.pixels)), s.sizes[-1] + s.test
@@ -164,6 +171,7 @@ def problem(settings: Settings) -> Problem:
         scores={"squared": Score(squared), "dice": Score(dice, 1)},
         few=s.few,
         units=s.units,
+        training=Training(net, s.members, s.trained, s.steps, s.seed),
     )
 
 
@@ -177,9 +185,9 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
 def _convolutions(settings: Settings, task: Task) -> Arrays:
     """p4 convolutions averaged over orientations at each pixel, against the moved mean of the CNN's kernel."""
     p4 = groups.wallpaper(4, False, (_SMALL, _SMALL))
-    hidden: list[Any] = [nn.Lift(p4, _CHANNELS, (3, 3), **_STD), nn.Relu()]
+    hidden: list[Any] = [nn.Lift(p4, settings.channels, (3, 3), **_STD), nn.Relu()]
     for _ in range(settings.hidden_layers - 1):
-        hidden += [nn.GroupConv(_CHANNELS, (3, 3), **_STD), nn.Relu()]
+        hidden += [nn.GroupConv(settings.channels, (3, 3), **_STD), nn.Relu()]
     net = nn.Sequential(*hidden, nn.Dense(1, **_STD))
     x = np.random.default_rng(settings.seed).standard_normal((2, _SMALL, _SMALL, 1))
     field = np.asarray(net.kernel_field(x).ntk)
@@ -202,6 +210,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     return [
         *saving_claims(one, "images", "masks turn with images"),
         *time_claims(one, "images"),
+        *trained_claim(results.learning, "images"),
         claim(
             "Group convolutions, averaged over orientations at each pixel, have the moved mean of the CNN’s kernel",
             {"NTK": exactly(results.convolutions)},

@@ -45,9 +45,10 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
             "Equivariance over training time",
             [
                 f"Trained are {s.few} flows in all orientations with the plain kernel, the same flows with the "
-                "equivariant kernel, and with the plain kernel alone. Off the data means noise."
+                "equivariant kernel, and with the plain kernel alone. Off the data means noise.",
+                *shared.trained_words(learning, _TITLES, "flows"),
             ],
-            [shared.times_figure(folder, "times", learning)],
+            [shared.times_figure(folder, "times", learning), *shared.trained_figures(folder, "trained", learning)],
         ),
         Section("Flows", [], [_flows(settings, results, folder)]),
     ]

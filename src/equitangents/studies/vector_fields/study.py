@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from equitangents import actions, nn
-from equitangents.studies.common.moving_outputs.claims import saving_claims, time_claims
+from equitangents.studies.common.moving_outputs.claims import saving_claims, time_claims, trained_claim
 from equitangents.studies.common.moving_outputs.growing_sets import Score, Sets
 from equitangents.studies.common.moving_outputs.kernels import Symmetry
 from equitangents.studies.common.moving_outputs.results import (
@@ -26,14 +26,15 @@ from equitangents.studies.common.moving_outputs.results import (
     Learning,
     Problem,
     check_sizes,
+    check_training,
     measure_learning,
 )
+from equitangents.studies.common.moving_outputs.trained import Training
 from equitangents.studies.framework.citations import EMERGENT_EQUIVARIANCE, EQUIVARIANT_KERNELS
 from equitangents.studies.framework.claims import Claim
 from equitangents.studies.framework.study import RunFolder, Study, at_least, check
 from equitangents.studies.vector_fields.flows import flows, waves
 
-_CHANNELS = 8  # kernels do not depend on it
 _STD: dict[str, Any] = {"W_std": 2**0.5, "b_std": 0.1}
 
 
@@ -41,20 +42,25 @@ _STD: dict[str, Any] = {"W_std": 2**0.5, "b_std": 0.1}
 class Settings:
     """Flows on a grid of `pixels` × `pixels` points, waves with |k|² = `waves`, streams up to `stream`, in a `time`. In
     each of `draws` draws, training sets of `sizes` flows and `test` further ones. `few` flows are trained on in all
-    orientations, at times in `units`. `ridge`: relative to the kernel's mean diagonal.
+    orientations, at times in `units`. `ridge`: relative to the kernel's mean diagonal. `members` networks of
+    `channels` channels are trained on `trained` flows and recorded after `steps`.
     """
 
     pixels: int = 8
     waves: int = 5
     time: float = 0.4
     stream: float = 1.5
-    sizes: tuple[int, ...] = (1, 2, 4, 8, 16, 32)
+    sizes: tuple[int, ...] = (1, 2, 4, 8, 16)
     test: int = 12
     draws: int = 6
     hidden_layers: int = 2
     ridge: float = 1e-4
     few: int = 2
     units: tuple[float, ...] = (1.0, 10.0, 100.0, 1000.0, float("inf"))
+    members: int = 24
+    channels: int = 8
+    trained: int = 4
+    steps: tuple[int, ...] = (1, 10, 100)
     seed: int = 0
 
 
@@ -77,7 +83,7 @@ def network(settings: Settings) -> nn.Sequential:
     hidden = [
         layer
         for _ in range(settings.hidden_layers)
-        for layer in (nn.Conv(_CHANNELS, (3, 3), padding="circular", **_STD), nn.Relu())
+        for layer in (nn.Conv(settings.channels, (3, 3), padding="circular", **_STD), nn.Relu())
     ]
     return nn.Sequential(*hidden, nn.Dense(2, **_STD))
 
@@ -112,6 +118,7 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     check(s.ridge > 0, "ridge", s.ridge, "positive")
     check_sizes("sizes", s.sizes)
     check(s.few <= min(s.sizes[-1], s.test), "few", s.few, f"at most {min(s.sizes[-1], s.test)}, flows of a draw")
+    check_training(s.members, s.trained, s.sizes[-1], s.steps)
     check(len(s.units) >= 1 and min(s.units) > 0, "units", s.units, "positive times")
 
 
@@ -156,6 +163,7 @@ def problem(settings: Settings) -> Problem:
         scores={"squared": Score(squared), "divergence": Score(divergence, 1)},
         few=s.few,
         units=s.units,
+        training=Training(net, s.members, s.trained, s.steps, s.seed),
     )
 
 
@@ -167,7 +175,11 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
 def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     """Flows saved, a wrong group, augmentation and architecture at every time."""
     one = {"": results.learning}
-    return [*saving_claims(one, "flows", "vectors turn with their positions"), *time_claims(one, "flows")]
+    return [
+        *saving_claims(one, "flows", "vectors turn with their positions"),
+        *time_claims(one, "flows"),
+        *trained_claim(results.learning, "flows"),
+    ]
 
 
 STUDY: Study[Settings, Results] = Study(

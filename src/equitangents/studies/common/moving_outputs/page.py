@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from equitangents.report import Figure, Table
-from equitangents.report.palette import BLUE, GREEN, INK, VERMILLION
-from equitangents.report.verdict import with_interval
+from equitangents.report.palette import BLUE, GREEN, INK, MEMBER, VERMILLION
+from equitangents.report.verdict import format_number, with_interval
 from equitangents.studies.common.moving_outputs.over_time import MODELS
 from equitangents.studies.common.moving_outputs.results import PLAIN, SETS, WRONG, Learning
 from equitangents.studies.framework.page import Columns, RunFolder, columns, drawing, panels
@@ -62,6 +62,48 @@ def times_figure(folder: RunFolder, name: str, learning: Learning) -> Figure:
             drawing.time_ticks(axes, learning.units)
         drawn.legend(drawn[0])
     return drawn.figure
+
+
+def trained_figures(folder: RunFolder, name: str, learning: Learning) -> list[Figure]:
+    """A panel for each set: errors of single finite networks, of their mean, and of infinitely many."""
+    trained = learning.trained
+    if trained is None:
+        return []
+    steps = trained.training.steps
+    with panels(
+        folder,
+        name,
+        titles=[drawing.heading(set_name) for set_name in SETS],
+        xlabel="training step",
+        ylabel="equivariance error",
+        sharey=True,
+        caption=f"{trained.training.members} finite networks trained on all moved copies: relative distance of "
+        "f(ρ(g)x) from ρ(g)f(x), of single networks (root mean square), and of their mean.",
+        alt="Equivariance errors of finite networks over training steps",
+    ) as drawn:
+        for axes, set_name in zip(drawn, SETS, strict=True):
+            errors = np.array([trained.errors(set_name, i) for i in range(len(steps))])
+            for values, colour, label in zip(
+                errors.T, (MEMBER, VERMILLION), ("single networks", "their mean"), strict=True
+            ):
+                axes.plot(range(len(steps)), values, "o-", color=colour.light, lw=1.2, ms=4, label=label)
+            axes.set_xticks(range(len(steps)), [f"{step:,}" for step in steps])
+            axes.set_ylim(0, 1.08 * max(trained.errors(n, i)[0] for n in SETS for i in range(len(steps))))
+        drawn.legend(drawn[0])
+    return [drawn.figure]
+
+
+def trained_words(learning: Learning, titles: Mapping[str, str], noun: str) -> list[str]:
+    """A paragraph on finite networks: how they were trained, and how good their mean is."""
+    trained = learning.trained
+    if trained is None:
+        return []
+    t = trained.training
+    scores = ", ".join(f"{title.lower()} {format_number(trained.scores[score])}" for score, title in titles.items())
+    return [
+        f"{t.members} networks of finite width are trained on all copies of {t.inputs} {noun} of the first draw by "
+        f"gradient descent; after {t.steps[-1]:,} steps their mean has: {scores}."
+    ]
 
 
 def scores_table(learning: Learning, titles: Mapping[str, str], noun: str) -> Table:

@@ -12,6 +12,7 @@ from equitangents.statistics import Estimate, bootstrap, paired_mean
 from equitangents.studies.common.moving_outputs.growing_sets import Score, Sets, inputs_saved, scores_of_a_draw
 from equitangents.studies.common.moving_outputs.kernels import PairKernel, Symmetry
 from equitangents.studies.common.moving_outputs.over_time import MODELS, over_time
+from equitangents.studies.common.moving_outputs.trained import Trained, Training, train
 from equitangents.studies.framework.study import Arrays, RunFolder, Task, check
 
 SETS = ("training", "test", "off the data")
@@ -20,7 +21,7 @@ PLAIN, RIGHT, WRONG = "plain", "right", "wrong"
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """A task whose symmetry moves inputs and targets, and the network that learns it.
+    """A task whose symmetry moves inputs and targets, and the networks that learn it.
 
     `symmetries` by name, PLAIN, RIGHT and WRONG among them. `draw(k)` are training and test sets of a draw, with as
     many training inputs as the largest of `sizes`; `foreign` are inputs unlike them. `scores` of predictions and
@@ -39,6 +40,7 @@ class Problem:
     scores: Mapping[str, Score]
     few: int
     units: tuple[float, ...]
+    training: Training | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +61,7 @@ class Learning:
     shown: Mapping[str, np.ndarray]
     errors: Mapping[str, np.ndarray]
     apart: np.ndarray
+    trained: Trained | None = None
 
     def mean(self, score: str, symmetry: str, size: int) -> Estimate:
         """A score's mean over draws at the given place in the sizes."""
@@ -84,6 +87,13 @@ def measure_learning(problem: Problem, folder: RunFolder) -> Learning:
         for k in range(p.draws)
     ]
     time = folder.stage(f"{p.name}-times", f"{p.name}: equivariance over training time", partial(_times, p))
+    trained = None
+    if p.training is not None:
+        x, y, test, target = p.draw(0)
+        symmetry = p.symmetries[RIGHT]
+        trained = train(
+            folder, p.name, p.training, p.kernel, symmetry, x, y, (test, target), few_of(p), p.positions, p.scores
+        )
     return Learning(
         sizes=p.sizes,
         titles={name: s.title for name, s in p.symmetries.items()},
@@ -97,6 +107,7 @@ def measure_learning(problem: Problem, folder: RunFolder) -> Learning:
         shown={name: draws[0][f"shown_{name}"] for name in p.symmetries},
         errors={model: time[f"error_{model}"] for model in MODELS},
         apart=time["apart"],
+        trained=trained,
     )
 
 
@@ -109,17 +120,31 @@ def _draw(problem: Problem, k: int, task: Task) -> Arrays:
 
 def _times(problem: Problem, task: Task) -> Arrays:
     p = problem
-    x, y, test, _ = p.draw(0)
+    x, y, _, _ = p.draw(0)
     fibre = (*p.positions, p.symmetries[RIGHT].fibre)
     y = y[: p.few].reshape(p.few, *fibre, -1)[..., 0]
-    sets = dict(zip(SETS, (x[: p.few], test[: p.few], p.foreign[: p.few]), strict=True))
-    return over_time(p.kernel, p.symmetries[RIGHT], x[: p.few], y, sets, p.positions, p.units)
+    return over_time(p.kernel, p.symmetries[RIGHT], x[: p.few], y, few_of(p), p.positions, p.units)
+
+
+def few_of(problem: Problem) -> dict[str, np.ndarray]:
+    """A few training inputs of the first draw, test inputs, and inputs unlike both."""
+    p = problem
+    x, _, test, _ = p.draw(0)
+    return dict(zip(SETS, (x[: p.few], test[: p.few], p.foreign[: p.few]), strict=True))
 
 
 def check_sizes(name: str, sizes: Sequence[int]) -> None:
     """Two or more training sizes that increase."""
     check(list(sizes) == sorted(set(sizes)) and len(sizes) >= 2, name, tuple(sizes), "two or more, increasing")
     check(min(sizes) >= 1, name, tuple(sizes), "at least 1 each")
+
+
+def check_training(members: int, inputs: int, most: int, steps: Sequence[int]) -> None:
+    """Networks enough for an interval, on inputs that a draw has, at steps that increase."""
+    check(members >= 5, "members", members, "at least 5")
+    check(1 <= inputs <= most, "trained", inputs, f"between 1 and {most}, the largest training set")
+    check(list(steps) == sorted(set(steps)) and len(steps) >= 1, "steps", tuple(steps), "one or more, increasing")
+    check(min(steps, default=0) >= 0, "steps", tuple(steps), "at least 0 each")
 
 
 def every_time(units: Sequence[float]) -> str:
