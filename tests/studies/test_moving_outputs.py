@@ -10,10 +10,23 @@ import pytest
 from equitangents import actions, groups
 from equitangents.errors import InvalidArgumentError
 from equitangents.studies.common.moving_outputs import claims as shared
-from equitangents.studies.common.moving_outputs.growing_sets import by_augmentation, inputs_saved, learnt, unit
-from equitangents.studies.common.moving_outputs.kernels import Symmetry, as_columns, moved_block, moved_kernels
+from equitangents.studies.common.moving_outputs.growing_sets import (
+    Score,
+    by_augmentation,
+    inputs_saved,
+    learnt,
+    unit,
+)
+from equitangents.studies.common.moving_outputs.kernels import (
+    Symmetry,
+    as_columns,
+    moved_block,
+    moved_kernels,
+    moved_targets,
+)
 from equitangents.studies.common.moving_outputs.over_time import MODELS, over_time
 from equitangents.studies.common.moving_outputs.results import PLAIN, RIGHT, SETS, WRONG, Learning
+from equitangents.studies.common.moving_outputs.trained import Trained, Training, _kept
 from equitangents.studies.orientations import study as orientations
 from equitangents.studies.orientations.networks import plane_symmetries, space_symmetries
 from equitangents.studies.orientations.turned import angles_between, nearest_rotations, template, turned_signals
@@ -149,6 +162,42 @@ class TestClaims:
 
     def test_numbers_that_are_none_decide_nothing(self):
         assert self.over_time(apart=np.nan)[0] == "not decidable at this size"
+
+
+class TestTrained:
+    SYMMETRY = vectors.symmetries()[RIGHT]
+
+    def trained(self, bias=0.0, members=40):
+        rng = np.random.default_rng(1)
+        off, f = rng.normal(size=(2, 1, members, 200))
+        training = Training(None, members, 2, (5,), 0)
+        return Trained(training, dict.fromkeys(SETS, off + bias), dict.fromkeys(SETS, f), {"squared": 1.0})
+
+    def verdict(self, **how):
+        learning = dataclasses.replace(TestClaims().learning(), trained=self.trained(**how))
+        return shared.trained_claim(learning, "flows")[0].verdict
+
+    def test_the_claim_is_on_the_mean_and_free_of_the_bias_of_few_networks(self):
+        assert self.verdict() == "holds"
+        assert self.verdict(bias=1.0) == "fails"
+        assert self.verdict(members=5) == "not decidable at this size"
+        assert shared.trained_claim(TestClaims().learning(), "flows") == []
+
+    def test_the_mean_of_members_errs_less_by_the_root_of_their_number(self):
+        single, mean = self.trained().errors("test", 0)
+        assert 0.9 < single < 1.1
+        assert 0.7 < mean * 40**0.5 < 1.3
+
+    def test_networks_that_move_their_outputs_have_no_deviation(self, rng):
+        f = rng.normal(size=(2, 3, 2, 3, 3, 2))  # steps, members, inputs, fields
+        copies = np.stack([[moved_targets(self.SYMMETRY, member, (3, 3)) for member in step] for step in f])
+        kept = _kept(
+            self.SYMMETRY, (3, 3), {"few": 2}, f[-1, 0], {"squared": Score(vectors.squared)},
+            {"few": copies, "scored": f[:, :1]},
+        )  # fmt: skip
+        np.testing.assert_allclose(kept["off_0"], 0, atol=1e-14)
+        np.testing.assert_array_equal(kept["outputs_0"], f.reshape(2, 3, -1))
+        assert kept["score_squared"] == 0
 
 
 class TestFlows:

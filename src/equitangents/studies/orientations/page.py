@@ -13,6 +13,7 @@ from equitangents.studies.orientations.study import Results, Settings, plane_dra
 _PLANE = {"wrong": "Share of wrong elements", "squared": "Relative squared error"}
 _SPACE = {"degrees": "Median error in degrees", "squared": "Relative squared error"}
 _IMAGES = 6
+_FINE = 8  # straight pieces of each arc
 
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
@@ -89,10 +90,12 @@ def _images(settings: Settings, folder: RunFolder) -> Figure:
         subplot_kw={"projection": "polar"},
     ) as drawn:
         rings, angles = x.shape[1:3]
-        edges = np.linspace(0, 2 * np.pi, angles + 1) - np.pi / angles
+        edges = np.linspace(0, 2 * np.pi, _FINE * angles + 1) - np.pi / angles
         for axes, image in zip(drawn, x, strict=False):
             axes.set_theta_zero_location("S")  # angle 0 points down the rows
-            axes.pcolormesh(edges, np.arange(rings + 1), image[..., 0], cmap="gray", rasterized=True)
+            axes.pcolormesh(
+                edges, np.arange(rings + 1), np.repeat(image[..., 0], _FINE, axis=1), cmap="gray", rasterized=True
+            )
             axes.set_xticks([])
             axes.set_yticks([])
             axes.grid(visible=False)

@@ -90,11 +90,19 @@ def _flows(settings: Settings, results: Results, folder: RunFolder) -> Figure:
             speed = float(np.sqrt((x[j] ** 2).sum(axis=-1).max()))
             for i, (_, shown, colour) in enumerate(fields):
                 axes, field = drawn[j * len(fields) + i], np.asarray(shown[j])
-                scale = 1.6 * (speed if i == 0 else largest)
+                scale = speed if i == 0 else largest
                 # columns to the right, rows downwards
                 axes.quiver(
-                    field[..., 1], -field[..., 0], color=colour.light, angles="uv", scale_units="xy", scale=scale / 1.6
+                    field[..., 1],
+                    -field[..., 0],
+                    color=colour.light,
+                    angles="uv",
+                    scale_units="xy",
+                    scale=scale,
+                    pivot="mid",
                 )
+                axes.set_xlim(-1, field.shape[1])
+                axes.set_ylim(-1, field.shape[0])
                 axes.set_aspect("equal")
                 axes.invert_yaxis()
                 axes.set_xticks([])

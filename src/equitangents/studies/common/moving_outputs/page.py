@@ -77,8 +77,8 @@ def trained_figures(folder: RunFolder, name: str, learning: Learning) -> list[Fi
         xlabel="training step",
         ylabel="equivariance error",
         sharey=True,
-        caption=f"{trained.training.members} finite networks trained on all moved copies: relative distance of "
-        "f(ρ(g)x) from ρ(g)f(x), of single networks (root mean square), and of their mean.",
+        caption=f"{trained.training.members} finite networks trained on all moved copies: distance of f(ρ(g)x) "
+        "from ρ(g)f(x) in single networks (root mean square) and in their mean, relative to outputs of these.",
         alt="Equivariance errors of finite networks over training steps",
     ) as drawn:
         for axes, set_name in zip(drawn, SETS, strict=True):

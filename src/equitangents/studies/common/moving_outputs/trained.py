@@ -58,10 +58,10 @@ class Trained:
         return second_moment_share(self.off[name][step], self.outputs[name][step], level=level)
 
     def errors(self, name: str, step: int) -> tuple[float, float]:
-        """Root mean square of `off` relative to that of outputs: of single networks, and of the mean of all."""
+        """Root mean square of `off` relative to that of single networks' outputs: of these, and of the mean of all."""
         off, f = self.off[name][step], self.outputs[name][step]
-        of = lambda a, b: math.sqrt((a**2).mean() / (b**2).mean())
-        return of(off, f), of(off.mean(axis=0), f.mean(axis=0))
+        of = lambda a: math.sqrt((a**2).mean() / (f**2).mean())
+        return of(off), of(off.mean(axis=0))
 
 
 def train(
