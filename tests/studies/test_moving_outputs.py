@@ -138,6 +138,7 @@ class TestClaims:
             units=TIMES,
             scores={"squared": squared},
             most={"squared": np.inf},
+            explicit=np.array([True, True, False, False]),
             augmented=np.array([[grown, grown, np.nan, np.nan]] * 6),
             shown={},
             errors={model: np.full((len(SETS), len(TIMES)), size[model]) for model in MODELS},
@@ -162,6 +163,7 @@ class TestClaims:
 
     def test_numbers_that_are_none_decide_nothing(self):
         assert self.over_time(apart=np.nan)[0] == "not decidable at this size"
+        assert self.over_time(grown=np.nan)[0] == "not decidable at this size"
 
 
 class TestTrained:

@@ -91,11 +91,12 @@ PRESETS = {
     "quick": Settings(),
     "desk": Settings(
         order=16, angles=32, accuracy=1e-3, sizes=(4, 8, 16, 32, 64, 128, 256), test=100, draws=12,
-        space_sizes=(2, 4, 8, 16, 32, 64, 128, 256),
+        space_sizes=(2, 4, 8, 16, 32, 64, 128, 256), width=128, steps=(1, 10, 100, 1000),
     ),
     "paper": Settings(
         data="mnist", order=32, rings=8, angles=64, bandlimit=8, accuracy=1e-3, sizes=(4, 8, 16, 32, 64, 128, 256, 512),
         space_sizes=(2, 4, 8, 16, 32, 64, 128, 256, 512), test=500, draws=20, hidden_layers=3,
+        members=100, width=512, steps=(1, 10, 100, 1000),
     ),
 }  # fmt: skip
 

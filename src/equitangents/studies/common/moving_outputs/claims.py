@@ -26,7 +26,7 @@ def saving_claims(learnings: Mapping[str, Learning], noun: str, moved: str) -> l
     right = {f"{name}{k.titles[RIGHT]}": k.saved(RIGHT, level) for name, k in learnings.items()}
     wrong = {f"{name}{k.titles[WRONG]}": k.excess(WRONG, level) for name, k in learnings.items()}
     largest = max(k.sizes[-1] for k in learnings.values())
-    said, errors = ("; ".join(f"{label}: {_words(e)}" for label, e in of.items()) for of in (right, wrong))
+    said, errors = ("; ".join(f"{label} {_words(e)}" for label, e in of.items()) for of in (right, wrong))
     how = (
         f"Number of {noun} with which the plain kernel is trained at most, over that with which the kernel with the "
         "group built in has the same squared error, interpolated between sizes; the other way round where the plain "
@@ -41,10 +41,10 @@ def saving_claims(learnings: Mapping[str, Learning], noun: str, moved: str) -> l
             covers=covers,
             at_least=1,
             source=OURS,
-            holds=f"Build the group in where {moved}: the plain kernel needs more {noun} by these factors ({said}).",
-            fails=f"The group saves no {noun} somewhere ({said}): check that it is a symmetry of these data.",
-            undecided=f"The factors are not decided ({said}): more draws, or other sizes than up to {largest}, would "
-            "tell.",
+            holds=f"Build the group in where {moved}. The plain kernel needs more {noun} by these factors: {said}.",
+            fails=f"The group saves no {noun} somewhere; check that it is a symmetry of these data. Factors: {said}.",
+            undecided=f"More draws, or other sizes than up to {largest}, would tell whether all are above 1. Factors: "
+            f"{said}.",
         ),
         claim(
             f"A wrong group does not lower the error of the largest training set of {noun}",
@@ -53,10 +53,10 @@ def saving_claims(learnings: Mapping[str, Learning], noun: str, moved: str) -> l
             covers=covers,
             at_least=1,
             source="our question",
-            holds=f"It is the right symmetry that helps, not averaging over a group: errors grow by these factors "
-            f"({errors}).",
-            fails=f"Averaging over a group that is no symmetry of the data helps somewhere ({errors}).",
-            undecided=f"Whether a wrong group raises the error is not decided: it grows by these factors ({errors}).",
+            holds="It is the right symmetry that helps, not averaging over a group. Errors grow by these factors: "
+            f"{errors}.",
+            fails=f"Averaging over a group that is no symmetry of the data helps somewhere. Factors: {errors}.",
+            undecided=f"More draws would tell whether a wrong group raises the error. Factors: {errors}.",
         ),
     ]
 
@@ -70,15 +70,13 @@ def time_claims(learnings: Mapping[str, Learning], noun: str) -> list[Claim]:
         for name, k in learnings.items()
         for i, set_name in enumerate(SETS)
     }
-    reached = {name: np.isfinite(k.augmented).all(axis=0) for name, k in learnings.items()}
     grown = {
-        f"{name}growing training sets": exactly(float(k.augmented[:, reached[name]].max()))
+        f"{name}growing training sets": exactly(float(k.augmented[:, k.explicit].max()))
         for name, k in learnings.items()
-        if reached[name].any()
+        if k.explicit.any()
     }
-    most = max(
-        (k.sizes[int(np.flatnonzero(reached[n])[-1])] for n, k in learnings.items() if reached[n].any()), default=0
-    )
+    done = [size for k in learnings.values() for size in np.array(k.sizes)[k.explicit].tolist()]
+    most = max(done, default=0)
     both = {
         f"{model}, {label}": e
         for model in ("augmented", "equivariant")

@@ -77,12 +77,14 @@ def scores_of_a_draw(
 ) -> dict[str, np.ndarray]:
     """`score_name` (sizes,) of every score and symmetry, and `shown_name` (sizes, SHOWN, …), what is predicted of a few
     test inputs; `apart` (sizes,), how far training on all moved copies under the symmetry `augmented` is from its
-    kernel, relative to the largest output (NaN where the copies are too many).
+    kernel, relative to the largest output, where they are not too many, as `explicit` (sizes,) says.
     """
     x, y, test, target = sets
     grams = moved_kernels(kernel, symmetries, x, x, positions, lambda a, b: step(a / b, 4))
     cross = moved_kernels(kernel, symmetries, test, x, positions, lambda a, b: step(1 + a / b, 4))
     found = {f"{score}_{name}": np.zeros(len(sizes)) for name in symmetries for score in scores}
+    copies = len(symmetries[augmented].chosen) * math.prod(positions)
+    found["explicit"] = np.asarray(sizes) * copies <= _MOST_ROWS
     found["apart"] = np.full(len(sizes), np.nan)
     for i, (name, symmetry) in enumerate(symmetries.items()):
         if symmetry.whole is not None:
@@ -95,7 +97,7 @@ def scores_of_a_draw(
             for score, s in scores.items():
                 found[f"{score}_{name}"][j] = s.of(predicted, target)
             shown.append(predicted[:SHOWN])
-            if name == augmented and size * len(symmetry.chosen) * math.prod(positions) <= _MOST_ROWS:
+            if name == augmented and found["explicit"][j]:
                 other = by_augmentation(kernel, symmetry, x[:size], y[:size], test, positions, ridge * unit(K))
                 found["apart"][j] = np.abs(other.reshape(target.shape) - predicted).max() / np.abs(predicted).max()
         found[f"shown_{name}"] = np.stack(shown)

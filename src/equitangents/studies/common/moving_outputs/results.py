@@ -48,8 +48,8 @@ class Learning:
     """`scores[score][symmetry]` (draws, sizes), none above `most[score]`; `errors[model]` and `apart` (sets, times), as
     `over_time` has them.
 
-    `augmented` (draws, sizes) are relative differences of predictions after training on all moved copies, NaN where
-    they are too many. `shown[symmetry]` (sizes, inputs, …) are predictions of the first draw.
+    `augmented` (draws, sizes) are relative differences of predictions after training on all moved copies, at
+    the sizes where `explicit` is true. `shown[symmetry]` (sizes, inputs, …) are predictions of the first draw.
     """
 
     sizes: tuple[int, ...]
@@ -57,6 +57,7 @@ class Learning:
     units: tuple[float, ...]
     scores: Mapping[str, Mapping[str, np.ndarray]]
     most: Mapping[str, float]
+    explicit: np.ndarray
     augmented: np.ndarray
     shown: Mapping[str, np.ndarray]
     errors: Mapping[str, np.ndarray]
@@ -103,6 +104,7 @@ def measure_learning(problem: Problem, folder: RunFolder) -> Learning:
             for score in p.scores
         },
         most={name: score.most for name, score in p.scores.items()},
+        explicit=draws[0]["explicit"],
         augmented=np.stack([d["apart"] for d in draws]),
         shown={name: draws[0][f"shown_{name}"] for name in p.symmetries},
         errors={model: time[f"error_{model}"] for model in MODELS},
