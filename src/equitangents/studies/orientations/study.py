@@ -80,7 +80,7 @@ class Settings:
     ridge: float = 1e-3
     few: int = 3
     units: tuple[float, ...] = (1.0, 10.0, 100.0, 1000.0, float("inf"))
-    members: int = 24
+    members: int = 64
     width: int = 64
     trained: int = 16
     steps: tuple[int, ...] = (1, 10, 100)

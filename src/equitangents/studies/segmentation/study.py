@@ -53,12 +53,12 @@ class Settings:
     pixels: int = 12
     sizes: tuple[int, ...] = (2, 4, 8, 16)
     test: int = 12
-    draws: int = 6
+    draws: int = 12
     hidden_layers: int = 2
     ridge: float = 1e-2
     few: int = 2
     units: tuple[float, ...] = (1.0, 10.0, 100.0, 1000.0, float("inf"))
-    members: int = 24
+    members: int = 64
     channels: int = 8
     trained: int = 4
     steps: tuple[int, ...] = (1, 10, 100)

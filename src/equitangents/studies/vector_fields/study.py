@@ -57,7 +57,7 @@ class Settings:
     ridge: float = 1e-4
     few: int = 2
     units: tuple[float, ...] = (1.0, 10.0, 100.0, 1000.0, float("inf"))
-    members: int = 24
+    members: int = 64
     channels: int = 8
     trained: int = 4
     steps: tuple[int, ...] = (1, 10, 100)

@@ -132,13 +132,11 @@ def inputs_saved(
 ) -> Estimate:
     """How many times as many inputs the first kernel needs as the second for the smallest error that both reach.
 
-    Of mean errors over draws, sizes interpolated on logarithms; with the bootstrap's interval over draws. No more than
-    the largest over the smallest size can be measured.
+    Of mean errors over draws, sizes interpolated on logarithms; with the bootstrap's interval of its logarithm
+    over draws. No more than the largest over the smallest size can be measured.
     """
     n = np.asarray(sizes, np.float64)
-
-    def factor(means: np.ndarray) -> np.ndarray:
-        return np.array([math.exp(log_factor_at_end(n, first, second)) for first, second in means])
-
-    most = float(n[-1] / n[0])
-    return bootstrap(np.stack([without, with_group], axis=1), factor, level=level, bounds=(1 / most, most))
+    logs = lambda means: np.array([log_factor_at_end(n, first, second) for first, second in means])
+    most = math.log(n[-1] / n[0])
+    found = bootstrap(np.stack([without, with_group], axis=1), logs, level=level, bounds=(-most, most))
+    return Estimate(math.exp(found.value), math.exp(found.low), math.exp(found.high), level)
