@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -72,7 +73,8 @@ class Learning:
         """Mean squared error over that of the plain kernel, with the largest training set; interval over draws."""
         squared = self.scores["squared"]
         pairs = np.stack([squared[symmetry][:, -1], squared[PLAIN][:, -1]], axis=1)
-        return bootstrap(pairs, lambda means: means[:, 0] / means[:, 1], level=level)
+        found = bootstrap(pairs, lambda means: np.log(means[:, 0] / means[:, 1]), level=level)
+        return Estimate(math.exp(found.value), math.exp(found.low), math.exp(found.high), level)
 
     def saved(self, symmetry: str, level: float = 0.95) -> Estimate:
         """How many times as many inputs the plain kernel needs for the same squared error."""

@@ -54,8 +54,9 @@ class Trained:
     scores: Mapping[str, float]
 
     def share(self, name: str, step: int, level: float = 0.95) -> Estimate:
-        """(E off)² / E f² over networks: the square of the equivariance error of infinitely many of them."""
-        return second_moment_share(self.off[name][step], self.outputs[name][step], level=level)
+        """(E off)² / E off² over networks: what is left of the squared error of single ones in infinitely many."""
+        off = self.off[name][step]
+        return second_moment_share(off, off, level=level)
 
     def errors(self, name: str, step: int) -> tuple[float, float]:
         """Root mean square of `off` relative to that of single networks' outputs: of these, and of the mean of all."""
