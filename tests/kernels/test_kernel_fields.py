@@ -157,9 +157,6 @@ def test_networks_that_end_on_what_has_no_field_say_so():
     x = np.random.default_rng(0).standard_normal((2, 6, 1))
     with pytest.raises(NetworkError, match="Readout"):
         n.Sequential(lift, n.Relu(), n.Readout(max(group.irreps("real"), key=lambda i: i.dimension))).kernel_field(x)
-    ball = et.groups.so3(bandlimit=2)
-    with pytest.raises(NetworkError, match="on a grid"):
-        n.Sequential(n.SphereLift(ball, 4)).kernel_field(np.ones((2, 4, 1)))
 
 
 def test_networks_that_end_on_positions_name_kernel_field():

@@ -64,7 +64,7 @@ class Sequential(CheckedKeywords):
 
     @property
     def turning_outputs(self) -> int | None:
-        """d, where outputs turn with the input, by a `Readout` or as steerable features, and kernels are (N1, N2, d, d).
+        """d, where outputs turn with the input, by a `Readout` or as steerable features: kernels are (N1, N2, d, d).
 
         None for other networks.
         """
