@@ -21,7 +21,6 @@ from equitangents.kernels.rotations import RotationProgram
 from equitangents.kernels.structured import StructuredProgram
 from equitangents.nn.layer import Layer
 from equitangents.nn.lowering import count_given, program_of, structured_program_of
-from equitangents.nn.readout import Readout
 from equitangents.nn.rotation_fields import ends_on_rotations, rotation_field, rotation_field_of_each
 from equitangents.nn.signal import Blocks, Grid, OnGroup, Signal
 from equitangents.structured import is_structured
@@ -81,8 +80,6 @@ def cost_of_field(
 
 def _asked(net: _Network, x: Any, positions: Any) -> tuple[int, Any, Part]:
     signals = net.signals(x.shape[1:])
-    if net.layers[-1].is_last:
-        raise NetworkError("outputs that turn have no positions: kernel gives them all, (N1, N2, d, d)")
     given, program = _lower(net.layers, signals, is_structured(x))
     return given, program, part_of(positions, signals[-1].positions.count)
 
@@ -116,14 +113,15 @@ def _lower(
     layers: tuple[Layer, ...], signals: tuple[Signal, ...], structured: bool
 ) -> tuple[int, Program | RotationProgram | StructuredProgram]:
     """(how many leading layers are functions of the input alone, the program of the rest, unfolded)."""
+    if layers[-1].is_last:
+        raise NetworkError(
+            "outputs that turn, of a Readout or of steerable features, have no positions: kernel gives them all, "
+            "(N1, N2, d, d)"
+        )
     if layers[0].steers:
         raise NetworkError(
             "networks on steerable features have kernels of whole inputs alone: end the network with SteerablePool, "
             "and ask for kernel"
-        )
-    if isinstance(layers[-1], Readout):
-        raise NetworkError(
-            "the network ends in a Readout, so its kernels are matrices (N1, N2, d, d) of one output: ask for kernel"
         )
     if not isinstance(signals[-1].positions, Grid | OnGroup | Blocks):
         raise NetworkError(

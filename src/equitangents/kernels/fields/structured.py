@@ -119,5 +119,4 @@ def _result(
     if any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(inputs)):
         with precision.scope(nngp.dtype):
             found = jnp.asarray(found[0]), jnp.asarray(found[1])
-    facts = {"engine": REFERENCE.name, "form": "pairs", "notes": notes, "memory": memory}
-    return KernelField(*found, positions=part.kind, **facts)
+    return KernelField(*found, positions=part.kind, engine=REFERENCE.name, form="pairs", notes=notes, memory=memory)
