@@ -8,7 +8,7 @@
 namespace eqt {
 namespace {
 
-constexpr int kVersion = 6;
+constexpr int kVersion = 7;
 
 }  // namespace
 

@@ -22,7 +22,7 @@ from equitangents.kernels.settled import is_total
 from equitangents.kernels.stages import AlongFibres, AnyPool, Stage, stages_of
 from equitangents.kernels.steps import Fork, Join, Step, depth, unrolled
 
-_VERSION = 6
+_VERSION = 7
 _AXES = 3
 _DEPTH = 8  # residual branches inside each other
 _LARGEST = 2**31 - 1  # what an index of the engine can count
