@@ -156,20 +156,27 @@ def test_any_kernel_moves_with_the_group(group, seed):
 
 @pytest.mark.slow
 def test_sampled_functions_that_are_no_polynomials_move_the_better_the_more_samples():
-    x, errors = cloud("1x0+1x1", "SO(2)"), []
-    for samples in (5, 10, 20):
-        net = network("SO(2)", "1x0+1x1", "2x0+2x1+2x2", nn.FourierNonlinearity(nn.Erf(), samples), "1x1")
-        a = net.kernel(x[:1]).ntk[0, 0]
-        b = net.kernel(moved(x[:1], element("SO(2)", 5), "1x0+1x1", "SO(2)")).ntk[0, 0]
-        g = element("SO(2)", 5)
-        errors.append(np.abs(b - g @ a @ g.T).max() / np.abs(a).max())
-    assert errors[1] < errors[0] / 10
-    assert errors[2] < 1e-6
-    exact = 2 * np.pi / 5  # a turn that maps the samples to themselves is exact
-    g = np.array([[np.cos(exact), -np.sin(exact)], [np.sin(exact), np.cos(exact)]])
-    net = network("SO(2)", "1x0+1x1", "2x0+2x1+2x2", nn.FourierNonlinearity(nn.Erf(), 5), "1x1")
-    a, b = (net.kernel(y).ntk[0, 0] for y in (x[:1], moved(x[:1], g, "1x0+1x1", "SO(2)")))
-    np.testing.assert_allclose(b, g @ a @ g.T, rtol=1e-12)
+    # In the plane with reflections: under SO(2) alone covariances depend on differences of angles, and all is exact.
+    features, group = "1x0e+1x1", "O(2)"
+    x, g = cloud(features, group), element(group, 4)
+    exact = 2 * np.pi / 5
+    fifth = np.array([[np.cos(exact), -np.sin(exact)], [np.sin(exact), np.cos(exact)]])
+
+    def error(samples, g):
+        net = nn.Sequential(
+            nn.PointCloud(group, features),
+            nn.SteerableConv("2x0e+2x1+2x2", **RINGS, W_std=1.3, b_std=0.4),
+            nn.FourierNonlinearity(nn.Erf(), samples),
+            nn.SteerableConv("1x1", **RINGS, W_std=0.8),
+            nn.SteerablePool(),
+        )
+        a, b = (net.kernel(y).ntk[0, 0] for y in (x[:1], moved(x[:1], g, features, group)))
+        return np.abs(b - g @ a @ g.T).max() / np.abs(a).max()
+
+    coarse, middle, fine = (error(samples, g) for samples in (5, 10, 20))
+    assert middle < coarse / 2
+    assert fine < coarse / 20
+    assert error(5, fifth) < 1e-12 < coarse
 
 
 def draws(net, x, samples, width_of_outputs):
