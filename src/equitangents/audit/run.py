@@ -61,8 +61,8 @@ def audit(
         f: a function of a batch (NumPy or JAX), a PyTorch module, the path of an ONNX or .pt2 file, an estimator that
             follows scikit-learn, an ensemble of this library, `(net, params)`, or a list of models: an ensemble.
         action: ρ_X. The name of a group ("C4", "D4", "SO2", "SO3", "O3", "S_n", "translations", …), an action of
-            `equitangents.actions`, or for several inputs one of these or None for each. A `Transform`, or several: changes
-            that form no group.
+            `equitangents.actions`, or for several inputs one of these or None for each. A `Transform`, or several:
+            changes that form no group.
         x: the inputs, (N, …); a tuple for several arguments, f(*x), or a dictionary (keywords of PyTorch modules);
             `Shared(a)` for an input without a batch axis.
         output_action: ρ_Y: an action, with a named group a kind ("vectors", "images", …), or `Labels([3, 0, 1, 2])` for
@@ -116,7 +116,9 @@ def audit(
         raise InvalidArgumentError(f"data_test is {parts.data_test!r}; expected 'kernel', 'classifier' or None")
     inside = None if isinstance(parts.layers, bool) else parts.layers
     model = as_model(f, layers=inside, method=reading.method, select=check_select(reading.select))
-    x, given_kinds, mask = structured(x, reading.inputs, isinstance(model, NetworkModel | EnsembleModel))
+    x, given_kinds, mask = structured(
+        x, reading.inputs, isinstance(model, NetworkModel | EnsembleModel), isinstance(action, str)
+    )
     batch = as_inputs(x)
     if parts.transforms is not None:
         named_transforms(parts.transforms)

@@ -12,14 +12,15 @@ from jaxtyping import Float
 from equitangents._types import Numbers
 from equitangents.actions.group_action import GroupAction
 from equitangents.actions.named import ActionLike
-from equitangents.actions.represented import RepresentationLike, as_output_action
-from equitangents.errors import InvalidArgumentError, ShapeError
+from equitangents.actions.represented import RepresentationLike
+from equitangents.errors import ShapeError
 from equitangents.metrics.measure import (
     Bootstrap,
     Measure,
-    check_action,
     check_points,
+    checked_output_action,
     evaluate,
+    moved_outputs,
     nodes_of,
     norms,
     ratio,
@@ -74,8 +75,9 @@ def equivariance_error(
     """How far f is from f(ρ_X(g)x) = ρ_Y(g)f(x), relative to ‖f(x)‖, Euclidean norms over all of an output's axes.
 
     `action` is ρ_X, or the name of a group ("C4"); `output_action` is ρ_Y, an action or a representation of the same
-    group, and None means that f should be invariant. f maps a batch (N, …) to outputs (N, …), NumPy or JAX; outputs (N,) meet `output_action` as
-    (N, 1). 0/0 counts as 0, an error where f(x) = 0 as inf.
+    group, and None means that f should be invariant. f maps a batch (N, …) to outputs (N, …), NumPy or JAX; outputs
+    (N,) meet `output_action` as (N, 1), and fields as (N, *positions, outputs). 0/0 counts as 0, an error where
+    f(x) = 0 as inf.
 
     >>> import numpy as np, equitangents as et
     >>> rot = et.actions.image_rotations(4)
@@ -84,19 +86,12 @@ def equivariance_error(
     """
     bootstrap = Bootstrap(confidence, resamples, seed)
     action, x = check_points(action, x)
-    output_action = as_output_action(output_action, action.group)
-    if output_action is not None:
-        check_action("output_action", output_action)
-        if output_action.group != action.group:
-            raise InvalidArgumentError(
-                f"output_action is of group {output_action.group!r} and action of {action.group!r}; "
-                f"they must be of the same group"
-            )
+    output_action = checked_output_action(output_action, action)
     y = evaluate("f", f, x)
     size = norms(y)
     errors = []
     for k, g in enumerate(nodes_of(action)):
-        expected = y if output_action is None else _moved(output_action, g, y)
+        expected = y if output_action is None else moved_outputs(output_action, g, y)
         measured = evaluate("f", f, action(g, x))
         if measured.shape != y.shape:
             raise ShapeError(f"f turns shape {x.shape} into {y.shape}, and after element {k} into {measured.shape}")
@@ -104,10 +99,3 @@ def equivariance_error(
     table = np.stack(errors)
     mean = np.average(table, axis=0, weights=weights_of(action))
     return EquivarianceMeasure("equivariance error", mean, bootstrap, table)
-
-
-def _moved(output_action: Any, g: Any, y: np.ndarray) -> np.ndarray:
-    moved = np.asarray(output_action(g, y if y.ndim > 1 else y[:, None]), dtype=np.float64)
-    if moved.size != y.size or (y.ndim > 1 and moved.shape != y.shape):
-        raise ShapeError(f"output_action turns outputs of shape {y.shape} into {moved.shape}; it must keep the shape")
-    return moved.reshape(y.shape)

@@ -20,6 +20,7 @@ from equitangents.actions import as_action
 from equitangents.actions.group_action import GroupAction
 from equitangents.actions.named import ActionLike
 from equitangents.actions.remedies import flattened
+from equitangents.actions.represented import as_output_action
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError
 from equitangents.statistics import FEWEST, mean_interval
 from equitangents.validation import check_array, check_whole
@@ -147,6 +148,33 @@ def check_action(name: str, action: Any) -> None:
         raise InvalidTypeError(
             f"{name} is {action!r}; expected an action, e.g. equitangents.actions.image_rotations(4)"
         )
+
+
+def checked_output_action(output_action: Any, action: Any) -> Any:
+    """None, or an action of the same group, which may be given as a representation; raises for anything else."""
+    output_action = as_output_action(output_action, action.group)
+    if output_action is None:
+        return None
+    check_action("output_action", output_action)
+    if output_action.group != action.group:
+        raise InvalidArgumentError(
+            f"output_action is of group {output_action.group!r} and action of {action.group!r}; "
+            f"they must be of the same group"
+        )
+    return output_action
+
+
+def moved_outputs(output_action: Any, g: Any, y: np.ndarray) -> np.ndarray:
+    """ρ_Y(g) y for outputs (N, …); outputs (N,) meet it as (N, 1)."""
+    moved = np.asarray(output_action(g, y if y.ndim > 1 else y[:, None]), dtype=np.float64)
+    if moved.size != y.size or (y.ndim > 1 and moved.shape != y.shape):
+        raise ShapeError(f"output_action turns outputs of shape {y.shape} into {moved.shape}; it must keep the shape")
+    return moved.reshape(y.shape)
+
+
+def carried_back(output_action: Any, g: Any, y: np.ndarray) -> np.ndarray:
+    """ρ_Y(g)⁻¹ y, by the action of the inverse element; None: y itself."""
+    return y if output_action is None else moved_outputs(output_action, output_action.group.inverse(g), y)
 
 
 def nodes_of(action: Any) -> Sequence[Any] | np.ndarray:

@@ -13,13 +13,16 @@ import numpy as np
 from jaxtyping import Int
 
 from equitangents._types import Numbers
-from equitangents.actions.group_action import is_infinite
+from equitangents.actions.group_action import GroupAction, is_infinite
 from equitangents.actions.named import ActionLike
+from equitangents.actions.represented import RepresentationLike
 from equitangents.errors import ShapeError
 from equitangents.metrics.measure import (
     Bootstrap,
     Measure,
+    carried_back,
     check_points,
+    checked_output_action,
     evaluate,
     nodes_of,
     norms,
@@ -32,6 +35,7 @@ def orbit_same_predictions(
     f: Callable[[Any], Any],
     action: ActionLike,
     x: Numbers,
+    output_action: GroupAction | RepresentationLike | None = None,
     *,
     confidence: float = 0.95,
     resamples: int = 1000,
@@ -44,6 +48,9 @@ def orbit_same_predictions(
     the name of a group ("C4"). Raises ShapeError if f has a single output. Of SO(3) and O(3) it is the
     share of the group, between 0 and 1, as the nodes of the quadrature see it.
 
+    With `output_action`, ρ_Y of the same group, scores at f(ρ(g)x) are first carried back by ρ_Y(g)⁻¹. So f may have a
+    score for every position, (N, *positions, K); the number is then the mean over positions.
+
     Source: Gerken & Kessel 2024, arXiv 2403.03103, section 6.
 
     >>> import numpy as np, equitangents as et
@@ -54,13 +61,15 @@ def orbit_same_predictions(
     """
     bootstrap = Bootstrap(confidence, resamples, seed)
     action, x = check_points(action, x)
-    reference = _predicted_class(f, x)
+    output_action = checked_output_action(output_action, action)
+    reference = _predicted_class(f, x, None, output_action)
     continuous = is_infinite(action)
     nodes = nodes_of(action)
     counts = weights_of(action) if continuous else np.ones(len(nodes))
     changed = np.zeros(len(x))  # so that no change is exactly the whole group, however its weights add up
     for g, count in zip(nodes, counts, strict=True):
-        changed += count * (reference != _predicted_class(f, action(g, x)))
+        differs = reference != _predicted_class(f, action(g, x), g, output_action)
+        changed += count * differs.reshape(len(x), -1).mean(axis=1)
     same = (1.0 if continuous else len(nodes)) - changed
     bounds = (0.0, 1.0) if continuous else (1.0, float(len(nodes)))
     name = "orbit same predictions" + (", share of the group" if continuous else "")
@@ -71,6 +80,7 @@ def relative_orbit_std(
     f: Callable[[Any], Any],
     action: ActionLike,
     x: Numbers,
+    output_action: GroupAction | RepresentationLike | None = None,
     *,
     confidence: float = 0.95,
     resamples: int = 1000,
@@ -82,11 +92,15 @@ def relative_orbit_std(
     the components' standard deviations over the norm of the mean vector. 0/0 counts as 0; a spread about a mean of
     exactly 0 as inf. Over SO(3) and O(3) mean and deviation are quadratures over the nodes of the group.
 
+    With `output_action`, ρ_Y of the same group, outputs at ρ(g)x are first carried back by ρ_Y(g)⁻¹: what is measured
+    is how far f is from f(ρ(g)x) = ρ_Y(g)f(x), for fields (N, *positions, K) and vectors, too.
+
     f: batch of inputs to outputs (N,) or (N, …), NumPy or JAX. Source: arXiv 2403.03103, section 6.
     """
     bootstrap = Bootstrap(confidence, resamples, seed)
     action, x = check_points(action, x)
-    orbit = np.stack([evaluate("f", f, action(g, x)) for g in nodes_of(action)])
+    output_action = checked_output_action(output_action, action)
+    orbit = np.stack([carried_back(output_action, g, evaluate("f", f, action(g, x))) for g in nodes_of(action)])
     orbit = orbit.reshape(len(orbit), len(x), -1)
     largest = np.abs(orbit).max(axis=(0, 2))
     orbit /= np.where(largest > 0, largest, 1.0)[:, None]  # squares of large and small outputs stay in range
@@ -98,11 +112,14 @@ def relative_orbit_std(
     return Measure("relative orbit std", ratio(norms(np.sqrt(variance)), norms(orbit[0] + mean)), bootstrap)
 
 
-def _predicted_class(f: Callable[[Any], Any], x: Any) -> Int[np.ndarray, " N"]:
+def _predicted_class(f: Callable[[Any], Any], x: Any, g: Any, output_action: Any) -> Int[np.ndarray, " N *positions"]:
+    """Classes of f at x, which ρ(g) has moved (None: not), carried back."""
     scores = evaluate("f", f, x)
-    if scores.ndim != 2 or scores.shape[1] < 2:
+    fields = output_action is not None and scores.ndim > 2
+    if (scores.ndim != 2 and not fields) or scores.shape[-1] < 2:
         raise ShapeError(
-            f"f(x) has shape {scores.shape}; expected class scores (N, K) with K ≥ 2. For the sign of a single output "
+            f"f(x) has shape {scores.shape}; expected class scores (N, K) with K ≥ 2, or with an output_action "
+            f"(N, *positions, K). For the sign of a single output "
             f"y return np.stack([-y, y], axis=-1); for regression use relative_orbit_std"
         )
-    return np.argmax(scores, axis=1)
+    return np.argmax(scores if g is None else carried_back(output_action, g, scores), axis=-1)

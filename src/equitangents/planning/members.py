@@ -128,7 +128,7 @@ def plan_ensemble(
     )
     if measure == "spread_over_error" and source.truth is not None and source.truth.ndim == 1:
         raise InvalidArgumentError("measure is 'spread_over_error', which needs a regression; take 'osp' or 'rsd'")
-    measures = check_measures(action, output_action, source.x, source.truth, confidence)
+    measures = check_measures(action, output_action, source.x, source.truth, confidence, source.fields)
     violations_of = lambda law: Violations(measures, kind, law, action.group.order, over_inputs)
     wanted = Wanted(float(target), float(confidence), int(max_members))
     theory = None
@@ -207,7 +207,8 @@ def _by_pilot(
     equivariant = source.equivariant(action, output_action)
     rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel().tolist())
     centre = source.truth if source.truth is not None and source.truth.ndim == 2 else None
-    pilots = PilotDraws(outputs, action.group, output_action, equivariant, centre, rng)
+    on_rows = output_action if source.fields is None else source.fields.acting(output_action)
+    pilots = PilotDraws(outputs, action.group, on_rows, equivariant, centre, rng)
     violations = violations_of(pilots.law(draws))
     members = wanted.members(violations)
     interval = wanted.of_pilot(violations, members, map(violations_of, pilots.replicates(draws)), len(outputs))

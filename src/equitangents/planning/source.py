@@ -22,8 +22,14 @@ from equitangents.ensembles import (
     InfiniteEnsembleClassifier,
 )
 from equitangents.ensembles.deep.predictions import Classification, Members
+from equitangents.ensembles.fields.action import PointAction
+from equitangents.ensembles.fields.invariance import kernel_symmetry
+from equitangents.ensembles.fields.kernel import FieldKernel
+from equitangents.ensembles.fields.points import FieldPoints
+from equitangents.ensembles.fields.rows import FieldRows, field_rows
+from equitangents.ensembles.fields.targets import Positions, moved_positions, value_keeping
 from equitangents.ensembles.infinite.classifier import check_labels
-from equitangents.ensembles.inputs import check_inputs, check_targets
+from equitangents.ensembles.inputs import check_fields, check_inputs, check_targets
 from equitangents.ensembles.networks import as_network
 from equitangents.ensembles.orbits.statistics import check_time
 from equitangents.errors import (
@@ -62,18 +68,32 @@ class Source:
     time: float | None
     samples: int | None
 
+    @property
+    def fields(self) -> FieldRows | None:
+        """How outputs lie in rows, where they are fields."""
+        return field_rows(self.theory if self.theory is not None else self.pilot)
+
     def equivariant(self, action: Action, output_action: Any) -> bool:
         """Whether the mean of infinitely many trained networks is exactly equivariant, at any width.
 
         It is after training on all transformed copies if the initial weights are as likely as turned ones, which the
         kernel tells, and training does not single out directions of the weights (arXiv 2410.01452).
         """
-        if self.augmentation is None or self.augmentation != action or self.label_action != output_action:
+        if self.augmentation is None or self.augmentation != action:
+            return False
+        moved = self.label_action
+        if self.fields is not None and moved is None:
+            moved = value_keeping(self.augmentation)  # fields go with their positions
+        if moved != output_action:
             return False
         linear = isinstance(self.optimizer, str) and self.optimizer in _LINEAR
         if not (action.exact and (linear or action.permutes_positions) and callable(getattr(self.net, "kernel", None))):
             return False
         try:
+            if self.fields is not None:
+                positions = Positions(self.fields.grid)
+                points = PointAction(action, moved_positions(action, self.label_action, positions))
+                return kernel_symmetry(FieldKernel(self.net), points, FieldPoints.of(self.x, positions.count)).invariant
             return is_invariant(self.net, action, self.x)
         except (NetworkError, MemoryLimitError):  # a network without a kernel: nothing is known of it
             return False
@@ -253,6 +273,9 @@ def _truth(ensemble: Any, x: Any, y: Any) -> np.ndarray | None:
         if (ensemble.classes_[index] != labels).any():
             raise InvalidArgumentError(f"y holds labels beyond those of fit, {ensemble.classes_.tolist()}")
         return index
+    rows = field_rows(ensemble)
+    if rows is not None:
+        return Positions(rows.grid).checked(check_fields(y), len(x), copies=False)[0].reshape(len(x), -1)
     y = check_targets(x, y)
     y = y.reshape(len(y), -1)
     if y.shape[1] != ensemble.n_outputs_:

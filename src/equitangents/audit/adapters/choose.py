@@ -8,6 +8,7 @@ from typing import Any
 
 from equitangents.audit.adapters.callables import CallableModel, NetworkModel
 from equitangents.audit.adapters.estimators import EnsembleModel, EstimatorModel, MembersModel
+from equitangents.audit.adapters.kernels import KernelModel
 from equitangents.audit.adapters.model import Model
 from equitangents.audit.adapters.outputs import Select
 from equitangents.errors import InvalidTypeError
@@ -62,11 +63,13 @@ def _adapter(f: Any, layers: Sequence[Any] | None, method: str | None) -> Model:
     if hasattr(f, "predict"):
         ours = any(c.__module__.startswith(("equitangents.ensembles", "equitangents.torch")) for c in type(f).__mro__)
         return EnsembleModel(f, method) if ours else EstimatorModel(f, method)
+    if callable(getattr(f, "kernel", None)) and not callable(f):
+        return KernelModel(f)
     if callable(f):
         return CallableModel(f, layers)
     raise InvalidTypeError(
         f"f is {f!r}; expected a function of a batch, a PyTorch, Keras, Flax or Equinox module, an ONNX or .pt2 file, "
-        "an estimator with predict, (net, params), equitangents.audit.Command(...), or a list of such models"
+        "an estimator with predict, (net, params), a kernel, equitangents.audit.Command(...), or a list of such models"
     )
 
 

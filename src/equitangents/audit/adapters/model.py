@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +31,12 @@ class Answer:
     """Which arrays came as whole numbers (N,): class numbers, unless the audit is told that they are values."""
     complex_pairs: tuple[bool, ...] = ()
     """Which arrays came as complex numbers; they are pairs of real ones along a new last axis."""
+
+    def tree(self, leaves: Sequence[np.ndarray]) -> Any:
+        """Other arrays in place of these, as the model returns them."""
+        paired = self.complex_pairs or (False,) * len(leaves)
+        whole = [a[..., 0] + 1j * a[..., 1] if pair else a for a, pair in zip(leaves, paired, strict=True)]
+        return jax.tree.unflatten(self.structure, whole)
 
 
 @dataclass(frozen=True, eq=False)

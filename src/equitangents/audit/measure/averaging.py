@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import jax
 import numpy as np
 
 from equitangents.audit.adapters import Model
@@ -60,14 +59,15 @@ class Averaged(_Remedied):
         """f̄ of one batch; several arguments as the model takes them."""
         inputs = self._given(x)
         totals: list[np.ndarray] | None = None
-        structure = None
+        y: Answer | None = None
         with self._model.ready():
             for g, moved in zip(self._elements, self._contract.orbit(self._elements, inputs.leaves), strict=True):
                 y = self._answer(inputs.replaced(moved))
-                back, structure = self._moved_back(g, y.leaves), y.structure
+                back = self._moved_back(g, y.leaves)
                 totals = back if totals is None else [t + b for t, b in zip(totals, back, strict=True)]
         assert totals is not None
-        return jax.tree.unflatten(structure, [t / len(self._elements) for t in totals])
+        assert y is not None
+        return y.tree([t / len(self._elements) for t in totals])
 
 
 class Canonicalised(_Remedied):
@@ -97,7 +97,7 @@ class Canonicalised(_Remedied):
         for k, g in enumerate(self._elements):
             for whole, back in zip(found, self._moved_back(g, y.leaves), strict=True):
                 whole[chosen == k] = back[chosen == k]
-        return jax.tree.unflatten(y.structure, found)
+        return y.tree(found)
 
     def _score(self, leaves: Sequence[Any]) -> np.ndarray:
         parts = [

@@ -30,6 +30,7 @@ from equitangents.ensembles.deep.records import (
     check_nested,
     entries_of,
 )
+from equitangents.ensembles.fields.targets import Positions, output_positions
 from equitangents.ensembles.inputs import EstimatorNotFittedError, check_inputs
 from equitangents.ensembles.networks import ForeignNetwork, as_network
 from equitangents.ensembles.parameters import Estimator
@@ -41,6 +42,7 @@ from equitangents.ensembles.training.loop import TrainingState
 from equitangents.ensembles.training.plan import Workers
 from equitangents.ensembles.training.variations import Variation
 from equitangents.errors import InvalidArgumentError
+from equitangents.nn import Sequential
 from equitangents.validation import check_whole, is_whole
 
 _ROWS = 1024  # evaluated by all members before the next
@@ -193,9 +195,11 @@ class DeepEnsembleBase(Members, Estimator):
     def _fit(self, x: Any, targets: np.ndarray, record: Mapping[str, Any] | None, record_at: Any, resume: bool) -> None:
         prepared = prepare(self, self._loss, x, targets, 0, self.members)
         run = execute(prepared, self, self._inputs, record, record_at, resume)
-        self.n_outputs_ = targets.shape[1]
+        self.n_outputs_ = targets.shape[-1]
+        self.positions_ = targets.shape[1:-1]
         self.augmentation_ = as_action("augmentation", self.augmentation, np.shape(x))
-        self.recorded_, self.recorded_epochs_ = run.recorded, np.array(run.recorded_epochs, dtype=int)
+        self.recorded_ = {name: self._in_fields(a) for name, a in run.recorded.items()}
+        self.recorded_epochs_ = np.array(run.recorded_epochs, dtype=int)
         self.history_ = run.history
         self._variation = prepared.job.recipe.variation
         self.params0_ = run.start
@@ -222,7 +226,8 @@ class DeepEnsembleBase(Members, Estimator):
         epochs = self.recorded_epochs_.tolist() if record else None
         run = execute(prepared, self, self._inputs, record, epochs, resume)
         append = lambda old, new: np.concatenate([old, new])
-        self.recorded_ = {name: np.concatenate([a, run.recorded[name]], axis=1) for name, a in self.recorded_.items()}
+        recorded = {name: self._in_fields(a) for name, a in run.recorded.items()}
+        self.recorded_ = {name: np.concatenate([a, recorded[name]], axis=1) for name, a in self.recorded_.items()}
         self.history_ = np.concatenate([self.history_, run.history], axis=1)
         self.params0_ = jax.tree.map(append, self.params0_, run.start)
         self.params_ = jax.tree.map(append, self.params_, run.params)
@@ -243,6 +248,13 @@ class DeepEnsembleBase(Members, Estimator):
     def _query(self, X: Any) -> np.ndarray:
         self._check_fitted()
         return self._inputs(X)
+
+    def _ends_on(self, x: Any, y: Any) -> Positions | None:
+        net = as_network(self.net)
+        if isinstance(net, Sequential) or np.ndim(y) < 3:
+            positions = output_positions(net, x, y)
+            return None if positions is None or positions.turning else positions
+        return Positions(np.shape(y)[1:-1])
 
     def _member_outputs(self, x: np.ndarray) -> Iterator[np.ndarray]:
         """Outputs of all members, (members, some rows, outputs), for one block of rows after another.

@@ -8,6 +8,7 @@ classification  cross_entropy: P(k) = (1/M) Σ_i softmax(f(x; θ_i))_k
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any
@@ -16,8 +17,9 @@ import numpy as np
 import scipy.special
 
 from equitangents._types import Numbers
+from equitangents.ensembles.fields.targets import Positions
 from equitangents.ensembles.infinite.classifier import centred_one_hot, check_labels
-from equitangents.ensembles.inputs import check_inputs, check_targets
+from equitangents.ensembles.inputs import check_fields, check_inputs, check_targets
 from equitangents.ensembles.training.jobs import check_room
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference import argmax_probabilities
@@ -31,6 +33,7 @@ class Members(ABC):
     dtype: str
     memory_limit: int | None
     input_shape: tuple[int, ...] | None
+    positions_: tuple[int, ...] = ()  # of outputs that are fields
 
     @property
     @abstractmethod
@@ -50,13 +53,22 @@ class Members(ABC):
     def _member_outputs(self, x: np.ndarray) -> Iterator[np.ndarray]:
         """Outputs of all members, (members, some rows, outputs), for one block of rows after another."""
 
+    def _ends_on(self, x: Any, y: Any) -> Positions | None:
+        """The positions that the networks end on, for targets that are fields; None for others."""
+        return None
+
     def predict_members(self, X: Numbers) -> np.ndarray:
-        """Outputs of every member, (members, N, outputs)."""
+        """Outputs of every member, (members, N, outputs), or (members, N, *positions, outputs)."""
         x = self._query(X)
-        needed = self._trained * len(x) * self.n_outputs_ * np.dtype(self.dtype).itemsize
+        numbers = self.n_outputs_ * math.prod(self.positions_)
+        needed = self._trained * len(x) * numbers * np.dtype(self.dtype).itemsize
         task = f"the outputs of {self._trained} members on {len(x)} inputs"
         check_room(task, 2 * needed, self.memory_limit, "predict in parts")
-        return np.concatenate(list(self._member_outputs(x)), axis=1)
+        return self._in_fields(np.concatenate(list(self._member_outputs(x)), axis=1))
+
+    def _in_fields(self, values: np.ndarray) -> np.ndarray:
+        """Rows of all numbers of an output, (…, outputs), as (…, *positions, outputs)."""
+        return values.reshape(*values.shape[:-1], *self.positions_, -1) if self.positions_ else values
 
     def _moments(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean and standard deviation over members, (N, outputs) each."""
@@ -75,11 +87,11 @@ class Regression(Members):
     _squeeze: bool
 
     def predict(self, X: Numbers, return_std: bool = False, return_cov: bool = False) -> Any:
-        """Mean over members, (N, outputs), or (N,) for 1-d y.
+        """Mean over members, (N, outputs), or (N,) for 1-d y; of fields (N, *positions, outputs), as y was given.
 
         With `return_std` also their standard deviation, of the mean's shape; with `return_cov` their covariance
-        between inputs, (N, N) for 1-d y and (N, N, outputs) else. Both are those of one member, divided by M − 1, and
-        0 for M = 1.
+        between inputs, (N, N) for 1-d y and (N, N, outputs) else; of fields (N, *positions, N, *positions), and an
+        axis of outputs if y has one. Both are those of one member, divided by M − 1, and 0 for M = 1.
         """
         if return_std and return_cov:
             raise InvalidArgumentError("return_std and return_cov are both True; at most one can be")
@@ -87,22 +99,32 @@ class Regression(Members):
         if return_cov:
             mean, spread = self._covariance(x)
         else:
-            mean, spread = self._moments(x)
+            mean, spread = (self._in_fields(part) for part in self._moments(x))
         if self._squeeze:
             mean, spread = mean[..., 0], spread[..., 0]
         return (mean, spread) if return_std or return_cov else mean
 
     def _covariance(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        needed = 8 * self.n_outputs_ * len(x) * (2 * len(x) + 3 * self._trained)
+        points = len(x) * math.prod(self.positions_)
+        needed = 8 * self.n_outputs_ * points * (2 * points + 3 * self._trained)
         check_room(f"the covariance between {len(x)} inputs", needed, self.memory_limit, "predict in parts")
-        outputs = self.predict_members(x).astype(np.float64)
+        fields = self.predict_members(x)
+        outputs = fields.reshape(self._trained, points, -1).astype(np.float64)
         mean = outputs.mean(axis=0)
         centred = outputs - mean
         covariance = np.einsum("mik,mjk->ijk", centred, centred, optimize=True) / max(1, self._trained - 1)
+        shape = fields.shape[1:-1]
+        mean, covariance = mean.reshape(*shape, -1), covariance.reshape(*shape, *shape, -1)
         return mean.astype(self.dtype), covariance.astype(self.dtype)
 
     def _data(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, np.ndarray]:
         x = check_inputs(self, X, self.input_shape, reset=reset)
+        positions = self._ends_on(x, y)
+        if positions is not None:
+            fields, squeeze = positions.checked(check_fields(y), len(x), copies=False)
+            if reset:
+                self._squeeze = squeeze
+            return x, fields
         y = check_targets(x, y)
         if reset:
             self._squeeze = y.ndim == 1

@@ -46,8 +46,8 @@ class Positions:
                 return y[..., None], True
             d = self.count
             raise ShapeError(
-                f"y has shape {y.shape}; the network has {d} outputs that turn with the input, so for {samples} samples "
-                f"expected ({samples}, {d})"
+                f"y has shape {y.shape}; the network has {d} outputs that turn with the input, so for {samples} "
+                f"samples expected ({samples}, {d})"
             )
         rank = len(self.shape) + 2
         if y.ndim == rank and y.shape[:-1] == (samples, *self.shape):
@@ -62,25 +62,27 @@ class Positions:
         )
 
 
-def output_positions(net: Any, input_shape: tuple[int, ...], y: Any) -> Positions | None:
+def output_positions(net: Any, x: Any, y: Any) -> Positions | None:
     """The positions that a network ends on; None where it ends on one, and targets (N,) or (N, outputs) fit it.
 
-    Of networks of one's own that have `kernel_field`, targets y (N, *positions, outputs) say it.
+    Of networks of one's own the shape of `kernel_field` says how many they are, and that of the targets y their grid.
     """
     targets = np.shape(y)
     if (outputs := turning_outputs(net)) is not None:
         return Positions((outputs,), turning=True)
     if isinstance(net, Sequential):
         try:
-            shape = net.output_shape(input_shape)[:-1]
+            shape = net.output_shape(x.shape[1:])[:-1]
         except NetworkError:  # the inputs do not fit; what is checked next says why
             return None
         if math.prod(shape) > 1 or (shape and targets[1:-1] == shape):
             return Positions(shape)
         return None
-    if callable(getattr(net, "kernel_field", None)) and len(targets) > 2:
-        return Positions(targets[1:-1])
-    return None
+    if not callable(getattr(net, "kernel_field", None)) or len(targets) < 3:
+        return None
+    count = net.kernel_field(x[:1]).nngp.shape[1]
+    grids = (targets[1:-1], targets[1:], targets[2:-1])  # with outputs, without, and with a field for every copy
+    return Positions(next((grid for grid in grids if math.prod(grid) == count), grids[0]))
 
 
 def moved_positions(augmentation: Any, label_action: Any, positions: Positions) -> np.ndarray:
@@ -88,7 +90,7 @@ def moved_positions(augmentation: Any, label_action: Any, positions: Positions) 
 
     Actions that move no positions, or not exactly, leave them where they are.
     """
-    whole = whole_action(augmentation)
+    whole: Any = whole_action(augmentation)
     here = np.arange(positions.count)
     for action in () if positions.turning else (label_action, whole):
         moving = action.positions if isinstance(action, FieldAction) else action

@@ -63,8 +63,11 @@ class InfiniteEnsembleBase(OrbitQuestions, Estimator):
         self.solver = solver
 
     def _check_parameters(self) -> Settings:
-        if not callable(getattr(self.net, "kernel", None)):
-            raise InvalidTypeError(f"net is {self.net!r}; expected a network or an object with kernel(x1, x2=None)")
+        if not any(callable(getattr(self.net, name, None)) for name in ("kernel", "kernel_field")):
+            raise InvalidTypeError(
+                f"net is {self.net!r}; expected a network or an object with kernel(x1, x2=None), or with "
+                "kernel_field(x1, x2=None) for targets that are fields"
+            )
         if self.kernel not in ("ntk", "nngp"):
             raise InvalidArgumentError(f"kernel is {self.kernel!r}; expected 'ntk' or 'nngp'")
         if not isinstance(self.dynamics, Momentum) and self.dynamics not in DYNAMICS:

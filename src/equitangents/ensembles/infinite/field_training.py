@@ -5,7 +5,7 @@ that is a mean over positions, too, reaches at time t what is reached here at t/
 
 no augmentation                              dense NP×NP
 the network is equivariant already           dense NP×NP: f(ρ_X(g)x)(π_g p) = f(x)(p) for every member, so that copies
-                                             with ρ_Y(g) y(π_g p) = y(p) add nothing
+                                             with (ρ_Y(g) y)(π_g p) = y(p) count more against the ridge, and no more
 its kernel is invariant under the group      orbit-averaged NP×NP where values go with their positions, else irreps;
                                              covariance: all irreps
 anything else                                the explicit copies, NP|G|; it says why
@@ -17,7 +17,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -73,7 +73,8 @@ class PointTraining(Training):
         if self.reason is not None:
             return f"explicit NP|G| ({self.reason})"
         if self.equivariant:
-            return f"dense NP×NP (the network is equivariant under {self.augmentation.group.name}: copies add nothing)"
+            group = self.augmentation.group.name
+            return f"dense NP×NP (the network is equivariant under {group}: each copy is its sample)"
         if self.invariant_labels:
             return "orbit-averaged NP×NP"
         assert isinstance(self.mean_problem, IrrepProblem)
@@ -90,7 +91,8 @@ class PointTraining(Training):
         if self.augmentation is not None and self.reason is not None:
             return self.source.explicit(self.settings)
         if self.augmentation is None or self.equivariant:
-            return problem.dense(self.kernel, self.x, self.labels, self.settings, remedy=_REMEDY)
+            copies = 1 if self.augmentation is None else self.augmentation.group.order
+            return problem.dense(self.kernel, self.x, self.labels, self.settings, remedy=_REMEDY, copies=copies)
         return super()._solve_mean()
 
     def _solve_covariance(self) -> Problem | IrrepProblem | SolvedProblem:
@@ -121,9 +123,9 @@ class PointTraining(Training):
             each_copy = source.y.ndim > len(source.positions.shape) + 2
             if each_copy:
                 return KernelSymmetry(np.inf, np.inf, 0.0)
-            net, count = self.kernel.net.net, source.positions.count
+            net, count = source.kernel.net.net, source.positions.count
             return turning_symmetry(net, source.augmentation, source.label_action, source.x, count)
-        return kernel_symmetry(self.kernel, self.augmentation, self.x)
+        return kernel_symmetry(source.kernel, self.augmentation, self.x)
 
     @cached_property
     def equivariant(self) -> bool:
@@ -237,11 +239,12 @@ class FieldTraining:
     @property
     def decomposed(self) -> FieldTraining:
         """The same training, its problems solved by eigendecompositions."""
-        return replace(self, points=self.points.decomposed)
+        return replace(self, points=cast(PointTraining, self.points.decomposed))
 
     def with_settings(self, settings: Settings) -> FieldTraining:
         """The same kernel and data with another ridge or learning rate: what is decomposed already stays so."""
-        return replace(self, points=self.points.with_settings(_per_sample(settings, self.positions.count)))
+        points = self.points.with_settings(_per_sample(settings, self.positions.count))
+        return replace(self, points=cast(PointTraining, points))
 
     def means(self, x: Any, times: np.ndarray) -> np.ndarray:
         """μ_t at every time: (T, M, *positions, outputs)."""
@@ -291,8 +294,8 @@ class FieldTraining:
         c = np.moveaxis(c, (3, 6), (2, 5)).copy()
         c = self._moved(c, 2, 3)
         c = self._moved(c, 5, 6)
-        field = n, order, *self.positions.shape
-        return means, c.reshape(len(times), *field, *field)
+        grid = n, order, *self.positions.shape
+        return means, c.reshape(len(times), *grid, *grid)
 
     def sample_orbits(self, x: Any, draws: int, time: float, *, key: Any) -> np.ndarray:
         """Draws of one network jointly over the orbits of all inputs: (draws, M, |G|, *positions, outputs)."""
@@ -378,7 +381,7 @@ def _point_labels(source: FieldSource) -> tuple[PointAction | None, np.ndarray]:
     plain = (y[0] if each_copy else y).reshape(len(source.x) * positions.count, -1)
     if source.augmentation is None:
         return None, plain
-    whole = whole_action(source.augmentation)
+    whole: Any = whole_action(source.augmentation)
     table = moved_positions(source.augmentation, source.label_action, positions)
     action = PointAction(whole, table)
     if positions.turning:

@@ -5,13 +5,15 @@ N·outputs numbers in place of N²; what a prediction costs beside the kernel fa
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from equitangents.ensembles.fields.kernel import FieldKernel
+from equitangents.ensembles.fields.points import FieldPoints
 from equitangents.ensembles.infinite.problem import Field, Problem
+from equitangents.ensembles.infinite.rows import blocks
 from equitangents.ensembles.infinite.solved_problem import SolvedProblem
 from equitangents.kernels import KernelFunction
 
@@ -28,16 +30,17 @@ class MeansAtATime:
     coefficients: np.ndarray
 
     def __call__(self, x: Any) -> np.ndarray:
-        """The means at x (M, …): (M, outputs)."""
-        return np.concatenate([self._block(rows) for rows in self._blocks(x)])
+        """The means at x (M, …): (M, outputs), of fields (M·P, outputs), position by position."""
+        if isinstance(self.inputs, FieldPoints):
+            x = FieldPoints.of(np.asarray(x), self.inputs.count)
+        step = max(1, _BLOCK_ENTRIES // len(self.inputs))
+        return np.concatenate([self._block(rows) for rows in blocks(x, step)])
 
     def _block(self, rows: Any) -> np.ndarray:
+        if isinstance(self.kernel, FieldKernel):
+            return self.kernel.applied(rows, self.inputs, self.field, [self.coefficients])[0]
         cross = getattr(self.kernel.kernel(rows, self.inputs), self.field)
         return np.asarray(cross, np.float64) @ self.coefficients
-
-    def _blocks(self, x: Any) -> Iterator[Any]:
-        step = max(1, _BLOCK_ENTRIES // len(self.inputs))
-        return (x[start : start + step] for start in range(0, len(x), step))
 
 
 def means_at_a_time(problem: Problem | SolvedProblem, time: float) -> MeansAtATime:

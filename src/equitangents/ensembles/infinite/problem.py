@@ -149,19 +149,22 @@ def dense(
     settings: Settings,
     weights: np.ndarray | None = None,
     remedy: str = "train on fewer samples",
+    copies: int = 1,
 ) -> Problem | SolvedProblem:
     """Train on the N inputs x (N, …) with targets y (N, outputs) as they are; equal samples are merged.
 
     Loss (1/2N) Σ_i ω_i |f(x_i) − y_i|², weights ω of mean 1 (None: all 1). With Ω = diag(ω) the training is that of
     √Ω f with the kernel √Ω Θ √Ω and the targets √Ω y; samples that are equal in input and target add their weights.
+    copies: how often each sample is there, as where augmentation changes nothing that the kernel sees.
     """
-    total, decomposes = len(x), settings.decomposes(len(x))
+    n, decomposes = len(x), settings.decomposes(len(x))
+    total = n * copies
     if decomposes:
-        check_memory(f"the dense problem of {total} samples", dense_solve_bytes(total), settings.memory_limit, remedy)
+        check_memory(f"the dense problem of {n} samples", dense_solve_bytes(n), settings.memory_limit, remedy)
     first, row = kinds(digests(x), row_digests(y))
-    each = np.ones(total) if weights is None else weights
-    weight = np.bincount(row, weights=each)
-    if len(first) < total:
+    each = np.ones(n) if weights is None else weights
+    weight = np.bincount(row, weights=each) * copies
+    if len(first) < n:
         x, y = x[first], y[first]
     scale = np.sqrt(weight) if len(first) < total or weights is not None else None
     if not decomposes:
@@ -176,6 +179,7 @@ def dense(
         precision=getattr(kernels, settings.field).dtype,
     )
     seconds = clock.perf_counter() - start
+    row, each = np.tile(row, copies), np.tile(each, copies)
     samples = Samples(row, each, np.diagonal(gram)[row] * each / weight[row])
     residual = spectral_residual(gram, spectrum, y if scale is None else y * scale[:, None])
     del gram

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from equitangents._version import __version__
+from equitangents.ensembles.infinite.field_training import FieldTraining
 from equitangents.ensembles.infinite.means_at_a_time import MeansAtATime, means_at_a_time
 from equitangents.ensembles.infinite.problem import Problem
 from equitangents.ensembles.infinite.solved_problem import SolvedProblem
@@ -112,8 +113,9 @@ def fingerprint(ensemble: Any) -> str:
     ]
     parts += [repr(training.settings.field), float(ensemble.time), training.settings.ridge]
     if not hasattr(ensemble.net, "lower"):  # a network of one's own, whose repr may say little
-        kernels = training.kernel.kernel(training.x[:1], training.x[:8])
-        parts += [f"{float(value):.5e}" for value in np.ravel(getattr(kernels, training.settings.field))]
+        ask = ensemble.net.kernel_field if isinstance(training, FieldTraining) else training.kernel.kernel
+        kernels = ask(training.x[:1], training.x[:8])
+        parts += [f"{float(value):.5e}" for value in np.ravel(getattr(kernels, training.settings.field))[:64]]
     digest = hashlib.sha256(json.dumps(parts).encode())
     for array in (training.x, training.labels):
         digest.update(np.ascontiguousarray(array).tobytes())
@@ -136,6 +138,7 @@ def facts(ensemble: Any) -> dict[str, Any]:
         "samples": len(ensemble._data[0]),
         "dtype": np.dtype(ensemble._data[0].dtype).name,
         "outputs": None if getattr(ensemble, "_squeeze", False) else _outputs(ensemble),
+        "positions": list(getattr(ensemble, "positions_", ())),
         "classes": None if classes is None else classes.tolist(),
         "solver": ensemble.solver_,
     }

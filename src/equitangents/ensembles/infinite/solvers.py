@@ -106,7 +106,7 @@ class Training:
         return self._mean_with_covariance()
 
     def _mean_with_covariance(self) -> Problem | IrrepProblem | SolvedProblem:
-        """The problem that gives the mean where it gives covariances, too, decomposed if that was left open and fits."""
+        """The problem that gives the mean, decomposed if that was left open and fits."""
         solved = self.mean_problem
         if not isinstance(solved, SolvedProblem) or self.settings.solver != "auto":
             return solved

@@ -17,7 +17,8 @@ from equitangents._types import Key, Numbers, Times
 from equitangents.actions import as_action
 from equitangents.actions.action import Action
 from equitangents.actions.named import ActionLike
-from equitangents.errors import InvalidTypeError, ShapeError
+from equitangents.ensembles.fields.rows import field_rows
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.inference import as_key, check_memory, sample_gaussian
 from equitangents.validation import check_array, check_whole
 
@@ -88,6 +89,11 @@ def orbit_moments(ensemble: Any, action: ActionLike, x: Numbers, time: Times | N
     (3, 4, 4)
     """
     action, x = check_orbit_inputs(action, x)
+    if field_rows(ensemble) is not None:
+        raise InvalidArgumentError(
+            "ensemble predicts fields, whose positions vary together; ask its predict_orbits or predict_joint_orbits, "
+            "or orbit_statistics"
+        )
     order = action.group.order
     at_once = max(1, _BATCH // order)
     limit = getattr(ensemble, "memory_limit", None)

@@ -5,6 +5,7 @@ The same draws of ε serve every M, so that statistics move smoothly with M.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,13 +56,15 @@ def orbit_law(
 
     ensemble: a fitted `InfiniteEnsemble`, or anything with `predict` and `sample` like it. key: a jax.random key or a
     whole number. Needs the covariance of all n|G| points, unless `action` is the ensemble's own augmentation, whose
-    irreps are drawn one by one; raises MemoryLimitError for what is too large.
+    irreps are drawn one by one; raises MemoryLimitError for what is too large. Outputs that are fields have all their
+    numbers in one row, K.
     """
     check_whole("draws", draws, 2)
     key = as_key("key", key)
     action, x = check_orbit_inputs(action, x)
     points, order = len(x) * action.group.order, action.group.order
-    outputs, own = getattr(ensemble, "n_outputs_", 1), is_own_action(ensemble, action)
+    own, grid = is_own_action(ensemble, action), math.prod(getattr(ensemble, "positions_", ()))
+    points, outputs = points * grid, getattr(ensemble, "n_outputs_", 1)
     needed = 8 * ((0 if own else 4 * points**2) + _TEMPORARIES * draws * points * outputs)
     check_memory(
         f"{draws} draws on {len(x)} orbits of {order} points",
@@ -71,6 +74,7 @@ def orbit_law(
     )
     if own:
         mean, networks = ensemble.predict_orbit_means(x, time), ensemble.sample_orbits(x, draws, key=key, time=time)
+        mean = mean.reshape(len(x), order, -1)
     else:
         batch = orbit_batch(action, x)
         mean = np.asarray(ensemble.predict(batch, time=time), np.float64).reshape(len(x), order, -1)

@@ -42,6 +42,14 @@ def same_predictions(z: Float[np.ndarray, "*draws n order outputs"], identity: i
     return (classes == classes[..., identity, None]).sum(axis=-1).astype(np.float64)
 
 
+def same_predictions_at_positions(
+    z: Float[np.ndarray, "*draws n order numbers"], identity: int, outputs: int
+) -> Float[np.ndarray, "*draws n"]:
+    """The same of fields in rows, `outputs` numbers at each position: the mean over positions."""
+    classes = predicted_classes(z.reshape(*z.shape[:-1], -1, outputs))
+    return (classes == classes[..., [identity], :]).sum(axis=-2).mean(axis=-1)
+
+
 def predicted_classes(z: Float[np.ndarray, "*axes outputs"]) -> Int[np.ndarray, "*axes"]:
     """The argmax over outputs; of a single output 1 where it is positive, else 0."""
     return (z[..., 0] > 0).astype(int) if z.shape[-1] == 1 else np.argmax(z, axis=-1)

@@ -42,7 +42,8 @@ class OrbitQuestions:
             y: targets (n,) or (n, outputs), for the error at x; for classifiers labels (n,), and the error is the
                 share of wrong classes.
             output_action: ρ_Y on outputs (n, outputs), of the same group; outputs are then carried back by ρ_Y(g)⁻¹
-                before the relative orbit std and the predicted class are taken. None: outputs should be invariant.
+                before the relative orbit std and the predicted class are taken. None: outputs should be invariant. Of
+                fields it acts on (n, *positions, outputs), and the predicted class is one at each position.
             draws: how many ensembles are drawn.
             seed: a whole number or a jax.random key.
             confidence: of all intervals.

@@ -17,6 +17,7 @@ import scipy.stats
 from jaxtyping import Float
 
 from equitangents.actions import check_finite_group
+from equitangents.ensembles.fields.rows import FieldRows, field_rows
 from equitangents.ensembles.orbits import measures as orbit_measures
 from equitangents.ensembles.orbits.draws import OrbitLaw, orbit_law
 from equitangents.ensembles.training.settings import check_choice, check_number
@@ -40,12 +41,14 @@ _ROUNDING = 1e-12  # of a share that a whole number of draws makes
 class OrbitMeasures:
     """How outputs f (draws, n, |G|, K) on orbits are measured: with which ρ_Y, and against which truth.
 
-    truth: targets (n, K), labels (n,) of whole numbers that index the outputs, or None.
+    truth: targets (n, K), labels (n,) of whole numbers that index the outputs, or None. fields: what rows of K numbers
+    hold, where they are fields; output_action then acts on such rows.
     """
 
     identity: int
     output_action: Any = None
     truth: np.ndarray | None = None
+    fields: FieldRows | None = None
 
     @property
     def available(self) -> tuple[str, ...]:
@@ -64,7 +67,10 @@ class OrbitMeasures:
         if name == "spread":
             return orbit_measures.spread(orbit_measures.carried_back(self.output_action, f))
         if name == "osp":
-            return orbit_measures.same_predictions(orbit_measures.carried_back(self.output_action, f), self.identity)
+            z = orbit_measures.carried_back(self.output_action, f)
+            if self.fields is not None:
+                return orbit_measures.same_predictions_at_positions(z, self.identity, self.fields.outputs)
+            return orbit_measures.same_predictions(z, self.identity)
         if name == "equivariance_error":
             return orbit_measures.equivariance_errors(self.output_action, f, self.identity)
         assert self.truth is not None
@@ -218,7 +224,7 @@ def orbit_statistics(
     sizes = _check_members(members)
     time = check_time(ensemble, time)
     check_choice("over_inputs", over_inputs, tuple(OVER_INPUTS))
-    measures = check_measures(action, output_action, x, truth, confidence)
+    measures = check_measures(action, output_action, x, truth, confidence, field_rows(ensemble))
     law = orbit_law(ensemble, action, x, draws=draws, key=seed, time=time)
     statistics = {
         name: OrbitStatistic(
@@ -246,7 +252,12 @@ def orbit_statistics(
 
 
 def check_measures(
-    action: Any, output_action: Any, x: Any, truth: np.ndarray | None, confidence: float
+    action: Any,
+    output_action: Any,
+    x: Any,
+    truth: np.ndarray | None,
+    confidence: float,
+    fields: FieldRows | None = None,
 ) -> OrbitMeasures:
     """The measures that were asked for, or an error that names what is wrong."""
     for name, value in (("action", action), ("output_action", output_action)):
@@ -263,7 +274,9 @@ def check_measures(
     check_number("confidence", confidence, "a number between 0 and 1", lambda c: 0 < c < 1)
     if truth is not None:
         check_same_length("x", x, "y", truth)
-    return OrbitMeasures(action.group.identity, output_action, truth)
+    if fields is not None:
+        output_action = fields.acting(output_action)
+    return OrbitMeasures(action.group.identity, output_action, truth, fields)
 
 
 def check_time(ensemble: Any, time: Any) -> float:

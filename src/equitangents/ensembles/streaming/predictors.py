@@ -52,10 +52,11 @@ def predictor(model: Any, time: Any, return_std: bool, net: Any) -> Predictor:
     else:
         raise InvalidTypeError(f"model is {model!r}; expected a fitted infinite ensemble, or the folder of a saved one")
     asked = _one_time(facts["time"] if time is None else time)
-    shape = () if facts["outputs"] is None else (facts["outputs"],)
+    grid = tuple(facts["positions"])
+    shape = grid if facts["outputs"] is None else (*grid, facts["outputs"])
     arrays: dict[str, tuple[int, ...]] = {"mean": shape}
     if return_std:
-        arrays |= {"std": ()} | ({} if facts["classes"] is None else {"probability": shape})
+        arrays |= {"std": grid} | ({} if facts["classes"] is None else {"probability": shape})
     means = None
     if not return_std and asked == facts["time"]:
         means = saving.load_means(folder, net) if folder is not None else saving.means(model)

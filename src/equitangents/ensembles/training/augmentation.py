@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from equitangents.actions.subset import augmenting_elements
+from equitangents.ensembles.fields.targets import Positions, moved_targets
 from equitangents.inference import augment_inputs, augment_targets
 
 
@@ -28,13 +29,20 @@ class Augmented:
 def augment(action: Any, label_action: Any, mode: str, x: Any, y: np.ndarray, dtype: str) -> Augmented:
     """The data that are trained on, in `dtype`; `action` None leaves them as they are.
 
+    Targets may be fields, (N, *positions, outputs), which go with their positions, and end in one row each.
+
     The copies are made once, before training; images that are resampled cost no more later than exact ones.
     """
     if action is None:
-        return Augmented(np.asarray(x, dtype), np.asarray(y, dtype), len(x), 1)
+        return Augmented(np.asarray(x, dtype), np.asarray(y.reshape(len(y), -1), dtype), len(x), 1)
     elements = augmenting_elements(action)
     moved = np.asarray(augment_inputs(action, x), dtype)
-    targets = np.asarray(augment_targets(label_action, y, elements), dtype)
+    if y.ndim > 2:
+        targets = np.asarray(
+            moved_targets(action, label_action, y, Positions(y.shape[1:-1])).reshape(len(moved), -1), dtype
+        )
+    else:
+        targets = np.asarray(augment_targets(label_action, y, elements), dtype)
     if mode == "full":
         return Augmented(moved, targets, len(moved), 1)
     return Augmented(moved, targets, len(x), len(elements))

@@ -14,6 +14,7 @@ from equitangents import precision
 from equitangents._types import Params
 from equitangents.ensembles.training.footprint import peak_bytes
 from equitangents.ensembles.training.plan import CACHE_BYTES, on_cpu
+from equitangents.ensembles.training.recipe import flat
 from equitangents.ensembles.training.variations import PLAIN, Variation
 from equitangents.nn.compiled_windows import compiled_windows
 
@@ -23,12 +24,12 @@ _DEVICE_BYTES = 2**30
 
 @partial(jax.jit, static_argnames=("net", "variation"))
 def outputs(net: Any, variation: Variation, params: Params, start: Any, x: jax.Array) -> jax.Array:
-    """Outputs (members, N, outputs) of stacked members, less their baselines."""
+    """Outputs (members, N, outputs) of stacked members, less their baselines; of fields all numbers in a row."""
 
     def one(params: Params, start: Any) -> jax.Array:
         with compiled_windows():
-            y = net.apply(params, x)
-        return y - variation.baseline(net, start, x) if variation.has_baseline else y
+            y = flat(net.apply(params, x))
+        return y - flat(variation.baseline(net, start, x)) if variation.has_baseline else y
 
     return jax.vmap(one)(params, start)
 
@@ -36,7 +37,7 @@ def outputs(net: Any, variation: Variation, params: Params, start: Any, x: jax.A
 @partial(jax.jit, static_argnames=("net", "variation"))
 def baselines(net: Any, variation: Variation, start: Any, x: jax.Array) -> jax.Array:
     """What is subtracted from the outputs of stacked members, (members, N, outputs)."""
-    return jax.vmap(lambda start: variation.baseline(net, start, x))(start)
+    return jax.vmap(lambda start: flat(variation.baseline(net, start, x)))(start)
 
 
 def evaluate(fn: Callable[[jax.Array], jax.Array], x: np.ndarray, dtype: str, size: int) -> np.ndarray:

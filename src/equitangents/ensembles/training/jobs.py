@@ -50,7 +50,7 @@ class Prepared:
 
 
 def prepare(estimator: Any, loss: str, x: Any, targets: np.ndarray, first: int, members: int) -> Prepared:
-    """Members `first` to `first + members − 1` of an ensemble on x (N, …), targets (N, outputs).
+    """Members `first` to `first + members − 1` of an ensemble on x (N, …), targets (N, outputs) or fields.
 
     Checks everything before anything large is allocated. Raises InvalidArgumentError, InvalidTypeError,
     NotAnActionError, NetworkError, MemoryLimitError.
@@ -63,6 +63,11 @@ def prepare(estimator: Any, loss: str, x: Any, targets: np.ndarray, first: int, 
     check_network(net, x)
     data = augmented(e, augmentation, x, targets)
     if loss == "cross_entropy":
+        if targets.ndim > 2:
+            raise InvalidArgumentError(
+                f"loss is 'cross_entropy', of one probability vector a sample, and y has shape {targets.shape}: fields "
+                "are trained by loss='mse'"
+            )
         check_probabilities(data.y)
     batch_size = resolve_batch_size(e.optimizer, e.batch_size, data.samples)
     variation = _variation(e)
@@ -74,7 +79,7 @@ def prepare(estimator: Any, loss: str, x: Any, targets: np.ndarray, first: int, 
     job = Job(recipe, data.x, data.y, first, members, int(e.seed), e.dtype, len(data.x) // len(x))
     with precision.scope(e.dtype):
         shapes = job.member_shapes()
-        _check_outputs(job, shapes.params)
+        _check_outputs(job, shapes.params, targets.shape[1:])
         plan = make_plan(recipe, shapes, data.x, data.y, members, e.members_per_chunk)
         check_room(f"training {members} members", _bytes(job, shapes, plan), e.memory_limit, "train fewer, then extend")
     settings = {
@@ -163,15 +168,21 @@ def check_probabilities(y: np.ndarray) -> None:
         )
 
 
-def _check_outputs(job: Job, params: Any) -> None:
+def _check_outputs(job: Job, params: Any, wanted: tuple[int, ...]) -> None:
     x = jax.ShapeDtypeStruct((1, *job.input_shape), job.dtype)
     shape = jax.eval_shape(job.recipe.net.apply, params, x).shape
-    if len(shape) != 2:
+    if len(wanted) > 1 and shape[1:] != wanted:
+        said = "(N, " + ", ".join(map(str, shape[1:])) + ")"
+        raise NetworkError(
+            f"y has fields of shape {wanted}, (*positions, outputs), and the network's outputs have shape {said}; "
+            "end it on these positions with as many channels"
+        )
+    if len(wanted) == 1 and len(shape) != 2:
         raise NetworkError(
             f"the network's outputs have shape (N, {', '.join(map(str, shape[1:]))}); expected (N, outputs): "
             f"end it with Flatten, GlobalAvgPool or GroupPool, and a Dense layer"
         )
-    if shape[1] != job.y.shape[1]:
+    if len(wanted) == 1 and shape[1] != job.y.shape[1]:
         raise NetworkError(
             f"y has {job.y.shape[1]} output(s) or classes and the network's last layer makes {shape[1]}; "
             f"end the network with Dense({job.y.shape[1]})"

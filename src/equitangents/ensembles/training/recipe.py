@@ -210,8 +210,13 @@ def _loss(
 
 
 def _outputs(net: Any, params: Params, x: jax.Array) -> jax.Array:
-    """Outputs in training of a network that treats each row of a batch alike, (N, outputs)."""
-    return net.train(params, x, jax.random.key(0))[0] if isinstance(net, ForeignNetwork) else net.apply(params, x)
+    """Outputs in training of a network that treats each row of a batch alike, (N, outputs); of fields all numbers."""
+    return flat(net.train(params, x, jax.random.key(0))[0] if isinstance(net, ForeignNetwork) else net.apply(params, x))
+
+
+def flat(y: jax.Array) -> jax.Array:
+    """Outputs (N, outputs), or fields (N, *positions, outputs) with all their numbers in one row."""
+    return y if y.ndim == 2 else y.reshape(len(y), -1)
 
 
 def batchwise_epoch(
@@ -254,6 +259,7 @@ def batch_gradient(
 
     def loss(trained: Any) -> tuple[jax.Array, dict[str, Any]]:
         outputs, after = recipe.net.train(joined(trained, carried), x, key)
+        outputs = flat(outputs)
         after = jax.tree.map(lambda new, old: jnp.asarray(new, old.dtype), after, carried)
         return LOSSES[recipe.loss](outputs if offset is None else outputs - offset, y).mean(), after
 
