@@ -47,7 +47,7 @@ def main() -> None:
     os.environ["OMP_NUM_THREADS"] = "1"
     bare = bare_loop()
     if bare is not None:
-        print(f"bare loop, float32: {bare[0]:.3g} element-layers/s carrying K, {bare[1]:.3g} carrying D")
+        print(bare)
     print(f"{'case':<30}{'':>10}{'pairs/s':>12}{'el.-layers/s':>14}{'of bare':>9}{'× reference':>13}")
     rng = np.random.default_rng(0)
     for name, layers, side, readout, count, few in CASES:

@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks import growth
 from benchmarks.cases import CASES, QUICK, Case, Job
 from benchmarks.peers import OUT, Measured, measure, peer_python
-from benchmarks.rooflines import all_cores, matrix_product, stream
+from benchmarks.rooflines import Bare, all_cores, matrix_product, stream
 from equitangents.kernels.engines.cpu.library import threads
 
 _TOLERANCE = {"float32": 2e-6, "float64": 1e-12}
@@ -47,7 +47,7 @@ class Row:
         return None if self.peer32 is None or self.peer64 is None else self.ours32 / max(self.peer32, self.peer64)
 
 
-def run_case(case: Case, peer: str | None, bare: tuple[float, float] | None) -> Row:
+def run_case(case: Case, peer: str | None, bare: Bare | None) -> Row:
     """Measure one case by all libraries, one after another."""
     job, few = case.job, case.job.sized(case.few, case.few)
     found = {d: measure("cpu", [_in(few, d), _in(job, d)]) for d in ("float32", "float64")}
@@ -85,7 +85,7 @@ def _processor_ratio(ours: float, pairs: int, theirs: dict[str, Measured]) -> fl
     return min(m.processor_seconds for m in theirs.values()) / pairs / ours if theirs else None
 
 
-def _bound_seconds(case: Case, bare: tuple[float, float] | None) -> float | None:
+def _bound_seconds(case: Case, bare: Bare | None) -> float | None:
     """Seconds of processor time."""
     if bare is None:
         return None
@@ -150,7 +150,7 @@ def main(full: bool = False) -> None:
     peer = peer_python()
     bare = all_cores()
     if bare is not None:
-        print(f"bare loop on all cores: {bare[0]:.3g} element-layers/s carrying K, {bare[1]:.3g} carrying D")
+        print(f"on all cores, {bare}")
     print(f"one addition of large arrays moves {stream() / 1e9:.1f} GB/s; below, pairs of inputs per second\n")
     rows = []
     for case in CASES if full else [CASES[i] for i in QUICK]:
@@ -158,8 +158,13 @@ def main(full: bool = False) -> None:
         print(table(rows[-1:]).splitlines()[-1] if len(rows) > 1 else table(rows), flush=True)
     text, data = growth.run(peer, full)
     print(f"\n{text}")
-    (OUT / "neural-tangents.md").write_text(f"{table(rows)}\n\n{text}\n")
-    record = {"bare": bare, "cases": [{**asdict(r), "over_peer": r.over_peer} for r in rows], "growth": data}
+    head = "" if bare is None else f"On all cores, {bare}.\n\n"
+    (OUT / "neural-tangents.md").write_text(f"{head}{table(rows)}\n\n{text}\n")
+    record = {
+        "bare": None if bare is None else bare._asdict(),
+        "cases": [{**asdict(r), "over_peer": r.over_peer} for r in rows],
+        "growth": data,
+    }
     (OUT / "neural-tangents.json").write_text(json.dumps(record, indent=1))
     print(f"\nwritten: {OUT.relative_to(OUT.parent.parent)}/neural-tangents.md, .json and growth.svg")
 

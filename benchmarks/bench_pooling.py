@@ -32,7 +32,7 @@ def main() -> None:
     os.environ["OMP_NUM_THREADS"] = "1"
     bare = bare_loop()
     if bare is not None:
-        print(f"bare loop, float32: {bare[1]:.3g} element-layers/s carrying D")
+        print(bare)
     print(f"{'network':<34}{'pairs/s':>10}{'el.-layers/s':>14}{'of bare':>9}{'working MB':>12}{'× reference':>13}")
     rng = np.random.default_rng(0)
     for name, (net, count) in NETWORKS.items():

@@ -1,12 +1,14 @@
 """Every layer of `stax` by both libraries: differences of kernels, and times; then the cookbook's regression.
 
 Kernels of 32 inputs of 8 positions and 3 channels with themselves, in float64, each library in its own environment;
-seconds are medians of three runs after one that compiles. Where neural-tangents is not to be had, ours alone.
+seconds are medians of three runs after one that compiles. Myrtle-5 and -7 are those of *Neural kernels without
+tangents*, on images of 32×32×3, in processor time of one thread. Where neural-tangents is not to be had, ours alone.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -26,7 +28,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         ours = _layers("equitangents", sys.executable, Path(folder) / "ours.npz")
         theirs = None if peer is None else _layers("neural_tangents", peer, Path(folder) / "theirs.npz")
-    text = f"{layers_table(ours, theirs)}\n\n{cookbook_table(peer)}\n"
+    text = f"{layers_table(ours, theirs)}\n\n{myrtle_table(peer)}\n\n{cookbook_table(peer)}\n"
     print(text)
     OUT.mkdir(parents=True, exist_ok=True)
     (OUT / "stax.md").write_text(text)
@@ -38,7 +40,9 @@ def _layers(library: str, python: str, values: Path) -> tuple[list[dict], dict[s
 
 
 def _run(python: str, script: str, *arguments: str) -> Any:
-    done = subprocess.run([python, str(_HERE / script), *arguments], capture_output=True, text=True, check=False)
+    one = {"OMP_NUM_THREADS": "1", "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"}
+    command = [python, str(_HERE / script), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **one})
     if done.returncode:
         raise RuntimeError(f"{script} {arguments[0]} failed: {done.stderr[-2000:]}")
     return json.loads(done.stdout.strip().splitlines()[-1])
@@ -66,6 +70,31 @@ def _seconds(row: dict) -> str:
 
 def _difference(a: np.ndarray, b: np.ndarray) -> float:
     return float(np.max(np.abs(a - b)) / np.max(np.abs(b)))
+
+
+def myrtle_table(peer: str | None) -> str:
+    """Pairs of images a second by both libraries and precisions, and how their kernels differ in float64."""
+    head = ("network", "ours float32", "ours float64", "peer float32", "peer float64", "ours float32 / faster peer")
+    lines = ["| " + " | ".join((*head, "NTK differs by")) + " |", "|---|" + "---:|" * len(head)]
+    rates: dict[str, dict[str, float]] = {}
+    kernels = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for library, python in (("equitangents", sys.executable), ("neural_tangents", peer)):
+            if python is None:
+                continue
+            values = Path(folder) / f"{library}.npz"
+            for row in _run(python, "stax_worker.py", library, str(values), "myrtle"):
+                rates.setdefault(row["name"], {})[f"{library}/{row['dtype']}"] = row["rate"]
+            kernels[library] = dict(np.load(values))
+    for name, found in rates.items():
+        each = [found.get(f"{lib}/{d}") for lib in ("equitangents", "neural_tangents") for d in ("float32", "float64")]
+        cells = [name, *("" if rate is None else f"{rate:,.3g}" for rate in each), "", ""]
+        if peer is not None:
+            cells[5] = f"{found['equitangents/float32'] / max(rate for rate in each[2:] if rate):.0f}"
+            key = f"{name}/float64/ntk"
+            cells[6] = f"{_difference(kernels['equitangents'][key], kernels['neural_tangents'][key]):.1e}"
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
 
 
 def cookbook_table(peer: str | None) -> str:

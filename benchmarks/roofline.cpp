@@ -1,5 +1,6 @@
 // How fast the arithmetic of a convolutional ReLU network's kernels can run on one core, with nothing around it: a field
 // that stays in the first-level cache, windows of 3 by 3 on a torus, constant variances, no tables, no inputs.
+// EQT_BYTES is the width of the vectors, that of the instruction set it is compiled for (rooflines.py).
 // Prints element-layers per second of processor time, carrying the covariance and carrying the distance.
 #include <cmath>
 #include <cstdio>
@@ -7,7 +8,7 @@
 
 namespace {
 
-constexpr int kSide = 8, kLanes = 16, kLayers = 3;
+constexpr int kSide = 8, kLanes = EQT_BYTES / 4, kLayers = 3;
 using Vector = float __attribute__((vector_size(4 * kLanes)));
 
 struct Cell {

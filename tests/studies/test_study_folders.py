@@ -18,9 +18,9 @@ from studies.miniatures import EXACT, FIGURES, TABLES, TINY, run, study
 SLOW = (
     "augmented-cnn-to-gcnn", "comparison", "comparison-sizes", "continuous", "cross-product", "finite-width",
     "finite-width-vec", "forces", "frozen-kernel", "gaussian-vs-uniform", "imagenet-scale", "ising",
-    "kernel-convergence", "learning-curves", "mlp-to-gcnn", "other-ensembles", "partial-orbits",
-    "predicted-agreement", "rotated-images", "sampling", "small-data", "spurious-symmetries", "symmetry-breaking-path",
-    "symmetry-groups", "toy",
+    "kernel-convergence", "learning-curves", "mlp-to-gcnn", "orientations", "other-ensembles", "partial-orbits",
+    "predicted-agreement", "rotated-images", "sampling", "segmentation", "small-data", "spurious-symmetries",
+    "symmetry-breaking-path", "symmetry-groups", "toy",
 )  # fmt: skip
 NAMES = [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in TINY]
 

@@ -64,7 +64,7 @@ def test_bad_settings_are_named(name, settings, message, tmp_path):
 def test_paper_preset_starts_and_is_larger(name):
     quick, paper = (study(name).presets[preset] for preset in ("quick", "paper"))
     assert type(quick) is type(paper)
-    counts = ("members", "draws", "images", "train_images", "per_class", "repetitions")
+    counts = ("members", "draws", "images", "train_images", "per_class", "repetitions", "pool")
     pairs = [(getattr(quick, name), getattr(paper, name)) for name in counts if hasattr(quick, name)]
     assert any(large is None or (small is not None and large >= 2 * small) for small, large in pairs)  # None: all
 

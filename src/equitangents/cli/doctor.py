@@ -21,7 +21,7 @@ def doctor() -> None:
 
     import equitangents
     from equitangents.cli.self_test import run_checks
-    from equitangents.kernels.engines import engine_description
+    from equitangents.kernels.engines import engine_description, engines, finding
 
     about = Table.grid(padding=(0, 2))
     about.add_row("equitangents", equitangents.__version__)
@@ -29,6 +29,9 @@ def doctor() -> None:
     for package in PACKAGES:
         about.add_row(package, version(package))
     about.add_row("devices", ", ".join(f"{d.platform}:{d.id} ({d.device_kind})" for d in jax.devices()))
+    for engine in engines():
+        if engine.why_unavailable() is None and (found := finding(engine, again=True)) is not None:
+            about.add_row(f"test of {engine.name}", str(found))
     about.add_row("kernel engine", engine_description())
 
     checks = run_checks()

@@ -8,6 +8,7 @@ from equitangents.data.folder import DataNotFoundError, available, load, names
 from equitangents.data.image_folder import ImageFiles, ImageFolder, open_image_folder
 from equitangents.data.images import conform, grey, resize
 from equitangents.data.letters import letters
+from equitangents.data.mask_folder import MaskedImages, load_mask_folder
 from equitangents.data.molecules import (
     MoleculeSet,
     load_molecules,
@@ -24,6 +25,7 @@ __all__ = [
     "DownloadError",
     "ImageFiles",
     "ImageFolder",
+    "MaskedImages",
     "MoleculeSet",
     "available",
     "conform",
@@ -34,6 +36,7 @@ __all__ = [
     "letters",
     "load",
     "load_class_folders",
+    "load_mask_folder",
     "load_molecules",
     "load_own",
     "load_trajectory",

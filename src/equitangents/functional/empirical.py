@@ -1,4 +1,4 @@
-"""Tangent kernels of any function apply(params, x): by Jacobians or by products with vectors, as counted work says.
+"""Tangent kernels of any function apply(params, x): by Jacobians, products with vectors or structured derivatives.
 
 Θ(x, x') = Σ_μ ∂_μ f(x) ∂_μ f(x')ᵀ, (N1, N2, outputs, outputs), or the mean of its diagonal over outputs, (N1, N2).
 """
@@ -15,9 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents.errors import InvalidArgumentError, NetworkError, ShapeError
+from equitangents.functional.structured_derivatives import Structure, by_structure, structure
 
-_WAYS = ("auto", "jacobians", "vectors")
-_NUMBERED = {0: "auto", 1: "jacobians", 2: "vectors"}  # as in neural-tangents; its 3 is not here
+_WAYS = ("auto", "jacobians", "vectors", "structured")
+_NUMBERED = dict(enumerate(_WAYS))  # as in neural-tangents
 
 
 def empirical_ntk_fn(
@@ -32,7 +33,8 @@ def empirical_ntk_fn(
     trace_axes=(-1,): the mean over outputs, (N1, N2); trace_axes=() all pairs of them, (N1, N2, outputs, outputs);
     diagonal_axes=(-1,) with trace_axes=() each output with itself, (N1, N2, outputs). `implementation`: "jacobians"
     holds all derivatives of both sets; "vectors" multiplies by one output's unit vector at a time, and holds none;
-    "auto" (0, 1 and 2 in neural-tangents) takes the one with less counted work. f must treat inputs one by one.
+    "structured" holds both factors of the derivatives by weights that f multiplies by once; "auto" takes the one with
+    the least counted work. In neural-tangents they are 1, 2, 3 and 0. f must treat inputs one by one.
 
     >>> import jax.numpy as jnp
     >>> x = jnp.array([[1.0, 2.0]])
@@ -50,9 +52,10 @@ def empirical_ntk_fn(
         at = partial(_outputs, f, keywords)
         other = x1 if x2 is None else x2
         outputs = _check_outputs(at, params, x1)
-        chosen = way
-        if way == "auto":
-            chosen = cheaper(params, len(x1), len(other), outputs)
+        known = structure(at, params, x1) if way in ("auto", "structured") else None
+        chosen = cheapest(params, len(x1), len(other), outputs, known, form) if known and way == "auto" else way
+        if known and chosen == "structured":
+            return by_structure(known, params, x1, None if x2 is None else other, form)
         run = _by_jacobians if chosen == "jacobians" else _by_vectors
         return run(at, params, x1, None if x2 is None else other, form)
 
@@ -115,19 +118,26 @@ def ntk_vector_product(f: Callable[..., Any], params: Any, x1: Any, x2: Any, vec
     return jax.jvp(lambda p: f(p, x1), (params,), (pulled,))[1]
 
 
-def cheaper(params: Any, n1: int, n2: int, outputs: int) -> str:
-    """The way that "auto" takes: "jacobians" or "vectors".
+def cheapest(params: Any, n1: int, n2: int, outputs: int, known: Structure, form: str) -> str:
+    """The way that "auto" takes: "structured", "jacobians" or "vectors".
 
-    An evaluation of f at an input takes at least one multiply-add a parameter. Jacobians are a backward pass for each
-    input and output, then outputs · parameters multiply-adds a pair of inputs; vectors a backward pass for each input
-    and output of one side, and for each of these a forward one over the whole other side, which is never less. So
-    vectors are for Jacobians of more than `_HELD` numbers.
+    An evaluation of f at an input takes at least one multiply-add a parameter. Jacobians and structured derivatives
+    are a backward pass for each input and output, then multiply-adds for each pair of inputs: outputs · parameters, or
+    those that `Structure.work` counts. Vectors are a backward pass for each input and output of one side, and for each
+    of these a forward one over the whole other side, which is never less: they are taken where the others would hold
+    more than `_HELD` numbers.
     """
     numbers = sum(np.size(leaf) for leaf in jax.tree.leaves(params))
-    return "jacobians" if (n1 + n2) * outputs * numbers <= _HELD else "vectors"
+    full = form == "full"
+    ways = {
+        "structured": (known.work(full), known.numbers()),
+        "jacobians": ((outputs**2 if full else outputs) * numbers, outputs * numbers),
+    }
+    held = [way for way, (_, kept) in ways.items() if (n1 + n2) * kept <= _HELD]
+    return min(held, key=lambda way: ways[way][0], default="vectors")
 
 
-_HELD = 1 << 26  # numbers of Jacobians that are held at once
+_HELD = 1 << 26  # numbers of derivatives that are held at once
 
 
 def _form(trace_axes: Any, diagonal_axes: Any) -> str:

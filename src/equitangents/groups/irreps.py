@@ -58,11 +58,6 @@ class Irrep:
         """The matrix ρ(g) of an element."""
         return self.matrices[g]
 
-    def __add__(self, other: Any) -> Any:
-        from equitangents.groups.representations import direct_sum
-
-        return direct_sum(self, other)
-
     def __repr__(self) -> str:
         return f"<{self.kind} irrep of dimension {self.dimension}>"
 

@@ -98,6 +98,9 @@ class Representation:
     def __add__(self, other: Any) -> Representation:
         return direct_sum(self, other)
 
+    def __radd__(self, other: Any) -> Representation:
+        return direct_sum(other, self)
+
     def __repr__(self) -> str:
         return f"<representation of dimension {self.dimension}: {self.name}>"
 
@@ -120,7 +123,7 @@ def representation(group: Group, matrices: Any) -> Representation:
 
     Raises InvalidArgumentError unless they are orthogonal and ρ(g) ρ(h) = ρ(gh).
     """
-    found = as_representation("matrices", matrices)
+    found = as_representation("matrices", np.asarray(matrices))
     found.at(group)
     return found
 
@@ -248,7 +251,7 @@ def _points(group: WallpaperGroup) -> np.ndarray:
 
 def _of_finite(part: FiniteMatrices, group: SymmetryGroup) -> np.ndarray:
     if not isinstance(group, Group):
-        raise InvalidArgumentError(f"{part.name}: matrices of {len(part.matrices)} elements do not act for {group.name}")
+        raise InvalidArgumentError(f"{part.name}: matrices of a finite group do not act for {group.name}")
     M = part.matrices
     if isinstance(group, WallpaperGroup) and len(M) == group.point_order != group.order:
         M = M[_points(group)]

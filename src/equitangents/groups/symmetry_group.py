@@ -139,10 +139,5 @@ class CompactIrrep:
             raise InvalidArgumentError(f"{self!r} has a character, but no matrices")
         return self.matrices(elements)
 
-    def __add__(self, other: Any) -> Any:
-        from equitangents.groups.representations import direct_sum
-
-        return direct_sum(self, other)
-
     def __repr__(self) -> str:
         return f"<irrep of dimension {self.dimension}, {self.name}>"

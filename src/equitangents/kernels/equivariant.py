@@ -103,9 +103,11 @@ class EquivariantAverage:
         if not given or isinstance(self.action, Action):
             return not given or is_invariant(self.base, self.action, *given)
         sample = np.concatenate([np.asarray(x[:_ELEMENTS]) for x in given])
+        copy, *elements = self.action.group.draw(_ELEMENTS, np.random.default_rng(0))
+        sample = np.concatenate([sample, np.asarray(self.action(copy, sample[:1]))])
         base = self.base.kernel(sample)
         tolerance = _TOLERANCE[0 if sample.dtype == np.float32 else 1]
-        for g in self.action.group.draw(_ELEMENTS, np.random.default_rng(0)):
+        for g in elements:
             moved = self.base.kernel(np.asarray(self.action(g, sample)))
             for a, b in ((base.nngp, moved.nngp), (base.ntk, moved.ntk)):
                 if not np.abs(np.asarray(a) - np.asarray(b)).max() <= tolerance * np.abs(np.asarray(a)).max():

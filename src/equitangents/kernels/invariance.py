@@ -24,7 +24,10 @@ _TOLERANCE = 1e-4, 1e-9  # of the invariance error in float32 and in float64
 def kernel_invariance_error(kernel: KernelFunction, action: Action, *x: Any) -> float:
     """max |k(ρ(g)x, ρ(g)x') - k(x, x')| / max |k(x, x)| over a sample of all sets x and of g, NNGP and NTK."""
     samples = [moving_sample(action, part) for part in x]
-    sample = (np if all(isinstance(part, np.ndarray) for part in samples) else jnp).concatenate(samples)
+    xp = np if all(isinstance(part, np.ndarray) for part in samples) else jnp
+    # A kernel may be invariant between an input and itself, and not between it and a moved copy.
+    copies = [action(int(g), samples[0][:1]) for g in action.group.generators[:1]]
+    sample = xp.concatenate([*samples, *copies])
     base = kernel.kernel(sample)
     errors = [0.0]
     for g in sampled_elements(action):

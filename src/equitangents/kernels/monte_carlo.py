@@ -23,9 +23,9 @@ from equitangents.validation import check_array
 class MonteCarlo:
     """Means over `samples` random networks of N(x1)N(x2) and of the finite-width NTK, and their standard errors.
 
-    All are (N1, N2) and averaged over the network's outputs; of a network that ends in a Readout (N1, N2, d, d), between
-    all of them. The standard error is that of the mean over networks;
-    at finite width the mean itself is off by a term of order 1/width.
+    All are (N1, N2) and averaged over the network's outputs; of a network that ends in a Readout (N1, N2, d, d),
+    between all of them. The standard error is that of the mean over networks; at finite width the mean itself is off by
+    a term of order 1/width.
     """
 
     nngp: Any

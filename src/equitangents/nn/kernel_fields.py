@@ -22,6 +22,7 @@ from equitangents.kernels.structured import StructuredProgram
 from equitangents.nn.layer import Layer
 from equitangents.nn.lowering import count_given, program_of, structured_program_of
 from equitangents.nn.readout import Readout
+from equitangents.nn.rotation_fields import ends_on_rotations, rotation_field, rotation_field_of_each
 from equitangents.nn.signal import Blocks, Grid, OnGroup, Signal
 from equitangents.structured import is_structured
 
@@ -41,6 +42,9 @@ class _Network(Protocol):
 
 def field_between(net: _Network, x1: Any, x2: Any, positions: Any, engine: str | None) -> KernelField:
     """`Sequential.kernel_field` of inputs that are checked."""
+    if ends_on_rotations(net.layers, signals := net.signals(x1.shape[1:])):
+        part = part_of(positions, signals[-1].positions.count)
+        return _named(net, rotation_field(net.layers, signals, x1, x2, part, engine), x1)
     given, program, part = _asked(net, x1, positions)
     if part.count == 1:
         return _of_one_position(net.kernel(x1, x2, engine), net, x1, part)
@@ -50,6 +54,9 @@ def field_between(net: _Network, x1: Any, x2: Any, positions: Any, engine: str |
 
 def field_of_each(net: _Network, x: Any, positions: Any, engine: str | None) -> KernelField:
     """`Sequential.kernel_field_diagonal` of inputs that are checked."""
+    if ends_on_rotations(net.layers, signals := net.signals(x.shape[1:])):
+        part = part_of(positions, signals[-1].positions.count)
+        return _named(net, rotation_field_of_each(net.layers, signals, x, part, engine), x)
     given, program, part = _asked(net, x, positions)
     if part.count == 1:
         return _of_one_position(net.kernel_diagonal(x, engine), net, x, part)
@@ -74,6 +81,8 @@ def cost_of_field(
 
 def _asked(net: _Network, x: Any, positions: Any) -> tuple[int, Any, Part]:
     signals = net.signals(x.shape[1:])
+    if net.layers[-1].is_last:
+        raise NetworkError("outputs that turn have no positions: kernel gives them all, (N1, N2, d, d)")
     given, program = _lower(net.layers, signals, is_structured(x))
     return given, program, part_of(positions, signals[-1].positions.count)
 
@@ -107,6 +116,11 @@ def _lower(
     layers: tuple[Layer, ...], signals: tuple[Signal, ...], structured: bool
 ) -> tuple[int, Program | RotationProgram | StructuredProgram]:
     """(how many leading layers are functions of the input alone, the program of the rest, unfolded)."""
+    if layers[0].steers:
+        raise NetworkError(
+            "networks on steerable features have kernels of whole inputs alone: end the network with SteerablePool, "
+            "and ask for kernel"
+        )
     if isinstance(layers[-1], Readout):
         raise NetworkError(
             "the network ends in a Readout, so its kernels are matrices (N1, N2, d, d) of one output: ask for kernel"

@@ -272,6 +272,30 @@ registry: dict[str, StudyInfo] = {
             "3 points ahead of a trained CNN? Myrtle-5 and -7, GAP, VEC, FCN; NTK and NNGP; ReLU and exponential.",
             _WITH_DESK,
         ),
+        _shipped(
+            "segmentation",
+            "Masks that turn with their images",
+            _KERNELS,
+            "Masks of cells or digits, or of a folder’s images, from few annotated images: by what factor a group that "
+            "turns masks with images saves annotation, and equivariance at every time, on and off the data.",
+            _WITH_DESK,
+        ),
+        _shipped(
+            "vector-fields",
+            "Flows whose vectors turn with the grid",
+            _KERNELS,
+            "Vortices carried along by a stream, exact solutions on a torus: how many flows a group saves that turns "
+            "grid and vectors together, and equivariance at every time, on and off the data.",
+            _WITH_DESK,
+        ),
+        _shipped(
+            "orientations",
+            "The group element that turned a template",
+            _KERNELS,
+            "Targets on C_n and on SO(3), by networks that end on the group: how many images the right group saves, "
+            "and equivariance at every time, on and off the data.",
+            _WITH_DESK,
+        ),
     )
 }
 

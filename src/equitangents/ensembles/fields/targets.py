@@ -46,8 +46,8 @@ class Positions:
                 return y[..., None], True
             d = self.count
             raise ShapeError(
-                f"y has shape {y.shape}; the network has {d} outputs that turn with the input, so for {samples} samples "
-                f"expected ({samples}, {d})"
+                f"y has shape {y.shape}; the network has {d} outputs that turn with the input, so for {samples} "
+                f"samples expected ({samples}, {d})"
             )
         rank = len(self.shape) + 2
         if y.ndim == rank and y.shape[:-1] == (samples, *self.shape):

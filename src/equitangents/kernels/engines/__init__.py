@@ -4,6 +4,7 @@
 fibres, much faster. What an engine has to do is in `protocol`.
 """
 
+from equitangents.kernels.engines.findings import Finding, finding
 from equitangents.kernels.engines.protocol import Engine
 from equitangents.kernels.engines.registry import REFERENCE, engine_of, engines, register, unregister
 from equitangents.kernels.engines.select import Choice, choose, choose_where, engine_description, engine_name
@@ -12,12 +13,14 @@ __all__ = [
     "REFERENCE",
     "Choice",
     "Engine",
+    "Finding",
     "choose",
     "choose_where",
     "engine_description",
     "engine_name",
     "engine_of",
     "engines",
+    "finding",
     "register",
     "unregister",
 ]

@@ -41,6 +41,14 @@ class Engine(ABC):
         """Why it cannot run on this machine, or None if it can."""
         return None
 
+    def untried(self) -> bool:
+        """Whether it is tested against the reference engine on this device before its first use (`findings`)."""
+        return False
+
+    def content(self) -> str:
+        """What the finding of such a test depends on, besides `description()` and versions: such as a hash of code."""
+        return ""
+
     @abstractmethod
     def description(self) -> str:
         """What it makes of this machine, for people."""

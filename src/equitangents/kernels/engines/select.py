@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import logging
 import os
+import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 
 from equitangents.errors import InvalidArgumentError
+from equitangents.kernels.engines.findings import REPORT, finding
 from equitangents.kernels.engines.protocol import Engine
 from equitangents.kernels.engines.registry import REFERENCE, engine_of, engines
 from equitangents.kernels.program import Program
@@ -83,7 +85,21 @@ def _forced(engine: str | None) -> tuple[Engine, str] | None:
     chosen = engine_of(name, asked)
     if why := chosen.why_unavailable():
         raise InvalidArgumentError(f"{asked} is {name!r}, which is not available: {why}")
+    if (found := finding(chosen)) is not None and found.fault is not None:
+        raise InvalidArgumentError(f"{asked} is {name!r}, whose test on this machine {found}; {REPORT}")
     return chosen, asked
+
+
+def _distrust(engine: Engine) -> str | None:
+    """Why the results of an engine are not to be trusted on this machine, said once in a warning; or None."""
+    found = finding(engine)
+    if found is None or found.fault is None:
+        return None
+    why = f"the test of the {engine.name} engine on this machine {found}"
+    if why not in _logged:
+        _logged.add(why)
+        warnings.warn(f"kernels are computed by the {REFERENCE.name} engine: {why}; {REPORT}", stacklevel=2)
+    return why
 
 
 def _fastest() -> tuple[Engine, str | None]:
@@ -91,5 +107,5 @@ def _fastest() -> tuple[Engine, str | None]:
     platform = jax.default_backend()
     for engine in engines():
         if platform in engine.platforms:
-            return engine, engine.why_unavailable()
+            return engine, engine.why_unavailable() or _distrust(engine)
     return engines()[0], f"JAX runs on {platform}"

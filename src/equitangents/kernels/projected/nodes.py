@@ -54,7 +54,7 @@ def position_nodes(moves: PositionMoves) -> Nodes:
 
 def rotation_nodes(moves: RotationMoves, resolution: int) -> Nodes:
     """All elements of a finite group of rotations, or the nodes of a quadrature at a resolution."""
-    turns, weights, inverses = closed_nodes(moves.group, resolution)
+    turns, _, inverses = closed_nodes(moves.group, resolution)
     return Nodes(_weighted(moves, resolution), inverses, lambda chosen, x: rotate(x, turns[chosen].astype(x.dtype)))
 
 

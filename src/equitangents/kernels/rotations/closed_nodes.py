@@ -1,4 +1,4 @@
-"""Rotations with weights that integrate over the group and are closed under inversion, which keeps kernels symmetric."""
+"""Rotations with weights for means over the group, closed under inversion, which keeps kernels symmetric."""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from equitangents.caches import cache_folder
 from equitangents.errors import InvalidArgumentError
 from equitangents.files import LEFTOVER, whole_file
 from equitangents.formatting import memory_size
@@ -25,20 +26,9 @@ from equitangents.kernels.result import Kernels
 
 logger = logging.getLogger("equitangents")
 
-VARIABLE = "EQUITANGENTS_CACHE"
 LIMIT = 5 * 10**9  # bytes
 _ABANDONED = 3600.0  # seconds after which a file that is still being written belongs to a process that died
 _DAMAGED = (OSError, ValueError, KeyError, EOFError, RuntimeError, TypeError, zipfile.BadZipFile, zlib.error)
-
-
-def cache_folder() -> Path:
-    """Where this package keeps what it can compute again."""
-    chosen = os.environ.get(VARIABLE)
-    if chosen:
-        return Path(chosen).expanduser()
-    import pooch  # brings a client of HTTP
-
-    return Path(pooch.os_cache("equitangents"))
 
 
 class KernelStore:

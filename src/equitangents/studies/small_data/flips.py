@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Float
 
 from equitangents import actions, nn
+from equitangents.errors import InvalidArgumentError
 from equitangents.kernels import KeptKernel, KernelStore, kernel_invariance_error
 from equitangents.studies.common.infinite import largest_difference
 from equitangents.studies.framework.study import Arrays
@@ -36,7 +37,8 @@ def averaged_kernels(
     Tiles are kept on disk by content, so that a run that was killed goes on from its last one.
     """
     error = kernel_invariance_error(net, actions.image_dihedral(1), pool[:3])
-    assert error <= _INVARIANT, f"the kernel is not invariant under flips: relative error {error:.1e}"
+    if not error <= _INVARIANT:
+        raise InvalidArgumentError(f"the kernel is not invariant under flips: relative error {error:.1e}")
     kernel, flipped = KeptKernel(net, KernelStore()), flip(pool)
     columns = kernel.slices(len(pool))
     within = [(a, b) for i, a in enumerate(columns) for b in columns[i:]]
@@ -66,7 +68,8 @@ def both_copies(net: nn.Sequential, x: np.ndarray, targets: np.ndarray, test: np
     """By kind, how far predictions from Θ̄ are from those from training on both copies, relative to the largest."""
     x, test = x.astype(np.float64), test.astype(np.float64)
     twice = np.concatenate([x, flip(x)])
-    n, found = len(x), {}
+    n = len(x)
+    found: Arrays = {}
     inner, outer = net.kernel(twice), net.kernel(test, twice)
     for kind in KINDS:
         K, k = np.asarray(getattr(inner, kind)), np.asarray(getattr(outer, kind))

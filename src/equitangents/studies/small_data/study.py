@@ -36,13 +36,15 @@ def training_sets(settings: Settings, images: Images, size: int) -> list[np.ndar
 def measure(settings: Settings, folder: RunFolder) -> Results:
     """Every kernel once, over all images; then all draws of all sizes out of it. Networks and forests by size."""
     images = load(settings, folder.data_dir)
-    right: dict[str, list[np.ndarray]] = {}
+    right: dict[str, np.ndarray] = {}
     for name in NETWORKS:
         for phi, said in NONLINEARITIES.items():
             title = f"{name}, {said}: kernels of {len(images.train_x)} + {len(images.test_y)} images, flips averaged"
             stage = folder.stage(f"{name}-{phi}".lower(), title, partial(_kernel, settings, images, name, phi))
             right |= {kernel_name(name, phi, kind): stage[kind] for kind in KINDS}
-    trained, forests, rates = [], [], []
+    trained: list[np.ndarray] = []
+    forests: list[np.ndarray] = []
+    rates: list[float] = []
     for size in settings.sizes:
         draws = training_sets(settings, images, size)
         for label, compute, kept in (("network", rivals.networks, trained), ("forest", rivals.forests, forests)):
@@ -80,7 +82,8 @@ def _kernel(settings: Settings, images: Images, name: str, phi: str, task: Task)
 
 def _equal(settings: Settings, images: Images, task: Task) -> Arrays:
     """Averaged kernels against training on both copies, of every network on a few images."""
-    n, differences = settings.checked, {}
+    n = settings.checked
+    differences: dict[str, float] = {}
     for name in NETWORKS:
         for phi in NONLINEARITIES:
             net = network(name, phi, settings.hidden_layers)

@@ -16,14 +16,16 @@ from equitangents.kernels.stages import AlongFibres
 _VECTOR = 64  # bytes, at most
 
 
-def field_kernels(plan: FieldPlan, x1: np.ndarray, x2: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+def field_kernels(
+    plan: FieldPlan, x1: np.ndarray, x2: np.ndarray | None, instruction_set: int = -1
+) -> tuple[np.ndarray, np.ndarray]:
     """(NNGP, NTK), each (N1, N2, *tail), between x1, (N1, *positions, C), and x2 (None: x1, at half the cost)."""
     layout = plan.part.layout
     if x2 is None and not plan.part.mirrors:
         x2 = x1
     what, picked = _kept(plan)
     results = []
-    for values in kept(_steps(plan), x1, x2, what):
+    for values in kept(_steps(plan), x1, x2, what, instruction_set):
         found = values
         if picked is not None:
             found = layout.zeros((len(x1), values.shape[1]), values.dtype)

@@ -105,9 +105,11 @@ def diagonal(plan: AlongFibres, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return _run(plan, x, None, (len(x),), -1)
 
 
-def kept(plan: AlongFibres, x1: np.ndarray, x2: np.ndarray | None, what: Kept) -> tuple[np.ndarray, np.ndarray]:
+def kept(
+    plan: AlongFibres, x1: np.ndarray, x2: np.ndarray | None, what: Kept, instruction_set: int = -1
+) -> tuple[np.ndarray, np.ndarray]:
     """(NNGP, NTK) at pairs of positions between x1 and x2 (None: x1, where only pairs i <= j are computed)."""
-    return _run(plan, x1, x2, (len(x1), len(x1) if x2 is None else len(x2)), -1, kept=what)
+    return _run(plan, x1, x2, (len(x1), len(x1) if x2 is None else len(x2)), instruction_set, kept=what)
 
 
 def kept_of_each(plan: AlongFibres, x: np.ndarray, what: Kept) -> tuple[np.ndarray, np.ndarray]:

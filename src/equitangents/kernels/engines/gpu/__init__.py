@@ -12,6 +12,7 @@ which comes with JAX's CUDA wheels: the package builds without CUDA.
 from equitangents.kernels.engines.gpu.availability import description, obstacle, why_unavailable
 from equitangents.kernels.engines.gpu.compiler import EMULATE, emulated
 from equitangents.kernels.engines.gpu.run import compiled, jitted_kernels, kernels
+from equitangents.kernels.engines.gpu.source import source_key
 from equitangents.kernels.engines.gpu.tiles import tiled_diagonal, tiled_kernels, working_bytes
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "jitted_kernels",
     "kernels",
     "obstacle",
+    "source_key",
     "tiled_diagonal",
     "tiled_kernels",
     "why_unavailable",

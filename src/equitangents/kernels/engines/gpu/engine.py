@@ -27,6 +27,12 @@ class GpuEngine(Engine):
     def description(self) -> str:
         return gpu.description()
 
+    def untried(self) -> bool:
+        return not gpu.emulated()
+
+    def content(self) -> str:
+        return gpu.source_key()
+
     def obstacle(self, program: Program, dtype: Any) -> str | None:
         return gpu.obstacle(plan(program), dtype)
 

@@ -6,6 +6,7 @@ fibre and writes the other, both in shared memory.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -73,6 +74,12 @@ def _common() -> str:
         )  # fmt: skip
         parts.append("\n".join(keep))
     return "\n".join(parts)
+
+
+@cache
+def source_key() -> str:
+    """A hash of what all kernels have in common."""
+    return hashlib.sha256(_common().encode()).hexdigest()
 
 
 @lru_cache(maxsize=64)

@@ -1,0 +1,173 @@
+"""The kernels of one PyTorch module: its tangent kernel from derivatives, and the product of its outputs."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Iterator
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, ShapeError
+from equitangents.kernels import Kernels
+from equitangents.torch.factors import contracted, factors, structured_layers
+from equitangents.torch.modules import to_tensor
+from equitangents.validation import check_array
+
+if TYPE_CHECKING:
+    import torch
+
+WAYS = ("auto", "jacobians", "vectors", "structured")
+FORMS = ("mean", "each", "full")
+_LAYOUTS = ("channels_first", "channels_last")
+_HELD = 1 << 26  # numbers of derivatives that are held at once
+
+
+class EmpiricalKernel:
+    """`kernel(x1, x2=None)` of a module whose outputs are (N, outputs): NTK and NNGP, means over outputs, (N1, N2).
+
+    Takes the place of a network in `InfiniteEnsemble`: the module, linearised about its parameters, trained to any
+    time. It is evaluated as by `module.eval()`, in the precision of its parameters, and is not changed. `layout` is
+    that of `Ensemble`. `implementation`: "jacobians", "vectors" and "structured" as in
+    `equitangents.empirical_ntk_fn`, where "structured" knows the weights of `Linear` and `Conv2d`; "auto" takes the
+    one with the least counted work.
+
+    Raises InvalidTypeError for anything but a module, NetworkError for one without parameters that are trained.
+
+    Example: `InfiniteEnsemble(et.torch.EmpiricalKernel(module), time=5.0).fit(x, y).predict(x_test)`
+    """
+
+    def __init__(
+        self, module: torch.nn.Module, *, layout: str = "channels_first", implementation: str = "auto"
+    ) -> None:
+        import torch
+
+        if not isinstance(module, torch.nn.Module):
+            raise InvalidTypeError(f"module is a {type(module).__name__}; expected a torch.nn.Module")
+        for name, value, known in (("layout", layout, _LAYOUTS), ("implementation", implementation, WAYS)):
+            if value not in known:
+                raise InvalidArgumentError(f"{name} is {value!r}; expected one of {', '.join(known)}")
+        self.module, self.layout, self.implementation = module, layout, implementation
+        self.parameters: dict[str, torch.Tensor] = {n: p for n, p in module.named_parameters() if p.requires_grad}
+        if not self.parameters:
+            raise NetworkError("the module has no parameters that are trained, so that there is no tangent kernel")
+
+    def kernel(self, x1: Any, x2: Any = None) -> Kernels:
+        """Kernels between x1 and x2 (None: x1), each (N1, N2)."""
+        with self._evaluated():
+            a, b = self._inputs(x1, x2)
+            ntk = self._ntk(a, b, "mean")
+            f = self.module(a).detach()
+            g = f if b is None else self.module(b).detach()
+            nngp = f @ g.T / f.shape[1]
+        return Kernels(nngp.cpu().numpy(), ntk.cpu().numpy(), engine="derivatives", form="empirical")
+
+    def ntk(self, x1: Any, x2: Any = None, form: str = "mean") -> np.ndarray:
+        """Θ in one of its forms: "mean" over outputs, (N1, N2); "each" output with itself, (N1, N2, outputs); "full",
+        all pairs of them, (N1, N2, outputs, outputs).
+        """
+        if form not in FORMS:
+            raise InvalidArgumentError(f"form is {form!r}; expected one of {', '.join(FORMS)}")
+        with self._evaluated():
+            return np.asarray(self._ntk(*self._inputs(x1, x2), form).cpu().numpy())
+
+    def product(self, x1: Any, x2: Any, vectors: Any) -> np.ndarray:
+        """The product Θ(x1, x2) v, (N1, outputs), of v (N2, outputs); no Jacobian is held."""
+        import torch
+
+        with self._evaluated():
+            a, b = self._inputs(x1, x2)
+            b = a if b is None else b
+            values, back = torch.func.vjp(lambda p: self._at(p, b), self._free())[:2]
+            if np.shape(vectors) != tuple(values.shape):
+                raise ShapeError(
+                    f"vectors has shape {np.shape(vectors)}; expected that of the outputs, {tuple(values.shape)}"
+                )
+            (pulled,) = back(torch.as_tensor(np.asarray(vectors), dtype=values.dtype, device=values.device))
+            found = torch.func.jvp(lambda p: self._at(p, a), (self._free(),), (pulled,))[1]
+            return np.asarray(found.detach().cpu().numpy())
+
+    def way(self, n1: int, n2: int, x: torch.Tensor, form: str) -> str:
+        """The implementation that runs: the one asked for, or the one with the least counted work.
+
+        Multiply-adds of a pair of inputs: outputs · parameters by Jacobians; fewer by structured derivatives where
+        layers are wide and few positions share their weights. Products with vectors do never less, and hold nothing:
+        they are taken where the others would hold more than `_HELD` numbers.
+        """
+        if self.implementation != "auto":
+            return self.implementation
+        layers, outputs = structured_layers(self.module, self.parameters, x)
+        numbers = sum(p.numel() for p in self.parameters.values())
+        known = sum(prod(self.parameters[layer.weight].shape) for layer in layers)
+        pairs = outputs**2 if form == "full" else outputs
+        rest = numbers - known
+        ways = {
+            "structured": (
+                sum(s.positions**2 * (s.inner + pairs * (s.outer + 1)) for s in layers) + pairs * rest,
+                sum(s.positions * (s.inner + outputs * s.outer) for s in layers) + outputs * rest,
+            ),
+            "jacobians": (pairs * numbers, outputs * numbers),
+        }
+        held = [way for way, (_, kept) in ways.items() if (n1 + n2) * kept <= _HELD]
+        return min(held, key=lambda way: ways[way][0], default="vectors")
+
+    def _ntk(self, a: torch.Tensor, b: torch.Tensor | None, form: str) -> torch.Tensor:
+        way = self.way(len(a), len(a) if b is None else len(b), a, form)
+        if way == "vectors":
+            return self._by_vectors(a, a if b is None else b, form)
+        layers = structured_layers(self.module, self.parameters, a)[0] if way == "structured" else []
+        parts = [None if x is None else factors(self.module, self.parameters, layers, x, self._at) for x in (a, b)]
+        one, other = parts
+        assert one is not None
+        return contracted(one, one if other is None else other, form)
+
+    def _by_vectors(self, a: torch.Tensor, b: torch.Tensor, form: str) -> torch.Tensor:
+        """One column after another: ∂f(x2_j)_p is pulled back to parameters, and pushed forward to all x1."""
+        import torch
+
+        columns = []
+        for example in b:
+            value, back = torch.func.vjp(lambda p, x=example[None]: self._at(p, x)[0], self._free())[:2]
+            units = torch.eye(len(value), dtype=value.dtype, device=value.device)
+            pulled = [back(unit)[0] for unit in units]
+            pushed = [torch.func.jvp(lambda p: self._at(p, a), (self._free(),), (v,))[1] for v in pulled]
+            columns.append(torch.stack(pushed, dim=-1).detach())  # (N1, o, p)
+        full = torch.stack(columns, dim=1)
+        if form == "full":
+            return full
+        own = torch.diagonal(full, dim1=-2, dim2=-1)
+        return own if form == "each" else own.mean(dim=-1)
+
+    def _at(self, parameters: dict[str, torch.Tensor], x: torch.Tensor) -> torch.Tensor:
+        import torch
+
+        found = torch.func.functional_call(self.module, parameters, (x,))
+        if not isinstance(found, torch.Tensor) or found.ndim != 2:
+            shape = tuple(found.shape) if isinstance(found, torch.Tensor) else type(found).__name__
+            raise ShapeError(f"the module gives {shape}; expected one tensor (N, outputs)")
+        return found
+
+    def _free(self) -> dict[str, torch.Tensor]:
+        return {name: p.detach() for name, p in self.parameters.items()}
+
+    def _inputs(self, x1: Any, x2: Any) -> tuple[torch.Tensor, torch.Tensor | None]:
+        first = next(iter(self.parameters.values()))
+        given = [None if x is None else check_array(n, np.asarray(x), min_rank=2) for n, x in (("x1", x1), ("x2", x2))]
+        a, b = (None if x is None else to_tensor(x, self.layout, first.device).to(first.dtype) for x in given)
+        assert a is not None
+        return a, b
+
+    @contextlib.contextmanager
+    def _evaluated(self) -> Iterator[None]:
+        """Every part of the module as in evaluation; afterwards as it was."""
+        trained = [part for part in self.module.modules() if part.training]
+        self.module.eval()
+        try:
+            with warnings.catch_warnings():  # PyTorch's forward derivatives use a part of it that is deprecated
+                warnings.filterwarnings("ignore", r".*torch\.jit\.script", DeprecationWarning)
+                yield
+        finally:
+            for part in trained:
+                part.training = True

@@ -1,0 +1,137 @@
+"""Ensembles whose outputs turn with the input: means, covariances between outputs, samples, copies, files."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+
+import equitangents as et
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, ShapeError
+
+n = et.nn
+S3 = et.groups.symmetric(3)
+ACTION = et.actions.permutations(S3, S3.table)
+PLANE = S3.irreps("real")[2]
+TURN = et.actions.represented(S3, PLANE)
+NET = n.Sequential(n.Lift(ACTION, 8, W_std=1.3, b_std=0.2), n.Relu(), n.Readout(PLANE, b_std=0.3))
+RNG = np.random.default_rng(0)
+X, Y = RNG.normal(size=(5, 6, 2)), RNG.normal(size=(4, 2))
+
+
+def fitted(**settings):
+    return et.InfiniteEnsemble(NET, **{"time": 2.0, **settings}).fit(X[:4], Y)
+
+
+def flattened(kernel):
+    return kernel.transpose(0, 2, 1, 3).reshape(kernel.shape[0] * 2, -1)
+
+
+def test_the_mean_and_covariance_are_those_of_all_outputs_together():
+    """Gradient flow on (1/2N) Σ_i |f(x_i) − y_i|², N samples of two outputs each."""
+    k, cross = NET.kernel(X[:4]), NET.kernel(X, X[:4])
+    Theta, K = flattened(k.ntk), flattened(k.nngp)
+    values, vectors = np.linalg.eigh(Theta)
+    A = flattened(cross.ntk) @ (vectors * (-np.expm1(-values * 2.0 / 4) / values)) @ vectors.T
+    prior, prior_cross = flattened(NET.kernel(X).nngp), flattened(cross.nngp)
+    covariance = prior + A @ K @ A.T - A @ prior_cross.T - prior_cross @ A.T
+    mean, got = fitted().predict(X, return_cov=True)
+    np.testing.assert_allclose(mean.ravel(), A @ Y.ravel(), atol=1e-12)
+    assert got.shape == (5, 2, 5, 2)
+    np.testing.assert_allclose(got.reshape(10, 10), covariance, atol=1e-12)
+    _, std = fitted().predict(X, return_std=True)
+    np.testing.assert_allclose(std.ravel() ** 2, np.diag(covariance), atol=1e-12)
+
+
+def test_means_and_covariances_turn_with_the_inputs():
+    model, g = fitted(), 4
+    mean, covariance = model.predict(X, return_cov=True)
+    moved = np.asarray(ACTION(g, X))
+    turned, turned_covariance = model.predict(moved, return_cov=True)
+    np.testing.assert_allclose(turned, mean @ PLANE(g).T, atol=1e-12)
+    expected = np.einsum("ab,ibjc,dc->iajd", PLANE(g), covariance, PLANE(g))
+    np.testing.assert_allclose(turned_covariance, expected, atol=1e-12)
+    assert et.metrics.equivariance_error(model.predict, ACTION, X, output_action=PLANE).mean < 1e-12
+    assert et.audit(model.predict, ACTION, X, output_action=PLANE, off_data=False).verdict == "equivariant"
+
+
+def test_training_to_the_end_fits_the_targets_and_times_come_at_once():
+    np.testing.assert_allclose(fitted(time=np.inf).predict(X[:4]), Y, atol=1e-9)
+    times = fitted().predict(X, time=np.array([1.0, 2.0]))
+    np.testing.assert_allclose(times[1], fitted().predict(X), atol=1e-13)
+
+
+@pytest.mark.slow
+def test_samples_have_the_covariance():
+    model = fitted()
+    mean, covariance = model.predict(X[:2], return_cov=True)
+    draws = model.sample(X[:2], 20_000, key=jax.random.key(0)).reshape(20_000, 4)
+    np.testing.assert_allclose(draws.mean(axis=0), mean.ravel(), atol=0.02)
+    np.testing.assert_allclose(np.cov(draws.T), covariance.reshape(4, 4), atol=0.02)
+
+
+def test_copies_that_turn_alike_add_nothing():
+    plain, augmented = fitted(), fitted(augmentation=ACTION, label_action=TURN)
+    assert augmented.solver_.startswith("dense Nd×Nd (the network is equivariant under S3")
+    np.testing.assert_allclose(augmented.predict(X), plain.predict(X), atol=1e-13)
+    means, covariances = augmented.predict_orbits(X)
+    assert means.shape == (5, 6, 2, 1)
+    assert covariances.shape == (5, 6, 2, 6, 2)
+    np.testing.assert_allclose(means[:, 4, :, 0], plain.predict(X) @ PLANE(4).T, atol=1e-12)
+
+
+def test_copies_that_turn_otherwise_are_trained_on_one_by_one():
+    copies = np.stack([Y @ PLANE(g).T for g in range(6)])
+    explicit = et.InfiniteEnsemble(NET, augmentation=ACTION, time=2.0).fit(X[:4], copies)
+    assert explicit.solver_.startswith("explicit Nd|G|")
+    np.testing.assert_allclose(explicit.predict(X), fitted().predict(X), atol=1e-12)
+    unturned = fitted(augmentation=ACTION)
+    assert unturned.solver_.startswith("explicit Nd|G|")
+    assert np.abs(unturned.predict(X)).max() < 1e-10  # what no rotation moves is zero
+
+
+def test_a_saved_ensemble_predicts_alike(tmp_path):
+    model = fitted()
+    model.save(tmp_path / "ensemble")
+    np.testing.assert_array_equal(et.InfiniteEnsemble.load(tmp_path / "ensemble").predict(X), model.predict(X))
+
+
+@pytest.mark.slow
+def test_deep_ensembles_of_such_networks_are_equivariant_member_by_member():
+    model = et.DeepEnsemble(NET, members=2, epochs=3, seed=0).fit(X[:4], Y)
+    members = model.predict_members(X)
+    turned = model.predict_members(np.asarray(ACTION(4, X)))
+    assert members.shape == (2, 5, 2)
+    np.testing.assert_allclose(turned, members @ PLANE(4).T, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("targets", "expected"),
+    [(np.ones((4, 3)), "2 outputs that turn with the input"), (np.ones(4), "expected \\(4, 2\\)")],
+)
+def test_targets_of_another_shape_are_refused(targets, expected):
+    with pytest.raises(ShapeError, match=expected):
+        et.InfiniteEnsemble(NET).fit(X[:4], targets)
+
+
+def test_orbit_statistics_say_what_measures_outputs_that_turn():
+    with pytest.raises(InvalidArgumentError, match="equivariance_error"):
+        fitted().orbit_statistics(ACTION, X)
+
+
+def test_networks_that_cannot_be_read_out_are_refused():
+    lift = n.Lift(ACTION, 8)
+    with pytest.raises(NetworkError, match="reads a signal on a group"):
+        n.Sequential(lift, n.Relu(), n.GroupPool(), n.Readout(PLANE)).kernel(X)
+    with pytest.raises(NetworkError, match="it follows Readout"):
+        n.Sequential(lift, n.Relu(), n.Readout(PLANE), n.Relu()).kernel(X)
+    with pytest.raises(NetworkError, match="matrices of 2 elements; the group S3 has 6"):
+        n.Sequential(lift, n.Readout(et.groups.cyclic(2).irreps("real")[1])).kernel(X)
+    with pytest.raises(NetworkError, match="do not multiply as the elements of S3"):
+        n.Sequential(lift, n.Readout(et.groups.cyclic(6).irreps("real")[-1])).kernel(X)
+    with pytest.raises(NetworkError, match="first layer with weights is a Lift"):
+        n.Sequential(n.Conv(4, (1,)), lift, n.Relu(), n.Readout(PLANE)).kernel(X)
+    with pytest.raises(InvalidArgumentError, match=r"take one of group.irreps\('real'\)"):
+        n.Readout(et.groups.cyclic(4).irreps()[1])
+    with pytest.raises(InvalidTypeError, match="expected an irrep"):
+        n.Readout("vector")

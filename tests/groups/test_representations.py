@@ -1,0 +1,119 @@
+"""Representations: matrices of irreps of compact groups, sums, and what they are for subgroups."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from equitangents import actions, groups, sphere
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotAnActionError, ShapeError
+
+
+def near_poles(count=50):
+    """Rotations whose axis is nearly upright, where Euler angles are noise."""
+    angles = np.random.default_rng(0).uniform(0, 6, (count, 3))
+    angles[:, 1] = np.pi * (np.arange(count) % 2) + 10.0 ** np.random.default_rng(1).uniform(-16, -1, count)
+    return groups.rotation_group.from_euler_angles(angles)
+
+
+def test_irreps_of_rotations_are_wigner_matrices():
+    g = np.concatenate([groups.o3(1).random(40), near_poles(), np.eye(3)[None], -np.diag([1.0, 1, -1])[None]])
+    blocks = sphere.wigner(g, 5)
+    for irrep in groups.o3(1).irreps(5):
+        l = (irrep.dimension - 1) // 2
+        sign = np.round(np.linalg.det(g))
+        proper = sphere.wigner(g * sign[:, None, None], 5)[l]
+        odd = "odd" in irrep.name
+        np.testing.assert_allclose(irrep.at(g), proper * (sign[:, None, None] if odd else 1), atol=1e-13)
+        if odd == bool(l % 2):
+            np.testing.assert_allclose(irrep.at(g), blocks[l], atol=1e-13)
+
+
+@pytest.mark.parametrize("group", [groups.so2(), groups.o2(), groups.so3(2), groups.o3(2)], ids=lambda g: g.name)
+def test_matrices_multiply_as_elements_and_have_the_character(group):
+    rng = np.random.default_rng(0)
+    for g, h in zip(group.draw(4, rng), group.draw(4, rng), strict=True):
+        for irrep in group.irreps(4):
+            product = irrep(g) @ irrep(h)
+            np.testing.assert_allclose(product, irrep(group.compose(g, h)), atol=1e-13)
+            np.testing.assert_allclose(np.trace(irrep(g)), irrep.character(g), atol=1e-12)
+            np.testing.assert_allclose(irrep(g) @ irrep(g).T, np.eye(irrep.dimension), atol=1e-13)
+    whole = groups.direct_sum(*group.irreps(3))
+    assert whole.at(group).shape == (group.order, whole.dimension, whole.dimension)
+
+
+def test_o2_means_are_exact_for_products_of_frequencies_below_the_bandlimit():
+    group = groups.o2(4)
+    for a in group.irreps(4):
+        for b in group.irreps(4):
+            mean = np.einsum("g,gij,gkl->ijkl", group.weights, a.at(group.nodes), b.at(group.nodes))
+            expected = 0 if a != b else np.einsum("ik,jl->ijkl", *[np.eye(a.dimension)] * 2) / a.dimension
+            np.testing.assert_allclose(mean, np.broadcast_to(expected, mean.shape), atol=1e-14)
+
+
+def test_o2_answers_what_groups_answer():
+    group = groups.o2(3)
+    flip = np.diag([1.0, -1.0])
+    assert group.angle(flip) is None
+    assert group.label(flip) == "reflection, 0.0°"
+    assert group == groups.o2(3)
+    assert group != groups.o2(5)
+    assert group.is_same_group(groups.o2(5))
+    assert [f.name for f in group.flows] == ["turn"]
+    np.testing.assert_allclose(group.compose(flip, group.inverse(flip)), group.identity, atol=1e-15)
+    assert len(group.nodes) == group.order == 10
+    assert repr(group) == "<O(2) sampled at bandlimit 3, 10 elements>"
+    with pytest.raises(InvalidArgumentError, match="not orthogonal"):
+        group.check_element("g", 2 * flip)
+    with pytest.raises(ShapeError, match="expected a matrix"):
+        group.check_element("g", 3.0)
+
+
+def test_irreps_of_compact_groups_are_representations_of_their_subgroups():
+    plane = groups.wallpaper(rotations=4, reflections=True, shape=(3, 3))
+    cases = [
+        (groups.so2().irreps(4), groups.cyclic(5)),
+        (groups.o2().irreps(4), groups.dihedral(6)),
+        (groups.o2().irreps(4), plane),
+        (groups.dihedral(4).irreps("real"), plane),
+        (groups.so3(2).irreps(4), groups.icosahedral()),
+        (groups.o3(2).irreps(3), groups.generated_by_matrices([-np.eye(3), np.diag([1.0, -1, -1])])),
+    ]
+    for irreps, group in cases:
+        for irrep in irreps:
+            groups.representation(group, groups.direct_sum(irrep).at(group))  # raises unless ρ(g)ρ(h) = ρ(gh)
+
+
+def test_representations_of_other_groups_are_refused():
+    with pytest.raises(InvalidArgumentError, match="does not say what the reflections"):
+        groups.direct_sum(groups.so2().irreps(2)[1]).at(groups.dihedral(3))
+    with pytest.raises(InvalidArgumentError, match="does not say what reflections do"):
+        groups.direct_sum(groups.so3(2).irreps(2)[1]).at(groups.o3(2))
+    with pytest.raises(InvalidArgumentError, match="belongs to SO\\(3\\), not to S3"):
+        groups.direct_sum(groups.so3(2).irreps(2)[1]).at(groups.symmetric(3))
+    with pytest.raises(InvalidArgumentError, match="not orthogonal"):
+        groups.representation(groups.cyclic(2), [[[2.0]], [[1.0]]])
+    with pytest.raises(InvalidTypeError, match="expected an irrep"):
+        groups.direct_sum("vector")
+    with pytest.raises(InvalidArgumentError, match="at least one"):
+        groups.direct_sum()
+
+
+def test_representations_are_values():
+    S3 = groups.symmetric(3)
+    plane = S3.irreps("real")[2]
+    alone, both = groups.direct_sum(plane), groups.direct_sum(plane, plane)
+    assert both == plane + alone == alone + plane == alone + alone
+    assert hash(alone + alone) == hash(both) != hash(alone)
+    assert groups.direct_sum(groups.so3(2).irreps(2)[1]) == groups.direct_sum(groups.so3(9).irreps(5)[1])
+
+
+@pytest.mark.parametrize("group", [groups.symmetric(3), groups.so3(2), groups.so2()], ids=lambda g: g.name)
+def test_the_action_by_a_representation_multiplies_by_its_matrices(group):
+    irrep = group.irreps("real")[2] if group.is_finite else group.irreps(2)[1]
+    action = actions.represented(group, irrep)
+    y = np.random.default_rng(0).normal(size=(3, irrep.dimension))
+    for g in group.draw(2, np.random.default_rng(0)):
+        np.testing.assert_allclose(action(g, y), y @ irrep(g).T, atol=1e-14)
+    with pytest.raises((ShapeError, NotAnActionError)):
+        action.verify(np.ones((2, 7)))

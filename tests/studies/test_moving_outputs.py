@@ -1,0 +1,327 @@
+"""Studies of outputs that move: kernels of moved inputs, augmentation, factors, data, and claims that can fail."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from equitangents import actions, groups
+from equitangents.errors import InvalidArgumentError
+from equitangents.studies.common.moving_outputs import claims as shared
+from equitangents.studies.common.moving_outputs.growing_sets import (
+    Score,
+    by_augmentation,
+    inputs_saved,
+    learnt,
+    unit,
+)
+from equitangents.studies.common.moving_outputs.kernels import (
+    Symmetry,
+    as_columns,
+    moved_block,
+    moved_kernels,
+    moved_targets,
+)
+from equitangents.studies.common.moving_outputs.over_time import MODELS, over_time
+from equitangents.studies.common.moving_outputs.results import PLAIN, RIGHT, SETS, WRONG, Learning
+from equitangents.studies.common.moving_outputs.trained import Trained, Training, _kept
+from equitangents.studies.orientations import study as orientations
+from equitangents.studies.orientations.networks import plane_symmetries, space_symmetries
+from equitangents.studies.orientations.turned import angles_between, nearest_rotations, template, turned_signals
+from equitangents.studies.segmentation import study as segmentation
+from equitangents.studies.segmentation.scenes import scenes
+from equitangents.studies.vector_fields import study as vectors
+from equitangents.studies.vector_fields.flows import VISCOSITY, flows, velocity, waves
+
+TIMES = (0.5, 30.0, np.inf)
+
+
+def patches(a, b):
+    """An equivariant kernel on pairs of positions without a network: exp of the products of 3×3 neighbourhoods."""
+    windows = lambda x: np.stack([np.roll(x, (i, j), (1, 2)) for i in (-1, 0, 1) for j in (-1, 0, 1)], axis=-2).reshape(
+        len(x), x.shape[1] * x.shape[2], 9, x.shape[-1]
+    )
+    p, q = windows(a), windows(b)
+    return np.exp(np.einsum("npuc,mquc->npmq", p, q) / (9 * a.shape[-1]))
+
+
+def whole(a, b):
+    """A kernel of whole inputs that every orthogonal map of both leaves as it is: exp of minus their distance."""
+    a, b = (z.reshape(len(z), -1) for z in (a, b))
+    return np.exp(-np.linalg.norm(a[:, None] - b, axis=-1))[:, None, :, None]
+
+
+def cases():
+    turns, plane = segmentation.symmetries()[RIGHT], plane_symmetries(4)[RIGHT]
+    fields, subgroup = (vectors.symmetries()[name] for name in (RIGHT, "subgroup"))
+    return {
+        "masks": (patches, turns, (3, 3), (3, 3, 1), (3, 3, 1)),
+        "vectors": (patches, fields, (3, 3), (3, 3, 2), (3, 3, 2)),
+        "half turns of vectors": (patches, subgroup, (3, 3), (3, 3, 2), (3, 3, 2)),
+        "signals on C4": (whole, plane, (), (2, 4, 1), (4,)),
+        "rotations": (whole, space_symmetries(2, 0.1, 1)[RIGHT], (), (4,), (3,)),
+    }
+
+
+CASES = cases()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_moved_kernels_are_products_with_the_matrices_of_the_action(name, rng):
+    kernel, symmetry, positions, shape, target = CASES[name]
+    x, other = rng.normal(size=(2, *shape)), rng.normal(size=(3, *shape))
+    basis = np.eye(int(np.prod(target))).reshape(-1, *target)
+    expected = 0
+    for g in symmetry.chosen:
+        rho = np.asarray(symmetry.outputs(g, basis)).reshape(len(basis), -1).T
+        k = kernel(x, np.asarray(symmetry.inputs(g, other)))
+        wide = np.einsum("npmq,ij->npimqj", k, np.eye(symmetry.fibre)).reshape(2, len(rho), 3, len(rho))
+        expected = expected + np.einsum("napb,bc->napc", wide, rho) / len(symmetry.chosen)
+    found = moved_kernels(kernel, {"": symmetry}, x, other, positions)[""]
+    np.testing.assert_allclose(found, expected.reshape(found.shape), atol=1e-13)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_augmented_and_equivariant_means_agree_at_every_time_and_with_a_ridge(name, rng):
+    kernel, symmetry, positions, shape, target = CASES[name]
+    x, test, y = rng.normal(size=(2, *shape)), rng.normal(size=(2, *shape)), rng.normal(size=(2, *target))
+    found = over_time(kernel, symmetry, x, y, {"training": x, "test": test}, positions, TIMES)
+    assert not found["apart"].max() > 1e-9
+    assert not found["error_augmented"].max() > 1e-9
+    assert not found["error_equivariant"].max() > 1e-9
+    assert found["error_plain"].min() > 0.01
+    K = moved_kernels(kernel, {"": symmetry}, x, x, positions)[""]
+    B = moved_kernels(kernel, {"": symmetry}, test, x, positions)[""]
+    expected = learnt(K, B, as_columns(y, len(K)), 0.1 * unit(K))
+    explicit = by_augmentation(kernel, symmetry, x, y, test, positions, 0.1 * unit(K))
+    np.testing.assert_allclose(explicit.reshape(expected.shape), expected, atol=1e-11)
+
+
+def test_what_the_wrong_group_leaves_alone_does_not_move(rng):
+    symmetry = vectors.symmetries()[WRONG]
+    block = patches(*rng.normal(size=(2, 2, 3, 3, 2)))
+    moved = moved_block(block, symmetry, 1, (3, 3)).reshape(block.shape)
+    turned = np.rot90(block.reshape(2, 9, 2, 3, 3), -1, axes=(3, 4)).reshape(block.shape)
+    np.testing.assert_array_equal(moved, turned)
+
+
+class TestFactors:
+    N = (2, 4, 8, 16)
+
+    def curve(self, factor, seed=0, draws=6):
+        rng = np.random.default_rng(seed)
+        return np.exp(0.01 * rng.normal(size=(draws, 4))) / (factor * np.array(self.N))
+
+    def test_a_curve_of_a_third_of_the_errors_saves_a_factor_of_three(self):
+        found = inputs_saved(self.N, self.curve(1), self.curve(3, 1))
+        assert found.low < 3 < found.high
+        assert found.low > 2.8
+        assert found.high < 3.2
+
+    def test_a_worse_curve_saves_less_than_one(self):
+        assert inputs_saved(self.N, self.curve(1), self.curve(0.5, 1)).high < 0.6
+
+    def test_too_few_draws_give_no_interval(self):
+        assert not inputs_saved(self.N, self.curve(1, draws=3), self.curve(3, 1, draws=3)).has_interval
+
+
+class TestClaims:
+    def learning(self, right=3.0, wrong=0.6, apart=1e-13, moved=1e-13, plain=0.5, grown=1e-13):
+        curve = lambda factor, seed: TestFactors().curve(factor, seed)
+        squared = {PLAIN: curve(1, 0), RIGHT: curve(right, 1), WRONG: curve(wrong, 2)}
+        size = dict(zip(MODELS, (moved, moved, plain), strict=True))
+        return Learning(
+            sizes=TestFactors.N,
+            titles={PLAIN: "nothing built in", RIGHT: "C4", WRONG: "wrong"},
+            units=TIMES,
+            scores={"squared": squared},
+            most={"squared": np.inf},
+            explicit=np.array([True, True, False, False]),
+            augmented=np.array([[grown, grown, np.nan, np.nan]] * 6),
+            shown={},
+            errors={model: np.full((len(SETS), len(TIMES)), size[model]) for model in MODELS},
+            apart=np.full((len(SETS), len(TIMES)), apart),
+        )
+
+    def saving(self, **how):
+        return [c.verdict for c in shared.saving_claims({"": self.learning(**how)}, "images", "masks turn")]
+
+    def over_time(self, **how):
+        return [c.verdict for c in shared.time_claims({"": self.learning(**how)}, "images")]
+
+    def test_claims_of_saving_hold_or_fail_with_the_factors(self):
+        assert self.saving() == ["holds", "holds"]
+        assert self.saving(right=0.5, wrong=2.0) == ["fails", "fails"]
+
+    def test_claims_of_time_hold_or_fail_with_the_errors(self):
+        assert self.over_time() == ["holds"] * 3
+        assert self.over_time(apart=1e-3)[0] == self.over_time(grown=1e-3)[0] == "fails"
+        assert self.over_time(moved=1e-3)[1] == "fails"
+        assert self.over_time(plain=1e-4)[2] == "fails"
+
+    def test_numbers_that_are_none_decide_nothing(self):
+        assert self.over_time(apart=np.nan)[0] == "not decidable at this size"
+        assert self.over_time(grown=np.nan)[0] == "not decidable at this size"
+
+
+class TestTrained:
+    SYMMETRY = vectors.symmetries()[RIGHT]
+
+    def trained(self, bias=0.0, members=40):
+        rng = np.random.default_rng(1)
+        off, f = rng.normal(size=(2, 1, members, 200))
+        training = Training(None, members, 2, (5,), 0)
+        return Trained(training, dict.fromkeys(SETS, off + bias), dict.fromkeys(SETS, f), {"squared": 1.0})
+
+    def verdict(self, **how):
+        learning = dataclasses.replace(TestClaims().learning(), trained=self.trained(**how))
+        return shared.trained_claim(learning, "flows")[0].verdict
+
+    def test_the_claim_is_on_the_mean_and_free_of_the_bias_of_few_networks(self):
+        assert self.verdict() == "holds"
+        assert self.verdict(bias=1.0) == "fails"
+        assert self.verdict(members=5) == "not decidable at this size"
+        assert shared.trained_claim(TestClaims().learning(), "flows") == []
+
+    def test_the_mean_of_members_errs_less_by_the_root_of_their_number(self):
+        single, mean = self.trained().errors("test", 0)
+        assert 0.9 < single < 1.1
+        assert 0.7 < mean * 40**0.5 < 1.3
+
+    def test_networks_that_move_their_outputs_have_no_deviation(self, rng):
+        f = rng.normal(size=(2, 3, 2, 3, 3, 2))  # steps, members, inputs, fields
+        copies = np.stack([[moved_targets(self.SYMMETRY, member, (3, 3)) for member in step] for step in f])
+        kept = _kept(
+            self.SYMMETRY, (3, 3), {"few": 2}, f[-1, 0], {"squared": Score(vectors.squared)},
+            {"few": copies, "scored": f[:, :1]},
+        )  # fmt: skip
+        np.testing.assert_allclose(kept["off_0"], 0, atol=1e-14)
+        np.testing.assert_array_equal(kept["outputs_0"], f.reshape(2, 3, -1))
+        assert kept["score_squared"] == 0
+
+
+class TestFlows:
+    def test_they_solve_the_equations_of_navier_and_stokes(self):
+        n, step = 16, 1e-4
+        k = waves(5)
+        rng = np.random.default_rng(0)
+        U, a, phase = rng.normal(size=(1, 2)), rng.normal(size=(1, 4)), rng.normal(size=(1, 4))
+        at = lambda t: velocity(U, k, a, phase, n, t)[0]
+        freq = 1j * np.stack(np.meshgrid(*[np.fft.fftfreq(n, 1 / n)] * 2, indexing="ij"), axis=-1)
+        d = lambda f: np.fft.ifft2(np.fft.fft2(f, axes=(0, 1))[..., None] * freq[:, :, None], axes=(0, 1)).real
+        u, du = at(0.3), d(at(0.3))
+        assert np.abs(np.trace(du, axis1=2, axis2=3)).max() < 1e-12
+        change = (at(0.3 + step) - at(0.3 - step)) / (2 * step)
+        laplacian = sum(d(du[..., i])[..., i] for i in range(2))
+        force = change + np.einsum("xyj,xyij->xyi", u, du) - VISCOSITY * laplacian
+        curl = d(force)[:, :, 1, 0] - d(force)[:, :, 0, 1]  # what no pressure can balance
+        assert np.abs(curl).max() < 1e-4 * np.abs(d(change)).max()
+
+    def test_turned_flows_are_flows_of_the_same_law(self):
+        quarter = np.array([[0.0, -1.0], [1.0, 0.0]])
+        found = flows(2, 6, 1, 0.5, 1.5, (0,))
+        turn = vectors.turning_fields()
+        turn.verify(found.before)
+        spectrum = lambda z: np.abs(np.fft.fft2(z, axes=(1, 2))) ** 2
+        turned = np.asarray(turn(1, found.before))
+        np.testing.assert_allclose(turned.mean(axis=(1, 2)), found.before.mean(axis=(1, 2)) @ quarter.T, atol=1e-12)
+        kept = spectrum(turned)[:, 2:-1, 2:-1]  # waves of length 1 stay waves of length 1
+        assert np.abs(kept).max() < 1e-20
+        assert np.abs(np.fft.ifft2(np.fft.fft2(turned, axes=(1, 2)), axes=(1, 2)).imag).max() < 1e-12
+        assert vectors.divergence(np.asarray(turn(1, found.after - found.before)), turned) < 1e-12
+
+    def test_a_gradient_has_divergence_and_a_stream_has_none(self):
+        i, j = np.indices((8, 8)) * 2 * np.pi / 8
+        gradient = np.stack([np.cos(i + j), np.cos(i + j)], axis=-1)[None]
+        assert vectors.divergence(gradient, gradient) == pytest.approx(1)
+
+
+class TestScenes:
+    @pytest.mark.parametrize("shapes", ["cells", "digits"])
+    def test_masks_hold_what_is_bright_and_the_seed_says_all(self, shapes):
+        x, masks = scenes(20, 12, shapes, (3, 1))
+        again, _ = scenes(20, 12, shapes, (3, 1))
+        np.testing.assert_array_equal(x, again)
+        assert x.shape == masks.shape == (20, 12, 12, 1)
+        assert set(np.unique(masks)) == {0.0, 1.0}
+        assert 0.05 < masks.mean() < 0.6
+        assert x[masks == 1].mean() > x[masks == 0].mean() + 0.5
+
+    def test_dice_scores_are_those_of_the_definition(self):
+        target = np.array([1.0, 1.0, -1.0, -1.0])
+        assert segmentation.dice(np.array([2.0, -1.0, 0.5, -3.0]), target) == 0.5
+        assert segmentation.dice(-np.ones(4), -np.ones(4)) == 1
+
+    def test_a_folder_takes_the_place_of_generated_images(self, tmp_path):
+        from PIL import Image
+
+        rng = np.random.default_rng(0)
+        for part in ("images", "masks"):
+            (tmp_path / part).mkdir()
+            for i in range(5):
+                Image.fromarray(rng.integers(0, 2, (6, 6, 3), np.uint8) * 255).save(tmp_path / part / f"{i}.png")
+        settings = segmentation.Settings(data=str(tmp_path), pixels=4, sizes=(1, 3), test=2, few=1)
+        segmentation.check_settings(settings, None)
+        x, y, test, target = segmentation.draw(settings, 0)
+        assert (x.shape, y.shape, test.shape, target.shape) == ((3, 4, 4, 3), (3, 4, 4, 1), (2, 4, 4, 3), (2, 4, 4, 1))
+        with pytest.raises(InvalidArgumentError, match="at most 5"):
+            segmentation.check_settings(dataclasses.replace(settings, test=3), None)
+
+
+class TestOrientations:
+    def test_the_nearest_rotation_of_a_noisy_one_is_a_rotation_near_it(self, rng):
+        _, R = turned_signals(20, 2, 0.1, 0, rng)
+        near = nearest_rotations(R + 0.01 * rng.normal(size=R.shape))
+        np.testing.assert_allclose(near @ np.swapaxes(near, 1, 2), np.eye(3) + np.zeros((20, 1, 1)), atol=1e-12)
+        np.testing.assert_allclose(np.linalg.det(near), 1)
+        assert angles_between(near, R).max() < 3
+        assert np.linalg.det(nearest_rotations(-R)).min() > 0
+
+    def test_signals_are_the_template_turned_by_their_rotations(self, rng):
+        from equitangents import sphere
+
+        x, R = turned_signals(3, 3, 0.0, 5, rng)
+        of = template(3, (5,)) * 3
+        for c, r in zip(x, R, strict=True):
+            np.testing.assert_allclose(c, np.asarray(sphere.rotate(of[None, :, None], r))[0, :, 0], atol=1e-12)
+
+    def test_elements_of_turned_images_turn_with_them(self):
+        settings = orientations.Settings(order=4, angles=8, rings=2, sizes=(2, 4), test=2)
+        x, y, _, _ = orientations.plane_draw(settings, None, 0)
+        symmetry = plane_symmetries(4)[RIGHT]
+        moved = np.asarray(symmetry.outputs(1, y))
+        assert (moved.argmax(axis=1) == (y.argmax(axis=1) + 1) % 4).all()
+        assert symmetry.inputs.group.order == 4
+        assert x.shape == (4, 2, 8, 1)
+
+    def test_rotations_of_coefficients_are_a_representation(self, rng):
+        turns = space_symmetries(3, 0.1, 1)[RIGHT].inputs
+        turns.verify(rng.normal(size=(2, 9)))
+        assert turns.group.order == groups.octahedral().order
+
+
+@pytest.mark.parametrize(
+    ("study", "changes", "said"),
+    [
+        (segmentation, {"sizes": (4, 2)}, "increasing"),
+        (segmentation, {"few": 40}, "few"),
+        (segmentation, {"data": "nowhere"}, "not a folder"),
+        (vectors, {"waves": 3}, "sum of two squares"),
+        (vectors, {"pixels": 4}, "resolves"),
+        (orientations, {"angles": 12}, "multiple of the order"),
+        (orientations, {"order": 5, "angles": 15}, "even"),
+        (orientations, {"data": "nothing"}, "data"),
+        (orientations, {"sizes": (4, 2000)}, "at most"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(study, changes, said):
+    with pytest.raises(InvalidArgumentError, match=said):
+        study.check_settings(dataclasses.replace(study.Settings(), **changes), None)
+
+
+def test_a_plain_symmetry_builds_nothing_in():
+    turns = actions.image_rotations(4)
+    assert Symmetry("nothing", turns).chosen == (0,)
+    assert Symmetry("all", turns, turns).chosen == (0, 1, 2, 3)

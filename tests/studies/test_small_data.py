@@ -1,0 +1,110 @@
+"""small-data: verdicts follow from the numbers, made up here; kernels are averaged over flips; forests see flips."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from equitangents import data, nn
+from equitangents.errors import InvalidArgumentError
+from equitangents.studies.small_data import flips, rivals, settings, study
+from equitangents.studies.small_data.claims import BEST, claims
+from equitangents.studies.small_data.results import FOREST, MODELS, Results
+
+SIZES = (10, 640, 1280)
+SETTINGS = dataclasses.replace(settings.PRESETS["desk"], sizes=SIZES)
+
+
+def results(lead, equal=1e-12, sizes=SIZES, **shares):
+    """Each model is right on its share of 200 images, others in each draw; BEST on `lead` percent more than 40."""
+    images = (np.random.default_rng(0).permutation(200) + 0.5) / 200
+    rolled = np.stack([np.roll(images, 10 * draw) for draw in range(20)])
+    chances = {model: np.full(len(sizes), 0.4) for model in MODELS}
+    chances[BEST] = 0.4 + np.array(lead) / 100
+    chances |= {name: np.full(len(sizes), share) for name, share in shares.items()}
+    right = {model: np.stack([rolled < share for share in chances[model]]) for model in MODELS}
+    return Results(right, np.full(len(sizes), 0.01), {"a": equal}, "cifar10", (12, 12, 3), 1600)
+
+
+def test_leads_of_2_points_hold_up_to_640_images_and_fail_beyond():
+    others = {FOREST: 0.3, "FCN NTK": 0.3, "Myrtle-5 NNGP": 0.45, "Myrtle-5 NNGP, exponential": 0.5}
+    found = claims(SETTINGS, results((2, 2, 2), **others))
+    assert [c.verdict for c in found] == ["holds", "holds", "fails", *["holds"] * 6]
+    assert found[0].claim == "With 10 images Myrtle-5 NTK is ahead of the trained CNN by 1 to 3 points"
+    assert [c.stated for c in found[:3]] == ["1 to 3 points", "1 to 3 points", ""]
+    assert "has not caught up: its lead with 1,280 images is 2.0 points" in found[2].meaning
+
+
+def test_leads_outside_1_to_3_points_and_a_kernel_that_is_behind_or_wrong_fail():
+    others = {FOREST: 0.5, "FCN NTK": 0.5, "Myrtle-5 NNGP": 0.3, "Myrtle-5 NNGP, exponential": 0.25}
+    found = claims(SETTINGS, results((8, -2, -2), 1e-3, **others))
+    assert [c.verdict for c in found] == ["fails", "fails", "holds", *["fails"] * 6]
+    assert "its lead with 10 images is 8.0 points, outside of 1 to 3" in found[0].meaning
+
+
+def test_numbers_that_are_none_decide_nothing():
+    one = dataclasses.replace(SETTINGS, sizes=(10,))
+    found = claims(one, results((0,), np.nan, (10,)))
+    assert {c.verdict for c in found} == {"not decidable at this size"}
+
+
+def test_kernels_averaged_over_flips_are_those_of_both_orders(monkeypatch, tmp_path):
+    monkeypatch.setenv("EQUITANGENTS_CACHE", str(tmp_path))
+    x, test = (np.random.default_rng(n).standard_normal((n, 4, 4, 5)).astype(np.float32) for n in (5, 2))
+    net = nn.Sequential(nn.Conv(1, 3, padding="zero"), nn.Relu(), nn.Flatten(), nn.Dense(1))
+    steps = []
+    found = flips.averaged_kernels(net, x, test, lambda done, total: steps.append(done / total))
+    for kind in flips.KINDS:
+        for a, K in ((x, found[kind][0]), (test, found[kind][1])):
+            both = [np.asarray(getattr(net.kernel(a.astype(float), b.astype(float)), kind)) for b in (x, flips.flip(x))]
+            np.testing.assert_allclose(K, (both[0] + both[1]) / 2, rtol=1e-5)
+    assert steps[-1] == 1
+
+
+def test_a_network_whose_kernel_flips_change_is_refused(monkeypatch, tmp_path):
+    monkeypatch.setenv("EQUITANGENTS_CACHE", str(tmp_path))
+    x = np.random.default_rng(0).standard_normal((3, 4, 4, 5)).astype(np.float32)
+    net = nn.Sequential(nn.Conv(1, 3, stride=2, padding="zero"), nn.Relu(), nn.GlobalAvgPool(), nn.Dense(1))
+    with pytest.raises(InvalidArgumentError, match="not invariant under flips"):
+        flips.averaged_kernels(net, x, x, lambda done, total: None)
+
+
+def test_digits_stand_in_where_the_data_folder_has_no_cifar10(tmp_path, monkeypatch):
+    monkeypatch.delenv("EQUITANGENTS_DATA", raising=False)
+    assert settings.source(settings.Settings(), tmp_path) == "digits"
+    (tmp_path / "cifar10.npz").touch()
+    assert settings.source(settings.Settings(), tmp_path) == "cifar10"
+    with pytest.raises(data.DataNotFoundError):
+        settings.check_settings(settings.Settings(data="cifar10"), None)
+    images = settings.load(settings.Settings(), None)
+    assert images.train_x.shape == (240, 8, 8, 1)
+    draws = study.training_sets(settings.Settings(), images, 20)
+    assert len(draws) == 20
+    assert all((np.abs(np.bincount(images.train_y[rows], minlength=10) - 2) <= 1).all() for rows in draws)
+    assert not np.array_equal(np.sort(draws[0]), np.sort(draws[1]))
+
+
+def test_settings_that_cannot_be_used_are_refused():
+    for change, words in (
+        ({"sizes": (10, 10)}, "sizes was .*; it must be increasing"),
+        ({"sizes": (5, 20)}, "at least the number of classes, 10"),
+        ({"pool": 160}, "pool was 160; it must be larger than the largest size"),
+        ({"tuned": 30}, "tuned was 30; it must be at most draws, 20"),
+        ({"rates": ()}, "rates was"),
+        ({"pixels": 6}, "pixels was 6; it must be a multiple of 4"),
+    ):
+        with pytest.raises(InvalidArgumentError, match=words):
+            settings.check_settings(settings.Settings(data="digits", **change), None)
+
+
+def test_forests_see_both_copies_and_answer_alike_for_both():
+    few = settings.Settings(data="digits", trees=5, draws=2, pool=40, test_images=20)
+    images = settings.load(few, None)
+    draws = study.training_sets(few, images, 20)
+    found = [rivals.forests(few, one, draws, lambda done, total: None)["right"] for one in (images, images)]
+    assert np.array_equal(*found)
+    assert found[0].shape == (2, 20)
+    seen = dataclasses.replace(images, sets={"test": flips.flip(images.sets["test"])})
+    assert np.array_equal(rivals.forests(few, seen, draws, lambda done, total: None)["right"], found[0])

@@ -1,0 +1,140 @@
+"""Law: the tangent kernel of a module is the product of its derivatives, whichever way it is computed."""
+
+import numpy as np
+import pytest
+import torch
+
+import equitangents as et
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, ShapeError
+from equitangents.torch import EmpiricalKernel
+from equitangents.torch.factors import structured_layers
+
+RNG = np.random.default_rng(0)
+
+
+class Tied(torch.nn.Module):
+    """A residual sum, two parts that share a weight, one that is used twice, and a parameter of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(3, 4), torch.nn.Linear(4, 4)
+        self.third, self.twice, self.last = (
+            torch.nn.Linear(4, 4),
+            torch.nn.Linear(4, 4, bias=False),
+            torch.nn.Linear(4, 2),
+        )
+        self.third.weight = self.second.weight
+        self.scale = torch.nn.Parameter(torch.tensor(0.7))
+
+    def forward(self, x):
+        x = self.first(x)
+        x += 0.3  # in place
+        x = x + torch.tanh(self.second(x))
+        x = torch.tanh(self.third(x)) + self.twice(torch.tanh(self.twice(x)))
+        return self.scale * self.last(x)
+
+
+def mlp():
+    return torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.ReLU(inplace=True), torch.nn.Linear(8, 2))
+
+
+def cnn():
+    nn = torch.nn
+    return nn.Sequential(
+        nn.Conv2d(2, 4, 3, padding=1, stride=2), nn.BatchNorm2d(4), nn.ReLU(inplace=True), nn.Conv2d(4, 4, 2, groups=2),
+        nn.Tanh(), nn.Conv2d(4, 3, 2, dilation=1, bias=False), nn.Dropout(0.5), nn.Flatten(), nn.Linear(3, 2),
+    )  # fmt: skip
+
+
+CASES = {"mlp": (mlp, (3,), 2), "cnn": (cnn, (6, 6, 2), 3), "tied": (Tied, (3,), 2)}
+
+
+def case(name):
+    """(module in float64, inputs, others, how many layers are structured)."""
+    make, shape, layers = CASES[name]
+    torch.manual_seed(0)
+    module = make().double()
+    for buffer in module.buffers():
+        if buffer.is_floating_point():
+            buffer.copy_(torch.rand_like(buffer) + 0.5)
+    return module, RNG.normal(size=(3, *shape)), RNG.normal(size=(2, *shape)), layers
+
+
+def jacobian(module, x):
+    """(N, outputs, parameters), one derivative after another."""
+    module.eval()
+    rows = []
+    for example in x:
+        tensor = torch.from_numpy(np.moveaxis(example, -1, 0).copy() if example.ndim == 3 else example)
+        values = module(tensor[None])[0]
+        rows.append([torch.cat([
+            (torch.zeros_like(p) if g is None else g).flatten()
+            for p, g in zip(module.parameters(), torch.autograd.grad(v, list(module.parameters()), retain_graph=True,
+                                                                     allow_unused=True), strict=True)
+        ]).numpy() for v in values])  # fmt: skip
+    return np.array(rows)
+
+
+@pytest.mark.parametrize("implementation", ["jacobians", "vectors", "structured", "auto"])
+@pytest.mark.parametrize("name", CASES)
+def test_every_way_gives_the_product_of_derivatives(name, implementation):
+    module, x, other, _ = case(name)
+    kernel = EmpiricalKernel(module, implementation=implementation)
+    full = np.einsum("iou,jpu->ijop", jacobian(module, x), jacobian(module, other))
+    module.train()
+    np.testing.assert_allclose(kernel.ntk(x, other, "full"), full, rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(kernel.ntk(x, other, "each"), np.einsum("ijoo->ijo", full), rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(kernel.ntk(x, other), np.einsum("ijoo->ij", full) / 2, rtol=1e-9, atol=1e-11)
+    v = RNG.normal(size=(2, 2))
+    np.testing.assert_allclose(kernel.product(x, other, v), np.einsum("ijop,jp->io", full, v), rtol=1e-9, atol=1e-11)
+    assert all(part.training for part in module.modules())
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_layers_whose_weights_are_used_once_are_structured(name):
+    module, x, _, layers = case(name)
+    module.eval()
+    inputs = torch.from_numpy(np.moveaxis(x, -1, 1).copy() if x.ndim == 4 else x)
+    assert len(structured_layers(module, dict(module.named_parameters()), inputs)[0]) == layers
+
+
+def test_the_way_that_counts_the_least_work_is_taken():
+    wide = EmpiricalKernel(torch.nn.Sequential(torch.nn.Linear(3, 300), torch.nn.Tanh(), torch.nn.Linear(300, 2)))
+    x = torch.zeros((2, 3))
+    assert wide.way(2, 2, x, "mean") == "structured"
+    assert wide.way(10**7, 10**7, x, "mean") == "vectors"
+    few = EmpiricalKernel(torch.nn.Sequential(torch.nn.Conv2d(1, 1, 1), torch.nn.Flatten(), torch.nn.Linear(64, 1)))
+    assert few.way(2, 2, torch.zeros((2, 1, 8, 8)), "mean") == "jacobians"
+
+
+def test_a_linearised_module_trains_as_an_ensembles_kernel_and_is_audited():
+    module, x, other, _ = case("mlp")
+    y = RNG.normal(size=3)
+    kernel = EmpiricalKernel(module)
+    model = et.InfiniteEnsemble(kernel, time=3.0).fit(x, y)
+    found = kernel.kernel(x)
+    values, vectors = np.linalg.eigh(found.ntk)
+    expected = y - vectors @ (np.exp(-3.0 * values / 3) * (vectors.T @ y))
+    np.testing.assert_allclose(model.predict(x), expected, rtol=1e-9)
+    outputs = module.eval()(torch.from_numpy(x)).detach().numpy()
+    np.testing.assert_allclose(found.nngp, outputs @ outputs.T / 2, rtol=1e-12)
+    swap = et.actions.linear(et.groups.cyclic(2), np.stack([np.eye(3), np.eye(3)[[1, 0, 2]]]))
+    report = et.audit(model, swap, other)
+    assert report.verdict == "broken"
+
+
+def test_what_is_no_module_is_refused():
+    with pytest.raises(InvalidTypeError, match=r"torch\.nn\.Module"):
+        EmpiricalKernel(lambda x: x)
+    with pytest.raises(NetworkError, match="no parameters"):
+        EmpiricalKernel(torch.nn.Flatten())
+    with pytest.raises(InvalidArgumentError, match="implementation is 'fast'"):
+        EmpiricalKernel(mlp(), implementation="fast")
+    with pytest.raises(InvalidArgumentError, match="form is 'trace'"):
+        EmpiricalKernel(mlp()).ntk(np.ones((2, 3)), form="trace")
+    with pytest.raises(ShapeError, match="vectors has shape"):
+        EmpiricalKernel(mlp()).product(np.ones((2, 3)), None, np.ones(2))
+    with pytest.raises(ShapeError, match=r"expected one tensor \(N, outputs\)"):
+        EmpiricalKernel(torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.Unflatten(1, (2, 1)))).kernel(
+            np.ones((2, 3))
+        )
