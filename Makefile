@@ -11,6 +11,7 @@ endif
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+EXTRAS := $(VENV)/.installed-torch $(VENV)/.installed-onnx $(VENV)/.installed-keras
 
 # One thread a test process: the processes already fill the cores.
 XLA := --xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1
@@ -39,7 +40,7 @@ test: XLA := --xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=fa
 test: $(STAMP) ## all tests but the slow ones, and what they cost
 	$(PYTEST) -m "not slow" --memory-limit 1.5
 
-test-all: $(STAMP) $(VENV)/.installed-torch $(VENV)/.installed-onnx ## all tests, with PyTorch and ONNX
+test-all: $(STAMP) $(EXTRAS) ## all tests, with PyTorch, ONNX and Keras
 	$(PYTEST)
 	$(PYTEST) tests/audit_extras tests/torch_ensembles
 
@@ -50,7 +51,7 @@ test-random: $(STAMP) ## property tests on new examples; SEED=... repeats a run
 	@echo "make test-random SEED=$(SEED)"
 	@$(PYTEST) -m hypothesis --hypothesis-profile random --hypothesis-seed $(SEED) --timeout 1800
 
-test-extras: $(STAMP) $(VENV)/.installed-torch $(VENV)/.installed-onnx ## tests of PyTorch and ONNX models
+test-extras: $(STAMP) $(EXTRAS) ## tests of PyTorch, ONNX and Keras models
 	$(PYTEST) tests/audit_extras tests/torch_ensembles
 
 test-browser: $(STAMP) $(VENV)/.installed-browser ## the pages in a headless Chromium

@@ -8,7 +8,6 @@ EQUITANGENTS_PEERS_PYTHON names one that has them, JAX, and this package's other
 
 from __future__ import annotations
 
-import io
 import os
 import subprocess
 import sys
@@ -106,28 +105,11 @@ def models(torch: Any) -> None:
     print("random forest:", audit(forest, "C4", x, y=labels, **settings).summary())
 
 
-class Remote:
-    """A network of audit_peers.py as a function of batches."""
+def remote(python: str, name: str) -> Any:
+    """A network of audit_peers.py, in its own interpreter."""
+    from equitangents.audit import Command
 
-    def __init__(self, python: str, name: str) -> None:
-        command = [python, "-W", "ignore", str(Path(__file__).with_name("audit_peers.py")), name]
-        pipe = subprocess.PIPE
-        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL)
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._stdin, self._stdout = self._process.stdin, self._process.stdout
-        self.__name__ = name
-
-    def __call__(self, x: np.ndarray) -> np.ndarray:
-        buffer = io.BytesIO()
-        np.save(buffer, np.asarray(x, np.float32))
-        self._stdin.write(len(buffer.getvalue()).to_bytes(8, "little") + buffer.getvalue())
-        self._stdin.flush()
-        size = int.from_bytes(self._stdout.read(8), "little")
-        return np.load(io.BytesIO(self._stdout.read(size)))
-
-    def close(self) -> None:
-        self._process.communicate()
+    return Command([python, "-W", "ignore", str(Path(__file__).with_name("audit_peers.py")), name], timeout=600)
 
 
 def blobs(n: int, size: int) -> np.ndarray:
@@ -138,6 +120,16 @@ def blobs(n: int, size: int) -> np.ndarray:
     width = rng.uniform(0.07, 0.1, (n, 4, 1, 1)) * size
     images = (rng.normal(size=(n, 4, 1, 1)) * np.exp(-((i - a) ** 2 + (j - b) ** 2) / (2 * width**2))).sum(1)
     return images[:, None].astype(np.float32)
+
+
+def split(f: Any) -> Any:
+    """Two scalars and a vector as two outputs."""
+
+    def outputs(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        y = f(x)
+        return y[:, :2], y[:, 2:]
+
+    return outputs
 
 
 def peers() -> None:
@@ -158,13 +150,10 @@ def peers() -> None:
         ("C8 network, 29×29", "escnn", lambda f: audit(f, "C8", blobs(48, 29), **plane)),
         ("max pooling, 29×29", "escnn-max", lambda f: audit(f, "C4", blobs(48, 29), **plane)),
         ("max pooling, 28×28", "escnn-max", lambda f: audit(f, "C4", blobs(48, 28), **plane)),
-        ("scalars and vector", "e3nn", lambda f: audit(
-            lambda x: (f(x)[:, :2], f(x)[:, 2:]), "O3", clouds, (None, "vectors"), **settings)),
+        ("scalars and vector", "e3nn", lambda f: audit(split(f), "O3", clouds, (None, "vectors"), **settings)),
         ("points", "e3nn", lambda f: audit(f, "S_n", clouds, **settings)),
     ):  # fmt: skip
-        remote = Remote(python, network)
-        print(f"{network}, {name}: {run(remote).sentence}", flush=True)
-        remote.close()
+        print(f"{network}, {name}: {run(remote(python, network)).sentence}", flush=True)
 
 
 def main(full: bool = False) -> None:

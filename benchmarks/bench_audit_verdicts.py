@@ -30,7 +30,7 @@ class Case:
     """"kept": "broken" is a false alarm; "violated": "equivariant" is a miss; "either": at the limit."""
     make: Callable[[np.random.Generator], tuple[Any, np.ndarray]]
     """(model, inputs)"""
-    group: str = "C4"
+    group: Any = "C4"
     settings: dict[str, Any] = field(default_factory=dict)
 
 
@@ -182,18 +182,21 @@ CASES = (
 )  # fmt: skip
 
 
-def measure(cases: tuple[Case, ...] = CASES, models: int = MODELS, **settings: Any) -> list[Row]:
-    """The verdicts of every case; model m of case c depends on (c, m) alone."""
+def measure(
+    cases: tuple[Case, ...] = CASES, models: int = MODELS, known: tuple[Case, ...] = CASES, **settings: Any
+) -> list[Row]:
+    """The verdicts of every case; model m of case c depends on (c, m) alone, c its place among those `known`."""
     from equitangents.audit import audit
 
     quiet = {"off_data": False, "data_test": None, "layers": False, "resamples": 400}
     rows = []
     for case in cases:
-        c = [known.name for known in CASES].index(case.name)
+        c = [other.name for other in known].index(case.name)
         counts: Counter[str] = Counter()
         for m in range(models):
             f, x = case.make(np.random.default_rng([c, m]))
-            elements = {"elements": 12} if case.group == "SO3" else {}
+            infinite = isinstance(case.group, str) and case.group in ("SO3", "S8")
+            elements = {"elements": 12} if infinite else {}
             report = audit(f, case.group, x, seed=m, **{**quiet, **elements, **case.settings, **settings})
             counts[report.verdict] += 1
         rows.append(Row(case, counts))

@@ -57,6 +57,7 @@ class Computation {
     for (int t = 0; t < threads_; ++t) {
       workspaces_.push_back(std::make_unique<Buffer<char>>(loops_.workspace_bytes(plan)));
       outputs_.push_back(std::make_unique<Buffer<double>>(2 * kTileRows * lanes_));
+      gathered_.push_back(std::make_unique<Buffer<C>>(gathered_size()));
     }
   }
 
@@ -198,11 +199,16 @@ class Computation {
   void listed(const Panel& first, const Panel& second) {
     share_out(first.groups(*this), threads_, [&](int64_t g, int thread) {
       if (cancelled()) return;
-      const Tile<C> t = listed_tile(thread, first, second, g);
+      Tile<C> t = listed_tile(thread, first, second, g);
+      const int64_t at = first.begin + g * lanes_;
+      if (problem_.field != FieldKind::none) {
+        const FieldOutput to = output(thread, at, 0, int(std::min<int64_t>(lanes_, first.end - at)));
+        t.field = &to;
+        return loops_.listed.fields(plan_, t);
+      }
       loops_.listed.readout(plan_, t);
       if (cancelled()) return;
       loops_.listed.vector(plan_, t);
-      const int64_t at = first.begin + g * lanes_;
       for (int64_t l = 0; l < lanes_ && at + l < first.end; ++l) {
         problem_.nngp[at + l] = T(t.k[l]);
         problem_.ntk[at + l] = T(t.theta[l]);
@@ -228,7 +234,12 @@ class Computation {
     const int64_t i0 = rows.begin + at, j0 = columns.begin + g * lanes_;
     if (symmetric) count = std::min(count, j0 + lanes_ - i0);  // nothing below the diagonal
     if (count <= 0) return;
-    const Tile<C> t = tile(thread, rows, at, int(count), columns, g);
+    Tile<C> t = tile(thread, rows, at, int(count), columns, g);
+    if (problem_.field != FieldKind::none) {
+      const FieldOutput to = output(thread, i0, j0, int(std::min<int64_t>(lanes_, columns.end - j0)));
+      t.field = &to;
+      return loops_.pairs.fields(plan_, t);
+    }
     loops_.pairs.readout(plan_, t);
     if (cancelled()) return;
     loops_.pairs.vector(plan_, t);
@@ -246,6 +257,39 @@ class Computation {
     problem_.ntk[i * problem_.n2 + j] = T(theta);
   }
 
+  // Where the field of first inputs from number i and second ones from number j on goes; `listed`: from number i on.
+  FieldOutput output(int thread, int64_t i, int64_t j, int lanes) const {
+    const int64_t each = problem_.field_numbers, positions = plan_.positions_out;
+    FieldOutput to{};
+    to.kind = problem_.field;
+    to.as_float = std::is_same_v<T, float>;
+    to.lanes = lanes;
+    to.targets = problem_.targets;
+    to.scratch = gathered_[thread]->get();
+    to.gathered = most_gathered();
+    to.odd = problem_.odd;
+    const bool all = to.kind == FieldKind::all;
+    to.position = !all ? 0 : problem_.listed ? positions : problem_.n2 * positions;
+    to.second = all && !problem_.listed ? positions : each;
+    to.first = problem_.listed ? 0 : problem_.n2 * each;
+    const int64_t begin = problem_.listed ? i * each : i * to.first + j * to.second;
+    to.k = problem_.nngp + begin;
+    to.theta = problem_.ntk + begin;
+    return to;
+  }
+
+  // Numbers in which fibres of a field over all pairs of positions of a grid are gathered.
+  int64_t gathered_size() const {
+    const Level& last = plan_.levels[plan_.field_count];
+    const bool gathers = problem_.field == FieldKind::all && last.grid;
+    return gathers ? plan_.positions_out * most_gathered() * 2 * lanes_ : 0;
+  }
+
+  int most_gathered() const {
+    const Level& last = plan_.levels[plan_.field_count];
+    return last.wrap ? last.shape[2] : 2 * last.shape[2] - 1;
+  }
+
   const Plan& plan_;
   const Problem<T>& problem_;
   const Kernels<C>& loops_;
@@ -254,6 +298,7 @@ class Computation {
   bool self_ = false;  // variances after pooling are kernels of inputs with themselves
   std::vector<std::unique_ptr<Buffer<char>>> workspaces_;
   std::vector<std::unique_ptr<Buffer<double>>> outputs_;
+  std::vector<std::unique_ptr<Buffer<C>>> gathered_;
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
 // All loops over numbers, compiled once for each instruction set.
+#include "field.hpp"
 #include "prepare.hpp"
 #include "readout.hpp"
 #include "vector_stage.hpp"
@@ -14,7 +15,8 @@ int64_t workspace_bytes(const Plan& plan) {
 
 template <class T>
 constexpr Kernels<T> kKernels{kLanes<T>, workspace_bytes<T>, prepare_field<T>, prepare_vector<T>,
-                              {readout<T, false>, vector_stage<T, false>}, {readout<T, true>, vector_stage<T, true>}};
+                              {readout<T, false>, vector_stage<T, false>, fields<T, false>},
+                              {readout<T, true>, vector_stage<T, true>, fields<T, true>}};
 
 const Kernels<float>& kernels_float() { return kKernels<float>; }
 const Kernels<double>& kernels_double() { return kKernels<double>; }

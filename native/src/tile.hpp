@@ -20,6 +20,23 @@ struct Group {
   double* mean;            // E of the vector after the readout, where a residual sum needs it
 };
 
+enum class FieldKind : int32_t { none, all, same, listed };  // which pairs of positions are kept
+
+// Where a kernel field is written: number (r, p, l, p') of a tile's first input, first position, second input and second
+// position at r · first + p · position + l · second + p'; the same position at r · first + l · second + p; listed pairs
+// at r · first + l · second + targets[fibre, p], unless that is negative.
+struct FieldOutput {
+  FieldKind kind;
+  bool as_float;  // what k and theta point to; else double
+  void *k, *theta;
+  int64_t first, position, second;
+  int lanes;  // how many of them hold second inputs
+  const int32_t* targets;
+  void* scratch;
+  int gathered;           // fibres that differ in the offset along the last axis, at most
+  volatile int32_t* odd;  // becomes 1 where a number is not finite
+};
+
 template <class T>
 struct Tile {
   int rows;
@@ -35,6 +52,7 @@ struct Tile {
   const double* distances;  // null, or those of the tile's pairs, in rows `distance_stride` apart
   int64_t distance_stride;
   int columns;  // how many lanes hold second inputs
+  const FieldOutput* field;
 };
 
 // The two halves of a program on a tile; `listed`: on one row, of each second input with the first one in its lane.
@@ -42,6 +60,7 @@ template <class T>
 struct Stages {
   void (*readout)(const Plan&, const Tile<T>&);  // K (D if `single` and a dual follows) and Θ after the readout
   void (*vector)(const Plan&, const Tile<T>&);   // in place: K and Θ after the operations on vectors
+  void (*fields)(const Plan&, const Tile<T>&);   // in place of both: K and Θ of pairs of positions
 };
 
 template <class T>

@@ -38,7 +38,7 @@ def test_every_entry_of_a_record_is_an_argument_of_its_own():
     from equitangents.audit.records import _ENTRIES, Shorthands
 
     assert set(_ENTRIES) == set(Shorthands.__annotations__)
-    assert len(inspect.signature(et.audit.audit).parameters) == 13
+    assert len(inspect.signature(et.audit.audit).parameters) == 14
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+import subprocess
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -9,6 +12,7 @@ import numpy as np
 import pytest
 
 import equitangents as et
+from audit.potentials import clusters
 from equitangents.audit.report.checks import no_worse
 from equitangents.cli.main import main
 from equitangents.errors import InvalidArgumentError
@@ -86,3 +90,87 @@ def test_baseline_and_junit_on_the_command_line(folder: Path, capsys: pytest.Cap
     assert [case.get("name") for case in bad] == ["scores (invariant)", "sum (invariant)", "no worse than good.json"]
     assert (bad.get("tests"), bad.get("failures")) == ("3", "2")
     assert "fails under 90°" in bad[0][0].get("message")
+
+
+def test_a_badge_is_svg_or_the_json_of_shields(folder: Path) -> None:
+    assert run("scores", "--badge", "badge.svg", "--effort", "quick") == 0
+    drawn = ElementTree.parse("badge.svg").getroot()
+    assert drawn.get("aria-label") == "C4 invariance: broken"
+    assert run("pooled", "--badge", "badge.json", "--effort", "quick") == 0
+    told = json.loads(Path("badge.json").read_text(encoding="utf-8"))
+    said = {"label": "C4 invariance", "message": "at the floor", "color": "brightgreen"}
+    assert told == {"schemaVersion": 1, **said}
+
+
+ATOMS = """
+import numpy as np
+from audit.potentials import Cluster
+def good():
+    return Cluster()
+def tilted(share=0.02):
+    return Cluster(forces=lambda F: F * [1 + share, 1, 1])
+def worse():
+    return tilted(0.022)
+"""
+
+
+def test_potentials_have_the_same_demands(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from ase.io import write
+
+    (folder / "potentials_in_ci.py").write_text(ATOMS)
+    write("s.xyz", clusters(2))
+
+    def atoms(name: str, *options: str) -> int:
+        with pytest.raises(SystemExit) as end:
+            main(["audit", "--atoms", "s.xyz", "--calculator", f"potentials_in_ci:{name}", "--elements", "6",
+                  "--tests", "rotation,permutation", *options])  # fmt: skip
+        return end.value.code
+
+    assert atoms("tilted", "--json", "old.json", "--badge", "badge.json", "--junit", "old.xml") == 0
+    assert json.loads(Path("badge.json").read_text())["message"] == "fails 1 of 2 tests"
+    suite = ElementTree.parse("old.xml").getroot()
+    assert [case.get("name") for case in suite if case.find("failure") is not None] == ["rotation, forces"]
+    for better in ("tilted", "good"):
+        assert atoms(better, "--baseline", "old.json") == 0
+    assert atoms("worse", "--baseline", "old.json", "--junit", "new.xml") == 3
+    assert "above: error of rotation, forces" in capsys.readouterr().err
+    failed = [c.get("name") for c in ElementTree.parse("new.xml").getroot() if c.find("failure") is not None]
+    assert failed == ["rotation, forces", "rotation, forces: no worse than old.json"]
+    assert atoms("worse", "--baseline", "old.json", "--seed", "1") == 2
+    assert "a paired test needs the same" in capsys.readouterr().err
+    assert atoms("good", "--fail-above", "force=0.1") == 2
+    assert "fail_above names 'force'" in capsys.readouterr().err
+    assert atoms("good", "--fail-above", "forces=0.1,permutation=0.2") == 0
+
+
+ACTION = Path(__file__).parents[2] / ".github" / "actions" / "audit"
+
+
+def test_the_composite_action_runs_the_command_and_keeps_its_status(folder: Path) -> None:
+    said = (ACTION / "action.yml").read_text(encoding="utf-8")
+    script = (ACTION / "audit.sh").read_text(encoding="utf-8")
+    names = re.findall(r"^        ([A-Z_]+): \$\{\{ inputs\.", said, re.MULTILINE)
+    assert {name for name in names if name != "PACKAGE"} == {*re.findall(r"\$\{?([A-Z_]+)", script)} - {
+        "GITHUB_STEP_SUMMARY"
+    }
+    command = folder / "bin" / "equitangents"
+    command.parent.mkdir()
+    command.write_text('#!/bin/sh\nprintf "%s\\n" "$@" > told\necho summary > report/summary.md\nexit 3\n')
+    command.chmod(0o755)
+    given = {"MODEL": "m.onnx", "DATA": "a file.npz", "GROUP": "C4", "FAIL_ABOVE": "0.05", "EFFORT": "quick",
+             "ARGUMENTS": "--seed 3", "REPORT": "report", "GITHUB_STEP_SUMMARY": "summary"}  # fmt: skip
+    environment = {**dict.fromkeys(names, ""), **given, "PATH": f"{command.parent}:/usr/bin:/bin"}
+    done = subprocess.run(["bash", ACTION / "audit.sh"], env=environment, check=False)
+    assert done.returncode == 3
+    told = Path("told").read_text().splitlines()
+    assert told[:2] == ["audit", "m.onnx"]
+    for option in (
+        "--data\na file.npz",
+        "--fail-above\n0.05",
+        "--effort\nquick",
+        "--seed\n3",
+        "--junit\nreport/audit.xml",
+    ):
+        assert option in "\n".join(told)
+    assert "--min-agreement" not in told
+    assert Path("summary").read_text() == "summary\n"

@@ -8,9 +8,11 @@ import numpy as np
 import equitangents as et
 from equitangents import nn
 from equitangents.kernels.engines import cpu, engine_of
-from equitangents.kernels.engines.cpu import library
+from equitangents.kernels.engines.cpu import fields, library
+from equitangents.kernels.fields.part import part_of
 from equitangents.kernels.rotations import compiled
 from equitangents.kernels.stages import stages_of
+from equitangents.nn import kernel_fields
 
 NONLINEARITIES = (nn.Relu(), nn.Erf(), nn.Gelu(), nn.Sin(), nn.Cos(), nn.Abs())
 LARGEST = 20_000  # positions times fibres
@@ -88,7 +90,30 @@ def run(net, shape, rng):
             for other in (y, None):
                 assert all(np.isfinite(k).all() for k in cpu.kernels(steps, x, other, number))
         cpu.diagonal(steps, x)
+        run_fields(net, x, y)
     return True
+
+
+def run_fields(net, x, y):
+    """All parts of the field of the layers before the readout, in every variant."""
+    readouts = (nn.Flatten, nn.GlobalAvgPool, nn.GroupPool)
+    end = next((i for i, layer in enumerate(net.layers) if isinstance(layer, readouts)), None)
+    if not end:
+        return
+    body = nn.Sequential(*net.layers[:end])
+    count = body.signals(x.shape[1:])[-1].positions.count
+    if count == 1 or count**2 > LARGEST:
+        return
+    program, engine = kernel_fields._lower(body.layers, body.signals(x.shape[1:]), False)[1], engine_of("cpu")
+    for positions in ("all", "same", [[0, count - 1], [count - 1, 0]]):
+        part = part_of(positions, count)
+        if engine.field_obstacle(program, part, x.dtype):
+            return
+        plan = engine.field_steps(program, part)
+        for number in range(len(library.instruction_sets())):
+            for other in (y, None):
+                assert all(np.isfinite(k).all() for k in fields.field_kernels(plan, x, other, number))
+        fields.field_diagonal(plan, x)
 
 
 def rotations():

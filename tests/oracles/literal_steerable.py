@@ -1,7 +1,7 @@
 """Kernels of steerable networks by literal sums over points, kernels and Gaussian moments, in NumPy.
 
-A state is {irrep: (K, Θ)}, (P, P', d, d); layers are tuples that begin with their kind. Duals: of numbers by formulas of
-the textbook for erf, of vectors by the joint precision matrix and the theorem of Isserlis, term by term.
+A state is {irrep: (K, Θ)}, (P, P', d, d); layers are tuples that begin with their kind. Duals: of numbers by formulas
+of the textbook for erf, of vectors by the joint covariance under Gaussian weights and the theorem of Isserlis.
 """
 
 import itertools
@@ -130,14 +130,14 @@ def _fourier(state, own, points, group, resolution):
 
 
 def gaussians_dual(coefficients, rates, q1, q2, k, theta):
-    """E[φφᵀ] and E[Dφ Θ Dφᵀ] of φ(u) = u Σ c exp(-t|u|²), for an invertible joint covariance."""
+    """E[φφᵀ] and E[Dφ Θ Dφᵀ] of φ(u) = u Σ c exp(-t|u|²)."""
     d = len(q1)
     joint = np.block([[q1, k], [k.T, q2]])
     value, slope = np.zeros((d, d)), np.zeros((d, d))
     for (c1, t1), (c2, t2) in itertools.product(zip(coefficients, rates, strict=True), repeat=2):
-        precision = np.linalg.inv(joint) + 2 * np.diag([t1] * d + [t2] * d)
-        s = np.linalg.inv(precision)
-        mass = c1 * c2 / np.sqrt(np.linalg.det(joint) * np.linalg.det(precision))
+        tilt = np.eye(2 * d) + 2 * joint @ np.diag([t1] * d + [t2] * d)
+        s = np.linalg.inv(tilt) @ joint
+        mass = c1 * c2 / np.sqrt(np.linalg.det(tilt))
         value += mass * s[:d, d:]
         for a, b, m, n in itertools.product(range(d), repeat=4):
             v, w = b + d, n + d  # u_a u_m and v_n v_b

@@ -79,8 +79,8 @@ class ImageBoxes(GivenMap):
         form = "cx, cy, w, h" if centred else "x1, y1, x2, y2"
         if group.elements is None or any(motion(g)[0] % 90 for g in group.elements):
             raise InvalidArgumentError(
-                f"boxes are turned by {group.name}; boxes stay boxes under quarter turns and reflections alone (C2, C4, "
-                "D1, D2, D4). Audit their centres as 'keypoints', or turn by C4"
+                f"boxes are turned by {group.name}; boxes stay boxes under quarter turns and reflections alone (C2, "
+                "C4, D1, D2, D4). Audit their centres as 'keypoints', or turn by C4"
             )
         vars(self).update(group=group, motion=motion, centre=centre, centred=centred, name=f"boxes ({form})")
 

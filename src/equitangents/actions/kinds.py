@@ -2,8 +2,10 @@
 
 | group | kinds |
 |---|---|
-| C4, D4, C16, SO2 | images, vectors (N, …, 2), matrices (N, …, 2, 2), voigt (N, …, 3), complex states, whose phase turns; of C5 also 5 features, shifted around |
-| SO3, O3, tetrahedral, octahedral, icosahedral | vectors (N, …, 3), pseudovectors, matrices (N, …, 3, 3), voigt (N, …, 6) |
+| C4, D4, C16, SO2 | images, vectors (N, …, 2), matrices (N, …, 2, 2), voigt (N, …, 3), complex states, whose phase
+  turns; of C5 also 5 features, shifted around |
+| SO3, O3, tetrahedral, octahedral, icosahedral | vectors (N, …, 3), pseudovectors, matrices (N, …, 3, 3), voigt
+  (N, …, 6) |
 | S_n, S5 | points (N, P, …), also called nodes, rows or sets; pairs (N, P, P, …), edges: arrays of point numbers |
 | translations | images, that is signals on a grid, shifted around; sequences (N, T) or (N, T, C) |
 | reversal | sequences, run backwards |

@@ -52,15 +52,15 @@ class RelabelledIndices(GivenMap):
         vars(self).update(group=group, n=n, permutation=permutation, name=f"relabelling of {n} nodes")
 
     def check_signals(self, name: str, x: np.ndarray) -> None:
-        """Raise unless x holds whole numbers below n, the number of nodes."""
-        if x.dtype.kind not in "iu":
+        """Raise unless x holds whole numbers below n, the number of nodes; models return them as any type."""
+        if x.dtype.kind not in "iu" and not (x.dtype.kind == "f" and (x == np.round(x)).all()):
             raise InvalidTypeError(f"{name} has dtype {x.dtype}; edges are pairs of node numbers")
         if x.size and x.max() >= self.n:
             raise ShapeError(f"{name} names node {int(x.max())}; there are {self.n} nodes, numbered from 0")
 
     def __call__(self, g: Any, x: Any) -> np.ndarray:
         """p[x]."""
-        return np.where(x >= 0, self.permutation(g)[x], x).astype(x.dtype)
+        return np.where(x >= 0, self.permutation(g)[x.astype(np.int64)], x).astype(x.dtype)
 
     def _key(self) -> tuple[Any, ...]:
         return (self.n, self.permutation)

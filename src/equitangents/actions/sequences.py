@@ -88,7 +88,7 @@ class PhaseTurns(GivenMap):
         vars(self).update(group=group, motion=motion, name="states, turned in phase")
 
     def check_signals(self, name: str, x: np.ndarray) -> None:
-        """Complex numbers."""
+        """Only complex numbers have a phase."""
         if x.dtype.kind != "c":
             raise InvalidTypeError(f"{name} has dtype {x.dtype}; a phase turns complex numbers (complex64, complex128)")
 

@@ -7,6 +7,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from equitangents.audit.adapters.commands import Command
 from equitangents.audit.contract.changes import Transform
 from equitangents.audit.contract.labels import Labels
 from equitangents.audit.contract.leaf_actions import Custom
@@ -28,6 +29,7 @@ __all__ = [
     "Batch",
     "Bootstrap",
     "Boxes",
+    "Command",
     "Custom",
     "Judging",
     "Keypoints",

@@ -7,9 +7,8 @@ import importlib.metadata
 import logging
 import platform
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,6 @@ import numpy as np
 from equitangents.audit.adapters import as_model
 from equitangents.audit.contract.trees import Shared
 from equitangents.audit.interruption import Interruption
-from equitangents.audit.measure.averaging import Averaged
 from equitangents.audit.measure.curves import curves, transform_curves
 from equitangents.audit.measure.data_symmetry import data_symmetry
 from equitangents.audit.measure.ensembles import ensemble_law
@@ -31,6 +29,7 @@ from equitangents.audit.measure.lie import lie_derivatives
 from equitangents.audit.measure.orbits import Orbits, measure_orbits, relative_std
 from equitangents.audit.measure.probabilities import divergences, output_kind
 from equitangents.audit.measure.relative import relative_section
+from equitangents.audit.measure.remedied import Remedies
 from equitangents.audit.measure.remedies import remedies
 from equitangents.audit.measure.rules.find import hints
 from equitangents.audit.measure.scales import Unit, make_scales
@@ -61,6 +60,7 @@ from equitangents.audit.sentence import sentence
 logger = logging.getLogger("equitangents.audit")
 
 NO_GROUP = "transforms form no group, by which it is measured"
+_QUICK_ROWS = 16
 _STOPPED_ROWS = 8  # for the floors of an audit that was stopped before them
 
 
@@ -87,17 +87,27 @@ def assemble(
             return None
         return found
 
+    def measured(name: str, measure: Callable[[], Any], otherwise: Any = None, counted: str = "") -> Any:
+        """What it gives, its evaluations counted; `otherwise` if the audit was stopped."""
+        with task.clock.during(counted or name):
+            return stop.measured(name, measure, otherwise)
+
+    def beyond(name: str, measure: Callable[[], Any], otherwise: Any = None) -> Any:
+        """The same of a part that quick audits leave out."""
+        return otherwise if task.quick else measured(name, measure, otherwise)
+
     sets = off_data_sets(task, parts.off_data)
     task.record.recording = True
-    orbits = stop.measured("elements", lambda: measure_orbits(task))
+    orbits = measured("elements", lambda: measure_orbits(task))
     task.record.recording = False
     if orbits is None:
         task = stopped_task(task)
         y = None if y is None else y[: task.x.n]
         orbits = measure_orbits(task)
         task.record.replaying = False
-    rows = _STOPPED_ROWS if stop.stopped else ROWS
-    floors = stop.attempted("floors", lambda: measure_floors(task, orbits.actions, rows))
+    rows = _STOPPED_ROWS if stop.stopped else _QUICK_ROWS if task.quick else ROWS
+    with task.clock.during("floors"):
+        floors = stop.attempted("floors", lambda: measure_floors(task, orbits.actions, rows))
     unknown = floors is None
     if floors is None:
         floors = unmeasured_floors(task, orbits.dtype, orbits.separate_sizes)
@@ -107,52 +117,54 @@ def assemble(
     error = task.resampler(task.x.n).spread(orbits.errors)
     same = same_predictions(task, orbits)
     members = lambda: ensemble_law(task, orbits.actions, parts.theory, orbits.no_mean)
-    found = part("ensemble", stop.measured("ensemble", members))
+    found = part("ensemble", beyond("ensemble", members))
     ensemble, spread = found or (None, None)
     decided = decide(judgement, floors)
     if unknown or (decided != "broken" and len(task.elements) < len(asked.elements)):
         decided = "undecided"
     lawful = not task.contract.lawless
-    inside = (
-        stop.measured("layers", lambda: layer_errors(task) if lawful else NO_GROUP)
-        if parts.layers is not False
-        else "layers=False"
-    )
+    within = lambda: layer_errors(task) if lawful else NO_GROUP
+    inside = measured("layers", within) if parts.layers is not False else "layers=False"
     looked = part("layers", acquit(inside) if decided == "equivariant" and inside is not None else inside)
     tested = parts.data_test
     data = part(
         "data",
-        "data_test=None" if tested is None else stop.measured("data", lambda: data_symmetry(task, y, tested) if lawful else NO_GROUP),
+        "data_test=None"
+        if tested is None
+        else measured("data", lambda: data_symmetry(task, y, tested) if lawful else NO_GROUP),
     )
     contract = _contract(task, orbits, judgement)
     floor = float(floors.of_elements.mean())
-    model = task.model
+    model, first = task.model, task.x.subset(np.arange(1))
     data_set = (error.estimate, floor, headline.error.estimate, headline.floor)
     always = floors.absolute.always_relative(orbits.separate_sizes)
     report_sets = [set_result(task, "data", "data", orbits, *data_set)]
     for name, kind, x in sets:
         off = lambda name=name, kind=kind, x=x: [measure_set(task, name, kind, x, always, headline.unit)]
-        report_sets += stop.measured(f"set {name!r}", off, [])
+        report_sets += measured(f"set {name!r}", off, [], "other sets")
     relative = relative_section(task, orbits, y, same, spread, judgement.by_spread, judgement.spread_floor)
-    lie = stop.measured("lie", lambda: lie_derivatives(task, orbits.actions))
+    lie = beyond("lie", lambda: lie_derivatives(task, orbits.actions))
     if lie is not None and not lie:
         flows = task.contract.group.flows
-        why = (
-            _no_derivative(orbits) if flows else f"{task.contract.group.name} has no infinitesimal elements"
-        )
+        why = _no_derivative(orbits) if flows else f"{task.contract.group.name} has no infinitesimal elements"
         missing.append(Missing("lie", why))
-    shares = part("irreps", stop.measured("irreps", lambda: irreps(task, orbits)))
-    mended = stop.measured("remedies", lambda: remedies(task, orbits, y, ensemble, parts.train, judgement), []) if lawful else []
+    shares = part("irreps", beyond("irreps", lambda: irreps(task, orbits)))
+    mending = lambda: remedies(task, orbits, y, ensemble, parts.train, judgement)
+    mended = beyond("remedies", mending, []) if lawful else []
     along = lambda: _checkpoints(task, parts.checkpoints or {}, headline.unit)
-    points = stop.measured("checkpoints", along, []) if parts.checkpoints else []
-    seen = stop.attempted("witnesses", lambda: witnesses(task, orbits), [])
-    rules = stop.measured("rules", lambda: hints(task, orbits, judgement) if lawful else [], []) if sought is None else sought
+    points = measured("checkpoints", along, []) if parts.checkpoints else []
+    with task.clock.during("witnesses"):
+        seen = [] if task.quick else stop.attempted("witnesses", lambda: witnesses(task, orbits), [])
+    hinted = lambda: hints(task, orbits, judgement) if lawful else []
+    rules = beyond("rules", hinted, []) if sought is None else sought
+    if task.quick:
+        missing.append(Missing("ensemble, Lie derivatives, irreps, remedies, rules and witnesses", "effort='quick'"))
     along_strengths = lambda: (
         transform_curves(task, parts.transforms, task.model.states_layout)
         if lawful
         else curves(task, task.contract, orbits, floors, judgement)  # type: ignore[arg-type]
     )
-    of_transforms = stop.measured("transforms", along_strengths, []) if parts.transforms or not lawful else []
+    of_transforms = measured("transforms", along_strengths, []) if parts.transforms or not lawful else []
     said = sentence(model.name, decided, contract, elements, judgement, floors, looked, same)
     said = " ".join([said, *(rule_said(rule, len(contract.outputs) > 1) for rule in rules)])
     if stop.stopped:
@@ -191,7 +203,12 @@ def assemble(
         settings=_settings(task, parts.off_data, parts.data_test),
         versions=_versions(task),
         timing=Timing(
-            time.perf_counter() - began, task.clock.seconds, task.clock.evaluations, batches=task.clock.batches
+            time.perf_counter() - began,
+            task.clock.seconds,
+            task.clock.evaluations,
+            task.clock.batches,
+            dict(task.clock.parts),
+            task.clock.evaluations / task.x.n,
         ),
         citations=citations.used(
             lie=bool(lie),
@@ -207,7 +224,9 @@ def assemble(
         headline=headline,
         rules=rules,
         transforms=of_transforms,
-        averaged=None if not lawful else partial(Averaged, model, task.contract, orbits.actions, orbits.no_mean),
+        averaged=None
+        if not lawful
+        else Remedies(model, task.contract, orbits.actions, orbits.no_mean, first, orbits.output_shapes).make,
         input_errors=orbits.errors.mean(axis=0).tolist(),
         inputs_digest=_digest(task),
     )
@@ -241,8 +260,14 @@ def _stopped(asked: Task, task: Task) -> Missing:
 def _refused_batches(task: Task) -> list[Missing]:
     """What a model that takes one size alone did not evaluate as it was."""
     clock = task.clock
+    if clock.refused is None:
+        return []
+    if clock.largest == 1:
+        return [
+            Missing("larger batches", f"the model refused them ({clock.refused}); it was given one input at a time")
+        ]
     why = f"the model refused them ({clock.refused}); they were filled up to {clock.largest} inputs"
-    return [] if clock.refused is None else [Missing("smaller batches", why)]
+    return [Missing("smaller batches", why)]
 
 
 def _elements(task: Task, orbits: Orbits, floors: Floors, judgement: Judgement) -> list[ElementResult]:

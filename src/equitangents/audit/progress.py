@@ -21,22 +21,22 @@ class Progress:
     `shown`: on stderr, in place on a terminal; otherwise to the log.
     """
 
-    def __init__(self, planned: int, shown: bool) -> None:
-        self._planned, self._shown = max(planned, 1), shown
+    def __init__(self, planned: int, shown: bool, what: str = "inputs") -> None:
+        self._planned, self._shown, self._what = max(planned, 1), shown, what
         self._terminal = shown and sys.stderr.isatty()
         self._start = time.monotonic()
         self._last = self._start + (1.0 - _REDRAWN if self._terminal else 0.0)
         self._drawn = False
 
     def step(self, done: int) -> None:
-        """The model was given `done` inputs so far."""
+        """The model was given `done` inputs so far, or structures."""
         now = time.monotonic()
         if now - self._last < (_REDRAWN if self._terminal else _PRINTED if self._shown else _LOGGED):
             return
         self._last = now
         share = min(done / self._planned, 0.99)
         left = (now - self._start) * (1 / max(share, 1e-9) - 1)
-        line = f"audit: {share:.0%} done, {done:,} inputs evaluated, about {duration(left)} left"
+        line = f"audit: {share:.0%} done, {done:,} {self._what} evaluated, about {duration(left)} left"
         if self._terminal:
             self._drawn = True
             print(f"\r\033[K{line}", end="", file=sys.stderr, flush=True)

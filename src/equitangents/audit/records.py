@@ -15,6 +15,7 @@ from equitangents.errors import InvalidTypeError
 from equitangents.keywords import CheckedKeywords, given_twice, meant
 from equitangents.metrics.measure import Bootstrap
 
+Effort = Literal["quick", "full"]
 OutputKind = Literal["auto", "values", "logits", "probabilities"]
 
 
@@ -99,11 +100,13 @@ class Records:
 
 _KINDS: dict[str, Any] = {"reading": Reading, "parts": Parts, "judging": Judging, "bootstrap": Bootstrap}
 _ENTRIES = {field.name: record for record, kind in _KINDS.items() for field in fields(kind)}
-_OTHERS = ("y", "elements", "batch_size", "progress", *_KINDS)
+_OTHERS = ("y", "elements", "batch_size", "progress", "effort", *_KINDS)
+_QUICK: dict[str, Any] = {"off_data": False, "layers": False, "data_test": None, "resamples": 200}
+"""What entries are in a quick audit that are not given."""
 
 
-def gather(records: Mapping[str, Any], entries: Mapping[str, Any]) -> Records:
-    """The four records, each as it is or made of its entries.
+def gather(records: Mapping[str, Any], entries: Mapping[str, Any], effort: Effort = "full") -> Records:
+    """The four records, each as it is or made of its entries; with quick effort other parts are left out by default.
 
     Raises InvalidTypeError for unknown names and for anything but such a record, InvalidArgumentError for an
     entry that is given along with its record.
@@ -121,5 +124,6 @@ def gather(records: Mapping[str, Any], entries: Mapping[str, Any]) -> Records:
         for entry, value in own.items():
             if record is not None:
                 raise given_twice(name, kind, entry, entry, value)
-        made[name] = kind(**own) if record is None else record
+        usual = {k: v for k, v in _QUICK.items() if effort == "quick" and _ENTRIES[k] == name}
+        made[name] = kind(**{**usual, **own}) if record is None else record
     return Records(**made)

@@ -26,7 +26,7 @@ from equitangents.audit.measure.rules.find import settled
 from equitangents.audit.measure.scales import check_judging
 from equitangents.audit.measure.task import Judging, Task, default_batch_size
 from equitangents.audit.progress import Progress
-from equitangents.audit.records import OutputKind, Parts, Reading, Shorthands, gather
+from equitangents.audit.records import Effort, OutputKind, Parts, Reading, Shorthands, gather
 from equitangents.audit.report.result import AuditReport
 from equitangents.errors import InvalidArgumentError
 from equitangents.metrics.measure import Bootstrap
@@ -34,6 +34,8 @@ from equitangents.metrics.measure import Bootstrap
 logger = logging.getLogger("equitangents.audit")
 
 _OUTPUTS = get_args(OutputKind)
+_FEW = 12
+"""Elements of a quick audit, of groups of which a sample is tried."""
 
 
 def audit(
@@ -50,6 +52,7 @@ def audit(
     bootstrap: Bootstrap | None = None,
     batch_size: int | None = None,
     progress: bool = False,
+    effort: Effort = "full",
     **entries: Unpack[Shorthands],
 ) -> AuditReport:
     """How far f is from f(ρ_X(g)x) = ρ_Y(g)f(x), beside the error that interpolation, rounding and chance explain.
@@ -58,8 +61,8 @@ def audit(
         f: a function of a batch (NumPy or JAX), a PyTorch module, the path of an ONNX or .pt2 file, an estimator that
             follows scikit-learn, an ensemble of this library, `(net, params)`, or a list of models: an ensemble.
         action: ρ_X. The name of a group ("C4", "D4", "SO2", "SO3", "O3", "S_n", "translations", …), an action of
-            `equitangents.actions`, or for several inputs one of these or None for each. A `Transform`, or several: changes
-            that form no group.
+            `equitangents.actions`, or for several inputs one of these or None for each. A `Transform`, or several:
+            changes that form no group.
         x: the inputs, (N, …); a tuple for several arguments, f(*x), or a dictionary (keywords of PyTorch modules);
             `Shared(a)` for an input without a batch axis.
         output_action: ρ_Y: an action, with a named group a kind ("vectors", "images", …), or `Labels([3, 0, 1, 2])` for
@@ -75,6 +78,8 @@ def audit(
             random in the audit: the same seed gives the same report.
         batch_size: inputs at a time; None: 256, or fewer if inputs are large.
         progress: show how far a long audit is, and how long the rest takes, on stderr; False: it is logged.
+        effort: "quick": the error and its floor alone, floors on 16 inputs, at most 12 elements of groups that are not
+            tried in full, 200 resamples, and of layers, other sets and the data's symmetry what is asked for.
         **entries: entries of the four records by themselves, `audit(f, "C4", x, tolerance=0.01, off_data=False)`.
 
     Ctrl-C ends an audit with a report of what was measured until then (`partial` is True), if any element was.
@@ -93,7 +98,9 @@ def audit(
     """
     began = time.perf_counter()
     given = {"reading": reading, "parts": parts, "judging": judging, "bootstrap": bootstrap}
-    told = gather(given, entries)
+    if effort not in get_args(Effort):
+        raise InvalidArgumentError(f"effort is {effort!r}; expected 'quick' or 'full'")
+    told = gather(given, entries, effort)
     reading, parts, judging, bootstrap = told.reading, told.parts, told.judging, told.bootstrap
     outputs, layout, seed = reading.outputs, reading.layout, bootstrap.seed
     if outputs not in _OUTPUTS:
@@ -109,7 +116,9 @@ def audit(
         raise InvalidArgumentError(f"data_test is {parts.data_test!r}; expected 'kernel', 'classifier' or None")
     inside = None if isinstance(parts.layers, bool) else parts.layers
     model = as_model(f, layers=inside, method=reading.method, select=check_select(reading.select))
-    x, given_kinds, mask = structured(x, reading.inputs, isinstance(model, NetworkModel | EnsembleModel))
+    x, given_kinds, mask = structured(
+        x, reading.inputs, isinstance(model, NetworkModel | EnsembleModel), isinstance(action, str)
+    )
     batch = as_inputs(x)
     if parts.transforms is not None:
         named_transforms(parts.transforms)
@@ -126,11 +135,10 @@ def audit(
         verify(contract, batch, seed)
     labels = check_labels(y, batch.n, model.classes)
     group = contract.group
-    drawn = (
-        list(group.elements)
-        if contract.lawless
-        else group.draw(elements or group.default_draws, np.random.default_rng(seed))
-    )
+    usual = group.default_draws
+    if effort == "quick" and (group.elements is None or len(group.elements) > usual):
+        usual = min(usual, _FEW)
+    drawn = list(group.elements) if contract.lawless else group.draw(elements or usual, np.random.default_rng(seed))
     if not drawn:
         raise InvalidArgumentError(f"the group {group.name} has no element but the identity")
     complete = contract.lawless or (group.elements is not None and len(drawn) == len(group.elements) - 1)
@@ -148,6 +156,7 @@ def audit(
         resamples=bootstrap.resamples,
         seed=seed,
         judging=judging,
+        quick=effort == "quick",
     )
     stop = Interruption()
     task.clock.check = stop.check

@@ -87,9 +87,11 @@ def error_said(judgement: Judgement) -> str:
 
 
 def compared_said(outputs: list[OutputContract]) -> str:
-    """What the error of masks and sets is, and what was matched: " (1 − matched IoU); 93 % matched IoU, …"."""
-    words = list(dict.fromkeys(o.compared for o in outputs if o.compared is not None))
-    return f" ({listed(words)}){''.join(matching_said(o, len(outputs) > 1) for o in outputs)}" if words else ""
+    """What the error of masks and sets is, and what was matched: " (1 − matched IoU), 93 % IoU of matched boxes, …"."""
+    found = [o for o in outputs if o.compared is not None]
+    if len(outputs) == 1:
+        return "".join(f" ({o.compared}){matching_said(o)}" for o in found)
+    return "".join(f"; {o.name} by {o.compared}{matching_said(o)}" for o in found)
 
 
 def exact(contract: ContractSection) -> bool:

@@ -44,6 +44,9 @@ def audit(
     json: Annotated[Path | None, typer.Option(help="Write the report as JSON.")] = None,
     markdown: Annotated[Path | None, typer.Option(help="Write a summary that GitHub renders.")] = None,
     junit: Annotated[Path | None, typer.Option(help="Write JUnit's XML, one test case an output and limit.")] = None,
+    badge: Annotated[
+        Path | None, typer.Option(help="Write a badge: SVG, or with .json what shields.io's endpoint badges read.")
+    ] = None,
     fail_above: Annotated[
         str | None,
         typer.Option(
@@ -105,6 +108,21 @@ def audit(
         str | None,
         typer.Option(help="With --atoms: errors that count as small: forces=1,energy=0.1 (meV/Å, meV/atom)."),
     ] = None,
+    command: Annotated[
+        str | None,
+        typer.Option(
+            help="In place of MODEL: a program in any language that reads a batch as npy on its input and writes the "
+            "outputs as npy."
+        ),
+    ] = None,
+    timeout: Annotated[float | None, typer.Option(help="With --command: seconds that one batch may take (60).")] = None,
+    answers: Annotated[
+        str | None,
+        typer.Option(help="With --command: names of its outputs, if it writes several arrays: energy,forces."),
+    ] = None,
+    effort: Annotated[
+        str, typer.Option(help="full, or quick: the error and its floor alone, on few evaluations.")
+    ] = "full",
     trust: Annotated[
         bool, typer.Option("--trust", help="Load pickles, too. They run whatever code their author put in.")
     ] = False,
@@ -124,25 +142,35 @@ def audit(
             raise typer.BadParameter("expected a number, at least 0", param_hint="--fail-above")
     if min_agreement is not None and not 0 <= min_agreement <= 1:
         raise typer.BadParameter("expected a number from 0 to 1", param_hint="--min-agreement")
-    for path in (html, json, markdown, junit):
+    for path in (html, json, markdown, junit, badge):
         if path is not None and not path.resolve().parent.is_dir():
             raise InvalidArgumentError(f"path is {str(path)!r}, whose folder does not exist")
     if atoms is not None or calculator is not None:
         if model is not None or data is not None or group is not None:
             raise typer.BadParameter("goes without MODEL, --data and --group", param_hint="--atoms")
-        if junit is not None or min_agreement is not None or baseline is not None:
-            raise typer.BadParameter("goes without --junit, --min-agreement and --baseline", param_hint="--atoms")
+        for option, given in (
+            ("--min-agreement", min_agreement),
+            ("--command", command),
+            ("--effort quick", None if effort == "full" else effort),
+        ):
+            if given is not None:
+                raise typer.BadParameter(f"goes without {option}", param_hint="--atoms")
         audit_atoms(atoms, calculator, tests, tolerances=_named(tolerances), elements=elements, limit=limit, seed=seed,
-                    fail_above=limits, html=html, json=json, markdown=markdown)  # fmt: skip
+                    fail_above=limits, html=html, json=json, markdown=markdown, junit=junit, badge=badge,
+                    baseline=baseline)  # fmt: skip
         return
+    if command is not None and model is not None:
+        raise typer.BadParameter("goes without MODEL", param_hint="--command")
+    for option, told in (("--timeout", timeout), ("--answers", answers)):
+        if command is None and told is not None:
+            raise typer.BadParameter("goes with --command", param_hint=option)
     changes = transforms(transform, load_function)
-    for name, value in (("MODEL", model), ("--data", data), ("--group", group or changes)):
+    for name, value in (("MODEL", model or command), ("--data", data), ("--group", group or changes)):
         if value is None:
             raise typer.BadParameter("is missing; or give --atoms and --calculator", param_hint=name)
-    assert model is not None
     assert data is not None
     x, y = load_data(data, trust)
-    f = load_model(model, trust)
+    f = _command(command, timeout, answers) if model is None else load_model(model, trust)
     x, y = _limited(x, y, limit, seed, batch_axis)
     report = run(
         f,
@@ -154,7 +182,7 @@ def audit(
         layout=layout,  # type: ignore[arg-type]
         elements=elements,
         batch_size=batch_size,
-        off_data=not on_data_only,
+        off_data=not on_data_only and effort != "quick",
         transforms=None if group is None else changes,
         seed=seed,
         select=int(select) if select is not None and select.isdigit() else select,
@@ -162,9 +190,11 @@ def audit(
         tolerance=tolerance,
         relative_to=relative_to,  # type: ignore[arg-type]
         output_scale=_scales(output_scale),
+        effort=effort,  # type: ignore[arg-type]
     )
     typer.echo(report.summary())
-    for path, write in ((html, report.to_html), (json, report.to_json), (markdown, report.to_markdown)):
+    files = ((html, report.to_html), (json, report.to_json), (markdown, report.to_markdown), (badge, report.to_badge))
+    for path, write in files:
         if path is not None:
             write(path)
             typer.echo(f"written: {path}")
@@ -175,6 +205,14 @@ def audit(
     if report.partial:
         raise typer.Exit(130)
     _fail(checks)
+
+
+def _command(command: str | None, timeout: float | None, answers: str | None) -> Any:
+    """The program of --command."""
+    from equitangents.audit.adapters.commands import TIMEOUT, Command
+
+    names = None if answers is None else [name.strip() for name in answers.split(",")]
+    return Command(command or "", timeout=TIMEOUT if timeout is None else timeout, answers=names)
 
 
 def _checks(

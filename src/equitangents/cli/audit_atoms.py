@@ -9,6 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from equitangents.audit.potentials.report import AtomsReport
+    from equitangents.audit.report.checks import Check
 
 ABOVE = 3
 """The exit status of a model whose error is above --fail-above."""
@@ -27,8 +28,11 @@ def audit_atoms(
     html: Path | None,
     json: Path | None,
     markdown: Path | None,
+    junit: Path | None,
+    badge: Path | None,
+    baseline: Path | None,
 ) -> None:
-    """Run the audit, print its summary, write its files, and end with status 3 if it is above `fail_above`."""
+    """Run the audit, print its summary, write its files, and end with status 3 if a demand is not met."""
     if atoms is None or calculator is None:
         missing = "--atoms" if atoms is None else "--calculator"
         raise typer.BadParameter("is missing; --atoms and --calculator go together", param_hint=missing)
@@ -47,23 +51,35 @@ def audit_atoms(
         elements=8 if elements is None else elements,
         tolerances=tolerances,
         seed=seed,
+        progress=True,
     )
     typer.echo(report.summary())
-    for path, write in ((html, report.to_html), (json, report.to_json), (markdown, report.to_markdown)):
+    files = ((html, report.to_html), (json, report.to_json), (markdown, report.to_markdown), (badge, report.to_badge))
+    for path, write in files:
         if path is not None:
             write(path)
             typer.echo(f"written: {path}")
-    if fail_above is not None:
-        _fail(report, fail_above)
+    checks = _checks(report, fail_above, baseline)
+    if junit is not None:
+        report.to_junit(junit, checks)
+        typer.echo(f"written: {junit}")
+    if report.partial:
+        raise typer.Exit(130)
+    _fail(checks)
 
 
-def _fail(report: AtomsReport, limits: float | dict[str, float]) -> None:
-    """End with status ABOVE if some relative error is above the limit, or above its quantity's or test's."""
-    above = []
-    for r in report.rows:
-        limit = limits if isinstance(limits, float) else limits.get(r.quantity, limits.get(r.test))
-        if r.relative is not None and limit is not None and not r.relative.mean <= limit:
-            above.append(f"{r.test} of {r.quantity} {r.relative.mean:.3g} > {limit:g}")
-    if above:
-        typer.echo(f"above: relative errors: {', '.join(above)}", err=True)
+def _checks(report: AtomsReport, limits: float | dict[str, float] | None, baseline: Path | None) -> list[Check]:
+    """Everything that was demanded of the report."""
+    from equitangents.audit.potentials.checks import below, no_worse
+
+    found = [] if limits is None else below(report, limits)
+    return found + ([] if baseline is None else no_worse(report, baseline))
+
+
+def _fail(checks: list[Check]) -> None:
+    """Say on stderr what fails, and end with status ABOVE if anything does."""
+    for check in checks:
+        if not check.passed:
+            typer.echo(f"above: {check.said}", err=True)
+    if not all(check.passed for check in checks):
         raise typer.Exit(ABOVE)

@@ -10,7 +10,7 @@ UNMOVED = ("none", "invariant")
 
 
 def output_kinds(text: str | None) -> Any:
-    """ "vectors,none", "labels:3,0,1,2/1,0,3,2", "boxes=unordered,scores=none" or "find" as what `output_action` takes."""
+    """ "vectors,none", "labels:3,0,1,2/1,0,3,2", "boxes=unordered,scores=none" as what `output_action` takes."""
     if text is None:
         return None
     parts: list[str] = []

@@ -22,8 +22,20 @@ from equitangents.groups.symmetry_group import SymmetryGroup
 from equitangents.groups.table_group import TableGroup
 from equitangents.groups.translation_group import translations
 
-Family = Literal["C", "D", "S", "SO2", "SO3", "O3", "tetrahedral", "octahedral", "icosahedral", "translations", "reversal", "sign"]
-_PLAIN: tuple[Family, ...] = ("SO2", "SO3", "O3", "tetrahedral", "octahedral", "icosahedral", "translations", "reversal", "sign")
+Family = Literal[
+    "C", "D", "S", "SO2", "SO3", "O3", "tetrahedral", "octahedral", "icosahedral", "translations", "reversal", "sign"
+]
+_PLAIN: tuple[Family, ...] = (
+    "SO2",
+    "SO3",
+    "O3",
+    "tetrahedral",
+    "octahedral",
+    "icosahedral",
+    "translations",
+    "reversal",
+    "sign",
+)
 KNOWN = (
     "C4, D4 (any number), SO2, SO3, O3, S_n, S5 (any number), translations, reversal, sign, tetrahedral, octahedral or "
     "icosahedral"

@@ -6,6 +6,7 @@ from equitangents.kernels.empirical import empirical, empirical_matrix
 from equitangents.kernels.engines import Engine, engine_name
 from equitangents.kernels.engines import register as register_engine
 from equitangents.kernels.equivariant import EquivariantAverage, equivariant_average
+from equitangents.kernels.fields.result import KernelField
 from equitangents.kernels.invariance import kernel_invariance_error
 from equitangents.kernels.monte_carlo import MonteCarlo, monte_carlo
 from equitangents.kernels.orbit import OrbitAverage, orbit_average
@@ -18,6 +19,7 @@ __all__ = [
     "EquivariantAverage",
     "KeptKernel",
     "KernelCost",
+    "KernelField",
     "KernelFunction",
     "KernelStore",
     "Kernels",

@@ -9,6 +9,7 @@ add after it is held in the same way.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
@@ -115,7 +116,26 @@ def staged(program: Program) -> StagedPlan:
         raise NoFibresError("a branch after partial pooling mixes fibres")
     parts = _lifted(field, program) if program.lift is not None else _on_grids(field, program.shape)
     labels, affine = compose_readout(readout, parts[-1].levels[-1].positions)
-    fibres = _fibres(parts, needed_fibres(parts[-1].levels[-1], labels, program))
+    stages = _stages(parts, needed_fibres(parts[-1].levels[-1], labels, program))
+    sizes = np.bincount(labels[labels >= 0])
+    weight = 1.0 / (len(sizes) * float(sizes[0]) ** 2)
+    return StagedPlan(stages, FrozenArray(labels), weight, affine + vector)
+
+
+def staged_field(program: Program, fibres_of: Callable[[Level], np.ndarray]) -> StagedPlan:
+    """The same of a program without a readout; `fibres_of` says which fibres of the last level are wanted.
+
+    No position has a label, since none is read out.
+    """
+    parts = _lifted(program.ops, program) if program.lift is not None else _on_grids(program.ops, program.shape)
+    last = parts[-1].levels[-1]
+    labels = FrozenArray(np.full(last.positions, -1, np.int32))
+    return StagedPlan(_stages(parts, fibres_of(last)), labels, 1.0, ())
+
+
+def _stages(parts: list[_Part], last: np.ndarray) -> tuple[Stage, ...]:
+    """The stages, of which the last runs the fibres `last`."""
+    fibres = _fibres(parts, last)
     stages = []
     for k, part in enumerate(parts):
         own: tuple[FrozenArray, ...] = ()
@@ -123,9 +143,7 @@ def staged(program: Program) -> StagedPlan:
             diagonal = np.zeros((1, len(_grid(part.levels[0]).shape)), np.int32)
             own = tuple(map(FrozenArray, _fibres(parts[: k + 1], diagonal)[:-1]))
         stages.append(Stage(part.steps, part.levels, FrozenArray(fibres[k]), part.pool, own, part.carried))
-    sizes = np.bincount(labels[labels >= 0])
-    weight = 1.0 / (len(sizes) * float(sizes[0]) ** 2)
-    return StagedPlan(tuple(stages), FrozenArray(labels), weight, affine + vector)
+    return tuple(stages)
 
 
 def _fibres(parts: list[_Part], last: np.ndarray) -> list[np.ndarray]:

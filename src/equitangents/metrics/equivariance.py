@@ -12,13 +12,13 @@ from jaxtyping import Float
 from equitangents._types import Numbers
 from equitangents.actions.group_action import GroupAction
 from equitangents.actions.named import ActionLike
-from equitangents.actions.represented import RepresentationLike, as_output_action
+from equitangents.actions.represented import RepresentationLike
 from equitangents.errors import ShapeError
 from equitangents.metrics.measure import (
     Bootstrap,
     Measure,
-    check_output_action,
     check_points,
+    checked_output_action,
     evaluate,
     moved_outputs,
     nodes_of,
@@ -76,7 +76,8 @@ def equivariance_error(
 
     `action` is ρ_X, or the name of a group ("C4"); `output_action` is ρ_Y, an action or a representation of the same
     group, and None means that f should be invariant. f maps a batch (N, …) to outputs (N, …), NumPy or JAX; outputs
-    (N,) meet `output_action` as (N, 1). 0/0 counts as 0, an error where f(x) = 0 as inf.
+    (N,) meet `output_action` as (N, 1), and fields as (N, *positions, outputs). 0/0 counts as 0, an error where
+    f(x) = 0 as inf.
 
     >>> import numpy as np, equitangents as et
     >>> rot = et.actions.image_rotations(4)
@@ -85,8 +86,7 @@ def equivariance_error(
     """
     bootstrap = Bootstrap(confidence, resamples, seed)
     action, x = check_points(action, x)
-    output_action = as_output_action(output_action, action.group)
-    check_output_action(output_action, action)
+    output_action = checked_output_action(output_action, action)
     y = evaluate("f", f, x)
     size = norms(y)
     errors = []

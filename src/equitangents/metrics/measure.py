@@ -20,6 +20,7 @@ from equitangents.actions import as_action
 from equitangents.actions.group_action import GroupAction
 from equitangents.actions.named import ActionLike
 from equitangents.actions.remedies import flattened
+from equitangents.actions.represented import as_output_action
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError
 from equitangents.statistics import FEWEST, mean_interval
 from equitangents.validation import check_array, check_whole
@@ -149,16 +150,18 @@ def check_action(name: str, action: Any) -> None:
         )
 
 
-def check_output_action(output_action: Any, action: Any) -> None:
-    """Raise unless `output_action` is None or an action of the same group."""
+def checked_output_action(output_action: Any, action: Any) -> Any:
+    """None, or an action of the same group, which may be given as a representation; raises for anything else."""
+    output_action = as_output_action(output_action, action.group)
     if output_action is None:
-        return
+        return None
     check_action("output_action", output_action)
     if output_action.group != action.group:
         raise InvalidArgumentError(
             f"output_action is of group {output_action.group!r} and action of {action.group!r}; "
             f"they must be of the same group"
         )
+    return output_action
 
 
 def moved_outputs(output_action: Any, g: Any, y: np.ndarray) -> np.ndarray:

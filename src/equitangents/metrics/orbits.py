@@ -15,14 +15,14 @@ from jaxtyping import Int
 from equitangents._types import Numbers
 from equitangents.actions.group_action import GroupAction, is_infinite
 from equitangents.actions.named import ActionLike
-from equitangents.actions.represented import as_output_action
+from equitangents.actions.represented import RepresentationLike
 from equitangents.errors import ShapeError
 from equitangents.metrics.measure import (
     Bootstrap,
     Measure,
     carried_back,
-    check_output_action,
     check_points,
+    checked_output_action,
     evaluate,
     nodes_of,
     norms,
@@ -35,7 +35,7 @@ def orbit_same_predictions(
     f: Callable[[Any], Any],
     action: ActionLike,
     x: Numbers,
-    output_action: GroupAction | None = None,
+    output_action: GroupAction | RepresentationLike | None = None,
     *,
     confidence: float = 0.95,
     resamples: int = 1000,
@@ -61,8 +61,7 @@ def orbit_same_predictions(
     """
     bootstrap = Bootstrap(confidence, resamples, seed)
     action, x = check_points(action, x)
-    output_action = as_output_action(output_action, action.group)
-    check_output_action(output_action, action)
+    output_action = checked_output_action(output_action, action)
     reference = _predicted_class(f, x, None, output_action)
     continuous = is_infinite(action)
     nodes = nodes_of(action)
@@ -81,7 +80,7 @@ def relative_orbit_std(
     f: Callable[[Any], Any],
     action: ActionLike,
     x: Numbers,
-    output_action: GroupAction | None = None,
+    output_action: GroupAction | RepresentationLike | None = None,
     *,
     confidence: float = 0.95,
     resamples: int = 1000,
@@ -100,8 +99,7 @@ def relative_orbit_std(
     """
     bootstrap = Bootstrap(confidence, resamples, seed)
     action, x = check_points(action, x)
-    output_action = as_output_action(output_action, action.group)
-    check_output_action(output_action, action)
+    output_action = checked_output_action(output_action, action)
     orbit = np.stack([carried_back(output_action, g, evaluate("f", f, action(g, x))) for g in nodes_of(action)])
     orbit = orbit.reshape(len(orbit), len(x), -1)
     largest = np.abs(orbit).max(axis=(0, 2))

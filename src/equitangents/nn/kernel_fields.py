@@ -21,8 +21,9 @@ from equitangents.kernels.rotations import RotationProgram
 from equitangents.kernels.structured import StructuredProgram
 from equitangents.nn.layer import Layer
 from equitangents.nn.lowering import count_given, program_of, structured_program_of
+from equitangents.nn.readout import Readout
 from equitangents.nn.rotation_fields import ends_on_rotations, rotation_field, rotation_field_of_each
-from equitangents.nn.signal import Signal
+from equitangents.nn.signal import Blocks, Grid, OnGroup, Signal
 from equitangents.structured import is_structured
 
 
@@ -115,6 +116,20 @@ def _lower(
     layers: tuple[Layer, ...], signals: tuple[Signal, ...], structured: bool
 ) -> tuple[int, Program | RotationProgram | StructuredProgram]:
     """(how many leading layers are functions of the input alone, the program of the rest, unfolded)."""
+    if layers[0].steers:
+        raise NetworkError(
+            "networks on steerable features have kernels of whole inputs alone: end the network with SteerablePool, "
+            "and ask for kernel"
+        )
+    if isinstance(layers[-1], Readout):
+        raise NetworkError(
+            "the network ends in a Readout, so its kernels are matrices (N1, N2, d, d) of one output: ask for kernel"
+        )
+    if not isinstance(signals[-1].positions, Grid | OnGroup | Blocks):
+        raise NetworkError(
+            f"the network ends on {signals[-1].positions}; kernel fields are of networks that end on a grid, on a "
+            "finite group or on its cosets"
+        )
     given = count_given(layers, signals)
     of = structured_program_of if structured else program_of
     return given, of(layers[given:], signals[given:])

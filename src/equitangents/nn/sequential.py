@@ -28,6 +28,7 @@ from equitangents.nn.layer import Layer
 from equitangents.nn.lowering import count_given, program_of, structured_program_of
 from equitangents.nn.readout import Readout
 from equitangents.nn.signal import Grid, Signal
+from equitangents.nn.steerable.outputs import turning_dimension
 from equitangents.nn.steerable.signal import OnPoints, OnWhole
 from equitangents.nn.structure import Structure
 from equitangents.structured import Graphs, Masked, checked, is_structured
@@ -63,9 +64,12 @@ class Sequential(CheckedKeywords):
 
     @property
     def turning_outputs(self) -> int | None:
-        """d, where outputs turn with the input (`Readout`) and kernels are (N1, N2, d, d); None for other networks."""
+        """d, where outputs turn with the input (a `Readout`, steerable features) and kernels are (N1, N2, d, d).
+
+        None for other networks.
+        """
         last = self._layers[-1]
-        return last.dimension if isinstance(last, Readout) else None
+        return last.dimension if isinstance(last, Readout) else turning_dimension(self._layers)
 
     def __repr__(self) -> str:
         return f"Sequential({', '.join(map(repr, self._layers))})"
@@ -323,9 +327,7 @@ def _signals(layers: tuple[Layer, ...], input_shape: tuple[int, ...]) -> tuple[S
 
 
 @lru_cache(maxsize=256)
-def _lower(
-    layers: tuple[Layer, ...], input_shape: tuple[int, ...]
-) -> tuple[int, AnyProgram]:
+def _lower(layers: tuple[Layer, ...], input_shape: tuple[int, ...]) -> tuple[int, AnyProgram]:
     if isinstance(layers[-1], Readout):
         return layers[-1].projected(layers[:-1], input_shape, _signals(layers, input_shape), _lower)
     signals, given = _ends_on_vector(layers, input_shape)

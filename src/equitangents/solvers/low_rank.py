@@ -17,8 +17,8 @@ import numpy as np
 import scipy.linalg
 
 from equitangents.errors import NotFiniteError, NotPositiveDefiniteError
-from equitangents.solvers.low_rank_factors import pivoted_cholesky
-from equitangents.solvers.matrices import SymmetricMatrix, spans
+from equitangents.solvers.low_rank_factors import held_part, pivoted_cholesky
+from equitangents.solvers.matrices import PartMatrix, SymmetricMatrix, spans
 from equitangents.solvers.method import Answer, Cost, Method, Prepared, Task
 from equitangents.solvers.system import System
 from equitangents.validation import check_whole
@@ -74,10 +74,14 @@ class Nystrom(_LowRank):
 
     def landmarks(self, matrix: SymmetricMatrix, rank: int) -> np.ndarray:
         """Pivots, from all rows or from a random part of them."""
+        rng = np.random.default_rng(self.seed)
+        cheap = matrix.landmark_rows(rank, rng)
+        if cheap is not None:
+            return cheap[pivoted_cholesky(held_part(matrix, cheap), rank, seed=self.seed).pivots]
         if matrix.size <= _OVERSAMPLED * rank:
             return pivoted_cholesky(matrix, rank, seed=self.seed).pivots
-        drawn = np.random.default_rng(self.seed).choice(matrix.size, _OVERSAMPLED * rank, replace=False)
-        return drawn[pivoted_cholesky(_Part(matrix, np.sort(drawn)), rank, seed=self.seed).pivots]
+        drawn = rng.choice(matrix.size, _OVERSAMPLED * rank, replace=False)
+        return drawn[pivoted_cholesky(PartMatrix(matrix, np.sort(drawn)), rank, seed=self.seed).pivots]
 
 
 @dataclass(frozen=True)
@@ -92,27 +96,6 @@ class SubsetOfRegressors(_LowRank):
     def landmarks(self, matrix: SymmetricMatrix, rank: int) -> np.ndarray:
         """Rows drawn uniformly without repetition."""
         return np.random.default_rng(self.seed).permutation(matrix.size)[:rank]
-
-
-class _Part(SymmetricMatrix):
-    """Some rows and columns of a matrix, for pivoting."""
-
-    def __init__(self, matrix: SymmetricMatrix, rows: np.ndarray) -> None:
-        self.matrix, self.rows = matrix, rows
-        self.size, self.dtype, self.words = len(rows), matrix.dtype, matrix.words
-        self.tile = self.probe = matrix.tile
-
-    def block(self, rows: slice, columns: slice) -> np.ndarray:
-        """Entries of some rows and columns."""
-        return self.matrix.rectangle(self.rows[rows], self.rows[columns])
-
-    def diagonal(self) -> np.ndarray:
-        """Part of the diagonal."""
-        return self.matrix.diagonal()[self.rows]
-
-    def columns(self, indices: np.ndarray) -> np.ndarray:
-        """Part of some columns."""
-        return self.matrix.rectangle(self.rows, self.rows[indices])
 
 
 class _Span:
@@ -222,7 +205,7 @@ class _Spanned(Prepared):
         assert landmarks is not None
         assert self._kept is not None
         matrix, span = system.matrix, self._kept[1]
-        rows = np.random.default_rng(1).permutation(matrix.size)[:_PROBES]
+        rows = _probes(matrix)
         cross = matrix.rectangle(rows, landmarks).astype(np.float64, copy=False)
         ours = cross @ weights
         left = targets[rows] - ours
@@ -241,3 +224,11 @@ class _Spanned(Prepared):
         others = cross[:, : len(of_half)] @ of_half
         changes = [float(np.sqrt(np.mean(change**2))) for change in (local, ours - others)]
         return float(np.max(changes)) / size, residual
+
+
+def _probes(matrix: SymmetricMatrix) -> np.ndarray:
+    """Rows at which predictors are compared: random ones, of random groups where entries are computed in groups."""
+    rng = np.random.default_rng(1)
+    cheap = matrix.landmark_rows(_PROBES, rng)
+    everything = rng.permutation(matrix.size if cheap is None else cheap)
+    return everything[:_PROBES]

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.linalg
 
 from equitangents.errors import NotFiniteError, NotPositiveDefiniteError
-from equitangents.solvers.matrices import SymmetricMatrix
+from equitangents.solvers.matrices import ArrayMatrix, SymmetricMatrix
 
 _BLOCK = 64  # pivots drawn at once, at most
 _NEGATIVE = 1e3  # times the rounding of entries: below minus that a diagonal entry is no matter of rounding
@@ -57,6 +57,22 @@ def pivoted_cholesky(matrix: SymmetricMatrix, rank: int, *, seed: int) -> Pivote
         held += len(chosen)
         left = left - np.einsum("nk,nk->n", new, new)
     return Pivoted(factor[:, :held], pivots[:held], max(0.0, float(left.sum())))
+
+
+def held_part(matrix: SymmetricMatrix, rows: np.ndarray) -> ArrayMatrix:
+    """The entries of some rows and columns, in memory, made exactly symmetric."""
+    entries = matrix.rectangle(rows, rows)
+    return ArrayMatrix((entries + entries.T) / 2, matrix.words)
+
+
+def factor_on(matrix: SymmetricMatrix, pivots: np.ndarray) -> np.ndarray:
+    """F (N, rank) with F Fᵀ = C W⁺ Cᵀ for the columns C of some pivots, all read at once, and W = C at the pivots."""
+    columns = matrix.columns(pivots)
+    if not np.isfinite(columns).all():
+        raise NotFiniteError(f"{matrix.words} holds NaN or infinite values")
+    values, vectors = scipy.linalg.eigh((columns[pivots] + columns[pivots].T) / 2)
+    keep = values > max(float(values[-1]), 0.0) * len(values) * np.finfo(matrix.dtype).eps
+    return columns @ (vectors[:, keep] / np.sqrt(values[keep]))
 
 
 def nystrom_sketch(matrix: SymmetricMatrix, rank: int, *, seed: int) -> np.ndarray:

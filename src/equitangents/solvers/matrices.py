@@ -84,6 +84,13 @@ class SymmetricMatrix(abc.ABC):
             digest.update(np.ascontiguousarray(self.block(span, slice(span.start, None))).tobytes())
         return digest.hexdigest()
 
+    def landmark_rows(self, count: int, rng: np.random.Generator) -> np.ndarray | None:
+        """At least `count` random rows, ascending, whose columns are read together at little cost; None: any are.
+
+        Where entries are computed in groups, landmarks and pivots are drawn from a few of the groups.
+        """
+        return None
+
     def tiles(self) -> Iterator[tuple[Span, Span]]:
         """The tiles on and above the diagonal."""
         parts = list(spans(self.size, self.tile))
@@ -216,6 +223,27 @@ class KernelMatrix(SymmetricMatrix):
         return np.concatenate([np.asarray(part, np.float64) for part in parts])
 
 
+class PartMatrix(SymmetricMatrix):
+    """Some rows and columns of a matrix, for pivoting."""
+
+    def __init__(self, matrix: SymmetricMatrix, rows: np.ndarray) -> None:
+        self.matrix, self.rows = matrix, rows
+        self.size, self.dtype, self.words = len(rows), matrix.dtype, matrix.words
+        self.tile = self.probe = matrix.tile
+
+    def block(self, rows: Span, columns: Span) -> np.ndarray:
+        """Entries of some rows and columns."""
+        return self.matrix.rectangle(self.rows[rows], self.rows[columns])
+
+    def diagonal(self) -> np.ndarray:
+        """Part of the diagonal."""
+        return self.matrix.diagonal()[self.rows]
+
+    def columns(self, indices: np.ndarray) -> np.ndarray:
+        """Part of some columns."""
+        return self.matrix.rectangle(self.rows, self.rows[indices])
+
+
 class ScaledMatrix(SymmetricMatrix):
     """The matrix s_i A_ij s_j, as training has it on rows that each stand for s_i² equal samples."""
 
@@ -245,6 +273,10 @@ class ScaledMatrix(SymmetricMatrix):
     def columns(self, indices: np.ndarray) -> np.ndarray:
         """The columns of the given indices with rows and columns scaled, (N, k)."""
         return self.matrix.columns(indices) * np.outer(self.scale, self.scale[indices])
+
+    def landmark_rows(self, count: int, rng: np.random.Generator) -> np.ndarray | None:
+        """Those of the matrix."""
+        return self.matrix.landmark_rows(count, rng)
 
     def product(self, vectors: np.ndarray) -> np.ndarray:
         """S A S V."""

@@ -13,7 +13,8 @@ from equitangents.solvers.definiteness import check_positive, refused
 from equitangents.solvers.direct import largest_eigenvalue
 from equitangents.solvers.in_time import TOLERANCE, check_iterations, respond_in_time, tile_bytes
 from equitangents.solvers.lanczos import extremes
-from equitangents.solvers.low_rank_factors import nystrom_sketch, pivoted_cholesky
+from equitangents.solvers.low_rank_factors import factor_on, held_part, nystrom_sketch, pivoted_cholesky
+from equitangents.solvers.matrices import SymmetricMatrix
 from equitangents.solvers.method import Answer, Cost, Method, Prepared, Task
 from equitangents.solvers.system import System
 from equitangents.validation import check_whole
@@ -132,10 +133,18 @@ class _Conjugate(Prepared):
             self._largest = largest_eigenvalue(system)
             return Unchanged()
         if m.preconditioner == "rpcholesky":
-            factor = pivoted_cholesky(system.matrix, rank, seed=m.seed).factor
+            factor = _pivoted_factor(system.matrix, rank, m.seed)
         else:
             factor = nystrom_sketch(system.matrix, rank, seed=m.seed)
         made = LowRank(factor, system.delta)
         self._rank = len(made.values)
         self._largest = extremes(system, _LARGEST, made.vectors[:, -1:])[1]
         return made
+
+
+def _pivoted_factor(matrix: SymmetricMatrix, rank: int, seed: int) -> np.ndarray:
+    """A factor on pivots of all rows, or of the rows whose columns are cheap where others are not."""
+    cheap = matrix.landmark_rows(rank, np.random.default_rng(seed))
+    if cheap is None:
+        return pivoted_cholesky(matrix, rank, seed=seed).factor
+    return factor_on(matrix, cheap[pivoted_cholesky(held_part(matrix, cheap), rank, seed=seed).pivots])

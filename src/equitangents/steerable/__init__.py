@@ -1,4 +1,4 @@
-"""Steerable features: irreps of SO(2), O(2), SO(3) and O(3), equivariant kernels between them, signals on directions."""
+"""Steerable features: irreps of SO(2), O(2), SO(3), O(3), equivariant kernels between them, signals on directions."""
 
 from equitangents.steerable.angular import AngularKernel, angular_kernels
 from equitangents.steerable.features import Features

@@ -72,9 +72,8 @@ def test_plans_of_fields_count_members_until_the_field_turns_with_its_input(data
 
 
 def test_audits_of_ensembles_of_fields_see_what_turns_and_what_does_not(data, augmented, plain):
-    x = np.random.default_rng(4).normal(size=(6, 3, 3, 1))
-    passed = et.audit(augmented, "C4", x, output_action=C4)
-    assert not passed.errors.max() > 1e-6
-    assert et.audit(plain, "C4", x, output_action=C4).errors.max() > 1e-2
+    x = np.random.default_rng(4).normal(size=(2, 3, 3, 1))
+    assert not et.audit(augmented, "C4", x, output_action=C4).errors.max() > 1e-6
+    assert et.audit(plain.predict, "C4", x, output_action=C4).errors.max() > 1e-2
     with pytest.raises(InvalidArgumentError, match="vary together"):
         et.ensembles.orbits.covariance.orbit_moments(augmented, C4, x)

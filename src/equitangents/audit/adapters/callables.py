@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from equitangents import precision
-from equitangents.audit.adapters.model import LayerTrace, Model
+from equitangents.audit.adapters.model import Keep, LayerTrace, Model
 from equitangents.nn import Sequential
 from equitangents.nn.window_layer import WindowLayer
 
@@ -21,10 +21,12 @@ class CallableModel(Model):
 
     kind = "callable"
     foreign = False
+    streams = True
 
     def __init__(self, function: Callable[..., Any], layers: Sequence[Any] | None = None):
         self.function = function
         self.layers = None if layers is None else [_named(i, layer) for i, layer in enumerate(layers)]
+        self.fixed_batch = _compiled_batch(function)
         name = getattr(function, "__name__", type(function).__name__)
         self.name = "the function" if name == "<lambda>" else name
 
@@ -41,15 +43,15 @@ class CallableModel(Model):
 
         return run
 
-    def trace(self, x: Any) -> list[LayerTrace] | None:
+    def trace(self, x: Any, keep: Keep = np.array) -> list[LayerTrace] | None:
         """The functions that were given as layers, one after another."""
         if self.layers is None:
             return None
         traces = []
         for i, (name, layer) in enumerate(self.layers):
-            before = np.asarray(x) if not isinstance(x, tuple | dict | list) else None
+            before = keep(np.asarray(x)) if not isinstance(x, tuple | dict | list) else None
             x = layer(*x) if i == 0 and isinstance(x, tuple) else layer(x)
-            traces.append(LayerTrace(name, type(layer).__name__, before, np.asarray(jax.tree.leaves(x)[0])))
+            traces.append(LayerTrace(name, type(layer).__name__, before, keep(np.asarray(jax.tree.leaves(x)[0]))))
         return traces
 
 
@@ -58,6 +60,7 @@ class NetworkModel(Model):
     """A network of `equitangents.nn` with its parameters."""
 
     kind = "network"
+    streams = True
 
     def __init__(self, net: Sequential, params: Any):
         self.net, self.params = net, params
@@ -90,15 +93,23 @@ class NetworkModel(Model):
                 layers[i] = replace(layer, **settings)
                 yield change, f"{i}: {type(layer).__name__}", NetworkModel(Sequential(*layers), self.params)
 
-    def trace(self, x: Any) -> list[LayerTrace]:
+    def trace(self, x: Any, keep: Keep = np.array) -> list[LayerTrace]:
         """What every layer returns, from first to last."""
         traces = []
         signals = self.net.signals(np.shape(x)[1:])
         for i, (layer, p, signal) in enumerate(zip(self.net.layers, self.params, signals, strict=False)):
             before, x = x, layer.apply(p, jax.numpy.asarray(x), signal)
             kind = type(layer).__name__
-            traces.append(LayerTrace(f"{i}: {kind}", kind, np.asarray(before), np.asarray(x)))
+            traces.append(LayerTrace(f"{i}: {kind}", kind, keep(np.asarray(before)), keep(np.asarray(x))))
         return traces
+
+
+def _compiled_batch(function: Any) -> int | None:
+    """The rows that a compiled function of JAX (`jax.jit(f).lower(x).compile()`) takes; None for others."""
+    if not isinstance(function, jax.stages.Compiled):
+        return None
+    shapes = [aval.shape for aval in jax.tree.leaves(function.in_avals) if aval.shape]
+    return int(shapes[0][0]) if shapes else None
 
 
 def _named(i: int, layer: Any) -> tuple[str, Callable[[Any], Any]]:

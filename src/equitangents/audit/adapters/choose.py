@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,10 +32,17 @@ def _adapter(f: Any, layers: Sequence[Any] | None, method: str | None) -> Model:
         return NetworkModel(*f)
     if isinstance(f, Sequential):
         raise InvalidTypeError("f is a network without parameters; give (net, params)")
+    module = _jax_module(f)
+    if module is not None:
+        return module
     if _is_a(f, "torch.fx.graph_module", "GraphModule"):
         from equitangents.audit.adapters.torch_graphs import TorchGraph
 
         return TorchGraph(f)
+    if _is_a(f, "torch.jit._script", "ScriptModule"):
+        from equitangents.audit.adapters.torch_scripts import ScriptModel
+
+        return ScriptModel(f)
     if _is_a(f, "torch.nn.modules.module", "Module"):
         from equitangents.audit.adapters.torch_modules import TorchModel
 
@@ -57,9 +65,41 @@ def _adapter(f: Any, layers: Sequence[Any] | None, method: str | None) -> Model:
     if callable(f):
         return CallableModel(f, layers)
     raise InvalidTypeError(
-        f"f is {f!r}; expected a function of a batch, a PyTorch module, an ONNX or .pt2 file, an estimator with "
-        "predict, (net, params), or a list of such models"
+        f"f is {f!r}; expected a function of a batch, a PyTorch, Keras, Flax or Equinox module, an ONNX or .pt2 file, "
+        "an estimator with predict, (net, params), equitangents.audit.Command(...), or a list of such models"
     )
+
+
+def _jax_module(f: Any) -> Model | None:
+    """The adapter of a Flax, Equinox or Keras model; with variables or a state it is a pair."""
+    first = f[0] if isinstance(f, tuple) and len(f) == 2 else f
+    state = f[1] if first is not f else None
+    if _is_a(first, "flax.linen.module", "Module"):
+        if state is None:
+            if getattr(first, "scope", None) is not None:
+                return None  # bound to its variables: a function of the batch
+            raise InvalidTypeError("f is a Flax linen module without variables; give (module, variables)")
+        from equitangents.audit.adapters.jax_modules import LinenModel
+
+        return LinenModel(first, state)
+    if _is_equinox(first):
+        from equitangents.audit.adapters.jax_modules import EquinoxModel
+
+        return EquinoxModel(first, state)
+    if state is None and _is_a(f, "flax.nnx.module", "Module"):
+        from equitangents.audit.adapters.jax_modules import NnxModel
+
+        return NnxModel(f)
+    if state is None and _is_a(f, "keras.src.models.model", "Model"):
+        from equitangents.audit.adapters.keras_models import KerasModel
+
+        return KerasModel(f)
+    return None
+
+
+def _is_equinox(f: Any) -> bool:
+    library = sys.modules.get("equinox")
+    return library is not None and isinstance(f, library.Module) and callable(f)
 
 
 def _is_a(f: Any, module: str, name: str) -> bool:

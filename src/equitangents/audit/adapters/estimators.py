@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from equitangents.audit.adapters.callables import CallableModel, NetworkModel
-from equitangents.audit.adapters.model import LayerTrace, Model
+from equitangents.audit.adapters.model import Keep, LayerTrace, Model
 from equitangents.audit.adapters.outputs import chosen
 from equitangents.errors import InvalidArgumentError
 from equitangents.nn import Sequential
@@ -92,12 +92,12 @@ class EnsembleModel(Model):
             return np.asarray(x).reshape(len(x), -1)
         return x
 
-    def trace(self, x: Any) -> list[LayerTrace] | None:
+    def trace(self, x: Any, keep: Keep = np.array) -> list[LayerTrace] | None:
         """The layers of the first member of a deep ensemble, if they are of this library."""
         if not self.deep or not isinstance(self.ensemble.net, Sequential):
             return None
         first = jax.tree.map(lambda p: p[0], self.ensemble.params_)
-        return NetworkModel(self.ensemble.net, first).trace(x)
+        return NetworkModel(self.ensemble.net, first).trace(x, keep)
 
 
 @final
@@ -152,9 +152,9 @@ class MembersModel(Model):
         """The models whose mean this one is."""
         return self._members
 
-    def trace(self, x: Any) -> list[LayerTrace] | None:
+    def trace(self, x: Any, keep: Keep = np.array) -> list[LayerTrace] | None:
         """The layers of the first."""
-        return self._members[0].trace(x)
+        return self._members[0].trace(x, keep)
 
 
 def choose_method(estimator: Any) -> str:

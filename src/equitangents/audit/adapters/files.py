@@ -33,9 +33,9 @@ def load_function(spec: str) -> Any:
 
 
 def load_model(spec: str, trust: bool = False) -> Any:
-    """The model in file.onnx or file.pt2, or the object package.module:object.
+    """The model in file.onnx, file.pt2 or an archive of TorchScript, or the object package.module:object.
 
-    Pickles (.pt, .pth, .pkl, .joblib) are refused unless `trust`.
+    Other pickles (.pt, .pth, .pkl, .joblib) are refused unless `trust`.
     """
     suffix = Path(spec).suffix.lower()
     if suffix in (".onnx", ".pt2", *_PICKLES):
@@ -49,12 +49,19 @@ def load_model(spec: str, trust: bool = False) -> Any:
             from equitangents.audit.adapters.torch_graphs import load_exported
 
             return load_exported(spec, trust)
+        if suffix in (".pt", ".pth"):
+            from equitangents.audit.adapters.torch_scripts import is_script, load_script
+
+            if is_script(spec):
+                return load_script(spec)
         if not trust:
             raise InvalidArgumentError(f"model is {spec!r}, which is not loaded: {WHY}")
         return _unpickle(spec, suffix)
     module, colon, name = spec.partition(":")
     if not (colon and module and name):
-        raise InvalidArgumentError(f"model is {spec!r}; expected file.onnx, file.pt2 or package.module:object")
+        raise InvalidArgumentError(
+            f"model is {spec!r}; expected file.onnx, file.pt2, file.pt (TorchScript) or package.module:object"
+        )
     return _imported(spec, module, name)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,8 @@ from equitangents.audit.contract.trees import Batch, to_numpy
 from equitangents.audit.contract.unordered import most_items, stacked
 from equitangents.errors import EquitangentsError, ModelError, NotFiniteError, ShapeError
 from equitangents.validation import is_half
+
+Keep = Callable[[Any], Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +32,12 @@ class Answer:
     complex_pairs: tuple[bool, ...] = ()
     """Which arrays came as complex numbers; they are pairs of real ones along a new last axis."""
 
+    def tree(self, leaves: Sequence[np.ndarray]) -> Any:
+        """Other arrays in place of these, as the model returns them."""
+        paired = self.complex_pairs or (False,) * len(leaves)
+        whole = [a[..., 0] + 1j * a[..., 1] if pair else a for a, pair in zip(leaves, paired, strict=True)]
+        return jax.tree.unflatten(self.structure, whole)
+
 
 @dataclass(frozen=True, eq=False)
 class LayerTrace:
@@ -37,8 +45,9 @@ class LayerTrace:
 
     name: str
     kind: str
-    inputs: np.ndarray | None
-    outputs: np.ndarray
+    inputs: Any
+    """What was kept of the array that it read; None: not seen."""
+    outputs: Any
     rounding: float = 0.0
     """Of one operation of the layer, if that is coarser than the type of `outputs`: of half precision."""
 
@@ -53,6 +62,9 @@ class Model(ABC):
     """Whether the layout of images must be stated, as the field has no habit for such models."""
     fixed_batch: int | None = None
     """Not None: the model takes batches of this size alone."""
+
+    streams: bool = False
+    """Whether layers are seen one by one, so that no two of them need be held."""
 
     select: Select = None
     """Which of several outputs is audited; None: all of them."""
@@ -87,8 +99,11 @@ class Model(ABC):
         """`run` in double precision for float64 inputs; None if the model cannot."""
         return None
 
-    def trace(self, x: Any) -> list[LayerTrace] | None:
-        """Every layer's output for one batch, in order of execution; None if the model does not show its layers."""
+    def trace(self, x: Any, keep: Keep = np.array) -> list[LayerTrace] | None:
+        """Every layer's input and output for one batch, in order of execution; None if the model does not show them.
+
+        `keep` says what is kept of an array; where `streams` it is called while the model runs.
+        """
         return None
 
     @contextlib.contextmanager
@@ -123,7 +138,11 @@ def answer(output: Any, n: int, what: str = "f(x)", expected: Any = None) -> Ans
             )
         if a.ndim == 0 or len(a) != n:
             other = [axis for axis in range(1, a.ndim) if a.shape[axis] == n]
-            batch = f"; if the batch is along axis {other[0]}, output_action is Batch(kind, axis={other[0]})" if other else ""
+            batch = (
+                f"; if the batch is along axis {other[0]}, output_action is Batch(kind, axis={other[0]})"
+                if other
+                else ""
+            )
             raise ShapeError(f"{name} has shape {a.shape} for {n} inputs; expected one row an input{choose}{batch}")
         if not np.isfinite(a).all():
             raise NotFiniteError(f"{name} holds NaN or infinite values")

@@ -6,7 +6,7 @@ from typing import Any, final
 
 import numpy as np
 
-from equitangents.audit.adapters.model import LayerTrace, Model
+from equitangents.audit.adapters.model import Keep, LayerTrace, Model
 from equitangents.audit.adapters.onnx_layers import SILENT, OnnxLayers, quiet
 from equitangents.audit.adapters.optional import require
 from equitangents.errors import InvalidArgumentError, NetworkError, ShapeError
@@ -30,10 +30,11 @@ class OnnxModel(Model):
     states_layout = True
 
     def __init__(self, session: Any, name: str, path: str | None = None):
-        self.session, self.name, self._path = session, name, path
+        self.session, self.name, self.path = session, name, path
         self._layers: OnnxLayers | None = None
         self._inputs = session.get_inputs()
         self._outputs = [o.name for o in session.get_outputs()]
+        self.input_names = [i.name for i in self._inputs]
         first = self._inputs[0].shape
         self.fixed_batch = first[0] if first and isinstance(first[0], int) else None
         self.device = "cpu" if session.get_providers() == ["CPUExecutionProvider"] else session.get_providers()[0]
@@ -57,13 +58,13 @@ class OnnxModel(Model):
         values = self.session.run(None, self._feed(x), quiet(require("onnxruntime", "onnx")))
         return values[0] if len(values) == 1 else dict(zip(self._outputs, values, strict=True))
 
-    def trace(self, x: Any) -> list[LayerTrace] | None:
+    def trace(self, x: Any, keep: Keep = np.array) -> list[LayerTrace] | None:
         """Every operation of the file; None for a session, which has its graph no more."""
-        if self._path is None:
+        if self.path is None:
             return None
         if self._layers is None:
-            self._layers = OnnxLayers(self._path)
-        return self._layers.trace(self._feed(x))
+            self._layers = OnnxLayers(self.path)
+        return self._layers.trace(self._feed(x), keep)
 
     def _feed(self, x: Any) -> dict[str, np.ndarray]:
         arrays = self._arrays(x)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from equitangents.audit.adapters.model import LayerTrace
+from equitangents.audit.adapters.model import Keep, LayerTrace
 from equitangents.audit.adapters.optional import require
 from equitangents.errors import NetworkError
 
@@ -58,16 +58,17 @@ class OnnxLayers:
         self._quiet = quiet(runtime)
         self._session = runtime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
-    def trace(self, feed: dict[str, np.ndarray]) -> list[LayerTrace]:
+    def trace(self, feed: dict[str, np.ndarray], keep: Keep) -> list[LayerTrace]:
         """Operations on the inputs whose first result is real and has a row an input, in the file's order."""
         names = [output.name for output in self._session.get_outputs()]
         values: dict[str, Any] = dict(feed) | dict(zip(names, self._session.run(names, feed, self._quiet), strict=True))
         rows = len(next(iter(feed.values())))
-        return [
-            LayerTrace(op.name, op.kind, _features(values.get(op.reads), rows), made)
-            for op in self._operations
-            if (made := _features(values.get(op.makes), rows)) is not None
-        ]
+        traces = []
+        for op in self._operations:
+            read, made = (_features(values.get(name), rows) for name in (op.reads, op.makes))
+            if made is not None:
+                traces.append(LayerTrace(op.name, op.kind, None if read is None else keep(read), keep(made)))
+        return traces
 
 
 def quiet(runtime: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import Any, final
 import numpy as np
 
 from equitangents.array_files import WHY
-from equitangents.audit.adapters.model import LayerTrace
+from equitangents.audit.adapters.model import Keep, LayerTrace
 from equitangents.audit.adapters.optional import require
 from equitangents.audit.adapters.torch_modules import TorchModel, rounding
 from equitangents.audit.contract.trees import to_numpy
@@ -30,7 +30,7 @@ class TorchGraph(TorchModel):
         """No variants: a compiled graph cannot be changed."""
         return iter(())
 
-    def trace(self, x: Any) -> list[LayerTrace] | None:
+    def trace(self, x: Any, keep: Keep = np.array) -> list[LayerTrace] | None:
         """Every operation on the inputs whose result is real and has a row an input, in the graph's order."""
         graph = self.module.graph
         wanted = [node.name for node in graph.nodes if node.op == "placeholder"]
@@ -40,13 +40,13 @@ class TorchGraph(TorchModel):
             given = tensors
         if set(given) != set(wanted):
             return None  # a tree of inputs: which placeholder is which is not known
-        recorder = _recorder(self.torch)(self.module)
+        recorder = _recorder(self.torch, keep)(self.module)
         with self.torch.inference_mode():
             recorder.run(*(given[name] for name in wanted), enable_io_processing=False)
         return recorder.traces
 
 
-def _recorder(torch: Any) -> Any:
+def _recorder(torch: Any, keep: Keep) -> Any:
     """The interpreter's class; made here, as PyTorch is imported only where it is used."""
 
     class Recorder(torch.fx.Interpreter):
@@ -62,7 +62,7 @@ def _recorder(torch: Any) -> Any:
             """The node's value; a layer of the trace if it is features of every input."""
             sources = [n for n in node.all_input_nodes if n in self.moving]
             read = self.env[sources[0]] if sources and node.op != "output" else None
-            before = np.array(to_numpy(read)) if self._is_features(read) else None  # now: it may work in place
+            before = keep(to_numpy(read)) if self._is_features(read) else None  # now: it may work in place
             made = super().run_node(node)
             if node.op == "placeholder":
                 if self.rows is None and isinstance(made, torch.Tensor) and made.ndim > 0:
@@ -71,7 +71,7 @@ def _recorder(torch: Any) -> Any:
             elif sources and node.op != "output":
                 self.moving.add(node)
                 if self._is_features(made):
-                    features = np.array(to_numpy(made))
+                    features = keep(to_numpy(made))
                     self.traces.append(LayerTrace(_name(node), _kind(node), before, features, rounding(made)))
             return made
 

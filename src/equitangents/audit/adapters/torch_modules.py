@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from equitangents.audit.adapters.model import LayerTrace, Model
+from equitangents.audit.adapters.model import Keep, LayerTrace, Model
 from equitangents.audit.adapters.optional import require
 from equitangents.audit.adapters.outputs import plain
 from equitangents.audit.contract.trees import to_numpy
@@ -19,18 +19,20 @@ HALF = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
 
 
 class TorchModel(Model):
-    """A module; a tuple of inputs goes in as several arguments, a dictionary as keywords.
+    """A module, compiled or not; a tuple of inputs goes in as several arguments, a dictionary as keywords.
 
     Real numbers become the type of the module's parameters, and go to their device; whole numbers become int64.
     """
 
     kind = "torch"
+    streams = True
     states_layout = True
 
     def __init__(self, module: Any, name: str | None = None, fixed_batch: int | None = None):
         self.torch = require("torch", "torch")
         self.module = module
-        self.name = name or type(module).__name__
+        self._inside = getattr(module, "_orig_mod", module)  # what torch.compile compiled
+        self.name = name or type(self._inside).__name__
         self.fixed_batch = fixed_batch
         tensors = [*module.parameters(), *module.buffers()]
         first = next((t for t in tensors if t.is_floating_point()), None)
@@ -45,7 +47,7 @@ class TorchModel(Model):
 
     def double(self) -> Callable[[Any], Any] | None:
         """A copy of the module in double precision."""
-        twin = copy.deepcopy(self.module).to("cpu").double()
+        twin = copy.deepcopy(self._inside).to("cpu").double()
 
         def run(x: Any) -> Any:
             with self.torch.inference_mode():
@@ -54,16 +56,16 @@ class TorchModel(Model):
 
         return run
 
-    def trace(self, x: Any) -> list[LayerTrace] | None:
+    def trace(self, x: Any, keep: Keep = np.array) -> list[LayerTrace] | None:
         """Input and output of every module without children, by hooks, in order of execution."""
         traces: list[LayerTrace] = []
         counts: dict[str, int] = {}
 
-        read: list[np.ndarray | None] = []
+        read: list[Any] = []
 
         def note_input(module: Any, inputs: Any) -> None:
             tensor = _first_tensor(self.torch, inputs)
-            read.append(None if tensor is None else np.array(to_numpy(tensor)))  # a layer may work in place
+            read.append(None if tensor is None else keep(to_numpy(tensor)))  # now: a layer may work in place
 
         def hook(name: str) -> Callable[..., None]:
             def note(module: Any, inputs: Any, output: Any) -> None:
@@ -72,16 +74,17 @@ class TorchModel(Model):
                     return
                 counts[name] = counts.get(name, 0) + 1
                 again = f" (call {counts[name]})" if counts[name] > 1 else ""
-                features = np.array(to_numpy(made))
+                features = keep(to_numpy(made))
                 traces.append(LayerTrace(name + again, type(module).__name__, before, features, rounding(made)))
 
             return note
 
-        named = [(name, m) for name, m in self.module.named_modules() if name and not list(m.children())]
+        named = [(name, m) for name, m in self._inside.named_modules() if name and not list(m.children())]
         handles = [module.register_forward_hook(hook(name)) for name, module in named]
         handles += [module.register_forward_pre_hook(note_input) for _, module in named]
         try:
-            self.run(x)
+            with self.torch.inference_mode():
+                _call(self._inside, self._tensors(x, self._dtype))
         finally:
             for handle in handles:
                 handle.remove()
@@ -101,9 +104,9 @@ class TorchModel(Model):
 
     def variants(self) -> Iterator[tuple[str, str, TorchModel]]:
         """(change, layer, model) with one layer's stride or padding changed; of convolutions and poolings."""
-        for name, layer in self.module.named_modules():
+        for name, layer in self._inside.named_modules():
             for change, settings in _changes(layer):
-                module = copy.deepcopy(self.module)
+                module = copy.deepcopy(self._inside)
                 for key, value in settings.items():
                     setattr(module.get_submodule(name), key, value)
                 yield change, name, TorchModel(module, self.name, self.fixed_batch)

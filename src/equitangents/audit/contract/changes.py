@@ -116,7 +116,7 @@ class Strengths:
         return f"{g[0]} {g[1]:g}"
 
     def parameter(self, g: Element | None) -> Any:
-        """The strength."""
+        """The strength as a plain number."""
         return None if g is None else g[1]
 
 
@@ -175,11 +175,11 @@ class Changes:
             yield self.move(g, leaves)
 
     def project(self, x: Inputs) -> Inputs:
-        """The inputs themselves."""
+        """The inputs as they are."""
         return x
 
     def continuous(self) -> Changes:
-        """The transforms themselves."""
+        """The transforms as they are."""
         return self
 
     def more_accurate(self) -> None:

@@ -67,9 +67,7 @@ class MatchedBoxes(Comparison):
     share = True
     words = "1 − matched IoU"
 
-    def __init__(
-        self, centred: bool, threshold: float, labels: int | None, scores: int | None, least: float
-    ) -> None:
+    def __init__(self, centred: bool, threshold: float, labels: int | None, scores: int | None, least: float) -> None:
         self.centred, self.threshold, self.labels, self.scores, self.least = centred, threshold, labels, scores, least
 
     def apart(self, a: np.ndarray, b: np.ndarray) -> Float[np.ndarray, " n"]:
@@ -166,9 +164,7 @@ def present(rows: np.ndarray) -> Bool[np.ndarray, " Q"]:
     return (rows.reshape(len(rows), -1) != 0).any(axis=1)
 
 
-def intersection_over_union(
-    a: Float[np.ndarray, "n 4"], b: Float[np.ndarray, "m 4"]
-) -> Float[np.ndarray, "n m"]:
+def intersection_over_union(a: Float[np.ndarray, "n 4"], b: Float[np.ndarray, "m 4"]) -> Float[np.ndarray, "n m"]:
     """IoU of every pair of boxes x1, y1, x2, y2; 1 of equal boxes, also of those without area."""
     low, high = np.maximum(a[:, None, :2], b[None, :, :2]), np.minimum(a[:, None, 2:], b[None, :, 2:])
     common = np.prod(np.maximum(high - low, 0.0), axis=2)

@@ -66,9 +66,7 @@ class Unordered:
         self.of: Any = ("xyxy" if match == "iou" else None) if isinstance(of, str) and of == _DEFAULT else of
         self.comparison = self._comparison(threshold, labels, scores, least)
 
-    def _comparison(
-        self, threshold: float | None, labels: int | None, scores: int | None, least: float
-    ) -> Comparison:
+    def _comparison(self, threshold: float | None, labels: int | None, scores: int | None, least: float) -> Comparison:
         if self.match != "iou":
             return MatchedRows(None if isinstance(self.match, str) else self.match, threshold)
         centred = self.of == "cxcywh" or getattr(self.of, "format", "") == "cxcywh"
@@ -142,6 +140,8 @@ def most_items(output_action: Any) -> int | None:
         parts: list[Any] = list(output_action.values())
     elif isinstance(output_action, list | tuple):
         parts = list(output_action)
+    elif isinstance(output_action, str) and output_action.startswith("unordered"):
+        return parse(output_action).most
     else:
         return output_action.most if isinstance(output_action, Unordered) else None
     found = [m for part in parts if (m := most_items(part)) is not None]

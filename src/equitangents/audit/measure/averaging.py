@@ -1,28 +1,29 @@
-"""The model averaged over a finite group: f̄(x) = mean over g of ρ_Y(g)⁻¹ f(ρ_X(g) x), which is equivariant exactly."""
+"""A model made equivariant under a finite group, as a function of NumPy: averaged, or of canonical inputs."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
-import jax
 import numpy as np
 
 from equitangents.audit.adapters import Model
-from equitangents.audit.adapters.model import answer
+from equitangents.audit.adapters.model import Answer, answer
 from equitangents.audit.contract.contract import Contract
 from equitangents.audit.contract.leaf_actions import LeafAction
-from equitangents.audit.contract.trees import as_inputs
+from equitangents.audit.contract.trees import Inputs, Shared, as_inputs
+from equitangents.audit.measure.task import filled_up
 from equitangents.errors import InvalidArgumentError
 
 
-class Averaged:
-    """A function of a batch, NumPy out, that evaluates the model once for every element of the group."""
+class _Remedied:
+    """A function of a batch, NumPy out, around a model."""
 
     def __init__(self, model: Model, contract: Contract, actions: Sequence[LeafAction | None], classes: bool):
         if contract.group.elements is None:
             raise InvalidArgumentError(
-                f"{contract.group.name} has infinitely many elements, or too many for a list; averages are over finite "
+                f"{contract.group.name} has infinitely many elements, or too many for a list; remedies are for finite "
                 "groups, such as 'C8' or 'octahedral'"
             )
         if classes:
@@ -32,18 +33,81 @@ class Averaged:
             )
         self._model, self._contract, self._actions = model, contract, list(actions)
         self._elements = list(contract.group.elements)
+
+    def _given(self, x: tuple[Any, ...]) -> Inputs:
+        return self._contract.project(as_inputs(x[0] if len(x) == 1 else x))
+
+    def _answer(self, inputs: Inputs) -> Answer:
+        """The model's outputs; of a model that takes one batch size alone in such batches."""
+        size, run = self._model.fixed_batch, lambda x: self._model(x.tree())
+        output = run(inputs) if size in (None, inputs.n) else filled_up(run, inputs, size)
+        return answer(output, inputs.n)
+
+    def _moved_back(self, g: Any, leaves: Sequence[np.ndarray]) -> list[np.ndarray]:
+        inverse = self._contract.group.inverse(g)
+        return [v if a is None else a.act(inverse, v) for a, v in zip(self._actions, leaves, strict=True)]
+
+
+class Averaged(_Remedied):
+    """f̄(x) = mean over g of ρ_Y(g)⁻¹ f(ρ_X(g) x): evaluates the model once for every element of the group."""
+
+    def __init__(self, model: Model, contract: Contract, actions: Sequence[LeafAction | None], classes: bool):
+        super().__init__(model, contract, actions, classes)
         self.__name__ = f"{model.name} averaged over {contract.group.name}"
 
     def __call__(self, *x: Any) -> Any:
         """f̄ of one batch; several arguments as the model takes them."""
-        inputs = self._contract.project(as_inputs(x[0] if len(x) == 1 else x))
+        inputs = self._given(x)
         totals: list[np.ndarray] | None = None
-        structure = None
+        y: Answer | None = None
         with self._model.ready():
             for g, moved in zip(self._elements, self._contract.orbit(self._elements, inputs.leaves), strict=True):
-                y = answer(self._model(inputs.replaced(moved).tree()), inputs.n)
-                inverse, structure = self._contract.group.inverse(g), y.structure
-                back = [v if a is None else a.act(inverse, v) for a, v in zip(self._actions, y.leaves, strict=True)]
+                y = self._answer(inputs.replaced(moved))
+                back = self._moved_back(g, y.leaves)
                 totals = back if totals is None else [t + b for t, b in zip(totals, back, strict=True)]
         assert totals is not None
-        return jax.tree.unflatten(structure, [t / len(self._elements) for t in totals])
+        assert y is not None
+        return y.tree([t / len(self._elements) for t in totals])
+
+
+class Canonicalised(_Remedied):
+    """ρ_Y(g)⁻¹ f(ρ_X(g) x) for the element g that moves x to the position of the highest score ⟨w, ρ_X(g) x⟩.
+
+    w is random and fixed. One evaluation of the model; of an input that is symmetric itself, several g are as good.
+    """
+
+    def __init__(self, model: Model, contract: Contract, actions: Sequence[LeafAction | None], classes: bool):
+        super().__init__(model, contract, actions, classes=False)
+        self.__name__ = f"{model.name} of inputs in canonical position under {contract.group.name}"
+
+    def __call__(self, *x: Any) -> Any:
+        """The output for one batch; several arguments as the model takes them."""
+        inputs = self._given(x)
+        scores = np.array([self._score(leaves) for leaves in self._contract.orbit(self._elements, inputs.leaves)])
+        chosen = scores.argmax(axis=0)
+        canonical = [None if isinstance(a, Shared) else np.array(a) for a in inputs.leaves]
+        for k, moved in enumerate(self._contract.orbit(self._elements, inputs.leaves)):
+            for whole, part in zip(canonical, moved, strict=True):
+                if whole is not None:
+                    whole[chosen == k] = part[chosen == k]
+        given = [a if c is None else c for a, c in zip(inputs.leaves, canonical, strict=True)]
+        with self._model.ready():
+            y = self._answer(inputs.replaced(given))
+        found = [v.copy() for v in y.leaves]
+        for k, g in enumerate(self._elements):
+            for whole, back in zip(found, self._moved_back(g, y.leaves), strict=True):
+                whole[chosen == k] = back[chosen == k]
+        return y.tree(found)
+
+    def _score(self, leaves: Sequence[Any]) -> np.ndarray:
+        parts = [
+            (np.asarray(a, np.float64).reshape(len(a), -1) * weights(a.shape[1:], i)).sum(axis=1)
+            for i, (a, action) in enumerate(zip(leaves, self._contract.inputs, strict=True))
+            if action is not None and not isinstance(a, Shared)
+        ]
+        return np.sum(parts, axis=0)
+
+
+def weights(shape: tuple[int, ...], place: int) -> np.ndarray:
+    """w for the flattened input array at this place, the same in every process."""
+    return np.random.default_rng([place, math.prod(shape)]).normal(size=math.prod(shape))

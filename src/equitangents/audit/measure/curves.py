@@ -54,6 +54,8 @@ def curves(
             for k, (of, s) in enumerate(task.elements)
             if of == name
         ]
+        if not points:  # of an audit that was stopped before them
+            continue
         headline = judgement.headline
         said = curve_said(name, points, headline.unit, headline.tolerance)
         found.append(TransformResult(name, headline.unit, transform.still, points, said))

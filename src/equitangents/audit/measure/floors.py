@@ -8,6 +8,7 @@ Rounding: the model against itself in double precision; else what inputs changed
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -32,6 +33,8 @@ _SINGLE = float(np.finfo(np.float32).eps)
 _SMOOTH = 1e-3  # a smooth function changes less than this by one rounding in single precision
 _WIDE: dict[str, Any] = {"f": np.float64, "c": np.complex128}
 _DROWNED = 0.2
+_LARGE = 2**14  # numbers an input, from which few are evaluated in double precision
+_FEW, _FEW_QUICK = 8, 4
 _CHANCE = 1000.0  # roundings by which two evaluations may differ: parallel sums on accelerators do
 _PERTURBATION_FACTOR = 8.0  # layers round their sums, too, not only their inputs
 
@@ -99,7 +102,8 @@ def measure_floors(task: Task, actions: list[LeafAction | None], most: int = ROW
     """Floors on `most` of the task's inputs at most."""
     rows = task.rows(most)
     x = task.contract.start(task.x.subset(rows))
-    y = task.evaluate(x)
+    seen = known_outputs(task, rows)
+    y = task.evaluate(x) if seen is None else seen
     sizes = np.array([size(v, a) for v, a in zip(y.leaves, actions, strict=True)])
     relative = lambda a: np.max(ratio(a, np.broadcast_to(_over(sizes, a), a.shape)), axis=0)
     unit = eps(y.dtype)
@@ -108,6 +112,11 @@ def measure_floors(task: Task, actions: list[LeafAction | None], most: int = ROW
     reversed_y = task.evaluate(x.subset(backwards))
     twice = _apart(replace(y, leaves=tuple(v[backwards] for v in reversed_y.leaves)), y, actions)
     mixing = float(np.mean(relative(twice)))
+    if seen is not None and not mixing <= tolerance:  # then the rest of the batch may matter, and y is of other batches
+        seen, y = None, task.evaluate(x)
+        sizes = np.array([size(v, a) for v, a in zip(y.leaves, actions, strict=True)])
+        twice = _apart(replace(y, leaves=tuple(v[backwards] for v in reversed_y.leaves)), y, actions)
+        mixing = float(np.mean(relative(twice)))
     # the same outputs in another order: neither chance nor the rest of the batch matters, and once more tells nothing
     if not mixing <= tolerance:
         twice = _apart(task.evaluate(x), y, actions)
@@ -116,7 +125,8 @@ def measure_floors(task: Task, actions: list[LeafAction | None], most: int = ROW
     method, response = float_floor(task, x, y, sizes, deterministic, actions)
     factor = 1.0 if method == "float64" else _PERTURBATION_FACTOR
     rounding = np.maximum(response, unit * sizes) if method == "float64" else factor * (response + unit * sizes)
-    round_trip, reference = resampling(task, x, y, actions)
+    known = None if seen is None else lambda k: known_outputs(task, rows, k)
+    round_trip, reference = resampling(task, x, y, actions, known)
     larger = np.fmax(np.nan_to_num(round_trip), np.nan_to_num(reference))
     silent = np.zeros_like(twice) if deterministic else twice
     return Floors(
@@ -140,10 +150,28 @@ def unmeasured_floors(task: Task, dtype: np.dtype, sizes: Float[np.ndarray, "out
     return Floors(none, none, absolute, FloatFloor(unit, "none"), 0.0, deterministic=True, batch_independent=True)
 
 
+def known_outputs(task: Task, rows: np.ndarray, element: int | None = None) -> Answer | None:
+    """Outputs for some rows of the task's inputs, moved by an element or not, as the pass over the data found them."""
+    found = [task.record.of_row(task.step, len(task.elements), int(row), element) for row in rows]
+    leaves = [f for f in found if f is not None]
+    if len(leaves) < len(found):
+        return None
+    first = task.record.answers[0]
+    joined = tuple(np.concatenate(parts) for parts in zip(*leaves, strict=True))
+    return replace(first, leaves=joined)
+
+
 def resampling(
-    task: Task, x: Inputs, y: Answer, actions: list[LeafAction | None]
+    task: Task,
+    x: Inputs,
+    y: Answer,
+    actions: list[LeafAction | None],
+    known: Callable[[int], Answer | None] | None = None,
 ) -> tuple[Float[np.ndarray, "outputs E n"], Float[np.ndarray, "outputs E n"]]:
-    """(round trip, reference) for every output, element and row of x, as norms; nan for exact elements."""
+    """(round trip, reference) for every output, element and row of x, as norms; nan for exact elements.
+
+    `known`: outputs for x moved by an element, of those that were evaluated before.
+    """
     contract, group = task.contract, task.contract.group
     round_trip = np.full((len(y.leaves), len(task.elements), x.n), np.nan)
     reference = round_trip.copy()
@@ -162,7 +190,9 @@ def resampling(
             ]
             round_trip[:, k] += _apart(replace(y, leaves=tuple(there)), y, actions)
         if better is not None and not contract.moves_exactly(g):
-            plain, fine = task.evaluate(x.replaced(moved)), task.evaluate(x.replaced(better.move(g, x.leaves)))
+            before = None if known is None else known(k)
+            plain = task.evaluate(x.replaced(moved)) if before is None else before
+            fine = task.evaluate(x.replaced(better.move(g, x.leaves)))
             reference[:, k] = _apart(fine, plain, actions)
     return round_trip, reference
 
@@ -192,10 +222,16 @@ def float_floor(
     if y.dtype != np.float64:
         double = task.model.double()
         if double is not None:
-            wide = [a if isinstance(a, Shared) or a.dtype.kind not in _WIDE else a.astype(_WIDE[a.dtype.kind]) for a in x.leaves]
-            exact = _attempt(task, x.replaced(wide), lambda x: chosen(double(x), task.model.select))
+            few = x.subset(np.arange(min(x.n, _in_double(task, x))))
+            wide = [
+                a if isinstance(a, Shared) or a.dtype.kind not in _WIDE else a.astype(_WIDE[a.dtype.kind])
+                for a in few.leaves
+            ]
+            exact = _attempt(task, few.replaced(wide), lambda x: chosen(double(x), task.model.select))
             if exact is not None and exact.dtype == np.float64:
-                return "float64", _apart(y, exact, actions)
+                seen = _apart(replace(y, leaves=tuple(v[: few.n] for v in y.leaves)), exact, actions)
+                share = np.mean(ratio(seen, sizes[:, : few.n]), axis=1, keepdims=True)
+                return "float64", np.concatenate([seen, share * sizes[:, few.n :]], axis=1)
     if not any(not isinstance(a, Shared) and a.dtype.kind in _WIDE for a in x.leaves):
         return "none", 0.0 * sizes
     response = _apart(task.evaluate(_shaken(task, x, unit)), y, actions)
@@ -204,6 +240,12 @@ def float_floor(
         jumps = ratio(coarse, sizes).mean(axis=1) > _SMOOTH  # as a tree does where an input lies on a threshold
         response = np.where((jumps & ~_drowned(coarse, sizes))[:, None], 0.0, coarse)
     return "perturbation", response
+
+
+def _in_double(task: Task, x: Inputs) -> int:
+    """How many inputs are evaluated in double precision: few large ones, as that takes ten times as long or more."""
+    numbers = sum(a[:1].size for a in x.leaves if not isinstance(a, Shared))
+    return x.n if numbers <= _LARGE else _FEW_QUICK if task.quick else _FEW
 
 
 def _drowned(response: Float[np.ndarray, "outputs n"], sizes: Float[np.ndarray, "outputs n"]) -> np.ndarray:

@@ -95,7 +95,8 @@ def _each(task: Task, x: Inputs, change: Any, rng: np.random.Generator) -> list[
     """Inputs that the group moves are changed; the others, masks and types, stay."""
     pairs = zip(task.contract.inputs, x.leaves, strict=True)
     return [
-        a if action is None or isinstance(a, Shared) or a.dtype.kind not in "fc" else change(a, rng) for action, a in pairs
+        a if action is None or isinstance(a, Shared) or a.dtype.kind not in "fc" else change(a, rng)
+        for action, a in pairs
     ]
 
 

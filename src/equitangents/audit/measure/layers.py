@@ -2,7 +2,7 @@
 
 How features transform is not known. If they transform at all by orthogonal matrices (every permutation of positions
 and channels is one), H_g = H Q_g for the features H (inputs × features) of some inputs and H_g of the moved inputs,
-so that both have one Gram matrix. The smallest possible error over all orthogonal Q,
+so that both have one Gram matrix, which is all that is kept of a layer. The smallest error over all orthogonal Q,
 
     min_Q ‖H_g − H Q‖² / ‖H‖² = (tr K + tr K_g − 2 tr (K^½ K_g K^½)^½) / tr K,    K = H Hᵀ, K_g = H_g H_gᵀ,
 
@@ -22,6 +22,7 @@ import numpy as np
 
 from equitangents.audit.adapters import LayerTrace, Model
 from equitangents.audit.contract.trees import Inputs
+from equitangents.audit.measure.folding import Folder, difference, misfit, same
 from equitangents.audit.measure.task import Task
 from equitangents.audit.report.sections import LayerResult, LayerSection, SweepResult
 from equitangents.errors import MissingLibraryError, NetworkError
@@ -110,10 +111,12 @@ def acquit(section: LayerSection | str) -> LayerSection | str:
 
 
 def _affordable(task: Task, model: Model) -> int:
-    """How many inputs' features fit: those of two passes, before and after each layer, are held at once."""
+    """How many inputs' features fit; models that show one layer after another hold no two."""
+    if model.streams:
+        return max(_FEWEST_ROWS, min(_ROWS, task.batch_size))
     one = _traced(task, model, task.x.subset(np.arange(1)))
-    held = sum(t.outputs.nbytes + (0 if t.inputs is None else t.inputs.nbytes) for t in one or [])
-    return int(np.clip(_BYTES // max(2 * held, 1), _FEWEST_ROWS, _ROWS))
+    held = sum(int(np.prod(t.outputs.shape)) * t.outputs.dtype.itemsize for t in one or [])
+    return int(np.clip(_BYTES // max(held, 1), _FEWEST_ROWS, _ROWS))
 
 
 def _follow(task: Task, model: Model, x: Inputs) -> _Trail | None:
@@ -123,7 +126,7 @@ def _follow(task: Task, model: Model, x: Inputs) -> _Trail | None:
         return None
     again = _traced(task, model, x)
     assert again is not None
-    noise = np.array([_difference(a.outputs, b.outputs) for a, b in zip(start, again, strict=True)])
+    noise = np.array([difference(a.outputs, b.outputs) for a, b in zip(start, again, strict=True)])
     exact = [g for g in task.elements if task.contract.moves_exactly(g)]
     chosen = (exact or task.elements)[:_ELEMENTS]
     before, after, floor = (np.zeros(len(start)) for _ in range(3))
@@ -133,18 +136,18 @@ def _follow(task: Task, model: Model, x: Inputs) -> _Trail | None:
         assert moved is not None
         last = 0.0
         for i, (a, b) in enumerate(zip(start, moved, strict=False)):
-            out = _misfit(a.outputs, b.outputs)
+            out = misfit(a.outputs, b.outputs)
             after[i] = max(after[i], out)
             if a.inputs is not None and b.inputs is not None:
-                unchanged = i > 0 and _same(a.inputs, start[i - 1].outputs) and _same(b.inputs, moved[i - 1].outputs)
-                before[i] = max(before[i], last if unchanged else _misfit(a.inputs, b.inputs))
+                unchanged = i > 0 and same(a.inputs, start[i - 1].outputs) and same(b.inputs, moved[i - 1].outputs)
+                before[i] = max(before[i], last if unchanged else misfit(a.inputs, b.inputs))
             last = out
         if not exact:
             back = task.contract.move(task.contract.group.inverse(g), moved_leaves)
             returned = _traced(task, model, x.replaced(back))
             assert returned is not None
             for i, (a, b) in enumerate(zip(start, returned, strict=False)):
-                floor[i] = max(floor[i], _misfit(a.outputs, b.outputs))
+                floor[i] = max(floor[i], misfit(a.outputs, b.outputs))
     size = min(8, max(4, min(t.outputs.dtype.itemsize for t in start)))
     rounding = max(_ROUNDING[size], _HALF_ROUNDINGS * max(t.rounding for t in start))
     return _Trail(start, before, after, floor + rounding, noise)
@@ -154,7 +157,7 @@ def _traced(task: Task, model: Model, x: Inputs) -> list[LayerTrace] | None:
     """The layers' features for x; what the model's library raises is told in one line."""
     began = time.perf_counter()
     try:
-        traces = model.trace(x.tree())
+        traces = model.trace(x.tree(), Folder())
     except Exception as error:
         told = model.failed(error, x.tree())
         if told is error:
@@ -249,33 +252,3 @@ def _resized(a: np.ndarray, change: int, layout: Any) -> np.ndarray:
             a = np.take(a, np.arange(a.shape[axis] + change), axis=axis)
         return a
     return np.pad(a, [(0, change if axis in axes else 0) for axis in range(a.ndim)], mode="edge")
-
-
-def _misfit(a: np.ndarray, b: np.ndarray) -> float:
-    """min over orthogonal Q of ‖B − A Q‖/‖A‖, for features A and B of the same inputs."""
-    A, B = (np.asarray(m, np.float64).reshape(len(m), -1) for m in (a, b))
-    if A.shape != B.shape:
-        return float("inf")
-    size = float(np.sqrt((A**2).sum()))
-    if size == 0:
-        return 0.0 if not B.any() else float("inf")
-    if A.shape[1] <= A.shape[0]:
-        nuclear = np.linalg.svd(A.T @ B, compute_uv=False).sum()
-    else:  # the same number from the Gram matrices' factors, which are smaller
-        nuclear = np.linalg.svd(_factor(A).T @ _factor(B), compute_uv=False).sum()
-    return float(np.sqrt(max((A**2).sum() + (B**2).sum() - 2 * nuclear, 0.0)) / size)
-
-
-def _factor(A: np.ndarray) -> np.ndarray:
-    """L with L Lᵀ = A Aᵀ, as large as there are inputs."""
-    return np.asarray(np.linalg.qr(A.T, mode="r")).T
-
-
-def _same(a: np.ndarray, b: np.ndarray) -> bool:
-    return a.shape == b.shape and np.array_equal(a, b)
-
-
-def _difference(a: np.ndarray, b: np.ndarray) -> float:
-    size = float(np.linalg.norm(np.asarray(a, np.float64)))
-    off = float(np.linalg.norm(np.asarray(a, np.float64) - np.asarray(b, np.float64)))
-    return off / size if size else float(off > 0)

@@ -27,6 +27,7 @@ def more_members(ensemble: EnsembleSection | None, unit: Unit) -> Remedy:
     factor = ensemble.by_spread if unit == "spread" and ensemble.by_spread is not None else 1.0
     limit = now if alike(ensemble) else _within(ensemble.limit, now)
     scaled = lambda e: Estimate(e.mean * factor, e.low * factor, e.high * factor)
+    wanted = _wanted(ensemble, scaled(now), scaled(limit), ensemble.finite * factor)
     return Remedy(
         name=name,
         measured=False,
@@ -34,8 +35,8 @@ def more_members(ensemble: EnsembleSection | None, unit: Unit) -> Remedy:
         error_after=limit.mean,
         task_before=None,
         task_after=None,
-        cost=cost,
-        note=_said(ensemble, scaled(now), scaled(limit), ensemble.finite * factor),
+        cost=_cost(ensemble, wanted),
+        note=_said(ensemble, scaled(now), scaled(limit), wanted),
         quantity="root mean square error",
         before=scaled(now),
         after=scaled(limit),
@@ -47,7 +48,25 @@ def _within(limit: Estimate, now: Estimate) -> Estimate:
     return Estimate(min(limit.mean, now.mean), limit.low, limit.high)
 
 
-def _said(ensemble: EnsembleSection, now: Estimate, limit: Estimate, finite: float) -> str:
+def _wanted(ensemble: EnsembleSection, now: Estimate, limit: Estimate, finite: float) -> int | None:
+    """The members whose mean is at `_TARGET` by the fitted law; None where none are needed, or none suffice."""
+    if alike(ensemble) or now.mean <= _TARGET or limit.mean >= _TARGET:
+        return None
+    return max(math.ceil(finite**2 / (_TARGET**2 - limit.mean**2)), ensemble.members + 1)
+
+
+def _cost(ensemble: EnsembleSection, wanted: int | None) -> str:
+    """What members cost, in trainings once and in forward passes for every input."""
+    M = ensemble.members
+    if wanted is None:
+        return f"one training a member; {M} forward passes an input now"
+    return (
+        f"{wanted - M:,} more trainings; {wanted:,} forward passes an input in place of {M}, {wanted / M:.3g} times "
+        "the compute and the bill of predictions"
+    )
+
+
+def _said(ensemble: EnsembleSection, now: Estimate, limit: Estimate, wanted: int | None) -> str:
     M, target = ensemble.members, f"{100 * _TARGET:g} %"
     if alike(ensemble):
         return "more members change nothing: all members violate the symmetry in the same way"
@@ -59,6 +78,5 @@ def _said(ensemble: EnsembleSection, now: Estimate, limit: Estimate, finite: flo
             f"no number of members is expected to bring the error below {100 * limit.mean:.3g} %{sure}; "
             "training the members on augmented data may"
         )
-    count = max(math.ceil(finite**2 / (_TARGET**2 - limit.mean**2)), M + 1)
     sure = f"; the interval of the limit reaches above {target}, so that none may do" if limit.high > _TARGET else ""
-    return f"about {count:,} members, now {M}, would bring the error to {target} by the fitted law{sure}"
+    return f"about {wanted:,} members, now {M}, would bring the error to {target} by the fitted law{sure}"

@@ -15,12 +15,12 @@ _CHECKPOINT_ROWS = 256
 def planned_inputs(task: Task, off_data: Any, checkpoints: Mapping[str, Any]) -> int:
     """Inputs of the pass over the data, of the floors, the other sets, checkpoints, Lie derivatives and members."""
     n, along = task.x.n, len(task.elements) + 1
-    resampled = 0 if task.contract.exact else 3 * len(task.elements)
+    resampled = 0 if task.contract.exact else 2 * len(task.elements)
     rows = min(n, input_sets.ROWS)
     sets = 2 * [rows] if off_data is True else [rows] * len(off_data if isinstance(off_data, Mapping) else ())
-    total = n * along + min(n, floors.ROWS) * (3 + resampled)
+    total = n * along + min(n, floors.ROWS) * (2 + resampled)
     total += sum(m * along + min(m, 16) * (1 + resampled) for m in sets)
     total += len(checkpoints) * min(n, _CHECKPOINT_ROWS) * along
     total += len(task.contract.group.flows) * 3 * min(n, floors.ROWS)
-    members = task.model.members()
+    members = None if task.quick else task.model.members()
     return int(total + (0 if members is None else len(members) * _ENSEMBLE))

@@ -37,6 +37,7 @@ def remedies(
         _averaging(task, orbits, y, judgement),
         more_members(ensemble, judgement.headline.unit),
         _augmentation(task, orbits, y, train, judgement),
+        *_canonicalising(task, orbits, judgement),
     ]
 
 
@@ -78,6 +79,28 @@ def _averaging(task: Task, orbits: Orbits, y: np.ndarray | None, judgement: Judg
         before=judgement.headline.error.estimate,
         after=judged,
     )
+
+
+def _canonicalising(task: Task, orbits: Orbits, judgement: Judgement) -> list[Remedy]:
+    """ρ(g)⁻¹f(ρ(g)x) for the g that moves x to a canonical position: exact where nothing is resampled."""
+    if not (task.contract.is_complete and task.contract.exact):
+        return []
+    return [
+        Remedy(
+            name="canonical inputs",
+            measured=True,
+            error_before=judgement.by_norm.estimate.mean,
+            error_after=0.0,
+            task_before=None,
+            task_after=None,
+            cost="1 evaluation an input",
+            note="every element moves an input to the same position, and the action is exact; what that does to the "
+            "task is not measured",
+            quantity="mean error",
+            before=judgement.headline.error.estimate,
+            after=Estimate(0.0, 0.0, 0.0),
+        )
+    ]
 
 
 def task_first(name: str | None, before: float | None, after: float | None) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Literal
@@ -40,10 +41,13 @@ class Clock:
     evaluations: int = 0
     """Inputs."""
     batches: int = 0
+    parts: dict[str, int] = field(default_factory=dict)
+    """Inputs by the part of the audit that asked for them."""
+    part: str = "elements"
     largest: int = 0
     """Inputs in the largest batch that the model took."""
     refused: str | None = None
-    """What the model said of a smaller batch, if it takes that size alone; smaller ones are filled up."""
+    """What the model said of another batch, if it takes the size `largest` alone; others are split and filled up."""
     progress: Progress | None = None
     check: Callable[[], None] = lambda: None
     """Raises KeyboardInterrupt if one was lost."""
@@ -62,10 +66,20 @@ class Clock:
 
         return counted
 
+    @contextlib.contextmanager
+    def during(self, part: str) -> Iterator[None]:
+        """Within it evaluations count for this part."""
+        before, self.part = self.part, part
+        try:
+            yield
+        finally:
+            self.part = before
+
     def add(self, inputs: int, seconds: float) -> None:
         """The model was given one more batch."""
         self.seconds += seconds
         self.evaluations += inputs
+        self.parts[self.part] = self.parts.get(self.part, 0) + inputs
         self.batches += 1
         if self.progress is not None:
             self.progress.step(self.evaluations)
@@ -106,6 +120,8 @@ class Task:
     resamples: int
     seed: int
     judging: Judging = field(default_factory=Judging)
+    quick: bool = False
+    """Whether the error and its floor are asked for alone."""
     clock: Clock = field(default_factory=Clock)
     record: Record = field(default_factory=Record)
 
@@ -147,29 +163,28 @@ class Task:
         given = clock.counting(run or self.model)
         try:
             if size is not None and size != x.n:
-                return _filled_up(given, x, size)
+                return filled_up(given, x, size)
             try:
                 return given(x)
             except EquitangentsError:
                 raise
             except Exception as error:  # of a foreign model, which may take no other size than the one before
-                if run is not None or not 0 < x.n < clock.largest:
+                taken = 1 if clock.largest == 0 and x.n > 1 else clock.largest
+                if run is not None or not (0 < x.n < taken or taken == 1 < x.n):
                     raise
                 try:
-                    output = _filled_up(given, x, clock.largest)
+                    output = filled_up(given, x, taken)
                 except Exception:
                     raise error from None
                 clock.refused = next(iter(str(error).splitlines()), type(error).__name__)
-                logger.warning(
-                    "the model takes no batch of %d (%s); batches are filled up to %d",
-                    x.n,
-                    clock.refused,
-                    clock.largest,
-                )
+                how = "inputs are given one at a time" if taken == 1 else f"batches are filled up to {taken}"
+                logger.warning("the model takes no batch of %d (%s); %s", x.n, clock.refused, how)
                 return output
         except Exception as error:
             told = error if run is not None else self.model.failed(error, x.tree())
             if told is error:
+                if clock.largest == 0 and not isinstance(error, EquitangentsError):
+                    error.add_note(f"in an audit, given a batch of {x.n}; if it takes one size alone, say batch_size=")
                 raise
             raise told from error
 
@@ -200,7 +215,7 @@ class Task:
         return np.sort(np.random.default_rng(self.seed).choice(self.x.n, count, replace=False))
 
 
-def _filled_up(given: Callable[[Inputs], Any], x: Inputs, size: int) -> Any:
+def filled_up(given: Callable[[Inputs], Any], x: Inputs, size: int) -> Any:
     """The model's output in batches of one size, the last filled up with its last row."""
     chunks = []
     for rows in batches(x.n, size):

@@ -88,6 +88,7 @@ def _gradient(potential: Potential, known: Known, picked: list[int], rng: np.ran
         moves=_DIRECTIONS,
         outcome=outcome(estimate, float(per.max()), floor, tolerance),
         note=f"central differences of the energy, steps of {h:g} and {2 * h:g} Å",
+        errors=np.sqrt(table.T).tolist(),
     )
 
 
@@ -131,6 +132,7 @@ def _asymmetry(potential: Potential, known: Known, picked: list[int], rng: np.ra
         moves=_PROBES,
         outcome=outcome(estimate, float(per.max()), floor, ASYMMETRY),
         note=f"‖J − Jᵀ‖/‖J‖ from {_PROBES} random directions, steps of {h:g} and {2 * h:g} Å",
+        errors=per[:, None].tolist(),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ Values = dict[str, np.ndarray]
 
 
 class Potential:
-    """An ASE calculator; `calls` and `seconds` count what it was asked."""
+    """An ASE calculator; `calls` and `seconds` count what it was asked, and `told` hears of every call."""
 
     def __init__(self, calculator: Any, features: Mapping[str, str] | None = None):
         if isinstance(calculator, type) or (callable(calculator) and not hasattr(calculator, "get_property")):
@@ -25,6 +25,7 @@ class Potential:
                 f"calculator is {calculator!r}; expected an ASE calculator, its class, or a function that makes one"
             )
         self.calculator = calculator
+        self.told: Callable[[int], None] = lambda calls: None
         self.name = getattr(calculator, "name", None) or type(calculator).__name__
         if not isinstance(self.name, str) or self.name in ("unknown", "calculator"):
             self.name = type(calculator).__name__
@@ -55,6 +56,7 @@ class Potential:
             ) from error
         self.calls += 1
         self.seconds += time.perf_counter() - began
+        self.told(self.calls)
         return values
 
     def _one(self, name: str, atoms: Any) -> np.ndarray | None:

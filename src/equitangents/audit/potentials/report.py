@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -11,7 +12,10 @@ from equitangents import notebook
 from equitangents._types import FileName
 from equitangents.audit.potentials.advice import digits, row_said, rows_said, with_unit
 from equitangents.audit.potentials.results import Outcome, Row, StructureResult
+from equitangents.audit.report.badge import badge_text
+from equitangents.audit.report.checks import Check
 from equitangents.audit.report.findings import plain
+from equitangents.audit.report.junit import suite
 from equitangents.audit.report.markdown import table
 from equitangents.audit.report.result import write_text
 from equitangents.audit.report.sections import Missing
@@ -54,6 +58,10 @@ class AtomsReport:
     seconds: float
     """In the calculator."""
     total_seconds: float
+    structures_digest: str = ""
+    """Of the structures, the seed and the number of moves: equal where rows of two reports may be compared in pairs."""
+    partial: bool = False
+    """True: the audit was interrupted; `missing` names the tests that were left out."""
 
     def row(self, test: str, quantity: str | None = None) -> Row:
         """The row of a test, and of a quantity where there are several; KeyError if there is none."""
@@ -88,6 +96,28 @@ class AtomsReport:
         if self.missing:
             parts += ["### Left out", "\n".join(f"- {m.section}: {m.reason}" for m in self.missing)]
         text = "\n\n".join(parts) + "\n"
+        if path is not None:
+            write_text(path, text)
+        return text
+
+    def to_junit(self, path: FileName | None = None, checks: Sequence[Check] = ()) -> str:
+        """The report as JUnit's XML, one test case a row and one a check, also written to `path` if given.
+
+        A row fails if its outcome is "fails".
+        """
+        cases = [Check(f"{r.test}, {r.quantity}", r.outcome != "fails", row_said(r)) for r in self.rows]
+        text = suite(self.calculator, self.calculator, [*cases, *checks], self.total_seconds, self.sentence)
+        if path is not None:
+            write_text(path, text)
+        return text
+
+    def to_badge(self, path: FileName | None = None) -> str:
+        """A badge with the verdict as SVG, or as the JSON of shields.io's endpoints if `path` ends in .json."""
+        state, _, words = _BADGES[self.verdict]
+        failing = len({r.test for r in self.rows if r.outcome == "fails"})
+        count = len({r.test for r in self.rows})
+        said = f"fails {failing} of {count} tests" if failing else words[0].lower() + words[1:]
+        text = badge_text(path, "potential", said, state)
         if path is not None:
             write_text(path, text)
         return text

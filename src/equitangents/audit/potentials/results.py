@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from equitangents.audit.report.sections import Estimate
@@ -55,6 +55,8 @@ class Row:
     """"holds": no more than twice the floor; "within tolerance": above it, but small; "fails": larger than both, by its
     interval; "undecided": the interval holds the limit, or the floor is so high that it hides everything."""
     note: str = ""
+    errors: list[list[float]] = field(default_factory=list)
+    """Errors of single moves or directions, one list a structure: what a later audit is compared with."""
 
 
 def outcome(error: Estimate, worst: float, floor: float, tolerance: float) -> Outcome:

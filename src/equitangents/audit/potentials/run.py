@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import platform
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from equitangents.audit.adapters.optional import require
+from equitangents.audit.interruption import Interruption
 from equitangents.audit.potentials.advice import advice, sentence
-from equitangents.audit.potentials.conservation import conservation
+from equitangents.audit.potentials.conservation import MOST_STRUCTURES, conservation
 from equitangents.audit.potentials.dynamics import dynamics
 from equitangents.audit.potentials.evaluate import Potential
 from equitangents.audit.potentials.floors import floors_of
@@ -21,6 +24,7 @@ from equitangents.audit.potentials.report import FORMAT, AtomsReport
 from equitangents.audit.potentials.results import Outcome, Row, StructureResult
 from equitangents.audit.potentials.smoothness import smoothness
 from equitangents.audit.potentials.symmetry import SYMMETRIES, Known, measure
+from equitangents.audit.progress import Progress
 from equitangents.audit.report.sections import Missing
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError
 from equitangents.keywords import meant
@@ -43,6 +47,7 @@ def atoms(
     confidence: float = 0.95,
     resamples: int = 2000,
     seed: int = 0,
+    progress: bool = False,
 ) -> AtomsReport:
     """How far an interatomic potential is from the symmetries of atoms, from conserving energy, and from being smooth.
 
@@ -64,10 +69,13 @@ def atoms(
         confidence: of the intervals.
         resamples: of the bootstrap.
         seed: of everything random.
+        progress: show how far a long audit is on stderr; False: it is logged.
+
+    Ctrl-C ends an audit with a report of the tests that were finished (`partial` is True), if any was.
 
     Returns:
         A report with `.verdict`, `.rows`, `.advice`, `.summary()`, and `.to_json(path)`, `.to_html(path)`,
-        `.to_markdown(path)`.
+        `.to_markdown(path)`, `.to_junit(path)`, `.to_badge(path)`.
 
     Raises:
         InvalidArgumentError, InvalidTypeError: for arguments that cannot be used.
@@ -88,29 +96,33 @@ def atoms(
         raise InvalidArgumentError(f"elements is {elements!r}; expected a whole number, at least 1")
     Bootstrap(confidence, resamples, seed)
     potential, sampling = Potential(calculator, features), Sampling(confidence, resamples, seed)
-    known = _as_they_are(potential, given, tolerances, seed)
+    shown = Progress(sum(planned(test, len(given), elements) for test in asked), progress, "structures")
+    potential.told = shown.step
+    stop = Interruption()
     rows: list[Row] = []
     missing: list[Missing] = []
-    for test in asked:
-        if test == "conservation":
-            found = conservation(potential, known, sampling)
-        elif test == "dynamics":
-            found = dynamics(potential, known, seed, seconds)
-        elif test == "smoothness":
-            found = smoothness(potential, known)
-        else:
-            found = measure(potential, known, test, elements, sampling)
-        if isinstance(found, str):
-            missing.append(Missing(test, found))
-        else:
-            rows += found
+    try:
+        known = _as_they_are(potential, given, tolerances, seed)
+        with stop.watching():
+            for test in asked:
+                found = stop.measured(test, partial(_measured, test, potential, known, elements, sampling, seconds), [])
+                if isinstance(found, str):
+                    missing.append(Missing(test, found))
+                else:
+                    rows += found
+    finally:
+        shown.close()
+    missing += stop.missing
+    if stop.stopped and not rows:
+        raise KeyboardInterrupt
     if not rows:
         raise InvalidArgumentError(f"no test applies: {'; '.join(f'{m.section}: {m.reason}' for m in missing)}")
     verdict = _verdict(rows)
     return AtomsReport(
         format=FORMAT,
-        verdict=verdict,
-        sentence=sentence(potential.name, rows, _structures_said(given), verdict),
+        verdict="undecided" if stop.stopped and verdict != "fails" else verdict,
+        sentence=("Partial, interrupted: " if stop.stopped else "")
+        + sentence(potential.name, rows, _structures_said(given), verdict),
         advice=advice(rows),
         calculator=potential.name,
         precision="single" if potential.single else "double",
@@ -123,7 +135,39 @@ def atoms(
         evaluations=potential.calls,
         seconds=potential.seconds,
         total_seconds=time.perf_counter() - began,
+        structures_digest=_digest(given, elements, seed),
+        partial=stop.stopped,
     )  # fmt: skip
+
+
+def _measured(
+    test: str, potential: Potential, known: Known, elements: int, sampling: Sampling, seconds: float
+) -> list[Row] | str:
+    """The rows of one test, or why it says nothing of these structures."""
+    if test == "conservation":
+        return conservation(potential, known, sampling)
+    if test == "dynamics":
+        return dynamics(potential, known, sampling.seed, seconds)
+    if test == "smoothness":
+        return smoothness(potential, known)
+    return measure(potential, known, test, elements, sampling)
+
+
+def planned(test: str, structures: int, elements: int) -> int:
+    """Evaluations of one test, about."""
+    few = min(structures, MOST_STRUCTURES)
+    return {"conservation": 80 * few, "dynamics": 600, "smoothness": 400, "supercell": structures}.get(
+        test, structures * elements
+    )
+
+
+def _digest(given: Sequence[Any], elements: int, seed: int) -> str:
+    """Of the structures, the seed and the number of moves."""
+    found = hashlib.sha256(f"{elements} {seed}".encode())
+    for one in given:
+        for part in (one.numbers, one.positions, np.asarray(one.cell), one.pbc):
+            found.update(np.ascontiguousarray(part).tobytes())
+    return found.hexdigest()[:16]
 
 
 def check_structures(structures: Any) -> list[Any]:

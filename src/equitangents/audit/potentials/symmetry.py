@@ -117,6 +117,7 @@ def _row(q: Quantity, test: str, errors: _Errors, known: Known, sampling: Sampli
         structures=len(order),
         moves=len(table),
         outcome=outcome(estimate, worst, floor, tolerance),
+        errors=table.T.tolist(),
     )
 
 

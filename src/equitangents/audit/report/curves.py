@@ -23,7 +23,9 @@ def curve_said(name: str, points: Sequence[StrengthResult], unit: str, tolerance
     if kept:
         least = min(kept, key=lambda p: p.same_predictions.mean if p.same_predictions is not None else 1.0)
         assert least.same_predictions is not None
-        parts.append(f"{interval(least.same_predictions)} of predictions stay the same at {least.strength:g}, the fewest")
+        parts.append(
+            f"{interval(least.same_predictions)} of predictions stay the same at {least.strength:g}, the fewest"
+        )
     return "; ".join(parts)
 
 

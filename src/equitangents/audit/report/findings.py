@@ -96,8 +96,8 @@ class Findings:
 
     transforms: list[TransformResult] = field(default_factory=list)
     """Curves of invariance over the strength of changes that form no group."""
-    averaged: Callable[[], Callable[..., Any]] | None = field(default=None, metadata={"json": False})
-    """Makes the model averaged over the group."""
+    averaged: Callable[..., Any] | None = field(default=None, metadata={"json": False})
+    """Makes the model with a remedy."""
     input_errors: list[float] = field(default_factory=list)
     """Mean error of every input over the elements, relative to ‖f(x)‖: what a later audit is compared with."""
     inputs_digest: str = ""

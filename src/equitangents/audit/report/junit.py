@@ -14,21 +14,26 @@ from equitangents.audit.report.words import listed, number
 def junit(report: Findings, checks: Sequence[Check] = ()) -> str:
     """The XML of one suite; an output fails if it fails under some element."""
     cases = [_output(report, o) for o in range(len(report.contract.outputs))] + list(checks)
-    failures = sum(not case.passed for case in cases)
-    suite = Element(
+    title = f"{report.model.name} under {report.contract.group}"
+    return suite(title, report.model.name, cases, report.timing.total_seconds, report.sentence)
+
+
+def suite(title: str, model: str, cases: Sequence[Check], seconds: float, finding: str) -> str:
+    """The XML of one suite of cases; those that fail quote the finding."""
+    root = Element(
         "testsuite",
-        name=f"equitangents audit of {report.model.name} under {report.contract.group}",
+        name=f"equitangents audit of {title}",
         tests=str(len(cases)),
-        failures=str(failures),
+        failures=str(sum(not case.passed for case in cases)),
         errors="0",
         skipped="0",
-        time=f"{report.timing.total_seconds:.3f}",
+        time=f"{seconds:.3f}",
     )
     for case in cases:
-        node = SubElement(suite, "testcase", classname=f"equitangents.audit.{report.model.name}", name=case.name)
+        node = SubElement(root, "testcase", classname=f"equitangents.audit.{model}", name=case.name)
         if not case.passed:
-            SubElement(node, "failure", message=case.said).text = report.sentence
-    return '<?xml version="1.0" encoding="utf-8"?>\n' + tostring(suite, encoding="unicode") + "\n"
+            SubElement(node, "failure", message=case.said).text = finding
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + tostring(root, encoding="unicode") + "\n"
 
 
 def _output(report: Findings, o: int) -> Check:

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from equitangents import notebook
 from equitangents._types import FileName
+from equitangents.audit.report.badge import badge_text
 from equitangents.audit.report.checks import Check
 from equitangents.audit.report.findings import Findings
-from equitangents.audit.report.judged import error_of, floor_of, unit_of
+from equitangents.audit.report.judged import error_of, floor_of, headline_of, unit_of
 from equitangents.audit.report.junit import junit
 from equitangents.audit.report.markdown import markdown
 from equitangents.audit.report.page import html
 from equitangents.audit.report.text import summary
-from equitangents.audit.report.words import number
+from equitangents.audit.report.words import badge, number
 from equitangents.errors import InvalidArgumentError
 
 
@@ -43,20 +44,44 @@ class AuditReport(Findings):
             write_text(path, text)
         return text
 
-    def remedy(self, name: str) -> Callable[..., Any]:
-        """The model with a remedy: "average", its mean over the group, a function of a batch in NumPy.
+    def remedy(self, name: str, path: FileName | None = None, form: str | None = None) -> Any:
+        """The model with a remedy, in the form that it has itself.
 
-        It evaluates the model once for every element, and is equivariant to rounding where the group moves inputs
-        exactly; of resampled inputs it is as far as interpolation allows. Groups of infinitely many elements, and class
-        numbers, cannot be averaged: InvalidArgumentError.
+        "average": its mean over the group, one evaluation for every element. "canonicalise": the model of inputs in a
+        canonical position, one evaluation. Both are equivariant to rounding where the group moves inputs exactly; of
+        resampled inputs as far as interpolation allows. Groups of infinitely many elements, and means of class
+        numbers: InvalidArgumentError.
+
+        Args:
+            name: "average" or "canonicalise".
+            path: of a model from an ONNX file, where an ONNX file with the averaging inside is written.
+            form: "function", a function of a batch in NumPy; "module", a PyTorch module around the model's own; "onnx".
+                None: a module of PyTorch modules, a file if `path` is given, else a function.
+
+        Returns:
+            The function or module; of ONNX the path.
         """
-        if name != "average" or self.averaged is None:
-            raise InvalidArgumentError(f"remedy is {name!r}; expected 'average'")
-        return self.averaged()
+        if self.averaged is None:
+            raise InvalidArgumentError("the report has no model: it was not made by an audit in this process")
+        return self.averaged(name, path, form)
 
     def to_junit(self, path: FileName | None = None, checks: Sequence[Check] = ()) -> str:
         """The report as JUnit's XML, one test case an output and one a check, also written to `path` if given."""
         text = junit(self, checks)
+        if path is not None:
+            write_text(path, text)
+        return text
+
+    def to_badge(self, path: FileName | None = None) -> str:
+        """A badge with the verdict as SVG, or as the JSON of shields.io's endpoints if `path` ends in .json.
+
+        Also written to `path` if one is given.
+        """
+        headline = headline_of(self)
+        state, _, words = badge(self.verdict, headline.bound, headline.tolerance)
+        moving = any(o.action != "invariant" for o in self.contract.outputs)
+        label = f"{self.contract.group} {'equivariance' if moving else 'invariance'}"
+        text = badge_text(path, label, words[0].lower() + words[1:], state)
         if path is not None:
             write_text(path, text)
         return text

@@ -79,7 +79,15 @@ def details(report: Findings) -> list[str]:
         lines.append(f"data: {finding} (p = {report.data.p_value:.2g})")
     if report.verdict not in ("equivariant", "equivariant within tolerance"):
         lines += [remedy_said(m) for m in report.remedies if m.measured or m.after is not None]
+    lines += [passes_said(report)] if report.timing.parts else []
     return [folded(line, 400) for line in lines]
+
+
+def passes_said(report: Findings) -> str:
+    """How often the model was evaluated, and for what."""
+    t = report.timing
+    parts = ", ".join(f"{name} {count:,}" for name, count in t.parts.items())
+    return f"evaluated {t.evaluations:,} inputs in {t.batches:,} calls, {t.passes:.3g} passes over the data: {parts}"
 
 
 def output_said(o: OutputContract, report: Findings) -> str:

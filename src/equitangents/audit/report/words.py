@@ -60,16 +60,20 @@ def interval(e: Estimate) -> str:
     return f"{number(e.mean)} [{number(e.low)}, {number(e.high)}]"
 
 
-def matching_said(o: OutputContract, several: bool = False) -> str:
+def matching_said(o: OutputContract) -> str:
     """What of a set was matched, missed and extra, after a comma; "" of other outputs."""
     if o.matching is None:
         return ""
     parts = [
         f"{number(e.mean)} {what}"
-        for e, what in ((o.matching.iou, "IoU of matched boxes"), (o.matching.missed, "missed"), (o.matching.extra, "extra"))
+        for e, what in (
+            (o.matching.iou, "IoU of matched boxes"),
+            (o.matching.missed, "missed"),
+            (o.matching.extra, "extra"),
+        )
         if e is not None
     ]
-    return f", {f'{o.name}: ' if several else ''}{', '.join(parts)}" if parts else ""
+    return f", {', '.join(parts)}" if parts else ""
 
 
 def listed(names: list[str], most: int = NAMED) -> str:

@@ -252,7 +252,8 @@ class DeepEnsembleBase(Members, Estimator):
     def _ends_on(self, x: Any, y: Any) -> Positions | None:
         net = as_network(self.net)
         if isinstance(net, Sequential) or np.ndim(y) < 3:
-            return output_positions(net, x, y)
+            positions = output_positions(net, x, y)
+            return None if positions is None or positions.turning else positions
         return Positions(np.shape(y)[1:-1])
 
     def _member_outputs(self, x: np.ndarray) -> Iterator[np.ndarray]:

@@ -27,7 +27,8 @@ class DeepEnsemble(RegressorMixin, Regression, DeepEnsembleBase):
             jax.random.split(jax.random.fold_in(jax.random.key(seed), i))`.
         augmentation: the `Action` ρ_X of data augmentation, the name of a group ("C4": `actions.as_action`), some of an
             action's elements (`equitangents.actions.subset`), or None.
-        label_action: the `Action` ρ_Y of the same group on targets (N, outputs); None: labels are invariant.
+        label_action: the `Action` ρ_Y of the same group on targets (N, outputs); None: labels are invariant. Of fields
+            it acts on (N, *positions, outputs); None: values are invariant, and go with their positions.
         augmentation_mode: "full", every epoch visits all N|G| pairs (ρ_X(g) x_i, ρ_Y(g) y_i); "random", each sample
             once, moved by an element drawn anew for every member, epoch and sample.
         training: `Training(optimizer, learning_rate, epochs, batch_size, momentum, loss)`, how every member is trained;
@@ -58,7 +59,7 @@ class DeepEnsemble(RegressorMixin, Regression, DeepEnsembleBase):
         params0_: those at initialisation if zero_output, what a `variation` subtracts by, or None.
         history_: (epochs, members), each member's mean loss over an epoch's samples, before the step that uses them.
         recorded_, recorded_epochs_: what `fit(record=…)` kept.
-        n_features_in_, sample_shape_, n_outputs_: what X and y were.
+        n_features_in_, sample_shape_, n_outputs_, positions_: what X and y were.
 
     On one machine a resumed run is bit for bit the uninterrupted one, and the members of a small ensemble are bit for
     bit the first of a large one (on a GPU: with the same members_per_chunk). Another members_per_chunk leaves initial
@@ -87,6 +88,9 @@ class DeepEnsemble(RegressorMixin, Regression, DeepEnsembleBase):
         resume: bool = False,
     ) -> DeepEnsemble:
         """Train all members on X (N, features) or (N, *positions, channels) and y (N,) or (N, outputs).
+
+        Of networks that end on positions y is (N, *positions, outputs), or (N, *positions): the loss is half of the
+        squares' sum over positions and outputs, a mean over samples.
 
         Args:
             X: inputs.

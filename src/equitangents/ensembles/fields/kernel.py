@@ -11,7 +11,7 @@ from equitangents.ensembles.fields.points import FieldPoints
 from equitangents.kernels import Kernels
 from equitangents.kernels.result import NngpKernels
 
-_ENTRIES = 2**24  # of a block of the field, NNGP and NTK each: 64 MB in float32
+_ENTRIES = 2**22  # of a block of the field, NNGP and NTK each: 16 MB in float32, which an allocator uses again
 
 
 class FieldKernel:
@@ -23,22 +23,23 @@ class FieldKernel:
     def __init__(self, net: Any) -> None:
         self.net = net
 
-    def kernel(self, a: FieldPoints, b: FieldPoints | None = None) -> Any:
+    def kernel(self, x1: Any, x2: Any = None) -> Any:
         """NNGP and NTK between points, (A, B); of points with themselves half of the blocks are computed."""
+        a, b = x1, x2
         other = a if b is None else b
         shape = len(a), len(other)
         both = [np.empty(shape, a.dtype), np.empty(shape, a.dtype)]
         reason: str | None = None
-        for rows, columns, field in self._blocks(a, b):
+        for rows, columns, field in self.blocks(a, b):
             reason = getattr(field, "reason", None)
             for out, name in zip(both, ("nngp", "ntk"), strict=True):
                 if name == "ntk" and reason is not None:
                     continue
-                part = _picked(getattr(field, name), a, other, rows, columns)
+                part = picked(getattr(field, name), a, other, rows, columns)
                 out[np.ix_(rows, columns)] = part
                 if b is None:
                     out[np.ix_(columns, rows)] = part.T
-        return Kernels(*both) if reason is None else NngpKernels(both[0], reason)
+        return Kernels(both[0], both[1]) if reason is None else NngpKernels(both[0], reason)
 
     def kernel_diagonal(self, a: FieldPoints) -> Any:
         """NNGP and NTK of every point with itself, each (A,)."""
@@ -54,13 +55,13 @@ class FieldKernel:
         name: "ntk" or "nngp".
         """
         total = np.zeros((len(weights), len(a), weights[0].shape[1]))
-        for rows, columns, field in self._blocks(a, b):
-            part = np.asarray(_picked(getattr(field, name), a, b, rows, columns), np.float64)
+        for rows, columns, field in self.blocks(a, b):
+            part = np.asarray(picked(getattr(field, name), a, b, rows, columns), np.float64)
             for out, each in zip(total, weights, strict=True):
                 out[rows] += part @ each[columns]
         return total
 
-    def _blocks(self, a: FieldPoints, b: FieldPoints | None) -> Iterator[tuple[np.ndarray, np.ndarray, Any]]:
+    def blocks(self, a: FieldPoints, b: FieldPoints | None) -> Iterator[tuple[np.ndarray, np.ndarray, Any]]:
         """(rows, columns, the field between the signals that they belong to), block by block; b None: a, half of it."""
         other = a if b is None else b
         rows = list(_by_signals(a, _signals_at_once(a, other)))
@@ -87,7 +88,7 @@ def _by_signals(points: FieldPoints, most: int) -> Iterator[tuple[np.ndarray, np
         yield images[begin : end + 1], order[starts[begin] : ends[end]]
 
 
-def _picked(field: Any, a: FieldPoints, b: FieldPoints, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+def picked(field: Any, a: FieldPoints, b: FieldPoints, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """The entries of a field (n1, P, n2, P) at some points of a and b."""
     values = np.asarray(field)
     matrix = values.reshape(values.shape[0] * values.shape[1], -1)

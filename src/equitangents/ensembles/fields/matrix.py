@@ -7,9 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from equitangents.ensembles.fields.kernel import FieldKernel, picked
 from equitangents.ensembles.fields.points import FieldPoints
 from equitangents.solvers import KernelMatrix
+from equitangents.solvers.matrices import spans
 
+_LANDMARKS = 8192  # points from which landmarks are drawn, 256 MB of their kernel in float32
+_ROWS = 256  # of a field that are brought to float64 at once
 _TILE = 4096  # points: whole signals, so that no field is computed for a part of it, and enough pairs for all cores
 
 
@@ -21,6 +25,28 @@ class FieldMatrix(KernelMatrix):
         super().__init__(kernel, x, field, tile=side)
         self.probe = min(len(x), x.count)
         self.words = f"the {field.upper()} of {self.size} outputs ({x.count} positions each)"
+
+    def landmark_rows(self, count: int, rng: np.random.Generator) -> np.ndarray | None:
+        """Points of random signals, at least twice as many as `count`: a field is computed for all its positions."""
+        images = np.unique(self.x.image)
+        wanted = -(-max(_LANDMARKS, 2 * count) // self.x.count)
+        if wanted >= len(images):
+            return None
+        return np.flatnonzero(np.isin(self.x.image, rng.choice(images, wanted, replace=False)))
+
+    def product(self, vectors: np.ndarray) -> np.ndarray:
+        """A V in float64; one field is computed for each pair of signals, and nothing else of its size is made."""
+        if not isinstance(self.kernel, FieldKernel):
+            return super().product(vectors)
+        total = np.zeros(vectors.shape)
+        for rows, columns, field in self.kernel.blocks(self.x, None):
+            entries = picked(getattr(field, self.field), self.x, self.x, rows, columns)
+            for part in spans(len(rows), _ROWS):
+                some = entries[part].astype(np.float64)
+                total[rows[part]] += some @ vectors[columns]
+                if rows is not columns:
+                    total[columns] += some.T @ vectors[rows[part]]
+        return self._checked(total)
 
     def fingerprint(self) -> str:
         """A hash of signals and points, and of some entries in place of the network."""

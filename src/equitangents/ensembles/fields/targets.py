@@ -90,7 +90,7 @@ def moved_positions(augmentation: Any, label_action: Any, positions: Positions) 
 
     Actions that move no positions, or not exactly, leave them where they are.
     """
-    whole = whole_action(augmentation)
+    whole: Any = whole_action(augmentation)
     here = np.arange(positions.count)
     for action in () if positions.turning else (label_action, whole):
         moving = action.positions if isinstance(action, FieldAction) else action

@@ -18,7 +18,6 @@ from equitangents._types import Numbers, Times
 from equitangents.ensembles.infinite.base import InfiniteEnsembleBase
 from equitangents.ensembles.infinite.leave_one_out import LabelsLeftOut
 from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
-from equitangents.ensembles.infinite.solvers import Training
 from equitangents.ensembles.inputs import check_inputs
 from equitangents.errors import InvalidArgumentError, NotFiniteError, ShapeError
 from equitangents.inference import argmax_probabilities
@@ -56,7 +55,7 @@ class InfiniteEnsembleClassifier(ClassifierMixin, InfiniteEnsembleBase):
         """
         return self._solve(*self._prepare(X, y))
 
-    def _prepare(self, X: Numbers, y: Numbers) -> tuple[InfiniteEnsemble, Training]:
+    def _prepare(self, X: Numbers, y: Numbers) -> tuple[InfiniteEnsemble, Any]:
         """(the regression that is to be solved, its problem), checked and not yet solved."""
         self.__dict__.pop("ensemble_", None)
         x = check_inputs(self, X, self.input_shape, reset=True)
@@ -72,7 +71,7 @@ class InfiniteEnsembleClassifier(ClassifierMixin, InfiniteEnsembleBase):
         targets = centred_one_hot(index.reshape(labels.shape), len(self.classes_))
         return InfiniteEnsemble(**self.get_params(deep=False))._prepare(x, targets)
 
-    def _solve(self, ensemble: InfiniteEnsemble, training: Training) -> InfiniteEnsembleClassifier:
+    def _solve(self, ensemble: InfiniteEnsemble, training: Any) -> InfiniteEnsembleClassifier:
         """Solve the regression and keep it."""
         ensemble._solve(ensemble, training)
         self.solver_ = ensemble.solver_
@@ -104,7 +103,7 @@ class InfiniteEnsembleClassifier(ClassifierMixin, InfiniteEnsembleBase):
         self._check_fitted()
         return self._left_out(self.ensemble_, self.ensemble_._training, float(self.time))
 
-    def _left_out(self, ensemble: InfiniteEnsemble, training: Training, time: float) -> LabelsLeftOut:
+    def _left_out(self, ensemble: InfiniteEnsemble, training: Any, time: float) -> LabelsLeftOut:
         outputs = ensemble._left_out(ensemble, training, time)
         predictions = self.classes_[np.argmax(outputs.predictions, axis=1)]
         labels = self.classes_[np.argmax(outputs.predictions + outputs.residuals, axis=1)]

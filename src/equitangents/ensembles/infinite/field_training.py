@@ -17,7 +17,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -125,7 +125,7 @@ class PointTraining(Training):
                 return KernelSymmetry(np.inf, np.inf, 0.0)
             net, count = source.kernel.net.net, source.positions.count
             return turning_symmetry(net, source.augmentation, source.label_action, source.x, count)
-        return kernel_symmetry(self.kernel, self.augmentation, self.x)
+        return kernel_symmetry(source.kernel, self.augmentation, self.x)
 
     @cached_property
     def equivariant(self) -> bool:
@@ -240,11 +240,12 @@ class FieldTraining:
     @property
     def decomposed(self) -> FieldTraining:
         """The same training, its problems solved by eigendecompositions."""
-        return replace(self, points=self.points.decomposed)
+        return replace(self, points=cast(PointTraining, self.points.decomposed))
 
     def with_settings(self, settings: Settings) -> FieldTraining:
         """The same kernel and data with another ridge or learning rate: what is decomposed already stays so."""
-        return replace(self, points=self.points.with_settings(_per_sample(settings, self.positions.count)))
+        points = self.points.with_settings(_per_sample(settings, self.positions.count))
+        return replace(self, points=cast(PointTraining, points))
 
     def means(self, x: Any, times: np.ndarray) -> np.ndarray:
         """μ_t at every time: (T, M, *positions, outputs)."""
@@ -294,8 +295,8 @@ class FieldTraining:
         c = np.moveaxis(c, (3, 6), (2, 5)).copy()
         c = self._moved(c, 2, 3)
         c = self._moved(c, 5, 6)
-        field = n, order, *self.positions.shape
-        return means, c.reshape(len(times), *field, *field)
+        grid = n, order, *self.positions.shape
+        return means, c.reshape(len(times), *grid, *grid)
 
     def sample_orbits(self, x: Any, draws: int, time: float, *, key: Any) -> np.ndarray:
         """Draws of one network jointly over the orbits of all inputs: (draws, M, |G|, *positions, outputs)."""
@@ -381,7 +382,7 @@ def _point_labels(source: FieldSource) -> tuple[PointAction | None, np.ndarray]:
     plain = (y[0] if each_copy else y).reshape(len(source.x) * positions.count, -1)
     if source.augmentation is None:
         return None, plain
-    whole = whole_action(source.augmentation)
+    whole: Any = whole_action(source.augmentation)
     table = moved_positions(source.augmentation, source.label_action, positions)
     action = PointAction(whole, table)
     if positions.turning:

@@ -36,8 +36,12 @@ class InfiniteEnsemble(RegressorMixin, InfiniteEnsembleBase):
     Results are float64 NumPy arrays. Training samples that are equal in input and target are merged, which changes
     nothing but makes the kernel matrix invertible; likewise augmented copies of an input that some g fixes.
 
+    A network that ends on positions is fitted to fields, y (N, *positions, outputs): a sample is then a whole field,
+    |f − y|² a sum over positions and outputs, and whatever has an axis of outputs has the positions before it.
+
     Args:
-        net: a network, or anything with `kernel(x1, x2=None)` that returns an object with `.nngp` and `.ntk`.
+        net: a network, or anything with `kernel(x1, x2=None)` that returns an object with `.nngp` and `.ntk`; for
+            fields anything with `kernel_field(x1, x2=None)`.
         augmentation: the action ρ_X of full data augmentation, the name of a group ("C4": `actions.as_action`), some
             of an action's elements with or without weights (`equitangents.actions.subset`), or None.
         time: training time t ≥ 0, inf allowed; in steps if dynamics="discrete". `predict` takes any other time.
@@ -46,7 +50,9 @@ class InfiniteEnsemble(RegressorMixin, InfiniteEnsembleBase):
         ridge: r ≥ 0 adds δ = r · (mean diagonal of the training kernel) to the kernel that trains: weight decay
             towards the initial weights for kernel="ntk", noise of variance δ on the targets for kernel="nngp".
         kernel: "ntk", all layers are trained; "nngp", the last layer alone: at time inf the Bayesian posterior.
-        label_action: the action ρ_Y of the same group on targets (N, outputs); None: labels are invariant.
+        label_action: the action ρ_Y of the same group on targets (N, outputs); None: labels are invariant. Of fields it
+            acts on (N, *positions, outputs), as `actions.tensor_product` makes one of positions and values; None:
+            values are invariant, and go with their positions as those of the input do.
         input_shape: (*positions, channels) if X may come flattened, (N, prod(input_shape)).
         dynamics: "flow", gradient flow; "discrete", full-batch gradient descent in steps; `inference.Momentum(0.9)`,
             the same with momentum.
@@ -61,7 +67,8 @@ class InfiniteEnsemble(RegressorMixin, InfiniteEnsembleBase):
     Attributes:
         solver_: which problem gives the mean, exactly in each case: "dense N×N"; "orbit-averaged N×N" for invariant
             labels, "irreps of D4: 5 blocks, largest 2N" for others, if the augmentation is by an exact action under
-            which the kernel is invariant (checked on a sample); or "explicit N|G| (why)".
+            which the kernel is invariant (checked on a sample); or "explicit N|G| (why)". Of fields on P positions the
+            same with NP; and "dense NP×NP (the network is equivariant under …)" where each copy is its sample.
         solution_: how the mean was solved at the constructor's time (`solvers.Report`): solver and reason, residual,
             condition, iterations, seconds and their forecast, and for "nystrom" the estimated error.
         covariance_solver_: which gives covariances, stds and samples; solved when first asked for.
@@ -70,7 +77,8 @@ class InfiniteEnsemble(RegressorMixin, InfiniteEnsembleBase):
         augmentation_: the action itself, where `augmentation` is the name of a group.
         n_features_in_: numbers in one input.
         sample_shape_: shape of one input.
-        n_outputs_: number of outputs.
+        n_outputs_: number of outputs, of fields at each position.
+        positions_: the grid that fields are on, () for other targets.
 
     Sources: Jacot et al. 2018 (arXiv 1806.07572); Lee et al. 2019 (arXiv 1902.06720); Gerken & Kessel 2024 (arXiv
     2403.03103).
@@ -86,7 +94,9 @@ class InfiniteEnsemble(RegressorMixin, InfiniteEnsembleBase):
     def fit(self, X: Numbers, y: Numbers) -> InfiniteEnsemble:
         """Decompose the training kernel: X (N, features) or (N, *positions, channels), y (N,) or (N, outputs).
 
-        With augmentation y may also be (|G|, N, outputs): y[g, i] is the label of the copy ρ_X(g) x_i.
+        With augmentation y may also be (|G|, N, outputs): y[g, i] is the label of the copy ρ_X(g) x_i. Of a network
+        that ends on positions y is (N, *positions) or (N, *positions, outputs), or with augmentation also
+        (|G|, N, *positions, outputs).
         Raises InvalidArgumentError or InvalidTypeError for bad input, NotPositiveDefiniteError (naming the ridge that
         helps) if the kernel matrix is singular and time is inf, MemoryLimitError before allocating too much.
         """
@@ -166,7 +176,7 @@ class InfiniteEnsemble(RegressorMixin, InfiniteEnsembleBase):
         self._check_fitted()
         return self._left_out(self, self._training, float(self.time))
 
-    def _left_out(self, ensemble: InfiniteEnsemble, training: Training, time: float) -> LeaveOneOut:
+    def _left_out(self, ensemble: InfiniteEnsemble, training: Training | FieldTraining, time: float) -> LeaveOneOut:
         if isinstance(training, FieldTraining):
             raise InvalidArgumentError(
                 "leaving whole fields out has no closed form here; hold samples back, or compare ensembles by "
@@ -183,7 +193,8 @@ class InfiniteEnsemble(RegressorMixin, InfiniteEnsembleBase):
         """Mean (M, outputs), or (M,) for 1-d y; with it the std (M,) or the covariance (M, M) of one output.
 
         `time`: None for the constructor's, a number, or an array of T times, which puts an axis T in front of every
-        result.
+        result. Of fields the mean is (M, *positions, outputs), the std (M, *positions), and the covariance
+        (M, *positions, M, *positions), which is refused where it does not fit into memory.
         """
         if return_std and return_cov:
             raise InvalidArgumentError("return_std and return_cov are both True; at most one can be")
@@ -204,7 +215,8 @@ class InfiniteEnsemble(RegressorMixin, InfiniteEnsembleBase):
     def predict_orbit_means(self, x: Numbers, time: Times | None = None) -> np.ndarray:
         """Mean (M, |G|, outputs) on each orbit {ρ_X(g) x_i} of the augmentation's group; for 1-d y (M, |G|, 1).
 
-        `time`: one number, or None for the constructor's. Hardly more work than the M inputs alone.
+        `time`: one number, or None for the constructor's. Hardly more work than the M inputs alone. Of fields
+        (M, |G|, *positions, outputs); in `predict_orbits` and `predict_joint_orbits` positions follow each |G|, too.
         """
         x, times, single = self._check_query(x, time)
         if not single:

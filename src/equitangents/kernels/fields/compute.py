@@ -106,6 +106,7 @@ def _ways(program: Program, engine: Engine, part: Part) -> by_scale.Ways:
         common=lambda x1, x2, factor: _concrete(engine, apart.with_biases(program, factor), part, x1, x2),
         apart=lambda x1, x2, scales: field_kernels_apart(plan, program, x1, x2, scales),
         compiled=engine.compiles_shapes,
+        checked=engine.checks_fields,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import singledispatch
 from typing import Any
 
@@ -16,6 +17,8 @@ from equitangents.kernels.fields.part import Part
 from equitangents.kernels.fields.size import field_bytes
 from equitangents.kernels.plan import PairPlan
 from equitangents.kernels.program import Program
+from equitangents.kernels.structured import StructuredProgram
+from equitangents.kernels.structured import kernel_cost as structured_cost
 from equitangents.validation import check_whole
 
 
@@ -57,3 +60,18 @@ def _(
         dtype=name,
         notes=notes,
     )
+
+
+@field_cost.register
+def _(
+    program: StructuredProgram,
+    channels: int,
+    n1: int,
+    n2: int | None,
+    part: Part,
+    dtype: DTypeLike,
+    engine: str | None = None,
+) -> KernelCost:
+    found = structured_cost(program, channels, n1, n2, dtype, engine)
+    columns = n1 if n2 is None else n2
+    return replace(found, output_bytes=field_bytes(part, n1, columns, np.dtype(found.dtype).itemsize))

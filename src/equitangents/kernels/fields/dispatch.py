@@ -11,7 +11,10 @@ from equitangents.kernels.fields.compute import compute_field as compute_program
 from equitangents.kernels.fields.compute import compute_field_diagonal as compute_program_diagonal
 from equitangents.kernels.fields.part import Part
 from equitangents.kernels.fields.result import KernelField
+from equitangents.kernels.fields.structured import compute_field as compute_structured
+from equitangents.kernels.fields.structured import compute_field_diagonal as compute_structured_diagonal
 from equitangents.kernels.program import Program
+from equitangents.kernels.structured import StructuredProgram
 
 
 @singledispatch
@@ -33,4 +36,6 @@ def _missing(program: Any) -> str:
 
 
 compute_field.register(Program)(compute_program)
+compute_field.register(StructuredProgram)(compute_structured)
+compute_field_diagonal.register(StructuredProgram)(compute_structured_diagonal)
 compute_field_diagonal.register(Program)(compute_program_diagonal)

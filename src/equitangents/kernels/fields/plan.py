@@ -15,7 +15,7 @@ from equitangents.kernels.levels import GridLevel, Level, NoFibresError, TableLe
 from equitangents.kernels.plan import FibrePlan, PairPlan, over_all_pairs
 from equitangents.kernels.program import FrozenArray, Program
 from equitangents.kernels.settled import settled
-from equitangents.kernels.stages import StagedPlan
+from equitangents.kernels.stages import StagedPlan, staged_field
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,15 @@ def field_plan(program: Program, part: Part) -> FieldPlan:
     field = program.ops
     if (short := settled(field, levels)) is not None:
         field, levels = short
-    labels = np.arange(levels.levels[-1].positions, dtype=np.int32)
-    return FieldPlan(FibrePlan(field, levels, fibres, FrozenArray(labels), 1.0, ()), part, last)
+    labels = FrozenArray(np.full(levels.levels[-1].positions, -1, np.int32))  # no position is read out
+    return FieldPlan(FibrePlan(field, levels, fibres, labels, 1.0, ()), part, last)
+
+
+@lru_cache(maxsize=64)
+def staged_field_plan(program: Program, part: Part) -> FieldPlan:
+    """The plan of a program that pools on the way; raises NoFibresError if stages are no remedy."""
+    steps = staged_field(program, lambda last: fibres_of(part, last))
+    return FieldPlan(steps, part, steps.stages[-1].levels[-1])
 
 
 @lru_cache(maxsize=8)

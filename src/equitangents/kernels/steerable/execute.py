@@ -33,9 +33,7 @@ def own(program: SteerableProgram, x: Any, there: Any) -> tuple[tuple[Variances,
     return tuple(found), fields
 
 
-def pair(
-    program: SteerableProgram, one: tuple[Any, Any], other: tuple[Any, Any], v1: Any, v2: Any
-) -> Fields:
+def pair(program: SteerableProgram, one: tuple[Any, Any], other: tuple[Any, Any], v1: Any, v2: Any) -> Fields:
     """Final kernels of two inputs (x, there), with their variances before every nonlinearity."""
     a, b = (Side(x[:, : program.features.space], there) for x, there in (one, other))
     fields = restricted(start(program.features, one[0], other[0]), a, b)

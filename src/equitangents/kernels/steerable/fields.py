@@ -46,6 +46,4 @@ def variances(fields: Fields) -> Variances:
 def restricted(fields: Fields, one: Side, other: Side) -> Fields:
     """Zero at points that do not exist."""
     both = one.there[:, None, None, None] * other.there[None, None, :, None]
-    return {
-        kind: Field(k * both, None if theta is None else theta * both) for kind, (k, theta) in fields.items()
-    }
+    return {kind: Field(k * both, None if theta is None else theta * both) for kind, (k, theta) in fields.items()}

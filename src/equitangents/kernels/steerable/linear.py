@@ -79,9 +79,7 @@ def filtered(op: Filter, fields: Fields, one: Side, other: Side) -> Fields:
         left, right = filter_matrices(found, at1), filter_matrices(found, at2)
         k, theta = fields[into]
         sums[out].append(Field(*(None if f is None else _through(left, f, right) for f in (k, theta))))
-    return {
-        kind: _affine(op, kind, parts, count(kernels, kind) * len(op.radii)) for kind, parts in sums.items()
-    }
+    return {kind: _affine(op, kind, parts, count(kernels, kind) * len(op.radii)) for kind, parts in sums.items()}
 
 
 def mapped(op: PointMap, fields: Fields) -> Fields:
@@ -104,9 +102,7 @@ def mapped(op: PointMap, fields: Fields) -> Fields:
 def averaged(fields: Fields, one: Side, other: Side) -> Fields:
     """Means over the points that exist, (1, d, 1, d)."""
     a, b = (side.there / jnp.maximum(jnp.sum(side.there), 1) for side in (one, other))
-    return {
-        kind: Field(*(None if f is None else _mean(a, f, b) for f in field)) for kind, field in fields.items()
-    }
+    return {kind: Field(*(None if f is None else _mean(a, f, b) for f in field)) for kind, field in fields.items()}
 
 
 def _mean(a: Any, f: Any, b: Any) -> Any:

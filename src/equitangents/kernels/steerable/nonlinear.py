@@ -55,9 +55,7 @@ def sampled(op: Sampled, fields: Fields, v1: Variances, v2: Variances) -> Fields
     )
     value, slope = op.activation.covariance(k, q1[:, :, None, None], q2[None, None])  # type: ignore[index]
     return {
-        kind: Field(
-            *(jnp.einsum("as,isjt,bt->iajb", a, f, a, precision="highest") for f in (value, slope * theta))
-        )
+        kind: Field(*(jnp.einsum("as,isjt,bt->iajb", a, f, a, precision="highest") for f in (value, slope * theta)))
         for kind, a in analysis.items()
     }
 

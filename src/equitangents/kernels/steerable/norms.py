@@ -1,8 +1,9 @@
 """Dual of u ↦ u Σ_a c_a exp(-t_a |u|²) for jointly Gaussian vectors u, v of any covariance, in closed form.
 
-Under exp(-t|u|² - t'|v|²) a Gaussian stays one. With its blocks Q, K, Q' and M = 1 + 2tQ, S = 1 + 2t'(Q' - 2t Kᵀ M⁻¹ K):
-its mass is (det M det S)^(-1/2), and its covariances K~ = M⁻¹ K S⁻¹, Q~' = S⁻¹(Q' - 2t Kᵀ M⁻¹ K),
-Q~ = M⁻¹ Q - 2t' M⁻¹ K K~ᵀ. So E[φ(u)φ(v)ᵀ] = Σ c c' mass K~, and with Dφ = e^(-t|u|²)(1 - 2t u uᵀ)
+Under exp(-t|u|² - t'|v|²) a Gaussian stays one. With its blocks Q, K, Q' and M = 1 + 2tQ,
+S = 1 + 2t'(Q' - 2t Kᵀ M⁻¹ K), its mass is (det M det S)^(-1/2), and its covariances K~ = M⁻¹ K S⁻¹,
+Q~' = S⁻¹(Q' - 2t Kᵀ M⁻¹ K), Q~ = M⁻¹ Q - 2t' M⁻¹ K K~ᵀ. So E[φ(u)φ(v)ᵀ] = Σ c c' mass K~, and with
+Dφ = e^(-t|u|²)(1 - 2t u uᵀ)
 E[Dφ(u) Θ Dφ(v)ᵀ] = Σ c c' mass (Θ - 2t Q~Θ - 2t' ΘQ~' + 4tt' (Q~ΘQ~' + K~ΘᵀK~ + K~ tr(ΘᵀK~))).
 """
 

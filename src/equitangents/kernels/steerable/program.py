@@ -1,7 +1,7 @@
 """Steerable programs: what layers on points do to the kernels of features, which are matrices.
 
-For two inputs and one irrep there are K and Θ, (P, d, P', d'): covariances of the components of one copy at all pairs of
-points. Copies are independent, and so are irreps: their weights are apart.
+For two inputs and one irrep there are K and Θ, (P, d, P', d): covariances of the components of one copy at all pairs
+of points. Copies are independent, and so are irreps: their weights are apart.
 """
 
 from __future__ import annotations

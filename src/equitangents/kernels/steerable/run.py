@@ -52,9 +52,10 @@ def compute(program: SteerableProgram, x1: Any, x2: Any = None, engine: str | No
     found = np.empty((2, n1, n2, *blocks.shape[2:]))
     found[:, first, second] = blocks
     if x2 is None:
-        found[:, second, first] = np.swapaxes(blocks, -1, -2)
+        found[:, second, first] = _transposed(blocks, found.ndim)
         diagonal = np.arange(n1)
-        found[:, diagonal, diagonal] = (found + np.swapaxes(found, -1, -2))[:, diagonal, diagonal] / 2
+        own = found[:, diagonal, diagonal]
+        found[:, diagonal, diagonal] = (own + _transposed(own, found.ndim)) / 2
     return _result(inputs, _cast(found, dtype, inputs), notes)
 
 
@@ -64,13 +65,20 @@ def compute_diagonal(program: SteerableProgram, x: Any, engine: str | None = Non
     if any(precision.is_traced(leaf) for leaf in jax.tree.leaves(x)):
         with precision.scope(dtype):
             values, there = _typed(x, dtype)
-            return _result((x,), jax.vmap(lambda a, m: _block(program, own(program, a, m)[1]), 0, 1)(values, there), notes)
+            return _result(
+                (x,), jax.vmap(lambda a, m: _block(program, own(program, a, m)[1]), 0, 1)(values, there), notes
+            )
     with precision.scope(np.float64):
         side = _typed(x, np.float64)
         every = np.arange(len(side[0]))
         known = _variances(program, *side)
         blocks = _of_pairs(program, (side, side), (known, known), every, every)
     return _result((x,), _cast(blocks, dtype, (x,)), notes)
+
+
+def _transposed(blocks: np.ndarray, rank: int) -> np.ndarray:
+    """K(x', x) of K(x, x'), (2, pairs) for kernels of rank 3 with their two parts, (2, pairs, D, D) for others."""
+    return blocks if rank == 3 else np.swapaxes(blocks, -1, -2)
 
 
 def outputs(program: SteerableProgram) -> int:
@@ -83,8 +91,8 @@ def working_bytes(program: SteerableProgram, points: int) -> int:
     one = _pair_bytes(program, points)
     if one > _MEMORY_LIMIT:
         raise MemoryLimitError(
-            f"one pair of inputs with {points} points needs {memory_size(one)}, more than {memory_size(_MEMORY_LIMIT)}: "
-            "take fewer points, irreps or rings"
+            f"one pair of inputs with {points} points needs {memory_size(one)}, more than "
+            f"{memory_size(_MEMORY_LIMIT)}: take fewer points, irreps or rings"
         )
     return max(one, min(_MEMORY, _MOST * one))
 
@@ -126,12 +134,9 @@ def _typed(x: Any, dtype: Any) -> tuple[Any, Any]:
 
 def _variances(program: SteerableProgram, x: Any, there: Any) -> Any:
     """Variances before every nonlinearity, of every input."""
-    step = _at_once(program, x.shape[1])
-    parts = [
-        jax.tree.map(lambda v, n=len(rows): v[:n], _compiled_own(program, *_filled(rows, step, x, there)))
-        for rows in _batches(len(x), step)
-    ]
-    known = jax.tree.map(lambda *v: jnp.concatenate(v), *parts)
+    step = _at_once(program, x.shape[1], len(x))
+    parts = [_compiled_own(program, *_filled(rows, step, x, there)) for rows in _batches(len(x), step)]
+    known = jax.tree.map(lambda *v: jnp.concatenate(v)[: len(x)], *parts)
     _check_norms(program, known)
     return known
 
@@ -154,11 +159,13 @@ def _check_norms(program: SteerableProgram, known: Any) -> None:
 
 def _of_pairs(program: SteerableProgram, sides: Any, known: Any, first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """NNGP and NTK of the pairs (x1[first], x2[second]), (2, pairs) or (2, pairs, D, D)."""
-    step = _at_once(program, max(side[0].shape[1] for side in sides))
+    step = _at_once(program, max(side[0].shape[1] for side in sides), len(first))
     parts = []
     for rows in _batches(len(first), step):
         at = [np.concatenate([index[rows], np.repeat(index[:1], step - len(rows))]) for index in (first, second)]
-        chosen = [jax.tree.map(lambda v, i=i: v[i], part) for part, i in zip(zip(sides, known, strict=True), at, strict=True)]
+        chosen = [
+            jax.tree.map(lambda v, i=i: v[i], part) for part, i in zip(zip(sides, known, strict=True), at, strict=True)
+        ]
         parts.append(np.asarray(_compiled_pairs(program, *chosen))[:, : len(rows)])
     return np.concatenate(parts, axis=1)
 
@@ -172,10 +179,10 @@ def _filled(rows: np.ndarray, step: int, x: Any, there: Any) -> tuple[Any, Any]:
     return x[at], there[at]
 
 
-def _at_once(program: SteerableProgram, points: int) -> int:
-    """How many pairs run at once: a power of two, so that few programs are compiled."""
+def _at_once(program: SteerableProgram, points: int, count: int) -> int:
+    """How many of `count` pairs run at once: a power of two, so that few programs are compiled."""
     most = min(_MOST, max(1, _MEMORY // _pair_bytes(program, points)))
-    return 1 << (int(most).bit_length() - 1)
+    return min(1 << (int(most).bit_length() - 1), 1 << (count - 1).bit_length())
 
 
 @partial(jax.jit, static_argnums=0)

@@ -46,15 +46,15 @@ class Batch:
 
 def compute(program: StructuredProgram, x1: Any, x2: Any = None, engine: str | None = None) -> Kernels:
     """Kernels between x1 and x2 (None: x1 with itself), each (N1, N2); arrays, Masked or Graphs."""
-    notes, dtype = _notes(program, engine), precision.working_dtype(x1, x2)
-    one = _batch(program, x1)
-    other = one if x2 is None else _batch(program, x2)
-    _check_alike(program, one, other)
+    notes, dtype = notes_of(program, engine), precision.working_dtype(x1, x2)
+    one = batch_of(program, x1)
+    other = one if x2 is None else batch_of(program, x2)
+    check_alike(program, one, other)
     traced = any(precision.is_traced(leaf) for leaf in jax.tree.leaves((x1, x2)))
     if traced:
         same = jnp.eye(len(one.x), dtype=bool) if x2 is None else None
         with precision.scope(dtype):
-            nngp, ntk = _tile(program, _typed(one, dtype), _typed(other, dtype), same, DISTANCE)
+            nngp, ntk = _tile(program, typed(one, dtype), typed(other, dtype), same, DISTANCE)
         return Kernels(nngp, ntk, form="pairs", notes=notes)
     check_result(one.x, None if x2 is None else other.x, dtype, working_bytes(program))
     rows = _side(program)
@@ -65,7 +65,7 @@ def compute(program: StructuredProgram, x1: Any, x2: Any = None, engine: str | N
         for i in range(0, shape[0], rows):
             for j in range(i if x2 is None else 0, shape[1], rows):
                 here = slice(i, i + rows), slice(j, j + rows)
-                values = _concrete(program, one, other, here, x2 is None, _far(logs1[here[0]], logs2[here[1]]))
+                values = _concrete(program, one, other, here, x2 is None, far_apart(logs1[here[0]], logs2[here[1]]))
                 for out, part in zip((nngp, ntk), values, strict=True):
                     out[here] = (part + part.T) / 2 if x2 is None and i == j else part
                     if x2 is None and j > i:
@@ -78,11 +78,11 @@ def compute(program: StructuredProgram, x1: Any, x2: Any = None, engine: str | N
 
 def compute_diagonal(program: StructuredProgram, x: Any, engine: str | None = None) -> Kernels:
     """Kernels of each input with itself, each (N,)."""
-    notes, dtype = _notes(program, engine), precision.working_dtype(x)
-    batch = _batch(program, x)
+    notes, dtype = notes_of(program, engine), precision.working_dtype(x)
+    batch = batch_of(program, x)
     if any(precision.is_traced(leaf) for leaf in jax.tree.leaves(x)):
         with precision.scope(dtype):
-            nngp, ntk = _own(program, _typed(batch, dtype))
+            nngp, ntk = _own(program, typed(batch, dtype))
         return Kernels(nngp, ntk, form="pairs", notes=notes)
     size = _side(program) ** 2
     parts = []
@@ -126,7 +126,8 @@ def positions(program: StructuredProgram) -> int:
     return most
 
 
-def _notes(program: StructuredProgram, engine: str | None) -> tuple[str, ...]:
+def notes_of(program: StructuredProgram, engine: str | None) -> tuple[str, ...]:
+    """What a reader of the result should know of who computed it; `engine` must be one that can."""
     note = choose_where(lambda e: None if e.over_all_pairs else why_not(program), engine).note
     return (f"all pairs of positions: {program.why}",) if note is None else (note,)
 
@@ -143,7 +144,7 @@ def _side(program: StructuredProgram) -> int:
     return max(1, int((TILE_ELEMENTS // field) ** 0.5))
 
 
-def _batch(program: StructuredProgram, x: Any) -> Batch:
+def batch_of(program: StructuredProgram, x: Any) -> Batch:
     """Structured or plain inputs, positions in one axis."""
     values, mask = getattr(x, "x", x), getattr(x, "mask", None)
     flat_values = values.reshape((len(values), -1, values.shape[-1]))
@@ -154,7 +155,8 @@ def _batch(program: StructuredProgram, x: Any) -> Batch:
     )
 
 
-def _check_alike(program: StructuredProgram, one: Batch, other: Batch) -> None:
+def check_alike(program: StructuredProgram, one: Batch, other: Batch) -> None:
+    """Raise NetworkError unless both sets of inputs have masks, and graphs where the program reads them."""
     if (one.mask is None) != (other.mask is None):
         raise NetworkError("one of x1 and x2 has a mask, the other none; give both one (all True where all is there)")
     if any(isinstance(op, Mix) and op.matrix is None for op in flat(program.ops)):
@@ -170,7 +172,8 @@ def _leaves(batch: Batch) -> tuple[Any, Any, Any]:
     return batch.x, batch.mask, batch.graphs
 
 
-def _typed(batch: Batch, dtype: Any) -> Batch:
+def typed(batch: Batch, dtype: Any) -> Batch:
+    """The same as JAX arrays of `dtype`."""
     graphs = None if batch.graphs is None else jnp.asarray(batch.graphs).astype(dtype)
     return Batch(jnp.asarray(batch.x).astype(dtype), batch.mask, graphs)
 
@@ -187,7 +190,7 @@ def _filled(batch: Batch, size: int) -> Batch:
     return Batch(fill(batch.x, np.float64), fill(batch.mask, bool), fill(batch.graphs, np.float64))
 
 
-def _far(logs1: np.ndarray, logs2: np.ndarray) -> np.ndarray:
+def far_apart(logs1: np.ndarray, logs2: np.ndarray) -> np.ndarray:
     """Which pairs of inputs differ so much in norm that the distance does not resolve their covariance."""
     with np.errstate(invalid="ignore"):
         gap = np.abs(logs1[:, None] - logs2)
@@ -224,6 +227,12 @@ def _compiled_own(program: StructuredProgram, x: Any, mask: Any, graphs: Any) ->
 
 def _tile(program: StructuredProgram, one: Batch, other: Batch, same: Any, carry: Carry) -> tuple[Any, Any]:
     """(NNGP, NTK) of a tile, (N1, N2)."""
+    nngp, ntk = field_tile(program, one, other, same, carry)
+    return nngp[0, 0], ntk[0, 0]
+
+
+def field_tile(program: StructuredProgram, one: Batch, other: Batch, same: Any, carry: Carry) -> tuple[Any, Any]:
+    """(NNGP, NTK) of a tile at all pairs of positions, (P, P', N1, N2); zero where a mask leaves no position."""
     x1, x2 = (_by_position(b.x) for b in (one, other))
     side1, own1 = _start(x1, one.mask)
     side2, own2 = _start(x2, other.mask)
@@ -232,19 +241,34 @@ def _tile(program: StructuredProgram, one: Batch, other: Batch, same: Any, carry
     context = Context(_tables(program), (_graph(one), _graph(other)), same, carry)
     end = execute(program.ops, (state,), context)[0]
     assert end.cross is not None
-    q1, q2 = end.one.q[0][:, None], end.other.q[0][None]
-    return carry.covariance(end.cross.d[0, 0], q1, q2), end.cross.theta[0, 0]
+    q1, q2 = end.one.q[:, None, :, None], end.other.q[None, :, None, :]
+    found = carry.covariance(end.cross.d, q1, q2), end.cross.theta
+    if end.one.mask is None or end.other.mask is None:
+        return found
+    there = end.one.mask[:, None, :, None] & end.other.mask[None, :, None, :]
+    nngp, ntk = (jnp.where(there, values, 0) for values in found)
+    return nngp, ntk
 
 
 def _own(program: StructuredProgram, batch: Batch) -> tuple[Any, Any]:
     """(NNGP, NTK) of inputs with themselves, (N,)."""
+    nngp, ntk = own_field(program, batch)
+    return nngp[0, 0], ntk[0, 0]
+
+
+def own_field(program: StructuredProgram, batch: Batch) -> tuple[Any, Any]:
+    """(NNGP, NTK) of inputs with themselves at all pairs of positions, (P, P', N)."""
     side, own = _start(_by_position(batch.x), batch.mask)
     # One input stands for the second set, which nobody reads.
     other, its = (jax.tree.map(lambda v: v[..., :1], part) for part in (side, own))
     graphs = _graph(batch)
     context = Context(_tables(program), (graphs, None if graphs is None else graphs[..., :1]), None)
     end = execute(program.ops, (State(side, other, own, its, None),), context)[0]
-    return end.one.q[0], end.own1.theta[0, 0]
+    nngp = DISTANCE.covariance(end.own1.d, end.one.q[:, None], end.one.q[None])
+    if end.one.mask is None:
+        return nngp, end.own1.theta
+    there = end.one.mask[:, None] & end.one.mask[None]
+    return jnp.where(there, nngp, 0), jnp.where(there, end.own1.theta, 0)
 
 
 def _by_position(x: Any) -> Any:

@@ -136,7 +136,9 @@ class FourierNonlinearity(SteerableNonlinearity):
     def after(self, features: Features) -> Features:
         """The same features, if they are signals."""
         largest = max(kind.degree for kind in features.irreps)
-        wanted = Features.of(features.group, tuple((features.entries[0][0], k) for k in _harmonics(features.group, largest)))
+        wanted = Features.of(
+            features.group, tuple((features.entries[0][0], k) for k in _harmonics(features.group, largest))
+        )
         if set(wanted.entries) != set(features.entries):
             raise NetworkError(
                 f"features {features} are not signals on directions; expected equally many copies, such as {wanted}"
@@ -166,10 +168,8 @@ class FourierNonlinearity(SteerableNonlinearity):
             for kind, v in values.items()
         )
         moved = self.function.function(signals)
-        back = {
-            kind: jnp.einsum("as,...cs->...ca", jnp.asarray(grid.analysis[kind.degree], x.dtype), moved, precision="highest")
-            for kind in values
-        }
+        analysis = {kind: jnp.asarray(grid.analysis[kind.degree], x.dtype) for kind in values}
+        back = {k: jnp.einsum("as,...cs->...ca", a, moved, precision="highest") for k, a in analysis.items()}
         return joined(points, features, back)
 
     def lower(self, signal: Signal) -> tuple[Sampled, ...]:

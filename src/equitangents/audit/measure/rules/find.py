@@ -59,7 +59,9 @@ def settled(task: Task, y: np.ndarray | None) -> tuple[Task, np.ndarray | None, 
 
 def hints(task: Task, orbits: Orbits, judgement: Judgement) -> list[RuleResult]:
     """For every output that fails: that the given action has the wrong sign, or a rule by which it does move."""
-    failing = [o for o in range(len(orbits.output_names)) if judgement.above[o].any() and not _compared(orbits.actions[o])]
+    failing = [
+        o for o in range(len(orbits.output_names)) if judgement.above[o].any() and not _compared(orbits.actions[o])
+    ]
     if len(orbits.kept) < LEAST or not failing:
         return []
     results = [_inverted(task, orbits, o, len(failing)) for o in failing]
@@ -92,7 +94,8 @@ def _inverted(task: Task, orbits: Orbits, o: int, outputs: int) -> RuleResult | 
     pairs = _as_numbers(pairs_of(orbits, task.elements, o, list(range(len(task.elements)))), action)
     if pairs is None:
         return None
-    scale = np.maximum(pairs.spread(), 1e-300) if not pairs.classes else 1.0
+    size = pairs.spread() or float(pairs.sizes().mean()) or 1.0  # outputs that do not differ have no spread
+    scale = 1.0 if pairs.classes else size
     given = ratio(pairs.apart(action), np.broadcast_to(scale, (len(pairs.z), len(pairs.y))))
     turned = ratio(pairs.apart(action, task.contract.group.inverse), np.broadcast_to(scale, given.shape))
     if not below_zero((turned - QUARTER * given).mean(axis=0), outputs):

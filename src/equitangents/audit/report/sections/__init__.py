@@ -6,7 +6,13 @@ equivariant function would show all the same, because arrays are resampled, numb
 """
 
 from equitangents.audit.report.sections.beside import Checkpoint, DataSection, EnsembleSection, EnsembleSize, Remedy
-from equitangents.audit.report.sections.contract import ContractSection, InputContract, Matching, ModelSection, OutputContract
+from equitangents.audit.report.sections.contract import (
+    ContractSection,
+    InputContract,
+    Matching,
+    ModelSection,
+    OutputContract,
+)
 from equitangents.audit.report.sections.course import Missing, Settings, Timing
 from equitangents.audit.report.sections.curves import StrengthResult, TransformResult
 from equitangents.audit.report.sections.elements import (

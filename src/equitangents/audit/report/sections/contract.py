@@ -24,7 +24,7 @@ class InputContract:
 
 @dataclass(frozen=True)
 class Matching:
-    """How the items of two sets were matched: those of f(ρ(g)x) with those of ρ(g)f(x); means over elements and inputs."""
+    """How items of f(ρ(g)x) were matched with those of ρ(g)f(x); means over elements and inputs."""
 
     iou: Estimate | None
     """Mean IoU of the matched boxes; null where items are no boxes, or none was matched."""

@@ -26,6 +26,10 @@ class Timing:
     copies that fill up a batch count."""
     batches: int = 0
     """Calls in which they were given."""
+    parts: dict[str, int] = field(default_factory=dict)
+    """Inputs by the part of the audit that needed them; they add up to `evaluations`."""
+    passes: float = 0.0
+    """`evaluations` over the inputs of the audit: so often each was evaluated, on average."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 
 from equitangents.kernels.engines import cpu
+from equitangents.kernels.engines.cpu import fields
 from equitangents.kernels.engines.protocol import Engine, Pair, Steps
+from equitangents.kernels.fields.part import Part
+from equitangents.kernels.fields.plan import FieldPlan, field_plan, staged_field_plan
 from equitangents.kernels.levels import NoFibresError
 from equitangents.kernels.plan import FibrePlan, PairPlan, plan
 from equitangents.kernels.program import Affine, Program
@@ -22,6 +25,7 @@ class CpuEngine(Engine):
     name = "cpu"
     platforms = ("cpu",)
     takes_distances = True
+    checks_fields = True
     quick_work = 1e9
     rotations = CompiledRotations()
 
@@ -42,6 +46,27 @@ class CpuEngine(Engine):
             except NoFibresError as error:
                 return replace(found, why=str(error))
         return found
+
+    def field_obstacle(self, program: Program, part: Part, dtype: Any) -> str | None:
+        return cpu.obstacle(self.field_steps(program, part).steps)
+
+    def field_steps(self, program: Program, part: Part) -> FieldPlan:
+        found = field_plan(program, part)
+        if isinstance(found.steps, PairPlan) and program.form == "auto":
+            try:
+                return staged_field_plan(program, part)
+            except NoFibresError as error:
+                return replace(found, steps=replace(found.steps, why=str(error)))
+        return found
+
+    def field_kernels(self, program: Program, part: Part, x1: np.ndarray, x2: np.ndarray | None) -> Pair:
+        return fields.field_kernels(self.field_steps(program, part), x1, x2)
+
+    def field_diagonal(self, program: Program, part: Part, x: np.ndarray) -> Pair:
+        return fields.field_diagonal(self.field_steps(program, part), x)
+
+    def field_working_bytes(self, program: Program, part: Part, channels: int, n1: int, n2: int, itemsize: int) -> int:
+        return fields.working_bytes(self.field_steps(program, part), channels, n1, n2, itemsize)
 
     def kernels(self, program: Program, x1: np.ndarray, x2: np.ndarray | None) -> Pair:
         return cpu.kernels(self._fibres(program), x1, x2)

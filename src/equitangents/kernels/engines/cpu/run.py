@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import threading
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -13,11 +15,13 @@ import numpy as np
 from equitangents.kernels.engines.cpu.descriptor import Description, describe
 from equitangents.kernels.engines.cpu.library import TARGETS, library, registered, threads
 from equitangents.kernels.engines.cpu.rotation_plan import RotationPlan
+from equitangents.kernels.scales import check_representable
 from equitangents.kernels.stages import AlongFibres, stages_of
 
 _MESSAGE_SIZE = 256
 _WATCH_FROM = 2e8  # numbers to compute from which a thread watches for Ctrl-C
 _CANCELLED = 1
+_LINE = 64  # bytes of a cache line
 
 
 class _Description(ctypes.Structure):
@@ -38,7 +42,41 @@ class _Problem(ctypes.Structure):
         ("listed", ctypes.c_bool),
         ("instructions", ctypes.c_int),
         ("distances", ctypes.c_void_p),
+        ("field", ctypes.c_int32),
+        ("field_numbers", ctypes.c_int64),
+        ("targets", ctypes.c_void_p),
+        ("odd", ctypes.c_void_p),
     ]
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """What is kept of the field over P positions in place of its readout: "all", "same" or "listed" pairs of positions.
+
+    `numbers` of them; listed ones lie at targets (fibres, P), int32, of which negative ones are left out.
+    """
+
+    kind: str
+    numbers: int
+    targets: np.ndarray | None = None
+
+    def shape(self, inputs: tuple[int, ...]) -> tuple[int, ...]:
+        """That of the result between (N1, N2) inputs, or of (N,) of them with themselves."""
+        if self.kind != "all":
+            return (*inputs, self.numbers)
+        return tuple(n for count in (inputs if len(inputs) == 2 else (*inputs, None)) for n in _with(count, self.side))
+
+    @property
+    def side(self) -> int:
+        """How many positions there are, of all pairs."""
+        return math.isqrt(self.numbers)
+
+
+def _with(inputs: int | None, positions: int) -> tuple[int, ...]:
+    return (positions,) if inputs is None else (inputs, positions)
+
+
+_KINDS = {"all": 1, "same": 2, "listed": 3}
 
 
 def kernels(
@@ -67,6 +105,18 @@ def diagonal(plan: AlongFibres, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return _run(plan, x, None, (len(x),), -1)
 
 
+def kept(
+    plan: AlongFibres, x1: np.ndarray, x2: np.ndarray | None, what: Kept, instruction_set: int = -1
+) -> tuple[np.ndarray, np.ndarray]:
+    """(NNGP, NTK) at pairs of positions between x1 and x2 (None: x1, where only pairs i <= j are computed)."""
+    return _run(plan, x1, x2, (len(x1), len(x1) if x2 is None else len(x2)), instruction_set, kept=what)
+
+
+def kept_of_each(plan: AlongFibres, x: np.ndarray, what: Kept) -> tuple[np.ndarray, np.ndarray]:
+    """(NNGP, NTK) at pairs of positions of every input with itself."""
+    return _run(plan, x, None, (len(x),), -1, kept=what)
+
+
 def listed(plan: AlongFibres | RotationPlan, x1: np.ndarray, x2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(NNGP, NTK) of every input of x1, (N, *positions, C), with that of x2 of its number, each (N,)."""
     return _run(plan, x1, x2, (len(x1),), -1)
@@ -86,15 +136,17 @@ def _run(
     shape: tuple[int, ...],
     instruction_set: int,
     distances: np.ndarray | None = None,
+    kept: Kept | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     x1 = np.ascontiguousarray(x1)
     x2 = None if x2 is None else np.ascontiguousarray(x2)
-    nngp, ntk = np.empty(shape, x1.dtype), np.empty(shape, x1.dtype)
+    found = shape if kept is None else kept.shape(shape)
+    nngp, ntk = _aligned(found, x1.dtype), _aligned(found, x1.dtype)
     if nngp.size == 0:
         return nngp, ntk
     d = describe(plan, x1.shape[-1])
     description = _Description(*(v for a in (d.code, d.reals, d.tables) for v in (a.ctypes.data, a.size)))
-    cancel = ctypes.c_int32(0)
+    cancel, odd = ctypes.c_int32(0), ctypes.c_int32(0)
     problem = _Problem(
         x1=x1.ctypes.data,
         n1=shape[0],
@@ -107,6 +159,10 @@ def _run(
         listed=len(shape) == 1,
         instructions=instruction_set,
         distances=None if distances is None else distances.ctypes.data,
+        field=0 if kept is None else _KINDS[kept.kind],
+        field_numbers=0 if kept is None else kept.numbers,
+        targets=None if kept is None or kept.targets is None else kept.targets.ctypes.data,
+        odd=ctypes.addressof(odd),
     )
     function = getattr(library(), TARGETS[x1.dtype.name][0])
     message = ctypes.create_string_buffer(_MESSAGE_SIZE)
@@ -114,13 +170,23 @@ def _run(
     def call() -> int:
         return int(function(ctypes.byref(description), ctypes.byref(problem), message, _MESSAGE_SIZE))
 
-    status = call() if _work(plan, x1, nngp.size) < _WATCH_FROM else _interruptible(call, cancel)
+    status = call() if _work(plan, x1, math.prod(shape)) < _WATCH_FROM else _interruptible(call, cancel)
     if status == _CANCELLED:
         raise KeyboardInterrupt
     if status != 0:
         text = message.value.decode()
         raise MemoryError(text) if text == "out of memory" else RuntimeError(f"the CPU engine failed: {text}")
+    if odd.value:
+        check_representable(x1.dtype, (nngp, ntk), (x1,) if x2 is None else (x1, x2))
     return nngp, ntk
+
+
+def _aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """Uninitialised numbers on the boundary of a cache line, so that vectors of them are written at once."""
+    size = math.prod(shape) * dtype.itemsize
+    memory = np.empty(size + _LINE, np.uint8)
+    start = -memory.ctypes.data % _LINE
+    return memory[start : start + size].view(dtype).reshape(shape)
 
 
 def _work(plan: AlongFibres | RotationPlan, x: np.ndarray, pairs: int) -> float:

@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# The audit that action.yml describes; its inputs are environment variables. The exit status is that of `equitangents audit`.
+set -uo pipefail
+
+mkdir -p "$REPORT"
+summary=$REPORT/summary.md
+options=(--html "$REPORT/audit.html" --json "$REPORT/audit.json" --junit "$REPORT/audit.xml")
+options+=(--badge "$REPORT/badge.svg" --markdown "$summary")
+add() { # add OPTION VALUE, unless the value is empty
+  [ -z "$2" ] || options+=("$1" "$2")
+}
+add --command "$COMMAND"
+add --data "$DATA"
+add --group "$GROUP"
+add --layout "$LAYOUT"
+add --atoms "$ATOMS"
+add --calculator "$CALCULATOR"
+add --fail-above "$FAIL_ABOVE"
+add --min-agreement "$MIN_AGREEMENT"
+add --tolerance "$TOLERANCE"
+add --baseline "$BASELINE"
+[ "$EFFORT" = full ] || options+=(--effort "$EFFORT")
+read -r -a more <<<"$ARGUMENTS"
+
+equitangents audit ${MODEL:+"$MODEL"} "${options[@]}" ${more[@]+"${more[@]}"}
+status=$?
+if [ -f "$summary" ] && [ -n "${GITHUB_STEP_SUMMARY:-}" ]; then
+  cat "$summary" >>"$GITHUB_STEP_SUMMARY"
+fi
+exit "$status"

@@ -1,0 +1,254 @@
+"""Modules of Flax (nnx, and linen with their variables) and of Equinox: in evaluation mode, with their layers."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, final
+
+import jax
+import numpy as np
+
+from equitangents import precision
+from equitangents.audit.adapters.model import Keep, LayerTrace, Model
+
+_TRAINS = ("train", "training", "is_training")
+_PREDICTS = ("deterministic", "use_running_average", "inference")
+Note = tuple[str, str, Any, Any]
+"""Name, kind, input and output of one layer."""
+
+
+@final
+class NnxModel(Model):
+    """A module of flax.nnx, a copy of it after `module.eval()`; a tuple of inputs goes in as several arguments."""
+
+    kind = "flax"
+
+    def __init__(self, module: Any):
+        from flax import nnx
+
+        self._nnx, self.name = nnx, type(module).__name__
+        graph, state = nnx.split(module)
+        self._module = nnx.merge(graph, state)  # a copy: the module that was given stays in its mode
+        self._module.eval()
+        self._graph, self._state = nnx.split(self._module)
+        self._told = _mode(type(module).__call__)
+        self._jitted = jax.jit(self._apply)
+
+    def run(self, x: Any) -> Any:
+        """What the module returns for the batch."""
+        return self._jitted(self._state, x)
+
+    def double(self) -> Callable[[Any], Any]:
+        """The module with its real variables in double precision."""
+        return _in_double(self._apply, self._state)
+
+    def trace(self, x: Any, keep: Keep = np.array) -> list[LayerTrace] | None:
+        """What every module without modules returns, in order of execution."""
+        modules = [(path, m) for path, m in self._nnx.iter_modules(self._module) if path]
+        inner = {path[:depth] for path, _ in modules for depth in range(len(path))}
+        labels = {id(m): (_dotted(path), type(m).__name__) for path, m in modules if path not in inner}
+        return _traces(_noted(labels, modules, self._call, x), keep)
+
+    def _call(self, x: Any) -> Any:
+        return _called(self._module, x, self._told)
+
+    def _apply(self, state: Any, x: Any) -> Any:
+        return _called(self._nnx.merge(self._graph, state), x, self._told)
+
+
+@final
+class LinenModel(Model):
+    """A pair (module, variables) of flax.linen."""
+
+    kind = "flax"
+
+    def __init__(self, module: Any, variables: Mapping[str, Any]):
+        self._module, self._variables, self.name = module, variables, type(module).__name__
+        self._told = _mode(type(module).__call__)
+        self._jitted = jax.jit(self._apply)
+
+    def run(self, x: Any) -> Any:
+        """What the module returns for the batch."""
+        return self._jitted(self._variables, x)
+
+    def double(self) -> Callable[[Any], Any]:
+        """The module with its real variables in double precision."""
+        return _in_double(self._apply, self._variables)
+
+    def trace(self, x: Any, keep: Keep = np.array) -> list[LayerTrace] | None:
+        """What every module without modules returns, in order of execution."""
+        from flax import linen
+
+        seen: list[tuple[tuple[str, ...], str, Any, Any]] = []
+
+        def note(following: Callable[..., Any], args: Any, kwargs: Any, context: Any) -> Any:
+            made = following(*args, **kwargs)
+            arrays, read = ([a for a in jax.tree.leaves(v) if _is_real(a)] for v in (made, args))
+            if context.method_name == "__call__" and context.module.path and arrays and read:
+                seen.append((context.module.path, type(context.module).__name__, read[0], arrays[0]))
+            return made
+
+        with linen.intercept_methods(note):
+            self._apply(self._variables, x)
+        paths = [path for path, *_ in seen]
+        inner = {path for path in paths if any(len(p) > len(path) and p[: len(path)] == path for p in paths)}
+        return _traces([(_dotted(path), *rest) for path, *rest in seen if path not in inner], keep)
+
+    def _apply(self, variables: Any, x: Any) -> Any:
+        return self._module.apply(variables, *(x if isinstance(x, tuple) else (x,)), **self._told)
+
+
+@final
+class EquinoxModel(Model):
+    """An Equinox module of one example, mapped over the batch, in inference mode; `(module, state)` if it has a state.
+
+    Of a module that takes batches itself give a function, `lambda x: module(x)`.
+    """
+
+    kind = "equinox"
+
+    def __init__(self, module: Any, state: Any = None):
+        import equinox as eqx
+
+        self._eqx, self.name = eqx, type(module).__name__
+        self._module, self._state = eqx.nn.inference_mode(module), state
+        self._arrays, self._static = eqx.partition((self._module, state), eqx.is_array)
+        self._jitted = jax.jit(self._apply)
+
+    def run(self, x: Any) -> Any:
+        """What the module returns for every example."""
+        return self._jitted(self._arrays, x)
+
+    def double(self) -> Callable[[Any], Any]:
+        """The module with its real arrays in double precision."""
+        return _in_double(self._apply, self._arrays)
+
+    def trace(self, x: Any, keep: Keep = np.array) -> list[LayerTrace] | None:
+        """What every module without modules returns, in order of execution."""
+        base = self._eqx.Module
+        named = [
+            (_dotted(_key(part) for part in path), m)
+            for path, m in jax.tree_util.tree_flatten_with_path(
+                self._module, is_leaf=lambda m: isinstance(m, base) and m is not self._module and not _has(m, base)
+            )[0]
+            if isinstance(m, base) and callable(m)
+        ]
+        labels = {id(m): (name, type(m).__name__) for name, m in named}
+        kinds: list[tuple[str, str]] = []
+
+        def one(x: Any) -> Any:
+            notes = _noted(labels, named, lambda x: _one(self._module, self._state, x), x)
+            kinds[:] = [(name, kind) for name, kind, _, _ in notes]
+            return [(before, after) for _, _, before, after in notes]
+
+        pairs = jax.vmap(one, axis_name="batch")(x)
+        return _traces([(*kind, *pair) for kind, pair in zip(kinds, pairs, strict=True)], keep)
+
+    def _apply(self, arrays: Any, x: Any) -> Any:
+        module, state = self._eqx.combine(arrays, self._static)
+        return jax.vmap(lambda x: _one(module, state, x), axis_name="batch")(x)
+
+
+def _one(module: Any, state: Any, x: Any) -> Any:
+    given = x if isinstance(x, tuple) else (x,)
+    return module(*given) if state is None else module(*given, state)[0]
+
+
+def _called(module: Any, x: Any, told: dict[str, bool]) -> Any:
+    return module(*(x if isinstance(x, tuple) else (x,)), **told)
+
+
+def _in_double(apply: Callable[[Any, Any], Any], arrays: Any) -> Callable[[Any], Any]:
+    """The same function with real arrays in double precision."""
+
+    def run(x: Any) -> Any:
+        with precision.scope(np.float64):
+            wide = jax.tree.map(lambda a: np.asarray(a, np.float64) if _is_real(a) else a, arrays)
+            return jax.tree.map(np.asarray, jax.jit(apply)(wide, x))
+
+    return run
+
+
+def _is_real(a: Any) -> bool:
+    return hasattr(a, "dtype") and jax.numpy.issubdtype(a.dtype, jax.numpy.floating)
+
+
+def _noted(labels: dict[int, tuple[str, str]], modules: Any, run: Callable[[Any], Any], x: Any) -> list[Note]:
+    """Inputs and outputs of the modules with labels, while `run(x)` calls them.
+
+    Calls within a further transformation (a vmap inside a layer) are left out: their values belong to it.
+    """
+    notes: list[Note] = []
+    level = _level(jax.tree.leaves(x)[0])
+    with contextlib.ExitStack() as stack:
+        for cls in {type(m) for _, m in modules if id(m) in labels}:
+            stack.enter_context(_watched(cls, labels, notes, level))
+        run(x)
+    return notes
+
+
+@contextlib.contextmanager
+def _watched(cls: Any, labels: dict[int, tuple[str, str]], notes: list[Note], level: Any) -> Iterator[None]:
+    """Within it calls of the class's objects are noted."""
+    own, original = "__call__" in vars(cls), cls.__call__
+
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        made = original(self, *args, **kwargs)
+        label = labels.get(id(self))
+        arrays = [a for a in jax.tree.leaves(made) if _is_real(a)]
+        read = [a for a in jax.tree.leaves(args) if _is_real(a)]
+        if label is not None and arrays and read and _level(arrays[0]) is level and _level(read[0]) is level:
+            notes.append((*label, read[0], arrays[0]))
+        return made
+
+    before = vars(cls).get("__call__")
+    type.__setattr__(cls, "__call__", call)
+    try:
+        yield
+    finally:
+        if own:
+            type.__setattr__(cls, "__call__", before)
+        else:
+            type.__delattr__(cls, "__call__")
+
+
+def _level(a: Any) -> Any:
+    """Which transformation an array belongs to; None: to none."""
+    return a._trace if isinstance(a, jax.core.Tracer) else None
+
+
+def _traces(notes: list[Note], keep: Keep) -> list[LayerTrace] | None:
+    """Layers of features; a module that was called again is numbered."""
+    traces: list[LayerTrace] = []
+    counts: dict[str, int] = {}
+    for name, kind, before, after in notes:
+        counts[name] = counts.get(name, 0) + 1
+        again = f" (call {counts[name]})" if counts[name] > 1 else ""
+        features = np.asarray(after)
+        if features.ndim >= 2:
+            traces.append(LayerTrace(name + again, kind, keep(np.asarray(before)), keep(features)))
+    return traces or None
+
+
+def _mode(function: Callable[..., Any]) -> dict[str, bool]:
+    """The keywords that tell a module that it is not trained."""
+    names = inspect.signature(function).parameters
+    return {name: name in _PREDICTS for name in (*_TRAINS, *_PREDICTS) if name in names}
+
+
+def _has(module: Any, base: type) -> bool:
+    """Whether there are modules that can be called within an Equinox module."""
+    return any(
+        isinstance(m, base) and callable(m)
+        for m in jax.tree.leaves(module, is_leaf=lambda m: isinstance(m, base) and m is not module)
+    )
+
+
+def _dotted(path: Any) -> str:
+    return ".".join(str(part) for part in path)
+
+
+def _key(part: Any) -> str:
+    return str(getattr(part, "key", getattr(part, "name", getattr(part, "idx", part))))

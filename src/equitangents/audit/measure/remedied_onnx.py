@@ -1,0 +1,100 @@
+"""An ONNX file with the average over a finite group inside: the graph once for every element, with shared weights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from equitangents.audit.adapters.optional import require
+from equitangents.audit.measure.linear_maps import GroupMaps, LinearMap
+from equitangents.errors import InvalidArgumentError
+
+
+def averaged_file(source: str, names: list[str], maps: GroupMaps, path: Path) -> Path:
+    """Write the file; `names` are the file's inputs in the order of the maps. Returns the path."""
+    onnx = require("onnx", "onnx")
+    from onnx import compose, helper
+
+    model = onnx.load(source)
+    graph = model.graph
+    constants = {i.name for i in graph.initializer}
+    inputs = [i for i in graph.input if i.name not in constants]
+    outputs = sorted(o.name for o in graph.output) if len(graph.output) > 1 else [o.name for o in graph.output]
+    nodes, added = [], _Constants(onnx)
+    backs: dict[str, list[str]] = {name: [] for name in outputs}
+    for g, (moves, returns) in enumerate(zip(maps.inputs, maps.back, strict=True)):
+        prefix = f"equitangents/{g}/"
+        part = compose.add_prefix_graph(
+            graph, prefix, rename_inputs=False, rename_initializers=False, rename_value_infos=False
+        )
+        for node in part.node:  # of inputs: of every graph within, too, since names are those of the whole file
+            _rename(node, {i.name: f"{prefix}{i.name}" for i in inputs})
+        for name, one, shape in zip(names, moves, maps.input_shapes, strict=True):
+            nodes += added.moved(helper, one, name, f"{prefix}{name}", shape, _type(onnx, inputs, name))
+        nodes += part.node
+        for name, one, shape in zip(outputs, returns, maps.output_shapes, strict=True):
+            made = f"{prefix}{name}"
+            back = f"{made}/back"
+            nodes += added.moved(helper, one, made, back, shape, _type(onnx, graph.output, name))
+            backs[name].append(back)
+    nodes += [helper.make_node("Mean", parts, [name]) for name, parts in backs.items()]
+    new = helper.make_graph(
+        nodes, f"{graph.name} averaged over {maps.group}", inputs, list(graph.output),
+        [*graph.initializer, *added.tensors],
+    )  # fmt: skip
+    new.sparse_initializer.extend(graph.sparse_initializer)
+    made = helper.make_model(new, opset_imports=list(model.opset_import), ir_version=model.ir_version)
+    made.functions.extend(model.functions)
+    try:
+        large = made.ByteSize() >= 2**31 - 1
+        onnx.save(made, str(path), save_as_external_data=large)
+        onnx.checker.check_model(str(path))
+    except OSError as error:
+        raise InvalidArgumentError(f"path is {str(path)!r}, which cannot be written: {error.strerror}") from None
+    return path
+
+
+class _Constants:
+    """Index and shape tensors that the added nodes read."""
+
+    def __init__(self, onnx: Any):
+        self._onnx = onnx
+        self.tensors: list[Any] = []
+
+    def moved(self, helper: Any, one: LinearMap, read: str, made: str, shape: tuple[int, ...], dtype: Any) -> list[Any]:
+        """Nodes that make `made`, the map of `read`."""
+        if one.index is None and one.matrix is None:
+            return [helper.make_node("Identity", [read], [made])]
+        flat, turned = f"{made}/flat", f"{made}/turned"
+        how = self._nodes(helper, one, flat, turned, made, dtype)
+        return [
+            helper.make_node("Reshape", [read, self._of(f"{made}/row", np.array([0, -1], np.int64))], [flat]),
+            how,
+            helper.make_node("Reshape", [turned, self._of(f"{made}/shape", np.array([0, *shape], np.int64))], [made]),
+        ]
+
+    def _nodes(self, helper: Any, one: LinearMap, read: str, made: str, name: str, dtype: Any) -> Any:
+        if one.index is not None:
+            return helper.make_node("Gather", [read, self._of(f"{name}/index", one.index)], [made], axis=1)
+        assert one.matrix is not None
+        return helper.make_node("MatMul", [read, self._of(f"{name}/matrix", one.matrix.astype(dtype))], [made])
+
+    def _of(self, name: str, value: np.ndarray) -> str:
+        self.tensors.append(self._onnx.numpy_helper.from_array(np.ascontiguousarray(value), name))
+        return name
+
+
+def _rename(node: Any, names: dict[str, str]) -> None:
+    for i, name in enumerate(node.input):
+        node.input[i] = names.get(name, name)
+    for attribute in node.attribute:
+        for graph in (attribute.g, *attribute.graphs):
+            for inner in graph.node:
+                _rename(inner, names)
+
+
+def _type(onnx: Any, values: Any, name: str) -> Any:
+    found = next(v for v in values if v.name == name)
+    return onnx.helper.tensor_dtype_to_np_dtype(found.type.tensor_type.elem_type)

@@ -1,0 +1,138 @@
+"""PyTorch modules around a module: averaged over a finite group, or given every input in a canonical position."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from equitangents.audit.adapters.outputs import plain
+from equitangents.audit.measure.averaging import weights
+from equitangents.audit.measure.linear_maps import GroupMaps, LinearMap
+from equitangents.errors import InvalidArgumentError
+
+
+class Remedied(torch.nn.Module):
+    """Holds the module and the group's maps as buffers, so that both go to a device together."""
+
+    def __init__(self, module: Any, maps: GroupMaps):
+        super().__init__()
+        self.module, self.order, self.group = module, len(maps.inputs), maps.group
+        for side, table in (("in", maps.inputs), ("back", maps.back)):
+            for g, row in enumerate(table):
+                for i, one in enumerate(row):
+                    self._keep(f"{side}_{g}_{i}", one)
+
+    def _keep(self, name: str, one: LinearMap) -> None:
+        index = None if one.index is None else torch.from_numpy(np.ascontiguousarray(one.index))
+        matrix = None if one.matrix is None else torch.from_numpy(np.ascontiguousarray(one.matrix)).float()
+        self.register_buffer(f"index_{name}", index)
+        self.register_buffer(f"matrix_{name}", matrix)
+
+    def _moved(self, x: Any, name: str) -> Any:
+        index, matrix = getattr(self, f"index_{name}"), getattr(self, f"matrix_{name}")
+        if index is None and matrix is None:
+            return x
+        flat = x.reshape(len(x), -1)
+        return (flat[:, index] if matrix is None else flat @ matrix.to(x.dtype)).reshape(x.shape)
+
+    def _inputs(self, g: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        """The arguments moved by an element; keywords are numbered by name."""
+        names = sorted(kwargs)
+        named = {name: self._moved(kwargs[name], f"in_{g}_{i}") for i, name in enumerate(names)}
+        return [self._moved(x, f"in_{g}_{i}") for i, x in enumerate(args)], named
+
+    def _back(self, g: int, leaves: list[Any]) -> list[Any]:
+        return [self._moved(y, f"back_{g}_{i}") for i, y in enumerate(leaves)]
+
+
+class AveragedModule(Remedied):
+    """f̄(x) = mean over g of ρ_Y(g)⁻¹ f(ρ_X(g) x), one evaluation for every element."""
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """The mean, as a tensor, a tuple or a dictionary."""
+        totals: list[Any] | None = None
+        structure: Any = None
+        for g in range(self.order):
+            moved, named = self._inputs(g, args, kwargs)
+            leaves, structure = _flat(plain(self.module(*moved, **named)))
+            back = self._back(g, leaves)
+            totals = back if totals is None else [t + b for t, b in zip(totals, back, strict=True)]
+        assert totals is not None
+        return _whole([t / self.order for t in totals], structure)
+
+
+class CanonicalisedModule(Remedied):
+    """ρ_Y(g)⁻¹ f(ρ_X(g) x) for the element g that moves x to the position of the highest score; one evaluation."""
+
+    def __init__(self, module: Any, maps: GroupMaps):
+        super().__init__(module, maps)
+        for i, shape in enumerate(maps.input_shapes):
+            moves = any(row[i].index is not None or row[i].matrix is not None for row in maps.inputs)
+            value = torch.from_numpy(weights(shape, i)) if moves else None
+            self.register_buffer(f"weights_{i}", value)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """The output, as a tensor, a tuple or a dictionary."""
+        best: Any = None
+        chosen: Any = None
+        kept: tuple[list[Any], dict[str, Any]] = ([], {})
+        names = sorted(kwargs)
+        for g in range(self.order):
+            moved, named = self._inputs(g, args, kwargs)
+            leaves = [*moved, *(named[name] for name in names)]
+            score = sum(
+                (x.reshape(len(x), -1).double() * w.double()).sum(1)
+                for i, x in enumerate(leaves)
+                if (w := getattr(self, f"weights_{i}")) is not None
+            )
+            if best is None:
+                best, chosen, kept = score, torch.zeros_like(score, dtype=torch.long), (moved, named)
+                continue
+            better = score > best
+            best, chosen = torch.where(better, score, best), torch.where(better, torch.full_like(chosen, g), chosen)
+            kept = (
+                [_where(better, a, b) for a, b in zip(moved, kept[0], strict=True)],
+                {name: _where(better, named[name], kept[1][name]) for name in names},
+            )
+        leaves, structure = _flat(plain(self.module(*kept[0], **kept[1])))
+        found = leaves
+        for g in range(self.order):
+            back = self._back(g, leaves)
+            found = [_where(chosen == g, a, b) for a, b in zip(back, found, strict=True)]
+        return _whole(found, structure)
+
+
+def _where(rows: Any, a: Any, b: Any) -> Any:
+    return torch.where(rows.reshape(-1, *[1] * (a.ndim - 1)), a, b)
+
+
+def _flat(output: Any) -> tuple[list[Any], Any]:
+    """The tensors of an output, dictionaries by sorted name as everywhere in an audit, and what they were in."""
+    if isinstance(output, dict):
+        names = sorted(output)
+        return [output[name] for name in names], names
+    if isinstance(output, tuple | list):
+        return list(output), len(output)
+    return [output], None
+
+
+def _whole(leaves: list[Any], structure: Any) -> Any:
+    if structure is None:
+        return leaves[0]
+    return tuple(leaves) if isinstance(structure, int) else dict(zip(structure, leaves, strict=True))
+
+
+def remedied(kind: type[Remedied], module: Any, maps: GroupMaps) -> Any:
+    """The module with a remedy, in the mode of the given one and on its device."""
+    tensors = [*module.parameters(), *module.buffers()]
+    made = kind(module, maps)
+    return made.to(tensors[0].device) if tensors else made
+
+
+def check_flat(structure: Any) -> None:
+    """Raise unless inputs are one array, a tuple or a dictionary of arrays."""
+    flat = str(structure).count("(") <= 2 and str(structure).count("{") <= 1
+    if not flat:
+        raise InvalidArgumentError("the inputs are nested; remedy(..., form='function') takes any tree of them")

@@ -1,0 +1,107 @@
+"""What continuous integration asks of an audit of a potential: limits on errors, and that nothing got worse."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from equitangents.audit.potentials.advice import digits, named
+from equitangents.audit.potentials.report import AtomsReport
+from equitangents.audit.potentials.results import Row
+from equitangents.audit.report.checks import FLOORS, LEVEL, Check, grown
+from equitangents.errors import InvalidArgumentError
+from equitangents.keywords import meant
+
+
+def below(report: AtomsReport, limits: float | Mapping[str, float]) -> list[Check]:
+    """Whether relative errors are at most the limit of all, of their quantity, or of their test."""
+    if isinstance(limits, Mapping):
+        known = list(dict.fromkeys(name for r in report.rows for name in (r.quantity, r.test)))
+        for name in limits:
+            if name not in known:
+                raise InvalidArgumentError(
+                    f"fail_above names {name!r}{meant(str(name), known)}; the report has {', '.join(known)}"
+                )
+    found = []
+    for r in report.rows:
+        limit = limits.get(r.quantity, limits.get(r.test)) if isinstance(limits, Mapping) else limits
+        if limit is not None and r.relative is not None:
+            passed = bool(r.relative.mean <= limit)
+            said = f"relative error {r.relative.mean:.3g} {'≤' if passed else '>'} {limit:g}"
+            found.append(Check(f"{r.test}, {r.quantity} ≤ {limit:g}", passed, f"{r.test} of {r.quantity}: {said}"))
+    return found
+
+
+def no_worse(report: AtomsReport, baseline: Path) -> list[Check]:
+    """Whether errors did not grow since an earlier report, one check a row, by paired one-sided t-tests.
+
+    Pairs are structures, of fewer than five their moves. The tests hold together at 5 % (Holm). Growth below twice the
+    floor or the tolerance does not count. What is one number in each report, as a drift is, must keep its outcome.
+    """
+    old = _read(baseline, report.structures_digest)
+    shared = [(r, old[r.test, r.quantity]) for r in report.rows if (r.test, r.quantity) in old]
+    if not shared:
+        raise InvalidArgumentError(f"baseline is {str(baseline)!r}, which has no test of this audit")
+    values = [_p_value(now, before) for now, before in shared]
+    rejected = _holm(values)
+    return [
+        _check(now, before, value, worse, baseline.name)
+        for (now, before), value, worse in zip(shared, values, rejected, strict=True)
+    ]
+
+
+def _check(now: Row, before: Mapping[str, Any], value: float | None, grew: bool, name: str) -> Check:
+    if value is None:
+        worse = now.outcome == "fails" and before["outcome"] != "fails"
+        how = f"{before['outcome']} before, {now.outcome} now"
+    else:
+        worse = grew and now.error.mean > max(FLOORS * now.floor, now.tolerance)
+        how = f"{'worse' if worse else 'not worse'} by a paired test"
+    said = f"error of {named(now)} {digits(before['error']['mean'])} before, {digits(now.error.mean)} {now.unit} now"
+    return Check(f"{now.test}, {now.quantity}: no worse than {name}", not worse, f"{said}: {how}")
+
+
+def _p_value(now: Row, before: Mapping[str, Any]) -> float | None:
+    """Of the hypothesis that errors did not grow; None where there are no pairs."""
+    one, two = (np.array(table, np.float64) for table in (now.errors, before.get("errors") or []))
+    if one.shape != two.shape or one.size < 2:
+        return None
+    d = one - two
+    pairs = d.mean(axis=1) if len(d) >= _STRUCTURES else d.ravel()
+    return grown(pairs)
+
+
+_STRUCTURES = 5
+
+
+def _holm(values: list[float | None]) -> list[bool]:
+    """Which hypotheses are rejected, all together wrong in at most 5 % of cases."""
+    known = sorted((value, i) for i, value in enumerate(values) if value is not None)
+    rejected = [False] * len(values)
+    for rank, (value, i) in enumerate(known):
+        if not value <= LEVEL / (len(known) - rank):
+            break
+        rejected[i] = True
+    return rejected
+
+
+def _read(path: Path, digest: str) -> dict[tuple[str, str], dict[str, Any]]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InvalidArgumentError(f"baseline is {str(path)!r}, which cannot be read: {error}") from None
+    if not isinstance(found, dict) or not str(found.get("format", "")).startswith("equitangents.audit.atoms/"):
+        raise InvalidArgumentError(f"baseline is {str(path)!r}, which is no audit of a potential; write it with --json")
+    if found.get("structures_digest") != digest:
+        raise InvalidArgumentError(
+            f"baseline is {str(path)!r}, an audit of other structures, with another seed or another number of moves; "
+            "a paired test needs the same"
+        )
+    for row in found["rows"]:
+        row["errors"] = [[math.nan if e is None else e for e in errors] for errors in row.get("errors", [])]
+    return {(row["test"], row["quantity"]): row for row in found["rows"]}

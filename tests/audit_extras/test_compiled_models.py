@@ -1,0 +1,88 @@
+"""Models compiled by PyTorch, and outputs of classes of model hubs."""
+
+from __future__ import annotations
+
+import warnings
+import zipfile
+from collections import OrderedDict
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import equitangents as et
+from equitangents.audit.adapters.files import load_model
+from equitangents.errors import InvalidArgumentError, NetworkError
+
+QUIET = {"layout": "channels_first", "off_data": False, "data_test": None, "resamples": 50}
+X = np.random.default_rng(0).normal(size=(10, 1, 6, 6)).astype(np.float32)
+
+
+def network() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Conv2d(1, 4, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 2)
+    )
+
+
+def test_a_compiled_module_is_run_compiled_and_shows_the_layers_of_its_own() -> None:
+    plain = et.audit(network(), "C4", X, **QUIET)
+    seen: list[int] = []
+
+    def backend(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> object:
+        seen.append(len(inputs))
+        return graph.forward
+
+    report = et.audit(torch.compile(network(), backend=backend), "C4", X, **QUIET)
+    assert seen
+    np.testing.assert_allclose(report.errors, plain.errors, rtol=1e-4)
+    assert [layer.name for layer in report.layers.layers] == [layer.name for layer in plain.layers.layers]
+    assert report.float_floor.method == "float64"
+
+
+@pytest.mark.parametrize("how", ["script", "trace"])
+def test_torchscript_modules_and_their_files(how: str, tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        net = network().eval()
+        program = torch.jit.script(net) if how == "script" else torch.jit.trace(net, torch.from_numpy(X[:2]))
+        torch.jit.save(program, tmp_path / "program.pt")
+    plain = et.audit(network(), "C4", X, **QUIET)
+    for model in (program, load_model(str(tmp_path / "program.pt"))):
+        np.testing.assert_allclose(et.audit(model, "C4", X, **QUIET).errors, plain.errors, rtol=1e-4)
+    torch.save(net, tmp_path / "pickle.pt")
+    with pytest.raises(InvalidArgumentError, match="is a pickle"):
+        load_model(str(tmp_path / "pickle.pt"))
+    with zipfile.ZipFile(tmp_path / "broken.pt", "w") as archive:
+        archive.writestr("broken/code/__torch__.py", "class Network(Module):\n  __parameters__ = [")
+    with pytest.raises(NetworkError, match=r"is not a program of torch\.jit\.save"):
+        load_model(str(tmp_path / "broken.pt"))
+
+
+def test_outputs_of_model_hubs() -> None:
+    @dataclass
+    class ModelOutput(OrderedDict):
+        """As that of transformers: a dataclass, and a dictionary of the entries that are not None."""
+
+        loss: torch.Tensor | None = None
+        logits: torch.Tensor | None = None
+        hidden_states: tuple[torch.Tensor, ...] | None = None
+
+        def __post_init__(self) -> None:
+            self.update({k: v for k, v in vars(self).items() if v is not None})
+
+    class Hub(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = network()
+
+        def forward(self, pixel_values: torch.Tensor) -> ModelOutput:
+            return ModelOutput(logits=self.net(pixel_values), hidden_states=(pixel_values, self.net[0](pixel_values)))
+
+    report = et.audit(Hub(), "C4", X, select="logits", **QUIET)
+    np.testing.assert_allclose(report.errors, et.audit(network(), "C4", X, **QUIET).errors, rtol=1e-4)
+    hidden = et.audit(Hub(), "C4", {"pixel_values": X}, "images", select="hidden_states.0", **QUIET)
+    assert hidden.verdict == "equivariant"

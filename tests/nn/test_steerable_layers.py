@@ -1,0 +1,186 @@
+"""Steerable layers: what they refuse, masks, precision, derivatives, and what ensembles make of them."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import equitangents as et
+from equitangents import errors, nn
+from equitangents.steerable import GaussianSum
+
+CONV = nn.SteerableConv("4x0+2x1", radii=(0.0, 1.0))
+NET = nn.Sequential(
+    nn.PointCloud("SO(2)"), CONV, nn.GatedNonlinearity(nn.Erf()), nn.SteerablePool(), nn.SteerableDense("1x0")
+)
+
+
+def points(*layers):
+    return lambda: nn.Sequential(nn.PointCloud("SO(2)", "1x0"), *layers).signals((5, 3))
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (points(nn.Relu()), "does not read 5 points with features 1x0 of SO\\(2\\); SteerableConv"),
+        (points(CONV, nn.Dense(3)), "does not read 5 points with features 4x0\\+2x1"),
+        (points(nn.NormNonlinearity()), "a nonlinearity needs a linear layer before it"),
+        (points(nn.SteerableConv("1x0+2x1"), nn.GatedNonlinearity()), "1 numbers 0, of which 2 are gates; give .* 2x0"),
+        (
+            points(CONV, nn.FourierNonlinearity()),
+            "expected equally many copies, such as 4x0\\+4x1",
+        ),
+        (points(nn.SteerableConv("2x0+2x1"), nn.FourierNonlinearity(samples=2)), "samples is 2; .* need at least 3"),
+        (points(nn.SteerableDense("1x1")), "no equivariant kernel of this layer leads from 1x0 to 1"),
+        (points(nn.SteerablePool(), CONV), "SteerableConv reads points; after SteerablePool use SteerableDense"),
+        (points(nn.SteerablePool(), nn.SteerablePool()), "have been pooled before"),
+        (lambda: nn.Sequential(CONV).signals((5, 3)), "begin the network with PointCloud or PlaneImage"),
+        (lambda: nn.Sequential(nn.PointCloud("SO(2)")).signals((5, 3)), "3 channels; expected 2 coordinates"),
+        (
+            lambda: nn.Sequential(nn.PointCloud("SO(2)")).signals((5, 5, 2)),
+            "PointCloud reads points \\(N, P, channels\\)",
+        ),
+        (lambda: nn.Sequential(nn.PlaneImage("O(2)")).signals((5, 2)), "PlaneImage reads images"),
+        (lambda: nn.Sequential(nn.PlaneImage("O(2)", "1x1")).signals((5, 5, 3)), "3 channels; features 1x1 have 2"),
+        (lambda: nn.PlaneImage("SO(3)"), "a group of the plane"),
+        (lambda: nn.Sequential(nn.PointCloud("SO(2)"), CONV).kernel(np.zeros((1, 5, 2))), "or steerable features with"),
+        (lambda: nn.Sequential(nn.PointCloud("SO(2)"), CONV).kernel_field(np.zeros((1, 5, 2))), "and ask for kernel"),
+        (
+            lambda: nn.Sequential(*NET.layers[:4]).kernel(np.zeros((1, 5, 2))),
+            "after a nonlinearity of steerable features there is to be a linear layer",
+        ),
+    ],
+)
+def test_layers_that_do_not_fit_are_refused(call, says):
+    with pytest.raises(errors.NetworkError, match=says):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "says"),
+    [
+        (lambda: nn.PointCloud("SU(2)"), errors.InvalidArgumentError, "group is 'SU\\(2\\)'"),
+        (lambda: nn.PointCloud(3), errors.InvalidTypeError, "group is 3; expected one of"),
+        (lambda: nn.SteerableConv("1x0", radii=()), errors.InvalidArgumentError, "expected different radii"),
+        (lambda: nn.SteerableConv("1x0", width=0.0), errors.InvalidArgumentError, "width is 0.0"),
+        (lambda: nn.GatedNonlinearity(jnp.tanh), errors.InvalidTypeError, "expected a nonlinearity of equitangents.nn"),
+        (lambda: nn.FourierNonlinearity(nn.Relu), errors.InvalidTypeError, "function is"),
+        (lambda: nn.NormNonlinearity(3.0), errors.InvalidTypeError, "expected a GaussianSum or a function"),
+        (lambda: nn.NormNonlinearity(tolerance=0.0), errors.InvalidArgumentError, "tolerance is 0.0"),
+        (lambda: GaussianSum((1.0,), (0.0, 1.0)), errors.ShapeError, "1 coefficients and 2 rates"),
+        (lambda: GaussianSum((1.0,), (-1.0,)), errors.InvalidArgumentError, "at least 0"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(call, kind, says):
+    with pytest.raises(kind, match=says):
+        call()
+
+
+def test_linear_networks_have_the_kernels_of_mean_features():
+    x = np.random.default_rng(0).normal(size=(3, 5, 6))
+    mean = x[..., 2:].mean(axis=1)
+    begin = nn.PointCloud("SO(2)", "2x0+1x1"), nn.SteerablePool()
+    numbers = nn.Sequential(*begin, nn.SteerableDense("3x0", W_std=2.0, b_std=0.5)).kernel(x)
+    expected = 4 * mean[:, :2] @ mean[:, :2].T / 2 + 0.25
+    np.testing.assert_allclose(numbers.nngp, expected, rtol=1e-13)
+    np.testing.assert_allclose(numbers.ntk, expected, rtol=1e-13)
+    np.testing.assert_array_equal(numbers.ntk, numbers.ntk.T)
+    u, quarter = mean[:, 2:], np.array([[0.0, -1.0], [1.0, 0.0]])
+    outer = np.einsum("ia,jb->ijab", u, u)
+    vectors = nn.Sequential(*begin, nn.SteerableDense("1x1")).kernel(x)
+    np.testing.assert_allclose(vectors.nngp, (outer + quarter @ outer @ quarter.T) / 2, atol=1e-14)
+    assert (vectors.nngp == vectors.nngp.transpose(1, 0, 3, 2)).all()
+
+
+def test_groups_are_named_or_given_as_objects():
+    assert nn.PointCloud(et.groups.so3(2)) == nn.PointCloud("SO(3)")
+    assert nn.PointCloud(et.groups.so2(), "1x1").features.dimension == 2
+
+
+@pytest.mark.slow
+def test_functions_of_the_norm_are_fitted_or_refused():
+    tanh = nn.NormNonlinearity(jnp.tanh)
+    r = np.linspace(0, 12, 500)
+    assert np.max(np.abs(np.asarray(tanh.gaussians(r)) - np.tanh(r))) <= 2 * tanh.error <= 2e-6
+    with pytest.raises(errors.InvalidArgumentError, match=r"fitted by 32 Gaussians to .* only"):
+        nn.NormNonlinearity(lambda r: jax.nn.relu(r - 1))
+    first, last = nn.SteerableConv("2x1", W_std=30.0), nn.SteerableConv("1x0")
+    long = nn.Sequential(nn.PointCloud("SO(2)"), first, tanh, last, nn.SteerablePool())
+    with pytest.raises(errors.InvalidArgumentError, match="give NormNonlinearity largest="):
+        long.kernel(np.random.default_rng(0).normal(size=(1, 3, 2)))
+
+
+@pytest.mark.slow
+def test_missing_points_leave_kernels_and_outputs_as_those_of_smaller_clouds():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(2, 5, 2))
+    mask = np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], bool)
+    net = nn.Sequential(
+        nn.PointCloud("SO(2)"), nn.SteerableConv("2x0+2x1", b_std=0.5), nn.FourierNonlinearity(nn.Cos()),
+        nn.SteerableConv("1x0+1x1", b_std=0.5), nn.SteerablePool(),
+    )  # fmt: skip
+    masked = net.kernel(et.Masked(x, mask))
+    np.testing.assert_allclose(masked.ntk[0, 0], net.kernel(x[:1, :3]).ntk[0, 0], atol=1e-12)
+    np.testing.assert_allclose(masked.ntk[1, 1], net.kernel(x[1:]).ntk[0, 0], atol=1e-12)
+    other = x.copy()
+    other[0, 3:] = 7.0
+    np.testing.assert_array_equal(net.kernel(et.Masked(other, mask)).ntk, masked.ntk)
+    params = net.init(jax.random.key(0), (5, 2), "float64")
+    y = np.asarray(net.apply(params, et.Masked(x, mask)))
+    np.testing.assert_allclose(y[0], np.asarray(net.apply(params, x[:1, :3]))[0], atol=1e-12)
+
+
+@pytest.mark.slow
+def test_kernels_agree_in_parts_precisions_and_compiled_programs():
+    x = np.random.default_rng(0).normal(size=(3, 4, 2))
+    kernels = NET.kernel(x)
+    assert kernels.ntk.shape == (3, 3)
+    np.testing.assert_array_equal(kernels.ntk, kernels.ntk.T)
+    np.testing.assert_allclose(NET.kernel(x[:2], x).ntk, kernels.ntk[:2], atol=1e-13)
+    np.testing.assert_allclose(NET.kernel_diagonal(x).nngp, np.diag(kernels.nngp), atol=1e-13)
+    single = NET.kernel(x.astype(np.float32))
+    assert single.ntk.dtype == np.float32
+    np.testing.assert_allclose(single.ntk, kernels.ntk, rtol=1e-5)
+    with jax.enable_x64(True):
+        traced = jax.jit(lambda a: NET.kernel(a).ntk)(jnp.asarray(x))
+        np.testing.assert_allclose(np.asarray(traced), kernels.ntk, atol=1e-12)
+        slope = jax.grad(lambda a: NET.kernel(a, jnp.asarray(x)).nngp[0, 1])(jnp.asarray(x))
+    step = 1e-5 * np.eye(24)[1].reshape(x.shape)
+    change = (NET.kernel(x + step, x).nngp - NET.kernel(x - step, x).nngp)[0, 1] / 2e-5
+    np.testing.assert_allclose(slope.ravel()[1], change, rtol=1e-6)
+    cost = NET.kernel_cost((4, 2), 3)
+    assert cost.pairs == 6
+    assert cost.multiply_adds > 0
+
+
+@pytest.mark.slow
+def test_images_turn_by_quarter_turns_exactly_and_ensembles_learn_from_them():
+    x = np.random.default_rng(0).normal(size=(4, 5, 5, 1))
+    net = nn.Sequential(
+        nn.PlaneImage("O(2)"), nn.SteerableConv("3x0e+2x1", b_std=0.3), nn.NormNonlinearity(),
+        nn.SteerablePool(), nn.SteerableDense("1x0e"),
+    )  # fmt: skip
+    turned = np.rot90(x, axes=(1, 2)).copy()
+    kernels = net.kernel(x)
+    np.testing.assert_allclose(net.kernel(turned, x).ntk, kernels.ntk, rtol=1e-11)
+    np.testing.assert_allclose(net.kernel(x[:, ::-1].copy(), x).ntk, kernels.ntk, rtol=1e-11)
+    model = et.InfiniteEnsemble(net, ridge=1e-6).fit(x[:3], np.array([0.0, 1.0, -1.0]))
+    np.testing.assert_allclose(model.predict(turned), model.predict(x), atol=1e-6)
+    vector = nn.Sequential(*net.layers[:4], nn.SteerableDense("1x1"))
+    params = vector.init(jax.random.key(0), x.shape[1:], "float64")
+    quarter = np.array([[0.0, -1.0], [1.0, 0.0]])
+    y = np.asarray(vector.apply(params, x))
+    np.testing.assert_allclose(np.asarray(vector.apply(params, turned)), y @ quarter.T, atol=1e-12)
+
+
+@pytest.mark.slow
+def test_ensembles_learn_vectors_that_turn_with_the_points():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(4, 4, 2)), rng.normal(size=(4, 2))
+    net = nn.Sequential(*NET.layers[:4], nn.SteerableDense("1x1"))
+    assert net.turning_outputs == 2
+    assert NET.turning_outputs is None
+    g = np.array([[0.6, -0.8], [0.8, 0.6]])
+    model = et.InfiniteEnsemble(net, ridge=1e-6).fit(x[:3], y[:3])
+    np.testing.assert_allclose(model.predict(x[:3]), y[:3], atol=1e-3)
+    np.testing.assert_allclose(model.predict(x @ g.T), model.predict(x) @ g.T, atol=1e-6)
