@@ -165,7 +165,7 @@ def test_finite_networks_are_exactly_equivariant(group):
 @pytest.mark.slow
 @pytest.mark.parametrize("group", [S3, et.groups.cyclic(5), et.groups.quaternion()], ids=lambda g: g.name)
 def test_kernels_are_the_means_over_random_networks(group):
-    """One hidden layer, whose mean does not depend on the width; 4,000 networks, 95 % of all numbers within 3 standard errors."""
+    """One hidden layer, whose mean does not depend on the width; 4,000 networks, 95 % of numbers within 3 errors."""
     _, layers = on_itself(group, window=[0, 1])
     x = np.random.default_rng(1).normal(size=(2, group.order, 2))
     scores = []
