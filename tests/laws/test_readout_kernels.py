@@ -165,21 +165,19 @@ def test_finite_networks_are_exactly_equivariant(group):
 @pytest.mark.slow
 @pytest.mark.parametrize("group", [S3, et.groups.cyclic(5), et.groups.quaternion()], ids=lambda g: g.name)
 def test_kernels_are_the_means_over_random_networks(group):
-    """One hidden layer, whose mean does not depend on the width; 4,000 networks, 9 of 10 within 3 standard errors."""
+    """One hidden layer, whose mean does not depend on the width; 4,000 networks, 95 % of numbers within 3 errors."""
     _, layers = on_itself(group, window=[0, 1])
     x = np.random.default_rng(1).normal(size=(2, group.order, 2))
-    for irrep in group.irreps("real"):
+    scores = []
+    for i, irrep in enumerate(group.irreps("real")):
         net = n.Sequential(*layers, n.Readout(irrep, W_std=1.2, b_std=0.3))
         exact = net.kernel(x)
-        found = et.kernels.monte_carlo(net, x, key=jax.random.key(0), samples=4000, dtype="float64")
-        for mean, error, value in (
-            (found.nngp, found.nngp_std_error, exact.nngp),
-            (found.ntk, found.ntk_std_error, exact.ntk),
-        ):
-            z = np.abs(mean - value) / error
-            assert mean.shape == (2, 2, irrep.dimension, irrep.dimension)
-            assert np.mean(z <= 3) >= 0.9
-            assert np.max(z) <= 4.5
+        found = et.kernels.monte_carlo(net, x, key=jax.random.key(100 + i), samples=4000, dtype="float64")
+        assert found.ntk.shape == (2, 2, irrep.dimension, irrep.dimension)
+        scores += [(found.nngp - exact.nngp) / found.nngp_std_error, (found.ntk - exact.ntk) / found.ntk_std_error]
+    z = np.concatenate([np.abs(score).ravel() for score in scores])
+    assert np.mean(z <= 3) >= 0.95
+    assert np.max(z) <= 4.5
 
 
 @pytest.mark.slow

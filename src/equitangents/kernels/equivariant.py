@@ -54,7 +54,7 @@ class EquivariantAverage:
             return self._result(diagonal(self._base, self._nodes, x), x)
         blocks = [self._sums(x[i : i + 1], None) for i in range(len(x))]
         join = [np.concatenate([np.asarray(getattr(b, name)[0]) for b in blocks]) for name in ("nngp", "ntk")]
-        return self._result(Sums(*join, blocks[-1].term), x)
+        return self._result(Sums(join[0], join[1], blocks[-1].term), x)
 
     def _sums(self, x1: Any, x2: Any) -> Sums:
         if self._invariant(*(x for x in (x1, x2) if x is not None)):
@@ -70,7 +70,7 @@ class EquivariantAverage:
                 total[i] = total[i] + turned @ k
         if x2 is None:
             total = [(k + k.transpose(1, 0, 3, 2)) / 2 for k in total]
-        return Sums(*total, found.term)
+        return Sums(total[0], total[1], found.term)
 
     @cached_property
     def _matrices(self) -> np.ndarray:
@@ -100,8 +100,10 @@ class EquivariantAverage:
         if any(map(is_traced, given)):
             raise InvalidTypeError("equivariant averages are there for arrays of known values, not inside of jit")
         given = tuple(x for x in given if len(x))
-        if not given or isinstance(self.action, Action):
-            return not given or is_invariant(self.base, self.action, *given)
+        if not given:
+            return True
+        if isinstance(self.action, Action):
+            return is_invariant(self.base, self.action, *given)
         sample = np.concatenate([np.asarray(x[:_ELEMENTS]) for x in given])
         copy, *elements = self.action.group.draw(_ELEMENTS, np.random.default_rng(0))
         sample = np.concatenate([sample, np.asarray(self.action(copy, sample[:1]))])
@@ -116,7 +118,8 @@ class EquivariantAverage:
 
     def _result(self, sums: Sums, *given: Any) -> Kernels:
         dtype = working_dtype(*given)
-        nngp, ntk = np.asarray(sums.nngp, dtype), np.asarray(sums.ntk, dtype)
+        nngp: Any = np.asarray(sums.nngp, dtype)
+        ntk: Any = np.asarray(sums.ntk, dtype)
         if any(isinstance(x, jax.Array) for x in given):
             with scope(dtype):
                 nngp, ntk = jnp.asarray(nngp), jnp.asarray(ntk)

@@ -127,9 +127,9 @@ class Readout(Layer):
         return given, ProjectedProgram(flat, self._moves(fibres, rho, signals[-2]), constant)
 
     def _moves(self, fibres: Any, rho: np.ndarray, signal: Signal) -> PositionMoves | RotationMoves:
-        assert isinstance(signal.positions, OnGroup | OnRotations)
-        group = signal.positions.group
         if isinstance(fibres, GroupFibres):
+            assert isinstance(signal.positions, OnGroup)
+            group = signal.positions.group
             sources = fibres.points.array[group.inverses]
             return PositionMoves(FrozenArray(sources), FrozenArray(rho), FrozenArray(group.inverses))
         return RotationMoves(fibres.group, fibres.bandlimit, self._turned, fibres.accuracy)

@@ -106,13 +106,17 @@ def moved_positions(augmentation: Any, label_action: Any, positions: Positions) 
     return np.tile(here, (whole.group.order, 1)) if whole.group.elements is not None else here[None]
 
 
-def moved_targets(augmentation: Any, label_action: Any, y: np.ndarray, positions: Positions) -> np.ndarray:
+def moved_outputs(augmentation: Any, label_action: Any, y: np.ndarray) -> np.ndarray:
+    """ρ_Y(g) y of outputs that turn, y (N, d, 1), (|G|, N, d, 1); without a label action they stay as they are."""
+    elements = augmenting_elements(augmentation)
+    if label_action is None:
+        return np.broadcast_to(y, (len(elements), *y.shape))
+    return augment_targets(label_action, y[..., 0], elements).reshape(len(elements), *y.shape)
+
+
+def moved_targets(augmentation: Any, label_action: Any, y: np.ndarray) -> np.ndarray:
     """ρ_Y(g) y for the augmentation's elements, (|G|, *y.shape), y (N, *positions, outputs)."""
     elements = augmenting_elements(augmentation)
-    if positions.turning:
-        if label_action is None:
-            return np.broadcast_to(y, (len(elements), *y.shape))
-        return augment_targets(label_action, y[..., 0], elements).reshape(len(elements), *y.shape)
     action = value_keeping(whole_action(augmentation)) if label_action is None else label_action
     if action is None:
         return np.broadcast_to(y, (len(elements), *y.shape))

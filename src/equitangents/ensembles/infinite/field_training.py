@@ -27,7 +27,7 @@ from equitangents.ensembles.fields.action import PointAction
 from equitangents.ensembles.fields.invariance import KernelSymmetry, kernel_symmetry
 from equitangents.ensembles.fields.kernel import FieldKernel
 from equitangents.ensembles.fields.points import FieldPoints
-from equitangents.ensembles.fields.targets import Positions, moved_positions, moved_targets
+from equitangents.ensembles.fields.targets import Positions, moved_outputs, moved_positions, moved_targets
 from equitangents.ensembles.fields.turning import TurningField, turning_symmetry
 from equitangents.ensembles.infinite import problem
 from equitangents.ensembles.infinite.irrep_problem import IrrepProblem
@@ -153,7 +153,8 @@ class FieldSource:
         """ρ_Y(g) y_i for every augmenting element, (|G|, N, *positions, outputs)."""
         if self.y.ndim > len(self.positions.shape) + 2:
             return self.y
-        return moved_targets(self.augmentation, self.label_action, self.y, self.positions)
+        moved = moved_outputs if self.positions.turning else moved_targets
+        return moved(self.augmentation, self.label_action, self.y)
 
     def explicit(self, settings: Settings) -> Problem | SolvedProblem:
         """Train on all copies one by one, each with all its positions."""
@@ -283,9 +284,9 @@ class FieldTraining:
     def joint_orbits(self, x: Any, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """As `orbits`, between all of them: (T, M, |G|, *positions, M, |G|, *positions)."""
         if self.positions.turning:
-            field = len(x), self.points._orbit_group().order, self.positions.count
-            covariances = self.covariances(self._orbits(x), times)
-            return self.orbit_means(x, times), covariances.reshape(len(times), *field, *field)
+            orbits = len(x), self.points._orbit_group().order, self.positions.count
+            between = self.covariances(self._orbits(x), times)
+            return self.orbit_means(x, times), between.reshape(len(times), *orbits, *orbits)
         order, at = self.points._orbit_group().order, self._at(x)
         means, covariances = self.points.joint_orbits(at, times)
         count, n = self.positions.count, len(x)

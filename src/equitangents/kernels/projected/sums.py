@@ -42,7 +42,7 @@ def all_pairs(kernel: KernelOf, nodes: Nodes, x1: Any, x2: Any = None) -> Sums:
     assert term is not None
     if x2 is None:
         total = [(k + k.transpose(1, 0, 3, 2)) / 2 for k in total]
-    return Sums(*total, term)
+    return Sums(total[0], total[1], term)
 
 
 def diagonal(kernel: KernelOf, nodes: Nodes, x: Any) -> Sums:
