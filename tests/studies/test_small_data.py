@@ -99,6 +99,14 @@ def test_settings_that_cannot_be_used_are_refused():
             settings.check_settings(settings.Settings(data="digits", **change), None)
 
 
+def test_a_network_that_diverged_is_right_about_no_image():
+    class Diverged:
+        def predict(self, x):
+            return np.array([[0.0, 1.0], [np.nan, 0.0], [0.0, np.inf]])
+
+    assert rivals.classified(Diverged(), np.zeros((3, 2, 2, 1))).tolist() == [1, -1, -1]
+
+
 def test_forests_see_both_copies_and_answer_alike_for_both():
     few = settings.Settings(data="digits", trees=5, draws=2, pool=40, test_images=20)
     images = settings.load(few, None)

@@ -40,8 +40,9 @@ def train(settings: Settings, images: Images, rows: np.ndarray, rate: float, see
 
 
 def classified(model: DeepEnsemble, x: np.ndarray) -> np.ndarray:
-    """Classes by the mean of the outputs for an image and for its flip."""
-    return np.asarray(model.predict(x) + model.predict(flip(x))).argmax(axis=1)
+    """Classes by the mean of the outputs for an image and for its flip; −1, no class, where these are not finite."""
+    outputs = np.asarray(model.predict(x) + model.predict(flip(x)))
+    return np.where(np.isfinite(outputs).all(axis=1), outputs.argmax(axis=1), -1)
 
 
 def networks(settings: Settings, images: Images, draws: Draws, step: Step) -> Arrays:
