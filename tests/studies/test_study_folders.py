@@ -19,8 +19,8 @@ SLOW = (
     "augmented-cnn-to-gcnn", "comparison", "comparison-sizes", "continuous", "cross-product", "finite-width",
     "finite-width-vec", "forces", "frozen-kernel", "gaussian-vs-uniform", "imagenet-scale", "ising",
     "kernel-convergence", "learning-curves", "mlp-to-gcnn", "orientations", "other-ensembles", "partial-orbits",
-    "predicted-agreement", "rotated-images", "sampling", "segmentation", "spurious-symmetries",
-    "symmetry-breaking-path", "symmetry-groups", "toy",
+    "predicted-agreement", "rotated-images", "sampling", "spurious-symmetries",
+    "symmetry-breaking-path", "symmetry-groups", "toy", "vector-fields",
 )  # fmt: skip
 NAMES = [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in TINY]
 
