@@ -262,7 +262,7 @@ class TestScenes:
             (tmp_path / part).mkdir()
             for i in range(5):
                 Image.fromarray(rng.integers(0, 2, (6, 6, 3), np.uint8) * 255).save(tmp_path / part / f"{i}.png")
-        settings = segmentation.Settings(data=str(tmp_path), pixels=4, sizes=(1, 3), test=2, few=1)
+        settings = segmentation.Settings(data=str(tmp_path), pixels=4, sizes=(1, 3), test=2, few=1, trained=1)
         segmentation.check_settings(settings, None)
         x, y, test, target = segmentation.draw(settings, 0)
         assert (x.shape, y.shape, test.shape, target.shape) == ((3, 4, 4, 3), (3, 4, 4, 1), (2, 4, 4, 3), (2, 4, 4, 1))

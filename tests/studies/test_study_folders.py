@@ -20,7 +20,7 @@ SLOW = (
     "finite-width-vec", "forces", "frozen-kernel", "gaussian-vs-uniform", "imagenet-scale", "ising",
     "kernel-convergence", "learning-curves", "mlp-to-gcnn", "orientations", "other-ensembles", "partial-orbits",
     "predicted-agreement", "rotated-images", "sampling", "segmentation", "small-data", "spurious-symmetries",
-    "symmetry-breaking-path", "symmetry-groups", "toy",
+    "symmetry-breaking-path", "symmetry-groups", "toy", "vector-fields",
 )  # fmt: skip
 NAMES = [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in TINY]
 

@@ -101,14 +101,14 @@ def _colours(image: Any) -> np.ndarray:
         low, high = float(values.min()), float(values.max())
         return ((values - low) / (high - low if high > low else 1))[..., None]
     grey = image.mode in ("1", "L", "LA")
-    values = np.asarray(image.convert("L" if grey else "RGB"), np.float32) / 255
-    return values[..., None] if grey else values
+    shades = np.asarray(image.convert("L" if grey else "RGB"), np.float32) / np.float32(255)
+    return shades[..., None] if grey else shades
 
 
 def _foreground(image: Any) -> np.ndarray:
     """(H, W, 1): 1 where any channel but transparency is not 0; of a palette, where its index is not 0."""
     values = np.asarray(image.convert("RGB") if image.mode in ("LA", "RGBA", "PA") else image)
-    some = values.any(axis=-1) if values.ndim == 3 else values != 0
+    some: np.ndarray = (values != 0).any(axis=-1) if values.ndim == 3 else values != 0
     return some[..., None].astype(np.float32)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from equitangents.report import Figure, Section, Table
@@ -91,7 +93,8 @@ def _images(settings: Settings, folder: RunFolder) -> Figure:
     ) as drawn:
         rings, angles = x.shape[1:3]
         edges = np.linspace(0, 2 * np.pi, _FINE * angles + 1) - np.pi / angles
-        for axes, image in zip(drawn, x, strict=False):
+        for drawn_on, image in zip(drawn, x, strict=False):
+            axes: Any = drawn_on  # polar ones
             axes.set_theta_zero_location("S")  # angle 0 points down the rows
             axes.pcolormesh(
                 edges, np.arange(rings + 1), np.repeat(image[..., 0], _FINE, axis=1), cmap="gray", rasterized=True

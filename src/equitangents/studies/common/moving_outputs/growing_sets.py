@@ -82,7 +82,7 @@ def scores_of_a_draw(
     x, y, test, target = sets
     grams = moved_kernels(kernel, symmetries, x, x, positions, lambda a, b: step(a / b, 4))
     cross = moved_kernels(kernel, symmetries, test, x, positions, lambda a, b: step(1 + a / b, 4))
-    found = {f"{score}_{name}": np.zeros(len(sizes)) for name in symmetries for score in scores}
+    found: dict[str, np.ndarray] = {f"{score}_{name}": np.zeros(len(sizes)) for name in symmetries for score in scores}
     copies = len(symmetries[augmented].chosen) * math.prod(positions)
     found["explicit"] = np.asarray(sizes) * copies <= _MOST_ROWS
     found["apart"] = np.full(len(sizes), np.nan)

@@ -114,8 +114,8 @@ def scores_table(learning: Learning, titles: Mapping[str, str], noun: str) -> Ta
         cells = [learning.mean(score, symmetry, j) for symmetry in learning.titles]
         rows.append([f"{size:,}", *(with_interval(e.value, e.interval) for e in cells)])
     saved = {symmetry: learning.saved(symmetry) for symmetry in learning.titles if symmetry not in (PLAIN, WRONG)}
-    cells = [with_interval(saved[s].value, saved[s].interval) if s in saved else "" for s in learning.titles]
-    rows.append([f"{noun} saved, factor", *cells])
+    factors = [with_interval(saved[s].value, saved[s].interval) if s in saved else "" for s in learning.titles]
+    rows.append([f"{noun} saved, factor", *factors])
     caption = (
         f"{title}; in brackets 95 % intervals over draws. Last row: how many times as many {noun} the plain kernel "
         f"needs for the same squared error; more than {learning.sizes[-1] / learning.sizes[0]:g} cannot be measured."
