@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -46,7 +46,7 @@ def theirs(python: str, name: str, x: np.ndarray, how: str = "check") -> dict[st
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def ours(python: str, name: str, x: np.ndarray, effort: str) -> tuple[Any, float]:
+def ours(python: str, name: str, x: np.ndarray, effort: Literal["quick", "full"]) -> tuple[Any, float]:
     """The audit, and its seconds with the network running already."""
     from equitangents.audit import audit
 
@@ -88,7 +88,8 @@ def main(full: bool = False) -> None:
             print(f"{name} is left out: no environment with it")
             continue
         checked = theirs(python, name, x)
-        for effort in ("quick", "full") if full else ("quick",):
+        efforts: tuple[Literal["quick", "full"], ...] = ("quick", "full") if full else ("quick",)
+        for effort in efforts:
             ours(python, name, x[:2], effort)  # imports and compilation
             report, seconds = ours(python, name, x, effort)
             head = report.headline

@@ -6,13 +6,14 @@ Times are processor time of one thread, as in `cpu_engine`. "× pooled" is the f
 
 import os
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from benchmarks.bench_cpu_engine import shortest
 from equitangents import nn
 
-WEIGHTS = {"W_std": 2**0.5, "b_std": 0.1}
+WEIGHTS: dict[str, Any] = {"W_std": 2**0.5, "b_std": 0.1}
 CASES = (  # name, layers, padding, side, inputs on each side at the same position and at all pairs
     ("2 layers, 16×16×3, circular", 2, "circular", 16, 128, 16),
     ("2 layers, 16×16×3, zero", 2, "zero", 16, 128, 16),

@@ -136,6 +136,7 @@ def network_difference(group: str, spec: dict, answer: dict, offsets: np.ndarray
     n = 0 if "hidden" in spec else SPACES[group]
     into, out = (Features(spec[name], group) for name in ("into", "out"))
     ours = np.concatenate([x[..., :n], in_our_basis(x[..., n:], into, bases)], axis=-1)
+    begin: nn.PlaneImage | nn.PointCloud
     if "hidden" in spec:
         begin, hidden = nn.PlaneImage(group, into), Features(spec["hidden"], group)
         middle: Any = nn.NormNonlinearity(lambda r: jax.nn.relu(r - 1), tolerance=10.0)

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from equitangents.audit import audit
+
 ROOT = Path(__file__).resolve().parents[2]
 WHEELS = ROOT / "build" / "wheels"
 ORIENTATION = ("rapidocr-onnxruntime==1.4.4", "rapidocr_onnxruntime/models/ch_ppocr_mobile_v2.0_cls_infer.onnx")
@@ -62,19 +64,16 @@ def digits_cnn() -> Any:
     """One of these CNNs under quarter turns."""
     import jax
 
-    import equitangents as et
-
     ensemble, x, _ = _digits()
     first = jax.tree.map(lambda p: p[0], ensemble.params_)
-    return et.audit((ensemble.net, first), "C4", x)
+    return audit((ensemble.net, first), "C4", x)
 
 
 def ensemble() -> Any:
     """The mean of all eight."""
-    import equitangents as et
 
     model, x, y = _digits()
-    return et.audit(model, "C4", x, y=y)
+    return audit(model, "C4", x, y=y)
 
 
 def steerable() -> Any:
@@ -90,7 +89,7 @@ def steerable() -> Any:
     script = ROOT / "benchmarks" / "audit_peers.py"
     model = et.audit.Command([python, "-W", "ignore", str(script), "escnn"])
     model.name = "C8 network of escnn"
-    return et.audit(model, "C8", blobs(32, 29), layout="channels_first", data_test=None)
+    return audit(model, "C8", blobs(32, 29), layout="channels_first", data_test=None)
 
 
 def orientation() -> Any:
@@ -104,7 +103,7 @@ def orientation() -> Any:
     model = as_model(str(path))
     model.name = path.name
     swapped = et.audit.Labels([1, 0])
-    return et.audit(model, "C2", lines_of_text(48), swapped, layout="channels_first", off_data=False, data_test=None)
+    return audit(model, "C2", lines_of_text(48), swapped, layout="channels_first", off_data=False, data_test=None)
 
 
 def potential() -> Any:
@@ -140,7 +139,7 @@ def sound() -> Any:
 
     speech.__name__ = "Silero VAD"
     flip = et.audit.Custom(lambda g, x: x * (1 - 2 * int(g)), name="sign flip")
-    return et.audit(speech, "C2", vowels(32), inputs=flip, off_data=False, data_test=None, layers=False)
+    return audit(speech, "C2", vowels(32), inputs=flip, off_data=False, data_test=None, layers=False)
 
 
 def vowels(count: int) -> np.ndarray:

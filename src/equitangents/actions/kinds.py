@@ -50,7 +50,7 @@ def space_of(named: GroupName) -> Space:
     if named.family == "S":
         return "permutations"
     if named.family in ("translations", "reversal", "sign"):
-        return named.family  # type: ignore[return-value]
+        return named.family
     return "space"
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, TypedDict
 
-from equitangents.audit.contract.leaf_actions import Layout
+from equitangents.audit.contract.leaf_actions import Custom, Layout
 from equitangents.audit.measure.task import Judging, RelativeTo
 from equitangents.errors import InvalidTypeError
 from equitangents.keywords import CheckedKeywords, given_twice, meant
@@ -33,7 +33,7 @@ class Reading(CheckedKeywords):
             its position; None: all of them. Dictionaries of any class, dataclasses and named tuples have names.
     """
 
-    inputs: str | Sequence[Any] | Mapping[str, Any] | None = None
+    inputs: str | Custom | Sequence[Any] | Mapping[str, Any] | None = None
     layout: Layout | None = None
     output_layout: Layout | None = None
     outputs: OutputKind = "auto"
@@ -67,7 +67,7 @@ class Parts(CheckedKeywords):
 class Shorthands(TypedDict, total=False):
     """Entries of the records by themselves."""
 
-    inputs: str | Sequence[Any] | Mapping[str, Any] | None
+    inputs: str | Custom | Sequence[Any] | Mapping[str, Any] | None
     layout: Layout | None
     output_layout: Layout | None
     outputs: OutputKind

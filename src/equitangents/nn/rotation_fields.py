@@ -78,10 +78,16 @@ def rotation_field_of_each(
         return join([v[:, :, 0] if part.kind == "all" else v[:, 0] for v in values])
 
     first = parts[0]
-    facts = {"grid": first.grid, "engine": first.engine, "form": first.form, "notes": first.notes}
-    memory = sum(p.memory for p in parts)
-    nngp, ntk = joined([p.nngp for p in parts]), joined([p.ntk for p in parts])
-    return KernelField(nngp, ntk, positions=part.kind, memory=memory, **facts)
+    return KernelField(
+        joined([p.nngp for p in parts]),
+        joined([p.ntk for p in parts]),
+        positions=part.kind,
+        memory=sum(p.memory for p in parts),
+        grid=first.grid,
+        engine=first.engine,
+        form=first.form,
+        notes=first.notes,
+    )
 
 
 def _flattened(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> tuple[int, RotationProgram]:

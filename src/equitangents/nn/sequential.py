@@ -29,8 +29,8 @@ from equitangents.nn.lowering import count_given, program_of, structured_program
 from equitangents.nn.readout import Readout
 from equitangents.nn.signal import Grid, Signal
 from equitangents.nn.steerable.outputs import turning_dimension
-from equitangents.nn.steerable.signal import OnPoints, OnWhole
 from equitangents.nn.structure import Structure
+from equitangents.steerable.positions import OnPoints, OnWhole
 from equitangents.structured import Graphs, Masked, checked, is_structured
 from equitangents.validation import check_array
 

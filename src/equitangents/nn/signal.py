@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equitangents.steerable.positions import OnPoints, OnWhole
+
 if TYPE_CHECKING:
     from equitangents.groups import Group, RotationGroup
 
@@ -98,7 +100,7 @@ class OnRotations:
         return f"the group {self.group.name}"
 
 
-Positions = Grid | OnGroup | Blocks | OnRotations
+Positions = Grid | OnGroup | Blocks | OnRotations | OnPoints | OnWhole
 
 
 @dataclass(frozen=True)

@@ -113,7 +113,7 @@ class _Rotations(NamedTuple):
 def _rotations(bandlimit: int) -> _Rotations:
     """Rotations, their weights, and their representations of degrees below the bandlimit."""
     group = so3(bandlimit)
-    return _Rotations(group.weights, wigner(group.matrices, bandlimit))
+    return _Rotations(group.weights, tuple(np.asarray(block) for block in wigner(group.matrices, bandlimit)))
 
 
 def _fixed_basis(null: np.ndarray) -> list[np.ndarray]:

@@ -54,7 +54,7 @@ class Irrep:
         sign = np.round(np.linalg.det(g))
         if SPACES[self.group] == 2:
             return _in_plane(self, g, sign)
-        found = wigner(g, self.degree + 1)[self.degree]
+        found = np.asarray(wigner(g, self.degree + 1)[self.degree])
         if self.parity != (-1) ** self.degree:
             found = found * sign[..., None, None]
         return found

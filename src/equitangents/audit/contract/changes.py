@@ -302,7 +302,7 @@ def _changed(part: Inputs, fn: Callable[[Any, float], Any], name: str, s: float)
             f"{name}, a function of the inputs and a strength, returned {len(leaves)} arrays for {len(part.leaves)}"
         )
     axes = part.axes or (0,) * len(part.leaves)
-    found = []
+    found: list[Any] = []
     for before, after, axis in zip(part.leaves, leaves, axes, strict=True):
         if isinstance(before, Shared):
             found.append(before)

@@ -172,15 +172,16 @@ def make_contract(
     by = _by_name if isinstance(action, str) else _by_actions
     group, known, parts, used = by(action, x, kinds, layout, layout_needed)
     _check_parts(x, parts)
-    if not any(part is not None and part.layout is not None for part in parts):
+    if all(part is None or part.layout is None for part in parts):
         used = None
     angle = next(part for part in parts if part is not None).action.angle if known is None else known.angle
-    grid = next((spatial(a.shape, p.layout) for p, a in zip(parts, x.leaves, strict=True) if _is_image(p, a)), None)
+    leaves = zip(parts, x.leaves, strict=True)
+    grid = next((spatial(a.shape, p.layout) for p, a in leaves if p is not None and _is_image(p, a)), None)
     return Contract(group, tuple(parts), used, known, output_layout or used or layout, angle, grid)
 
 
-def _is_image(part: LeafAction | None, array: Any) -> bool:
-    return part is not None and part.layout is not None and getattr(array, "ndim", 0) == 4
+def _is_image(part: LeafAction, array: Any) -> bool:
+    return part.layout is not None and getattr(array, "ndim", 0) == 4
 
 
 _Parts = tuple[SymmetryGroup, Kinds | None, list[LeafAction | None], Layout | None]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from equitangents.actions.subset import augmenting_elements
-from equitangents.ensembles.fields.targets import Positions, moved_targets
+from equitangents.ensembles.fields.targets import moved_targets
 from equitangents.inference import augment_inputs, augment_targets
 
 
@@ -38,9 +38,7 @@ def augment(action: Any, label_action: Any, mode: str, x: Any, y: np.ndarray, dt
     elements = augmenting_elements(action)
     moved = np.asarray(augment_inputs(action, x), dtype)
     if y.ndim > 2:
-        targets = np.asarray(
-            moved_targets(action, label_action, y, Positions(y.shape[1:-1])).reshape(len(moved), -1), dtype
-        )
+        targets = np.asarray(moved_targets(action, label_action, y).reshape(len(moved), -1), dtype)
     else:
         targets = np.asarray(augment_targets(label_action, y, elements), dtype)
     if mode == "full":

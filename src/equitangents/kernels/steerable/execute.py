@@ -54,8 +54,8 @@ def _nonlinear(op: Nonlinear, fields: Fields, v1: Variances, v2: Variances) -> F
 
 def _linear(op: Op, fields: Fields, one: Side, other: Side) -> tuple[Fields, Side, Side]:
     if isinstance(op, PointMean):
-        ends = (Side(side.points[:1], side.there[:1] * 0 + 1) for side in (one, other))
-        return averaged(fields, one, other), *ends
+        begin, end = (Side(side.points[:1], side.there[:1] * 0 + 1) for side in (one, other))
+        return averaged(fields, one, other), begin, end
     if isinstance(op, Filter):
         return restricted(filtered(op, fields, one, other), one, other), one, other
     assert isinstance(op, PointMap)

@@ -25,10 +25,11 @@ from equitangents.kernels.steerable.linear import (
 )
 from equitangents.nn.layer import Layer, check_number, check_scale
 from equitangents.nn.signal import Signal
-from equitangents.nn.steerable.signal import OnPoints, joined, parted, steerable, with_features
+from equitangents.nn.steerable.signal import joined, parted, steerable, with_features
 from equitangents.normals import standard_normal
 from equitangents.steerable import Features, Irrep
 from equitangents.steerable.irrep import trivial
+from equitangents.steerable.positions import OnPoints
 from equitangents.validation import check_whole
 
 

@@ -12,9 +12,9 @@ from equitangents._types import Params
 from equitangents.errors import NetworkError
 from equitangents.nn.layer import ParameterFree
 from equitangents.nn.signal import Grid, Signal
-from equitangents.nn.steerable.signal import OnPoints
 from equitangents.steerable import Features
 from equitangents.steerable.irrep import SPACES, group_name, trivial
+from equitangents.steerable.positions import OnPoints
 
 
 class _Beginning(ParameterFree):

@@ -12,8 +12,9 @@ from equitangents.errors import NetworkError
 from equitangents.kernels.steerable import PointMean
 from equitangents.nn.layer import ParameterFree
 from equitangents.nn.signal import Signal
-from equitangents.nn.steerable.signal import OnPoints, OnWhole, parted, steerable
+from equitangents.nn.steerable.signal import parted, steerable
 from equitangents.nn.structure import Structure
+from equitangents.steerable.positions import OnPoints, OnWhole
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,55 @@
+"""Where steerable features live: on points, whose coordinates are their first channels, or on a whole input."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from equitangents.steerable.features import Features
+
+
+@dataclass(frozen=True)
+class OnPoints:
+    """Features on `count` points; each point's channels are its coordinates and then its features."""
+
+    features: Features
+    count: int
+    weights: None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """One axis of points."""
+        return (self.count,)
+
+    @property
+    def coordinates(self) -> int:
+        """How many channels are coordinates, 2 or 3."""
+        return self.features.space
+
+    def __str__(self) -> str:
+        return f"{self.count} points with features {self.features} of {self.features.group}"
+
+
+@dataclass(frozen=True)
+class OnWhole:
+    """Features of a whole input, without points."""
+
+    features: Features
+    weights: None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """No axis of positions."""
+        return ()
+
+    @property
+    def count(self) -> int:
+        """One position."""
+        return 1
+
+    @property
+    def coordinates(self) -> int:
+        """No channels are coordinates."""
+        return 0
+
+    def __str__(self) -> str:
+        return f"a whole input with features {self.features} of {self.features.group}"
