@@ -73,9 +73,9 @@ class Settings:
     accuracy: float = 1e-3
     space_ridge: float = 3e-2
     sizes: tuple[int, ...] = (4, 8, 16, 32, 64, 128)
-    space_sizes: tuple[int, ...] = (2, 4, 8, 16, 32, 64)
+    space_sizes: tuple[int, ...] = (2, 4, 8, 16, 32, 64, 128)
     test: int = 50
-    draws: int = 10
+    draws: int = 8
     hidden_layers: int = 2
     ridge: float = 1e-3
     few: int = 3
