@@ -57,7 +57,7 @@ def train_recorded(
     checkpoints: Path,
     task: Task,
     **ensemble: Any,
-) -> dict[str, Float[np.ndarray, "times members n outputs"]]:
+) -> dict[str, Float[np.ndarray, "times members n *outputs"]]:
     """Outputs of all members on every input set of `record` after the epochs `record_at` (0: before training).
 
     `ensemble` holds further parameters of `DeepEnsemble`. A run that left something in `checkpoints` goes on from

@@ -70,12 +70,12 @@ class Settings:
     angles: int = 16
     bandlimit: int = 4
     noise: float = 0.3
-    accuracy: float = 2e-3
+    accuracy: float = 1e-3
     space_ridge: float = 3e-2
     sizes: tuple[int, ...] = (4, 8, 16, 32, 64, 128)
-    space_sizes: tuple[int, ...] = (2, 4, 8, 16, 32, 64)
+    space_sizes: tuple[int, ...] = (2, 4, 8, 16, 32, 64, 128)
     test: int = 50
-    draws: int = 6
+    draws: int = 8
     hidden_layers: int = 2
     ridge: float = 1e-3
     few: int = 3
@@ -90,7 +90,7 @@ class Settings:
 PRESETS = {
     "quick": Settings(),
     "desk": Settings(
-        order=16, angles=32, accuracy=1e-3, sizes=(4, 8, 16, 32, 64, 128, 256), test=100, draws=12,
+        order=16, angles=32, accuracy=5e-4, sizes=(4, 8, 16, 32, 64, 128, 256), test=100, draws=12,
         space_sizes=(2, 4, 8, 16, 32, 64, 128, 256), width=128, steps=(1, 10, 100, 1000),
     ),
     "paper": Settings(

@@ -138,12 +138,13 @@ def trained_claim(learning: Learning, noun: str) -> list[Claim]:
         for i, step in enumerate(steps)
     }
     errors = np.array([trained.errors(name, i) for name in SETS for i in range(len(steps))])
-    said = " against ".join(f"{column.min():.2g} to {column.max():.2g}" for column in errors.T[::-1])
+    alone, mean = (f"{column.min():.2g} to {column.max():.2g}" for column in errors.T)
     t = trained.training
+    said = f"the mean of {t.members} errs by {mean} of the outputs, single networks by {alone}"
     return [
         claim(
             "Averaging finite networks trained on all moved copies removes their equivariance error at every time, on "
-            f"the data and off them: at most {_LEFT:g} % of its square are left",
+            f"the data and off them: at most {_LEFT:g} % of its square is left",
             numbers,
             measure="Squared mean over networks of f(ρ(g)x) − ρ(g)f(x), over its mean square, free of the bias of "
             f"finitely many networks; {t.members} networks trained on {t.inputs} {noun}.",
@@ -152,9 +153,9 @@ def trained_claim(learning: Learning, noun: str) -> list[Claim]:
             unit="%",
             source=EMERGENT,
             stated="0",
-            holds=f"Average networks: the mean of {t.members} has errors of {said} of the outputs in single ones.",
-            fails=f"Averaging leaves an error somewhere ({said} in single networks): look at windows and padding.",
-            undecided=f"More than {t.members} networks would tell; their mean has errors of {said} in single ones.",
+            holds=f"Average networks: {said}.",
+            fails=f"Averaging leaves an error somewhere; look at windows and padding: {said}.",
+            undecided=f"More networks would tell whether averaging leaves an error: {said}.",
         )
     ]
 

@@ -137,15 +137,16 @@ def score_columns(learnings: Mapping[str, Learning]) -> Columns:
 
 
 def factor_columns(learnings: Mapping[str, Learning]) -> Columns:
-    """One row for each task and right symmetry."""
+    """One row for each task and symmetry but the plain one: inputs saved, and errors of the largest training set."""
     rows = [
-        (name, k.titles[symmetry], e.value, e.low, e.high)
+        (name, k.titles[symmetry], saved.value, saved.low, saved.high, error.value, error.low, error.high)
         for name, k in learnings.items()
         for symmetry in k.titles
-        if symmetry not in (PLAIN, WRONG)
-        for e in (k.saved(symmetry),)
+        if symmetry != PLAIN
+        for saved, error in ((k.saved(symmetry), k.excess(symmetry)),)
     ]
-    return columns(("task", "built_in", "factor", "low", "high"), rows)
+    names = ("inputs_saved", "low", "high", "error_over_plain", "error_low", "error_high")
+    return columns(("task", "built_in", *names), rows)
 
 
 def time_columns(learnings: Mapping[str, Learning]) -> Columns:
