@@ -8,6 +8,7 @@ from typing import Any
 
 from equitangents import nn
 from equitangents.nn.layer import Layer
+from equitangents.stax import closed_forms
 from equitangents.stax.arguments import only
 from equitangents.stax.layers import StaxLayer, triple
 
@@ -37,12 +38,10 @@ def Abs(do_stabilize: bool = False) -> StaxLayer:
 
 
 def Erf(a: float = 1.0, b: float = 1.0, c: float = 0.0) -> StaxLayer:
-    """a·erf(b x) + c: `nn.Erf`, with `nn.Scale` before and after; by quadrature where c is not 0."""
-    if c:
-        import jax
-
-        return triple(nn.Elementwise(lambda x: a * jax.lax.erf(b * x) + c))
-    return triple(*_times(b, nn.Erf(), a))
+    """a·erf(b x) + c: `nn.Erf`, with `nn.Scale` before and after, and the constant c."""
+    if not c:
+        return triple(*_times(b, nn.Erf(), a))
+    return triple(*_times(b, closed_forms.Raised(nn.Erf(), c / a), a)) if a else triple(nn.Polynomial((c,)))
 
 
 def Sigmoid_like() -> StaxLayer:
@@ -60,16 +59,12 @@ def Gelu(approximate: bool = False) -> StaxLayer:
 
 
 def Sin(a: float = 1.0, b: float = 1.0, c: float = 0.0) -> StaxLayer:
-    """a·sin(b x + c): `nn.Sin`, with `nn.Scale` before and after; by quadrature where c is not 0."""
-    if c:
-        import jax.numpy as jnp
-
-        return triple(nn.Elementwise(lambda x: a * jnp.sin(b * x + c)))
-    return triple(*_times(b, nn.Sin(), a))
+    """a·sin(b x + c): `nn.Sin`, with `nn.Scale` before and after, and the phase c."""
+    return triple(*_times(b, closed_forms.Wave(c) if c else nn.Sin(), a))
 
 
 def Cos(a: float = 1.0, b: float = 1.0, c: float = 0.0) -> StaxLayer:
-    """a·cos(b x + c): `nn.Cos`, with `nn.Scale` before and after; by quadrature where c is not 0."""
+    """a·cos(b x + c): `nn.Cos`, with `nn.Scale` before and after, and the phase c."""
     if c:
         return Sin(a, b, c + math.pi / 2)
     return triple(*_times(b, nn.Cos(), a))
@@ -104,7 +99,10 @@ def ExpNormalized(gamma: float = 1, shift: float = -1, do_clip: bool = False) ->
 
 
 def Hermite(degree: int) -> StaxLayer:
-    """`nn.Hermite`, exact for every variance; neural-tangents assumes variance 1."""
+    """`nn.Hermite`, exact for every variance.
+
+    Kernels of neural-tangents are K^degree whatever the variance, which is the function's own for variance 1 alone.
+    """
     return triple(nn.Hermite(degree))
 
 
@@ -129,19 +127,24 @@ def Elementwise(fn: Callable[[Any], Any] | None = None, nngp_fn: Any = None, d_n
 
 
 def ElementwiseNumerical(fn: Callable[[Any], Any], deg: int, df: Any = None, do_backprop: bool = False) -> StaxLayer:
-    """`nn.Elementwise` with a rule of `deg` nodes."""
+    """`nn.Elementwise` with `deg` Gauss-Hermite nodes in each direction, the same for (x, x') as for (x', x).
+
+    The sums of neural-tangents, of as many nodes, depend on the order of the inputs: the two differ by the rules'
+    errors, and both converge to the integral as `deg` grows.
+    """
     return triple(nn.Elementwise(fn, order=deg))
 
 
 def Gabor() -> StaxLayer:
-    """exp(-x²) sin(x), by quadrature."""
-    import jax.numpy as jnp
-
-    return triple(nn.Elementwise(lambda x: jnp.exp(-x * x) * jnp.sin(x)))
+    """exp(-x²) sin(x), a wave under a bump."""
+    return triple(closed_forms.Gabor())
 
 
 def RectifiedMonomial(degree: int) -> StaxLayer:
-    """max(x, 0) to a power: ReLU for degree 1, a step for degree 0, others are not here."""
+    """max(x, 0) to a power: ReLU for degree 1, a step for degree 0, others are not here.
+
+    Kernels of neural-tangents are NaN between an input and itself; here they are those of `nn.Relu` and `nn.Heaviside`.
+    """
     only("degree", degree, 0, 1, instead="use nn.Elementwise(lambda x: jnp.maximum(x, 0) ** degree, order=512)")
     return triple(nn.Relu() if degree else nn.Heaviside())
 

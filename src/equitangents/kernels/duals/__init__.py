@@ -6,18 +6,21 @@ their digits, and each is differentiable, without NaN, also at equal and at zero
 
 from equitangents.kernels.duals.erf import Erf
 from equitangents.kernels.duals.exponential import Exp, Gaussian, NormalisedExponential, Rbf
+from equitangents.kernels.duals.gabor import Gabor
 from equitangents.kernels.duals.gelu import Gelu
 from equitangents.kernels.duals.normalised import Normalised
 from equitangents.kernels.duals.piecewise_linear import PiecewiseLinear
 from equitangents.kernels.duals.polynomial import Polynomial
 from equitangents.kernels.duals.quadrature import Quadrature
+from equitangents.kernels.duals.shifted import Shifted
 from equitangents.kernels.duals.steps import Heaviside, Sign
-from equitangents.kernels.duals.trigonometric import Cos, Sin
+from equitangents.kernels.duals.trigonometric import Cos, Sin, Wave
 
 __all__ = [
     "Cos",
     "Erf",
     "Exp",
+    "Gabor",
     "Gaussian",
     "Gelu",
     "Heaviside",
@@ -27,6 +30,8 @@ __all__ = [
     "Polynomial",
     "Quadrature",
     "Rbf",
+    "Shifted",
     "Sign",
     "Sin",
+    "Wave",
 ]

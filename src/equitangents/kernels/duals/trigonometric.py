@@ -5,6 +5,7 @@ E[sin u sin v] = (e^{-d/2} - e^{-S/2})/2,  E[cos u cos v] = (e^{-d/2} + e^{-S/2}
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,3 +64,28 @@ class Cos:
     def moments(self, q: Any) -> tuple[Any, Any]:
         """(1 + e^{-2q})/2 and e^{-q/2}."""
         return (1 + jnp.exp(-2 * q)) / 2, jnp.exp(-q / 2)
+
+
+@dataclass(frozen=True)
+class Wave:
+    """The dual of sin(x + phase) = cos(phase) sin x + sin(phase) cos x: products of a sine and a cosine vanish."""
+
+    phase: float
+
+    def pair(self, d: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+        """Squared distance after φ, and E[φ'φ']."""
+        return self._mean(Sin().pair(d, q1, q2), Cos().pair(d, q1, q2))
+
+    def covariance(self, k: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+        """E[φφ] and E[φ'φ'], from the covariance itself."""
+        return self._mean(Sin().covariance(k, q1, q2), Cos().covariance(k, q1, q2))
+
+    def moments(self, q: Any) -> tuple[Any, Any]:
+        """(1 - cos(2 phase) e^{-2q})/2 and sin(phase) e^{-q/2}."""
+        square = self._mean(Sin().moments(q), Cos().moments(q))[0]
+        return square, math.sin(self.phase) * jnp.exp(-q / 2)
+
+    def _mean(self, of_sine: tuple[Any, Any], of_cosine: tuple[Any, Any]) -> tuple[Any, Any]:
+        share = math.sin(self.phase) ** 2
+        value, slope = ((1 - share) * s + share * c for s, c in zip(of_sine, of_cosine, strict=True))
+        return value, slope

@@ -1,0 +1,31 @@
+"""Dual of a nonlinearity plus a constant: distances and derivatives are those without it, moments are not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from equitangents.kernels.program import DualActivation
+
+
+@dataclass(frozen=True)
+class Shifted:
+    """φ(x) + offset, for φ with the dual `of`."""
+
+    of: DualActivation
+    offset: float
+
+    def pair(self, d: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+        """Squared distance after φ, and E[φ'φ']."""
+        return self.of.pair(d, q1, q2)
+
+    def covariance(self, k: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+        """E[φφ] and E[φ'φ'], from the covariance itself."""
+        value, slope = self.of.covariance(k, q1, q2)
+        means = self.of.moments(q1)[1] + self.of.moments(q2)[1]
+        return value + self.offset * (means + self.offset), slope
+
+    def moments(self, q: Any) -> tuple[Any, Any]:
+        """Second moment and mean, of φ and with the offset."""
+        square, mean = self.of.moments(q)
+        return square + self.offset * (2 * mean + self.offset), mean + self.offset
