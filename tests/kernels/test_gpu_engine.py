@@ -29,6 +29,7 @@ from equitangents.kernels import calibration, cost
 from equitangents.kernels.compute import compute_diagonal
 from equitangents.kernels.engines import choose, gpu, select
 from equitangents.kernels.engines.gpu import availability, compiler, run, source
+from equitangents.kernels.engines.gpu.engine import GpuEngine
 from equitangents.kernels.plan import plan
 from equitangents.kernels.tables import tables_of
 from equitangents.nn import (
@@ -347,6 +348,7 @@ def pretended(tmp_path, monkeypatch):
     monkeypatch.setattr(run, "_registered", lambda emulated: name)
     monkeypatch.setattr(run, "capability", lambda: "9.0")
     monkeypatch.setattr(gpu, "why_unavailable", lambda: None)
+    monkeypatch.setattr(GpuEngine, "untried", lambda self: False)  # its own test would ask JAX for the device
 
     def machine_code(text, capability):
         assert capability == "9.0"

@@ -39,7 +39,7 @@ class PlaneIsometries(Immutable, CompactGroup):
 
     @property
     def identity(self) -> Float[np.ndarray, "2 2"]:
-        """The unit matrix."""
+        """The unit matrix, which leaves all points where they are."""
         return read_only(np.eye(2))
 
     @property

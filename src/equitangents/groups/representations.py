@@ -77,7 +77,7 @@ class Representation:
 
     @property
     def name(self) -> str:
-        """The parts' names."""
+        """The names of its parts, joined by plus signs."""
         return " + ".join(part.name for part in self.parts)
 
     def __call__(self, g: Any) -> Float[np.ndarray, "d d"]:

@@ -43,7 +43,7 @@ class OnWhole:
 
     @property
     def count(self) -> int:
-        """One position."""
+        """One position, the whole input."""
         return 1
 
     @property

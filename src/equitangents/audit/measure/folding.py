@@ -30,7 +30,7 @@ class Folded:
 
     @property
     def squared(self) -> float:
-        """‖H‖²."""
+        """‖H‖², the sum of the squares of all activations."""
         return float(np.trace(self.gram))
 
     @property

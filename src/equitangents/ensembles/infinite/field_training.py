@@ -201,7 +201,7 @@ class FieldTraining:
 
     @property
     def covariance_solver(self) -> str:
-        """What gives covariances."""
+        """What gives covariances, told of fields or of outputs that turn."""
         return self._named(self.points.covariance_solver)
 
     def _named(self, solver: str) -> str:
@@ -209,7 +209,7 @@ class FieldTraining:
 
     @property
     def settings(self) -> Settings:
-        """How it trains."""
+        """The settings with which points are trained: ridge, dynamics and solver."""
         return self.points.settings
 
     @property

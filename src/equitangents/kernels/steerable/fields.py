@@ -30,7 +30,7 @@ Variances = dict[Irrep, Any]  # of the components of one copy at every point of 
 
 
 def start(features: Features, x1: Any, x2: Any) -> Fields:
-    """K = mean over copies of f f'ᵀ of what is given on the points, x (P, coordinates and channels)."""
+    """The mean over copies of f f'ᵀ, of what is given on the points, x (P, coordinates and channels)."""
     a, b = (features.split(x[:, features.space :]) for x in (x1, x2))
     return {
         kind: Field(jnp.einsum("ica,jcb->iajb", a[kind], b[kind], precision="highest") / n, None)

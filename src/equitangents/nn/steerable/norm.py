@@ -53,7 +53,7 @@ class NormNonlinearity(SteerableNonlinearity):
         object.__setattr__(self, "error", error)
 
     def after(self, features: Features) -> Features:
-        """The same features."""
+        """The same features: only their norms change."""
         return features
 
     def apply(self, params: Params, x: Any, signal: Signal) -> Any:

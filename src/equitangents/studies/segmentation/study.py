@@ -72,7 +72,7 @@ PRESETS = {
         steps=(1, 10, 100, 300),
     ),
     "paper": Settings(
-        pixels=24, sizes=(4, 8, 16, 32, 64), test=50, draws=20, hidden_layers=4, few=4, channels=64, trained=16,
+        pixels=24, sizes=(4, 8, 16, 32, 64), test=50, draws=24, hidden_layers=4, few=4, channels=64, trained=16,
         members=100, steps=(1, 10, 100, 1000),
     ),
 }  # fmt: skip
