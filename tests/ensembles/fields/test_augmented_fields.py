@@ -69,6 +69,20 @@ def test_masks_that_turn_with_their_images_are_solved_at_the_size_of_the_data(ti
     check_against_copies(model, NET, C4, C4, time)
 
 
+@pytest.mark.parametrize("time", [0.7, np.inf])
+def test_a_field_and_its_copies_are_left_out_together(time):
+    x, y, _ = fields()
+    x[1], y[1] = C4(1, x[:1])[0], C4(1, y[:1])[0]  # a copy of another sample, which stays when that one leaves
+    model = et.InfiniteEnsemble(NET, augmentation=C4, time=time, learning_rate=0.7, ridge=0.03)
+    left_out = model.fit(x, y).leave_one_out_.predictions
+    for i in range(len(x)):
+        rest = np.delete(np.arange(len(x)), i)
+        assert not gap(left_out[i], model.fit(x[rest], y[rest]).predict(x[i : i + 1])[0]) > 1e-8
+    turned = et.InfiniteEnsemble(NET, augmentation=D4, label_action=VECTORS, time=time, ridge=0.03).fit(x, y)
+    with pytest.raises(InvalidArgumentError, match=r"leaving whole fields out has no closed form where .* by irreps"):
+        turned.leave_one_out_
+
+
 @pytest.mark.parametrize("time", TIMES)
 def test_vectors_that_turn_with_their_positions_are_solved_by_irreps(time):
     x, y, _ = fields()

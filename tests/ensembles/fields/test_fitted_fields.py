@@ -156,6 +156,19 @@ def test_the_marginal_likelihood_is_that_of_all_numbers_and_equal_samples_count_
     assert not gap(twice.predict(x_test).reshape(18, 2), literal_mean) > 1e-9
 
 
+@pytest.mark.parametrize("time", [0.7, np.inf])
+def test_a_field_is_left_out_with_all_its_positions(data, time):
+    x, y, _ = data
+    x[3], y[3] = x[0], y[0]  # the same field twice: only one of them is left out
+    model = et.InfiniteEnsemble(NET, time=time, learning_rate=0.5, ridge=0.1)
+    left_out = model.fit(x, y).leave_one_out_
+    for i in range(4):
+        rest = np.delete(np.arange(4), i)
+        assert not gap(left_out.predictions[i], model.fit(x[rest], y[rest]).predict(x[i : i + 1])[0]) > 1e-9
+    np.testing.assert_array_equal(left_out.residuals, y - left_out.predictions)
+    assert left_out.squared_errors.shape == (4,)
+
+
 def test_what_does_not_fit_is_refused_in_words(data):
     x, y, _ = data
     field = et.nn.Sequential(et.nn.Conv(4, (3, 3)), et.nn.Relu(), et.nn.Conv(2, (3, 3)))
@@ -163,8 +176,9 @@ def test_what_does_not_fit_is_refused_in_words(data):
         et.InfiniteEnsemble(field).fit(x, y[:, 0])
     with pytest.raises(InvalidArgumentError, match="store"):
         et.InfiniteEnsemble(field, store="somewhere").fit(x, y)
-    with pytest.raises(InvalidArgumentError, match="leaving whole fields out"):
-        et.InfiniteEnsemble(NET, ridge=0.1).fit(x, y).leave_one_out_
+    steps = et.InfiniteEnsemble(NET, time=5, learning_rate=0.1, ridge=0.1, dynamics="discrete").fit(x, y)
+    with pytest.raises(InvalidArgumentError, match="after 5 steps of gradient descent has no closed form"):
+        steps.leave_one_out_
     with pytest.raises(ShapeError, match=r"y has shape"):
         et.DeepEnsemble(field, members=1, epochs=1).fit(x, y[:, :2])
     with pytest.raises(NetworkError, match=r"network's outputs have shape \(N, 3, 3, 2\)"):

@@ -1,5 +1,6 @@
 """What an ensemble would predict at each training sample had it been trained without that sample, copies included.
 
+A sample whose target is a field, or an output that turns, leaves with all its positions: they are rows of one problem.
 Exactly what fits to the other N − 1 samples give, ridge (relative to their mean diagonal) and learning rate (over their
 number) included, from the decomposition of the whole (`equitangents.inference.leave_out`).
 """
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from equitangents.actions.subset import augmenting_elements, whole_action
+from equitangents.ensembles.infinite.field_training import FieldTraining, PerSample, points_of
 from equitangents.ensembles.infinite.irrep_problem import IrrepProblem
 from equitangents.ensembles.infinite.problem import Problem
 from equitangents.ensembles.infinite.solved_problem import SolvedProblem
@@ -22,40 +24,49 @@ from equitangents.inference import Flow, TrainedProcess
 from equitangents.inference.leave_out import errors_without, flow_ridges
 
 
-def held_out_predictions(training: Training, time: float) -> np.ndarray:
-    """Prediction at x_i after training for `time` without sample i and its augmented copies: (N, outputs).
+def held_out_predictions(training: Training | FieldTraining, time: float) -> np.ndarray:
+    """Prediction at x_i after training for `time` without sample i and its augmented copies: (N, *positions, outputs).
 
     Raises InvalidArgumentError where that is not known in closed form, NotPositiveDefiniteError as a fit does.
     """
     n = len(training.x)
     if n < 2:
         raise InvalidArgumentError("there is 1 training sample; leaving it out leaves nothing to train on")
-    if training.settings.dynamics is not Flow and 0 < time < math.inf:
+    dynamics = training.settings.dynamics
+    dynamics = dynamics.kind if isinstance(dynamics, PerSample) else dynamics
+    if dynamics is not Flow and 0 < time < math.inf:
         raise InvalidArgumentError(
             f"leaving samples out after {time:g} steps of gradient descent has no closed form from one "
             "decomposition; take dynamics='flow' or time=inf"
         )
     labels = original_labels(training)
     training = training.decomposed
-    problem = training.mean_problem
+    problem, points = training.mean_problem, points_of(training)
     assert not isinstance(problem, SolvedProblem)
     problem.process.check(time)
     if time == 0:
         return np.zeros(labels.shape)
     if isinstance(problem, Problem):
-        return labels - _errors_of_rows(problem, n, _original(training), time)
+        errors = _errors_of_rows(problem, n, len(points.x) // n, _original(training), time)
+        return labels - errors.reshape(labels.shape)
+    if isinstance(training, FieldTraining):
+        raise InvalidArgumentError(
+            f"leaving whole fields out has no closed form where they are trained by {training.solver}; hold samples "
+            "back, or compare ensembles by log_marginal_likelihood_"
+        )
     if not problem.process.consistent:
         assert isinstance(training.covariance_problem, IrrepProblem)
         problem = training.covariance_problem  # irreps in which labels cancel only as long as all are there
     return _by_irreps(problem, training.augmented_labels(), labels, time)
 
 
-def original_labels(training: Training) -> np.ndarray:
-    """The labels of the samples themselves, (N, outputs), also where every augmented copy has its own."""
-    return training.labels if training.labels.ndim == 2 else training.labels[_original(training)]
+def original_labels(training: Training | FieldTraining) -> np.ndarray:
+    """The labels of the samples themselves, (N, *positions, outputs), also where every augmented copy has its own."""
+    positions = training.positions.shape if isinstance(training, FieldTraining) else ()
+    return training.labels if training.labels.ndim == 2 + len(positions) else training.labels[_original(training)]
 
 
-def _original(training: Training) -> int:
+def _original(training: Training | FieldTraining) -> int:
     """Which augmented copy is the sample itself."""
     if training.augmentation is None:
         return 0
@@ -102,25 +113,34 @@ class _Without:
         return total
 
 
-def _without(process: TrainedProcess, traces: np.ndarray, ridge: float, copies: int, time: float) -> _Without:
-    """traces (N,): each sample's part of the mean diagonal's sum; copies: how many samples each counts as."""
+def _without(
+    process: TrainedProcess, traces: np.ndarray, ridge: float, copies: int, time: float, count: int = 1
+) -> _Without:
+    """traces (N,): each sample's part of the mean diagonal's sum; copies: how many samples each counts as.
+
+    count: points of each copy, whose diagonal the ridge's unit is a mean over.
+    """
     left = process.samples - copies
     scale = math.inf if math.isinf(time) else process.dynamics.learning_rate * time / left
-    return _Without(ridge * (traces.sum() - traces) / left, scale)
+    return _Without(ridge * (traces.sum() - traces) / (left * count), scale)
 
 
-def _errors_of_rows(problem: Problem, n: int, original: int, time: float) -> np.ndarray:
-    """y_i − prediction without sample i: (N, outputs)."""
+def _errors_of_rows(problem: Problem, n: int, count: int, original: int, time: float) -> np.ndarray:
+    """y_i − prediction without sample i and its `count` points: (N, count, outputs)."""
     process, samples = problem.process, problem.samples
-    copies = len(samples.row) // n
-    row, weight, trace = (a.reshape(copies, n).T for a in (samples.row, samples.weight, samples.trace))
-    without = _without(process, trace.sum(axis=1), process.spectrum.ridge, copies, time)
+    copies = len(samples.row) // (n * count)
+    row, weight, trace = (
+        a.reshape(copies, n, count).swapaxes(0, 1).reshape(n, copies * count)
+        for a in (samples.row, samples.weight, samples.trace)
+    )
+    without = _without(process, trace.sum(axis=1), process.spectrum.ridge, copies, time, count)
     whole = np.ones(len(process.targets)) if process.scale is None else process.scale**2
-    errors = np.empty((n, process.targets.shape[1]))
+    errors = np.empty((n, count, process.targets.shape[1]))
     for at, rows, removed in _groups(row, weight):
         found = without.errors(process, at, rows, whole[rows], whole[rows] - removed)
-        own = (rows == row[at, original][:, None]).argmax(axis=1)
-        errors[at] = found[np.arange(len(at)), own]
+        wanted = row[at, original * count : (original + 1) * count]
+        own = (rows[:, :, None] == wanted[:, None]).argmax(axis=1)
+        errors[at] = found[np.arange(len(at))[:, None], own]
     return errors
 
 

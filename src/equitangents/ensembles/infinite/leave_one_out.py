@@ -15,8 +15,8 @@ from equitangents import notebook
 class LeaveOneOut:
     """Each sample predicted by the ensemble trained on the others; with augmentation its copies are left out, too.
 
-    predictions: (N,) or (N, outputs), as targets are given. residuals: targets − predictions. time: the training time.
-    predictor: which process predicts.
+    predictions: (N,) or (N, outputs), of fields (N, *positions, outputs), as targets are given. residuals: targets −
+    predictions. time: the training time. predictor: which process predicts.
     """
 
     predictions: Float[np.ndarray, "n ..."]
@@ -26,7 +26,7 @@ class LeaveOneOut:
 
     @property
     def squared_errors(self) -> Float[np.ndarray, " n"]:
-        """Each sample's squared error, a mean over outputs."""
+        """Each sample's squared error, a mean over outputs, of fields over positions, too."""
         return (self.residuals.reshape(len(self.residuals), -1) ** 2).mean(axis=1)
 
     @property

@@ -170,22 +170,18 @@ class InfiniteEnsemble(RegressorMixin, InfiniteEnsembleBase):
     def leave_one_out_(self) -> LeaveOneOut:
         """Each training sample, its augmented copies included, predicted by this ensemble trained without it.
 
-        At `time`, from the decomposition that `fit` made; equal to N fits. Raises InvalidArgumentError for a finite
-        number of steps (dynamics="discrete"), and where the augmentation's elements leave out the identity.
+        At `time`, from the decomposition that `fit` made; equal to N fits. A field is left out with all its positions.
+        Raises InvalidArgumentError for a finite number of steps (dynamics="discrete"), where the augmentation's
+        elements leave out the identity, and for fields whose `solver_` is that of irreps.
         """
         self._check_fitted()
         return self._left_out(self, self._training, float(self.time))
 
     def _left_out(self, ensemble: InfiniteEnsemble, training: Training | FieldTraining, time: float) -> LeaveOneOut:
-        if isinstance(training, FieldTraining):
-            raise InvalidArgumentError(
-                "leaving whole fields out has no closed form here; hold samples back, or compare ensembles by "
-                "log_marginal_likelihood_"
-            )
         predictions = held_out_predictions(training, time)
-        predictions = predictions[:, 0] if self._squeeze else predictions
+        predictions = predictions[..., 0] if self._squeeze else predictions
         targets = original_labels(training)
-        targets = targets[:, 0] if self._squeeze else targets
+        targets = targets[..., 0] if self._squeeze else targets
         name = predictor_name(self.kernel, time, training.settings.ridge, training.augmentation is not None)
         return LeaveOneOut(predictions, targets - predictions, time, name)
 
