@@ -88,14 +88,14 @@ def _canonicalising(task: Task, orbits: Orbits, judgement: Judgement) -> list[Re
     return [
         Remedy(
             name="canonical inputs",
-            measured=True,
+            measured=False,
             error_before=judgement.by_norm.estimate.mean,
             error_after=0.0,
             task_before=None,
             task_after=None,
             cost="1 evaluation an input",
-            note="every element moves an input to the same position, and the action is exact; what that does to the "
-            "task is not measured",
+            note="every element moves an input to the same position, and the action is exact; an input that is symmetric "
+            "itself has several such positions",
             quantity="mean error",
             before=judgement.headline.error.estimate,
             after=Estimate(0.0, 0.0, 0.0),
