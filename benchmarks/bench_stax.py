@@ -3,6 +3,8 @@
 Kernels of 32 inputs of 8 positions and 3 channels with themselves, in float64, each library in its own environment;
 seconds are medians of three runs after one that compiles. Myrtle-5 and -7 are those of *Neural kernels without
 tangents*, on images of 32×32×3, in processor time of one thread. Where neural-tangents is not to be had, ours alone.
+`Hermite` differs where inputs are not normalised, `ElementwiseNumerical` by the rules' errors: see the guide on
+neural-tangents. Kernels of `RectifiedMonomial` are NaN there between an input and itself: those pairs are left out.
 """
 
 from __future__ import annotations
@@ -59,13 +61,21 @@ def layers_table(
         for kind in ("nngp", "ntk"):
             key = f"{name}/{kind}"
             both = theirs is not None and key in ours[1] and key in theirs[1]
-            cells.append(f"{_difference(ours[1][key], theirs[1][key]):.1e}" if both and theirs is not None else "")
+            cells.append(_compared(ours[1][key], theirs[1][key]) if both and theirs is not None else "")
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
 def _seconds(row: dict) -> str:
     return f"{row['seconds']:.4f}" if "seconds" in row else row.get("error", "").split(":")[0]
+
+
+def _compared(ours: np.ndarray, theirs: np.ndarray) -> str:
+    """The difference over pairs of inputs where the peer has a number, and how many have none."""
+    found = np.isfinite(theirs)
+    text = f"{_difference(ours[found], theirs[found]):.1e}" if found.any() else "peer has no numbers"
+    missing = theirs.size - np.count_nonzero(found)
+    return f"{text} (peer: {missing} of {theirs.size} NaN)" if missing and found.any() else text
 
 
 def _difference(a: np.ndarray, b: np.ndarray) -> float:

@@ -16,8 +16,9 @@ _ACTIVATIONS = (
     "Relu()", "LeakyRelu(0.1)", "Abs()", "ABRelu(-0.5, 2.0)", "Erf(2.0, 0.5)", "Gelu()", "Sin(1.0, 0.7)",
     "Cos(1.0, 0.7)",
     "Rbf(0.4)", "Exp(1.0, 0.5)", "Gaussian()", "ExpNormalized()", "Monomial(3)", "Polynomial([0.1, 1.0, 0.2])",
-    "Sigmoid_like()", "Gabor()", "Hermite(3)", "RectifiedMonomial(1)", "Sign()", "Identity()",
-    "ElementwiseNumerical(jax.numpy.tanh, 15)", "Dropout(0.7, mode='test')",
+    "Sigmoid_like()", "Gabor()", "LayerNorm(), stax.Hermite(3)", "Hermite(3)", "RectifiedMonomial(1)", "Sign()",
+    "Identity()", "ElementwiseNumerical(jax.numpy.tanh, 15)", "ElementwiseNumerical(jax.numpy.tanh, 60)",
+    "Dropout(0.7, mode='test')",
 )  # fmt: skip
 CASES: dict[str, str] = {
     **{a: f"stax.serial({_CONV}, stax.{a}, stax.Flatten(), stax.Dense(1))" for a in _ACTIVATIONS},

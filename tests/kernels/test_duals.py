@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy.special import erf, ndtr
 
+from equitangents import nn
 from equitangents.kernels import duals
 
 CASES = {
@@ -112,6 +113,16 @@ def test_moments_by_quadrature_are_one_loop_however_many_nodes_there_are():
     """Written out node by node they took seconds to compile."""
     few, many = (len(jax.make_jaxpr(duals.Quadrature(jnp.tanh, order).moments)(1.0).eqns) for order in (16, 128))
     assert few == many < 20
+
+
+def test_moments_by_quadrature_are_more_accurate_than_the_error_that_the_layer_states():
+    layer = nn.Elementwise(jax.nn.sigmoid)
+    q = np.array([0.01, 0.5, 4.0])
+    z, w = np.polynomial.hermite_e.hermegauss(170)
+    exact = (1 + np.exp(-np.sqrt(q)[:, None] * z)) ** -2.0 @ w / w.sum()
+    with jax.enable_x64(True):
+        found = np.asarray(jax.jit(layer.dual.moments)(q)[0])
+    assert np.max(np.abs(found / exact - 1)) <= layer.quadrature_error
 
 
 @pytest.mark.parametrize("name", CASES)

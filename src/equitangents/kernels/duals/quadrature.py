@@ -2,13 +2,15 @@
 
 u = √q1 (cos(θ/2) z1 + sin(θ/2) z2), v = √q2 (cos(θ/2) z1 - sin(θ/2) z2) with z1, z2 independent standard normals:
 the rule is symmetric under exchange of u and v, and E[(φ(u)-φ(v))²] is summed directly, without cancellation.
+Covariances are what this distance leaves of E[φ(u)²] and E[φ(v)²]; these are integrals over one variable, cheap, and
+have many more nodes, since a rule of as few in one direction alone would be the larger error.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import jax
@@ -19,6 +21,7 @@ from scipy.special import roots_hermitenorm
 from equitangents.kernels.duals.geometry import angle_of_covariance, half_angle, safe_sqrt
 
 _NEGLIGIBLE = 1e-18  # weights below this, relative to their sum, are left out
+_FINER = 16  # times as many nodes for moments of one variable
 
 
 @dataclass(frozen=True)
@@ -29,14 +32,8 @@ class Quadrature:
     order: int
 
     @cached_property
-    def _rule(self) -> tuple[np.ndarray, np.ndarray]:
-        nodes, weights = roots_hermitenorm(self.order)
-        keep = weights > _NEGLIGIBLE * weights.sum()  # far nodes would only overflow the function
-        return nodes[keep], weights[keep] / weights.sum()
-
-    @cached_property
     def _plane_rule(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        nodes, weights = self._rule
+        nodes, weights = _rule(self.order)
         product = np.outer(weights, weights)
         i, j = np.nonzero(product > _NEGLIGIBLE)
         return nodes[i], nodes[j], product[i, j]
@@ -85,9 +82,9 @@ class Quadrature:
         return jax.lax.scan(jax.checkpoint(add), (zero, zero), (z1, z2, w))[0]
 
     def moments(self, q: Any) -> tuple[Any, Any]:
-        """E[φ(u)²] and E[φ(u)] of u ~ N(0, q), by Gauss-Hermite quadrature."""
+        """E[φ(u)²] and E[φ(u)] of u ~ N(0, q), by Gauss-Hermite quadrature of 16 times as many nodes."""
         root = safe_sqrt(q)
-        z, w = (jnp.asarray(part, q.dtype) for part in self._rule)
+        z, w = (jnp.asarray(part, q.dtype) for part in _rule(_FINER * self.order))
 
         def add(sums: tuple[Any, Any], node: tuple[Any, Any]) -> tuple[tuple[Any, Any], None]:
             x, weight = node
@@ -123,3 +120,10 @@ class Quadrature:
         slope = jax.grad(lambda z: jnp.sum(self.function(z)))
         f, g = np.asarray(self.function(u)), np.asarray(self.function(v))
         return np.stack([(f - g) ** 2 @ w, np.asarray(slope(u)) * np.asarray(slope(v)) @ w, f**2 @ w])
+
+
+@cache
+def _rule(order: int) -> tuple[np.ndarray, np.ndarray]:
+    nodes, weights = roots_hermitenorm(order)
+    keep = weights > _NEGLIGIBLE * weights.sum()  # far nodes would only overflow the function
+    return nodes[keep], weights[keep] / weights.sum()
