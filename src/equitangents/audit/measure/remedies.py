@@ -94,8 +94,8 @@ def _canonicalising(task: Task, orbits: Orbits, judgement: Judgement) -> list[Re
             task_before=None,
             task_after=None,
             cost="1 evaluation an input",
-            note="every element moves an input to the same position, and the action is exact; an input that is symmetric "
-            "itself has several such positions",
+            note="every element moves an input to the same position, and the action is exact; an input that is "
+            "symmetric itself has several such positions",
             quantity="mean error",
             before=judgement.headline.error.estimate,
             after=Estimate(0.0, 0.0, 0.0),
