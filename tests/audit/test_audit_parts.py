@@ -234,7 +234,7 @@ def test_remedies_are_measured() -> None:
     x_new = rng.normal(size=(50, 4, 4, 1))
     y_new = (x_new**2).sum((1, 2, 3))
     report = et.audit(forest, "C4", x_new, y=y_new, train=(x, y), **QUIET)
-    averaging, members, augmentation = report.remedies
+    averaging, members, augmentation, canonical = report.remedies
     f = lambda x: forest.predict(x.reshape(len(x), -1))
     averaged = np.mean([f(np.rot90(x_new, k, (1, 2))) for k in range(4)], axis=0)
     assert averaging.measured
@@ -245,8 +245,12 @@ def test_remedies_are_measured() -> None:
     assert not members.measured
     assert augmentation.measured
     assert augmentation.error_after < augmentation.error_before
+    assert canonical.measured
+    assert canonical.error_after == 0
+    mended = report.remedy("canonicalise")
+    np.testing.assert_array_equal(mended(np.rot90(x_new, 1, (1, 2))), mended(x_new))
     unknown = et.audit(f, "C4", x_new, **QUIET).remedies
-    assert [r.measured for r in unknown] == [True, False, False]
+    assert [r.measured for r in unknown] == [True, False, False, True]
 
 
 @pytest.mark.usefixtures("without_irreps")
