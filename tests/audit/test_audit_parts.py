@@ -247,6 +247,8 @@ def test_remedies_are_measured() -> None:
     assert not members.measured
     assert augmentation.measured
     assert augmentation.error_after < augmentation.error_before
+    mended = report.remedy("canonicalise")
+    np.testing.assert_array_equal(mended(np.rot90(x_new, 1, (1, 2))), mended(x_new))
     unknown = et.audit(f, "C4", x_new, **QUIET).remedies
     assert [r.measured for r in unknown] == [True, False, False, False]
 
