@@ -197,6 +197,7 @@ def test_irreps_of_a_nonabelian_group() -> None:
     assert section.violation_share == pytest.approx(1)
 
 
+@pytest.mark.slow
 def test_irreps_of_rotations_of_space(monkeypatch: pytest.MonkeyPatch) -> None:
     # most of the time checks the factors of 100² products, which are drawn as rotations
     unchecked = lambda name, matrices, reflections: np.asarray(matrices, np.float64)

@@ -14,8 +14,8 @@ PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 WITH_TORCH = ("pytorch-models.md",)  # run by `make test-extras`: tests/torch_ensembles/test_pages.py
 LONG = {  # run by `make test-docs`, not by `make test`
     "README", "actions", "add-a-study", "audit", "deep-ensembles", "fields", "kernels", "learning-curves", "molecules",
-    "networks", "other-ensembles", "own-architectures", "planning", "sphere", "steerable", "studies", "systems",
-    "tutorial",
+    "networks", "neural-tangents", "other-ensembles", "own-architectures", "planning", "sphere", "steerable", "studies",
+    "systems", "tutorial",
 }  # fmt: skip
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 

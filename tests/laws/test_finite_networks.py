@@ -112,7 +112,7 @@ def scales(kernel):
     return np.sqrt(np.outer(own, own))
 
 
-@pytest.mark.parametrize("name", _some("S3, flattened, weighted"))
+@pytest.mark.parametrize("name", _some("locally connected"))
 def test_outputs_have_the_nngp_for_a_covariance(name):
     shape, net = nets(256, 64)[name]
     x = inputs(shape)

@@ -85,6 +85,7 @@ def test_energies_and_forces_of_lone_atoms(which):
         assert found.energy_std.max() < 1e-2
 
 
+@pytest.mark.slow
 def test_lone_atoms_among_molecules():
     batch = mixed()
     rng = np.random.default_rng(0)

@@ -17,7 +17,7 @@ from studies.miniatures import EXACT, FIGURES, TABLES, TINY, run, study
 # laws of `forces` in tests/molecules, too, and `comparison` runs with one's own model in test_comparison.py
 SLOW = (
     "augmented-cnn-to-gcnn", "comparison", "comparison-sizes", "continuous", "cross-product", "finite-width",
-    "finite-width-vec", "forces", "frozen-kernel", "gaussian-vs-uniform", "imagenet-scale", "ising",
+    "finite-width-vec", "forces", "frozen-kernel", "gaussian-vs-uniform", "histology", "imagenet-scale", "ising",
     "kernel-convergence", "learning-curves", "mlp-to-gcnn", "orientations", "other-ensembles", "partial-orbits",
     "predicted-agreement", "rotated-images", "sampling", "segmentation", "small-data", "spurious-symmetries",
     "symmetry-breaking-path", "symmetry-groups", "toy", "vector-fields",

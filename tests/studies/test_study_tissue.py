@@ -151,6 +151,7 @@ def test_differences_of_few_splits_have_students_interval():
 
 
 class TestHistology:
+    @pytest.mark.slow
     def test_the_claim_against_members_follows_their_agreement(self, finished_miniature):
         claims = finished_miniature("histology").claims
         assert "than a member does on average" in claims[0].claim
