@@ -1,4 +1,4 @@
-"""A model behind a pipe, in several manners: `python piped_model.py once|loop|crash|prints|rows|slow|silent|two`."""
+"""A model behind a pipe, in several manners: `python piped_model.py once|loop|crash|seeks|prints|...` (see `main`)."""
 
 from __future__ import annotations
 
@@ -33,6 +33,8 @@ def main(manner: str) -> None:
     if manner == "crash":
         print("looking for weights", file=sys.stderr)
         raise RuntimeError("there are no weights")
+    if manner == "seeks":
+        np.load(SOURCE)
     if manner == "slow":
         time.sleep(60)
     if manner == "prints":

@@ -48,6 +48,7 @@ def test_a_program_that_goes_on_is_started_twice_at_most() -> None:
     [
         ("crash", r"crashed \(exit status 1\), given \(8, 4, 4, 1\) float64; stderr: looking for weights .*no weights"),
         ("prints", r"wrote ['\"]loading\\n.* in place of an \.npy array \(print to stderr instead\)"),
+        ("seeks", r"not seekable.*; a pipe cannot be read by np\.load itself: np\.load\(io\.BytesIO\("),
         ("silent", r"ended without an answer \(exit status 0\)"),
     ],
 )

@@ -26,6 +26,7 @@ _PATIENCE = 1.0  # seconds, at least, until a program that does not answer is ta
 _SLOWER = 3.0  # or so many times what the first batch took
 _ENDING = 0.3  # seconds for a program to end by itself after its answer
 _TOLD = 500  # characters of stderr in a message
+_UNSEEKABLE = "; a pipe cannot be read by np.load itself: np.load(io.BytesIO(sys.stdin.buffer.read()))"
 
 
 @final
@@ -142,7 +143,8 @@ class Command(Model):
         self._close()
         shapes = " and ".join(f"{a.shape} {a.dtype}" for a in arrays)
         what = str(problem).replace("TIMEOUT", f"{self.timeout:g} s (timeout)")
-        return ModelError(f"{self.name!r} {what}, given {shapes}; stderr: {said or 'nothing'}")
+        remedy = _UNSEEKABLE if "not seekable" in said else ""
+        return ModelError(f"{self.name!r} {what}, given {shapes}; stderr: {said or 'nothing'}{remedy}")
 
     def __enter__(self) -> Command:
         return self
