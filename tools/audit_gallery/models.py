@@ -118,7 +118,6 @@ def potential() -> Any:
 
 def sound() -> Any:
     """A detector of speech, which should not care which way the membrane of the microphone moves."""
-    import equitangents as et
 
     path = from_wheel(*SPEECH)
     if path is None:
@@ -138,8 +137,7 @@ def sound() -> Any:
         return y
 
     speech.__name__ = "Silero VAD"
-    flip = et.audit.Custom(lambda g, x: x * (1 - 2 * int(g)), name="sign flip")
-    return audit(speech, "C2", vowels(32), inputs=flip, off_data=False, data_test=None, layers=False)
+    return audit(speech, "sign", vowels(32), off_data=False, data_test=None, layers=False)
 
 
 def vowels(count: int) -> np.ndarray:
