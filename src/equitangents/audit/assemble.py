@@ -15,13 +15,14 @@ import numpy as np
 
 from equitangents.audit.adapters import as_model
 from equitangents.audit.contract.trees import Shared
+from equitangents.audit.contract_section import contract_section
 from equitangents.audit.interruption import Interruption
 from equitangents.audit.measure.curves import curves, transform_curves
 from equitangents.audit.measure.data_symmetry import data_symmetry
 from equitangents.audit.measure.ensembles import ensemble_law
 from equitangents.audit.measure.floors import ROWS, Floors, measure_floors, unmeasured_floors
 from equitangents.audit.measure.input_sets import measure_set, off_data_sets, same_predictions, set_result
-from equitangents.audit.measure.intervals import Resampler, spread_of
+from equitangents.audit.measure.intervals import spread_of
 from equitangents.audit.measure.irreps import irreps
 from equitangents.audit.measure.judge import Judgement, decide, judge
 from equitangents.audit.measure.layers import acquit, layer_errors
@@ -42,15 +43,11 @@ from equitangents.audit.report.result import AuditReport
 from equitangents.audit.report.rules import rule_said
 from equitangents.audit.report.sections import (
     Checkpoint,
-    ContractSection,
     ElementResult,
     Estimate,
-    InputContract,
-    Matching,
     Missing,
     ModelSection,
     OrbitSection,
-    OutputContract,
     RuleResult,
     Settings,
     Timing,
@@ -133,7 +130,7 @@ def assemble(
         if tested is None
         else measured("data", lambda: data_symmetry(task, y, tested) if lawful else NO_GROUP),
     )
-    contract = _contract(task, orbits, judgement)
+    contract = contract_section(task, orbits, judgement)
     floor = float(floors.of_elements.mean())
     model, first = task.model, task.x.subset(np.arange(1))
     data_set = (error.estimate, floor, headline.error.estimate, headline.floor)
@@ -313,61 +310,6 @@ def _orbit(task: Task, orbits: Orbits, same: Estimate | None) -> OrbitSection:
         divergence=None if apart is None else resampler.mean(apart, bounds=(0.0, 1.0)),
         outputs=output_kind(orbits, task.outputs),
     )
-
-
-def _contract(task: Task, orbits: Orbits, judgement: Judgement) -> ContractSection:
-    contract, group = task.contract, task.contract.group
-    inputs = []
-    for name, action, leaf in zip(task.x.names, contract.inputs, task.x.leaves, strict=True):
-        a = np.asarray(leaf.value) if isinstance(leaf, Shared) else leaf
-        said = "none" if action is None else action.name
-        inputs.append(InputContract(name, list(a.shape), a.dtype.name, said, action is None or action.exact))
-    outputs = [_output(task, orbits, judgement, o) for o in range(len(orbits.output_names))]
-    return ContractSection(
-        group=group.name,
-        order=None if group.elements is None else len(group.elements),
-        complete=task.complete,
-        elements=len(task.elements),
-        layout=contract.layout,
-        inputs=inputs,
-        outputs=outputs,
-        law=not contract.lawless,
-    )
-
-
-def _output(task: Task, orbits: Orbits, judgement: Judgement, o: int) -> OutputContract:
-    """One output's contract, errors and sizes, and the elements under which it fails."""
-    scales, action = judgement.scales, orbits.actions[o]
-    resampler = replace(task, complete=True).resampler(task.x.n)
-    known = lambda value: float(value) if np.isfinite(value) else None
-    shape = list(orbits.output_shapes[o])
-    return OutputContract(
-        name=orbits.output_names[o],
-        shape=[] if orbits.class_numbers[o] else shape[:-1] if orbits.complex_pairs[o] else shape,
-        action="invariant" if action is None else action.name,
-        error=resampler.mean(scales.relative("norm", orbits.separate, given=False)[o].mean(axis=0)),
-        judged=judgement.outputs[o],
-        floor=float(judgement.output_floors[o]),
-        rms=float(np.sqrt(np.mean(orbits.separate_sizes[o] ** 2))),
-        spread=known(scales.spreads[o]),
-        scale=known(scales.given[o]),
-        vanishes=bool(scales.vanishing[o]),
-        fails_under=[task.contract.label(task.elements[k]) for k in np.flatnonzero(judgement.above[o])],
-        compared=None if action is None or action.compared is None else action.compared.words,
-        matching=_matching(task, orbits.matched[o]) if o in orbits.matched else None,
-    )
-
-
-def _matching(task: Task, matched: np.ndarray) -> Matching:
-    """Matched IoU, missed and extra items with their intervals over inputs; (3, elements, inputs), nan where none."""
-    found = []
-    for table in matched:
-        counted = np.isfinite(table)
-        rows = counted.any(axis=0)
-        values = np.where(counted, table, 0.0).sum(axis=0)[rows] / counted.sum(axis=0)[rows]
-        of_these = Resampler(len(values), None, task.confidence, task.resamples, task.seed) if len(values) else None
-        found.append(None if of_these is None else of_these.mean(values, bounds=(0.0, 1.0)))
-    return Matching(*found)
 
 
 def _checkpoints(task: Task, given: Mapping[str, Any], unit: Unit) -> list[Checkpoint]:
