@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import doctest
 import functools
-import importlib
+import importlib.util
 import pkgutil
 import re
 from collections.abc import Iterator
@@ -15,10 +15,12 @@ import pytest
 
 import equitangents
 
+# Its classes are PyTorch modules; `make test` sets up no PyTorch, and `make test-extras` tests it.
+NEEDS_PYTORCH = {"equitangents.audit.measure.remedied_torch"}
 MODULES = sorted(
     module.name
     for module in pkgutil.walk_packages(equitangents.__path__, "equitangents.")
-    if not module.name.endswith("__main__")
+    if not module.name.endswith("__main__") and module.name not in NEEDS_PYTORCH
 )
 
 LONG = {  # examples that compile much: run by `make test-docs`, not by `make test`
@@ -42,6 +44,12 @@ def test_docstring_examples(name: str, tmp_path, monkeypatch) -> None:
     options = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
     failed, _ = doctest.testmod(module, optionflags=options, extraglobs={"et": equitangents})
     assert failed == 0
+
+
+def test_what_needs_pytorch_has_no_example_that_nobody_runs() -> None:
+    for name in NEEDS_PYTORCH:
+        source = Path(importlib.util.find_spec(name).origin).read_text()
+        assert ">>>" not in source
 
 
 ROOT = Path(equitangents.__file__).parent
