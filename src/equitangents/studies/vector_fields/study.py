@@ -67,7 +67,7 @@ class Settings:
 PRESETS = {
     "quick": Settings(),
     "desk": Settings(
-        pixels=12, sizes=(1, 2, 4, 8, 16, 32), test=24, draws=12, hidden_layers=3, few=3, channels=16, trained=8,
+        pixels=12, sizes=(1, 2, 4, 8, 16, 32), test=24, draws=20, hidden_layers=3, few=3, channels=16, trained=8,
         members=192, steps=(1, 10, 100, 300),
     ),
     "paper": Settings(
