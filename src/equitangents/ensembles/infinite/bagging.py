@@ -10,20 +10,21 @@ from typing import Any
 
 import jax
 import numpy as np
-from sklearn.base import RegressorMixin, clone
+from sklearn.base import clone
 
 from equitangents._types import Key, Numbers, Times
 from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
 from equitangents.ensembles.inputs import EstimatorNotFittedError, check_inputs, check_targets
 from equitangents.ensembles.orbits.questions import OrbitQuestions
 from equitangents.ensembles.parameters import Estimator
+from equitangents.ensembles.scores import FieldRegressorMixin
 from equitangents.ensembles.training.variations import Bootstrap, variation_key
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.inference import as_key, as_times
 from equitangents.validation import check_whole
 
 
-class BaggedInfiniteEnsemble(RegressorMixin, OrbitQuestions, Estimator):
+class BaggedInfiniteEnsemble(FieldRegressorMixin, OrbitQuestions, Estimator):
     """`InfiniteEnsemble` with members that are trained on resamples, as `DeepEnsemble(variation=Bootstrap())` is.
 
     `orbit_statistics` is exact in law for M = 1. For more members the mean's first two moments are exact, and its

@@ -10,7 +10,6 @@ import logging
 from typing import Any
 
 import numpy as np
-from sklearn.base import RegressorMixin
 
 from equitangents._types import Key, Numbers, Times
 from equitangents.actions import as_action
@@ -24,13 +23,14 @@ from equitangents.ensembles.infinite.leave_one_out import LeaveOneOut, predictor
 from equitangents.ensembles.infinite.problem import Settings
 from equitangents.ensembles.infinite.solvers import Training, make_training
 from equitangents.ensembles.inputs import check_fields, check_inputs, check_network, check_targets
+from equitangents.ensembles.scores import FieldRegressorMixin
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.inference import as_times, check_sample
 
 logger = logging.getLogger("equitangents")
 
 
-class InfiniteEnsemble(RegressorMixin, InfiniteEnsembleBase):
+class InfiniteEnsemble(FieldRegressorMixin, InfiniteEnsembleBase):
     """Regression by infinitely wide networks trained for a time t, following scikit-learn's conventions.
 
     Results are float64 NumPy arrays. Training samples that are equal in input and target are merged, which changes
