@@ -29,6 +29,8 @@ from equitangents.inference import as_times, check_sample
 
 logger = logging.getLogger("equitangents")
 
+_TOLERATED = 0.05  # of the targets' size: estimated errors of approximations beyond that are warned of
+
 
 class InfiniteEnsemble(FieldRegressorMixin, InfiniteEnsembleBase):
     """Regression by infinitely wide networks trained for a time t, following scikit-learn's conventions.
@@ -139,6 +141,13 @@ class InfiniteEnsemble(FieldRegressorMixin, InfiniteEnsembleBase):
         self.solution_ = problem.report(float(self.time))
         self.max_learning_rate_ = process.max_learning_rate
         self._training = training
+        if not self.solution_.error <= _TOLERATED:
+            logger.warning(
+                "InfiniteEnsemble: solver %r approximates; what it leaves out is estimated at %.0f %% of the targets' "
+                "size: more landmarks (rank) leave out less, exact solvers nothing",
+                self.solution_.solver,
+                100 * self.solution_.error,
+            )
         return self
 
     @property
