@@ -184,8 +184,6 @@ def test_what_does_not_fit_is_refused_in_words(data):
     field = et.nn.Sequential(et.nn.Conv(4, (3, 3)), et.nn.Relu(), et.nn.Conv(2, (3, 3)))
     with pytest.raises(ShapeError, match=r"ends on 3×3 positions, so for 4 samples expected \(4, 3, 3, outputs\)"):
         et.InfiniteEnsemble(field).fit(x, y[:, 0])
-    with pytest.raises(InvalidArgumentError, match="store"):
-        et.InfiniteEnsemble(field, store="somewhere").fit(x, y)
     steps = et.InfiniteEnsemble(NET, time=5, learning_rate=0.1, ridge=0.1, dynamics="discrete").fit(x, y)
     with pytest.raises(InvalidArgumentError, match="after 5 steps of gradient descent has no closed form"):
         steps.leave_one_out_
