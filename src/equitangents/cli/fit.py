@@ -126,12 +126,16 @@ def _check_place(out: Path) -> None:
 
 
 def _said(model: Any, out: Path) -> str:
+    from equitangents.ensembles.scores import positions_of
+
     kind = "classifier" if hasattr(model, "classes_") else "regression"
     trained = len(model._data[0])
     outputs = getattr(model, "n_outputs_", 1)
     what = f"{outputs} output{'s' if outputs > 1 else ''}"
     if hasattr(model, "classes_"):
         what = f"{len(model.classes_)} classes"
+    if grid := positions_of(model):
+        what += f" at each of {'×'.join(map(str, grid))} positions"
     return f"{out}: {kind} of {trained:,} samples, {what}; solved as {model.solver_}{_by(model.solution_)}"
 
 

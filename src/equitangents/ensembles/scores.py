@@ -11,6 +11,7 @@ from sklearn.metrics import r2_score
 
 from equitangents._types import Numbers
 from equitangents.ensembles.fields.targets import Positions
+from equitangents.ensembles.fields.turning import turning_outputs
 from equitangents.ensembles.inputs import check_fields
 from equitangents.ensembles.labels import check_label_fields
 
@@ -44,7 +45,8 @@ class FieldClassifierMixin(ClassifierMixin):
 
 def positions_of(estimator: Any) -> tuple[int, ...]:
     """The grid on which a fitted estimator's outputs are, () for others and for outputs that turn."""
-    return tuple(getattr(estimator, "positions_", ()))
+    net = getattr(getattr(estimator, "ensemble", estimator), "net", None)
+    return () if turning_outputs(net) is not None else tuple(getattr(estimator, "positions_", ()))
 
 
 def each_row(sample_weight: Any, grid: tuple[int, ...]) -> np.ndarray | None:
