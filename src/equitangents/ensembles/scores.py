@@ -24,7 +24,7 @@ class FieldRegressorMixin(RegressorMixin):
         grid = positions_of(self)
         if not grid:
             return float(super().score(X, y, sample_weight))
-        true, _ = Positions(grid).checked(check_fields(y), len(X), copies=False)  # type: ignore[arg-type]
+        true, _ = Positions(grid).checked(check_fields(y), len(X), copies=False)
         rows = math.prod(grid) * len(true)
         predicted = np.asarray(self.predict(X)).reshape(rows, -1)  # type: ignore[attr-defined]
         return float(r2_score(true.reshape(rows, -1), predicted, sample_weight=each_row(sample_weight, grid)))
@@ -38,7 +38,7 @@ class FieldClassifierMixin(ClassifierMixin):
         grid = positions_of(self)
         if not grid:
             return float(super().score(X, y, sample_weight))
-        labels = check_label_fields(y, len(X), Positions(grid))  # type: ignore[arg-type]
+        labels = check_label_fields(y, len(X), Positions(grid))
         right = self.predict(X) == labels  # type: ignore[attr-defined]
         return float(np.average(right.ravel(), weights=each_row(sample_weight, grid)))
 
