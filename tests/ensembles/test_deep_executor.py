@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import signal
-from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 
 import jax
 import numpy as np
@@ -19,6 +19,7 @@ from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.scale import spreading
 from equitangents.studies.common.training import train_recorded
 from equitangents.studies.framework.study import Task
+from kills import Dying
 
 NET = nn.Sequential(nn.Dense(4, b_std=0.1), nn.Relu(), nn.Dense(1))
 rng = np.random.default_rng(3)
@@ -39,24 +40,6 @@ def assert_same(one, two):
         for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
             np.testing.assert_array_equal(x, y)
     np.testing.assert_array_equal(one.predict(X), two.predict(X))
-
-
-class Dying:
-    """An executor whose worker dies after some tasks."""
-
-    _max_workers = 2
-
-    def __init__(self, tasks):
-        self.tasks = tasks
-
-    def submit(self, function, *arguments):
-        self.tasks -= 1
-        future = Future()
-        if self.tasks < 0:
-            future.set_exception(BrokenExecutor("killed"))
-        else:
-            future.set_result(function(*arguments))
-        return future
 
 
 def test_threads_train_the_ensemble_of_one_machine(alone):

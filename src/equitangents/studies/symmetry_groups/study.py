@@ -68,7 +68,7 @@ class Settings:
 PRESETS = {
     "quick": Settings(),
     "desk": Settings(
-        train_images=2000, pooled_images=150, test_images=300, pixels=16, finite_depth=2, width=4, members=48,
+        train_images=2000, pooled_images=400, test_images=500, pixels=16, finite_depth=2, width=4, members=48,
         epochs=40, cases=200,
     ),
     "paper": Settings(
