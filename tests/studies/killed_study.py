@@ -15,6 +15,8 @@ import sys
 import warnings
 from pathlib import Path
 
+import jax  # noqa: F401  what every child would otherwise import for itself
+
 from studies.small import five_stages
 
 WRITES = 14  # of files in one run: the configuration after every stage and at both ends, stages, table, verdicts, page
