@@ -42,7 +42,7 @@ def check_products(contract: Contract, action: LeafAction, name: str, x: np.ndar
         if not off <= allowed:
             raise NotAnActionError(
                 f"{action.name} on {name} is not an action: ρ(g)ρ(h) and ρ(g·h) differ by {off:.1e} of its size, "
-                f"g = {contract.label(g)}, h = {contract.label(h)} (up to {allowed:.0e} is allowed)"
+                f"g = {contract.label(g).removeprefix("element ")}, h = {contract.label(h).removeprefix("element ")} (up to {allowed:.0e} is allowed)"
             )
 
 
