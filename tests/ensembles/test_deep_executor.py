@@ -16,6 +16,7 @@ from sklearn.base import clone
 from equitangents import DeepEnsemble, nn
 from equitangents.ensembles.training import spread
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
+from equitangents.scale import spreading
 from equitangents.studies.common.training import train_recorded
 from equitangents.studies.framework.study import Task
 from kills import Dying
@@ -58,11 +59,11 @@ def test_members_of_a_dead_worker_are_trained_again(alone, monkeypatch, caplog):
         again.append((workers, list(items)))
         tasks.report(tasks.run(items))
 
-    monkeypatch.setattr(spread, "compute_by_processes", by_processes)
+    monkeypatch.setattr(spreading, "compute_by_processes", by_processes)
     model = DeepEnsemble(NET, executor=Dying(tasks=1), **SETTINGS).fit(X, Y, **RECORD)
     assert_same(model, alone)
     assert again == [(2, [(2, 2), (4, 1)])]
-    assert "2 processes of this machine train the 2 parts of the members that are missing" in caplog.text
+    assert "2 processes of this machine take the 2 parts of the members that are missing" in caplog.text
 
 
 def test_studies_train_by_an_executor_to_the_same_numbers(alone, tmp_path):
