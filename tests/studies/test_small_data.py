@@ -34,7 +34,10 @@ def test_leads_of_2_points_hold_up_to_640_images_and_fail_beyond():
     assert [c.verdict for c in found] == ["holds", "holds", "fails", *["holds"] * 6]
     assert found[0].claim == "With 10 images Myrtle-5 NTK is ahead of the trained CNN by 1 to 3 points"
     assert [c.stated for c in found[:3]] == ["1 to 3 points", "1 to 3 points", ""]
-    assert "has not caught up after 13 passes over its images: the kernel's lead with 1,280 images is 2.0 points" in found[2].meaning
+    assert (
+        "has not caught up after 13 passes over its images: the kernel's lead with 1,280 images is 2.0 points"
+        in found[2].meaning
+    )
 
 
 def test_leads_outside_1_to_3_points_and_a_kernel_that_is_behind_or_wrong_fail():
