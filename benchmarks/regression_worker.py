@@ -11,6 +11,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +21,22 @@ ROWS = 1000  # of test images predicted at once
 Found = tuple[np.ndarray, dict[str, Any]]
 
 
-def fcn(precision: str, name: str) -> Callable[..., Found]:
-    """The NTK of FCN, 8 hidden layers; `precision` is that of the entries, `name` the solver."""
+def fcn(entries: str, solver: Callable[[], Any]) -> Callable[..., Found]:
+    """The NTK of FCN, 8 hidden layers; `entries` is the precision of inputs and of entries that are not kept."""
 
     def solve(x: np.ndarray, y: np.ndarray, test: np.ndarray, ridge: float, lengthscale: float) -> Found:
         from equitangents.systems import architecture
 
-        return _solved(architecture("FCN", depth=8), x.astype(precision), y, test.astype(precision), ridge, name)
+        return _solved(architecture("FCN", depth=8), x.astype(entries), y, test.astype(entries), ridge, solver())
 
     return solve
+
+
+def factor(precision: str) -> Any:
+    """A Cholesky factor in this precision; one in float32 is refined with entries in that of the inputs."""
+    from equitangents.solvers import Cholesky
+
+    return Cholesky(precision=precision)
 
 
 def gaussian(x: np.ndarray, y: np.ndarray, test: np.ndarray, ridge: float, lengthscale: float) -> Found:
@@ -41,13 +49,12 @@ def gaussian(x: np.ndarray, y: np.ndarray, test: np.ndarray, ridge: float, lengt
             values = _gaussian(x1, x2, lengthscale)
             return Kernels(values, values)
 
-    return _solved(Gaussian(), x, y, test, ridge, "cholesky")
+    return _solved(Gaussian(), x, y, test, ridge, factor("float32"))
 
 
-def _solved(kernel: Any, x: np.ndarray, y: np.ndarray, test: np.ndarray, ridge: float, name: str) -> Found:
+def _solved(kernel: Any, x: np.ndarray, y: np.ndarray, test: np.ndarray, ridge: float, solver: Any) -> Found:
     from equitangents import solvers
 
-    solver = solvers.Cholesky(precision=x.dtype.name) if name == "cholesky" else name
     solution = solvers.solve((kernel, x), y, ridge=ridge, solver=solver, memory_limit=16 * 10**9)
     parts = [np.asarray(kernel.kernel(z, x).ntk, np.float64) @ solution.coefficients for z in _parts(test)]
     report = solution.report
@@ -107,9 +114,10 @@ def _parts(x: np.ndarray) -> Iterator[np.ndarray]:
 
 
 CONTENDERS: dict[str, Callable[..., Found]] = {
-    "fcn": fcn("float32", "cholesky"),
-    "fcn-exact": fcn("float64", "cholesky"),
-    "fcn-pcg": fcn("float32", "pcg"),
+    "fcn": fcn("float64", partial(factor, "float32")),
+    "fcn-exact": fcn("float64", partial(factor, "float64")),
+    "fcn-single": fcn("float32", partial(factor, "float32")),
+    "fcn-pcg": fcn("float32", lambda: "pcg"),
     "gaussian": gaussian,
     "gpytorch": gpytorch,
     "falkon": falkon,

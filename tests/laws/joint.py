@@ -37,7 +37,7 @@ def jointly_agree(samples, expected):
     return bool(joint >= LEVEL and largest <= limit_of_the_largest(int(moving.sum()), count))
 
 
-def assert_jointly(samples, expected, factor=1.05):
+def assert_jointly(samples, expected, factor):
     """The means agree, and draws suffice to refuse means that are larger by `factor`."""
     assert jointly_agree(samples, expected)
     assert not jointly_agree(samples, factor * np.asarray(expected)), f"too few draws to tell a factor {factor}"

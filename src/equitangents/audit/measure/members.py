@@ -40,6 +40,8 @@ def more_members(ensemble: EnsembleSection | None, unit: Unit) -> Remedy:
         quantity="root mean square error",
         before=scaled(now),
         after=scaled(limit),
+        passes_before=ensemble.members,
+        passes_after=wanted,
     )
 
 
