@@ -16,6 +16,7 @@ from ase.io import write
 
 import equitangents as et
 from audit.potentials import Cluster, clusters
+from equitangents.audit.potentials import dynamics
 from equitangents.audit.potentials.moves import supercell, translated, turned
 from equitangents.audit.potentials.quantities import QUANTITIES, feature
 from equitangents.cli.main import main
@@ -104,6 +105,13 @@ def test_forces_that_are_no_gradient_heat_a_run_at_constant_energy() -> None:
     assert broken.outcome == "fails"
     assert sound.outcome in ("holds", "within tolerance")
     assert "with −∇E in place of the forces" in broken.note
+
+
+def test_what_the_integrator_adds_is_taken_off_the_drift(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Verlet's error: an energy that rises in time by the square of the step
+    rising = lambda atoms, evaluate, steps, dt, seed: 100 * dt**2 * (dt * np.arange(steps + 1))
+    monkeypatch.setattr(dynamics, "run", rising)
+    assert et.audit.atoms(Cluster(), CLUSTERS[:1], "dynamics", **FEW).row("drift").error.mean <= 1e-9
 
 
 def test_jumps_at_a_cutoff_have_their_known_size() -> None:
