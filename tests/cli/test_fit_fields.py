@@ -43,9 +43,9 @@ def test_fields_are_fitted_and_predicted(run):
     assert out.startswith("model: regression of 4 samples, 2 outputs at each of 3×3 positions; solved as dense NP×NP")
     run("predict", "model", "--data", "new.npy", "--out", "p.npz", "--std")
     mean, std = et.InfiniteEnsemble(NET, ridge=1e-2).fit(X, Y).predict(NEW, return_std=True)
-    held = np.load("p.npz")
-    assert not np.max(np.abs(held["mean"] - mean)) > 1e-9
-    assert not np.max(np.abs(held["std"] - std)) > 1e-9
+    with np.load("p.npz") as held:
+        assert not np.max(np.abs(held["mean"] - mean)) > 1e-9
+        assert not np.max(np.abs(held["std"] - std)) > 1e-9
     assert np.load("kernels/ntk.npy").shape == (36, 36)
 
 

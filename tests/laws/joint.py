@@ -5,17 +5,24 @@ from __future__ import annotations
 import numpy as np
 import scipy.stats
 
-LEVEL = 2 * scipy.stats.norm.sf(3)  # 0.27 %, of each of the two tests
+LEVEL = 2 * scipy.stats.norm.sf(3)  # 0.27 %, of each of the two tests, over all verdicts of a law together
 _NULL = 1e-10  # of the largest variance: below it a combination of entries does not vary from draw to draw
 
 
-def limit_of_the_largest(numbers, draws):
-    """Which the largest of so many numbers in standard errors, dependent or not, exceeds at LEVEL (Šidák 1967)."""
-    return float(scipy.stats.t.isf((1 - (1 - LEVEL) ** (1 / numbers)) / 2, draws - 1))
+def shared(parts):
+    """The level of each of so many parts that are wrongly refused at LEVEL together (Šidák 1967)."""
+    return -np.expm1(np.log1p(-LEVEL) / parts)
 
 
-def jointly_agree(samples, expected):
-    """Whether means of draws (S, …) are `expected` by both of two tests, each of which refuses what is right at LEVEL.
+def limit_of_the_largest(numbers, draws, verdicts=1):
+    """Which the largest of so many numbers in standard errors, dependent or not, exceeds at the level of a verdict."""
+    return float(scipy.stats.t.isf(shared(numbers * verdicts) / 2, draws - 1))
+
+
+def jointly_agree(samples, expected, verdicts=1):
+    """Whether means of draws (S, …) are `expected` by both of two tests.
+
+    Each refuses what is right at LEVEL, in any of the `verdicts` that a law consists of.
 
     Hotelling's T² takes all combinations of entries together, with their sample covariance: T² (S − r)/(r (S − 1)) is
     F(r, S − r) for r combinations that vary; in those that do not, means are exact. The largest of Student's statistics
@@ -34,10 +41,11 @@ def jointly_agree(samples, expected):
     errors = draws.std(axis=0, ddof=1) / count**0.5
     moving = errors > 1e-12 * scale
     largest = float(np.max(np.abs(gap[moving]) / errors[moving]))
-    return bool(joint >= LEVEL and largest <= limit_of_the_largest(int(moving.sum()), count))
+    return bool(joint >= shared(verdicts) and largest <= limit_of_the_largest(int(moving.sum()), count, verdicts))
 
 
-def assert_jointly(samples, expected, factor):
+def assert_jointly(samples, expected, factor, verdicts=1):
     """The means agree, and draws suffice to refuse means that are larger by `factor`."""
-    assert jointly_agree(samples, expected)
-    assert not jointly_agree(samples, factor * np.asarray(expected)), f"too few draws to tell a factor {factor}"
+    assert jointly_agree(samples, expected, verdicts)
+    larger = factor * np.asarray(expected)
+    assert not jointly_agree(samples, larger, verdicts), f"too few draws to tell a factor {factor}"

@@ -208,4 +208,4 @@ def test_a_layer_that_keeps_some_channels_finite_has_that_kernel_on_average():
 
     draws = [[average(k) for k in one(jax.random.key(10_000 + i))] for i in range(3000)]
     for samples, expected in zip(map(np.array, zip(*draws, strict=True)), (exact.nngp, exact.ntk), strict=True):
-        assert_jointly(samples, expected, factor=1.1)
+        assert_jointly(samples, expected, factor=1.2, verdicts=2)

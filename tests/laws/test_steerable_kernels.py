@@ -220,5 +220,5 @@ def test_wide_networks_have_these_kernels_on_average(group, hidden, nonlinearity
     x = cloud(features, group, seed=5)
     exact = net.kernel(x)
     found = draws(net, x, 400)
-    assert_jointly(found[:, 0], exact.nngp, factor=1.3)
-    assert_jointly(found[:, 1], exact.ntk, factor=1.1)
+    assert_jointly(found[:, 0], exact.nngp, factor=1.5, verdicts=14)
+    assert_jointly(found[:, 1], exact.ntk, factor=1.2, verdicts=14)

@@ -57,6 +57,7 @@ def test_bagged_fields_without_an_axis_of_outputs_are_answered_without_it(data):
         model.fit(x, y[:, 0, 0])
 
 
+@pytest.mark.slow
 def test_orbit_statistics_of_bagged_fields_are_measured(data):
     x, y, x_test = data
     turns = et.actions.image_rotations(4)
