@@ -91,7 +91,7 @@ class Readout(Layer):
         d = self._turned.dimension
         return self._weights.init(key, (signal.channels, d), (d,), dtype)
 
-    def apply(self, params: Params, x: Any, signal: Signal) -> Any:
+    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """(N, positions, n) to (N, d)."""
         rho = self.matrices(signal)
         weights = signal.positions.weights
@@ -117,8 +117,8 @@ class Readout(Layer):
         fibres = before[given].fibres(signals[given])
         if fibres is None:
             raise NetworkError(
-                f"layer {given}, {before[given]!r}: kernels of a Readout are there for networks whose first layer with "
-                "weights is a Lift or SphereLift"
+                f"layer {given}, {before[given]!r}: only networks whose first layer with weights is a Lift or "
+                "SphereLift have kernels before a Readout"
             )
         rho = self.matrices(signals[-2])
         weights = signals[-2].positions.weights
