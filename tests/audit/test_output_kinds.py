@@ -286,3 +286,23 @@ def test_kinds_are_named_on_the_command_line(tmp_path: Path, monkeypatch, capsys
             main([*arguments, "--outputs", kinds, "--fail-above", "0.01"])
         assert (stop.value.code or 0) == status
     capsys.readouterr()
+
+
+@pytest.mark.parametrize("group", ["D4", "translations"])
+def test_complex_images_move_as_both_their_parts_do(group: str) -> None:
+    x = np.random.default_rng(0).normal(size=(8, 6, 6, 1))
+    quick = {"effort": "quick", "elements": 3} if group == "translations" else {"effort": "quick"}
+    wave = lambda x: x + 1j * x**2
+    assert et.audit(wave, group, x, "images", inputs="images", **quick).verdict == "equivariant"
+    off = lambda x: wave(x) + 1j * np.arange(6)[:, None]
+    assert et.audit(off, group, x, "images", inputs="images", **quick).verdict == "broken"
+    phase = et.audit(lambda x: (1 + 2j) * x, "C8", x, "images", inputs="images", effort="quick")
+    assert phase.error.estimate.mean < 1e-12, "resampled as both parts are"
+    power = lambda z: (np.abs(z) ** 2).sum((1, 2))
+    assert et.audit(power, "D4", x + 1j * x[::-1], inputs="images", effort="quick").verdict == "equivariant"
+
+
+def test_a_kind_that_is_not_known_is_answered_with_those_that_are() -> None:
+    x = np.random.default_rng(0).normal(size=(8, 5, 3))
+    with pytest.raises(InvalidArgumentError, match=r"'4x9q' is not what SO\(3\).*irreps such as"):
+        et.audit(lambda x: x.sum(1), "SO3", x, "4x9q", effort="quick")

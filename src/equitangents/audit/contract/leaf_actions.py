@@ -48,7 +48,7 @@ class LeafAction:
         x = _as_complex(x) if self.complex_pairs else x
         last = to_last(x, self.layout)
         try:
-            self.action.check_signals(name, last)
+            self.action.check_signals(name, last.real if self._by_parts(last) else last)
         except (ShapeError, InvalidTypeError) as error:
             if self.layout is None:
                 raise
@@ -58,11 +58,19 @@ class LeafAction:
 
     def act(self, g: Any, x: np.ndarray) -> np.ndarray:
         """The array moved by g, its channels where they were."""
-        return self._as_given(self.action(g, self._as_signals(x)), x)
+        signals = self._as_signals(x)
+        if self._by_parts(signals):
+            return self._as_given(self.action(g, signals.real.copy()) + 1j * self.action(g, signals.imag.copy()), x)
+        return self._as_given(self.action(g, signals), x)
 
     def orbit(self, elements: Sequence[Any], x: np.ndarray) -> Iterator[np.ndarray]:
         """ρ(g) x for one element after another."""
-        for moved in self.action.one_by_one(elements, self._as_signals(x)):
+        signals = self._as_signals(x)
+        if self._by_parts(signals):
+            parts = (self.action.one_by_one(elements, part.copy()) for part in (signals.real, signals.imag))
+            yield from (self._as_given(a + 1j * b, x) for a, b in zip(*parts, strict=True))
+            return
+        for moved in self.action.one_by_one(elements, signals):
             yield self._as_given(moved, x)
 
     def moves_exactly(self, g: Any) -> bool:
@@ -77,6 +85,18 @@ class LeafAction:
         """The same action with a better interpolation, as a reference; None if there is none."""
         better = self.action.more_accurate()
         return None if better is None else replace(self, action=better)
+
+    def _by_parts(self, signals: np.ndarray) -> bool:
+        """Whether the signals are complex and the action, which is linear over the real numbers, takes real ones."""
+        if signals.dtype.kind != "c":
+            return False
+        try:
+            self.action.check_signals("x", signals)
+        except InvalidTypeError:
+            return True
+        except ShapeError:
+            return False
+        return False
 
     def _as_signals(self, x: np.ndarray) -> np.ndarray:
         x = _as_complex(x) if self.complex_pairs else x

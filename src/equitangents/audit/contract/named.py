@@ -19,6 +19,10 @@ from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.groups.names import GroupName, parse_group_name
 
 UNMOVED = (None, "none", "invariant")
+_ALSO = (
+    "where the group moves such things also 'xyxy', 'cxcywh', 'keypoints', 'masks', 'unordered:…', or irreps such as "
+    "'4x0e+2x1o'"
+)
 _PLACES = {"boxes": Boxes(), "xyxy": Boxes("xyxy"), "cxcywh": Boxes("cxcywh"), "keypoints": Keypoints()}
 
 
@@ -84,7 +88,12 @@ def leaf_of_kind(
             f"{kind!r} is not a known kind; expected one such as 'vectors', '4x0e+2x1o' or 'xyxy', or None"
         )
     channels_last = tuple(shape) if layout != "channels_first" or len(shape) < 3 else (shape[0], *shape[2:], shape[1])
-    return leaf(kinds.action(kind, channels_last), layout)
+    try:
+        return leaf(kinds.action(kind, channels_last), layout)
+    except InvalidArgumentError as error:
+        if " is not what " not in str(error):
+            raise
+        raise InvalidArgumentError(f"{error}; {_ALSO}") from None
 
 
 def _of_masks(kinds: Kinds, shape: tuple[int, ...]) -> LeafAction:
