@@ -12,16 +12,21 @@ from equitangents.nn import (
     Dense,
     Erf,
     Flatten,
+    Gaussian,
     Gelu,
     GlobalAvgPool,
     Identity,
     LeakyRelu,
+    Rbf,
+    RectifiedMonomial,
     Relu,
     Sequential,
     Sin,
 )
 
-NONLINEARITIES = (Relu(), LeakyRelu(0.2), Abs(), Erf(), Gelu(), Sin(), Cos(), Identity())
+NONLINEARITIES = (
+    Relu(), LeakyRelu(0.2), Abs(), Erf(), Gelu(), Sin(), Cos(), Identity(), Rbf(0.5), Gaussian(), RectifiedMonomial(2)
+)  # fmt: skip
 CHANNELS = st.sampled_from([1, 2, 3, 5, 6])
 
 

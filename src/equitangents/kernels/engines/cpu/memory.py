@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from equitangents.kernels import duals
+from equitangents.kernels.engines.cpu.activations import described
 from equitangents.kernels.engines.cpu.features import computed_in_double
 from equitangents.kernels.engines.cpu.library import threads
-from equitangents.kernels.program import Affine, Box
+from equitangents.kernels.program import Affine, Box, Dual
 from equitangents.kernels.stages import AlongFibres, StagedPlan, stages_of
 from equitangents.kernels.steps import Fork, Step, depth, unrolled
 
@@ -45,7 +45,8 @@ def _sides(op: Step) -> int:
     """Numbers a position that an operation needs of each input alone."""
     if isinstance(op, Affine | Fork):
         return int(isinstance(op, Affine))
-    return {duals.Erf: 6, duals.Gelu: 4}.get(type(getattr(op, "activation", None)), 2)
+    found = described(op.activation) if isinstance(op, Dual) else None
+    return 2 if found is None else found.sides
 
 
 def _reach(op: Box) -> int:
