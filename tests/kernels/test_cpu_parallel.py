@@ -101,7 +101,9 @@ def test_normalisation_over_positions_divides_by_the_root_of_the_mean_variance(r
 
 C = "circular"
 NETWORKS = {
-    "concatenation": (conv(), Relu(), Parallel([conv(), Relu()], [conv(), Erf(), conv()], Identity()), Concatenate(), *END),
+    "concatenation": (
+        conv(), Relu(), Parallel([conv(), Relu()], [conv(), Erf(), conv()], Identity()), Concatenate(), *END
+    ),
     "a sum of three fields with means": (
         conv(), Relu(), Parallel([conv(), Relu()], [conv(), Gelu()], [conv(), Erf(), conv(), Cos()]), Sum(), *END
     ),
@@ -109,7 +111,8 @@ NETWORKS = {
     "one with windows and one without": (Parallel([conv(), Relu()], [Dense(1), Abs()]), Sum(), *END),
     "strides": (conv(), Relu(), Parallel([conv(stride=2), Relu()], [conv(stride=2), Abs()]), Sum(), *END),
     "strides and a shortcut": (
-        conv(), Relu(), Parallel([conv(stride=2), Relu(), conv()], Conv(1, 1, stride=2, padding="zero")), Sum(), Relu(), *END
+        conv(), Relu(), Parallel([conv(stride=2), Relu(), conv()], Conv(1, 1, stride=2, padding="zero")), Sum(),
+        Relu(), *END,
     ),
     "branches in branches": (
         conv(), Relu(),
@@ -122,11 +125,12 @@ NETWORKS = {
         Relu(), Dense(1),
     ),
     "normalisation": (
-        conv(), LayerNorm(positions=True), Relu(), conv(), LayerNorm(positions=True, eps=0.1), Relu(), Flatten(), Dense(1)
+        conv(), LayerNorm(positions=True), Relu(), conv(), LayerNorm(positions=True, eps=0.1), Relu(),
+        Flatten(), Dense(1),
     ),
     "normalisation in a branch": (
-        conv(), LayerNorm(positions=True), Residual(conv(), LayerNorm(positions=True, eps=0.1), Relu()), GlobalAvgPool(),
-        Dense(1),
+        conv(), LayerNorm(positions=True), Residual(conv(), LayerNorm(positions=True, eps=0.1), Relu()),
+        GlobalAvgPool(), Dense(1),
     ),
     "normalisation after a pool": (
         conv(), Relu(), AvgPool(2), conv(), LayerNorm(positions=True), Relu(), GlobalAvgPool(), Dense(1)

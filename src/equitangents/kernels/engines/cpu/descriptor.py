@@ -37,6 +37,7 @@ class Description:
     tables: np.ndarray
 
 
+@lru_cache(maxsize=256)
 def obstacle(plan: AlongFibres | PairPlan) -> str | None:
     """Why the engine cannot run `plan`, or None if it can."""
     if isinstance(plan, PairPlan):

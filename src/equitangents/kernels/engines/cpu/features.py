@@ -9,6 +9,7 @@ A power multiplies relative errors by its degree, so that two layers of third po
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
 
 from equitangents.kernels import duals
@@ -20,6 +21,7 @@ _FEW = 4
 _STEEP = 3  # degrees of powers
 
 
+@lru_cache(maxsize=256)
 def computed_in_double(plan: AlongFibres, channels: int) -> bool:
     """Whether kernels of `plan` are computed in double precision even if inputs and results are in single precision."""
     if features(plan, channels) <= _FEW:
