@@ -1,10 +1,12 @@
 """Every layer of `stax` by both libraries: differences of kernels, and times; then the cookbook's regression.
 
-Kernels of 32 inputs of 8 positions and 3 channels with themselves, in float64, each library in its own environment;
-seconds are medians of three runs after one that compiles. Myrtle-5 and -7 are those of *Neural kernels without
-tangents*, on images of 32×32×3, in processor time of one thread. Where neural-tangents is not to be had, ours alone.
-`Hermite` differs where inputs are not normalised, `ElementwiseNumerical` by the rules' errors: see the guide on
-neural-tangents. Kernels of `RectifiedMonomial` are NaN there between an input and itself: those pairs are left out.
+Kernels of 32 and of 256 inputs of 8 positions and 3 channels with themselves, in float64, each library in its own
+environment; milliseconds of processor time are medians of nine and of three runs after one that compiles. Few inputs
+show what a call costs, many what kernels cost. Differences are those of the 32. Myrtle-5 and -7 are those of *Neural
+kernels without tangents*, on images of 32×32×3, in processor time of one thread. Where neural-tangents is not to be
+had, ours alone. `Hermite` differs where inputs are not normalised, `ElementwiseNumerical` by the rules' errors: see the
+guide on neural-tangents. Kernels of `RectifiedMonomial` are NaN there between an input and itself: those pairs are left
+out.
 """
 
 from __future__ import annotations
@@ -54,10 +56,14 @@ def layers_table(
     ours: tuple[list[dict], dict[str, np.ndarray]], theirs: tuple[list[dict], dict[str, np.ndarray]] | None
 ) -> str:
     """One row a network: seconds of both, and the largest difference relative to the largest entry."""
-    lines = ["| network | ours, s | peer, s | NNGP differs by | NTK differs by |", "|---|---:|---:|---:|---:|"]
+    head = [f"{who}, {count}, ms" for count in (32, 256) for who in ("ours", "peer")]
+    lines = ["| " + " | ".join(("network", *head, "peer / ours", "NNGP differs by", "NTK differs by")) + " |"]
+    lines += ["|---|" + "---:|" * 7]
     for i, row in enumerate(ours[0]):
         name, peer = row["name"], {} if theirs is None else theirs[0][i]
-        cells = [name, *(_seconds(found) for found in (row, peer))]
+        cells = [name, *(_milliseconds(found, size) for size in ("seconds", "seconds_many") for found in (row, peer))]
+        both = "seconds_many" in row and "seconds_many" in peer
+        cells.append(f"{peer['seconds_many'] / row['seconds_many']:.1f}" if both else "")
         for kind in ("nngp", "ntk"):
             key = f"{name}/{kind}"
             both = theirs is not None and key in ours[1] and key in theirs[1]
@@ -66,8 +72,8 @@ def layers_table(
     return "\n".join(lines)
 
 
-def _seconds(row: dict) -> str:
-    return f"{row['seconds']:.4f}" if "seconds" in row else row.get("error", "").split(":")[0]
+def _milliseconds(row: dict, size: str) -> str:
+    return f"{1e3 * row[size]:.3g}" if size in row else row.get("error", "").split(":")[0]
 
 
 def _compared(ours: np.ndarray, theirs: np.ndarray) -> str:

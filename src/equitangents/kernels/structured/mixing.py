@@ -23,8 +23,18 @@ def mixed(values: _Three, a1: Any, a2: Any) -> _Three:
     own2 = jnp.einsum("prn,rsn,qsn->pqn", a2, values[1], a2, precision="highest", optimize=True)
     cross = None
     if values[2] is not None:
-        cross = jnp.einsum("prn,rsnm,qsm->pqnm", a1, values[2], a2, precision="highest", optimize=True)
+        cross = _between(values[2], a1, a2)
     return own1, own2, cross
+
+
+_FEW = 8  # positions, up to which sums over inputs in a row are faster than products of small matrices
+
+
+def _between(values: Any, a1: Any, a2: Any) -> Any:
+    if values.shape[0] <= _FEW >= values.shape[1]:
+        half = (a1[:, :, None, :, None] * values).sum(axis=1)
+        return (a2[:, :, None, :] * half[:, None]).sum(axis=2)
+    return jnp.einsum("prn,rsnm,qsm->pqnm", a1, values, a2, precision="highest", optimize=True)
 
 
 def mixed_means(state: State, a1: Any, a2: Any) -> tuple[Any, Any]:
