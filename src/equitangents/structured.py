@@ -7,11 +7,12 @@ how the nodes of each input are joined. Both go wherever a network takes x.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 import jax
 import numpy as np
 
+from equitangents._types import ArrayLike
 from equitangents.errors import ShapeError
 from equitangents.validation import check_array, check_same_length
 
@@ -25,8 +26,8 @@ class Masked:
     pools and attention leave missing positions out, and windows read zeros there.
     """
 
-    x: Any
-    mask: Any
+    x: ArrayLike
+    mask: ArrayLike
 
     def __post_init__(self) -> None:
         if hasattr(self.x, "shape") and hasattr(self.mask, "shape"):
@@ -50,7 +51,7 @@ class Masked:
         return tuple(self.x.shape)
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> np.dtype:
         """The precision of x."""
         return self.x.dtype
 
@@ -81,9 +82,9 @@ class Graphs:
     adjacency[n, p, r] is what node p receives of node r: 0 or 1, or a weight. Entries of missing nodes have no effect.
     """
 
-    x: Any
-    adjacency: Any
-    mask: Any = None
+    x: ArrayLike
+    adjacency: ArrayLike
+    mask: ArrayLike | None = None
 
     def __post_init__(self) -> None:
         if all(hasattr(part, "shape") for part in (self.x, self.adjacency)):
@@ -107,7 +108,7 @@ class Graphs:
         return tuple(self.x.shape)
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> np.dtype:
         """The precision of x."""
         return self.x.dtype
 
@@ -130,7 +131,10 @@ class Graphs:
         return found
 
 
-def is_structured(x: Any) -> bool:
+Inputs = ArrayLike | Masked | Graphs  # whatever networks take
+
+
+def is_structured(x: object) -> TypeGuard[Masked | Graphs]:
     """Whether x is more than an array."""
     return isinstance(x, Masked | Graphs)
 
@@ -142,7 +146,7 @@ def checked(name: str, x: Any) -> Any:
     """
     xp = jax.numpy if isinstance(x.x, jax.Array) else np
     values = x.x if isinstance(x.x, jax.Array) else np.asarray(x.x)
-    mask = None if x.mask is None else xp.asarray(x.mask).astype(bool)
+    mask: Any = None if x.mask is None else xp.asarray(x.mask).astype(bool)
     if mask is not None:
         if mask.shape != values.shape[:-1]:
             raise ShapeError(f"{name}.mask has shape {mask.shape}; expected that of the positions, {values.shape[:-1]}")

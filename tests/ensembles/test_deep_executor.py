@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import signal
-from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 
 import jax
 import numpy as np
@@ -16,8 +16,10 @@ from sklearn.base import clone
 from equitangents import DeepEnsemble, nn
 from equitangents.ensembles.training import spread
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
+from equitangents.scale import spreading
 from equitangents.studies.common.training import train_recorded
 from equitangents.studies.framework.study import Task
+from kills import Dying
 
 NET = nn.Sequential(nn.Dense(4, b_std=0.1), nn.Relu(), nn.Dense(1))
 rng = np.random.default_rng(3)
@@ -40,24 +42,6 @@ def assert_same(one, two):
     np.testing.assert_array_equal(one.predict(X), two.predict(X))
 
 
-class Dying:
-    """An executor whose worker dies after some tasks."""
-
-    _max_workers = 2
-
-    def __init__(self, tasks):
-        self.tasks = tasks
-
-    def submit(self, function, *arguments):
-        self.tasks -= 1
-        future = Future()
-        if self.tasks < 0:
-            future.set_exception(BrokenExecutor("killed"))
-        else:
-            future.set_result(function(*arguments))
-        return future
-
-
 def test_threads_train_the_ensemble_of_one_machine(alone):
     with ThreadPoolExecutor(2) as pool:
         model = DeepEnsemble(NET, executor=pool, **SETTINGS).fit(X, Y, **RECORD)
@@ -75,11 +59,11 @@ def test_members_of_a_dead_worker_are_trained_again(alone, monkeypatch, caplog):
         again.append((workers, list(items)))
         tasks.report(tasks.run(items))
 
-    monkeypatch.setattr(spread, "compute_by_processes", by_processes)
+    monkeypatch.setattr(spreading, "compute_by_processes", by_processes)
     model = DeepEnsemble(NET, executor=Dying(tasks=1), **SETTINGS).fit(X, Y, **RECORD)
     assert_same(model, alone)
     assert again == [(2, [(2, 2), (4, 1)])]
-    assert "2 processes of this machine train the 2 parts of the members that are missing" in caplog.text
+    assert "2 processes of this machine take the 2 parts of the members that are missing" in caplog.text
 
 
 def test_studies_train_by_an_executor_to_the_same_numbers(alone, tmp_path):

@@ -1,51 +1,15 @@
-"""Computes a store in processes that are killed with kill -9, each at a random write: killed.py FOLDER ROWS TILE KILLS.
+"""Computes a store in processes that are killed, each at a random write: scale.killed FOLDER ROWS TILE KILLS."""
 
-The kill comes before a file is on disk, before it gets its name, or after. Prints how many processes were killed.
-"""
-
-from __future__ import annotations
-
-import os
 import random
-import signal
 import sys
-import warnings
 from pathlib import Path
 
-from stores import store
-
-
-def main() -> None:
-    folder, (rows, tile, kills) = Path(sys.argv[1]), map(int, sys.argv[2:])
-    rng, killed = random.Random(0), 0
-    writes = 4 * (rows // tile) ** 2 // 2
-    for _ in range(kills):
-        child = os.fork()
-        if child == 0:
-            die_at(rng.randrange(1, max(2, 3 * writes // (2 * kills))), rng.choice(["fsync", "replace", "replaced"]))
-            store(folder, rows, tile).compute()
-            os._exit(0)
-        rng.random(), rng.random()  # the child's draws are not those of the next one
-        killed += os.WIFSIGNALED(os.waitpid(child, 0)[1])
-    print(killed)
-
-
-def die_at(count: int, place: str) -> None:
-    """Kill this process at its so-many-th write."""
-    left, name = [count], "fsync" if place == "fsync" else "replace"
-    call = getattr(os, name)
-
-    def counting(*arguments: object) -> object:
-        left[0] -= 1
-        if left[0] == 0 and place == "replaced":
-            call(*arguments)
-        if left[0] == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return call(*arguments)
-
-    setattr(os, name, counting)
-
+import kills
+from scale.stores import store
 
 if __name__ == "__main__":
-    warnings.simplefilter("ignore")  # of forking beside threads: none of them computes
-    main()
+    folder, (rows, tile, number) = Path(sys.argv[1]), map(int, sys.argv[2:])
+    most = max(1, 3 * (4 * (rows // tile) ** 2 // 2) // (2 * number) - 1)
+    rng = random.Random(0)
+    deaths = [kills.Death.drawn(rng, most) for _ in range(number)]
+    print(kills.killed(lambda: store(folder, rows, tile).compute(), deaths))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 
 import distributed
 import psutil
@@ -13,6 +13,7 @@ from stores import content, store
 
 from equitangents.errors import MissingLibraryError, StoreError
 from equitangents.scale.executors import dask_client
+from kills import Dying
 
 
 @pytest.fixture
@@ -65,22 +66,6 @@ def test_a_dask_cluster_makes_the_same_store(tmp_path, alone):
     with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
         store(tmp_path / "k").compute(client)
     assert content(tmp_path / "k") == alone
-
-
-class Dying:
-    """An executor whose worker dies after some tasks."""
-
-    def __init__(self, tasks):
-        self.tasks = tasks
-
-    def submit(self, function, *arguments):
-        self.tasks -= 1
-        future = Future()
-        if self.tasks < 0:
-            future.set_exception(BrokenExecutor("killed"))
-        else:
-            future.set_result(function(*arguments))
-        return future
 
 
 def test_a_dead_worker_of_an_executor_is_said_and_its_tiles_are_kept(tmp_path):

@@ -7,28 +7,22 @@ import resource
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import pytest
 from stores import NET, content, damage, store
 
+import kills
 from equitangents.errors import StoreError
 from equitangents.scale import GramStore
 
 
-def kill(path, rows, tile, kills):
-    """How many processes that computed the store were killed."""
-    script = Path(__file__).with_name("killed.py")
-    arguments = [sys.executable, script, path, rows, tile, kills]
-    run = subprocess.run(list(map(str, arguments)), capture_output=True, text=True, timeout=500, check=True)
-    return int(run.stdout)
-
-
 class TestKills:
-    @pytest.mark.parametrize(("rows", "tile", "kills"), [(22, 4, 8), pytest.param(126, 2, 100, marks=pytest.mark.slow)])
-    def test_leave_the_store_that_an_undisturbed_run_makes(self, tmp_path, rows, tile, kills):
-        assert kill(tmp_path / "killed", rows, tile, kills) == kills
+    @pytest.mark.parametrize(
+        ("rows", "tile", "number"), [(22, 4, 8), pytest.param(126, 2, 100, marks=pytest.mark.slow)]
+    )
+    def test_leave_the_store_that_an_undisturbed_run_makes(self, tmp_path, rows, tile, number):
+        assert kills.run("scale.killed", tmp_path / "killed", rows, tile, number) == number
         assert store(tmp_path / "killed", rows, tile).missing > 0
         store(tmp_path / "killed", rows, tile).compute()
         store(tmp_path / "whole", rows, tile).compute()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
 from equitangents import solvers
@@ -17,6 +19,12 @@ def positive(n: int, condition: float, seed: int = 0) -> np.ndarray:
 
 def targets(n: int, outputs: int, seed: int = 1) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=(n, outputs))
+
+
+def factorise(folder: Path) -> solvers.Solution:
+    """(Θ + δ)⁻¹ Y by a factor in `folder`, of 21 tiles."""
+    how = solvers.OutOfCore(path=folder, tile=4)
+    return solvers.solve(positive(22, 1e3), targets(22, 2), ridge=1e-3, solver=how)
 
 
 def shifted(matrix: np.ndarray, ridge: float) -> np.ndarray:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import tracemalloc
 from pathlib import Path
 
 import numpy as np
 import pytest
-from killed_factors import factorise
-from problems import positive, shifted, targets
+from problems import factorise, positive, shifted, targets
 
+import kills
 from equitangents import nn, solvers
 from equitangents.errors import StoreError
 from equitangents.scale import GramStore
@@ -38,19 +36,11 @@ def written(monkeypatch):
     return names
 
 
-@pytest.mark.parametrize("kills", [4, pytest.param(30, marks=pytest.mark.slow)])
-def test_killed_factorisations_end_in_the_factor_of_an_undisturbed_one(tmp_path, kills, written):
-    script = Path(__file__).with_name("killed_factors.py")
-    run = subprocess.run(
-        [sys.executable, script, tmp_path / "killed", str(kills)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=True,
-    )
-    assert int(run.stdout) > 0
+@pytest.mark.parametrize("number", [4, pytest.param(30, marks=pytest.mark.slow)])
+def test_killed_factorisations_end_in_the_factor_of_an_undisturbed_one(tmp_path, number, written):
+    assert kills.run("solvers.killed_factors", tmp_path / "killed", number) > 0
     resumed = factorise(tmp_path / "killed")
-    assert 0 < len(written) < 21 or kills > 4  # it went on, and did not begin again
+    assert 0 < len(written) < 21 or number > 4  # it went on, and did not begin again
     whole = factorise(tmp_path / "whole")
     assert tiles(tmp_path / "killed") == tiles(tmp_path / "whole")
     np.testing.assert_array_equal(resumed.coefficients, whole.coefficients)

@@ -63,6 +63,16 @@ def test_rounding_of_float32_kernels_is_named_as_the_cause():
         solvers.solve((Gaussian(), x), targets(60, 1), solver=solvers.PCG(rank=60))
 
 
+@pytest.mark.parametrize("name", ["eigh", "cholesky", "pcg"])
+def test_the_ridge_that_cures_is_the_whole_ridge_and_not_what_the_given_one_lacks(name):
+    matrix = positive(40, 10) - 0.15 * np.eye(40)  # its smallest eigenvalue is −0.05
+    ridge = 0.5 * 0.05 / (np.trace(matrix) / 40)
+    with pytest.raises(NotPositiveDefiniteError) as caught:
+        solvers.solve(matrix, targets(40, 1), ridge=ridge, solver=name)
+    assert cured(caught.value) >= 2 * ridge
+    solvers.solve(matrix, targets(40, 1), ridge=cured(caught.value), solver="eigh")
+
+
 def test_a_ridge_that_is_too_small_is_named_as_the_cause():
     matrix = targets(30, 5) @ targets(30, 5).T
     with pytest.raises(NotPositiveDefiniteError, match=r"ridge=1e-18 is too small"):

@@ -7,7 +7,7 @@ import pytest
 from problems import Gaussian, shifted, targets
 
 from equitangents import solvers
-from equitangents.errors import MemoryLimitError
+from equitangents.errors import MemoryLimitError, NotFiniteError
 from equitangents.solvers import low_rank
 
 METHODS = [solvers.Nystrom, solvers.SubsetOfRegressors]
@@ -57,6 +57,26 @@ def test_the_estimated_error_is_of_the_size_of_the_error(method, ridge, rank):
     difference = THETA[:, solution.support] @ solution.coefficients - THETA @ exact(ridge)
     true = np.sqrt(np.mean(difference**2) / np.mean(Y**2))
     assert 0.5 * true <= solution.report.error <= 20 * true
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_error_is_no_less_than_what_the_second_half_of_the_landmarks_changed(method):
+    solution = solvers.solve(THETA, Y, ridge=1e-2, solver=method(rank=40))
+    half = solution.support[:20]
+    C, W = THETA[:, half], THETA[np.ix_(half, half)]
+    delta = 1e-2 * np.trace(THETA) / len(X)
+    of_half = C @ np.linalg.solve(C.T @ C + delta * W, C.T @ Y)
+    change = THETA[:, solution.support] @ solution.coefficients - of_half
+    assert solution.report.error >= (1 - 1e-6) * np.sqrt(np.mean(change**2) / np.mean(Y**2))
+
+
+def test_nan_beside_the_landmarks_is_an_error():
+    matrix, solver = THETA.copy(), solvers.SubsetOfRegressors(rank=5)
+    support = solvers.solve(matrix, Y, ridge=1e-2, solver=solver).support
+    other = np.setdiff1d(np.arange(len(X)), support)[0]
+    matrix[other, support[0]] = matrix[support[0], other] = np.nan
+    with pytest.raises(NotFiniteError):
+        solvers.solve(matrix, Y, ridge=1e-2, solver=solver)
 
 
 def test_the_error_is_estimated_from_a_part_of_the_inputs_too(monkeypatch):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -14,7 +15,7 @@ from equitangents.report import Figure, Section
 from equitangents.statistics import bootstrap
 from equitangents.studies.framework.claims import claim
 from equitangents.studies.framework.settings import check
-from equitangents.studies.framework.study import Presentation, Study
+from equitangents.studies.framework.study import Presentation, Stage, Study
 
 
 @dataclass(frozen=True)
@@ -72,23 +73,31 @@ class Small:
 class FiveStages(Small):
     """Prints the number of each stage that it computes."""
 
+    together = False  # whether the stages may be computed in any order
+
     def __init__(self, slow):
         super().__init__()
         self.slow = slow
 
     def measure(self, settings, folder):
+        slow = self.slow
+
         def compute(k, task):
-            time.sleep(0.3 if self.slow else 0)
+            time.sleep(0.3 if slow else 0)
             print(k, end="", flush=True)
             return {"y": np.random.default_rng(k).normal(1, 0.1, 50)}
 
+        if self.together:
+            work = {k: Stage(f"stage-{k}", f"Stage {k}", partial(compute, k)) for k in range(5)}
+            return np.concatenate([stage["y"] for stage in folder.stages(work).values()])
         stages = [folder.stage(f"stage-{k}", f"Stage {k}", lambda task, k=k: compute(k, task)) for k in range(5)]
         return np.concatenate([stage["y"] for stage in stages])
 
 
-def five_stages(out, *, slow=False, **how):
+def five_stages(out, *, slow=False, together=False, **how):
     """Run it without a place in the catalogue of the tests that follow."""
     made = FiveStages(slow)
+    made.together = together
     studies.add(studies.StudyInfo("five", "Five", "nobody", ("quick",), "s", "none"), made.study(), made.present)
     try:
         return studies.run("five", out=out, **{"progress": False, **how})
@@ -97,5 +106,6 @@ def five_stages(out, *, slow=False, **how):
 
 
 def command_line():
-    """`FOLDER [--resume] [--slow]`."""
-    five_stages(sys.argv[1], slow="--slow" in sys.argv, resume="--resume" in sys.argv, progress=True)
+    """`FOLDER [--resume] [--slow] [--workers]`, with 2 workers."""
+    executor = {"executor": 2, "together": True} if "--workers" in sys.argv else {}
+    five_stages(sys.argv[1], slow="--slow" in sys.argv, resume="--resume" in sys.argv, progress=True, **executor)

@@ -56,7 +56,8 @@ class TestOwnArrays:
             ({"x": np.zeros((4, 4, 4))}, InvalidArgumentError, "lacks y"),
             ({"x": np.zeros((4, 4)), "y": np.arange(4)}, ShapeError, r"shape \(4, 4\)"),
             ({"x": np.zeros((4, 4, 4)), "y": np.arange(3)}, ShapeError, "expected 4 labels"),
-            ({"x": np.zeros((4, 4, 4)), "y": np.zeros(4)}, InvalidArgumentError, "one class"),
+            ({"x": np.zeros((4, 4, 4)), "y": np.zeros(4)}, InvalidArgumentError, r"one class, 0\.0;"),
+            ({"x": np.ones((4, 4, 4)), "y": np.arange(4)}, InvalidArgumentError, "4 times the same image"),
             ({"x": np.full((4, 4, 4), np.nan), "y": np.arange(4)}, NotFiniteError, "NaN"),
             (
                 {"x": np.zeros((4, 4, 4)), "y": np.arange(4), "x_test": np.zeros((1, 4, 4))},

@@ -12,6 +12,7 @@ from equitangents.studies.forces import study as forces
 from equitangents.studies.forces import water_tensors
 from equitangents.studies.forces.water_tensors import WaterSettings, WaterTensors
 from equitangents.studies.framework.folder import RunFolder
+from equitangents.studies.framework.study import Task
 
 SETTINGS = WaterSettings("monomer", sizes=(2, 12), test=4, bandlimit=2, scale=0.5, tolerance=1e-4, seed=0)
 
@@ -36,7 +37,7 @@ def folder(tmp_path_factory):
 
 @pytest.mark.parametrize("kind", ["dipoles", pytest.param("polarizabilities", marks=pytest.mark.slow)])
 def test_tensors_are_learnt_and_turn(folder, kind):
-    found = water_tensors.measure(kind, SETTINGS, folder)
+    found = water_tensors.results(water_tensors.stage(kind, SETTINGS, folder.data_dir).compute(Task()))
     assert found.errors.shape == (2, 4)
     assert found.guess.shape == (4,)
     assert found.errors[1].mean() < found.errors[0].mean()

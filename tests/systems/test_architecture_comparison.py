@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from dataclasses import dataclass, replace
@@ -119,6 +120,11 @@ class TestCurves:
         assert any(s.startswith("GAP saves") for s in found.sentences)
         assert "At infinite width LCN is VEC" in text
         assert "over training sets drawn from the same 60 inputs." in found.sentences[-1]
+
+    @pytest.mark.parametrize(("shape", "said"), [((8, 8), True), ((8, 3), False), ((8, 8, 1), False)])
+    def test_say_where_arrays_may_be_images_without_channels(self, found, shape, said):
+        inputs = dataclasses.replace(found, shape=shape).facts["Inputs"]
+        assert ("images without channels" in inputs) == said
 
     def test_of_numbers_and_of_a_test_set_of_their_own(self, drawn):
         y = drawn.x.sum(axis=(1, 2, 3))

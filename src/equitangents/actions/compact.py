@@ -28,11 +28,11 @@ class CompactAction(GroupAction):
     """
 
     @abstractmethod
-    def _check_signals(self, x: Any) -> ArrayLike:
+    def _check_signals(self, x: ArrayLike) -> ArrayLike:
         """`x` as an array that the action can act upon, or an error that names x."""
 
     @abstractmethod
-    def _act(self, g: Any, x: Any) -> Any:
+    def _act(self, g: Any, x: ArrayLike) -> Any:
         """ρ(g) x for a checked element and checked signals, NumPy or JAX."""
 
     @property
@@ -40,7 +40,7 @@ class CompactAction(GroupAction):
         """How much each node counts in a mean over the group; they sum to 1."""
         return self.group.weights
 
-    def __call__(self, g: Any, x: Any) -> Any:
+    def __call__(self, g: Any, x: ArrayLike) -> ArrayLike:
         """ρ(g) x for signals x (N, …)."""
         if not precision.is_traced(g):
             g = self.group.check_element("g", g)
@@ -49,7 +49,7 @@ class CompactAction(GroupAction):
             y = self._act(g, x)
         return np.asarray(y) if isinstance(x, np.ndarray) and not precision.is_traced(y) else y
 
-    def orbit(self, x: Any, elements: Any = None) -> Any:
+    def orbit(self, x: ArrayLike, elements: Any = None) -> ArrayLike:
         """ρ(g) x for all nodes of the quadrature, or for `elements`, along a new first axis: (nodes, N, …)."""
         chosen = self._nodes() if elements is None else self.check_elements(elements)
         x = self._check_signals(x)
@@ -57,7 +57,7 @@ class CompactAction(GroupAction):
         with scope_of(x):
             return self._orbit(chosen, x)
 
-    def _orbit(self, elements: Any, x: Any) -> Any:
+    def _orbit(self, elements: Any, x: ArrayLike) -> Any:
         images = [self._act(g, x) for g in elements]
         return np.stack(images) if isinstance(x, np.ndarray) else jnp.stack(images)
 
@@ -75,7 +75,7 @@ class CompactAction(GroupAction):
             raise InvalidArgumentError(f"{name} is empty; expected at least one")
         return np.stack([np.asarray(self.group.check_element(name, g)) for g in elements])
 
-    def verify(self, x: Any) -> None:
+    def verify(self, x: ArrayLike) -> None:
         """Check on signals x that ρ(e) x = x and ρ(g) ρ(h) x = ρ(g·h) x for some random pairs.
 
         Raises NotAnActionError with the witness. An action that declares itself inexact is not held to it.

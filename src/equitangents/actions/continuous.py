@@ -38,7 +38,7 @@ class ContinuousRotations(CompactAction):
     def __init__(self, group: RotationGroup):
         vars(self).update(group=group)
 
-    def __call__(self, g: Any, x: Any) -> Any:
+    def __call__(self, g: Any, x: ArrayLike) -> ArrayLike:
         """ρ(g) x for signals x (N, 3) or (N, P, 3); g is a matrix (3, 3) of the group, or a node's number."""
         if precision.is_traced(g) and g.shape != (3, 3):
             raise ShapeError(f"g has shape {g.shape}; expected a matrix (3, 3)")
@@ -59,13 +59,13 @@ class ContinuousRotations(CompactAction):
         """Products of arrays and matrices."""
         return MatrixAction(self.group, lambda g: g, 3, self.name)
 
-    def _check_signals(self, x: Any) -> ArrayLike:
+    def _check_signals(self, x: ArrayLike) -> ArrayLike:
         return check_last_axis(x, _RANKS, 3, self.name)
 
-    def _act(self, g: Any, x: Any) -> Any:
+    def _act(self, g: Any, x: ArrayLike) -> Any:
         return multiply("...j,ij->...i", x, g)
 
-    def _orbit(self, elements: Any, x: Any) -> Any:
+    def _orbit(self, elements: Any, x: ArrayLike) -> Any:
         return multiply("...j,gij->g...i", x, elements)
 
     def _key(self) -> tuple[Any, ...]:

@@ -24,10 +24,10 @@ class FunctionAction(Action):
 
     function: Callable[[int, Any], Any]
 
-    def _check_signals(self, x: Any) -> ArrayLike:
+    def _check_signals(self, x: ArrayLike) -> ArrayLike:
         return check_array("x", x, min_rank=2)
 
-    def _act(self, g: int, x: Any) -> Any:
+    def _act(self, g: int, x: ArrayLike) -> Any:
         return _applied(self.function, g, str(g), x)
 
     def _key(self) -> tuple[Any, ...]:
@@ -43,10 +43,10 @@ class CompactFunctionAction(CompactAction):
 
     function: Callable[[Any, Any], Any]
 
-    def _check_signals(self, x: Any) -> ArrayLike:
+    def _check_signals(self, x: ArrayLike) -> ArrayLike:
         return check_array("x", x, min_rank=2)
 
-    def _act(self, g: Any, x: Any) -> Any:
+    def _act(self, g: Any, x: ArrayLike) -> Any:
         return _applied(self.function, g, "g", x)
 
     def _key(self) -> tuple[Any, ...]:
@@ -83,7 +83,7 @@ def from_function(
     return FunctionAction(check_group("group", group), function, bool(exact), name)
 
 
-def _applied(function: Callable[[Any, Any], Any], g: Any, shown: str, x: Any) -> Any:
+def _applied(function: Callable[[Any, Any], Any], g: Any, shown: str, x: ArrayLike) -> Any:
     y = function(g, x)
     y = y if is_jax(y) else np.asarray(y)
     if y.shape != x.shape:

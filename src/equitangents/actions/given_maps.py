@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from equitangents._types import ArrayLike
 from equitangents.actions.group_action import GroupAction
 
 
 class GivenMap(GroupAction):
     """What such actions share: subclasses say what ρ(g) x is, and which signals fit."""
 
-    def orbit(self, x: Any, elements: Any = None) -> np.ndarray:
+    def orbit(self, x: ArrayLike, elements: Any = None) -> np.ndarray:
         """ρ(g) x along a new first axis, for `elements` or the nodes of the group."""
         return np.stack(list(self.one_by_one(self.group.nodes if elements is None else elements, x)))  # type: ignore[arg-type]
 

@@ -11,6 +11,7 @@ from typing import Any, final
 import numpy as np
 from jaxtyping import Float, Int
 
+from equitangents._types import ArrayLike
 from equitangents.actions.given_maps import GivenMap
 from equitangents.actions.image_motions import Motion
 from equitangents.errors import InvalidArgumentError, ShapeError
@@ -47,14 +48,14 @@ class ImagePoints(GivenMap):
     ):
         vars(self).update(group=group, motion=motion, centre=centre, swapped=swapped, name=name)
 
-    def check_signals(self, name: str, x: np.ndarray) -> None:
+    def check_signals(self, name: str, x: ArrayLike) -> None:
         """The last axis begins with x and y."""
         if x.ndim < 2 or x.shape[-1] < 2:
             raise ShapeError(f"{name} has shape {x.shape}; {self.name} need x, y along the last axis")
         if self.swapped is not None and (x.ndim < 3 or x.shape[-2] != len(self.swapped)):
             raise ShapeError(f"{name} has shape {x.shape}; swapped names {len(self.swapped)} points")
 
-    def __call__(self, g: Any, x: Any) -> np.ndarray:
+    def __call__(self, g: Any, x: ArrayLike) -> np.ndarray:
         """M (x − c) + c of x and y."""
         degrees, reflected = self.motion(g)
         M, c = screen_matrix(degrees, reflected), np.asarray(self.centre)
@@ -84,12 +85,12 @@ class ImageBoxes(GivenMap):
             )
         vars(self).update(group=group, motion=motion, centre=centre, centred=centred, name=f"boxes ({form})")
 
-    def check_signals(self, name: str, x: np.ndarray) -> None:
+    def check_signals(self, name: str, x: ArrayLike) -> None:
         """The last axis begins with the four numbers of a box."""
         if x.ndim < 2 or x.shape[-1] < 4:
             raise ShapeError(f"{name} has shape {x.shape}; {self.name} need four numbers along the last axis")
 
-    def __call__(self, g: Any, x: Any) -> np.ndarray:
+    def __call__(self, g: Any, x: ArrayLike) -> np.ndarray:
         """Both corners moved and sorted, or the centre moved and the sides exchanged; rows of zeros stay."""
         M, c = screen_matrix(*self.motion(g)), np.asarray(self.centre)
         y = np.array(x)
@@ -115,7 +116,7 @@ class ClassMasks(GivenMap):
     def __init__(self, group: SymmetryGroup, images: Any):
         vars(self).update(group=group, images=images, exact=images.exact, name="masks of class numbers")
 
-    def check_signals(self, name: str, x: np.ndarray) -> None:
+    def check_signals(self, name: str, x: ArrayLike) -> None:
         """Whole numbers, one a pixel."""
         if x.ndim not in (3, 4) or (x.ndim == 4 and x.shape[-1] != 1):
             raise ShapeError(f"{name} has shape {x.shape}; expected masks (N, H, W)")
@@ -123,7 +124,7 @@ class ClassMasks(GivenMap):
             raise ShapeError(f"{name} holds other than whole numbers; masks are class numbers, soft ones are 'images'")
         self.images.check_signals(name, x.reshape(*x.shape[:3], 1))
 
-    def __call__(self, g: Any, x: Any) -> np.ndarray:
+    def __call__(self, g: Any, x: ArrayLike) -> np.ndarray:
         """Pixels moved as they are; between pixels, the class whose interpolated mask is largest."""
         whole = np.ascontiguousarray(x.reshape(*x.shape[:3], 1))
         if self.images.moves_exactly(g):

@@ -53,11 +53,11 @@ class ImageMotions(GivenMap):
         if H != W:
             raise ShapeError(f"{name} has shape {x.shape}, images of {H}×{W} pixels; turns need square images")
 
-    def __call__(self, g: Any, x: Any) -> np.ndarray:
+    def __call__(self, g: Any, x: np.ndarray) -> np.ndarray:
         """ρ(g) x."""
         return next(self.one_by_one([g], x))
 
-    def one_by_one(self, elements: Sequence[Any], x: Any) -> Iterator[np.ndarray]:
+    def one_by_one(self, elements: Sequence[Any], x: np.ndarray) -> Iterator[np.ndarray]:
         """The spline's coefficients are found once for all elements."""
         yield from self.turner.orbit([self.motion(g) for g in elements], x)
 

@@ -15,7 +15,7 @@ from equitangents.validation import check_array
 TOLERANCE = 1e-8  # by which M(g) M(h) and M(g·h) may differ, relative to the largest entry
 
 
-def check_last_axis(x: Any, ranks: tuple[int, ...] | None, d: int, name: str) -> ArrayLike:
+def check_last_axis(x: ArrayLike, ranks: tuple[int, ...] | None, d: int, name: str) -> ArrayLike:
     """`x` as an array of one of `ranks` (any from 2 on if None) whose last axis has d entries."""
     x = check_array("x", x, rank=ranks, min_rank=2)
     if x.shape[-1] != d:
@@ -23,7 +23,7 @@ def check_last_axis(x: Any, ranks: tuple[int, ...] | None, d: int, name: str) ->
     return x
 
 
-def multiply(subscripts: str, x: Any, M: Any) -> Any:
+def multiply(subscripts: str, x: ArrayLike, M: Any) -> Any:
     """An einsum of signals x with matrices M, in the type and precision of x."""
     if isinstance(x, np.ndarray):
         return np.einsum(subscripts, x, M.astype(x.dtype), optimize=True)

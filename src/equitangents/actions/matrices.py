@@ -7,6 +7,7 @@ from typing import Any, final
 
 import numpy as np
 
+from equitangents._types import ArrayLike
 from equitangents.actions.given_maps import GivenMap
 from equitangents.errors import ShapeError
 from equitangents.groups import SymmetryGroup
@@ -32,13 +33,13 @@ class MatrixAction(GivenMap):
     d: int
     power: int
 
-    def check_signals(self, name: str, x: np.ndarray) -> None:
+    def check_signals(self, name: str, x: ArrayLike) -> None:
         """The last axes have the right length."""
         if x.ndim < 1 + self.power or x.shape[-self.power :] != (self.d,) * self.power:
             axes = "the last axis" if self.power == 1 else "the last two axes"
             raise ShapeError(f"{name} has shape {x.shape}; {self.name} need {self.d} entries along {axes}")
 
-    def __call__(self, g: Any, x: Any) -> np.ndarray:
+    def __call__(self, g: Any, x: ArrayLike) -> ArrayLike:
         """M(g) x."""
         M = self.matrix(g).astype(x.dtype if x.dtype.kind == "f" else np.float64)
         y = x @ M.T

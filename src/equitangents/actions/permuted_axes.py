@@ -7,6 +7,7 @@ from typing import Any, final
 
 import numpy as np
 
+from equitangents._types import ArrayLike
 from equitangents.actions.given_maps import GivenMap
 from equitangents.errors import InvalidTypeError, ShapeError
 from equitangents.groups import SymmetryGroup
@@ -25,12 +26,12 @@ class PermutedAxes(GivenMap):
     ):
         vars(self).update(group=group, n=n, axes=axes, name=name, permutation=permutation)
 
-    def check_signals(self, name: str, x: np.ndarray) -> None:
+    def check_signals(self, name: str, x: ArrayLike) -> None:
         """The axes have n entries."""
         if x.ndim <= max(self.axes) or any(x.shape[a] != self.n for a in self.axes):
             raise ShapeError(f"{name} has shape {x.shape}; expected {self.n} entries along axes {self.axes}")
 
-    def __call__(self, g: Any, x: Any) -> np.ndarray:
+    def __call__(self, g: Any, x: ArrayLike) -> ArrayLike:
         """(ρ(p) x)[p[i]] = x[i]."""
         inverse = np.argsort(self.permutation(g))
         for axis in self.axes:
@@ -51,14 +52,14 @@ class RelabelledIndices(GivenMap):
     def __init__(self, group: SymmetryGroup, n: int, permutation: Callable[[Any], np.ndarray]):
         vars(self).update(group=group, n=n, permutation=permutation, name=f"relabelling of {n} nodes")
 
-    def check_signals(self, name: str, x: np.ndarray) -> None:
+    def check_signals(self, name: str, x: ArrayLike) -> None:
         """Raise unless x holds whole numbers below n, the number of nodes; models return them as any type."""
         if x.dtype.kind not in "iu" and not (x.dtype.kind == "f" and (x == np.round(x)).all()):
             raise InvalidTypeError(f"{name} has dtype {x.dtype}; edges are pairs of node numbers")
         if x.size and x.max() >= self.n:
             raise ShapeError(f"{name} names node {int(x.max())}; there are {self.n} nodes, numbered from 0")
 
-    def __call__(self, g: Any, x: Any) -> np.ndarray:
+    def __call__(self, g: Any, x: ArrayLike) -> ArrayLike:
         """p[x]."""
         return np.where(x >= 0, self.permutation(g)[x.astype(np.int64)], x).astype(x.dtype)
 

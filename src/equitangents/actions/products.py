@@ -32,13 +32,13 @@ class FieldAction(Action):
     positions: Action
     fibre: Action
 
-    def _check_signals(self, x: Any) -> ArrayLike:
+    def _check_signals(self, x: ArrayLike) -> ArrayLike:
         return self.fibre._check_signals(self.positions._check_signals(x))
 
-    def _act(self, g: int, x: Any) -> Any:
+    def _act(self, g: int, x: ArrayLike) -> Any:
         return self.fibre._act(g, self.positions._act(g, x))
 
-    def _act_each(self, g: Any, x: Any) -> Any:
+    def _act_each(self, g: Any, x: ArrayLike) -> Any:
         return self.fibre._act_each(g, self.positions._act_each(g, x))
 
     def _key(self) -> tuple[Any, ...]:
@@ -74,13 +74,13 @@ class PulledBackAction(Action):
         table = self.action.position_table(shape)
         return None if table is None else table[self.homomorphism]
 
-    def _check_signals(self, x: Any) -> ArrayLike:
+    def _check_signals(self, x: ArrayLike) -> ArrayLike:
         return self.action._check_signals(x)
 
-    def _act(self, g: int, x: Any) -> Any:
+    def _act(self, g: int, x: ArrayLike) -> Any:
         return self.action._act(int(self.homomorphism[g]), x)
 
-    def _orbit(self, elements: np.ndarray, x: Any) -> Any:
+    def _orbit(self, elements: np.ndarray, x: ArrayLike) -> Any:
         return self.action._orbit(self.homomorphism[elements], x)
 
     def _key(self) -> tuple[Any, ...]:

@@ -31,7 +31,7 @@ class RingRotations(Action):
     def __init__(self, n: int):
         vars(self).update(group=cyclic(n), name=f"turns by {360 / n:g}° of rings")
 
-    def _check_signals(self, x: Any) -> ArrayLike:
+    def _check_signals(self, x: ArrayLike) -> ArrayLike:
         x = check_array("x", x, rank=4)
         angles, n = x.shape[_AXIS], self.group.order
         if angles % 2 == 0 and angles % n:
@@ -41,13 +41,13 @@ class RingRotations(Action):
             )
         return x
 
-    def _act(self, g: int, x: Any) -> Any:
+    def _act(self, g: int, x: ArrayLike) -> Any:
         return self._orbit(np.array([g]), x)[0]
 
-    def _orbit(self, elements: np.ndarray, x: Any) -> Any:
+    def _orbit(self, elements: np.ndarray, x: ArrayLike) -> Any:
         return turn_rings(x, 2 * np.pi * elements / self.group.order)
 
-    def _act_each(self, g: Any, x: Any) -> Any:
+    def _act_each(self, g: Any, x: ArrayLike) -> Any:
         xp = jnp if precision.is_traced(g) or precision.is_traced(x) or not isinstance(x, np.ndarray) else np
         return _turned(xp, xp.asarray(x), 2 * np.pi * g[:, None] / self.group.order)
 
@@ -68,7 +68,7 @@ def ring_rotations(n: int) -> RingRotations:
     return RingRotations(check_whole("n", n, 1))
 
 
-def turn_rings(x: Any, angles: Float[np.ndarray, " turns"]) -> Any:
+def turn_rings(x: ArrayLike, angles: Float[np.ndarray, " turns"]) -> ArrayLike:
     """Rings (N, rings, angles, C) turned by every one of `angles` in radians: (turns, N, rings, angles, C)."""
     x = check_array("x", x, rank=4)
     turns = np.asarray(angles, np.float64)
@@ -77,7 +77,7 @@ def turn_rings(x: Any, angles: Float[np.ndarray, " turns"]) -> Any:
     return _turned(np if isinstance(x, np.ndarray) else jnp, x[None], turns[:, None, None, None, None], axis=_AXIS + 1)
 
 
-def _turned(xp: Any, x: Any, angle: Any, axis: int = _AXIS) -> Any:
+def _turned(xp: Any, x: ArrayLike, angle: Any, axis: int = _AXIS) -> Any:
     """Multiply mode m by e^{−imα}; the angle's axes are those of x, or the batch axis alone."""
     count = x.shape[axis]
     angle = xp.asarray(angle, x.dtype)

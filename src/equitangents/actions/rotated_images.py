@@ -37,7 +37,7 @@ class ResampledRotations(Action):
         name = f"turns by {360 / n:g}° of images, splines of order {order}{masked}"
         vars(self).update(group=cyclic(n), order=order, mask=mask, name=name)
 
-    def _check_signals(self, x: Any) -> ArrayLike:
+    def _check_signals(self, x: ArrayLike) -> ArrayLike:
         x = check_array("x", x, rank=4)
         try:
             check_square("x", x.shape[1:-1], self.group.order)
@@ -70,19 +70,19 @@ class ResampledRotations(Action):
         """Splines of order 5."""
         return self.in_numpy().more_accurate()
 
-    def _act(self, g: int, x: Any) -> Any:
+    def _act(self, g: int, x: ArrayLike) -> Any:
         return self._turn(g, x, self._coefficients(x) if self._interpolates(g) else None)
 
-    def _orbit(self, elements: np.ndarray, x: Any) -> Any:
+    def _orbit(self, elements: np.ndarray, x: ArrayLike) -> Any:
         c = self._coefficients(x) if any(self._interpolates(int(g)) for g in elements) else None
         images = [self._turn(int(g), x, c) for g in elements]
         return np.stack(images) if isinstance(x, np.ndarray) else jnp.stack(images)
 
-    def _act_each(self, g: Any, x: Any) -> Any:
+    def _act_each(self, g: Any, x: ArrayLike) -> Any:
         if precision.is_traced(g):
             x = jnp.asarray(x)
         xp, dtype = _namespace(x)
-        index, weights = (xp.asarray(a) for a in self._readings(x.shape[1:3]))
+        index, weights = (xp.asarray(a) for a in self._readings((x.shape[1], x.shape[2])))
         # exact turns read the first half, the pixels, others the second, the coefficients
         pixels = xp.concatenate([a.reshape(len(x), -1, x.shape[-1]) for a in (x, self._coefficients(x))], axis=1)
         index, weights, row = index[g], weights[g].astype(dtype)[..., None], np.arange(len(x))[:, None]
@@ -106,7 +106,7 @@ class ResampledRotations(Action):
     def _interpolates(self, g: int) -> bool:
         return (4 * g) % self.group.order != 0
 
-    def _coefficients(self, x: Any) -> Any:
+    def _coefficients(self, x: ArrayLike) -> Any:
         """Spline coefficients of the images."""
         xp, dtype = _namespace(x)
         F, E = (xp.asarray(prefilter(self.order, n), dtype) for n in x.shape[1:3])
@@ -114,7 +114,7 @@ class ResampledRotations(Action):
             return np.einsum("ai,nijc,bj->nabc", F, x, E, optimize=True)
         return jnp.einsum("ai,nijc,bj->nabc", F, x, E, precision=jax.lax.Precision.HIGHEST)
 
-    def _turn(self, g: int, x: Any, c: Any) -> Any:
+    def _turn(self, g: int, x: ArrayLike, c: Any) -> Any:
         xp, dtype = _namespace(x)
         if self._interpolates(g):
             index, weights = _reading(self.group.order, g, self.order, x.shape[1:3])
@@ -156,5 +156,5 @@ def _reading(n: int, g: int, order: int, positions: tuple[int, int]) -> tuple[np
     return turned_taps(2 * np.pi * g / n, order, positions)
 
 
-def _namespace(x: Any) -> tuple[Any, Any]:
+def _namespace(x: ArrayLike) -> tuple[Any, Any]:
     return (np if isinstance(x, np.ndarray) else jnp), x.dtype

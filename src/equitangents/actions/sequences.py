@@ -7,6 +7,7 @@ from typing import Any, final
 
 import numpy as np
 
+from equitangents._types import ArrayLike
 from equitangents.actions.given_maps import GivenMap
 from equitangents.errors import InvalidTypeError, ShapeError
 from equitangents.groups import SymmetryGroup, TranslationGroup
@@ -22,13 +23,13 @@ class CircularShifts(GivenMap):
     def __init__(self, group: TranslationGroup, channels: bool):
         vars(self).update(group=group, channels_last=channels, name="circular shifts of sequences")
 
-    def check_signals(self, name: str, x: np.ndarray) -> None:
+    def check_signals(self, name: str, x: ArrayLike) -> None:
         """Axis 1 is as long as the group says."""
         length = self.group.order
         if x.ndim not in (2, 3) or x.shape[1] != length or len(self.group.shape) != 1:
             raise ShapeError(f"{name} has shape {x.shape}; expected sequences (N, {length}) or (N, {length}, C)")
 
-    def __call__(self, g: Any, x: Any) -> np.ndarray:
+    def __call__(self, g: Any, x: ArrayLike) -> ArrayLike:
         """(ρ(t) x)[i + t] = x[i]."""
         return np.roll(x, int(g), axis=1)
 
@@ -45,12 +46,12 @@ class Reversal(GivenMap):
     def __init__(self, group: SymmetryGroup, channels: bool):
         vars(self).update(group=group, channels_last=channels, name="sequences, reversed")
 
-    def check_signals(self, name: str, x: np.ndarray) -> None:
+    def check_signals(self, name: str, x: ArrayLike) -> None:
         """There is an axis of steps."""
         if x.ndim < 2:
             raise ShapeError(f"{name} has shape {x.shape}; expected sequences (N, T) or (N, T, C)")
 
-    def __call__(self, g: Any, x: Any) -> np.ndarray:
+    def __call__(self, g: Any, x: ArrayLike) -> ArrayLike:
         """The steps in the reverse order."""
         return x[:, ::-1] if g else x
 
@@ -65,12 +66,12 @@ class SignChange(GivenMap):
     def __init__(self, group: SymmetryGroup):
         vars(self).update(group=group, name="values, with the other sign")
 
-    def check_signals(self, name: str, x: np.ndarray) -> None:
+    def check_signals(self, name: str, x: ArrayLike) -> None:
         """Numbers that have a sign."""
         if x.dtype.kind in "ub":
             raise InvalidTypeError(f"{name} has dtype {x.dtype}; numbers of this type have no sign")
 
-    def __call__(self, g: Any, x: Any) -> np.ndarray:
+    def __call__(self, g: Any, x: ArrayLike) -> ArrayLike:
         """Either x or −x."""
         return -x if g else x
 
@@ -87,12 +88,12 @@ class PhaseTurns(GivenMap):
     def __init__(self, group: SymmetryGroup, motion: Callable[[Any], tuple[float, bool]]):
         vars(self).update(group=group, motion=motion, name="states, turned in phase")
 
-    def check_signals(self, name: str, x: np.ndarray) -> None:
+    def check_signals(self, name: str, x: ArrayLike) -> None:
         """Only complex numbers have a phase."""
         if x.dtype.kind != "c":
             raise InvalidTypeError(f"{name} has dtype {x.dtype}; a phase turns complex numbers (complex64, complex128)")
 
-    def __call__(self, g: Any, x: Any) -> np.ndarray:
+    def __call__(self, g: Any, x: ArrayLike) -> ArrayLike:
         """exp(iφ) x, or exp(iφ) x̄."""
         degrees, reflected = self.motion(g)
         return ((x.conj() if reflected else x) * np.exp(1j * np.radians(degrees))).astype(x.dtype)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from equitangents._types import ArrayLike
 from equitangents.actions.action import Action
 from equitangents.actions.compact import CompactAction
 from equitangents.actions.group_action import GroupAction
@@ -49,7 +50,7 @@ class ActionSubset:
             return False
         return all(member[group._compose(a, self.elements)].all() for a in self.elements)
 
-    def orbit(self, x: Any) -> Any:
+    def orbit(self, x: ArrayLike) -> ArrayLike:
         """All ρ(g) x for the elements, along a new first axis: (N, ...) → (size, N, ...)."""
         return self.action.orbit(x, self.elements)
 

@@ -37,16 +37,16 @@ class LinearAction(Action):
         """The matrix M(g) of every element, read-only float64."""
         return vars(self)["_matrices"]
 
-    def _check_signals(self, x: Any) -> ArrayLike:
+    def _check_signals(self, x: ArrayLike) -> ArrayLike:
         return check_last_axis(x, self.ranks, self.matrices.shape[-1], self.name)
 
-    def _act(self, g: int, x: Any) -> Any:
+    def _act(self, g: int, x: ArrayLike) -> Any:
         return multiply("...j,ij->...i", x, self.matrices[g])
 
-    def _orbit(self, elements: np.ndarray, x: Any) -> Any:
+    def _orbit(self, elements: np.ndarray, x: ArrayLike) -> Any:
         return multiply("...j,gij->g...i", x, self.matrices[elements])
 
-    def _act_each(self, g: Any, x: Any) -> Any:
+    def _act_each(self, g: Any, x: ArrayLike) -> Any:
         if precision.is_traced(g):
             return multiply("n...j,nij->n...i", jnp.asarray(x), jnp.asarray(self.matrices, x.dtype)[g])
         return multiply("n...j,nij->n...i", x, self.matrices[g])
@@ -71,10 +71,10 @@ class LastAxisPermutation(Action):
         """The permutation of every element as a matrix."""
         return permutation_matrices(self.table)
 
-    def _check_signals(self, x: Any) -> ArrayLike:
+    def _check_signals(self, x: ArrayLike) -> ArrayLike:
         return check_last_axis(x, self.ranks, self.table.shape[-1], self.name)
 
-    def _act(self, g: int, x: Any) -> Any:
+    def _act(self, g: int, x: ArrayLike) -> Any:
         return x[..., self.table[self.group.inverse(g)]]
 
     def _key(self) -> tuple[Any, ...]:
@@ -88,13 +88,13 @@ class TrivialAction(Action):
     def __init__(self, group: Group):
         vars(self).update(group=group, name="trivial action")
 
-    def _check_signals(self, x: Any) -> ArrayLike:
+    def _check_signals(self, x: ArrayLike) -> ArrayLike:
         return check_array("x", x, min_rank=1)
 
-    def _act(self, g: int, x: Any) -> Any:
+    def _act(self, g: int, x: ArrayLike) -> Any:
         return x
 
-    def _act_each(self, g: Any, x: Any) -> Any:
+    def _act_each(self, g: Any, x: ArrayLike) -> Any:
         return np.array(x) if isinstance(x, np.ndarray) else x
 
     def _key(self) -> tuple[Any, ...]:

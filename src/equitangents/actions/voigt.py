@@ -10,6 +10,7 @@ from typing import Any, final
 
 import numpy as np
 
+from equitangents._types import ArrayLike
 from equitangents.actions.given_maps import GivenMap
 from equitangents.errors import ShapeError
 from equitangents.groups import SymmetryGroup
@@ -34,13 +35,13 @@ class VoigtAction(GivenMap):
         name = f"voigt {what}"
         vars(self).update(group=group, matrix=matrix, d=dimension, doubled=doubled, name=name)
 
-    def check_signals(self, name: str, x: np.ndarray) -> None:
+    def check_signals(self, name: str, x: ArrayLike) -> None:
         """The last axis holds 6 components in space, 3 in the plane."""
         count = len(INDICES[self.d])
         if x.ndim < 2 or x.shape[-1] != count:
             raise ShapeError(f"{name} has shape {x.shape}; Voigt tensors need {count} entries along the last axis")
 
-    def __call__(self, g: Any, x: Any) -> np.ndarray:
+    def __call__(self, g: Any, x: ArrayLike) -> np.ndarray:
         """M(g) S M(g)ᵀ, in Voigt's order."""
         M = self.matrix(g).astype(x.dtype if x.dtype.kind == "f" else np.float64)
         pairs, factor = INDICES[self.d], 2.0 if self.doubled else 1.0

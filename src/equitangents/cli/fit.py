@@ -40,7 +40,11 @@ def fit(
     kernel: Annotated[str, typer.Option(help="ntk: all layers learn; nngp: the last one.")] = "ntk",
     dynamics: Annotated[str, typer.Option(help="flow: gradient flow; discrete: time counts steps.")] = "flow",
     task: Annotated[
-        str, typer.Option(help="regression or classification; auto: the latter where y are whole numbers or text.")
+        str,
+        typer.Option(
+            help="regression or classification; auto: the latter where y are whole numbers or text, one for each "
+            "input, or for each position on which the network ends."
+        ),
     ] = "auto",
     input_shape: Annotated[
         str | None, typer.Option(help="Shape of one input, such as 32,32,3, if rows are flattened.")
@@ -85,15 +89,20 @@ def fit(
     }
     _check_place(out)
     with announced("equitangents", err=True):
-        model = _kind(task, y)(network, **settings).fit(in_precision(x, precision), _targets(y))
+        inputs, y = in_precision(x, precision), _targets(y)
+        model = _kind(task, network, inputs, y)(network, **settings).fit(inputs, y)
         model.save(out, means_only=means_only)
     typer.echo(_said(model, out))
 
 
-def _kind(task: str, y: Any) -> type[InfiniteEnsemble | InfiniteEnsembleClassifier]:
+def _kind(task: str, network: Any, x: Any, y: Any) -> type[InfiniteEnsemble | InfiniteEnsembleClassifier]:
     from equitangents.ensembles import InfiniteEnsemble, InfiniteEnsembleClassifier
+    from equitangents.ensembles.fields.targets import output_positions
 
-    labels = len(y.shape) == 1 and y.dtype.kind in "iuUSb"
+    labels = y.dtype.kind in "iuUSb"
+    if labels and y.ndim > 1:  # one at every position, if each sample has as many as the network ends on
+        positions = output_positions(network, x, y)
+        labels = positions is not None and y.shape[1:] == positions.shape
     if task == "classification" or (task == "auto" and labels):
         return InfiniteEnsembleClassifier
     return InfiniteEnsemble
@@ -117,12 +126,16 @@ def _check_place(out: Path) -> None:
 
 
 def _said(model: Any, out: Path) -> str:
+    from equitangents.ensembles.scores import positions_of
+
     kind = "classifier" if hasattr(model, "classes_") else "regression"
     trained = len(model._data[0])
     outputs = getattr(model, "n_outputs_", 1)
     what = f"{outputs} output{'s' if outputs > 1 else ''}"
     if hasattr(model, "classes_"):
         what = f"{len(model.classes_)} classes"
+    if grid := positions_of(model):
+        what += f" at each of {'×'.join(map(str, grid))} positions"
     return f"{out}: {kind} of {trained:,} samples, {what}; solved as {model.solver_}{_by(model.solution_)}"
 
 

@@ -39,12 +39,12 @@ def reproduce(
     workers: Annotated[
         int | None,
         typer.Option(
-            help="Processes of this machine that train members of ensembles; stages run one after another, and the "
-            "numbers are the same."
+            help="Processes of this machine that share independent stages, and members of ensembles; the numbers are "
+            "the same."
         ),
     ] = None,
     scheduler: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="A Dask scheduler whose workers train members of ensembles.")
+        str | None, typer.Option(metavar="ADDRESS", help="A Dask scheduler whose workers share stages and members.")
     ] = None,
 ) -> None:
     """Run a study; write its results, figures and report; print its claims with their verdicts.

@@ -17,10 +17,10 @@ def load_own(path: str | Path, *, seed: int = 0) -> Dataset:
     """The data set in the archive `path`: `x` (N, H, W) or (N, H, W, C), numbers, and `y` (N,), labels of any type.
 
     Without `x_test` and `y_test` a quarter of every class, drawn by `seed`, is the test set. `class_names` are the
-    sorted labels. Whole numbers from 0 to 255 become [0, 1].
+    sorted labels. Numbers of type uint8 are divided by 255.
 
-    Raises InvalidArgumentError for a file that is missing, is no archive or lacks an array, ShapeError for arrays that
-    do not fit each other, NotFiniteError for NaN.
+    Raises InvalidArgumentError for a file that is missing, is no archive, lacks an array or holds one image again and
+    again, ShapeError for arrays that do not fit each other, NotFiniteError for NaN.
     """
     path = Path(path).expanduser()
     if not path.is_file():
@@ -40,7 +40,9 @@ def load_own(path: str | Path, *, seed: int = 0) -> Dataset:
     labels = [_labels(arrays[y], y, len(arrays[x]), path) for x, y in parts]
     classes, index = np.unique(np.concatenate(labels), return_inverse=True)
     if len(classes) < 2:
-        raise InvalidArgumentError(f"y in {path} holds one class, {classes[0]!r}; there must be at least 2")
+        raise InvalidArgumentError(f"y in {path} holds one class, {classes[0].item()!r}; there must be at least 2")
+    if (images[0] == images[0][:1]).all():
+        raise InvalidArgumentError(f"x in {path} holds {len(images[0]):,} times the same image")
     y = np.split(index.astype(np.int64), [len(labels[0])])
     if len(parts) == 1:
         rows = balanced(y[0], len(y[0]), np.random.default_rng(seed), f"images of {path.name!r}")

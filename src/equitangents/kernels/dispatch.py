@@ -10,7 +10,6 @@ from typing import Any
 
 from numpy.typing import DTypeLike
 
-from equitangents._types import ArrayLike
 from equitangents.errors import NetworkError
 from equitangents.kernels.compute import compute as compute_fields
 from equitangents.kernels.compute import compute_diagonal as compute_fields_diagonal
@@ -31,16 +30,17 @@ from equitangents.kernels.structured import StructuredProgram
 from equitangents.kernels.structured import compute as compute_structured
 from equitangents.kernels.structured import compute_diagonal as compute_structured_diagonal
 from equitangents.kernels.structured import kernel_cost as structured_cost
+from equitangents.structured import Inputs
 
 
 @singledispatch
-def compute(program: Any, x1: ArrayLike, x2: ArrayLike | None = None, engine: str | None = None) -> Kernels:
+def compute(program: Any, x1: Inputs, x2: Inputs | None = None, engine: str | None = None) -> Kernels:
     """Kernels between x1 and x2 (None: x1 with itself), each (N1, N2)."""
     raise TypeError(f"{program!r} is not a program")
 
 
 @singledispatch
-def compute_diagonal(program: Any, x: ArrayLike, engine: str | None = None) -> Kernels:
+def compute_diagonal(program: Any, x: Inputs, engine: str | None = None) -> Kernels:
     """Kernels of each input with itself, each (N,)."""
     raise TypeError(f"{program!r} is not a program")
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
+from equitangents._types import Params
 from equitangents.errors import NetworkError, ShapeError
 from equitangents.kernels.program import FrozenArray
 from equitangents.kernels.structured import Mix
@@ -56,11 +58,11 @@ class Aggregate(ParameterFree):
             raise ShapeError(f"the matrix has {columns} columns, the signal {positions.count} positions")
         return signal if rows == columns else replace(signal, positions=Grid((rows,)))
 
-    def apply(self, params: Any, x: Any, signal: Signal) -> Any:
+    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """Weighted sums over positions, by the matrix."""
         return self.run(params, x, signal, Structure())[0]
 
-    def run(self, params: Any, x: Any, signal: Signal, structure: Structure) -> tuple[Any, Structure]:
+    def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
         """Weighted sums over positions, by the matrix or by each input's graph."""
         flat = x.reshape((x.shape[0], -1, x.shape[-1]))
         if self._matrix is None:

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from equitangents._types import DType, Params
 from equitangents.errors import InvalidArgumentError, NetworkError
 from equitangents.kernels.structured import Attend
 from equitangents.nn.layer import Layer, check_scale
@@ -62,7 +63,7 @@ class Attention(Layer):
             raise NetworkError(f"Attention reads positions of a grid (N, *grid, channels); it is on {signal.positions}")
         return replace(signal, channels=self.channels, gaussian=True, given=False, uneven=False)
 
-    def init(self, key: jax.Array, signal: Signal, dtype: Any) -> Any:
+    def init(self, key: jax.Array, signal: Signal, dtype: DType) -> Any:
         """key (heads, n, key channels), value (heads, n, value channels), out, and query and b where they count."""
         keys, n = jax.random.split(key, 5), signal.channels
         wide, deep = self.key_channels or self.channels, self.value_channels or self.channels
@@ -77,15 +78,15 @@ class Attention(Layer):
             params["b"] = standard_normal(keys[4], (self.channels,), dtype)
         return params
 
-    def apply(self, params: Any, x: Any, signal: Signal) -> Any:
+    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """What all heads make of the signal."""
         return self._attended(params, x, None)
 
-    def run(self, params: Any, x: Any, signal: Signal, structure: Structure) -> tuple[Any, Structure]:
+    def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
         """The same; missing positions are attended to by none."""
         return structure.after(self._attended(params, x, structure.mask), structure.mask)
 
-    def _attended(self, params: Any, x: Any, mask: Any) -> Any:
+    def _attended(self, params: Params, x: Any, mask: Any) -> Any:
         shape, flat = x.shape, x.reshape((x.shape[0], -1, x.shape[-1]))
         keys = jnp.einsum("npc,hcd->hnpd", flat, params["key"])
         queries = jnp.einsum("npc,hcd->hnpd", flat, params.get("query", params["key"]))

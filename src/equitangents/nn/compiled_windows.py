@@ -16,6 +16,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from equitangents._types import DType
 from equitangents.kernels.engines.cpu.library import library, why_unavailable
 from equitangents.kernels.program import Box
 
@@ -37,7 +38,7 @@ def compiled_windows() -> Iterator[None]:
         _wanted.reset(before)
 
 
-def why_not(box: Box, dtype: Any) -> str | None:
+def why_not(box: Box, dtype: DType) -> str | None:
     """Why the compiled loops do not compute this product here, or None if they do; the log says so once."""
     if not _wanted.get():
         return "only training and its predictions ask for them"

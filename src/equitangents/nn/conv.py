@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import jax
 
@@ -44,7 +43,7 @@ class Conv(WindowLayer):
         shape = (taps(self.box(signal)) * signal.channels, self.channels)
         return self.weights.init(key, shape, (self.channels,), dtype)
 
-    def apply(self, params: Params, x: Any, signal: Signal) -> Any:
+    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """Every window's values times the weights, plus the bias; in training by `compiled_windows` where these can."""
         box = self.box(signal)
         if why_not(box, x.dtype) is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import jax
 
@@ -51,7 +50,7 @@ class Dense(Layer):
         """w (n, channels), b (channels,)."""
         return self.weights.init(key, (signal.channels, self.channels), (self.channels,), dtype)
 
-    def apply(self, params: Params, x: Any, signal: Signal) -> Any:
+    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """The inputs times the weights, plus the bias: W_std/√n · x W + b_std · b."""
         return self.weights.multiply(params, x)
 

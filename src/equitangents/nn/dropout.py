@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from equitangents._types import Params
 from equitangents.errors import InvalidArgumentError, NetworkError
 from equitangents.kernels.structured import Drop
 from equitangents.nn.layer import ParameterFree, check_number
@@ -42,11 +43,11 @@ class Dropout(ParameterFree):
         """The same positions; in training no longer Gaussian."""
         return signal if self.mode == "test" else replace(signal, gaussian=False, given=False)
 
-    def apply(self, params: Any, x: Any, signal: Signal) -> Any:
+    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """The signal as it is at test time; in training `Sequential.apply` needs a key."""
         return self.run(params, x, signal, Structure())[0]
 
-    def run(self, params: Any, x: Any, signal: Signal, structure: Structure) -> tuple[Any, Structure]:
+    def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
         """Entries set to zero at random, by the key that comes with the signal."""
         if self.mode == "test":
             return x, structure

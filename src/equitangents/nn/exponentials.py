@@ -6,8 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
+from equitangents._types import Params
 from equitangents.errors import InvalidArgumentError
 from equitangents.kernels import duals
 from equitangents.kernels.program import DualActivation
@@ -32,7 +34,7 @@ class Exp(Nonlinearity):
         """Moments of the exponential in closed form."""
         return duals.Exp(float(self.a), float(self.b))
 
-    def function(self, x: Any) -> Any:
+    def function(self, x: jax.Array) -> jax.Array:
         """The exponential a·exp(b x) of every entry."""
         return self.a * jnp.exp(self.b * x)
 
@@ -54,7 +56,7 @@ class Gaussian(Nonlinearity):
         """Moments of the Gaussian in closed form."""
         return duals.Gaussian(float(self.a), float(self.b))
 
-    def function(self, x: Any) -> Any:
+    def function(self, x: jax.Array) -> jax.Array:
         """The Gaussian a·exp(b x²) of every entry."""
         return self.a * jnp.exp(self.b * x * x)
 
@@ -73,7 +75,7 @@ class Rbf(Nonlinearity):
         """The kernel of radial basis functions."""
         return duals.Rbf(float(self.gamma))
 
-    def function(self, x: Any) -> Any:
+    def function(self, x: jax.Array) -> jax.Array:
         """The shifted sine √2 sin(√(2γ) x + π/4) of every entry."""
         return math.sqrt(2) * jnp.sin(math.sqrt(2 * self.gamma) * x + math.pi / 4)
 
@@ -96,13 +98,13 @@ class Exponential(Nonlinearity):
         """The exponential of the angle's cosine."""
         return duals.NormalisedExponential(float(self.gamma))
 
-    def function(self, x: Any) -> Any:
+    def function(self, x: jax.Array) -> jax.Array:
         """The normalised exponential r exp(√γ x/r - γ), r² the mean of x² over the last axis."""
         square = jnp.mean(x * x, axis=-1, keepdims=True)
         r = jnp.sqrt(jnp.where(square > 0, square, 1))
         return jnp.where(square > 0, r * jnp.exp(math.sqrt(self.gamma) * x / r - self.gamma), 0)
 
-    def apply(self, params: Any, x: Any, signal: Signal) -> Any:
+    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """Each position's channels, normalised by their root mean square, then scaled back."""
         return self.function(x)
 

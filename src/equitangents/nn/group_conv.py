@@ -60,7 +60,7 @@ class GroupConv(Layer):
         """w (|S|, n, channels), b (channels,); on SO(3) w has one row for each entry of the D^l."""
         return convolution(signal.positions, self).init(key, signal.channels, dtype)
 
-    def apply(self, params: Params, x: Any, signal: Signal) -> Any:
+    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """Convolved signals on the group, (N, |G|, channels)."""
         return convolution(signal.positions, self).apply(params, x)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import singledispatch
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -62,7 +63,7 @@ class GroupPool(ParameterFree):
         blocks = self._pooling(signal).blocks
         return replace(signal, positions=Grid(()) if blocks == 1 else Blocks(blocks))
 
-    def apply(self, params: Params, x: Any, signal: Signal) -> Any:
+    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """Means of the signal over cosets of the subgroup."""
         return self._pooling(signal).mean(x)
 
@@ -96,7 +97,7 @@ class CosetMean:
         self.labels = labels
         self.blocks = int(labels.max()) + 1
 
-    def mean(self, x: Any) -> Any:
+    def mean(self, x: jax.Array) -> jax.Array:
         """(N, positions, C) to (N, C), or (N, blocks, C)."""
         if self.blocks == 1:
             return (x if self.labels.min() == 0 else x[:, self.labels == 0]).mean(axis=1)
@@ -118,7 +119,7 @@ class WeightedMean:
     def __init__(self, weights: np.ndarray) -> None:
         self.weights = weights
 
-    def mean(self, x: Any) -> Any:
+    def mean(self, x: jax.Array) -> jax.Array:
         """(N, positions, C) to (N, C)."""
         return jnp.einsum("r,nrc->nc", jnp.asarray(self.weights, x.dtype), x)
 

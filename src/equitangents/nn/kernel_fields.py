@@ -18,6 +18,7 @@ from equitangents.kernels.fields.part import Part, part_of
 from equitangents.kernels.fields.result import KernelField, NngpKernelField
 from equitangents.kernels.program import Program
 from equitangents.kernels.rotations import RotationProgram
+from equitangents.kernels.store.key import described
 from equitangents.kernels.structured import StructuredProgram
 from equitangents.nn.layer import Layer
 from equitangents.nn.lowering import count_given, program_of, structured_program_of
@@ -76,6 +77,13 @@ def cost_of_field(
     given, program = _lower(net.layers, signals, False)
     part = part_of(positions, signals[-1].positions.count)
     return field_cost(program, signals[given].channels, n1, n2, part, dtype, engine)
+
+
+def described_field(net: _Network, shape: tuple[int, ...]) -> str:
+    """A text that is equal for networks with equal kernel fields on inputs of `shape`, and for no others."""
+    given, program = _lower(net.layers, net.signals(shape), False)
+    probe = np.random.default_rng(0).normal(size=(2, *shape))
+    return f"{described(np.asarray(net.after_given(given, probe)))}{described(program)}"
 
 
 def _asked(net: _Network, x: Any, positions: Any) -> tuple[int, Any, Part]:

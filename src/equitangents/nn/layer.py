@@ -10,13 +10,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from equitangents._types import DType, Params
+from equitangents._types import ArrayLike, DType, Params
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.groups import Group, RotationGroup
 from equitangents.kernels.program import Affine, GroupFibres, Op, RatedAffine
 from equitangents.kernels.rotations import RotationFibres
 from equitangents.keywords import CheckedKeywords
 from equitangents.nn.signal import Signal
+from equitangents.nn.structure import Structure
 from equitangents.normals import standard_normal
 
 
@@ -32,7 +33,7 @@ class Layer(CheckedKeywords, abc.ABC):
         """Random parameters, a pytree."""
 
     @abc.abstractmethod
-    def apply(self, params: Params, x: Any, signal: Signal) -> Any:
+    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """The layer's output for x, (N, *positions, channels); `signal` describes x."""
 
     @abc.abstractmethod
@@ -44,14 +45,14 @@ class Layer(CheckedKeywords, abc.ABC):
         """The group on which the layer's output lives, for a layer that lifts; None for all others."""
         return None
 
-    def run(self, params: Any, x: Any, signal: Signal, structure: Any) -> Any:
+    def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
         """(output, what goes on beside it) of a signal with a `Structure`: masks, graphs, a key for dropout.
 
         Layers that say nothing else act as without it, and leave missing positions at zero.
         """
         return structure.after(self.apply(params, x, signal), self.mask_after(structure.mask, signal))
 
-    def mask_after(self, mask: Any, signal: Signal) -> Any:
+    def mask_after(self, mask: ArrayLike | None, signal: Signal) -> ArrayLike | None:
         """Which positions of the output exist, (N, *positions) or None; NetworkError if the layer takes no masks."""
         positions = self.signal(signal).positions
         if mask is None or positions.shape == ():

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
+from equitangents._types import Params
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.groups import Group
 from equitangents.kernels.duals import Normalised
@@ -38,11 +40,11 @@ class LayerNorm(ParameterFree):
         """The kind of signal that comes in."""
         return signal
 
-    def apply(self, params: Any, x: Any, signal: Signal) -> Any:
+    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """Entries less their mean, divided by their standard deviation."""
         return self._normalised(x, None)
 
-    def run(self, params: Any, x: Any, signal: Signal, structure: Structure) -> tuple[Any, Structure]:
+    def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
         """The same over the positions that exist."""
         return structure.after(self._normalised(x, structure.mask), structure.mask)
 

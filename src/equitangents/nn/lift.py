@@ -95,7 +95,7 @@ class Lift(Layer):
         shape = (len(self._window(signal)[0]), signal.channels, self.channels)
         return Weights(self.W_std, self.b_std).init(key, shape, (self.channels,), dtype)
 
-    def apply(self, params: Params, x: Any, signal: Signal) -> Any:
+    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """Signals on the group, (N, |G|, channels)."""
         chosen, weights = self._window(signal)
         index = self._points(signal).array[:, chosen]

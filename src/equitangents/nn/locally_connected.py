@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -27,7 +26,7 @@ class LocallyConnected(WindowLayer):
         shape = (positions, taps(box) * signal.channels, self.channels)
         return self.weights.init(key, shape, (positions, self.channels), dtype)
 
-    def apply(self, params: Params, x: Any, signal: Signal) -> Any:
+    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """Each position's patch times its own weights."""
         box = self.box(signal)
         fan_in = taps(box) * signal.channels

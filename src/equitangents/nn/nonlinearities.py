@@ -6,7 +6,6 @@ import abc
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -37,7 +36,7 @@ class Nonlinearity(ParameterFree):
         return getattr(self.dual, "no_ntk", None)
 
     @abc.abstractmethod
-    def function(self, x: Any) -> Any:
+    def function(self, x: jax.Array) -> jax.Array:
         """The nonlinearity φ on an array, entry by entry."""
 
     def signal(self, signal: Signal) -> Signal:
@@ -49,7 +48,7 @@ class Nonlinearity(ParameterFree):
             )
         return replace(signal, gaussian=False)
 
-    def apply(self, params: Params, x: Any, signal: Signal) -> Any:
+    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """The nonlinearity φ of every entry of x."""
         return self.function(x)
 
@@ -71,7 +70,7 @@ class Relu(Nonlinearity):
         """Arc-cosine kernels of order 1 and 0."""
         return duals.PiecewiseLinear(0.0)
 
-    def function(self, x: Any) -> Any:
+    def function(self, x: jax.Array) -> jax.Array:
         """Positive entries as they are, others zero."""
         return jax.nn.relu(x)
 
@@ -87,7 +86,7 @@ class LeakyRelu(Nonlinearity):
         """That of a piecewise linear function."""
         return duals.PiecewiseLinear(float(self.negative_slope))
 
-    def function(self, x: Any) -> Any:
+    def function(self, x: jax.Array) -> jax.Array:
         """max(x, 0) + negative_slope · min(x, 0)."""
         return jnp.where(x > 0, x, self.negative_slope * x)
 
@@ -101,7 +100,7 @@ class Abs(Nonlinearity):
         """That of a piecewise linear function of slope -1."""
         return duals.PiecewiseLinear(-1.0)
 
-    def function(self, x: Any) -> Any:
+    def function(self, x: jax.Array) -> jax.Array:
         """The absolute value of every entry."""
         return jnp.abs(x)
 
@@ -115,7 +114,7 @@ class Erf(Nonlinearity):
         """The arcsine kernel, in closed form."""
         return duals.Erf()
 
-    def function(self, x: Any) -> Any:
+    def function(self, x: jax.Array) -> jax.Array:
         """The error function of every entry."""
         return jax.lax.erf(x)
 
@@ -129,7 +128,7 @@ class Gelu(Nonlinearity):
         """Moments of Gelu in closed form."""
         return duals.Gelu()
 
-    def function(self, x: Any) -> Any:
+    def function(self, x: jax.Array) -> jax.Array:
         """Every entry x times Φ(x), the normal distribution function."""
         return jax.nn.gelu(x, approximate=False)
 
@@ -143,7 +142,7 @@ class Sin(Nonlinearity):
         """Moments of the sine in closed form."""
         return duals.Sin()
 
-    def function(self, x: Any) -> Any:
+    def function(self, x: jax.Array) -> jax.Array:
         """The sine of every entry, in radians."""
         return jnp.sin(x)
 
@@ -157,7 +156,7 @@ class Cos(Nonlinearity):
         """Moments of the cosine in closed form."""
         return duals.Cos()
 
-    def function(self, x: Any) -> Any:
+    def function(self, x: jax.Array) -> jax.Array:
         """The cosine of every entry, in radians."""
         return jnp.cos(x)
 
@@ -170,7 +169,7 @@ class Identity(ParameterFree):
         """The kind of signal that comes in."""
         return signal
 
-    def apply(self, params: Params, x: Any, signal: Signal) -> Any:
+    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """The input as it came in."""
         return x
 
@@ -197,7 +196,7 @@ class Elementwise(Nonlinearity):
     given, in which case the error is logged.
     """
 
-    fn: Callable[[Any], Any]
+    fn: Callable[[jax.Array], jax.Array]
     tolerance: float = 1e-6
     order: int | None = None
     quadrature_error: float = field(init=False, compare=False, default=0.0)
@@ -233,6 +232,6 @@ class Elementwise(Nonlinearity):
         assert self.order is not None
         return duals.Quadrature(self.fn, self.order)
 
-    def function(self, x: Any) -> Any:
+    def function(self, x: jax.Array) -> jax.Array:
         """The user's function of every entry."""
         return self.fn(x)

@@ -14,6 +14,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from equitangents._types import DType, Params
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.kernels.structured import Add, Join, Split
 from equitangents.nn.layer import Layer, ParameterFree
@@ -106,17 +107,17 @@ class Parallel(Layer):
             found.append(frozenset({(stage, i)}) if any(map(has_weights, branch)) else origin)
         return Branches(tuple(parts), tuple(found), stage + 1)
 
-    def init(self, key: jax.Array, signal: Any, dtype: Any) -> Any:
+    def init(self, key: jax.Array, signal: Any, dtype: DType) -> Any:
         """A tuple with one entry a branch, of one entry a layer."""
         inputs, _, _ = self._inputs(signal)
         keys = jax.random.split(key, len(self._branches))
         return tuple(_init(branch, k, s, dtype) for branch, k, s in zip(self._branches, keys, inputs, strict=True))
 
-    def apply(self, params: Any, x: Any, signal: Any) -> Any:
+    def apply(self, params: Params, x: Any, signal: Any) -> Any:
         """The outputs of all branches, a tuple."""
         return self.run(params, x, signal, Structure())[0]
 
-    def run(self, params: Any, x: Any, signal: Any, structure: Any) -> Any:
+    def run(self, params: Params, x: Any, signal: Any, structure: Any) -> Any:
         """The outputs of all branches, with what goes on beside each."""
         inputs, _, _ = self._inputs(signal)
         several = isinstance(x, tuple)
@@ -182,7 +183,7 @@ class _Joining(ParameterFree):
         origins = tuple(frozenset().union(*(signal.origins[i] for i in group)) for group in groups)
         return Branches(tuple(parts), origins, signal.stage)
 
-    def run(self, params: Any, x: Any, signal: Any, structure: Any) -> Any:
+    def run(self, params: Params, x: Any, signal: Any, structure: Any) -> Any:
         """The joined signals; what goes on beside them is that of each group's first."""
         y = self.apply(params, x, signal)
         beside = structure if isinstance(structure, tuple) else (structure,) * len(x)
@@ -219,7 +220,7 @@ class Sum(_Joining):
             raise NetworkError("a sum after Concatenate or Flatten needs a layer with weights in all branches but one")
         return replace(parts[0], gaussian=all(p.gaussian for p in parts), uneven=any(p.uneven for p in parts))
 
-    def apply(self, params: Any, x: Any, signal: Any) -> Any:
+    def apply(self, params: Params, x: Any, signal: Any) -> Any:
         """Sums of the signals of each group."""
         sums = tuple(sum(x[i] for i in group[1:]) + x[group[0]] for group in self.groups(signal))
         return sums[0] if len(sums) == 1 else sums
@@ -249,7 +250,7 @@ class Concatenate(_Joining):
             uneven=parts[0].uneven if alone else True,
         )
 
-    def apply(self, params: Any, x: Any, signal: Any) -> Any:
+    def apply(self, params: Params, x: Any, signal: Any) -> Any:
         """Channels side by side, along the last axis."""
         found = tuple(jnp.concatenate([x[i] for i in group], axis=-1) for group in self.groups(signal))
         return found[0] if len(found) == 1 else found
@@ -268,7 +269,7 @@ def has_weights(layer: Layer) -> bool:
     return not isinstance(layer, ParameterFree)
 
 
-def _init(layers: tuple[Layer, ...], key: jax.Array, signal: Any, dtype: Any) -> Any:
+def _init(layers: tuple[Layer, ...], key: jax.Array, signal: Any, dtype: DType) -> Any:
     keys, signals = jax.random.split(key, max(1, len(layers))), chain(layers, signal)
     return tuple(la.init(k, s, dtype) for la, k, s in zip(layers, keys, signals, strict=False))
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -32,7 +32,7 @@ class _Polynomial(Nonlinearity):
         """Moments in finite sums (Mehler's formula)."""
         return duals.Polynomial(self.powers())
 
-    def function(self, x: Any) -> Any:
+    def function(self, x: jax.Array) -> jax.Array:
         """The polynomial of every entry, by Horner's rule."""
         value = jnp.zeros_like(x)
         for c in reversed(self.powers()):

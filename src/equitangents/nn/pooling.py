@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -23,7 +24,7 @@ from equitangents.nn.structure import Structure, pooled
 class _Pool(ParameterFree):
     """What pools share: under a mask they average over the positions that exist."""
 
-    def run(self, params: Any, x: Any, signal: Signal, structure: Structure) -> tuple[Any, Structure]:
+    def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
         """As `apply`; under a mask over the positions of each block that exist."""
         if structure.mask is None:
             return self.apply(params, x, signal), structure
@@ -63,7 +64,7 @@ class AvgPool(_Pool):
         """The grid of windows; a Gaussian field stays one."""
         return replace(signal, positions=Grid(self._box(signal).out_shape))
 
-    def apply(self, params: Params, x: Any, signal: Signal) -> Any:
+    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """Means over windows of positions."""
         box = self._box(signal)
         if not _in_blocks(box):
@@ -117,7 +118,7 @@ class SumPool(_Pool):
         """The grid of blocks; a Gaussian field stays one."""
         return AvgPool(self.window).signal(signal)
 
-    def apply(self, params: Any, x: Any, signal: Signal) -> Any:
+    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """Sums over blocks of positions; ragged edges are dropped."""
         size = int(np.prod(per_dimension("window", self.window, len(grid_shape(signal)))))
         return size * AvgPool(self.window).apply(params, x, signal)
@@ -137,7 +138,7 @@ class GlobalSumPool(_Pool):
         """A plain vector; a Gaussian field stays Gaussian."""
         return GlobalAvgPool().signal(signal)
 
-    def apply(self, params: Any, x: Any, signal: Signal) -> Any:
+    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """Sums over all positions, (N, channels)."""
         return x.sum(axis=tuple(range(1, x.ndim - 1)))
 
@@ -169,7 +170,7 @@ class GlobalAvgPool(_Pool):
         self._steps(signal)
         return replace(signal, positions=Grid(()))
 
-    def apply(self, params: Params, x: Any, signal: Signal) -> Any:
+    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """Means over positions, (N, channels)."""
         x = x[(slice(None), *self._steps(signal))] if self.every != 1 else x
         return x.mean(axis=tuple(range(1, x.ndim - 1)))
@@ -194,14 +195,14 @@ class Flatten(ParameterFree):
         gaussian = signal.gaussian and single
         return replace(signal, positions=Grid(()), channels=channels, gaussian=gaussian, uneven=uneven)
 
-    def apply(self, params: Params, x: Any, signal: Signal) -> Any:
+    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """(N, positions·channels), times the roots of positions' weights where these differ."""
         weights = signal.positions.weights
         if weights is not None:
             x = x * np.sqrt(len(weights) * weights).astype(x.dtype)[:, None]
         return x.reshape((x.shape[0], -1))
 
-    def run(self, params: Any, x: Any, signal: Signal, structure: Structure) -> tuple[Any, Structure]:
+    def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
         """As `apply`: missing positions are zeros."""
         return self.apply(params, x, signal), replace(structure, mask=None)
 

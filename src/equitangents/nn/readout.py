@@ -91,7 +91,7 @@ class Readout(Layer):
         d = self._turned.dimension
         return self._weights.init(key, (signal.channels, d), (d,), dtype)
 
-    def apply(self, params: Params, x: Any, signal: Signal) -> Any:
+    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """(N, positions, n) to (N, d)."""
         rho = self.matrices(signal)
         weights = signal.positions.weights

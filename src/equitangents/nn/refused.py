@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from equitangents.errors import NetworkError
 
@@ -10,7 +10,7 @@ from equitangents.errors import NetworkError
 class MaxPool:
     """Refused: the maximum over Gaussian positions has no closed form and leaves no Gaussian kernel to go on with."""
 
-    def __init__(self, *args: Any, **keywords: Any) -> NoReturn:
+    def __init__(self, *args: object, **keywords: object) -> NoReturn:
         raise NetworkError(
             "MaxPool has no kernel: the covariance of maxima over jointly Gaussian positions has no closed form beyond "
             "pairs; use AvgPool, or a convolution with a stride"
@@ -20,7 +20,7 @@ class MaxPool:
 class BatchNorm:
     """Refused: outputs depend on all other inputs of the batch, so that a pair of inputs has no kernel of its own."""
 
-    def __init__(self, *args: Any, **keywords: Any) -> NoReturn:
+    def __init__(self, *args: object, **keywords: object) -> NoReturn:
         raise NetworkError(
             "BatchNorm has no kernel: what it does to an input depends on the others of the batch, so a pair of inputs "
             "has no kernel of its own, and its gradients explode with depth; use LayerNorm"

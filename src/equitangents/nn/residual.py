@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import jax
 
@@ -15,6 +14,7 @@ from equitangents.nn.folding import fold_layers
 from equitangents.nn.layer import Layer, ParameterFree
 from equitangents.nn.sequential import Sequential, chain, run_layers
 from equitangents.nn.signal import Signal
+from equitangents.nn.structure import Structure
 
 
 class Residual(Layer):
@@ -69,14 +69,14 @@ class Residual(Layer):
         keys = jax.random.split(key, len(self.layers))
         return tuple(la.init(k, s, dtype) for la, k, s in zip(self.layers, keys, signals, strict=False))
 
-    def apply(self, params: Params, x: Any, signal: Signal) -> Any:
+    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """The input plus what the branch makes of it."""
         y = x
         for layer, p, s in zip(self.layers, params, self.signals(signal), strict=False):
             y = layer.apply(p, y, s)
         return x + y
 
-    def run(self, params: Any, x: Any, signal: Signal, structure: Any) -> Any:
+    def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
         """The input plus what the branch makes of it, with masks, graphs and keys."""
         y, after = run_layers(self.layers, params, x, self.signals(signal), structure)
         return after.after(x + y, structure.mask)

@@ -43,7 +43,7 @@ class RotationConvolution:
         shape = (2 if self.group.reflections else 1, entries, channels, self.channels)
         return self.weights.init(key, shape, (self.channels,), dtype)
 
-    def apply(self, params: Params, x: Any) -> Any:
+    def apply(self, params: Params, x: jax.Array) -> jax.Array:
         """Convolved signals at the group's rotations, (N, order, channels)."""
         synthesis, analysis = (jnp.asarray(t, x.dtype) for t in _transforms(self.group))
         G = self.weights.scaled(params, x.shape[-1])

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import jax
+
+from equitangents._types import Params
 from equitangents.kernels.structured import Times
 from equitangents.nn.layer import ParameterFree, check_number
 from equitangents.nn.signal import Signal
@@ -23,7 +26,7 @@ class Scale(ParameterFree):
         """The kind of signal that comes in."""
         return signal
 
-    def apply(self, params: Any, x: Any, signal: Signal) -> Any:
+    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """Every entry times the factor."""
         return self.factor * x
 

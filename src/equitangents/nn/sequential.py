@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from equitangents import precision
-from equitangents._types import ArrayLike, Params
+from equitangents._types import ArrayLike, Numbers, Params
 from equitangents.errors import InvalidTypeError, NetworkError, ShapeError
 from equitangents.kernels.cost import KernelCost
 from equitangents.kernels.dispatch import compute, compute_diagonal, compute_pairs, kernel_cost
@@ -31,7 +31,7 @@ from equitangents.nn.signal import Grid, Signal
 from equitangents.nn.steerable.outputs import turning_dimension
 from equitangents.nn.structure import Structure
 from equitangents.steerable.positions import OnPoints, OnWhole
-from equitangents.structured import Graphs, Masked, checked, is_structured
+from equitangents.structured import Graphs, Inputs, Masked, checked, is_structured
 from equitangents.validation import check_array
 
 AnyProgram = Program | RotationProgram | StructuredProgram | SteerableProgram
@@ -100,13 +100,14 @@ class Sequential(CheckedKeywords):
                 layer.init(k, s, jnp.dtype(dtype)) for layer, k, s in zip(self._layers, keys, signals, strict=False)
             )
 
-    def apply(self, params: Params, x: Any, *, key: jax.Array | None = None) -> Any:
+    def apply(self, params: Params, x: Inputs, *, key: jax.Array | None = None) -> jax.Array:
         """Outputs (N, outputs) of the finite network for x, (N, *positions, channels), in the precision of `params`.
 
         x may be `Masked` or `Graphs`. A network with dropout in training takes a `key`, from which it draws.
         """
         if key is not None or is_structured(x) or any(layer.needs_structure for layer in self._layers):
             return self._apply_structured(params, x, key)
+        x = cast(ArrayLike, x)
         if np.ndim(x) < 2:
             raise ShapeError(f"x has shape {np.shape(x)}; expected (N, channels) or (N, *positions, channels)")
         signals = self.signals(np.shape(x)[1:])
@@ -134,7 +135,7 @@ class Sequential(CheckedKeywords):
         """(how many leading layers are functions of the input alone, the field program of the rest)."""
         return _lower(self._layers, _check_input_shape(input_shape))
 
-    def kernel(self, x1: ArrayLike, x2: ArrayLike | None = None, engine: str | None = None) -> Kernels:
+    def kernel(self, x1: Inputs, x2: Inputs | None = None, engine: str | None = None) -> Kernels:
         """NNGP and NTK of the infinitely wide network between x1, (N1, *positions, C), and x2 (None: x1 at half cost).
 
         float32 inputs give float32 kernels, float64 ones float64; NumPy gives NumPy and JAX gives JAX arrays; works
@@ -147,7 +148,7 @@ class Sequential(CheckedKeywords):
         x2 = None if x2 is None else self.lowered(x2)[0]
         return self._existing(compute(program, x1, x2, engine))
 
-    def kernel_diagonal(self, x: ArrayLike, engine: str | None = None) -> Kernels:
+    def kernel_diagonal(self, x: Inputs, engine: str | None = None) -> Kernels:
         """NNGP and NTK of every input with itself, each (N,): the diagonal of `kernel(x)` at the cost of N pairs."""
         x = _check_inputs("x", x)
         x, program = self.lowered(x)
@@ -207,7 +208,9 @@ class Sequential(CheckedKeywords):
         """What `kernel_field` will take for n1 and n2 inputs of `shape`, before it is run; see `kernel_cost`."""
         return cost_of_field(self, _check_input_shape(shape), n1, n2, positions, dtype, engine)
 
-    def kernel_pairs(self, x1: ArrayLike, x2: ArrayLike, first: Any, second: Any, engine: str | None = None) -> Kernels:
+    def kernel_pairs(
+        self, x1: ArrayLike, x2: ArrayLike, first: Numbers, second: Numbers, engine: str | None = None
+    ) -> Kernels:
         """NNGP and NTK of the pairs (x1[first[p]], x2[second[p]]), each (P,); the network begins with a SphereLift.
 
         For sums over some pairs of many signals, such as pairs of atoms of equal element: `first` and `second` are
@@ -222,7 +225,7 @@ class Sequential(CheckedKeywords):
         x1, program = self.lowered(x1)
         return compute_pairs(program, x1, self.lowered(x2)[0], first, second, engine)
 
-    def lowered(self, x: Any) -> tuple[Any, AnyProgram]:
+    def lowered(self, x: Inputs) -> tuple[Any, AnyProgram]:
         """(x, (N, *positions, channels), after the leading layers without weights; the field program of the rest)."""
         program: AnyProgram
         if is_structured(x):
@@ -248,7 +251,7 @@ class Sequential(CheckedKeywords):
         given, program = self.lower(shape)
         return kernel_cost(program, self.signals(shape)[given].channels, n1, n2, dtype, engine)
 
-    def after_given(self, count: int, x: Any) -> Any:
+    def after_given(self, count: int, x: Inputs) -> Any:
         """The first layers, which have no parameters, applied to the input itself."""
         if not count:
             return x
@@ -285,7 +288,7 @@ def _check_inputs(name: str, x: Any) -> Any:
 def run_layers(layers: tuple[Layer, ...], params: Any, x: Any, signals: Any, structure: Any) -> tuple[Any, Any]:
     """(output, what goes on beside it): layers one after another on a signal with masks, graphs and keys."""
     for i, (layer, p, s) in enumerate(zip(layers, params, signals, strict=False)):
-        beside = tuple(b.within(i) for b in structure) if isinstance(structure, tuple) else structure.within(i)
+        beside: Any = tuple(b.within(i) for b in structure) if isinstance(structure, tuple) else structure.within(i)
         x, structure = layer.run(p, x, s, beside)
     return x, structure
 

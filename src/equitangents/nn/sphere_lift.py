@@ -99,7 +99,7 @@ class SphereLift(Layer):
         shape = (self._bandlimit(signal) ** 2, signal.channels, self.channels)
         return Weights(self.W_std, self.b_std).init(key, shape, (self.channels,), dtype)
 
-    def apply(self, params: Params, x: Any, signal: Signal) -> Any:
+    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """(N, order, channels): Σ_lmn c_lm D^l_mn(R) g_ln, g the filter's coefficients."""
         bandlimit = self._bandlimit(signal)
         weights = Weights(self.W_std, self.b_std)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
+import jax
 import jax.numpy as jnp
 
 from equitangents.kernels import duals
@@ -21,7 +21,7 @@ class Sign(Nonlinearity):
         """That of the sign, which has no derivative."""
         return duals.Sign()
 
-    def function(self, x: Any) -> Any:
+    def function(self, x: jax.Array) -> jax.Array:
         """The sign of every entry, -1, 0 or 1."""
         return jnp.sign(x)
 
@@ -35,6 +35,6 @@ class Heaviside(Nonlinearity):
         """That of the step, which has no derivative."""
         return duals.Heaviside()
 
-    def function(self, x: Any) -> Any:
+    def function(self, x: jax.Array) -> jax.Array:
         """1 for positive entries, 0 for others."""
         return jnp.where(x > 0, 1, 0).astype(x.dtype)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import jax
 import numpy as np
@@ -71,7 +70,7 @@ class TableConvolution:
         shape = (len(self.elements), channels, self.layer.channels)
         return self.weights.init(key, shape, (self.layer.channels,), dtype)
 
-    def apply(self, params: Params, x: Any) -> Any:
+    def apply(self, params: Params, x: jax.Array) -> jax.Array:
         """Convolved signals on the group, (N, |G|, channels)."""
         return apply_table(self.weights, params, x, self._index.array, self.profile)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
+from equitangents._types import ArrayLike
 from equitangents.kernels.program import Box
 from equitangents.kernels.structured import centres
 from equitangents.nn.layer import Layer, Weights, check_scale
@@ -45,7 +45,7 @@ class WindowLayer(Layer):
         """Where the window reads on the signal's grid."""
         return Window(self.window, self.stride, self.padding).box(grid_shape(signal))
 
-    def mask_after(self, mask: Any, signal: Signal) -> Any:
+    def mask_after(self, mask: ArrayLike | None, signal: Signal) -> ArrayLike | None:
         """A window's output exists where the position that it is centred on does."""
         if mask is None:
             return None

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import numpy as np
 from jaxtyping import Float
 
@@ -64,7 +65,7 @@ def zonal_window(window: Any) -> ZonalWindow:
     return _from_coefficients(numbers)
 
 
-def _from_profile(profile: Callable[[Any], Any]) -> ZonalWindow:
+def _from_profile(profile: Callable[[jax.Array], jax.Array]) -> ZonalWindow:
     numbers = legendre_coefficients(profile, _DEGREES + 8)
     _check_mean(numbers)
     tail = float(np.abs(numbers[_DEGREES:]).max()) / float(numbers[0])

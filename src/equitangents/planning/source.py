@@ -28,8 +28,8 @@ from equitangents.ensembles.fields.kernel import FieldKernel
 from equitangents.ensembles.fields.points import FieldPoints
 from equitangents.ensembles.fields.rows import FieldRows, field_rows
 from equitangents.ensembles.fields.targets import Positions, moved_positions, value_keeping
-from equitangents.ensembles.infinite.classifier import check_labels
 from equitangents.ensembles.inputs import check_fields, check_inputs, check_targets
+from equitangents.ensembles.labels import check_labels
 from equitangents.ensembles.networks import as_network
 from equitangents.ensembles.orbits.statistics import check_time
 from equitangents.errors import (

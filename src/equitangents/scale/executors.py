@@ -8,6 +8,8 @@ from __future__ import annotations
 import concurrent.futures
 import logging
 import os
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future
@@ -31,6 +33,7 @@ _TURN = 0.01  # for each worker: so many seconds pass between two tasks that are
 _CONNECTING = 30.0  # seconds until a scheduler is said not to answer
 _COUNTED = 5.0  # seconds between counts of the workers, which come and go
 _BREAKS = 3  # times that workers may die one after another without a single item in between
+_WATCHING = 0.5  # seconds between a worker's looks at whether its client still lives
 _WAITING = 2  # tasks handed out for each worker: one that runs, and one that waits
 
 Item = TypeVar("Item")
@@ -105,7 +108,9 @@ def compute_by_processes(workers: int, tasks: Tasks[Item, Result], items: Sequen
     variables = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), threads)
     breaks, waiting = 0, list(items)
     while waiting:
-        pool = ProcessPoolExecutor(workers, env={**variables, **_given(variables)})
+        pool = ProcessPoolExecutor(
+            workers, env={**variables, **_given(variables)}, initializer=_follow, initargs=(os.getpid(),)
+        )
         before = len(waiting)
         try:
             _hand_out(pool, lambda: workers, tasks, waiting)
@@ -121,6 +126,18 @@ def compute_by_processes(workers: int, tasks: Tasks[Item, Result], items: Sequen
             logger.warning("%s: a worker died; %d %s are handed out again", tasks.task, len(waiting), tasks.items)
         finally:
             pool.shutdown(wait=True, kill_workers=True)
+
+
+def _follow(client: int) -> None:
+    """This process, a worker, leaves Ctrl-C to its client, and ends with it, also when that is killed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def watch() -> None:
+        while os.getppid() == client:
+            time.sleep(_WATCHING)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def dask_client(scheduler: str) -> Any:
@@ -194,7 +211,9 @@ def _next(rest: Iterator[Item], size: int) -> list[Item]:
 
 
 def workers_of(executor: Any) -> int:
-    """How many tasks an executor runs at once, now."""
+    """How many tasks an executor runs at once, now; a number of processes is itself."""
+    if is_whole(executor):
+        return int(executor)
     if hasattr(executor, "nthreads"):  # of Dask, whose workers come and go
         return max(1, sum(executor.nthreads().values()))
     return max(1, int(getattr(executor, "_max_workers", 0) or _cores()))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
+import jax
 import jax.numpy as jnp
 
 from equitangents.kernels import duals
@@ -22,7 +22,7 @@ class Gabor(Nonlinearity):
         """That of the sine under a Gaussian weight."""
         return duals.Gabor()
 
-    def function(self, x: Any) -> Any:
+    def function(self, x: jax.Array) -> jax.Array:
         """The wave under the bump, of every entry."""
         return jnp.exp(-x * x) * jnp.sin(x)
 
@@ -39,7 +39,7 @@ class Raised(Nonlinearity):
         """The dual of φ, with other moments."""
         return duals.Shifted(self.phi.dual, float(self.offset))
 
-    def function(self, x: Any) -> Any:
+    def function(self, x: jax.Array) -> jax.Array:
         """The nonlinearity φ of every entry, and the offset."""
         return self.phi.function(x) + self.offset
 
@@ -55,6 +55,6 @@ class Wave(Nonlinearity):
         """A mean of the duals of sine and cosine."""
         return duals.Wave(float(self.phase))
 
-    def function(self, x: Any) -> Any:
+    def function(self, x: jax.Array) -> jax.Array:
         """The sine of every entry and the phase."""
         return jnp.sin(x + math.remainder(self.phase, math.tau))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+
+import jax
 
 from equitangents import nn
 from equitangents.nn.layer import Layer
@@ -51,8 +52,6 @@ def Sigmoid_like() -> StaxLayer:
 def Gelu(approximate: bool = False) -> StaxLayer:
     """`nn.Gelu`, exact; approximate=True by quadrature."""
     if approximate:
-        import jax
-
         return triple(nn.Elementwise(lambda x: jax.nn.gelu(x, approximate=True)))
     return triple(nn.Gelu())
 
@@ -115,7 +114,9 @@ def Polynomial(coef: Sequence[float]) -> StaxLayer:
     return triple(nn.Polynomial(tuple(float(c) for c in coef)))
 
 
-def Elementwise(fn: Callable[[Any], Any] | None = None, nngp_fn: Any = None, d_nngp_fn: Any = None) -> StaxLayer:
+def Elementwise(
+    fn: Callable[[jax.Array], jax.Array] | None = None, nngp_fn: object = None, d_nngp_fn: object = None
+) -> StaxLayer:
     """`nn.Elementwise`: the dual of any smooth function, by quadrature; a dual of one's own is a class in `nn`."""
     if fn is None or nngp_fn is not None or d_nngp_fn is not None:
         raise NotImplementedError(
@@ -125,7 +126,9 @@ def Elementwise(fn: Callable[[Any], Any] | None = None, nngp_fn: Any = None, d_n
     return triple(nn.Elementwise(fn))
 
 
-def ElementwiseNumerical(fn: Callable[[Any], Any], deg: int, df: Any = None, do_backprop: bool = False) -> StaxLayer:
+def ElementwiseNumerical(
+    fn: Callable[[jax.Array], jax.Array], deg: int, df: object = None, do_backprop: bool = False
+) -> StaxLayer:
     """`nn.Elementwise` with `deg` Gauss-Hermite nodes in each direction, the same for (x, x') as for (x', x).
 
     The sums of neural-tangents, of as many nodes, depend on the order of the inputs: the two differ by the rules'

@@ -174,7 +174,7 @@ def structured(x: Any, mask_constant: float | None, pattern: Any) -> Any:
     if isinstance(x, Masked | Graphs) or (mask_constant is None and pattern is None):
         return x
     xp = jnp if isinstance(x, jax.Array) else np
-    mask = None
+    mask: Any = None
     if mask_constant is not None:
         missing = xp.isnan(x) if np.isnan(mask_constant) else x == mask_constant
         mask = ~missing.all(axis=-1)

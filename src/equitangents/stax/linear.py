@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from equitangents import nn
 from equitangents.stax.arguments import channel_last, only
@@ -35,7 +34,7 @@ def Conv(
     padding: str = "VALID",
     W_std: float = 1.0,
     b_std: float | None = None,
-    dimension_numbers: Any = None,
+    dimension_numbers: Sequence[str] | None = None,
     parameterization: str = "ntk",
     s: tuple[int, int] = (1, 1),
 ) -> StaxLayer:
@@ -56,7 +55,7 @@ def ConvLocal(
     padding: str = "VALID",
     W_std: float = 1.0,
     b_std: float | None = None,
-    dimension_numbers: Any = None,
+    dimension_numbers: Sequence[str] | None = None,
     parameterization: str = "ntk",
     s: tuple[int, int] = (1, 1),
 ) -> StaxLayer:
@@ -124,10 +123,10 @@ def Identity() -> StaxLayer:
 
 
 def Aggregate(
-    aggregate_axis: Any = None,
+    aggregate_axis: int | tuple[int, ...] | None = None,
     batch_axis: int = 0,
     channel_axis: int = -1,
-    to_dense: Any = None,
+    to_dense: object = None,
     implementation: str = "DENSE",
 ) -> StaxLayer:
     """`nn.Aggregate`: give the graphs as `pattern=`, an adjacency matrix (N, nodes, nodes) of each input."""
@@ -152,7 +151,7 @@ def GlobalSelfAttention(
     b_std: float | None = None,
     attention_mechanism: str = "SOFTMAX",
     pos_emb_type: str = "NONE",
-    **keywords: Any,
+    **keywords: object,
 ) -> StaxLayer:
     """`nn.Attention`: linear scaling with tied keys and queries, or root scaling where attention is "IDENTITY"."""
     only("pos_emb_type", pos_emb_type, "NONE", instead="give positions as channels of the input")
@@ -175,7 +174,9 @@ def GlobalSelfAttention(
     )
 
 
-def LayerNorm(axis: Any = -1, eps: float = 1e-12, batch_axis: int = 0, channel_axis: int = -1) -> StaxLayer:
+def LayerNorm(
+    axis: int | Sequence[int] = -1, eps: float = 1e-12, batch_axis: int = 0, channel_axis: int = -1
+) -> StaxLayer:
     """`nn.LayerNorm`: over channels (axis=-1), or over channels and all positions, as axis=(1, 2, 3) of images."""
     channel_last(batch_axis, channel_axis)
     axes = (axis,) if isinstance(axis, int) else tuple(axis)
@@ -197,7 +198,7 @@ def _padding(padding: str) -> str:
     return _PADDINGS[name]
 
 
-def _check_convolution(dimension_numbers: Any, s: Any) -> None:
+def _check_convolution(dimension_numbers: Sequence[str] | None, s: Sequence[int]) -> None:
     if dimension_numbers is not None and tuple(dimension_numbers) not in (
         ("NHWC", "HWIO", "NHWC"), ("NHC", "HIO", "NHC"), ("NWC", "WIO", "NWC"),
     ):  # fmt: skip

@@ -16,7 +16,7 @@ _INSTEAD = {
 
 
 def _missing(name: str, instead: str) -> Any:
-    def refused(*args: Any, **keywords: Any) -> NoReturn:
+    def refused(*args: object, **keywords: object) -> NoReturn:
         raise NotImplementedError(f"stax.{name}: {instead}")
 
     refused.__name__ = refused.__qualname__ = name

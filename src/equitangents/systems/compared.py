@@ -25,6 +25,8 @@ from equitangents.systems.factors import AS_THEY_ARE, Factor, Key, cut_off
 from equitangents.systems.matched_errors import ends_of, number_of
 from equitangents.systems.power_laws import PowerLaw
 
+_MOST_COLOURS = 4  # channels of an image; an array (N, a, b) with b above it may be images without channels
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ArchitectureComparison:
@@ -89,14 +91,22 @@ class ArchitectureComparison:
         paid, repetitions = self.affordable, next(iter(self.curves.values())).errors.shape[1]
         grid = " × ".join(map(str, self.shape[:-1]))
         inputs = f"{paid.inputs:,} of {paid.available:,}" if paid.scaled_down else f"{paid.inputs:,}, all of them"
+        channels = f"{self.shape[-1]} channel{'s' * (self.shape[-1] != 1)}"
         return {
-            "Inputs": f"{inputs}; {grid} positions, {self.shape[-1]} channel{'s' * (self.shape[-1] != 1)}",
+            "Inputs": f"{inputs}; {grid} positions, {channels}{self._other_reading}",
             "Targets": f"{self.classes} classes" if self.classes else "numbers",
             "Training sets": f"{self.sizes[0]:,} to {self.sizes[-1]:,} inputs, nested, {repetitions} times",
             "Tested on": f"{paid.test_inputs:,} inputs",
             "Error": self._error_said,
             "Kernels": f"{self.kernel.upper()}, hidden layers: {self.depth}, ridge {self.ridge:g}",
         }
+
+    @property
+    def _other_reading(self) -> str:
+        """What (N, height, width) may have been meant to be: it is read as signals of `width` channels."""
+        if len(self.shape) != 2 or self.shape[1] <= _MOST_COLOURS:
+            return ""
+        return f" (if these are images without channels, give them the shape (N, {self.shape[0]}, {self.shape[1]}, 1))"
 
     @property
     def _error_said(self) -> str:

@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
+import jax
 import numpy as np
 
 from equitangents.errors import InvalidArgumentError, NetworkError
@@ -108,7 +109,7 @@ def _unpool(held: Embedded, shape: tuple[int, ...], block: int) -> Embedded:
 def _means(pool: AvgPool | GlobalAvgPool, shape: tuple[int, ...]) -> np.ndarray:
     """(blocks, positions): the matrix of a pooling layer."""
     positions = math.prod(shape[:-1])
-    basis = np.eye(positions).reshape(positions, *shape[:-1], 1)
+    basis = cast(jax.Array, np.eye(positions).reshape(positions, *shape[:-1], 1))  # NumPy's, which is in float64
     return np.asarray(pool.apply((), basis, Signal(Grid(shape[:-1]), 1)), np.float64).reshape(positions, -1).T
 
 

@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from equitangents.actions import as_action
 from equitangents.audit.adapters.optional import require
 from equitangents.ensembles.deep.predictions import Members
+from equitangents.ensembles.fields.targets import Positions
 from equitangents.ensembles.inputs import EstimatorNotFittedError, check_inputs
 from equitangents.ensembles.parameters import Estimator
 from equitangents.ensembles.training.fingerprint import array_digest, check_same
@@ -27,7 +28,7 @@ from equitangents.torch.settings import check_settings
 from equitangents.validation import check_whole
 
 if TYPE_CHECKING:
-    from equitangents.torch.recipe import Data, Recipe
+    from equitangents.torch.recipe import Data, FieldOutputs, Recipe
 
 logger = logging.getLogger("equitangents")
 
@@ -116,7 +117,8 @@ class TorchEnsemble(Members, Estimator):
         for name in ("params_", "history_"):
             self.__dict__.pop(name, None)
         data, recipe = self._prepared(x, targets)
-        self.n_outputs_ = targets.shape[1]
+        self.n_outputs_ = targets.shape[-1]
+        self.positions_ = targets.shape[1:-1]
         self.augmentation_ = as_action("augmentation", self.augmentation, np.shape(x))
         self._depends_on = self._fingerprint(data, recipe)
         self.params_, self.history_ = self._train(range(self.members), data, recipe)
@@ -145,7 +147,7 @@ class TorchEnsemble(Members, Estimator):
         check_actions(action, self.label_action, x, targets)
         made = augmented(self, action, x, targets)
         if self._loss == "cross_entropy":
-            check_probabilities(made.y)
+            check_probabilities(made.y.reshape(-1, targets.shape[-1]))
         batch_size = resolve_batch_size(self.optimizer, self.batch_size, made.samples)
         device = torch.device(self.device)
         recipe = Recipe(
@@ -156,6 +158,7 @@ class TorchEnsemble(Members, Estimator):
             int(self.epochs),
             batch_size,
             device,
+            self._field_outputs(targets.shape[1:]),
         )
         y = torch.from_numpy(made.y).to(device)
         return Data(to_tensor(made.x, self.layout, device), y, made.samples, made.copies), recipe
@@ -167,7 +170,7 @@ class TorchEnsemble(Members, Estimator):
         from equitangents.torch.together import train_together
 
         made = lambda i: make(self.factory, int(self.seed), i, self.dtype, recipe.device)
-        self._check_module(made(ids[0]), data)
+        self._check_module(made(ids[0]), data, recipe.fields)
         self.reason_ = self._reason(ids, data, recipe)
         self.trained_by_ = "torch.func" if self.reason_ is None else "one after another"
         size = 1 if self.reason_ is not None else self.members_per_chunk or _TOGETHER
@@ -201,7 +204,17 @@ class TorchEnsemble(Members, Estimator):
             logger.info("members are trained one after another: %s", reason)
         return reason
 
-    def _check_module(self, module: Any, data: Data) -> None:
+    def _ends_on(self, x: Any, y: Any) -> Positions | None:
+        return None if np.ndim(y) < 3 else Positions(np.shape(y)[1:-1])
+
+    def _field_outputs(self, shape: tuple[int, ...]) -> FieldOutputs | None:
+        """How the module gives fields of this shape, (*positions, outputs); None for other outputs."""
+        from equitangents.torch.recipe import FieldOutputs
+
+        *grid, outputs = shape
+        return FieldOutputs(tuple(grid), outputs, self.layout == "channels_first" and len(grid) > 1) if grid else None
+
+    def _check_module(self, module: Any, data: Data, fields: FieldOutputs | None) -> None:
         """Raise NetworkError unless the module makes the outputs of y."""
         import torch
 
@@ -217,7 +230,13 @@ class TorchEnsemble(Members, Estimator):
                 f"{self.layout!r}): {type(error).__name__}: {said}"
             ) from error
         rows, outputs = len(data.x[:2]), data.y.shape[1]
-        if shape != (rows, outputs):
+        if fields is not None and shape != (rows, *fields.shape):
+            raise NetworkError(
+                f"y has fields of shape {(*fields.grid, fields.outputs)}, (*positions, outputs), and the module makes "
+                f"outputs of shape {shape} of {rows} inputs; expected {(rows, *fields.shape)} (layout is "
+                f"{self.layout!r})"
+            )
+        if fields is None and shape != (rows, outputs):
             labels = "; for labels take EnsembleClassifier" if outputs == 1 and self._default_loss == "mse" else ""
             raise NetworkError(
                 f"y has {outputs} output(s) or classes and the module makes outputs of shape {shape} of {rows} inputs; "
@@ -228,11 +247,12 @@ class TorchEnsemble(Members, Estimator):
         torch = require("torch", "torch")
         from equitangents.torch.modules import to_tensor
 
-        modules = self._filled()
+        modules, fields = self._filled(), self._field_outputs((*self.positions_, self.n_outputs_))
+        as_rows = (lambda f: f) if fields is None else fields.rows
         with torch.inference_mode():
             for begin in range(0, len(x), _ROWS):
                 rows = to_tensor(x[begin : begin + _ROWS], self.layout, torch.device(self.device))
-                yield np.stack([module(rows).cpu().numpy() for module in modules()])
+                yield np.stack([as_rows(module(rows)).cpu().numpy() for module in modules()])
 
     def _filled(self) -> Callable[[], Iterator[Any]]:
         """One module that is filled with one member after another, each time it is asked for them."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from sklearn.base import ClassifierMixin
-
 from equitangents.ensembles.deep.predictions import Classification
+from equitangents.ensembles.scores import FieldClassifierMixin
 from equitangents.torch.base import TorchEnsemble
 
 
-class EnsembleClassifier(ClassifierMixin, Classification, TorchEnsemble):
+class EnsembleClassifier(FieldClassifierMixin, Classification, TorchEnsemble):
     """`equitangents.torch.Ensemble` on labels; parameters as there, but `loss` None is "cross_entropy".
 
     A module returns one logit a class. `label_action` acts on the targets (N, K), columns in the order of `classes_`:
@@ -24,7 +23,10 @@ class EnsembleClassifier(ClassifierMixin, Classification, TorchEnsemble):
     _default_loss = "cross_entropy"
 
     def fit(self, X: Any, y: Any) -> EnsembleClassifier:
-        """X as `Ensemble.fit` takes it; y (N,) labels of any type, at least two different ones."""
+        """X as `Ensemble.fit` takes it; y (N,) labels of any type, at least two different ones.
+
+        Of modules that end on positions, with logits (N, K, *positions), y is (N, *positions).
+        """
         x, targets = self._data(X, y, reset=True)
         self._fit(x, targets)
         return self

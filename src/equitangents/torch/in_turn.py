@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equitangents.torch.modules import random_numbers
-from equitangents.torch.recipe import LOSSES, Data, Recipe, orders
+from equitangents.torch.recipe import Data, Recipe, orders
 from equitangents.torch.seeds import Seeds
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def train_in_turn(module: torch.nn.Module, data: Data, recipe: Recipe, seeds: Seeds) -> np.ndarray:
     """Train one module, in place; returns its mean loss over each epoch's samples, (epochs,)."""
-    loss_of, optimiser = LOSSES[recipe.loss], recipe.optimiser(module.parameters())
+    optimiser = recipe.optimiser(module.parameters())
     history = []
     module.train()
     with random_numbers(seeds.noise, recipe.device):
@@ -24,7 +24,7 @@ def train_in_turn(module: torch.nn.Module, data: Data, recipe: Recipe, seeds: Se
             total = 0.0
             for rows in order.split(recipe.batch_size):
                 optimiser.zero_grad()
-                loss = loss_of(module(data.x[rows]), data.y[rows])
+                loss = recipe.lost(module(data.x[rows]), data.y[rows])
                 loss.backward()
                 optimiser.step()
                 total += float(loss.detach()) * len(rows)

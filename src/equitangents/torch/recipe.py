@@ -13,6 +13,25 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class FieldOutputs:
+    """Outputs that are fields, (rows, *positions, outputs) or, with channels first, (rows, outputs, *positions)."""
+
+    grid: tuple[int, ...]
+    outputs: int
+    channels_first: bool
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """That of one sample's outputs as the module makes them."""
+        return (self.outputs, *self.grid) if self.channels_first else (*self.grid, self.outputs)
+
+    def rows(self, outputs: torch.Tensor) -> torch.Tensor:
+        """All numbers of a sample in one row, position by position."""
+        moved = outputs.movedim(1, -1) if self.channels_first else outputs
+        return moved.reshape(len(outputs), -1)
+
+
+@dataclass(frozen=True)
 class Recipe:
     """Everything that decides the arithmetic of training, apart from data and seeds."""
 
@@ -23,6 +42,17 @@ class Recipe:
     epochs: int
     batch_size: int
     device: torch.device
+    fields: FieldOutputs | None = None
+
+    def lost(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        """The loss of what a module makes of a batch, on targets (rows, numbers)."""
+        if self.fields is None:
+            return LOSSES[self.loss](outputs, targets)
+        rows, classes = self.fields.rows(outputs), self.fields.outputs
+        if self.loss == "cross_entropy":
+            at_positions = LOSSES[self.loss](rows.reshape(-1, classes), targets.reshape(-1, classes))
+            return at_positions * (rows.shape[1] // classes)  # a sum over positions, a mean over samples
+        return LOSSES[self.loss](rows, targets)
 
     def optimiser(self, parameters: Any) -> torch.optim.Optimizer:
         """A new optimiser of these tensors."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from sklearn.base import RegressorMixin
-
 from equitangents.ensembles.deep.predictions import Regression
+from equitangents.ensembles.scores import FieldRegressorMixin
 from equitangents.torch.base import TorchEnsemble
 
 
-class Ensemble(RegressorMixin, Regression, TorchEnsemble):
+class Ensemble(FieldRegressorMixin, Regression, TorchEnsemble):
     """PyTorch modules trained from independent initialisations, with the predictions of `equitangents.DeepEnsemble`.
 
     Members are trained together by `torch.func` where the module permits, else one after another: batch norm with
@@ -38,7 +37,8 @@ class Ensemble(RegressorMixin, Regression, TorchEnsemble):
             dropout from torch.manual_seed(member_seeds(seed, i).noise).
         input_shape: (*positions, channels) if X may come flattened.
         layout: X is channels-last, (N, H, W, C), as everywhere in this library. "channels_first": modules get images,
-            inputs with two axes of positions or more, as (N, C, H, W); "channels_last": as they are.
+            inputs with two axes of positions or more, as (N, C, H, W), and give fields on as many axes as
+            (N, outputs, H, W); "channels_last": as they are.
         method: "auto"; "torch.func", an error if the module does not permit; "in turn", one after another.
         device: of PyTorch, "cpu" or "cuda".
         dtype: "float32" or "float64".
@@ -51,7 +51,7 @@ class Ensemble(RegressorMixin, Regression, TorchEnsemble):
         history_: (epochs, members), each member's mean loss over an epoch's samples, before the step that uses them.
         trained_by_: "torch.func" or "one after another".
         reason_: why members were trained one after another, or None.
-        n_features_in_, sample_shape_, n_outputs_: what X and y were.
+        n_features_in_, sample_shape_, n_outputs_, positions_: what X and y were.
 
     Another number of members in a call of torch.func may round differently; nothing else of a member depends on the
     others. `equitangents.metrics`, `audit` and `plan_ensemble` take this ensemble as they take a `DeepEnsemble`.
@@ -61,6 +61,9 @@ class Ensemble(RegressorMixin, Regression, TorchEnsemble):
 
     def fit(self, X: Any, y: Any) -> Ensemble:
         """Train all members on X (N, features) or (N, *positions, channels) and y (N,) or (N, outputs).
+
+        Of modules that end on positions y is (N, *positions, outputs), whatever the layout; the loss is half of the
+        squares' sum over positions and outputs, a mean over samples.
 
         Raises:
             InvalidArgumentError: for bad input; InvalidTypeError likewise.

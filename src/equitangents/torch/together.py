@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from equitangents.torch.modules import random_numbers, tensors
-from equitangents.torch.recipe import LOSSES, Data, Recipe, orders
+from equitangents.torch.recipe import Data, Recipe, orders
 from equitangents.torch.seeds import Seeds
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class _Stacked:
         import torch
 
         self._template = copy.deepcopy(modules[0]).to("meta").train()
-        self._loss = LOSSES[recipe.loss]
+        self._loss = recipe.lost
         parameters, buffers = torch.func.stack_module_state(list(modules))
         frozen = {name for name, p in modules[0].named_parameters() if not p.requires_grad}
         self.trained = {name: p for name, p in parameters.items() if name not in frozen}
@@ -126,7 +126,7 @@ def _gradient_alone(
     import torch
 
     module.zero_grad()
-    LOSSES[recipe.loss](module(x), y).backward()
+    recipe.lost(module(x), y).backward()
     trained = [(name, p) for name, p in module.named_parameters() if p.requires_grad]
     return {name: torch.zeros_like(p) if p.grad is None else p.grad.clone() for name, p in trained}
 

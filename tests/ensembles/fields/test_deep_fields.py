@@ -6,6 +6,7 @@ import pytest
 import equitangents as et
 from equitangents import actions
 from equitangents.ensembles import Training
+from equitangents.ensembles.training.losses import loss_of
 from equitangents.errors import InvalidArgumentError
 
 N = et.nn
@@ -64,6 +65,11 @@ def test_a_saved_ensemble_of_fields_predicts_the_same(data, model, tmp_path):
     assert np.array_equal(loaded.predict(data[0]), model.predict(data[0]))
 
 
-def test_classes_at_positions_are_refused(data):
-    with pytest.raises(InvalidArgumentError, match="fields are trained by loss='mse'"):
+def test_cross_entropy_takes_probabilities_at_every_position(data):
+    with pytest.raises(InvalidArgumentError, match="not probability vectors"):
         et.DeepEnsemble(FIELD, members=1, epochs=1, loss="cross_entropy").fit(*data)
+    outputs, targets = np.random.default_rng(0).normal(size=(2, 3, 4, 4, 2))
+    y = np.exp(targets) / np.exp(targets).sum(-1, keepdims=True)
+    literal = (y * (np.log(np.exp(outputs).sum(-1, keepdims=True)) - outputs)).sum((1, 2, 3))
+    found = loss_of("cross_entropy", 2)(outputs.reshape(3, 32), y.reshape(3, 32))
+    assert not np.max(np.abs(np.asarray(found) - literal)) > 1e-4

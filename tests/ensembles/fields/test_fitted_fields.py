@@ -83,6 +83,16 @@ def test_landmarks_give_the_predictor_in_their_span_with_its_estimated_error(dat
     )
 
 
+def test_an_approximation_that_leaves_out_much_is_warned_of_and_an_exact_solver_is_not(data, caplog):
+    x, y, _ = data
+    rough = et.InfiniteEnsemble(NET, ridge=0.01, solver=et.solvers.Nystrom(rank=4)).fit(x, y)
+    assert rough.solution_.error > 0.05
+    assert f"estimated at {100 * rough.solution_.error:.0f} % of the targets' size" in caplog.text
+    caplog.clear()
+    et.InfiniteEnsemble(NET, ridge=0.01, solver="pcg").fit(x, y)
+    assert "approximates" not in caplog.text
+
+
 def test_many_times_are_predicted_at_once_and_discrete_steps_are_steps_on_the_loss_over_samples(data):
     x, y, x_test = data
     model = et.InfiniteEnsemble(NET, time=3, learning_rate=0.2, dynamics="discrete").fit(x, y)
@@ -174,8 +184,6 @@ def test_what_does_not_fit_is_refused_in_words(data):
     field = et.nn.Sequential(et.nn.Conv(4, (3, 3)), et.nn.Relu(), et.nn.Conv(2, (3, 3)))
     with pytest.raises(ShapeError, match=r"ends on 3×3 positions, so for 4 samples expected \(4, 3, 3, outputs\)"):
         et.InfiniteEnsemble(field).fit(x, y[:, 0])
-    with pytest.raises(InvalidArgumentError, match="store"):
-        et.InfiniteEnsemble(field, store="somewhere").fit(x, y)
     steps = et.InfiniteEnsemble(NET, time=5, learning_rate=0.1, ridge=0.1, dynamics="discrete").fit(x, y)
     with pytest.raises(InvalidArgumentError, match="after 5 steps of gradient descent has no closed form"):
         steps.leave_one_out_

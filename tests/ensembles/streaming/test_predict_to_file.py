@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import resource
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +10,7 @@ import pytest
 import zarr
 
 import equitangents as et
+import kills
 from equitangents import nn
 from equitangents.ensembles import predict_to_file
 from equitangents.ensembles.streaming import to_file
@@ -152,9 +151,7 @@ class TestInterrupted:
     )
     def test_kill_9_at_any_write_changes_no_byte(self, tmp_path, saved, name):
         np.save(tmp_path / "x.npy", NEW)
-        script = Path(__file__).with_name("predict_killed.py")
-        run = subprocess.run([sys.executable, script, tmp_path, name], capture_output=True, text=True, check=True)
-        assert int(run.stdout) == 7
+        assert kills.run("ensembles.streaming.predict_killed", tmp_path, name) == 7
         whole = predict_to_file(saved, NEW, tmp_path / f"whole{Path(name).suffix}", rows=5)
         for key, values in read(tmp_path / name).items():
             np.testing.assert_array_equal(values, read(whole)[key])

@@ -15,8 +15,8 @@ def structured(x: Any, kinds: Any, whole: bool, named: bool) -> tuple[Any, Any, 
     """
     if not isinstance(x, Masked | Graphs):
         return x, kinds, None
-    parts = (x.x, x.mask) if isinstance(x, Masked) else (x.x, x.adjacency, x.mask)
-    parts = tuple(part for part in parts if part is not None)
+    held = (x.x, x.mask) if isinstance(x, Masked) else (x.x, x.adjacency, x.mask)
+    parts = tuple(part for part in held if part is not None)
     mask = None if x.mask is None else len(parts) - 1
     if named and (kinds is None or isinstance(kinds, str)):
         first = kinds or ("images" if x.x.ndim == 4 else "points")

@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sklearn.base import ClassifierMixin
-
 from equitangents._types import Numbers
 from equitangents.ensembles.deep.base import DeepEnsembleBase
 from equitangents.ensembles.deep.predictions import Classification
+from equitangents.ensembles.scores import FieldClassifierMixin
 
 
-class DeepEnsembleClassifier(ClassifierMixin, Classification, DeepEnsembleBase):
+class DeepEnsembleClassifier(FieldClassifierMixin, Classification, DeepEnsembleBase):
     """`DeepEnsemble` on labels; parameters as there; the loss is "cross_entropy" unless `training` says another.
 
     The network's last layer makes one output a class. `label_action` acts on the targets (N, K), columns in the order
-    of `classes_`: with "cross_entropy" it must permute classes.
+    of `classes_`: with "cross_entropy" it must permute classes. Of networks that end on positions labels are
+    (N, *positions), and losses sums over positions.
 
     Attributes:
         classes_: the K distinct labels, sorted, of any type.
@@ -46,7 +46,10 @@ class DeepEnsembleClassifier(ClassifierMixin, Classification, DeepEnsembleBase):
         record_at: Sequence[int] | None = None,
         resume: bool = False,
     ) -> DeepEnsembleClassifier:
-        """Train on X as `DeepEnsemble.fit` takes it and y (N,) labels of any type, at least two different ones."""
+        """Train on X as `DeepEnsemble.fit` takes it and y (N,) labels of any type, at least two different ones.
+
+        Of networks that end on positions y is (N, *positions).
+        """
         self._forget()
         x, targets = self._data(X, y, reset=True)
         self._fit(x, targets, record, record_at, resume)

@@ -18,12 +18,11 @@ import scipy.special
 
 from equitangents._types import Numbers
 from equitangents.ensembles.fields.targets import Positions
-from equitangents.ensembles.infinite.classifier import centred_one_hot, check_labels
 from equitangents.ensembles.inputs import check_fields, check_inputs, check_targets
+from equitangents.ensembles.labels import centred_one_hot, classes_of, indices_of, labels_of
 from equitangents.ensembles.training.jobs import check_room
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference import argmax_probabilities
-from equitangents.validation import check_same_length
 
 
 class Members(ABC):
@@ -137,21 +136,23 @@ class Classification(Members):
     classes_: np.ndarray
 
     def predict(self, X: Numbers) -> np.ndarray:
-        """The class with the largest probability, (N,)."""
+        """The class with the largest probability, (N,); of fields that at every position, (N, *positions)."""
         probabilities = self.predict_proba(X)
-        return self.classes_[np.argmax(probabilities, axis=1)]
+        return self.classes_[np.argmax(probabilities, axis=-1)]
 
     def predict_proba(self, X: Numbers) -> np.ndarray:
-        """Probability of every class, (N, K), columns in the order of `classes_`.
+        """Probability of every class, (N, K), columns in the order of `classes_`; of fields (N, *positions, K).
 
         With "cross_entropy" the mean of the members' softmax; with "mse" the probability that a class's output is the
         largest in one member, outputs being Gaussian with the members' mean and standard deviation.
         """
         x = self._query(X)
         if self._loss == "mse":
-            return argmax_probabilities(*self._moments(x))
-        probabilities = (scipy.special.softmax(f.astype(np.float64), axis=2) for f in self._member_outputs(x))
-        return np.concatenate([p.mean(axis=0) for p in probabilities])
+            mean, std = (self._in_fields(part) for part in self._moments(x))
+            K = len(self.classes_)
+            return argmax_probabilities(mean.reshape(-1, K), std.reshape(-1, K)).reshape(mean.shape)
+        fields = (self._in_fields(f.astype(np.float64)) for f in self._member_outputs(x))
+        return np.concatenate([scipy.special.softmax(f, axis=-1).mean(axis=0) for f in fields])
 
     def _targets(self, index: np.ndarray) -> np.ndarray:
         if self._loss == "mse":
@@ -159,18 +160,9 @@ class Classification(Members):
         return np.eye(len(self.classes_))[index]
 
     def _data(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, np.ndarray]:
-        """(inputs, targets (N, K)); with `reset` the labels of y are the classes from now on."""
+        """(inputs, targets (N, K), of fields (N, *positions, K)); with `reset` the labels of y are the classes."""
         x = check_inputs(self, X, self.input_shape, reset=reset)
-        labels = check_labels(y)
-        check_same_length("X", x, "y", labels)
+        labels, _ = labels_of(x, y, self._ends_on)
         if reset:
-            self.classes_ = np.unique(labels)
-            if len(self.classes_) < 2:
-                raise InvalidArgumentError(
-                    f"y holds one class, {self.classes_.tolist()[0]!r}; a classifier needs more than 1 class to tell "
-                    "apart"
-                )
-        index = np.searchsorted(self.classes_, labels).clip(max=len(self.classes_) - 1)
-        if (self.classes_[index] != labels).any():
-            raise InvalidArgumentError(f"y holds labels beyond those of fit, {self.classes_.tolist()}")
-        return x, self._targets(index)
+            self.classes_ = classes_of(labels)
+        return x, self._targets(indices_of(labels, self.classes_))

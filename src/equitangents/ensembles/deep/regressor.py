@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sklearn.base import RegressorMixin
-
 from equitangents._types import Numbers
 from equitangents.ensembles.deep.base import DeepEnsembleBase
 from equitangents.ensembles.deep.predictions import Regression
+from equitangents.ensembles.scores import FieldRegressorMixin
 
 
-class DeepEnsemble(RegressorMixin, Regression, DeepEnsembleBase):
+class DeepEnsemble(FieldRegressorMixin, Regression, DeepEnsembleBase):
     """Finite networks trained together, following scikit-learn's conventions.
 
     Args:

@@ -10,24 +10,27 @@ from typing import Any
 
 import jax
 import numpy as np
-from sklearn.base import RegressorMixin, clone
+from sklearn.base import clone
 
 from equitangents._types import Key, Numbers, Times
+from equitangents.ensembles.fields.targets import output_positions
 from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
-from equitangents.ensembles.inputs import EstimatorNotFittedError, check_inputs, check_targets
+from equitangents.ensembles.inputs import EstimatorNotFittedError, check_fields, check_inputs, check_targets
 from equitangents.ensembles.orbits.questions import OrbitQuestions
 from equitangents.ensembles.parameters import Estimator
+from equitangents.ensembles.scores import FieldRegressorMixin
 from equitangents.ensembles.training.variations import Bootstrap, variation_key
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.inference import as_key, as_times
 from equitangents.validation import check_whole
 
 
-class BaggedInfiniteEnsemble(RegressorMixin, OrbitQuestions, Estimator):
+class BaggedInfiniteEnsemble(FieldRegressorMixin, OrbitQuestions, Estimator):
     """`InfiniteEnsemble` with members that are trained on resamples, as `DeepEnsemble(variation=Bootstrap())` is.
 
     `orbit_statistics` is exact in law for M = 1. For more members the mean's first two moments are exact, and its
-    distribution is taken to be that of a single member, narrowed by 1/√M.
+    distribution is taken to be that of a single member, narrowed by 1/√M. Networks that end on positions are fitted to
+    fields: a resample is one of whole fields, and results have the positions before the axis of outputs.
 
     Args:
         ensemble: an `InfiniteEnsemble`, whose parameters all resamples share.
@@ -36,7 +39,8 @@ class BaggedInfiniteEnsemble(RegressorMixin, OrbitQuestions, Estimator):
 
     Attributes:
         ensembles_: the fitted ensemble of every resample.
-        n_outputs_: number of outputs.
+        n_outputs_: number of outputs, of fields at each position.
+        positions_: the grid that fields are on, () for other targets.
         solver_: as in `InfiniteEnsemble`.
 
     Source: Breiman 1996, Bagging predictors.
@@ -63,7 +67,10 @@ class BaggedInfiniteEnsemble(RegressorMixin, OrbitQuestions, Estimator):
         check_whole("resamples", self.resamples, 2)
         check_whole("seed", self.seed, 0, 2**32 - 1)
         x = check_inputs(self, X, self.ensemble.input_shape, reset=True)
-        y = check_targets(x, y)
+        positions = output_positions(self.ensemble.net, x, y)
+        y = check_targets(x, y) if positions is None else check_fields(y)
+        if positions is not None:
+            positions.checked(y, len(x), copies=False)
         ensembles = []
         for i in range(self.resamples):
             rows = Bootstrap().rows(variation_key(self.seed, i), len(y), 1)
@@ -72,7 +79,8 @@ class BaggedInfiniteEnsemble(RegressorMixin, OrbitQuestions, Estimator):
         self.n_outputs_ = ensembles[0].n_outputs_
         self.solver_ = ensembles[0].solver_
         self.augmentation_ = ensembles[0].augmentation_
-        self._one_column = y.ndim == 1
+        self.positions_ = ensembles[0].positions_
+        self._one_column = ensembles[0]._squeeze
         return self
 
     @property
@@ -91,11 +99,12 @@ class BaggedInfiniteEnsemble(RegressorMixin, OrbitQuestions, Estimator):
         return self.ensemble.memory_limit
 
     def predict(self, x: Numbers, time: Times | None = None, return_std: bool = False, return_cov: bool = False) -> Any:
-        """Mean over resamples, (M, outputs) or (M,) for 1-d y.
+        """Mean over resamples, (M, outputs) or (M,) for 1-d y; of fields (M, *positions, outputs), as y was given.
 
         With it the standard deviation of one member, of the mean's shape, or its covariance between inputs, (M, M) for
-        1-d y and (M, M, outputs) else: outputs share the resample, but each has its own mean. `time` as in
-        `InfiniteEnsemble.predict`: an array of T times puts an axis T in front of every result.
+        1-d y and (M, M, outputs) else: outputs share the resample, but each has its own mean. Of fields it is
+        (M, *positions, M, *positions), and an axis of outputs if y has one. `time` as in `InfiniteEnsemble.predict`:
+        an array of T times puts an axis T in front of every result.
         """
         if return_std and return_cov:
             raise InvalidArgumentError("return_std and return_cov are both True; at most one can be")
@@ -111,15 +120,17 @@ class BaggedInfiniteEnsemble(RegressorMixin, OrbitQuestions, Estimator):
         if not (return_std or return_cov):
             return np.mean([e.predict(x, time) for e in self.ensembles_], axis=0)
         found = [e.predict(x, time, return_std=return_std, return_cov=return_cov) for e in self.ensembles_]
-        means = np.stack([self._columns(mean) for mean, _ in found])
+        means = np.stack([mean[..., None] if self._one_column else mean for mean, _ in found])
         mean = means.mean(axis=0)
         centred = means - mean
         if return_std:
-            within = np.mean([std**2 for _, std in found], axis=0)[:, None]
+            within = np.mean([std**2 for _, std in found], axis=0)[..., None]
             spread = np.sqrt(within + (centred**2).mean(axis=0))
         else:
             within = np.mean([covariance for _, covariance in found], axis=0)[..., None]
-            spread = within + np.einsum("bik,bjk->ijk", centred, centred, optimize=True) / len(means)
+            rows, shape = centred.reshape(len(means), -1, centred.shape[-1]), mean.shape[:-1]
+            between = np.einsum("bik,bjk->ijk", rows, rows, optimize=True) / len(means)
+            spread = within + between.reshape(*shape, *shape, -1)
         return (mean[..., 0], spread[..., 0]) if self._one_column else (mean, spread)
 
     def sample(self, x: Numbers, n: int, *, key: Key, time: Times | None = None) -> np.ndarray:
@@ -142,9 +153,6 @@ class BaggedInfiniteEnsemble(RegressorMixin, OrbitQuestions, Estimator):
         """(the ensemble whose outputs are measured, x, targets (n, outputs) or None), checked."""
         x = self._query(x)
         return self, *self.ensembles_[0]._orbit_question(x, y)[1:]
-
-    def _columns(self, mean: np.ndarray) -> np.ndarray:
-        return mean[:, None] if mean.ndim == 1 else mean
 
     def _query(self, x: Any) -> Any:
         if not self.__sklearn_is_fitted__():

@@ -23,7 +23,7 @@ from equitangents.ensembles.infinite.point_training import FieldSource, PointTra
 from equitangents.ensembles.infinite.problem import Settings
 from equitangents.ensembles.infinite.solvers import Training
 from equitangents.ensembles.training.settings import check_actions
-from equitangents.errors import InvalidArgumentError, ShapeError
+from equitangents.errors import ShapeError
 from equitangents.inference import Dynamics
 
 _SAME = 1e-12  # of the largest target: how well copies agree that are moved by nothing but their positions
@@ -203,11 +203,6 @@ def make_field_training(
     y (N, *positions, outputs), or (|G|, N, *positions, outputs), the target of every augmented copy.
     """
     x, kernel = np.asarray(x), FieldKernel(TurningField(net) if positions.turning else net)
-    if settings.store is not None:
-        raise InvalidArgumentError(
-            f"store is {str(settings.store)!r}; it keeps one number for each pair of inputs, and fields have one for "
-            "each pair of positions; leave it out"
-        )
     each_copy = y.ndim > len(positions.shape) + 2
     _check_copies(each_copy, augmentation, label_action, x, y[..., 0] if positions.turning else y)
     if isinstance(augmentation, ActionSubset) and augmentation.is_subgroup:

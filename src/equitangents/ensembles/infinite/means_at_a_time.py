@@ -36,6 +36,10 @@ class MeansAtATime:
         step = max(1, _BLOCK_ENTRIES // len(self.inputs))
         return np.concatenate([self._block(rows) for rows in blocks(x, step)])
 
+    def first(self) -> np.ndarray:
+        """The mean at the first training input, (1, outputs)."""
+        return self._block(self.inputs[:1])
+
     def _block(self, rows: Any) -> np.ndarray:
         if isinstance(self.kernel, FieldKernel):
             return self.kernel.applied(rows, self.inputs, self.field, [self.coefficients])[0]

@@ -19,7 +19,7 @@ from equitangents.actions import Action
 from equitangents.ensembles.infinite.rows import averaged, blocks, digests, orbit_labels
 from equitangents.ensembles.infinite.solved_problem import Field, SolvedProblem
 from equitangents.ensembles.infinite.spectral_report import spectral_report, spectral_residual
-from equitangents.ensembles.infinite.training_matrices import training_matrices
+from equitangents.ensembles.infinite.training_matrices import kept_kernels, training_matrices
 from equitangents.inference import (
     Dynamics,
     TrainedProcess,
@@ -31,7 +31,6 @@ from equitangents.inference import (
     row_digests,
 )
 from equitangents.kernels import KernelFunction, Kernels
-from equitangents.scale import GramStore
 from equitangents.solvers import Eigh, Method, Report, Solver, System
 from equitangents.solvers.choosing import DECOMPOSED, as_method
 from equitangents.solvers.matrices import ScaledMatrix
@@ -60,7 +59,7 @@ class Settings:
             return self.held
         if self.store is None:
             return kernel.kernel(x)
-        kept = GramStore(self.store, kernel, x).compute()
+        kept = kept_kernels(self.store, kernel, x)
         return Kernels(kept.nngp[:], kept.ntk[:])
 
     @property

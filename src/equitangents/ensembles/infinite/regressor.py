@@ -10,7 +10,6 @@ import logging
 from typing import Any
 
 import numpy as np
-from sklearn.base import RegressorMixin
 
 from equitangents._types import Key, Numbers, Times
 from equitangents.actions import as_action
@@ -24,13 +23,16 @@ from equitangents.ensembles.infinite.leave_one_out import LeaveOneOut, predictor
 from equitangents.ensembles.infinite.problem import Settings
 from equitangents.ensembles.infinite.solvers import Training, make_training
 from equitangents.ensembles.inputs import check_fields, check_inputs, check_network, check_targets
+from equitangents.ensembles.scores import FieldRegressorMixin
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.inference import as_times, check_sample
 
 logger = logging.getLogger("equitangents")
 
+_TOLERATED = 0.05  # of the targets' size: estimated errors of approximations beyond that are warned of
 
-class InfiniteEnsemble(RegressorMixin, InfiniteEnsembleBase):
+
+class InfiniteEnsemble(FieldRegressorMixin, InfiniteEnsembleBase):
     """Regression by infinitely wide networks trained for a time t, following scikit-learn's conventions.
 
     Results are float64 NumPy arrays. Training samples that are equal in input and target are merged, which changes
@@ -57,8 +59,9 @@ class InfiniteEnsemble(RegressorMixin, InfiniteEnsembleBase):
         dynamics: "flow", gradient flow; "discrete", full-batch gradient descent in steps; `inference.Momentum(0.9)`,
             the same with momentum.
         memory_limit: bytes that a fit may take; None: half of the memory there is.
-        store: a folder in which the kernel of the training set is kept tile by tile (`scale.GramStore`): a fit that was
-            killed goes on, and the next one reads it; for the dense, explicit and orbit-averaged problems.
+        store: a folder in which the kernel of the training set is kept tile by tile (`scale.GramStore`; of fields two
+            arrays over all points): a fit that was killed goes on, and the next one reads it; for the dense, explicit
+            and orbit-averaged problems.
         solver: what solves them: "eigh", "cholesky", "out-of-core", "lanczos", "pcg", "nystrom",
             "subset-of-regressors", or settings of one, such as `solvers.PCG(rank=500)`. "auto": "eigh" up
             to 3,000 samples, else by memory and time; never an approximation. The approximations read a `store` if
@@ -139,6 +142,13 @@ class InfiniteEnsemble(RegressorMixin, InfiniteEnsembleBase):
         self.solution_ = problem.report(float(self.time))
         self.max_learning_rate_ = process.max_learning_rate
         self._training = training
+        if not self.solution_.error <= _TOLERATED:
+            logger.warning(
+                "InfiniteEnsemble: solver %r approximates; what it leaves out is estimated at %.0f %% of the targets' "
+                "size: more landmarks (rank) leave out less, exact solvers nothing",
+                self.solution_.solver,
+                100 * self.solution_.error,
+            )
         return self
 
     @property

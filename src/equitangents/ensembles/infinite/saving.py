@@ -84,7 +84,7 @@ def load_means(path: Path, net: Any = None) -> MeansAtATime | None:
     about = about_model(path)
     found: MeansAtATime | None = _built(path, about, net, "means")
     if found is not None and about["network_left_out"]:
-        _compare(found(np.asarray(found.inputs[:1])), about, net)
+        _compare(found.first(), about, net)
     return found
 
 

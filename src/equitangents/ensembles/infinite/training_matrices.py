@@ -13,6 +13,8 @@ import numpy as np
 
 from equitangents._types import FileName
 from equitangents.ensembles.fields.matrix import matrix_of
+from equitangents.ensembles.fields.points import FieldPoints
+from equitangents.ensembles.fields.store import FieldStore
 from equitangents.kernels import KernelFunction, Kernels
 from equitangents.scale import GramStore
 from equitangents.solvers import SymmetricMatrix
@@ -36,7 +38,9 @@ def training_matrices(
 ) -> TrainingMatrices:
     """For inputs x; `whole`: whether all entries are needed, not only some columns."""
     if store is not None:
-        kept = GramStore(store, kernel, x).compute()
+        kept = kept_kernels(store, kernel, x)
+        if isinstance(kept, FieldStore):
+            return TrainingMatrices(as_matrix(getattr(kept, field)), as_matrix(kept.nngp))
         return TrainingMatrices(as_matrix(kept, field), as_matrix(kept, "nngp"))
     trained, prior = matrix_of(kernel, x, field), matrix_of(kernel, x, "nngp")
     one = trained.dtype.itemsize * len(x) ** 2
@@ -47,3 +51,8 @@ def training_matrices(
     if whole and one <= _ONE * limit:
         return TrainingMatrices(ArrayMatrix(trained.assembled(), trained.words), prior, one)
     return TrainingMatrices(trained, prior)
+
+
+def kept_kernels(store: FileName, kernel: KernelFunction, x: Any) -> GramStore | FieldStore:
+    """The store in a folder with the kernels of inputs or points x, of which all that was missing is computed."""
+    return (FieldStore if isinstance(x, FieldPoints) else GramStore)(store, kernel, x).compute()

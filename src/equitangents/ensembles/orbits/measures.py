@@ -71,7 +71,7 @@ def squared_errors(f: Float[np.ndarray, "*draws n outputs"], y: Float[np.ndarray
     return ((f - y) ** 2).sum(axis=-1)
 
 
-def misclassified(f: Float[np.ndarray, "*draws n outputs"], labels: Int[np.ndarray, " n"]) -> np.ndarray:
+def misclassified(f: Float[np.ndarray, "*axes outputs"], labels: Int[np.ndarray, "*some"]) -> np.ndarray:
     """1 where the predicted class is not the label, else 0, (…, n)."""
     return (predicted_classes(f) != labels).astype(np.float64)
 

@@ -42,7 +42,7 @@ class OrbitMeasures:
     """How outputs f (draws, n, |G|, K) on orbits are measured: with which ρ_Y, and against which truth.
 
     truth: targets (n, K), labels (n,) of whole numbers that index the outputs, or None. fields: what rows of K numbers
-    hold, where they are fields; output_action then acts on such rows.
+    hold, where they are fields; output_action then acts on such rows, and labels are (n, positions).
     """
 
     identity: int
@@ -55,10 +55,16 @@ class OrbitMeasures:
         """Which measures there are."""
         return tuple(name for name in NAMES if name != "error" or self.truth is not None)
 
+    @property
+    def labelled(self) -> bool:
+        """Whether the truth is labels, not targets."""
+        return self.truth is not None and (self.truth.ndim == 1 or self.truth.dtype.kind in "iu")
+
     def bounds(self, name: str, order: int) -> tuple[float, float]:
         """Between which values a measure can lie."""
-        classes = self.truth is not None and self.truth.ndim == 1
-        return {"osp": (1.0, float(order)), "error": (0.0, 1.0 if classes else math.inf)}.get(name, (0.0, math.inf))
+        return {"osp": (1.0, float(order)), "error": (0.0, 1.0 if self.labelled else math.inf)}.get(
+            name, (0.0, math.inf)
+        )
 
     def of(self, name: str, f: Float[np.ndarray, "draws n order outputs"]) -> Float[np.ndarray, "draws n"]:
         """One measure of every draw and input: those of NAMES, or "spread", the orbit std itself."""
@@ -74,8 +80,13 @@ class OrbitMeasures:
         if name == "equivariance_error":
             return orbit_measures.equivariance_errors(self.output_action, f, self.identity)
         assert self.truth is not None
-        error = orbit_measures.misclassified if self.truth.ndim == 1 else orbit_measures.squared_errors
-        return error(f[..., self.identity, :], self.truth)
+        here = f[..., self.identity, :]
+        if not self.labelled:
+            return orbit_measures.squared_errors(here, self.truth)
+        if self.fields is None:
+            return orbit_measures.misclassified(here, self.truth)
+        at_positions = here.reshape(*here.shape[:-1], -1, self.fields.outputs)
+        return orbit_measures.misclassified(at_positions, self.truth).mean(axis=-1)
 
     def of_ensembles(self, name: str, law: OrbitLaw, members: int) -> Float[np.ndarray, "draws n"]:
         """One measure of all ensembles of `members` networks that the law draws, a block of them at a time."""

@@ -40,10 +40,15 @@ def files_of(path: Path, arrays: Any) -> dict[str, Path]:
     return beside | {main: path}  # the main one last: when it is there, all are
 
 
+def labelled(arrays: dict[str, tuple[int, ...]], labels: bool) -> dict[str, tuple[int, ...]]:
+    """The arrays, and with `labels` before them the classes with the largest mean."""
+    return {"label": arrays["mean"][:-1], **arrays} if labels else arrays
+
+
 def assemble(path: Path, parts: Parts, classes: list[Any] | None) -> None:
     """Put complete parts together at `path`, and remove them."""
     labels = None if classes is None else np.array(classes)
-    arrays = parts.arrays if labels is None else {"label": (), **parts.arrays}
+    arrays = labelled(parts.arrays, labels is not None)
     if path.suffix == ".zarr":
         _finish_zarr(path, parts, labels)
         return
@@ -84,7 +89,7 @@ def _write_npy(file: Any, name: str, parts: Parts, arrays: dict[str, tuple[int, 
     header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False}
     np.lib.format.write_array_header_2_0(file, {**header, "shape": (parts.count, *arrays[name])})
     for values in _blocks(parts):
-        block = labels[np.argmax(values["mean"], axis=1)] if name == "label" else values[name]
+        block = labels[np.argmax(values["mean"], axis=-1)] if name == "label" else values[name]
         file.write(np.ascontiguousarray(block, dtype).tobytes())
 
 
@@ -92,13 +97,14 @@ def _finish_zarr(path: Path, parts: Parts, labels: np.ndarray | None) -> None:
     """The folder of the parts, with labels and without what nobody else needs, takes the place of `path`."""
     if labels is not None:
         numbers = labels.dtype.kind in "iu"
-        chunks = Chunks(parts.folder / "label", (parts.rows,), np.dtype(np.int64))
+        grid = parts.arrays["mean"][:-1]
+        chunks = Chunks(parts.folder / "label", (parts.rows, *grid), np.dtype(np.int64))
         chunks.folder.mkdir(exist_ok=True)
         for k, values in enumerate(_blocks(parts)):
-            index = np.argmax(values["mean"], axis=1)
-            block = np.zeros(parts.rows, np.int64)
+            index = np.argmax(values["mean"], axis=-1)
+            block = np.zeros((parts.rows, *grid), np.int64)
             block[: len(index)] = labels[index] if numbers else index
-            chunks.write((k,), block)
+            chunks.write((k, *(0 for _ in grid)), block)
         parts.write_array_metadata("label", chunks)
         parts.write_metadata({} if numbers else {"classes": labels.tolist()})
     for leftover in parts.folder.glob("**/.partial"):

@@ -13,7 +13,7 @@ import numpy as np
 
 from equitangents._types import FileName, Numbers
 from equitangents._version import __version__
-from equitangents.ensembles.streaming.formats import assemble, check_suffix, files_of, is_made
+from equitangents.ensembles.streaming.formats import assemble, check_suffix, files_of, is_made, labelled
 from equitangents.ensembles.streaming.parts import Parts, read_record
 from equitangents.ensembles.streaming.predictors import Predictor, predictor
 from equitangents.errors import MemoryLimitError, NotFiniteError, ShapeError, StoreError
@@ -178,8 +178,7 @@ def _is_done(out: Path, parts: Parts, asked: Predictor, force: bool) -> bool:
     """Whether these very predictions are there; StoreError if another file is, unless it may be replaced."""
     if out.suffix == ".zarr" and not parts.folder.exists() and read_record(out) == parts.record:
         return True
-    labelled = asked.arrays if asked.classes is None else {"label": (), **asked.arrays}
-    files = list(files_of(out, labelled).values())
+    files = list(files_of(out, labelled(asked.arrays, asked.classes is not None)).values())
     if is_made(files[-1], parts.folder) and read_record(parts.folder) == parts.record:
         shutil.rmtree(parts.folder)
         return True

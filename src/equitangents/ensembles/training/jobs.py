@@ -63,19 +63,17 @@ def prepare(estimator: Any, loss: str, x: Any, targets: np.ndarray, first: int, 
     check_network(net, x)
     data = augmented(e, augmentation, x, targets)
     if loss == "cross_entropy":
-        if targets.ndim > 2:
-            raise InvalidArgumentError(
-                f"loss is 'cross_entropy', of one probability vector a sample, and y has shape {targets.shape}: fields "
-                "are trained by loss='mse'"
-            )
-        check_probabilities(data.y)
+        check_probabilities(data.y.reshape(-1, targets.shape[-1]))
     batch_size = resolve_batch_size(e.optimizer, e.batch_size, data.samples)
     variation = _variation(e)
     variation.check(net, loss)
     shuffle = batch_size < data.samples
     batches = Batches(data.samples, batch_size, batch_size, data.copies, shuffle, variation.gathers)
+    classes = targets.shape[-1] if targets.ndim > 2 else None
     kind = traits(net, tuple(x.shape[1:]), e.dtype)
-    recipe = Recipe(net, loss, e.optimizer, float(e.learning_rate), float(e.momentum), batches, variation, kind)
+    recipe = Recipe(
+        net, loss, e.optimizer, float(e.learning_rate), float(e.momentum), batches, variation, kind, classes
+    )
     job = Job(recipe, data.x, data.y, first, members, int(e.seed), e.dtype, len(data.x) // len(x))
     with precision.scope(e.dtype):
         shapes = job.member_shapes()

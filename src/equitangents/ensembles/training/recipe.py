@@ -20,7 +20,7 @@ import optax
 from equitangents._types import InputShape, Params
 from equitangents.ensembles.networks.foreign import ROWWISE, ForeignNetwork, Traits, joined, split
 from equitangents.ensembles.training.batches import Batches
-from equitangents.ensembles.training.losses import LOSSES
+from equitangents.ensembles.training.losses import loss_of
 from equitangents.ensembles.training.optimizers import transformation
 from equitangents.ensembles.training.variations import PLAIN, Variation
 from equitangents.nn.compiled_windows import compiled_windows
@@ -43,6 +43,7 @@ class Recipe:
     batches: Batches
     variation: Variation = PLAIN
     traits: Traits = ROWWISE
+    classes: int | None = None  # of fields, at each position
 
     def trained(self, params: Params) -> Params:
         """Those of a member's variables that the optimiser moves."""
@@ -205,7 +206,7 @@ def _loss(
 ) -> jax.Array:
     with compiled_windows():
         outputs = _outputs(recipe.net, params, x)
-    losses = LOSSES[recipe.loss](outputs if offset is None else outputs - offset, y)
+    losses = loss_of(recipe.loss, recipe.classes)(outputs if offset is None else outputs - offset, y)
     return (losses if weight is None else losses * weight).sum() / samples
 
 
@@ -261,7 +262,7 @@ def batch_gradient(
         outputs, after = recipe.net.train(joined(trained, carried), x, key)
         outputs = flat(outputs)
         after = jax.tree.map(lambda new, old: jnp.asarray(new, old.dtype), after, carried)
-        return LOSSES[recipe.loss](outputs if offset is None else outputs - offset, y).mean(), after
+        return loss_of(recipe.loss, recipe.classes)(outputs if offset is None else outputs - offset, y).mean(), after
 
     (value, after), gradient = jax.value_and_grad(loss, has_aux=True)(trained)
     return value, gradient, after

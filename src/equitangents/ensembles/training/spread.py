@@ -6,11 +6,8 @@ members of a worker that dies are trained again, from their last checkpoint if t
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Sequence
-from concurrent.futures import BrokenExecutor
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -18,17 +15,9 @@ from typing import Any
 from equitangents.ensembles.training.alone import Assignment, train_alone
 from equitangents.ensembles.training.checkpoints import check_unused
 from equitangents.ensembles.training.trained import Trained, joined
-from equitangents.scale.executors import (
-    Tasks,
-    compute_by_processes,
-    compute_with,
-    dask_client,
-    workers_of,
-)
+from equitangents.scale.executors import Tasks
 from equitangents.scale.progress import Progress
-from equitangents.validation import is_whole
-
-logger = logging.getLogger("equitangents")
+from equitangents.scale.spreading import opened, spread
 
 Piece = tuple[int, int]  # the first member of a part of the run, and how many there are
 
@@ -70,22 +59,8 @@ def train_spread(executor: Any, assignment: Assignment) -> Trained:
         kept="what has checkpoints goes on from them" if assignment.folder is not None else "nothing is kept",
         remedy="train with fewer processes, or a smaller members_per_chunk",
     )
-    if is_whole(executor):
-        compute_by_processes(int(executor), tasks, pieces)
-    else:
-        with _opened(executor) as pool:
-            try:
-                compute_with(pool, tasks, pieces)
-            except BrokenExecutor:
-                waiting = [piece for piece in pieces if not tasks.is_there(piece)]
-                count = workers_of(pool)
-                logger.warning(
-                    "ensemble: a worker of the executor died, and it takes no more tasks; %d processes of this machine "
-                    "train the %d parts of the members that are missing",
-                    count,
-                    len(waiting),
-                )
-                compute_by_processes(count, tasks, waiting)
+    with opened(executor) as pool:
+        spread(pool, tasks, pieces)
     return joined([parts[first] for first, _ in pieces])
 
 
@@ -101,10 +76,3 @@ def _train_pieces(assignment: Assignment, pieces: Sequence[Piece]) -> Done:
     begin = time.monotonic()
     parts = {first: train_alone(assignment.of(first, count)) for first, count in pieces}
     return Done(parts, time.monotonic() - begin)
-
-
-def _opened(executor: Any) -> AbstractContextManager[Any]:
-    if isinstance(executor, str):
-        client: AbstractContextManager[Any] = dask_client(executor)
-        return client
-    return nullcontext(executor)

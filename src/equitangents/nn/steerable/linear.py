@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from equitangents._types import DType, Params
+from equitangents._types import ArrayLike, DType, Params
 from equitangents.errors import InvalidArgumentError, NetworkError
 from equitangents.kernels.steerable import Filter, PointMap
 from equitangents.kernels.steerable.linear import (
@@ -45,7 +45,7 @@ class _Linear(Layer):
         """It is part of steerable networks."""
         return True
 
-    def mask_after(self, mask: Any, signal: Signal) -> Any:
+    def mask_after(self, mask: ArrayLike | None, signal: Signal) -> ArrayLike | None:
         """The same points exist."""
         return mask
 
@@ -154,7 +154,7 @@ class SteerableConv(_Linear):
     def _rings(self) -> int:
         return len(self.radii)
 
-    def apply(self, params: Params, x: Any, signal: Signal) -> Any:
+    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """Coordinates and new features, (N, P, channels)."""
         return _convolved(self, signal, params, x)
 
@@ -204,7 +204,7 @@ class SteerableDense(_Linear):
     def _kernels(self, signal: Signal, out: Features) -> Kernels:
         return point_kernels(steerable(signal).features, out)
 
-    def apply(self, params: Params, x: Any, signal: Signal) -> Any:
+    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """Coordinates, if there are any, and new features."""
         features = steerable(signal).features
         out = Features(self.features, features.group)

@@ -6,9 +6,10 @@ import abc
 from dataclasses import dataclass, field
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
-from equitangents._types import Params
+from equitangents._types import ArrayLike, Params
 from equitangents.errors import InvalidTypeError, NetworkError
 from equitangents.kernels.steerable import Gate, Sampled
 from equitangents.nn.layer import ParameterFree
@@ -28,7 +29,7 @@ class SteerableNonlinearity(ParameterFree):
         """It is part of steerable networks."""
         return True
 
-    def mask_after(self, mask: Any, signal: Signal) -> Any:
+    def mask_after(self, mask: ArrayLike | None, signal: Signal) -> ArrayLike | None:
         """The same points exist."""
         return mask
 
@@ -79,7 +80,7 @@ class GatedNonlinearity(SteerableNonlinearity):
         entries = tuple((left if kind == number else n, kind) for n, kind in features.entries)
         return Features.of(features.group, tuple((n, kind) for n, kind in entries if n))
 
-    def apply(self, params: Params, x: Any, signal: Signal) -> Any:
+    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """Numbers through φ, others times their gates."""
         features = steerable(signal).features
         points, rest = parted(x, signal)
@@ -157,17 +158,17 @@ class FourierNonlinearity(SteerableNonlinearity):
         default = 4 * largest + 4 if features.space == 2 else 2 * largest + 2
         return default if self.samples is None else self.samples
 
-    def apply(self, params: Params, x: Any, signal: Signal) -> Any:
+    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """From coefficients to values, through the function, and back."""
         features = steerable(signal).features
         points, rest = parted(x, signal)
         grid = samples(features.space, self._resolution(features), max(kind.degree for kind in features.irreps))
         values = features.split(rest)
-        signals = sum(
+        signals = [
             jnp.einsum("sa,...ca->...cs", jnp.asarray(grid.harmonics[kind.degree], x.dtype), v, precision="highest")
             for kind, v in values.items()
-        )
-        moved = self.function.function(signals)
+        ]
+        moved = self.function.function(sum(signals[1:], start=signals[0]))
         analysis = {kind: jnp.asarray(grid.analysis[kind.degree], x.dtype) for kind in values}
         back = {k: jnp.einsum("as,...cs->...ca", a, moved, precision="highest") for k, a in analysis.items()}
         return joined(points, features, back)

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
-from equitangents._types import Params
+from equitangents._types import DType, Params
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.kernels.steerable import Norm
 from equitangents.nn.layer import check_number
@@ -34,7 +35,7 @@ class NormNonlinearity(SteerableNonlinearity):
     threshold, is refused at the tolerance given; GaussianSum() is its smooth counterpart.
     """
 
-    function: Callable[[Any], Any] = field(default_factory=GaussianSum)
+    function: Callable[[jax.Array], jax.Array] = field(default_factory=GaussianSum)
     tolerance: float = 1e-6
     largest: float = 12.0
     gaussians: GaussianSum = field(init=False, compare=False, repr=False, default_factory=GaussianSum)
@@ -56,7 +57,7 @@ class NormNonlinearity(SteerableNonlinearity):
         """The same features: only their norms change."""
         return features
 
-    def apply(self, params: Params, x: Any, signal: Signal) -> Any:
+    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """Vectors with the norms η(|u|)."""
         features = steerable(signal).features
         points, rest = parted(x, signal)
@@ -70,7 +71,7 @@ class NormNonlinearity(SteerableNonlinearity):
         norm = jnp.sqrt(jnp.where(there, square, 1))
         return u * jnp.where(there, self.function(norm) / norm, self._slope(u.dtype))
 
-    def _slope(self, dtype: Any) -> Any:
+    def _slope(self, dtype: DType) -> Any:
         """η'(0), by which vectors near zero are multiplied."""
         small = jnp.asarray(1e-4, dtype)
         return self.function(small) / small

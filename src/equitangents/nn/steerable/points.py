@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
-from equitangents._types import Params
+from equitangents._types import ArrayLike, Params
 from equitangents.errors import NetworkError
 from equitangents.nn.layer import ParameterFree
 from equitangents.nn.signal import Grid, Signal
@@ -68,11 +69,11 @@ class PointCloud(_Beginning):
         found = self.features or Features(str(trivial(self.group)), self.group)
         return Signal(OnPoints(found, signal.positions.count), n + found.dimension, given=True)
 
-    def apply(self, params: Params, x: Any, signal: Signal) -> Any:
+    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """The points as they came, with a 1 where there are no features."""
         return x if self.features is not None else jnp.concatenate([x, jnp.ones_like(x[..., :1])], axis=-1)
 
-    def mask_after(self, mask: Any, signal: Signal) -> Any:
+    def mask_after(self, mask: ArrayLike | None, signal: Signal) -> ArrayLike | None:
         """The same points exist."""
         return mask
 
@@ -105,7 +106,7 @@ class PlaneImage(_Beginning):
             raise NetworkError(f"the images have {signal.channels} channels; features {found} have {found.dimension}")
         return Signal(OnPoints(found, signal.positions.count), 2 + found.dimension, given=True)
 
-    def apply(self, params: Params, x: Any, signal: Signal) -> Any:
+    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """Coordinates and channels of every pixel, (N, H · W, 2 + C)."""
         height, width = signal.positions.shape
         rows, columns = np.indices((height, width))

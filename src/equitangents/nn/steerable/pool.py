@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
+import jax
 import jax.numpy as jnp
 
 from equitangents._types import Params
@@ -35,11 +35,11 @@ class SteerablePool(ParameterFree):
             signal, positions=OnWhole(positions.features), channels=positions.features.dimension, given=False
         )
 
-    def apply(self, params: Params, x: Any, signal: Signal) -> Any:
+    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """Means over points, (N, channels)."""
         return jnp.mean(parted(x, signal)[1], axis=1)
 
-    def run(self, params: Params, x: Any, signal: Signal, structure: Structure) -> tuple[Any, Structure]:
+    def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
         """As `apply`; under a mask over the points that exist."""
         if structure.mask is None:
             return self.apply(params, x, signal), structure

@@ -23,7 +23,7 @@ from equitangents.studies.common.orbit_spread import squares_of_means
 from equitangents.studies.framework.citations import EQUIVARIANT_KERNELS
 from equitangents.studies.framework.claims import EXACT, Claim, Records, claim
 from equitangents.studies.framework.drawing import name_of
-from equitangents.studies.framework.study import Arrays, RunFolder, Study, at_least, check
+from equitangents.studies.framework.study import Arrays, RunFolder, Stage, Study, at_least, check
 
 STATED = "stated in arXiv 2406.06504"
 _GROUPS: dict[str, Callable[[], actions.Action]] = {
@@ -191,14 +191,16 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
         "infinite", "Infinite width, explicit augmentation", lambda task: pair.infinite(settings.times)
     )
     steps = (0, *sorted(set(settings.steps)))
-    outputs: dict[str, dict[int, dict[str, np.ndarray]]] = {kind: {} for kind in KINDS}
+    work: dict[tuple[str, int], Stage] = {}
     for width in sorted(settings.widths):
         for kind, title in zip(KINDS, ("augmented CNNs", "group-convolutional networks"), strict=True):
             title = f"Training {settings.members} {title} of {width} channels"
-            outputs[kind][width] = pair.train(
+            work[kind, width] = pair.training(
                 folder, f"{kind}-{width}", title, kind=kind, width=width, members=settings.members,
                 fraction=settings.rate, steps=steps, seed=settings.seed,
             )  # fmt: skip
+    found = folder.stages(work)
+    outputs = {kind: {width: found[kind, width] for width in sorted(settings.widths)} for kind in KINDS}
     return Results(images, tuple(pair.sets), steps, infinite, outputs)
 
 

@@ -15,8 +15,8 @@ from equitangents.inference import augment_inputs
 from equitangents.kernels import orbit_average
 from equitangents.statistics import Estimate, second_moment_share
 from equitangents.studies.common.infinite import largest_difference, largest_rate, unit_times
-from equitangents.studies.common.training import train_stage
-from equitangents.studies.framework.study import Arrays, RunFolder
+from equitangents.studies.common.training import ensemble_stage
+from equitangents.studies.framework.study import Arrays, RunFolder, Stage
 
 KINDS = ("plain", "equivariant")
 
@@ -65,7 +65,7 @@ class AugmentedPair:
             "std_ratio": np.median(std[0] / std[1], axis=1),
         }
 
-    def train(
+    def training(
         self,
         folder: RunFolder,
         stage: str,
@@ -77,13 +77,13 @@ class AugmentedPair:
         fraction: float,
         steps: Sequence[int],
         seed: int,
-    ) -> Arrays:
+    ) -> Stage:
         """Members' outputs on every set after `steps` of full-batch descent from zero output: (steps, members, values).
 
         A value is an output of an input. The two kinds have seeds of their own.
         """
         plain = kind == KINDS[0]
-        return train_stage(
+        return ensemble_stage(
             folder,
             stage,
             title,

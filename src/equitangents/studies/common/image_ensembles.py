@@ -22,7 +22,7 @@ from equitangents.ensembles import DeepEnsemble
 from equitangents.studies.common.images import Images, load_images
 from equitangents.studies.common.orbits import by_element, orbit_batch, same_predictions, there_and_back
 from equitangents.studies.common.training import train_recorded
-from equitangents.studies.framework.study import Arrays, RunFolder, Task, check
+from equitangents.studies.framework.study import Arrays, RunFolder, Stage, Task, check
 
 _TIMED_STEPS, _TIMED_EPOCHS = 8, 5
 
@@ -104,12 +104,14 @@ def train_on_orbits(
     y: np.ndarray | None = None,
     seed: int,
     **augmentation: Any,
-) -> Arrays:
+) -> Stage:
     """A stage: all networks of the recipe, and their answers on the orbits of every set after each of `epochs`.
 
     They train on (x, y), or on the training images. The arrays are those of `answers`, for every set with its name
     behind an underscore.
     """
+
+    checkpoints = folder.checkpoints(stage)
 
     def train(task: Task) -> Arrays:
         turned = {name: orbit_batch(action, z) for name, z in images.sets.items()}
@@ -121,7 +123,7 @@ def train_on_orbits(
             epochs=max(epochs),
             record={**turned, **back},
             record_at=epochs,
-            checkpoints=folder.checkpoints(stage),
+            checkpoints=checkpoints,
             task=task,
             members=recipe.networks,
             optimizer="adam",
@@ -136,7 +138,7 @@ def train_on_orbits(
             found |= {f"{key}_{name}": values for key, values in of.items()}
         return found
 
-    return folder.stage(stage, title, train)
+    return Stage(stage, title, train, ensemble=True)
 
 
 def answers(

@@ -12,12 +12,18 @@ from jaxtyping import Float
 from equitangents.actions import Action
 from equitangents.ensembles import DeepEnsemble
 from equitangents.studies.common.orbits import by_element, orbit_batch
-from equitangents.studies.framework.study import Arrays, RunFolder, Task
+from equitangents.studies.framework.study import Arrays, RunFolder, Stage, Task
 
 _CHECKPOINTS = 10  # in one training, at most
 
 
-def train_stage(
+def train_stage(folder: RunFolder, *what: Any, **how: Any) -> Arrays:
+    """The arrays of `ensemble_stage(folder, *what, **how)`, a stage by itself."""
+    one = ensemble_stage(folder, *what, **how)
+    return folder.stage(one.name, one.title, one.compute)
+
+
+def ensemble_stage(
     folder: RunFolder,
     stage: str,
     title: str,
@@ -30,20 +36,22 @@ def train_stage(
     orbits: Action | None = None,
     keep: Callable[[Arrays], Arrays] = dict,
     **ensemble: Any,
-) -> Arrays:
+) -> Stage:
     """A stage of the run: `train_recorded` to the last of `record_at`, by full-batch gradient descent if not told else.
 
     With `orbits` inputs are recorded on their whole orbits, outputs (times, members, |G|, n, outputs). `keep` makes of
     what was recorded the arrays of the stage.
     """
 
+    checkpoints = folder.checkpoints(stage)
+
     def train(task: Task) -> Arrays:
         inputs = record if orbits is None else {name: orbit_batch(orbits, z) for name, z in record.items()}
-        options = {"optimizer": "gd", "epochs": int(max(record_at)), "checkpoints": folder.checkpoints(stage)}
+        options = {"optimizer": "gd", "epochs": int(max(record_at)), "checkpoints": checkpoints}
         recorded = train_recorded(net, x, y, record=inputs, record_at=record_at, task=task, **{**options, **ensemble})
         return keep(recorded if orbits is None else {name: by_element(orbits, z) for name, z in recorded.items()})
 
-    return folder.stage(stage, title, train)
+    return Stage(stage, title, train, ensemble=True)
 
 
 def train_recorded(

@@ -25,10 +25,9 @@ from equitangents.studies.comparison.claims import claims
 from equitangents.studies.comparison.results import COSTS, Curve, Results
 from equitangents.studies.comparison.settings import PRESETS, Settings, small_channels
 from equitangents.studies.framework.citations import EMERGENT_EQUIVARIANCE
-from equitangents.studies.framework.folder import Arrays
 from equitangents.studies.framework.progress import Task
 from equitangents.studies.framework.settings import at_least, check
-from equitangents.studies.framework.stages import Stages
+from equitangents.studies.framework.stages import Arrays, Stage, Stages
 from equitangents.studies.framework.study import Study
 
 
@@ -74,7 +73,10 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
 
 
 def measure(settings: Settings, folder: Stages) -> Results:
-    """Every contender in every repetition, each a stage of its own; then ensembles of small networks."""
+    """Every contender in every repetition, each a stage of its own; then ensembles of small networks.
+
+    Contenders are timed, so that no two of them run at once, whatever workers there are.
+    """
     images = load_images(settings, folder.data_dir)
     _same_data(folder, images)
     problem = problem_of(settings, images)
@@ -154,23 +156,30 @@ def _curve(settings: Settings, folder: Stages, problem: Problem, shrink: int, se
     each = count_multiplications(cnn(problem, channels), problem.shape)
     members = min(_budget(settings, problem, shrink), settings.most_members)
     sizes = sorted({min(2**k, members) for k in range(int(np.ceil(np.log2(members))) + 1)})
-    stages = [
-        folder.stage(
-            f"small-{shrink}-{r}",
-            f"{members} networks of {' and '.join(map(str, channels))} channels, "
-            f"repetition {r + 1} of {settings.repetitions}",
-            partial(_small, settings, folder, channels, sizes, r),
-        )
-        for r in range(settings.repetitions)
-    ]
-    labels = {s: np.stack([stage[f"labels_{s}"] for stage in stages], axis=1) for s in sets}
+    said = f"{members} networks of {' and '.join(map(str, channels))} channels, repetition "
+    stages = folder.stages(
+        {
+            r: Stage(
+                f"small-{shrink}-{r}",
+                f"{said}{r + 1} of {settings.repetitions}",
+                partial(_small, settings, folder.data_dir, channels, sizes, r),
+            )
+            for r in range(settings.repetitions)
+        }
+    )
+    labels = {s: np.stack([stage[f"labels_{s}"] for stage in stages.values()], axis=1) for s in sets}
     return Curve(np.array(sizes), labels, channels, float(each))
 
 
 def _small(
-    settings: Settings, folder: Stages, channels: tuple[int, ...], sizes: Sequence[int], repetition: int, task: Task
+    settings: Settings,
+    data_dir: Path | None,
+    channels: tuple[int, ...],
+    sizes: Sequence[int],
+    repetition: int,
+    task: Task,
 ) -> Arrays:
-    images = load_images(settings, folder.data_dir, draw=repetition)
+    images = load_images(settings, data_dir, draw=repetition)
     problem = replace(problem_of(settings, images, repetition), channels=channels)
     model = TrainedNetworks(cnn(problem), problem, members=sizes[-1], augmented=True)
     model.fit(images.train_x, images.train_y)

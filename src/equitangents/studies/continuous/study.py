@@ -19,13 +19,13 @@ from equitangents.studies.common.infinite import gradient_descent, orbit_means
 from equitangents.studies.common.networks import mlp
 from equitangents.studies.common.orbits import by_element, there_and_back
 from equitangents.studies.common.rotation_bound import coarseness, largest_gradients, representation
-from equitangents.studies.common.training import train_stage
+from equitangents.studies.common.training import ensemble_stage
 from equitangents.studies.continuous.claims import claims
 from equitangents.studies.continuous.image_results import ImageEnsembles
 from equitangents.studies.continuous.results import WAYS, Results, bound_share, finite_violation
 from equitangents.studies.continuous.settings import PRESETS, Settings, check_settings
 from equitangents.studies.framework.citations import EMERGENT_EQUIVARIANCE
-from equitangents.studies.framework.study import Arrays, RunFolder, Study, Task
+from equitangents.studies.framework.study import Arrays, RunFolder, Stage, Study, Task
 
 __all__ = ["PRESETS", "STUDY", "WAYS", "Results", "Settings", "bound_share", "claims", "finite_violation", "measure"]
 
@@ -53,19 +53,21 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     """Both ways in closed form for every k, then finite ensembles on rings."""
     train, test, y = _images(settings, folder.data_dir)
     kappa = folder.stage("kappa", "Distance of C_k from SO(2)", partial(_kappa, settings, test["pixels"]))
-    closed = {
-        (way, k): folder.stage(
-            f"{way}-{k}",
-            f"C{k} on {way}, closed form",
-            partial(_closed, settings, way, k, train[way], y, test[way]),
-        )
-        for way in WAYS
-        for k in settings.orders
-    }
+    closed = folder.stages(
+        {
+            (way, k): Stage(
+                f"{way}-{k}",
+                f"C{k} on {way}, closed form",
+                partial(_closed, settings, way, k, train[way], y, test[way]),
+            )
+            for way in WAYS
+            for k in settings.orders
+        }
+    )
     of = lambda way, key: np.stack([closed[way, k][key] for k in settings.orders])
     fine, last = _action("rings", settings.angles), int(_steps(settings)[-1])
-    members = {
-        k: train_stage(
+    training = {
+        k: ensemble_stage(
             folder,
             f"ensemble-{k}",
             f"Training {settings.members} members, C{k} on rings",
@@ -80,9 +82,10 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
             orbits=fine,
             keep=lambda recorded: {"members": recorded["members"][0].astype(np.float32)},
             seed=settings.seed,
-        )["members"]
+        )
         for k in settings.trained
     }
+    members = {k: arrays["members"] for k, arrays in folder.stages(training).items()}
     return Results(
         steps=_steps(settings),
         kappa={way: kappa[way] for way in WAYS},
@@ -116,7 +119,7 @@ def _image_ensembles(settings: Settings, folder: RunFolder) -> ImageEnsembles:
         for k in settings.image_orders
     }
     return ImageEnsembles(
-        images, fine, np.array(settings.recorded_epochs), recipe, trained, float(cost["seconds"]),
+        images, fine, np.array(settings.recorded_epochs), recipe, folder.stages(trained), float(cost["seconds"]),
         float(cost["multiplications"]),
     )  # fmt: skip
 

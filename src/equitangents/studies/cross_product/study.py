@@ -23,11 +23,11 @@ from equitangents.studies.common.infinite import gradient_descent, orbit_means
 from equitangents.studies.common.networks import mlp
 from equitangents.studies.common.orbits import orbit_batch
 from equitangents.studies.common.rotation_bound import covering_angle, gradients_on_chords, to_nearest
-from equitangents.studies.common.training import train_stage
+from equitangents.studies.common.training import ensemble_stage
 from equitangents.studies.common.worst import largest
 from equitangents.studies.framework.citations import EMERGENT_EQUIVARIANCE
 from equitangents.studies.framework.claims import EXACT, Claim, Records, after, claim
-from equitangents.studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check
+from equitangents.studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
 
 STATED = "stated in arXiv 2403.03103"
 SETS = ("training", "test", "far")
@@ -119,11 +119,14 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
 
 def measure(settings: Settings, folder: RunFolder) -> Results:
     """Closed form for every group and without augmentation, then ensembles."""
-    closed = {
-        name: folder.stage(f"infinite-{name}", f"Infinite width, {TITLES[name]}", partial(_infinite, settings, name))
-        for name in ("none", *settings.groups)
-    }
-    outputs = {name: _trained(settings, folder, name, float(closed[name]["rate"])) for name in settings.trained_groups}
+    closed = folder.stages(
+        {
+            name: Stage(f"infinite-{name}", f"Infinite width, {TITLES[name]}", partial(_infinite, settings, name))
+            for name in ("none", *settings.groups)
+        }
+    )
+    rates = {name: float(closed[name]["rate"]) for name in settings.trained_groups}
+    outputs = folder.stages({name: _trained(settings, folder, name, rate) for name, rate in rates.items()})
     keys = ("mean_error", "covariance_error", "between", "truth_error", "bound", "worst")
     tables = {key: {name: arrays[key] for name, arrays in closed.items()} for key in keys}
     return Results(times=_steps(settings), outputs=outputs, **tables)
@@ -195,10 +198,10 @@ def _between(settings: Settings, model: Any, group: Any, x: np.ndarray, times: n
     }
 
 
-def _trained(settings: Settings, folder: RunFolder, name: str, rate: float) -> Arrays:
+def _trained(settings: Settings, folder: RunFolder, name: str, rate: float) -> Stage:
     inputs, outputs = _actions(name)
     sets = _pairs(settings)
-    return train_stage(
+    return ensemble_stage(
         folder,
         f"ensemble-{name}",
         f"Training {settings.members} members, {TITLES[name]}",

@@ -19,7 +19,7 @@ from equitangents.studies.common.images import is_own
 from equitangents.studies.common.infinite import gradient_descent
 from equitangents.studies.common.orbit_spread import predicted_parts
 from equitangents.studies.common.orbits import deviations
-from equitangents.studies.common.training import train_stage
+from equitangents.studies.common.training import ensemble_stage
 from equitangents.studies.finite_width.claims import claims
 from equitangents.studies.finite_width.results import Cell, Results
 from equitangents.studies.finite_width.settings import (
@@ -33,7 +33,12 @@ from equitangents.studies.finite_width.settings import (
 )
 from equitangents.studies.finite_width.tasks import ISING, Problem, load_problem
 from equitangents.studies.framework.citations import EMERGENT_EQUIVARIANCE
-from equitangents.studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check
+from equitangents.studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
+
+_NETWORKS: tuple[tuple[str, tuple[str | None, ...]], ...] = (
+    *((a, tuple(KINDS)) for a in ARCHITECTURES),
+    ("gcnn", (None,)),
+)
 
 
 def check_settings(settings: Settings, data_dir: Path | None) -> None:
@@ -57,43 +62,46 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
 def measure(settings: Settings, folder: RunFolder) -> Results:
     """Task by task: closed form for both kinds of augmentation, then an ensemble per architecture, width and kind."""
     problems = {name: load_problem(settings, name, folder.data_dir) for name in settings.tasks}
-    cells = {
-        (architecture, name): _cell(settings, folder, architecture, name, problem)
-        for name, problem in problems.items()
-        for architecture in ARCHITECTURES
-    }
-    group = {name: _group(settings, folder, name, problem) for name, problem in problems.items()}
+    closed = folder.stages(
+        {
+            (architecture, name, kind): _closed(settings, architecture, name, problem, kind)
+            for name, problem in problems.items()
+            for architecture, kinds in _NETWORKS
+            for kind in kinds
+        }
+    )
+    trained = folder.stages(
+        {
+            (*key, width): _ensemble(settings, folder, *key, problems[key[1]], width, float(found["rate"]))
+            for key, found in closed.items()
+            for width in settings.widths_of(key[0])
+        }
+    )
+
+    def changes(architecture: str, name: str, kind: str | None) -> dict[int, np.ndarray]:
+        found = {
+            width: trained[architecture, name, kind, width]["changes"] for width in settings.widths_of(architecture)
+        }
+        return {width: y.reshape(*y.shape[:2], -1) for width, y in found.items()}
+
+    def cell(architecture: str, name: str) -> Cell:
+        by_kind = lambda key: {kind: closed[architecture, name, kind][key] for kind in KINDS}
+        every = {kind: changes(architecture, name, kind) for kind in KINDS}
+        return Cell(recorded_steps(settings), by_kind("fluctuation"), by_kind("bias"), every)
+
+    cells = {(architecture, name): cell(architecture, name) for name in problems for architecture in ARCHITECTURES}
+    group = {name: changes("gcnn", name, None) for name in problems}
     return Results({name: problem.title for name, problem in problems.items()}, cells, group)
 
 
-def _cell(settings: Settings, folder: RunFolder, architecture: str, name: str, problem: Problem) -> Cell:
-    where = f"{NOUNS[architecture]}, {problem.title}"
-    closed = {
-        kind: folder.stage(
-            f"{name}-{architecture}-infinite-{kind}",
-            f"Infinite width, {where}, {TITLES[kind]}",
-            partial(_infinite, settings, architecture, problem, _augmentation(kind)),
-        )
-        for kind in KINDS
-    }
-    train = partial(_changes, settings, folder, architecture, name, problem)
-    changes = {
-        kind: {width: train(width, kind, float(closed[kind]["rate"])) for width in settings.widths_of(architecture)}
-        for kind in KINDS
-    }
-    by_kind = lambda key: {kind: closed[kind][key] for kind in KINDS}
-    return Cell(recorded_steps(settings), by_kind("fluctuation"), by_kind("bias"), changes)
-
-
-def _group(settings: Settings, folder: RunFolder, name: str, problem: Problem) -> dict[int, np.ndarray]:
-    """Changes of group-convolutional networks that see no turned copy, by width."""
-    closed = folder.stage(
-        f"{name}-gcnn-infinite",
-        f"Infinite width, {NOUNS['gcnn']}, {problem.title}",
-        partial(_infinite, settings, "gcnn", problem, None),
+def _closed(settings: Settings, architecture: str, name: str, problem: Problem, kind: str | None) -> Stage:
+    """Infinite width; group-convolutional networks, of no kind, see no turned copy."""
+    said = f", {TITLES[kind]}" if kind else ""
+    return Stage(
+        "-".join(filter(None, (name, architecture, "infinite", kind))),
+        f"Infinite width, {NOUNS[architecture]}, {problem.title}{said}",
+        partial(_infinite, settings, architecture, problem, _augmentation(kind) if kind else None),
     )
-    train = partial(_changes, settings, folder, "gcnn", name, problem)
-    return {width: train(width, None, float(closed["rate"])) for width in settings.widths_of("gcnn")}
 
 
 def recorded_steps(settings: Settings) -> np.ndarray:
@@ -124,20 +132,20 @@ def _infinite(
     return {"fluctuation": a, "bias": b, "rate": np.array(model.learning_rate)}
 
 
-def _changes(
+def _ensemble(
     settings: Settings,
     folder: RunFolder,
     architecture: str,
     name: str,
+    kind: str | None,
     problem: Problem,
     width: int,
-    kind: str | None,
     rate: float,
-) -> np.ndarray:
-    """Of every member of a trained ensemble, (T, M, values)."""
+) -> Stage:
+    """`changes` of every member of a trained ensemble, (T, M, |G|, n)."""
     action, members = actions.image_rotations(4), settings.members_of(architecture)
     said = f", {TITLES[kind]}" if kind else ""
-    changes = train_stage(
+    return ensemble_stage(
         folder,
         "-".join(filter(None, (name, architecture, kind, str(width)))),
         f"Training {members} {NOUNS[architecture]}, {width_name(architecture, width)}, {problem.title}{said}",
@@ -152,8 +160,7 @@ def _changes(
         orbits=action,
         keep=lambda recorded: {"changes": deviations(action, recorded["test"][..., 0])},
         seed=_seed(settings, architecture, name, width, kind),
-    )["changes"]
-    return changes.reshape(*changes.shape[:2], -1)
+    )
 
 
 def _seed(settings: Settings, architecture: str, name: str, width: int, kind: str | None) -> int:

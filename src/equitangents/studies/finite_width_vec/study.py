@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from equitangents.studies.common.system_images import SystemImages, repeated_sys
 from equitangents.studies.finite_width_vec.claims import claims
 from equitangents.studies.finite_width_vec.results import GROUPS, INFERENCES, Results, Settings
 from equitangents.studies.framework.citations import SYNERGY_AND_SYMMETRY
-from equitangents.studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check
+from equitangents.studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
 from equitangents.systems import GradientInference, architecture, inference, rotate, transformation
 
 PRESETS = {
@@ -61,14 +62,15 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     """The NTK, then every width, inference and group, one stage each."""
     s = settings
     images = load(s, folder.data_dir)
-    limit = folder.stage("limit", "Infinite width", partial(_limit, s, images))["right"]
-    found: dict[tuple[str, str], list[Arrays]] = {(how, group): [] for how in INFERENCES for group in GROUPS}
+    work: dict[Any, Stage] = {"limit": Stage("limit", "Infinite width", partial(_limit, s, images))}
+    kinds = [(how, group) for how in INFERENCES for group in GROUPS]
     for width in s.widths:
-        for how, group in found:
-            stage = f"{how}-{width}-{GROUPS.index(group)}"
-            title = f"Width {width}, {how}, {group}"
-            found[how, group].append(folder.stage(stage, title, partial(_runs, width, how, group, s, images)))
-    of = lambda key: {at: np.stack([arrays[key] for arrays in stages]) for at, stages in found.items()}
+        for how, group in kinds:
+            stage, title = f"{how}-{width}-{GROUPS.index(group)}", f"Width {width}, {how}, {group}"
+            work[width, how, group] = Stage(stage, title, partial(_runs, width, how, group, s, images))
+    found = folder.stages(work)
+    limit = found["limit"]["right"]
+    of = lambda key: {at: np.stack([found[width, *at][key] for width in s.widths]) for at in kinds}
     few = images[0].train_x[:_PICTURES]
     pictures = np.stack([rotate(few, group, seed=s.seed) for group in GROUPS])
     limits = dict(zip(GROUPS, limit, strict=True))

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +27,7 @@ from equitangents.studies.forces import water_tensors
 from equitangents.studies.forces.water_tensors import KINDS, WaterSettings, WaterTensors
 from equitangents.studies.framework.citations import EQUIVARIANT_KERNELS
 from equitangents.studies.framework.claims import EXACT, Claim, claim
-from equitangents.studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check
+from equitangents.studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
 
 TARGETS = ("energies", "forces", "both")
 _THEORY = "by construction"
@@ -114,18 +115,20 @@ def _of_water(settings: Settings) -> WaterSettings:
 def measure(settings: Settings, folder: RunFolder) -> Results:
     """Three ways of training at every size, laws of the largest, and dipoles of water."""
     train, test = frames(settings, folder)
-    found = {
-        (target, size): folder.stage(
+    work: dict[Any, Stage] = {
+        (target, size): Stage(
             f"{target}-{size}", f"From {target}, {size} frames", partial(_learn, settings, train[:size], test, target)
         )
         for target in TARGETS
         for size in settings.sizes
     }
-    laws = folder.stage("laws", "Laws of forces", partial(_laws, settings, train[: settings.sizes[-1]], test))
-    table = lambda what: {t: np.stack([found[t, n][what] for n in settings.sizes]) for t in TARGETS}
-    water: dict[str, WaterTensors] = {}
+    work["laws"] = Stage("laws", "Laws of forces", partial(_laws, settings, train[: settings.sizes[-1]], test))
     if _has_water(settings, folder.data_dir):
-        water = {kind: water_tensors.measure(kind, _of_water(settings), folder) for kind in KINDS}
+        work |= {kind: water_tensors.stage(kind, _of_water(settings), folder.data_dir) for kind in KINDS}
+    found = folder.stages(work)
+    laws = found["laws"]
+    table = lambda what: {t: np.stack([found[t, n][what] for n in settings.sizes]) for t in TARGETS}
+    water = {kind: water_tensors.results(found[kind]) for kind in KINDS if kind in found}
     spread = tuple(float(np.abs(v - v.mean()).mean()) for v in (test.energies, _forces(test)))
     return Results(
         energies=table("energies"),

@@ -7,6 +7,7 @@ turn has nothing to gain from the frame in which the data come.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from equitangents.groups import so3
 from equitangents.molecules import AtomSignals, Molecules, TensorRegressor
 from equitangents.statistics import Estimate, bootstrap
 from equitangents.studies.common.molecule_kernels import mean_square, so3_network
-from equitangents.studies.framework.study import Arrays, RunFolder, Task, check
+from equitangents.studies.framework.study import Arrays, Stage, Task, check
 
 KINDS = {"dipoles": "dipole", "polarizabilities": "polarisability"}
 
@@ -65,10 +66,13 @@ def check_settings(settings: WaterSettings, data_dir: Path | None) -> None:
     check(max(settings.sizes) <= most, "water_sizes", settings.sizes, f"at most {most}")
 
 
-def measure(kind: str, settings: WaterSettings, folder: RunFolder) -> WaterTensors:
+def stage(kind: str, settings: WaterSettings, data_dir: Path | None) -> Stage:
     """One stage of the run for one kind of tensor."""
-    title = f"{KINDS[kind].capitalize()} of water"
-    found = folder.stage(f"water-{kind}", title, lambda task: _learn(kind, settings, folder, task))
+    return Stage(f"water-{kind}", f"{KINDS[kind].capitalize()} of water", partial(_learn, kind, settings, data_dir))
+
+
+def results(found: Arrays) -> WaterTensors:
+    """What such a stage has found."""
     return WaterTensors(found["errors"], found["guess"], found["turned"])
 
 
@@ -77,8 +81,8 @@ def turned(tensors: np.ndarray, turns: np.ndarray) -> np.ndarray:
     return (turns @ tensors[..., None])[..., 0] if tensors.ndim == 2 else turns @ tensors @ turns.swapaxes(1, 2)
 
 
-def _learn(kind: str, settings: WaterSettings, folder: RunFolder, task: Task) -> Arrays:
-    whole = data.load_water(settings.system, folder.data_dir)
+def _learn(kind: str, settings: WaterSettings, data_dir: Path | None, task: Task) -> Arrays:
+    whole = data.load_water(settings.system, data_dir)
     order = np.random.default_rng(settings.seed).permutation(len(whole))
     turns = so3(1).random(len(whole), seed=settings.seed)
     molecules = whole.molecules.with_positions(whole.molecules.positions @ turns.swapaxes(1, 2))

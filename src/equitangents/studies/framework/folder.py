@@ -21,11 +21,11 @@ import numpy as np
 
 from equitangents.errors import InvalidArgumentError
 from equitangents.files import LEFTOVER, whole_file
-from equitangents.studies.framework import lock
+from equitangents.studies.framework import lock, stage_files
 from equitangents.studies.framework.progress import Progress, Task
 from equitangents.studies.framework.sessions import Ending, Sessions
+from equitangents.studies.framework.stages import Arrays, Key, Stage
 
-Arrays = dict[str, np.ndarray]
 Columns = Mapping[str, Sequence[Any] | np.ndarray]
 
 _OURS = ("config.json", "verdicts.json", "report.html", "results", "figures", "stages", "checkpoints")
@@ -73,6 +73,14 @@ class RunFolder:
         except OSError as error:
             raise InvalidArgumentError(f"out is {path}, where nothing can be written: {error.strerror}") from None
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For workers, to whom no progress is shown."""
+        return {**vars(self), "_progress": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._progress = Progress(shown=False)
+
     @staticmethod
     def examine(path: Path, config: Mapping[str, Any], *, resume: bool = False, force: bool = False) -> None:
         """Raise what making one would raise, and touch nothing."""
@@ -94,16 +102,33 @@ class RunFolder:
 
     def stage(self, name: str, title: str, compute: Callable[[Task], Arrays]) -> Arrays:
         """The arrays of `compute(task)`, from disk if an earlier run with the same settings has computed them."""
-        path = self.path / "stages" / f"{name}.npz"
         with self._progress.task(title) as task:
             task.noticed = self._now_and_then
-            arrays = self._stored(path)
+            arrays = self._stored(name)
             if arrays is None:
                 arrays = compute(task)
-                self._store(path, arrays)
-                self.keep_time()
-                shutil.rmtree(self.checkpoints(name), ignore_errors=True)
+                self._keep(name, arrays)
         return arrays
+
+    def stages(self, work: Mapping[Key, Stage]) -> dict[Key, Arrays]:
+        """The arrays of stages that depend on none of each other; with an executor its workers share them.
+
+        What `compute` of a stage needs is sent to the worker, also what a function made within another one refers to.
+        """
+        spread = {} if self._progress.executor is None else self._spread(list(work.values()))
+        return {
+            key: spread[one.name] if one.name in spread else self.stage(one.name, one.title, one.compute)
+            for key, one in work.items()
+        }
+
+    def _spread(self, work: Sequence[Stage]) -> dict[str, Arrays]:
+        """By name, the arrays of stages that are not there yet, of two or more."""
+        missing = [one for one in work if self._stored(one.name) is None]
+        if len(missing) < 2:
+            return {}
+        from equitangents.studies.framework.spreading import spread_stages
+
+        return spread_stages(self._progress, missing, self._keep)
 
     def checkpoints(self, stage: str) -> Path:
         """Where a stage may keep what it needs to go on after being killed; deleted when the stage is done."""
@@ -128,18 +153,17 @@ class RunFolder:
             writer.writerow(columns)
             writer.writerows(zip(*(map(_plain, values) for values in columns.values()), strict=True))
 
-    def _stored(self, path: Path) -> Arrays | None:
-        if not path.is_file():
-            return None
-        with np.load(path, allow_pickle=False) as archive:
-            if str(archive["fingerprint"]) != self.fingerprint:
-                return None
-            return {key: archive[key] for key in archive.files if key != "fingerprint"}
+    def _stored(self, name: str) -> Arrays | None:
+        return stage_files.read(self._file(name), self.fingerprint)
 
-    def _store(self, path: Path, arrays: Arrays) -> None:
-        contents: dict[str, Any] = {**arrays, "fingerprint": np.array(self.fingerprint)}
-        with whole_file(path) as partial:
-            np.savez_compressed(partial, **contents)
+    def _keep(self, name: str, arrays: Arrays) -> None:
+        """Write a complete stage to disk; what it needed to go on is not needed any more."""
+        stage_files.write(self._file(name), arrays, self.fingerprint)
+        self.keep_time()
+        shutil.rmtree(self.checkpoints(name), ignore_errors=True)
+
+    def _file(self, name: str) -> Path:
+        return self.path / "stages" / f"{name}.npz"
 
     def _now_and_then(self) -> None:
         """`keep_time`, but not often: what a kill loses of the run time is little."""
@@ -149,7 +173,8 @@ class RunFolder:
     def keep_time(self, ended: Ending = "running") -> None:
         """Write down how long the run has taken so far, and how this session of it ended if it has."""
         self._kept = time.monotonic()
-        write_json(self.path / "config.json", {**self._config, **self._sessions.to_dict(ended)})
+        kept = {**self._config, "fingerprint": self.fingerprint, **self._sessions.to_dict(ended)}
+        write_json(self.path / "config.json", kept)
 
 
 def _where(path: Path, config: Mapping[str, Any], *, resume: bool, force: bool) -> Path:
@@ -161,11 +186,21 @@ def _where(path: Path, config: Mapping[str, Any], *, resume: bool, force: bool) 
         return path
     held, started = _config(path), _config(new)
     if held is None and started is None:
+        if resume and (begun := _place_of_stages(path, _fingerprint(_identity(config)))) is not None:
+            return begun
+        if (path / "config.json").exists():
+            if force:
+                return path
+            raise InvalidArgumentError(
+                f"{path / 'config.json'} is damaged, and no stage of this run is complete; replace it with "
+                "--force, or choose another folder with --out"
+            )
         hint = "there is nothing to resume" if resume else "choose another folder with --out"
         raise InvalidArgumentError(f"{path} exists and holds no run of a study; {hint}")
     if resume:
         for place, found in ((new, started), (path, held)):
             if found is not None and not _differences(found, config):
+                _check_version(path, found, config)
                 return place
         differing = _differences(held or started or {}, config)
         raise InvalidArgumentError(f"the run in {path} cannot be resumed with other settings: {differing}")
@@ -178,12 +213,34 @@ def _where(path: Path, config: Mapping[str, Any], *, resume: bool, force: bool) 
 
 
 def _config(path: Path) -> dict[str, Any] | None:
-    """The configuration of the run in a folder, if it holds one."""
+    """The configuration of the run in a folder, if it holds one that is not damaged."""
     try:
         found = json.loads((path / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) and {"study", "settings"} <= found.keys() else None
+    if not isinstance(found, dict) or not {"study", "settings"} <= found.keys():
+        return None
+    identity = _fingerprint(_identity(found))
+    return found if found.get("fingerprint", identity) == identity else None
+
+
+def _place_of_stages(path: Path, fingerprint: str) -> Path | None:
+    """Where complete stages of a run are, whose configuration cannot be read."""
+    for place in (path / _NEW, path):
+        files = sorted((place / "stages").glob("*.npz"))
+        if any(stage_files.read(file, fingerprint) is not None for file in files):
+            return place
+    return None
+
+
+def _check_version(path: Path, begun: Mapping[str, Any], config: Mapping[str, Any]) -> None:
+    """Another version may compute other numbers: stages of two versions are not put together."""
+    then, now = (found.get("versions", {}).get("equitangents") for found in (begun, config))
+    if then is not None and now is not None and then != now:
+        raise InvalidArgumentError(
+            f"the run in {path} was begun by equitangents {then}, and this is {now}: go on with that version, or start "
+            "anew without --resume"
+        )
 
 
 def _identity(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -200,7 +257,10 @@ def _differences(previous: Mapping[str, Any], config: Mapping[str, Any]) -> str:
 def _put_in_place(home: Path) -> None:
     """Move what `.new` holds to its place; each move may have been done already."""
     new = home / _NEW
-    names = json.loads((new / _COMPLETE).read_text(encoding="utf-8"))
+    try:
+        names = json.loads((new / _COMPLETE).read_text(encoding="utf-8"))
+    except ValueError:  # damaged: what is not there has been moved
+        names = list(_OURS)
     for name in _OURS:
         if name in names and not (new / name).exists():
             continue

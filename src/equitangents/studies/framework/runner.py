@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import platform
 import shlex
 from collections.abc import Mapping
@@ -56,11 +57,15 @@ def run(
     `out` is the folder, by default `runs/<name>-<preset>`. What an earlier run with the same settings left there is
     replaced when the new one is complete; with `resume` the run goes on from it. A folder with a run of another study
     or with other settings is left alone, unless `force` is given. `settings` changes the preset, as text:
-    {"members": "20"}. `data_dir` holds data files. `executor` trains the members of ensembles (`DeepEnsemble`), which
-    changes no number. A claim that fails is a result, not an error.
+    {"members": "20"}. `data_dir` holds data files. A claim that fails is a result, not an error.
+
+    `executor` is a number of processes of this machine, the address of a Dask scheduler, a `dask.distributed.Client` or
+    an executor of `concurrent.futures`. Its workers share stages that depend on none of each other, and members of
+    ensembles; what a worker had under way that dies is computed again. The numbers are the same.
 
     Raises InvalidArgumentError for an unknown study, preset or setting, for data that are not there, and for a folder
-    that holds something else or that another run is writing to; then nothing has been touched.
+    that holds something else, a run begun by another version, or one that another process is writing to; then nothing
+    has been touched.
 
     Example: `run("toy", settings={"members": "50"}).claims`
     """
@@ -97,7 +102,8 @@ def run(
                 results = study.measure(chosen, folder)
             return _report(info, study, present, preset, chosen, results, folder, command(name, preset, *texts, data))
         except BaseException as stop:
-            folder.keep_time("interrupted" if isinstance(stop, KeyboardInterrupt) else "failed")
+            with contextlib.suppress(OSError):  # a full disk has stopped it, perhaps
+                folder.keep_time("interrupted" if isinstance(stop, KeyboardInterrupt) else "failed")
             if not isinstance(stop, KeyboardInterrupt):
                 raise
             raise Interrupted(command(name, preset, *texts, data, out=path, resume=True)) from None

@@ -1,14 +1,31 @@
-"""Parts of a run: the same measurement several times in one folder, each with stages of its own."""
+"""Stages of a run: its parts that are kept on disk each, alone, or several that depend on none of each other."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
 
-from equitangents.studies.framework.folder import Arrays
+import numpy as np
+
 from equitangents.studies.framework.progress import Task
+
+Arrays = dict[str, np.ndarray]
+Key = TypeVar("Key", bound=Hashable)
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """The arrays of `compute(task)`, kept under `name`; `title` is what readers see of it.
+
+    `ensemble`: `compute` trains an ensemble, whose members workers can share.
+    """
+
+    name: str
+    title: str
+    compute: Callable[[Task], Arrays]
+    ensemble: bool = False
 
 
 @runtime_checkable
@@ -21,6 +38,9 @@ class Stages(Protocol):
 
     def stage(self, name: str, title: str, compute: Callable[[Task], Arrays]) -> Arrays:
         """The arrays of `compute(task)`, kept under `name`."""
+
+    def stages(self, work: Mapping[Key, Stage]) -> dict[Key, Arrays]:
+        """The arrays of stages that depend on none of each other, in any order."""
 
 
 @dataclass(frozen=True)
@@ -39,3 +59,12 @@ class Part:
     def stage(self, name: str, title: str, compute: Callable[[Task], Arrays]) -> Arrays:
         """The stage `prefix-name` of the folder."""
         return self.folder.stage(f"{self.prefix}-{name}", f"{self.title}: {title}", compute)
+
+    def stages(self, work: Mapping[Key, Stage]) -> dict[Key, Arrays]:
+        """The stages `prefix-name` of the folder."""
+        return self.folder.stages(
+            {
+                key: replace(one, name=f"{self.prefix}-{one.name}", title=f"{self.title}: {one.title}")
+                for key, one in work.items()
+            }
+        )

@@ -12,11 +12,12 @@ from typing import Any, Generic, TypeVar
 
 from equitangents.report.page import Section
 from equitangents.report.verdict import Verdict
-from equitangents.studies.framework.folder import Arrays, Columns, RunFolder
+from equitangents.studies.framework.folder import Columns, RunFolder
 from equitangents.studies.framework.progress import Task
 from equitangents.studies.framework.settings import at_least, check
+from equitangents.studies.framework.stages import Arrays, Stage
 
-__all__ = ["Arrays", "Present", "Presentation", "RunFolder", "Study", "Task", "at_least", "check"]
+__all__ = ["Arrays", "Present", "Presentation", "RunFolder", "Stage", "Study", "Task", "at_least", "check"]
 
 SettingsT = TypeVar("SettingsT")
 ResultsT = TypeVar("ResultsT")

@@ -19,7 +19,7 @@ from jaxtyping import Float
 from equitangents import kernels, nn
 from equitangents.studies.common.images import Images, load_images
 from equitangents.studies.framework.citations import TANGENT_KERNEL, WIDE_NETWORKS
-from equitangents.studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check
+from equitangents.studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
 from equitangents.studies.frozen_kernel.claims import claims
 from equitangents.studies.frozen_kernel.parametrisations import PARAMETRISATIONS, TITLES, parametrised
 from equitangents.studies.frozen_kernel.results import Kind, Results
@@ -52,18 +52,18 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     """A stage for every nonlinearity, parametrisation and width."""
     images, widths = load_images(settings, folder.data_dir), sorted(settings.widths)
     kinds = [(phi, p) for phi in settings.nonlinearities for p in PARAMETRISATIONS]
-    stages = {
-        kind: [
-            folder.stage(
+    stages = folder.stages(
+        {
+            (kind, width): Stage(
                 f"{kind[0]}-{kind[1]}-{width}",
                 f"{settings.networks} networks of width {width}, {NAMES[kind[0]]}, {TITLES[kind[1]]}",
                 partial(_networks, settings, images, kind, width),
             )
+            for kind in kinds
             for width in widths
-        ]
-        for kind in kinds
-    }
-    of = lambda key: {kind: np.stack([arrays[key] for arrays in stages[kind]]) for kind in kinds}
+        }
+    )
+    of = lambda key: {kind: np.stack([stages[kind, width][key] for width in widths]) for kind in kinds}
     return Results(np.array(widths), recorded_steps(settings), of("movement"), of("loss"), of("rate"))
 
 

@@ -19,7 +19,7 @@ from equitangents.statistics import Estimate, exactly, mean_interval, shared_lev
 from equitangents.studies.common.system_images import SystemImages, load_system_images
 from equitangents.studies.framework.citations import SYNERGY_AND_SYMMETRY
 from equitangents.studies.framework.claims import EXACT, P_VALUE, Claim, Records, claim
-from equitangents.studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check
+from equitangents.studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
 from equitangents.systems import System, algorithmic_symmetry, architecture, inference
 
 LAWS = ("gaussian", "uniform")
@@ -88,11 +88,14 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     """Accuracies for each law and group, then the tests of symmetry."""
     images = load(settings, folder.data_dir)
     scores: dict[tuple[str, str], np.ndarray] = {}
+    work = {
+        law: Stage(f"accuracy-{law}", f"First layer {law}", partial(_scores, law, settings, images)) for law in LAWS
+    }
+    work["symmetry"] = Stage("symmetry", "Coupled and independent networks", partial(_symmetry, settings))
+    found = folder.stages(work)
     for law in LAWS:
-        compute = partial(_scores, law, settings, images)
-        found = folder.stage(f"accuracy-{law}", f"First layer {law}", compute)["scores"]
-        scores |= {(law, group): found[i] for i, group in enumerate(GROUPS)}
-    tests = folder.stage("symmetry", "Coupled and independent networks", partial(_symmetry, settings))
+        scores |= {(law, group): found[law]["scores"][i] for i, group in enumerate(GROUPS)}
+    tests = found["symmetry"]
     equal = dict(zip(COUPLED, tests["equal"].tolist(), strict=True))
     return Results(images.name, scores, equal, float(tests["p_value"]))
 

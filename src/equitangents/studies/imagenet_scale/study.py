@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import shutil
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from equitangents.data import ImageFolder
 from equitangents.errors import InvalidArgumentError
 from equitangents.studies.framework.citations import SYNERGY_AND_SYMMETRY
-from equitangents.studies.framework.study import Arrays, RunFolder, Study, Task
+from equitangents.studies.framework.study import Arrays, RunFolder, Stage, Study, Task
 from equitangents.studies.imagenet_scale.claims import claims
 from equitangents.studies.imagenet_scale.results import PERMUTED, Results
 from equitangents.studies.imagenet_scale.settings import (
@@ -46,16 +48,23 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     shown = _first_images(s, images, folder)
     sizes = sizes_of(s, len(images.train))
 
-    def stages(network: str, group: str, size: int) -> np.ndarray:
-        found = []
+    cells = [(n, g, size) for n in s.networks for g in s.groups for size in sizes]
+    cells += [(n, PERMUTED, sizes[-1]) for n in s.networks if s.permuted]
+    work: dict[Any, Stage] = {}
+    for network, group, size in cells:
         for run in range(s.runs):
-            name = f"{network}-{_plain(group)}-{size}-{run}"
-            compute = partial(_trained, s, folder, images, name, network, group, size, run)
-            found.append(folder.stage(name, f"{network}, {group}, {size:,} images, run {run + 1}", compute)["right"])
-        return np.stack(found)
-
-    right = {(n, g): np.stack([stages(n, g, size) for size in sizes]) for n in s.networks for g in s.groups}
-    permuted = {n: stages(n, PERMUTED, sizes[-1]) for n in s.networks if s.permuted}
+            name, title = (
+                f"{network}-{_plain(group)}-{size}-{run}",
+                f"{network}, {group}, {size:,} images, run {run + 1}",
+            )
+            kept = folder.checkpoints(name)
+            work[network, group, size, run] = Stage(
+                name, title, partial(_trained, s, kept, images, network, group, size, run)
+            )
+    found = folder.stages(work)
+    of = lambda *cell: np.stack([found[*cell, run]["right"] for run in range(s.runs)])
+    right = {(n, g): np.stack([of(n, g, size) for size in sizes]) for n in s.networks for g in s.groups}
+    permuted = {n: of(n, PERMUTED, sizes[-1]) for n in s.networks if s.permuted}
     shutil.rmtree(generated, ignore_errors=True)
     name = source if source in ("textures", "cifar10") else images.path.name
     return Results(name, len(images.class_names), sizes, right, permuted, shown)
@@ -81,9 +90,8 @@ def _first_images(s: Settings, images: ImageFolder, folder: RunFolder) -> np.nda
 
 def _trained(
     s: Settings,
-    folder: RunFolder,
+    checkpoints: Path,
     images: ImageFolder,
-    stage: str,
     network: str,
     group: str,
     size: int,
@@ -100,7 +108,7 @@ def _trained(
     order = np.random.default_rng([s.seed, run]).permutation(len(images.train))  # the same for all sizes: nested
     tau = transformation(group, (s.pixels, s.pixels, 3), seed=s.seed + run)
     module = networks.network(network, len(images.class_names), shrink=s.shrink, patch=s.patch)
-    state = training.train(module, images.train[order[:size]], tau, recipe, folder.checkpoints(stage), task)
+    state = training.train(module, images.train[order[:size]], tau, recipe, checkpoints, task)
     return {"right": training.right(module, state, images.test, tau, recipe)}
 
 

@@ -7,6 +7,7 @@ GP(μ_t, Σ_t/M) predicts, on training, test and foreign spins, over training ti
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -29,10 +30,10 @@ from equitangents.studies.common import networks
 from equitangents.studies.common.infinite import gradient_descent
 from equitangents.studies.common.ising_lattice import energy, hot_spins, thermal_spins
 from equitangents.studies.common.orbits import relative_std
-from equitangents.studies.common.training import train_stage
+from equitangents.studies.common.training import ensemble_stage
 from equitangents.studies.framework.citations import EMERGENT_EQUIVARIANCE
 from equitangents.studies.framework.claims import Claim, Records, after, claim
-from equitangents.studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check
+from equitangents.studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
 
 STATED = "stated in arXiv 2403.03103"
 SETS = ("training", "test", "foreign")
@@ -153,7 +154,7 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
         times=times,
         learning_rate=rate,
         truth={name: targets(settings, s) for name, s in spins.items()},
-        members={width: _members(settings, folder, width, spins, times, rate) for width in sorted(settings.widths)},
+        members=_members(settings, folder, spins, times, rate),
         **{of: {name: closed[f"{of}_{name}"] for name in SETS} for of in ("mean", "std", "predicted", "curve")},
     )
 
@@ -193,13 +194,15 @@ def _predicted_spread(
 
 
 def _members(
-    settings: Settings, folder: RunFolder, width: int, spins: dict[str, np.ndarray], times: np.ndarray, rate: float
-) -> Arrays:
-    """Outputs of all members by set of spins, (T, M, |G|, N), trained `members_at_once`."""
-    action, parts = actions.image_rotations(4), []
-    for first in range(0, settings.members, settings.members_at_once):
-        count = min(settings.members_at_once, settings.members - first)
-        part = train_stage(
+    settings: Settings, folder: RunFolder, spins: dict[str, np.ndarray], times: np.ndarray, rate: float
+) -> dict[int, Arrays]:
+    """By width, outputs of all members by set of spins, (T, M, |G|, N), trained `members_at_once`."""
+    action, at_once = actions.image_rotations(4), settings.members_at_once
+    widths, firsts = sorted(settings.widths), range(0, settings.members, at_once)
+    work: dict[tuple[int, int], Stage] = {}
+    for width, first in itertools.product(widths, firsts):
+        count = min(at_once, settings.members - first)
+        work[width, first] = ensemble_stage(
             folder,
             f"width-{width}-from-{first}",
             f"Training {count} members of width {width}",
@@ -214,8 +217,9 @@ def _members(
             orbits=action,
             seed=int(np.random.SeedSequence((settings.seed, width, first)).generate_state(1)[0]),
         )
-        parts.append(part)
-    return {name: np.concatenate([part[name][..., 0] for part in parts], axis=1) for name in SETS}
+    parts = folder.stages(work)
+    joined = lambda width, name: np.concatenate([parts[width, first][name][..., 0] for first in firsts], axis=1)
+    return {width: {name: joined(width, name) for name in SETS} for width in widths}
 
 
 def measured_spread(results: Results, width: int, name: str, time: int, size: int) -> np.ndarray:

@@ -19,7 +19,7 @@ from equitangents.groups import so3, wallpaper
 from equitangents.statistics import exactly, power_law, shared_level
 from equitangents.studies.framework.citations import EQUIVARIANT_KERNELS
 from equitangents.studies.framework.claims import IN_ERRORS, Claim, Records, claim
-from equitangents.studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check
+from equitangents.studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
 
 SPACES = {"plane": "C4 ⋉ ℤ² on a torus, ReLU", "sphere": "SO(3), Erf"}
 KINDS = ("nngp", "ntk")
@@ -91,12 +91,16 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
 def measure(settings: Settings, folder: RunFolder) -> Results:
     """Analytic kernels, and batches of random networks of every width."""
     exact, means, errors = {}, {}, {}
-    for space, title in SPACES.items():
-        found = kernels_of(space, settings)
-        parts = [
-            folder.stage(f"{space}-{n}", f"{title}, width {n}", partial(_batches, space, n, settings))
+    batches = folder.stages(
+        {
+            (space, n): Stage(f"{space}-{n}", f"{title}, width {n}", partial(_batches, space, n, settings))
+            for space, title in SPACES.items()
             for n in settings.widths
-        ]
+        }
+    )
+    for space in SPACES:
+        found = kernels_of(space, settings)
+        parts = [batches[space, n] for n in settings.widths]
         for kind in KINDS:
             exact[space, kind] = found[kind]
             means[space, kind] = np.stack([part[kind] for part in parts])

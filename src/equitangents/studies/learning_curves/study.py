@@ -8,6 +8,7 @@ with data. The squared error is also predicted, without training, from the kerne
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from equitangents import data, nn
 from equitangents.kernels import KeptKernel, KernelStore
 from equitangents.studies.common.images import standardise
 from equitangents.studies.framework.citations import OMNISCIENT_RISK, SYNERGY_AND_SYMMETRY
-from equitangents.studies.framework.study import Arrays, RunFolder, Study, Task
+from equitangents.studies.framework.study import Arrays, RunFolder, Stage, Study, Task
 from equitangents.studies.learning_curves.claims import claims
 from equitangents.studies.learning_curves.results import DRAWN, DRAWN_SIZES, Results
 from equitangents.studies.learning_curves.settings import (
@@ -46,46 +47,54 @@ from equitangents.systems.grams import pool_kernel
 def measure(settings: Settings, folder: RunFolder) -> Results:
     """Curves of every model and group, networks, predictions on every set, and synthetic curves: a stage each."""
     s = settings
-    curves = {
-        (model, group): folder.stage(
-            f"curve-{model}-{GROUPS.index(group)}", f"{model}, {group}", partial(_curve, s, folder, model, group)
-        )
-        for model in s.models
-        for group in GROUPS
-    }
-    networks = {
-        (model, group): folder.stage(
-            f"network-{model}-{GROUPS.index(group)}", f"{model} of finite width, {group}",
-            partial(_network, s, folder, model, group),
-        )["errors"]
-        for model in s.networks
-        for group in GROUPS
-    }  # fmt: skip
-    there = [name for name in s.predicted_sets if data.available(name, folder.data_dir)]
-    predictions = {
-        name: folder.stage(f"predicted-{name}", f"{name}: predictions", partial(_prediction, s, folder, name))
-        for name in there
-    }
-    drawn = folder.stage("recovered", "Synthetic power laws", partial(_recover, s))
-    every = lambda what: {key: arrays[what] for key, arrays in curves.items()}
-    of = lambda what: {name: arrays[what] for name, arrays in predictions.items()}
+    data_dir = folder.data_dir
+    there = [name for name in s.predicted_sets if data.available(name, data_dir)]
+    found = folder.stages(
+        {
+            **{
+                ("curve", model, group): Stage(
+                    f"curve-{model}-{i}", f"{model}, {group}", partial(_curve, s, data_dir, model, group)
+                )
+                for model in s.models
+                for i, group in enumerate(GROUPS)
+            },
+            **{
+                ("network", model, group): Stage(
+                    f"network-{model}-{i}",
+                    f"{model} of finite width, {group}",
+                    partial(_network, s, data_dir, model, group),
+                )
+                for model in s.networks
+                for i, group in enumerate(GROUPS)
+            },
+            **{
+                ("predicted", name, ""): Stage(
+                    f"predicted-{name}", f"{name}: predictions", partial(_prediction, s, data_dir, name)
+                )
+                for name in there
+            },
+            ("recovered", "", ""): Stage("recovered", "Synthetic power laws", partial(_recover, s)),
+        }
+    )
+    every = lambda what: {(m, g): found["curve", m, g][what] for m in s.models for g in GROUPS}
+    of = lambda what: {name: found["predicted", name, ""][what] for name in there}
     return Results(
         source=source_of(s, folder.data_dir),
         sizes={model: sizes_of(s, model) for model in s.models},
         classification=every("classification"),
         squared=every("squared"),
         predicted=every("predicted"),
-        networks=networks,
+        networks={(m, g): found["network", m, g]["errors"] for m in s.networks for g in GROUPS},
         measured=of("measured"),
         omniscient=of("omniscient"),
         inputs=of("inputs"),
-        recovered=drawn["recovered"].astype(bool),
+        recovered=found["recovered", "", ""]["recovered"].astype(bool),
     )
 
 
-def _curve(settings: Settings, folder: RunFolder, model: str, group: str, task: Task) -> Arrays:
+def _curve(settings: Settings, data_dir: Path | None, model: str, group: str, task: Task) -> Arrays:
     """Tiles of the kernel are kept on disk, so that a run that is killed goes on where it was."""
-    x, y = load(settings, folder.data_dir)
+    x, y = load(settings, data_dir)
     count = settings.pooled_images if model == "GAP" else settings.images
     moved = np.asarray(rotate(x[:count], group, seed=settings.seed), np.float32)
     net = KeptKernel(architecture(model, depth=settings.depth), KernelStore())
@@ -101,9 +110,9 @@ def _curve(settings: Settings, folder: RunFolder, model: str, group: str, task: 
     }
 
 
-def _network(settings: Settings, folder: RunFolder, model: str, group: str, task: Task) -> Arrays:
+def _network(settings: Settings, data_dir: Path | None, model: str, group: str, task: Task) -> Arrays:
     """Classification errors (sizes, repetitions) of trained networks; the transformation is drawn anew each time."""
-    x, y = load(settings, folder.data_dir)
+    x, y = load(settings, data_dir)
     net = architecture(model, depth=settings.network_depth, width=settings.width)
     found = learning_curve(
         System(group, net, "NN"), x, y, sizes=settings.network_sizes, repetitions=settings.members,
@@ -119,12 +128,12 @@ def mlp() -> nn.Sequential:
     return nn.Sequential(nn.Flatten(), *hidden, nn.Dense(1))
 
 
-def _prediction(settings: Settings, folder: RunFolder, name: str, task: Task) -> Arrays:
+def _prediction(settings: Settings, data_dir: Path | None, name: str, task: Task) -> Arrays:
     s = settings
     count = s.predicted_images
     if name == "digits":
         count = min(count, 1797)
-    x, y = pooled(name, folder.data_dir, count, s.seed)
+    x, y = pooled(name, data_dir, count, s.seed)
     given = curve_data(standardise(x).astype(np.float64), y, test=0.3)
     K = pool_kernel(mlp(), given.x, given.pool, "ntk", lambda done, total: task.step(done / total, 3))
     sizes = np.array(s.predicted_sizes)

@@ -29,7 +29,7 @@ from equitangents.studies.common.orbit_kernels import element_kernels, elements_
 from equitangents.studies.common.tissue import Tissue, load_tissue
 from equitangents.studies.framework.citations import EQUIVARIANT_KERNELS
 from equitangents.studies.framework.claims import EXACT, Claim, Records, claim, decide
-from equitangents.studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check
+from equitangents.studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
 
 STATED = "stated in arXiv 2406.06504"
 TITLES = {"cnn": "CNN", "C4": "group-convolutional, C4", "D4": "group-convolutional, D4"}
@@ -127,9 +127,14 @@ def _load(settings: Settings, data_dir: Path | None) -> Tissue:
 def measure(settings: Settings, folder: RunFolder) -> Results:
     """Every kernel once for all images, kept on disk by content; then splits and sizes out of these matrices."""
     tissue = _load(settings, folder.data_dir)
-    grams = folder.stage("kernels", f"Kernels of {len(tissue.x)} images", partial(_grams, settings, tissue))
+    found = folder.stages(
+        {
+            "kernels": Stage("kernels", f"Kernels of {len(tissue.x)} images", partial(_grams, settings, tissue)),
+            "equal": Stage("equal", "Augmentation and group convolutions", partial(_equal, settings, tissue)),
+        }
+    )
+    grams, equal = found["kernels"], found["equal"]
     scores = folder.stage("accuracy", "Splits and training sizes", partial(_scores, settings, tissue, grams))
-    equal = folder.stage("equal", "Augmentation and group convolutions", partial(_equal, settings, tissue))
     return Results(
         tissue=tissue,
         accuracy={model: scores[f"accuracy_{model}"] for model in TITLES},

@@ -22,7 +22,7 @@ from equitangents.studies.common.augmented_pairs import KINDS, AugmentedPair
 from equitangents.studies.common.frozen_kernels import FrozenKernel, SymmetrisedKernel, draw
 from equitangents.studies.common.infinite import largest_difference, unit_times
 from equitangents.studies.framework.citations import EQUIVARIANT_KERNELS
-from equitangents.studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check
+from equitangents.studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
 from equitangents.studies.mlp_to_gcnn.claims import claims
 from equitangents.studies.mlp_to_gcnn.pairs import GROUPS, convolutional_pair, dense_pair, gcnn
 from equitangents.studies.mlp_to_gcnn.results import Results, recorded_steps
@@ -52,17 +52,19 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
 
     def frozen(name: str, weights: str, compute: Callable[..., Arrays]) -> list[np.ndarray]:
         title, work = f"Frozen kernels, {weights} weights, width ", partial(compute, settings, pair)
-        return [folder.stage(f"{name}-{w}", f"{title}{w}", partial(work, w))[name] for w in settings.widths]
+        found = folder.stages({w: Stage(f"{name}-{w}", f"{title}{w}", partial(work, w)) for w in settings.widths})
+        return [found[w][name] for w in settings.widths]
 
-    def trained(kind: str, width: int) -> Arrays:
+    def training(kind: str, width: int) -> Stage:
         name = _NAMES[kind]
         title = f"Training {settings.members} networks of width {width}: {name}"
         options: dict[str, Any] = {"members": settings.members, "fraction": settings.rate, "seed": settings.seed}
-        return pair.train(folder, f"trained-{name}-{width}", title, kind=kind, width=width, steps=steps, **options)
+        return pair.training(folder, f"trained-{name}-{width}", title, kind=kind, width=width, steps=steps, **options)
 
     by_depth, frozen_by_depth = _by_depth(settings, folder)
     exact, squares = frozen("same-weights", "same", _exact), frozen("independent", "independent", _drawn)
-    outputs = {w: {kind: trained(kind, w) for kind in KINDS} for w in trained_widths}
+    trained = folder.stages({(w, kind): training(kind, w) for w in trained_widths for kind in KINDS})
+    outputs = {w: {kind: trained[w, kind] for kind in KINDS} for w in trained_widths}
     apart = lambda w, name: np.subtract(*(outputs[w][kind][name] for kind in KINDS))
     return Results(
         times=np.array(settings.times),
@@ -80,18 +82,21 @@ def _by_depth(settings: Settings, folder: RunFolder) -> tuple[dict[str, dict[int
     """Both theorems at infinite width at every depth, and the first for frozen kernels of the same weights."""
     deep = lambda depth: replace(settings, hidden_layers=depth)
 
-    def infinite(theorem: str, depth: int) -> Arrays:
+    def infinite(theorem: str, depth: int) -> Stage:
         title = f"Infinite width, theorem {theorem}, depth {depth}"
         solve = lambda task: _PAIRS[theorem](deep(depth)).infinite(settings.times)
-        return folder.stage(f"theorem-{theorem}-depth-{depth}", title, solve)
+        return Stage(f"theorem-{theorem}-depth-{depth}", title, solve)
 
-    def frozen(depth: int) -> np.ndarray:
+    def frozen(depth: int) -> Stage:
         work = partial(_exact, deep(depth), dense_pair(deep(depth)), settings.depth_width)
         title = f"Frozen kernels, same weights, width {settings.depth_width}, depth {depth}"
-        return folder.stage(f"same-weights-depth-{depth}", title, work)["same-weights"]
+        return Stage(f"same-weights-depth-{depth}", title, work)
 
-    theorems = {t: {depth: infinite(t, depth) for depth in sorted(set(settings.depths))} for t in _PAIRS}
-    return theorems, {depth: frozen(depth) for depth in sorted(set(settings.frozen_depths))}
+    depths, frozen_depths = sorted(set(settings.depths)), sorted(set(settings.frozen_depths))
+    work = {(theorem, depth): infinite(theorem, depth) for theorem in _PAIRS for depth in depths}
+    found = folder.stages(work | {("frozen", depth): frozen(depth) for depth in frozen_depths})
+    theorems = {theorem: {depth: found[theorem, depth] for depth in depths} for theorem in _PAIRS}
+    return theorems, {depth: found["frozen", depth]["same-weights"] for depth in frozen_depths}
 
 
 def _exact(settings: Settings, pair: AugmentedPair, width: int, task: Task) -> Arrays:

@@ -26,7 +26,7 @@ from equitangents.studies.common import molecule_kernels as kernels
 from equitangents.studies.common.kernel_ridge import RIDGES, best_fit, composition, cross_validation
 from equitangents.studies.framework.citations import EQUIVARIANT_KERNELS
 from equitangents.studies.framework.claims import EXACT, Claim, Records, claim
-from equitangents.studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check
+from equitangents.studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
 
 OURS = "our question"
 _RATIO = "Mean absolute error of the first over that of the second; geometric mean over splits, paired."
@@ -110,7 +110,7 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     def each(part: str, title: str, compute: Callable[[str, Task], Arrays]) -> dict[str, Arrays]:
         """A stage for every model."""
         titles = {name: f"{kernels.TITLES[name]}: {title}" for name in names}
-        return {name: folder.stage(f"{part}-{name}", titles[name], partial(compute, name)) for name in names}
+        return folder.stages({name: Stage(f"{part}-{name}", titles[name], partial(compute, name)) for name in names})
 
     tuned = each("width", "width", partial(_tune, problem))
     models = {name: problem.model(name, tuned[name]) for name in names}

@@ -33,7 +33,7 @@ from equitangents.studies.common.moving_outputs.results import (
 from equitangents.studies.common.moving_outputs.trained import Training
 from equitangents.studies.framework.citations import EMERGENT_EQUIVARIANCE, EQUIVARIANT_KERNELS
 from equitangents.studies.framework.claims import EXACT, Claim, claim
-from equitangents.studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check
+from equitangents.studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
 from equitangents.studies.orientations.networks import (
     ends_on_group,
     mlp,
@@ -211,8 +211,13 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     """Both tasks, stage by stage, the kernel on the group, and random rotations."""
     plane, space = (measure_learning(p, folder) for p in problems(settings, folder.data_dir))
     data_dir = folder.data_dir
-    group = folder.stage("group", "The network that ends on the group", partial(_on_the_group, settings, data_dir))
-    turned = folder.stage("rotated", "Random rotations", partial(_rotated, settings))
+    found = folder.stages(
+        {
+            "group": Stage("group", "The network that ends on the group", partial(_on_the_group, settings, data_dir)),
+            "rotated": Stage("rotated", "Random rotations", partial(_rotated, settings)),
+        }
+    )
+    group, turned = found["group"], found["rotated"]
     errors = dict(zip(turned["models"].tolist(), turned["errors"].tolist(), strict=True))
     return Results(plane, space, float(group["difference"]), errors)
 

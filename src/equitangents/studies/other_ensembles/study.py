@@ -31,10 +31,10 @@ from equitangents.studies.common.ising_lattice import energy_task
 from equitangents.studies.common.networks import mlp
 from equitangents.studies.common.orbit_spread import squares_of_means
 from equitangents.studies.common.orbits import by_element, deviations, orbit_batch
-from equitangents.studies.common.training import train_stage
+from equitangents.studies.common.training import ensemble_stage
 from equitangents.studies.framework.citations import EMERGENT_EQUIVARIANCE
 from equitangents.studies.framework.claims import EXACT, Claim, Records, claim
-from equitangents.studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check
+from equitangents.studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
 
 OPEN = "open question of arXiv 2403.03103"
 INDEPENDENT = {
@@ -134,11 +134,17 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
 def measure(settings: Settings, folder: RunFolder) -> Results:
     """Closed forms, then ensembles of independent members, then those of one run."""
     problem = _Problem(settings)
-    closed = folder.stage("closed-forms", "Closed forms", partial(_closed, problem))
-    broken = folder.stage("copies", "Bagging of augmented copies", partial(_copies, problem))["changes"]
-    changes = {kind: _trained(problem, folder, kind)["changes"] for kind in (*INDEPENDENT, "snapshots")}
-    changes["boosted"] = folder.stage("boosted", "Training: boosting", partial(_boosted, problem))["changes"]
-    return Results(closed=closed, changes=changes, broken=broken)
+    trained = (*INDEPENDENT, "snapshots")
+    found = folder.stages(
+        {
+            "closed-forms": Stage("closed-forms", "Closed forms", partial(_closed, problem)),
+            "copies": Stage("copies", "Bagging of augmented copies", partial(_copies, problem)),
+            **{kind: _trained(problem, folder, kind) for kind in trained},
+            "boosted": Stage("boosted", "Training: boosting", partial(_boosted, problem)),
+        }
+    )
+    changes = {kind: found[kind]["changes"] for kind in (*trained, "boosted")}
+    return Results(closed=found["closed-forms"], changes=changes, broken=found["copies"]["changes"])
 
 
 class _Problem:
@@ -216,7 +222,7 @@ def _copies(problem: _Problem, task: Task) -> Arrays:
     return {"changes": np.array(changes)}
 
 
-def _trained(problem: _Problem, folder: RunFolder, kind: str) -> Arrays:
+def _trained(problem: _Problem, folder: RunFolder, kind: str) -> Stage:
     """Independent members after training, or the snapshots of every run."""
     s, rate = problem.settings, problem.rate
     variations: dict[str, ensembles.Variation] = {
@@ -235,7 +241,7 @@ def _trained(problem: _Problem, folder: RunFolder, kind: str) -> Arrays:
         found = problem.changes(recorded["test"][..., 0])
         return {"changes": found if kind == "snapshots" else found[0]}
 
-    return train_stage(
+    return ensemble_stage(
         folder,
         kind,
         f"Training: {TITLES[kind]}",

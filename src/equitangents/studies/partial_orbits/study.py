@@ -20,7 +20,7 @@ from equitangents.statistics import Estimate, exactly, paired_mean
 from equitangents.studies.common.images import standardise
 from equitangents.studies.framework.citations import PARTIAL_ORBITS
 from equitangents.studies.framework.claims import EXACT, Claim, Records, claim
-from equitangents.studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check
+from equitangents.studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
 from equitangents.systems import PartialOrbits, partial_orbits
 
 STATED = "stated in arXiv 2412.11521"
@@ -51,7 +51,7 @@ class Settings:
 
 PRESETS = {
     "quick": Settings(),
-    "desk": Settings(classes=10, per_class=8, test_per_class=8, draws=6),
+    "desk": Settings(classes=10, per_class=8, test_per_class=8, draws=30),
     "paper": Settings(
         classes=10, per_class=8, test_per_class=8, draws=50, orders=(4, 8, 16, 32, 64), angles=64, rings=8
     ),
@@ -126,11 +126,9 @@ def images(name: str, settings: Settings, draw: int) -> tuple[np.ndarray, ...]:
 
 def measure(settings: Settings, folder: RunFolder) -> Results:
     """One stage for each set, network, group and number of missing orientations."""
-    found = {}
-    for key in cases(settings):
-        title = f"{key[0]}, {MODELS[key[1]]}, {key[2]}, {key[3]} missing"
-        found[key] = folder.stage("-".join(key), title, partial(_draws, settings, key))
-    return Results(found)
+    title = lambda key: f"{key[0]}, {MODELS[key[1]]}, {key[2]}, {key[3]} missing"
+    work = {key: Stage("-".join(key), title(key), partial(_draws, settings, key)) for key in cases(settings)}
+    return Results(folder.stages(work))
 
 
 def _draws(settings: Settings, key: tuple[str, str, str, str], task: Task) -> Arrays:

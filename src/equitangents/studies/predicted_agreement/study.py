@@ -21,7 +21,7 @@ from equitangents.studies.common.expected_agreement import COVERS, SEVERAL, Trai
 from equitangents.studies.common.images import Images, load_images
 from equitangents.studies.common.infinite import gradient_descent
 from equitangents.studies.common.orbits import same_predictions
-from equitangents.studies.common.training import train_stage
+from equitangents.studies.common.training import ensemble_stage
 from equitangents.studies.framework.citations import EMERGENT_EQUIVARIANCE
 from equitangents.studies.framework.claims import Claim, Records, after, claim
 from equitangents.studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check
@@ -140,8 +140,8 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     infinite = folder.stage(
         "infinite", "Infinite width, closed form", partial(_infinite, settings, images, action, steps, sizes)
     )
-    outputs = {
-        width: train_stage(
+    training = {
+        width: ensemble_stage(
             folder,
             f"width-{width}",
             f"Training {settings.members} CNNs of {width} channels",
@@ -159,6 +159,7 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
         )
         for width in sorted(settings.widths)
     }
+    outputs = folder.stages(training)
     return Results(images, action, steps, sizes, outputs, {name: infinite[name] for name in images.sets})
 
 

@@ -11,7 +11,8 @@ from equitangents.statistics import Estimate, bootstrap, shared_level
 from equitangents.studies.common import resampling_floor
 from equitangents.studies.common.training import train_stage
 from equitangents.studies.framework.claims import Claim, Records, claim
-from equitangents.studies.framework.folder import Arrays, RunFolder
+from equitangents.studies.framework.folder import RunFolder
+from equitangents.studies.framework.stages import Arrays
 from equitangents.studies.rotated_images.results import Results, ensemble_labels
 from equitangents.studies.rotated_images.settings import Settings
 

@@ -19,7 +19,7 @@ from equitangents.studies.common.networks import mlp
 from equitangents.studies.common.orbits import by_element, orbit_batch
 from equitangents.studies.common.sampled_groups import RANDOM, STRATEGIES, importance, sample, trained_means
 from equitangents.studies.framework.citations import EMERGENT_EQUIVARIANCE
-from equitangents.studies.framework.study import Arrays, RunFolder, Study, Task
+from equitangents.studies.framework.study import Arrays, RunFolder, Stage, Study, Task
 from equitangents.studies.sampling.claims import claims
 from equitangents.studies.sampling.results import SETS, Results, compared
 from equitangents.studies.sampling.settings import PRESETS, Settings, check_settings
@@ -32,15 +32,17 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     """The kernel on all pairs once, one small problem for every choice of elements, then trained ensembles."""
     complete = _Complete(settings)
     whole = folder.stage("complete", "Complete augmentation", lambda task: complete.violation())["complete"]
-    found = {
-        (strategy, j): folder.stage(
-            f"{strategy}-{budget}",
-            f"{STRATEGIES[strategy].capitalize()}, {budget} of {settings.order}",
-            partial(_choices, settings, complete, strategy, budget),
-        )
-        for strategy in STRATEGIES
-        for j, budget in enumerate(settings.budgets)
-    }
+    found = folder.stages(
+        {
+            (strategy, j): Stage(
+                f"{strategy}-{budget}",
+                f"{STRATEGIES[strategy].capitalize()}, {budget} of {settings.order}",
+                partial(_choices, settings, complete, strategy, budget),
+            )
+            for strategy in STRATEGIES
+            for j, budget in enumerate(settings.budgets)
+        }
+    )
     table = lambda key: {s: np.stack([found[s, j][key] for j in range(len(settings.budgets))]) for s in STRATEGIES}
     trained = trained_ensembles(settings, folder) if settings.repetitions else None
     return Results(np.array(settings.times), table("violation"), table("distance"), whole, trained)

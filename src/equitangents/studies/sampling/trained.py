@@ -17,7 +17,8 @@ from equitangents.studies.common.image_ensembles import rotations, train_on_orbi
 from equitangents.studies.common.images import Images, load_images
 from equitangents.studies.common.orbits import orbit_batch
 from equitangents.studies.common.sampled_groups import sample
-from equitangents.studies.framework.folder import Arrays, RunFolder
+from equitangents.studies.framework.folder import RunFolder
+from equitangents.studies.framework.stages import Stage
 from equitangents.studies.sampling.settings import Settings
 from equitangents.studies.sampling.trained_results import TrainedEnsembles, titles
 
@@ -26,7 +27,10 @@ def trained_ensembles(settings: Settings, folder: RunFolder) -> TrainedEnsembles
     """One ensemble for every way and repetition, each a stage of its own."""
     images = load_images(settings.images, folder.data_dir)
     ways = titles(settings.image_order, settings.image_budget)
-    found = {way: [_trained(settings, folder, way, r) for r in range(settings.repetitions)] for way in ways}
+    repetitions = range(settings.repetitions)
+    work = {(way, r): _trained(settings, folder, way, r) for way in ways for r in repetitions}
+    done = folder.stages(work)
+    found = {way: [done[way, r] for r in repetitions] for way in ways}
     gather = lambda stages: {key: np.stack([stage[key][0, 0] for stage in stages]) for key in stages[0]}
     steps = {way: settings.recipe.steps(*visits(settings, way, len(images.train_x))) for way in ways}
     return TrainedEnsembles(
@@ -45,7 +49,7 @@ def visits(settings: Settings, way: str, images: int) -> tuple[int, int]:
     return copies * images, settings.epochs * settings.image_order // copies
 
 
-def _trained(settings: Settings, folder: RunFolder, way: str, repetition: int) -> Arrays:
+def _trained(settings: Settings, folder: RunFolder, way: str, repetition: int) -> Stage:
     images = load_images(settings.images, folder.data_dir, draw=repetition)
     title = titles(settings.image_order, settings.image_budget)[way].capitalize()
     return train_on_orbits(

@@ -13,7 +13,7 @@ from equitangents.studies.common.image_ensembles import Recipe, floor_prediction
 from equitangents.studies.common.images import Images
 from equitangents.studies.common.orbits import same_predictions
 from equitangents.studies.common.scores import table_mean
-from equitangents.studies.framework.folder import Arrays
+from equitangents.studies.framework.stages import Arrays
 
 PAIRS = (("complete", "anew"), ("spaced", "drawn"))  # systematic, random
 

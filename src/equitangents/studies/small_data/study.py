@@ -14,7 +14,7 @@ from equitangents.data.dataset import balanced
 from equitangents.studies.common import kernel_classification
 from equitangents.studies.common.images import Images
 from equitangents.studies.framework.citations import SMALL_DATA, WITHOUT_TANGENTS
-from equitangents.studies.framework.study import Arrays, RunFolder, Study, Task
+from equitangents.studies.framework.study import Arrays, RunFolder, Stage, Study, Task
 from equitangents.studies.small_data import rivals
 from equitangents.studies.small_data.claims import claims
 from equitangents.studies.small_data.flips import KINDS, averaged_kernels, both_copies
@@ -36,24 +36,30 @@ def training_sets(settings: Settings, images: Images, size: int) -> list[np.ndar
 def measure(settings: Settings, folder: RunFolder) -> Results:
     """Every kernel once, over all images; then all draws of all sizes out of it. Networks and forests by size."""
     images = load(settings, folder.data_dir)
-    right: dict[str, np.ndarray] = {}
+    work: dict[str, Stage] = {}
     for name in NETWORKS:
         for phi, said in NONLINEARITIES.items():
             title = f"{name}, {said}: kernels of {len(images.train_x)} + {len(images.test_y)} images, flips averaged"
-            stage = folder.stage(f"{name}-{phi}".lower(), title, partial(_kernel, settings, images, name, phi))
-            right |= {kernel_name(name, phi, kind): stage[kind] for kind in KINDS}
-    trained: list[np.ndarray] = []
-    forests: list[np.ndarray] = []
-    rates: list[float] = []
+            stage = f"{name}-{phi}".lower()
+            work[stage] = Stage(stage, title, partial(_kernel, settings, images, name, phi))
     for size in settings.sizes:
         draws = training_sets(settings, images, size)
-        for label, compute, kept in (("network", rivals.networks, trained), ("forest", rivals.forests, forests)):
+        for label, compute in (("network", rivals.networks), ("forest", rivals.forests)):
             run = lambda task, compute=compute, draws=draws: compute(settings, images, draws, task.step)
-            found = folder.stage(f"{label}s-{size}", f"{settings.draws} {label}s, {size} training images", run)
-            kept.append(found["right"])
-            rates += [float(found["rate"])] if "rate" in found else []
-    right |= {CNN: np.stack(trained), FOREST: np.stack(forests)}
-    equal = folder.stage("equal", "Training on both copies", partial(_equal, settings, images))
+            title = f"{settings.draws} {label}s, {size} training images"
+            work[f"{label}s-{size}"] = Stage(f"{label}s-{size}", title, run)
+    work["equal"] = Stage("equal", "Training on both copies", partial(_equal, settings, images))
+    found = folder.stages(work)
+    right = {
+        kernel_name(name, phi, kind): found[f"{name}-{phi}".lower()][kind]
+        for name in NETWORKS
+        for phi in NONLINEARITIES
+        for kind in KINDS
+    }
+    right[CNN] = np.stack([found[f"networks-{size}"]["right"] for size in settings.sizes])
+    right[FOREST] = np.stack([found[f"forests-{size}"]["right"] for size in settings.sizes])
+    rates = [float(found[f"networks-{size}"]["rate"]) for size in settings.sizes]
+    equal = found["equal"]
     return Results(
         right,
         np.array(rates),

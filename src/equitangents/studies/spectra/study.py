@@ -21,7 +21,7 @@ from equitangents.statistics import Estimate, exactly
 from equitangents.studies.common.images import standardise
 from equitangents.studies.framework.citations import EQUIVARIANT_KERNELS, OMNISCIENT_RISK
 from equitangents.studies.framework.claims import EXACT, Claim, claim
-from equitangents.studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check
+from equitangents.studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
 from equitangents.systems import exchange_rate, moved_at_random, spectrum
 
 OURS = "our question, asked in review of arXiv 2406.06504"
@@ -134,22 +134,22 @@ def load(settings: Settings, name: str, group: str, data_dir: Path | None) -> tu
 
 def measure(settings: Settings, folder: RunFolder) -> Results:
     """Exchange rates and a spectrum for every set and group; each is a stage."""
-    cases = {}
-    for name in chosen_sets(settings, folder.data_dir):
-        for group in settings.groups:
-            title = f"{name}, {group}"
-            rates = folder.stage(
-                f"rates-{name}-{group}", f"{title}: errors", partial(_rates, settings, name, group, folder)
+    data_dir, parts = folder.data_dir, (("rates", "errors", _rates), ("spectrum", "spectrum", _spectrum))
+    cases = [(name, group) for name in chosen_sets(settings, data_dir) for group in settings.groups]
+    found = folder.stages(
+        {
+            (part, *case): Stage(
+                "-".join((part, *case)), f"{', '.join(case)}: {said}", partial(compute, settings, *case, data_dir)
             )
-            found = folder.stage(
-                f"spectrum-{name}-{group}", f"{title}: spectrum", partial(_spectrum, settings, name, group, folder)
-            )
-            cases[name, group] = _case(rates, found)
-    return Results(cases)
+            for case in cases
+            for part, said, compute in parts
+        }
+    )
+    return Results({case: _case(found["rates", *case], found["spectrum", *case]) for case in cases})
 
 
-def _rates(settings: Settings, name: str, group: str, folder: RunFolder, task: Task) -> Arrays:
-    x, y = load(settings, name, group, folder.data_dir)
+def _rates(settings: Settings, name: str, group: str, data_dir: Path | None, task: Task) -> Arrays:
+    x, y = load(settings, name, group, data_dir)
     s = settings
     found = exchange_rate(
         network(s), GROUPS[group](), x, y, sizes=s.sizes, repetitions=s.repetitions, ridge=s.ridge, seed=s.seed,
@@ -166,8 +166,8 @@ def _rates(settings: Settings, name: str, group: str, folder: RunFolder, task: T
     return arrays
 
 
-def _spectrum(settings: Settings, name: str, group: str, folder: RunFolder, task: Task) -> Arrays:
-    x = load(settings, name, group, folder.data_dir)[0][: settings.spectrum_images]
+def _spectrum(settings: Settings, name: str, group: str, data_dir: Path | None, task: Task) -> Arrays:
+    x = load(settings, name, group, data_dir)[0][: settings.spectrum_images]
     net, action = network(settings), GROUPS[group]()
     found = spectrum(net, action, x, progress=task.step)
     few = spectrum(net, action, x[:_EXPLICIT])

@@ -8,14 +8,17 @@ largest training sets that a desk allows.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from equitangents.studies.framework.citations import SYNERGY_AND_SYMMETRY
-from equitangents.studies.framework.study import Arrays, RunFolder, Study, Task
+from equitangents.studies.framework.study import Arrays, RunFolder, Stage, Study, Task
 from equitangents.studies.spurious_symmetries.claims import claims
-from equitangents.studies.spurious_symmetries.pools import Pool, measure_pool, pool_of
+from equitangents.studies.spurious_symmetries.pools import measure_pool, pool_of
 from equitangents.studies.spurious_symmetries.results import Results
 from equitangents.studies.spurious_symmetries.settings import (
     ARCHITECTURES,
@@ -40,22 +43,19 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     """Figure 2 architecture by architecture, then the pools of infinite width: a stage each."""
     s = settings
     images = figure_images(s, folder.data_dir)
-    best, last, learnt, equal = {}, {}, {}, {}
+    work: dict[Any, Stage] = {}
     for name in ARCHITECTURES:
-        found = folder.stage(f"NTK-{name}", f"{name}, NTK", partial(kernel_accuracies, name, s, images))
-        best[name, "NTK"], last[name, "NTK"], equal[name] = found["best"], found["best"], found["equal"]
-        learnt[name, "NTK"] = np.ones_like(found["best"])
+        work[name, "NTK"] = Stage(f"NTK-{name}", f"{name}, NTK", partial(kernel_accuracies, name, s, images))
         for how in INFERENCES[1:]:
             compute = partial(network_accuracies, name, how, s, images, width_of(name, s.width))
-            found = folder.stage(f"{how}-{name}", f"{name}, {how}", compute)
-            best[name, how], last[name, how], learnt[name, how] = found["best"], found["last"], found["learnt"]
-    small = {}
+            work[name, how] = Stage(f"{how}-{name}", f"{name}, {how}", compute)
+    small: dict[tuple[str, str], _Pooled] = {}
     for name in SMALL_MODELS:
         for group in SMALL_GROUPS if name == "GAP" else ("I",):
             stage = f"small-{name}-{GROUPS.index(group)}"
             title = f"{name}, {s.small_images:,} images of {s.small_pixels} pixels, {group}"
             small[name, group] = _pool(s, folder, stage, title, name, s.small_images, s.small_pixels, ("I",), group)
-    pools = {}
+    pools: dict[str, _Pooled] = {}
     for name, count in zip(s.models, s.images, strict=True):
         groups: tuple[str, ...] = GROUPS if name in s.moved else ("I",)
         title = f"{name}, {count:,} images of {s.kernel_pixels} pixels"
@@ -65,8 +65,39 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
         count = s.images[s.models.index("GAP")]
         title = f"VEC, {count:,} images of {s.kernel_pixels} pixels"
         beside = _pool(s, folder, "pool-VEC-beside-GAP", title, "VEC", count, s.kernel_pixels, ("I",))
-    pictures = folder.stage("pictures", "Images as the networks see them", partial(_pictures, s, folder))["pictures"]
-    return Results(images[0].name, best, last, learnt, equal, pools, small, beside, pictures)
+    for pool in (*small.values(), *pools.values(), *([beside] if beside else [])):
+        work[pool.stage.name] = pool.stage
+    work["pictures"] = Stage("pictures", "Images as the networks see them", partial(_pictures, s, folder.data_dir))
+    found = folder.stages(work)
+    best, last, learnt, equal = {}, {}, {}, {}
+    for name in ARCHITECTURES:
+        kernel = found[name, "NTK"]
+        best[name, "NTK"], last[name, "NTK"], equal[name] = kernel["best"], kernel["best"], kernel["equal"]
+        learnt[name, "NTK"] = np.ones_like(kernel["best"])
+        for how in INFERENCES[1:]:
+            of = found[name, how]
+            best[name, how], last[name, how], learnt[name, how] = of["best"], of["last"], of["learnt"]
+    read = lambda pool: pool_of(found[pool.stage.name], pool.groups, pool.sizes)
+    return Results(
+        images[0].name,
+        best,
+        last,
+        learnt,
+        equal,
+        {name: read(pool) for name, pool in pools.items()},
+        {key: read(pool) for key, pool in small.items()},
+        read(beside) if beside else None,
+        found["pictures"]["pictures"],
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Pooled:
+    """A stage that measures a pool, and what it is read with."""
+
+    stage: Stage
+    groups: Sequence[str]
+    sizes: tuple[int, ...]
 
 
 def _pool(
@@ -79,21 +110,22 @@ def _pool(
     pixels: int,
     groups: Sequence[str],
     before: str = "I",
-) -> Pool:
+) -> _Pooled:
     """A pool whose images `before` moves first."""
     sizes = sizes_of(count, s.folds, s.smallest)
 
+    data_dir, kept = folder.data_dir, folder.checkpoints(stage)
+
     def compute(task: Task) -> Arrays:
-        x, y = pool_images(s, folder.data_dir, count, pixels)
+        x, y = pool_images(s, data_dir, count, pixels)
         x = np.asarray(rotate(x, before, seed=s.seed), x.dtype)
-        kept = folder.checkpoints(stage)
         return measure_pool(name, s.kernel_depth, x, y, groups, sizes, s.folds, s.ridge, s.seed, kept, task.step)
 
-    return pool_of(folder.stage(stage, title, compute), groups, sizes)
+    return _Pooled(Stage(stage, title, compute), groups, sizes)
 
 
-def _pictures(settings: Settings, folder: RunFolder, task: Task) -> Arrays:
-    x, _ = pool_images(settings, folder.data_dir, max(settings.images), settings.kernel_pixels)
+def _pictures(settings: Settings, data_dir: Path | None, task: Task) -> Arrays:
+    x, _ = pool_images(settings, data_dir, max(settings.images), settings.kernel_pixels)
     return {"pictures": np.stack([rotate(x[:_PICTURES], group, seed=settings.seed) for group in GROUPS])}
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from equitangents.statistics import Estimate, shared_level
 from equitangents.studies.common.system_images import SystemImages, load_system_images
 from equitangents.studies.framework.citations import SYNERGY_AND_SYMMETRY
 from equitangents.studies.framework.claims import Claim, Records, claim
-from equitangents.studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check
+from equitangents.studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
 from equitangents.systems import KernelInference, SDist, System, architecture, inference, path, s_dist
 
 NOISE = 0.1  # the share of a plain estimate from which on its noise matters
@@ -92,13 +93,14 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
 def measure(settings: Settings, folder: RunFolder) -> Results:
     """Every width at every time, one stage each."""
     images = load(settings, folder.data_dir)
-    limit = folder.stage("limit", "Infinitely wide VEC", partial(_limit, settings, images))["outputs"]
-    vec, gap, learnt = {}, {}, {}
+    work: dict[Any, Stage] = {"limit": Stage("limit", "Infinitely wide VEC", partial(_limit, settings, images))}
     for width in settings.widths:
         for i, t in enumerate(settings.times):
             title, compute = f"Width {width}, t = {t:g}", partial(_pair, width, t, settings, images)
-            found = folder.stage(f"width-{width}-{i}", title, compute)
-            vec[width, t], gap[width, t], learnt[width, t] = found["vec"], found["gap"], found["learnt"]
+            work[width, t] = Stage(f"width-{width}-{i}", title, compute)
+    found = folder.stages(work)
+    limit = found.pop("limit")["outputs"]
+    vec, gap, learnt = ({at: arrays[of] for at, arrays in found.items()} for of in ("vec", "gap", "learnt"))
     return Results(images.name, vec, gap, learnt, dict(zip(settings.times, limit, strict=True)))
 
 

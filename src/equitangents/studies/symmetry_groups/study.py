@@ -21,7 +21,7 @@ from equitangents.studies.common.moved_kernels import predicted, relative
 from equitangents.studies.common.system_images import SystemImages, load_system_images
 from equitangents.studies.framework.citations import SYNERGY_AND_SYMMETRY
 from equitangents.studies.framework.claims import EXACT, P_VALUE, Claim, claim
-from equitangents.studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check
+from equitangents.studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
 from equitangents.systems import (
     ARCHITECTURES,
     GradientInference,
@@ -68,7 +68,7 @@ class Settings:
 PRESETS = {
     "quick": Settings(),
     "desk": Settings(
-        train_images=2000, pooled_images=150, test_images=300, pixels=16, finite_depth=2, width=4, members=48,
+        train_images=2000, pooled_images=400, test_images=500, pixels=16, finite_depth=2, width=4, members=48,
         epochs=40, cases=200,
     ),
     "paper": Settings(
@@ -115,9 +115,16 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     """Kernels of every architecture on data moved by every group, then networks, then the alarms of the test."""
     images = load(settings, folder.data_dir)
     kernels, predictions, right, pooled, methods, numbers = {}, {}, {}, {}, {}, {}
+    work = {"alarms": Stage("alarms", "False alarms of the two-sample test", partial(_alarms, settings))}
     for name in ARCHITECTURES:
-        at = folder.stage(f"infinite-{name}", f"{name}, infinite width", partial(_infinite, name, settings, images))
-        finite = folder.stage(f"finite-{name}", f"{name}, finite width", partial(_finite, name, settings))
+        for stage, title, compute in (
+            (f"infinite-{name}", f"{name}, infinite width", partial(_infinite, name, settings, images)),
+            (f"finite-{name}", f"{name}, finite width", partial(_finite, name, settings)),
+        ):
+            work[stage] = Stage(stage, title, compute)
+    found = folder.stages(work)
+    for name in ARCHITECTURES:
+        at, finite = found[f"infinite-{name}"], found[f"finite-{name}"]
         pooled[name] = at["right_pooled"].astype(bool)
         for i, group in enumerate(GROUPS):
             kernels[name, group] = float(at["kernels"][i])
@@ -125,7 +132,7 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
             right[name, group] = at["right"][i].astype(bool)
             methods[name, group] = METHODS[int(finite["methods"][i])]
             numbers[name, group] = float(finite["numbers"][i])
-    rate = folder.stage("alarms", "False alarms of the two-sample test", partial(_alarms, settings))["rate"]
+    rate = found["alarms"]["rate"]
     alarms = Estimate(float(rate[0]), float(rate[1]), float(rate[2]))
     return Results(images.name, kernels, predictions, right, pooled, methods, numbers, alarms)
 

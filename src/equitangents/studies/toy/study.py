@@ -22,10 +22,10 @@ from equitangents.studies.common import networks
 from equitangents.studies.common.infinite import largest_rate
 from equitangents.studies.common.orbit_spread import expected_squares
 from equitangents.studies.common.orbits import by_element, orbit_batch
-from equitangents.studies.common.training import train_stage
+from equitangents.studies.common.training import ensemble_stage
 from equitangents.studies.framework.citations import EMERGENT_EQUIVARIANCE
 from equitangents.studies.framework.claims import EXACT, Claim, Records, after, claim
-from equitangents.studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check
+from equitangents.studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
 
 STATED = "stated in arXiv 2403.03103"
 REGIONS = ("on the training disc", "beyond the training disc")
@@ -167,11 +167,8 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
             arrays |= {f"{name}_members": outputs[:, :SHOWN_MEMBERS], f"{name}_mean": outputs.mean(axis=1)}
         return arrays
 
-    def trained(suffix: str, words: str, augmentation: actions.Action | None, members: int) -> tuple[Arrays, Trained]:
-        closed = folder.stage(
-            f"infinite{suffix}", f"Infinite width, closed form{words}", partial(infinite, augmentation)
-        )
-        finite = train_stage(
+    def training(suffix: str, words: str, augmentation: actions.Action | None, members: int) -> Stage:
+        return ensemble_stage(
             folder,
             f"ensemble{suffix}",
             f"Training {members} members together{words}",
@@ -188,13 +185,28 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
             keep=kept,
             seed=settings.seed,
         )
+
+    closed_form = lambda suffix, words, augmentation: Stage(
+        f"infinite{suffix}", f"Infinite width, closed form{words}", partial(infinite, augmentation)
+    )
+    without = ("-plain", " without augmentation", None)
+    found = folder.stages(
+        {
+            "closed": closed_form("", "", action),
+            "finite": training("", "", action, settings.members),
+            "closed-plain": closed_form(*without),
+            "finite-plain": training(*without, settings.plain_members),
+        }
+    )
+
+    def trained(suffix: str) -> Trained:
+        closed, finite = found[f"closed{suffix}"], found[f"finite{suffix}"]
         of = lambda name: {**{key: finite[f"{name}_{key}"] for key in ("members", "mean")}, "infinite": closed[name]}
         orbits = lambda arrays: (arrays["inside"], arrays["outside"])
         maps = {key: _as_map(settings, values) for key, values in of("square").items()}
-        return closed, Trained(orbits(finite), orbits(closed), maps, of("circle"))
+        return Trained(orbits(finite), orbits(closed), maps, of("circle"))
 
-    closed, augmented = trained("", "", action, settings.members)
-    _, plain = trained("-plain", " without augmentation", None, settings.plain_members)
+    closed, augmented, plain = found["closed"], trained(""), trained("-plain")
     return Results(
         times=times,
         learning_rate=rate,

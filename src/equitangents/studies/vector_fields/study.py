@@ -67,8 +67,8 @@ class Settings:
 PRESETS = {
     "quick": Settings(),
     "desk": Settings(
-        pixels=12, sizes=(1, 2, 4, 8, 16, 32), test=24, draws=12, hidden_layers=3, few=3, channels=16, trained=8,
-        steps=(1, 10, 100, 300),
+        pixels=12, sizes=(1, 2, 4, 8, 16, 32), test=24, draws=20, hidden_layers=3, few=3, channels=16, trained=8,
+        members=192, steps=(1, 10, 100, 300),
     ),
     "paper": Settings(
         pixels=16, sizes=(1, 2, 4, 8, 16, 32, 64), test=50, draws=20, hidden_layers=4, few=4, channels=64, trained=16,

@@ -45,9 +45,11 @@ def learnt(
     K: Float[np.ndarray, "m m"], B: Float[np.ndarray, "t m"], y: Float[np.ndarray, "m outputs"], ridge: float
 ) -> Float[np.ndarray, "t outputs"]:
     """What the kernel predicts after training to the end: B (K + ridge)⁻¹ y."""
-    system = (K + K.T) / 2
+    system = K + K.T
+    system /= 2
     system[np.diag_indices_from(system)] += ridge
-    weights = scipy.linalg.cho_solve(scipy.linalg.cho_factor(system, overwrite_a=True, check_finite=False), y)
+    # equal to its transpose, whose columns lie as LAPACK wants them: nothing is copied
+    weights = scipy.linalg.cho_solve(scipy.linalg.cho_factor(system.T, overwrite_a=True, check_finite=False), y)
     found: np.ndarray = B @ weights
     return found
 

@@ -14,7 +14,7 @@ from equitangents.studies.common.moving_outputs.growing_sets import Score, Sets,
 from equitangents.studies.common.moving_outputs.kernels import PairKernel, Symmetry
 from equitangents.studies.common.moving_outputs.over_time import MODELS, over_time
 from equitangents.studies.common.moving_outputs.trained import Trained, Training, train
-from equitangents.studies.framework.study import Arrays, RunFolder, Task, check
+from equitangents.studies.framework.study import Arrays, RunFolder, Stage, Task, check
 
 SETS = ("training", "test", "off the data")
 PLAIN, RIGHT, WRONG = "plain", "right", "wrong"
@@ -85,11 +85,12 @@ class Learning:
 def measure_learning(problem: Problem, folder: RunFolder) -> Learning:
     """A stage for every draw, and one for training time."""
     p = problem
-    draws = [
-        folder.stage(f"{p.name}-{k}", f"{p.name}: draw {k + 1} of {p.draws}", partial(_draw, p, k))
-        for k in range(p.draws)
-    ]
-    time = folder.stage(f"{p.name}-times", f"{p.name}: equivariance over training time", partial(_times, p))
+    work: dict[int | str, Stage] = {
+        k: Stage(f"{p.name}-{k}", f"{p.name}: draw {k + 1} of {p.draws}", partial(_draw, p, k)) for k in range(p.draws)
+    }
+    work["times"] = Stage(f"{p.name}-times", f"{p.name}: equivariance over training time", partial(_times, p))
+    found = folder.stages(work)
+    draws, time = [found[k] for k in range(p.draws)], found["times"]
     trained = None
     if p.training is not None:
         x, y, test, target = p.draw(0)

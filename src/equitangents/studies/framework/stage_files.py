@@ -1,0 +1,55 @@
+"""Files of complete stages: arrays, and the fingerprint of the run that they belong to. One with damage counts as none.
+
+Every byte is checked: a header with a flipped byte may ask for too few numbers, which the rest would not betray.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import struct
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from equitangents.files import whole_file
+from equitangents.studies.framework.stages import Arrays
+
+logger = logging.getLogger("equitangents")
+
+_DAMAGED = (
+    OSError, ValueError, KeyError, EOFError, RuntimeError, TypeError, AttributeError, MemoryError, OverflowError,
+    zipfile.BadZipFile, zlib.error, struct.error,
+)  # fmt: skip
+
+
+def write(path: Path, arrays: Arrays, fingerprint: str) -> None:
+    """Keep `arrays`; the file appears when it is complete."""
+    contents: dict[str, Any] = {**arrays, "fingerprint": np.array(fingerprint)}
+    with whole_file(path) as partial:
+        np.savez_compressed(partial, **contents)
+
+
+def read(path: Path, fingerprint: str) -> Arrays | None:
+    """The arrays of a stage of the run with this fingerprint; None where there are none, or they are damaged.
+
+    Raises OSError where the file may be good and cannot be read: without permission, or from a disk that fails.
+    """
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+            wrong = archive.zip.testzip()
+            if wrong is not None:
+                raise zipfile.BadZipFile(f"the checksum of {wrong} is wrong")
+            if str(archive["fingerprint"]) != fingerprint:
+                return None
+            return {key: archive[key] for key in archive.files if key != "fingerprint"}
+    except _DAMAGED as error:
+        logger.warning("study: %s is damaged (%s), and the stage is computed again", path, error)
+        return None

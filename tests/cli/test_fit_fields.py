@@ -1,0 +1,59 @@
+"""`equitangents fit` and `predict` with targets, or labels, at every position of the inputs."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import equitangents as et
+from equitangents.cli.main import main
+
+RNG = np.random.default_rng(1)
+X, Y, NEW = RNG.normal(size=(4, 3, 3, 1)), RNG.normal(size=(4, 3, 3, 2)), RNG.normal(size=(2, 3, 3, 1))
+LABELS = (X[..., 0] > 0) + 3
+NET = et.nn.Sequential(et.nn.Conv(1, (3, 3)), et.nn.Relu(), et.nn.Conv(1, (3, 3)))
+LAYERS = [{"layer": "Conv", "channels": 1, "window": [3, 3]}, {"layer": "Relu"}]
+
+
+@pytest.fixture
+def run(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.savez("fields.npz", x=X, y=Y)
+    np.savez("labels.npz", x=X, y=LABELS)
+    np.save("new.npy", NEW)
+    (tmp_path / "net.json").write_text(json.dumps([*LAYERS, LAYERS[0]]))
+
+    def call(*arguments):
+        with pytest.raises(SystemExit) as stop:
+            main(list(map(str, arguments)))
+        output = capsys.readouterr()
+        assert int(stop.value.code or 0) == 0, output.err
+        return output.out
+
+    return call
+
+
+FIT = ("fit", "--net", "net.json", "--ridge", 1e-2)
+
+
+def test_fields_are_fitted_and_predicted(run):
+    out = run(*FIT, "--data", "fields.npz", "--out", "model", "--store", "kernels")
+    assert out.startswith("model: regression of 4 samples, 2 outputs at each of 3×3 positions; solved as dense NP×NP")
+    run("predict", "model", "--data", "new.npy", "--out", "p.npz", "--std")
+    mean, std = et.InfiniteEnsemble(NET, ridge=1e-2).fit(X, Y).predict(NEW, return_std=True)
+    held = np.load("p.npz")
+    assert not np.max(np.abs(held["mean"] - mean)) > 1e-9
+    assert not np.max(np.abs(held["std"] - std)) > 1e-9
+    assert np.load("kernels/ntk.npy").shape == (36, 36)
+
+
+def test_whole_numbers_at_every_position_are_labels(run):
+    out = run(*FIT, "--data", "labels.npz", "--out", "model")
+    assert out.startswith("model: classifier of 4 samples, 2 classes at each of 3×3 positions; ")
+    run("predict", "model", "--data", "new.npy", "--out", "p.npy")
+    expected = et.InfiniteEnsembleClassifier(NET, ridge=1e-2).fit(X, LABELS).predict(NEW)
+    np.testing.assert_array_equal(np.load("p.npy"), expected)
+    out = run(*FIT, "--data", "labels.npz", "--out", "model", "--task", "regression")
+    assert out.startswith("model: regression of 4 samples, 1 output at each of 3×3 positions; ")

@@ -1,0 +1,81 @@
+"""InfiniteEnsemble(store=…) on fields: the kernel between all points is kept, gone on with, and refused to others."""
+
+import json
+
+import numpy as np
+import pytest
+
+import equitangents as et
+from ensembles.fields.patch_kernels import PatchKernels
+from equitangents.ensembles.fields import store
+from equitangents.ensembles.fields.kernel import FieldKernel
+from equitangents.errors import InvalidTypeError, StoreError
+
+NET = et.nn.Sequential(et.nn.Conv(1, (3, 3), b_std=0.1), et.nn.Relu(), et.nn.Conv(1, (3, 3)))
+TURNS = et.actions.image_rotations(4)
+RNG = np.random.default_rng(2)
+X, Y, NEW = RNG.normal(size=(4, 3, 3, 1)), RNG.normal(size=(4, 3, 3, 2)), RNG.normal(size=(2, 3, 3, 1))
+
+
+@pytest.fixture(autouse=True)
+def _small_tiles(monkeypatch):
+    monkeypatch.setattr(store, "_POINTS", 9)  # one signal a tile
+
+
+@pytest.mark.parametrize(
+    ("augmentation", "solver"),
+    [(None, "auto"), (None, "cholesky"), (None, et.solvers.Nystrom(rank=20)), (TURNS, "auto")],
+)
+def test_fields_fitted_with_a_store_are_those_without(tmp_path, augmentation, solver):
+    settings = {"augmentation": augmentation, "ridge": 1e-2, "solver": solver}
+    plain = et.InfiniteEnsemble(NET, **settings).fit(X, Y)
+    kept = et.InfiniteEnsemble(NET, store=tmp_path / "k", **settings).fit(X, Y)
+    assert not np.max(np.abs(kept.predict(NEW) - plain.predict(NEW))) > 1e-8
+    held = np.load(tmp_path / "k" / "ntk.npy")
+    if augmentation is None:
+        literal = np.asarray(NET.kernel_field(X).ntk).reshape(36, 36)
+        assert not np.max(np.abs(held - literal)) > 1e-13
+
+
+def test_a_fit_that_was_stopped_goes_on_with_what_is_missing_and_the_next_reads_it(tmp_path, monkeypatch):
+    plain, whole, calls = et.InfiniteEnsemble(NET, ridge=1e-2).fit(X, Y), FieldKernel.kernel, []
+
+    def stopping(self, a, b=None):
+        calls.append(len(a))
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return whole(self, a, b)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FieldKernel, "kernel", stopping)
+        with pytest.raises(KeyboardInterrupt):
+            et.InfiniteEnsemble(NET, ridge=1e-2, store=tmp_path / "k").fit(X, Y)
+    assert np.load(tmp_path / "k" / "tiles.npy").sum() == 3
+    calls[:] = [0] * 10  # no more stops
+    monkeypatch.setattr(FieldKernel, "kernel", stopping)
+    found = et.InfiniteEnsemble(NET, ridge=1e-2, store=tmp_path / "k").fit(X, Y)
+    assert len(calls) - 10 == 10 - 3
+    et.InfiniteEnsemble(NET, ridge=1e-2, store=tmp_path / "k").fit(X, 2 * Y)
+    assert len(calls) - 10 == 10 - 3
+    assert not np.max(np.abs(found.predict(NEW) - plain.predict(NEW))) > 1e-9
+
+
+def test_other_fields_networks_and_folders_are_refused(tmp_path):
+    et.InfiniteEnsemble(NET, ridge=1e-2, store=tmp_path / "k").fit(X, Y)
+    with pytest.raises(StoreError, match="differs in the inputs or their positions"):
+        et.InfiniteEnsemble(NET, ridge=1e-2, store=tmp_path / "k").fit(X + 1, Y)
+    other = et.nn.Sequential(*NET.layers[:2], et.nn.Conv(1, (3, 3), W_std=2.0))
+    with pytest.raises(StoreError, match="differs in the network"):
+        et.InfiniteEnsemble(other, ridge=1e-2, store=tmp_path / "k").fit(X, Y)
+    with pytest.raises(StoreError, match="differs in the augmentation"):
+        et.InfiniteEnsemble(NET, TURNS, ridge=1e-2, store=tmp_path / "k").fit(X, Y)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").touch()
+    with pytest.raises(StoreError, match="holds something else"):
+        et.InfiniteEnsemble(NET, ridge=1e-2, store=tmp_path / "mine").fit(X, Y)
+    with pytest.raises(InvalidTypeError, match="no description"):
+        et.InfiniteEnsemble(PatchKernels(), ridge=1e-2, store=tmp_path / "own").fit(X, Y)
+    about = tmp_path / "k" / "about.json"
+    about.write_text(json.dumps({}))
+    with pytest.raises(StoreError, match="differs in the network"):
+        et.InfiniteEnsemble(NET, ridge=1e-2, store=tmp_path / "k").fit(X, Y)

@@ -1,0 +1,181 @@
+"""Faults of disks, files, versions and permissions in a study's folder: no wrong number, no complete stage lost."""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from equitangents import studies
+from equitangents.cli.main import main
+from equitangents.errors import InvalidArgumentError
+from equitangents.studies.framework import stage_files
+from studies.small import FiveStages, five_stages
+
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+
+
+def numbers(folder):
+    """What readers take from a run."""
+    return [(folder / name).read_bytes() for name in ("results/numbers.csv", "verdicts.json")]
+
+
+@pytest.fixture
+def whole(tmp_path, capsys):
+    """A run that nothing disturbed."""
+    five_stages(tmp_path / "whole")
+    capsys.readouterr()
+    return tmp_path / "whole"
+
+
+class TestDamage:
+    def test_of_any_byte_of_a_stage_gives_its_arrays_or_none(self, tmp_path, caplog):
+        caplog.set_level("CRITICAL", "equitangents")
+        path = tmp_path / "a.npz"
+        arrays = {"x": np.arange(6.0).reshape(2, 3), "label": np.array(["a", "b"])}
+        stage_files.write(path, arrays, "print")
+        good, lost = path.read_bytes(), 0
+        for place in range(0, len(good), 2):
+            flip = 1 << place % 8
+            path.write_bytes(good[:place] + bytes([good[place] ^ flip]) + good[place + 1 :])
+            found = stage_files.read(path, "print")
+            lost += found is None
+            assert found is None or all(np.array_equal(found[key], arrays[key]) for key in arrays), place
+            assert found is None or found.keys() == arrays.keys()
+        assert lost > len(good) / 8
+        for length in range(0, len(good), 7):
+            path.write_bytes(good[:length])
+            assert stage_files.read(path, "print") is None
+
+    def test_of_a_header_that_asks_for_less_is_no_shorter_array(self, tmp_path):
+        path = tmp_path / "a.npz"
+        np.savez(path, x=np.arange(9000.0), fingerprint=np.array("print"))  # not compressed: the header is plain
+        path.write_bytes(path.read_bytes().replace(b"(9000,)", b"(1000,)"))
+        assert len(np.load(path)["x"]) == 1000
+        assert stage_files.read(path, "print") is None
+
+    @pytest.mark.parametrize("how", ["flipped", "cut", "empty"])
+    def test_of_a_stage_is_said_and_the_stage_is_computed_again(self, whole, capsys, caplog, how):
+        good = numbers(whole)
+        path = whole / "stages" / "stage-2.npz"
+        data = path.read_bytes()
+        middle = len(data) // 2
+        damaged = {"flipped": data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :], "cut": data[:middle]}
+        path.write_bytes(damaged.get(how, b""))
+        five_stages(whole, resume=True)
+        assert capsys.readouterr().out == "2"
+        assert "stage-2.npz is damaged" in caplog.text
+        assert numbers(whole) == good
+        assert np.array_equal(np.load(path)["y"], np.random.default_rng(2).normal(1, 0.1, 50))
+
+    @pytest.mark.parametrize("how", ["flipped", "cut", "changed"])
+    def test_of_the_configuration_loses_no_stage(self, whole, capsys, how):
+        good, path = numbers(whole), whole / "config.json"
+        text = path.read_text()
+        changed = text.replace('"members": 10', '"members": 11')
+        assert changed != text
+        path.write_text({"flipped": "\x7f" + text[1:], "cut": text[:50], "changed": changed}[how])
+        (whole / "stages" / "stage-4.npz").unlink()
+        five_stages(whole, resume=True)
+        assert capsys.readouterr().out == "4"
+        assert numbers(whole) == good
+        assert json.loads(path.read_text())["settings"]["members"] == 10
+
+    def test_of_the_configuration_before_any_stage_is_said_and_can_be_replaced(self, tmp_path):
+        folder = tmp_path / "run"
+        folder.mkdir()
+        (folder / "config.json").write_text('{"study": "fi')
+        for resume in (False, True):
+            with pytest.raises(InvalidArgumentError, match=r"config\.json is damaged.*--force"):
+                five_stages(folder, resume=resume)
+        five_stages(folder, force=True)
+        assert (folder / "report.html").exists()
+
+
+class TestTheDisk:
+    def test_that_is_full_is_one_line_and_complete_stages_are_kept(self, tmp_path, whole, capsys, monkeypatch):
+        out, stored = tmp_path / "run", stage_files.write
+
+        def until_full(path, arrays, fingerprint):
+            if path.stem == "stage-2":
+                soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+                resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
+                try:
+                    stored(path, arrays, fingerprint)
+                finally:
+                    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+            stored(path, arrays, fingerprint)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(stage_files, "write", until_full)
+            made = FiveStages(slow=False)
+            info = studies.StudyInfo("five", "Five", "nobody", ("quick",), "s", "none")
+            studies.add(info, made.study(), made.present)
+            with pytest.raises(SystemExit) as stop:
+                main(["reproduce", "five", "--out", str(out)])
+            del studies.registry["five"]
+        said = capsys.readouterr()
+        assert stop.value.code == 2
+        assert "a file or folder cannot be read or written: File too large" in said.err
+        assert "Traceback" not in said.err
+        assert said.out == "012"
+        assert sorted(path.name for path in (out / "stages").iterdir()) == ["stage-0.npz", "stage-1.npz"]
+        five_stages(out, resume=True)
+        assert capsys.readouterr().out == "234"
+        assert numbers(out) == numbers(whole)
+
+    def test_that_is_full_from_the_start_stops_with_the_cause_and_no_other(self, tmp_path, monkeypatch):
+        """The note of the time cannot be written either, and hides nothing."""
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+        def filling(*_):
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1, hard))
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(stage_files, "write", filling)
+        try:
+            with pytest.raises(OSError, match="No space left on device"):
+                five_stages(tmp_path / "run")
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+    def test_a_stage_that_may_not_be_read_is_not_taken_for_damaged(self, whole, capsys, monkeypatch):
+        def denied(self, *_, **__):
+            raise PermissionError(13, "Permission denied", str(self))
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "read_bytes", denied)
+            with pytest.raises(PermissionError):
+                stage_files.read(whole / "stages" / "stage-1.npz", "print")
+
+
+class TestVersions:
+    def test_stages_of_two_are_not_put_together(self, whole, capsys, monkeypatch):
+        path = whole / "config.json"
+        config = json.loads(path.read_text())
+        now = config["versions"]["equitangents"]
+        config["versions"]["equitangents"] = "0.0.1"
+        path.write_text(json.dumps(config))
+        with pytest.raises(InvalidArgumentError, match=rf"begun by equitangents 0\.0\.1, and this is {now}"):
+            five_stages(whole, resume=True)
+        assert capsys.readouterr().out == ""
+        five_stages(whole)
+        assert capsys.readouterr().out == "01234"
+
+
+@pytest.mark.slow
+def test_killed_at_any_write_again_and_again_the_run_is_that_of_an_undisturbed_one(tmp_path, whole):
+    script = Path(__file__).with_name("killed_study.py")
+    command = [sys.executable, str(script), str(tmp_path / "run"), "60"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=500, check=True, env=ENVIRONMENT)
+    assert int(done.stdout) > 40
+    out = tmp_path / "run"
+    five_stages(out, resume=not (out / "report.html").exists())
+    assert numbers(out) == numbers(whole)
+    assert {p.name for p in out.iterdir()} == {p.name for p in whole.iterdir()}
+    names = lambda folder: {p.relative_to(folder).as_posix() for p in folder.rglob("*")}
+    assert names(out) == names(whole)
