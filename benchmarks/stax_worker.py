@@ -16,8 +16,9 @@ _ACTIVATIONS = (
     "Relu()", "LeakyRelu(0.1)", "Abs()", "ABRelu(-0.5, 2.0)", "Erf(2.0, 0.5)", "Gelu()", "Sin(1.0, 0.7)",
     "Cos(1.0, 0.7)",
     "Rbf(0.4)", "Exp(1.0, 0.5)", "Gaussian()", "ExpNormalized()", "Monomial(3)", "Polynomial([0.1, 1.0, 0.2])",
-    "Sigmoid_like()", "Gabor()", "LayerNorm(), stax.Hermite(3)", "Hermite(3)", "RectifiedMonomial(1)", "RectifiedMonomial(2)",
-    "Sign()", "Identity()", "ElementwiseNumerical(jax.numpy.tanh, 15)", "ElementwiseNumerical(jax.numpy.tanh, 60)",
+    "Sigmoid_like()", "Gabor()", "LayerNorm(), stax.Hermite(3)", "Hermite(3)", "RectifiedMonomial(1)",
+    "RectifiedMonomial(2)", "Sign()", "Identity()", "ElementwiseNumerical(jax.numpy.tanh, 15)",
+    "ElementwiseNumerical(jax.numpy.tanh, 60)",
     "Dropout(0.7, mode='test')",
 )  # fmt: skip
 CASES: dict[str, str] = {
@@ -89,7 +90,7 @@ _LONG = 0.1  # seconds for few inputs, from which many are left out
 
 
 def main(library: str, values: str) -> list[dict]:
-    """Median processor seconds of few and of many inputs, in float64, after a run that compiles; or why there are none."""
+    """Median processor seconds of few and of many inputs, in float64, after a run that compiles, or what it raises."""
     import jax
 
     jax.config.update("jax_enable_x64", True)
