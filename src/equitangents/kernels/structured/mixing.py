@@ -19,22 +19,14 @@ _Three = tuple[Any, Any, Any]
 
 def mixed(values: _Three, a1: Any, a2: Any) -> _Three:
     """A V A'ᵀ of the three fields' values."""
-    own1 = jnp.einsum("prn,rsn,qsn->pqn", a1, values[0], a1, precision="highest", optimize=True)
-    own2 = jnp.einsum("prn,rsn,qsn->pqn", a2, values[1], a2, precision="highest", optimize=True)
-    cross = None
-    if values[2] is not None:
-        cross = _between(values[2], a1, a2)
-    return own1, own2, cross
+    cross = None if values[2] is None else _between(values[2], a1, a2, "nm")
+    return _between(values[0], a1, a1, "n"), _between(values[1], a2, a2, "n"), cross
 
 
-_FEW = 8  # positions, up to which sums over inputs in a row are faster than products of small matrices
-
-
-def _between(values: Any, a1: Any, a2: Any) -> Any:
-    if values.shape[0] <= _FEW >= values.shape[1]:
-        half = (a1[:, :, None, :, None] * values).sum(axis=1)
-        return (a2[:, :, None, :] * half[:, None]).sum(axis=2)
-    return jnp.einsum("prn,rsnm,qsm->pqnm", a1, values, a2, precision="highest", optimize=True)
+def _between(values: Any, a1: Any, a2: Any, inputs: str) -> Any:
+    """A V A'ᵀ: one product after the other, since a path that is sought for all three may begin with A and A'."""
+    half = jnp.einsum(f"prn,rs{inputs}->ps{inputs}", a1, values, precision="highest")
+    return jnp.einsum(f"qs{inputs[-1]},ps{inputs}->pq{inputs}", a2, half, precision="highest")
 
 
 def mixed_means(state: State, a1: Any, a2: Any) -> tuple[Any, Any]:
