@@ -13,6 +13,7 @@ from functools import lru_cache
 import numpy as np
 
 from equitangents.kernels.levels import GridLevel, Level, Levels, NoFibresError, grid_levels, lifted_levels
+from equitangents.kernels.merged import merged
 from equitangents.kernels.program import (
     Affine,
     Box,
@@ -88,6 +89,11 @@ def plan(program: Program) -> FibrePlan | PairPlan:
         field, levels = short
         weight *= len(labels)
         labels = np.zeros(1, np.int32)
+    elif lift is not None and (labels >= 0).all() and whole and (fewer := merged(field, levels)) is not None:
+        field, levels, each = fewer
+        weight *= each
+        kept = levels.levels[-1].positions
+        labels = np.zeros(kept, np.int32) if len(sizes) == 1 else np.arange(kept, dtype=np.int32)
     return FibrePlan(
         field=field,
         levels=levels,
