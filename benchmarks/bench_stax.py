@@ -39,11 +39,12 @@ def main() -> None:
 
 
 def _layers(library: str, python: str, values: Path) -> tuple[list[dict], dict[str, np.ndarray]]:
-    found = _run(python, "stax_worker.py", library, str(values))
+    found = run_worker(python, "stax_worker.py", library, str(values))
     return found, dict(np.load(values))
 
 
-def _run(python: str, script: str, *arguments: str) -> Any:
+def run_worker(python: str, script: str, *arguments: str) -> Any:
+    """What a script of this folder prints as JSON, in an interpreter, on one thread."""
     one = {"OMP_NUM_THREADS": "1", "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"}
     command = [python, str(_HERE / script), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **one})
@@ -99,7 +100,7 @@ def myrtle_table(peer: str | None) -> str:
             if python is None:
                 continue
             values = Path(folder) / f"{library}.npz"
-            for row in _run(python, "stax_worker.py", library, str(values), "myrtle"):
+            for row in run_worker(python, "stax_worker.py", library, str(values), "myrtle"):
                 rates.setdefault(row["name"], {})[f"{library}/{row['dtype']}"] = row["rate"]
             kernels[library] = dict(np.load(values))
     for name, found in rates.items():
@@ -119,7 +120,7 @@ def cookbook_table(peer: str | None) -> str:
     for library, python in (("equitangents", sys.executable), ("neural_tangents", peer)):
         if python is None:
             continue
-        found = _run(python, "cookbook.py", library)
+        found = run_worker(python, "cookbook.py", library)
         means = ", ".join(f"{found['mean'][i]:.4f}" for i in (0, 12, 37, 49))
         lines.append(f"| {library} | {found['seconds']:.2f} | {means} | {max(found['deviation']):.4f} |")
     return "\n".join(lines)
