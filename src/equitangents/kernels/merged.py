@@ -38,7 +38,7 @@ def merged(field: tuple[Op, ...], levels: Levels) -> tuple[tuple[Op, ...], Level
             level = TableLevel(FrozenArray(number[partners[:, first]].astype(np.int32)))
             before = len(number) // len(first)
         elif number is not None:
-            level = found[-1]  # type: ignore[assignment]
+            level = found[-1]
         ops.append(op)
         found.append(level)
     if all(a == b for a, b in zip(ops, field, strict=True)):
