@@ -60,8 +60,10 @@ def layers_table(
     head = [f"{who}, {count}, ms" for count in (32, 256) for who in ("ours", "peer")]
     lines = ["| " + " | ".join(("network", *head, "peer / ours", "NNGP differs by", "NTK differs by")) + " |"]
     lines += ["|---|" + "---:|" * 7]
-    for i, row in enumerate(ours[0]):
-        name, peer = row["name"], {} if theirs is None else theirs[0][i]
+    peers = {} if theirs is None else {row["name"]: row for row in theirs[0]}
+    for row in ours[0]:
+        name = row["name"]
+        peer = peers.get(name, {})
         cells = [name, *(_milliseconds(found, size) for size in ("seconds", "seconds_many") for found in (row, peer))]
         both = "seconds_many" in row and "seconds_many" in peer
         cells.append(f"{peer['seconds_many'] / row['seconds_many']:.1f}" if both else "")

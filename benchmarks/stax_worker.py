@@ -96,7 +96,8 @@ def main(library: str, values: str) -> list[dict]:
     jax.config.update("jax_enable_x64", True)
     stax = importlib.import_module(f"{library}.stax")
     x = np.random.default_rng(0).standard_normal((max(n for n, _ in _SIZES.values()), 8, 3))
-    found, kernels = [], {}
+    found: list[dict] = []
+    kernels: dict[str, np.ndarray] = {}
     for name, network in CASES.items():
         row: dict = {"name": name}
         try:
