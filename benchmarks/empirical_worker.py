@@ -9,6 +9,7 @@ import importlib
 import json
 import sys
 import time
+from typing import Any
 
 import numpy as np
 
@@ -65,7 +66,7 @@ def main(library: str, values: str) -> list[dict]:
     return found
 
 
-def _drawn(params):  # type: ignore[no-untyped-def]
+def _drawn(params: Any) -> Any:
     """The same numbers in both libraries, whatever they are initialised with."""
     import jax
 
