@@ -22,10 +22,13 @@ CASES = (  # name, layers, padding, side, inputs on each side at the same positi
     ("8 layers, 32×32×3, circular", 8, "circular", 32, 32, 4),
 )
 
+_ROUNDS = 15
+
 
 def compared(field: Callable[[], object], pooled: Callable[[], object], writing: Callable[[], object]) -> str:
-    """One row's figures: milliseconds of all three, and the ratios."""
-    times = [shortest(run, 5) for run in (field, pooled, writing)]
+    """One row's figures: milliseconds of all three, the shortest of rounds that take turns, and the ratios."""
+    rounds = [[shortest(run, 1) for run in (field, pooled, writing)] for _ in range(_ROUNDS)]
+    times = [min(each) for each in zip(*rounds, strict=True)]
     ratio, without = times[0] / times[1], (times[0] - times[2]) / times[1]
     return "".join(f"{1e3 * t:>13.1f}" for t in times) + f"{ratio:>13.2f}{without:>13.2f}"
 

@@ -9,12 +9,14 @@ they fit.
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
 import re
 import sys
 import typing
 from collections.abc import Callable
 from functools import lru_cache
+from pathlib import Path
 from types import FunctionType
 from typing import Any
 
@@ -23,13 +25,20 @@ from beartype.door import is_bearable
 from jaxtyping import AbstractArray
 
 
+def annotated_modules() -> list[str]:
+    """Modules that annotate arrays, the only ones worth a hook: it makes every call of their functions longer."""
+    root = Path(importlib.util.find_spec("equitangents").origin).parent
+    found = [path for path in sorted(root.rglob("*.py")) if "jaxtyping" in path.read_text(encoding="utf-8")]
+    return [".".join(path.relative_to(root.parent).with_suffix("").parts).removesuffix(".__init__") for path in found]
+
+
 def check_arrays(function: Callable[..., Any]) -> Callable[..., Any]:
     """The type checker for jaxtyping's import hook, which hands over stand-ins for what it checks.
 
     A stand-in for a whole call has one more parameter than the function: the value that it returned. The stand-in for
     the arguments alone does not have it, and passes.
     """
-    annotations = {name: hint for name, hint in function.__annotations__.items() if _holds_array(hint)}
+    annotations = {name: hint for name, hint in function.__annotations__.items() if holds_array(hint)}
     parameters = inspect.signature(function).parameters.values()
     has_value = any(p.kind is p.KEYWORD_ONLY and re.fullmatch(r"ret\d+", p.name) for p in parameters)
     if not annotations or not has_value:
@@ -79,7 +88,8 @@ def _is_public(function: Callable[..., Any]) -> bool:
     return any(outer in getattr(holder, "__all__", ()) for holder in holders)
 
 
-def _holds_array(annotation: Any) -> bool:
+def holds_array(annotation: Any) -> bool:
+    """Whether an annotation is an array of jaxtyping, or holds one."""
     if inspect.isclass(annotation) and issubclass(annotation, AbstractArray):
         return True
-    return any(_holds_array(part) for part in typing.get_args(annotation))
+    return any(holds_array(part) for part in typing.get_args(annotation))

@@ -13,26 +13,9 @@ costs.share_compiled_programs()
 
 from jaxtyping import install_import_hook  # noqa: E402
 
-CHECKED = (
-    "actions",
-    "data",
-    "ensembles",
-    "groups",
-    "inference",
-    "metrics",
-    "molecules",
-    "planning",
-    "report",
-    "sphere",
-    "statistics",
-    "steerable",
-    "audit",
-    "kernels",
-    "nn",
-    "studies",
-    "systems",
-)
-install_import_hook([f"equitangents.{package}" for package in CHECKED], "array_types.check_arrays")
+import array_types  # noqa: E402
+
+install_import_hook(array_types.annotated_modules(), "array_types.check_arrays")
 
 import matplotlib  # noqa: E402
 import numpy as np  # noqa: E402

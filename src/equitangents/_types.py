@@ -9,7 +9,6 @@ from typing import Any
 import jax
 import numpy as np
 import numpy.typing as npt
-from jaxtyping import Float
 
 ArrayLike = np.ndarray | jax.Array
 Numbers = npt.ArrayLike | jax.Array  # an array, or what NumPy makes one of: lists of numbers, a single number
@@ -17,6 +16,5 @@ Times = float | Sequence[float] | np.ndarray  # one training time, or several
 Key = int | jax.Array  # a seed, or a key of jax.random
 DType = np.dtype | type | str  # of numbers, by name or as NumPy has it
 FileName = str | PathLike[str]
-Signals = Float[ArrayLike, "n *positions channels"]
 Params = Any  # a pytree of arrays, one entry a layer
 InputShape = tuple[int, ...]  # (*positions, channels), without the batch axis

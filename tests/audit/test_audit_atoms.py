@@ -16,7 +16,7 @@ from ase.io import write
 
 import equitangents as et
 from audit.potentials import Cluster, clusters
-from equitangents.audit.potentials.moves import supercell, turned
+from equitangents.audit.potentials.moves import supercell, translated, turned
 from equitangents.audit.potentials.quantities import QUANTITIES, feature
 from equitangents.cli.main import main
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ModelError
@@ -199,6 +199,24 @@ def test_reflections_keep_the_lattice_and_its_handedness() -> None:
     steps = np.asarray(atoms.cell) @ R.T @ np.linalg.inv(np.asarray(moved.cell))
     np.testing.assert_allclose(steps, np.round(steps), atol=1e-12)
     assert supercell(molecule("H2O"), 100) is None
+
+
+def test_momenta_turn_as_vectors_and_magnetic_moments_as_pseudovectors() -> None:
+    atoms, R = molecule("H2O"), -so3(2).random(1, seed=0)[0]
+    vectors = np.random.default_rng(0).normal(size=(3, 3))
+    atoms.set_momenta(vectors)
+    atoms.set_initial_magnetic_moments(vectors)
+    moved = turned(atoms, R, "").atoms
+    np.testing.assert_allclose(moved.get_momenta(), vectors @ R.T, atol=1e-12)
+    np.testing.assert_allclose(moved.get_initial_magnetic_moments(), -vectors @ R.T, atol=1e-12)
+
+
+def test_dipoles_of_charged_structures_move_with_them() -> None:
+    atoms = molecule("H2O")
+    atoms.set_initial_charges([1.0, 0.5, -0.25])
+    move = translated(atoms, np.random.default_rng(0))
+    shift = move.atoms.positions[0] - atoms.positions[0]
+    np.testing.assert_allclose(move.expected(QUANTITIES["dipole"], np.ones(3)), 1 + 1.25 * shift, atol=1e-12)
 
 
 class Features(Calculator):

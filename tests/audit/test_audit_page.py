@@ -8,6 +8,7 @@ import re
 import numpy as np
 import pytest
 
+import equitangents as et
 from audit.example_report import GUILTY, example_report
 from equitangents.audit.report.page import html
 from equitangents.audit.report.page.pictures import cells
@@ -121,3 +122,15 @@ def test_inputs_that_are_no_images_have_no_pictures():
     page = html(example_report(images=False))
     assert "data:image/png" not in page
     assert "largest output" in page
+
+
+def test_elements_that_are_no_turns_of_the_plane_stand_in_columns() -> None:
+    x = np.random.default_rng(0).normal(size=(12, 3))
+    flips = et.audit.Custom(lambda g, x: -x if g else x, name="sign")
+    for group, given in (("C2", {"inputs": flips}), ("SO3", {}), ("octahedral", {})):
+        report = et.audit(lambda x: x[:, :1], group, x, effort="quick", **given)
+        assert all(e.angle is None for e in report.elements)
+        assert 'class="polar"' not in html(report)
+    turned = et.audit(lambda x: x[:, :1], "C4", x[:, :2], effort="quick")
+    assert [e.angle for e in turned.elements] == [90, 180, 270]
+    assert et.audit(lambda x: x[:, :1], "C2", x, inputs=flips, effort="quick").elements[0].label == "element 1"

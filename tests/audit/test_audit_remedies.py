@@ -46,6 +46,11 @@ def test_members_are_told_in_one_quantity_before_and_after() -> None:
         assert estimate.low <= estimate.mean <= estimate.high
     count = int(re.search(r"about ([\d,]+) members, now 16", remedy.note)[1].replace(",", ""))
     limit2 = section.limit.mean**2
+    assert (remedy.passes_before, remedy.passes_after) == (16, count)
+    ensemble_inputs = report.timing.parts["ensemble"]  # of single members; all others are of their mean
+    assert report.timing.member_passes == ensemble_inputs + 16 * (report.timing.evaluations - ensemble_inputs)
+    assert "16 members take" in report.summary()
+    assert f"; {count:,} members" in report.summary()
     assert np.sqrt(limit2 + section.finite**2 / count) <= 0.01 < np.sqrt(limit2 + section.finite**2 / (count - 1))
 
 
@@ -92,3 +97,37 @@ def test_the_average_over_the_group_can_be_had_and_is_equivariant() -> None:
         et.audit(f, "SO2", images, kinds, elements=2, **quiet).remedy("average")
     with pytest.raises(InvalidArgumentError, match="class numbers"):
         et.audit(lambda x: f(x)["a"].argmax(1), "C4", images, **quiet).remedy("average")
+
+
+@pytest.mark.parametrize("name", ["average", "canonicalise"])
+def test_remedies_keep_batches_where_the_model_has_them(name: str) -> None:
+    x = np.random.default_rng(0).normal(size=(5, 12, 2))  # time, batch, channels
+    weights = np.arange(1.0, 6.0)[:, None, None]
+    given = {"inputs": "sequences", "effort": "quick"}
+    for out, f in (("sequences", lambda x: (x * weights).cumsum(0)), (None, lambda x: (x * weights)[:2])):
+        moves = et.audit.Batch(out, axis=1)
+        report = et.audit(f, "reversal", et.audit.Batch(x, axis=1), moves, **given)
+        mended = report.remedy(name)
+        assert report.verdict == "broken"
+        assert mended(x).shape == f(x).shape
+        assert et.audit(mended, "reversal", et.audit.Batch(x, axis=1), moves, **given).verdict == "equivariant"
+
+
+def test_models_of_one_size_are_filled_up_along_their_own_axis() -> None:
+    x = np.random.default_rng(0).normal(size=(3, 10, 2))
+
+    def fixed(x: np.ndarray) -> np.ndarray:
+        if x.shape[1] != 4:
+            raise ValueError("batches of 4 alone")
+        return x.sum(0, keepdims=True)
+
+    along = et.audit.Batch(None, axis=1)
+    report = et.audit(fixed, "reversal", et.audit.Batch(x, axis=1), along, inputs="sequences", batch_size=4, **QUIET)
+    assert report.verdict == "equivariant"
+
+
+def test_batches_along_another_axis_show_no_layers() -> None:
+    x = et.audit.Batch(np.random.default_rng(0).normal(size=(3, 8, 2)), axis=1)
+    net = lambda x: x[0]
+    report = et.audit(net, "reversal", x, inputs="sequences", layers=[net], **{**QUIET, "off_data": False})
+    assert "another axis" in next(m.reason for m in report.missing if m.section == "layers")

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import equitangents as et
+from laws.joint import limit_of_the_largest
 from laws.networks import network, small_group
 from oracles import finite_groups, literal_kernels
 
@@ -165,7 +166,7 @@ def test_finite_networks_are_exactly_equivariant(group):
 @pytest.mark.slow
 @pytest.mark.parametrize("group", [S3, et.groups.cyclic(5), et.groups.quaternion()], ids=lambda g: g.name)
 def test_kernels_are_the_means_over_random_networks(group):
-    """One hidden layer, whose mean does not depend on the width; 4,000 networks, 95 % of numbers within 3 errors."""
+    """One hidden layer, whose mean does not depend on the width; 4,000 networks, the largest deviation."""
     _, layers = on_itself(group, window=[0, 1])
     x = np.random.default_rng(1).normal(size=(2, group.order, 2))
     scores = []
@@ -176,8 +177,7 @@ def test_kernels_are_the_means_over_random_networks(group):
         assert found.ntk.shape == (2, 2, irrep.dimension, irrep.dimension)
         scores += [(found.nngp - exact.nngp) / found.nngp_std_error, (found.ntk - exact.ntk) / found.ntk_std_error]
     z = np.concatenate([np.abs(score).ravel() for score in scores])
-    assert np.mean(z <= 3) >= 0.95
-    assert np.max(z) <= 4.5
+    assert np.max(z) <= limit_of_the_largest(len(z), 4000)
 
 
 @pytest.mark.slow

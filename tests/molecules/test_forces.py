@@ -130,7 +130,7 @@ def test_forces_are_free_of_curl(trained):
 
 def test_predictions_turn_with_the_molecule(trained):
     model, train = trained
-    batch = molecules(5, seed=11)  # as many as were trained on: one program for both
+    batch = molecules(2, seed=11)
     moved, R = turned(batch)
     before, after = (model.predict(m, return_std=True) for m in (batch, moved))
     np.testing.assert_allclose(after.energies, before.energies, atol=1e-4)

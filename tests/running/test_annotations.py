@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 from jaxtyping import Float, TypeCheckError, jaxtyped
 
-from array_types import check_arrays
+from array_types import annotated_modules, check_arrays, holds_array
 
 
 def stacked(x: Float[np.ndarray, "n d"], skip: int = 0) -> Float[np.ndarray, "n two_d"]:
@@ -50,3 +52,11 @@ def test_the_package_is_checked():
     from equitangents.sphere.harmonics import harmonics
 
     assert "jaxtyping" in harmonics.__code__.co_filename
+
+
+def test_modules_that_annotate_arrays_are_all_checked():
+    checked = set(annotated_modules())
+    assert {"equitangents.sphere.harmonics", "equitangents.sphere.transforms"} <= checked
+    for name, module in sys.modules.items():
+        if name.startswith("equitangents.") and name not in checked:
+            assert not any(map(holds_array, vars(module).values())), name

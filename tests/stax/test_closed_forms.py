@@ -46,6 +46,13 @@ def test_a_constant_function_has_a_constant_kernel():
     assert np.array_equal(kernels(stax.Erf(0.0, 1.0, 0.5)).nngp, np.full((3, 3), 0.25))
 
 
+@pytest.mark.parametrize(("gamma", "shift"), [(1.0, -1.0), (0.5, 0.2)])
+def test_normalised_exponentials_are_those_of_the_shifted_cosine(gamma, shift):
+    sizes = np.sqrt(np.outer(np.diag(K), np.diag(K)))
+    expected = sizes * np.exp(gamma * (K / sizes + shift))
+    assert np.max(np.abs(kernels(stax.ExpNormalized(gamma, shift)).nngp - expected)) <= 1e-12
+
+
 def test_normalised_hermite_polynomials_make_powers_of_the_correlation():
     found = kernels(stax.Hermite(3), stax.LayerNorm())
     correlation = K / np.sqrt(np.outer(np.diag(K), np.diag(K)))

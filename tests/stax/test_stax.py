@@ -67,6 +67,11 @@ def test_pools_overlap_unless_strides_say_otherwise():
     same(kernel_fn, nn.Sequential(nn.Dense(4), nn.Relu(), *pools, nn.Flatten(), nn.Dense(1)))
 
 
+def test_dropout_takes_the_share_that_is_kept():
+    _, _, kernel_fn = stax.serial(stax.Dense(4), stax.Relu(), stax.Dropout(0.75), stax.Dense(1))
+    same(kernel_fn, nn.Sequential(nn.Dense(4), nn.Relu(), nn.Dropout(0.25), nn.Dense(1)), X[:, 0])
+
+
 def test_masks_and_graphs_come_as_arguments():
     x, graphs = X.copy(), np.random.default_rng(2).integers(0, 2, (4, 5, 5)).astype(float)
     x[1, 3:] = 100.0
@@ -76,6 +81,11 @@ def test_masks_and_graphs_come_as_arguments():
     same(kernel_fn, net, et.Graphs(x, graphs, mask))
     found = kernel_fn(x, None, "ntk", mask_constant=100.0, pattern=(graphs, graphs))
     assert np.array_equal(found, net.kernel(et.Graphs(x, graphs, mask)).ntk)
+    others = 1 - graphs
+    found = kernel_fn(x, X, "ntk", mask_constant=100.0, pattern=(graphs, others))
+    everywhere = np.ones(X.shape[:-1], bool)
+    expected = net.kernel(et.Graphs(x, graphs, mask), et.Graphs(X, others, everywhere)).ntk
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -100,6 +110,7 @@ SCALED = {
     "ABRelu": (stax.ABRelu(-0.5, 2.0), lambda x: np.minimum(x, 0) * -0.5 + 2 * np.maximum(x, 0)),
     "ABRelu, one-sided": (stax.ABRelu(3.0, 0.0), lambda x: 3 * np.minimum(x, 0)),
     "Cos": (stax.Cos(2.0, 0.5), lambda x: 2 * np.cos(0.5 * x)),
+    "Cos with a phase": (stax.Cos(2.0, 0.5, 0.3), lambda x: 2 * np.cos(0.5 * x + 0.3)),
     "Sigmoid_like": (stax.Sigmoid_like(), lambda x: 0.5 * jax.lax.erf(x / 2.4020563531719796) + 0.5),
     "Gabor": (stax.Gabor(), lambda x: np.exp(-x * x) * np.sin(x)),
 }

@@ -34,14 +34,17 @@ def test_leads_of_2_points_hold_up_to_640_images_and_fail_beyond():
     assert [c.verdict for c in found] == ["holds", "holds", "fails", *["holds"] * 6]
     assert found[0].claim == "With 10 images Myrtle-5 NTK is ahead of the trained CNN by 1 to 3 points"
     assert [c.stated for c in found[:3]] == ["1 to 3 points", "1 to 3 points", ""]
-    assert "has not caught up: its lead with 1,280 images is 2.0 points" in found[2].meaning
+    assert (
+        "has not caught up after 13 passes over its images: the kernel's lead with 1,280 images is 2.0 points"
+        in found[2].meaning
+    )
 
 
 def test_leads_outside_1_to_3_points_and_a_kernel_that_is_behind_or_wrong_fail():
     others = {FOREST: 0.5, "FCN NTK": 0.5, "Myrtle-5 NNGP": 0.3, "Myrtle-5 NNGP, exponential": 0.25}
     found = claims(SETTINGS, results((8, -2, -2), 1e-3, **others))
     assert [c.verdict for c in found] == ["fails", "fails", "holds", *["fails"] * 6]
-    assert "its lead with 10 images is 8.0 points, outside of 1 to 3" in found[0].meaning
+    assert "the kernel's lead with 10 images is 8.0 points, outside of 1 to 3" in found[0].meaning
 
 
 def test_numbers_that_are_none_decide_nothing():

@@ -1,5 +1,7 @@
 """Turning many images by many angles quickly: one sparse matrix an angle, one pass of the spline's filter for all.
 
+A turn by more than 45° is a quarter turn, which moves pixels to pixels, after a smaller one: C₂₄ needs five matrices.
+
 The maps are those of `equitangents.actions.image_rotations`: (ρ(g) f)(p) = f(g⁻¹ p) about the image's centre, read from
 a B-spline through the pixels, zero outside. With outside="edge" the nearest border point is read instead, which makes
 the map continuous in the angle, as derivatives need it: else the border drops out at the smallest turn.
@@ -7,8 +9,9 @@ the map continuous in the angle, as derivatives need it: else the border drops o
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from typing import final
 
 import numpy as np
@@ -30,14 +33,16 @@ class Turner:
         coefficients: dict[bool, np.ndarray] = {}
         for degrees, reflected in motions:
             start = x[:, :, ::-1] if reflected else x
-            if degrees % 90 == 0:
-                y = np.rot90(start, round(degrees / 90), axes=(1, 2))
-            else:
+            quarters = int(np.floor(degrees / 90 + 0.5))
+            rest = float(degrees - 90 * quarters)
+            y = start
+            if rest:
                 if reflected not in coefficients:
                     coefficients[reflected] = self._coefficients(start)
                 c = coefficients[reflected]
-                y = _turn(float(degrees), self.order, *x.shape[1:3], c.dtype.char, self.outside) @ c
+                y = _MATRICES.turn(rest, self.order, x.shape[1:3], c.dtype.char, self.outside) @ c
                 y = np.moveaxis(y.reshape(*x.shape[1:3], len(x), x.shape[3]), 2, 0)
+            y = np.rot90(y, quarters, axes=(1, 2))
             yield y if self.mask is None else y * disc(x.shape[1:3])[..., None].astype(y.dtype)
 
     def _coefficients(self, x: np.ndarray) -> np.ndarray:
@@ -48,10 +53,42 @@ class Turner:
         return np.ascontiguousarray(c.reshape(x.shape[1] * x.shape[2], -1))
 
 
-@lru_cache(maxsize=256)
-def _turn(degrees: float, order: int, H: int, W: int, dtype: str, outside: Outside) -> scipy.sparse.csr_matrix:
-    """The matrix (pixels, coefficients) by which the turned image reads the spline."""
-    index, weights = turned_taps(np.radians(degrees), order, (H, W), outside)
-    pixel = np.broadcast_to(np.arange(H * W), index.shape)
-    shape = (H * W, H * W)
-    return scipy.sparse.csr_matrix((weights.ravel().astype(dtype), (pixel.ravel(), index.ravel())), shape=shape)
+class _Matrices:
+    """The matrices used last, of all angles together at most `most` bytes: of large images each takes megabytes."""
+
+    def __init__(self, most: int):
+        self._most, self._lock = most, threading.Lock()
+        self._kept: OrderedDict[tuple[object, ...], scipy.sparse.csr_matrix] = OrderedDict()
+
+    def turn(
+        self, degrees: float, order: int, positions: tuple[int, int], dtype: str, outside: Outside
+    ) -> scipy.sparse.csr_matrix:
+        """The matrix (pixels, coefficients) by which the turned image reads the spline."""
+        key = (degrees, order, positions, dtype, outside)
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+        made = _turn(degrees, order, positions, dtype, outside)
+        with self._lock:
+            self._kept[key] = made
+            while len(self._kept) > 1 and sum(map(_nbytes, self._kept.values())) > self._most:
+                self._kept.popitem(last=False)
+        return made
+
+
+_MATRICES = _Matrices(2**26)
+
+
+def _turn(
+    degrees: float, order: int, positions: tuple[int, int], dtype: str, outside: Outside
+) -> scipy.sparse.csr_matrix:
+    index, weights = turned_taps(np.radians(degrees), order, positions, outside)
+    taps, pixels = index.shape
+    starts = np.arange(0, taps * pixels + 1, taps, dtype=np.int32 if taps * pixels < 2**31 else np.int64)
+    entries = weights.T.astype(dtype).ravel(), index.T.astype(starts.dtype).ravel(), starts
+    return scipy.sparse.csr_matrix(entries, shape=(pixels, pixels))
+
+
+def _nbytes(matrix: scipy.sparse.csr_matrix) -> int:
+    return int(matrix.data.nbytes + matrix.indices.nbytes + matrix.indptr.nbytes)

@@ -44,6 +44,7 @@ from equitangents.audit.report.rules import rule_said
 from equitangents.audit.report.sections import (
     Checkpoint,
     ElementResult,
+    EnsembleSection,
     Estimate,
     Missing,
     ModelSection,
@@ -206,6 +207,8 @@ def assemble(
             task.clock.batches,
             dict(task.clock.parts),
             task.clock.evaluations / task.x.n,
+            *_held(task),
+            _member_passes(task, ensemble),
         ),
         citations=citations.used(
             lie=bool(lie),
@@ -223,10 +226,33 @@ def assemble(
         transforms=of_transforms,
         averaged=None
         if not lawful
-        else Remedies(model, task.contract, orbits.actions, orbits.no_mean, first, orbits.output_shapes).make,
+        else Remedies(
+            model,
+            task.contract,
+            orbits.actions,
+            orbits.no_mean,
+            first,
+            orbits.output_shapes,
+            task.output_action,
+            orbits.output_axes,
+        ).make,
         input_errors=orbits.errors.mean(axis=0).tolist(),
         inputs_digest=_digest(task),
     )
+
+
+def _member_passes(task: Task, ensemble: EnsembleSection | None) -> int:
+    """Inputs that single members were given: by the mean of them all of its members, by the ensemble's part one."""
+    if ensemble is None:
+        return 0
+    alone = task.clock.parts.get("ensemble", 0) if task.model.members() is not None else 0
+    return alone + ensemble.members * (task.clock.evaluations - alone)
+
+
+def _held(task: Task) -> tuple[int | None, int | None]:
+    """Bytes of weights, and of the activations of a batch."""
+    held = task.footprint
+    return (None, None) if held is None else (held.weights, held.activations * min(task.batch_size, task.x.n))
 
 
 def _no_derivative(orbits: Orbits) -> str:

@@ -20,6 +20,7 @@ from equitangents.audit.contract.structured import structured
 from equitangents.audit.contract.trees import as_inputs
 from equitangents.audit.contract.verify import verify
 from equitangents.audit.interruption import Interruption
+from equitangents.audit.measure.batch_plan import planned
 from equitangents.audit.measure.plan import planned_inputs
 from equitangents.audit.measure.relative import check_labels, is_classes
 from equitangents.audit.measure.rules.find import settled
@@ -76,7 +77,7 @@ def audit(
         judging: `Judging(relative_to, tolerance, output_scale)`, how large an error is, and which one is acceptable.
         bootstrap: `Bootstrap(confidence, resamples, seed)`, how intervals are found; the seed is that of everything
             random in the audit: the same seed gives the same report.
-        batch_size: inputs at a time; None: 256, or fewer if inputs are large.
+        batch_size: inputs at a time; None: as many as keep the memory below twice what the model needs, at most 256.
         progress: show how far a long audit is, and how long the rest takes, on stderr; False: it is logged.
         effort: "quick": the error and its floor alone, floors on 16 inputs, at most 12 elements of groups that are not
             tried in full, 200 resamples, and of layers, other sets and the data's symmetry what is asked for.
@@ -120,8 +121,9 @@ def audit(
         x, reading.inputs, isinstance(model, NetworkModel | EnsembleModel), isinstance(action, str)
     )
     batch = as_inputs(x)
-    if parts.transforms is not None:
-        named_transforms(parts.transforms)
+    if batch.axes:
+        model.fixed_batch = model.batch_along(batch.axes[0])
+    beside = {} if parts.transforms is None else named_transforms(parts.transforms)
     contract: Any
     if is_transforms(action):
         if elements is not None or given_kinds is not None:
@@ -160,11 +162,12 @@ def audit(
     )
     stop = Interruption()
     task.clock.check = stop.check
-    shown = Progress(planned_inputs(task, parts.off_data, parts.checkpoints or {}), progress)
+    strengths = sum(len(t.strengths) for t in beside.values())
+    shown = Progress(planned_inputs(task, parts.off_data, parts.checkpoints or {}, strengths), progress)
     task.clock.progress = shown
     try:
         with model.ready(), stop.watching():
-            task, labels, rules = settled(task, labels)
+            task, labels, rules = settled(task if batch_size else planned(task), labels)
             return assemble(task, began, labels, parts, stop, rules)
     finally:
         shown.close()

@@ -57,7 +57,9 @@ def fit(
     ] = None,
     solver: Annotated[
         str,
-        typer.Option(help="auto, eigh, cholesky, out-of-core, lanczos, pcg, nystrom or subset-of-regressors."),
+        typer.Option(
+            help="auto, eigh, cholesky, out-of-core, lanczos, pcg, sketch-and-project, nystrom or subset-of-regressors."
+        ),
     ] = "auto",
     memory_limit: Annotated[float | None, typer.Option(help="GB that the fit may take; by default half of it.")] = None,
     means_only: Annotated[

@@ -26,7 +26,7 @@ class FieldRegressorMixin(RegressorMixin):
             return float(super().score(X, y, sample_weight))
         true, _ = Positions(grid).checked(check_fields(y), len(X), copies=False)  # type: ignore[arg-type]
         rows = math.prod(grid) * len(true)
-        predicted = np.asarray(self.predict(X)).reshape(rows, -1)  # type: ignore[attr-defined]
+        predicted = np.asarray(self.predict(X)).reshape(rows, -1)
         return float(r2_score(true.reshape(rows, -1), predicted, sample_weight=each_row(sample_weight, grid)))
 
 
@@ -39,7 +39,7 @@ class FieldClassifierMixin(ClassifierMixin):
         if not grid:
             return float(super().score(X, y, sample_weight))
         labels = check_label_fields(y, len(X), Positions(grid))  # type: ignore[arg-type]
-        right = self.predict(X) == labels  # type: ignore[attr-defined]
+        right = self.predict(X) == labels
         return float(np.average(right.ravel(), weights=each_row(sample_weight, grid)))
 
 

@@ -157,7 +157,7 @@ def _outputs(f: Callable[..., Any], keywords: dict[str, Any], params: Any, x: An
 
 def _check_outputs(at: Callable[[Any, Any], Any], params: Any, x: Any) -> int:
     if not jax.tree.leaves(params):
-        raise NetworkError("params holds no parameters, so that there is no tangent kernel")
+        raise NetworkError("params holds no parameters, so there is no tangent kernel")
     found = jax.eval_shape(at, params, x)
     if not hasattr(found, "shape") or len(found.shape) != 2:
         raise ShapeError(f"f(params, x) gives {found}; expected one array (N, outputs)")

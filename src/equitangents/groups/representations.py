@@ -215,7 +215,7 @@ def _at(part: Part, group: SymmetryGroup) -> np.ndarray:
 
 def _in_space(part: Part, g: np.ndarray, reflections: bool) -> np.ndarray:
     if isinstance(part, FiniteMatrices) or part.group not in ("SO(3)", "O(3)"):
-        raise InvalidArgumentError(f"{part!r} is no representation of {'O(3)' if reflections else 'SO(3)'}")
+        raise InvalidArgumentError(f"{part!r} is not a representation of {'O(3)' if reflections else 'SO(3)'}")
     if reflections and part.group == "SO(3)":
         raise InvalidArgumentError(
             f"{part!r} of SO(3) does not say what reflections do; take one of groups.o3(bandlimit).irreps(count)"

@@ -70,7 +70,7 @@ def noise(spectrum: Spectrum, directions: int, squares: float = 0.0, *, unit: fl
     delta = spectrum.delta
     if not delta > spectrum.blur:
         raise NotPositiveDefiniteError(
-            f"the {spectrum.name} has equal samples and ridge={spectrum.ridge:g}, which is no noise that could tell "
+            f"the {spectrum.name} has equal samples and ridge={spectrum.ridge:g}, which is not enough noise to tell "
             f"them apart, so its targets have no density; {spectrum.remedy(delta)} or take each sample once"
         )
     slope = (squares / delta**2 - directions / delta) / 2 * spectrum.ridge_unit

@@ -83,6 +83,35 @@ class KernelCost:
         return text + "".join(f" {note[0].upper()}{note[1:]}." for note in self.notes)
 
 
+@dataclass(frozen=True)
+class Asked:
+    """Kernels between `rows` and `columns` inputs in precision `dtype`; `pairs` of them are computed."""
+
+    rows: int
+    columns: int
+    pairs: int
+    dtype: str
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of a number."""
+        return np.dtype(self.dtype).itemsize
+
+    @property
+    def result_bytes(self) -> int:
+        """Bytes of NNGP and NTK with one number for each pair."""
+        return result_bytes(self.rows, self.columns, self.itemsize)
+
+
+def asked(n1: int, n2: int | None, dtype: npt.DTypeLike, mirrors: bool = True) -> Asked:
+    """What is asked for, checked; n2 None: n1 inputs with themselves, half of the pairs if these are mirrored."""
+    n1 = check_whole("n1", n1, 1)
+    n2 = None if n2 is None else check_whole("n2", n2, 1)
+    columns = n1 if n2 is None else n2
+    pairs = n1 * (n1 + 1) // 2 if n2 is None and mirrors else n1 * columns
+    return Asked(n1, columns, pairs, check_dtype(dtype))
+
+
 def kernel_cost(
     program: Program,
     channels: int,
@@ -96,31 +125,51 @@ def kernel_cost(
     The first call for a kind of layer times small programs, for a fraction of a second (longer where an engine has to
     compile them first); later ones remember.
     """
-    n1 = check_whole("n1", n1, 1)
-    n2 = None if n2 is None else check_whole("n2", n2, 1)
-    name = check_dtype(dtype)
-    chosen, note = choose(program, engine, name)
+    wanted = asked(n1, n2, dtype)
+    chosen, note = choose(program, engine, wanted.dtype)
     steps = chosen.steps(program)
     notes = (f"all pairs of positions: {steps.why}",) if isinstance(steps, PairPlan) else ()
+    return cost_of_steps(
+        steps,
+        channels,
+        wanted,
+        chosen,
+        chosen.computed_in(program, channels, wanted.dtype),
+        output_bytes=wanted.result_bytes,
+        working_bytes=chosen.working_bytes(program, channels, wanted.rows, wanted.columns, wanted.itemsize),
+        notes=notes if note is None else (*notes, note),
+    )
+
+
+def cost_of_steps(
+    steps: Any,
+    channels: int,
+    wanted: Asked,
+    engine: Engine,
+    computed_in: str,
+    *,
+    output_bytes: int,
+    working_bytes: int,
+    notes: tuple[str, ...],
+) -> KernelCost:
+    """The cost of running `steps` for every pair by an engine, in the precision that it computes in."""
     work = count(steps)
-    pairs = n1 * (n1 + 1) // 2 if n2 is None else n1 * n2
-    seconds, factor = forecast(work, channels, pairs, chosen, chosen.computed_in(program, channels, name))
-    itemsize = np.dtype(name).itemsize
+    seconds, factor = forecast(work, channels, wanted.pairs, engine, computed_in)
     return KernelCost(
         fibres=work.fibres,
         field_size=work.field,
         layers=work.depth,
-        pairs=pairs,
-        element_layers=pairs * work.element_layers,
-        multiply_adds=pairs * work.products * channels,
+        pairs=wanted.pairs,
+        element_layers=wanted.pairs * work.element_layers,
+        multiply_adds=wanted.pairs * work.products * channels,
         seconds=seconds,
         uncertainty=factor,
-        output_bytes=result_bytes(n1, n1 if n2 is None else n2, itemsize),
-        working_bytes=chosen.working_bytes(program, channels, n1, n1 if n2 is None else n2, itemsize),
-        engine=chosen.name,
+        output_bytes=output_bytes,
+        working_bytes=working_bytes,
+        engine=engine.name,
         form="pairs" if isinstance(steps, PairPlan) else "fibre",
-        dtype=name,
-        notes=notes if note is None else (*notes, note),
+        dtype=wanted.dtype,
+        notes=notes,
     )
 
 

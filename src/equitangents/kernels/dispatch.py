@@ -48,7 +48,7 @@ def compute_diagonal(program: Any, x: Inputs, engine: str | None = None) -> Kern
 @singledispatch
 def compute_pairs(program: Any, x1: Any, x2: Any, first: Any, second: Any, engine: str | None = None) -> Kernels:
     """Kernels of the pairs (x1[first[p]], x2[second[p]]), each (P,)."""
-    raise NetworkError("kernels of a list of pairs are there for networks that begin with a SphereLift")
+    raise NetworkError("only networks that begin with a SphereLift have kernels of a list of pairs")
 
 
 @singledispatch

@@ -57,7 +57,7 @@ def _tiles(net: Any, params: Any, x1: Any, x2: Any, product: Any, *, full: bool)
     x2 = x1 if x2 is None else check_array("x2", x2, min_rank=2)
     leaves = jax.tree.leaves(params)
     if not leaves:
-        raise NetworkError("params holds no parameters, so that there is no tangent kernel; expected those of net.init")
+        raise NetworkError("params holds no parameters, so there is no tangent kernel; expected those of net.init")
     with precision.scope(leaves[0].dtype):
         one = jax.ShapeDtypeStruct(x1[:1].shape, leaves[0].dtype)
         outputs = jax.eval_shape(net.apply, params, one).shape[-1]

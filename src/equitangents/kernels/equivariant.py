@@ -98,7 +98,7 @@ class EquivariantAverage:
 
     def _invariant(self, *given: Any) -> bool:
         if any(map(is_traced, given)):
-            raise InvalidTypeError("equivariant averages are there for arrays of known values, not inside of jit")
+            raise InvalidTypeError("equivariant averages need the values of the arrays, which are not known inside jit")
         given = tuple(x for x in given if len(x))
         if not given:
             return True
@@ -148,7 +148,7 @@ def equivariant_average(net: KernelFunction, action: GroupAction, representation
     if not isinstance(action, GroupAction):
         raise InvalidTypeError(f"action is {action!r}; expected an action of equitangents.actions")
     if action.group.nodes is None:
-        raise InvalidTypeError(f"{action.group.name} has no quadrature, so that there is no mean over it")
+        raise InvalidTypeError(f"{action.group.name} has no quadrature, so no mean over it can be taken")
     found = EquivariantAverage(net, action, as_representation("representation", representation))
     found._matrices  # noqa: B018  raises where the representation is of another group
     return found

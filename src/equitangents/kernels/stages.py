@@ -232,7 +232,7 @@ def _on_grids(field: tuple[Op, ...], shape: tuple[int, ...]) -> list[_Part]:
 def _pooled_shape(pool: AnyPool, level: GridLevel) -> tuple[int, ...]:
     box = pool.box
     if box is None or box.in_shape != level.shape:
-        raise NoFibresError("pooling in blocks that are no windows on the grid mixes fibres")
+        raise NoFibresError("pooling in blocks that are not windows of the grid mixes fibres")
     if box.wrap and not level.wrap:
         raise NoFibresError("circular padding after a layer that breaks the torus mixes fibres")
     return box.out_shape

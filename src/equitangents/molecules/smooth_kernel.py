@@ -76,7 +76,7 @@ class SmoothKernel:
         if given or not isinstance(program, RotationProgram):
             raise NetworkError("forces need a network on spherical signals, which begins with a SphereLift")
         if program.sphere or any(not isinstance(op, Affine) for op in program.vector):
-            raise NetworkError("forces are there for full windows, and linear layers only after the readout")
+            raise NetworkError("forces need full windows, and linear layers only after the readout")
         _check_smooth(program.field)
         return cls(program, signals, pairs, 0, None)
 

@@ -117,8 +117,8 @@ class Readout(Layer):
         fibres = before[given].fibres(signals[given])
         if fibres is None:
             raise NetworkError(
-                f"layer {given}, {before[given]!r}: kernels of a Readout are there for networks whose first layer with "
-                "weights is a Lift or SphereLift"
+                f"layer {given}, {before[given]!r}: only networks whose first layer with weights is a Lift or "
+                "SphereLift have kernels before a Readout"
             )
         rho = self.matrices(signals[-2])
         weights = signals[-2].positions.weights

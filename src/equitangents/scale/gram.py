@@ -19,12 +19,14 @@ from equitangents._types import FileName, Numbers
 from equitangents.actions import Action
 from equitangents.errors import InvalidArgumentError, ShapeError, StoreError
 from equitangents.formatting import memory_size
+from equitangents.inference.group_fourier import fourier_irreps
 from equitangents.keywords import CheckedKeywords
 from equitangents.memory import check_fits
 from equitangents.scale.chunks import PARTIAL
 from equitangents.scale.estimate import side_of_tile, tile_bytes
 from equitangents.scale.executors import Tasks, compute_by_processes, compute_with
 from equitangents.scale.grid import Tile
+from equitangents.scale.irreps import IrrepGram
 from equitangents.scale.metadata import FIELDS, read_record
 from equitangents.scale.opening import Data, open_store
 from equitangents.scale.problem import opened, precision_of, problem
@@ -106,6 +108,29 @@ class GramStore(CheckedKeywords):
     def nngp(self) -> Any:
         """The NNGP as a Zarr array that is read: (N1, N2), or (|G|, N1, N2)."""
         return self._array("nngp")
+
+    def irreps(self, field: str = "ntk") -> tuple[IrrepGram, ...]:
+        """The matrices of the irreps of the group, made of those of its elements; one of each pair of conjugates.
+
+        >>> import tempfile, equitangents as et
+        >>> net = et.nn.Sequential(et.nn.Flatten(), et.nn.Dense(1), et.nn.Relu(), et.nn.Dense(1))
+        >>> x = np.random.default_rng(0).normal(size=(5, 3, 3, 1))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     turns = et.actions.image_rotations(4)
+        ...     store = et.scale.GramStore(folder + "/k", net, x, action=turns, tile=4).compute()
+        ...     [(gram.shape, gram.count, gram.dtype.name) for gram in store.irreps()]
+        [((5, 5), 1, 'float64'), ((5, 5), 2, 'complex128'), ((5, 5), 1, 'float64')]
+        """
+        if field not in FIELDS:
+            raise InvalidArgumentError(f"field is {field!r}; expected one of {', '.join(map(repr, FIELDS))}")
+        action = self._work.action
+        if action is None:
+            raise InvalidArgumentError("this store has no group; give action= to have a matrix for each element")
+        if self.missing:
+            raise StoreError(f"the store in {self.path} lacks {self.missing} tiles; compute() computes them")
+        inputs = (self.shape[1], self.shape[2])
+        read = partial(self._array, field)
+        return tuple(IrrepGram(irrep, read, inputs, self.tile) for irrep in fourier_irreps(action.group))
 
     @property
     def array(self) -> Any:

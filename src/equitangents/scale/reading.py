@@ -87,5 +87,5 @@ def _zarr(name: str, path: Path, key: str) -> Any:
         return node[key] if isinstance(node, zarr.Group) else node
     except (OSError, ValueError, KeyError) as error:
         raise InvalidArgumentError(
-            f"{name} is {str(path)!r}, a folder that is no Zarr array, and no group with an array {key}: {error}"
+            f"{name} is {str(path)!r}, a folder that is neither a Zarr array nor a group with an array {key}: {error}"
         ) from None

@@ -9,6 +9,7 @@ from equitangents.solvers.matrices import KernelMatrix, SymmetricMatrix
 from equitangents.solvers.method import Method
 from equitangents.solvers.out_of_core import OutOfCore
 from equitangents.solvers.pcg import PCG
+from equitangents.solvers.sketch_and_project import SketchAndProject
 from equitangents.solvers.solution import Report, Solution
 from equitangents.solvers.solving import Solver, solve
 from equitangents.solvers.system import System
@@ -25,6 +26,7 @@ __all__ = [
     "OutOfCore",
     "Plan",
     "Report",
+    "SketchAndProject",
     "Solution",
     "Solver",
     "SubsetOfRegressors",

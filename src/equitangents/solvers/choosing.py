@@ -15,11 +15,13 @@ from equitangents.solvers.low_rank import Nystrom, SubsetOfRegressors
 from equitangents.solvers.method import Method, Task
 from equitangents.solvers.out_of_core import OutOfCore
 from equitangents.solvers.pcg import PCG
+from equitangents.solvers.sketch_and_project import SketchAndProject
 from equitangents.solvers.speed import flops_a_second
 from equitangents.validation import check_whole
 
 METHODS: dict[str, type[Method]] = {
-    method.name: method for method in (Eigh, Cholesky, OutOfCore, Lanczos, PCG, Nystrom, SubsetOfRegressors)
+    method.name: method
+    for method in (Eigh, Cholesky, OutOfCore, Lanczos, PCG, SketchAndProject, Nystrom, SubsetOfRegressors)
 }
 SOLVERS = ("auto", *METHODS)
 DECOMPOSED = 3000  # samples up to which "auto" decomposes: seconds, and every time, ridge and left-out sample
@@ -102,6 +104,11 @@ def choose(task: Task, time: float, ridge: float, has_folder: bool, product: flo
     plan = planned(PCG() if has_blocks else PCG(preconditioner="nystrom"), f"{n} rows: {kept} into {limit}")
     if plan.fits:
         return plan
+    if has_blocks and ridge > 0:
+        short = f"{n} rows: not even the preconditioner of 'pcg' fits into {limit}, and blocks of rows do"
+        blocks = planned(SketchAndProject(), short)
+        if blocks.fits:
+            return blocks
     raise too_large(plan, task, time)
 
 
@@ -109,7 +116,8 @@ def too_large(plan: Plan, task: Task, time: float) -> MemoryLimitError:
     """The error for a plan that does not fit, which names what would."""
     others = [] if not math.isinf(time) else [Cholesky(), Cholesky(precision="float32"), OutOfCore()]
     fitting = []
-    for method in (*others, PCG(rank=50), Nystrom(rank=min(task.size, 500))):
+    few = min(task.size, 500)
+    for method in (*others, PCG(rank=50), SketchAndProject(block=few), Nystrom(rank=few)):
         if method != plan.method and (other := plan_of(method, task, None)).fits:
             fitting.append(f"solver={_written(method)} ({memory_size(other.memory)})")
     remedy = f"take {' or '.join(fitting)}, train on fewer samples" if fitting else "train on fewer samples"
@@ -160,4 +168,6 @@ def _written(method: Method) -> str:
         return "solvers.Cholesky(precision='float32')"
     if isinstance(method, PCG | Nystrom):
         return f"solvers.{type(method).__name__}(rank={method.rank})"
+    if isinstance(method, SketchAndProject):
+        return f"solvers.SketchAndProject(block={method.block})"
     return repr(method.name)

@@ -28,6 +28,7 @@ class SymmetricMatrix(abc.ABC):
 
     in_memory: whether its entries are an array in memory, so that reading them again costs nothing.
     has_blocks: whether entries can be read, not only products. probe: side of the smallest block worth reading.
+    strip: rows from a multiple of it on that are read together at the cost of one.
     """
 
     size: int
@@ -36,6 +37,7 @@ class SymmetricMatrix(abc.ABC):
     probe: int
     in_memory: bool = False
     has_blocks: bool = True
+    strip: int = 1
     words: str = "a matrix"
     folder: Path | None = None  # of the store that it is read from
 
@@ -64,7 +66,7 @@ class SymmetricMatrix(abc.ABC):
             total[rows] += entries @ vectors[columns]
             if rows != columns:
                 total[columns] += entries.T @ vectors[rows]
-        return self._checked(total)
+        return self.checked(total)
 
     def assembled(self, dtype: np.dtype | None = None) -> np.ndarray:
         """All entries in one array of `dtype`; those below the diagonal are mirrored. NotFiniteError for NaN."""
@@ -96,7 +98,8 @@ class SymmetricMatrix(abc.ABC):
         parts = list(spans(self.size, self.tile))
         return ((parts[i], parts[j]) for i in range(len(parts)) for j in range(i, len(parts)))
 
-    def _checked(self, product: np.ndarray) -> np.ndarray:
+    def checked(self, product: np.ndarray) -> np.ndarray:
+        """A product, unless it is not finite; then NotFiniteError."""
         if not np.isfinite(product).all():
             raise NotFiniteError(f"{self.words} holds NaN or infinite values, or entries too large for float64")
         return product
@@ -116,6 +119,7 @@ class ArrayMatrix(SymmetricMatrix):
         self.dtype = _working(np.dtype(array.dtype))
         chunk = getattr(array, "chunks", None)
         self.tile = self.probe = int(chunk[0]) if chunk else _TILE
+        self.strip = int(chunk[0]) if chunk else 1
         self.in_memory = isinstance(array, np.ndarray) and not isinstance(array, np.memmap)
         self.words = words
 
@@ -144,8 +148,8 @@ class ArrayMatrix(SymmetricMatrix):
         if not self.in_memory:
             return super().product(vectors)
         if self.array.dtype == np.float64:
-            return self._checked(self.array @ vectors)
-        return self._checked(np.concatenate([self.block(s, slice(None)) @ vectors for s in spans(self.size, 256)]))
+            return self.checked(self.array @ vectors)
+        return self.checked(np.concatenate([self.block(s, slice(None)) @ vectors for s in spans(self.size, 256)]))
 
 
 class StoreMatrix(ArrayMatrix):
@@ -252,7 +256,7 @@ class ScaledMatrix(SymmetricMatrix):
         self.size, self.words = matrix.size, matrix.words
         self.tile, self.probe, self.folder = matrix.tile, matrix.probe, matrix.folder
         self.dtype = matrix.dtype
-        self.in_memory, self.has_blocks = matrix.in_memory, matrix.has_blocks
+        self.in_memory, self.has_blocks, self.strip = matrix.in_memory, matrix.has_blocks, matrix.strip
 
     def block(self, rows: Span, columns: Span) -> np.ndarray:
         """Entries of some rows and columns, scaled."""
@@ -317,7 +321,7 @@ class OperatorMatrix(SymmetricMatrix):
 
     def product(self, vectors: np.ndarray) -> np.ndarray:
         """A V, in float64."""
-        return self._checked(np.asarray(self.operator @ vectors, np.float64))
+        return self.checked(np.asarray(self.operator @ vectors, np.float64))
 
 
 def as_matrix(matrix: Any, field: str = "ntk") -> SymmetricMatrix:

@@ -79,8 +79,8 @@ def finite_action(group: Any, x: np.ndarray) -> Action:
         raise InvalidTypeError(f"group is {group!r}; expected the name of a group, or an action")
     if not action.exact:
         raise InvalidArgumentError(
-            f"group is {action.name}, which resamples, so that it is no group of maps; take actions.ring_rotations of "
-            "actions.to_rings(x, rings, angles), where rotations are exact"
+            f"group is {action.name}, which interpolates, so its maps do not form a group; take "
+            "actions.ring_rotations of actions.to_rings(x, rings, angles), where rotations are exact"
         )
     action.check_signals("x", x)
     return action

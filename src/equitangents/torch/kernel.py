@@ -52,7 +52,7 @@ class EmpiricalKernel:
         self.module, self.layout, self.implementation = module, layout, implementation
         self.parameters: dict[str, torch.Tensor] = {n: p for n, p in module.named_parameters() if p.requires_grad}
         if not self.parameters:
-            raise NetworkError("the module has no parameters that are trained, so that there is no tangent kernel")
+            raise NetworkError("the module trains no parameters, so it has no tangent kernel")
 
     def kernel(self, x1: Any, x2: Any = None) -> Kernels:
         """Kernels between x1 and x2 (None: x1), each (N1, N2)."""

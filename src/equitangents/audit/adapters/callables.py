@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, final
@@ -10,7 +12,9 @@ import jax
 import numpy as np
 
 from equitangents import precision
+from equitangents.audit.adapters.footprints import Footprint
 from equitangents.audit.adapters.model import Keep, LayerTrace, Model
+from equitangents.errors import EquitangentsError
 from equitangents.nn import Sequential
 from equitangents.nn.window_layer import WindowLayer
 
@@ -80,6 +84,17 @@ class NetworkModel(Model):
                 return np.asarray(self.net.apply(params, np.asarray(x, np.float64)))
 
         return run
+
+    def footprint(self, x: Any) -> Footprint | None:
+        """What two layers that follow on each other hold, the largest such pair."""
+        try:
+            shapes = [signal.array_shape for signal in self.net.signals(np.shape(x)[1:])]
+        except EquitangentsError:  # whose inputs are no plain arrays
+            return None
+        weights = jax.tree.leaves(self.params)
+        item = max((np.asarray(w).itemsize for w in weights), default=4)
+        pairs = [math.prod(a) + math.prod(b) for a, b in itertools.pairwise(shapes)]
+        return Footprint(sum(np.asarray(w).nbytes for w in weights), item * max(pairs, default=0))
 
     def variants(self) -> Iterator[tuple[str, str, NetworkModel]]:
         """(change, layer, model) with one layer's stride or padding changed, the parameters kept."""

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from equitangents.audit.adapters.callables import CallableModel, NetworkModel
+from equitangents.audit.adapters.footprints import Footprint, together
 from equitangents.audit.adapters.model import Keep, LayerTrace, Model
 from equitangents.audit.adapters.outputs import chosen
 from equitangents.errors import InvalidArgumentError
@@ -151,6 +152,10 @@ class MembersModel(Model):
     def members(self) -> list[Model]:
         """The models whose mean this one is."""
         return self._members
+
+    def footprint(self, x: Any) -> Footprint | None:
+        """All weights, and the activations of the member that needs most."""
+        return together(member.footprint(x) for member in self._members)
 
     def trace(self, x: Any, keep: Keep = np.array) -> list[LayerTrace] | None:
         """The layers of the first."""

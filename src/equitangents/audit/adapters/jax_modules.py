@@ -11,6 +11,8 @@ import jax
 import numpy as np
 
 from equitangents import precision
+from equitangents.audit.adapters.folding import Folded
+from equitangents.audit.adapters.footprints import Footprint, of_program
 from equitangents.audit.adapters.model import Keep, LayerTrace, Model
 
 _TRAINS = ("train", "training", "is_training")
@@ -24,6 +26,7 @@ class NnxModel(Model):
     """A module of flax.nnx, a copy of it after `module.eval()`; a tuple of inputs goes in as several arguments."""
 
     kind = "flax"
+    streams = True
 
     def __init__(self, module: Any):
         from flax import nnx
@@ -44,12 +47,16 @@ class NnxModel(Model):
         """The module with its real variables in double precision."""
         return _in_double(self._apply, self._state)
 
+    def footprint(self, x: Any) -> Footprint:
+        """What the module holds for one input."""
+        return of_program(self._apply, self._state, x)
+
     def trace(self, x: Any, keep: Keep = np.array) -> list[LayerTrace] | None:
         """What every module without modules returns, in order of execution."""
         modules = [(path, m) for path, m in self._nnx.iter_modules(self._module) if path]
         inner = {path[:depth] for path, _ in modules for depth in range(len(path))}
         labels = {id(m): (_dotted(path), type(m).__name__) for path, m in modules if path not in inner}
-        return _traces(_noted(labels, modules, self._call, x), keep)
+        return _traces(_noted(labels, modules, self._call, x, keep))
 
     def _call(self, x: Any) -> Any:
         return _called(self._module, x, self._told)
@@ -63,6 +70,7 @@ class LinenModel(Model):
     """A pair (module, variables) of flax.linen."""
 
     kind = "flax"
+    streams = True
 
     def __init__(self, module: Any, variables: Mapping[str, Any]):
         self._module, self._variables, self.name = module, variables, type(module).__name__
@@ -77,6 +85,10 @@ class LinenModel(Model):
         """The module with its real variables in double precision."""
         return _in_double(self._apply, self._variables)
 
+    def footprint(self, x: Any) -> Footprint:
+        """What the module holds for one input."""
+        return of_program(self._apply, self._variables, x)
+
     def trace(self, x: Any, keep: Keep = np.array) -> list[LayerTrace] | None:
         """What every module without modules returns, in order of execution."""
         from flax import linen
@@ -87,14 +99,15 @@ class LinenModel(Model):
             made = following(*args, **kwargs)
             arrays, read = ([a for a in jax.tree.leaves(v) if _is_real(a)] for v in (made, args))
             if context.method_name == "__call__" and context.module.path and arrays and read:
-                seen.append((context.module.path, type(context.module).__name__, read[0], arrays[0]))
+                kept = _folded(keep, read[0]), _folded(keep, arrays[0])
+                seen.append((context.module.path, type(context.module).__name__, *kept))
             return made
 
         with linen.intercept_methods(note):
             self._apply(self._variables, x)
         paths = [path for path, *_ in seen]
         inner = {path for path in paths if any(len(p) > len(path) and p[: len(path)] == path for p in paths)}
-        return _traces([(_dotted(path), *rest) for path, *rest in seen if path not in inner], keep)
+        return _traces([(_dotted(path), *rest) for path, *rest in seen if path not in inner])
 
     def _apply(self, variables: Any, x: Any) -> Any:
         return self._module.apply(variables, *(x if isinstance(x, tuple) else (x,)), **self._told)
@@ -125,6 +138,10 @@ class EquinoxModel(Model):
         """The module with its real arrays in double precision."""
         return _in_double(self._apply, self._arrays)
 
+    def footprint(self, x: Any) -> Footprint:
+        """What the module holds for one input."""
+        return of_program(self._apply, self._arrays, x)
+
     def trace(self, x: Any, keep: Keep = np.array) -> list[LayerTrace] | None:
         """What every module without modules returns, in order of execution."""
         base = self._eqx.Module
@@ -139,12 +156,13 @@ class EquinoxModel(Model):
         kinds: list[tuple[str, str]] = []
 
         def one(x: Any) -> Any:
-            notes = _noted(labels, named, lambda x: _one(self._module, self._state, x), x)
+            notes = _noted(labels, named, lambda x: _one(self._module, self._state, x), x, None)
             kinds[:] = [(name, kind) for name, kind, _, _ in notes]
             return [(before, after) for _, _, before, after in notes]
 
         pairs = jax.vmap(one, axis_name="batch")(x)
-        return _traces([(*kind, *pair) for kind, pair in zip(kinds, pairs, strict=True)], keep)
+        folded = [[_folded(keep, a) for a in pair] for pair in pairs]
+        return _traces([(*kind, *pair) for kind, pair in zip(kinds, folded, strict=True)])
 
     def _apply(self, arrays: Any, x: Any) -> Any:
         module, state = self._eqx.combine(arrays, self._static)
@@ -175,8 +193,10 @@ def _is_real(a: Any) -> bool:
     return hasattr(a, "dtype") and jax.numpy.issubdtype(a.dtype, jax.numpy.floating)
 
 
-def _noted(labels: dict[int, tuple[str, str]], modules: Any, run: Callable[[Any], Any], x: Any) -> list[Note]:
-    """Inputs and outputs of the modules with labels, while `run(x)` calls them.
+def _noted(
+    labels: dict[int, tuple[str, str]], modules: Any, run: Callable[[Any], Any], x: Any, keep: Keep | None
+) -> list[Note]:
+    """Inputs and outputs of the modules with labels, folded by `keep` if it is given, while `run(x)` calls them.
 
     Calls within a further transformation (a vmap inside a layer) are left out: their values belong to it.
     """
@@ -184,13 +204,15 @@ def _noted(labels: dict[int, tuple[str, str]], modules: Any, run: Callable[[Any]
     level = _level(jax.tree.leaves(x)[0])
     with contextlib.ExitStack() as stack:
         for cls in {type(m) for _, m in modules if id(m) in labels}:
-            stack.enter_context(_watched(cls, labels, notes, level))
+            stack.enter_context(_watched(cls, labels, notes, level, keep))
         run(x)
     return notes
 
 
 @contextlib.contextmanager
-def _watched(cls: Any, labels: dict[int, tuple[str, str]], notes: list[Note], level: Any) -> Iterator[None]:
+def _watched(
+    cls: Any, labels: dict[int, tuple[str, str]], notes: list[Note], level: Any, keep: Keep | None
+) -> Iterator[None]:
     """Within it calls of the class's objects are noted."""
     own, original = "__call__" in vars(cls), cls.__call__
 
@@ -200,7 +222,7 @@ def _watched(cls: Any, labels: dict[int, tuple[str, str]], notes: list[Note], le
         arrays = [a for a in jax.tree.leaves(made) if _is_real(a)]
         read = [a for a in jax.tree.leaves(args) if _is_real(a)]
         if label is not None and arrays and read and _level(arrays[0]) is level and _level(read[0]) is level:
-            notes.append((*label, read[0], arrays[0]))
+            notes.append((*label, *(a if keep is None else _folded(keep, a) for a in (read[0], arrays[0]))))
         return made
 
     before = vars(cls).get("__call__")
@@ -219,16 +241,20 @@ def _level(a: Any) -> Any:
     return a._trace if isinstance(a, jax.core.Tracer) else None
 
 
-def _traces(notes: list[Note], keep: Keep) -> list[LayerTrace] | None:
+def _folded(keep: Keep, a: Any) -> Folded | None:
+    """What is kept of an array of features; None of others."""
+    return keep(np.asarray(a)) if np.ndim(a) >= 2 else None
+
+
+def _traces(notes: list[Note]) -> list[LayerTrace] | None:
     """Layers of features; a module that was called again is numbered."""
     traces: list[LayerTrace] = []
     counts: dict[str, int] = {}
     for name, kind, before, after in notes:
         counts[name] = counts.get(name, 0) + 1
         again = f" (call {counts[name]})" if counts[name] > 1 else ""
-        features = np.asarray(after)
-        if features.ndim >= 2:
-            traces.append(LayerTrace(name + again, kind, keep(np.asarray(before)), keep(features)))
+        if after is not None:
+            traces.append(LayerTrace(name + again, kind, before, after))
     return traces or None
 
 

@@ -9,6 +9,7 @@ from typing import Any, final
 import jax
 import numpy as np
 
+from equitangents.audit.adapters.footprints import Footprint, of_program
 from equitangents.audit.adapters.model import Keep, LayerTrace, Model
 from equitangents.audit.contract.trees import to_numpy
 
@@ -35,9 +36,23 @@ class KerasModel(Model):
         if keras.backend.backend() != "jax" or not self.model.built:
             return jax.tree.map(_on_host, self.model(given, training=False))
         if self._jitted is None:
-            self._jitted = jax.jit(lambda t, n, x: self.model.stateless_call(t, n, x, training=False)[0])
-        parts = self.model.trainable_variables, self.model.non_trainable_variables
-        return self._jitted(*([v.value for v in part] for part in parts), given)
+            self._jitted = jax.jit(self._apply)
+        return self._jitted(self._values(), given)
+
+    def footprint(self, x: Any) -> Footprint | None:
+        """What the model holds for one input, with the JAX backend."""
+        import keras
+
+        known = keras.backend.backend() == "jax" and self.model.built
+        return of_program(self._apply, self._values(), _given(x)) if known else None
+
+    def _apply(self, values: Any, x: Any) -> Any:
+        return self.model.stateless_call(*values, x, training=False)[0]
+
+    def _values(self) -> tuple[list[Any], list[Any]]:
+        """Trainable variables and others."""
+        own = lambda variables: [v.value for v in variables]
+        return own(self.model.trainable_variables), own(self.model.non_trainable_variables)
 
     def trace(self, x: Any, keep: Keep = np.array) -> list[LayerTrace] | None:
         """What every layer without layers returns, in order of execution."""

@@ -11,13 +11,16 @@ from typing import Any
 import jax
 import numpy as np
 
+from equitangents.audit.adapters.footprints import Footprint
 from equitangents.audit.adapters.outputs import Select, chosen
+from equitangents.audit.contract.contract import OutputActions
 from equitangents.audit.contract.trees import Batch, to_numpy
 from equitangents.audit.contract.unordered import most_items, stacked
 from equitangents.errors import EquitangentsError, ModelError, NotFiniteError, ShapeError
 from equitangents.validation import is_half
 
 Keep = Callable[[Any], Any]
+"""What is kept of an array of features: a `Folder`, or np.array for all of it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,11 +34,14 @@ class Answer:
     """Which arrays came as whole numbers (N,): class numbers, unless the audit is told that they are values."""
     complex_pairs: tuple[bool, ...] = ()
     """Which arrays came as complex numbers; they are pairs of real ones along a new last axis."""
+    axes: tuple[int, ...] = ()
+    """Where the model has the batch of every array; empty: all along the first axis."""
 
     def tree(self, leaves: Sequence[np.ndarray]) -> Any:
         """Other arrays in place of these, as the model returns them."""
         paired = self.complex_pairs or (False,) * len(leaves)
         whole = [a[..., 0] + 1j * a[..., 1] if pair else a for a, pair in zip(leaves, paired, strict=True)]
+        whole = [np.moveaxis(a, 0, axis) for a, axis in zip(whole, self.axes or (0,) * len(whole), strict=True)]
         return jax.tree.unflatten(self.structure, whole)
 
 
@@ -106,6 +112,14 @@ class Model(ABC):
         """
         return None
 
+    def batch_along(self, axis: int) -> int | None:
+        """The one size of batches that the model takes, where they are along this axis; None: any."""
+        return self.fixed_batch if axis == 0 else None
+
+    def footprint(self, x: Any) -> Footprint | None:
+        """What the model holds for the batch x of one input; None if this is not known."""
+        return None
+
     @contextlib.contextmanager
     def ready(self) -> Iterator[None]:
         """Within it the model is ready to be evaluated; afterwards it is as it was."""
@@ -128,7 +142,8 @@ def answer(output: Any, n: int, what: str = "f(x)", expected: Any = None) -> Ans
     arrays = [to_numpy(leaf, name) for name, (_, leaf) in zip(names, pairs, strict=True)]
     if not arrays:
         raise ShapeError(f"{what} holds no array")
-    arrays = [_batch_first(a, axis) for a, axis in zip(arrays, _axes(expected, structure, len(arrays)), strict=True)]
+    axes = axes_of(expected, structure, len(arrays))
+    arrays = [_batch_first(a, axis) for a, axis in zip(arrays, axes, strict=True)]
     choose = f"; select= chooses among {', '.join(names)}" if len(names) > 1 else ""
     arrays = arrays if most is None else [_without_nan_rows(a) for a in arrays]
     for name, a in zip(names, arrays, strict=True):
@@ -151,7 +166,7 @@ def answer(output: Any, n: int, what: str = "f(x)", expected: Any = None) -> Ans
     dtype = min(floats, key=lambda d: d.itemsize) if floats else np.dtype(np.float64)
     whole = tuple(a.ndim == 1 and a.dtype.kind in "iub" for a in arrays)
     paired = tuple(a.dtype.kind == "c" for a in arrays)
-    return Answer(tuple(map(_as_real, arrays)), structure, dtype, whole, paired)
+    return Answer(tuple(map(_as_real, arrays)), structure, dtype, whole, paired, tuple(axes))
 
 
 def _as_real(a: np.ndarray) -> np.ndarray:
@@ -162,8 +177,10 @@ def _real(dtype: np.dtype) -> np.dtype:
     return np.dtype(f"f{dtype.itemsize // 2}") if dtype.kind == "c" else dtype
 
 
-def _axes(expected: Any, structure: Any, count: int) -> list[int]:
-    """Where every output has its batch."""
+def axes_of(expected: Any, structure: Any, count: int) -> list[int]:
+    """Where every output has its batch, by the tree of output actions."""
+    if isinstance(expected, OutputActions):
+        return list(expected.axes or (0,) * count)
     parts, own = jax.tree.flatten(expected, is_leaf=lambda part: part is None)
     if own != structure and not (len(parts) == count == 1):
         return [0] * count

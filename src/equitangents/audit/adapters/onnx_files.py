@@ -6,7 +6,10 @@ from typing import Any, final
 
 import numpy as np
 
+from equitangents.audit.adapters.folding import Folder
+from equitangents.audit.adapters.footprints import Footprint
 from equitangents.audit.adapters.model import Keep, LayerTrace, Model
+from equitangents.audit.adapters.onnx_graphs import footprint
 from equitangents.audit.adapters.onnx_layers import SILENT, OnnxLayers, quiet
 from equitangents.audit.adapters.optional import require
 from equitangents.errors import InvalidArgumentError, NetworkError, ShapeError
@@ -27,17 +30,22 @@ class OnnxModel(Model):
     """An inference session; inputs in the file's order, or by name from a dictionary; outputs by name if several."""
 
     kind = "onnx"
+    streams = True
     states_layout = True
 
     def __init__(self, session: Any, name: str, path: str | None = None):
         self.session, self.name, self.path = session, name, path
-        self._layers: OnnxLayers | None = None
+        self._layers: dict[bool, OnnxLayers] = {}
         self._inputs = session.get_inputs()
         self._outputs = [o.name for o in session.get_outputs()]
         self.input_names = [i.name for i in self._inputs]
-        first = self._inputs[0].shape
-        self.fixed_batch = first[0] if first and isinstance(first[0], int) else None
+        self.fixed_batch = self.batch_along(0)
         self.device = "cpu" if session.get_providers() == ["CPUExecutionProvider"] else session.get_providers()[0]
+
+    def batch_along(self, axis: int) -> int | None:
+        """The size that the file states for this axis of its first input, if it is a number."""
+        first = self._inputs[0].shape
+        return first[axis] if first and len(first) > axis and isinstance(first[axis], int) else None
 
     def check_inputs(self, x: Any) -> None:
         """Raise unless names, ranks and sizes are those that the file states; the batch may have any size."""
@@ -58,13 +66,20 @@ class OnnxModel(Model):
         values = self.session.run(None, self._feed(x), quiet(require("onnxruntime", "onnx")))
         return values[0] if len(values) == 1 else dict(zip(self._outputs, values, strict=True))
 
+    def footprint(self, x: Any) -> Footprint | None:
+        """What the file's graph holds for one input; None for a session, or where a size is not known."""
+        if self.path is None:
+            return None
+        return footprint(self.path, {name: np.shape(a) for name, a in self._arrays(x).items()})
+
     def trace(self, x: Any, keep: Keep = np.array) -> list[LayerTrace] | None:
         """Every operation of the file; None for a session, which has its graph no more."""
         if self.path is None:
             return None
-        if self._layers is None:
-            self._layers = OnnxLayers(self.path)
-        return self._layers.trace(self._feed(x), keep)
+        fold = isinstance(keep, Folder)
+        if fold not in self._layers:
+            self._layers = {fold: OnnxLayers(self.path, fold)}
+        return self._layers[fold].trace(self._feed(x), keep)
 
     def _feed(self, x: Any) -> dict[str, np.ndarray]:
         arrays = self._arrays(x)

@@ -1,4 +1,8 @@
-"""Every operation of an ONNX file as a layer: a second session returns what the first one keeps to itself."""
+"""Every operation of an ONNX file as a layer: a second session returns what the first one keeps to itself.
+
+Features H (inputs × numbers) are folded within the graph, to H Hᵀ in double precision and a sample of their entries, so
+that each is freed as soon as the next operations have read it. Values of unknown rank are returned as they are.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from equitangents.audit.adapters.model import Keep, LayerTrace
+from equitangents.audit.adapters.folding import SAMPLE
+from equitangents.audit.adapters.model import LayerTrace
+from equitangents.audit.adapters.onnx_graphs import EACH, folded_within, parts_of
 from equitangents.audit.adapters.optional import require
 from equitangents.errors import NetworkError
 
@@ -26,17 +32,20 @@ class _Operation(NamedTuple):
 
 
 class OnnxLayers:
-    """The file's graph with every intermediate value as an output; weights beside the file are read from there."""
+    """The file's graph with every intermediate value as an output, folded or not.
 
-    def __init__(self, path: str):
+    Weights beside the file are read from there.
+    """
+
+    def __init__(self, path: str, fold: bool):
         onnx, runtime = require("onnx", "onnx"), require("onnxruntime", "onnx")
         try:
-            self._open(onnx, runtime, path)
+            self._open(onnx, runtime, path, fold)
         except Exception as error:  # neither library's errors share a public class
             said = next(iter(str(error).splitlines()), type(error).__name__)
             raise NetworkError(f"{path} runs, but not with all its intermediate values as outputs: {said}") from None
 
-    def _open(self, onnx: Any, runtime: Any, path: str) -> None:
+    def _open(self, onnx: Any, runtime: Any, path: str, fold: bool) -> None:
         model = onnx.load(path, load_external_data=False)
         moving = {i.name for i in model.graph.input} - {i.name for i in model.graph.initializer}
         self._operations: list[_Operation] = []
@@ -46,29 +55,45 @@ class OnnxLayers:
             if sources and made:
                 moving.update(made)
                 self._operations.append(_Operation(_name(node), node.op_type, sources[0], made[0]))
-        known = {output.name for output in model.graph.output}
-        added = {op.makes for op in self._operations} - known
-        model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in sorted(added))
+        made_here = dict.fromkeys(op.makes for op in self._operations)
+        self._folded = folded_within(model, list(made_here)) if fold else []
+        known = {output.name for output in model.graph.output} | set(self._folded)
+        model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in sorted(set(made_here) - known))
         if model.ByteSize() > _LARGEST:
             raise NetworkError("it is larger than 2 GiB without its external data")
         options = runtime.SessionOptions()
         options.log_severity_level = SILENT
+        # in the order of the file, and each value freed as soon as it was read
+        options.execution_order = runtime.ExecutionOrder.PRIORITY_BASED
+        options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.enable_cpu_mem_arena = options.enable_mem_pattern = False
         folder = os.path.dirname(os.path.abspath(path))
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)
         self._quiet = quiet(runtime)
-        self._session = runtime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        content = model.SerializeToString()
+        del model
+        self._session = runtime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
 
-    def trace(self, feed: dict[str, np.ndarray], keep: Keep) -> list[LayerTrace]:
-        """Operations on the inputs whose first result is real and has a row an input, in the file's order."""
+    def trace(self, feed: dict[str, np.ndarray], keep: Any) -> list[LayerTrace]:
+        """Operations on the inputs whose first result is real and has a row an input, in the file's order.
+
+        `keep` is a `Folder` where values are folded within the graph.
+        """
         names = [output.name for output in self._session.get_outputs()]
-        values: dict[str, Any] = dict(feed) | dict(zip(names, self._session.run(names, feed, self._quiet), strict=True))
         rows = len(next(iter(feed.values())))
-        traces = []
-        for op in self._operations:
-            read, made = (_features(values.get(name), rows) for name in (op.reads, op.makes))
-            if made is not None:
-                traces.append(LayerTrace(op.name, op.kind, None if read is None else keep(read), keep(made)))
-        return traces
+        each = {EACH: np.array([max(1, SAMPLE // rows)])} if self._folded else {}
+        made = dict(zip(names, self._session.run(names, {**feed, **each}, self._quiet), strict=True))
+        values: dict[str, Any] = {name: _features(value, rows) for name, value in {**feed, **made}.items()}
+        values = {name: keep(value) for name, value in values.items() if value is not None}
+        for name in self._folded:
+            shape, gram, sample = (made[part] for part in parts_of(name))
+            if len(gram) == rows:
+                values[name] = keep.folded(tuple(map(int, shape)), gram, sample)
+        return [
+            LayerTrace(op.name, op.kind, values.get(op.reads), values[op.makes])
+            for op in self._operations
+            if op.makes in values
+        ]
 
 
 def quiet(runtime: Any) -> Any:

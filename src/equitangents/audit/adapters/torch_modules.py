@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from equitangents.audit.adapters.footprints import Footprint
 from equitangents.audit.adapters.model import Keep, LayerTrace, Model
 from equitangents.audit.adapters.optional import require
 from equitangents.audit.adapters.outputs import plain
@@ -46,15 +47,30 @@ class TorchModel(Model):
             return jax.tree.map(_on_host, plain(_call(self.module, self._tensors(x, self._dtype))))
 
     def double(self) -> Callable[[Any], Any] | None:
-        """A copy of the module in double precision."""
-        twin = copy.deepcopy(self._inside).to("cpu").double()
+        """The module in double precision, layer by layer; a copy of it where it reads weights of other modules."""
+        from equitangents.audit.adapters.torch_memory import layerwise
+
+        twins: list[Any] = []
 
         def run(x: Any) -> Any:
             with self.torch.inference_mode():
                 tensors = self._tensors(x, self.torch.float64, "cpu")
-                return jax.tree.map(_on_host, plain(_call(twin, tensors)))
+                if not twins:
+                    try:
+                        with layerwise(self._inside):
+                            return jax.tree.map(_on_host, plain(_call(self._inside, tensors)))
+                    except (RuntimeError, TypeError, ValueError):
+                        twins.append(copy.deepcopy(self._inside).to("cpu").double())
+                return jax.tree.map(_on_host, plain(_call(twins[0], tensors)))
 
         return run
+
+    def footprint(self, x: Any) -> Footprint | None:
+        """What the module holds for one input, counted while it is evaluated."""
+        from equitangents.audit.adapters.torch_memory import footprint
+
+        tensors = self._tensors(x, self._dtype)
+        return footprint(self._inside, lambda: _call(self._inside, tensors))
 
     def trace(self, x: Any, keep: Keep = np.array) -> list[LayerTrace] | None:
         """Input and output of every module without children, by hooks, in order of execution."""
@@ -106,7 +122,8 @@ class TorchModel(Model):
         """(change, layer, model) with one layer's stride or padding changed; of convolutions and poolings."""
         for name, layer in self._inside.named_modules():
             for change, settings in _changes(layer):
-                module = copy.deepcopy(self._inside)
+                shared = {id(t): t for t in (*self._inside.parameters(), *self._inside.buffers())}
+                module = copy.deepcopy(self._inside, shared)  # all but the weights
                 for key, value in settings.items():
                     setattr(module.get_submodule(name), key, value)
                 yield change, name, TorchModel(module, self.name, self.fixed_batch)

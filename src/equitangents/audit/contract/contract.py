@@ -17,13 +17,13 @@ from equitangents.actions import GroupAction
 from equitangents.actions.kinds import Kinds, kinds_of
 from equitangents.actions.represented import as_output_action
 from equitangents.audit.contract.labels import Labels
-from equitangents.audit.contract.leaf_actions import Custom, Layout, LeafAction, leaf, spatial
+from equitangents.audit.contract.leaf_actions import Custom, CustomAction, Layout, LeafAction, leaf, spatial
 from equitangents.audit.contract.named import UNMOVED, kind_of_only_input, leaf_of_kind, named_group
 from equitangents.audit.contract.places import Boxes, Keypoints
 from equitangents.audit.contract.trees import Batch, Inputs, Shared, spread_over
 from equitangents.audit.contract.unordered import Stays, Unordered
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
-from equitangents.groups import SymmetryGroup
+from equitangents.groups import MatrixGroup, RotationGroup, SymmetryGroup
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +31,8 @@ class OutputActions:
     """The action on every output, None of invariant ones, where they are known already."""
 
     actions: tuple[LeafAction | None, ...]
+    axes: tuple[int, ...] = ()
+    """Where every output has its batch; empty: all along the first axis."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +46,7 @@ class Contract:
     """What the group does to arrays of every kind; None where only the given actions say."""
     output_layout: Layout | None
     angle: Callable[[Any], float | None]
-    """Of an element: degrees, if it is a rotation."""
+    """Of an element: degrees, if it is a turn of the plane."""
     grid: tuple[int, ...] | None = None
     """Positions of the images that the model reads; None where no input is an image."""
     mask: int | None = None
@@ -62,7 +64,8 @@ class Contract:
         angle = self.angle(g) if self.is_complete else None
         if angle is not None and self._times_of_angles[round(angle, 6)] == 1:
             return f"{angle:g}°"
-        return self.group.label(g)
+        name = self.group.label(g)
+        return f"element {name}" if name.isdigit() else name
 
     @cached_property
     def _times_of_angles(self) -> Counter[float]:
@@ -174,10 +177,28 @@ def make_contract(
     _check_parts(x, parts)
     if all(part is None or part.layout is None for part in parts):
         used = None
-    angle = next(part for part in parts if part is not None).action.angle if known is None else known.angle
+    moved = [part.action for part in parts if part is not None]
+    angle = moved[0].angle if known is None else known.angle
+    if not _turns_the_plane(group, moved):
+        angle = _no_angle
     leaves = zip(parts, x.leaves, strict=True)
     grid = next((spatial(a.shape, p.layout) for p, a in leaves if p is not None and _is_image(p, a)), None)
     return Contract(group, tuple(parts), used, known, output_layout or used or layout, angle, grid)
+
+
+def _turns_the_plane(group: SymmetryGroup, moved: Sequence[GroupAction]) -> bool:
+    """Whether an element's angle may be that of a turn of the plane.
+
+    Not of rotations of space, nor where a function of the user's says what C_n or D_n does, which may be anything.
+    """
+    in_space = isinstance(group, RotationGroup) or (isinstance(group, MatrixGroup) and group.matrices.shape[1] == 3)
+    if in_space:
+        return False
+    return group.elements is None or not all(isinstance(action, CustomAction) for action in moved)
+
+
+def _no_angle(g: Any) -> None:
+    """No element is a turn of the plane."""
 
 
 def _is_image(part: LeafAction, array: Any) -> bool:

@@ -118,11 +118,11 @@ class Custom:
 
     def of(self, group: SymmetryGroup) -> LeafAction:
         """The action of a group that this function is."""
-        return LeafAction(_CustomAction(group, self.function, self.exact, self.name))
+        return LeafAction(CustomAction(group, self.function, self.exact, self.name))
 
 
 @final
-class _CustomAction(GivenMap):
+class CustomAction(GivenMap):
     """A function of elements as the group has them, and of arrays as the model has them."""
 
     function: Callable[[Any, np.ndarray], Any]

@@ -80,7 +80,9 @@ def leaf_of_kind(
     if kind == "masks":
         return _of_masks(kinds, shape)
     if not isinstance(kind, str):
-        raise InvalidTypeError(f"{kind!r} is no kind; expected one such as 'vectors', '4x0e+2x1o' or 'xyxy', or None")
+        raise InvalidTypeError(
+            f"{kind!r} is not a known kind; expected one such as 'vectors', '4x0e+2x1o' or 'xyxy', or None"
+        )
     channels_last = tuple(shape) if layout != "channels_first" or len(shape) < 3 else (shape[0], *shape[2:], shape[1])
     return leaf(kinds.action(kind, channels_last), layout)
 

@@ -37,12 +37,13 @@ def check_products(contract: Contract, action: LeafAction, name: str, x: np.ndar
         raise NotAnActionError(f"{action.name} on {name}: the identity changes it, by {off:.1e} of its size")
     drawn = group.draw(8, rng)
     pairs = [(g, h) for g in drawn for h in drawn][:PAIRS]
+    named = lambda g: contract.label(g).removeprefix("element ")
     for g, h in pairs:
         off = _distance(action.act(g, action.act(h, x)), action.act(group.compose(g, h), x)) / scale
         if not off <= allowed:
             raise NotAnActionError(
                 f"{action.name} on {name} is not an action: ρ(g)ρ(h) and ρ(g·h) differ by {off:.1e} of its size, "
-                f"g = {contract.label(g)}, h = {contract.label(h)} (up to {allowed:.0e} is allowed)"
+                f"g = {named(g)}, h = {named(h)} (up to {allowed:.0e} is allowed)"
             )
 
 

@@ -6,13 +6,14 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
 from equitangents.audit.adapters import Model
 from equitangents.audit.adapters.model import Answer, answer
 from equitangents.audit.contract.contract import Contract
 from equitangents.audit.contract.leaf_actions import LeafAction
-from equitangents.audit.contract.trees import Inputs, Shared, as_inputs
+from equitangents.audit.contract.trees import Batch, Inputs, Shared, as_inputs
 from equitangents.audit.measure.task import filled_up
 from equitangents.errors import InvalidArgumentError
 
@@ -20,7 +21,15 @@ from equitangents.errors import InvalidArgumentError
 class _Remedied:
     """A function of a batch, NumPy out, around a model."""
 
-    def __init__(self, model: Model, contract: Contract, actions: Sequence[LeafAction | None], classes: bool):
+    def __init__(
+        self,
+        model: Model,
+        contract: Contract,
+        actions: Sequence[LeafAction | None],
+        classes: bool,
+        axes: tuple[int, ...] = (),
+        expected: Any = None,
+    ):
         if contract.group.elements is None:
             raise InvalidArgumentError(
                 f"{contract.group.name} has infinitely many elements, or too many for a list; remedies are for finite "
@@ -33,15 +42,24 @@ class _Remedied:
             )
         self._model, self._contract, self._actions = model, contract, list(actions)
         self._elements = list(contract.group.elements)
+        self._axes, self._expected = axes, expected
 
     def _given(self, x: tuple[Any, ...]) -> Inputs:
-        return self._contract.project(as_inputs(x[0] if len(x) == 1 else x))
+        whole = x[0] if len(x) == 1 else x
+        if self._axes:  # the arrays as the model takes them
+            leaves, structure = jax.tree.flatten(whole)
+            placed = [
+                a if isinstance(a, Batch | Shared) else Batch(a, axis)
+                for a, axis in zip(leaves, self._axes, strict=True)
+            ]
+            whole = jax.tree.unflatten(structure, placed)
+        return self._contract.project(as_inputs(whole))
 
     def _answer(self, inputs: Inputs) -> Answer:
         """The model's outputs; of a model that takes one batch size alone in such batches."""
         size, run = self._model.fixed_batch, lambda x: self._model(x.tree())
-        output = run(inputs) if size in (None, inputs.n) else filled_up(run, inputs, size)
-        return answer(output, inputs.n)
+        output = run(inputs) if size in (None, inputs.n) else filled_up(run, inputs, size, self._expected)
+        return answer(output, inputs.n, expected=self._expected)
 
     def _moved_back(self, g: Any, leaves: Sequence[np.ndarray]) -> list[np.ndarray]:
         inverse = self._contract.group.inverse(g)
@@ -51,9 +69,10 @@ class _Remedied:
 class Averaged(_Remedied):
     """f̄(x) = mean over g of ρ_Y(g)⁻¹ f(ρ_X(g) x): evaluates the model once for every element of the group."""
 
-    def __init__(self, model: Model, contract: Contract, actions: Sequence[LeafAction | None], classes: bool):
-        super().__init__(model, contract, actions, classes)
-        self.__name__ = f"{model.name} averaged over {contract.group.name}"
+    @property
+    def __name__(self) -> str:
+        """What the averaged model is called."""
+        return f"{self._model.name} averaged over {self._contract.group.name}"
 
     def __call__(self, *x: Any) -> Any:
         """f̄ of one batch; several arguments as the model takes them."""
@@ -76,9 +95,10 @@ class Canonicalised(_Remedied):
     w is random and fixed. One evaluation of the model; of an input that is symmetric itself, several g are as good.
     """
 
-    def __init__(self, model: Model, contract: Contract, actions: Sequence[LeafAction | None], classes: bool):
-        super().__init__(model, contract, actions, classes=False)
-        self.__name__ = f"{model.name} of inputs in canonical position under {contract.group.name}"
+    @property
+    def __name__(self) -> str:
+        """What the model of canonical inputs is called."""
+        return f"{self._model.name} of inputs in canonical position under {self._contract.group.name}"
 
     def __call__(self, *x: Any) -> Any:
         """The output for one batch; several arguments as the model takes them."""

@@ -1,72 +1,10 @@
-"""Activations of many inputs as what is needed of them: the Gram matrix K = H Hᵀ, and a few entries.
-
-Features H (inputs × numbers) go as soon as they are seen, so that of a large model one layer is held at a time.
-"""
+"""Comparing folded activations of the same inputs: as far as an orthogonal matrix explains, and entry by entry."""
 
 from __future__ import annotations
 
-from collections import deque
-from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
-from jaxtyping import Float
 
-_BLOCK = 2**16  # columns that are converted to double precision at a time
-_SAMPLE = 4096
-_REMEMBERED = 4
-_ROUNDING = 1e-15
-
-
-@dataclass(frozen=True, eq=False)
-class Folded:
-    """One layer's features of n inputs."""
-
-    shape: tuple[int, ...]
-    dtype: np.dtype
-    gram: Float[np.ndarray, "n n"]
-    sample: np.ndarray
-    """Entries spread over all inputs and numbers: by these features are told to be the same."""
-
-    @property
-    def squared(self) -> float:
-        """‖H‖², the sum of the squares of all activations."""
-        return float(np.trace(self.gram))
-
-    @property
-    def factor(self) -> Float[np.ndarray, "n n"]:
-        """L with L Lᵀ = K."""
-        values, vectors = np.linalg.eigh(self.gram)
-        values = np.where(values > _ROUNDING * len(values) * values[-1], values, 0.0)
-        return vectors * np.sqrt(values)
-
-
-class Folder:
-    """Folds arrays; what was folded just before, as the next layer reads it, is folded once."""
-
-    def __init__(self) -> None:
-        self._last: deque[Folded] = deque(maxlen=_REMEMBERED)
-
-    def __call__(self, features: Any) -> Folded:
-        """The array's Gram matrix, and a sample of it."""
-        a = np.asarray(features)
-        flat = a.reshape(len(a), -1)
-        sample = _sampled(flat)
-        for known in self._last:
-            if known.shape == a.shape and np.array_equal(known.sample, sample):
-                return known
-        made = Folded(a.shape, a.dtype, gram(flat), sample)
-        self._last.append(made)
-        return made
-
-
-def gram(flat: np.ndarray) -> Float[np.ndarray, "n n"]:
-    """H Hᵀ in double precision, block by block."""
-    total = np.zeros((len(flat), len(flat)))
-    for at in range(0, flat.shape[1], _BLOCK):
-        block = np.asarray(flat[:, at : at + _BLOCK], np.float64)
-        total += block @ block.T
-    return total
+from equitangents.audit.adapters.folding import Folded
 
 
 def misfit(a: Folded, b: Folded) -> float:
@@ -90,10 +28,3 @@ def difference(a: Folded, b: Folded) -> float:
     one, two = (np.asarray(v.sample, np.float64) for v in (a, b))
     size, off = float(np.linalg.norm(one)), float(np.linalg.norm(one - two))
     return off / size if size else float(off > 0)
-
-
-def _sampled(flat: np.ndarray) -> np.ndarray:
-    """At most about `_SAMPLE` entries, the same places of every input."""
-    each = max(1, _SAMPLE // max(len(flat), 1))
-    step = max(1, flat.shape[1] // each)
-    return np.array(flat[:, ::step])

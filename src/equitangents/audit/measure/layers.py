@@ -21,8 +21,9 @@ from typing import Any
 import numpy as np
 
 from equitangents.audit.adapters import LayerTrace, Model
+from equitangents.audit.adapters.folding import Folder
 from equitangents.audit.contract.trees import Inputs
-from equitangents.audit.measure.folding import Folder, difference, misfit, same
+from equitangents.audit.measure.folding import difference, misfit, same
 from equitangents.audit.measure.task import Task
 from equitangents.audit.report.sections import LayerResult, LayerSection, SweepResult
 from equitangents.errors import MissingLibraryError, NetworkError
@@ -66,6 +67,8 @@ def layer_errors(task: Task, sweep: bool = True) -> LayerSection | str:
 
 
 def _section(task: Task, model: Model, sweep: bool) -> LayerSection | str:
+    if any(task.x.axes):
+        return "the batch is along another axis than the first, where features are not known to have theirs"
     rows = task.rows(_affordable(task, model) if model.fixed_batch is None else min(model.fixed_batch, task.x.n))
     if model.fixed_batch is not None and len(rows) != model.fixed_batch:
         return f"the model takes batches of {model.fixed_batch}, more than there are inputs"

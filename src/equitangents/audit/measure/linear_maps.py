@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,9 @@ class GroupMaps:
     back: list[list[LinearMap]]
     output_shapes: list[tuple[int, ...]]
     input_shapes: list[tuple[int, ...]]
+    input_axes: list[int] = field(default_factory=list)
+    """Where the model has the batch of every input; maps and shapes are of the other axes."""
+    output_axes: list[int] = field(default_factory=list)
 
 
 def group_maps(

@@ -40,6 +40,8 @@ def more_members(ensemble: EnsembleSection | None, unit: Unit) -> Remedy:
         quantity="root mean square error",
         before=scaled(now),
         after=scaled(limit),
+        passes_before=ensemble.members,
+        passes_after=wanted,
     )
 
 
@@ -78,5 +80,9 @@ def _said(ensemble: EnsembleSection, now: Estimate, limit: Estimate, wanted: int
             f"no number of members is expected to bring the error below {100 * limit.mean:.3g} %{sure}; "
             "training the members on augmented data may"
         )
-    sure = f"; the interval of the limit reaches above {target}, so that none may do" if limit.high > _TARGET else ""
+    sure = (
+        f"; the interval of the limit reaches above {target}, so perhaps no number of members is enough"
+        if limit.high > _TARGET
+        else ""
+    )
     return f"about {wanted:,} members, now {M}, would bring the error to {target} by the fitted law{sure}"

@@ -54,6 +54,8 @@ class Orbits:
     output_names: list[str]
     structure: Any
     """The tree of the outputs."""
+    output_axes: tuple[int, ...]
+    """Where the model has the batch of every output."""
     dtype: np.dtype
     probabilities: bool
     """Whether the first output is a probability distribution in every row."""
@@ -148,6 +150,7 @@ def measure_orbits(task: Task, x: Inputs | None = None) -> Orbits:
         output_shapes=shapes,
         output_names=_names(first.structure, len(first.leaves)),
         structure=first.structure,
+        output_axes=first.axes,
         dtype=first.dtype,
         probabilities=_are_distributions(first.leaves[0]),
         classes=not task.regression and (bool(classes[0]) or _are_scores(first, actions[0])),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -30,6 +30,9 @@ class Remedies:
     classes: bool
     x: Inputs
     output_shapes: Sequence[tuple[int, ...]]
+    output_action: Any
+    output_axes: tuple[int, ...]
+    """Where the model has the batch of every output."""
 
     def make(self, name: str, path: Any = None, form: Form | None = None) -> Any:
         """The remedy `name`; see `AuditReport.remedy`."""
@@ -45,7 +48,8 @@ class Remedies:
             raise InvalidArgumentError("path is for form='onnx' alone")
         if form is None:
             form = "onnx" if path is not None else "module" if module is not None else "function"
-        function = NAMES[name](self.model, self.contract, self.actions, self.classes)
+        no_mean = self.classes and name == "average"
+        function = NAMES[name](self.model, self.contract, self.actions, no_mean, self.x.axes, self.output_action)
         if form == "function":
             return function
         if self.model.select is not None:
@@ -69,7 +73,9 @@ class Remedies:
         return averaged_file(source, self._names(), self._maps(), Path(path))
 
     def _maps(self) -> GroupMaps:
-        return group_maps(self.contract, self.x.leaves, self.actions, self.output_shapes)
+        maps = group_maps(self.contract, self.x.leaves, self.actions, self.output_shapes)
+        axes = self.x.axes or (0,) * len(self.x.leaves)
+        return replace(maps, input_axes=list(axes), output_axes=list(self.output_axes))
 
     def _names(self) -> list[str]:
         """The file's inputs in the order of the arrays."""

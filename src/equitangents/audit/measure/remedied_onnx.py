@@ -31,13 +31,13 @@ def averaged_file(source: str, names: list[str], maps: GroupMaps, path: Path) ->
         )
         for node in part.node:  # of inputs: of every graph within, too, since names are those of the whole file
             _rename(node, {i.name: f"{prefix}{i.name}" for i in inputs})
-        for name, one, shape in zip(names, moves, maps.input_shapes, strict=True):
-            nodes += added.moved(helper, one, name, f"{prefix}{name}", shape, _type(onnx, inputs, name))
+        for name, one, shape, axis in zip(names, moves, maps.input_shapes, maps.input_axes, strict=True):
+            nodes += added.moved(helper, one, name, f"{prefix}{name}", shape, axis, _type(onnx, inputs, name))
         nodes += part.node
-        for name, one, shape in zip(outputs, returns, maps.output_shapes, strict=True):
+        for name, one, shape, axis in zip(outputs, returns, maps.output_shapes, maps.output_axes, strict=True):
             made = f"{prefix}{name}"
             back = f"{made}/back"
-            nodes += added.moved(helper, one, made, back, shape, _type(onnx, graph.output, name))
+            nodes += added.moved(helper, one, made, back, shape, axis, _type(onnx, graph.output, name))
             backs[name].append(back)
     nodes += [helper.make_node("Mean", parts, [name]) for name, parts in backs.items()]
     new = helper.make_graph(
@@ -63,17 +63,26 @@ class _Constants:
         self._onnx = onnx
         self.tensors: list[Any] = []
 
-    def moved(self, helper: Any, one: LinearMap, read: str, made: str, shape: tuple[int, ...], dtype: Any) -> list[Any]:
-        """Nodes that make `made`, the map of `read`."""
+    def moved(
+        self, helper: Any, one: LinearMap, read: str, made: str, shape: tuple[int, ...], axis: int, dtype: Any
+    ) -> list[Any]:
+        """Nodes that make `made`, the map of `read`, whose batch is along `axis`."""
         if one.index is None and one.matrix is None:
             return [helper.make_node("Identity", [read], [made])]
         flat, turned = f"{made}/flat", f"{made}/turned"
         how = self._nodes(helper, one, flat, turned, made, dtype)
-        return [
-            helper.make_node("Reshape", [read, self._of(f"{made}/row", np.array([0, -1], np.int64))], [flat]),
+        first, last = (f"{made}/first", f"{made}/last") if axis else (read, made)
+        nodes = [
+            helper.make_node("Reshape", [first, self._of(f"{made}/row", np.array([0, -1], np.int64))], [flat]),
             how,
-            helper.make_node("Reshape", [turned, self._of(f"{made}/shape", np.array([0, *shape], np.int64))], [made]),
+            helper.make_node("Reshape", [turned, self._of(f"{made}/shape", np.array([0, *shape], np.int64))], [last]),
         ]
+        if not axis:
+            return nodes
+        others = [k for k in range(len(shape) + 1) if k != axis]
+        forth = helper.make_node("Transpose", [read], [first], perm=[axis, *others])
+        back = helper.make_node("Transpose", [last], [made], perm=np.argsort([axis, *others]).tolist())
+        return [forth, *nodes, back]
 
     def _nodes(self, helper: Any, one: LinearMap, read: str, made: str, name: str, dtype: Any) -> Any:
         if one.index is not None:

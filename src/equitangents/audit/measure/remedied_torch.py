@@ -19,6 +19,7 @@ class Remedied(torch.nn.Module):
     def __init__(self, module: Any, maps: GroupMaps):
         super().__init__()
         self.module, self.order, self.group = module, len(maps.inputs), maps.group
+        self._in_axes, self._out_axes = maps.input_axes, maps.output_axes
         for side, table in (("in", maps.inputs), ("back", maps.back)):
             for g, row in enumerate(table):
                 for i, one in enumerate(row):
@@ -37,11 +38,27 @@ class Remedied(torch.nn.Module):
         flat = x.reshape(len(x), -1)
         return (flat[:, index] if matrix is None else flat @ matrix.to(x.dtype)).reshape(x.shape)
 
-    def _inputs(self, g: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-        """The arguments moved by an element; keywords are numbered by name."""
-        names = sorted(kwargs)
-        named = {name: self._moved(kwargs[name], f"in_{g}_{i}") for i, name in enumerate(names)}
-        return [self._moved(x, f"in_{g}_{i}") for i, x in enumerate(args)], named
+    def _leaves(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        """The arguments, keywords by name, each with its batch first."""
+        given = [*args, *(kwargs[name] for name in sorted(kwargs))]
+        return [x.movedim(axis, 0) for x, axis in zip(given, self._in_axes, strict=True)]
+
+    def _evaluated(self, leaves: list[Any], count: int, names: list[str]) -> tuple[list[Any], Any]:
+        """The module's outputs, batch first, and what they were in; `count` arguments, the rest keywords."""
+        placed = [x.movedim(0, axis) for x, axis in zip(leaves, self._in_axes, strict=True)]
+        outputs, structure = _flat(plain(self.module(*placed[:count], **dict(zip(names, placed[count:], strict=True)))))
+        return [y.movedim(axis, 0) for y, axis in zip(outputs, self._out_axes, strict=True)], structure
+
+    def _whole(self, leaves: list[Any], structure: Any) -> Any:
+        """The outputs as the module returns them."""
+        placed = [y.movedim(0, axis) for y, axis in zip(leaves, self._out_axes, strict=True)]
+        if structure is None:
+            return placed[0]
+        return tuple(placed) if isinstance(structure, int) else dict(zip(structure, placed, strict=True))
+
+    def _turned(self, g: int, leaves: list[Any]) -> list[Any]:
+        """The arguments moved by an element."""
+        return [self._moved(x, f"in_{g}_{i}") for i, x in enumerate(leaves)]
 
     def _back(self, g: int, leaves: list[Any]) -> list[Any]:
         return [self._moved(y, f"back_{g}_{i}") for i, y in enumerate(leaves)]
@@ -52,15 +69,15 @@ class AveragedModule(Remedied):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The mean, as a tensor, a tuple or a dictionary."""
+        given, names = self._leaves(args, kwargs), sorted(kwargs)
         totals: list[Any] | None = None
         structure: Any = None
         for g in range(self.order):
-            moved, named = self._inputs(g, args, kwargs)
-            leaves, structure = _flat(plain(self.module(*moved, **named)))
+            leaves, structure = self._evaluated(self._turned(g, given), len(args), names)
             back = self._back(g, leaves)
             totals = back if totals is None else [t + b for t, b in zip(totals, back, strict=True)]
         assert totals is not None
-        return _whole([t / self.order for t in totals], structure)
+        return self._whole([t / self.order for t in totals], structure)
 
 
 class CanonicalisedModule(Remedied):
@@ -75,33 +92,29 @@ class CanonicalisedModule(Remedied):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The output, as a tensor, a tuple or a dictionary."""
+        given, names = self._leaves(args, kwargs), sorted(kwargs)
         best: Any = None
         chosen: Any = None
-        kept: tuple[list[Any], dict[str, Any]] = ([], {})
-        names = sorted(kwargs)
+        kept: list[Any] = []
         for g in range(self.order):
-            moved, named = self._inputs(g, args, kwargs)
-            leaves = [*moved, *(named[name] for name in names)]
+            moved = self._turned(g, given)
             score = sum(
                 (x.reshape(len(x), -1).double() * w.double()).sum(1)
-                for i, x in enumerate(leaves)
+                for i, x in enumerate(moved)
                 if (w := getattr(self, f"weights_{i}")) is not None
             )
             if best is None:
-                best, chosen, kept = score, torch.zeros_like(score, dtype=torch.long), (moved, named)
+                best, chosen, kept = score, torch.zeros_like(score, dtype=torch.long), moved
                 continue
             better = score > best
             best, chosen = torch.where(better, score, best), torch.where(better, torch.full_like(chosen, g), chosen)
-            kept = (
-                [_where(better, a, b) for a, b in zip(moved, kept[0], strict=True)],
-                {name: _where(better, named[name], kept[1][name]) for name in names},
-            )
-        leaves, structure = _flat(plain(self.module(*kept[0], **kept[1])))
+            kept = [_where(better, a, b) for a, b in zip(moved, kept, strict=True)]
+        leaves, structure = self._evaluated(kept, len(args), names)
         found = leaves
         for g in range(self.order):
             back = self._back(g, leaves)
             found = [_where(chosen == g, a, b) for a, b in zip(back, found, strict=True)]
-        return _whole(found, structure)
+        return self._whole(found, structure)
 
 
 def _where(rows: Any, a: Any, b: Any) -> Any:
@@ -116,12 +129,6 @@ def _flat(output: Any) -> tuple[list[Any], Any]:
     if isinstance(output, tuple | list):
         return list(output), len(output)
     return [output], None
-
-
-def _whole(leaves: list[Any], structure: Any) -> Any:
-    if structure is None:
-        return leaves[0]
-    return tuple(leaves) if isinstance(structure, int) else dict(zip(structure, leaves, strict=True))
 
 
 def remedied(kind: type[Remedied], module: Any, maps: GroupMaps) -> Any:

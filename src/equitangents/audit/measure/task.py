@@ -14,7 +14,8 @@ import jax
 import numpy as np
 
 from equitangents.audit.adapters import Answer, Model
-from equitangents.audit.adapters.model import answer
+from equitangents.audit.adapters.footprints import Footprint
+from equitangents.audit.adapters.model import answer, axes_of
 from equitangents.audit.contract.contract import Contract
 from equitangents.audit.contract.leaf_actions import LeafAction
 from equitangents.audit.contract.trees import Inputs, Shared, to_numpy
@@ -120,6 +121,8 @@ class Task:
     resamples: int
     seed: int
     judging: Judging = field(default_factory=Judging)
+    footprint: Footprint | None = None
+    """What the model holds, by which batches were planned; None: not known, or their size was asked for."""
     quick: bool = False
     """Whether the error and its floor are asked for alone."""
     clock: Clock = field(default_factory=Clock)
@@ -163,7 +166,7 @@ class Task:
         given = clock.counting(run or self.model)
         try:
             if size is not None and size != x.n:
-                return filled_up(given, x, size)
+                return filled_up(given, x, size, self.output_action)
             try:
                 return given(x)
             except EquitangentsError:
@@ -173,7 +176,7 @@ class Task:
                 if run is not None or not (0 < x.n < taken or taken == 1 < x.n):
                     raise
                 try:
-                    output = filled_up(given, x, taken)
+                    output = filled_up(given, x, taken, self.output_action)
                 except Exception:
                     raise error from None
                 clock.refused = next(iter(str(error).splitlines()), type(error).__name__)
@@ -215,14 +218,23 @@ class Task:
         return np.sort(np.random.default_rng(self.seed).choice(self.x.n, count, replace=False))
 
 
-def filled_up(given: Callable[[Inputs], Any], x: Inputs, size: int) -> Any:
-    """The model's output in batches of one size, the last filled up with its last row."""
-    chunks = []
+def filled_up(given: Callable[[Inputs], Any], x: Inputs, size: int, expected: Any = None) -> Any:
+    """The model's output in batches of one size, the last filled up with its last row.
+
+    `expected`, the tree of output actions, says where batches are not along the first axis.
+    """
+    chunks: list[list[np.ndarray]] = []
+    structure: Any = None
+    axes: list[int] = []
     for rows in batches(x.n, size):
         filled = np.concatenate([rows, np.repeat(rows[-1:], size - len(rows))])
-        used = slice(len(rows))
-        chunks.append(jax.tree.map(lambda a, used=used: to_numpy(a)[used], given(x.subset(filled))))
-    return jax.tree.map(lambda *a: np.concatenate(a), *chunks)
+        leaves, structure = jax.tree.flatten(given(x.subset(filled)))
+        axes = axes_of(expected, structure, len(leaves))
+        own = range(len(rows))
+        chunks.append([np.take(to_numpy(a), own, axis) for a, axis in zip(leaves, axes, strict=True)])
+    columns = zip(*chunks, strict=True)
+    whole = [np.concatenate(parts, axis) for parts, axis in zip(columns, axes, strict=True)]
+    return jax.tree.unflatten(structure, whole)
 
 
 @lru_cache(maxsize=4)

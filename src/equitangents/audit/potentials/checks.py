@@ -96,7 +96,9 @@ def _read(path: Path, digest: str) -> dict[tuple[str, str], dict[str, Any]]:
     except (OSError, ValueError) as error:
         raise InvalidArgumentError(f"baseline is {str(path)!r}, which cannot be read: {error}") from None
     if not isinstance(found, dict) or not str(found.get("format", "")).startswith("equitangents.audit.atoms/"):
-        raise InvalidArgumentError(f"baseline is {str(path)!r}, which is no audit of a potential; write it with --json")
+        raise InvalidArgumentError(
+            f"baseline is {str(path)!r}, which is not an audit of a potential; write it with --json"
+        )
     if found.get("structures_digest") != digest:
         raise InvalidArgumentError(
             f"baseline is {str(path)!r}, an audit of other structures, with another seed or another number of moves; "

@@ -15,6 +15,7 @@ from equitangents.audit.report.judged import (
 from equitangents.audit.report.rules import by_hand
 from equitangents.audit.report.sections import OutputContract, Remedy
 from equitangents.audit.report.words import WORSE, interval, listed, matching_said, number
+from equitangents.formatting import duration, memory_size
 
 
 def before_probabilities(report: Findings) -> str:
@@ -79,15 +80,32 @@ def details(report: Findings) -> list[str]:
         lines.append(f"data: {finding} (p = {report.data.p_value:.2g})")
     if report.verdict not in ("equivariant", "equivariant within tolerance"):
         lines += [remedy_said(m) for m in report.remedies if m.measured or m.after is not None]
+    lines += [bill_said(report)] if report.timing.member_passes else []
     lines += [passes_said(report)] if report.timing.parts else []
     return [folded(line, 400) for line in lines]
+
+
+def bill_said(report: Findings) -> str:
+    """What predictions of an ensemble cost in time and money, now and with the members that the law asks for."""
+    t, known = report.timing, [m for m in report.remedies if m.passes_before is not None]
+    now = report.ensemble.members if report.ensemble is not None else 1
+    then = known[0].passes_after if known else None
+    one = t.model_seconds / t.member_passes
+    hours = lambda members: f"{one * members * 1e6 / 3600:.2g} h for a million inputs"
+    said = f"one forward pass of a member took {duration(one)} an input: {now} members take {hours(now)}"
+    whole = said if then is None else f"{said}; {then:,} members {hours(then)}"
+    return f"{whole}; times the price of an hour, that is their bill"
 
 
 def passes_said(report: Findings) -> str:
     """How often the model was evaluated, and for what."""
     t = report.timing
     parts = ", ".join(f"{name} {count:,}" for name, count in t.parts.items())
-    return f"evaluated {t.evaluations:,} inputs in {t.batches:,} calls, {t.passes:.3g} passes over the data: {parts}"
+    said = f"evaluated {t.evaluations:,} inputs in {t.batches:,} calls, {t.passes:.3g} passes over the data: {parts}"
+    if t.weights is None or t.activations is None:
+        return said
+    held = f"activations of {memory_size(t.activations)} beside weights of {memory_size(t.weights)}"
+    return f"{said}; in batches of at most {report.settings.batch_size:,}: {held}"
 
 
 def output_said(o: OutputContract, report: Findings) -> str:

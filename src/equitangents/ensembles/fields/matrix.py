@@ -23,7 +23,7 @@ class FieldMatrix(KernelMatrix):
     def __init__(self, kernel: Any, x: FieldPoints, field: str) -> None:
         side = max(1, _TILE // x.count) * x.count
         super().__init__(kernel, x, field, tile=side)
-        self.probe = min(len(x), x.count)
+        self.probe = self.strip = min(len(x), x.count)
         self.words = f"the {field.upper()} of {self.size} outputs ({x.count} positions each)"
 
     def landmark_rows(self, count: int, rng: np.random.Generator) -> np.ndarray | None:
@@ -46,7 +46,7 @@ class FieldMatrix(KernelMatrix):
                 total[rows[part]] += some @ vectors[columns]
                 if rows is not columns:
                     total[columns] += some.T @ vectors[rows[part]]
-        return self._checked(total)
+        return self.checked(total)
 
     def fingerprint(self) -> str:
         """A hash of signals and points, and of some entries in place of the network."""

@@ -108,8 +108,8 @@ class FieldStore:
     def _all(self) -> Iterator[tuple[int, int]]:
         return ((i, j) for i in range(len(self._parts)) for j in range(i, len(self._parts)))
 
-    def _array(self, name: str, mode: str) -> np.ndarray:
-        found: np.ndarray = np.lib.format.open_memmap(self.path / f"{name}.npy", mode)
+    def _array(self, name: str, mode: str) -> np.memmap[Any, np.dtype[Any]]:
+        found: np.memmap[Any, np.dtype[Any]] = np.lib.format.open_memmap(self.path / f"{name}.npy", mode)
         return found
 
     def _open(self, record: dict[str, Any]) -> None:

@@ -85,6 +85,11 @@ class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
         self._check_fitted()
         return self.ensemble_.log_marginal_likelihood_
 
+    def log_marginal_likelihood_gradient(self, *names: str) -> dict[str, float]:
+        """That of the regression on one-hot targets minus 1/K."""
+        self._check_fitted()
+        return self.ensemble_.log_marginal_likelihood_gradient(*names)
+
     @property
     def log_marginal_likelihood_slope_(self) -> float:
         """The derivative of `log_marginal_likelihood_` by `ridge`, in closed form: 0 at the best ridge."""

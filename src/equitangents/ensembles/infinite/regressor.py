@@ -18,6 +18,7 @@ from equitangents.ensembles.fields.turning import turning_outputs
 from equitangents.ensembles.infinite.base import InfiniteEnsembleBase
 from equitangents.ensembles.infinite.densities import target_evidence
 from equitangents.ensembles.infinite.field_training import FieldTraining, make_field_training, points_of
+from equitangents.ensembles.infinite.gradients import SCALES, likelihood_gradient
 from equitangents.ensembles.infinite.held_out import held_out_predictions, original_labels
 from equitangents.ensembles.infinite.leave_one_out import LeaveOneOut, predictor_name
 from equitangents.ensembles.infinite.problem import Settings
@@ -62,7 +63,7 @@ class InfiniteEnsemble(FieldRegressorMixin, InfiniteEnsembleBase):
         store: a folder in which the kernel of the training set is kept tile by tile (`scale.GramStore`; of fields two
             arrays over all points): a fit that was killed goes on, and the next one reads it; for the dense, explicit
             and orbit-averaged problems.
-        solver: what solves them: "eigh", "cholesky", "out-of-core", "lanczos", "pcg", "nystrom",
+        solver: what solves them: "eigh", "cholesky", "out-of-core", "lanczos", "pcg", "sketch-and-project", "nystrom",
             "subset-of-regressors", or settings of one, such as `solvers.PCG(rank=500)`. "auto": "eigh" up
             to 3,000 samples, else by memory and time; never an approximation. The approximations read a `store` if
             one is given, which computes all of it first. `solution_` says what was used, and why.
@@ -175,6 +176,22 @@ class InfiniteEnsemble(FieldRegressorMixin, InfiniteEnsembleBase):
         """The derivative of `log_marginal_likelihood_` by `ridge`, in closed form: 0 at the best ridge."""
         self._check_fitted()
         return target_evidence(points_of(self._training)).slope
+
+    def log_marginal_likelihood_gradient(self, *names: str) -> dict[str, float]:
+        """Derivatives of `log_marginal_likelihood_` by "ridge", "W_std" and "b_std" (all three if none is named).
+
+        Those by scales are along networks all of whose layers have the same W_std or b_std, without augmentation, from
+        the decomposition that `fit` made and four kernel matrices each.
+
+        >>> import equitangents as et
+        >>> net = et.nn.Sequential(et.nn.Dense(1, W_std=1.5), et.nn.Erf(), et.nn.Dense(1, W_std=1.5))
+        >>> x = np.random.default_rng(0).normal(size=(20, 3))
+        >>> model = et.InfiniteEnsemble(net, ridge=0.1).fit(x, x[:, 0])
+        >>> sorted(model.log_marginal_likelihood_gradient("ridge", "W_std"))
+        ['W_std', 'ridge']
+        """
+        self._check_fitted()
+        return likelihood_gradient(points_of(self._training), self.net, names or ("ridge", *SCALES))
 
     @property
     def leave_one_out_(self) -> LeaveOneOut:

@@ -114,7 +114,7 @@ class _Builder:
         kind = tree["is"]
         make = getattr(self, f"_{kind}", None)
         if make is None:
-            raise ValueError(f"{kind!r} is no kind of value")
+            raise ValueError(f"{kind!r} is not a known kind of value")
         return make(tree)
 
     def _given(self, tree: Any) -> Any:

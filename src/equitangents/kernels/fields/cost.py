@@ -10,16 +10,13 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from equitangents.errors import NetworkError
-from equitangents.kernels.cost import KernelCost, check_dtype, forecast
-from equitangents.kernels.counting import count
+from equitangents.kernels.cost import KernelCost, asked, cost_of_steps
 from equitangents.kernels.fields.compute import choose_for_field
 from equitangents.kernels.fields.part import Part
 from equitangents.kernels.fields.size import field_bytes
-from equitangents.kernels.plan import PairPlan
 from equitangents.kernels.program import Program
 from equitangents.kernels.structured import StructuredProgram
 from equitangents.kernels.structured import kernel_cost as structured_cost
-from equitangents.validation import check_whole
 
 
 @singledispatch
@@ -34,30 +31,17 @@ def field_cost(
 def _(
     program: Program, channels: int, n1: int, n2: int | None, part: Part, dtype: DTypeLike, engine: str | None = None
 ) -> KernelCost:
-    n1 = check_whole("n1", n1, 1)
-    n2 = None if n2 is None else check_whole("n2", n2, 1)
-    name = check_dtype(dtype)
-    chosen, notes = choose_for_field(program, part, engine, name)
-    steps = chosen.field_steps(program, part).steps
-    work = count(steps)
-    columns = n1 if n2 is None else n2
-    pairs = n1 * (n1 + 1) // 2 if n2 is None and part.mirrors else n1 * columns
-    seconds, factor = forecast(work, channels, pairs, chosen, chosen.computed_in(program, channels, name))
-    itemsize = np.dtype(name).itemsize
-    return KernelCost(
-        fibres=work.fibres,
-        field_size=work.field,
-        layers=work.depth,
-        pairs=pairs,
-        element_layers=pairs * work.element_layers,
-        multiply_adds=pairs * work.products * channels,
-        seconds=seconds,
-        uncertainty=factor,
-        output_bytes=field_bytes(part, n1, columns, itemsize),
-        working_bytes=chosen.field_working_bytes(program, part, channels, n1, columns, itemsize),
-        engine=chosen.name,
-        form="pairs" if isinstance(steps, PairPlan) else "fibre",
-        dtype=name,
+    wanted = asked(n1, n2, dtype, part.mirrors)
+    chosen, notes = choose_for_field(program, part, engine, wanted.dtype)
+    sizes = wanted.rows, wanted.columns, wanted.itemsize
+    return cost_of_steps(
+        chosen.field_steps(program, part).steps,
+        channels,
+        wanted,
+        chosen,
+        chosen.computed_in(program, channels, wanted.dtype),
+        output_bytes=field_bytes(part, *sizes),
+        working_bytes=chosen.field_working_bytes(program, part, channels, *sizes),
         notes=notes,
     )
 

@@ -110,7 +110,8 @@ class NngpKernelField(_Facts):
 def _matrix(found: KernelField, values: Any) -> Any:
     if found.positions != "all" or values.ndim != 4:
         raise InvalidArgumentError(
-            f"a field of {values.shape} numbers is no matrix between all outputs; ask kernel_field for positions='all'"
+            f"a field of {values.shape} numbers is not a matrix between all outputs; ask kernel_field for "
+            "positions='all'"
         )
     n1, p, n2, q = values.shape
     return values.reshape(n1 * p, n2 * q)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from equitangents import precision
 from equitangents.kernels.calibration import Rate, timed, uncertainty
-from equitangents.kernels.cost import KernelCost, check_dtype
+from equitangents.kernels.cost import KernelCost, asked
 from equitangents.kernels.engines.cpu.library import threads
 from equitangents.kernels.program import Branch, Dual
 from equitangents.kernels.rotations.compute import choose_engine, find_resolution, rules_of
@@ -23,8 +23,6 @@ from equitangents.kernels.rotations.points import field_points, nodes
 from equitangents.kernels.rotations.program import RotationProgram, Zonal
 from equitangents.kernels.rotations.resolution import LADDER, LADDER_OF_FIELDS, Resolution
 from equitangents.kernels.rotations.rules import RotationRules
-from equitangents.kernels.size import result_bytes
-from equitangents.validation import check_whole
 
 _MOST_SIGNALS = 1000  # of which the hardest are looked at
 _LEAST_SECONDS, _MOST_PIECES = 0.03, 64  # that are timed
@@ -45,14 +43,11 @@ def kernel_cost(
     """
     chosen, note = choose_engine(program, engine)
     rules = rules_of(chosen)
-    n1 = check_whole("n1", n1, 1)
-    n2 = None if n2 is None else check_whole("n2", n2, 1)
-    name = check_dtype(dtype)
-    itemsize = np.dtype(name).itemsize
+    wanted = asked(n1, n2, dtype)
+    name, itemsize, pairs = wanted.dtype, wanted.itemsize, wanted.pairs
     signals = min(max(n1, n2 or 0), _MOST_SIGNALS)
     found = _resolution(program, signals, channels, name, rules)
     rotations, points = nodes(program, found.value), field_points(program, found.value)
-    pairs = n1 * (n1 + 1) // 2 if n2 is None else n1 * n2
     rows, columns = rules.piece(program, found.value, n1, n2, itemsize)
     layers = [_layers(ops) for ops in (program.sphere, program.field, program.vector)]
     rate = _rate(program, found.value, rules, channels, rows, columns, name)
@@ -69,7 +64,7 @@ def kernel_cost(
         multiply_adds=pairs * _correlation(program, found.value, channels),
         seconds=seconds,
         uncertainty=uncertainty([rate.spread]) * _of_next_resolution(program, found.value),
-        output_bytes=result_bytes(n1, n2 or n1, itemsize),
+        output_bytes=wanted.result_bytes,
         working_bytes=rules.working_bytes(program, found.value, channels, n1, n2, itemsize),
         engine=chosen.name,
         form="rotations",

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import numpy as np
 from numpy.typing import DTypeLike
 
 from equitangents.kernels.calibration import product_rate, uncertainty
-from equitangents.kernels.cost import KernelCost, check_dtype
+from equitangents.kernels.cost import KernelCost, asked
 from equitangents.kernels.engines import REFERENCE
-from equitangents.kernels.size import result_bytes
 from equitangents.kernels.steerable.linear import filter_kernels
 from equitangents.kernels.steerable.program import Filter, Nonlinear, Norm, Sampled, SteerableProgram
 from equitangents.kernels.steerable.run import WHY, outputs, working_bytes
 from equitangents.steerable import samples
-from equitangents.validation import check_whole
 
 _UNSURE = 5.0  # values of duals are taken for as many products each
 _PRODUCTS = 50
@@ -28,11 +25,9 @@ def kernel_cost(
     engine: str | None = None,
 ) -> KernelCost:
     """The cost between n1 and n2 inputs (None: n1 with themselves, at half the cost); always in double precision."""
-    n1 = check_whole("n1", n1, 1)
-    n2 = None if n2 is None else check_whole("n2", n2, 1)
-    name, columns = check_dtype(dtype), n1 if n2 is None else n2
-    pairs = n1 * (n1 + 1) // 2 if n2 is None else n1 * n2
-    runs = pairs + n1 + (0 if n2 is None else n2)  # each input with itself, too, for its variances
+    wanted = asked(n1, n2, dtype)
+    alone = wanted.rows + (0 if n2 is None else wanted.columns)  # each input with itself, for its variances
+    runs = wanted.pairs + alone
     nonlinear = [op for op in program.ops if isinstance(op, Nonlinear)]
     products = sum(_products(op, program.points) for op in program.ops if isinstance(op, Filter))
     values = sum(_values(op, program) for op in nonlinear)
@@ -41,16 +36,16 @@ def kernel_cost(
         fibres=program.points,
         field_size=program.points,
         layers=len(nonlinear),
-        pairs=pairs,
+        pairs=wanted.pairs,
         element_layers=runs * values,
         multiply_adds=runs * products,
         seconds=runs * (products + _PRODUCTS * values) * rate.seconds,
         uncertainty=_UNSURE * uncertainty([rate.spread]),
-        output_bytes=result_bytes(n1, columns, np.dtype(name).itemsize) * outputs(program) ** 2,
+        output_bytes=wanted.result_bytes * outputs(program) ** 2,
         working_bytes=working_bytes(program, program.points),
         engine=REFERENCE.name,
         form="pairs",
-        dtype=name,
+        dtype=wanted.dtype,
         notes=(WHY,),
     )
 

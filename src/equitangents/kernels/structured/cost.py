@@ -6,15 +6,13 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from equitangents.kernels.calibration import layer_rate, product_rate, uncertainty
-from equitangents.kernels.cost import KernelCost, check_dtype
+from equitangents.kernels.cost import KernelCost, asked
 from equitangents.kernels.counting import LayerKind
 from equitangents.kernels.duals import PiecewiseLinear
 from equitangents.kernels.engines import REFERENCE
 from equitangents.kernels.program import Affine
-from equitangents.kernels.size import result_bytes
 from equitangents.kernels.structured.program import Split, StructuredProgram, flat
 from equitangents.kernels.structured.run import positions, why_not, working_bytes
-from equitangents.validation import check_whole
 
 _KIND = LayerKind((3,), activation=PiecewiseLinear(0.0), pairs=True)
 _UNSURE = 3.0  # operations differ in what they take, and are all taken for one kind of layer
@@ -29,27 +27,24 @@ def kernel_cost(
     engine: str | None = None,
 ) -> KernelCost:
     """The cost between n1 and n2 inputs (None: n1 with themselves, at half the cost); always in double precision."""
-    n1 = check_whole("n1", n1, 1)
-    n2 = None if n2 is None else check_whole("n2", n2, 1)
-    name = check_dtype(dtype)
+    wanted = asked(n1, n2, dtype)
     layers = sum(not isinstance(op, Affine | Split) for op in flat(program.ops))
     field = positions(program)
-    pairs = n1 * (n1 + 1) // 2 if n2 is None else n1 * n2
-    elements, products = pairs * layers * field**2, pairs * int(np.prod(program.shape)) ** 2 * channels
+    elements, products = wanted.pairs * layers * field**2, wanted.pairs * int(np.prod(program.shape)) ** 2 * channels
     layer, product = layer_rate(REFERENCE, "float64", _KIND), product_rate(REFERENCE, "float64")
     return KernelCost(
         fibres=field,
         field_size=field,
         layers=layers,
-        pairs=pairs,
+        pairs=wanted.pairs,
         element_layers=elements,
         multiply_adds=products,
         seconds=elements * layer.seconds + products * product.seconds,
         uncertainty=_UNSURE * uncertainty([layer.spread, product.spread]),
-        output_bytes=result_bytes(n1, n1 if n2 is None else n2, np.dtype(name).itemsize),
+        output_bytes=wanted.result_bytes,
         working_bytes=working_bytes(program),
         engine=REFERENCE.name,
         form="pairs",
-        dtype=name,
+        dtype=wanted.dtype,
         notes=(f"the reference engine alone: {why_not(program)}",),
     )

@@ -68,7 +68,8 @@ class RunFolder:
             if not resume:
                 _clear(self.path)
             self.path.mkdir(parents=True, exist_ok=True)
-            _sweep(self.path)
+            for place in {self.path, self.home}:
+                _sweep(place)
             self.keep_time()
         except OSError as error:
             raise InvalidArgumentError(f"out is {path}, where nothing can be written: {error.strerror}") from None

@@ -142,7 +142,7 @@ def _restored(like: State, path: Path) -> State:
     try:
         return serialization.from_bytes(like, path.read_bytes())
     except Exception as error:  # whatever msgpack makes of it
-        raise InvalidArgumentError(f"{path} is no checkpoint of this network: {error}") from None
+        raise InvalidArgumentError(f"{path} is not a checkpoint of this network: {error}") from None
 
 
 def _as_array(tau: Transformation) -> jax.Array:

@@ -8,36 +8,36 @@ import numpy as np
 
 from equitangents import actions, groups, nn, sphere
 from equitangents.studies.common.moving_outputs.kernels import PairKernel, Symmetry
+from equitangents.studies.common.moving_outputs.networks import STD
 from equitangents.studies.common.moving_outputs.results import PLAIN, RIGHT, WRONG
 
 _FEATURES = 8  # kernels do not depend on it
-_STD: dict[str, Any] = {"W_std": 2**0.5, "b_std": 0.1}
 
 
 def mlp(hidden_layers: int, width: int = _FEATURES, outputs: int = 1) -> nn.Sequential:
     """Dense layers on all numbers of an input; turning both inputs leaves its kernel alone."""
-    hidden = [layer for _ in range(hidden_layers) for layer in (nn.Dense(width, **_STD), nn.Relu())]
-    return nn.Sequential(nn.Flatten(), *hidden, nn.Dense(outputs, **_STD))
+    hidden = [layer for _ in range(hidden_layers) for layer in (nn.Dense(width, **STD), nn.Relu())]
+    return nn.Sequential(nn.Flatten(), *hidden, nn.Dense(outputs, **STD))
 
 
 def ends_on_group(order: int, rings: int, angles: int, hidden_layers: int) -> nn.Sequential:
     """The same with C_n built in: lifted, convolved over the group, an output at every element."""
     places = np.arange(rings * angles).reshape(rings, angles)
     table = np.stack([np.roll(places, -g * angles // order, axis=1).ravel() for g in range(order)])
-    lift = nn.Lift(actions.permutations(groups.cyclic(order), table), _FEATURES, "full", **_STD)
+    lift = nn.Lift(actions.permutations(groups.cyclic(order), table), _FEATURES, "full", **STD)
     hidden: list[Any] = [lift, nn.Relu()]
     for _ in range(hidden_layers - 1):
-        hidden += [nn.GroupConv(_FEATURES, "full", **_STD), nn.Relu()]
-    return nn.Sequential(*hidden, nn.Dense(1, **_STD))
+        hidden += [nn.GroupConv(_FEATURES, "full", **STD), nn.Relu()]
+    return nn.Sequential(*hidden, nn.Dense(1, **STD))
 
 
 def ends_in_vectors(bandlimit: int, accuracy: float, hidden_layers: int) -> nn.Sequential:
     """The same with SO(3) built in: lifted to rotations, and read out as a vector."""
     so3 = groups.so3(bandlimit)
-    hidden: list[Any] = [nn.SphereLift(so3, _FEATURES, tolerance=accuracy, **_STD), nn.Relu()]
+    hidden: list[Any] = [nn.SphereLift(so3, _FEATURES, tolerance=accuracy, **STD), nn.Relu()]
     for _ in range(hidden_layers - 1):
-        hidden += [nn.GroupConv(_FEATURES, **_STD), nn.Relu()]
-    return nn.Sequential(*hidden, nn.Readout(so3.irreps(2)[1], **_STD))
+        hidden += [nn.GroupConv(_FEATURES, **STD), nn.Relu()]
+    return nn.Sequential(*hidden, nn.Readout(so3.irreps(2)[1], **STD))
 
 
 def pair_kernel(net: nn.Sequential) -> PairKernel:

@@ -17,7 +17,6 @@ _TITLES = {"dice": "Dice score", "squared": "Squared error"}
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
     """Tables, figures and words."""
     s, learning = settings, results.learning
-    one = {"masks": learning}
     source = {
         "cells": "One or two cells with a bright membrane lie on a striped texture and look inside as it does.",
         "digits": "A bright handwritten digit lies on a striped texture.",
@@ -29,31 +28,12 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "of one image, Θ(x, ρ(g)x′) ρ(g). The wrong group says that images of inverted contrast have the same mask. "
         f"Every draw has images of its own; targets are ±1, the ridge is {s.ridge:g} of the mean diagonal."
     )
-    sections = [
-        Section(
-            "Growing training sets",
-            [source + turned, kernels],
-            [
-                shared.scores_figure(folder, "learning", learning, _TITLES, "images"),
-                shared.scores_table(learning, _TITLES, "images"),
-            ],
-        ),
-        Section(
-            "Equivariance over training time",
-            [
-                f"Trained are {s.few} images in all orientations with the plain kernel, the same images with the "
-                "equivariant kernel, and with the plain kernel alone.",
-                *shared.trained_words(learning, _TITLES, "images"),
-            ],
-            [shared.times_figure(folder, "times", learning), *shared.trained_figures(folder, "trained", learning)],
-        ),
-        Section("Images and masks", [], [_masks(settings, results, folder)]),
-    ]
-    tables = {
-        "scores": shared.score_columns(one),
-        "factors": shared.factor_columns(one),
-        "times": shared.time_columns(one),
-    }
+    few = (
+        f"Trained are {s.few} images in all orientations with the plain kernel, the same images with the equivariant "
+        "kernel, and with the plain kernel alone."
+    )
+    sections, tables = shared.fields_page(folder, learning, _TITLES, "images", "masks", [source + turned, kernels], few)
+    sections.append(Section("Images and masks", [], [_masks(settings, results, folder)]))
     facts = {
         "Images": f"{s.data if not is_own(s) else 'a folder'}, {s.pixels}×{s.pixels} pixels",
         "Targets": f"up to {s.sizes[-1] * s.pixels**2:,} pixels to train on",

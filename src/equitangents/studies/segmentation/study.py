@@ -21,6 +21,7 @@ from equitangents.studies.common.images import standardise
 from equitangents.studies.common.moving_outputs.claims import THEOREM, saving_claims, time_claims, trained_claim
 from equitangents.studies.common.moving_outputs.growing_sets import Score, Sets
 from equitangents.studies.common.moving_outputs.kernels import Symmetry, moved_kernels
+from equitangents.studies.common.moving_outputs.networks import STD, ends_on_positions
 from equitangents.studies.common.moving_outputs.results import (
     PLAIN,
     RIGHT,
@@ -37,7 +38,6 @@ from equitangents.studies.framework.claims import EXACT, Claim, claim
 from equitangents.studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check
 from equitangents.studies.segmentation.scenes import SHAPES, scenes
 
-_STD: dict[str, Any] = {"W_std": 2**0.5, "b_std": 0.1}
 _SMALL = 4  # pixels of images on which group convolutions are computed
 
 
@@ -88,12 +88,7 @@ class Results:
 
 def network(settings: Settings) -> nn.Sequential:
     """A CNN that ends on every pixel; turns carry its windows to windows."""
-    hidden = [
-        layer
-        for _ in range(settings.hidden_layers)
-        for layer in (nn.Conv(settings.channels, (3, 3), padding="circular", **_STD), nn.Relu())
-    ]
-    return nn.Sequential(*hidden, nn.Dense(1, **_STD))
+    return ends_on_positions(settings.hidden_layers, settings.channels, outputs=1)
 
 
 def symmetries(channels: int = 1) -> dict[str, Symmetry]:
@@ -191,10 +186,10 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
 def _convolutions(settings: Settings, task: Task) -> Arrays:
     """p4 convolutions averaged over orientations at each pixel, against the moved mean of the CNN's kernel."""
     p4 = groups.wallpaper(4, False, (_SMALL, _SMALL))
-    hidden: list[Any] = [nn.Lift(p4, settings.channels, (3, 3), **_STD), nn.Relu()]
+    hidden: list[Any] = [nn.Lift(p4, settings.channels, (3, 3), **STD), nn.Relu()]
     for _ in range(settings.hidden_layers - 1):
-        hidden += [nn.GroupConv(settings.channels, (3, 3), **_STD), nn.Relu()]
-    net = nn.Sequential(*hidden, nn.Dense(1, **_STD))
+        hidden += [nn.GroupConv(settings.channels, (3, 3), **STD), nn.Relu()]
+    net = nn.Sequential(*hidden, nn.Dense(1, **STD))
     x = np.random.default_rng(settings.seed).standard_normal((2, _SMALL, _SMALL, 1))
     field = np.asarray(net.kernel_field(x).ntk)
     count = _SMALL**2

@@ -122,7 +122,7 @@ def _at(settings: Settings, results: Results, size: int) -> Claim:
     low, high = LEAD
     within = size <= LAST
     said = f"With {size:,} images {BEST} is ahead of the trained CNN by "
-    seen = f"its lead with {size:,} images is {lead.value:.1f} points"
+    seen = f"the kernel's lead with {size:,} images is {lead.value:.1f} points"
     return claim(
         said + (f"{low:g} to {high:g} points" if within else f"no more than {low:g} point"),
         {f"{size:,} training images": lead},
@@ -136,7 +136,8 @@ def _at(settings: Settings, results: Results, size: int) -> Claim:
         holds=f"The kernel does what was published: {seen}." if within else f"The network has caught up: {seen}.",
         fails=f"The kernel does not do what was published: {seen}, outside of {low:g} to {high:g}."
         if within
-        else f"The network has not caught up: {seen}.",
+        else f"The network has not caught up after {settings.passes(size):,} passes over its images: {seen}. Longer "
+        "training may help it.",
         undecided=f"The kernel may be ahead by less or more than was published: {seen}, and its interval reaches "
         "across a bound."
         if within

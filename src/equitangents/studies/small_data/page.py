@@ -54,8 +54,10 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
                 f"in proportion; all are tested on the same {tested:,} images. Draws of the largest sizes share most "
                 "of their images. Kernels are averaged over flips, the ridge is the one that gets most training images "
                 "right, each left out in turn. The CNN has the form of Myrtle-5, "
-                f"{s.width} channels, and takes {s.steps} steps by Adam on images flipped at random; its outputs are "
-                "averaged over flips. Its learning rate is chosen on images of the pool not trained on: "
+                f"{s.width} channels, and takes {s.steps:,} steps of {s.batch} images by Adam at every size, on images "
+                f"flipped at random: {s.passes(s.sizes[0]):,} passes over {s.sizes[0]:,} images, "
+                f"{s.passes(s.sizes[-1]):,} over {s.sizes[-1]:,}. Its outputs "
+                "are averaged over flips. Its learning rate is chosen on images of the pool not trained on: "
                 f"{rates} images. "
                 f"The random forest has {s.trees} trees, and sees both copies.",
             ],

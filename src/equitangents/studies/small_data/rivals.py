@@ -24,7 +24,7 @@ _VALIDATION = 500  # images of the pool that a draw leaves, at most, on which th
 def train(settings: Settings, images: Images, rows: np.ndarray, rate: float, seed: int) -> DeepEnsemble:
     """One network on the squared loss of one-hot targets; every image is flipped or not, anew in each epoch."""
     net = network("Myrtle-5", "relu", settings.hidden_layers, settings.width, images.classes)
-    epochs = -(-settings.steps // -(-len(rows) // settings.batch))
+    epochs = settings.passes(len(rows))
     model = DeepEnsemble(
         net,
         members=1,

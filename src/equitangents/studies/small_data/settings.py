@@ -42,6 +42,10 @@ class Settings:
     checked: int = 6
     seed: int = 0
 
+    def passes(self, size: int) -> int:
+        """How often the CNN sees each of `size` training images: the whole passes that have `steps` steps or more."""
+        return -(-self.steps // -(-size // self.batch))
+
 
 _ALL_SIZES = (10, 20, 40, 80, 160, 320, 640, 1280)
 PRESETS = {

@@ -97,7 +97,7 @@ class _Pooled:
 
     stage: Stage
     groups: Sequence[str]
-    sizes: tuple[int, ...]
+    sizes: np.ndarray
 
 
 def _pool(

@@ -19,7 +19,6 @@ _TITLES = {"squared": "Relative squared error", "divergence": "Divergence of pre
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
     """Tables, figures and words."""
     s, learning = settings, results.learning
-    one = {"flows": learning}
     said = (
         f"Vortices are sums of waves with |k|² = {s.waves}, with random amplitudes and phases; a uniform stream of "
         f"speed up to {s.stream:g} carries them along. They solve the Navier–Stokes equations exactly, with viscosity "
@@ -32,31 +31,12 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "turns grid and vectors. The wrong group turns the grid of the targets and leaves their vectors."
     )
     divergence = "Divergence: root mean square, relative to that of all derivatives of the predicted field; 0 is right."
-    sections = [
-        Section(
-            "Growing training sets",
-            [said, kernels, divergence],
-            [
-                shared.scores_figure(folder, "learning", learning, _TITLES, "flows"),
-                shared.scores_table(learning, _TITLES, "flows"),
-            ],
-        ),
-        Section(
-            "Equivariance over training time",
-            [
-                f"Trained are {s.few} flows in all orientations with the plain kernel, the same flows with the "
-                "equivariant kernel, and with the plain kernel alone. Off the data means noise.",
-                *shared.trained_words(learning, _TITLES, "flows"),
-            ],
-            [shared.times_figure(folder, "times", learning), *shared.trained_figures(folder, "trained", learning)],
-        ),
-        Section("Flows", [], [_flows(settings, results, folder)]),
-    ]
-    tables = {
-        "scores": shared.score_columns(one),
-        "factors": shared.factor_columns(one),
-        "times": shared.time_columns(one),
-    }
+    few = (
+        f"Trained are {s.few} flows in all orientations with the plain kernel, the same flows with the equivariant "
+        "kernel, and with the plain kernel alone. Off the data means noise."
+    )
+    sections, tables = shared.fields_page(folder, learning, _TITLES, "flows", "flows", [said, kernels, divergence], few)
+    sections.append(Section("Flows", [], [_flows(settings, results, folder)]))
     facts = {
         "Flows": f"{s.pixels}×{s.pixels} grid points, two components",
         "Targets": f"up to {2 * s.sizes[-1] * s.pixels**2:,} numbers to train on",

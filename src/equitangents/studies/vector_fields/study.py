@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from equitangents import actions, nn
 from equitangents.studies.common.moving_outputs.claims import saving_claims, time_claims, trained_claim
 from equitangents.studies.common.moving_outputs.growing_sets import Score, Sets
 from equitangents.studies.common.moving_outputs.kernels import Symmetry
+from equitangents.studies.common.moving_outputs.networks import ends_on_positions
 from equitangents.studies.common.moving_outputs.results import (
     PLAIN,
     RIGHT,
@@ -34,8 +34,6 @@ from equitangents.studies.framework.citations import EMERGENT_EQUIVARIANCE, EQUI
 from equitangents.studies.framework.claims import Claim
 from equitangents.studies.framework.study import RunFolder, Study, at_least, check
 from equitangents.studies.vector_fields.flows import flows, waves
-
-_STD: dict[str, Any] = {"W_std": 2**0.5, "b_std": 0.1}
 
 
 @dataclass(frozen=True)
@@ -86,12 +84,7 @@ class Results:
 
 def network(settings: Settings) -> nn.Sequential:
     """A CNN that ends on every grid point; turns carry its windows to windows."""
-    hidden = [
-        layer
-        for _ in range(settings.hidden_layers)
-        for layer in (nn.Conv(settings.channels, (3, 3), padding="circular", **_STD), nn.Relu())
-    ]
-    return nn.Sequential(*hidden, nn.Dense(2, **_STD))
+    return ends_on_positions(settings.hidden_layers, settings.channels, outputs=2)
 
 
 def turning_fields() -> actions.Action:

@@ -11,7 +11,7 @@ import numpy as np
 from equitangents.audit.contract.contract import Contract, OutputActions
 from equitangents.audit.contract.labels import LabelsAction, cycles
 from equitangents.audit.contract.leaf_actions import LeafAction
-from equitangents.audit.contract.trees import spread_over
+from equitangents.audit.contract.trees import Batch, spread_over
 from equitangents.audit.measure.intervals import Resampler
 from equitangents.audit.measure.judge import Judgement
 from equitangents.audit.measure.orbits import Orbits, measure_orbits
@@ -32,29 +32,30 @@ def settled(task: Task, y: np.ndarray | None) -> tuple[Task, np.ndarray | None, 
     Third what was found, or None where nothing was asked. Where nothing was found all inputs are audited.
     """
     given = jax.tree.leaves(task.output_action, is_leaf=lambda part: part is None)
-    if not any(isinstance(part, str) and part == FIND for part in given):
+    if not any(_asks(part) for part in given):
         return task, y, None
     if task.x.n < LEAST:
         raise InvalidArgumentError(
             f"output_action is 'find' with {task.x.n} inputs; expected at least {LEAST}: half of them fit, half test"
         )
-    blank = None if given == [task.output_action] else _without(task.output_action)
+    blank = None if task.output_action == FIND else _without(task.output_action)
     elements = _tested_elements(task)
     orbits = measure_orbits(replace(task, elements=elements, complete=False, output_action=blank))
     count = len(orbits.output_names)
     asked = [FIND] * count if blank is None else spread_over(
         "output_action", task.output_action, orbits.structure, count
     )  # fmt: skip
-    sought = [o for o, part in enumerate(asked) if isinstance(part, str) and part == FIND]
+    sought = [o for o, part in enumerate(asked) if _asks(part)]
     found = {o: _search(task, orbits, elements, o, len(sought)) for o in sought}
     results = [f.result for f in found.values()]
     if not any(f.action is not None for f in found.values()):
-        return replace(task, output_action=OutputActions(tuple(orbits.actions))), y, results
+        return replace(task, output_action=OutputActions(tuple(orbits.actions), orbits.output_axes)), y, results
     actions = tuple(found[o].action if o in found else orbits.actions[o] for o in range(count))
     fit = next(iter(found.values())).fitted_rows
     held = np.setdiff1d(np.arange(task.x.n), orbits.kept[fit])
     labels = None if y is None else np.asarray(y)[held]
-    return replace(task, x=task.x.subset(held), output_action=OutputActions(actions)), labels, results
+    settled_actions = OutputActions(actions, orbits.output_axes)
+    return replace(task, x=task.x.subset(held), output_action=settled_actions), labels, results
 
 
 def hints(task: Task, orbits: Orbits, judgement: Judgement) -> list[RuleResult]:
@@ -168,7 +169,13 @@ def _intervals(task: Task, rows: int) -> Resampler:
     return Resampler(rows - rows // 2, None, task.confidence, task.resamples, task.seed)
 
 
+def _asks(part: Any) -> bool:
+    """Whether an output action is "find"."""
+    return _asks(part.value) if isinstance(part, Batch) else isinstance(part, str) and part == FIND
+
+
 def _without(output_action: Any) -> Any:
     """A tree of output actions with None in place of every "find"."""
-    blank = lambda part: None if isinstance(part, str) and part == FIND else part
+    left = lambda part: replace(part, value=None) if isinstance(part, Batch) else None
+    blank = lambda part: left(part) if _asks(part) else part
     return jax.tree.map(blank, output_action, is_leaf=lambda part: part is None)

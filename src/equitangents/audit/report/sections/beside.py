@@ -79,6 +79,10 @@ class Remedy:
     """The error now, in the headline's unit, with its interval."""
     after: Estimate | None = None
     """The same quantity with the remedy; null: not known."""
+    passes_before: int | None = None
+    """Of more members: forward passes for every input now."""
+    passes_after: int | None = None
+    """The same with as many members as the law asks for; null: no number of them does, or none more is needed."""
 
 
 @dataclass(frozen=True)

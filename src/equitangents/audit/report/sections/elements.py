@@ -16,7 +16,7 @@ class ElementResult:
     parameter: Any
     """Replays the element: a number of the finite group, an angle in degrees, a matrix, a permutation."""
     angle: float | None
-    """Degrees of the turn, if the element is a rotation; null if not."""
+    """Degrees, if the element is a turn of the plane; null if not."""
     exact: bool
     """False: the inputs were resampled."""
     error: Spread

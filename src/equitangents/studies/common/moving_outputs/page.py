@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from equitangents.report import Figure, Table
+from equitangents.report import Figure, Section, Table
 from equitangents.report.palette import BLUE, GREEN, INK, MEMBER, VERMILLION
 from equitangents.report.verdict import format_number, with_interval
 from equitangents.studies.common.moving_outputs.over_time import MODELS
@@ -121,6 +121,33 @@ def scores_table(learning: Learning, titles: Mapping[str, str], noun: str) -> Ta
         f"needs for the same squared error; more than {learning.sizes[-1] / learning.sizes[0]:g} cannot be measured."
     )
     return Table(caption, [f"training {noun}", *learning.titles.values()], rows)
+
+
+def fields_page(
+    folder: RunFolder, learning: Learning, titles: Mapping[str, str], noun: str, task: str, said: list[str], few: str
+) -> tuple[list[Section], dict[str, Columns]]:
+    """(sections on growing training sets and on training time, tables) of a study of fields.
+
+    `said` introduces the first section, `few` says what is trained on in the second; `task` names the tables' rows.
+    """
+    sections = [
+        Section(
+            "Growing training sets",
+            said,
+            [
+                scores_figure(folder, "learning", learning, titles, noun),
+                scores_table(learning, titles, noun),
+            ],
+        ),
+        Section(
+            "Equivariance over training time",
+            [few, *trained_words(learning, titles, noun)],
+            [times_figure(folder, "times", learning), *trained_figures(folder, "trained", learning)],
+        ),
+    ]
+    one = {task: learning}
+    tables = {"scores": score_columns(one), "factors": factor_columns(one), "times": time_columns(one)}
+    return sections, tables
 
 
 def score_columns(learnings: Mapping[str, Learning]) -> Columns:
