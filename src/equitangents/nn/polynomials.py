@@ -106,6 +106,6 @@ class RectifiedMonomial(Nonlinearity):
             return duals.Heaviside()
         return duals.PiecewiseLinear(0.0) if self.degree == 1 else duals.RectifiedMonomial(self.degree)
 
-    def function(self, x: Any) -> Any:
+    def function(self, x: jax.Array) -> jax.Array:
         """The power of positive entries, 0 for others."""
         return jnp.where(x > 0, jnp.where(x > 0, x, 1) ** self.degree, 0).astype(x.dtype)
