@@ -1,10 +1,12 @@
 """Every layer of `stax` by both libraries: differences of kernels, and times; then the cookbook's regression.
 
-Kernels of 32 inputs of 8 positions and 3 channels with themselves, in float64, each library in its own environment;
-seconds are medians of three runs after one that compiles. Myrtle-5 and -7 are those of *Neural kernels without
-tangents*, on images of 32×32×3, in processor time of one thread. Where neural-tangents is not to be had, ours alone.
-`Hermite` differs where inputs are not normalised, `ElementwiseNumerical` by the rules' errors: see the guide on
-neural-tangents. Kernels of `RectifiedMonomial` are NaN there between an input and itself: those pairs are left out.
+Kernels of 32 and of 256 inputs of 8 positions and 3 channels with themselves, in float64, each library in its own
+environment; milliseconds of processor time are medians of nine and of three runs after one that compiles. Few inputs
+show what a call costs, many what kernels cost. Differences are those of the 32. Myrtle-5 and -7 are those of *Neural
+kernels without tangents*, on images of 32×32×3, in processor time of one thread. Where neural-tangents is not to be
+had, ours alone. `Hermite` differs where inputs are not normalised, `ElementwiseNumerical` by the rules' errors: see the
+guide on neural-tangents. Kernels of `RectifiedMonomial` are NaN there between an input and itself: those pairs are left
+out.
 """
 
 from __future__ import annotations
@@ -37,11 +39,12 @@ def main() -> None:
 
 
 def _layers(library: str, python: str, values: Path) -> tuple[list[dict], dict[str, np.ndarray]]:
-    found = _run(python, "stax_worker.py", library, str(values))
+    found = run_worker(python, "stax_worker.py", library, str(values))
     return found, dict(np.load(values))
 
 
-def _run(python: str, script: str, *arguments: str) -> Any:
+def run_worker(python: str, script: str, *arguments: str) -> Any:
+    """What a script of this folder prints as JSON, in an interpreter, on one thread."""
     one = {"OMP_NUM_THREADS": "1", "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"}
     command = [python, str(_HERE / script), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **one})
@@ -54,10 +57,16 @@ def layers_table(
     ours: tuple[list[dict], dict[str, np.ndarray]], theirs: tuple[list[dict], dict[str, np.ndarray]] | None
 ) -> str:
     """One row a network: seconds of both, and the largest difference relative to the largest entry."""
-    lines = ["| network | ours, s | peer, s | NNGP differs by | NTK differs by |", "|---|---:|---:|---:|---:|"]
-    for i, row in enumerate(ours[0]):
-        name, peer = row["name"], {} if theirs is None else theirs[0][i]
-        cells = [name, *(_seconds(found) for found in (row, peer))]
+    head = [f"{who}, {count}, ms" for count in (32, 256) for who in ("ours", "peer")]
+    lines = ["| " + " | ".join(("network", *head, "peer / ours", "NNGP differs by", "NTK differs by")) + " |"]
+    lines += ["|---|" + "---:|" * 7]
+    peers = {} if theirs is None else {row["name"]: row for row in theirs[0]}
+    for row in ours[0]:
+        name = row["name"]
+        peer = peers.get(name, {})
+        cells = [name, *(_milliseconds(found, size) for size in ("seconds", "seconds_many") for found in (row, peer))]
+        both = "seconds_many" in row and "seconds_many" in peer
+        cells.append(f"{peer['seconds_many'] / row['seconds_many']:.1f}" if both else "")
         for kind in ("nngp", "ntk"):
             key = f"{name}/{kind}"
             both = theirs is not None and key in ours[1] and key in theirs[1]
@@ -66,8 +75,8 @@ def layers_table(
     return "\n".join(lines)
 
 
-def _seconds(row: dict) -> str:
-    return f"{row['seconds']:.4f}" if "seconds" in row else row.get("error", "").split(":")[0]
+def _milliseconds(row: dict, size: str) -> str:
+    return f"{1e3 * row[size]:.3g}" if size in row else row.get("error", "").split(":")[0]
 
 
 def _compared(ours: np.ndarray, theirs: np.ndarray) -> str:
@@ -93,7 +102,7 @@ def myrtle_table(peer: str | None) -> str:
             if python is None:
                 continue
             values = Path(folder) / f"{library}.npz"
-            for row in _run(python, "stax_worker.py", library, str(values), "myrtle"):
+            for row in run_worker(python, "stax_worker.py", library, str(values), "myrtle"):
                 rates.setdefault(row["name"], {})[f"{library}/{row['dtype']}"] = row["rate"]
             kernels[library] = dict(np.load(values))
     for name, found in rates.items():
@@ -113,7 +122,7 @@ def cookbook_table(peer: str | None) -> str:
     for library, python in (("equitangents", sys.executable), ("neural_tangents", peer)):
         if python is None:
             continue
-        found = _run(python, "cookbook.py", library)
+        found = run_worker(python, "cookbook.py", library)
         means = ", ".join(f"{found['mean'][i]:.4f}" for i in (0, 12, 37, 49))
         lines.append(f"| {library} | {found['seconds']:.2f} | {means} | {max(found['deviation']):.4f} |")
     return "\n".join(lines)

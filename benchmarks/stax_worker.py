@@ -16,8 +16,9 @@ _ACTIVATIONS = (
     "Relu()", "LeakyRelu(0.1)", "Abs()", "ABRelu(-0.5, 2.0)", "Erf(2.0, 0.5)", "Gelu()", "Sin(1.0, 0.7)",
     "Cos(1.0, 0.7)",
     "Rbf(0.4)", "Exp(1.0, 0.5)", "Gaussian()", "ExpNormalized()", "Monomial(3)", "Polynomial([0.1, 1.0, 0.2])",
-    "Sigmoid_like()", "Gabor()", "LayerNorm(), stax.Hermite(3)", "Hermite(3)", "RectifiedMonomial(1)", "Sign()",
-    "Identity()", "ElementwiseNumerical(jax.numpy.tanh, 15)", "ElementwiseNumerical(jax.numpy.tanh, 60)",
+    "Sigmoid_like()", "Gabor()", "LayerNorm(), stax.Hermite(3)", "Hermite(3)", "RectifiedMonomial(1)",
+    "RectifiedMonomial(2)", "Sign()", "Identity()", "ElementwiseNumerical(jax.numpy.tanh, 15)",
+    "ElementwiseNumerical(jax.numpy.tanh, 60)",
     "Dropout(0.7, mode='test')",
 )  # fmt: skip
 CASES: dict[str, str] = {
@@ -84,27 +85,39 @@ def myrtle_rates(library: str, values: str) -> list[dict]:
     return found
 
 
+_SIZES = {"seconds": (32, 9), "seconds_many": (256, 3)}  # inputs, and runs of which the median is taken
+_LONG = 0.1  # seconds for few inputs, from which many are left out
+
+
 def main(library: str, values: str) -> list[dict]:
-    """Median seconds of three runs after one that compiles, in float64, or why there is no kernel."""
+    """Median processor seconds of few and of many inputs, in float64, after a run that compiles, or what it raises."""
     import jax
 
     jax.config.update("jax_enable_x64", True)
     stax = importlib.import_module(f"{library}.stax")
-    x = np.random.default_rng(0).standard_normal((32, 8, 3))
-    found, kernels = [], {}
+    x = np.random.default_rng(0).standard_normal((max(n for n, _ in _SIZES.values()), 8, 3))
+    found: list[dict] = []
+    kernels: dict[str, np.ndarray] = {}
     for name, network in CASES.items():
+        row: dict = {"name": name}
         try:
             _, _, kernel_fn = eval(network, {"stax": stax, "jax": jax})
             compiled = kernel_fn if library == "equitangents" else jax.jit(kernel_fn, static_argnums=(1, 2))
-            times = []
-            for _ in range(4):
-                start = time.perf_counter()
-                kernel = compiled(x, None, ("nngp", "ntk"))
-                kernels[f"{name}/nngp"], kernels[f"{name}/ntk"] = np.asarray(kernel.nngp), np.asarray(kernel.ntk)
-                times.append(time.perf_counter() - start)
-            found.append({"name": name, "seconds": float(np.median(times[1:]))})
+            for size, (count, runs) in _SIZES.items():
+                if row.get("seconds", 0) > _LONG:
+                    break
+                times = []
+                for _ in range(1 + runs):
+                    start = time.process_time()
+                    kernel = compiled(x[:count], None, ("nngp", "ntk"))
+                    of = {kind: np.asarray(getattr(kernel, kind)) for kind in ("nngp", "ntk")}
+                    times.append(time.process_time() - start)
+                row[size] = float(np.median(times[1:]))
+                if size == "seconds":
+                    kernels |= {f"{name}/{kind}": k for kind, k in of.items()}
         except Exception as error:
-            found.append({"name": name, "error": f"{type(error).__name__}: {error}"})
+            row["error"] = f"{type(error).__name__}: {error}"
+        found.append(row)
     np.savez(values, **kernels)  # type: ignore[arg-type]
     return found
 

@@ -1,4 +1,5 @@
-// Residual branches: the field at the fork is kept while the branch runs, and added where they join.
+// Branches: the field at the fork is kept while a branch runs, and added where they join. The next of several branches
+// goes back to it.
 #pragma once
 
 #include "pointwise.hpp"
@@ -8,6 +9,18 @@ namespace eqt::EQT_ISA {
 template <class T>
 void keep_row(const T* cells, int64_t n, T* kept) {
   std::memcpy(kept, cells, size_t(n) * 2 * kLanes<T> * sizeof(T));
+}
+
+template <class T>
+void back_row(const T* kept, int64_t n, T* cells) {
+  std::memcpy(cells, kept, size_t(n) * 2 * kLanes<T> * sizeof(T));
+}
+
+// Channels side by side: means with the shares of channels as weights.
+template <class T>
+void join_channels(const Op& op, const T* kept, T* cells, int64_t n) {
+  const T first = T(op.first), second = T(op.second);
+  for (int64_t i = 0; i < 2 * kLanes<T> * n; i += kLanes<T>) store(cells + i, second * load(cells + i) + first * load(kept + i));
 }
 
 template <class T>

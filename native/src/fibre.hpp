@@ -68,7 +68,9 @@ struct Workspace {
   int64_t end;
 };
 
-inline bool spatial(const Op& op) { return op.kind == OpKind::box || op.kind == OpKind::table; }
+inline bool windowed(const Op& op) { return op.kind == OpKind::box || op.kind == OpKind::table; }
+// Whether other positions follow than those before.
+inline bool spatial(const Op& op) { return windowed(op) || (op.kind == OpKind::back && op.window_size); }
 
 // The places of all levels along fibre number f.
 inline void find_places(const Plan& plan, int f, Place* places, int32_t* partners) {
@@ -88,6 +90,7 @@ inline void find_places(const Plan& plan, int f, Place* places, int32_t* partner
     int after = i;
     for (; after < plan.field_count && !next; ++after)
       if (spatial(plan.field[after])) next = &plan.field[after];
+    if (next && !windowed(*next)) next = nullptr;  // of a branch that has ended no window reads more
     place.torus = level.wrap && (!next || next->wrap);
     const Place& out = places[after];
     for (int a = 0; a < kAxes; ++a) {
@@ -162,7 +165,8 @@ struct Fibre {
   void join(int i, const Row& row, T* cells) const {
     const Op& op = plan.field[i];
     const T* before = kept(op.slot, row);
-    if (op.sides) join_row(before, cells, row.n, sides(op.side_at, op.sides, row));
+    if (op.total) join_channels(op, before, cells, row.n);
+    else if (op.sides) join_row(before, cells, row.n, sides(op.side_at, op.sides, row));
     else join_row(before, cells, row.n);
   }
 
@@ -225,6 +229,8 @@ struct Fibre {
         decouple_row(cells, row.n, sides(op.side_at, op.sides, row));
       } else if (op.kind == OpKind::fork) {
         keep_row(cells, row.n, kept(op.slot, row));
+      } else if (op.kind == OpKind::back) {
+        back_row(kept(op.slot, row), row.n, cells);
       } else if (op.kind == OpKind::join) {
         join(i, row, cells);
       }
@@ -304,6 +310,12 @@ struct Fibre {
   void window(int i, T*& in, T*& out) const {
     if (plan.field[i].kind == OpKind::box) {
       box<Parts>(i, in, out);
+    } else if (plan.field[i].kind == OpKind::back) {
+      each_row(i + 1, out, [&](int z, int y, int x, int n, T* cells) {
+        const Row row = row_of(i + 1, z, y, x, n);
+        back_row(kept(plan.field[i].slot, row), n, cells);
+        pointwise(i + 1, row, cells);
+      });
     } else {
       each_row(i + 1, out, [&](int z, int y, int x, int n, T* cells) {
         const Row row = row_of(i + 1, z, y, x, n);

@@ -20,9 +20,12 @@ EQT_INLINE void operations(const Op* ops, int count, const Workspace<T>& work, T
       with_dual<T>(op, [&](const auto& dual) { dual_row(dual, cells, n, sides(op.side_at)); });
     } else if (op.kind == OpKind::fork) {
       keep_row(cells, n, work.kept + op.slot * work.kept_size);
+    } else if (op.kind == OpKind::back) {
+      back_row(work.kept + op.slot * work.kept_size, n, cells);
     } else if (op.kind == OpKind::join) {
       const T* before = work.kept + op.slot * work.kept_size;
-      if (op.sides) join_row(before, cells, n, sides(op.side_at));
+      if (op.total) join_channels(op, before, cells, n);
+      else if (op.sides) join_row(before, cells, n, sides(op.side_at));
       else join_row(before, cells, n);
     }
   }

@@ -8,7 +8,7 @@
 namespace eqt {
 namespace {
 
-constexpr int kVersion = 7;
+constexpr int kVersion = 8;
 
 }  // namespace
 
@@ -45,15 +45,30 @@ bool reads_outside(const Op& op) {
   return false;
 }
 
+// Whether E[φ] may differ from 0.
+bool has_mean(const Op& op) {
+  if (op.third != 0) return true;
+  switch (op.dual) {
+    case DualKind::piecewise_linear: return op.first != 1;
+    case DualKind::erf:
+    case DualKind::sine:
+    case DualKind::gabor:
+    case DualKind::normalised:
+    case DualKind::standardised: return false;
+    default: return true;
+  }
+}
+
 int sides_of(const Op& op, const Op* next) {
   switch (op.kind) {
     case OpKind::box: return !op.wrap && reads_outside(op);
     case OpKind::table:
+    case OpKind::back:
     case OpKind::fork: return 0;
     case OpKind::join: return op.sides;  // E of both summands, see find_means
     case OpKind::decouple: return 1;
     case OpKind::affine:  // none where it is fused with the nonlinearity that follows
-      return !(next && next->kind == OpKind::dual && next->dual == DualKind::piecewise_linear);
+      return op.total || !(next && next->kind == OpKind::dual && next->dual == DualKind::piecewise_linear);
     case OpKind::dual: return dual_sides(op.dual);
   }
   return 0;
@@ -174,11 +189,18 @@ void OwnedPlan::read_operation(Reader& code, const Description& d, Op& op, int64
   op.dual = DualKind(code.next());
   op.slot = code.next();
   if (op.kind == OpKind::fork) plan_.slots = std::max(plan_.slots, op.slot + 1);
-  if (op.kind == OpKind::join && (op.slot < 0 || op.slot >= plan_.slots))
-    throw std::invalid_argument("a residual sum of the plan has no beginning");
-  const double* pair = within(reals_.data(), int64_t(reals_.size()), code.next(), 2);
-  op.first = pair[0];
-  op.second = pair[1];
+  if ((op.kind == OpKind::join || op.kind == OpKind::back) && (op.slot < 0 || op.slot >= plan_.slots))
+    throw std::invalid_argument("a sum of branches of the plan has no beginning");
+  const double* numbers = within(reals_.data(), int64_t(reals_.size()), code.next(), 4);
+  op.first = numbers[0];
+  op.second = numbers[1];
+  op.third = numbers[2];
+  op.fourth = numbers[3];
+  if (op.kind == OpKind::dual && (op.dual == DualKind::polynomial || op.dual == DualKind::long_polynomial)) {
+    if (op.window_size < 1 || op.window_size > (op.dual == DualKind::polynomial ? kShort : kLong) + 1)
+      throw std::invalid_argument("a polynomial of the plan has a degree that is not there");
+    op.weights = within(reals_.data(), int64_t(reals_.size()), weights, op.window_size);
+  }
   if (op.kind != OpKind::table) return;
   op.index = within(d.tables, d.tables_size, index, positions * op.window_size);
   op.weights = within(reals_.data(), int64_t(reals_.size()), weights, op.window_size);
@@ -195,11 +217,12 @@ void OwnedPlan::find_means() {
       case OpKind::affine: mean = false; break;
       case OpKind::decouple: break;
       case OpKind::dual:
-        mean = op.dual == DualKind::piecewise_linear ? op.first != 1 : op.dual != DualKind::erf && op.dual != DualKind::sine;
+        mean = has_mean(op);
         break;
       case OpKind::fork: kept[op.slot] = mean; break;
+      case OpKind::back: mean = kept[op.slot]; break;
       case OpKind::join:
-        op.sides = mean && kept[op.slot] ? 2 : 0;
+        op.sides = mean && kept[op.slot] && !op.total ? 2 : 0;
         plan_.means |= op.sides > 0;
         mean |= kept[op.slot];
     }
@@ -259,6 +282,8 @@ void OwnedPlan::measure_fields() {
           widest = std::max(op->in[a], reach(*op, a)) + op->low[a];
           cells *= widest;
         }
+        cells = std::max(cells, level.positions);  // after which another branch may begin on a finer grid
+        widest = std::max(widest, int64_t(level.shape[2]));
         plan_.rows = std::max(plan_.rows, op->window[0] * op->window[1]);
       }
       plan_.cells = std::max(plan_.cells, cells);

@@ -2,7 +2,9 @@
 // positions, one first input, and as many second inputs as the vector has lanes.
 #pragma once
 
+#include "angular.hpp"
 #include "erf.hpp"
+#include "exponentials.hpp"
 #include "gelu.hpp"
 #include "normalised_exponential.hpp"
 #include "piecewise_linear.hpp"
@@ -33,18 +35,25 @@ struct Sides {
   }
 };
 
-// K = q1/2 + q2/2 - D/2; the sides are the halved variances.
-template <class T, class S>
-void affine_row(const Op& op, T* cells, int64_t n, const S& sides) {
-  const T w = T(op.first);
+// K = q1/2 + q2/2 - D/2; the sides are the halved variances. `Rated`: those of W²K, of which Θ grows by a multiple.
+template <class T, bool Rated, class S>
+void affine_row_of(const Op& op, T* cells, int64_t n, const S& sides) {
+  const T w = T(op.first), rate = T(op.third), constant = T(op.fourth);
   Vec<T> x[1], y[1];
   if constexpr (S::kFixed) sides.get(0, x, y);
-  for (int64_t k = 0; k < n; ++k, cells += 2 * kLanes<T>) {
-    if constexpr (!S::kFixed) sides.get(k, x, y);
+  for (int64_t i = 0; i < n; ++i, cells += 2 * kLanes<T>) {
+    if constexpr (!S::kFixed) sides.get(i, x, y);
     const Vec<T> d = w * load(cells);
     store(cells, d);
-    store(cells + kLanes<T>, (x[0] + y[0] - T(0.5) * d) + w * load(cells + kLanes<T>));
+    const Vec<T> k = x[0] + y[0] - T(0.5) * d;
+    store(cells + kLanes<T>, (Rated ? rate * k + constant : k) + w * load(cells + kLanes<T>));
   }
+}
+
+template <class T, class S>
+void affine_row(const Op& op, T* cells, int64_t n, const S& sides) {
+  if (op.total) affine_row_of<T, true>(op, cells, n, sides);
+  else affine_row_of<T, false>(op, cells, n, sides);
 }
 
 // Away from the diagonal K = Θ = 0.
@@ -78,9 +87,20 @@ EQT_INLINE void with_dual(const Op& op, F&& f) {
     case DualKind::piecewise_linear: return f(PiecewiseLinear<T>(op));
     case DualKind::erf: return f(Erf<T>());
     case DualKind::gelu: return f(Gelu<T>());
-    case DualKind::sine: return f(Trigonometric<T>(1));
-    case DualKind::cosine: return f(Trigonometric<T>(-1));
+    case DualKind::sine:
+    case DualKind::cosine:
+    case DualKind::wave: return f(Trigonometric<T>(Trigonometric<T>::sign_of(op)));
     case DualKind::normalised_exponential: return f(NormalisedExponential<T>(op));
+    case DualKind::radial_basis: return f(RadialBasis<T>(op));
+    case DualKind::exponential: return f(Exponential<T>(op));
+    case DualKind::gaussian: return f(Gaussian<T>(op));
+    case DualKind::gabor: return f(Gabor<T>());
+    case DualKind::normalised: return f(Normalised<T>(op));
+    case DualKind::standardised: return f(Standardised<T>());
+    case DualKind::step: return f(Step<T>(op));
+    case DualKind::rectified_monomial: return f(RectifiedMonomial<T>(op));
+    case DualKind::polynomial: return f(PolynomialDual<T, kShort>(op));
+    case DualKind::long_polynomial: return f(PolynomialDual<T, kLong>(op));
   }
 }
 

@@ -27,10 +27,10 @@ struct Variances {
       }
   }
 
-  void put_each(int64_t at, double factor, const double* q, int64_t positions) const {
+  void put_each(int64_t at, double factor, const double* q, int64_t positions, double less = 0) const {
     for (int64_t p = 0; p < positions; ++p)
       for (int lane = 0; lane < L; lane += D) {
-        const Doubles value[1] = {factor * load(q + p * L + lane)};
+        const Doubles value[1] = {factor * (load(q + p * L + lane) - less)};
         put(at + p, lane, value);
       }
   }
@@ -38,18 +38,43 @@ struct Variances {
   // The sides of `op`, whose variances before it are q, or after it for affine operations.
   void put_sides(const Op& op, const double* q, int64_t positions) const {
     if (op.sides == 0) return;
-    if (op.kind == OpKind::affine) return put_each(op.side_at, 0.5, q, positions);
+    if (op.kind == OpKind::affine) return put_each(op.side_at, 0.5, q, positions, op.total ? op.second : 0);
     if (op.kind == OpKind::join) return;  // they are means: see `join`
     if (op.kind != OpKind::dual) return put_each(op.side_at, 1, q, positions);
+    if (op.dual == DualKind::standardised) return put_standardised(op, q, positions);
     with_dual<T>(op, [&](const auto& dual) {
       using Dual = std::decay_t<decltype(dual)>;
       for (int64_t p = 0; p < positions; ++p)
         for (int lane = 0; lane < L; lane += D) {
           Doubles values[Dual::kSides];
-          Dual::sides(load(q + p * L + lane), values);
+          dual.sides(load(q + p * L + lane), values);
           put(op.side_at + p * Dual::kSides, lane, values);
         }
     });
+  }
+
+  // 1/σ of the inputs in some lanes: σ² is the mean variance of all positions.
+  static Doubles standard(const Op& op, const double* q, int64_t positions, int lane) {
+    Doubles sum{};
+    for (int64_t p = 0; p < positions; ++p) sum += load(q + p * L + lane);
+    return 1 / square_root(sum / double(positions) + op.first);
+  }
+
+  void put_standardised(const Op& op, const double* q, int64_t positions) const {
+    for (int lane = 0; lane < L; lane += D) {
+      const Doubles factor = standard(op, q, positions, lane);
+      for (int64_t p = 0; p < positions; ++p) {
+        const Doubles values[2] = {factor, factor * load(q + p * L + lane)};
+        put(op.side_at + 2 * p, lane, values);
+      }
+    }
+  }
+
+  static void standardise(const Op& op, double* q, int64_t positions) {
+    for (int lane = 0; lane < L; lane += D) {
+      const Doubles factor = standard(op, q, positions, lane);
+      for (int64_t p = 0; p < positions; ++p) store(q + p * L + lane, factor * factor * load(q + p * L + lane));
+    }
   }
 
   // q, and E[f] where the plan needs it, after a pointwise operation; `kept` holds both at every fork, `size` apart.
@@ -63,16 +88,35 @@ struct Variances {
     } else if (op.kind == OpKind::dual) {
       with_dual<T>(op, [&](const auto& dual) {
         using Dual = std::decay_t<decltype(dual)>;
+        if (op.third != 0) return raise<Dual>(op, q, mean, n);
         if (plan.means)
           for (int64_t i = 0; i < n; i += D) store(mean + i, Dual::mean(op, load(q + i)));
+        if (op.dual == DualKind::standardised) return standardise(op, q, positions);
         for (int64_t i = 0; i < n; i += D) store(q + i, Dual::variance(op, load(q + i)));
       });
     } else if (op.kind == OpKind::fork) {
       std::memcpy(before, q, bytes);
       if (plan.means) std::memcpy(before + size, mean, bytes);
+    } else if (op.kind == OpKind::back) {
+      std::memcpy(q, before, bytes);
+      if (plan.means) std::memcpy(mean, before + size, bytes);
+    } else if (op.kind == OpKind::join && op.total) {
+      for (int64_t i = 0; i < n; i += D) store(q + i, op.second * load(q + i) + op.first * load(before + i));
+      if (plan.means)
+        for (int64_t i = 0; i < n; i += D) store(mean + i, op.second * load(mean + i) + op.first * load(before + size + i));
     } else if (op.kind == OpKind::join) {
       for (int64_t i = 0; i < n; i += D) store(q + i, load(q + i) + load(before + i));
       if (plan.means) join_means(op, before + size, q, mean, positions);
+    }
+  }
+
+  // Of φ + c: E[(φ + c)²] = E[φ²] + c (2 E[φ] + c).
+  template <class Dual>
+  void raise(const Op& op, double* q, double* mean, int64_t n) const {
+    for (int64_t i = 0; i < n; i += D) {
+      const Doubles before = load(q + i), first = Dual::mean(op, before);
+      store(q + i, Dual::variance(op, before) + op.third * (2 * first + op.third));
+      if (plan.means) store(mean + i, first + op.third);
     }
   }
 
@@ -264,9 +308,9 @@ void carry_variances(const Plan& plan, const Group<T>& group, Carried<T>& at) {
       double* swap = at.q;
       at.q = at.other, at.other = swap;
     } else {
-      of.advance(op, at.q, at.mean, positions, at.kept, at.size);
+      of.advance(op, at.q, at.mean, spatial(op) ? plan.levels[i + 1].positions : positions, at.kept, at.size);
     }
-    if (plan.means && spatial(op)) std::memset(at.mean, 0, size_t(plan.levels[i + 1].positions) * L * sizeof(double));
+    if (plan.means && windowed(op)) std::memset(at.mean, 0, size_t(plan.levels[i + 1].positions) * L * sizeof(double));
     if (op.kind == OpKind::affine) of.put_sides(op, at.q, positions);
   }
 }

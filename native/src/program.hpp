@@ -6,15 +6,30 @@
 
 namespace eqt {
 
-enum class OpKind : int32_t { box, table, affine, dual, decouple, fork, join };
-enum class DualKind : int32_t { piecewise_linear, erf, gelu, sine, cosine, normalised_exponential };
+enum class OpKind : int32_t { box, table, affine, dual, decouple, fork, join, back };
+enum class DualKind : int32_t {
+  piecewise_linear, erf, gelu, sine, cosine, normalised_exponential, wave, radial_basis, exponential, gaussian, gabor,
+  normalised, standardised, step, rectified_monomial, polynomial, long_polynomial
+};
 
 constexpr int kAxes = 3;
 constexpr int kDepth = 8;  // residual branches inside each other, at most
+constexpr int kShort = 4, kLong = 20;  // degrees of polynomials, at most
 
 // Numbers per position that a dual activation needs of each input alone.
 constexpr int dual_sides(DualKind kind) {
-  return kind == DualKind::erf ? 6 : kind == DualKind::gelu ? 4 : 2;
+  switch (kind) {
+    case DualKind::erf: return 6;
+    case DualKind::gelu:
+    case DualKind::gabor:
+    case DualKind::normalised: return 4;
+    case DualKind::gaussian: return 3;
+    case DualKind::exponential:
+    case DualKind::radial_basis: return 1;
+    case DualKind::polynomial: return kShort + 3;
+    case DualKind::long_polynomial: return kLong + 3;
+    default: return 2;
+  }
 }
 
 struct Op {
@@ -25,12 +40,17 @@ struct Op {
   // table: out(p) = Σ_s weights[s] in(index[p * window_size + s])
   const int32_t* index;
   const double* weights;
+  // (polynomials: weights[j] is the coefficient of x^j, and window_size how many there are; back: 1 where the positions
+  // are others than those before)
   int window_size;
-  bool total;  // every position's window is all positions, alike
-  // affine: W_var, b_var; piecewise linear: slope, unused; normalised exponential: γ, unused
-  double first, second;
+  // table: every position's window is all positions, alike; affine: Θ grows by a multiple of W²K and a constant;
+  // join: channels side by side, so that no means are multiplied
+  bool total;
+  // affine: W_var, b_var, and if `total` that multiple and constant; dual: its parameters, then what is added to φ;
+  // join: weights of what was kept and of what it is added to
+  double first, second, third, fourth;
   DualKind dual;
-  int slot;  // fork: where the field is kept while a residual branch runs; join: where what is added was kept
+  int slot;  // fork: where the field is kept while a branch runs; back: where it is taken from; join: what is added
   // Values that depend on one input only ("sides"), `sides` of them at each position of the level before the operation
   // (after it, for affine): where they begin, in numbers per input.
   int sides;

@@ -1,4 +1,4 @@
-// φ = sin (sign 1) or cos (sign -1): with S = 2(q1+q2) - D, E[φφ] = (e^{-D/2} - sign·e^{-S/2})/2, and
+// φ = sin(x + phase), with the sign cos(2 phase): 1 of the sine, -1 of the cosine. With S = 2(q1+q2) - D, E[φφ] = (e^{-D/2} - sign·e^{-S/2})/2, and
 // E[φ'φ'] = (e^{-D/2} + sign·e^{-S/2})/2. D' = 1 - e^{-D/2} + sign·(e^{-S/2} - (e^{-2q1} + e^{-2q2})/2), where
 // e^{-S/2} - ... = e^{-q1-q2}(e^{D/2} - 1) - (e^{-q1} - e^{-q2})²/2 has no cancellation.
 #pragma once
@@ -14,7 +14,10 @@ struct Trigonometric {
   using V = Vec<T>;
   T sign;
 
-  explicit Trigonometric(int s) : sign(T(s)) {}
+  explicit Trigonometric(double s) : sign(T(s)) {}
+  static double sign_of(const Op& op) {
+    return op.dual == DualKind::sine ? 1 : op.dual == DualKind::cosine ? -1 : op.first;
+  }
 
   EQT_INLINE void pair(V& d, V& theta, const V (&x)[kSides], const V (&y)[kSides]) const {
     const V half = T(0.5) * d, total = x[0] + y[0];
@@ -34,10 +37,12 @@ struct Trigonometric {
   }
   static EQT_INLINE Doubles variance(const Op& op, Doubles q) {
     const Doubles excess = exponential_less_one(-2 * q);
-    return op.dual == DualKind::sine ? -0.5 * excess : 1 + 0.5 * excess;
+    const double sign = sign_of(op);
+    return 0.5 * (1 - sign) - 0.5 * sign * excess;
   }
   static EQT_INLINE Doubles mean(const Op& op, Doubles q) {
-    return op.dual == DualKind::sine ? Doubles{} : 1 + exponential_less_one(-0.5 * q);
+    const double sine = op.dual == DualKind::sine ? 0 : op.dual == DualKind::cosine ? 1 : op.second;  // of the phase
+    return sine * (1 + exponential_less_one(-0.5 * q));
   }
 };
 

@@ -12,10 +12,12 @@ void vector_stage(const Plan& plan, const Tile<T>& tile) {
   constexpr int L = kLanes<T>;
   if (!plan.vector_dual) {
     for (int o = 0; o < plan.vector_count; ++o) {
-      const double w = plan.vector[o].first, b = plan.vector[o].second;
+      const Op& op = plan.vector[o];
+      const double w = op.first, b = op.second;
       for (int i = 0; i < tile.rows * L; ++i) {
-        tile.k[i] = w * tile.k[i] + b;
-        tile.theta[i] = tile.k[i] + w * tile.theta[i];
+        const double k = w * tile.k[i];
+        tile.k[i] = k + b;
+        tile.theta[i] = (op.total ? op.third * k + op.fourth : k + b) + w * tile.theta[i];
       }
     }
     return;

@@ -14,7 +14,10 @@ from equitangents.kernels.rotations import compiled
 from equitangents.kernels.stages import stages_of
 from equitangents.nn import kernel_fields
 
-NONLINEARITIES = (nn.Relu(), nn.Erf(), nn.Gelu(), nn.Sin(), nn.Cos(), nn.Abs())
+NONLINEARITIES = (
+    nn.Relu(), nn.Erf(), nn.Gelu(), nn.Sin(), nn.Cos(), nn.Abs(), nn.Rbf(0.4), nn.Gaussian(),
+)  # fmt: skip
+POWERS = (nn.Hermite(3), nn.Hermite(6), nn.RectifiedMonomial(3), nn.Exp(0.5, 0.4))
 LARGEST = 20_000  # positions times fibres
 
 
@@ -27,14 +30,25 @@ def random_grid(rng):
     for _ in range(rng.integers(1, 4)):
         window = tuple(int(rng.integers(1, min(6, n) + 1)) for n in shape)
         layers += [nn.Conv(1, window, stride=int(rng.integers(1, 3)), padding=padding, b_std=0.1)]
-        layers += [NONLINEARITIES[rng.integers(len(NONLINEARITIES))]]
+        power = (nn.LayerNorm(), POWERS[rng.integers(len(POWERS))])  # of variance 1, so that nothing overflows
+        layers += power if rng.integers(4) == 0 else [NONLINEARITIES[rng.integers(len(NONLINEARITIES))]]
         if padding != "valid" and rng.integers(2):
             inner = nn.Residual(nn.Conv(1, window, padding=padding), nn.Cos())
             layers += [nn.Residual(nn.Conv(1, window, padding=padding, b_std=0.1), nn.Relu(), inner)]
+    if rng.integers(2):
+        layers += [*_branches(rng, padding, len(shape)), nn.Dense(1), nn.LayerNorm(positions=True), nn.Relu()]
     readout = (nn.Flatten(), nn.GlobalAvgPool())[rng.integers(2)]
     end = (nn.Erf(), nn.Dense(1)) if rng.integers(2) else ()
     end = (*end, nn.Residual(nn.Dense(1), nn.Gelu())) if rng.integers(2) else end
     return nn.Sequential(*layers, readout, nn.Dense(1), *end), (*shape, int(rng.integers(1, 4)))
+
+
+def _branches(rng, padding, d):
+    """Branches with strides, and one inside another."""
+    stride = int(rng.integers(1, 3))
+    one = [nn.Conv(1, (2,) * d, stride=stride, padding=padding), nn.Cos(), nn.Dense(1)]
+    other = [nn.Parallel(nn.Dense(1), [nn.Dense(1), nn.Relu(), nn.Dense(1)]), nn.Sum(), nn.Relu()]
+    return nn.Parallel(one, [*one, *other], one), nn.Concatenate() if rng.integers(2) else nn.Sum()
 
 
 def random_pools(rng):
@@ -139,7 +153,7 @@ def run_rotations(net, bandlimit, resolution, rng):
         for number in range(len(library.instruction_sets())):
             for other in (compiled.vectors(y), None):
                 assert all(np.isfinite(k).all() for k in cpu.kernels(plan, compiled.vectors(x), other, number))
-        compiled.listed(program, resolution, x, y, np.zeros(37, int), np.arange(37) % len(y))
+        compiled.CompiledRotations().listed(program, resolution, x, y, np.zeros(37, int), np.arange(37) % len(y))
     return True
 
 

@@ -29,7 +29,7 @@ from equitangents.nn import (
     Sequential,
 )
 from kernels.comparison import TOLERANCES, check_cpu
-from kernels.random_networks import CHANNELS, NONLINEARITIES
+from kernels.random_networks import CHANNELS, MORE
 from laws.networks import check as check_literally
 
 PHIS = ("relu", "abs", "erf", "gelu", "sin", "cos")
@@ -52,7 +52,7 @@ def branch(draw, sides, padding, depth, gaussian):
         if kind == "c":
             layers, now = [*layers, convolution(draw, sides, padding, keep=True)[0]], True
         elif kind == "p" and now:
-            layers, now = [*layers, draw(st.sampled_from(NONLINEARITIES))], False
+            layers, now = [*layers, draw(st.sampled_from(MORE))], False
         elif kind == "i" and depth > 1:
             inner, now = branch(draw, sides, padding, depth - 1, now)
             layers = [*layers, inner]
@@ -71,12 +71,12 @@ def grid_cases(draw):
             layer, sides = convolution(draw, sides, padding)
             layers, gaussian = [*layers, layer], True
         if gaussian and draw(st.booleans()):
-            layers, gaussian = [*layers, draw(st.sampled_from(NONLINEARITIES))], False
+            layers, gaussian = [*layers, draw(st.sampled_from(MORE))], False
         block, gaussian = branch(draw, sides, padding, 3, gaussian)
         layers += [block]
     layers += [draw(st.sampled_from([Flatten(), GlobalAvgPool()])), Dense(1, b_std=0.1)]
     if draw(st.booleans()):
-        layers += [Relu(), Residual(Dense(1), draw(st.sampled_from(NONLINEARITIES))), Dense(1)]
+        layers += [Relu(), Residual(Dense(1), draw(st.sampled_from(MORE))), Dense(1)]
     shape = (*shape, draw(CHANNELS))
     return Sequential(*layers), shape, draw(st.integers(1, 19)), draw(st.integers(0, 35)), draw(st.integers(0, 1000))
 

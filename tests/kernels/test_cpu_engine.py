@@ -29,7 +29,7 @@ from equitangents.nn import (
     Sin,
 )
 from kernels.comparison import TOLERANCES, assert_as_exact, check_cpu
-from kernels.random_networks import NONLINEARITIES, grid_networks
+from kernels.random_networks import MORE, NONLINEARITIES, grid_networks
 
 LARGEST = 3e6  # positions times fibres times pairs in a random case
 
@@ -37,7 +37,7 @@ LARGEST = 3e6  # positions times fibres times pairs in a random case
 @st.composite
 def grid_cases(draw):
     """(network, inputs, more inputs or None), batches from 1 to 67, smaller where a pair is expensive."""
-    net, shape = draw(grid_networks({1: 40, 2: 12, 3: 5}))
+    net, shape = draw(grid_networks({1: 40, 2: 12, 3: 5}, MORE))
     steps = plan(net.lower(shape)[1])
     most = max(1, int((LARGEST / (steps.positions * len(steps.fibres.array))) ** 0.5))
     n1, n2 = min(draw(st.integers(1, 67)), most), min(draw(st.integers(0, 67)), most)

@@ -149,7 +149,9 @@ def test_rotations_multiply_the_cost_by_their_number_where_the_theorem_holds():
     cnn = Sequential(*[Conv(1, 3), Relu()] * 2, GlobalAvgPool(), Dense(1)).kernel_cost((8, 8, 3), 5)
     assert roto_translations(False, (3, 3)).element_layers == 4 * cnn.element_layers
     assert roto_translations(True, (3, 3)).element_layers == 8 * cnn.element_layers
-    assert roto_translations(False, (2, 3)).element_layers == 16 * cnn.element_layers  # a field on the whole group
+    # On the whole group it would be 16. Half turns about its centre keep the window, and quarter turns that of 2 × 2.
+    assert roto_translations(False, (2, 3)).element_layers == 8 * cnn.element_layers
+    assert roto_translations(False, (2, 2)).element_layers == 4 * cnn.element_layers
 
 
 def test_pooling_in_blocks_costs_the_fibres_within_a_block():

@@ -70,6 +70,18 @@ def test_rectified_monomials_of_degree_1_have_the_arc_cosine_kernel_also_on_the_
     assert np.max(np.abs(found.ntk - expected - K * (np.pi - angle) / (2 * np.pi))) <= 1e-14
 
 
+def test_rectified_monomials_of_higher_degree_have_the_arc_cosine_kernel_of_their_order():
+    length = np.sqrt(np.diag(K))
+    angle = np.arccos(np.clip(K / np.outer(length, length), -1, 1))
+    np.fill_diagonal(angle, 0)
+    sine, cosine, rest = np.sin(angle), np.cos(angle), np.pi - angle
+    expected = np.outer(length, length) ** 2 * (3 * sine * cosine + rest * (1 + 2 * cosine**2)) / (2 * np.pi)
+    found = kernels(stax.RectifiedMonomial(2))
+    assert np.max(np.abs(found.nngp - expected)) <= 1e-13
+    slope = 4 * np.outer(length, length) * (sine + rest * cosine) / (2 * np.pi)
+    assert np.max(np.abs(found.ntk - expected - K * slope)) <= 1e-13
+
+
 def test_numerical_duals_of_few_nodes_are_as_near_to_the_integral_as_sums_in_the_order_of_neural_tangents():
     q = np.broadcast_to(np.diag(K), (3, 3))
     exact, slope = literal_duals.trapezoid_dual(np.tanh, lambda x: 1 / np.cosh(x) ** 2, q.T, q, K)

@@ -18,7 +18,7 @@ from equitangents import precision
 from equitangents.kernels.engines import reference
 from equitangents.kernels.engines.reference.carry import COVARIANCE, Distance
 from equitangents.kernels.plan import FibrePlan, PairPlan
-from equitangents.kernels.program import Affine, Branch, Op, RatedAffine
+from equitangents.kernels.program import Affine, Op, RatedAffine, with_inside
 
 P = TypeVar("P")
 
@@ -37,8 +37,7 @@ def _scaled(ops: tuple[Op, ...], factor: Any) -> tuple[Op, ...]:
             op = replace(op, b_var=(op.b_var**0.5 * factor) ** 2)
             if isinstance(op, RatedAffine):
                 op = replace(op, bias_rate=op.bias_rate * factor**2)
-        elif isinstance(op, Branch):
-            op = replace(op, ops=_scaled(op.ops, factor))
+        op = with_inside(op, partial(_scaled, factor=factor))
         found.append(op)
     return tuple(found)
 

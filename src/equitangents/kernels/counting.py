@@ -16,7 +16,7 @@ import numpy as np
 
 from equitangents.kernels.levels import GridLevel, Level, Levels
 from equitangents.kernels.plan import FibrePlan, PairPlan
-from equitangents.kernels.program import Box, Branch, Dual, Flatten, Op, Pool, Table, WindowPool
+from equitangents.kernels.program import Box, Branch, Dual, Flatten, Op, Parallel, Pool, Table, WindowPool
 from equitangents.kernels.settled import is_total
 from equitangents.kernels.stages import Stage, StagedPlan
 from equitangents.kernels.steps import Fork, Join, Step
@@ -87,9 +87,11 @@ def _fibre_layers(ops: tuple[Op, ...], levels: Levels, fibres: np.ndarray) -> It
         if inner is None:
             yield kind, _held(levels.levels[at + 1], fibres)
         else:
-            branch = levels.branches[at]
-            assert branch is not None
-            yield from _fibre_layers(inner, branch, fibres)
+            held = levels.branches[at]
+            assert held is not None
+            for branch, own in zip(inner, held.branches if isinstance(ops[at], Parallel) else (held,), strict=True):
+                assert own is not None
+                yield from _fibre_layers(branch, own, fibres)
 
 
 def _stage_layers(stage: Stage) -> Iterator[tuple[LayerKind, int]]:
@@ -102,7 +104,8 @@ def _vector_layers(ops: tuple[Op, ...]) -> Iterator[LayerKind]:
         if inner is None:
             yield kind
         else:
-            yield from _vector_layers(inner)
+            for branch in inner:
+                yield from _vector_layers(branch)
 
 
 def _pair_layers(ops: tuple[Op, ...], positions: int) -> Iterator[tuple[LayerKind, int]]:
@@ -113,7 +116,8 @@ def _pair_layers(ops: tuple[Op, ...], positions: int) -> Iterator[tuple[LayerKin
         if inner is None:
             yield LayerKind(kind.window, kind.indexed, kind.activation, pairs=True), sizes[at + 1] ** 2
         else:
-            yield from _pair_layers(inner, sizes[at])
+            for branch in inner:
+                yield from _pair_layers(branch, sizes[at])
 
 
 def _after(op: Op, positions: int) -> int:
@@ -126,11 +130,11 @@ def _after(op: Op, positions: int) -> int:
     return 1 if isinstance(op, Flatten) else positions
 
 
-def _layers(ops: tuple[Step, ...]) -> Iterator[tuple[LayerKind, int, tuple[Op, ...] | None]]:
-    """(kind, number of the operation after which the layer ends, operations of a branch in its place)."""
+def _layers(ops: tuple[Step, ...]) -> Iterator[tuple[LayerKind, int, tuple[tuple[Op, ...], ...] | None]]:
+    """(kind, number of the operation after which the layer ends, operations of branches in its place)."""
     window: tuple[LayerKind, int] | None = None
     for at, op in enumerate(ops):
-        if not isinstance(op, Box | Table | Dual | Branch | Fork | Join):
+        if not isinstance(op, Box | Table | Dual | Branch | Parallel | Fork | Join):
             continue
         if isinstance(op, Dual):
             kind = LayerKind() if window is None else window[0]
@@ -146,6 +150,8 @@ def _layers(ops: tuple[Step, ...]) -> Iterator[tuple[LayerKind, int, tuple[Op, .
             # One sum over all positions serves every window: hardly more than the first product.
             window = LayerKind() if is_total(op) else LayerKind((op.index.array.shape[1],), indexed=True), at
         elif isinstance(op, Branch):
-            yield LayerKind(), at, op.ops
+            yield LayerKind(), at, (op.ops,)
+        elif isinstance(op, Parallel):
+            yield LayerKind(), at, op.branches
     if window is not None:
         yield *window, None

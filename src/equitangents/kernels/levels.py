@@ -9,7 +9,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from equitangents.kernels.program import Affine, Box, Branch, Decouple, Dual, FrozenArray, GroupFibres, Op, Table
+from equitangents.kernels.program import (
+    Affine,
+    Box,
+    Branch,
+    Decouple,
+    Dual,
+    FrozenArray,
+    GroupFibres,
+    Op,
+    Parallel,
+    Standardise,
+    Table,
+)
 
 
 @dataclass(frozen=True)
@@ -46,7 +58,10 @@ Level = GridLevel | TableLevel
 
 @dataclass(frozen=True)
 class Levels:
-    """The levels before each operation and after the last; `branches[i]` those inside operation i if it is a Branch."""
+    """The levels before each operation and after the last; `branches[i]` those inside operation i if it is a Branch.
+
+    Of a `Parallel` these have no levels, but branches of their own: one for each of its branches.
+    """
 
     levels: tuple[Level, ...]
     branches: tuple[Levels | None, ...]
@@ -72,15 +87,35 @@ def _forward(ops: tuple[Op, ...], level: GridLevel) -> Levels:
         elif isinstance(op, Branch):
             inner = _forward(op.ops, level)
             level = _last_grid(inner)
-        elif not isinstance(op, Affine | Dual | Decouple):
+        elif isinstance(op, Parallel):
+            inner, level = _forward_each(op, level)
+        elif not isinstance(op, Affine | Dual | Decouple | Standardise):
             raise NoFibresError("pooling before a later layer mixes fibres")
         levels.append(level)
         branches.append(inner)
     return Levels(tuple(levels), tuple(branches))
 
 
+def _forward_each(op: Parallel, level: GridLevel) -> tuple[Levels, GridLevel]:
+    """Once a branch breaks the torus, the others begin on the broken one: fields are kept where all have them."""
+    found: list[Levels] = []
+    for branch in op.branches:
+        found.append(_forward(branch, level))
+        last = _last_grid(found[-1])
+        if _last_grid(found[0]).shape != last.shape:
+            raise NoFibresError("branches that end on different grids mix fibres")
+        level = replace(level, wrap=level.wrap and last.wrap)
+    return Levels((), tuple(found)), replace(last, wrap=level.wrap)
+
+
 def _last_grid(levels: Levels) -> GridLevel:
     level = levels.levels[-1]
+    assert isinstance(level, GridLevel)
+    return level
+
+
+def _first_grid(levels: Levels) -> GridLevel:
+    level = levels.levels[0]
     assert isinstance(level, GridLevel)
     return level
 
@@ -105,6 +140,12 @@ def _with_steps(ops: tuple[Op, ...], levels: Levels, step: tuple[int, ...]) -> L
             first = inner.levels[0]
             if not isinstance(first, GridLevel) or first.step != step:
                 raise NoFibresError("a strided branch mixes fibres")
+        if isinstance(op, Parallel) and inner is not None:
+            each = [_with_steps(b, held, step) for b, held in zip(op.branches, inner.branches, strict=True) if held]
+            firsts = {_first_grid(held).step for held in each}
+            if len(firsts) != 1:
+                raise NoFibresError("branches of different strides mix fibres")
+            inner, step = Levels((), tuple(each)), firsts.pop()
         found.append(_set_step(level, step))
         branches.append(inner)
     return Levels(tuple(reversed(found)), tuple(reversed(branches)))
@@ -130,7 +171,12 @@ def _lifted(ops: tuple[Op, ...], level: TableLevel, lifted: TableLevel, folded: 
             level = lifted
         elif isinstance(op, Branch):
             inner, level = _lifted(op.ops, level, lifted, folded)
-        elif not (isinstance(op, Affine | Dual) or (folded and isinstance(op, Box))):
+        elif isinstance(op, Parallel):
+            each = [_lifted(branch, level, lifted, folded) for branch in op.branches]
+            if any(after != each[0][1] for _, after in each):
+                raise NoFibresError("branches that end on different positions mix fibres")
+            inner, level = Levels((), tuple(held for held, _ in each)), each[0][1]
+        elif not (isinstance(op, Affine | Dual | Standardise) or (folded and isinstance(op, Box))):
             raise NoFibresError("a convolution before the lift, or pooling before a later layer, mixes fibres")
         levels.append(level)
         branches.append(inner)

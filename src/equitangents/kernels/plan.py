@@ -13,6 +13,7 @@ from functools import lru_cache
 import numpy as np
 
 from equitangents.kernels.levels import GridLevel, Level, Levels, NoFibresError, grid_levels, lifted_levels
+from equitangents.kernels.merged import merged
 from equitangents.kernels.program import (
     Affine,
     Box,
@@ -22,10 +23,13 @@ from equitangents.kernels.program import (
     Flatten,
     FrozenArray,
     Op,
+    Parallel,
     Pool,
     Program,
+    Standardise,
     Table,
     WindowPool,
+    inside,
 )
 from equitangents.kernels.settled import settled
 
@@ -69,7 +73,7 @@ def plan(program: Program) -> FibrePlan | PairPlan:
         return over_all_pairs(program, "asked for")
     field, readout, vector = split(program.ops)
     try:
-        if any(isinstance(op, Branch) for op in readout):
+        if any(map(inside, readout)):
             raise NoFibresError("a branch after partial pooling mixes fibres")
         lift = program.lift
         levels = grid_levels(field, program.shape) if lift is None else lifted_levels(field, lift)
@@ -85,6 +89,11 @@ def plan(program: Program) -> FibrePlan | PairPlan:
         field, levels = short
         weight *= len(labels)
         labels = np.zeros(1, np.int32)
+    elif lift is not None and (labels >= 0).all() and whole and (fewer := merged(field, levels)) is not None:
+        field, levels, each = fewer
+        weight *= each
+        kept = levels.levels[-1].positions
+        labels = np.zeros(kept, np.int32) if len(sizes) == 1 else np.arange(kept, dtype=np.int32)
     return FibrePlan(
         field=field,
         levels=levels,
@@ -119,8 +128,8 @@ def split(ops: tuple[Op, ...]) -> tuple[tuple[Op, ...], tuple[Op, ...], tuple[Op
 
 def _is_positional(op: Op) -> bool:
     """Whether the operation reads several positions, or tells them apart, without pooling them."""
-    return isinstance(op, Box | Table | Decouple | WindowPool) or (
-        isinstance(op, Branch) and any(map(_is_positional, op.ops))
+    return isinstance(op, Box | Table | Decouple | WindowPool | Standardise) or any(
+        _is_positional(within) for held in inside(op) for within in held
     )
 
 
@@ -192,11 +201,11 @@ def _largest(ops: tuple[Op, ...], positions: int) -> int:
             largest = max(largest, int(np.prod(op.out_shape, dtype=np.int64)))
         elif hasattr(op, "index"):
             largest = max(largest, len(op.index.array))
-        elif isinstance(op, Branch):
-            largest = max(largest, _largest(op.ops, positions))
+        for held in inside(op):
+            largest = max(largest, _largest(held, positions))
     return largest
 
 
 def has_dual(ops: tuple[Op, ...]) -> bool:
     """Whether any operation needs the variances, i.e. is a nonlinearity or a residual sum."""
-    return any(isinstance(op, Dual | Branch) for op in ops)
+    return any(isinstance(op, Dual | Branch | Parallel | Standardise) for op in ops)

@@ -8,7 +8,8 @@ engine; engines execute it and know no layer.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -142,7 +143,39 @@ class Branch:
     ops: tuple[Op, ...]
 
 
-Op = Box | Table | Affine | Dual | Decouple | Pool | WindowPool | Flatten | Branch
+@dataclass(frozen=True)
+class Parallel:
+    """What several branches, each a list of operations, make of one field: their sum, or their channels side by side.
+
+    Sums: K = Σ K_i + Σ_{i≠j} m_i m_j', Θ = Σ Θ_i. With `shares` w_i of the channels: K = Σ w_i K_i, Θ = Σ w_i Θ_i.
+    """
+
+    branches: tuple[tuple[Op, ...], ...]
+    shares: tuple[float, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Standardise:
+    """Division by σ, σ² = eps + the mean of q over positions, of a Gaussian field: K' = K/(σσ'), Θ' = Θ/(σσ')."""
+
+    eps: float
+
+
+Op = Box | Table | Affine | Dual | Decouple | Pool | WindowPool | Flatten | Branch | Parallel | Standardise
+
+
+def inside(op: Any) -> tuple[tuple[Any, ...], ...]:
+    """The lists of operations that an operation holds."""
+    if isinstance(op, Branch):
+        return (op.ops,)
+    return op.branches if isinstance(op, Parallel) else ()
+
+
+def with_inside(op: Any, change: Callable[[tuple[Any, ...]], tuple[Any, ...]]) -> Any:
+    """The operation with every list that it holds changed."""
+    if isinstance(op, Branch):
+        return Branch(change(op.ops))
+    return replace(op, branches=tuple(map(change, op.branches))) if isinstance(op, Parallel) else op
 
 
 @dataclass(frozen=True)
@@ -185,8 +218,8 @@ def arrays_of(program: Program) -> dict[str, np.ndarray]:
                 found[op.index.key] = op.index.array
             elif isinstance(op, Pool):
                 found[op.labels.key] = op.labels.array
-            elif isinstance(op, Branch):
-                visit(op.ops)
+            for held in inside(op):
+                visit(held)
 
     visit(program.ops)
     if program.lift is not None:

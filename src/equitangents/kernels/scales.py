@@ -18,7 +18,7 @@ from jaxtyping import Float
 
 from equitangents.errors import NotFiniteError
 from equitangents.kernels import duals
-from equitangents.kernels.program import Affine, Branch, Dual
+from equitangents.kernels.program import Affine, Branch, Dual, Parallel, Standardise, inside
 
 BITS = 2  # norms whose logarithms to base 2 fall into one such interval are of one bin; pairs of neighbours are near
 _SPREAD = 4  # of logarithms of norms, up to which all pairs are near
@@ -45,11 +45,12 @@ def law_of(program: Any) -> Law:
     ops = list(_operations(program))
     activations = [op.activation for op in ops if isinstance(op, Dual)]
     linear = [op for op in ops if isinstance(op, Affine)]
-    homogeneous = all(isinstance(a, duals.PiecewiseLinear) for a in activations)
-    end = len(ops) if homogeneous else next(i for i, op in enumerate(ops) if isinstance(op, Dual))
+    standardised = any(isinstance(op, Standardise) for op in ops)
+    homogeneous = not standardised and all(isinstance(a, duals.PiecewiseLinear) for a in activations)
+    end = len(ops) if homogeneous else next(i for i, op in enumerate(ops) if isinstance(op, Dual | Standardise))
     signal, constant = _variance(tuple(_top(program)) if homogeneous else tuple(ops[:end]), 1.0, 0.0)
     biased = any(op.b_var != 0 for op in linear)
-    odd = all(isinstance(a, _ODD) for a in activations)
+    odd = not standardised and all(isinstance(a, _ODD) for a in activations)
     return Law(
         homogeneous=homogeneous,
         biased=biased,
@@ -75,6 +76,10 @@ def _variance(ops: tuple[Any, ...], signal: float, constant: float) -> tuple[flo
         elif isinstance(op, Branch):
             inner = _variance(op.ops, signal, constant)
             signal, constant = signal + inner[0], constant + inner[1]
+        elif isinstance(op, Parallel):
+            each = [_variance(branch, signal, constant) for branch in op.branches]
+            shares = op.shares or (1.0,) * len(each)
+            signal, constant = (sum(w * found[i] for w, found in zip(shares, each, strict=True)) for i in range(2))
     return signal, constant
 
 
@@ -90,8 +95,8 @@ def _operations(program: Any) -> Iterator[Any]:
 def _flat(ops: tuple[Any, ...]) -> Iterator[Any]:
     for op in ops:
         yield op
-        if isinstance(op, Branch):
-            yield from _flat(op.ops)
+        for held in inside(op):
+            yield from _flat(held)
 
 
 def norms(x: Float[np.ndarray, " N *inputs"]) -> Float[np.ndarray, " N"]:

@@ -11,7 +11,18 @@ from dataclasses import replace
 import numpy as np
 
 from equitangents.kernels.levels import Levels, TableLevel
-from equitangents.kernels.program import Affine, Box, Branch, Dual, FrozenArray, Op, Table
+from equitangents.kernels.program import (
+    Affine,
+    Box,
+    Branch,
+    Dual,
+    FrozenArray,
+    Op,
+    Parallel,
+    Table,
+    inside,
+    with_inside,
+)
 
 
 def settled(field: tuple[Op, ...], levels: Levels) -> tuple[tuple[Op, ...], Levels] | None:
@@ -39,16 +50,21 @@ def is_total(op: Table) -> bool:
 
 def _is_plain(op: Op) -> bool:
     """Whether the operation leaves a field that is the same everywhere so."""
-    if isinstance(op, Branch):
-        return all(map(_is_plain, op.ops))
+    if held := inside(op):
+        return all(_is_plain(within) for ops in held for within in ops)
     return isinstance(op, Affine | Dual | Table) or (isinstance(op, Box) and op.wrap and set(op.stride) == {1})
 
 
 def _without_windows(ops: tuple[Op, ...]) -> tuple[Op, ...]:
     kept = tuple(op for op in ops if not isinstance(op, Table | Box))
-    return tuple(Branch(_without_windows(op.ops)) if isinstance(op, Branch) else op for op in kept)
+    return tuple(with_inside(op, _without_windows) for op in kept)
 
 
 def _levels_of(ops: tuple[Op, ...], one: TableLevel) -> Levels:
-    branches = tuple(_levels_of(op.ops, one) if isinstance(op, Branch) else None for op in ops)
-    return Levels((one,) * (len(ops) + 1), branches)
+    return Levels((one,) * (len(ops) + 1), tuple(_inner_levels(op, one) for op in ops))
+
+
+def _inner_levels(op: Op, one: TableLevel) -> Levels | None:
+    if isinstance(op, Branch):
+        return _levels_of(op.ops, one)
+    return Levels((), tuple(_levels_of(b, one) for b in op.branches)) if isinstance(op, Parallel) else None

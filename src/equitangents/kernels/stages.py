@@ -28,8 +28,20 @@ from equitangents.kernels.levels import (
 )
 from equitangents.kernels.offsets import begins_on_torus, differences, finer
 from equitangents.kernels.plan import FibrePlan, compose_readout, needed_fibres, split
-from equitangents.kernels.program import Affine, Box, Branch, Decouple, Dual, FrozenArray, Op, Pool, Program, WindowPool
-from equitangents.kernels.steps import Fork, Join, Step, unrolled
+from equitangents.kernels.program import (
+    Affine,
+    Box,
+    Decouple,
+    Dual,
+    FrozenArray,
+    Op,
+    Pool,
+    Program,
+    Standardise,
+    WindowPool,
+    inside,
+)
+from equitangents.kernels.steps import Fork, Join, Step, is_parallel, unrolled
 
 AnyPool = Pool | WindowPool
 
@@ -112,7 +124,7 @@ class _Part:
 def staged(program: Program) -> StagedPlan:
     """The stages of a program that pools before a later layer; raises NoFibresError if these are no remedy."""
     field, readout, vector = split(program.ops)
-    if any(isinstance(op, Branch) for op in readout):
+    if any(map(inside, readout)):
         raise NoFibresError("a branch after partial pooling mixes fibres")
     parts = _lifted(field, program) if program.lift is not None else _on_grids(field, program.shape)
     labels, affine = compose_readout(readout, parts[-1].levels[-1].positions)
@@ -190,6 +202,8 @@ def _on_grids(field: tuple[Op, ...], shape: tuple[int, ...]) -> list[_Part]:
     forks: dict[int, int] = {}  # open ones: in which slot, and at which level of the part
     carried: tuple[tuple[int, int], ...] = ()
     for step in steps:
+        if is_parallel(step):
+            raise NoFibresError("parallel branches and pools between layers mix fibres")
         if isinstance(step, Pool | WindowPool):
             parts.append(_with_offsets(now, levels, pool, carried))
             carried = tuple(forks.items())
@@ -205,7 +219,7 @@ def _on_grids(field: tuple[Op, ...], shape: tuple[int, ...]) -> list[_Part]:
             del forks[step.slot]
         elif isinstance(step, Box):
             level = after_box(step, level)
-        elif not isinstance(step, Affine | Dual | Decouple):
+        elif not isinstance(step, Affine | Dual | Decouple | Standardise):
             raise NoFibresError("pooling before a later layer mixes fibres")
         now.append(step)
         levels.append(level)

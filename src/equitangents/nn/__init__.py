@@ -25,7 +25,7 @@ from equitangents.nn.nonlinearities import (
     Sin,
 )
 from equitangents.nn.parallel import Concatenate, Parallel, Sum
-from equitangents.nn.polynomials import Hermite, Monomial, Polynomial
+from equitangents.nn.polynomials import Hermite, Monomial, Polynomial, RectifiedMonomial
 from equitangents.nn.pooling import AvgPool, Flatten, GlobalAvgPool, GlobalSumPool, SumPool
 from equitangents.nn.readout import Readout
 from equitangents.nn.refused import BatchNorm, MaxPool
@@ -88,6 +88,7 @@ __all__ = [
     "Polynomial",
     "Rbf",
     "Readout",
+    "RectifiedMonomial",
     "Relu",
     "Residual",
     "Scale",

@@ -59,7 +59,7 @@ class LayerNorm(ParameterFree):
         """A factor at each pair of positions, or one for each pair of inputs."""
         if signal.gaussian and not self.positions:
             return (Dual(Normalised(float(self.eps))),)
-        return (Normalise(self.positions, float(self.eps)),)
+        return (Normalise(self.positions, float(self.eps), signal.gaussian),)
 
     def fold(self, signal: Signal, group: Group) -> tuple[Any, ...] | None:
         """The same at every position, so also at every rotation."""

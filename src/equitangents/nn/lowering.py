@@ -7,7 +7,7 @@ from typing import Any
 from equitangents.errors import NetworkError
 from equitangents.kernels.program import GroupFibres, Op, Program
 from equitangents.kernels.rotations import RotationFibres, RotationProgram
-from equitangents.kernels.structured import StructuredProgram, is_structured, simplified
+from equitangents.kernels.structured import StructuredProgram, in_fields, is_structured, simplified
 from equitangents.nn.layer import Layer, ParameterFree
 from equitangents.nn.signal import Signal
 
@@ -30,6 +30,8 @@ def program_of(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> Progra
     shape = signals[0].positions.shape
     if is_structured(tuple(ops)):
         ops = list(simplified(tuple(ops)))
+        if not isinstance(lift, RotationFibres) and not is_structured(in_fields(tuple(ops))):
+            ops = list(in_fields(tuple(ops)))
     if is_structured(tuple(ops)):
         if isinstance(lift, RotationFibres):
             raise NetworkError(f"after a SphereLift there is no kernel of a network that holds {_held(tuple(ops))}")

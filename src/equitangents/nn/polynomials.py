@@ -1,4 +1,4 @@
-"""Polynomial nonlinearities: powers, Hermite polynomials, and any other."""
+"""Polynomial nonlinearities: powers, rectified powers, Hermite polynomials, and any other."""
 
 from __future__ import annotations
 
@@ -84,3 +84,28 @@ class Hermite(_Polynomial):
         """Coefficients of the normalised polynomial."""
         unit = np.eye(self.degree + 1)[-1] / math.sqrt(math.factorial(self.degree))
         return tuple(float(c) for c in np.polynomial.hermite_e.herme2poly(unit))
+
+
+@dataclass(frozen=True)
+class RectifiedMonomial(Nonlinearity):
+    """φ(x) = max(x, 0)^degree, whose kernels are the arc-cosine kernels of this order.
+
+    K' = (q q')^(degree/2) J(θ)/(2π), θ the angle between the fields. Degree 1 is `Relu`, degree 0 `Heaviside`,
+    without an NTK. Source: Cho & Saul 2009, *Kernel methods for deep learning*.
+    """
+
+    degree: int
+
+    def __post_init__(self) -> None:
+        check_whole("degree", self.degree, 0, _HIGHEST)
+
+    @property
+    def dual(self) -> DualActivation:
+        """Moments in closed form, by a recursion over degrees."""
+        if self.degree == 0:
+            return duals.Heaviside()
+        return duals.PiecewiseLinear(0.0) if self.degree == 1 else duals.RectifiedMonomial(self.degree)
+
+    def function(self, x: jax.Array) -> jax.Array:
+        """The power of positive entries, 0 for others."""
+        return jnp.where(x > 0, jnp.where(x > 0, x, 1) ** self.degree, 0).astype(x.dtype)

@@ -10,7 +10,6 @@ import jax
 from equitangents import nn
 from equitangents.nn.layer import Layer
 from equitangents.stax import closed_forms
-from equitangents.stax.arguments import only
 from equitangents.stax.layers import StaxLayer, triple
 
 _SIGMOID = 2.4020563531719796  # 0.5 erf(x / _SIGMOID) + 0.5 is near to the logistic sigmoid
@@ -144,12 +143,11 @@ def Gabor() -> StaxLayer:
 
 
 def RectifiedMonomial(degree: int) -> StaxLayer:
-    """max(x, 0) to a power: ReLU for degree 1, a step for degree 0, others are not here.
+    """max(x, 0) to a power: `nn.RectifiedMonomial`, of degree 1 `nn.Relu`, of degree 0 `nn.Heaviside`.
 
-    Kernels of neural-tangents are NaN between an input and itself; here they are those of `nn.Relu` and `nn.Heaviside`.
+    Kernels of neural-tangents are NaN between an input and itself; here they are finite.
     """
-    only("degree", degree, 0, 1, instead="use nn.Elementwise(lambda x: jnp.maximum(x, 0) ** degree, order=512)")
-    return triple(nn.Relu() if degree else nn.Heaviside())
+    return triple(nn.RectifiedMonomial(degree) if degree > 1 else nn.Relu() if degree else nn.Heaviside())
 
 
 def _times(before: float, phi: Layer, after: float) -> tuple[Layer, ...]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Callable, Sequence
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import jax
@@ -83,7 +84,7 @@ class KernelFn:
     def __init__(self, layers: tuple[Layer, ...]) -> None:
         self.layers = layers
 
-    @property
+    @cached_property
     def network(self) -> nn.Sequential:
         """The network of `equitangents.nn` that this is the kernel of."""
         return nn.Sequential(*(self.layers or (nn.Identity(),)))
@@ -111,6 +112,11 @@ class KernelFn:
         return Reading(self.network, a, b).get(get)
 
 
+@lru_cache(maxsize=64)
+def _kernel_of(names: tuple[str, ...]) -> Any:
+    return namedtuple("Kernel", names)
+
+
 class Reading:
     """The kernels between two sets of inputs, computed as far as they are asked for."""
 
@@ -123,7 +129,7 @@ class Reading:
         if isinstance(names, str):
             return self._one(names)
         names = _GETS if names is None else tuple(names)
-        return namedtuple("Kernel", names)(*map(self._one, names))
+        return _kernel_of(names)(*map(self._one, names))
 
     def _one(self, name: str) -> Any:
         if name not in _GETS:

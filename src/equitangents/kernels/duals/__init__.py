@@ -12,6 +12,7 @@ from equitangents.kernels.duals.normalised import Normalised
 from equitangents.kernels.duals.piecewise_linear import PiecewiseLinear
 from equitangents.kernels.duals.polynomial import Polynomial
 from equitangents.kernels.duals.quadrature import Quadrature
+from equitangents.kernels.duals.rectified import RectifiedMonomial
 from equitangents.kernels.duals.shifted import Shifted
 from equitangents.kernels.duals.steps import Heaviside, Sign
 from equitangents.kernels.duals.trigonometric import Cos, Sin, Wave
@@ -30,6 +31,7 @@ __all__ = [
     "Polynomial",
     "Quadrature",
     "Rbf",
+    "RectifiedMonomial",
     "Shifted",
     "Sign",
     "Sin",

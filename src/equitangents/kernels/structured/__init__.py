@@ -16,7 +16,7 @@ from equitangents.kernels.structured.program import (
     is_structured,
 )
 from equitangents.kernels.structured.run import compute, compute_diagonal
-from equitangents.kernels.structured.simplify import simplified
+from equitangents.kernels.structured.simplify import in_fields, simplified
 
 __all__ = [
     "Add",
@@ -32,6 +32,7 @@ __all__ = [
     "centres",
     "compute",
     "compute_diagonal",
+    "in_fields",
     "is_structured",
     "kernel_cost",
     "simplified",

@@ -19,12 +19,14 @@ _Three = tuple[Any, Any, Any]
 
 def mixed(values: _Three, a1: Any, a2: Any) -> _Three:
     """A V A'ᵀ of the three fields' values."""
-    own1 = jnp.einsum("prn,rsn,qsn->pqn", a1, values[0], a1, precision="highest", optimize=True)
-    own2 = jnp.einsum("prn,rsn,qsn->pqn", a2, values[1], a2, precision="highest", optimize=True)
-    cross = None
-    if values[2] is not None:
-        cross = jnp.einsum("prn,rsnm,qsm->pqnm", a1, values[2], a2, precision="highest", optimize=True)
-    return own1, own2, cross
+    cross = None if values[2] is None else _between(values[2], a1, a2, "nm")
+    return _between(values[0], a1, a1, "n"), _between(values[1], a2, a2, "n"), cross
+
+
+def _between(values: Any, a1: Any, a2: Any, inputs: str) -> Any:
+    """A V A'ᵀ: one product after the other, since a path that is sought for all three may begin with A and A'."""
+    half = jnp.einsum(f"prn,rs{inputs}->ps{inputs}", a1, values, precision="highest")
+    return jnp.einsum(f"qs{inputs[-1]},ps{inputs}->pq{inputs}", a2, half, precision="highest")
 
 
 def mixed_means(state: State, a1: Any, a2: Any) -> tuple[Any, Any]:

@@ -55,10 +55,14 @@ class BlockSums:
 
 @dataclass(frozen=True)
 class Normalise:
-    """Subtracts the mean and divides by √(variance + eps), both over channels, or over channels and positions."""
+    """Subtracts the mean and divides by √(variance + eps), both over channels, or over channels and positions.
+
+    A `centred` field has the mean 0 anyway.
+    """
 
     positions: bool
     eps: float
+    centred: bool = False
 
 
 @dataclass(frozen=True)

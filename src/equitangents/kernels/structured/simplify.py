@@ -11,8 +11,21 @@ from typing import Any
 
 import numpy as np
 
-from equitangents.kernels.program import Affine, Box, Branch, Decouple, Flatten, Pool, RatedAffine, Table, WindowPool
-from equitangents.kernels.structured.program import Add, BlockSums, Join, Split, Times
+from equitangents.kernels.program import (
+    Affine,
+    Box,
+    Branch,
+    Decouple,
+    Flatten,
+    Parallel,
+    Pool,
+    RatedAffine,
+    Standardise,
+    Table,
+    WindowPool,
+    with_inside,
+)
+from equitangents.kernels.structured.program import Add, BlockSums, Join, Normalise, Split, Times
 
 _COMMUTES = (Box, Table, Pool, WindowPool, Flatten, Decouple, Times)
 
@@ -20,6 +33,30 @@ _COMMUTES = (Box, Table, Pool, WindowPool, Flatten, Decouple, Times)
 def simplified(ops: tuple[Any, ...]) -> tuple[Any, ...]:
     """The same operations, for inputs without masks."""
     return _absorbed(_residual(tuple(found for op in ops for found in _inside(op))))
+
+
+def in_fields(ops: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The same, with branches that are joined again, and normalisation over positions, as field programs have them."""
+    found: list[Any] = []
+    for op in ops:
+        before = found[-1] if found else None
+        if isinstance(op, Split):
+            branches = tuple(map(in_fields, op.branches))
+            if isinstance(before, Split) and len(before.branches) == len(branches):
+                found[-1] = Split(tuple(a + b for a, b in zip(before.branches, branches, strict=True)))
+            else:
+                found.append(Split(branches))
+        elif isinstance(before, Split) and isinstance(op, Add | Join) and op.groups == (_all_of(before),):
+            found[-1] = Parallel(before.branches, op.shares[0] if isinstance(op, Join) else None)
+        elif isinstance(op, Normalise) and op.positions and op.centred:
+            found.append(Standardise(op.eps))
+        else:
+            found.append(with_inside(op, in_fields))
+    return tuple(found)
+
+
+def _all_of(op: Split) -> tuple[int, ...]:
+    return tuple(range(len(op.branches)))
 
 
 def _inside(op: Any) -> tuple[Any, ...]:

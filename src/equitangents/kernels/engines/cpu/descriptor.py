@@ -12,28 +12,20 @@ from typing import Any
 
 import numpy as np
 
-from equitangents.kernels import duals
+from equitangents.kernels.engines.cpu.activations import STANDARDISED, described, name_of
 from equitangents.kernels.engines.cpu.features import computed_in_double
 from equitangents.kernels.engines.cpu.rotation_plan import RotationPlan
 from equitangents.kernels.levels import GridLevel, Level
 from equitangents.kernels.plan import PairPlan
-from equitangents.kernels.program import Affine, Box, Decouple, Dual, FrozenArray, Pool, Table
+from equitangents.kernels.program import Affine, Box, Decouple, Dual, FrozenArray, Pool, Standardise, Table
 from equitangents.kernels.settled import is_total
 from equitangents.kernels.stages import AlongFibres, AnyPool, Stage, stages_of
-from equitangents.kernels.steps import Fork, Join, Step, depth, unrolled
+from equitangents.kernels.steps import Back, Fork, Join, Step, depth, unrolled
 
-_VERSION = 7
+_VERSION = 8
 _AXES = 3
 _DEPTH = 8  # residual branches inside each other
 _LARGEST = 2**31 - 1  # what an index of the engine can count
-_DUALS: dict[type, int] = {
-    duals.PiecewiseLinear: 0,
-    duals.Erf: 1,
-    duals.Gelu: 2,
-    duals.Sin: 3,
-    duals.Cos: 4,
-    duals.NormalisedExponential: 5,
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +37,7 @@ class Description:
     tables: np.ndarray
 
 
+@lru_cache(maxsize=256)
 def obstacle(plan: AlongFibres | PairPlan) -> str | None:
     """Why the engine cannot run `plan`, or None if it can."""
     if isinstance(plan, PairPlan):
@@ -52,17 +45,17 @@ def obstacle(plan: AlongFibres | PairPlan) -> str | None:
     vector, _ = unrolled(plan.vector)
     stages = stages_of(plan)
     for op in (*(op for stage in stages for op in stage.steps), *vector):
-        if isinstance(op, Dual) and type(op.activation) not in _DUALS:
-            return f"it has no dual of {type(op.activation).__name__}"
+        if isinstance(op, Dual) and described(op.activation) is None:
+            return f"it has no dual of {name_of(op.activation)}"
     steps = (*(op for stage in stages for op in stage.steps), *vector)
-    if any(isinstance(op, Affine) and op.rates is not None for op in steps):
-        return "it has the NTK parametrisation alone"
+    if any(isinstance(op, Affine) and op.rates is not None and not op.W_var for op in steps):
+        return "it has no weights of variance 0 but in the NTK parametrisation"
     for stage in stages:
         for op, before, after in zip(stage.steps, stage.levels[:-1], stage.levels[1:], strict=True):
             if not _is_known(op, before, after):
                 return f"it has no {type(op).__name__} of this kind"
     for op in vector:
-        if not isinstance(op, Affine | Dual | Fork | Join):
+        if not isinstance(op, Affine | Dual | Standardise | Fork | Back | Join):
             return f"it has no {type(op).__name__} on plain vectors"
     if max(depth(vector), *(depth(stage.steps) for stage in stages)) > _DEPTH:
         return f"it has at most {_DEPTH} residual branches inside each other"
@@ -82,7 +75,7 @@ def _is_known(op: Step, before: Level, after: Level) -> bool:
         return not lifted or (op.wrap and int(np.prod(op.in_shape)) == int(np.prod(op.out_shape)) == before.positions)
     if isinstance(op, Table):
         return not isinstance(after, GridLevel)
-    return isinstance(op, Affine | Dual | Decouple | Fork | Join)
+    return isinstance(op, Affine | Dual | Decouple | Standardise | Fork | Back | Join)
 
 
 def _tables(plan: AlongFibres) -> list[FrozenArray]:
@@ -199,7 +192,7 @@ class _Writer:
     def operation(self, op: Step) -> None:
         box = [1] * _AXES + [1] * _AXES + [1] * _AXES + [1] * _AXES + [0] * _AXES + [1]
         index, weights, window, total, dual, slot = 0, 0, 0, 0, 0, 0
-        first, second = 0.0, 0.0
+        numbers = (0.0, 0.0, 0.0, 0.0)
         if isinstance(op, Box):
             kind = 0
             box = [*_three(op.in_shape, 1), *_three(op.out_shape, 1), *_three(op.window, 1), *_three(op.stride, 1)]
@@ -208,18 +201,29 @@ class _Writer:
             kind, index, weights = 1, self.table(op.index), self.real(op.weights.array)
             window, total = op.index.array.shape[1], int(is_total(op))
         elif isinstance(op, Affine):
-            kind, first, second = 2, op.W_var, op.b_var
+            kind, total = 2, int(op.rates is not None)
+            weight_rate, bias_rate = op.rates or (op.W_var, 0.0)
+            numbers = (op.W_var, op.b_var, weight_rate / op.W_var if total else 1.0, bias_rate)
         elif isinstance(op, Dual):
-            kind, dual = 3, _DUALS[type(op.activation)]
-            first = getattr(op.activation, "slope", getattr(op.activation, "gamma", 0.0))
+            found = described(op.activation)
+            assert found is not None  # see `obstacle`
+            kind, dual = 3, found.kind
+            numbers = (found.first, found.second, found.offset, 0.0)
+            if found.coefficients:
+                weights, window = self.real(found.coefficients), len(found.coefficients)
         elif isinstance(op, Fork):
             kind, slot = 5, op.slot
+        elif isinstance(op, Standardise):
+            kind, dual, numbers = 3, STANDARDISED, (op.eps, 0.0, 0.0, 0.0)
         elif isinstance(op, Join):
-            kind, slot = 6, op.slot
+            kind, slot, total = 6, op.slot, int(op.shares is not None)
+            numbers = (*(op.shares or (1.0, 1.0)), 0.0, 0.0)
+        elif isinstance(op, Back):
+            kind, slot, window = 7, op.slot, int(op.moves)
         else:
             assert isinstance(op, Decouple)
             kind = 4
-        self.code += [kind, *box, index, weights, window, total, dual, slot, self.real((first, second))]
+        self.code += [kind, *box, index, weights, window, total, dual, slot, self.real(numbers)]
 
 
 def _torus(field: tuple[Step, ...], levels: tuple[Level, ...], i: int) -> tuple[int, ...]:

@@ -3,21 +3,39 @@
 Vectors of few features are often nearly parallel or nearly opposite. The tangent kernel depends on the angle between
 them, whose square has the rounding errors: in single precision the angle is off by 3e-4 at worst, where it is small. In
 n dimensions angles below ε have a probability of the order ε^(n-1), so that from five features on this is rare.
+
+A power multiplies relative errors by its degree, so that two layers of third powers multiply them by nine.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
 
+from equitangents.kernels import duals
 from equitangents.kernels.program import Box, Dual, Table
 from equitangents.kernels.stages import AlongFibres, stages_of
+from equitangents.kernels.steps import unrolled
 
 _FEW = 4
+_STEEP = 3  # degrees of powers
 
 
+@lru_cache(maxsize=256)
 def computed_in_double(plan: AlongFibres, channels: int) -> bool:
     """Whether kernels of `plan` are computed in double precision even if inputs and results are in single precision."""
-    return features(plan, channels) <= _FEW
+    if features(plan, channels) <= _FEW:
+        return True
+    steps = (*(op for stage in stages_of(plan) for op in stage.steps), *unrolled(plan.vector)[0])
+    return any(isinstance(op, Dual) and _degree(op.activation) >= _STEEP for op in steps)
+
+
+def _degree(activation: object) -> int:
+    if isinstance(activation, duals.Shifted):
+        return _degree(activation.of)
+    if isinstance(activation, duals.Polynomial):
+        return len(activation.coefficients) - 1
+    return activation.degree if isinstance(activation, duals.RectifiedMonomial) else 1
 
 
 def features(plan: AlongFibres, channels: int) -> int:

@@ -5,12 +5,14 @@ Two panels of prepared inputs (`engine.cpp`), and for every thread the fields of
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
-from equitangents.kernels import duals
+from equitangents.kernels.engines.cpu.activations import described
 from equitangents.kernels.engines.cpu.features import computed_in_double
 from equitangents.kernels.engines.cpu.library import threads
-from equitangents.kernels.program import Affine, Box
+from equitangents.kernels.program import Affine, Box, Dual
 from equitangents.kernels.stages import AlongFibres, StagedPlan, stages_of
 from equitangents.kernels.steps import Fork, Step, depth, unrolled
 
@@ -22,6 +24,15 @@ _POOLED = 5  # numbers a block that a pool between layers needs of each input al
 
 def working_bytes(plan: AlongFibres, channels: int, n1: int, n2: int, itemsize: int) -> int:
     """Bytes for N1 × N2 pairs of inputs with `channels` channels."""
+    each, tile, lanes = _parts(plan, channels, itemsize)
+    largest = max(_LEAST, _PANEL // max(each, 1) // _LEAST * _LEAST + _LEAST)
+    panels = sum(min(largest, -(-n // lanes) * lanes) * (each + 16) for n in (n1, n2))
+    return panels + threads() * tile
+
+
+@lru_cache(maxsize=256)
+def _parts(plan: AlongFibres, channels: int, itemsize: int) -> tuple[int, int, int]:
+    """(bytes of one prepared input, bytes of the fields of a thread's tile, inputs in a vector)."""
     converted = itemsize < 8 and computed_in_double(plan, channels)
     itemsize = 8 if converted else itemsize
     lanes = _VECTOR // itemsize
@@ -30,22 +41,21 @@ def working_bytes(plan: AlongFibres, channels: int, n1: int, n2: int, itemsize: 
     signals = stages[0].levels[0].positions * channels * (2 if converted else 1)
     sides = sum(_sides(op) for op in (*field, *vector)) + 2 + _POOLED * (len(stages) - 1)
     each = (2 * sides * plan.positions + signals) * itemsize
-    largest = max(_LEAST, _PANEL // max(each, 1) // _LEAST * _LEAST + _LEAST)
-    panels = sum(min(largest, -(-n // lanes) * lanes) * (each + 16) for n in (n1, n2))
     margin = max((_reach(op) for op in field if isinstance(op, Box)), default=1)
     kept = max(depth(field), depth(vector))
     tile = (2 + kept) * max(plan.positions, margin, _LEAST) * 2 * _VECTOR  # fields of D and Θ, by lanes
     if isinstance(plan, StagedPlan):
         tile += plan.pairs_of_positions * 2 * lanes * 8  # fields over pairs of positions, in double
         tile += (3 + 2 * kept) * max(plan.positions, margin) * lanes * 8  # variances, beside these
-    return panels + threads() * (tile + 5 * _LEAST * lanes * 8 + 2 * _VECTOR * plan.positions)
+    return each, tile + 5 * _LEAST * lanes * 8 + 2 * _VECTOR * plan.positions, lanes
 
 
 def _sides(op: Step) -> int:
     """Numbers a position that an operation needs of each input alone."""
     if isinstance(op, Affine | Fork):
         return int(isinstance(op, Affine))
-    return {duals.Erf: 6, duals.Gelu: 4}.get(type(getattr(op, "activation", None)), 2)
+    found = described(op.activation) if isinstance(op, Dual) else None
+    return 2 if found is None else found.sides
 
 
 def _reach(op: Box) -> int:

@@ -6,6 +6,7 @@ import ctypes
 import math
 import threading
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -191,9 +192,13 @@ def _aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 
 def _work(plan: AlongFibres | RotationPlan, x: np.ndarray, pairs: int) -> float:
     """Roughly how many numbers are computed."""
-    stages = stages_of(plan)
-    each = (len(stage.fibres.array) * (plan.positions * (len(stage.steps) + x.shape[-1]) + 1) for stage in stages)
-    return float(pairs) * sum(each)
+    return float(pairs) * _work_of_pair(plan, x.shape[-1])
+
+
+@lru_cache(maxsize=256)
+def _work_of_pair(plan: AlongFibres | RotationPlan, channels: int) -> int:
+    each = (plan.positions * (len(stage.steps) + channels) + 1 for stage in stages_of(plan))
+    return sum(len(stage.fibres.array) * n for stage, n in zip(stages_of(plan), each, strict=True))
 
 
 def _interruptible(call: Any, cancel: ctypes.c_int32) -> int:

@@ -43,6 +43,9 @@ class Carry(Protocol):
     def cross(self, m1: Any, n1: Any, m2: Any, n2: Any) -> Any:
         """What the sum of two independent fields of means m and n gains by these."""
 
+    def divided(self, c: Any, q1: Any, q2: Any, f1: Any, f2: Any) -> Any:
+        """What is carried after multiplication of the fields, of variances q1 and q2, by f1 and f2."""
+
 
 @dataclass(frozen=True)
 class Distance:
@@ -93,6 +96,10 @@ class Distance:
         """Twice the product of the gaps."""
         return 2 * (m1 - m2) * (n1 - n2)
 
+    def divided(self, c: Any, q1: Any, q2: Any, f1: Any, f2: Any) -> Any:
+        """Both factors times D, and what their gap adds."""
+        return f1 * f2 * c + (f1 - f2) * (f1 * q1 - f2 * q2)
+
 
 @dataclass(frozen=True)
 class Covariance:
@@ -133,6 +140,10 @@ class Covariance:
     def cross(self, m1: Any, n1: Any, m2: Any, n2: Any) -> Any:
         """E[f] E[g'] + E[g] E[f']."""
         return m1 * n2 + n1 * m2
+
+    def divided(self, c: Any, q1: Any, q2: Any, f1: Any, f2: Any) -> Any:
+        """Both factors times K."""
+        return f1 * f2 * c
 
 
 DISTANCE = Distance()

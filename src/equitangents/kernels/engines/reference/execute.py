@@ -5,11 +5,27 @@ What is particular to a set of pairs (one fibre, or all pairs) is behind `Geomet
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, NamedTuple, Protocol
 
+import jax.numpy as jnp
+
 from equitangents.kernels.engines.reference.carry import DISTANCE, Carry
-from equitangents.kernels.engines.reference.moments import Moments
-from equitangents.kernels.program import Affine, Box, Branch, Decouple, Dual, Flatten, Op, Pool, Table, WindowPool
+from equitangents.kernels.engines.reference.moments import Moments, deviation
+from equitangents.kernels.program import (
+    Affine,
+    Box,
+    Branch,
+    Decouple,
+    Dual,
+    Flatten,
+    Op,
+    Parallel,
+    Pool,
+    Standardise,
+    Table,
+    WindowPool,
+)
 
 
 class State(NamedTuple):
@@ -22,8 +38,8 @@ class State(NamedTuple):
 class Geometry(Protocol):
     """Which pairs of positions are carried, and how windows and pooling act on them."""
 
-    def inner(self, i: int) -> Geometry:
-        """The geometry inside the branch at operation i."""
+    def inner(self, i: int, branch: int | None = None) -> Geometry:
+        """The geometry inside the branch at operation i, or inside one of its branches."""
 
     def first(self, i: int, values: Any) -> Any:
         """`values` of the first input at level i, (positions, *batch), brought to the pairs."""
@@ -75,6 +91,32 @@ def execute(
                 geometry.second(i, m2.mean[i]), geometry.second(i + 1, inner2.mean[-1]),
             )  # fmt: skip
             state = State(state.d + branch.d + cross, state.theta + branch.theta)
+        elif isinstance(op, Parallel):
+            state = _parallel(op, i, geometry, state, m1, m2, carry)
+        elif isinstance(op, Standardise):
+            q1, q2 = geometry.first(i, m1.q[i]), geometry.second(i, m2.q[i])
+            f1, f2 = (1 / deviation(op, m.q[i]) for m in (m1, m2))
+            # What is the same at all positions has their axis, so that it can be brought to pairs.
+            f1, f2 = (jnp.broadcast_to(f, m.q[i].shape) for f, m in ((f1, m1), (f2, m2)))
+            f1, f2 = geometry.first(i, f1), geometry.second(i, f2)
+            state = State(carry.divided(state.d, q1, q2, f1, f2), state.theta * f1 * f2)
         else:
             state = geometry.pool(i, op, state, m1, m2)
     return state
+
+
+def _parallel(op: Parallel, i: int, geometry: Geometry, state: State, m1: Moments, m2: Moments, carry: Carry) -> State:
+    """Branches of one field, added or put side by side; sums gain the products of their means."""
+    one, other = m1.branches[i].branches, m2.branches[i].branches
+    each = [
+        execute(branch, geometry.inner(i, b), state, one[b], other[b], carry) for b, branch in enumerate(op.branches)
+    ]
+    shares = op.shares or (1.0,) * len(each)
+    d = sum(w * found.d for w, found in zip(shares, each, strict=True))
+    if op.shares is None:
+        for a, b in itertools.combinations(range(len(each)), 2):
+            d = d + carry.cross(
+                geometry.first(i + 1, one[a].mean[-1]), geometry.first(i + 1, one[b].mean[-1]),
+                geometry.second(i + 1, other[a].mean[-1]), geometry.second(i + 1, other[b].mean[-1]),
+            )  # fmt: skip
+    return State(d, sum(w * found.theta for w, found in zip(shares, each, strict=True)))

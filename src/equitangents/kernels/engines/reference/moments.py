@@ -5,16 +5,20 @@ They depend on one input only, so they are computed once per input rather than o
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
 from equitangents.kernels.engines.reference.windows import box_mean, pad_grid, table_mean
-from equitangents.kernels.program import Affine, Box, Branch, Decouple, Dual, Op, Table
+from equitangents.kernels.program import Affine, Box, Branch, Decouple, Dual, Op, Parallel, Standardise, Table
 
 
 class Moments(NamedTuple):
-    """`q[i]`, `mean[i]`: before operation i (the last entry: after all), each (positions, *batch)."""
+    """`q[i]`, `mean[i]`: before operation i (the last entry: after all), each (positions, *batch).
+
+    `branches[i]` are those inside operation i; of a `Parallel` these hold `branches` alone, one for each of its own.
+    """
 
     q: list[Any]
     mean: list[Any]
@@ -42,9 +46,28 @@ def field_moments(ops: tuple[Op, ...], q: Any, mean: Any, tables: dict[str, Any]
         elif isinstance(op, Branch):
             inner = field_moments(op.ops, q, mean, tables)
             q, mean = q + inner.q[-1] + 2 * mean * inner.mean[-1], mean + inner.mean[-1]
+        elif isinstance(op, Parallel):
+            inner = Moments([], [], [field_moments(branch, q, mean, tables) for branch in op.branches])
+            q, mean = joined(op, [own.q[-1] for own in inner.branches], [own.mean[-1] for own in inner.branches])
+        elif isinstance(op, Standardise):
+            q, mean = q / deviation(op, q) ** 2, jnp.zeros_like(q)
         elif not isinstance(op, Decouple):
             raise AssertionError(f"{op} cannot stand in a field")
         found.q.append(q)
         found.mean.append(mean)
         found.branches.append(inner)
     return found
+
+
+def deviation(op: Standardise, q: Any) -> Any:
+    """σ, (1, *batch), from the variances at all positions."""
+    return jnp.sqrt(jnp.mean(q, axis=0, keepdims=True) + op.eps)
+
+
+def joined(op: Parallel, qs: list[Any], means: list[Any]) -> tuple[Any, Any]:
+    """Second moment and mean of branches that are added, or put side by side."""
+    if op.shares is not None:
+        q, mean = (sum(w * v for w, v in zip(op.shares, values, strict=True)) for values in (qs, means))
+        return q, mean
+    pairs = itertools.combinations(means, 2)
+    return sum(qs) + sum(2 * m * n for m, n in pairs), sum(means)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,9 +12,9 @@ from jax import lax
 
 from equitangents.kernels.engines.reference.carry import DISTANCE, Carry
 from equitangents.kernels.engines.reference.execute import State, execute
-from equitangents.kernels.engines.reference.moments import Moments, field_moments
+from equitangents.kernels.engines.reference.moments import Moments, field_moments, joined
 from equitangents.kernels.engines.reference.windows import box_mean, pad_grid, table_mean_pairs, window_averages
-from equitangents.kernels.program import Box, Branch, Flatten, Op, Pool, Table, WindowPool
+from equitangents.kernels.program import Box, Branch, Flatten, Op, Parallel, Pool, Table, WindowPool
 
 AnyPool = Pool | WindowPool | Flatten
 
@@ -25,7 +26,7 @@ class PairGeometry:
     tables: dict[str, Any]
     carry: Carry = DISTANCE
 
-    def inner(self, i: int) -> PairGeometry:
+    def inner(self, i: int, branch: int | None = None) -> PairGeometry:
         """Branches carry all pairs too."""
         return self
 
@@ -119,6 +120,17 @@ def _self_moments(
             state = State(state.d + branch.d + 2 * gap, state.theta)
             q = q + inner.q[-1] + 2 * mean * inner.mean[-1]
             mean = mean + inner.mean[-1]
+        elif isinstance(op, Parallel):
+            each = [_self_moments(branch, state, q, mean, tables) for branch in op.branches]
+            inner = Moments([], [], [own for own, _ in each])
+            means = [own.mean[-1] for own, _ in each]
+            shares = op.shares or (1.0,) * len(each)
+            d = sum(w * branch.d for w, (_, branch) in zip(shares, each, strict=True))
+            if op.shares is None:
+                for m, n in itertools.combinations(means, 2):
+                    d = d + 2 * (m[:, None] - m[None]) * (n[:, None] - n[None])
+            q, mean = joined(op, [own.q[-1] for own, _ in each], means)
+            state = State(d, jnp.zeros_like(d))
         else:
             after, new_mean = _next_variance(op, q, tables)
             step = Moments([q, after], [mean, new_mean], [None])

@@ -20,7 +20,7 @@ from equitangents.kernels.engines.reference.moments import Moments, field_moment
 from equitangents.kernels.engines.reference.pairs import PairGeometry, self_moments
 from equitangents.kernels.levels import GridLevel, Levels
 from equitangents.kernels.plan import FibrePlan, PairPlan, has_dual
-from equitangents.kernels.program import Affine, Op
+from equitangents.kernels.program import Affine, Branch, Op, Parallel
 
 _VECTOR = GridLevel((), wrap=True)
 
@@ -126,8 +126,13 @@ def own_after_readout(plan: FibrePlan, tables: dict[str, Any], k: Any, theta: An
 
 def vector_levels(ops: tuple[Op, ...]) -> Levels:
     """Levels of a program without positions."""
-    branches = tuple(vector_levels(op.ops) if hasattr(op, "ops") else None for op in ops)
-    return Levels((_VECTOR,) * (len(ops) + 1), branches)
+    return Levels((_VECTOR,) * (len(ops) + 1), tuple(map(_inner_levels, ops)))
+
+
+def _inner_levels(op: Op) -> Levels | None:
+    if isinstance(op, Branch):
+        return vector_levels(op.ops)
+    return Levels((), tuple(map(vector_levels, op.branches))) if isinstance(op, Parallel) else None
 
 
 def _affine(ops: tuple[Op, ...], k: Any, theta: Any, carry: Carry) -> tuple[Any, Any]:

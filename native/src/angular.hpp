@@ -1,0 +1,217 @@
+// Duals of the angle θ between two fields: sin²(θ/2) = s = (D - (√q1 - √q2)²)/(4r), r = √(q1 q2).
+#pragma once
+
+#include "elementary.hpp"
+#include "piecewise_linear.hpp"
+#include "program.hpp"
+
+namespace eqt::EQT_ISA {
+
+// From the first two sides, √q and 1/(2√q): s between 0 and 1, and 1/2 where a variance vanishes.
+template <class T, int K>
+EQT_INLINE Vec<T> half_angle(Vec<T> d, const Vec<T> (&x)[K], const Vec<T> (&y)[K]) {
+  using V = Vec<T>;
+  const V gap = x[0] - y[0], inverse = x[1] * y[1];
+  const V s = inverse > 0 ? (d - gap * gap) * inverse : T(0.5) - V{};
+  return minimum(maximum(s, V{}), T(1) - V{});
+}
+
+// Normalisation by the variance of each position: D' = (α1 - α2)² + 4 α1 α2 s, α² = q/(q + ε).
+template <class T>
+struct Normalised {
+  static constexpr int kSides = 4;  // √q, 1/(2√q), α, 1/√(q + ε)
+  using V = Vec<T>;
+  double eps;
+
+  explicit Normalised(const Op& op) : eps(op.first) {}
+
+  EQT_INLINE void pair(V& d, V& theta, const V (&x)[kSides], const V (&y)[kSides]) const {
+    const V gap = x[2] - y[2];
+    d = gap * gap + T(4) * (x[2] * y[2]) * half_angle<T>(d, x, y);
+    theta = theta * (x[3] * y[3]);
+  }
+
+  EQT_INLINE void sides(Doubles q, Doubles (&out)[kSides]) const {
+    Doubles angle[2];
+    PiecewiseLinear<T>::sides(q, angle);
+    out[0] = angle[0], out[1] = angle[1];
+    out[3] = 1 / square_root(q + eps);
+    out[2] = angle[0] * out[3];
+  }
+  static EQT_INLINE Doubles variance(const Op& op, Doubles q) { return q / (q + op.first); }
+  static EQT_INLINE Doubles mean(const Op&, Doubles) { return Doubles{}; }
+};
+
+// Normalisation by the mean variance of all positions, σ²: D' = D/(σσ') + (1/σ - 1/σ')(q1/σ - q2/σ').
+template <class T>
+struct Standardised {
+  static constexpr int kSides = 2;  // 1/σ, q/σ
+  using V = Vec<T>;
+
+  EQT_INLINE void pair(V& d, V& theta, const V (&x)[kSides], const V (&y)[kSides]) const {
+    const V factor = x[0] * y[0];
+    d = factor * d + (x[0] - y[0]) * (x[1] - y[1]);
+    theta = theta * factor;
+  }
+
+  // These are made of all positions: see `Variances`.
+  static EQT_INLINE void sides(Doubles q, Doubles (&out)[kSides]) { out[0] = out[1] = q; }
+  static EQT_INLINE Doubles variance(const Op&, Doubles q) { return q; }
+  static EQT_INLINE Doubles mean(const Op&, Doubles) { return Doubles{}; }
+};
+
+// Sign and step: D' = c θ/π, with variances `own` of all fields that do not vanish. There is no E[φ'φ'].
+template <class T>
+struct Step {
+  static constexpr int kSides = 2;
+  using V = Vec<T>;
+  using P = Polynomials<T>;
+  T scale, own;
+
+  explicit Step(const Op& op) : scale(T(op.first)), own(T(op.second)) {}
+
+  EQT_INLINE void pair(V& d, V& theta, const V (&x)[kSides], const V (&y)[kSides]) const {
+    const V s = half_angle<T>(d, x, y), gap = x[0] - y[0];
+    V m = minimum(s, T(1) - s);
+    const V doubt = (d + magnitude(gap) * (x[0] + y[0])) * (PiecewiseLinear<T>::kDoubt * (x[1] * y[1]));
+    m = m > doubt ? m : V{};
+    const V acute = T(1 / 3.14159265358979323846) * square_root(m) * polynomial(P::angle, m);
+    const V alone = (x[0] > 0 ? own - V{} : V{}) + (y[0] > 0 ? own - V{} : V{});
+    d = minimum(x[0], y[0]) > 0 ? scale * (s > T(0.5) ? T(1) - acute : acute) : alone;
+    theta = V{};
+  }
+
+  static EQT_INLINE void sides(Doubles q, Doubles (&out)[kSides]) { PiecewiseLinear<T>::sides(q, out); }
+  static EQT_INLINE Doubles variance(const Op& op, Doubles q) { return q > 0 ? op.second - Doubles{} : Doubles{}; }
+  static EQT_INLINE Doubles mean(const Op& op, Doubles q) {
+    return op.second == 1 ? Doubles{} : variance(op, q);
+  }
+};
+
+// max(x, 0)^n, n >= 2 (Cho & Saul 2009): E[φφ] = rⁿ J_n/(2π), E[φ'φ'] = n² rⁿ⁻¹ J_(n-1)/(2π). With c = cos θ,
+// J_n = π Q_n - h_n, where Q_0 = 1, Q_1 = c, h_0 = θ, h_1 = θ cos θ - sin θ, and both follow
+// f_(n+1) = (2n+1) c f_n + n² sin²θ f_(n-1). D' = J_n(0)/(2π) (q1^(n/2) - q2^(n/2))² + rⁿ (Q_n(1) - Q_n + h_n/π).
+template <class T>
+struct RectifiedMonomial {
+  static constexpr int kSides = 2;
+  using V = Vec<T>;
+  using P = Polynomials<T>;
+  int degree;
+  T half_moment, slope;
+
+  explicit RectifiedMonomial(const Op& op) : degree(int(op.first)) {
+    half_moment = T(own(op));
+    slope = T(op.first * op.first / 2);
+  }
+  // E[φ²] of variance 1: (2n-1)!!/2.
+  static double own(const Op& op) {
+    double product = 0.5;
+    for (int n = 1; n <= int(op.first); ++n) product *= 2 * n - 1;
+    return product;
+  }
+
+  EQT_INLINE void pair(V& d, V& theta, const V (&x)[kSides], const V (&y)[kSides]) const {
+    const V s = half_angle<T>(d, x, y), c = T(1) - T(2) * s, sine2 = T(4) * s * (T(1) - s);
+    const auto far = s > T(0.5);
+    const V m = far ? T(1) - s : s, root = square_root(m);
+    const V acute = root * polynomial(P::angle, m), lens = m * root * polynomial(P::lens, m);
+    const T turn = T(1 / 3.14159265358979323846);
+    // h/π, Q, and Q(1) - Q, of this degree and of the one before.
+    V h0 = far ? T(1) - turn * acute : turn * acute, h1 = far ? c + turn * lens : turn * lens;
+    V q0 = T(1) - V{}, q1 = c, e1 = T(2) * s, r = x[0] * y[0], power = r, p1 = x[0], p2 = y[0];
+    for (int n = 1; n < degree; ++n) {
+      const T a = T(2 * n + 1), b = T(n) * T(n);
+      const V h2 = a * (c * h1) + b * (sine2 * h0), q2 = a * (c * q1) + b * (sine2 * q0);
+      e1 = a * (e1 + T(2) * s * q1) - b * (sine2 * q0);
+      h0 = h1, h1 = h2, q0 = q1, q1 = q2;
+      p1 *= x[0], p2 *= y[0];
+      if (n + 1 < degree) power *= r;
+    }
+    // Here `power` is r^(n-1).
+    const V gap = p1 - p2;
+    d = half_moment * gap * gap + power * r * (e1 + h1);
+    theta = theta * (slope * power * (q0 - h0));
+  }
+
+  static EQT_INLINE void sides(Doubles q, Doubles (&out)[kSides]) { PiecewiseLinear<T>::sides(q, out); }
+  static EQT_INLINE Doubles variance(const Op& op, Doubles q) {
+    Doubles found = own(op) - Doubles{};
+    for (int n = 0; n < int(op.first); ++n) found *= q;
+    return found;
+  }
+  static EQT_INLINE Doubles mean(const Op& op, Doubles q) {
+    Doubles found = op.second - Doubles{};
+    const Doubles root = square_root(q);
+    for (int n = 0; n < int(op.first); ++n) found *= root;
+    return found;
+  }
+};
+
+// Polynomials Σ_j c_j x^j: with a_n(q) = E[φ⁽ⁿ⁾], ρ = cos θ and b_n = a_n q^((n-1)/2)/√(n-1)!, E[φ'φ'] = Σ_n b_n b_n' ρⁿ⁻¹
+// and D' = (a_0 - a_0')² + Σ_n [(b_n √q1 - b_n' √q2)² + 2 r b_n b_n' (1 - ρⁿ)]/n, 1 - ρⁿ = 2s (1 + ρ + … + ρⁿ⁻¹).
+template <class T, int Degree>
+struct PolynomialDual {
+  static constexpr int kSides = Degree + 3;  // √q, 1/(2√q), a_0, b_1, b_2, …
+  using V = Vec<T>;
+  const double* coefficients;
+  int degree;
+  T share[Degree + 1];
+
+  explicit PolynomialDual(const Op& op) : coefficients(op.weights), degree(op.window_size - 1) {
+    share[0] = 0;
+    for (int n = 1; n <= Degree; ++n) share[n] = T(1.0 / n);
+  }
+
+  EQT_INLINE void pair(V& d, V& theta, const V (&x)[kSides], const V (&y)[kSides]) const {
+    const V s = half_angle<T>(d, x, y), cosine = T(1) - T(2) * s, r = x[0] * y[0], four = T(4) * s * r;
+    const V constant = x[2] - y[2];
+    V distance = constant * constant, slope{}, power = T(1) - V{}, sum{};
+    for (int n = 1; n <= degree; ++n) {
+      const V both = x[2 + n] * y[2 + n], gap = x[2 + n] * x[0] - y[2 + n] * y[0];
+      sum += power;
+      slope += both * power;
+      distance += share[n] * (gap * gap + four * (both * sum));
+      power *= cosine;
+    }
+    d = distance;
+    theta = theta * slope;
+  }
+
+  // a_n(q) = Σ_j c_j j!/(2^h h!) q^h over h = (j - n)/2 = 0, 1, …
+  static EQT_INLINE Doubles derivative(const double* c, int count, int n, Doubles q) {
+    double factor = 1;
+    for (int i = 2; i <= n; ++i) factor *= i;
+    Doubles found{}, power = 1 - Doubles{};
+    for (int j = n, h = 0; j < count; j += 2) {
+      found += (c[j] * factor) * power;
+      ++h;
+      factor *= double(j + 1) * (j + 2) / (2.0 * h);
+      power *= q;
+    }
+    return found;
+  }
+
+  EQT_INLINE void sides(Doubles q, Doubles (&out)[kSides]) const {
+    Doubles angle[2];
+    PiecewiseLinear<T>::sides(q, angle);
+    out[0] = angle[0], out[1] = angle[1];
+    out[2] = derivative(coefficients, degree + 1, 0, q);
+    Doubles power = 1 - Doubles{};
+    for (int n = 1; n <= Degree; ++n) {
+      out[2 + n] = n <= degree ? power * derivative(coefficients, degree + 1, n, q) : Doubles{};
+      power *= angle[0] / square_root(double(n) - Doubles{});
+    }
+  }
+  static EQT_INLINE Doubles variance(const Op& op, Doubles q) {
+    Doubles found{}, power = 1 - Doubles{};
+    for (int n = 0; n < op.window_size; ++n) {
+      const Doubles a = derivative(op.weights, op.window_size, n, q);
+      found += power * a * a;
+      power *= q / double(n + 1);
+    }
+    return found;
+  }
+  static EQT_INLINE Doubles mean(const Op& op, Doubles q) { return derivative(op.weights, op.window_size, 0, q); }
+};
+
+}  // namespace eqt::EQT_ISA

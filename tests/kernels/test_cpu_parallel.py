@@ -1,0 +1,155 @@
+"""Branches side by side and normalisation over positions in the CPU engine.
+
+Exact laws of one engine: channels of equal branches side by side are one branch, a sum with an untouched branch is a
+residual sum, and normalisation divides kernels by known numbers. On random networks the reference engine judges, and
+the literal run over all pairs of positions (that of inputs with masks, all of whose positions are there).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from equitangents import Masked
+from equitangents.errors import InvalidArgumentError
+from equitangents.nn import (
+    Abs,
+    AvgPool,
+    Concatenate,
+    Conv,
+    Cos,
+    Dense,
+    Erf,
+    Flatten,
+    Gelu,
+    GlobalAvgPool,
+    Identity,
+    LayerNorm,
+    Parallel,
+    Relu,
+    Residual,
+    Sequential,
+    Sum,
+)
+from kernels.comparison import check_cpu, largest
+
+
+def conv(padding="zero", **settings):
+    return Conv(1, 3, padding=padding, W_std=1.1, b_std=0.3, **settings)
+
+
+def equal(found, expected, tolerance=1e-13):
+    for ours, exact in ((found.nngp, expected.nngp), (found.ntk, expected.ntk)):
+        own = np.abs(np.diag(exact))
+        assert largest(ours, exact, own, own) <= tolerance
+
+
+END = (conv(), Relu(), GlobalAvgPool(), Dense(1))
+
+
+@pytest.mark.parametrize("padding", ["zero", "circular"])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_equal_branches_side_by_side_are_one_branch(rng, padding, stride):
+    x = rng.standard_normal((4, 6, 4, 5))
+    branch = [conv(padding, stride=stride), Relu(), conv(padding)]
+    several = Sequential(conv(padding), Relu(), Parallel(branch, branch, branch), Concatenate(), *_end(padding))
+    found = several.kernel(x, engine="cpu")
+    equal(found, Sequential(conv(padding), Relu(), *branch, *_end(padding)).kernel(x, engine="cpu"))
+
+
+def _end(padding):
+    return conv(padding), Relu(), conv(padding), Erf(), GlobalAvgPool(), Dense(1)
+
+
+def test_a_sum_of_three_is_two_residual_sums_where_one_branch_does_nothing(rng):
+    x = rng.standard_normal((4, 5, 4, 6))
+    one, other = (conv(), Relu()), (conv(), Gelu())
+    found = Sequential(conv(), Relu(), Parallel(list(one), Identity(), list(other)), Sum(), *END).kernel(
+        x, engine="cpu"
+    )
+    again = Sequential(conv(), Relu(), Parallel(list(other), list(one), Identity()), Sum(), *END).kernel(
+        x, engine="cpu"
+    )
+    equal(found, again)
+    pair = Sequential(conv(), Relu(), Parallel(list(one), [Identity()]), Sum(), *END).kernel(x, engine="cpu")
+    equal(pair, Sequential(conv(), Relu(), Residual(*one), *END).kernel(x, engine="cpu"))
+
+
+def test_branches_of_vectors_add_up(rng):
+    x = rng.standard_normal((5, 6))
+    dense = Dense(1, W_std=1.2, b_std=0.4)
+    parts = [Sequential(dense, Erf(), dense), Sequential(dense, Abs(), dense)]
+    each = [part.kernel(x, engine="cpu") for part in parts]
+    found = Sequential(Parallel(*parts), Sum(), Dense(1)).kernel(x, engine="cpu")
+    nngp, ntk = sum(k.nngp for k in each), sum(k.ntk for k in each)
+    assert np.max(np.abs(found.nngp - nngp)) <= 1e-13
+    assert np.max(np.abs(found.ntk - (nngp + ntk))) <= 1e-13
+    shares = Sequential(Parallel(*(Sequential(*p.layers) for p in parts)), Concatenate(), Dense(1))
+    assert np.max(np.abs(shares.kernel(x, engine="cpu").nngp - nngp / 2)) <= 1e-13
+
+
+def test_normalisation_over_positions_divides_by_the_root_of_the_mean_variance(rng):
+    x = rng.standard_normal((5, 6, 5)) * np.array([1.0, 3.0, 0.2, 1.0, 5.0])[:, None, None]
+    for end in ((Flatten(),), (GlobalAvgPool(),)):
+        plain = Sequential(conv(), *end).kernel(x, engine="cpu")
+        q = Sequential(conv(), Flatten()).kernel_diagonal(x, engine="cpu").nngp
+        found = Sequential(conv(), LayerNorm(positions=True, eps=0.1), *end).kernel(x, engine="cpu")
+        scale = np.sqrt(np.outer(q + 0.1, q + 0.1))
+        assert np.max(np.abs(found.nngp - plain.nngp / scale)) <= 1e-14
+        assert np.max(np.abs(found.ntk - plain.ntk / scale)) <= 1e-14
+
+
+C = "circular"
+NETWORKS = {
+    "concatenation": (
+        conv(), Relu(), Parallel([conv(), Relu()], [conv(), Erf(), conv()], Identity()), Concatenate(), *END
+    ),
+    "a sum of three fields with means": (
+        conv(), Relu(), Parallel([conv(), Relu()], [conv(), Gelu()], [conv(), Erf(), conv(), Cos()]), Sum(), *END
+    ),
+    "one torus and one broken": (conv(C), Relu(), Parallel([conv(C), Relu()], [conv(), Abs()]), Sum(), *END),
+    "one with windows and one without": (Parallel([conv(), Relu()], [Dense(1), Abs()]), Sum(), *END),
+    "strides": (conv(), Relu(), Parallel([conv(stride=2), Relu()], [conv(stride=2), Abs()]), Sum(), *END),
+    "strides and a shortcut": (
+        conv(), Relu(), Parallel([conv(stride=2), Relu(), conv()], Conv(1, 1, stride=2, padding="zero")), Sum(),
+        Relu(), *END,
+    ),
+    "branches in branches": (
+        conv(), Relu(),
+        Parallel([conv(), Parallel([Relu(), conv()], conv()), Sum(), Relu()], [Residual(conv(), Relu()), conv()]),
+        Concatenate(), *END,
+    ),
+    "branches handed on": (Parallel(conv(), conv()), Parallel(Relu(), Erf()), Sum(), *END),
+    "vectors": (
+        conv(), Relu(), GlobalAvgPool(), Parallel([Dense(1), Relu()], [Dense(1), Erf(), Dense(1)]), Sum(), Dense(1),
+        Relu(), Dense(1),
+    ),
+    "normalisation": (
+        conv(), LayerNorm(positions=True), Relu(), conv(), LayerNorm(positions=True, eps=0.1), Relu(),
+        Flatten(), Dense(1),
+    ),
+    "normalisation in a branch": (
+        conv(), LayerNorm(positions=True), Residual(conv(), LayerNorm(positions=True, eps=0.1), Relu()),
+        GlobalAvgPool(), Dense(1),
+    ),
+    "normalisation after a pool": (
+        conv(), Relu(), AvgPool(2), conv(), LayerNorm(positions=True), Relu(), GlobalAvgPool(), Dense(1)
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NETWORKS)
+def test_they_are_those_of_the_reference_engine_and_of_all_pairs_of_positions(rng, name):
+    x = rng.standard_normal((5, 6, 4, 5))
+    x[3], x[4] = x[2], -x[2]
+    net = Sequential(*NETWORKS[name])
+    check_cpu(net, x)
+    # Over all pairs of positions distances are formed anew from covariances, and angles are their roots.
+    equal(net.kernel(x, engine="cpu"), net.kernel(Masked(x, np.ones(x.shape[:-1], bool))), 1e-10)
+
+
+def test_what_mixes_fibres_runs_over_all_pairs(rng):
+    pools = Sequential(conv(), Parallel([Relu(), conv()], conv()), Concatenate(), AvgPool(2), conv(), Relu(), Flatten())
+    with pytest.raises(InvalidArgumentError, match="parallel branches and pools between layers mix fibres"):
+        pools.kernel(rng.standard_normal((2, 4, 4, 3)), engine="cpu")
