@@ -162,7 +162,7 @@ class EquinoxModel(Model):
 
         pairs = jax.vmap(one, axis_name="batch")(x)
         folded = [[_folded(keep, a) for a in pair] for pair in pairs]
-        return _traces([(*kind, *pair) for kind, pair in zip(kinds, folded, strict=True)])
+        return _traces([(*kind, before, after) for kind, (before, after) in zip(kinds, folded, strict=True)])
 
     def _apply(self, arrays: Any, x: Any) -> Any:
         module, state = self._eqx.combine(arrays, self._static)
@@ -222,7 +222,8 @@ def _watched(
         arrays = [a for a in jax.tree.leaves(made) if _is_real(a)]
         read = [a for a in jax.tree.leaves(args) if _is_real(a)]
         if label is not None and arrays and read and _level(arrays[0]) is level and _level(read[0]) is level:
-            notes.append((*label, *(a if keep is None else _folded(keep, a) for a in (read[0], arrays[0]))))
+            before, after = (a if keep is None else _folded(keep, a) for a in (read[0], arrays[0]))
+            notes.append((*label, before, after))
         return made
 
     before = vars(cls).get("__call__")

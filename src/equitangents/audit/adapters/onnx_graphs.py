@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -52,7 +53,7 @@ def folded_within(model: Any, names: Sequence[str]) -> list[str]:
         for name in (n for n in node.output if n in chosen):
             made = lambda what, name=name: f"equitangents/{name}/{what}"
             shape, gram, sample = parts_of(name)
-            steps = [
+            steps: list[tuple[str, list[str], str, dict[str, Any]]] = [
                 ("Shape", [name], shape, {}),
                 ("Reshape", [name, held["flat"]], made("flat"), {}),
                 ("Shape", [made("flat")], made("sizes"), {}),
@@ -79,8 +80,9 @@ def footprint(path: str, shapes: dict[str, tuple[int, ...]]) -> Footprint | None
     for name, value in _inferred(onnx, model, shapes).items():
         kind = value.type.tensor_type
         dims = [d.dim_value if d.HasField("dim_value") else None for d in kind.shape.dim]
-        if kind.HasField("shape") and None not in dims:
-            sizes[name] = int(np.prod(dims)) * _item(onnx, kind.elem_type)
+        known = [d for d in dims if d is not None]
+        if kind.HasField("shape") and len(known) == len(dims):
+            sizes[name] = math.prod(known) * _item(onnx, kind.elem_type)
     steps = [([n for n in node.input if n not in weights], list(node.output)) for node in model.graph.node]
     if any(name and name not in sizes for _, made in steps for name in made):
         return None

@@ -9,6 +9,7 @@ from typing import Any, final
 
 import numpy as np
 
+from equitangents.audit.adapters.model import Keep
 from equitangents.audit.adapters.optional import require
 from equitangents.audit.adapters.torch_modules import TorchModel
 from equitangents.errors import NetworkError

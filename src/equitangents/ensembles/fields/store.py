@@ -67,7 +67,7 @@ class FieldStore:
 
     @property
     def ntk(self) -> np.ndarray:
-        """The NTK, likewise."""
+        """NTK of the training set over all points, read from the folder."""
         return self._array("ntk", "r")
 
     @property
