@@ -79,7 +79,7 @@ def test_workers_that_only_die_are_given_up(tmp_path, monkeypatch):
     pools = []
 
     class Pool(Dying):
-        def __init__(self, workers, env):
+        def __init__(self, workers, env, **following):
             super().__init__(tasks=1 if len(pools) < 2 else 0)
             pools.append(env["OMP_NUM_THREADS"])
 
