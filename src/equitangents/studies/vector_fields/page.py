@@ -14,6 +14,7 @@ from equitangents.studies.vector_fields.flows import VISCOSITY
 from equitangents.studies.vector_fields.study import Results, Settings, draw
 
 _TITLES = {"squared": "Relative squared error", "divergence": "Divergence of predictions"}
+_MOST_ARROWS = 10  # along an axis
 
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
@@ -54,7 +55,8 @@ def _flows(settings: Settings, results: Results, folder: RunFolder) -> Figure:
         ("plain", learning.shown[PLAIN][middle], VERMILLION),
         ("C4 built in", learning.shown[RIGHT][middle], BLUE),
     )
-    count = min(SHOWN, len(x), 3)
+    count, every = min(SHOWN, len(x), 3), -(-x.shape[1] // _MOST_ARROWS)
+    left_out = f" One grid point in {every**2} is shown." if every > 1 else ""
     with panels(
         folder,
         "flows",
@@ -62,14 +64,14 @@ def _flows(settings: Settings, results: Results, folder: RunFolder) -> Figure:
         rows=count,
         size=(8.6, 2.3 * count),
         caption="Flows not trained on, how they change, and what the plain and the C4 kernel predict after "
-        f"{learning.sizes[middle]} training flows; first draw. Changes have one scale in each row.",
+        f"{learning.sizes[middle]} training flows; first draw. Changes have one scale in each row.{left_out}",
         alt="Velocities, their changes and predictions",
     ) as drawn:
         for j in range(count):
             largest = float(np.sqrt((y[j] ** 2).sum(axis=-1).max()))
             speed = float(np.sqrt((x[j] ** 2).sum(axis=-1).max()))
             for i, (_, shown, colour) in enumerate(fields):
-                axes, field = drawn[j * len(fields) + i], np.asarray(shown[j])
+                axes, field = drawn[j * len(fields) + i], np.asarray(shown[j])[::every, ::every]
                 scale = speed if i == 0 else largest
                 # columns to the right, rows downwards
                 axes.quiver(
