@@ -122,7 +122,7 @@ class TestTraining:
 
     def test_a_checkpoint_of_something_else_is_refused(self, files, tmp_path):
         (tmp_path / "state.msgpack").write_bytes(b"none")
-        with pytest.raises(InvalidArgumentError, match=r"state\.msgpack is no checkpoint"):
+        with pytest.raises(InvalidArgumentError, match=r"state\.msgpack is not a checkpoint"):
             training.train(Small(), files, transformation("I", (4, 4, 3)), RECIPE, tmp_path, Task())
 
 

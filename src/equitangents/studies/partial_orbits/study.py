@@ -51,7 +51,7 @@ class Settings:
 
 PRESETS = {
     "quick": Settings(),
-    "desk": Settings(classes=10, per_class=8, test_per_class=8, draws=30),
+    "desk": Settings(classes=10, per_class=8, test_per_class=8, draws=6),
     "paper": Settings(
         classes=10, per_class=8, test_per_class=8, draws=50, orders=(4, 8, 16, 32, 64), angles=64, rings=8
     ),
