@@ -60,6 +60,7 @@ def test_predictions_must_agree_often_enough(folder: Path, capsys: pytest.Captur
     assert run("scores", "--min-agreement", "0.9") == 3
     assert "below: same prediction in" in capsys.readouterr().err
     assert run("scores", "--min-agreement", "0.01") == 0
+    assert "met: agreement ≥ 0.01; same prediction in" in capsys.readouterr().out
     assert run("pooled", "--min-agreement", "0.9") == 2
     assert run("scores", "--min-agreement", "90") == 2
 

@@ -228,12 +228,16 @@ def _checks(
 
 
 def _fail(checks: list[Check]) -> None:
-    """Say on stderr what fails, and what could not be judged, and end with status ABOVE if anything fails."""
+    """Say on stderr what fails, and what could not be judged; end with status ABOVE if anything fails. What is met is
+    said on stdout.
+    """
     for check in checks:
         if not check.passed:
             typer.echo(f"above: {check.said}" if "error" in check.said else f"below: {check.said}", err=True)
         elif "--output-scale" in check.said:
             typer.echo(f"--fail-above: {check.said}", err=True)
+        else:
+            typer.echo(f"met: {check.name}" + f"; {check.said}" * bool(check.said))
     if not all(check.passed for check in checks):
         raise typer.Exit(ABOVE)
 
