@@ -51,8 +51,8 @@ class Settings:
 PRESETS = {
     "quick": Settings(),
     "desk": Settings(
-        train_images=200, test_images=200, pixels=16, times=(0.0, 0.25, 0.5, 1.0, 2.0), widths=(8, 16, 32), depth=3,
-        members=10, epochs=60,
+        train_images=60, test_images=200, pixels=16, times=(0.0, 0.25, 0.5, 1.0, 2.0), widths=(8, 16, 32), depth=3,
+        members=10, epochs=300,
     ),
     "paper": Settings(
         data="cifar10", train_images=45000, test_images=10000, pixels=32, times=(0.0, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0),
