@@ -49,6 +49,8 @@ class TestOwnArrays:
         x, y = RNG.normal(size=(6, 4, 4, 3)), np.arange(6) % 2
         found = data.load_own(archive(tmp_path / "a.npz", x=x, y=y, x_test=x[:2], y_test=y[:2]))
         assert (len(found.train_x), len(found.test_x)) == (6, 2)
+        one = data.load_own(archive(tmp_path / "b.npz", x=x[:1], y=y[:1], x_test=x[1:2], y_test=y[1:2]))
+        assert len(one.train_x) == 1
 
     @pytest.mark.parametrize(
         ("arrays", "error", "message"),

@@ -41,7 +41,7 @@ def load_own(path: str | Path, *, seed: int = 0) -> Dataset:
     classes, index = np.unique(np.concatenate(labels), return_inverse=True)
     if len(classes) < 2:
         raise InvalidArgumentError(f"y in {path} holds one class, {classes[0].item()!r}; there must be at least 2")
-    if (images[0] == images[0][:1]).all():
+    if len(images[0]) > 1 and (images[0] == images[0][:1]).all():
         raise InvalidArgumentError(f"x in {path} holds {len(images[0]):,} times the same image")
     y = np.split(index.astype(np.int64), [len(labels[0])])
     if len(parts) == 1:
