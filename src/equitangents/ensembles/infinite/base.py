@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.utils.metadata_routing import UNUSED
 
-from equitangents._types import FileName, Numbers
+from equitangents._types import FileName, Network, Numbers
 from equitangents.actions.group_action import GroupAction
 from equitangents.actions.named import ActionLike
 from equitangents.ensembles.infinite import saving
@@ -37,7 +37,7 @@ class InfiniteEnsembleBase(OrbitQuestions, Estimator):
 
     def __init__(
         self,
-        net: Any,
+        net: Network,
         augmentation: ActionLike | None = None,
         time: float = math.inf,
         learning_rate: float = 1.0,
@@ -168,7 +168,7 @@ class InfiniteEnsembleBase(OrbitQuestions, Estimator):
         saving.save(self, Path(path), means_only=means_only)
 
     @classmethod
-    def load(cls, path: FileName, *, net: Any = None) -> Self:
+    def load(cls, path: FileName, *, net: Network = None) -> Self:
         """The ensemble that `save` wrote, with `net` where the network could not be saved.
 
         Raises StoreError for a folder that is damaged, holds something else, or is of another version.

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents import precision
+from equitangents._types import DType
 from equitangents.errors import InvalidArgumentError, MemoryLimitError
 from equitangents.formatting import memory_size
 from equitangents.kernels.engines import choose_where
@@ -125,7 +126,7 @@ def _all(n1: int, n2: int) -> tuple[np.ndarray, np.ndarray]:
     return first, second
 
 
-def _typed(x: Any, dtype: Any) -> tuple[Any, Any]:
+def _typed(x: Any, dtype: DType) -> tuple[Any, Any]:
     """(x (N, P, channels), which points exist (N, P))."""
     values = jnp.asarray(getattr(x, "x", x)).astype(dtype)
     mask = getattr(x, "mask", None)
@@ -221,7 +222,7 @@ def _block(program: SteerableProgram, fields: Fields) -> Any:
     return jnp.stack(sides)
 
 
-def _cast(found: np.ndarray, dtype: Any, inputs: tuple[Any, ...]) -> np.ndarray:
+def _cast(found: np.ndarray, dtype: DType, inputs: tuple[Any, ...]) -> np.ndarray:
     with np.errstate(over="ignore", under="ignore"):
         cast = found.astype(dtype)
     check_representable(dtype, (cast[0], cast[1]), tuple(np.asarray(getattr(x, "x", x)) for x in inputs))
