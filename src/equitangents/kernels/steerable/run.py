@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents import precision
+from equitangents._types import DType
 from equitangents.errors import InvalidArgumentError, MemoryLimitError
 from equitangents.formatting import memory_size
 from equitangents.kernels.engines import choose_where
@@ -140,7 +141,7 @@ def every_pair(n1: int, n2: int) -> tuple[np.ndarray, np.ndarray]:
     return first, second
 
 
-def typed(x: Any, dtype: Any) -> tuple[Any, Any]:
+def typed(x: Any, dtype: DType) -> tuple[Any, Any]:
     """(x (N, P, channels), which points exist (N, P))."""
     values = jnp.asarray(getattr(x, "x", x)).astype(dtype)
     mask = getattr(x, "mask", None)
@@ -262,7 +263,7 @@ def _at_points(program: SteerableProgram, fields: Fields, part: int) -> Any:
     return found.reshape((first.shape[0] * size, first.shape[2] * size))
 
 
-def cast_to(found: np.ndarray, dtype: Any, inputs: tuple[Any, ...]) -> np.ndarray:
+def cast_to(found: np.ndarray, dtype: DType, inputs: tuple[Any, ...]) -> np.ndarray:
     """Kernels in the precision of the inputs; an error where that cannot hold them."""
     with np.errstate(over="ignore", under="ignore"):
         cast = found.astype(dtype)

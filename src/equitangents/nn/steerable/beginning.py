@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from equitangents.kernels.program import Op
 from equitangents.nn.layer import ParameterFree
 from equitangents.nn.signal import Signal
 
@@ -23,6 +24,6 @@ class Beginning(ParameterFree):
         """Whether features are on points, and not of a whole input."""
         return True
 
-    def lower(self, signal: Signal) -> tuple[Any, ...]:
+    def lower(self, signal: Signal) -> tuple[Op, ...]:
         """No operation: it is a function of the input alone."""
         return ()
