@@ -65,7 +65,7 @@ class Parallel(Layer):
 
     @property
     def inner(self) -> tuple[tuple[Layer, ...], ...]:
-        """The branches."""
+        """The layers of each branch, as they were given."""
         return self._branches
 
     @property

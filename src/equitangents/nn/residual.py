@@ -41,7 +41,7 @@ class Residual(Layer):
 
     @property
     def inner(self) -> tuple[tuple[Layer, ...], ...]:
-        """One branch."""
+        """The layers of its only branch."""
         return (self.layers,)
 
     @property
