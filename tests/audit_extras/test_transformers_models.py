@@ -9,8 +9,15 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 import numpy as np
 import pytest
 import torch
-from transformers import BatchEncoding, BertConfig, BertModel, GPT2Config, GPT2LMHeadModel
-from transformers import ViTConfig, ViTForImageClassification
+from transformers import (
+    BatchEncoding,
+    BertConfig,
+    BertModel,
+    GPT2Config,
+    GPT2LMHeadModel,
+    ViTConfig,
+    ViTForImageClassification,
+)
 
 import equitangents as et
 from equitangents.errors import EquitangentsError

@@ -86,6 +86,7 @@ def test_baseline_and_junit_on_the_command_line(folder: Path, capsys: pytest.Cap
     assert run("both", "--baseline", "good.json", "--junit", "bad.xml") == 3
     assert "worse by a paired test" in capsys.readouterr().err
     assert run("pooled", "--baseline", "none.json") == 2
+    assert capsys.readouterr().out == "", "nothing is audited before that is known"
     good, bad = (ElementTree.parse(name).getroot() for name in ("good.xml", "bad.xml"))
     assert (good.get("tests"), good.get("failures")) == ("3", "0")
     assert [case.get("name") for case in bad] == ["scores (invariant)", "sum (invariant)", "no worse than good.json"]

@@ -7,12 +7,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.special import stdtr
 
 from equitangents.audit.report.findings import Findings
-from equitangents.audit.report.judged import headline_of, output_error, unit_of, unscaled
+from equitangents.audit.report.judged import headline_of, output_error, unit_of, unit_of_output, unscaled
 from equitangents.audit.report.words import number
 from equitangents.errors import InvalidArgumentError
 
@@ -54,7 +55,8 @@ def each_below(report: Findings, limits: Mapping[str, float]) -> list[Check]:
             raise InvalidArgumentError(f"fail_above names {name!r}; the outputs are {', '.join(dict.fromkeys(known))}")
         for o in outputs:
             error = output_error(o).mean
-            said = f"mean relative error {error:.3g} {'≤' if error <= limit else '>'} {limit:g}, {unit_of(report)}"
+            unit = unit_of_output(o, report)
+            said = f"mean relative error {error:.3g} {'≤' if error <= limit else '>'} {limit:g}, {unit}"
             found.append(Check(f"output {o.name} ≤ {limit:g}", bool(error <= limit), f"{o.name}: {said}"))
     return found
 
@@ -71,7 +73,7 @@ def agrees(report: Findings, least: float) -> Check:
 
 def no_worse(report: Findings, baseline: Path) -> Check:
     """Whether errors of the same inputs did not grow, by a paired one-sided t-test; below the floor they do not."""
-    old = _read(baseline)
+    old = read_baseline(baseline)
     now, before = np.array(report.input_errors, float), np.array(old["input_errors"], float)
     if old.get("inputs_digest") != report.inputs_digest or len(now) != len(before):
         raise InvalidArgumentError(
@@ -99,7 +101,8 @@ def grown(d: np.ndarray) -> float:
     return float(stdtr(len(d) - 1, -change / spread))
 
 
-def _read(path: Path) -> dict[str, object]:
+def read_baseline(path: Path) -> dict[str, Any]:
+    """An earlier report as `to_json` wrote it; InvalidArgumentError if it is none, or has no errors of inputs."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
