@@ -49,7 +49,7 @@ def each_below(report: Findings, limits: Mapping[str, float]) -> list[Check]:
     """
     found = []
     for name, limit in limits.items():
-        outputs = [o for o in report.contract.outputs if name in (o.name, o.action, o.action.split(" ")[0])]
+        outputs = [o for o in report.contract.outputs if name in (o.name, o.action, *_kinds(o.action))]
         if not outputs:
             known = [part for o in report.contract.outputs for part in (o.name, o.action)]
             raise InvalidArgumentError(f"fail_above names {name!r}; the outputs are {', '.join(dict.fromkeys(known))}")
@@ -59,6 +59,16 @@ def each_below(report: Findings, limits: Mapping[str, float]) -> list[Check]:
             said = f"mean relative error {error:.3g} {'≤' if error <= limit else '>'} {limit:g}, {unit}"
             found.append(Check(f"output {o.name} ≤ {limit:g}", bool(error <= limit), f"{o.name}: {said}"))
     return found
+
+
+_ALSO = {"permutation": ("labels",), "sets": ("unordered",)}
+"""What the kinds of some actions are called on the command line."""
+
+
+def _kinds(action: str) -> list[str]:
+    """The words by which outputs of an action can be named: "vectors", "4x0e+2x1o", "labels"."""
+    words = [word.strip("()") for word in action.split(" ")]
+    return [*words, *_ALSO.get(words[0], ())]
 
 
 def agrees(report: Findings, least: float) -> Check:
