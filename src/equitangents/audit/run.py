@@ -9,6 +9,7 @@ from typing import Any, Unpack, get_args
 
 import numpy as np
 
+from equitangents._types import AnyAction
 from equitangents.audit.adapters import as_model
 from equitangents.audit.adapters.callables import NetworkModel
 from equitangents.audit.adapters.estimators import EnsembleModel
@@ -41,9 +42,9 @@ _FEW = 12
 
 def audit(
     f: Any,
-    action: Any,
+    action: AnyAction,
     x: Any,
-    output_action: Any = None,
+    output_action: AnyAction = None,
     *,
     y: Any = None,
     elements: int | None = None,
