@@ -41,7 +41,7 @@ class Pairs(Calculator):
     ) -> None:
         """ASE's: the results of one structure."""
         super().calculate(atoms, properties, system_changes)
-        found = self.atoms
+        found: Any = self.atoms
         d = self._apart(found)
         r = np.sqrt((d**2).sum(-1))
         inside = (r < self.cutoff) & (r > 0)

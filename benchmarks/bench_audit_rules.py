@@ -112,8 +112,8 @@ def sought(f: Any, group: str, x: Array, kinds: Any, seed: int) -> Any:
     from equitangents.audit import audit
 
     quiet: dict[str, Any] = {"off_data": False, "data_test": None, "layers": False, "resamples": 50}
-    few = {"elements": 8} if group == "SO3" else {}
-    return audit(f, group, x, "find", inputs=kinds, seed=seed, **quiet, **few).rules[0]
+    few = 8 if group == "SO3" else None
+    return audit(f, group, x, "find", inputs=kinds, elements=few, seed=seed, **quiet).rules[0]
 
 
 def free(group: str, inputs: Callable[..., Array], numbers: int, seed: int) -> bool:

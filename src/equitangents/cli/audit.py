@@ -166,8 +166,8 @@ def audit(
         return
     if command is not None and model is not None:
         raise typer.BadParameter("goes without MODEL", param_hint="--command")
-    for option, told in (("--tests", tests), ("--tolerances", tolerances), ("--features", features)):
-        if told is not None:
+    for option, of_atoms in (("--tests", tests), ("--tolerances", tolerances), ("--features", features)):
+        if of_atoms is not None:
             raise typer.BadParameter("goes with --atoms", param_hint=option)
     for option, told in (("--timeout", timeout), ("--answers", answers)):
         if command is None and told is not None:
