@@ -29,7 +29,7 @@ class Pairs(Calculator):
     A dipole and node features (1x0e+1x1o) beside energy and forces; `fault` changes the results.
     """
 
-    implemented_properties = ("energy", "forces", "dipole")
+    implemented_properties = ["energy", "forces", "dipole"]  # noqa: RUF012 (as ASE has it)
 
     def __init__(self, rng: np.random.Generator, fault: Callable[[Atoms, Results], None], smooth: bool = True):
         super().__init__()
