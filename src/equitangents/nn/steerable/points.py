@@ -11,7 +11,6 @@ import numpy as np
 
 from equitangents._types import ArrayLike, Params
 from equitangents.errors import NetworkError
-from equitangents.kernels.program import Op
 from equitangents.nn.layer import ParameterFree
 from equitangents.nn.signal import Grid, Signal
 from equitangents.steerable import Features
@@ -27,7 +26,7 @@ class _Beginning(ParameterFree):
         """It is part of steerable networks."""
         return True
 
-    def lower(self, signal: Signal) -> tuple[Op, ...]:
+    def lower(self, signal: Signal) -> tuple[Any, ...]:
         """No operation: it is a function of the input alone."""
         return ()
 
