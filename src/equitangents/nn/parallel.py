@@ -16,7 +16,6 @@ import jax.numpy as jnp
 
 from equitangents._types import DType, Params
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
-from equitangents.kernels.program import Op
 from equitangents.kernels.structured import Add, Join, Split
 from equitangents.nn.layer import Layer, ParameterFree
 from equitangents.nn.sequential import Sequential, chain, run_layers
@@ -140,7 +139,7 @@ class Parallel(Layer):
             after.append(goes_on)
         return tuple(outputs), tuple(after)
 
-    def lower(self, signal: Any) -> tuple[Op, ...]:
+    def lower(self, signal: Any) -> tuple[Any, ...]:
         """One operation that holds those of all branches."""
         inputs, _, _ = self._inputs(signal)
         branches = []
@@ -237,7 +236,7 @@ class Sum(_Joining):
         sums = tuple(summed([x[i] for i in group], signal.parts[group[0]]) for group in groups)
         return sums[0] if len(sums) == 1 else sums
 
-    def lower(self, signal: Any) -> tuple[Op, ...]:
+    def lower(self, signal: Any) -> tuple[Any, ...]:
         """One operation for all groups."""
         return (Add(self.groups(signal)),)
 
@@ -272,7 +271,7 @@ class Concatenate(_Joining):
         found = tuple(jnp.concatenate([x[i] for i in group], axis=-1) for group in self.groups(signal))
         return found[0] if len(found) == 1 else found
 
-    def lower(self, signal: Any) -> tuple[Op, ...]:
+    def lower(self, signal: Any) -> tuple[Any, ...]:
         """One operation with each branch's share of channels."""
         groups = self.groups(signal)
         counts = [[signal.parts[i].channels for i in group] for group in groups]
