@@ -165,6 +165,11 @@ class Cos(Nonlinearity):
 class Identity(ParameterFree):
     """A layer that changes nothing, such as an empty residual branch."""
 
+    @property
+    def takes_numpy(self) -> bool:
+        """Nothing is done to them."""
+        return True
+
     def signal(self, signal: Signal) -> Signal:
         """The kind of signal that comes in."""
         return signal

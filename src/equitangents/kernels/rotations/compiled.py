@@ -13,7 +13,7 @@ import numpy as np
 
 from equitangents.groups import RotationGroup
 from equitangents.kernels.engines import cpu
-from equitangents.kernels.engines.cpu import RotationPlan, SpherePlan
+from equitangents.kernels.engines.cpu import RotationPlan, SpherePlan, ZonalMean
 from equitangents.kernels.engines.cpu.library import threads
 from equitangents.kernels.levels import grid_levels
 from equitangents.kernels.plan import FibrePlan, has_dual
@@ -79,6 +79,14 @@ class CompiledRotations(RotationRules):
         index = tuple(jnp.pad(jnp.asarray(i), (0, -count % size)).reshape(-1, size) for i in (first, second))
         nngp, ntk = jax.lax.map(lambda here: cpu.traced_listed(plan, a[here[0]], b[here[1]]), index)
         return nngp.reshape(-1)[:count], ntk.reshape(-1)[:count]
+
+    def products_on_sphere(self, program: RotationProgram, resolution: int, channels: int) -> int:
+        """Of D and Θ, but of D alone at the first window, where Θ is zero still."""
+        plan = sphere_plan(program, resolution)
+        windows = [op.coefficients.array.size for op in plan.sphere if isinstance(op, ZonalMean)]
+        north = (plan.rings + 1) // 2
+        there_and_back = [2 * north * n * (4 * plan.rings + n) for n in windows]
+        return int(plan.positions * channels + 2 * sum(there_and_back) - sum(there_and_back[:1]))
 
     def working_bytes(
         self, program: RotationProgram, resolution: int, channels: int, n1: int, n2: int | None, itemsize: int
