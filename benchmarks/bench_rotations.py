@@ -95,7 +95,9 @@ def all_pairs_of_rotations(c1: np.ndarray, c2: np.ndarray) -> float:
 
 def narrow_windows(full: bool) -> None:
     """Two zonal windows narrower than the sphere, at a fixed resolution: microseconds of processor time for a pair."""
-    print("\nzonal windows exp(2(t - 1)), two layers, Relu, float32\n  B  resolution  µs per pair  plain JAX, µs  ratio")
+    print(
+        "\nzonal windows exp(2(t - 1)), two layers, Relu, float32\n  B  resolution  µs per pair  plain JAX, µs  ratio"
+    )
     for bandlimit, resolution in ((2, 2), (3, 3), (4, 4), (6, 5)) if full else ((2, 2), (3, 3), (4, 4)):
         window = lambda t: np.exp(2 * (t - 1))
         lift = et.nn.SphereLift(et.groups.so3(bandlimit), 1, window=window, b_std=B_STD, resolution=resolution)

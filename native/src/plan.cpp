@@ -126,6 +126,7 @@ OwnedPlan::OwnedPlan(const Description& d) : reals_(d.reals_size / 2) {
   plan_.one_block = *low == *high;
   plan_.distance_only =
       stages_.size() == 1 && last.count == 0 && plan_.single && plan_.all_kept && !plan_.rotations && !plan_.sphere;
+  if (plan_.sphere) check_sphere();
   find_means();
   place_sides();
   measure_fields();
@@ -150,6 +151,22 @@ void OwnedPlan::read_sphere(Reader& code) {
   if (s.bandlimit > degrees || degrees > s.rings || s.tilts < 1 || s.azimuths < 1)
     throw std::invalid_argument("the points of the plan's sphere are too few");
   plan_.sphere = &s;
+}
+
+// Windows lie on the points of the sphere, up to one mean over all of them.
+void OwnedPlan::check_sphere() const {
+  const int64_t points = int64_t(sphere_.rings) * (2 * sphere_.rings - 1);
+  const Stage& stage = stages_.front();
+  int means = 0;
+  for (int i = 0; i < stage.count; ++i) {
+    const Op& op = ops_[stage.first + i];
+    if (op.kind != OpKind::zonal && op.kind != OpKind::average) continue;
+    const bool fits = op.kind == OpKind::zonal || op.window_size == points;
+    if (means > 0 || stage.levels[i].positions != points || !fits)
+      throw std::invalid_argument("a window of the plan does not fit its sphere");
+    means += op.kind == OpKind::average;
+  }
+  if (means == 0 || stages_.size() > 1) throw std::invalid_argument("the plan's sphere has no mean");
 }
 
 void OwnedPlan::read_stage(Reader& code, const Description& d) {

@@ -42,6 +42,7 @@ class OwnedPlan {
   };
 
   void read_sphere(Reader& code);
+  void check_sphere() const;
   void read_stage(Reader& code, const Description& d);
   void read_operation(Reader& code, const Description& d, Op& op, int64_t positions);
   void find_means();

@@ -238,7 +238,9 @@ def test_zonal_windows_have_the_kernels_of_the_reference(net, rng):
 
 def narrow_networks():
     """Random windows on random groups, and random resolutions."""
-    windows = st.lists(st.sampled_from(["full", BUMP, STEEP, (1.0, 0.5), (1.0, 0.3, 0.1, 0.02)]), min_size=1, max_size=3)
+    windows = st.lists(
+        st.sampled_from(["full", BUMP, STEEP, (1.0, 0.5), (1.0, 0.3, 0.1, 0.02)]), min_size=1, max_size=3
+    )
     groups_ = st.sampled_from([groups.so3(4), groups.o3(4)])
     ends = st.sampled_from([(POOL, DENSE), (nn.Flatten(), DENSE), (nn.Flatten(), DENSE, ERF, DENSE)])
     of = lambda group, phi, w, end, r: narrow(group, phi, (STEEP, *w), *end, resolution=r)

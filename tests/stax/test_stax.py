@@ -114,7 +114,9 @@ def test_attention_takes_the_name_of_a_mechanism_and_the_enumeration_that_has_it
         for m in ("RELU", stax.AttentionMechanism.RELU, stax.AttentionMechanism.RELU.name)
     ]
     networks = {stax.serial(layer, stax.Flatten()).kernel_fn.network for layer in made}
-    assert networks == {nn.Sequential(nn.Attention(3, heads=2, key_channels=3, value_channels=3, mechanism="relu"), nn.Flatten())}
+    assert networks == {
+        nn.Sequential(nn.Attention(3, heads=2, key_channels=3, value_channels=3, mechanism="relu"), nn.Flatten())
+    }
 
 
 SCALED = {

@@ -28,9 +28,11 @@ class Missing:
         self._message = f"stax.{name}: {instead}"
 
     def __call__(self, *args: object, **keywords: object) -> NoReturn:
+        """Say what to use instead."""
         raise NotImplementedError(self._message)
 
     def __getitem__(self, index: object) -> NoReturn:
+        """Say what to use instead."""
         raise NotImplementedError(self._message)
 
 

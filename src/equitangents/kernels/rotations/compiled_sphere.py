@@ -1,4 +1,4 @@
-"""Fields on the sphere as the CPU engine runs them, in C++: the plan of a program, and its signals at the sphere's points."""
+"""Fields on the sphere as the CPU engine runs them: the plan of a program, and its signals at the sphere's points."""
 
 from __future__ import annotations
 
