@@ -1,7 +1,7 @@
 """What the CPU engine runs under windows narrower than the sphere: a field on its points, at every relative rotation.
 
-Signals are their values at the points of a Gauss–Legendre grid, (N, points, C); the kernel of two signals at two points
-is the mean of products over channels.
+Signals are their values at the points of a Gauss–Legendre grid, (N, points, C). The kernel of two signals at two
+points is the mean of products over channels.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class Turns:
 class SpherePlan:
     """At every rotation run `sphere`, which ends with a SphereMean, then `after`; average, then run `vector`.
 
-    `legendre` (degrees, degrees, northern rings): harmonics of degree l and order m at azimuth 0. `points`: the weight of
-    a point of each northern ring in ∫ dx. `single`: one rotation, the readout being a mean over the sphere.
+    `legendre` (degrees, degrees, northern rings): harmonics of degree l and order m at azimuth 0. `points`: for each
+    northern ring, the weight of its points in ∫ dx. `single`: one rotation, the readout being a mean over the sphere.
     """
 
     sphere: tuple[Op | ZonalMean | SphereMean, ...]
