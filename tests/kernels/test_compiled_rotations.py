@@ -218,7 +218,14 @@ SLOW = pytest.mark.slow
     [
         pytest.param(TWO_WINDOWS, id="two windows"),
         pytest.param(
-            narrow(groups.o3(4), nn.Gelu(), ([1, 0.4, 0.1], "full", BUMP), POOL, nn.Residual(DENSE, nn.Relu()), DENSE),
+            narrow(
+                groups.o3(4),
+                nn.Gelu(),
+                ([1, 0.4, 0.1], "full", BUMP),
+                POOL,
+                nn.Residual(nn.Dense(3, b_std=0.1), nn.Relu()),
+                DENSE,
+            ),
             id="reflections",
             marks=SLOW,
         ),
