@@ -229,7 +229,7 @@ SLOW = pytest.mark.slow
             id="reflections",
             marks=SLOW,
         ),
-        pytest.param(narrow(groups.so3(4), ERF, (STEEP,), nn.Flatten(), nn.Relu(), DENSE), id="flatten", marks=SLOW),
+        pytest.param(narrow(groups.so3(4), ERF, (STEEP,), nn.Flatten(), DENSE, ERF, DENSE), id="flatten", marks=SLOW),
     ],
 )
 def test_zonal_windows_have_the_kernels_of_the_reference(net, rng):
