@@ -1,12 +1,14 @@
 """Where the time goes from `InfiniteEnsemble.fit` to the CPU engine and back: the shares of the stops on the way.
 
-A stop's share is its own: what it takes without the stops that it calls. Medians of several fits, by Python's profiler.
+A stop's share is its own: what it takes without the stops that it calls. Medians of several fits, by Python's profiler,
+which counts the time of processors.
 """
 
 from __future__ import annotations
 
 import cProfile
 import pstats
+import time
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -53,7 +55,7 @@ def network() -> nn.Sequential:
 
 def walk(run: Callable[[], object]) -> dict[str, float]:
     """Seconds that each stop takes itself in one run."""
-    profile = cProfile.Profile()
+    profile = cProfile.Profile(time.process_time)
     profile.runcall(run)
     statistics = pstats.Stats(profile).stats  # type: ignore[attr-defined]
     within = {
@@ -78,11 +80,12 @@ def main() -> None:
         return et.InfiniteEnsemble(network()).fit(x, y)
 
     runs = [walk(first) for _ in range(1 + REPEATS)]
-    print(f"{INPUTS} images of {SIDE}×{SIDE}×{CHANNELS} in float32")
-    print(f"{'stop':<14}{'first fit':>10}{'later fits':>12}  file")
+    print(f"{INPUTS} images of {SIDE}×{SIDE}×{CHANNELS} in float32, milliseconds of processors and shares of the whole")
+    print(f"{'stop':<14}{'first fit':>18}{'later fits':>18}  file")
     shares = [{name: seconds / sum(run.values()) for name, seconds in run.items()} for run in runs]
+    shown = lambda seconds, share: f"{1000 * seconds:>9.2f}{share:>9.2%}"
     for stop in STOPS:
-        later = np.median([share[stop.name] for share in shares[1:]])
-        print(f"{stop.name:<14}{shares[0][stop.name]:>10.2%}{later:>12.2%}  {stop.file}: {stop.function}")
-    seconds = np.median([sum(run.values()) for run in runs[1:]])
-    print(f"{'all':<14}{sum(runs[0].values()):>8.2f} s{seconds:>10.2f} s")
+        later, share = (np.median([of[stop.name] for of in every[1:]]) for every in (runs, shares))
+        first_fit = shown(runs[0][stop.name], shares[0][stop.name])
+        print(f"{stop.name:<14}{first_fit}{shown(later, share)}  {stop.file}: {stop.function}")
+    print(f"{'all':<14}{shown(sum(runs[0].values()), 1)}{shown(np.median([sum(run.values()) for run in runs[1:]]), 1)}")

@@ -10,6 +10,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
+from equitangents._types import FileName
 from equitangents.errors import InvalidArgumentError
 
 WHY = "it is a pickle, and loading one runs whatever code its author put in; --trust (trust=True) loads it all the same"
@@ -17,7 +18,7 @@ _PICKLE = b"\x80"  # how pickles start since protocol 2
 _STARTS = {b"\x93NUMPY": "npy", b"PK": "npz", _PICKLE: "pickle"}
 
 
-def read_arrays(name: str, path: Any, trust: bool = False) -> np.ndarray | dict[str, np.ndarray]:
+def read_arrays(name: str, path: FileName, trust: bool = False) -> np.ndarray | dict[str, np.ndarray]:
     """The array of an .npy file, or those of an .npz file by name.
 
     Arrays of objects are pickles, and refused unless `trust`. Raises InvalidArgumentError that names `name` and says

@@ -182,6 +182,16 @@ def test_fields_of_structured_networks_average_to_the_pooled_kernels():
         np.testing.assert_array_equal(whole, whole.transpose(2, 3, 0, 1))
 
 
+def test_the_field_of_structured_inputs_with_themselves_is_that_with_a_copy_of_them():
+    x, mask = inputs(2, grid=(2,)), np.array([[True, True], [True, False]])
+    net = n.Sequential(n.Conv(2, (2,), padding="zero", b_std=0.3), n.Dense(1))
+    alone, beside = net.kernel_field(et.Masked(x, mask)), net.kernel_field(et.Masked(x, mask), et.Masked(x, mask))
+    between = beside.ntk[0, :, 1]
+    assert np.abs(between - between.T).max() > 0.01
+    np.testing.assert_allclose(alone.ntk, beside.ntk, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(alone.nngp, beside.nngp, rtol=1e-10, atol=1e-12)
+
+
 @pytest.mark.slow
 def test_missing_positions_have_a_field_of_zero():
     x, mask = inputs(3, grid=(5,)), np.ones((3, 5), bool)

@@ -31,6 +31,7 @@ from equitangents.studies.ising import study as ising
 from equitangents.studies.mlp_to_gcnn import pairs
 from equitangents.studies.mlp_to_gcnn import study as mlp_to_gcnn
 from equitangents.studies.other_ensembles import study as other_ensembles
+from equitangents.studies.other_ensembles.settings import CLOSED
 from equitangents.studies.sampling import study as sampling
 
 
@@ -299,7 +300,7 @@ class TestOtherEnsemblesClaims:
 
     def _results(self, *, closed=0.0, common=0.0, snapshots=True, broken=0.1):
         rng = np.random.default_rng(0)
-        closed_forms = {kind: np.full(2, closed) for kind in other_ensembles.CLOSED} | {"bagged-copies": np.ones(2)}
+        closed_forms = {kind: np.full(2, closed) for kind in CLOSED} | {"bagged-copies": np.ones(2)}
         changes = {kind: rng.normal(size=(256, 50)) + common for kind in other_ensembles.INDEPENDENT}
         run = rng.normal(size=(1, 64, 50))
         changes["snapshots"] = np.tile(run, (4, 1, 1)) if snapshots else rng.normal(size=(4, 64, 50))

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from equitangents import precision
-from equitangents._types import ArrayLike
+from equitangents._types import ArrayLike, Element, Elements, GroupLike, Tree
 from equitangents.actions.group_action import GroupAction
 from equitangents.actions.remedies import channels_first
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotAnActionError, ShapeError
@@ -41,11 +41,11 @@ class Action(GroupAction):
     """The grid's shape, if element c·|grid| + t translates by t (row-major) after what element c·|grid| does."""
 
     @abstractmethod
-    def _check_signals(self, x: Any) -> ArrayLike:
+    def _check_signals(self, x: Tree) -> ArrayLike:
         """`x` as an array that the action can act upon, or an error that names x."""
 
     @abstractmethod
-    def _act(self, g: int, x: Any) -> Any:
+    def _act(self, g: int, x: Tree) -> Any:
         """ρ(g) x for a checked element and checked signals, NumPy or JAX."""
 
     @property
@@ -60,7 +60,7 @@ class Action(GroupAction):
         """
         return None
 
-    def __call__(self, g: int, x: Any) -> Any:
+    def __call__(self, g: int, x: Tree) -> Tree:
         """ρ(g) x for signals x (N, ...)."""
         if precision.is_traced(g):
             raise InvalidTypeError("g is traced by jax; expected a Python int (act_each takes traced elements)")
@@ -70,7 +70,7 @@ class Action(GroupAction):
             y = self._act(g, x)
         return np.array(y) if isinstance(x, np.ndarray) else y
 
-    def orbit(self, x: Any, elements: Any = None) -> Any:
+    def orbit(self, x: Tree, elements: Elements = None) -> Tree:
         """All ρ(g) x along a new first axis: (N, ...) → (|G|, N, ...); only those of `elements` if given.
 
         Raises MemoryLimitError where the copies cannot fit in memory.
@@ -81,7 +81,7 @@ class Action(GroupAction):
         with scope_of(x):
             return self._orbit(chosen, x)
 
-    def act_each(self, g: Any, x: Any) -> Any:
+    def act_each(self, g: Element, x: Tree) -> Tree:
         """ρ(g_i) x_i for elements g (N,) and signals x (N, ...); g may be traced by jax."""
         x = self._check_signals(x)
         if not precision.is_traced(g):
@@ -91,25 +91,25 @@ class Action(GroupAction):
         with scope_of(x):
             return self._act_each(g, x)
 
-    def _orbit(self, elements: np.ndarray, x: Any) -> Any:
+    def _orbit(self, elements: np.ndarray, x: Tree) -> Any:
         images = [self._act(int(g), x) for g in elements]
         return np.stack(images) if isinstance(x, np.ndarray) else jnp.stack(images)
 
-    def _act_each(self, g: Any, x: Any) -> Any:
+    def _act_each(self, g: Element, x: Tree) -> Any:
         check_orbit(self.group.order, x)
         everything = self._orbit(np.arange(self.group.order), x)
         if precision.is_traced(g) and isinstance(everything, np.ndarray):
             everything = jnp.asarray(everything)
         return everything[g, np.arange(len(x))]
 
-    def check_elements(self, elements: Any, name: str = "elements") -> np.ndarray:
+    def check_elements(self, elements: Elements, name: str = "elements") -> np.ndarray:
         """A non-empty list of elements as an array of numbers, or an error that names `name`."""
         chosen = np.asarray(elements)
         if chosen.ndim != 1 or not len(chosen):
             raise InvalidArgumentError(f"{name} has shape {chosen.shape}; expected a non-empty list of elements")
         return self.group._check_elements(name, chosen)
 
-    def verify(self, x: Any) -> None:
+    def verify(self, x: Tree) -> None:
         """Check on signals x that ρ(e) x = x and ρ(g) ρ(h) x = ρ(g·h) x.
 
         Raises NotAnActionError with the witness. g runs over generators, which suffices for all g; of large groups
@@ -137,7 +137,7 @@ class Action(GroupAction):
                         f"with |x| up to {scale:.2e} (g = {g}, h = {h})"
                     )
 
-    def resampling_error(self, x: Any) -> RoundTrip:
+    def resampling_error(self, x: Tree) -> RoundTrip:
         """‖ρ(g⁻¹) ρ(g) x − ρ(e) x‖ / ‖ρ(e) x‖ for every g and signal: what turning forth and back loses."""
         x = self._check_signals(x)
         start = np.asarray(self(self.group.identity, x), np.float64)
@@ -178,14 +178,14 @@ class PositionAction(Action):
     positions_rank: int
 
     @abstractmethod
-    def _position_rows(self, g: Any, positions: tuple[int, ...]) -> np.ndarray:
+    def _position_rows(self, g: Element, positions: tuple[int, ...]) -> np.ndarray:
         """table[g] for elements g: where the positions go, row-major; `positions` was checked."""
 
     @abstractmethod
     def _check_positions(self, name: str, positions: tuple[int, ...]) -> None:
         """Raise ShapeError if the action does not fit signals of these positions."""
 
-    def _check_signals(self, x: Any) -> ArrayLike:
+    def _check_signals(self, x: Tree) -> ArrayLike:
         x = check_array("x", x, rank=self.positions_rank + 2)
         try:
             self._check_positions("x", x.shape[1:-1])
@@ -204,21 +204,21 @@ class PositionAction(Action):
         self._check_positions("shape", positions)
         return self._position_rows(np.arange(self.group.order), positions)
 
-    def _gather(self, sources: Any, x: Any) -> Any:
+    def _gather(self, sources: Any, x: Tree) -> Any:
         """x at the positions `sources` (..., P), the batch axis first."""
         return x.reshape(len(x), -1, x.shape[-1])[:, sources]
 
-    def _act(self, g: int, x: Any) -> Any:
+    def _act(self, g: int, x: Tree) -> Any:
         # (ρ(g) f)(p) = f(g⁻¹ p): read at g⁻¹ p
         return self._gather(self._position_rows(self.group.inverse(g), x.shape[1:-1]), x).reshape(x.shape)
 
-    def _orbit(self, elements: np.ndarray, x: Any) -> Any:
+    def _orbit(self, elements: np.ndarray, x: Tree) -> Any:
         rows = self._position_rows(self.group.inverses[elements], x.shape[1:-1])
         images = self._gather(rows, x)
         xp = np if isinstance(x, np.ndarray) else jnp
         return xp.moveaxis(images, 1, 0).reshape((len(elements), *x.shape))
 
-    def _act_each(self, g: Any, x: Any) -> Any:
+    def _act_each(self, g: Element, x: Tree) -> Any:
         table: Any = self._position_rows(self.group.inverses, x.shape[1:-1])
         if precision.is_traced(g):
             table, x = jnp.asarray(table), jnp.asarray(x)
@@ -226,7 +226,7 @@ class PositionAction(Action):
         return flat[np.arange(len(x))[:, None], table[g]].reshape(x.shape)
 
 
-def check_group(name: str, group: Any) -> Group:
+def check_group(name: str, group: GroupLike) -> Group:
     """`group`, or an error that names `name`."""
     if isinstance(group, SymmetryGroup) and not isinstance(group, Group):
         many = "too many elements to list" if group.is_finite else "infinitely many elements"
@@ -239,14 +239,14 @@ def check_group(name: str, group: Any) -> Group:
     return group
 
 
-def check_orbit(copies: int, x: Any) -> None:
+def check_orbit(copies: int, x: Tree) -> None:
     """Raise MemoryLimitError where so many copies of signals x cannot fit in memory."""
     if not precision.is_traced(x):
         task = f"{copies} moved copies of {len(x)} signals"
         check_fits(task, copies * x.size * x.dtype.itemsize, "move fewer signals, or by fewer elements, at a time")
 
 
-def scope_of(x: Any) -> Any:
+def scope_of(x: Tree) -> Any:
     """The precision in which signals x are moved."""
     # inside a trace the precision is the tracer's already
     return precision.scope(np.float32 if isinstance(x, np.ndarray) or precision.is_traced(x) else x.dtype)
@@ -256,6 +256,6 @@ def _distance(a: Any, b: Any) -> float:
     return float(np.abs(np.asarray(a) - np.asarray(b)).max())
 
 
-def is_jax(x: Any) -> bool:
+def is_jax(x: Tree) -> bool:
     """Whether `x` is a JAX array, concrete or traced."""
     return isinstance(x, jax.Array)

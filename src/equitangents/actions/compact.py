@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents import precision
-from equitangents._types import ArrayLike
+from equitangents._types import ArrayLike, Element, Elements
 from equitangents.actions.action import check_orbit, scope_of
 from equitangents.actions.group_action import GroupAction
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotAnActionError
@@ -32,7 +32,7 @@ class CompactAction(GroupAction):
         """`x` as an array that the action can act upon, or an error that names x."""
 
     @abstractmethod
-    def _act(self, g: Any, x: ArrayLike) -> Any:
+    def _act(self, g: Element, x: ArrayLike) -> Any:
         """ρ(g) x for a checked element and checked signals, NumPy or JAX."""
 
     @property
@@ -40,7 +40,7 @@ class CompactAction(GroupAction):
         """How much each node counts in a mean over the group; they sum to 1."""
         return self.group.weights
 
-    def __call__(self, g: Any, x: ArrayLike) -> ArrayLike:
+    def __call__(self, g: Element, x: ArrayLike) -> ArrayLike:
         """ρ(g) x for signals x (N, …)."""
         if not precision.is_traced(g):
             g = self.group.check_element("g", g)
@@ -49,7 +49,7 @@ class CompactAction(GroupAction):
             y = self._act(g, x)
         return np.asarray(y) if isinstance(x, np.ndarray) and not precision.is_traced(y) else y
 
-    def orbit(self, x: ArrayLike, elements: Any = None) -> ArrayLike:
+    def orbit(self, x: ArrayLike, elements: Elements = None) -> ArrayLike:
         """ρ(g) x for all nodes of the quadrature, or for `elements`, along a new first axis: (nodes, N, …)."""
         chosen = self._nodes() if elements is None else self.check_elements(elements)
         x = self._check_signals(x)
@@ -57,7 +57,7 @@ class CompactAction(GroupAction):
         with scope_of(x):
             return self._orbit(chosen, x)
 
-    def _orbit(self, elements: Any, x: ArrayLike) -> Any:
+    def _orbit(self, elements: Elements, x: ArrayLike) -> Any:
         images = [self._act(g, x) for g in elements]
         return np.stack(images) if isinstance(x, np.ndarray) else jnp.stack(images)
 
@@ -69,7 +69,7 @@ class CompactAction(GroupAction):
             )
         return nodes
 
-    def check_elements(self, elements: Any, name: str = "elements") -> np.ndarray:
+    def check_elements(self, elements: Elements, name: str = "elements") -> np.ndarray:
         """Elements as an array, each in the group's own form."""
         if not len(elements):
             raise InvalidArgumentError(f"{name} is empty; expected at least one")

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float
 
 from equitangents import precision
-from equitangents._types import ArrayLike
+from equitangents._types import AnyAction, ArrayLike, Element, Elements
 from equitangents.actions.compact import CompactAction
 from equitangents.actions.group_action import is_infinite
 from equitangents.actions.last_axis import check_last_axis, multiply
@@ -38,17 +38,17 @@ class ContinuousRotations(CompactAction):
     def __init__(self, group: RotationGroup):
         vars(self).update(group=group)
 
-    def __call__(self, g: Any, x: ArrayLike) -> ArrayLike:
+    def __call__(self, g: Element, x: ArrayLike) -> ArrayLike:
         """ρ(g) x for signals x (N, 3) or (N, P, 3); g is a matrix (3, 3) of the group, or a node's number."""
         if precision.is_traced(g) and g.shape != (3, 3):
             raise ShapeError(f"g has shape {g.shape}; expected a matrix (3, 3)")
         return super().__call__(g, x)
 
-    def matrices_of(self, elements: Any, name: str = "g") -> Float[np.ndarray, "k 3 3"]:
+    def matrices_of(self, elements: Elements, name: str = "g") -> Float[np.ndarray, "k 3 3"]:
         """Elements as matrices: given as such (k, 3, 3), and checked, or as numbers of nodes (k,)."""
         return self.group.check_elements(name, elements)
 
-    def check_elements(self, elements: Any, name: str = "elements") -> Float[np.ndarray, "k 3 3"]:
+    def check_elements(self, elements: Elements, name: str = "elements") -> Float[np.ndarray, "k 3 3"]:
         """The chosen elements as 3×3 matrices; raises unless there is at least one."""
         chosen = np.array(self.matrices_of(elements, name))
         if not len(chosen):
@@ -62,10 +62,10 @@ class ContinuousRotations(CompactAction):
     def _check_signals(self, x: ArrayLike) -> ArrayLike:
         return check_last_axis(x, _RANKS, 3, self.name)
 
-    def _act(self, g: Any, x: ArrayLike) -> Any:
+    def _act(self, g: Element, x: ArrayLike) -> Any:
         return multiply("...j,ij->...i", x, g)
 
-    def _orbit(self, elements: Any, x: ArrayLike) -> Any:
+    def _orbit(self, elements: Elements, x: ArrayLike) -> Any:
         return multiply("...j,gij->g...i", x, elements)
 
     def _key(self) -> tuple[Any, ...]:
@@ -75,7 +75,7 @@ class ContinuousRotations(CompactAction):
         return f"<action {self.name} of {self.group.name}, {self.group.order} nodes>"
 
 
-def check_finite_group(name: str, action: Any, what: str) -> None:
+def check_finite_group(name: str, action: AnyAction, what: str) -> None:
     """Raise InvalidTypeError, which names what can be done, if `action` is of more elements than can be listed."""
     if is_infinite(action):
         many = "too many elements" if action.group.is_finite else "infinitely many elements"

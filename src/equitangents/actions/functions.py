@@ -7,7 +7,7 @@ from typing import Any, final, overload
 
 import numpy as np
 
-from equitangents._types import ArrayLike
+from equitangents._types import ArrayLike, Element
 from equitangents.actions.action import Action, check_group, is_jax
 from equitangents.actions.compact import CompactAction
 from equitangents.errors import InvalidTypeError, ShapeError
@@ -46,7 +46,7 @@ class CompactFunctionAction(CompactAction):
     def _check_signals(self, x: ArrayLike) -> ArrayLike:
         return check_array("x", x, min_rank=2)
 
-    def _act(self, g: Any, x: ArrayLike) -> Any:
+    def _act(self, g: Element, x: ArrayLike) -> Any:
         return _applied(self.function, g, "g", x)
 
     def _key(self) -> tuple[Any, ...]:
@@ -83,7 +83,7 @@ def from_function(
     return FunctionAction(check_group("group", group), function, bool(exact), name)
 
 
-def _applied(function: Callable[[Any, Any], Any], g: Any, shown: str, x: ArrayLike) -> Any:
+def _applied(function: Callable[[Any, Any], Any], g: Element, shown: str, x: ArrayLike) -> Any:
     y = function(g, x)
     y = y if is_jax(y) else np.asarray(y)
     if y.shape != x.shape:

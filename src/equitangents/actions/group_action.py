@@ -14,6 +14,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from equitangents._types import AnyAction, Element, Elements, Tree
 from equitangents.errors import InvalidTypeError, ShapeError
 from equitangents.groups import SymmetryGroup
 
@@ -35,19 +36,19 @@ class GroupAction(ABC):
     """What of an image is set to zero by every element, the identity too."""
 
     @abstractmethod
-    def __call__(self, g: Any, x: Any) -> Any:
+    def __call__(self, g: Element, x: Tree) -> Tree:
         """ρ(g) x for signals x (N, …)."""
 
     @abstractmethod
-    def orbit(self, x: Any, elements: Any = None) -> Any:
+    def orbit(self, x: Tree, elements: Elements = None) -> Tree:
         """ρ(g) x along a new first axis, for `elements`; without them, for the nodes of a mean over the group."""
 
     @abstractmethod
-    def verify(self, x: Any) -> None:
+    def verify(self, x: Tree) -> None:
         """Check on signals x that products are respected; NotAnActionError says where they are not."""
 
     @abstractmethod
-    def check_elements(self, elements: Any, name: str = "elements") -> np.ndarray:
+    def check_elements(self, elements: Elements, name: str = "elements") -> np.ndarray:
         """A non-empty list of elements as an array, in the group's own form, or an error that names `name`."""
 
     @abstractmethod
@@ -61,16 +62,16 @@ class GroupAction(ABC):
         except (ShapeError, InvalidTypeError) as error:
             raise type(error)(f"{name}, shape {x.shape}: {error}") from None
 
-    def one_by_one(self, elements: Sequence[Any], x: Any) -> Iterator[Any]:
+    def one_by_one(self, elements: Sequence[Element], x: Tree) -> Iterator[Any]:
         """ρ(g) x for one element after another, without holding all of them."""
         for g in elements:
             yield self(g, x)
 
-    def angle(self, g: Any) -> float | None:
+    def angle(self, g: Element) -> float | None:
         """Degrees, if ρ(g) is a rotation."""
         return self.group.angle(g)
 
-    def moves_exactly(self, g: Any) -> bool:
+    def moves_exactly(self, g: Element) -> bool:
         """Whether ρ(g) moves values without resampling them."""
         return self.exact
 
@@ -113,7 +114,7 @@ class GroupAction(ABC):
         return f"<action {self.name} of {self.group.name}{'' if self.exact else ', resampled'}>"
 
 
-def is_infinite(action: Any) -> bool:
+def is_infinite(action: AnyAction) -> bool:
     """Whether `action` is of a group whose elements cannot be listed, so that sums over all of them are impossible."""
     group = getattr(action, "group", None)
     return isinstance(group, SymmetryGroup) and group.elements is None

@@ -11,7 +11,7 @@ from typing import Any, final
 import numpy as np
 from jaxtyping import Float, Int
 
-from equitangents._types import ArrayLike
+from equitangents._types import ArrayLike, Element
 from equitangents.actions.given_maps import GivenMap
 from equitangents.actions.image_motions import Motion
 from equitangents.errors import InvalidArgumentError, ShapeError
@@ -55,7 +55,7 @@ class ImagePoints(GivenMap):
         if self.swapped is not None and (x.ndim < 3 or x.shape[-2] != len(self.swapped)):
             raise ShapeError(f"{name} has shape {x.shape}; swapped names {len(self.swapped)} points")
 
-    def __call__(self, g: Any, x: ArrayLike) -> np.ndarray:
+    def __call__(self, g: Element, x: ArrayLike) -> np.ndarray:
         """M (x − c) + c of x and y."""
         degrees, reflected = self.motion(g)
         M, c = screen_matrix(degrees, reflected), np.asarray(self.centre)
@@ -90,7 +90,7 @@ class ImageBoxes(GivenMap):
         if x.ndim < 2 or x.shape[-1] < 4:
             raise ShapeError(f"{name} has shape {x.shape}; {self.name} need four numbers along the last axis")
 
-    def __call__(self, g: Any, x: ArrayLike) -> np.ndarray:
+    def __call__(self, g: Element, x: ArrayLike) -> np.ndarray:
         """Both corners moved and sorted, or the centre moved and the sides exchanged; rows of zeros stay."""
         M, c = screen_matrix(*self.motion(g)), np.asarray(self.centre)
         y = np.array(x)
@@ -124,7 +124,7 @@ class ClassMasks(GivenMap):
             raise ShapeError(f"{name} holds other than whole numbers; masks are class numbers, soft ones are 'images'")
         self.images.check_signals(name, x.reshape(*x.shape[:3], 1))
 
-    def __call__(self, g: Any, x: ArrayLike) -> np.ndarray:
+    def __call__(self, g: Element, x: ArrayLike) -> np.ndarray:
         """Pixels moved as they are; between pixels, the class whose interpolated mask is largest."""
         whole = np.ascontiguousarray(x.reshape(*x.shape[:3], 1))
         if self.images.moves_exactly(g):
@@ -135,7 +135,7 @@ class ClassMasks(GivenMap):
         masks[..., 0] += background if classes[0] == 0 else 0.0
         return classes[masks.argmax(axis=-1)].reshape(x.shape).astype(x.dtype)
 
-    def moves_exactly(self, g: Any) -> bool:
+    def moves_exactly(self, g: Element) -> bool:
         """Whether pixels go to pixels."""
         return self.images.moves_exactly(g)
 

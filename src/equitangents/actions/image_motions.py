@@ -7,6 +7,7 @@ from typing import Any, Literal, final
 
 import numpy as np
 
+from equitangents._types import Element
 from equitangents.actions.given_maps import GivenMap
 from equitangents.actions.turning import Turner
 from equitangents.errors import ShapeError
@@ -53,20 +54,20 @@ class ImageMotions(GivenMap):
         if H != W:
             raise ShapeError(f"{name} has shape {x.shape}, images of {H}×{W} pixels; turns need square images")
 
-    def __call__(self, g: Any, x: np.ndarray) -> np.ndarray:
+    def __call__(self, g: Element, x: np.ndarray) -> np.ndarray:
         """ρ(g) x."""
         return next(self.one_by_one([g], x))
 
-    def one_by_one(self, elements: Sequence[Any], x: np.ndarray) -> Iterator[np.ndarray]:
+    def one_by_one(self, elements: Sequence[Element], x: np.ndarray) -> Iterator[np.ndarray]:
         """The spline's coefficients are found once for all elements."""
         yield from self.turner.orbit([self.motion(g) for g in elements], x)
 
-    def angle(self, g: Any) -> float | None:
+    def angle(self, g: Element) -> float | None:
         """The turn, unless g reflects."""
         degrees, reflected = self.motion(g)
         return None if reflected else degrees
 
-    def moves_exactly(self, g: Any) -> bool:
+    def moves_exactly(self, g: Element) -> bool:
         """True of quarter turns: they take pixels to pixels."""
         return self.mask is None and self.motion(g)[0] % 90 == 0
 

@@ -7,7 +7,7 @@ from typing import Any, final
 import jax.numpy as jnp
 import numpy as np
 
-from equitangents._types import ArrayLike
+from equitangents._types import ArrayLike, Element
 from equitangents.actions.action import PositionAction
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.groups import Group, cyclic, dihedral
@@ -23,7 +23,7 @@ class ImageTurns(PositionAction):
     def __init__(self, group: Group, turns: int, name: str):
         vars(self).update(group=group, turns=turns, name=name)
 
-    def angle(self, g: Any) -> float | None:
+    def angle(self, g: Element) -> float | None:
         """The turn, unless g reflects."""
         return None if g >= self.turns else 360.0 * g / self.turns
 
@@ -32,7 +32,7 @@ class ImageTurns(PositionAction):
         f, k = divmod(g, self.turns)
         return np.rot90(grid[:, ::-1] if f else grid, k * (4 // self.turns))
 
-    def _position_rows(self, g: Any, positions: tuple[int, ...]) -> np.ndarray:
+    def _position_rows(self, g: Element, positions: tuple[int, ...]) -> np.ndarray:
         index = np.arange(positions[0] * positions[1]).reshape(positions)
         # position p of ρ(g⁻¹) index holds the label of the position g p
         inverse = np.atleast_1d(self.group.inverse(g))

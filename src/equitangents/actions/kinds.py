@@ -22,6 +22,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from equitangents._types import Element
 from equitangents.actions.action import Action
 from equitangents.actions.functions import from_function
 from equitangents.actions.group_action import GroupAction
@@ -101,7 +102,7 @@ class Kinds:
         """The shapes of arrays whose kind is recognised, in words."""
         return [said for kind in KINDS[self.space].values() if (said := kind.expected(self))]
 
-    def angle(self, g: Any) -> float | None:
+    def angle(self, g: Element) -> float | None:
         """Degrees, if g is a rotation."""
         if self.space != "plane":
             return self.group.angle(g)

@@ -7,7 +7,7 @@ from typing import Any, final
 
 import numpy as np
 
-from equitangents._types import ArrayLike
+from equitangents._types import ArrayLike, Element
 from equitangents.actions.given_maps import GivenMap
 from equitangents.errors import ShapeError
 from equitangents.groups import SymmetryGroup
@@ -39,7 +39,7 @@ class MatrixAction(GivenMap):
             axes = "the last axis" if self.power == 1 else "the last two axes"
             raise ShapeError(f"{name} has shape {x.shape}; {self.name} need {self.d} entries along {axes}")
 
-    def __call__(self, g: Any, x: ArrayLike) -> ArrayLike:
+    def __call__(self, g: Element, x: ArrayLike) -> ArrayLike:
         """M(g) x."""
         M = self.matrix(g).astype(x.dtype if x.dtype.kind == "f" else np.float64)
         y = x @ M.T

@@ -7,7 +7,7 @@ from typing import Any, final
 
 import numpy as np
 
-from equitangents._types import ArrayLike
+from equitangents._types import ArrayLike, Element
 from equitangents.actions.given_maps import GivenMap
 from equitangents.errors import InvalidTypeError, ShapeError
 from equitangents.groups import SymmetryGroup
@@ -31,7 +31,7 @@ class PermutedAxes(GivenMap):
         if x.ndim <= max(self.axes) or any(x.shape[a] != self.n for a in self.axes):
             raise ShapeError(f"{name} has shape {x.shape}; expected {self.n} entries along axes {self.axes}")
 
-    def __call__(self, g: Any, x: ArrayLike) -> ArrayLike:
+    def __call__(self, g: Element, x: ArrayLike) -> ArrayLike:
         """(ρ(p) x)[p[i]] = x[i]."""
         inverse = np.argsort(self.permutation(g))
         for axis in self.axes:
@@ -59,7 +59,7 @@ class RelabelledIndices(GivenMap):
         if x.size and x.max() >= self.n:
             raise ShapeError(f"{name} names node {int(x.max())}; there are {self.n} nodes, numbered from 0")
 
-    def __call__(self, g: Any, x: ArrayLike) -> ArrayLike:
+    def __call__(self, g: Element, x: ArrayLike) -> ArrayLike:
         """p[x]."""
         return np.where(x >= 0, self.permutation(g)[x.astype(np.int64)], x).astype(x.dtype)
 

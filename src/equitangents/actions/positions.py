@@ -8,6 +8,7 @@ from typing import Any, final
 import numpy as np
 from jaxtyping import Int
 
+from equitangents._types import Element
 from equitangents.actions.action import PositionAction, check_group
 from equitangents.errors import InvalidTypeError, NotAnActionError, ShapeError
 from equitangents.groups import Group, TranslationGroup, WallpaperGroup
@@ -25,7 +26,7 @@ class Permutations(PositionAction):
     def __init__(self, group: Group, table: np.ndarray):
         vars(self).update(group=group, name=f"permutations of {table.shape[1]} positions", table=table)
 
-    def _position_rows(self, g: Any, positions: tuple[int, ...]) -> np.ndarray:
+    def _position_rows(self, g: Element, positions: tuple[int, ...]) -> np.ndarray:
         return self.table[g]
 
     def _check_positions(self, name: str, positions: tuple[int, ...]) -> None:
@@ -46,7 +47,7 @@ class GridMotions(PositionAction):
         name = f"motions of a grid by {group.name}"
         vars(self).update(group=group, name=name, positions_rank=len(group.shape), torus=group.shape)
 
-    def _position_rows(self, g: Any, positions: tuple[int, ...]) -> np.ndarray:
+    def _position_rows(self, g: Element, positions: tuple[int, ...]) -> np.ndarray:
         g = np.asarray(g)
         whole = g.ndim == 1 and len(g) == self.group.order
         return self.group.grid_table[g] if whole else self.group.grid_rows(g)

@@ -6,7 +6,7 @@ from typing import Any, final
 
 import numpy as np
 
-from equitangents._types import ArrayLike
+from equitangents._types import ArrayLike, Element
 from equitangents.actions.action import Action, check_group
 from equitangents.actions.continuous import check_finite_group
 from equitangents.actions.vectors import LinearAction, channels
@@ -38,7 +38,7 @@ class FieldAction(Action):
     def _act(self, g: int, x: ArrayLike) -> Any:
         return self.fibre._act(g, self.positions._act(g, x))
 
-    def _act_each(self, g: Any, x: ArrayLike) -> Any:
+    def _act_each(self, g: Element, x: ArrayLike) -> Any:
         return self.fibre._act_each(g, self.positions._act_each(g, x))
 
     def _key(self) -> tuple[Any, ...]:

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from equitangents import precision
-from equitangents._types import ArrayLike
+from equitangents._types import ArrayLike, Element
 from equitangents.actions.action import Action
 from equitangents.actions.splines import prefilter, taps
 from equitangents.actions.vectors import LinearAction, channels
@@ -47,7 +47,7 @@ class RingRotations(Action):
     def _orbit(self, elements: np.ndarray, x: ArrayLike) -> Any:
         return turn_rings(x, 2 * np.pi * elements / self.group.order)
 
-    def _act_each(self, g: Any, x: ArrayLike) -> Any:
+    def _act_each(self, g: Element, x: ArrayLike) -> Any:
         xp = jnp if precision.is_traced(g) or precision.is_traced(x) or not isinstance(x, np.ndarray) else np
         return _turned(xp, xp.asarray(x), 2 * np.pi * g[:, None] / self.group.order)
 

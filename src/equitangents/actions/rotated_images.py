@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents import precision
-from equitangents._types import ArrayLike
+from equitangents._types import ArrayLike, Element
 from equitangents.actions.action import Action
 from equitangents.actions.image_motions import ImageMotions
 from equitangents.actions.images import ImageTurns, check_square, disc, exact_rotations
@@ -48,11 +48,11 @@ class ResampledRotations(Action):
     def _key(self) -> tuple[Any, ...]:
         return (self.order, self.mask)
 
-    def angle(self, g: Any) -> float:
+    def angle(self, g: Element) -> float:
         """Degrees by which element g turns counter-clockwise."""
         return 360.0 * g / self.group.order
 
-    def moves_exactly(self, g: Any) -> bool:
+    def moves_exactly(self, g: Element) -> bool:
         """True of quarter turns: they take pixels to pixels."""
         return self.mask is None and not self._interpolates(g)
 
@@ -78,7 +78,7 @@ class ResampledRotations(Action):
         images = [self._turn(int(g), x, c) for g in elements]
         return np.stack(images) if isinstance(x, np.ndarray) else jnp.stack(images)
 
-    def _act_each(self, g: Any, x: ArrayLike) -> Any:
+    def _act_each(self, g: Element, x: ArrayLike) -> Any:
         if precision.is_traced(g):
             x = jnp.asarray(x)
         xp, dtype = _namespace(x)

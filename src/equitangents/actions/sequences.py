@@ -7,7 +7,7 @@ from typing import Any, final
 
 import numpy as np
 
-from equitangents._types import ArrayLike
+from equitangents._types import ArrayLike, Element
 from equitangents.actions.given_maps import GivenMap
 from equitangents.errors import InvalidTypeError, ShapeError
 from equitangents.groups import SymmetryGroup, TranslationGroup
@@ -29,7 +29,7 @@ class CircularShifts(GivenMap):
         if x.ndim not in (2, 3) or x.shape[1] != length or len(self.group.shape) != 1:
             raise ShapeError(f"{name} has shape {x.shape}; expected sequences (N, {length}) or (N, {length}, C)")
 
-    def __call__(self, g: Any, x: ArrayLike) -> ArrayLike:
+    def __call__(self, g: Element, x: ArrayLike) -> ArrayLike:
         """(ρ(t) x)[i + t] = x[i]."""
         return np.roll(x, int(g), axis=1)
 
@@ -51,7 +51,7 @@ class Reversal(GivenMap):
         if x.ndim < 2:
             raise ShapeError(f"{name} has shape {x.shape}; expected sequences (N, T) or (N, T, C)")
 
-    def __call__(self, g: Any, x: ArrayLike) -> ArrayLike:
+    def __call__(self, g: Element, x: ArrayLike) -> ArrayLike:
         """The steps in the reverse order."""
         return x[:, ::-1] if g else x
 
@@ -71,7 +71,7 @@ class SignChange(GivenMap):
         if x.dtype.kind in "ub":
             raise InvalidTypeError(f"{name} has dtype {x.dtype}; numbers of this type have no sign")
 
-    def __call__(self, g: Any, x: ArrayLike) -> ArrayLike:
+    def __call__(self, g: Element, x: ArrayLike) -> ArrayLike:
         """Either x or −x."""
         return -x if g else x
 
@@ -93,7 +93,7 @@ class PhaseTurns(GivenMap):
         if x.dtype.kind != "c":
             raise InvalidTypeError(f"{name} has dtype {x.dtype}; a phase turns complex numbers (complex64, complex128)")
 
-    def __call__(self, g: Any, x: ArrayLike) -> ArrayLike:
+    def __call__(self, g: Element, x: ArrayLike) -> ArrayLike:
         """exp(iφ) x, or exp(iφ) x̄."""
         degrees, reflected = self.motion(g)
         return ((x.conj() if reflected else x) * np.exp(1j * np.radians(degrees))).astype(x.dtype)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from equitangents._types import ArrayLike
+from equitangents._types import ArrayLike, Elements
 from equitangents.actions.action import Action
 from equitangents.actions.compact import CompactAction
 from equitangents.actions.group_action import GroupAction
@@ -61,7 +61,7 @@ class ActionSubset:
         return f"<{self.name}: {self.action.name}>"
 
 
-def subset(action: GroupAction, elements: Any, weights: Any = None) -> ActionSubset:
+def subset(action: GroupAction, elements: Elements, weights: Any = None) -> ActionSubset:
     """The given elements of `action`'s group, for partial augmentation in `InfiniteEnsemble`.
 
     elements (size,): in any order, repeated ones count as often as they are given, as random draws do. Of SO(3) and

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from equitangents import precision
-from equitangents._types import ArrayLike
+from equitangents._types import ArrayLike, Element
 from equitangents.actions.action import Action, check_group
 from equitangents.actions.continuous import ContinuousRotations
 from equitangents.actions.last_axis import TOLERANCE, check_last_axis, multiply
@@ -46,7 +46,7 @@ class LinearAction(Action):
     def _orbit(self, elements: np.ndarray, x: ArrayLike) -> Any:
         return multiply("...j,gij->g...i", x, self.matrices[elements])
 
-    def _act_each(self, g: Any, x: ArrayLike) -> Any:
+    def _act_each(self, g: Element, x: ArrayLike) -> Any:
         if precision.is_traced(g):
             return multiply("n...j,nij->n...i", jnp.asarray(x), jnp.asarray(self.matrices, x.dtype)[g])
         return multiply("n...j,nij->n...i", x, self.matrices[g])
@@ -94,7 +94,7 @@ class TrivialAction(Action):
     def _act(self, g: int, x: ArrayLike) -> Any:
         return x
 
-    def _act_each(self, g: Any, x: ArrayLike) -> Any:
+    def _act_each(self, g: Element, x: ArrayLike) -> Any:
         return np.array(x) if isinstance(x, np.ndarray) else x
 
     def _key(self) -> tuple[Any, ...]:

@@ -10,7 +10,7 @@ from typing import Any, final
 
 import numpy as np
 
-from equitangents._types import ArrayLike
+from equitangents._types import ArrayLike, Element
 from equitangents.actions.given_maps import GivenMap
 from equitangents.errors import ShapeError
 from equitangents.groups import SymmetryGroup
@@ -41,7 +41,7 @@ class VoigtAction(GivenMap):
         if x.ndim < 2 or x.shape[-1] != count:
             raise ShapeError(f"{name} has shape {x.shape}; Voigt tensors need {count} entries along the last axis")
 
-    def __call__(self, g: Any, x: ArrayLike) -> np.ndarray:
+    def __call__(self, g: Element, x: ArrayLike) -> np.ndarray:
         """M(g) S M(g)ᵀ, in Voigt's order."""
         M = self.matrix(g).astype(x.dtype if x.dtype.kind == "f" else np.float64)
         pairs, factor = INDICES[self.d], 2.0 if self.doubled else 1.0

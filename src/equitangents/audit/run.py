@@ -9,6 +9,7 @@ from typing import Any, Unpack, get_args
 
 import numpy as np
 
+from equitangents._types import AnyAction
 from equitangents.audit.adapters import as_model
 from equitangents.audit.adapters.callables import NetworkModel
 from equitangents.audit.adapters.estimators import EnsembleModel
@@ -41,9 +42,9 @@ _FEW = 12
 
 def audit(
     f: Any,
-    action: Any,
+    action: AnyAction,
     x: Any,
-    output_action: Any = None,
+    output_action: AnyAction = None,
     *,
     y: Any = None,
     elements: int | None = None,
@@ -122,7 +123,8 @@ def audit(
     )
     batch = as_inputs(x)
     if batch.axes:
-        model.fixed_batch = model.batch_along(batch.axes[0])
+        for one in (model, *(model.members() or [])):
+            one.fixed_batch = one.batch_along(batch.tree(), batch.axes)
     beside = {} if parts.transforms is None else named_transforms(parts.transforms)
     contract: Any
     if is_transforms(action):
@@ -132,7 +134,7 @@ def audit(
     else:
         contract = make_contract(action, batch, given_kinds, layout, reading.output_layout, model.states_layout)
         contract = contract if mask is None else replace(contract, mask=mask)
-    model.check_inputs(batch.tree())
+    model.check_inputs(batch.tree(), batch.axes)
     if not contract.lawless:
         verify(contract, batch, seed)
     labels = check_labels(y, batch.n, model.classes)

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from equitangents import precision
+from equitangents._types import Params
 from equitangents.errors import InvalidTypeError
 from equitangents.functional.empirical import empirical_kernel_fn
 from equitangents.kernels import Kernels
@@ -31,7 +32,7 @@ class EmpiricalKernel:
     ((3, 3), (3,))
     """
 
-    def __init__(self, f: Callable[[Any, Any], Any], params: Any, implementation: int | str = "auto") -> None:
+    def __init__(self, f: Callable[[Any, Any], Any], params: Params, implementation: int | str = "auto") -> None:
         if not callable(f):
             raise InvalidTypeError(f"f is {f!r}; expected a function f(params, x)")
         self.f, self.params = f, params
@@ -51,5 +52,5 @@ class EmpiricalKernel:
         return Kernels(nngp, ntk, engine="derivatives", form="empirical")
 
 
-def _both(kernel_fn: Callable[..., Any], x1: Any, x2: Any, params: Any) -> tuple[Any, Any]:
+def _both(kernel_fn: Callable[..., Any], x1: Any, x2: Any, params: Params) -> tuple[Any, Any]:
     return tuple(kernel_fn(x1, x2, ("nngp", "ntk"), params))

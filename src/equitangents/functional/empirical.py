@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from equitangents._types import Params
 from equitangents.errors import InvalidArgumentError, NetworkError, ShapeError
 from equitangents.functional.structured_derivatives import Structure, by_structure, structure
 
@@ -100,7 +101,7 @@ def empirical_kernel_fn(
     return kernel_fn
 
 
-def ntk_vector_product(f: Callable[..., Any], params: Any, x1: Any, x2: Any, vectors: Any) -> Any:
+def ntk_vector_product(f: Callable[..., Any], params: Params, x1: Any, x2: Any, vectors: Any) -> Any:
     """The product Θ(x1, x2) v, (N1, outputs), of v (N2, outputs), by one derivative backwards and one forwards.
 
     No Jacobian is held.
@@ -118,7 +119,7 @@ def ntk_vector_product(f: Callable[..., Any], params: Any, x1: Any, x2: Any, vec
     return jax.jvp(lambda p: f(p, x1), (params,), (pulled,))[1]
 
 
-def cheapest(params: Any, n1: int, n2: int, outputs: int, known: Structure, form: str) -> str:
+def cheapest(params: Params, n1: int, n2: int, outputs: int, known: Structure, form: str) -> str:
     """The way that "auto" takes: "structured", "jacobians" or "vectors".
 
     An evaluation of f at an input takes at least one multiply-add a parameter. Jacobians and structured derivatives
@@ -151,11 +152,11 @@ def _form(trace_axes: Any, diagonal_axes: Any) -> str:
     return found[trace, diagonal]
 
 
-def _outputs(f: Callable[..., Any], keywords: dict[str, Any], params: Any, x: Any) -> Any:
+def _outputs(f: Callable[..., Any], keywords: dict[str, Any], params: Params, x: Any) -> Any:
     return f(params, x, **keywords)
 
 
-def _check_outputs(at: Callable[[Any, Any], Any], params: Any, x: Any) -> int:
+def _check_outputs(at: Callable[[Any, Any], Any], params: Params, x: Any) -> int:
     if not jax.tree.leaves(params):
         raise NetworkError("params holds no parameters, so there is no tangent kernel")
     found = jax.eval_shape(at, params, x)
@@ -164,12 +165,12 @@ def _check_outputs(at: Callable[[Any, Any], Any], params: Any, x: Any) -> int:
     return int(found.shape[1])
 
 
-def _by_jacobians(at: Callable[[Any, Any], Any], params: Any, x1: Any, x2: Any, form: str) -> Any:
+def _by_jacobians(at: Callable[[Any, Any], Any], params: Params, x1: Any, x2: Any, form: str) -> Any:
     a = _jacobian(at, params, x1)
     return _contracted(a, a if x2 is None else _jacobian(at, params, x2), form)
 
 
-def _jacobian(at: Callable[[Any, Any], Any], params: Any, x: Any) -> Any:
+def _jacobian(at: Callable[[Any, Any], Any], params: Params, x: Any) -> Any:
     """(N, outputs, parameters)."""
 
     def one(example: Any) -> Any:
@@ -186,7 +187,7 @@ def _contracted(a: Any, b: Any, form: str) -> Any:
     return jnp.einsum(subscripts, a, b, precision="highest")
 
 
-def _by_vectors(at: Callable[[Any, Any], Any], params: Any, x1: Any, x2: Any, form: str) -> Any:
+def _by_vectors(at: Callable[[Any, Any], Any], params: Params, x1: Any, x2: Any, form: str) -> Any:
     """One column after another: ∂f(x2_j)_p is pulled back to parameters, and pushed forward to all x1."""
     x1 = jnp.asarray(x1)
     other = x1 if x2 is None else jnp.asarray(x2)

@@ -18,6 +18,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from equitangents._types import Params
+
 _INLINED = ("pjit", "jit", "closed_call")  # calls whose body is read as if it stood there
 At = Callable[[Any, Any], Any]  # outputs at parameters and a batch
 
@@ -53,7 +55,7 @@ class Structure:
         return sum(each) + pairs * self.others
 
 
-def structure(at: At, params: Any, x: Any) -> Structure:
+def structure(at: At, params: Params, x: Any) -> Structure:
     """How f(params, x) is made of products with its parameters, read off its program at the first input of x."""
     leaves, tree = jax.tree.flatten(params)
     one = jax.ShapeDtypeStruct(x.shape[1:], jnp.asarray(x).dtype)
@@ -111,13 +113,13 @@ def _product(eqn: Any, side: int, leaf: int) -> Product:
     return Product(leaf, prod(other) // max(inner, 1), inner, prod(weight) // max(inner, 1))
 
 
-def by_structure(known: Structure, params: Any, x1: Any, x2: Any, form: str) -> Any:
+def by_structure(known: Structure, params: Params, x1: Any, x2: Any, form: str) -> Any:
     """Θ between x1 and x2 (None: x1), in one of the forms of `empirical_ntk_fn`."""
     a = _factors(known, params, jnp.asarray(x1))
     return _contracted(known, a, a if x2 is None else _factors(known, params, jnp.asarray(x2)), form)
 
 
-def _factors(known: Structure, params: Any, x: Any) -> tuple[list[Any], list[Any], Any]:
+def _factors(known: Structure, params: Params, x: Any) -> tuple[list[Any], list[Any], Any]:
     """Of every input: the a of all products (N, p, c), their δ (N, outputs, p, w), and the Jacobian of the rest."""
     leaves = [jnp.asarray(leaf) for leaf in jax.tree.leaves(params)]
     numbers = [p.leaf for p in known.products]

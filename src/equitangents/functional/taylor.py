@@ -9,10 +9,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from equitangents._types import Params
 from equitangents.validation import check_whole
 
 
-def linearize(f: Callable[..., Any], params: Any) -> Callable[..., Any]:
+def linearize(f: Callable[..., Any], params: Params) -> Callable[..., Any]:
     """f_lin(θ, *args) = f(θ₀, *args) + ∂f/∂θ (θ - θ₀), θ₀ = `params`: what a wide network is throughout training.
 
     >>> import jax.numpy as jnp
@@ -22,7 +23,7 @@ def linearize(f: Callable[..., Any], params: Any) -> Callable[..., Any]:
     return taylor_expand(f, params, 1)
 
 
-def taylor_expand(f: Callable[..., Any], params: Any, degree: int) -> Callable[..., Any]:
+def taylor_expand(f: Callable[..., Any], params: Params, degree: int) -> Callable[..., Any]:
     """f_n(θ, *args) = Σ_{k ≤ degree} (1/k!) ∂ᵏf (θ - θ₀)ᵏ about θ₀ = `params`.
 
     >>> import jax.numpy as jnp

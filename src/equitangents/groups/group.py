@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from jaxtyping import Float, Int
 
+from equitangents._types import Element, Elements
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, MemoryLimitError
 from equitangents.groups.symmetry_group import SymmetryGroup
 
@@ -73,18 +74,18 @@ class Group(SymmetryGroup):
 
     # multiplication -------------------------------------------------------------------
 
-    def compose(self, a: Any, b: Any) -> Any:
+    def compose(self, a: Element, b: Element) -> Element:
         """The product a·b ("b first, then a"): an int for ints, an array for arrays (with broadcasting)."""
         a, b = self._check_elements("a", a), self._check_elements("b", b)
         product = self._compose(a, b)
         return int(product) if np.ndim(product) == 0 else product
 
-    def inverse(self, a: Any) -> Any:
+    def inverse(self, a: Element) -> Element:
         """The inverse of a: an int for an int, an array for an array."""
         inverse = self.inverses[self._check_elements("a", a)]
         return int(inverse) if np.ndim(inverse) == 0 else inverse
 
-    def conjugate(self, g: Any, a: Any) -> Any:
+    def conjugate(self, g: Element, a: Element) -> Element:
         """The element g·a·g⁻¹, that is a as seen after g."""
         return self.compose(self.compose(g, a), self.inverse(g))
 
@@ -98,14 +99,14 @@ class Group(SymmetryGroup):
         """The number of the element that `element` describes so; takes a tuple or its entries."""
         return self._label_index(label[0] if len(label) == 1 else label)
 
-    def check_element(self, name: str, g: Any) -> int:
+    def check_element(self, name: str, g: Element) -> int:
         """`g` as an int if it is an element of the group; otherwise an error that names `name`."""
         checked = self._check_elements(name, g)
         if checked.ndim:
             raise InvalidTypeError(f"{name} is an array of shape {checked.shape}; expected one element, an int")
         return int(checked)
 
-    def _check_elements(self, name: str, g: Any) -> np.ndarray:
+    def _check_elements(self, name: str, g: Element) -> np.ndarray:
         g = np.asarray(g)
         if g.dtype.kind not in "iu":
             raise InvalidTypeError(
@@ -195,7 +196,7 @@ class Group(SymmetryGroup):
 
     # subgroups and representations -----------------------------------------------------
 
-    def subgroup(self, elements: Any) -> Subgroup:
+    def subgroup(self, elements: Elements) -> Subgroup:
         """The subgroup made of `elements`, which must be closed under multiplication."""
         from equitangents.groups.subgroup import subgroup_of
 

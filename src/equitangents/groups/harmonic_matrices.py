@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from equitangents._types import Element
+
 
 def plane_turns(frequency: int, degrees: Any) -> Float[np.ndarray, "*batch d d"]:
     """The turns by `frequency` times each angle, (…, 2, 2); of frequency 0 ones, (…, 1, 1)."""
@@ -23,7 +25,7 @@ def plane_turns(frequency: int, degrees: Any) -> Float[np.ndarray, "*batch d d"]
     return np.moveaxis(np.array([[c, -s], [s, c]]), (0, 1), (-2, -1))
 
 
-def plane_isometries(frequency: int, odd: bool, g: Any) -> Float[np.ndarray, "*batch d d"]:
+def plane_isometries(frequency: int, odd: bool, g: Element) -> Float[np.ndarray, "*batch d d"]:
     """The irreps of O(2) at orthogonal matrices g (…, 2, 2); `odd`: the sign of reflections, of frequency 0."""
     g = np.asarray(g, np.float64)
     sign = np.round(np.linalg.det(g))
@@ -34,7 +36,7 @@ def plane_isometries(frequency: int, odd: bool, g: Any) -> Float[np.ndarray, "*b
     return turns
 
 
-def space_rotations(degree: int, odd: bool, g: Any) -> Float[np.ndarray, "*batch d d"]:
+def space_rotations(degree: int, odd: bool, g: Element) -> Float[np.ndarray, "*batch d d"]:
     """D^l of the proper part of orthogonal matrices g (…, 3, 3), times det g if `odd`."""
     g = np.asarray(g, np.float64)
     sign = np.round(np.linalg.det(g))

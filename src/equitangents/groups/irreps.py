@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from jaxtyping import Inexact
 
+from equitangents._types import Element
 from equitangents.errors import EquitangentsError, MemoryLimitError
 from equitangents.groups.abelian_irreps import abelian_irreps
 from equitangents.groups.regular_representation import complex_structure, real_components, refine
@@ -54,7 +55,7 @@ class Irrep:
         real = not np.iscomplexobj(self.matrices)
         return self.dimension // _COMMUTANT[self.kind] if real else self.dimension
 
-    def __call__(self, g: Any) -> Inexact[np.ndarray, "d d"]:
+    def __call__(self, g: Element) -> Inexact[np.ndarray, "d d"]:
         """The matrix ρ(g) of an element."""
         return self.matrices[g]
 

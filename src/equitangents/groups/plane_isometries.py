@@ -8,6 +8,7 @@ from typing import Any, final
 import numpy as np
 from jaxtyping import Float
 
+from equitangents._types import Element
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.groups.group import read_only
 from equitangents.groups.harmonic_matrices import plane_isometries, plane_turns
@@ -64,7 +65,7 @@ class PlaneIsometries(Immutable, CompactGroup):
         """Equal weights of all nodes, which sum to 1."""
         return np.full(self.order, 1 / self.order)
 
-    def check_element(self, name: str, g: Any) -> Float[np.ndarray, "2 2"]:
+    def check_element(self, name: str, g: Element) -> Float[np.ndarray, "2 2"]:
         """`g` as a matrix."""
         g = np.asarray(g, np.float64)
         if g.shape != (2, 2):
@@ -78,19 +79,19 @@ class PlaneIsometries(Immutable, CompactGroup):
         turns = plane_turns(1, rng.uniform(0, 360) + 360 * np.arange(count) / count)
         return [turn @ _FLIP if i % 2 else turn for i, turn in enumerate(turns)]
 
-    def compose(self, a: Any, b: Any) -> np.ndarray:
+    def compose(self, a: Element, b: Element) -> np.ndarray:
         """The product of two matrices: first b, then a."""
         return self.check_element("a", a) @ self.check_element("b", b)
 
-    def inverse(self, a: Any) -> np.ndarray:
+    def inverse(self, a: Element) -> np.ndarray:
         """The transposed matrix, which undoes the element."""
         return self.check_element("a", a).T
 
-    def angle(self, g: Any) -> float | None:
+    def angle(self, g: Element) -> float | None:
         """Degrees of a turn; None for reflections."""
         return rotation_angle(self.check_element("g", g))
 
-    def label(self, g: Any) -> str:
+    def label(self, g: Element) -> str:
         """Degrees, and whether a reflection comes first."""
         g = self.check_element("g", g)
         turned = f"{np.degrees(np.arctan2(g[1, 0], g[0, 0])):.1f}°"
@@ -135,5 +136,5 @@ def o2(bandlimit: int = 16) -> PlaneIsometries:
     return PlaneIsometries(check_whole("bandlimit", bandlimit, 1, MAX_BANDLIMIT))
 
 
-def _character(frequency: int, odd: bool, g: Any) -> np.ndarray:
+def _character(frequency: int, odd: bool, g: Element) -> np.ndarray:
     return np.trace(plane_isometries(frequency, odd, g), axis1=-2, axis2=-1)

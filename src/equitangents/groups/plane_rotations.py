@@ -9,6 +9,7 @@ from typing import Any, final
 import numpy as np
 from jaxtyping import Float
 
+from equitangents._types import Element
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.groups.harmonic_matrices import plane_turns
 from equitangents.groups.immutable import Immutable
@@ -51,7 +52,7 @@ class PlaneRotations(Immutable, CompactGroup):
         """Equal weights of all nodes, which sum to 1."""
         return np.full(self.order, 1 / self.order)
 
-    def check_element(self, name: str, g: Any) -> float:
+    def check_element(self, name: str, g: Element) -> float:
         """`g` as a float."""
         angle = np.asarray(g)
         if angle.ndim or angle.dtype.kind not in "iuf":

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from equitangents._types import Element
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.groups.families import cyclic, dihedral
 from equitangents.groups.group import Group, read_only
@@ -50,7 +51,7 @@ class FiniteMatrices:
         """The size d of the matrices."""
         return self.matrices.shape[1]
 
-    def __call__(self, g: Any) -> Float[np.ndarray, "d d"]:
+    def __call__(self, g: Element) -> Float[np.ndarray, "d d"]:
         """The matrix of element number g."""
         return self.matrices[g]
 
@@ -80,7 +81,7 @@ class Representation:
         """The names of its parts, joined by plus signs."""
         return " + ".join(part.name for part in self.parts)
 
-    def __call__(self, g: Any) -> Float[np.ndarray, "d d"]:
+    def __call__(self, g: Element) -> Float[np.ndarray, "d d"]:
         """The matrix ρ(g) of an element: a number of a finite group, degrees, or a matrix."""
         return _blocks([np.asarray(part(g))[None] for part in self.parts])[0]
 

@@ -13,6 +13,7 @@ from typing import Any, final
 import numpy as np
 from jaxtyping import Float
 
+from equitangents._types import Element, Elements
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.groups.group import read_only
 from equitangents.groups.harmonic_matrices import space_rotations
@@ -91,12 +92,12 @@ class RotationGroup(Immutable, CompactGroup):
 
     # elements -------------------------------------------------------------------------
 
-    def check_element(self, name: str, g: Any) -> Float[np.ndarray, "3 3"]:
+    def check_element(self, name: str, g: Element) -> Float[np.ndarray, "3 3"]:
         """`g` as a matrix: given as such, and checked, or as the number of a node."""
         g = np.asarray(g)
         return self.check_elements(name, g[None] if g.ndim in (0, 2) else g)[0]
 
-    def check_elements(self, name: str, elements: Any) -> Float[np.ndarray, "k 3 3"]:
+    def check_elements(self, name: str, elements: Elements) -> Float[np.ndarray, "k 3 3"]:
         """Elements as matrices: given as such (k, 3, 3), and checked, or as numbers of nodes (k,)."""
         given = np.asarray(elements)
         if given.dtype.kind in "iu" and given.ndim == 1:
@@ -115,19 +116,19 @@ class RotationGroup(Immutable, CompactGroup):
         sign = -1 if self.reflections else 1
         return [sign**i * m for i, m in enumerate(random_rotations(count, rng))]
 
-    def compose(self, a: Any, b: Any) -> np.ndarray:
+    def compose(self, a: Element, b: Element) -> np.ndarray:
         """The product of two rotation matrices: first b, then a."""
         return self.check_element("a", a) @ self.check_element("b", b)
 
-    def inverse(self, a: Any) -> np.ndarray:
+    def inverse(self, a: Element) -> np.ndarray:
         """The transposed matrix, which undoes the rotation."""
         return self.check_element("a", a).T
 
-    def angle(self, g: Any) -> float | None:
+    def angle(self, g: Element) -> float | None:
         """The rotation's angle in degrees, 0 to 180; None for reflections."""
         return rotation_angle(self.check_element("g", g))
 
-    def label(self, g: Any) -> str:
+    def label(self, g: Element) -> str:
         """Angle and axis, and whether the inversion comes with them."""
         g = self.check_element("g", g)
         return rotation_label(g) if np.linalg.det(g) > 0 else f"inversion, {rotation_label(-g)}"
@@ -216,7 +217,7 @@ def check_rotations(name: str, matrices: Any, reflections: bool) -> Float[np.nda
     return M
 
 
-def _character(l: int, odd: bool, g: Any) -> np.ndarray:
+def _character(l: int, odd: bool, g: Element) -> np.ndarray:
     """χ_l = 1 + 2 Σ_m cos mω of the proper part, which turns by ω; times det g if `odd`; g (…, 3, 3)."""
     g = np.asarray(g)
     sign = np.round(np.linalg.det(g))

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from equitangents._types import Element
+
 AXES = ("turn about x", "turn about y", "turn about z")
 
 
@@ -31,7 +33,7 @@ def turn_about(axis: int, radians: float) -> Float[np.ndarray, "3 3"]:
     return _scipy().from_rotvec(radians * np.eye(3)[axis]).as_matrix()
 
 
-def rotation_angle(g: Any) -> float | None:
+def rotation_angle(g: Element) -> float | None:
     """Degrees by which an orthogonal matrix of determinant 1 turns, 0 to 180 in space and −180 to 180 in the plane.
 
     None for reflections.
@@ -43,14 +45,14 @@ def rotation_angle(g: Any) -> float | None:
     return float(np.degrees(_scipy().from_matrix(g).magnitude()))
 
 
-def rotation_axis(g: Any) -> Float[np.ndarray, 3]:
+def rotation_axis(g: Element) -> Float[np.ndarray, 3]:
     """The unit vector that a rotation of space leaves alone and turns about counter-clockwise; x for the identity."""
     vector = _scipy().from_matrix(g).as_rotvec()
     length = np.linalg.norm(vector)
     return vector / length if length > 0 else np.array([1.0, 0.0, 0.0])
 
 
-def rotation_label(g: Any) -> str:
+def rotation_label(g: Element) -> str:
     """A rotation in words: degrees, and the axis it turns about."""
     axis = rotation_axis(g)
     return f"{rotation_angle(g):.1f}° about ({axis[0]:.2f}, {axis[1]:.2f}, {axis[2]:.2f})"

@@ -8,6 +8,7 @@ from typing import Any, final
 import numpy as np
 from jaxtyping import Int
 
+from equitangents._types import Element
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.groups.immutable import Immutable
 from equitangents.groups.symmetry_group import SymmetryGroup
@@ -33,7 +34,7 @@ class Permutations(Immutable, SymmetryGroup):
         """The permutation that moves nothing."""
         return np.arange(self.n)
 
-    def check_element(self, name: str, g: Any) -> Int[np.ndarray, " n"]:
+    def check_element(self, name: str, g: Element) -> Int[np.ndarray, " n"]:
         """`g` as an array if it is a permutation of 0 .. n − 1."""
         p = np.asarray(g)
         if p.dtype.kind not in "iu":
@@ -46,15 +47,15 @@ class Permutations(Immutable, SymmetryGroup):
         """Independent permutations, each of the n! equally likely."""
         return [rng.permutation(self.n) for _ in range(count)]
 
-    def compose(self, a: Any, b: Any) -> np.ndarray:
+    def compose(self, a: Element, b: Element) -> np.ndarray:
         """First b, then a: entry i is a[b[i]]."""
         return np.asarray(a)[b]
 
-    def inverse(self, a: Any) -> np.ndarray:
+    def inverse(self, a: Element) -> np.ndarray:
         """The permutation that takes every point back."""
         return np.argsort(a)
 
-    def label(self, g: Any) -> str:
+    def label(self, g: Element) -> str:
         """The images of the first positions."""
         shown = ",".join(map(str, g[:8]))
         return f"({shown}{',…' if self.n > 8 else ''})"

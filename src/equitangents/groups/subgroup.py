@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Int
 
+from equitangents._types import Elements
 from equitangents.errors import InvalidArgumentError
 from equitangents.groups.group import Group, read_only
 
@@ -84,7 +85,7 @@ class Subgroup:
         return f"<subgroup of order {self.order} in {self.group.name}>"
 
 
-def subgroup_of(group: Group, elements: Any) -> Subgroup:
+def subgroup_of(group: Group, elements: Elements) -> Subgroup:
     """The subgroup made of `elements`; raises InvalidArgumentError with the witness if they are not closed."""
     chosen = np.unique(group._check_elements("elements", np.atleast_1d(np.asarray(elements))))
     if not len(chosen):

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from equitangents._types import Element, Elements
 from equitangents.errors import InvalidArgumentError
 
 
@@ -52,15 +53,15 @@ class SymmetryGroup(ABC):
         return self.dimension == 0
 
     @abstractmethod
-    def compose(self, a: Any, b: Any) -> Any:
+    def compose(self, a: Element, b: Element) -> Element:
         """a·b: b first, then a."""
 
     @abstractmethod
-    def inverse(self, a: Any) -> Any:
+    def inverse(self, a: Element) -> Element:
         """The element that undoes a, a⁻¹."""
 
     @abstractmethod
-    def check_element(self, name: str, g: Any) -> Any:
+    def check_element(self, name: str, g: Element) -> Any:
         """`g` in the group's own form; otherwise an error that names `name`."""
 
     @abstractmethod
@@ -72,7 +73,7 @@ class SymmetryGroup(ABC):
         return np.stack([np.asarray(g) for g in self.draw(count, np.random.default_rng(seed))])
 
     @abstractmethod
-    def label(self, g: Any) -> str:
+    def label(self, g: Element) -> str:
         """g in a few characters."""
 
     @property
@@ -99,11 +100,11 @@ class SymmetryGroup(ABC):
         """Whether elements mean the same in both groups, whatever else they carry, such as nodes of means."""
         return self == other
 
-    def angle(self, g: Any) -> float | None:
+    def angle(self, g: Element) -> float | None:
         """Degrees, if g is a rotation; from 0 to 360 in the plane, to 180 in space."""
         return None
 
-    def parameter(self, g: Any) -> Any:
+    def parameter(self, g: Element) -> Any:
         """g as plain values for JSON."""
         return np.asarray(g).tolist()
 
@@ -129,11 +130,11 @@ class CompactIrrep:
     group: str = ""
     """The group's name, such as "SO(3)"."""
 
-    def __call__(self, g: Any) -> np.ndarray:
+    def __call__(self, g: Element) -> np.ndarray:
         """The matrix ρ(g) of one element."""
         return self.at(np.asarray(g))
 
-    def at(self, elements: Any) -> np.ndarray:
+    def at(self, elements: Elements) -> np.ndarray:
         """The matrices of many elements, (…, d, d)."""
         if self.matrices is None:
             raise InvalidArgumentError(f"{self!r} has a character, but no matrices")

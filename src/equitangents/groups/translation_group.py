@@ -10,6 +10,7 @@ from typing import Any, final
 import numpy as np
 from jaxtyping import Int
 
+from equitangents._types import Element
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.groups.group import Group, check_table_order, read_only
 from equitangents.validation import check_whole
@@ -44,7 +45,7 @@ class TranslationGroup(Group):
         everything = np.arange(self.order)
         return read_only(self._compose(everything[:, None], everything))
 
-    def grid_rows(self, g: Any) -> Int[np.ndarray, "*g positions"]:
+    def grid_rows(self, g: Element) -> Int[np.ndarray, "*g positions"]:
         """grid_table[g] without making the whole table."""
         return self._compose(np.asarray(g)[..., None], np.arange(self.order))
 

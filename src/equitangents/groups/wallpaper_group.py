@@ -14,6 +14,7 @@ from typing import Any, final
 import numpy as np
 from jaxtyping import Int
 
+from equitangents._types import Element
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.groups.group import Group, check_table_order, read_only
 from equitangents.groups.translation_group import check_shape
@@ -99,7 +100,7 @@ class WallpaperGroup(Group):
             table[start : start + step] = self._compose(everything[start : start + step, None], everything)
         return read_only(table)
 
-    def grid_rows(self, g: Any) -> Int[np.ndarray, "*g positions"]:
+    def grid_rows(self, g: Element) -> Int[np.ndarray, "*g positions"]:
         """grid_table[g] without making the whole table."""
         H, W = self.shape
         p, i, j = self._split(np.asarray(g, np.int64)[..., None])

@@ -14,10 +14,11 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from equitangents._types import AnyAction
 from equitangents.errors import ShapeError
 
 
-def augment_inputs(action: Any, x: Any) -> Any:
+def augment_inputs(action: AnyAction, x: Any) -> Any:
     """All ρ_X(g) x_i, shape (|G|·N, …), in the order of `action.orbit`; of a subset of an action its elements alone."""
     orbit = action.orbit(x)
     return orbit.reshape(-1, *x.shape[1:])
@@ -60,7 +61,7 @@ def _digest(row: np.ndarray, grid: float) -> bytes:
     return hashlib.blake2b(steps.astype(np.int64).tobytes(), digest_size=16).digest()
 
 
-def orbit_digests(action: Any, x: Any) -> list[bytes]:
+def orbit_digests(action: AnyAction, x: Any) -> list[bytes]:
     """A digest of each row's orbit: the same for x_i and every ρ_X(g) x_i.
 
     Where positions are only permuted, rows that no other row can be a permutation of get a digest of their own.

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from equitangents._types import AnyAction
 from equitangents.groups import Group
 from equitangents.inference.augmented import row_tolerances
 
@@ -73,7 +74,7 @@ class DataOrbits:
         return np.flatnonzero(self.orbit == o)
 
 
-def find_orbits(action: Any, x: Any) -> DataOrbits:
+def find_orbits(action: AnyAction, x: Any) -> DataOrbits:
     """The orbits of x (N, …) under an exact action."""
     rows = np.asarray(x)
     n, order, identity = len(rows), action.group.order, action.group.identity

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import jax
 import numpy as np
 import scipy.linalg
 
@@ -24,6 +25,28 @@ from equitangents.precision import scope
 from equitangents.validation import check_array
 
 _FEW_ROWS = 4  # rows below N/4 are carried through the prior one way and back
+
+
+class PriorInBasis:
+    """U* K U, the prior in the eigenbasis U of the data, and products of rows with it.
+
+    A few rows are taken out of the basis, through K, and back, which spares U* K U, two products of N rows. Rows are
+    counted; from the N/4th on U* K U takes the place of K. Either way gives the same, up to rounding.
+    """
+
+    def __init__(self, prior: np.ndarray, vectors: np.ndarray) -> None:
+        self.vectors = vectors
+        self._matrix, self._is_carried = prior, False
+        self._rows = 0
+
+    def times(self, rows: np.ndarray) -> np.ndarray:
+        """The product A U* K U for rows A (M, N)."""
+        if not self._is_carried:
+            self._rows += len(rows)
+            if self._rows * _FEW_ROWS < len(self.vectors):
+                return ((rows @ self.vectors.conj().T) @ self._matrix) @ self.vectors
+            self._matrix, self._is_carried = self.vectors.conj().T @ self._matrix @ self.vectors, True
+        return rows @ self._matrix
 
 
 class TrainedProcess:
@@ -58,9 +81,7 @@ class TrainedProcess:
         self.dynamics = dynamics
         self.scale = scale
         self.targets = spectrum.vectors.conj().T @ (targets if scale is None else targets * scale[:, None])
-        self._prior = prior
-        self._prior_in_basis: np.ndarray | None = None
-        self._rows_asked = 0
+        self._prior = None if prior is None else PriorInBasis(prior, spectrum.vectors)
 
     @property
     def max_learning_rate(self) -> float:
@@ -92,22 +113,12 @@ class TrainedProcess:
     @property
     def is_posterior(self) -> bool:
         """Whether the kernel that trains is the prior itself."""
-        return self._prior is None and self._prior_in_basis is None
+        return self._prior is None
 
     def through_prior(self, rows: np.ndarray) -> np.ndarray:
-        """The product A U* K U for rows A (M, N).
-
-        U* K U itself is computed once more rows have been asked for than pay without.
-        """
-        vectors = self.spectrum.vectors
-        if self._prior is not None:
-            self._rows_asked += len(rows)
-            if self._rows_asked * _FEW_ROWS < len(vectors):
-                return ((rows @ vectors.conj().T) @ self._prior) @ vectors
-            self._prior_in_basis = vectors.conj().T @ self._prior @ vectors
-            self._prior = None
-        assert self._prior_in_basis is not None
-        return rows @ self._prior_in_basis
+        """The product A U* K U for rows A (M, N); there is one unless `is_posterior`."""
+        assert self._prior is not None
+        return self._prior.times(rows)
 
     def _in_basis(self, name: str, cross: np.ndarray) -> np.ndarray:
         n = len(self.spectrum.eigenvalues)
@@ -168,7 +179,7 @@ def _matrix(name: str, a: Any, columns: int | None = None) -> np.ndarray:
     return np.asarray(check_array(name, a, rank=2, shape=None if columns is None else (None, columns)), np.float64)
 
 
-def sample_gaussian(mean: np.ndarray, covariance: np.ndarray, n: int, *, key: Any) -> np.ndarray:
+def sample_gaussian(mean: np.ndarray, covariance: np.ndarray, n: int, *, key: jax.Array) -> np.ndarray:
     """n draws (n, M, outputs) from N(mean, covariance ⊗ 1): outputs independent, inputs jointly.
 
     mean (M, outputs), covariance (M, M), whose eigenvalues count as 0 where negative by rounding; `key` is a

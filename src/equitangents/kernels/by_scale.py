@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from equitangents._types import DType
 from equitangents.kernels.engines import Engine
 from equitangents.kernels.layout import MATRIX, Layout
 from equitangents.kernels.scales import (
@@ -150,7 +151,7 @@ class _Told:
     apart = 0  # pairs that another engine computed
     lost = 0
 
-    def notes(self, dtype: Any) -> list[str]:
+    def notes(self, dtype: DType) -> list[str]:
         found = []
         if self.apart:
             found.append(f"{self.apart} pairs of inputs of very different norm by the reference engine")

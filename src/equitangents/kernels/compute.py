@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents import precision
+from equitangents._types import DType
 from equitangents.kernels import apart, by_scale, traced_scales
 from equitangents.kernels.engines import Engine, choose
 from equitangents.kernels.engines.reference import run as by_reference
@@ -87,7 +88,7 @@ def _concrete(engine: Engine, program: Program, x1: np.ndarray, x2: np.ndarray |
         return engine.kernels(program, x1, x2)
 
 
-def _traced(engine: Engine, program: Program, x1: Any, x2: Any, dtype: Any) -> Any:
+def _traced(engine: Engine, program: Program, x1: Any, x2: Any, dtype: DType) -> Any:
     """Kernels of traced inputs, at any scale that shows only when the program runs."""
 
     def near(a: Any, b: Any) -> Any:
@@ -102,7 +103,7 @@ def _traced(engine: Engine, program: Program, x1: Any, x2: Any, dtype: Any) -> A
     return traced_scales.all_pairs(law_of(program), near, far, *inputs)
 
 
-def _differentiable(engine: Engine, program: Program, x1: Any, x2: Any, dtype: Any) -> tuple[Any, Any]:
+def _differentiable(engine: Engine, program: Program, x1: Any, x2: Any, dtype: DType) -> tuple[Any, Any]:
     """Kernels of traced inputs by an engine without derivatives, with those of the reference engine."""
 
     @jax.custom_jvp

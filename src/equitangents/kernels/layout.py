@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from equitangents._types import DType
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -24,7 +26,7 @@ class Layout:
         """How many numbers belong to a pair of inputs."""
         return int(np.prod(self.tail, dtype=np.int64))
 
-    def zeros(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    def zeros(self, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
         """Zeros (N1, N2, *tail) in the memory order of the public result."""
         if not self.crossed:
             return np.zeros((*shape, *self.tail), dtype)

@@ -150,30 +150,34 @@ def compose_readout(readout: tuple[Op, ...], positions: int) -> tuple[np.ndarray
 
 
 def needed_fibres(last: Level, labels: np.ndarray, program: Program) -> np.ndarray:
-    """The fibres that join two positions of one block of the last level."""
-    members = [np.flatnonzero(labels == block) for block in range(labels.max() + 1)]
+    """The fibres that join two positions of one block of the last level: offsets on a grid, elements of a group."""
     if isinstance(last, GridLevel):
-        d = len(last.shape)
-        if all(len(m) == 1 for m in members) or d == 0:
-            return np.zeros((1, d), np.int32)
-        if len(members) == 1 and len(members[0]) == last.positions:
-            ranges = [range(n) if last.wrap else range(1 - n, n) for n in last.shape]
-            return np.array(list(itertools.product(*ranges)), np.int32)
-        shape = np.array(last.shape)
-        if len(members) == 1 and (along := _lattice_offsets(last, members[0])):
-            return np.array(list(itertools.product(*along)), np.int32)
-        found: set[tuple[int, ...]] = set()
-        for m in members:
-            coordinates = np.stack(np.unravel_index(m, last.shape), axis=1)
-            offsets = (coordinates[None] - coordinates[:, None]).reshape(-1, d)
-            found |= set(map(tuple, np.unique(offsets % shape if last.wrap else offsets, axis=0).tolist()))
-        return np.array(sorted(found), np.int32)
+        blocks = [np.flatnonzero(labels == block) for block in range(labels.max() + 1)]
+        return np.array(_needed_offsets(last, blocks), np.int32)
     assert program.lift is not None
-    table = last.table.array
-    if len(members) == 1 and len(members[0]) == table.shape[1]:
-        return np.arange(len(table), dtype=np.int32)
-    joins = np.array([((labels[row] == labels) & (labels >= 0)).any() for row in table])
+    moved = last.table.array
+    if labels.max() == 0 and (labels == 0).all():
+        return np.arange(len(moved), dtype=np.int32)
+    joins = [((labels[row] == labels) & (labels >= 0)).any() for row in moved]
     return np.flatnonzero(joins).astype(np.int32)
+
+
+def _needed_offsets(level: GridLevel, blocks: list[np.ndarray]) -> list[tuple[int, ...]]:
+    """The offsets between any two positions of one of the `blocks`."""
+    if not level.shape or all(len(block) == 1 for block in blocks):
+        return [(0,) * len(level.shape)]
+    if len(blocks) == 1 and len(blocks[0]) == level.positions:
+        return list(itertools.product(*(range(n) if level.wrap else range(1 - n, n) for n in level.shape)))
+    if len(blocks) == 1 and (along := _lattice_offsets(level, blocks[0])):
+        return list(itertools.product(*along))
+    return sorted(set().union(*(_offsets_within(level, block) for block in blocks)))
+
+
+def _offsets_within(level: GridLevel, block: np.ndarray) -> set[tuple[int, ...]]:
+    """The offsets between any two positions of a block."""
+    coordinates = np.stack(np.unravel_index(block, level.shape), axis=1)
+    offsets = (coordinates[None] - coordinates[:, None]).reshape(-1, len(level.shape))
+    return set(map(tuple, np.unique(offsets % np.array(level.shape) if level.wrap else offsets, axis=0).tolist()))
 
 
 def _lattice_offsets(level: GridLevel, members: np.ndarray) -> list[list[int]] | None:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from equitangents._types import DType
 from equitangents.errors import NotFiniteError
 from equitangents.kernels import duals
 from equitangents.kernels.program import Affine, Branch, Dual, Parallel, Standardise, inside
@@ -137,7 +138,7 @@ class Treatment(NamedTuple):
     double: bool
 
 
-def treatment(law: Law, bin1: int, bin2: int, dtype: Any) -> Treatment:
+def treatment(law: Law, bin1: int, bin2: int, dtype: DType) -> Treatment:
     """That of inputs of two bins."""
     near = abs(bin1 - bin2) <= 1
     most = BITS * max(bin1, bin2)
@@ -180,7 +181,7 @@ class Scales:
                     yield rows, columns, how, symmetric and bin1 == bin2
 
 
-def scales_of(law: Law, dtype: Any, x1: np.ndarray, x2: np.ndarray | None) -> Scales:
+def scales_of(law: Law, dtype: DType, x1: np.ndarray, x2: np.ndarray | None) -> Scales:
     """Those of inputs x1 and x2 (None: x1 again); what is not finite counts as ordinary.
 
     Raises NotFiniteError for inputs so large that a nonlinearity that is not homogeneous has no kernel of them.
@@ -227,14 +228,14 @@ def _side(law: Law, x: np.ndarray) -> _Side:
     return _Side(keys, bins, shift, zero)
 
 
-def divided(x: np.ndarray, exponent: Any, dtype: Any) -> np.ndarray:
+def divided(x: np.ndarray, exponent: Any, dtype: DType) -> np.ndarray:
     """x / 2^exponent in `dtype`; the exponent is one number, or one for each input."""
     x = np.asarray(x, np.float64 if np.dtype(dtype) == np.float64 else x.dtype)
     exponent = np.asarray(exponent).reshape((-1,) + (1,) * (x.ndim - 1)) if np.ndim(exponent) else exponent
     return np.ldexp(x, -exponent).astype(dtype, copy=False)
 
 
-def as_representable(values: np.ndarray, exponents: Any, dtype: Any) -> tuple[np.ndarray, int]:
+def as_representable(values: np.ndarray, exponents: Any, dtype: DType) -> tuple[np.ndarray, int]:
     """(values · 2^exponents in `dtype`, how many of them lost digits because they are smaller than normal numbers)."""
     with np.errstate(over="ignore", under="ignore"):
         found = np.ldexp(np.asarray(values, np.float64), exponents)
@@ -244,7 +245,7 @@ def as_representable(values: np.ndarray, exponents: Any, dtype: Any) -> tuple[np
         return result, int(((np.asarray(values) != 0) & (np.abs(exact) < least)).sum())
 
 
-def check_representable(dtype: Any, arrays: tuple[np.ndarray, ...], inputs: tuple[np.ndarray, ...]) -> None:
+def check_representable(dtype: DType, arrays: tuple[np.ndarray, ...], inputs: tuple[np.ndarray, ...]) -> None:
     """Raise NotFiniteError where kernels of finite inputs are not: NaN and infinities are not results."""
     with np.errstate(all="ignore"):
         if all(np.isfinite(a.sum()) for a in arrays):  # which costs no array of truth values

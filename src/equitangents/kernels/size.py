@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from equitangents._types import DType
 from equitangents.formatting import memory_size
 from equitangents.memory import check_fits, process_memory
 from equitangents.precision import is_traced
@@ -17,7 +18,7 @@ def result_bytes(n1: int, n2: int, itemsize: int) -> int:
     return 2 * n1 * n2 * itemsize
 
 
-def check_result(x1: Any, x2: Any, dtype: Any, working: int) -> None:
+def check_result(x1: Any, x2: Any, dtype: DType, working: int) -> None:
     """Raise MemoryLimitError where the kernels of x1 and x2 (None: x1 with itself) cannot fit in memory.
 
     `working`: bytes held beyond the two matrices while they are computed. What is traced for another device than the

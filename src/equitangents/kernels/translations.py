@@ -19,6 +19,7 @@ import numpy.typing as npt
 from scipy import fft
 
 from equitangents import precision
+from equitangents._types import Network
 from equitangents.actions import Action
 from equitangents.kernels import apart, by_scale
 from equitangents.kernels.calibration import Rate, timed, uncertainty
@@ -105,7 +106,7 @@ def _tile_rate(mean: TranslationMean, shape: tuple[int, ...], dtype: str) -> Rat
     return Rate(seconds / len(x) ** 2, spread)
 
 
-def translation_mean(net: Any, action: Action, x: Any) -> TranslationMean | None:
+def translation_mean(net: Network, action: Action, x: Any) -> TranslationMean | None:
     """`net` averaged over the translations in `action`, or None where FFTs cannot do that.
 
     They can if the action holds all translations of the torus on which the inputs live, and the network is an MLP of
@@ -139,7 +140,7 @@ def _is_mlp(program: Any) -> bool:
     return vectors and isinstance(plan(program), FibrePlan)
 
 
-def _commutes(net: Any, action: Action, t: int, sample: Any, values: Any) -> bool:
+def _commutes(net: Network, action: Action, t: int, sample: Any, values: Any) -> bool:
     """Whether the leading layers carry a translated input to their translated output."""
     assert action.torus is not None
     grid = np.asarray(values).reshape(len(sample), *action.torus, -1)

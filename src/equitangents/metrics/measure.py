@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from equitangents._types import ArrayLike, Numbers
+from equitangents._types import AnyAction, ArrayLike, Element, Numbers
 from equitangents.actions import as_action
 from equitangents.actions.group_action import GroupAction
 from equitangents.actions.named import ActionLike
@@ -142,7 +142,7 @@ def evaluate(name: str, f: Callable[[Any], Any], x: Any) -> Float[np.ndarray, " 
     return y
 
 
-def check_action(name: str, action: Any) -> None:
+def check_action(name: str, action: AnyAction) -> None:
     """Raise InvalidTypeError unless `action` can be called as action(g, x) and has a group."""
     if not (callable(action) and hasattr(action, "group")):
         raise InvalidTypeError(
@@ -150,7 +150,7 @@ def check_action(name: str, action: Any) -> None:
         )
 
 
-def checked_output_action(output_action: Any, action: Any) -> Any:
+def checked_output_action(output_action: AnyAction, action: AnyAction) -> Any:
     """None, or an action of the same group, which may be given as a representation; raises for anything else."""
     output_action = as_output_action(output_action, action.group)
     if output_action is None:
@@ -164,7 +164,7 @@ def checked_output_action(output_action: Any, action: Any) -> Any:
     return output_action
 
 
-def moved_outputs(output_action: Any, g: Any, y: np.ndarray) -> np.ndarray:
+def moved_outputs(output_action: AnyAction, g: Element, y: np.ndarray) -> np.ndarray:
     """ρ_Y(g) y for outputs (N, …); outputs (N,) meet it as (N, 1)."""
     moved = np.asarray(output_action(g, y if y.ndim > 1 else y[:, None]), dtype=np.float64)
     if moved.size != y.size or (y.ndim > 1 and moved.shape != y.shape):
@@ -172,12 +172,12 @@ def moved_outputs(output_action: Any, g: Any, y: np.ndarray) -> np.ndarray:
     return moved.reshape(y.shape)
 
 
-def carried_back(output_action: Any, g: Any, y: np.ndarray) -> np.ndarray:
+def carried_back(output_action: AnyAction, g: Element, y: np.ndarray) -> np.ndarray:
     """ρ_Y(g)⁻¹ y, by the action of the inverse element; None: y itself."""
     return y if output_action is None else moved_outputs(output_action, output_action.group.inverse(g), y)
 
 
-def nodes_of(action: Any) -> Sequence[Any] | np.ndarray:
+def nodes_of(action: AnyAction) -> Sequence[Any] | np.ndarray:
     """The elements by which a mean over the action's group is taken: all of a finite group, else its nodes."""
     nodes: Sequence[Any] | np.ndarray | None = action.group.nodes
     if nodes is None:
@@ -188,7 +188,7 @@ def nodes_of(action: Any) -> Sequence[Any] | np.ndarray:
     return nodes
 
 
-def weights_of(action: Any) -> Float[np.ndarray, " elements"]:
+def weights_of(action: AnyAction) -> Float[np.ndarray, " elements"]:
     """How much each of `nodes_of(action)` counts in a mean over the group; of a finite group all alike."""
     nodes_of(action)
     return np.asarray(action.group.weights)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
-from equitangents._types import Numbers
+from equitangents._types import AnyAction, Element, Numbers
 from equitangents.actions.group_action import GroupAction, is_infinite
 from equitangents.actions.named import ActionLike
 from equitangents.actions.represented import RepresentationLike
@@ -112,7 +112,9 @@ def relative_orbit_std(
     return Measure("relative orbit std", ratio(norms(np.sqrt(variance)), norms(orbit[0] + mean)), bootstrap)
 
 
-def _predicted_class(f: Callable[[Any], Any], x: Any, g: Any, output_action: Any) -> Int[np.ndarray, " N *positions"]:
+def _predicted_class(
+    f: Callable[[Any], Any], x: Any, g: Element, output_action: AnyAction
+) -> Int[np.ndarray, " N *positions"]:
     """Classes of f at x, which ρ(g) has moved (None: not), carried back."""
     scores = evaluate("f", f, x)
     fields = output_action is not None and scores.ndim > 2

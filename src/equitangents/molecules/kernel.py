@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.sparse import csr_array
 
+from equitangents._types import Network
 from equitangents.errors import InvalidArgumentError
 from equitangents.kernels.result import Kernels
 from equitangents.molecules.checks import check_molecules, check_question
@@ -25,7 +26,7 @@ _BLOCK = 4096  # atoms in a block of κ
 
 
 def kernel(
-    net: Any,
+    net: Network,
     molecules1: Molecules,
     molecules2: Molecules | None = None,
     *,
@@ -40,7 +41,7 @@ def kernel(
 
 
 def kernels(
-    net: Any,
+    net: Network,
     molecules1: Molecules,
     molecules2: Molecules | None = None,
     *,
@@ -95,7 +96,7 @@ def kernels(
 
 
 def kernels_diagonal(
-    net: Any, molecules: Molecules, *, signals: AtomSignals | None = None, pairs: Pairs = "same element"
+    net: Network, molecules: Molecules, *, signals: AtomSignals | None = None, pairs: Pairs = "same element"
 ) -> Kernels:
     """NNGP and NTK of each molecule with itself, each (N,), without the others'."""
     check_question(net, "kernel_pairs", signals, pairs)
@@ -106,7 +107,7 @@ def kernels_diagonal(
     return _result(own, fields.signals.dtype, [])
 
 
-def signals_for(net: Any) -> AtomSignals:
+def signals_for(net: Network) -> AtomSignals:
     """Signals that a network can read: those of `AtomSignals()`, or fewer degrees if its group holds fewer."""
     lift = next(iter(getattr(net, "layers", ())), None)
     limit = getattr(getattr(lift, "onto", None), "bandlimit", None)
@@ -137,7 +138,7 @@ def _in_order(fields: Neighbourhoods, which: Any = slice(None)) -> Neighbourhood
     return Neighbourhoods(*(x[which][order] for x in fields))
 
 
-def _blocks(net: Any, a: Neighbourhoods, b: Neighbourhoods | None) -> Iterator[tuple[slice, slice, Kernels]]:
+def _blocks(net: Network, a: Neighbourhoods, b: Neighbourhoods | None) -> Iterator[tuple[slice, slice, Kernels]]:
     """κ in blocks; of a symmetric problem those on and above the diagonal."""
     columns = a if b is None else b
     for i in range(0, len(a.signals), _BLOCK):
@@ -155,7 +156,7 @@ def _sum_over_atoms(fields: Neighbourhoods, which: slice, molecules: int) -> csr
     return csr_array((ones, (molecule, np.arange(len(molecule)))), shape=(molecules, len(molecule)))
 
 
-def _own(net: Any, fields: Neighbourhoods, molecules: int, pairs: Pairs) -> np.ndarray:
+def _own(net: Network, fields: Neighbourhoods, molecules: int, pairs: Pairs) -> np.ndarray:
     """(NNGP, NTK) of each molecule with itself, (2, N): only pairs of atoms within molecules."""
     first, second = [], []
     for m in range(molecules):
@@ -172,7 +173,7 @@ def _own(net: Any, fields: Neighbourhoods, molecules: int, pairs: Pairs) -> np.n
     return np.stack([np.bincount(fields.molecule[i], twice * v, molecules) for v in (found.nngp, found.ntk)])
 
 
-def _root_of_own(net: Any, fields: Neighbourhoods, name: str, molecules: int, pairs: Pairs) -> np.ndarray:
+def _root_of_own(net: Network, fields: Neighbourhoods, name: str, molecules: int, pairs: Pairs) -> np.ndarray:
     """√k(m, m) for both kernels, (2, N)."""
     own = _own(net, fields, molecules, pairs)
     zero = np.flatnonzero(~(own > np.finfo(fields.signals.dtype).tiny).all(axis=0))

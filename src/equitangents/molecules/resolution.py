@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
+from equitangents._types import Network
 from equitangents.errors import InvalidArgumentError, NetworkError
 from equitangents.groups import so3
 from equitangents.kernels.rotations.resolution import LADDER
@@ -28,7 +28,7 @@ _ROUNDING = 16 * np.finfo(np.float64).eps  # of the kernel: differences below it
 
 
 def kernel_for_forces(
-    net: Any, molecules: Molecules, signals: AtomSignals | None = None, pairs: Pairs = "same element"
+    net: Network, molecules: Molecules, signals: AtomSignals | None = None, pairs: Pairs = "same element"
 ) -> SmoothKernel:
     """The kernel of energies and forces of molecules like these, at the resolution that its second derivatives need.
 
@@ -40,7 +40,7 @@ def kernel_for_forces(
 
 
 def kernel_for_tensors(
-    net: Any,
+    net: Network,
     molecules: Molecules,
     degrees: Sequence[int],
     signals: AtomSignals | None = None,

@@ -18,6 +18,7 @@ import numpy as np
 from jaxtyping import Float
 
 from equitangents import precision
+from equitangents._types import Network
 from equitangents.errors import NetworkError
 from equitangents.groups import MatrixGroup, RotationGroup
 from equitangents.kernels.duals.erf import Erf
@@ -63,7 +64,7 @@ class SmoothKernel:
     error_estimate: float | None = field(compare=False)
 
     @classmethod
-    def unresolved(cls, net: Any, molecules: Molecules, signals: AtomSignals | None, pairs: Pairs) -> SmoothKernel:
+    def unresolved(cls, net: Network, molecules: Molecules, signals: AtomSignals | None, pairs: Pairs) -> SmoothKernel:
         """For a network of full windows and smooth nonlinearities, before a resolution is chosen.
 
         Raises NetworkError for others: of windows narrower than the sphere, nonlinearities after the readout, and
@@ -142,35 +143,51 @@ class SmoothKernel:
         """
         matrices, weights = (jnp.asarray(x) for x in self.nodes)
         (a, ta), (b, tb) = ((_scaled(c), _scaled(t)) for c, t in ((c1, t1), (c2, t2)))
-        there = jnp.einsum("nkl,ikc->inlc", matrices, b)  # D(Q)ᵀ c'
-        here = jnp.einsum("nkl,ilc->inkc", matrices, a)  # D(Q) c
+        one = _Atoms(a, ta, jnp.einsum("nkl,ilc->inkc", matrices, a))
+        other = _Atoms(b, tb, jnp.einsum("nkl,ikc->inlc", matrices, b))
 
         def add(total: jax.Array, pair: tuple[Any, Any, Any]) -> tuple[jax.Array, None]:
             i, j, counts = pair
-            x, y = jnp.concatenate([a[i][None], ta[i]]), jnp.concatenate([b[j][None], tb[j]])
-            flat = lambda v: v.reshape(len(v), -1)
-            along1 = flat(there[j]) @ flat(x).T  # K and its derivatives along t, (nodes, 1 + D1)
-            along2 = flat(here[i]) @ flat(tb[j]).T
-            q1, q2 = x[0].ravel() @ flat(x).T, y[0].ravel() @ flat(y).T
-            f = _derivatives(self.program, along1[:, 0], q1[0], q2[0])
-            slope1, slope2 = 2 * q1[1:], 2 * q2[1:]
-            k1, k2 = along1[:, 1:], along2
-            w = {name: weights * value for name, value in f.items()}  # (2, nodes)
-            both = jnp.einsum("vn,nd,ne->vde", w["kk"], k1, k2)
-            both += (w["kq2"] @ k1)[:, :, None] * slope2 + slope1[:, None] * (w["q1k"] @ k2)[:, None, :]
-            both += w["q1q2"].sum(axis=1)[:, None, None] * slope1[:, None] * slope2
-            mean = jnp.einsum("vn,nkl->vkl", w["k"], matrices)
-            both += jnp.einsum("vdkc,ekc->vde", jnp.einsum("vkl,dlc->vdkc", mean, ta[i]), tb[j])
-            gradient1 = w["k"] @ k1 + w["q1"].sum(axis=1)[:, None] * slope1
-            gradient2 = w["k"] @ k2 + w["q2"].sum(axis=1)[:, None] * slope2
-            value = _linear(self.program, w["value"].sum(axis=1)[:, None, None], constant=True)
-            slopes = lambda v: _linear(self.program, v, constant=False)
-            top = jnp.concatenate([value, slopes(gradient2[:, None, :])], axis=2)
-            rest = jnp.concatenate([slopes(gradient1[:, :, None]), slopes(both)], axis=2)
-            return total + counts * jnp.concatenate([top, rest], axis=1), None
+            return total + counts * _between(self.program, matrices, weights, one.at(i), other.at(j)), None
 
         zero = jnp.zeros((2, 1 + t1.shape[1], 1 + t2.shape[1]), c1.dtype)
         return jax.lax.scan(add, zero, (first, second, present))[0]
+
+
+class _Atoms(NamedTuple):
+    """Signals c of atoms, directions t of each, and signals in all rotations: D(Q) c, of the other atom D(Q)ᵀ c'."""
+
+    signals: Any
+    directions: Any
+    turned: Any
+
+    def at(self, i: Any) -> _Atoms:
+        """Those of one atom."""
+        return _Atoms(self.signals[i], self.directions[i], self.turned[i])
+
+
+def _between(program: RotationProgram, matrices: Any, weights: Any, one: _Atoms, other: _Atoms) -> Any:
+    """κ of two atoms and its derivatives, (2, 1 + D1, 1 + D2): its value, slopes along either, and mixed ones."""
+    flat = lambda v: v.reshape(len(v), -1)
+    x, y = (flat(jnp.concatenate([atom.signals[None], atom.directions])) for atom in (one, other))
+    along = flat(other.turned) @ x.T  # K and its derivatives along t, (nodes, 1 + D1)
+    k1, k2 = along[:, 1:], flat(one.turned) @ flat(other.directions).T
+    q1, q2 = x[0] @ x.T, y[0] @ y.T
+    slope1, slope2 = 2 * q1[1:], 2 * q2[1:]
+    w = {name: weights * value for name, value in _derivatives(program, along[:, 0], q1[0], q2[0]).items()}
+    # the chain rule of the module's head, term by term
+    mixed = jnp.einsum("vn,nd,ne->vde", w["kk"], k1, k2)
+    mixed += (w["kq2"] @ k1)[:, :, None] * slope2 + slope1[:, None] * (w["q1k"] @ k2)[:, None, :]
+    mixed += w["q1q2"].sum(axis=1)[:, None, None] * slope1[:, None] * slope2
+    mean = jnp.einsum("vn,nkl->vkl", w["k"], matrices)  # ∫ F_K D(Q) dQ
+    mixed += jnp.einsum("vdkc,ekc->vde", jnp.einsum("vkl,dlc->vdkc", mean, one.directions), other.directions)
+    along1 = w["k"] @ k1 + w["q1"].sum(axis=1)[:, None] * slope1
+    along2 = w["k"] @ k2 + w["q2"].sum(axis=1)[:, None] * slope2
+    value = _linear(program, w["value"].sum(axis=1)[:, None, None], constant=True)
+    slopes = lambda v: _linear(program, v, constant=False)
+    top = jnp.concatenate([value, slopes(along2[:, None, :])], axis=2)
+    rest = jnp.concatenate([slopes(along1[:, :, None]), slopes(mixed)], axis=2)
+    return jnp.concatenate([top, rest], axis=1)
 
 
 @lru_cache(maxsize=16)

@@ -37,7 +37,7 @@ class Layer(CheckedKeywords, abc.ABC):
         """The layer's output for x, (N, *positions, channels); `signal` describes x."""
 
     @abc.abstractmethod
-    def lower(self, signal: Signal) -> tuple[Any, ...]:
+    def lower(self, signal: Signal) -> tuple[Op, ...]:
         """Operations on kernels (`Op`, or `RotationOp` on rotations)."""
 
     @property
@@ -83,8 +83,13 @@ class Layer(CheckedKeywords, abc.ABC):
 
     @property
     def steers(self) -> bool:
-        """Whether it is a layer of steerable networks, on features in irreps, which no other layer reads."""
+        """Whether it reads steerable features, in irreps."""
         return False
+
+    @property
+    def inner(self) -> tuple[tuple[Layer, ...], ...]:
+        """The layers of each branch inside it, for a layer that holds others."""
+        return ()
 
     @property
     def no_ntk(self) -> str | None:

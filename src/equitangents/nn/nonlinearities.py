@@ -170,6 +170,11 @@ class Identity(ParameterFree):
         """Nothing is done to them."""
         return True
 
+    @property
+    def steers(self) -> bool:
+        """It hands on features of any kind."""
+        return True
+
     def signal(self, signal: Signal) -> Signal:
         """The kind of signal that comes in."""
         return signal

@@ -119,7 +119,7 @@ class Sequential(CheckedKeywords):
                 y = layer.apply(p, y, s)
         return y
 
-    def _apply_structured(self, params: Any, x: Any, key: jax.Array | None) -> Any:
+    def _apply_structured(self, params: Params, x: Any, key: jax.Array | None) -> Any:
         """The same with masks, graphs and randomness."""
         x = checked("x", x) if is_structured(x) else x
         leaves = jax.tree.leaves(params)
@@ -292,7 +292,7 @@ def _check_inputs(name: str, x: Any) -> Any:
     return checked(name, x) if is_structured(x) else check_array(name, x, min_rank=2)
 
 
-def run_layers(layers: tuple[Layer, ...], params: Any, x: Any, signals: Any, structure: Any) -> tuple[Any, Any]:
+def run_layers(layers: tuple[Layer, ...], params: Params, x: Any, signals: Any, structure: Any) -> tuple[Any, Any]:
     """(output, what goes on beside it): layers one after another on a signal with masks, graphs and keys."""
     for i, (layer, p, s) in enumerate(zip(layers, params, signals, strict=False)):
         beside: Any = tuple(b.within(i) for b in structure) if isinstance(structure, tuple) else structure.within(i)
@@ -354,10 +354,10 @@ def _steerable_program(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -
     if not signals[-1].gaussian:
         raise NetworkError("after a nonlinearity of steerable features there is to be a linear layer: SteerableDense")
     begin, end = signals[0].positions, signals[-1].positions
-    assert isinstance(begin, OnPoints)
+    assert isinstance(begin, OnPoints | OnWhole)
     assert isinstance(end, OnWhole)
     ops = tuple(op for layer, signal in zip(layers, signals, strict=False) for op in layer.lower(signal))
-    return SteerableProgram(begin.count, begin.features, ops, end.features)
+    return SteerableProgram(begin.count, begin.features, ops, end.features, whole=isinstance(begin, OnWhole))
 
 
 @lru_cache(maxsize=256)

@@ -14,7 +14,7 @@ from typing import Any, cast
 import jax
 import numpy as np
 
-from equitangents._types import Numbers, Times
+from equitangents._types import AnyAction, Numbers, Times
 from equitangents.actions import as_action
 from equitangents.actions.action import Action
 from equitangents.actions.group_action import GroupAction
@@ -194,8 +194,8 @@ def _by_theory(wanted: Wanted, violations_of: Callable[[Any], Violations], law: 
 
 def _by_pilot(
     source: Source,
-    action: Any,
-    output_action: Any,
+    action: AnyAction,
+    output_action: AnyAction,
     wanted: Wanted,
     violations_of: Callable[[Any], Violations],
     theory: OrbitLaw | None,
@@ -220,7 +220,7 @@ def _by_pilot(
     return _Found(violations, members, interval, pilot, of_theory, equivariant)
 
 
-def _on_orbits(source: Source, action: Any, theory: OrbitLaw | None) -> np.ndarray:
+def _on_orbits(source: Source, action: AnyAction, theory: OrbitLaw | None) -> np.ndarray:
     """The pilot's outputs on the orbits, (m, n, |G|, K)."""
     outputs = pilot_outputs(source.pilot, orbit_batch(action, source.x))
     outputs = outputs.reshape(len(outputs), len(source.x), action.group.order, -1)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from equitangents import nn
+from equitangents._types import AnyAction, Network
 
 
-def of_network(net: Any, *, infinite: bool) -> str:
+def of_network(net: Network, *, infinite: bool) -> str:
     """The layers with their widths, which mean nothing where the network is infinitely wide.
 
     >>> of_network(nn.Sequential(nn.Flatten(), nn.Dense(32), nn.Relu(), nn.Dense(1)), infinite=False)
@@ -24,7 +23,7 @@ def of_network(net: Any, *, infinite: bool) -> str:
     return ", ".join(layers) + (", infinitely wide" if infinite else "")
 
 
-def of_group(action: Any) -> str:
+def of_group(action: AnyAction) -> str:
     """The group and how it acts.
 
     >>> from equitangents import actions
@@ -35,7 +34,7 @@ def of_group(action: Any) -> str:
     return action.group.name if name is None else f"{action.group.name}, {name}"
 
 
-def of_elements(action: Any) -> str:
+def of_elements(action: AnyAction) -> str:
     """What the elements of the group are, in the plural.
 
     >>> from equitangents import actions

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from equitangents import actions, nn
+from equitangents._types import FileName
 from equitangents.array_files import read_arrays
 from equitangents.ensembles import InfiniteEnsemble, InfiniteEnsembleClassifier
 from equitangents.errors import InvalidArgumentError
@@ -40,7 +41,7 @@ class PlanningData:
         return 1 if self.y.ndim == 1 else int(self.y.shape[-1])
 
 
-def read_data(path: Any, most_inputs: int) -> PlanningData:
+def read_data(path: FileName, most_inputs: int) -> PlanningData:
     """Arrays `x`, `y` and, if there, `x_test`, `y_test` of an .npz file; at most `most_inputs` inputs are planned for.
 
     Without `x_test` the training inputs are planned for.

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from equitangents._types import AnyAction, Network
 from equitangents.actions import Action
 from equitangents.ensembles import (
     BaggedInfiniteEnsemble,
@@ -73,7 +74,7 @@ class Source:
         """How outputs lie in rows, where they are fields."""
         return field_rows(self.theory if self.theory is not None else self.pilot)
 
-    def equivariant(self, action: Action, output_action: Any) -> bool:
+    def equivariant(self, action: Action, output_action: AnyAction) -> bool:
         """Whether the mean of infinitely many trained networks is exactly equivariant, at any width.
 
         It is after training on all transformed copies if the initial weights are as likely as turned ones, which the
@@ -101,11 +102,11 @@ class Source:
 
 def make_source(
     ensemble: Any,
-    action: Any,
+    action: AnyAction,
     x: Any,
     y: Any,
     *,
-    output_action: Any,
+    output_action: AnyAction,
     pilot: Any,
     data: Any,
     time: Any,
@@ -184,7 +185,7 @@ def _of_finite(ensemble: Any, x: Any, y: Any, pilot: Any, data: Any) -> Source:
     )
 
 
-def _ensemble_of(net: Any, action: Any, output_action: Any, data: Any, seed: int) -> Any:
+def _ensemble_of(net: Network, action: AnyAction, output_action: AnyAction, data: Any, seed: int) -> Any:
     """A network's ensemble with the usual settings, trained on all transformed copies."""
     try:
         as_network(net)

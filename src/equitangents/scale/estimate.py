@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from equitangents._types import Network
 from equitangents.formatting import duration, memory_size
 from equitangents.kernels import KernelCost
 from equitangents.kernels.cost import check_dtype
@@ -50,7 +50,7 @@ class GramCost:
 
 
 def estimate(
-    net: Any,
+    net: Network,
     shape: tuple[int, ...],
     n1: int,
     n2: int | None = None,

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from queue import Queue
 from typing import Any, Generic, Protocol, TypeVar
 
+from equitangents._types import ExecutorLike
 from equitangents.errors import (
     EquitangentsError,
     InvalidArgumentError,
@@ -73,14 +74,14 @@ class Tasks(Generic[Item, Result]):
     at_once: int = 64
 
 
-def compute_with(executor: Any, tasks: Tasks[Item, Result], items: Sequence[Item]) -> None:
+def compute_with(executor: ExecutorLike, tasks: Tasks[Item, Result], items: Sequence[Item]) -> None:
     """By an executor of concurrent.futures, or a client of dask.distributed; BrokenExecutor if its workers died."""
     pool = executor.get_executor(pure=False) if hasattr(executor, "get_executor") else executor
     check_executor(executor)
     _hand_out(pool, lambda: workers_of(executor), tasks, items)
 
 
-def check_executor(executor: Any) -> None:
+def check_executor(executor: ExecutorLike) -> None:
     """Raise InvalidTypeError for what is none."""
     if not callable(getattr(executor, "submit", None)) and not hasattr(executor, "get_executor"):
         raise InvalidTypeError(
@@ -88,7 +89,7 @@ def check_executor(executor: Any) -> None:
         )
 
 
-def check_spread(executor: Any) -> None:
+def check_spread(executor: ExecutorLike) -> None:
     """Raise unless `executor` is None, a number of processes, an address of Dask's, or an executor."""
     if executor is None or isinstance(executor, str):
         return
@@ -210,7 +211,7 @@ def _next(rest: Iterator[Item], size: int) -> list[Item]:
     return [item for _, item in zip(range(size), rest, strict=False)]
 
 
-def workers_of(executor: Any) -> int:
+def workers_of(executor: ExecutorLike) -> int:
     """How many tasks an executor runs at once, now; a number of processes is itself."""
     if is_whole(executor):
         return int(executor)

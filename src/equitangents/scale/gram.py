@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from equitangents._types import FileName, Numbers
+from equitangents._types import ExecutorLike, FileName, Network, Numbers
 from equitangents.actions import Action
 from equitangents.errors import InvalidArgumentError, ShapeError, StoreError
 from equitangents.formatting import memory_size
@@ -80,7 +80,7 @@ class GramStore(CheckedKeywords):
     def __init__(
         self,
         path: FileName,
-        net: Any,
+        net: Network,
         x1: Numbers,
         x2: Numbers | None = None,
         *,
@@ -176,7 +176,7 @@ class GramStore(CheckedKeywords):
 
     def compute(
         self,
-        executor: Any = None,
+        executor: ExecutorLike = None,
         resume: bool = True,
         *,
         workers: int | None = None,
@@ -238,7 +238,7 @@ class GramStore(CheckedKeywords):
         repair: bool = True,
         *,
         seed: int | None = None,
-        executor: Any = None,
+        executor: ExecutorLike = None,
         workers: int | None = None,
     ) -> Verification:
         """Check all metadata, inputs and checksums, recompute `sample` tiles (None: all), and repair what is wrong.
@@ -264,7 +264,9 @@ class GramStore(CheckedKeywords):
         there = len(self.tiles) - self.missing
         return f"GramStore({str(self.path)!r}, shape={self.shape}, {there} of {len(self.tiles)} tiles)"
 
-    def _compute(self, waiting: list[Tile], total: int, executor: Any, workers: int | None, told: Told | None) -> None:
+    def _compute(
+        self, waiting: list[Tile], total: int, executor: ExecutorLike, workers: int | None, told: Told | None
+    ) -> None:
         counted = Progress(total - len(waiting), total, told)
 
         def report(done: Done) -> None:

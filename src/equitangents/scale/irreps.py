@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Inexact
 
+from equitangents._types import DType, Key
 from equitangents.inference.group_fourier import FourierIrrep, GroupFourier
 
 
@@ -66,7 +67,7 @@ class IrrepGram:
         (blocks,) = GroupFourier((self.irrep,)).forward(np.moveaxis(entries, 0, -1))
         return blocks[at_i[:, None], at_j[None, :], (rows % d)[:, None], (columns % d)[None, :]]
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(self, dtype: DType | None = None, copy: bool | None = None) -> np.ndarray:
         return np.asarray(self[:, :], dtype)
 
     @cached_property
@@ -74,5 +75,5 @@ class IrrepGram:
         return self.elements()
 
 
-def _indices(key: Any, size: int) -> np.ndarray:
+def _indices(key: Key, size: int) -> np.ndarray:
     return np.arange(size)[key] if isinstance(key, slice) else np.asarray(key).ravel()

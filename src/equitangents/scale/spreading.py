@@ -8,6 +8,7 @@ from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager
 from typing import Any
 
+from equitangents._types import ExecutorLike
 from equitangents.scale.executors import (
     Item,
     Result,
@@ -23,7 +24,7 @@ logger = logging.getLogger("equitangents")
 
 
 @contextmanager
-def opened(executor: Any) -> Iterator[Any]:
+def opened(executor: ExecutorLike) -> Iterator[Any]:
     """`executor`, or a client of the Dask scheduler at this address, which is closed at the end."""
     if isinstance(executor, str):
         with dask_client(executor) as client:
@@ -32,7 +33,7 @@ def opened(executor: Any) -> Iterator[Any]:
         yield executor
 
 
-def spread(executor: Any, tasks: Tasks[Item, Result], items: Sequence[Item]) -> None:
+def spread(executor: ExecutorLike, tasks: Tasks[Item, Result], items: Sequence[Item]) -> None:
     """By so many processes of this machine, or by an opened executor, until every item is there.
 
     Where a worker of an executor dies and it takes no more tasks, processes of this machine compute the rest.

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from equitangents._types import GroupLike
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.steerable.irrep import SPACES, Irrep, check_elements, group_name, irrep
 
@@ -37,7 +38,7 @@ class Features:
     group: str
     entries: tuple[tuple[int, Irrep], ...]
 
-    def __init__(self, text: str | Features, group: Any = None) -> None:
+    def __init__(self, text: str | Features, group: GroupLike = None) -> None:
         if isinstance(text, Features):
             if group is not None and group_name(group) != text.group:
                 raise InvalidArgumentError(f"features of {text.group} were given where {group_name(group)} acts")

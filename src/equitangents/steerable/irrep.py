@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from equitangents._types import GroupLike
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.sphere import wigner
 
@@ -88,7 +89,7 @@ def has_parity(group: str, degree: int) -> bool:
     return group == "O(3)" or (group == "O(2)" and degree == 0)
 
 
-def group_name(group: Any) -> str:
+def group_name(group: GroupLike) -> str:
     """The name of one of the four groups, given by name or as a group of `equitangents.groups`."""
     name = getattr(group, "name", group)
     if not isinstance(name, str):

@@ -15,6 +15,7 @@ from typing import Any, get_args
 
 import numpy as np
 
+from equitangents._types import Network
 from equitangents.errors import InvalidArgumentError
 from equitangents.statistics import shared_level
 from equitangents.systems.architectures import architecture
@@ -179,7 +180,7 @@ def _onward(step: Step, curves: int, paid: Affordable, done: float, total: float
     step(curves + done / total, paid.matrices)
 
 
-def _change(net: Any, x: np.ndarray, group: DataGroup, kernel: KernelName, seed: int) -> float:
+def _change(net: Network, x: np.ndarray, group: DataGroup, kernel: KernelName, seed: int) -> float:
     """By how much the kernel of a few inputs changes when they are moved, relative to its largest entry."""
     before, after = (np.asarray(getattr(net.kernel(part), kernel), np.float64) for part in (x, _moved(x, group, seed)))
     return float(np.abs(after - before).max() / np.abs(before).max())

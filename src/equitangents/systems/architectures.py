@@ -16,6 +16,7 @@ import re
 from dataclasses import replace
 from typing import Any
 
+from equitangents._types import Network
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.nn import AvgPool, Conv, Dense, Flatten, GlobalAvgPool, Layer, LocallyConnected, Relu, Sequential
 from equitangents.systems.parametrisations import Reparametrised, check_choice
@@ -90,7 +91,7 @@ def _dense(channels: int) -> Dense:
     return Dense(channels, W_std=W_STD, b_std=B_STD)
 
 
-def with_outputs(net: Any, outputs: int) -> Any:
+def with_outputs(net: Network, outputs: int) -> Any:
     """The network with a readout of so many outputs, where it ends with Dense; other networks must have them already.
 
     >>> with_outputs(architecture("FCN", depth=1, width=4), 10).layers[-1].channels
@@ -106,7 +107,7 @@ def with_outputs(net: Any, outputs: int) -> Any:
     return Sequential(*net.layers[:-1], replace(last, channels=outputs))
 
 
-def kind_of(net: Any) -> str:
+def kind_of(net: Network) -> str:
     """Which of the architectures a network is, or "network" for others.
 
     >>> kind_of(architecture("LAP4", depth=2))

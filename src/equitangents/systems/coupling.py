@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from equitangents._types import Params
+from equitangents._types import Network, Params
 from equitangents.errors import NetworkError
 from equitangents.nn import Conv, Dense, LocallyConnected, Sequential
 from equitangents.nn.patches import patches
@@ -25,7 +25,7 @@ from equitangents.systems.parametrisations import Reparametrised, first_linear, 
 from equitangents.systems.transformations import ChannelRotations, Transformation
 
 
-def why_uncoupled(net: Any, group: DataGroup) -> str | None:
+def why_uncoupled(net: Network, group: DataGroup) -> str | None:
     """Why there is no coupled initialisation of this network for all elements of the group, or None if there is one.
 
     >>> from equitangents.systems import architecture, data_group
@@ -57,7 +57,7 @@ def _why_not_read_apart(layer: Any, flat: bool, group: DataGroup) -> str | None:
     return f"{type(layer).__name__} reads all positions by the same weights"
 
 
-def coupled(net: Any, params: Params, tau: Transformation) -> Any:
+def coupled(net: Network, params: Params, tau: Transformation) -> Any:
     """Parameters with which `net` makes of τx what it makes of x with `params`, for every x.
 
     `params` may be stacked over members, one leading axis. Raises NetworkError where `why_uncoupled` has a reason.

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple, cast
 import jax
 import numpy as np
 
+from equitangents._types import Params
 from equitangents.errors import InvalidArgumentError, NetworkError
 from equitangents.nn import AvgPool, Conv, Dense, Flatten, GlobalAvgPool, LocallyConnected, Relu, Sequential
 from equitangents.nn.signal import Grid, Signal
@@ -36,7 +37,7 @@ class Embedded(NamedTuple):
     params: Any
 
 
-def embed(net: Sequential, params: Any, target: str, input_shape: tuple[int, ...]) -> Embedded:
+def embed(net: Sequential, params: Params, target: str, input_shape: tuple[int, ...]) -> Embedded:
     """A network of the architecture `target` and weights of it that compute the same function.
 
     Args:

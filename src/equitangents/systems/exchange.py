@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from equitangents import notebook
+from equitangents._types import GroupLike, Network
 from equitangents.actions import Action
 from equitangents.errors import InvalidArgumentError
 from equitangents.kernels import orbit_average
@@ -153,8 +154,8 @@ class ExchangeRate:
 
 
 def exchange_rate(
-    net: Any,
-    group: Any,
+    net: Network,
+    group: GroupLike,
     data: Any,
     y: Any = None,
     *,

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float
 
 from equitangents import notebook
-from equitangents._types import Numbers
+from equitangents._types import GroupLike, Network, Numbers
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference import FourierIrrep, GroupFourier, fourier_irreps
 from equitangents.systems.grams import KernelName
@@ -122,7 +122,7 @@ class KernelSpectrum:
 
 
 def spectrum(
-    net: Any, group: Any, x: Numbers, *, kernel: KernelName = "ntk", progress: bool | Step = False
+    net: Network, group: GroupLike, x: Numbers, *, kernel: KernelName = "ntk", progress: bool | Step = False
 ) -> KernelSpectrum:
     """Eigenvalues of an infinite network's kernel on all copies of x, one isotypic component after another.
 

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from equitangents import notebook
-from equitangents._types import Numbers
+from equitangents._types import GroupLike, Network, Numbers
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.report.verdict import format_number, with_interval
 from equitangents.statistics import Estimate, mean_interval
@@ -131,8 +131,8 @@ class PartialOrbits:
 
 
 def partial_orbits(
-    net: Any,
-    group: Any,
+    net: Network,
+    group: GroupLike,
     x: Numbers,
     y: Any,
     seen: Any,

@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 from equitangents import precision
-from equitangents._types import ArrayLike, DType, Params
+from equitangents._types import ArrayLike, DType, Network, Params
 from equitangents.errors import InvalidArgumentError, NetworkError
 from equitangents.nn import Conv, Dense, Layer, LocallyConnected, Sequential
 
@@ -62,7 +62,7 @@ class Reparametrised:
         with precision.scope(jax.tree.leaves(params)[0].dtype):
             return self.net.apply(self._scaled(params, -1), x)
 
-    def _scaled(self, params: Any, power: int) -> Any:
+    def _scaled(self, params: Params, power: int) -> Any:
         """Parameters times the scales of their layers, to this power; in NTK parametrisation as they are."""
         if self.parametrisation == "ntk":
             return params
@@ -80,7 +80,7 @@ class Reparametrised:
         return tuple(scaled)
 
 
-def first_linear(net: Any) -> int:
+def first_linear(net: Network) -> int:
     """The number of the first layer that has weights."""
     for i, layer in enumerate(net.layers):
         if isinstance(layer, LINEAR):

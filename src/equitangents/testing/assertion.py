@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import equitangents.audit as audit
+from equitangents._types import AnyAction, GroupLike
 from equitangents.audit.report.judged import headline_of, unit_of
 from equitangents.audit.report.result import AuditReport
 from equitangents.audit.report.words import listed, number
@@ -15,9 +16,9 @@ _RESAMPLES = 200
 
 def assert_equivariant(
     model: Any,
-    group: Any,
+    group: GroupLike,
     x: Any,
-    output_action: Any = None,
+    output_action: AnyAction = None,
     *,
     tolerance: float | None = None,
     **entries: Any,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from equitangents._types import AnyAction, FileName
 from equitangents.actions import as_action
 from equitangents.audit.adapters.optional import require
 from equitangents.ensembles.deep.predictions import Members
@@ -45,8 +46,8 @@ class TorchEnsemble(Members, Estimator):
         self,
         factory: Callable[[], Any],
         members: int = 10,
-        augmentation: Any = None,
-        label_action: Any = None,
+        augmentation: AnyAction = None,
+        label_action: AnyAction = None,
         augmentation_mode: str = "full",
         optimizer: Any = "sgd",
         learning_rate: float = 0.1,
@@ -96,7 +97,7 @@ class TorchEnsemble(Members, Estimator):
         check_whole("i", i, 0, self._trained - 1)
         return self._module({name: a[i] for name, a in self.params_.items()})
 
-    def save(self, path: Any) -> None:
+    def save(self, path: FileName) -> None:
         """Write parameters and fitted state to a directory `path`, all of it or nothing.
 
         An ensemble that was saved there is replaced. Parameters that cannot be pickled, such as a factory that is
@@ -106,7 +107,7 @@ class TorchEnsemble(Members, Estimator):
         storage.save(self, Path(path))
 
     @classmethod
-    def load(cls, path: Any, **parameters: Any) -> Self:
+    def load(cls, path: FileName, **parameters: Any) -> Self:
         """What `save` wrote, with `parameters` in place of those that were saved, or could not be.
 
         Unpickles parameters: load only what you trust.

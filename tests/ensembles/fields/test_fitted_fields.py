@@ -7,6 +7,7 @@ import pytest
 import equitangents as et
 from ensembles.fields.patch_kernels import PatchKernels, flat, literal_fit
 from equitangents.ensembles.fields import kernel, matrix
+from equitangents.ensembles.fields.points import FieldPoints
 from equitangents.ensembles.infinite import training_matrices
 from equitangents.errors import InvalidArgumentError, NetworkError, ShapeError
 
@@ -50,6 +51,15 @@ def test_every_exact_solver_gives_the_same_fields(data, solver):
     literal_mean, literal_covariance = literal_fit(NET, x, y, x_test, ridge=0.1, time=time)
     assert not gap(mean.reshape(18, 2), literal_mean) > 1e-8
     assert not gap(covariance.reshape(18, 18), literal_covariance) > 1e-7
+
+
+def test_blocks_of_a_kernel_of_points_with_themselves_fill_both_halves(data, monkeypatch):
+    x = data[0]
+    points = FieldPoints.of(x, 9)
+    monkeypatch.setattr(kernel, "_ENTRIES", 200)  # one signal at a time
+    found, field = kernel.FieldKernel(NET).kernel(points), NET.kernel_field(x)
+    np.testing.assert_allclose(found.ntk, flat(field.ntk), rtol=1e-12)
+    np.testing.assert_allclose(found.nngp, flat(field.nngp), rtol=1e-12)
 
 
 def test_matrices_that_are_not_held_are_computed_tile_by_tile(data, monkeypatch):

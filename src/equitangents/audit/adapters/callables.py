@@ -12,6 +12,7 @@ import jax
 import numpy as np
 
 from equitangents import precision
+from equitangents._types import Params
 from equitangents.audit.adapters.footprints import Footprint
 from equitangents.audit.adapters.model import Keep, LayerTrace, Model
 from equitangents.errors import EquitangentsError
@@ -66,7 +67,7 @@ class NetworkModel(Model):
     kind = "network"
     streams = True
 
-    def __init__(self, net: Sequential, params: Any):
+    def __init__(self, net: Sequential, params: Params):
         self.net, self.params = net, params
         self.name = f"Sequential of {len(net.layers)} layers"
         self._apply = jax.jit(net.apply)

@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 from equitangents import precision
+from equitangents._types import FileName
 from equitangents.audit.adapters.folding import Folded
 from equitangents.audit.adapters.footprints import Footprint, of_program
 from equitangents.audit.adapters.model import Keep, LayerTrace, Model
@@ -273,7 +274,7 @@ def _has(module: Any, base: type) -> bool:
     )
 
 
-def _dotted(path: Any) -> str:
+def _dotted(path: FileName) -> str:
     return ".".join(str(part) for part in path)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from equitangents._types import DType
 from equitangents.audit.adapters.footprints import Footprint
 from equitangents.audit.adapters.model import Keep, LayerTrace, Model
 from equitangents.audit.adapters.optional import require
@@ -128,7 +129,7 @@ class TorchModel(Model):
                     setattr(module.get_submodule(name), key, value)
                 yield change, name, TorchModel(module, self.name, self.fixed_batch)
 
-    def _tensors(self, x: Any, dtype: Any, device: Any = None) -> Any:
+    def _tensors(self, x: Any, dtype: DType, device: Any = None) -> Any:
         def tensor(a: Any) -> Any:
             a = np.ascontiguousarray(a)
             if a.dtype.kind == "f":

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from equitangents._types import AnyAction, Element
 from equitangents.actions import GroupAction
 from equitangents.actions.kinds import Kinds, kinds_of
 from equitangents.actions.represented import as_output_action
@@ -59,7 +60,7 @@ class Contract:
         """Whether the group's elements can all be tried, the identity among them."""
         return self.group.elements is not None
 
-    def label(self, g: Any) -> str:
+    def label(self, g: Element) -> str:
         """g in a few characters: its angle if no other element has the same, else what the group calls it."""
         angle = self.angle(g) if self.is_complete else None
         if angle is not None and self._times_of_angles[round(angle, 6)] == 1:
@@ -77,7 +78,7 @@ class Contract:
         """Whether no input is resampled."""
         return all(action is None or action.exact for action in self.inputs)
 
-    def moves_exactly(self, g: Any) -> bool:
+    def moves_exactly(self, g: Element) -> bool:
         """Whether g resamples no input."""
         return all(action is None or action.moves_exactly(g) for action in self.inputs)
 
@@ -85,12 +86,12 @@ class Contract:
         """The inputs whose outputs others are compared with: these."""
         return x
 
-    def move(self, g: Any, leaves: Sequence[Any]) -> list[Any]:
+    def move(self, g: Element, leaves: Sequence[Any]) -> list[Any]:
         """ρ_X(g) on one batch."""
         pairs = zip(self.inputs, leaves, strict=True)
         return [x if a is None or isinstance(x, Shared) else a.act(g, x) for a, x in pairs]
 
-    def orbit(self, elements: Sequence[Any], leaves: Sequence[Any]) -> Any:
+    def orbit(self, elements: Sequence[Element], leaves: Sequence[Any]) -> Any:
         """ρ_X(g) of one batch for one element after another."""
         still = lambda x: (x for _ in elements)
         parts = [
@@ -119,7 +120,7 @@ class Contract:
 
     def output_actions(
         self,
-        output_action: Any,
+        output_action: AnyAction,
         structure: Any,
         leaves: Sequence[np.ndarray],
         complex_pairs: Sequence[bool] = (),
@@ -169,7 +170,7 @@ class Contract:
 
 
 def make_contract(
-    action: Any, x: Inputs, kinds: Any, layout: Layout | None, output_layout: Layout | None, layout_needed: bool
+    action: AnyAction, x: Inputs, kinds: Any, layout: Layout | None, output_layout: Layout | None, layout_needed: bool
 ) -> Contract:
     """The contract for inputs x; `action` is a group's name, an action, or a tree of actions and None."""
     by = _by_name if isinstance(action, str) else _by_actions
@@ -197,7 +198,7 @@ def _turns_the_plane(group: SymmetryGroup, moved: Sequence[GroupAction]) -> bool
     return group.elements is None or not all(isinstance(action, CustomAction) for action in moved)
 
 
-def _no_angle(g: Any) -> None:
+def _no_angle(g: Element) -> None:
     """No element is a turn of the plane."""
 
 
@@ -228,7 +229,7 @@ def _by_name(name: str, x: Inputs, kinds: Any, layout: Layout | None, layout_nee
     return known.group, known, parts, layout
 
 
-def _by_actions(action: Any, x: Inputs, kinds: Any, layout: Layout | None, layout_needed: bool) -> _Parts:
+def _by_actions(action: AnyAction, x: Inputs, kinds: Any, layout: Layout | None, layout_needed: bool) -> _Parts:
     """The same where actions are given."""
     if kinds is not None:
         raise InvalidArgumentError("inputs says what the named group acts on; give it with a group's name as action")

@@ -10,6 +10,7 @@ from typing import Any, final
 import numpy as np
 from jaxtyping import Int
 
+from equitangents._types import Element
 from equitangents.actions.given_maps import GivenMap
 from equitangents.audit.contract.leaf_actions import Layout, LeafAction
 from equitangents.audit.contract.words import along_words, products
@@ -114,7 +115,7 @@ class LabelsAction(GivenMap):
         elif x.shape[-1] != K:
             raise ShapeError(f"{name} has shape {x.shape}; Labels permutes {K} classes")
 
-    def __call__(self, g: Any, x: Any) -> np.ndarray:
+    def __call__(self, g: Element, x: Any) -> np.ndarray:
         """(ρ(g) x)[p[c]] = x[c]; of class numbers p[x], and numbers beyond the table stay."""
         p = self.table[g]
         if x.dtype.kind != "i":

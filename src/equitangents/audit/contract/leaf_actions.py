@@ -8,6 +8,7 @@ from typing import Any, Literal, final
 
 import numpy as np
 
+from equitangents._types import Element
 from equitangents.actions import GroupAction
 from equitangents.actions.given_maps import GivenMap
 from equitangents.actions.remedies import flattened
@@ -56,14 +57,14 @@ class LeafAction:
             hint = f" (images are taken as {self.layout}; is layout right?)" + flattened(name, x.shape)
             raise type(error)(said + hint) from None
 
-    def act(self, g: Any, x: np.ndarray) -> np.ndarray:
+    def act(self, g: Element, x: np.ndarray) -> np.ndarray:
         """The array moved by g, its channels where they were."""
         signals = self._as_signals(x)
         if self._by_parts(signals):
             return self._as_given(self.action(g, signals.real.copy()) + 1j * self.action(g, signals.imag.copy()), x)
         return self._as_given(self.action(g, signals), x)
 
-    def orbit(self, elements: Sequence[Any], x: np.ndarray) -> Iterator[np.ndarray]:
+    def orbit(self, elements: Sequence[Element], x: np.ndarray) -> Iterator[np.ndarray]:
         """ρ(g) x for one element after another."""
         signals = self._as_signals(x)
         if self._by_parts(signals):
@@ -73,7 +74,7 @@ class LeafAction:
         for moved in self.action.one_by_one(elements, signals):
             yield self._as_given(moved, x)
 
-    def moves_exactly(self, g: Any) -> bool:
+    def moves_exactly(self, g: Element) -> bool:
         """Whether ρ(g) moves values without resampling them."""
         return self.action.moves_exactly(g)
 
@@ -153,7 +154,7 @@ class CustomAction(GivenMap):
     def check_signals(self, name: str, x: np.ndarray) -> None:
         """Any array will do."""
 
-    def __call__(self, g: Any, x: np.ndarray) -> np.ndarray:
+    def __call__(self, g: Element, x: np.ndarray) -> np.ndarray:
         """function(g, x)."""
         y = np.asarray(self.function(g, x))
         if y.shape != x.shape:

@@ -7,6 +7,7 @@ from typing import Any, Literal, final
 
 import numpy as np
 
+from equitangents._types import AnyAction, Element
 from equitangents.actions.given_maps import GivenMap
 from equitangents.audit.contract.comparisons import Comparison, MatchedBoxes, MatchedRows
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
@@ -93,7 +94,7 @@ class Stays(GivenMap):
     def check_signals(self, name: str, x: np.ndarray) -> None:
         """Any array will do."""
 
-    def __call__(self, g: Any, x: Any) -> Any:
+    def __call__(self, g: Element, x: Any) -> Any:
         """The array itself."""
         return x
 
@@ -134,7 +135,7 @@ def _filled(sets: Any, most: int, what: str) -> np.ndarray:
     return filled
 
 
-def most_items(output_action: Any) -> int | None:
+def most_items(output_action: AnyAction) -> int | None:
     """The largest `most` of the sets that are expected; None where none is."""
     if isinstance(output_action, Mapping):
         parts: list[Any] = list(output_action.values())

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from equitangents._types import Element
 from equitangents.audit.adapters import Model
 from equitangents.audit.adapters.model import Answer, answer
 from equitangents.audit.contract.contract import Contract
@@ -61,7 +62,7 @@ class _Remedied:
         output = run(inputs) if size in (None, inputs.n) else filled_up(run, inputs, size, self._expected)
         return answer(output, inputs.n, expected=self._expected)
 
-    def _moved_back(self, g: Any, leaves: Sequence[np.ndarray]) -> list[np.ndarray]:
+    def _moved_back(self, g: Element, leaves: Sequence[np.ndarray]) -> list[np.ndarray]:
         inverse = self._contract.group.inverse(g)
         return [v if a is None else a.act(inverse, v) for a, v in zip(self._actions, leaves, strict=True)]
 

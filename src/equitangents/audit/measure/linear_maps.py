@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from equitangents._types import Element
 from equitangents.audit.contract.contract import Contract
 from equitangents.audit.contract.leaf_actions import LeafAction
 from equitangents.audit.contract.trees import Shared
@@ -63,7 +64,7 @@ def group_maps(
     )
 
 
-def linear_map(action: LeafAction | None, g: Any, shape: tuple[int, ...]) -> LinearMap:
+def linear_map(action: LeafAction | None, g: Element, shape: tuple[int, ...]) -> LinearMap:
     """What `action` does to one input of this shape."""
     if action is None:
         return LinearMap()

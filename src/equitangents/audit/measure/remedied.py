@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from equitangents._types import FileName
 from equitangents.audit.adapters import Model
 from equitangents.audit.contract.contract import Contract
 from equitangents.audit.contract.leaf_actions import LeafAction
@@ -34,7 +35,7 @@ class Remedies:
     output_axes: tuple[int, ...]
     """Where the model has the batch of every output."""
 
-    def make(self, name: str, path: Any = None, form: Form | None = None) -> Any:
+    def make(self, name: str, path: FileName | None = None, form: Form | None = None) -> Any:
         """The remedy `name`; see `AuditReport.remedy`."""
         name = {"canonicalize": "canonicalise"}.get(name, name)
         if name not in NAMES:

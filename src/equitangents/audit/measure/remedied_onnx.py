@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from equitangents._types import DType
 from equitangents.audit.adapters.optional import require
 from equitangents.audit.measure.linear_maps import GroupMaps, LinearMap
 from equitangents.errors import InvalidArgumentError
@@ -64,7 +65,7 @@ class _Constants:
         self.tensors: list[Any] = []
 
     def moved(
-        self, helper: Any, one: LinearMap, read: str, made: str, shape: tuple[int, ...], axis: int, dtype: Any
+        self, helper: Any, one: LinearMap, read: str, made: str, shape: tuple[int, ...], axis: int, dtype: DType
     ) -> list[Any]:
         """Nodes that make `made`, the map of `read`, whose batch is along `axis`."""
         if one.index is None and one.matrix is None:
@@ -84,7 +85,7 @@ class _Constants:
         back = helper.make_node("Transpose", [last], [made], perm=np.argsort([axis, *others]).tolist())
         return [forth, *nodes, back]
 
-    def _nodes(self, helper: Any, one: LinearMap, read: str, made: str, name: str, dtype: Any) -> Any:
+    def _nodes(self, helper: Any, one: LinearMap, read: str, made: str, name: str, dtype: DType) -> Any:
         if one.index is not None:
             return helper.make_node("Gather", [read, self._of(f"{name}/index", one.index)], [made], axis=1)
         assert one.matrix is not None

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import jax
 import numpy as np
 
+from equitangents._types import DType
 from equitangents.audit.adapters import Answer, Model
 from equitangents.audit.adapters.footprints import Footprint
 from equitangents.audit.adapters.model import answer, axes_of
@@ -243,7 +244,7 @@ def _resampler(inputs: int, elements: int | None, confidence: float, resamples: 
     return Resampler(inputs, elements, confidence, resamples, seed)
 
 
-def eps(dtype: Any) -> float:
+def eps(dtype: DType) -> float:
     """The rounding of one operation in numbers of this type, half precision among them."""
     return float(jax.numpy.finfo(dtype).eps)
 

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
+from equitangents._types import FileName
+
 COLOURS = {"holds": "#2e7d32", "fails": "#c62828", "undecided": "#8a6d00"}
 _ENDPOINT = {"holds": "brightgreen", "fails": "red", "undecided": "yellow"}
 _NARROW, _WIDE = " .,:;|!'()[]/fijlrtI1", "mwMW%≤≥→"
@@ -36,7 +38,7 @@ def as_svg(label: str, message: str, state: str) -> str:
     )
 
 
-def badge_text(path: Any, label: str, message: str, state: str) -> str:
+def badge_text(path: FileName, label: str, message: str, state: str) -> str:
     """JSON for a path that ends in .json, SVG for all others."""
     as_text = as_json if path is not None and Path(path).suffix.lower() == ".json" else as_svg
     return as_text(label, message, state)

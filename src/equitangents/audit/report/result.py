@@ -107,7 +107,7 @@ class AuditReport(Findings):
         return f"<audit: {self.sentence}>"
 
 
-def write_text(path: Any, text: str) -> Path:
+def write_text(path: FileName, text: str) -> Path:
     """Write a file, or raise InvalidArgumentError that names `path`."""
     path = Path(path)
     try:

@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
-from equitangents._types import FileName
+from equitangents._types import ExecutorLike, FileName, Network
 from equitangents.actions import as_action
 from equitangents.actions.group_action import GroupAction
 from equitangents.actions.named import ActionLike
@@ -67,7 +67,7 @@ class DeepEnsembleBase(Members, Estimator):
 
     def __init__(
         self,
-        net: Any,
+        net: Network,
         members: int = 10,
         augmentation: ActionLike | None = None,
         label_action: GroupAction | None = None,
@@ -84,7 +84,7 @@ class DeepEnsembleBase(Members, Estimator):
         checkpoints: Checkpoints | None = None,
         callback: Callable[[int, TrainingState], None] | None = None,
         progress: bool = False,
-        executor: Any = None,
+        executor: ExecutorLike = None,
         **entries: Unpack[Shorthands],
     ) -> None:
         self.net = net

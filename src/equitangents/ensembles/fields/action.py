@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from equitangents._types import Elements
 from equitangents.actions import Action
 from equitangents.ensembles.fields.points import FieldPoints
 from equitangents.inference.data_orbits import DataOrbits, find_orbits
@@ -30,7 +31,7 @@ class PointAction(Action):
         """The points g z for points z of any shape."""
         return FieldPoints(self.action(g, np.asarray(x.signals)), x.image, self.table[g][x.position], x.count)
 
-    def orbit(self, x: FieldPoints, elements: Any = None) -> FieldPoints:
+    def orbit(self, x: FieldPoints, elements: Elements = None) -> FieldPoints:
         """All g z along a new first axis."""
         chosen = np.arange(self.group.order) if elements is None else self.check_elements(elements)
         images, at = np.unique(x.image, return_inverse=True)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from equitangents._types import Network
 from equitangents.ensembles.fields.points import FieldPoints
 from equitangents.kernels import Kernels
 from equitangents.kernels.result import NngpKernels
@@ -20,7 +21,7 @@ class FieldKernel:
     net: a network that ends on positions, or anything with `kernel_field(x1, x2=None)`.
     """
 
-    def __init__(self, net: Any) -> None:
+    def __init__(self, net: Network) -> None:
         self.net = net
 
     def kernel(self, x1: Any, x2: Any = None) -> Any:
@@ -103,7 +104,7 @@ def _selected(matrix: np.ndarray, points: FieldPoints, chosen: np.ndarray, axis:
     return matrix.take(index, axis)
 
 
-def _same_positions(net: Any, signals: np.ndarray) -> Any:
+def _same_positions(net: Network, signals: np.ndarray) -> Any:
     """The field of each signal with itself at equal positions, (n, P)."""
     if callable(getattr(net, "kernel_field_diagonal", None)):
         return net.kernel_field_diagonal(signals, positions="same")

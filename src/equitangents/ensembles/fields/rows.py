@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from equitangents._types import AnyAction, Element
+
 
 @dataclass(frozen=True, eq=False)
 class FieldRows:
@@ -15,7 +17,7 @@ class FieldRows:
     grid: tuple[int, ...]
     outputs: int
 
-    def acting(self, output_action: Any) -> Any:
+    def acting(self, output_action: AnyAction) -> Any:
         """An action on fields (N, *grid, outputs) as one on rows; None stays None."""
         return None if output_action is None else RowAction(output_action, (*self.grid, self.outputs))
 
@@ -32,7 +34,7 @@ class RowAction:
         """The group that acts."""
         return self.action.group
 
-    def __call__(self, g: Any, y: np.ndarray) -> np.ndarray:
+    def __call__(self, g: Element, y: np.ndarray) -> np.ndarray:
         """ρ(g) y, in rows."""
         return np.asarray(self.action(g, y.reshape(len(y), *self.shape))).reshape(y.shape)
 

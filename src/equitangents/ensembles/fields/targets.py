@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from equitangents._types import AnyAction, Network
 from equitangents.actions.products import FieldAction
 from equitangents.actions.subset import augmenting_elements, whole_action
 from equitangents.ensembles.fields.turning import turning_outputs
@@ -62,7 +63,7 @@ class Positions:
         )
 
 
-def output_positions(net: Any, x: Any, y: Any) -> Positions | None:
+def output_positions(net: Network, x: Any, y: Any) -> Positions | None:
     """The positions that a network ends on; None where it ends on one, and targets (N,) or (N, outputs) fit it.
 
     Of networks of one's own the shape of `kernel_field` says how many they are, and that of the targets y their grid.
@@ -85,7 +86,7 @@ def output_positions(net: Any, x: Any, y: Any) -> Positions | None:
     return Positions(next((grid for grid in grids if math.prod(grid) == count), grids[0]))
 
 
-def moved_positions(augmentation: Any, label_action: Any, positions: Positions) -> np.ndarray:
+def moved_positions(augmentation: AnyAction, label_action: AnyAction, positions: Positions) -> np.ndarray:
     """π, (|G|, P): where each element takes positions of outputs; that of the label action, if it moves any.
 
     Actions that move no positions, or not exactly, leave them where they are.
@@ -106,7 +107,7 @@ def moved_positions(augmentation: Any, label_action: Any, positions: Positions) 
     return np.tile(here, (whole.group.order, 1)) if whole.group.elements is not None else here[None]
 
 
-def moved_outputs(augmentation: Any, label_action: Any, y: np.ndarray) -> np.ndarray:
+def moved_outputs(augmentation: AnyAction, label_action: AnyAction, y: np.ndarray) -> np.ndarray:
     """ρ_Y(g) y of outputs that turn, y (N, d, 1), (|G|, N, d, 1); without a label action they stay as they are."""
     elements = augmenting_elements(augmentation)
     if label_action is None:
@@ -114,7 +115,7 @@ def moved_outputs(augmentation: Any, label_action: Any, y: np.ndarray) -> np.nda
     return augment_targets(label_action, y[..., 0], elements).reshape(len(elements), *y.shape)
 
 
-def moved_targets(augmentation: Any, label_action: Any, y: np.ndarray) -> np.ndarray:
+def moved_targets(augmentation: AnyAction, label_action: AnyAction, y: np.ndarray) -> np.ndarray:
     """ρ_Y(g) y for the augmentation's elements, (|G|, *y.shape), y (N, *positions, outputs)."""
     elements = augmenting_elements(augmentation)
     action = value_keeping(whole_action(augmentation)) if label_action is None else label_action
@@ -126,7 +127,7 @@ def moved_targets(augmentation: Any, label_action: Any, y: np.ndarray) -> np.nda
     return np.stack(moved)
 
 
-def value_keeping(action: Any) -> Any:
+def value_keeping(action: AnyAction) -> Any:
     """The action on fields of values that stay as they are and go with their positions; None where no position goes."""
     moving = action.positions if isinstance(action, FieldAction) else action
     return moving if moving.permutes_positions or moving.channels_last else None

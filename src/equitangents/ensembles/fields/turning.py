@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from equitangents._types import AnyAction, Network
 from equitangents.actions import Action
 from equitangents.ensembles.fields.invariance import KernelSymmetry
 from equitangents.kernels.invariance import moving_sample, sampled_elements, tolerance
@@ -16,7 +17,7 @@ from equitangents.kernels.result import Kernels, NngpKernels
 class TurningField:
     """The field of a network whose kernels are (N1, N2, d, d): `kernel_field` (N1, d, N2, d)."""
 
-    def __init__(self, net: Any) -> None:
+    def __init__(self, net: Network) -> None:
         self.net = net
 
     def kernel_field(self, x1: Any, x2: Any = None) -> Any:
@@ -28,7 +29,7 @@ class TurningField:
         return _each(self.net.kernel_diagonal(x), lambda k: np.einsum("naa->na", k))
 
 
-def turning_outputs(net: Any) -> int | None:
+def turning_outputs(net: Network) -> int | None:
     """How many outputs turn into one another; None for networks whose outputs are alike."""
     found: int | None = getattr(net, "turning_outputs", None)
     return found
@@ -41,7 +42,9 @@ def _each(kernels: Any, change: Callable[[np.ndarray], np.ndarray]) -> Any:
     return Kernels(nngp, change(np.asarray(kernels.ntk)))
 
 
-def turning_symmetry(net: Any, augmentation: Action, label_action: Any, x: Any, outputs: int) -> KernelSymmetry:
+def turning_symmetry(
+    net: Network, augmentation: Action, label_action: AnyAction, x: Any, outputs: int
+) -> KernelSymmetry:
     """Whether K(gx, x') = ρ_Y(g) K(x, x'): then copies (gx_i, ρ_Y(g)y_i) say nothing new. On a sample of x and of g."""
     sample = np.asarray(moving_sample(augmentation, x))
     base, errors = _values(net.kernel(sample, sample)), [0.0]

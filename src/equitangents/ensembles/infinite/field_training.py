@@ -10,8 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
+import jax
 import numpy as np
 
+from equitangents._types import AnyAction, Network
 from equitangents.actions import Action, ActionSubset, restrict
 from equitangents.actions.subset import augmenting_elements, whole_action
 from equitangents.ensembles.fields.action import PointAction
@@ -120,7 +122,7 @@ class FieldTraining:
         field = len(x), *self.positions.shape
         return self.points.covariances(self._at(x), times).reshape(len(times), *field, *field)
 
-    def sample(self, x: Any, draws: int, time: float, *, key: Any) -> np.ndarray:
+    def sample(self, x: Any, draws: int, time: float, *, key: jax.Array) -> np.ndarray:
         """Networks drawn jointly over inputs and positions: (draws, M, *positions, outputs)."""
         found = self.points.sample(self._at(x), draws, time, key=key)
         return found.reshape(draws, len(x), *self.positions.shape, -1)
@@ -157,7 +159,7 @@ class FieldTraining:
         grid = n, order, *self.positions.shape
         return means, c.reshape(len(times), *grid, *grid)
 
-    def sample_orbits(self, x: Any, draws: int, time: float, *, key: Any) -> np.ndarray:
+    def sample_orbits(self, x: Any, draws: int, time: float, *, key: jax.Array) -> np.ndarray:
         """Draws of one network jointly over the orbits of all inputs: (draws, M, |G|, *positions, outputs)."""
         if self.positions.turning:
             found = self.sample(self._orbits(x), draws, time, key=key)
@@ -190,9 +192,9 @@ class FieldTraining:
 
 
 def make_field_training(
-    net: Any,
-    augmentation: Any,
-    label_action: Any,
+    net: Network,
+    augmentation: AnyAction,
+    label_action: AnyAction,
     x: Any,
     y: np.ndarray,
     positions: Positions,
@@ -218,7 +220,9 @@ def make_field_training(
     return FieldTraining(PointTraining(kernel, moved, None, points, labels, settings, source), positions)
 
 
-def _check_copies(each_copy: bool, augmentation: Any, label_action: Any, x: np.ndarray, y: np.ndarray) -> None:
+def _check_copies(
+    each_copy: bool, augmentation: AnyAction, label_action: AnyAction, x: np.ndarray, y: np.ndarray
+) -> None:
     if each_copy and (augmentation is None or label_action is not None):
         raise ShapeError(
             f"y has shape {y.shape}: a field for every augmented copy, (|G|, N, *positions, outputs), needs an "

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from equitangents._types import Network
 from equitangents.ensembles.infinite.densities import target_evidence
 from equitangents.ensembles.infinite.problem import Problem
 from equitangents.ensembles.infinite.solvers import Training
@@ -24,12 +25,12 @@ SCALES = ("W_std", "b_std")
 _STEP = 2e-3  # of the scale; half of it as well
 
 
-def likelihood_gradient(training: Training, net: Any, names: tuple[str, ...]) -> dict[str, float]:
+def likelihood_gradient(training: Training, net: Network, names: tuple[str, ...]) -> dict[str, float]:
     """d log p/dθ for each of `names`: "ridge", and the scales that all layers of `net` share."""
     for name in names:
         if name not in ("ridge", *SCALES):
             raise InvalidArgumentError(f"name is {name!r}; expected 'ridge', 'W_std' or 'b_std'")
-    scales = {name: _shared(net, name) for name in names if name in SCALES}
+    scales = {name: shared_scale(net, name) for name in names if name in SCALES}
     slope = target_evidence(training).slope
     found = {"ridge": slope} if "ridge" in names else {}
     if scales:
@@ -67,7 +68,7 @@ def _weights(problem: Problem) -> np.ndarray:
     return np.asarray(solved @ solved.T - process.targets.shape[1] * inverse)
 
 
-def _derivative(net: Any, name: str, value: float, x: np.ndarray, field: str) -> np.ndarray:
+def _derivative(net: Network, name: str, value: float, x: np.ndarray, field: str) -> np.ndarray:
     """dΘ/dθ; Θ is even in every scale, so that it is 0 at 0."""
     if value == 0:
         return np.zeros((len(x), len(x)))
@@ -77,7 +78,7 @@ def _derivative(net: Any, name: str, value: float, x: np.ndarray, field: str) ->
     return (4 * central(h / 2) - central(h)) / 3
 
 
-def _shared(net: Any, name: str) -> float:
+def shared_scale(net: Network, name: str) -> float:
     """The value that all layers with weights share."""
     values = set(_values(getattr(net, "layers", ()), name))
     if len(values) != 1:

@@ -11,8 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import jax
 import numpy as np
 
+from equitangents._types import GroupLike
 from equitangents.actions import Action
 from equitangents.ensembles.infinite.kernel_transforms import (
     cross_transforms,
@@ -120,7 +122,7 @@ class IrrepProblem:
             covariance[i] = between[:, :, relative_elements(group)].transpose(0, 2, 1, 3)
         return mean, covariance
 
-    def sample_orbits(self, x: Any, draws: int, time: float, *, key: Any) -> np.ndarray:
+    def sample_orbits(self, x: Any, draws: int, time: float, *, key: jax.Array) -> np.ndarray:
         """Draws of one network jointly over the orbits of all inputs: (draws, M, |G|, outputs).
 
         By irreps, without the covariance of all M|G| points.
@@ -172,32 +174,26 @@ def solve(
     irreps: Sequence[FourierIrrep],
     *,
     labelled_only: bool,
-    known: IrrepProblem | None = None,
+    solved: IrrepProblem | None = None,
 ) -> IrrepProblem:
     """Solve the augmented problem in those of `irreps` that hold labels (enough for the mean), or in all (with K).
 
-    labels (|G|, N, outputs): that of ρ(g) x_i. known: the problem solved in some of the irreps before.
+    labels (|G|, N, outputs): that of ρ(g) x_i. solved: the problem in some of the irreps, whose spectra are taken.
     """
-    asked = tuple(irreps)
     orbits = data_orbits(action, x)
     mean_labels, consistent = orbits.mean_labels(labels)
-    transformed = GroupFourier(tuple(irreps)).forward(np.ascontiguousarray(np.moveaxis(mean_labels, 0, -1)))
+    by_irrep = GroupFourier(tuple(irreps)).forward(np.ascontiguousarray(np.moveaxis(mean_labels, 0, -1)))
     # of the labels as given: means over equal inputs may cancel, and leave nothing but rounding
     label_size = float(np.abs(labels).sum(axis=0).max())
-    held = [i for i in range(len(irreps)) if block_size(orbits, irreps[i])]
+    places = [i for i, irrep in enumerate(irreps) if block_size(orbits, irrep)]
     if labelled_only:
-        held = [i for i in held if holds_labels(transformed[i], label_size)] or [0]
-    irreps, transformed = [irreps[i] for i in held], [transformed[i] for i in held]
+        places = [i for i in places if holds_labels(by_irrep[i], label_size)] or [0]
+    blocks_of = [irreps[i] for i in places]
     # the trivial irrep, where kernels ≥ 0 have their largest eigenvalue, decides which steps are stable
-    bounding = [] if 0 in held else [asked[0]]
+    bounding = [] if 0 in places else [irreps[0]]
     prior = not labelled_only and settings.field == "ntk"
-    check_memory(
-        f"the augmented problem of {len(x)}·{action.group.order} samples, irrep by irrep,",
-        solve_bytes([*irreps, *bounding], len(orbits.first), prior=prior),
-        settings.memory_limit,
-        "take fewer samples or a subgroup of the augmentation"
-        + ("" if labelled_only else ", or ask for the mean alone"),
-    )
+    needed = solve_bytes([*blocks_of, *bounding], len(orbits.first), prior=prior)
+    _check_memory(action, x, settings, needed, labelled_only)
     inputs = x[orbits.first]
     self_kernels = diagonal(kernel, inputs, settings.field)
     shared = Augmented(
@@ -207,23 +203,40 @@ def solve(
         mean_diagonal=float(orbits.copies @ self_kernels) / len(x),
         precision=inputs.dtype,
     )
-    grams = gram_transforms(kernel, action, inputs, [*irreps, *bounding], _fields(settings.field, prior))
-    spectra = []
-    for i, irrep in enumerate(irreps):
-        spectrum = None if known is None else _known_spectrum(known, irrep)
-        spectra.append(shared.spectrum(irrep, grams[0][i]) if spectrum is None else spectrum)
-        grams[0][i] = np.empty((0, 0))
+    grams = gram_transforms(kernel, action, inputs, [*blocks_of, *bounding], _fields(settings.field, prior))
     process = IrrepProcess(
         shared,
-        irreps,
-        spectra,
+        blocks_of,
+        _spectra(shared, blocks_of, grams[0], solved),
         grams[1] if prior else None,
-        transformed,
+        [by_irrep[i] for i in places],
         consistent=consistent,
         label_size=label_size,
         bound=shared.largest_eigenvalue(bounding[0], grams[0][-1]) if bounding else 0.0,
     )
-    return IrrepProblem(kernel, action, settings.field, inputs, asked, process, self_kernels)
+    return IrrepProblem(kernel, action, settings.field, inputs, tuple(irreps), process, self_kernels)
+
+
+def _spectra(
+    shared: Augmented, irreps: Sequence[FourierIrrep], grams: list[np.ndarray], solved: IrrepProblem | None
+) -> list[Spectrum]:
+    """Of every irrep: that of `solved` where it is there, else of its matrix, which is then let go."""
+    there = {} if solved is None else {id(block.irrep): block.process.spectrum for block in solved.process.blocks}
+    spectra = []
+    for i, irrep in enumerate(irreps):
+        spectra.append(there[id(irrep)] if id(irrep) in there else shared.spectrum(irrep, grams[i]))
+        grams[i] = np.empty((0, 0))
+    return spectra
+
+
+def _check_memory(action: Action, x: Any, settings: Settings, needed: int, labelled_only: bool) -> None:
+    check_memory(
+        f"the augmented problem of {len(x)}·{action.group.order} samples, irrep by irrep,",
+        needed,
+        settings.memory_limit,
+        "take fewer samples or a subgroup of the augmentation"
+        + ("" if labelled_only else ", or ask for the mean alone"),
+    )
 
 
 def block_size(orbits: DataOrbits, irrep: FourierIrrep) -> int:
@@ -245,14 +258,10 @@ def name_of(action: Action, irreps: Sequence[FourierIrrep]) -> str:
     return f"irreps of {action.group.name}: {blocks}, largest {largest if largest > 1 else ''}N"
 
 
-def relative_elements(group: Any) -> np.ndarray:
+def relative_elements(group: GroupLike) -> np.ndarray:
     """g⁻¹h for all g and h."""
     everything = np.arange(group.order)
     return group._compose(group.inverses[:, None], everything)
-
-
-def _known_spectrum(known: IrrepProblem, irrep: FourierIrrep) -> Spectrum | None:
-    return next((block.process.spectrum for block in known.process.blocks if block.irrep is irrep), None)
 
 
 def _fields(field: Field, prior: bool) -> tuple[Field, ...]:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from equitangents._types import Network
 from equitangents._version import __version__
 from equitangents.ensembles.infinite.field_training import FieldTraining
 from equitangents.ensembles.infinite.means_at_a_time import MeansAtATime, means_at_a_time
@@ -62,7 +63,7 @@ def check_place(path: Path) -> None:
         raise InvalidArgumentError(f"path is {str(path)!r}, which exists and is not a saved ensemble; choose another")
 
 
-def load(cls: type, path: Path, net: Any = None) -> Any:
+def load(cls: type, path: Path, net: Network = None) -> Any:
     """Read a fitted ensemble of class `cls`; see InfiniteEnsembleBase.load."""
     about = about_model(path)
     if about["class"] != cls.__name__:
@@ -79,7 +80,7 @@ def load(cls: type, path: Path, net: Any = None) -> Any:
     return ensemble
 
 
-def load_means(path: Path, net: Any = None) -> MeansAtATime | None:
+def load_means(path: Path, net: Network = None) -> MeansAtATime | None:
     """What gives means at the fitted time, without the rest; None for an ensemble whose means need all of it."""
     about = about_model(path)
     found: MeansAtATime | None = _built(path, about, net, "means")
@@ -155,7 +156,7 @@ def _first(ensemble: Any) -> list[float]:
     return [float(v) for v in problem.means(problem.inputs[:1], np.array([float(ensemble.time)])).ravel()]
 
 
-def _described(means: Any, state: Any, net: Any) -> tuple[Described, Described, bool]:
+def _described(means: Any, state: Any, net: Network) -> tuple[Described, Described, bool]:
     """(means, state, whether the network was left out, as it holds functions or is not of this package)."""
     try:
         first = Described(means)
@@ -165,7 +166,7 @@ def _described(means: Any, state: Any, net: Any) -> tuple[Described, Described, 
         return first, Described(state, {"net": net}, first), True
 
 
-def _built(path: Path, about: dict[str, Any], net: Any, part: str) -> Any:
+def _built(path: Path, about: dict[str, Any], net: Network, part: str) -> Any:
     if about["network_left_out"] and net is None:
         raise InvalidArgumentError(
             f"path is {str(path)!r}, whose network, {about['network']}, could not be saved with it; give it as net "
@@ -194,12 +195,12 @@ class _Arrays:
         return self._read[number]
 
 
-def _check_same(ensemble: Any, about: dict[str, Any], net: Any) -> None:
+def _check_same(ensemble: Any, about: dict[str, Any], net: Network) -> None:
     if net is not None and about["network_left_out"]:
         _compare(np.array(_first(ensemble)), about, net)
 
 
-def _compare(first: np.ndarray, about: dict[str, Any], net: Any) -> None:
+def _compare(first: np.ndarray, about: dict[str, Any], net: Network) -> None:
     """Raise InvalidArgumentError unless a network that was given predicts what the saved one did."""
     saved = np.array(about["first"])
     scale = max(float(np.max(np.abs(saved))), 1e-30)

@@ -13,8 +13,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import jax
 import numpy as np
 
+from equitangents._types import AnyAction
 from equitangents.actions import Action, ActionSubset, restrict
 from equitangents.actions.subset import augmenting_elements
 from equitangents.ensembles.infinite import irrep_problem, problem
@@ -91,7 +93,7 @@ class Training:
                 f"{irrep_problem.name_of(self.augmentation, self._irreps)}, which are decomposed; take solver='eigh' "
                 "or 'auto'"
             )
-        return self._solve_irreps(labelled_only=True, known=None)
+        return self._solve_irreps(labelled_only=True, solved=None)
 
     @cached_property
     def covariance_problem(self) -> Problem | IrrepProblem | SolvedProblem:
@@ -102,7 +104,7 @@ class Training:
         if self.augmentation is not None and self.reason is None:
             logger.info("covariances by %s", self.covariance_solver)
             solved = None if self.invariant_labels else self.mean_problem
-            return self._solve_irreps(labelled_only=False, known=solved)
+            return self._solve_irreps(labelled_only=False, solved=solved)
         return self._mean_with_covariance()
 
     def _mean_with_covariance(self) -> Problem | IrrepProblem | SolvedProblem:
@@ -139,7 +141,7 @@ class Training:
         """μ_t(x) at every time: (T, M, outputs)."""
         return self.mean_problem.means(x, times)
 
-    def sample(self, x: Any, draws: int, time: float, *, key: Any) -> np.ndarray:
+    def sample(self, x: Any, draws: int, time: float, *, key: jax.Array) -> np.ndarray:
         """Draws of one network jointly over all inputs: (draws, M, outputs)."""
         times = np.array([time])
         covariance = self.covariances(x, times)[0]
@@ -185,7 +187,7 @@ class Training:
         means = solved.means(flat, times).reshape(len(times), len(x), order, -1)
         return means, solved.covariances(flat, times).reshape(len(times), len(x), order, len(x), order)
 
-    def sample_orbits(self, x: Any, draws: int, time: float, *, key: Any) -> np.ndarray:
+    def sample_orbits(self, x: Any, draws: int, time: float, *, key: jax.Array) -> np.ndarray:
         """Draws of one network jointly over the orbits of all inputs: (draws, M, |G|, outputs)."""
         group, times = self._orbit_group(), np.array([time])
         solved = self._covariance_problem_at(times, points=0)
@@ -222,7 +224,7 @@ class Training:
         )
         return solved
 
-    def _solve_irreps(self, *, labelled_only: bool, known: Any) -> IrrepProblem:
+    def _solve_irreps(self, *, labelled_only: bool, solved: Any) -> IrrepProblem:
         return irrep_problem.solve(
             self.kernel,
             self.augmentation,
@@ -231,7 +233,7 @@ class Training:
             self.settings,
             self._irreps,
             labelled_only=labelled_only,
-            known=known,
+            solved=solved,
         )
 
     @cached_property
@@ -273,7 +275,12 @@ class Training:
 
 
 def make_training(
-    kernel: KernelFunction, augmentation: Any, label_action: Any, x: Any, labels: np.ndarray, settings: Settings
+    kernel: KernelFunction,
+    augmentation: AnyAction,
+    label_action: AnyAction,
+    x: Any,
+    labels: np.ndarray,
+    settings: Settings,
 ) -> Training:
     """Check actions and labels against each other; a subset that is a subgroup becomes an action of its own."""
     each_copy = labels.ndim == 3

@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 
+from equitangents._types import Network
 from equitangents.ensembles.networks.foreign import ForeignNetwork
 from equitangents.ensembles.networks.pairs import PairNetwork
 from equitangents.ensembles.networks.signatures import made, parameters
@@ -22,7 +23,7 @@ EXPECTED = (
 _TOLD = frozenset({"train", "training", "is_training", "deterministic", "key"})
 
 
-def as_network(net: Any) -> Any:
+def as_network(net: Network) -> Any:
     """`net` as ensembles train it: itself, or the `ForeignNetwork` around it.
 
     Raises InvalidTypeError for what is no network.
@@ -84,7 +85,7 @@ def _traced(factory: Callable[..., Any], name: str) -> Any:
     return noted[0]
 
 
-def _drawn_already(net: Any, parameter: str, keyword: str) -> str:
+def _drawn_already(net: Network, parameter: str, keyword: str) -> str:
     name = type(net).__name__
     return (
         f"net is a module {name} whose weights are drawn already, and members need weights of their own; give the "

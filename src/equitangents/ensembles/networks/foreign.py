@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 
 from equitangents import precision
-from equitangents._types import DType, InputShape
+from equitangents._types import DType, InputShape, Network
 from equitangents.errors import EquitangentsError, NetworkError
 
 TRAINED = "params"
@@ -101,7 +101,7 @@ def rebuilt(like: Any, arrays: dict[str, Any]) -> Any:
     return jax.tree.unflatten(jax.tree.structure(like), [arrays[name] for name in named(like)])
 
 
-def traits(net: Any, input_shape: InputShape, dtype: str) -> Traits:
+def traits(net: Network, input_shape: InputShape, dtype: str) -> Traits:
     """What `net` does with a batch, from its trace alone; raises NetworkError if it cannot take such inputs."""
     if not isinstance(net, ForeignNetwork):
         return ROWWISE

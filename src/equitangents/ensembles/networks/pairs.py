@@ -64,7 +64,7 @@ class PairNetwork(ForeignNetwork):
         """(apply, its first argument)."""
         return self.evaluate, self._given(variables)
 
-    def _drawn(self, key: jax.Array, input_shape: InputShape, dtype: Any) -> Any:
+    def _drawn(self, key: jax.Array, input_shape: InputShape, dtype: DType) -> Any:
         if _takes_dtype(self.initialise):
             return self.initialise(key, input_shape, dtype)
         try:

@@ -16,6 +16,7 @@ import numpy as np
 import scipy.stats
 from jaxtyping import Float
 
+from equitangents._types import AnyAction
 from equitangents.actions import check_finite_group
 from equitangents.ensembles.fields.rows import FieldRows, field_rows
 from equitangents.ensembles.orbits import measures as orbit_measures
@@ -219,13 +220,13 @@ class OrbitStatistics:
 
 def orbit_statistics(
     ensemble: Any,
-    action: Any,
+    action: AnyAction,
     x: Any,
     members: Sequence[int],
     *,
     time: Any,
     truth: np.ndarray | None,
-    output_action: Any,
+    output_action: AnyAction,
     draws: int,
     seed: Any,
     confidence: float,
@@ -263,8 +264,8 @@ def orbit_statistics(
 
 
 def check_measures(
-    action: Any,
-    output_action: Any,
+    action: AnyAction,
+    output_action: AnyAction,
     x: Any,
     truth: np.ndarray | None,
     confidence: float,

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from equitangents._types import DType
 from equitangents.errors import StoreError
 from equitangents.scale.chunks import PARTIAL, Chunks, DamagedChunkError
 from equitangents.scale.whole import write_whole
@@ -84,7 +85,7 @@ class Parts:
         content = json.dumps(chunks.metadata((self.count, *chunks.shape[1:]), {}), indent=1).encode()
         write_whole(self.folder / name / _NAME, [content], self.folder / PARTIAL)
 
-    def of(self, name: str, dtype: Any = np.float64) -> Chunks:
+    def of(self, name: str, dtype: DType = np.float64) -> Chunks:
         """The files of one array."""
         return Chunks(self.folder / name, (self.rows, *self.arrays.get(name, ())), np.dtype(dtype))
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from equitangents._types import Network
 from equitangents.ensembles.infinite import saving
 from equitangents.ensembles.infinite.base import InfiniteEnsembleBase
 from equitangents.ensembles.infinite.classifier import InfiniteEnsembleClassifier
@@ -40,7 +41,7 @@ class Predictor:
     outputs: Callable[[np.ndarray], dict[str, np.ndarray]]
 
 
-def predictor(model: Any, time: Any, return_std: bool, net: Any) -> Predictor:
+def predictor(model: Any, time: Any, return_std: bool, net: Network) -> Predictor:
     """Of a fitted infinite ensemble, or of one that was saved in a folder; only what is needed of it is loaded."""
     if isinstance(model, InfiniteEnsembleBase):
         model._check_fitted()

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from equitangents._types import FileName, Numbers
+from equitangents._types import FileName, Network, Numbers
 from equitangents._version import __version__
 from equitangents.ensembles.streaming.formats import assemble, check_suffix, files_of, is_made, labelled
 from equitangents.ensembles.streaming.parts import Parts, read_record
@@ -44,7 +44,7 @@ def predict_to_file(
     shard: tuple[int, int] | None = None,
     restart: bool = False,
     force: bool = False,
-    net: Any = None,
+    net: Network = None,
     progress: Told | None = None,
 ) -> Path:
     """Predict all of x, (M, …), into the file `path`, in memory that does not grow with M; returns the path.

@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 from equitangents import precision
+from equitangents._types import AnyAction, Network, Params
 from equitangents.actions import as_action
 from equitangents.actions.subset import ActionSubset, augmenting_elements
 from equitangents.ensembles.inputs import check_network
@@ -55,40 +56,46 @@ def prepare(estimator: Any, loss: str, x: Any, targets: np.ndarray, first: int, 
     Checks everything before anything large is allocated. Raises InvalidArgumentError, InvalidTypeError,
     NotAnActionError, NetworkError, MemoryLimitError.
     """
-    e = estimator
-    check_settings(e)
-    augmentation = as_action("augmentation", e.augmentation, x.shape)
-    check_actions(augmentation, e.label_action, x, targets)
-    net = as_network(e.net)
+    check_settings(estimator)
+    augmentation = as_action("augmentation", estimator.augmentation, x.shape)
+    check_actions(augmentation, estimator.label_action, x, targets)
+    net = as_network(estimator.net)
     check_network(net, x)
-    data = augmented(e, augmentation, x, targets)
+    data = augmented(estimator, augmentation, x, targets)
     if loss == "cross_entropy":
         check_probabilities(data.y.reshape(-1, targets.shape[-1]))
-    batch_size = resolve_batch_size(e.optimizer, e.batch_size, data.samples)
-    variation = _variation(e)
+    recipe = _recipe(estimator, net, loss, data, tuple(x.shape[1:]), targets)
+    job = Job(recipe, data.x, data.y, first, members, int(estimator.seed), estimator.dtype, len(data.x) // len(x))
+    with precision.scope(estimator.dtype):
+        shapes = job.member_shapes()
+        _check_outputs(job, shapes.params, targets.shape[1:])
+        plan = make_plan(recipe, shapes, data.x, data.y, members, estimator.members_per_chunk)
+        needed = _bytes(job, shapes, plan)
+        check_room(f"training {members} members", needed, estimator.memory_limit, "train fewer, then extend")
+    settings = {
+        "seed": job.seed,
+        "zero_output": bool(estimator.zero_output),
+        "variation": repr(recipe.variation),
+        "loss": loss,
+        "batch size": recipe.batches.batch_size,
+        "augmentation_mode": estimator.augmentation_mode if estimator.augmentation is not None else None,
+    }
+    return Prepared(job, plan, job_fingerprint(job, settings))
+
+
+def _recipe(
+    estimator: Any, net: Network, loss: str, data: Augmented, input_shape: tuple[int, ...], targets: np.ndarray
+) -> Recipe:
+    """How every member is trained: what does not differ between members."""
+    batch_size = resolve_batch_size(estimator.optimizer, estimator.batch_size, data.samples)
+    variation = _variation(estimator)
     variation.check(net, loss)
     shuffle = batch_size < data.samples
     batches = Batches(data.samples, batch_size, batch_size, data.copies, shuffle, variation.gathers)
     classes = targets.shape[-1] if targets.ndim > 2 else None
-    kind = traits(net, tuple(x.shape[1:]), e.dtype)
-    recipe = Recipe(
-        net, loss, e.optimizer, float(e.learning_rate), float(e.momentum), batches, variation, kind, classes
-    )
-    job = Job(recipe, data.x, data.y, first, members, int(e.seed), e.dtype, len(data.x) // len(x))
-    with precision.scope(e.dtype):
-        shapes = job.member_shapes()
-        _check_outputs(job, shapes.params, targets.shape[1:])
-        plan = make_plan(recipe, shapes, data.x, data.y, members, e.members_per_chunk)
-        check_room(f"training {members} members", _bytes(job, shapes, plan), e.memory_limit, "train fewer, then extend")
-    settings = {
-        "seed": job.seed,
-        "zero_output": bool(e.zero_output),
-        "variation": repr(variation),
-        "loss": loss,
-        "batch size": batch_size,
-        "augmentation_mode": e.augmentation_mode if e.augmentation is not None else None,
-    }
-    return Prepared(job, plan, job_fingerprint(job, settings))
+    kind = traits(net, input_shape, estimator.dtype)
+    rate, momentum = float(estimator.learning_rate), float(estimator.momentum)
+    return Recipe(net, loss, estimator.optimizer, rate, momentum, batches, variation, kind, classes)
 
 
 def execute(
@@ -105,20 +112,22 @@ def execute(
 
     `inputs` turns what users give as X into the array that networks take.
     """
-    e, job, plan = estimator, prepared.job, prepared.plan
-    sets, epochs = check_record(record, record_at, e.epochs)
+    job, plan = prepared.job, prepared.plan
+    sets, epochs = check_record(record, record_at, estimator.epochs)
     sets = {name: inputs(x) for name, x in sets.items()}
     rows = sum(len(x) for x in sets.values()) * job.members * job.y.shape[1]
     recorded_bytes = 2 * len(epochs) * rows * job.y.itemsize
-    check_room("the recorded outputs", recorded_bytes, e.memory_limit, "record fewer inputs, or at fewer epochs")
-    if resume and e.checkpoint_dir is None:
+    check_room(
+        "the recorded outputs", recorded_bytes, estimator.memory_limit, "record fewer inputs, or at fewer epochs"
+    )
+    if resume and estimator.checkpoint_dir is None:
         raise InvalidArgumentError("resume is True, but checkpoint_dir is None; checkpoints need a directory")
-    folder = None if e.checkpoint_dir is None else Path(e.checkpoint_dir)
-    schedule = Schedule(e.epochs, epochs, e.callback, e.checkpoint_every)
+    folder = None if estimator.checkpoint_dir is None else Path(estimator.checkpoint_dir)
+    schedule = Schedule(estimator.epochs, epochs, estimator.callback, estimator.checkpoint_every)
     assignment = Assignment(job, plan, prepared.fingerprint, schedule, sets, folder, resume)
-    if e.executor is not None:
-        return train_spread(e.executor, assignment)
-    return train_alone(replace(assignment, progress=e.progress, inputs=inputs))
+    if estimator.executor is not None:
+        return train_spread(estimator.executor, assignment)
+    return train_alone(replace(assignment, progress=estimator.progress, inputs=inputs))
 
 
 def check_room(task: str, needed: int, limit: int | None, remedy: str) -> None:
@@ -128,20 +137,20 @@ def check_room(task: str, needed: int, limit: int | None, remedy: str) -> None:
     check_memory(task, needed, limit, remedy)
 
 
-def _variation(e: Any) -> Variation:
-    if e.variation is None:
-        return ZeroOutput() if e.zero_output else PLAIN
-    if not isinstance(e.variation, Variation):
+def _variation(estimator: Any) -> Variation:
+    if estimator.variation is None:
+        return ZeroOutput() if estimator.zero_output else PLAIN
+    if not isinstance(estimator.variation, Variation):
         raise InvalidTypeError(
-            f"variation is {e.variation!r}; expected None, or Bootstrap(), NTKPosterior() or NNGPPosterior() of "
-            f"equitangents.ensembles"
+            f"variation is {estimator.variation!r}; expected None, or Bootstrap(), NTKPosterior() or NNGPPosterior() "
+            "of equitangents.ensembles"
         )
-    if e.zero_output:
-        raise InvalidArgumentError(f"zero_output is True and variation is {e.variation!r}; only one can be set")
-    return e.variation
+    if estimator.zero_output:
+        raise InvalidArgumentError(f"zero_output is True and variation is {estimator.variation!r}; only one can be set")
+    return estimator.variation
 
 
-def augmented(e: Any, augmentation: Any, x: Any, targets: np.ndarray) -> Augmented:
+def augmented(estimator: Any, augmentation: AnyAction, x: Any, targets: np.ndarray) -> Augmented:
     """The data that an estimator's members are trained on; raises where the copies are too many or cannot be made."""
     if augmentation is not None:
         order = len(augmenting_elements(augmentation))
@@ -152,8 +161,8 @@ def augmented(e: Any, augmentation: Any, x: Any, targets: np.ndarray) -> Augment
             )
         needed = 2 * order * (np.asarray(x).nbytes + targets.nbytes)
         task = f"the {order} transformed copies of {len(x)} samples"
-        check_room(task, needed, e.memory_limit, "take fewer samples or a subgroup")
-    return augment(augmentation, e.label_action, e.augmentation_mode, x, targets, e.dtype)
+        check_room(task, needed, estimator.memory_limit, "take fewer samples or a subgroup")
+    return augment(augmentation, estimator.label_action, estimator.augmentation_mode, x, targets, estimator.dtype)
 
 
 def check_probabilities(y: np.ndarray) -> None:
@@ -166,7 +175,7 @@ def check_probabilities(y: np.ndarray) -> None:
         )
 
 
-def _check_outputs(job: Job, params: Any, wanted: tuple[int, ...]) -> None:
+def _check_outputs(job: Job, params: Params, wanted: tuple[int, ...]) -> None:
     x = jax.ShapeDtypeStruct((1, *job.input_shape), job.dtype)
     shape = jax.eval_shape(job.recipe.net.apply, params, x).shape
     if len(wanted) > 1 and shape[1:] != wanted:

@@ -17,6 +17,7 @@ from typing import Any
 
 import jax
 
+from equitangents._types import Params
 from equitangents.ensembles.networks import ForeignNetwork
 from equitangents.ensembles.training.batches import Batches
 from equitangents.ensembles.training.footprint import peak_bytes, tree_bytes
@@ -56,7 +57,7 @@ def make_plan(recipe: Recipe, member: Any, x: Any, y: Any, members: int, members
     return Plan(_in_cache(fit) if on_cpu() else max(1, min(members, fit)), rows)
 
 
-def working_bytes(recipe: Recipe, params: Any, x: Any, y: Any, rows: int) -> int:
+def working_bytes(recipe: Recipe, params: Params, x: Any, y: Any, rows: int) -> int:
     """Bytes that one member's gradient of `rows` rows takes, apart from its parameters and optimiser state."""
     batch = replace(recipe, batches=Batches(rows, rows, rows, shuffle=False))
     shapes = (jax.ShapeDtypeStruct((rows, *a.shape[1:]), a.dtype) for a in (x, y))
@@ -69,13 +70,13 @@ def working_bytes(recipe: Recipe, params: Any, x: Any, y: Any, rows: int) -> int
     return peak_bytes(gradient, params, *shapes)
 
 
-def _convolves(recipe: Recipe, params: Any, x: Any) -> bool:
+def _convolves(recipe: Recipe, params: Params, x: Any) -> bool:
     """Whether the network has convolutions of XLA's, which take longer on a CPU for members at once than in turn."""
     some = jax.ShapeDtypeStruct((1, *x.shape[1:]), x.dtype)
     return "conv_general_dilated" in str(jax.make_jaxpr(recipe.net.apply)(params, some))
 
 
-def _rows_at_once(recipe: Recipe, params: Any, x: Any, y: Any, target: int) -> int:
+def _rows_at_once(recipe: Recipe, params: Params, x: Any, y: Any, target: int) -> int:
     """All rows of a batch, or so few that one member's gradient takes `target` bytes or is mostly parameters."""
     rows = recipe.batches.batch_size
     least = max(target, 4 * tree_bytes(params))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from equitangents._types import AnyAction
 from equitangents.actions.group_action import is_infinite
 from equitangents.actions.remedies import flattened
 from equitangents.actions.subset import whole_action
@@ -50,7 +51,7 @@ def check_settings(estimator: Any) -> None:
         raise InvalidTypeError(f"callback is {p.callback!r}; expected a function of (epoch, state), or None")
 
 
-def check_actions(augmentation: Any, label_action: Any, x: Any, y: Any) -> None:
+def check_actions(augmentation: AnyAction, label_action: AnyAction, x: Any, y: Any) -> None:
     """Raise unless the two are actions of one group; NotAnActionError if they are not actions on the first samples.
 
     augmentation: an action, some of its elements (`ActionSubset`), or None.

@@ -10,8 +10,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
+from equitangents._types import ExecutorLike
 from equitangents.ensembles.training.alone import Assignment, train_alone
 from equitangents.ensembles.training.checkpoints import check_unused
 from equitangents.ensembles.training.trained import Trained, joined
@@ -35,7 +35,7 @@ class Done:
         return len(self.parts)
 
 
-def train_spread(executor: Any, assignment: Assignment) -> Trained:
+def train_spread(executor: ExecutorLike, assignment: Assignment) -> Trained:
     """Train the members of an assignment by an executor, a chunk of them at a time."""
     pieces = _pieces(assignment)
     if assignment.folder is not None:

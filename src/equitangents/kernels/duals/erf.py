@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import jax.numpy as jnp
 
+from equitangents._types import ArrayLike
 from equitangents.kernels.duals.geometry import arcsine, root_gap, safe_sqrt
 
 
-def _self_angle(q: Any) -> Any:
+def _self_angle(q: ArrayLike) -> ArrayLike:
     """arcsin(2q/(1+2q)), accurate also where the argument is near 1."""
     return jnp.arctan2(2 * q, jnp.sqrt(1 + 4 * q))
 
@@ -25,7 +25,7 @@ def _self_angle(q: Any) -> Any:
 class Erf:
     """The dual of the error function: the arcsine kernel."""
 
-    def pair(self, d: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+    def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """Squared distance after φ, and E[φ'φ']."""
         k = (q1 + q2 - d) / 2
         r = safe_sqrt(q1) * safe_sqrt(q2)
@@ -53,7 +53,7 @@ class Erf:
         gap = jnp.where(close, turn, m - turn)
         return (4 / math.pi) * gap, (4 / math.pi) / root
 
-    def covariance(self, k: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+    def covariance(self, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """E[φφ] and E[φ'φ'], from the covariance itself."""
         r = safe_sqrt(q1) * safe_sqrt(q2)
         radicand = 1 + 2 * (q1 + q2) + 4 * (r - k) * (r + k)
@@ -61,6 +61,6 @@ class Erf:
         root_product = jnp.sqrt(1 + 2 * q1) * jnp.sqrt(1 + 2 * q2)
         return (2 / math.pi) * arcsine(2 * k / root_product, root / root_product), (4 / math.pi) / root
 
-    def moments(self, q: Any) -> tuple[Any, Any]:
+    def moments(self, q: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """(2/π) arcsin(2q/(1+2q)) and 0."""
         return (2 / math.pi) * _self_angle(q), jnp.zeros_like(q)

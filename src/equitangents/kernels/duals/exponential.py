@@ -11,6 +11,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from equitangents._types import ArrayLike
 from equitangents.kernels.duals.geometry import angle_of_covariance, half_angle, root_gap, safe_sqrt
 
 
@@ -21,7 +22,7 @@ class Exp:
     a: float = 1.0
     b: float = 1.0
 
-    def pair(self, d: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+    def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """Squared distance after φ, and E[φ'φ']."""
         square = self.b**2
         gap = jnp.exp(square * jnp.minimum(q1, q2)) * jnp.expm1(square * jnp.abs(q1 - q2))
@@ -29,12 +30,12 @@ class Exp:
         distance = gap**2 - 2 * both * jnp.expm1(-square * d / 2)
         return self.a**2 * distance, self.a**2 * square * jnp.exp(square * (q1 + q2 - d / 2))
 
-    def covariance(self, k: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+    def covariance(self, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """E[φφ] and E[φ'φ'], from the covariance itself."""
         value = self.a**2 * jnp.exp(self.b**2 * ((q1 + q2) / 2 + k))
         return value, self.b**2 * value
 
-    def moments(self, q: Any) -> tuple[Any, Any]:
+    def moments(self, q: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """a² exp(2 b² q) and a exp(b² q/2)."""
         return self.a**2 * jnp.exp(2 * self.b**2 * q), self.a * jnp.exp(self.b**2 * q / 2)
 
@@ -49,7 +50,7 @@ class Gaussian:
     a: float = 1.0
     b: float = -1.0
 
-    def pair(self, d: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+    def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """Squared distance after φ, and E[φ'φ']."""
         k, r = (q1 + q2 - d) / 2, safe_sqrt(q1) * safe_sqrt(q2)
         minor = (d - root_gap(q1, q2)) / 2 * (r + k)
@@ -66,21 +67,21 @@ class Gaussian:
         distance = between + 2 * excess / (root * middle * (root + middle))
         return self.a**2 * distance, self._slope(k, delta)
 
-    def covariance(self, k: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+    def covariance(self, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """E[φφ] and E[φ'φ'], from the covariance itself."""
         r = safe_sqrt(q1) * safe_sqrt(q2)
         delta = self._determinant((r - k) * (r + k), q1, q2)
         return self.a**2 / jnp.sqrt(delta), self._slope(k, delta)
 
-    def moments(self, q: Any) -> tuple[Any, Any]:
+    def moments(self, q: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """a²/√(1 + 4βq) and a/√(1 + 2βq)."""
         return self.a**2 / jnp.sqrt(1 - 4 * self.b * q), self.a / jnp.sqrt(1 - 2 * self.b * q)
 
-    def _determinant(self, minor: Any, q1: Any, q2: Any) -> Any:
+    def _determinant(self, minor: Any, q1: ArrayLike, q2: ArrayLike) -> ArrayLike:
         """Δ from the minor q1 q2 - k²."""
         return 1 - 2 * self.b * (q1 + q2) + 4 * self.b**2 * jnp.where(minor < 0, 0, minor)
 
-    def _slope(self, k: Any, delta: Any) -> Any:
+    def _slope(self, k: ArrayLike, delta: Any) -> ArrayLike:
         return 4 * self.a**2 * self.b**2 * k / (delta * jnp.sqrt(delta))
 
 
@@ -90,16 +91,16 @@ class Rbf:
 
     gamma: float = 1.0
 
-    def pair(self, d: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+    def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """Squared distance after φ, and E[φ'φ']."""
         return -2 * jnp.expm1(-self.gamma * d), 2 * self.gamma * jnp.exp(-self.gamma * d)
 
-    def covariance(self, k: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+    def covariance(self, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """E[φφ] and E[φ'φ'], from the covariance itself."""
         value = jnp.exp(-self.gamma * (q1 + q2 - 2 * k))
         return value, 2 * self.gamma * value
 
-    def moments(self, q: Any) -> tuple[Any, Any]:
+    def moments(self, q: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """1 and exp(-γ q)."""
         return jnp.ones_like(q), jnp.exp(-self.gamma * q)
 
@@ -113,17 +114,17 @@ class NormalisedExponential:
 
     gamma: float = 1.0
 
-    def pair(self, d: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+    def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """Squared distance after φ, and E[φ'φ']."""
         s, r, gap = half_angle(d, q1, q2)
         return gap - 2 * r * jnp.expm1(-2 * self.gamma * s), self.gamma * jnp.exp(-2 * self.gamma * s)
 
-    def covariance(self, k: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+    def covariance(self, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """E[φφ] and E[φ'φ'], from the covariance itself."""
         s, r = angle_of_covariance(k, q1, q2)
         value = jnp.exp(-2 * self.gamma * s)
         return r * value, self.gamma * value
 
-    def moments(self, q: Any) -> tuple[Any, Any]:
+    def moments(self, q: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """The variance itself, and √q exp(-γ/2)."""
         return q, safe_sqrt(q) * math.exp(-self.gamma / 2)

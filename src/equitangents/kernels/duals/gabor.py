@@ -11,6 +11,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from equitangents._types import ArrayLike
 from equitangents.kernels.duals.exponential import Gaussian
 from equitangents.kernels.duals.geometry import root_gap, safe_sqrt
 
@@ -19,7 +20,7 @@ from equitangents.kernels.duals.geometry import root_gap, safe_sqrt
 class Gabor:
     """The dual of e^{-x²} sin x, in closed form."""
 
-    def pair(self, d: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+    def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """Squared distance after φ, and E[φ'φ'].
 
         φ(u)φ(v) = e^{-u²-v²} (cos(u-v) - cos(u+v))/2, so the distance is half the difference of two others: that of
@@ -33,22 +34,22 @@ class Gabor:
         differences = Gaussian().pair(d, q1, q2)[0] + turned
         return (differences - _sums(d, minor, delta, q1, q2)) / 2, _products(k, minor, q1, q2)[1]
 
-    def covariance(self, k: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+    def covariance(self, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """E[φφ] and E[φ'φ'], from the covariance itself."""
         r = safe_sqrt(q1) * safe_sqrt(q2)
         minor = (r - k) * (r + k)
         return _products(k, jnp.where(minor < 0, 0, minor), q1, q2)
 
-    def moments(self, q: Any) -> tuple[Any, Any]:
+    def moments(self, q: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """(1 - e^{-2q/(1 + 4q)}) / (2 √(1 + 4q)), and 0."""
         return -jnp.expm1(-2 * q / (1 + 4 * q)) / (2 * jnp.sqrt(1 + 4 * q)), jnp.zeros_like(q)
 
 
-def _determinant(minor: Any, q1: Any, q2: Any) -> Any:
+def _determinant(minor: Any, q1: ArrayLike, q2: ArrayLike) -> ArrayLike:
     return 1 + 2 * (q1 + q2) + 4 * minor
 
 
-def _products(k: Any, minor: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+def _products(k: ArrayLike, minor: Any, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
     """E[φφ], and E[φ'φ'] = ∂E[φφ]/∂k, whose terms are of one sign."""
     delta, total = _determinant(minor, q1, q2), q1 + q2
     inner = k / delta
@@ -57,7 +58,7 @@ def _products(k: Any, minor: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
     return sine, (4 * inner * (1 + (1 + total) / delta) * sine) + cosine * (1 / delta + 8 * inner**2)
 
 
-def _sums(d: Any, minor: Any, delta: Any, q1: Any, q2: Any) -> Any:
+def _sums(d: ArrayLike, minor: Any, delta: Any, q1: ArrayLike, q2: ArrayLike) -> ArrayLike:
     """E[e^{-2u²} cos 2u] + E[e^{-2v²} cos 2v] - 2 E[e^{-u²-v²} cos(u + v)], without cancellation for near-equal u, v.
 
     The terms are e^{-f(q1)}, e^{-f(q2)} and e^{-g}, where f(q) = log(A)/2 + (1 - 1/A)/2 with A = 1 + 4q, and

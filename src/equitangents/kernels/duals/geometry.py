@@ -14,20 +14,22 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from equitangents._types import ArrayLike
 
-def safe_sqrt(x: Any) -> Any:
+
+def safe_sqrt(x: ArrayLike) -> ArrayLike:
     """√x, with derivative 0 in place of infinity at x = 0; negative rounding errors count as 0."""
     positive = x > 0
     return jnp.where(positive, jnp.sqrt(jnp.where(positive, x, 1)), 0)
 
 
-def root_gap(q1: Any, q2: Any) -> Any:
+def root_gap(q1: ArrayLike, q2: ArrayLike) -> ArrayLike:
     """(√q1 - √q2)², computed from the difference of the variances so that near-equal ones do not cancel."""
     total = safe_sqrt(q1) + safe_sqrt(q2)
     return (q1 - q2) ** 2 / jnp.where(total > 0, total, 1) ** 2
 
 
-def half_angle(d: Any, q1: Any, q2: Any) -> tuple[Any, Any, Any]:
+def half_angle(d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[Any, Any, Any]:
     """(s, r, g) = (sin²(θ/2), √(q1 q2), (√q1 - √q2)²); where a variance vanishes the angle is taken as π/2."""
     r = safe_sqrt(q1) * safe_sqrt(q2)
     g = root_gap(q1, q2)
@@ -39,7 +41,7 @@ def half_angle(d: Any, q1: Any, q2: Any) -> tuple[Any, Any, Any]:
     return s, r, g
 
 
-def angle_of_covariance(k: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+def angle_of_covariance(k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
     """(s, r) = ((1 - k/r)/2, √(q1 q2)): sin²(θ/2) to rounding of 1, whatever the ratio of q1 to q2."""
     r = safe_sqrt(q1) * safe_sqrt(q2)
     positive = r > 0
@@ -87,7 +89,7 @@ def _coefficients(term: Callable[[int], Fraction], degree: int) -> tuple[float, 
     return tuple(float(x) for x in total)
 
 
-def _evaluate(term: Callable[[int], Fraction], t: Any) -> Any:
+def _evaluate(term: Callable[[int], Fraction], t: Any) -> ArrayLike:
     u = 4 * t - 1
     value = jnp.zeros_like(u)
     for coefficient in reversed(_coefficients(term, _DEGREE[u.dtype.name])):
@@ -95,7 +97,7 @@ def _evaluate(term: Callable[[int], Fraction], t: Any) -> Any:
     return value
 
 
-def nearest_axis(s: Any, d: Any, q1: Any, q2: Any) -> Any:
+def nearest_axis(s: Any, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> ArrayLike:
     """min(s, 1 - s) for s = sin²(θ/2), 0 where rounding of d and of the variances could have made it of 0.
 
     The angle is its root: without this, parallel and opposite fields would be an angle of 1e-8 apart in float64.
@@ -106,25 +108,25 @@ def nearest_axis(s: Any, d: Any, q1: Any, q2: Any) -> Any:
     return m - jax.lax.stop_gradient(jnp.where((m <= doubt) & (r > 0), m, 0))  # derivatives pass through
 
 
-def nearest_axis_of(s: Any, r: Any) -> Any:
+def nearest_axis_of(s: Any, r: Any) -> ArrayLike:
     """The same for s from a covariance, which has the rounding errors of 1."""
     m = jnp.where(s <= 0.5, s, 1 - s)
     doubt = _DOUBT * jnp.finfo(m.dtype).eps / 2
     return m - jax.lax.stop_gradient(jnp.where((m <= doubt) & (r > 0), m, 0))  # derivatives pass through
 
 
-def acute_angle(m: Any) -> Any:
+def acute_angle(m: Any) -> ArrayLike:
     """α from m = sin²(α/2) <= 1/2; the derivative at the kink α = 0 is set to 0."""
     return 2 * safe_sqrt(m) * _evaluate(_arcsine_term, m)
 
 
-def alpha_cos_minus_sin(m: Any) -> Any:
+def alpha_cos_minus_sin(m: Any) -> ArrayLike:
     """α cos α - sin α for m = sin²(α/2) <= 1/2, without cancellation near α = 0."""
     return m * safe_sqrt(m) * _evaluate(_area_term, m)
 
 
 @jax.custom_jvp
-def arcsine(x: Any, y: Any) -> Any:
+def arcsine(x: ArrayLike, y: ArrayLike) -> ArrayLike:
     """arcsin(x), given y = √(1 - x²) ≥ 0: to full relative accuracy, and in vector registers, unlike XLA's own."""
     near = x * x <= 0.5
     t = jnp.where(near, x * x, y * y)
@@ -134,6 +136,6 @@ def arcsine(x: Any, y: Any) -> Any:
 
 
 @arcsine.defjvp
-def _(primals: Any, tangents: Any) -> Any:
+def _(primals: Any, tangents: Any) -> tuple[ArrayLike, ArrayLike]:
     (x, y), (dx, dy) = primals, tangents
     return arcsine(x, y), y * dx - x * dy

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import jax.numpy as jnp
 
+from equitangents._types import ArrayLike
 from equitangents.kernels.duals.geometry import (
     acute_angle,
     alpha_cos_minus_sin,
@@ -31,7 +31,7 @@ class PiecewiseLinear:
 
     slope: float = 0.0
 
-    def pair(self, d: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+    def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """Squared distance after φ, and E[φ'φ']."""
         even, odd = ((1 - self.slope) / 2) ** 2, ((1 + self.slope) / 2) ** 2
         if even == 0:
@@ -42,7 +42,7 @@ class PiecewiseLinear:
         cosine = 1 - (2 / math.pi) * acute_angle(m)
         return odd * d + even * absolute, odd + even * jnp.where(s <= 0.5, cosine, -cosine)
 
-    def covariance(self, k: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+    def covariance(self, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """E[φφ], with E[|u||v|] = √(q1 q2) (1 - 2 [sin²(α/2) + (α cos α - sin α)/π]), and E[φ'φ']."""
         even, odd = ((1 - self.slope) / 2) ** 2, ((1 + self.slope) / 2) ** 2
         s, r = angle_of_covariance(k, q1, q2)
@@ -51,7 +51,7 @@ class PiecewiseLinear:
         cosine = 1 - (2 / math.pi) * acute_angle(m)
         return odd * k + even * absolute, odd + even * jnp.where(s <= 0.5, cosine, -cosine)
 
-    def moments(self, q: Any) -> tuple[Any, Any]:
+    def moments(self, q: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """(1+a²)/2 · q and (1-a)/2 · √(2q/π)."""
         mean = (1 - self.slope) / 2 * math.sqrt(2 / math.pi) * safe_sqrt(q)
         return (1 + self.slope**2) / 2 * q, mean

@@ -14,6 +14,8 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from equitangents._types import ArrayLike
+
 
 @dataclass(frozen=True)
 class Polynomial:
@@ -34,7 +36,7 @@ class Polynomial:
                 square[a + e, b + f] += c * g
         return {(a, b): c for (a, b), c in square.items() if c and (a + b) % 2 == 0}  # odd moments vanish
 
-    def pair(self, d: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+    def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """Squared distance after φ, and E[φ'φ']."""
         middle, cross = (q1 + q2) / 2 - d / 4, (q1 - q2) / 2
         middle = jnp.where(middle < 0, 0, middle)
@@ -43,15 +45,15 @@ class Polynomial:
             distance = distance + c * _moment(a, b, middle, d, cross)
         return distance, self._products((q1 + q2 - d) / 2, q1, q2)[1]
 
-    def covariance(self, k: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+    def covariance(self, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """E[φφ] and E[φ'φ'], from the covariance itself."""
         return self._products(k, q1, q2)
 
-    def moments(self, q: Any) -> tuple[Any, Any]:
+    def moments(self, q: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """E[φ(u)²] and E[φ(u)] of u ~ N(0, q)."""
         return self._products(q, q, q)[0], self._derivative(0, q)
 
-    def _products(self, k: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+    def _products(self, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         value, slope = jnp.zeros_like(k), jnp.zeros_like(k)
         for n in range(len(self.coefficients)):
             both = self._derivative(n, q1) * self._derivative(n, q2)
@@ -60,7 +62,7 @@ class Polynomial:
                 slope = slope + k ** (n - 1) / math.factorial(n - 1) * both
         return value, slope
 
-    def _derivative(self, n: int, q: Any) -> Any:
+    def _derivative(self, n: int, q: ArrayLike) -> ArrayLike:
         """E[φ⁽ⁿ⁾(u)] = Σ_j c_j j!/(j-n)! (j-n-1)!! q^((j-n)/2) over even j - n."""
         total = jnp.zeros_like(q)
         for j in range(n, len(self.coefficients), 2):
@@ -71,7 +73,7 @@ class Polynomial:
         return total
 
 
-def _moment(a: int, b: int, va: Any, vb: Any, cross: Any) -> Any:
+def _moment(a: int, b: int, va: Any, vb: Any, cross: Any) -> ArrayLike:
     """E[s^a δ^b] of two Gaussian variables of these variances and this covariance (Isserlis)."""
     total = jnp.zeros_like(va)
     for l in range(a % 2, min(a, b) + 1, 2):

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import roots_hermitenorm
 
+from equitangents._types import ArrayLike
 from equitangents.kernels.duals.geometry import angle_of_covariance, half_angle, safe_sqrt
 
 _NEGLIGIBLE = 1e-18  # weights below this, relative to their sum, are left out
@@ -38,7 +39,7 @@ class Quadrature:
         i, j = np.nonzero(product > _NEGLIGIBLE)
         return nodes[i], nodes[j], product[i, j]
 
-    def pair(self, d: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+    def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """Squared distance after φ, and E[φ'φ']."""
         s, r, _ = half_angle(d, q1, q2)
         equal = s == 0
@@ -64,7 +65,7 @@ class Quadrature:
         distance = distance - jax.lax.stop_gradient(jnp.where(equal & (q1 == q2), distance, 0))
         return distance, derivative
 
-    def covariance(self, k: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+    def covariance(self, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """E[φφ] and E[φ'φ'], from the covariance itself."""
         s, _ = angle_of_covariance(k, q1, q2)
         a, b = safe_sqrt(1 - s), safe_sqrt(s)
@@ -81,7 +82,7 @@ class Quadrature:
         zero = jnp.zeros(jnp.broadcast_shapes(s.shape, r1.shape, r2.shape), s.dtype)
         return jax.lax.scan(jax.checkpoint(add), (zero, zero), (z1, z2, w))[0]
 
-    def moments(self, q: Any) -> tuple[Any, Any]:
+    def moments(self, q: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """E[φ(u)²] and E[φ(u)] of u ~ N(0, q), by Gauss-Hermite quadrature of 16 times as many nodes."""
         root = safe_sqrt(q)
         z, w = (jnp.asarray(part, q.dtype) for part in _rule(_FINER * self.order))

@@ -13,6 +13,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from equitangents._types import ArrayLike
 from equitangents.kernels.duals.geometry import (
     acute_angle,
     alpha_cos_minus_sin,
@@ -38,7 +39,7 @@ class RectifiedMonomial:
         """E[φ(u)] of u ~ N(0, 1): 2^(n/2 - 1) Γ((n + 1)/2)/√π."""
         return 2 ** (self.degree / 2 - 1) * math.gamma((self.degree + 1) / 2) / math.sqrt(math.pi)
 
-    def pair(self, d: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+    def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """Squared distance after φ, and E[φ'φ']."""
         s, r, gap = half_angle(d, q1, q2)
         excess, _, before = self._angular(s)
@@ -47,17 +48,17 @@ class RectifiedMonomial:
         powers = gap * sum(a**i * b ** (n - 1 - i) for i in range(n)) ** 2
         return self.second_moment * powers + r**n * excess, self._slope(r, before)
 
-    def covariance(self, k: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+    def covariance(self, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """E[φφ] and E[φ'φ'], from the covariance itself."""
         s, r = angle_of_covariance(k, q1, q2)
         _, here, before = self._angular(s)
         return r**self.degree * here / 2, self._slope(r, before)
 
-    def moments(self, q: Any) -> tuple[Any, Any]:
+    def moments(self, q: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """Second moment and mean: those of variance 1, times powers of q."""
         return self.second_moment * q**self.degree, self.first_moment * safe_sqrt(q) ** self.degree
 
-    def _slope(self, r: Any, before: Any) -> Any:
+    def _slope(self, r: Any, before: Any) -> ArrayLike:
         return self.degree**2 / 2 * r ** (self.degree - 1) * before
 
     def _angular(self, s: Any) -> tuple[Any, Any, Any]:

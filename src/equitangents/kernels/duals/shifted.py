@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
+from equitangents._types import ArrayLike
 from equitangents.kernels.program import DualActivation
 
 
@@ -15,17 +15,17 @@ class Shifted:
     of: DualActivation
     offset: float
 
-    def pair(self, d: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+    def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """Squared distance after φ, and E[φ'φ']."""
         return self.of.pair(d, q1, q2)
 
-    def covariance(self, k: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+    def covariance(self, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """E[φφ] and E[φ'φ'], from the covariance itself."""
         value, slope = self.of.covariance(k, q1, q2)
         means = self.of.moments(q1)[1] + self.of.moments(q2)[1]
         return value + self.offset * (means + self.offset), slope
 
-    def moments(self, q: Any) -> tuple[Any, Any]:
+    def moments(self, q: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """Second moment and mean, of φ and with the offset."""
         square, mean = self.of.moments(q)
         return square + self.offset * (2 * mean + self.offset), mean + self.offset

@@ -11,6 +11,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from equitangents._types import ArrayLike
 from equitangents.kernels.duals.geometry import (
     acute_angle,
     angle_of_covariance,
@@ -25,7 +26,7 @@ NO_NTK = (
 )
 
 
-def _share(s: Any, m: Any) -> Any:
+def _share(s: Any, m: Any) -> ArrayLike:
     """θ/π from s = sin²(θ/2) and m = min(s, 1 - s)."""
     acute = acute_angle(m) / jnp.pi
     return jnp.where(s <= 0.5, acute, 1 - acute)
@@ -37,20 +38,20 @@ class Sign:
 
     no_ntk = NO_NTK
 
-    def pair(self, d: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+    def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """Squared distance after φ, and zeros in place of a derivative that there is not."""
         s, _, _ = half_angle(d, q1, q2)
         both = 4 * _share(s, nearest_axis(s, d, q1, q2))
         one = jnp.where(q1 > 0, 1.0, 0.0) + jnp.where(q2 > 0, 1.0, 0.0)
         return jnp.where((q1 > 0) & (q2 > 0), both, one.astype(both.dtype)), jnp.zeros_like(both)
 
-    def covariance(self, k: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+    def covariance(self, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """E[φφ] from the covariance itself, and zeros."""
         s, r = angle_of_covariance(k, q1, q2)
         both = 1 - 2 * _share(s, nearest_axis_of(s, r))
         return jnp.where(r > 0, both, 0), jnp.zeros_like(both)
 
-    def moments(self, q: Any) -> tuple[Any, Any]:
+    def moments(self, q: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """1 (0 where x is 0 for certain) and 0."""
         return jnp.where(q > 0, 1, 0).astype(q.dtype), jnp.zeros_like(q)
 
@@ -61,20 +62,20 @@ class Heaviside:
 
     no_ntk = NO_NTK
 
-    def pair(self, d: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+    def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """Squared distance after φ, and zeros in place of a derivative that there is not."""
         s, _, _ = half_angle(d, q1, q2)
         both = _share(s, nearest_axis(s, d, q1, q2))
         one = (jnp.where(q1 > 0, 1.0, 0.0) + jnp.where(q2 > 0, 1.0, 0.0)) / 2
         return jnp.where((q1 > 0) & (q2 > 0), both, one.astype(both.dtype)), jnp.zeros_like(both)
 
-    def covariance(self, k: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+    def covariance(self, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """E[φφ] from the covariance itself, and zeros."""
         s, r = angle_of_covariance(k, q1, q2)
         both = (1 - _share(s, nearest_axis_of(s, r))) / 2
         return jnp.where(r > 0, both, 0), jnp.zeros_like(both)
 
-    def moments(self, q: Any) -> tuple[Any, Any]:
+    def moments(self, q: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """1/2 and 1/2 (0 where x is 0 for certain)."""
         half = jnp.where(q > 0, 0.5, 0).astype(q.dtype)
         return half, half

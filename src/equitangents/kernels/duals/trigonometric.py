@@ -11,8 +11,10 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from equitangents._types import ArrayLike
 
-def _sum_excess(d: Any, q1: Any, q2: Any) -> Any:
+
+def _sum_excess(d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> ArrayLike:
     """e^{-S/2} - (e^{-2 q1} + e^{-2 q2})/2, without cancellation for near-equal u, v and without overflow."""
     near = d < 1
     gap = jnp.exp(-jnp.minimum(q1, q2)) * jnp.expm1(-jnp.abs(q1 - q2))
@@ -21,7 +23,7 @@ def _sum_excess(d: Any, q1: Any, q2: Any) -> Any:
     return grown - gap**2 / 2
 
 
-def _products(k: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+def _products(k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
     """(E[sin u sin v], E[cos u cos v]) = e^{-(q1+q2)/2} (sinh k, cosh k), without overflow."""
     h = (q1 + q2) / 2
     up, down = jnp.exp(k - h), jnp.exp(-k - h)
@@ -34,15 +36,15 @@ def _products(k: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
 class Sin:
     """The dual of the sine, in closed form."""
 
-    def pair(self, d: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+    def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """Squared distance after φ, and E[φ'φ']."""
         return -jnp.expm1(-d / 2) + _sum_excess(d, q1, q2), (jnp.exp(-d / 2) + jnp.exp(d / 2 - (q1 + q2))) / 2
 
-    def covariance(self, k: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+    def covariance(self, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """E[φφ] and E[φ'φ'], from the covariance itself."""
         return _products(k, q1, q2)
 
-    def moments(self, q: Any) -> tuple[Any, Any]:
+    def moments(self, q: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """(1 - e^{-2q})/2 and 0."""
         return -jnp.expm1(-2 * q) / 2, jnp.zeros_like(q)
 
@@ -51,17 +53,17 @@ class Sin:
 class Cos:
     """The dual of the cosine, in closed form."""
 
-    def pair(self, d: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+    def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """Squared distance after φ, and E[φ'φ']."""
         derivative = (jnp.exp(-d / 2) - jnp.exp(d / 2 - (q1 + q2))) / 2
         return -jnp.expm1(-d / 2) - _sum_excess(d, q1, q2), derivative
 
-    def covariance(self, k: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+    def covariance(self, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """E[φφ] and E[φ'φ'], from the covariance itself."""
         sine, cosine = _products(k, q1, q2)
         return cosine, sine
 
-    def moments(self, q: Any) -> tuple[Any, Any]:
+    def moments(self, q: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """(1 + e^{-2q})/2 and e^{-q/2}."""
         return (1 + jnp.exp(-2 * q)) / 2, jnp.exp(-q / 2)
 
@@ -72,20 +74,20 @@ class Wave:
 
     phase: float
 
-    def pair(self, d: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+    def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """Squared distance after φ, and E[φ'φ']."""
         return self._mean(Sin().pair(d, q1, q2), Cos().pair(d, q1, q2))
 
-    def covariance(self, k: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
+    def covariance(self, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """E[φφ] and E[φ'φ'], from the covariance itself."""
         return self._mean(Sin().covariance(k, q1, q2), Cos().covariance(k, q1, q2))
 
-    def moments(self, q: Any) -> tuple[Any, Any]:
+    def moments(self, q: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """(1 - cos(2 phase) e^{-2q})/2 and sin(phase) e^{-q/2}."""
         square = self._mean(Sin().moments(q), Cos().moments(q))[0]
         return square, math.sin(self.phase) * jnp.exp(-q / 2)
 
-    def _mean(self, of_sine: tuple[Any, Any], of_cosine: tuple[Any, Any]) -> tuple[Any, Any]:
+    def _mean(self, of_sine: tuple[Any, Any], of_cosine: tuple[Any, Any]) -> tuple[ArrayLike, ArrayLike]:
         share = math.sin(self.phase) ** 2
         value, slope = ((1 - share) * s + share * c for s, c in zip(of_sine, of_cosine, strict=True))
         return value, slope

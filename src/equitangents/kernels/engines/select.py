@@ -9,10 +9,11 @@ import logging
 import os
 import warnings
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 
+from equitangents._types import DType
 from equitangents.errors import InvalidArgumentError
 from equitangents.kernels.engines.findings import REPORT, finding
 from equitangents.kernels.engines.protocol import Engine
@@ -50,7 +51,7 @@ def engine_description() -> str:
     return f"{fastest.name} ({fastest.description()})"
 
 
-def choose(program: Program, engine: str | None = None, dtype: Any = "float64") -> Choice:
+def choose(program: Program, engine: str | None = None, dtype: DType = "float64") -> Choice:
     """The engine for `program` in `dtype`."""
     return choose_where(lambda candidate: candidate.obstacle(program, dtype), engine)
 

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents import precision
+from equitangents._types import DType
 from equitangents.kernels import apart, by_scale, traced_scales
 from equitangents.kernels.engines import Engine, choose_where
 from equitangents.kernels.engines.reference import fields as by_reference
@@ -85,7 +86,7 @@ def compute_field_diagonal(program: Program, x: Any, part: Part, engine: str | N
     )
 
 
-def choose_for_field(program: Program, part: Part, engine: str | None, dtype: Any) -> tuple[Engine, tuple[str, ...]]:
+def choose_for_field(program: Program, part: Part, engine: str | None, dtype: DType) -> tuple[Engine, tuple[str, ...]]:
     """(the engine for a part of a field, what a reader should know of the choice)."""
     chosen, note = choose_where(lambda e: e.field_obstacle(program, part, dtype), engine)
     steps = chosen.field_steps(program, part).steps
@@ -120,7 +121,7 @@ def _own(engine: Engine, program: Program, part: Part, x: np.ndarray) -> Any:
         return engine.field_diagonal(program, part, x)
 
 
-def _traced(program: Program, x1: Any, x2: Any, part: Part, dtype: Any) -> KernelField:
+def _traced(program: Program, x1: Any, x2: Any, part: Part, dtype: DType) -> KernelField:
     """Fields of traced inputs, which are the reference engine's, so that they have derivatives."""
     plan = field_plan(program, part)
 

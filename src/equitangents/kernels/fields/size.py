@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from equitangents._types import DType
 from equitangents.formatting import memory_size
 from equitangents.kernels.fields.part import Part
 from equitangents.memory import check_fits, process_memory
@@ -16,7 +15,7 @@ def field_bytes(part: Part, n1: int, n2: int, itemsize: int) -> int:
     return 2 * n1 * n2 * part.layout.numbers * itemsize
 
 
-def check_field(part: Part, n1: int, n2: int, dtype: Any, working: int, copied: bool = False) -> int:
+def check_field(part: Part, n1: int, n2: int, dtype: DType, working: int, copied: bool = False) -> int:
     """Bytes beyond the inputs, at most; raises MemoryLimitError where these cannot fit in memory.
 
     `working`: bytes held beyond the results while they are computed; `copied`: results are copied to JAX arrays.

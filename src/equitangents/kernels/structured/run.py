@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents import precision
+from equitangents._types import DType
 from equitangents.errors import MemoryLimitError, NetworkError
 from equitangents.kernels.engines import choose_where
 from equitangents.kernels.engines.reference.carry import COVARIANCE, DISTANCE, Carry
@@ -172,7 +173,7 @@ def _leaves(batch: Batch) -> tuple[Any, Any, Any]:
     return batch.x, batch.mask, batch.graphs
 
 
-def typed(batch: Batch, dtype: Any) -> Batch:
+def typed(batch: Batch, dtype: DType) -> Batch:
     """The same as JAX arrays of `dtype`."""
     graphs = None if batch.graphs is None else jnp.asarray(batch.graphs).astype(dtype)
     return Batch(jnp.asarray(batch.x).astype(dtype), batch.mask, graphs)

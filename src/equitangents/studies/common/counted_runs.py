@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 
+from equitangents._types import Network
 from equitangents.ensembles.training.plan import Workers
 from equitangents.studies.common.system_images import SystemImages
 from equitangents.studies.framework.study import Arrays
@@ -24,7 +24,13 @@ KEYS = ("best", "last", "learnt", "epochs")
 
 
 def counted_runs(
-    group: str, net: Any, learning: GradientInference, seed: int, images: Sequence[SystemImages], *, first_alone: bool
+    group: str,
+    net: Network,
+    learning: GradientInference,
+    seed: int,
+    images: Sequence[SystemImages],
+    *,
+    first_alone: bool,
 ) -> np.ndarray:
     """(repetitions, 4), KEYS: the highest test accuracy along training, the last, that on training data, and epochs.
 
@@ -47,7 +53,7 @@ def counting(best: np.ndarray, learnt: np.ndarray) -> np.ndarray:
 
 
 def _one(
-    group: str, net: Any, learning: GradientInference, seed: int, images: Sequence[SystemImages], r: int
+    group: str, net: Network, learning: GradientInference, seed: int, images: Sequence[SystemImages], r: int
 ) -> list[float]:
     one = images[r]
     fitted = System(group, net, learning, seed + r).fit(one.train_x, one.train_y, watch=(one.test_x, one.test_y))

@@ -15,11 +15,12 @@ import numpy as np
 from jaxtyping import Float
 
 from equitangents import precision
+from equitangents._types import Network
 from equitangents.studies.framework.progress import Task
 
 
 def boosted(
-    net: Any,
+    net: Network,
     x: Float[np.ndarray, "n ..."],
     y: Float[np.ndarray, " n"],
     points: Float[np.ndarray, "p ..."],
@@ -48,7 +49,7 @@ def boosted(
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
-def _stage(net: Any, rate: float, steps: int, keys: Any, x: Any, targets: Any, points: Any) -> Any:
+def _stage(net: Network, rate: float, steps: int, keys: Any, x: Any, targets: Any, points: Any) -> Any:
     """One network a run, trained on its own targets (runs, N): its outputs on the data and on the points."""
 
     def run(key: Any, y: Any) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from equitangents._types import Network
 from equitangents.actions import Action
 from equitangents.ensembles import InfiniteEnsemble
 from equitangents.studies.common.orbits import by_element, orbit_batch
@@ -20,12 +21,12 @@ def unit_times(model: InfiniteEnsemble, units: Sequence[float] | np.ndarray) -> 
     return np.asarray(units, dtype=np.float64) * float(model.max_learning_rate_) / 2 / model.learning_rate
 
 
-def largest_rate(net: Any, x: np.ndarray, y: np.ndarray, **options: Any) -> float:
+def largest_rate(net: Network, x: np.ndarray, y: np.ndarray, **options: Any) -> float:
     """The largest learning rate at which gradient descent in steps does not grow."""
     return float(InfiniteEnsemble(net, time=0.0, **options).fit(x, y).max_learning_rate_)
 
 
-def gradient_descent(net: Any, x: np.ndarray, y: np.ndarray, rate: float, **options: Any) -> InfiniteEnsemble:
+def gradient_descent(net: Network, x: np.ndarray, y: np.ndarray, rate: float, **options: Any) -> InfiniteEnsemble:
     """An ensemble fitted by gradient descent in steps, with `rate` times the largest stable learning rate."""
     # The fastest direction is shared by all inputs and labels, so that only invariant labels are sure to show it.
     invariant = {key: value for key, value in options.items() if key != "label_action"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from equitangents import nn
+from equitangents._types import Params
 from equitangents.actions import Action
 from equitangents.groups import wallpaper
 
@@ -64,7 +65,7 @@ def wallpaper_gcnn(
     return nn.Sequential(*layers, nn.GroupPool(), nn.Dense(outputs))
 
 
-def same_weights(params: Any) -> Any:
+def same_weights(params: Params) -> Any:
     """Parameters of an `mlp` in the places of a `gcnn` whose convolutions have the window {e}: it is the MLP's mean
     over the orbit, (1/|G|) Σ_g f(ρ(g)x; θ).
     """

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from equitangents._types import Network
 from equitangents.actions import Action
 from equitangents.ensembles import DeepEnsemble
 from equitangents.studies.common.orbits import by_element, orbit_batch
@@ -27,7 +28,7 @@ def ensemble_stage(
     folder: RunFolder,
     stage: str,
     title: str,
-    net: Any,
+    net: Network,
     x: np.ndarray,
     y: np.ndarray,
     *,
@@ -55,7 +56,7 @@ def ensemble_stage(
 
 
 def train_recorded(
-    net: Any,
+    net: Network,
     x: np.ndarray,
     y: np.ndarray,
     *,

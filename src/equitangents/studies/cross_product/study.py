@@ -18,6 +18,7 @@ from jaxtyping import Float
 from scipy.stats import special_ortho_group
 
 from equitangents import actions, groups
+from equitangents._types import GroupLike
 from equitangents.statistics import Estimate, bootstrap, exactly, shared_level, surviving_share
 from equitangents.studies.common.infinite import gradient_descent, orbit_means
 from equitangents.studies.common.networks import mlp
@@ -176,7 +177,7 @@ def _infinite(settings: Settings, name: str, task: Task) -> Arrays:
     }
 
 
-def _between(settings: Settings, model: Any, group: Any, x: np.ndarray, times: np.ndarray) -> Arrays:
+def _between(settings: Settings, model: Any, group: GroupLike, x: np.ndarray, times: np.ndarray) -> Arrays:
     """|μ(Rx) − R μ(x)| under random rotations, its mean square relative to μ's, its largest, and the bound, (T, N)."""
     rotations = special_ortho_group.rvs(3, size=settings.rotations, random_state=settings.seed)
     predict = lambda z: model.predict(z, time=times)

@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from equitangents._types import ExecutorLike
+
 _EVERY = 60.0  # seconds between lines about one stage
 
 
@@ -27,7 +29,7 @@ class Task:
         bars: Any = None,
         identity: Any = None,
         interrupted: threading.Event | None = None,
-        executor: Any = None,
+        executor: ExecutorLike = None,
     ) -> None:
         self.executor = executor
         self._bars = bars
@@ -84,7 +86,7 @@ def _say(line: str) -> None:
 class Progress:
     """Bars on the terminal by rich, lines where output is redirected, or nothing at all."""
 
-    def __init__(self, *, shown: bool = True, executor: Any = None) -> None:
+    def __init__(self, *, shown: bool = True, executor: ExecutorLike = None) -> None:
         self.executor = executor
         self._bars: Any = None
         self._interrupted = threading.Event()

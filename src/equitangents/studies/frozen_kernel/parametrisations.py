@@ -14,6 +14,7 @@ from typing import Any
 import jax
 
 from equitangents import nn
+from equitangents._types import Params
 
 PARAMETRISATIONS = ("ntk", "standard", "mean-field")
 TITLES = {"ntk": "NTK parametrisation", "standard": "standard parametrisation", "mean-field": "mean-field output scale"}
@@ -29,11 +30,11 @@ class Standard:
         """The same weights as those of `net`, as they multiply inputs."""
         return self._scaled(self.net.init(key, input_shape, dtype), 1)
 
-    def apply(self, params: Any, x: Any) -> Any:
+    def apply(self, params: Params, x: Any) -> Any:
         """The same function as that of `net`."""
         return self.net.apply(self._scaled(params, -1), x)
 
-    def _scaled(self, params: Any, power: int) -> Any:
+    def _scaled(self, params: Params, power: int) -> Any:
         """Every parameter times the `power` of what multiplies it in NTK parametrisation."""
         return tuple(
             {name: value * scale(layer, name, entry) ** power for name, value in entry.items()} if entry else entry
@@ -52,7 +53,7 @@ class MeanField:
         """The parameters of `net`."""
         return self.net.init(key, input_shape, dtype)
 
-    def apply(self, params: Any, x: Any) -> Any:
+    def apply(self, params: Params, x: Any) -> Any:
         """1/√width times what `net` gives."""
         return self.net.apply(params, x) / math.sqrt(self.width)
 

@@ -9,7 +9,8 @@ from equitangents.report.palette import BLUE, GREEN, INK, ORANGE, PURPLE, SKY, V
 from equitangents.report.verdict import format_number
 from equitangents.statistics import Estimate, bootstrap
 from equitangents.studies.framework.page import Presentation, RunFolder, columns, drawing, panels
-from equitangents.studies.other_ensembles.study import CLOSED, TITLES, Results, Settings, exponent, share, squares
+from equitangents.studies.other_ensembles.results import Results, exponent, share, squares
+from equitangents.studies.other_ensembles.settings import CLOSED, TITLES, Settings
 
 _COLOURS = dict(zip(TITLES, (INK, BLUE, PURPLE, GREEN, SKY, VERMILLION, ORANGE), strict=True))
 _RANDOM = {

@@ -6,6 +6,7 @@ from typing import Any, final
 
 import numpy as np
 
+from equitangents._types import Element
 from equitangents.actions import GroupAction
 from equitangents.actions.given_maps import GivenMap
 from equitangents.groups import Group
@@ -29,12 +30,12 @@ class ChannelAction(GivenMap):
         if self.base is not None:
             self.base.check_signals(name, x)
 
-    def __call__(self, g: Any, x: Any) -> np.ndarray:
+    def __call__(self, g: Element, x: Any) -> np.ndarray:
         """M(g) on the last axis of what the base makes of x."""
         moved = x if self.base is None else np.asarray(self.base(g, x))
         return moved @ self.matrices[g].T.astype(x.dtype)
 
-    def moves_exactly(self, g: Any) -> bool:
+    def moves_exactly(self, g: Element) -> bool:
         """Whether the base resamples nothing."""
         return self.base is None or self.base.moves_exactly(g)
 

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from equitangents._types import AnyAction, Element
 from equitangents.audit.contract.contract import Contract, OutputActions
 from equitangents.audit.contract.labels import LabelsAction, cycles
 from equitangents.audit.contract.leaf_actions import LeafAction
@@ -160,7 +161,7 @@ def _tested_elements(task: Task) -> list[Any]:
     return list(group.generators) if isinstance(group, Group) else list(task.elements)
 
 
-def _position(g: Any, elements: list[Any]) -> int | None:
+def _position(g: Element, elements: list[Any]) -> int | None:
     """Where g stands among the elements."""
     return next((k for k, h in enumerate(elements) if np.array_equal(g, h)), None)
 
@@ -174,7 +175,7 @@ def _asks(part: Any) -> bool:
     return _asks(part.value) if isinstance(part, Batch) else isinstance(part, str) and part == FIND
 
 
-def _without(output_action: Any) -> Any:
+def _without(output_action: AnyAction) -> Any:
     """A tree of output actions with None in place of every "find"."""
     left = lambda part: replace(part, value=None) if isinstance(part, Batch) else None
     blank = lambda part: left(part) if _asks(part) else part

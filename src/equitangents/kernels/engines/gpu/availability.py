@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from equitangents._types import DType
 from equitangents.kernels.engines import cpu
 from equitangents.kernels.engines.gpu.compiler import EMULATE, emulated, host_compiler, nvrtc
 from equitangents.kernels.engines.gpu.shape import AXES, shape_of
@@ -66,7 +67,7 @@ def description() -> str:
     return f"{_device().device_kind}, compute capability {capability()}"
 
 
-def obstacle(plan: FibrePlan | PairPlan, dtype: Any = "float64") -> str | None:
+def obstacle(plan: FibrePlan | PairPlan, dtype: DType = "float64") -> str | None:
     """Why the engine cannot run `plan` in `dtype`, or None if it can."""
     if isinstance(plan, PairPlan):
         return f"it runs along fibres only, and here {plan.why}"

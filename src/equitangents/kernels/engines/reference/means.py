@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from equitangents._types import DType
 from equitangents.kernels.engines.reference.carry import DISTANCE, Carry
 from equitangents.kernels.engines.reference.execute import State, execute
 from equitangents.kernels.engines.reference.fibre import FibreGeometry
@@ -21,7 +22,7 @@ _Alone = tuple[np.ndarray, np.ndarray]
 
 
 def means(
-    steps: FibrePlan, d: np.ndarray, one: _Alone, other: _Alone, dtype: Any, side: int, carry: Carry = DISTANCE
+    steps: FibrePlan, d: np.ndarray, one: _Alone, other: _Alone, dtype: DType, side: int, carry: Carry = DISTANCE
 ) -> tuple[np.ndarray, np.ndarray]:
     """Means over T of NNGP and NTK, (n1, n2), from what is carried of the inputs, d, (T, n1, n2).
 

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from equitangents._types import DType
 from equitangents.kernels.engines.reference.carry import DISTANCE, Carry
 from equitangents.kernels.engines.reference.execute import State, execute
 from equitangents.kernels.engines.reference.moments import Moments, field_moments, joined
@@ -75,7 +76,7 @@ class PairGeometry:
         return State(jnp.where(same, state.d, self.carry.unrelated(q1, q2)), jnp.where(same, state.theta, 0))
 
 
-def averaging(op: AnyPool, positions: int, dtype: Any, tables: dict[str, Any]) -> Any:
+def averaging(op: AnyPool, positions: int, dtype: DType, tables: dict[str, Any]) -> Any:
     """The matrix (blocks, positions) that averages over each block."""
     if isinstance(op, WindowPool):
         return jnp.asarray(window_averages(op.box), dtype)

@@ -1,0 +1,63 @@
+"""What the study of other ensembles may be told, its presets, and what the kinds of ensembles are called."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+INDEPENDENT = {
+    "plain": "plain averaging",
+    "nngp": "Bayesian posterior (last layer)",
+    "ntk": "random prior (NTK posterior)",
+    "bagged": "bagging of inputs",
+    "bagged-copies": "bagging of augmented copies",
+}
+ONE_RUN = {"snapshots": "snapshots of one run", "boosted": "boosting"}
+TITLES = {**INDEPENDENT, **ONE_RUN}
+BAGGED = {kind: TITLES[kind] for kind in ("bagged", "bagged-copies")}
+CLOSED = {"posterior": "Bayesian posterior", "random-prior": "random prior", **BAGGED}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Energies of the Ising model on a torus under turns by 90°, all four in the data.
+
+    `noise` is the variance of the posteriors' noise; `sizes` are numbers of members, snapshots or stages; `members` are
+    independent ones of each kind, `runs` those of snapshots and of boosting; snapshots are taken every `every` epochs
+    of stochastic gradient descent; a boosting stage takes `stage_steps` of full-batch descent, with `shrinkage`.
+    """
+
+    lattice: int = 4
+    train_spins: int = 12
+    test_spins: int = 24
+    width: int = 128
+    hidden_layers: int = 2
+    members: int = 256
+    runs: int = 128
+    sizes: tuple[int, ...] = (1, 2, 4, 8, 16)
+    steps: int = 100
+    noise: float = 0.05
+    every: int = 10
+    batch: int = 8
+    stage_steps: int = 10
+    shrinkage: float = 0.5
+    rate: float = 0.5
+    resamples: int = 40
+    W_std: float = 2**0.5
+    b_std: float = 0.1
+    seed: int = 0
+
+
+PRESETS = {
+    "quick": Settings(),
+    "paper": Settings(
+        lattice=8,
+        train_spins=64,
+        test_spins=64,
+        width=512,
+        members=2048,
+        runs=512,
+        sizes=(1, 2, 4, 8, 16, 32, 64),
+        steps=300,
+        resamples=200,
+    ),
+}
