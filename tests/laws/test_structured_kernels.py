@@ -164,6 +164,18 @@ def test_missing_positions_are_as_if_they_were_not_there():
     assert np.allclose(y, apply(params, X[:, :3]), atol=1e-5)
 
 
+def test_masks_that_miss_no_position_change_nothing():
+    net = N.Sequential(conv(), N.Relu(), N.GlobalAvgPool(), LAST)
+    whole, plain = et.Masked(X, np.ones(X.shape[:-1], bool)), net.kernel(X)
+    for found, expected in (
+        (net.kernel(whole), plain),
+        (net.kernel(whole, whole[:2]), net.kernel(X, X[:2])),
+        (net.kernel_diagonal(whole), net.kernel_diagonal(X)),
+    ):
+        assert found.engine == expected.engine == plain.engine
+        np.testing.assert_array_equal(found.ntk, expected.ntk)
+
+
 def test_relabelled_nodes_are_the_same_graph():
     net = graph_case()[0]
     order = np.array([RNG.permutation(5) for _ in range(4)])

@@ -32,7 +32,7 @@ from equitangents.nn.steerable.ending import PointFeatures
 from equitangents.nn.steerable.outputs import turning_dimension
 from equitangents.nn.structure import Structure
 from equitangents.steerable.positions import OnPoints, OnWhole
-from equitangents.structured import Graphs, Inputs, Masked, checked, is_structured
+from equitangents.structured import Graphs, Inputs, Masked, checked, is_structured, without_empty_masks
 from equitangents.validation import check_array
 
 AnyProgram = Program | RotationProgram | StructuredProgram | SteerableProgram
@@ -151,7 +151,7 @@ class Sequential(CheckedKeywords):
 
     def kernel_diagonal(self, x: Inputs, engine: str | None = None) -> Kernels:
         """NNGP and NTK of every input with itself, each (N,): the diagonal of `kernel(x)` at the cost of N pairs."""
-        x = _check_inputs("x", x)
+        (x,) = without_empty_masks(_check_inputs("x", x))
         x, program = self.lowered(x)
         return self._existing(compute_diagonal(program, x, engine))
 
@@ -164,7 +164,9 @@ class Sequential(CheckedKeywords):
                 raise ShapeError(f"x2 has inputs of shape {x2.shape[1:]}; expected those of x1, {x1.shape[1:]}")
             if is_structured(x1) != is_structured(x2):
                 raise NetworkError("one of x1 and x2 has masks or graphs, the other none; give both")
-        return x1, x2
+        if x2 is None:
+            return (*without_empty_masks(x1), None)
+        return without_empty_masks(x1, x2)  # type: ignore[return-value]
 
     def _existing(self, kernels: Kernels) -> Any:
         """The kernels that the network has: all, or the NNGP alone."""
@@ -257,6 +259,11 @@ class Sequential(CheckedKeywords):
         if not count:
             return x
         dtype = precision.working_dtype(x)
+        if isinstance(x, np.ndarray) and all(layer.takes_numpy for layer in self._layers[:count]):
+            y: Any = x.astype(dtype, copy=False)
+            for layer, s in zip(self._layers[:count], self.signals(x.shape[1:]), strict=False):
+                y = layer.apply((), y, s)
+            return y
         with precision.scope(dtype):
             y = jnp.asarray(getattr(x, "x", x), dtype)
             signals = self.signals(x.shape[1:])
