@@ -37,7 +37,7 @@ class Layer(CheckedKeywords, abc.ABC):
         """The layer's output for x, (N, *positions, channels); `signal` describes x."""
 
     @abc.abstractmethod
-    def lower(self, signal: Signal) -> tuple[Op, ...]:
+    def lower(self, signal: Signal) -> tuple[Any, ...]:
         """Operations on kernels (`Op`, or `RotationOp` on rotations)."""
 
     @property
@@ -64,6 +64,11 @@ class Layer(CheckedKeywords, abc.ABC):
     @property
     def needs_structure(self) -> bool:
         """Whether it cannot run without a `Structure`, such as graphs or a key: `apply` then says what is missing."""
+        return False
+
+    @property
+    def takes_numpy(self) -> bool:
+        """Whether `apply` makes NumPy arrays of NumPy arrays, without JAX; of a layer without parameters."""
         return False
 
     @property

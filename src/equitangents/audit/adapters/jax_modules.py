@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, final
 
 import jax
@@ -273,7 +273,7 @@ def _has(module: Any, base: type) -> bool:
     )
 
 
-def _dotted(path: Iterable[object]) -> str:
+def _dotted(path: Any) -> str:
     return ".".join(str(part) for part in path)
 
 
