@@ -137,6 +137,17 @@ def test_transforms_stand_beside_a_group_and_do_not_change_its_verdict() -> None
     assert report.transforms[0].said in report.summary()
 
 
+def test_named_changes_are_of_the_first_input_along_time_wherever_the_batch_is() -> None:
+    faster, first = Transform("speed", [0.8, 1.25]), lambda s: s[:, :4]
+    alone = et.audit(first, faster, SERIES, **QUIET)
+    by_steps = et.audit(lambda s: s[:4].T, faster, Batch(SERIES.T, axis=1), **QUIET)
+    np.testing.assert_array_equal(by_steps.errors, alone.errors)
+    named = et.audit(
+        lambda x: first(x["sound"]) * x["gain"], faster, {"sound": SERIES, "gain": np.ones((9, 1))}, **QUIET
+    )
+    np.testing.assert_array_equal(named.errors, alone.errors)
+
+
 def test_crops_are_compared_with_a_crop_and_outputs_may_follow() -> None:
     window = Transform(lambda x, s: x[:, int(s) : int(s) + 12], [2, 5], reference=0, name="crop")
     assert verdict(lambda s: np.ones((len(s), s.shape[1])), window, SERIES) == "equivariant"

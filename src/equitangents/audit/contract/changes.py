@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import jax
@@ -76,14 +76,16 @@ class Transform:
         named = self.fn
 
         def first(x: Any, s: float) -> Any:
-            leaves, structure = jax.tree.flatten(x)
+            key = next(iter(x)) if isinstance(x, dict) else None
+            leaves, structure = jax.tree.flatten(x if key is None else x[key])
             array = np.asarray(leaves[0])
             if stated and layout is None and named in HAVE_PLACES and array.ndim > 2:
                 raise InvalidArgumentError(
                     f"layout is not stated, and {named} must know where channels are; give layout='channels_first' or "
                     "'channels_last'"
                 )
-            return jax.tree.unflatten(structure, [change(array, s), *leaves[1:]])
+            changed = jax.tree.unflatten(structure, [change(array, s), *leaves[1:]])
+            return changed if key is None else {**x, key: changed}
 
         return first
 
@@ -166,8 +168,10 @@ class Changes:
         if g is None:
             return list(leaves)
         name, s = g
-        part = self.like.replaced(leaves)
-        fn = self.transforms[name].of(self.layout, self.stated)
+        part, transform = self.like.replaced(leaves), self.transforms[name]
+        if isinstance(transform.fn, str):  # which reads the batch first, wherever the model has it
+            part = replace(part, axes=())
+        fn = transform.of(self.layout, self.stated)
         return _changed(part, fn, name, s)
 
     def orbit(self, elements: Sequence[Any], leaves: Sequence[Any]) -> Iterator[list[Any]]:
