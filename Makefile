@@ -11,7 +11,7 @@ endif
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-EXTRAS := $(VENV)/.installed-torch $(VENV)/.installed-onnx $(VENV)/.installed-keras
+EXTRAS := $(VENV)/.installed-torch $(VENV)/.installed-onnx $(VENV)/.installed-keras $(VENV)/.installed-transformers
 
 # One thread a test process: the processes already fill the cores.
 XLA := --xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1
@@ -40,7 +40,7 @@ test: XLA := --xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=fa
 test: $(STAMP) ## all tests but the slow ones, and what they cost
 	$(PYTEST) -m "not slow" --memory-limit 1.5
 
-test-all: $(STAMP) $(EXTRAS) ## all tests, with PyTorch, ONNX and Keras
+test-all: $(STAMP) $(EXTRAS) ## all tests, with PyTorch, ONNX, Keras and transformers
 	$(PYTEST)
 	$(PYTEST) tests/audit_extras tests/torch_ensembles
 
@@ -51,7 +51,7 @@ test-random: $(STAMP) ## property tests on new examples; SEED=... repeats a run
 	@echo "make test-random SEED=$(SEED)"
 	@$(PYTEST) -m hypothesis --hypothesis-profile random --hypothesis-seed $(SEED) --timeout 1800
 
-test-extras: $(STAMP) $(EXTRAS) ## tests of PyTorch, ONNX and Keras models
+test-extras: $(STAMP) $(EXTRAS) ## tests of PyTorch, ONNX, Keras and transformers models
 	$(PYTEST) tests/audit_extras tests/torch_ensembles
 
 test-browser: $(STAMP) $(VENV)/.installed-browser ## the pages in a headless Chromium

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +33,18 @@ def test_activations_that_are_alive_at_once_are_counted() -> None:
     features = 4 * 8 * 8 * 4  # the convolution's output, and beside it that of the ReLU
     assert found.weights == 4 * (4 * 9 + 4 + 8 + 2)
     assert found.activations == 2 * features
+
+
+def test_counting_activations_leaves_the_compiler_of_pytorch_unloaded() -> None:
+    """Loading it takes longer than the audit of a small model."""
+    script = (
+        "import sys, numpy as np, torch\n"
+        "from equitangents.audit.adapters import as_model\n"
+        "model = as_model(torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.ReLU()))\n"
+        "assert model.footprint(np.ones((1, 3), np.float32)).activations == 2 * 2 * 4\n"
+        "assert 'torch._dynamo' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
 
 
 def test_files_are_counted_as_modules_are(tmp_path: Path) -> None:

@@ -62,8 +62,15 @@ OUTPUTS = {"SO(2)": "1x1", "O(2)": "1x0o+1x1", "SO(3)": "1x0+1x1", "O(3)": "1x0e
 
 def check_literal(group, net, oracle, outputs):
     x = cloud(INPUTS[group], group)
+    literal(net, oracle, outputs, Features(INPUTS[group], group), x, x)
+    return x
+
+
+def literal(net, oracle, outputs, features, x, read):
+    """The network's kernel of two inputs x is that of the oracle, which reads them as `read`."""
     found = net.kernel(x[:1], x[1:])
-    expected = literal_steerable.kernels(Features(INPUTS[group], group), oracle, x[0], x[1])
+    group = features.group
+    expected = literal_steerable.kernels(features, oracle, *read)
     for got, blocks in zip((found.nngp, found.ntk), expected, strict=True):
         at = 0
         for n, kind_out in Features(outputs, group).entries:
@@ -71,7 +78,6 @@ def check_literal(group, net, oracle, outputs):
                 here = slice(at, at + kind_out.dimension)
                 np.testing.assert_allclose(got[0, 0, here, here], blocks[kind_out], rtol=1e-10, atol=1e-11)
                 at = here.stop
-    return x
 
 
 def check_moves(net, x, group, features, outputs, seed, tolerance=1e-12):
@@ -102,6 +108,86 @@ def test_gated_kernels_of_the_plane_are_literal_sums_and_move():
     assert kernels.ntk.shape == (1, 1, 4, 4)
     assert kernels.ntk[0, 0, 0, 1] == 0.0  # copies are independent
     assert kernels.ntk[0, 0, 0, 0] == kernels.ntk[0, 0, 1, 1]
+
+
+def on_the_sphere(group, *layers, hidden, outputs):
+    """Signals of bandlimit 2 and 2 channels: signal, dense layer, others, dense layer."""
+    first = nn.SteerableDense(hidden, W_std=1.3, b_std=0.4)
+    return nn.Sequential(nn.SphereSignal(group), first, *layers, nn.SteerableDense(outputs, W_std=1.1, b_std=0.3))
+
+
+def signals_and_features(group):
+    """Coefficients x (2, 4, 2), and what they are as features: c copies of the irreps 0 and 1."""
+    x = np.random.default_rng(4).normal(size=(2, 4, 2))
+    flat = np.concatenate([x[:, :1].reshape(2, -1), x[:, 1:].swapaxes(1, 2).reshape(2, -1)], axis=1)
+    return x, flat / np.sqrt(4 * np.pi), Features("2x0e+2x1o" if group == "O(3)" else "2x0+2x1", group)
+
+
+def check_moves_on_the_sphere(net, x, group, outputs, seed, tolerance=1e-12):
+    """K(gx, g'x') = ρ(g) K(x, x') ρ(g')ᵀ of harmonic coefficients."""
+    harmonic = Features("1x0e+1x1o" if group == "O(3)" else "1x0+1x1", group)
+    g, h = (element(group, seed + i) for i in range(2))
+    before = net.kernel(x[:1], x[1:])
+    after = net.kernel(harmonic.matrix(g) @ x[:1], harmonic.matrix(h) @ x[1:])
+    rho = Features(outputs, group)
+    for a, b in ((before.nngp, after.nngp), (before.ntk, after.ntk)):
+        turned = rho.matrix(g) @ a @ rho.matrix(h).T
+        assert np.max(np.abs(b - turned)) <= tolerance * np.max(np.abs(a))
+
+
+def test_kernels_of_residual_networks_on_the_sphere_are_literal_sums_and_move():
+    group, hidden, outputs = "O(3)", "1x0e+1x1o", "1x0e+1x1o"
+    norm, inner = nn.NormNonlinearity(BUMP), nn.SteerableDense(hidden, W_std=0.8, b_std=0.2)
+    net = on_the_sphere(group, nn.Residual(norm, inner), norm, hidden=hidden, outputs=outputs)
+    dual = ("norm", BUMP.coefficients, BUMP.rates)
+    branch = ("branches", [], [dual, ("dense", hidden, 0.8, 0.2)])
+    oracle = [("dense", hidden, 1.3, 0.4), branch, dual, ("dense", outputs, 1.1, 0.3)]
+    x, read, features = signals_and_features(group)
+    literal(net, oracle, outputs, features, x, read)
+    check_moves_on_the_sphere(net, x, group, outputs, seed=2)
+    assert net.turning_outputs == 4
+
+
+@pytest.mark.slow
+def test_kernels_of_functions_of_signals_on_the_sphere_are_literal_sums_and_move():
+    group, hidden, outputs = "SO(3)", "2x0+2x1", "1x1"
+    net = on_the_sphere(group, nn.FourierNonlinearity(nn.Erf(), samples=3), hidden=hidden, outputs=outputs)
+    x, read, features = signals_and_features(group)
+    literal(
+        net, [("dense", hidden, 1.3, 0.4), ("fourier", 3), ("dense", outputs, 1.1, 0.3)], outputs, features, x, read
+    )
+    square = on_the_sphere(group, nn.FourierNonlinearity(nn.Monomial(2), samples=3), hidden=hidden, outputs=outputs)
+    check_moves_on_the_sphere(square, x, group, outputs, seed=5)
+    vector = nn.Sequential(nn.FeatureVector(group, features), *square.layers[1:])
+    np.testing.assert_allclose(vector.kernel(read).ntk, square.kernel(x).ntk, rtol=1e-13)
+
+
+@pytest.mark.slow
+def test_kernels_of_branches_on_points_are_literal_sums_and_move():
+    group, outputs, hidden, rings = "O(2)", "1x0o+1x1", "2x0e+1x0o+1x1", ((1.0,), 0.7)
+    conv = nn.SteerableConv(hidden, *rings, W_std=0.8, b_std=0.2)
+    first = nn.SteerableConv(hidden, *rings, W_std=1.3, b_std=0.4)
+    end = nn.SteerablePool(), nn.SteerableDense(outputs, W_std=1.1)
+    begin = nn.PointCloud(group, INPUTS[group]), first
+    once = ("conv", hidden, *rings, 0.8, 0.2)
+    oracle = [
+        ("conv", hidden, *rings, 1.3, 0.4),
+        ("branches", [], [("gate", False), once]),
+        ("branches", [once], [("norm", BUMP.coefficients, BUMP.rates)]),
+        ("mean",),
+        ("dense", outputs, 1.1, 0.0),
+    ]
+    gate = nn.GatedNonlinearity(nn.Erf(), nn.Erf())
+    parallel = nn.Parallel(conv, nn.NormNonlinearity(BUMP)), nn.Sum()
+    net = nn.Sequential(*begin, nn.Residual(gate, conv), *parallel, *end)
+    x = check_literal(group, net, oracle, outputs)
+    check_moves(net, x, group, INPUTS[group], outputs, seed=1)
+    same = nn.Sequential(*begin, nn.Parallel([gate, conv], nn.Identity()), nn.Sum(), *parallel, *end)
+    np.testing.assert_allclose(same.kernel(x).ntk, net.kernel(x).ntk, rtol=1e-13)
+    params = net.init(jax.random.key(0), x.shape[1:], "float64")
+    y, g = np.asarray(net.apply(params, x)), element(group, 3)
+    turned = np.asarray(net.apply(params, moved(x, g, INPUTS[group], group)))
+    assert np.max(np.abs(turned - y @ Features(outputs, group).matrix(g).T)) <= 1e-12 * np.max(np.abs(y))
 
 
 @pytest.mark.slow
@@ -193,6 +279,46 @@ def draws(net, x, samples):
 
     with jax.enable_x64(True):
         return np.stack([np.asarray(one(k)) for k in jax.random.split(jax.random.key(1), samples)])
+
+
+def wide_branches():
+    """Networks that branch, with inputs."""
+    hidden = "64x0e+64x1"
+    conv = nn.SteerableConv(hidden, **RINGS, W_std=0.8, b_std=0.2)
+    dense = nn.SteerableDense("48x0+48x1", W_std=0.8, b_std=0.2)
+    sphere, signals = "48x0+48x1", np.random.default_rng(6).normal(size=(2, 4, 2))
+    return {
+        "residual, points": (
+            cloud(INPUTS["O(2)"], "O(2)", seed=5),
+            nn.PointCloud("O(2)", INPUTS["O(2)"]), nn.SteerableConv(hidden, **RINGS, W_std=1.3, b_std=0.4),
+            nn.Residual(nn.NormNonlinearity(), conv), nn.SteerableConv("1x0e+1x1", **RINGS), nn.SteerablePool(),
+        ),
+        "parallel, points": (
+            cloud(INPUTS["O(2)"], "O(2)", seed=5),
+            nn.PointCloud("O(2)", INPUTS["O(2)"]), nn.SteerableConv(hidden, **RINGS, W_std=1.3, b_std=0.4),
+            nn.Parallel(nn.NormNonlinearity(), conv), nn.Sum(),
+            nn.SteerableConv("1x0e+1x1", **RINGS), nn.SteerablePool(),
+        ),
+        "sphere": (
+            signals, nn.SphereSignal(), nn.SteerableDense(sphere, W_std=1.3, b_std=0.4),
+            nn.FourierNonlinearity(nn.Relu(), samples=3), nn.SteerableDense("1x0+1x1"),
+        ),
+        "residual, sphere": (
+            signals, nn.SphereSignal(), nn.SteerableDense(sphere, W_std=1.3, b_std=0.4),
+            nn.Residual(nn.FourierNonlinearity(nn.Relu(), samples=3), dense), nn.NormNonlinearity(),
+            nn.SteerableDense("1x0+1x1"),
+        ),
+    }  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["residual, points", "parallel, points", "sphere", "residual, sphere"])
+def test_wide_networks_with_branches_and_on_the_sphere_have_these_kernels_on_average(name):
+    x, *layers = wide_branches()[name]
+    net = nn.Sequential(*layers)
+    exact, found = net.kernel(x), draws(net, x, 400)
+    assert_jointly(found[:, 0], exact.nngp, factor=1.5, verdicts=8)
+    assert_jointly(found[:, 1], exact.ntk, factor=1.2, verdicts=8)
 
 
 @pytest.mark.slow

@@ -19,6 +19,10 @@ def points(*layers):
     return lambda: nn.Sequential(nn.PointCloud("SO(2)", "1x0"), *layers).signals((5, 3))
 
 
+def sphere(coefficients, *layers):
+    return lambda: nn.Sequential(nn.SphereSignal(), *layers).signals((coefficients, 1))
+
+
 @pytest.mark.parametrize(
     ("call", "says"),
     [
@@ -32,8 +36,8 @@ def points(*layers):
         ),
         (points(nn.SteerableConv("2x0+2x1"), nn.FourierNonlinearity(samples=2)), "samples is 2; .* need at least 3"),
         (points(nn.SteerableDense("1x1")), "no equivariant kernel of this layer leads from 1x0 to 1"),
-        (points(nn.SteerablePool(), CONV), "SteerableConv reads points; after SteerablePool use SteerableDense"),
-        (points(nn.SteerablePool(), nn.SteerablePool()), "have been pooled before"),
+        (points(nn.SteerablePool(), CONV), "SteerableConv reads points; use SteerableDense"),
+        (points(nn.SteerablePool(), nn.SteerablePool()), "these are features of a whole input"),
         (lambda: nn.Sequential(CONV).signals((5, 3)), "begin the network with PointCloud or PlaneImage"),
         (lambda: nn.Sequential(nn.PointCloud("SO(2)")).signals((5, 3)), "3 channels; expected 2 coordinates"),
         (
@@ -43,6 +47,39 @@ def points(*layers):
         (lambda: nn.Sequential(nn.PlaneImage("O(2)")).signals((5, 2)), "PlaneImage reads images"),
         (lambda: nn.Sequential(nn.PlaneImage("O(2)", "1x1")).signals((5, 5, 3)), "3 channels; features 1x1 have 2"),
         (lambda: nn.PlaneImage("SO(3)"), "a group of the plane"),
+        (sphere(4, CONV), "SteerableConv reads points; use SteerableDense"),
+        (sphere(4, nn.SphereLift(et.groups.so3(2), 4)), "does not read a whole input with features 1x0\\+1x1"),
+        (sphere(5), "SphereSignal reads B² coefficients; 5 is not a square number"),
+        (
+            lambda: nn.Sequential(nn.SphereSignal(), nn.SteerableDense("1x0")).kernel(
+                et.Masked(np.zeros((1, 4, 1)), np.ones((1, 4), bool))
+            ),
+            "does not take inputs with missing positions",
+        ),
+        (sphere(196), "degrees up to 13; steerable features go up to 12: give the first 169 coefficients"),
+        (lambda: nn.Sequential(nn.SphereSignal()).signals((2, 2, 1)), "SphereSignal reads harmonic coefficients"),
+        (lambda: nn.SphereSignal("SO(2)"), "a group of space"),
+        (lambda: nn.Sequential(nn.FeatureVector("SO(3)", "1x1")).signals((4,)), "4 channels; features 1x1 have 3"),
+        (lambda: nn.Sequential(nn.FeatureVector("SO(3)", "1x1")).signals((3, 3)), "FeatureVector reads vectors"),
+        (points(nn.Residual(nn.SteerableConv("1x0"))), "features 1x0 of the input are as many copies as are given"),
+        (
+            points(nn.SteerablePool(), nn.Parallel(nn.Identity(), nn.SteerableDense("1x0")), nn.Sum()),
+            "as many copies as are given",
+        ),
+        (
+            points(CONV, nn.Residual(nn.GatedNonlinearity(), nn.SteerableDense("2x0"))),
+            "turns 5 points with features 4x0\\+2x1 of SO\\(2\\) into 5 points with features 2x0",
+        ),
+        (
+            points(CONV, nn.Parallel(nn.NormNonlinearity(), [CONV, nn.NormNonlinearity()]), nn.Sum()),
+            "two summands of steerable features end in a nonlinearity",
+        ),
+        (
+            points(CONV, nn.NormNonlinearity(), nn.Residual(CONV, nn.NormNonlinearity())),
+            "two summands of steerable features end in a nonlinearity",
+        ),
+        (points(CONV, nn.Parallel(CONV, CONV), nn.Concatenate()), "join them with Sum"),
+        (points(CONV, nn.Residual(nn.Dense(3))), "does not read 5 points with features 4x0\\+2x1"),
         (lambda: nn.Sequential(nn.PointCloud("SO(2)"), CONV).kernel(np.zeros((1, 5, 2))), "or steerable features with"),
         (lambda: nn.Sequential(nn.PointCloud("SO(2)"), CONV).kernel_field(np.zeros((1, 5, 2))), "and ask for kernel"),
         (
@@ -131,6 +168,31 @@ def test_missing_points_leave_kernels_and_outputs_as_those_of_smaller_clouds():
     params = net.init(jax.random.key(0), (5, 2), "float64")
     y = np.asarray(net.apply(params, et.Masked(x, mask)))
     np.testing.assert_allclose(y[0], np.asarray(net.apply(params, x[:1, :3]))[0], atol=1e-12)
+
+
+@pytest.mark.slow
+def test_residual_layers_leave_missing_points_out():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(2, 5, 2))
+    mask = np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], bool)
+    block = nn.NormNonlinearity(), nn.SteerableConv("2x0+2x1", b_std=0.5)
+    net = nn.Sequential(
+        nn.PointCloud("SO(2)"), nn.SteerableConv("2x0+2x1", b_std=0.5), nn.Residual(*block), nn.SteerablePool(),
+    )  # fmt: skip
+    masked = net.kernel(et.Masked(x, mask))
+    np.testing.assert_allclose(masked.ntk[0, 0], net.kernel(x[:1, :3]).ntk[0, 0], atol=1e-12)
+    params = net.init(jax.random.key(0), (5, 2), "float64")
+    y = np.asarray(net.apply(params, et.Masked(x, mask)))
+    np.testing.assert_allclose(y[0], np.asarray(net.apply(params, x[:1, :3]))[0], atol=1e-12)
+
+
+def test_signals_on_the_sphere_keep_their_mean_square():
+    x = np.random.default_rng(0).normal(size=(1, 9, 2))
+    features = np.asarray(nn.Sequential(nn.SphereSignal()).apply(((),), x))
+    grid = et.steerable.samples(3, 4, 2)
+    values = np.concatenate(grid.harmonics, axis=1) @ x[0] / np.sqrt(4 * np.pi)
+    np.testing.assert_allclose((features**2).sum(), (grid.weights @ values**2).sum(), rtol=1e-6)
+    np.testing.assert_allclose(features[0, 2:5], x[0, 1:4, 0] / np.sqrt(4 * np.pi), rtol=1e-6)
 
 
 @pytest.mark.slow

@@ -13,17 +13,35 @@ from equitangents.steerable.irrep import SPACES, trivial
 
 
 def kernels(features, layers, x1, x2):
-    """(NNGP, NTK) of one pair of inputs x (P, n + channels): {irrep: (d, d)} each, by literal sums."""
+    """(NNGP, NTK) of one pair of inputs: {irrep: (d, d)} each, by literal sums.
+
+    x (P, n + channels) are points, (channels,) features of a whole input, which count as one point at the origin.
+    """
     features = Features(features)
+    if x1.ndim == 1:
+        x1, x2 = (np.concatenate([np.zeros(features.space), x])[None] for x in (x1, x2))
     pairs = {(a, b): _start(features, u, v) for (a, u), (b, v) in itertools.product(enumerate((x1, x2)), repeat=2)}
-    points = [x[:, : features.space] for x in (x1, x2)]
-    for layer in layers:
+    pairs = _run(layers, pairs, [x[:, : features.space] for x in (x1, x2)], features.group)
+    return tuple({kind: field[part][0, 0] for kind, field in pairs[0, 1].items()} for part in range(2))
+
+
+def _run(layers, pairs, points, group):
+    """The kernels {(a, b): state} of both inputs after layers; ("branches", …) are summed."""
+    for kind, *settings in layers:
+        if kind == "branches":
+            branches = [_run(branch, pairs, points, group) for branch in settings]
+            pairs = {at: _added([branch[at] for branch in branches]) for at in pairs}
+            continue
         states = {}
         for a, b in pairs:
             own = pairs[a, a], pairs[b, b]
-            states[a, b] = _STEPS[layer[0]](pairs[a, b], own, (points[a], points[b]), features.group, *layer[1:])
+            states[a, b] = _STEPS[kind](pairs[a, b], own, (points[a], points[b]), group, *settings)
         pairs = states
-    return tuple({kind: field[part][0, 0] for kind, field in pairs[0, 1].items()} for part in range(2))
+    return pairs
+
+
+def _added(states):
+    return {kind: tuple(sum(state[kind][part] for state in states) for part in range(2)) for kind in states[0]}
 
 
 def _start(features, x1, x2):

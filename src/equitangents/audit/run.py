@@ -123,7 +123,8 @@ def audit(
     )
     batch = as_inputs(x)
     if batch.axes:
-        model.fixed_batch = model.batch_along(batch.axes[0])
+        for one in (model, *(model.members() or [])):
+            one.fixed_batch = one.batch_along(batch.tree(), batch.axes)
     beside = {} if parts.transforms is None else named_transforms(parts.transforms)
     contract: Any
     if is_transforms(action):
@@ -133,7 +134,7 @@ def audit(
     else:
         contract = make_contract(action, batch, given_kinds, layout, reading.output_layout, model.states_layout)
         contract = contract if mask is None else replace(contract, mask=mask)
-    model.check_inputs(batch.tree())
+    model.check_inputs(batch.tree(), batch.axes)
     if not contract.lawless:
         verify(contract, batch, seed)
     labels = check_labels(y, batch.n, model.classes)

@@ -14,6 +14,7 @@ _NAMES = {
     "infinite.classifier": ["InfiniteEnsembleClassifier"],
     "infinite.leave_one_out": ["LabelsLeftOut", "LeaveOneOut"],
     "infinite.regressor": ["InfiniteEnsemble"],
+    "infinite.refining": ["Refined"],
     "infinite.tuned": ["Candidate", "Tuning"],
     "networks.foreign": ["Variables"],
     "orbits.covariance": ["OrbitMoments", "orbit_moments"],
@@ -43,6 +44,7 @@ __all__ = [
     "OrbitMoments",
     "OrbitStatistic",
     "OrbitStatistics",
+    "Refined",
     "TangentPrior",
     "Training",
     "TrainingState",
@@ -62,6 +64,7 @@ if TYPE_CHECKING:
     from equitangents.ensembles.infinite.bagging import BaggedInfiniteEnsemble
     from equitangents.ensembles.infinite.classifier import InfiniteEnsembleClassifier
     from equitangents.ensembles.infinite.leave_one_out import LabelsLeftOut, LeaveOneOut
+    from equitangents.ensembles.infinite.refining import Refined
     from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
     from equitangents.ensembles.infinite.tuned import Candidate, Tuning
     from equitangents.ensembles.networks.foreign import Variables

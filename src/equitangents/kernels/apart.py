@@ -6,6 +6,7 @@ fields, whose biases are scaled too; of other networks as the covariance itself.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -25,21 +26,44 @@ P = TypeVar("P")
 
 def with_biases(program: P, factor: Any) -> P:
     """A program, or a plan, whose biases have `factor` times the standard deviation."""
-    changed = {part: _scaled(getattr(program, part), factor) for part in ("ops", "sphere", "field", "vector")
-               if hasattr(program, part)}  # fmt: skip
-    return replace(program, **changed)  # type: ignore[type-var]
+
+    def scaled(op: Affine) -> Affine:
+        op = replace(op, b_var=(op.b_var**0.5 * factor) ** 2)
+        return replace(op, bias_rate=op.bias_rate * factor**2) if isinstance(op, RatedAffine) else op
+
+    return _with_affine(program, scaled)
 
 
-def _scaled(ops: tuple[Op, ...], factor: Any) -> tuple[Op, ...]:
-    found: list[Op] = []
-    for op in ops:
-        if isinstance(op, Affine):
-            op = replace(op, b_var=(op.b_var**0.5 * factor) ** 2)
-            if isinstance(op, RatedAffine):
-                op = replace(op, bias_rate=op.bias_rate * factor**2)
-        op = with_inside(op, partial(_scaled, factor=factor))
-        found.append(op)
-    return tuple(found)
+def _without_scales(program: P) -> tuple[P, tuple[tuple[float, float], ...]]:
+    """A plan with all scales of weights and biases at 1, and these: plans that differ in them share a program."""
+    scales: list[tuple[float, float]] = []
+
+    def bare(op: Affine) -> Affine:
+        scales.append((op.W_var, op.b_var))
+        return replace(op, W_var=1.0, b_var=1.0)
+
+    return _with_affine(program, bare), tuple(scales)
+
+
+def _with_scales(program: P, scales: tuple[tuple[Any, Any], ...]) -> P:
+    """The plan that `_without_scales` took apart."""
+    left = iter(scales)
+
+    def dressed(op: Affine) -> Affine:
+        weight, bias = next(left)
+        return replace(op, W_var=weight, b_var=bias)
+
+    return _with_affine(program, dressed)
+
+
+def _with_affine(program: P, change: Callable[[Affine], Affine]) -> P:
+    """A program, or a plan, with all its `Affine` changed, in order."""
+
+    def changed(ops: tuple[Op, ...]) -> tuple[Op, ...]:
+        return tuple(with_inside(change(op) if isinstance(op, Affine) else op, changed) for op in ops)
+
+    parts = [part for part in ("ops", "sphere", "field", "vector") if hasattr(program, part)]
+    return replace(program, **{part: changed(getattr(program, part)) for part in parts})  # type: ignore[type-var]
 
 
 def kernels(
@@ -56,13 +80,14 @@ def kernels(
     """
     rows, columns = sides
     nngp, ntk = np.empty((len(x1), len(x2))), np.empty((len(x1), len(x2)))
+    bare, of_layers = _without_scales(steps)
     with precision.scope(np.float64):
         arrays = jax.device_put(tables)
         for i in range(0, len(x1), rows):
             for j in range(0, len(x2), columns):
                 a, b = _filled(x1[i : i + rows], rows), _filled(x2[j : j + columns], columns)
                 here = slice(i, i + rows), slice(j, j + columns)
-                for out, values in zip((nngp, ntk), tile(steps, arrays, a, b, scales), strict=True):
+                for out, values in zip((nngp, ntk), tile(bare, of_layers, arrays, a, b, scales), strict=True):
                     part = out[here]
                     part[...] = np.asarray(values)[: part.shape[0], : part.shape[1]]
     return nngp, ntk
@@ -77,9 +102,15 @@ def _filled(x: np.ndarray, size: int) -> Any:
 
 @partial(jax.jit, static_argnums=0)
 def tile(
-    steps: FibrePlan | PairPlan, tables: dict[str, Any], a: Any, b: Any, scales: tuple[Any, Any] | None
+    bare: FibrePlan | PairPlan,
+    of_layers: tuple[tuple[Any, Any], ...],
+    tables: dict[str, Any],
+    a: Any,
+    b: Any,
+    scales: tuple[Any, Any] | None,
 ) -> tuple[Any, Any]:
-    """(NNGP, NTK), (N1, N2), of inputs (positions, N, C)."""
+    """(NNGP, NTK), (N1, N2), of inputs (positions, N, C); `of_layers` are the (W_var, b_var) that `bare` lacks."""
+    steps = _with_scales(bare, of_layers)
     if scales is None:
         p1, p2 = (reference.prepare(steps, tables, x) for x in (a, b))
         return reference.tile(steps, tables, a, p1, b, p2, COVARIANCE)

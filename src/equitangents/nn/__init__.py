@@ -34,11 +34,13 @@ from equitangents.nn.scale import Scale
 from equitangents.nn.sequential import Sequential
 from equitangents.nn.sphere_lift import SphereLift
 from equitangents.nn.steerable import (
+    FeatureVector,
     FourierNonlinearity,
     GatedNonlinearity,
     NormNonlinearity,
     PlaneImage,
     PointCloud,
+    SphereSignal,
     SteerableConv,
     SteerableDense,
     SteerablePool,
@@ -61,6 +63,7 @@ __all__ = [
     "Erf",
     "Exp",
     "Exponential",
+    "FeatureVector",
     "Flatten",
     "FourierNonlinearity",
     "GatedNonlinearity",
@@ -96,6 +99,7 @@ __all__ = [
     "Sign",
     "Sin",
     "SphereLift",
+    "SphereSignal",
     "SteerableConv",
     "SteerableDense",
     "SteerablePool",

@@ -24,6 +24,7 @@ from equitangents.nn.layer import Layer
 from equitangents.nn.lowering import count_given, program_of, structured_program_of
 from equitangents.nn.rotation_fields import ends_on_rotations, rotation_field, rotation_field_of_each
 from equitangents.nn.signal import Blocks, Grid, OnGroup, Signal
+from equitangents.steerable.positions import OnPoints, OnWhole
 from equitangents.structured import is_structured
 
 
@@ -126,7 +127,7 @@ def _lower(
             "outputs that turn, of a Readout or of steerable features, have no positions: kernel gives them all, "
             "(N1, N2, d, d)"
         )
-    if layers[0].steers:
+    if isinstance(signals[-1].positions, OnPoints | OnWhole):
         raise NetworkError(
             "networks on steerable features have kernels of whole inputs alone: end the network with SteerablePool, "
             "and ask for kernel"

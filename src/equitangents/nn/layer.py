@@ -78,8 +78,13 @@ class Layer(CheckedKeywords, abc.ABC):
 
     @property
     def steers(self) -> bool:
-        """Whether it is a layer of steerable networks, on features in irreps, which no other layer reads."""
+        """Whether it reads steerable features, in irreps."""
         return False
+
+    @property
+    def inner(self) -> tuple[tuple[Layer, ...], ...]:
+        """The layers of each branch inside it, for a layer that holds others."""
+        return ()
 
     @property
     def no_ntk(self) -> str | None:

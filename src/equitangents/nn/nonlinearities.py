@@ -165,6 +165,11 @@ class Cos(Nonlinearity):
 class Identity(ParameterFree):
     """A layer that changes nothing, such as an empty residual branch."""
 
+    @property
+    def steers(self) -> bool:
+        """It hands on features of any kind."""
+        return True
+
     def signal(self, signal: Signal) -> Signal:
         """The kind of signal that comes in."""
         return signal

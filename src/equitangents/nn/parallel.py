@@ -20,6 +20,7 @@ from equitangents.kernels.structured import Add, Join, Split
 from equitangents.nn.layer import Layer, ParameterFree
 from equitangents.nn.sequential import Sequential, chain, run_layers
 from equitangents.nn.signal import Signal
+from equitangents.nn.steerable.sums import check_passed_on, check_summands, is_on_features, shape_of, summed
 from equitangents.nn.structure import Structure
 
 
@@ -59,6 +60,11 @@ class Parallel(Layer):
     @property
     def branches(self) -> tuple[tuple[Layer, ...], ...]:
         """The layers of each branch."""
+        return self._branches
+
+    @property
+    def inner(self) -> tuple[tuple[Layer, ...], ...]:
+        """The branches."""
         return self._branches
 
     @property
@@ -195,7 +201,8 @@ class Sum(_Joining):
     """The sum of the branches: K = Σ K_i + Σ_{i≠j} m_i m_j' (m the means of fields after a nonlinearity), Θ = Σ Θ_i.
 
     `Sum((0, 1), (1, 2))` makes two signals of three. Branches must be independent: at most one of those that come from
-    the same signal may be without weights of its own.
+    the same signal may be without weights of its own. Branches of steerable features end in the same features, all but
+    one of them with a linear layer; coordinates stay as they are.
     """
 
     def signal(self, signal: Any) -> Any:
@@ -205,11 +212,14 @@ class Sum(_Joining):
 
     def _summed(self, signal: Branches, group: tuple[int, ...]) -> Signal:
         parts = [signal.parts[i] for i in group]
+        for part in parts:
+            check_passed_on(part)
         for part in parts[1:]:
             if (part.positions, part.channels) != (parts[0].positions, parts[0].channels):
                 raise NetworkError(
-                    f"branches of shapes {parts[0].array_shape} and {part.array_shape}; a sum needs equal shapes"
+                    f"branches of shapes {shape_of(parts[0])} and {shape_of(part)}; a sum needs equal shapes"
                 )
+        check_summands(parts)
         origins = [signal.origins[i] for i in group]
         if len(frozenset().union(*origins)) < sum(map(len, origins)):
             raise NetworkError(
@@ -222,7 +232,8 @@ class Sum(_Joining):
 
     def apply(self, params: Params, x: Any, signal: Any) -> Any:
         """Sums of the signals of each group."""
-        sums = tuple(sum(x[i] for i in group[1:]) + x[group[0]] for group in self.groups(signal))
+        groups = self.groups(signal)
+        sums = tuple(summed([x[i] for i in group], signal.parts[group[0]]) for group in groups)
         return sums[0] if len(sums) == 1 else sums
 
     def lower(self, signal: Any) -> tuple[Any, ...]:
@@ -240,6 +251,11 @@ class Concatenate(_Joining):
 
     def _joined(self, signal: Branches, group: tuple[int, ...]) -> Signal:
         parts = [signal.parts[i] for i in group]
+        if is_on_features(parts[0]):
+            raise NetworkError(
+                "Concatenate does not join steerable features; let the branches end in the same features, such as "
+                f"{parts[0].positions.features}, and join them with Sum"
+            )
         if any(part.positions != parts[0].positions for part in parts):
             raise NetworkError("Concatenate joins channels of signals on equal positions; these differ")
         alone = len(parts) == 1

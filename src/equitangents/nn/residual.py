@@ -14,6 +14,7 @@ from equitangents.nn.folding import fold_layers
 from equitangents.nn.layer import Layer, ParameterFree
 from equitangents.nn.sequential import Sequential, chain, run_layers
 from equitangents.nn.signal import Signal
+from equitangents.nn.steerable.sums import check_passed_on, check_summands, shape_of, summed
 from equitangents.nn.structure import Structure
 
 
@@ -21,7 +22,8 @@ class Residual(Layer):
     """The input plus what `layers` make of it.
 
     K' = K + K_branch, Θ' = Θ + Θ_branch; where input and branch both end in a nonlinearity of non-zero mean,
-    m(p) = E[φ], K' gains m_x(p) m_branch(p') + m_branch(p) m_x(p').
+    m(p) = E[φ], K' gains m_x(p) m_branch(p') + m_branch(p) m_x(p'). Of steerable features one of the two has to be
+    linear, the branch ends in the features that it starts from, and coordinates stay as they are.
     """
 
     def __init__(self, *layers: Layer) -> None:
@@ -36,6 +38,16 @@ class Residual(Layer):
         """What goes into each layer of the branch, and last what comes out."""
         # Nothing in the branch is a function of the input alone: the sum reads the input, too.
         return chain(self.layers, replace(signal, given=False))
+
+    @property
+    def inner(self) -> tuple[tuple[Layer, ...], ...]:
+        """One branch."""
+        return (self.layers,)
+
+    @property
+    def steers(self) -> bool:
+        """Whether its layers read steerable features."""
+        return any(layer.steers for layer in self.layers)
 
     @property
     def no_ntk(self) -> str | None:
@@ -53,14 +65,16 @@ class Residual(Layer):
 
     def signal(self, signal: Signal) -> Signal:
         """The same signal; Gaussian if both summands are."""
+        check_passed_on(signal)
         out = self.signals(signal)[-1]
         if all(isinstance(layer, ParameterFree) for layer in self.layers):
             # Without weights of its own the branch is not independent of its input.
             raise NetworkError("a residual block needs a layer with weights")
         if (out.positions, out.channels) != (signal.positions, signal.channels):
             raise NetworkError(
-                f"the branch turns {signal.array_shape} into {out.array_shape}; a residual sum needs equal shapes"
+                f"the branch turns {shape_of(signal)} into {shape_of(out)}; a residual sum needs equal shapes"
             )
+        check_summands((signal, out))
         return replace(out, gaussian=out.gaussian and signal.gaussian)
 
     def init(self, key: jax.Array, signal: Signal, dtype: DType) -> Params:
@@ -74,12 +88,12 @@ class Residual(Layer):
         y = x
         for layer, p, s in zip(self.layers, params, self.signals(signal), strict=False):
             y = layer.apply(p, y, s)
-        return x + y
+        return summed((x, y), signal)
 
     def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
         """The input plus what the branch makes of it, with masks, graphs and keys."""
         y, after = run_layers(self.layers, params, x, self.signals(signal), structure)
-        return after.after(x + y, structure.mask)
+        return after.after(summed((x, y), signal), structure.mask)
 
     def lower(self, signal: Signal) -> tuple[Op, ...]:
         """One operation that holds those of the branch."""

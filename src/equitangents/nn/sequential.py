@@ -347,10 +347,10 @@ def _steerable_program(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -
     if not signals[-1].gaussian:
         raise NetworkError("after a nonlinearity of steerable features there is to be a linear layer: SteerableDense")
     begin, end = signals[0].positions, signals[-1].positions
-    assert isinstance(begin, OnPoints)
+    assert isinstance(begin, OnPoints | OnWhole)
     assert isinstance(end, OnWhole)
     ops = tuple(op for layer, signal in zip(layers, signals, strict=False) for op in layer.lower(signal))
-    return SteerableProgram(begin.count, begin.features, ops, end.features)
+    return SteerableProgram(begin.count, begin.features, ops, end.features, whole=isinstance(begin, OnWhole))
 
 
 @lru_cache(maxsize=256)

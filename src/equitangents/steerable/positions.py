@@ -9,11 +9,15 @@ from equitangents.steerable.features import Features
 
 @dataclass(frozen=True)
 class OnPoints:
-    """Features on `count` points; each point's channels are its coordinates and then its features."""
+    """Features on `count` points; each point's channels are its coordinates and then its features.
+
+    `given`: they are the input's own, as many copies as there are; after weights copies are infinitely many.
+    """
 
     features: Features
     count: int
     weights: None = None
+    given: bool = True
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -31,10 +35,11 @@ class OnPoints:
 
 @dataclass(frozen=True)
 class OnWhole:
-    """Features of a whole input, without points."""
+    """Features of a whole input, without points; `given` as for points."""
 
     features: Features
     weights: None = None
+    given: bool = True
 
     @property
     def shape(self) -> tuple[int, ...]:

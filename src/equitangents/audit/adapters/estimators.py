@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, final
 
 import jax
@@ -113,6 +113,7 @@ class MembersModel(Model):
         self.device = models[0].device
         self.states_layout = any(m.states_layout for m in models)
         self.foreign = any(m.foreign for m in models)
+        self.fixed_batch = next((m.fixed_batch for m in models if m.fixed_batch is not None), None)
 
     @property
     def classes(self) -> np.ndarray | None:
@@ -144,10 +145,14 @@ class MembersModel(Model):
                 stack.enter_context(member.ready())
             yield
 
-    def check_inputs(self, x: Any) -> None:
+    def check_inputs(self, x: Any, axes: Sequence[int] = ()) -> None:
         """What any member says."""
         for member in self._members:
-            member.check_inputs(x)
+            member.check_inputs(x, axes)
+
+    def batch_along(self, x: Any, axes: Sequence[int]) -> int | None:
+        """That of the first member with one size."""
+        return next((size for m in self._members if (size := m.batch_along(x, axes)) is not None), None)
 
     def members(self) -> list[Model]:
         """The models whose mean this one is."""

@@ -81,8 +81,11 @@ class Model(ABC):
         """The output that is audited, for one batch, as a plain tree."""
         return chosen(self.run(x), self.select)
 
-    def check_inputs(self, x: Any) -> None:  # noqa: B027
-        """Raise ShapeError if the model is known not to take the batch x; nothing is computed."""
+    def check_inputs(self, x: Any, axes: Sequence[int] = ()) -> None:  # noqa: B027
+        """Raise ShapeError if the model is known not to take the batch x; nothing is computed.
+
+        `axes`: where every array of x has its batch; empty: along the first axis.
+        """
 
     def failed(self, error: Exception, x: Any) -> Exception:
         """What to raise where the model raised `error` for the batch x."""
@@ -112,9 +115,9 @@ class Model(ABC):
         """
         return None
 
-    def batch_along(self, axis: int) -> int | None:
-        """The one size of batches that the model takes, where they are along this axis; None: any."""
-        return self.fixed_batch if axis == 0 else None
+    def batch_along(self, x: Any, axes: Sequence[int]) -> int | None:
+        """The one size of batches that the model takes, where the arrays of x have it along `axes`; None: any."""
+        return self.fixed_batch if axes[0] == 0 else None
 
     def footprint(self, x: Any) -> Footprint | None:
         """What the model holds for the batch x of one input; None if this is not known."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, final
 
 import numpy as np
@@ -39,21 +40,22 @@ class OnnxModel(Model):
         self._inputs = session.get_inputs()
         self._outputs = [o.name for o in session.get_outputs()]
         self.input_names = [i.name for i in self._inputs]
-        self.fixed_batch = self.batch_along(0)
+        self.fixed_batch = self._stated(0)
         self.device = "cpu" if session.get_providers() == ["CPUExecutionProvider"] else session.get_providers()[0]
 
-    def batch_along(self, axis: int) -> int | None:
-        """The size that the file states for this axis of its first input, if it is a number."""
-        first = self._inputs[0].shape
-        return first[axis] if first and len(first) > axis and isinstance(first[axis], int) else None
+    def batch_along(self, x: Any, axes: Sequence[int]) -> int | None:
+        """The size that the file states for the batch of its first input, if it is a number."""
+        return self._stated(self._along(x, axes).get(self.input_names[0], 0))
 
-    def check_inputs(self, x: Any) -> None:
+    def check_inputs(self, x: Any, axes: Sequence[int] = ()) -> None:
         """Raise unless names, ranks and sizes are those that the file states; the batch may have any size."""
+        along = self._along(x, axes)
         for declared, a in zip(self._inputs, self._arrays(x).values(), strict=True):
-            wanted, given = declared.shape, np.shape(a)
-            if wanted is None or _fits(wanted, given):
+            wanted, given, axis = declared.shape, np.shape(a), along.get(declared.name, 0)
+            if wanted is None or _fits(wanted, given, axis):
                 continue
-            says = ", ".join(["N", *(str(n) if isinstance(n, int) else "any" for n in wanted[1:])])
+            sizes = [str(n) if isinstance(n, int) else "any" for n in wanted]
+            says = ", ".join("N" if k == axis else size for k, size in enumerate(sizes))
             hint = ""
             if len(given) == 4 and _fits(wanted, (given[0], given[3], *given[1:3])):
                 hint = "; the file reads channels first: numpy.moveaxis(x, -1, 1), with layout='channels_first'"
@@ -81,6 +83,14 @@ class OnnxModel(Model):
             self._layers = {fold: OnnxLayers(self.path, fold)}
         return self._layers[fold].trace(self._feed(x), keep)
 
+    def _stated(self, axis: int) -> int | None:
+        first = self._inputs[0].shape
+        return first[axis] if first and len(first) > axis and isinstance(first[axis], int) else None
+
+    def _along(self, x: Any, axes: Sequence[int]) -> dict[str, int]:
+        """Where every input has its batch, by name; of dictionaries in the order of their sorted names."""
+        return dict(zip(sorted(x) if isinstance(x, dict) else self.input_names, axes, strict=False))
+
     def _feed(self, x: Any) -> dict[str, np.ndarray]:
         arrays = self._arrays(x)
         return {i.name: np.ascontiguousarray(arrays[i.name], _TYPES.get(i.type, np.float32)) for i in self._inputs}
@@ -95,10 +105,10 @@ class OnnxModel(Model):
         return {name: arrays[name] for name in names}
 
 
-def _fits(wanted: list[Any], given: tuple[int, ...]) -> bool:
-    """Whether an array of shape `given` is what the file states, but for its first axis."""
-    pairs = zip(wanted[1:], given[1:], strict=False)
-    return len(wanted) == len(given) and all(not isinstance(w, int) or w == g for w, g in pairs)
+def _fits(wanted: list[Any], given: tuple[int, ...], axis: int = 0) -> bool:
+    """Whether an array of shape `given` is what the file states, but for the axis of its batch."""
+    same = [not isinstance(w, int) or w == g for w, g in zip(wanted, given, strict=False)]
+    return len(wanted) == len(given) and all(fits or k == axis for k, fits in enumerate(same))
 
 
 def load_onnx(path: str) -> OnnxModel:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -21,6 +22,11 @@ class _Alive(TorchDispatchMode):
         super().__init__()
         self.now = self.most = 0
         self._seen = {t.untyped_storage()._cdata for t in known}
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Whether PyTorch keeps its compiler away from this class, for which it imports it: that takes seconds."""
+        return "torch._dynamo" in sys.modules
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         made = func(*args, **(kwargs or {}))

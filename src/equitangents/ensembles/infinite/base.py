@@ -15,6 +15,7 @@ from equitangents.actions.group_action import GroupAction
 from equitangents.actions.named import ActionLike
 from equitangents.ensembles.infinite import saving
 from equitangents.ensembles.infinite.problem import Field, Settings
+from equitangents.ensembles.infinite.refining import Refined, refine
 from equitangents.ensembles.infinite.tuned import Tuning
 from equitangents.ensembles.infinite.tuning import tune
 from equitangents.ensembles.inputs import EstimatorNotFittedError
@@ -121,12 +122,40 @@ class InfiniteEnsembleBase(OrbitQuestions, Estimator):
 
         Sources: Rasmussen & Williams 2006, section 5.4.2; Kass & Raftery 1995.
         """
-        if X is None:
-            if y is not None:
-                raise InvalidArgumentError("y is given without X; give both, or neither after fit")
-            self._check_fitted()
-            X, y = self._data
-        return tune(self, grid, X, y, criterion)
+        return tune(self, grid, *self._given_or_fitted(X, y), criterion)
+
+    def refine(
+        self,
+        X: Numbers | None = None,
+        y: Numbers | None = None,
+        *,
+        names: Sequence[str] | None = None,
+        evaluations: int = 50,
+    ) -> Refined:
+        """Climb `log_marginal_likelihood_` from this ensemble's values to the nearest maximum; this one stays as it is.
+
+        Each evaluation is a fit, with four kernel matrices more for each of `W_std` and `b_std`. Other maxima may be
+        higher: `tune` looks for the best beginning.
+
+        Args:
+            X: inputs as `fit` takes them; None: what this ensemble was fitted to.
+            y: targets as `fit` takes them, given with X.
+            names: of "ridge", and of "W_std" and "b_std", which all layers must share; None: those that are positive
+                and shared. With augmentation "ridge" alone.
+            evaluations: fits at most.
+
+        Source: Rasmussen & Williams 2006, section 5.4.1.
+        """
+        return refine(self, *self._given_or_fitted(X, y), names, evaluations)
+
+    def _given_or_fitted(self, X: Numbers | None, y: Numbers | None) -> tuple[Any, Any]:
+        """X and y, or those of `fit` where neither is given."""
+        if X is not None:
+            return X, y
+        if y is not None:
+            raise InvalidArgumentError("y is given without X; give both, or neither after fit")
+        self._check_fitted()
+        return self._data
 
     def save(self, path: FileName, *, means_only: bool = False) -> None:
         """Write the fitted ensemble to a folder `path`, all of it or nothing; one that was saved there is replaced.

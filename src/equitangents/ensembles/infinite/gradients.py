@@ -30,7 +30,7 @@ def likelihood_gradient(training: Training, net: Network, names: tuple[str, ...]
     for name in names:
         if name not in ("ridge", *SCALES):
             raise InvalidArgumentError(f"name is {name!r}; expected 'ridge', 'W_std' or 'b_std'")
-    scales = {name: _shared(net, name) for name in names if name in SCALES}
+    scales = {name: shared_scale(net, name) for name in names if name in SCALES}
     slope = target_evidence(training).slope
     found = {"ridge": slope} if "ridge" in names else {}
     if scales:
@@ -78,7 +78,7 @@ def _derivative(net: Network, name: str, value: float, x: np.ndarray, field: str
     return (4 * central(h / 2) - central(h)) / 3
 
 
-def _shared(net: Network, name: str) -> float:
+def shared_scale(net: Network, name: str) -> float:
     """The value that all layers with weights share."""
     values = set(_values(getattr(net, "layers", ()), name))
     if len(values) != 1:

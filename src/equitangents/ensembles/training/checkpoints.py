@@ -1,19 +1,25 @@
-"""Checkpoints of training runs, written by orbax: complete or not there at all.
+"""Checkpoints of training runs, written by orbax: complete, with the checksums of all files, or not taken.
 
-A directory of checkpoints belongs to one run: `fit` of one ensemble, or one extension of it.
+A directory of checkpoints belongs to one run: `fit` of one ensemble, or one extension of it. Beside the folder of epoch
+3 lies `3.json`, with the size and CRC32C of each of its files; a checkpoint without that was not finished.
 """
 
 from __future__ import annotations
 
+import json
 import logging
+import os
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import google_crc32c
 import numpy as np
 
 from equitangents.ensembles.training.fingerprint import check_same
 from equitangents.ensembles.training.run import Snapshot
-from equitangents.errors import InvalidArgumentError
+from equitangents.errors import InvalidArgumentError, StoreError
+from equitangents.scale.whole import alone, write_whole
 
 if TYPE_CHECKING:
     import orbax.checkpoint as ocp
@@ -21,52 +27,95 @@ if TYPE_CHECKING:
 logger = logging.getLogger("equitangents")
 
 _KEPT = 2
-_FORMAT = 1
+_FORMAT = 2
+_UNSUMMED = 1  # the format without checksums, which is read all the same
+_BLOCK = 2**24  # bytes whose checksum is computed at once
+_LOCK = ".training"
 
 
 class CheckpointStore:
-    """Checkpoints of one run under `directory`, numbered by epoch; the last two are kept."""
+    """Checkpoints of one run under `directory`, numbered by epoch; the last two are kept.
+
+    One process at a time: StoreError for a second one, and where the directory cannot be written.
+    """
 
     def __init__(self, directory: Path, fingerprint: dict[str, str]) -> None:
         import orbax.checkpoint as ocp  # takes a second; only those who save pay for it
 
         self.directory = directory
         self._fingerprint = fingerprint
-        self._manager: ocp.CheckpointManager = ocp.CheckpointManager(
-            directory.absolute(),
-            item_names=("arrays", "about"),
-            options=ocp.CheckpointManagerOptions(
-                max_to_keep=_KEPT, enable_async_checkpointing=False, cleanup_tmp_directories=True
-            ),
-        )
+        self._held = ExitStack()
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            self._held.enter_context(
+                alone(directory / _LOCK, f"another process is training into {directory}; wait for it")
+            )
+            self._manager: ocp.CheckpointManager = ocp.CheckpointManager(
+                directory.absolute(),
+                item_names=("arrays", "about"),
+                options=ocp.CheckpointManagerOptions(
+                    max_to_keep=_KEPT, enable_async_checkpointing=False, cleanup_tmp_directories=True
+                ),
+            )
+        except OSError as error:
+            self._held.close()
+            raise self._unwritable(error) from None
 
     def latest(self, *, resume: bool) -> tuple[Snapshot, dict[str, int]] | None:
-        """The newest checkpoint and the plan that it was made with; None if there is none.
+        """The newest checkpoint that is whole and the plan that it was made with; None if there is none.
 
-        Raises InvalidArgumentError if there is one and `resume` is False, or it is of another run.
+        Newer ones that are damaged are said in the log, and removed once an older one proves to be of this run. Raises
+        InvalidArgumentError if there is one and `resume` is False, or it is of another run; StoreError if all are
+        damaged.
         """
-        import orbax.checkpoint as ocp
-
-        epoch = self._manager.latest_step()
-        if epoch is None:
-            return None
-        if not resume:
+        epochs = sorted(self._manager.all_steps(), reverse=True)
+        if epochs and not resume:
             raise InvalidArgumentError(
-                f"checkpoint_dir {self.directory} holds checkpoints up to epoch {epoch}; "
+                f"checkpoint_dir {self.directory} holds checkpoints up to epoch {epochs[0]}; "
                 f"pass resume=True to fit to go on from there, or choose another directory"
             )
-        about = self._manager.restore(epoch, args=ocp.args.Composite(about=ocp.args.JsonRestore())).about
-        if about.get("format") != _FORMAT:
-            raise InvalidArgumentError(
-                f"checkpoint_dir {self.directory} is of format {about.get('format')!r}; this version reads {_FORMAT}"
+        damaged: list[int] = []
+        for epoch in epochs:
+            try:
+                found = self._restored(epoch)
+            except _DamagedError as error:
+                logger.warning("the checkpoint of epoch %d in %s is damaged: %s", epoch, self.directory, error)
+                damaged.append(epoch)
+                continue
+            for later in damaged:
+                self._manager.delete(later)
+            logger.info("going on from epoch %d of %s", epoch, self.directory)
+            return found
+        if damaged:
+            raise StoreError(
+                f"all checkpoints in {self.directory} are damaged; remove that folder to train from the beginning, or "
+                "choose another checkpoint_dir"
             )
-        check_same(self._fingerprint, about["fingerprint"], f"the checkpoint in {self.directory}")
-        restored = self._manager.restore(epoch, args=ocp.args.Composite(arrays=ocp.args.PyTreeRestore()))
-        logger.info("going on from epoch %d of %s", epoch, self.directory)
-        return _unpack(epoch, restored.arrays, about), about["plan"]
+        return None
+
+    def _restored(self, epoch: int) -> tuple[Snapshot, dict[str, int]]:
+        import orbax.checkpoint as ocp
+
+        summed = self._is_whole(epoch)
+        try:
+            about = self._manager.restore(epoch, args=ocp.args.Composite(about=ocp.args.JsonRestore())).about
+            number = about.get("format")
+            if number not in (_FORMAT, _UNSUMMED):
+                raise InvalidArgumentError(
+                    f"checkpoint_dir {self.directory} is of format {number!r}; this version reads {_FORMAT}"
+                )
+            if not summed and number == _FORMAT:
+                raise _DamagedError("its checksums are not there: it was not finished")
+            check_same(self._fingerprint, about["fingerprint"], f"the checkpoint in {self.directory}")
+            restored = self._manager.restore(epoch, args=ocp.args.Composite(arrays=ocp.args.PyTreeRestore()))
+            return _unpack(epoch, restored.arrays, about), about["plan"]
+        except (InvalidArgumentError, _DamagedError, MemoryError, PermissionError):
+            raise
+        except Exception as error:  # of orbax and of what it reads by, for files that are not as they were
+            raise _DamagedError(str(error).partition("\n")[0]) from error
 
     def write(self, snapshot: Snapshot, plan: dict[str, int]) -> None:
-        """Write a checkpoint; it appears under its final name when it is complete."""
+        """Write a checkpoint; it counts once its checksums are there. StoreError where that fails."""
         import orbax.checkpoint as ocp
 
         if snapshot.epoch in self._manager.all_steps():
@@ -74,12 +123,71 @@ class CheckpointStore:
         arrays, about = _pack(snapshot)
         about |= {"format": _FORMAT, "fingerprint": self._fingerprint, "plan": plan}
         items = ocp.args.Composite(arrays=ocp.args.PyTreeSave(arrays), about=ocp.args.JsonSave(about))
-        self._manager.save(snapshot.epoch, args=items)
-        self._manager.wait_until_finished()
+        try:
+            os.utime(self.directory / _LOCK)  # this process lives
+            self._manager.save(snapshot.epoch, args=items)
+            self._manager.wait_until_finished()
+            self._write_checksums(snapshot.epoch)
+        except (OSError, ValueError) as error:  # tensorstore's errors of the file system are ValueErrors
+            raise self._unwritable(error) from error
 
     def close(self) -> None:
-        """Wait for what is being written, and stop the threads that write."""
+        """Wait for what is being written, stop the threads that write, and let others in."""
         self._manager.close()
+        self._held.close()
+
+    def _write_checksums(self, epoch: int) -> None:
+        content = json.dumps(_checksums(self.directory / str(epoch)), indent=1).encode()
+        write_whole(self._sums(epoch), [content], self.directory)
+        kept = {self._sums(step) for step in self._manager.all_steps()}
+        for path in self.directory.glob("*.json"):
+            if path not in kept:
+                path.unlink(missing_ok=True)
+
+    def _is_whole(self, epoch: int) -> bool:
+        """Whether all files have their checksums; False where there are none to compare with, else _DamagedError."""
+        try:
+            wanted = json.loads(self._sums(epoch).read_bytes())
+        except FileNotFoundError:
+            return False
+        except ValueError as error:
+            raise _DamagedError(f"its checksums cannot be read: {error}") from None
+        there = _checksums(self.directory / str(epoch))
+        if there != wanted:
+            names = sorted(name for name in {*there, *wanted} if there.get(name) != wanted.get(name))
+            raise _DamagedError(f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} not as written")
+        return True
+
+    def _sums(self, epoch: int) -> Path:
+        return self.directory / f"{epoch}.json"
+
+    def _unwritable(self, error: Exception) -> StoreError:
+        what = getattr(error, "strerror", None) or str(error).partition("\n")[0]
+        return StoreError(
+            f"checkpoints cannot be written to {self.directory}: {what}; those that are complete there are kept, and "
+            "fit(..., resume=True) goes on from them"
+        )
+
+
+class _DamagedError(Exception):
+    """What is wrong with a checkpoint."""
+
+
+def _checksums(folder: Path) -> dict[str, list[int]]:
+    """(bytes, CRC32C) of every file in a folder, by its name from there."""
+    return {
+        path.relative_to(folder).as_posix(): [path.stat().st_size, _checksum(path)]
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def _checksum(path: Path) -> int:
+    checksum = google_crc32c.Checksum()
+    with path.open("rb") as file:
+        while part := file.read(_BLOCK):
+            checksum.update(part)
+    return int.from_bytes(checksum.digest(), "big")
 
 
 def run_directory(directory: Path, first: int, members: int) -> Path:

@@ -10,6 +10,7 @@ from equitangents.kernels.engines import REFERENCE
 from equitangents.kernels.steerable.linear import filter_kernels
 from equitangents.kernels.steerable.program import Filter, Nonlinear, Norm, Sampled, SteerableProgram
 from equitangents.kernels.steerable.run import WHY, outputs, working_bytes
+from equitangents.kernels.structured.program import flat
 from equitangents.steerable import samples
 
 _UNSURE = 5.0  # values of duals are taken for as many products each
@@ -28,8 +29,9 @@ def kernel_cost(
     wanted = asked(n1, n2, dtype)
     alone = wanted.rows + (0 if n2 is None else wanted.columns)  # each input with itself, for its variances
     runs = wanted.pairs + alone
-    nonlinear = [op for op in program.ops if isinstance(op, Nonlinear)]
-    products = sum(_products(op, program.points) for op in program.ops if isinstance(op, Filter))
+    ops = tuple(flat(program.ops))
+    nonlinear = [op for op in ops if isinstance(op, Nonlinear)]
+    products = sum(_products(op, program.points) for op in ops if isinstance(op, Filter))
     values = sum(_values(op, program) for op in nonlinear)
     rate = product_rate(REFERENCE, "float64")
     return KernelCost(

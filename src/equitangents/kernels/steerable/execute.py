@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
-from equitangents.kernels.steerable.fields import Fields, Side, Variances, restricted, start, variances
+from equitangents.kernels.program import Branch
+from equitangents.kernels.steerable.fields import Fields, Side, Variances, added, restricted, start, variances
 from equitangents.kernels.steerable.linear import averaged, filtered, mapped
 from equitangents.kernels.steerable.nonlinear import gated, normed, sampled
 from equitangents.kernels.steerable.program import (
+    Branching,
     Filter,
     Gate,
     Nonlinear,
@@ -17,46 +21,74 @@ from equitangents.kernels.steerable.program import (
     Sampled,
     SteerableProgram,
 )
+from equitangents.kernels.structured.program import Add, Split
+
+_Here = tuple[Fields, Side, Side]
+_Dual = Callable[[Nonlinear, Fields], Fields]
 
 
 def own(program: SteerableProgram, x: Any, there: Any) -> tuple[tuple[Variances, ...], Fields]:
     """(variances before every nonlinearity, final kernels) of one input with itself; x (P, channels), there (P,)."""
-    side = Side(x[:, : program.features.space], there)
-    fields = restricted(start(program.features, x, x), side, side)
+    side = Side(x[:, : program.coordinates], there)
     found: list[Variances] = []
-    for op in program.ops:
-        if isinstance(op, Nonlinear):
-            found.append(variances(fields))
-            fields = restricted(_nonlinear(op, fields, found[-1], found[-1]), side, side)
-        else:
-            fields, side, _ = _linear(op, fields, side, side)
+
+    def dual(op: Nonlinear, fields: Fields) -> Fields:
+        found.append(variances(fields))
+        return _nonlinear(op, fields, found[-1], found[-1])
+
+    fields = restricted(start(program.features, program.coordinates, x, x), side, side)
+    fields = _run(program.ops, (fields, side, side), dual)[0]
     return tuple(found), fields
 
 
 def pair(program: SteerableProgram, one: tuple[Any, Any], other: tuple[Any, Any], v1: Any, v2: Any) -> Fields:
     """Final kernels of two inputs (x, there), with their variances before every nonlinearity."""
-    a, b = (Side(x[:, : program.features.space], there) for x, there in (one, other))
-    fields = restricted(start(program.features, one[0], other[0]), a, b)
-    nonlinear = iter(zip(v1, v2, strict=True))
-    for op in program.ops:
-        if isinstance(op, Nonlinear):
-            fields = restricted(_nonlinear(op, fields, *next(nonlinear)), a, b)
-        else:
-            fields, a, b = _linear(op, fields, a, b)
-    return fields
+    a, b = (Side(x[:, : program.coordinates], there) for x, there in (one, other))
+    known = iter(zip(v1, v2, strict=True))
+    fields = restricted(start(program.features, program.coordinates, one[0], other[0]), a, b)
+    return _run(program.ops, (fields, a, b), lambda op, fields: _nonlinear(op, fields, *next(known)))[0]
+
+
+def _run(ops: tuple[Any, ...], here: _Here, dual: _Dual) -> _Here:
+    """Operations in order, those of branches one branch after another."""
+    several: tuple[_Here, ...] = (here,)
+    for op in ops:
+        several = _branched(op, several, dual) if isinstance(op, Branching) else (_step(op, *several[0], dual),)
+    (last,) = several
+    return last
+
+
+def _branched(op: Branching, several: tuple[_Here, ...], dual: _Dual) -> tuple[_Here, ...]:
+    """What goes on after the beginning or the end of branches."""
+    if isinstance(op, Branch):
+        return (_sum(several[0], _run(op.ops, several[0], dual)),)
+    if isinstance(op, Split):
+        each = several * len(op.branches) if len(several) == 1 else several
+        return tuple(_run(branch, one, dual) for branch, one in zip(op.branches, each, strict=True))
+    assert isinstance(op, Add)
+    return tuple(reduce(_sum, (several[i] for i in group)) for group in op.groups)
+
+
+def _sum(a: _Here, b: _Here) -> _Here:
+    """Branches are independent, and at most one of them has a mean."""
+    return added(a[0], b[0]), a[1], a[2]
+
+
+def _step(op: Op, fields: Fields, one: Side, other: Side, dual: _Dual) -> _Here:
+    if isinstance(op, PointMean):
+        begin, end = (Side(side.points[:1], side.there[:1] * 0 + 1) for side in (one, other))
+        return averaged(fields, one, other), begin, end
+    if isinstance(op, Nonlinear):
+        after = dual(op, fields)
+    elif isinstance(op, Filter):
+        after = filtered(op, fields, one, other)
+    else:
+        assert isinstance(op, PointMap)
+        after = mapped(op, fields)
+    return restricted(after, one, other), one, other
 
 
 def _nonlinear(op: Nonlinear, fields: Fields, v1: Variances, v2: Variances) -> Fields:
     if isinstance(op, Gate):
         return gated(op, fields, v1, v2)
     return sampled(op, fields, v1, v2) if isinstance(op, Sampled) else normed(op, fields, v1, v2)
-
-
-def _linear(op: Op, fields: Fields, one: Side, other: Side) -> tuple[Fields, Side, Side]:
-    if isinstance(op, PointMean):
-        begin, end = (Side(side.points[:1], side.there[:1] * 0 + 1) for side in (one, other))
-        return averaged(fields, one, other), begin, end
-    if isinstance(op, Filter):
-        return restricted(filtered(op, fields, one, other), one, other), one, other
-    assert isinstance(op, PointMap)
-    return restricted(mapped(op, fields), one, other), one, other

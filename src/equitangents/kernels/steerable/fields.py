@@ -29,13 +29,18 @@ Fields = dict[Irrep, Field]
 Variances = dict[Irrep, Any]  # of the components of one copy at every point of one input, (P, d, d)
 
 
-def start(features: Features, x1: Any, x2: Any) -> Fields:
+def start(features: Features, coordinates: int, x1: Any, x2: Any) -> Fields:
     """The mean over copies of f f'ᵀ, of what is given on the points, x (P, coordinates and channels)."""
-    a, b = (features.split(x[:, features.space :]) for x in (x1, x2))
+    a, b = (features.split(x[:, coordinates:]) for x in (x1, x2))
     return {
         kind: Field(jnp.einsum("ica,jcb->iajb", a[kind], b[kind], precision="highest") / n, None)
         for n, kind in features.entries
     }
+
+
+def added(a: Fields, b: Fields) -> Fields:
+    """The kernels of a sum of two independent fields of features."""
+    return {kind: Field(k + b[kind].k, theta + b[kind].theta) for kind, (k, theta) in a.items()}
 
 
 def variances(fields: Fields) -> Variances:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from equitangents.kernels.program import DualActivation
+from equitangents.kernels.program import Branch, DualActivation
+from equitangents.kernels.structured.program import Add, Split
 from equitangents.steerable import Features, Irrep
 
 
@@ -71,6 +72,7 @@ class PointMean:
 
 Nonlinear = Gate | Sampled | Norm
 Op = Filter | PointMap | Nonlinear | PointMean
+Branching = Branch | Split | Add  # sums of branches: K = Σ K_i, Θ = Σ Θ_i
 
 
 def is_steerable(ops: tuple[Any, ...]) -> bool:
@@ -80,9 +82,18 @@ def is_steerable(ops: tuple[Any, ...]) -> bool:
 
 @dataclass(frozen=True)
 class SteerableProgram:
-    """Operations on the kernels of `features` on points, in order; `outputs` come out, of a whole input."""
+    """Operations on the kernels of `features`, in order; `outputs` come out, of a whole input.
+
+    They are features on `points`, or of a whole input (N, channels), which then counts as one point.
+    """
 
     points: int
     features: Features
-    ops: tuple[Op, ...]
+    ops: tuple[Op | Branching, ...]
     outputs: Features
+    whole: bool = False
+
+    @property
+    def coordinates(self) -> int:
+        """How many of the first channels are coordinates."""
+        return 0 if self.whole else self.features.space

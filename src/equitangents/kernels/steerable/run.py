@@ -18,6 +18,7 @@ from equitangents._types import DType
 from equitangents.errors import InvalidArgumentError, MemoryLimitError
 from equitangents.formatting import memory_size
 from equitangents.kernels.engines import choose_where
+from equitangents.kernels.program import Branch
 from equitangents.kernels.result import Kernels
 from equitangents.kernels.scales import check_representable
 from equitangents.kernels.size import check_result
@@ -25,6 +26,7 @@ from equitangents.kernels.steerable.execute import own, pair
 from equitangents.kernels.steerable.fields import Fields
 from equitangents.kernels.steerable.linear import filter_kernels
 from equitangents.kernels.steerable.program import Filter, Nonlinear, Norm, Sampled, SteerableProgram
+from equitangents.kernels.structured.program import Split, flat
 from equitangents.steerable import samples
 from equitangents.steerable.irrep import trivial
 
@@ -38,6 +40,7 @@ _DEVIATIONS = 5.0  # how many root mean square norms of a vector a fitted functi
 def compute(program: SteerableProgram, x1: Any, x2: Any = None, engine: str | None = None) -> Kernels:
     """Kernels between x1 and x2 (None: x1 with itself), arrays (N, P, channels) or Masked."""
     notes, dtype = _notes(engine), precision.working_dtype(x1, x2)
+    x1, x2 = (_on_points(program, x) for x in (x1, x2))
     inputs = (x1,) if x2 is None else (x1, x2)
     if any(precision.is_traced(leaf) for leaf in jax.tree.leaves(inputs)):
         with precision.scope(dtype):
@@ -63,6 +66,7 @@ def compute(program: SteerableProgram, x1: Any, x2: Any = None, engine: str | No
 def compute_diagonal(program: SteerableProgram, x: Any, engine: str | None = None) -> Kernels:
     """Kernels of each input with itself, (N,) or (N, D, D)."""
     notes, dtype = _notes(engine), precision.working_dtype(x)
+    x = _on_points(program, x)
     if any(precision.is_traced(leaf) for leaf in jax.tree.leaves(x)):
         with precision.scope(dtype):
             values, there = _typed(x, dtype)
@@ -75,6 +79,11 @@ def compute_diagonal(program: SteerableProgram, x: Any, engine: str | None = Non
         known = _variances(program, *side)
         blocks = _of_pairs(program, (side, side), (known, known), every, every)
     return _result((x,), _cast(blocks, dtype, (x,)), notes)
+
+
+def _on_points(program: SteerableProgram, x: Any) -> Any:
+    """Inputs (N, P, channels); features of whole inputs, (N, channels), as those of one point."""
+    return x[:, None] if program.whole and x is not None else x
 
 
 def _transposed(blocks: np.ndarray, rank: int) -> np.ndarray:
@@ -100,8 +109,9 @@ def working_bytes(program: SteerableProgram, points: int) -> int:
 
 def _pair_bytes(program: SteerableProgram, points: int) -> int:
     widest = max(kind.dimension for kind in program.features.irreps)
-    kernels = 1
-    for op in program.ops:
+    kernels, branches = 1, 0
+    for op in flat(program.ops):
+        branches += len(op.branches) if isinstance(op, Split) else isinstance(op, Branch)
         if isinstance(op, Filter):
             widest = max([widest, *(kind.dimension for kind in op.out.irreps)])
             found = filter_kernels(op.into, op.out, op.max_frequency)
@@ -109,7 +119,7 @@ def _pair_bytes(program: SteerableProgram, points: int) -> int:
         elif isinstance(op, Sampled):
             space = program.features.space
             widest = max(widest, len(samples(space, op.resolution, 0).points))
-    return 8 * (points * widest) ** 2 * (3 * kernels + 6)
+    return 8 * (points * widest) ** 2 * (3 * kernels + 2 * branches + 6)
 
 
 def _notes(engine: str | None) -> tuple[str, ...]:
@@ -144,7 +154,7 @@ def _variances(program: SteerableProgram, x: Any, there: Any) -> Any:
 
 def _check_norms(program: SteerableProgram, known: Any) -> None:
     """Raise InvalidArgumentError where vectors are longer than the function of their norm was fitted for."""
-    nonlinear = [op for op in program.ops if isinstance(op, Nonlinear)]
+    nonlinear = [op for op in flat(program.ops) if isinstance(op, Nonlinear)]
     for op, found in zip(nonlinear, known, strict=True):
         if not isinstance(op, Norm) or op.largest is None:
             continue

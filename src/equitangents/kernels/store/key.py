@@ -15,7 +15,7 @@ from equitangents._version import __version__
 from equitangents.errors import InvalidTypeError
 from equitangents.kernels.program import FrozenArray
 
-VERSION = 1  # of the numbers: raised whenever some kernel's change, whatever the version of the package
+VERSION = 2  # of the numbers: raised whenever some kernel's change, whatever the version of the package
 
 
 def kernel_key(program: Any, x1: np.ndarray, x2: np.ndarray | None, engine: str) -> str:

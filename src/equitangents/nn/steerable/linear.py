@@ -145,7 +145,7 @@ class SteerableConv(_Linear):
     def signal(self, signal: Signal) -> Signal:
         """The same points with the new features, Gaussian."""
         if not isinstance(steerable(signal), OnPoints):
-            raise NetworkError("SteerableConv reads points; after SteerablePool use SteerableDense")
+            raise NetworkError("SteerableConv reads points; use SteerableDense for features of a whole input")
         return super().signal(signal)
 
     def _kernels(self, signal: Signal, out: Features) -> Kernels:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from equitangents.nn.layer import Layer
+from equitangents.nn.steerable.beginning import Beginning
 from equitangents.nn.steerable.linear import SteerableConv, SteerableDense
-from equitangents.nn.steerable.points import PlaneImage, PointCloud
 from equitangents.nn.steerable.pool import SteerablePool
 from equitangents.steerable import Features
 from equitangents.steerable.irrep import trivial
@@ -12,10 +14,11 @@ from equitangents.steerable.irrep import trivial
 
 def steerable_outputs(layers: tuple[Layer, ...]) -> Features | None:
     """The features of a whole input that a steerable network ends on; None for other networks, and on points."""
-    begin, linear = layers[0], [layer for layer in layers if isinstance(layer, SteerableConv | SteerableDense)]
-    if not isinstance(begin, PointCloud | PlaneImage) or not linear:
+    begin, every = layers[0], tuple(_all(layers))
+    linear = [layer for layer in every if isinstance(layer, SteerableConv | SteerableDense)]
+    if not isinstance(begin, Beginning) or not linear:
         return None
-    if not any(isinstance(layer, SteerablePool) for layer in layers):
+    if begin.on_points and not any(isinstance(layer, SteerablePool) for layer in every):
         return None
     return Features(linear[-1].features, begin.group)
 
@@ -26,3 +29,11 @@ def turning_dimension(layers: tuple[Layer, ...]) -> int | None:
     if outputs is None or set(outputs.irreps) == {trivial(outputs.group)}:
         return None
     return outputs.dimension
+
+
+def _all(layers: tuple[Layer, ...]) -> Iterator[Layer]:
+    """The layers, those of branches one branch after another: all branches that are summed end in the same features."""
+    for layer in layers:
+        yield layer
+        for branch in layer.inner:
+            yield from _all(branch)

@@ -11,28 +11,15 @@ import numpy as np
 
 from equitangents._types import ArrayLike, Params
 from equitangents.errors import NetworkError
-from equitangents.nn.layer import ParameterFree
 from equitangents.nn.signal import Grid, Signal
+from equitangents.nn.steerable.beginning import Beginning
 from equitangents.steerable import Features
 from equitangents.steerable.irrep import SPACES, group_name, trivial
 from equitangents.steerable.positions import OnPoints
 
 
-class _Beginning(ParameterFree):
-    """A layer that says where the points are."""
-
-    @property
-    def steers(self) -> bool:
-        """It is part of steerable networks."""
-        return True
-
-    def lower(self, signal: Signal) -> tuple[Any, ...]:
-        """No operation: it is a function of the input alone."""
-        return ()
-
-
 @dataclass(frozen=True)
-class PointCloud(_Beginning):
+class PointCloud(Beginning):
     """Reads points with features, (N, P, n + channels): n coordinates, 2 in the plane and 3 in space, then channels.
 
     Args:
@@ -79,7 +66,7 @@ class PointCloud(_Beginning):
 
 
 @dataclass(frozen=True)
-class PlaneImage(_Beginning):
+class PlaneImage(Beginning):
     """Reads images (N, H, W, C) as points at their pixels, at distance 1 and around the image's centre.
 
     `group` is "SO(2)" or "O(2)"; `features` say how the channels turn, C numbers unless given. x points along columns

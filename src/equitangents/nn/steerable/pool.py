@@ -30,9 +30,12 @@ class SteerablePool(ParameterFree):
         """The same features, of the whole input."""
         positions = steerable(signal)
         if not isinstance(positions, OnPoints):
-            raise NetworkError("SteerablePool reads points, and they have been pooled before")
+            raise NetworkError("SteerablePool reads points; these are features of a whole input")
         return replace(
-            signal, positions=OnWhole(positions.features), channels=positions.features.dimension, given=False
+            signal,
+            positions=OnWhole(positions.features, given=positions.given),
+            channels=positions.features.dimension,
+            given=False,
         )
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:

@@ -16,13 +16,16 @@ from equitangents.steerable.positions import OnPoints, OnWhole
 def steerable(signal: Signal) -> OnPoints | OnWhole:
     """The positions of a signal of steerable features; NetworkError for others."""
     if not isinstance(signal.positions, OnPoints | OnWhole):
-        raise NetworkError("it reads steerable features; begin the network with PointCloud or PlaneImage")
+        raise NetworkError(
+            "it reads steerable features; begin the network with PointCloud, PlaneImage, SphereSignal or FeatureVector"
+        )
     return signal.positions
 
 
 def with_features(signal: Signal, features: Features, *, gaussian: bool) -> Signal:
     """The same points with other features."""
-    positions = replace(steerable(signal), features=features)
+    here = steerable(signal)
+    positions = replace(here, features=features, given=here.given and not gaussian)
     return replace(
         signal,
         positions=positions,

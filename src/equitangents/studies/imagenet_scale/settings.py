@@ -64,7 +64,7 @@ class Settings:
 PRESETS = {
     "quick": Settings(),
     "desk": Settings(
-        images=12_000, pixels=16, networks=("ResNet-18", "ResNet-34", "Mixer-S"), shrink=8, patch=4, halvings=12,
+        images=10_000, pixels=16, networks=("ResNet-18", "ResNet-34", "Mixer-S"), shrink=8, patch=4, halvings=12,
         batch=64, fewest_steps=200, test_share=0.2,
     ),
     "paper": Settings(

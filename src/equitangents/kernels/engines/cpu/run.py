@@ -15,6 +15,7 @@ import numpy as np
 
 from equitangents.kernels.engines.cpu.descriptor import Description, describe
 from equitangents.kernels.engines.cpu.library import TARGETS, library, registered, threads
+from equitangents.kernels.engines.cpu.result_memory import RESULTS
 from equitangents.kernels.engines.cpu.rotation_plan import RotationPlan
 from equitangents.kernels.scales import check_representable
 from equitangents.kernels.stages import AlongFibres, stages_of
@@ -22,7 +23,6 @@ from equitangents.kernels.stages import AlongFibres, stages_of
 _MESSAGE_SIZE = 256
 _WATCH_FROM = 2e8  # numbers to compute from which a thread watches for Ctrl-C
 _CANCELLED = 1
-_LINE = 64  # bytes of a cache line
 
 
 class _Description(ctypes.Structure):
@@ -142,7 +142,7 @@ def _run(
     x1 = np.ascontiguousarray(x1)
     x2 = None if x2 is None else np.ascontiguousarray(x2)
     found = shape if kept is None else kept.shape(shape)
-    nngp, ntk = _aligned(found, x1.dtype), _aligned(found, x1.dtype)
+    nngp, ntk = (RESULTS.array(found, x1.dtype) for _ in range(2))
     if nngp.size == 0:
         return nngp, ntk
     d = describe(plan, x1.shape[-1])
@@ -180,14 +180,6 @@ def _run(
     if odd.value:
         check_representable(x1.dtype, (nngp, ntk), (x1,) if x2 is None else (x1, x2))
     return nngp, ntk
-
-
-def _aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """Uninitialised numbers on the boundary of a cache line, so that vectors of them are written at once."""
-    size = math.prod(shape) * dtype.itemsize
-    memory = np.empty(size + _LINE, np.uint8)
-    start = -memory.ctypes.data % _LINE
-    return memory[start : start + size].view(dtype).reshape(shape)
 
 
 def _work(plan: AlongFibres | RotationPlan, x: np.ndarray, pairs: int) -> float:

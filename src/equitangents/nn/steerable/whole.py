@@ -1,0 +1,125 @@
+"""How steerable networks without points begin: features of a whole input, and signals on the sphere."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from equitangents._types import ArrayLike, Params
+from equitangents.errors import NetworkError
+from equitangents.nn.signal import Grid, Signal
+from equitangents.nn.steerable.beginning import Beginning
+from equitangents.steerable import Features, Irrep
+from equitangents.steerable.irrep import MAX_DEGREE, SPACES, group_name
+from equitangents.steerable.positions import OnWhole
+
+
+class _WholeInput(Beginning):
+    """A first layer after which there are no points."""
+
+    @property
+    def on_points(self) -> bool:
+        """Features are of the whole input."""
+        return False
+
+    def mask_after(self, mask: ArrayLike | None, signal: Signal) -> None:
+        """There are no positions that could be missing."""
+        if mask is not None:
+            raise NetworkError(f"{self!r} does not take inputs with missing positions (masks)")
+
+
+@dataclass(frozen=True)
+class FeatureVector(_WholeInput):
+    """Reads features of a whole input, (N, channels), without points.
+
+    Args:
+        group: "SO(2)", "O(2)", "SO(3)" or "O(3)", by name or as a group.
+        features: How the channels turn, such as "2x0+1x1".
+
+    SteerableDense and nonlinearities follow. The first layer of a network.
+
+    >>> from equitangents import nn
+    >>> net = nn.Sequential(nn.FeatureVector("SO(3)", "2x0+1x1"), nn.SteerableDense("1x1"))
+    >>> net.output_shape((5,))
+    (3,)
+    """
+
+    group: Any
+    features: Any
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "group", group_name(self.group))
+        object.__setattr__(self, "features", Features(self.features, self.group))
+
+    def signal(self, signal: Signal) -> Signal:
+        """The features of the whole input."""
+        if not (signal.given and signal.positions == Grid(())):
+            raise NetworkError("FeatureVector reads vectors (N, channels), and is the first layer of a network")
+        if signal.channels != self.features.dimension:
+            raise NetworkError(
+                f"the inputs have {signal.channels} channels; features {self.features} have {self.features.dimension}"
+            )
+        return Signal(OnWhole(self.features), signal.channels, given=True)
+
+    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
+        """The features as they came."""
+        return x
+
+
+@dataclass(frozen=True)
+class SphereSignal(_WholeInput):
+    """Reads signals on the sphere by their harmonic coefficients, (N, B², C), at the index l² + l + m.
+
+    Degree l of the C channels becomes C copies of the irrep l, for l below B. SteerableDense is then a convolution with
+    zonal filters, with one weight for every degree and two channels, and FourierNonlinearity a function of the signal's
+    values. Coefficients are as for `SphereLift`, real and orthonormal over the sphere; features are those divided by
+    √(4π), so that their squares add up to the signal's mean square. The first layer of a network.
+
+    Args:
+        group: "SO(3)", or "O(3)", where signals are numbers at points: l is even or odd as (-1)^l.
+
+    >>> from equitangents import nn
+    >>> net = nn.Sequential(
+    ...     nn.SphereSignal("SO(3)"), nn.SteerableDense("8x0+8x1"), nn.FourierNonlinearity(), nn.SteerableDense("1x1")
+    ... )
+    >>> net.output_shape((4, 2))
+    (3,)
+    """
+
+    group: Any = "SO(3)"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "group", group_name(self.group))
+        if SPACES[self.group] != 3:
+            raise NetworkError(f"SphereSignal has a group of space, 'SO(3)' or 'O(3)', not {self.group!r}")
+
+    def signal(self, signal: Signal) -> Signal:
+        """As many copies of every degree as there are channels."""
+        if not (signal.given and isinstance(signal.positions, Grid) and len(signal.positions.shape) == 1):
+            raise NetworkError(
+                "SphereSignal reads harmonic coefficients (N, B², C), and is the first layer of a network"
+            )
+        count = signal.positions.count
+        bandlimit = math.isqrt(count)
+        if bandlimit**2 != count:
+            raise NetworkError(f"SphereSignal reads B² coefficients; {count} is not a square number")
+        if bandlimit > MAX_DEGREE + 1:
+            raise NetworkError(
+                f"the signals have degrees up to {bandlimit - 1}; steerable features go up to {MAX_DEGREE}: give the "
+                f"first {(MAX_DEGREE + 1) ** 2} coefficients, or begin with SphereLift"
+            )
+        features = Features.of(self.group, tuple((signal.channels, kind) for kind in self._irreps(bandlimit)))
+        return Signal(OnWhole(features), features.dimension, given=True)
+
+    def _irreps(self, bandlimit: int) -> tuple[Irrep, ...]:
+        return tuple(Irrep(self.group, l, (-1) ** l if self.group == "O(3)" else 1) for l in range(bandlimit))
+
+    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
+        """Features (N, C · B²), degree by degree and channel by channel."""
+        count, size = signal.channels, math.isqrt(x.shape[1])
+        parts = [jnp.swapaxes(x[:, l * l : (l + 1) ** 2], 1, 2).reshape(-1, count * (2 * l + 1)) for l in range(size)]
+        return jnp.concatenate(parts, axis=-1) / math.sqrt(4 * math.pi)

@@ -1,0 +1,141 @@
+"""Faults of checkpoints: damage, kills between two writes, a second process, a disk that takes nothing."""
+
+import os
+import shutil
+
+import jax
+import numpy as np
+import pytest
+from test_deep_checkpoints import X, Y, settings
+
+from equitangents import DeepEnsemble
+from equitangents.ensembles.training import checkpoints
+from equitangents.errors import StoreError
+from equitangents.scale.whole import alone
+
+EPOCHS = {"epochs": 3, "augmentation": None}
+
+
+def fitted(directory, **changed):
+    return DeepEnsemble(**settings(checkpoint_dir=directory, **EPOCHS | changed)).fit(X, Y, resume=True)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A run's directory with checkpoints of epochs 2 and 3, and its parameters."""
+    directory = tmp_path_factory.mktemp("checkpoints") / "whole"
+    return directory, jax.tree.leaves(fitted(directory).params_)
+
+
+@pytest.fixture
+def copy(whole, tmp_path):
+    """(checkpoint_dir, the folder of the run in it, parameters) of a copy that may be damaged."""
+    shutil.copytree(whole[0], tmp_path / "copy")
+    return tmp_path / "copy", tmp_path / "copy" / "members-0-2", whole[1]
+
+
+def damaged(path, how):
+    content = path.read_bytes()
+    middle = len(content) // 2
+    flipped = content[:middle] + bytes([content[middle] ^ 16]) + content[middle + 1 :]
+    path.write_bytes({"flipped": flipped, "cut": content[:middle], "empty": b""}[how])
+
+
+def files(run, epoch):
+    return sorted(path for path in (run / str(epoch)).rglob("*") if path.is_file())
+
+
+def told(caplog):
+    """What this package logged as a warning."""
+    return "\n".join(r.getMessage() for r in caplog.records if r.name == "equitangents" and r.levelname == "WARNING")
+
+
+def same(model, params):
+    return all(np.array_equal(a, b) for a, b in zip(jax.tree.leaves(model.params_), params, strict=True))
+
+
+@pytest.mark.parametrize("how", ["flipped", "cut", "empty"])
+def test_damage_of_any_file_is_found_before_anything_is_read(copy, how):
+    _, run, _ = copy
+    good = checkpoints._checksums(run / "3")
+    assert len(good) > 3
+    for path in files(run, 3):
+        content = path.read_bytes()
+        damaged(path, how)
+        assert checkpoints._checksums(run / "3") != good, path
+        path.write_bytes(content)
+    assert checkpoints._checksums(run / "3") == good
+
+
+def test_a_damaged_checkpoint_is_said_and_the_one_before_it_goes_on_to_the_same_numbers(copy, caplog):
+    directory, run, params = copy
+    damaged(max(files(run, 3), key=lambda path: path.stat().st_size), "flipped")
+    assert same(fitted(directory), params)
+    assert "the checkpoint of epoch 3" in told(caplog)
+    assert told(caplog).endswith("is not as written")
+    caplog.clear()
+    assert same(fitted(directory), params)
+    assert not told(caplog)  # it was written again
+
+
+def test_one_without_its_checksums_was_not_finished(copy, caplog):
+    directory, run, params = copy
+    (run / "3.json").unlink()  # as a kill between the two leaves it
+    assert same(fitted(directory), params)
+    assert "its checksums are not there: it was not finished" in told(caplog)
+    assert sorted(path.name for path in run.glob("*.json")) == ["2.json", "3.json"]
+
+
+def test_where_all_are_damaged_nothing_is_removed_and_the_remedy_is_said(copy):
+    directory, run, _ = copy
+    for epoch in (2, 3):
+        damaged(run / f"{epoch}.json", "cut")
+    before = {path: path.read_bytes() for epoch in (2, 3) for path in files(run, epoch)}
+    with pytest.raises(StoreError, match=r"all checkpoints in .*members-0-2 are damaged; remove that folder"):
+        fitted(directory)
+    assert before == {path: path.read_bytes() for epoch in (2, 3) for path in files(run, epoch)}
+
+
+def test_those_of_the_format_without_checksums_are_read(tmp_path, whole, monkeypatch):
+    with monkeypatch.context() as old:
+        old.setattr(checkpoints, "_FORMAT", 1)
+        fitted(tmp_path, epochs=2)
+    for path in (tmp_path / "members-0-2").glob("*.json"):
+        path.unlink()
+    seen = []
+    model = fitted(tmp_path, callback=lambda epoch, _: seen.append(epoch))
+    assert same(model, whole[1])
+    assert seen == [3]
+
+
+def test_a_second_process_is_kept_out_and_a_dead_one_is_not_waited_for(copy):
+    directory, run, params = copy
+    with alone(run / ".training", ""), pytest.raises(StoreError, match="another process is training into"):
+        fitted(directory)
+    (run / ".training").write_text(f".{os.uname().nodename}+{2**22 + 1}+{'0' * 32}")  # no process has that number
+    assert same(fitted(directory), params)
+    assert not (run / ".training").exists()
+
+
+def test_a_disk_that_takes_nothing_is_one_line_and_complete_checkpoints_stay(copy, monkeypatch):
+    directory, run, _ = copy
+    before = checkpoints._checksums(run)
+
+    def full(*args):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(checkpoints, "write_whole", full)
+        with pytest.raises(StoreError, match=r"cannot be written to .*: No space left on device; those that are comp"):
+            fitted(directory, epochs=5)
+    after = checkpoints._checksums(run)
+    assert all(after.get(name) == sums for name, sums in before.items() if name.startswith("3"))
+    seen = []
+    fitted(directory, epochs=5, callback=lambda epoch, _: seen.append(epoch))
+    assert seen == [4, 5]
+
+
+def test_a_file_in_place_of_the_directory_is_one_line(tmp_path):
+    (tmp_path / "taken").write_text("")
+    with pytest.raises(StoreError, match="checkpoints cannot be written to"):
+        fitted(tmp_path / "taken")
