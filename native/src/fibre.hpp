@@ -6,6 +6,7 @@
 #include "branch.hpp"
 #include "pointwise.hpp"
 #include "pooled_row.hpp"
+#include "sphere.hpp"
 #include "table.hpp"
 #include "tile.hpp"
 
@@ -24,6 +25,7 @@ struct Workspace {
   const T** rows;
   Place* places;
   int32_t* partners;
+  SphereMemory<T> sphere;
 
   static int64_t align(int64_t n) { return (n + 63) / 64 * 64; }
 
@@ -55,6 +57,8 @@ struct Workspace {
     places = reinterpret_cast<Place*>(take((plan.most_ops + 1) * int64_t(sizeof(Place))));
     partners = reinterpret_cast<int32_t*>(take(plan.columns * int64_t(sizeof(int32_t))));
     pairs = take(plan.pair_cells * 2 * kLanes<T> * int64_t(sizeof(double)));
+    char* rest = take(SphereMemory<T>::bytes(plan, nullptr, nullptr));
+    if (memory) SphereMemory<T>::bytes(plan, rest, &sphere);
     end = at - static_cast<char*>(memory);
   }
 
@@ -68,7 +72,8 @@ struct Workspace {
   int64_t end;
 };
 
-inline bool windowed(const Op& op) { return op.kind == OpKind::box || op.kind == OpKind::table; }
+inline bool on_sphere(const Op& op) { return op.kind == OpKind::zonal || op.kind == OpKind::average; }
+inline bool windowed(const Op& op) { return op.kind == OpKind::box || op.kind == OpKind::table || on_sphere(op); }
 // Whether other positions follow than those before.
 inline bool spatial(const Op& op) { return windowed(op) || (op.kind == OpKind::back && op.window_size); }
 
@@ -280,6 +285,26 @@ struct Fibre {
     }
   }
 
+  // A mean over zonal windows, or over the sphere.
+  template <int Parts>
+  void sphere_window(const Op& op, int64_t positions, const T* in, T* out) const {
+    if (op.kind == OpKind::average) {
+      Vec<T> d{}, theta{};
+      for (int64_t p = 0; p < positions; ++p, in += Parts * L) {
+        d += T(op.weights[p]) * load(in);
+        if (Parts > 1) theta += T(op.weights[p]) * load(in + L);
+      }
+      store(out, d);
+      return store(out + L, theta);
+    }
+    const SphereTables<T> tables(*plan.sphere, work.sphere.tables, true);
+    const SphereTransform<T, Parts> transform(*plan.sphere, tables, static_cast<T*>(work.sphere.scratch));
+    T* coefficients = static_cast<T*>(work.sphere.coefficients);
+    transform.analyse(in, Parts * L, op.window_size, op.weights, coefficients);
+    transform.synthesise(coefficients, op.window_size, out, 2 * L);
+    for (int64_t p = 0; Parts == 1 && p < positions; ++p) store(out + (2 * p + 1) * L, Vec<T>{});
+  }
+
   // The field after all operations: `work.field` or `work.other`.
   T* run(const T* x1, const T* x2) const {
     T *in = work.field, *out = work.other;
@@ -316,6 +341,9 @@ struct Fibre {
         back_row(kept(plan.field[i].slot, row), n, cells);
         pointwise(i + 1, row, cells);
       });
+    } else if (on_sphere(plan.field[i])) {
+      sphere_window<Parts>(plan.field[i], plan.levels[i].positions, in, out);
+      each_row(i + 1, out, [&](int z, int y, int x, int n, T* cells) { pointwise(i + 1, row_of(i + 1, z, y, x, n), cells); });
     } else {
       each_row(i + 1, out, [&](int z, int y, int x, int n, T* cells) {
         const Row row = row_of(i + 1, z, y, x, n);

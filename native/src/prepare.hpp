@@ -8,6 +8,14 @@
 
 namespace eqt::EQT_ISA {
 
+// Variances and means of as many inputs as a vector has lanes, in `size` numbers each, as they go through the layers.
+template <class T>
+struct Carried {
+  double *q, *other, *mean, *kept;
+  int64_t size;
+  void* workspace;  // for fibres
+};
+
 // Variances of as many inputs as a vector of T has lanes, at all positions: (positions, lanes) in double.
 template <class T>
 struct Variances {
@@ -171,6 +179,45 @@ struct Variances {
       }
   }
 
+  // Means over zonal windows, whose coefficients are kept for other rotations of the inputs; or over the sphere.
+  void sphere_window(const Op& op, int64_t positions, const Carried<T>& at) const {
+    if (op.kind == OpKind::average) {
+      average(op, positions, at.q);
+      if (plan.means) average(op, positions, at.mean);
+      return;
+    }
+    const SphereMemory<T> memory = Workspace<T>(plan, at.workspace).sphere;
+    const SphereTables<double> tables(*plan.sphere);
+    const SphereTransform<double, kVectors<T, double>> transform(*plan.sphere, tables, static_cast<double*>(memory.scratch));
+    double* coefficients = static_cast<double*>(memory.coefficients);
+    transform.analyse(at.q, L, op.window_size, op.weights, coefficients);
+    transform.synthesise(coefficients, op.window_size, at.q, L);
+    if (!group.lanes) return;
+    T* kept = group.lanes + op.side_at * L;
+    for (int64_t i = 0; i < int64_t(op.window_size) * op.window_size * L; ++i) kept[i] = T(coefficients[i]);
+  }
+
+  static void average(const Op& op, int64_t positions, double* values) {
+    for (int l = 0; l < L; ++l) {
+      double sum = 0;
+      for (int64_t p = 0; p < positions; ++p) sum += op.weights[p] * values[p * L + l];
+      values[l] = sum;
+    }
+  }
+
+  // Coefficients of the signals, whose points are in the group.
+  void signals_on_sphere(void* workspace) const {
+    if (!group.lanes) return;
+    const Sphere& sphere = *plan.sphere;
+    const SphereMemory<T> memory = Workspace<T>(plan, workspace).sphere;
+    const SphereTables<T> tables(sphere, memory.tables, false);
+    const SphereTransform<T, 1> transform(sphere, tables, static_cast<T*>(memory.scratch));
+    const int64_t size = int64_t(sphere.bandlimit) * sphere.bandlimit;
+    for (int64_t c = 0; c < plan.channels; ++c)
+      transform.analyse(group.signals + c * L, plan.channels * L, sphere.bandlimit, nullptr,
+                        group.lanes + (sphere.side_at + c * size) * L);
+  }
+
   // The result of a box is in `a` again.
   static void box(const Op& op, double*& a, double*& b) {
     int shape[kAxes] = {op.in[0], op.in[1], op.in[2]};
@@ -209,20 +256,13 @@ inline int64_t largest_level(const Plan& plan) {
 }
 
 // Doubles that prepare_field needs: two fields of variances, one of means, and those kept for residual sums. Boxes along
-// one axis after another never exceed `cells`. Where layers pool, the workspace for fibres comes after them.
+// one axis after another never exceed `cells`. Where layers pool, and on the
+// sphere, the workspace for fibres comes after them.
 template <class T>
 int64_t prepare_bytes(const Plan& plan) {
   const int64_t fields = (2 + plan.means + 2 * plan.slots) * largest_level(plan) * kLanes<T> * int64_t(sizeof(double));
-  return Workspace<T>::align(fields) + (plan.pooled ? Workspace<T>::bytes(plan) : 0);
+  return Workspace<T>::align(fields) + (plan.pooled || plan.sphere ? Workspace<T>::bytes(plan) : 0);
 }
-
-// Variances and means of as many inputs as a vector has lanes, in `size` numbers each, as they go through the layers.
-template <class T>
-struct Carried {
-  double *q, *other, *mean, *kept;
-  int64_t size;
-  void* workspace;  // for fibres
-};
 
 // Of the window of block number p, the part of its positions that lie on the grid.
 inline double part_on_grid(const Pooled& pooled, int64_t p) {
@@ -296,6 +336,7 @@ void carry_variances(const Plan& plan, const Group<T>& group, Carried<T>& at) {
     pool_variances(plan, group, at);
   } else {
     of.signals(at.q, at.mean);
+    if (plan.sphere) of.signals_on_sphere(at.workspace);
   }
   for (int i = 0; i < plan.field_count; ++i) {
     const Op& op = plan.field[i];
@@ -303,6 +344,8 @@ void carry_variances(const Plan& plan, const Group<T>& group, Carried<T>& at) {
     if (op.kind != OpKind::affine) of.put_sides(op, at.q, positions);
     if (op.kind == OpKind::box) {
       Variances<T>::box(op, at.q, at.other);
+    } else if (on_sphere(op)) {
+      of.sphere_window(op, positions, at);
     } else if (op.kind == OpKind::table) {
       of.table(op, at.q, at.other, plan.levels[i + 1].positions);
       double* swap = at.q;
@@ -310,7 +353,7 @@ void carry_variances(const Plan& plan, const Group<T>& group, Carried<T>& at) {
     } else {
       of.advance(op, at.q, at.mean, spatial(op) ? plan.levels[i + 1].positions : positions, at.kept, at.size);
     }
-    if (plan.means && windowed(op)) std::memset(at.mean, 0, size_t(plan.levels[i + 1].positions) * L * sizeof(double));
+    if (plan.means && windowed(op) && op.kind != OpKind::average) std::memset(at.mean, 0, size_t(plan.levels[i + 1].positions) * L * sizeof(double));
     if (op.kind == OpKind::affine) of.put_sides(op, at.q, positions);
   }
 }
@@ -323,7 +366,8 @@ void prepare_field(const Plan& plan, const Group<T>& group, void* workspace) {
   double* fields = static_cast<double*>(workspace);
   double* mean = fields + 2 * size;
   double* kept = mean + (plan.means ? size : 0);
-  void* rest = static_cast<char*>(workspace) + prepare_bytes<T>(plan) - (plan.pooled ? Workspace<T>::bytes(plan) : 0);
+  const bool fibres = plan.pooled || plan.sphere;
+  void* rest = static_cast<char*>(workspace) + prepare_bytes<T>(plan) - (fibres ? Workspace<T>::bytes(plan) : 0);
   Carried<T> at{fields, fields + size, mean, kept, size, rest};
   carry_variances(plan, group, at);
   const double* q = at.q;

@@ -45,6 +45,7 @@ _NAMES = {
     "ensembles.infinite.regressor": ["InfiniteEnsemble"],
     "errors": ["EquitangentsError"],
     "functional": [
+        "NtkImplementation",
         "batch",
         "empirical_kernel_fn",
         "empirical_nngp_fn",
@@ -95,6 +96,7 @@ if TYPE_CHECKING:
     from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
     from equitangents.errors import EquitangentsError
     from equitangents.functional import (
+        NtkImplementation,
         batch,
         empirical_kernel_fn,
         empirical_nngp_fn,

@@ -12,6 +12,7 @@ from typing import Any, TypeGuard
 import jax
 import numpy as np
 
+from equitangents import precision
 from equitangents._types import ArrayLike
 from equitangents.errors import ShapeError
 from equitangents.validation import check_array, check_same_length
@@ -137,6 +138,17 @@ Inputs = ArrayLike | Masked | Graphs  # whatever networks take
 def is_structured(x: object) -> TypeGuard[Masked | Graphs]:
     """Whether x is more than an array."""
     return isinstance(x, Masked | Graphs)
+
+
+def without_empty_masks(*inputs: Any) -> tuple[Any, ...]:
+    """Checked inputs as they are, or as plain arrays where each is `Masked` and none misses a position.
+
+    Traced masks are not known, and stay.
+    """
+    known = all(isinstance(x, Masked) and not precision.is_traced(x.mask) for x in inputs)
+    if known and all(bool(np.all(x.mask)) for x in inputs):
+        return tuple(x.x for x in inputs)
+    return inputs
 
 
 def checked(name: str, x: Any) -> Any:

@@ -90,6 +90,13 @@ def test_outputs_of_another_shape_are_refused():
         et.empirical_ntk_fn(f, implementation=4)
 
 
+def test_ways_have_the_numbers_of_neural_tangents():
+    assert [way.value for way in et.NtkImplementation] == [0, 1, 2, 3]
+    x, w = np.array([[1.0, 2.0], [0.0, 1.0]], np.float32), np.ones((2, 3), np.float32)
+    for way in et.NtkImplementation:
+        assert np.allclose(et.empirical_ntk_fn(lambda w, x: x @ w, implementation=way)(x, None, w), x @ x.T)
+
+
 def test_a_linearised_model_trains_as_an_ensembles_kernel():
     net = et.nn.Sequential(et.nn.Dense(8), et.nn.Erf(), et.nn.Dense(2))
     params = net.init(jax.random.key(0), (3,), dtype=np.float64)

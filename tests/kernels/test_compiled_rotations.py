@@ -14,7 +14,7 @@ from equitangents.errors import InvalidArgumentError, MemoryLimitError
 from equitangents.kernels.engines import cpu, select
 from equitangents.kernels.engines.cpu import library
 from equitangents.kernels.result import Kernels
-from equitangents.kernels.rotations import compiled
+from equitangents.kernels.rotations import compiled, tiled
 
 NONLINEARITIES = (nn.Relu(), nn.LeakyRelu(0.2), nn.Abs(), nn.Erf(), nn.Gelu(), nn.Sin(), nn.Cos())
 GROUPS = (groups.so3(5), groups.o3(5), groups.octahedral(), groups.tetrahedral())
@@ -36,6 +36,11 @@ def two_layers(phi=ERF, group=GROUPS[0], readout=POOL, end=(DENSE,), resolution=
 
 def one_layer(phi=ERF, group=GROUPS[0], readout=POOL, resolution=3):
     return nn.Sequential(nn.SphereLift(group, 4, b_std=0.2, resolution=resolution), phi, readout, DENSE)
+
+
+def one_narrow_layer(phi=ERF, group=GROUPS[0], readout=POOL):
+    lift = nn.SphereLift(group, 4, window=lambda t: np.exp(t - 1), b_std=0.2, resolution=2)
+    return nn.Sequential(lift, phi, readout, DENSE)
 
 
 @st.composite
@@ -114,15 +119,19 @@ def test_lists_of_pairs_and_signals_with_themselves_are_entries_of_the_matrix(ne
     close(net, x, x, diagonal, Kernels(np.diag(matrix.nngp), np.diag(matrix.ntk)), DOUBLE)
 
 
-def test_every_instruction_set_computes_the_same(rng):
-    net = two_layers(nn.Gelu(), end=(nn.Dense(1), nn.Relu(), nn.Dense(1)))
+@pytest.mark.parametrize("windows", ["full", "narrow"])
+def test_every_instruction_set_computes_the_same(windows, rng):
+    end = (nn.Dense(1), nn.Relu(), nn.Dense(1))
+    full = windows == "full"
+    net = two_layers(nn.Gelu(), end=end) if full else narrow(groups.so3(4), nn.Gelu(), (BUMP,), POOL, *end)
     x = signals(rng, 21, 4, 3)
     program = net.lower(x.shape[1:])[1]
-    plan = compiled.plan_of(program, 3, 8)
+    resolution = 3 if full else 2
+    plan = compiled.plan_of(program, resolution, 8)
     expected = net.kernel(x, x)  # which the tests above compare with the reference
     assert expected.engine == "cpu"
     for number in range(len(library.instruction_sets())):
-        found = cpu.kernels(plan, compiled.vectors(x), None, number)
+        found = cpu.kernels(plan, compiled.inputs(program, resolution, x), None, number)
         for a, b in zip(found, (expected.nngp, expected.ntk), strict=True):
             np.testing.assert_allclose(np.triu(a), np.triu(b), rtol=0, atol=DOUBLE * np.abs(b).max())
 
@@ -156,6 +165,7 @@ def derivatives(f):
                 (all_pairs, two_layers, nn.Flatten()),
                 (some_pairs, two_layers, POOL),
                 (all_pairs, two_layers, POOL),
+                (all_pairs, one_narrow_layer, nn.Flatten()),
             )
         ),
     ],
@@ -189,31 +199,98 @@ def test_outside_of_compiled_programs_it_has_derivatives_too(rng):
 
 
 BUMP = lambda t: np.exp(t - 1)
-NARROW = nn.Sequential(nn.SphereLift(groups.so3(2), 3, window=BUMP, resolution=2), nn.Erf(), nn.GroupPool())
-OTHER = one_layer(nn.Elementwise(lambda u: u + u**2), group=groups.octahedral())
-NARROW_REASON, OTHER_REASON = "windows narrower than the sphere", "no dual of Quadrature"
+STEEP = lambda t: np.exp(3 * (t - 1))
 
 
-@pytest.mark.parametrize(("net", "reason"), [(NARROW, NARROW_REASON), (OTHER, OTHER_REASON)], ids=["narrow", "other"])
-def test_what_it_cannot_run_is_refused_with_the_reason(net, reason, rng):
-    with pytest.raises(InvalidArgumentError, match=f"'cpu', which cannot run this network: .*{reason}"):
-        net.kernel(signals(rng, 2, 2, 1), engine="cpu")
+def narrow(group, phi, windows, *end, resolution=2):
+    """Windows narrower than the sphere, each with a nonlinearity behind it."""
+    lift = nn.SphereLift(group, 3, window=windows[0], b_std=0.2, resolution=resolution)
+    layers = [layer for w in windows[1:] for layer in (nn.GroupConv(3, window=w, W_std=1.2, b_std=0.1), phi)]
+    return nn.Sequential(lift, phi, *layers, *end)
+
+
+TWO_WINDOWS = narrow(groups.so3(4), nn.Relu(), (BUMP, STEEP), POOL, DENSE)
+SLOW = pytest.mark.slow
 
 
 @pytest.mark.parametrize(
-    ("net", "reason"),
+    "net",
     [
-        pytest.param(NARROW, NARROW_REASON, id="narrow", marks=pytest.mark.slow),  # its samples take long to compile
-        pytest.param(OTHER, OTHER_REASON, id="other"),
+        pytest.param(TWO_WINDOWS, id="two windows"),
+        pytest.param(
+            narrow(
+                groups.o3(4),
+                nn.Gelu(),
+                ([1, 0.4, 0.1], "full", BUMP),
+                POOL,
+                nn.Residual(nn.Dense(3, b_std=0.1), nn.Relu()),
+                DENSE,
+            ),
+            id="reflections",
+            marks=SLOW,
+        ),
+        pytest.param(narrow(groups.so3(4), ERF, (STEEP,), nn.Flatten(), DENSE, ERF, DENSE), id="flatten", marks=SLOW),
     ],
 )
-def test_what_it_cannot_run_goes_to_the_reference_and_says_so(net, reason, rng, monkeypatch, caplog):
+def test_zonal_windows_have_the_kernels_of_the_reference(net, rng):
+    x, y = (signals(rng, n, 3, 2) for n in (3, 10))
+    program = net.lower(x.shape[1:])[1]
+    with jax.enable_x64(True):
+        expected = tiled.TiledRotations().kernels(program, 2, x, y)
+    for dtype, tolerance in ((np.float64, 1e-12), (np.float32, 2e-6)):
+        found = compiled.CompiledRotations().kernels(program, 2, x.astype(dtype), y.astype(dtype))
+        for a, b in zip(found, expected, strict=True):
+            assert np.max(np.abs(a - b)) <= tolerance * np.max(np.abs(b))
+
+
+def narrow_networks():
+    """Random windows on random groups, and random resolutions."""
+    windows = st.lists(
+        st.sampled_from(["full", BUMP, STEEP, (1.0, 0.5), (1.0, 0.3, 0.1, 0.02)]), min_size=1, max_size=3
+    )
+    groups_ = st.sampled_from([groups.so3(4), groups.o3(4)])
+    ends = st.sampled_from([(POOL, DENSE), (nn.Flatten(), DENSE), (nn.Flatten(), DENSE, ERF, DENSE)])
+    of = lambda group, phi, w, end, r: narrow(group, phi, (STEEP, *w), *end, resolution=r)
+    return st.builds(of, groups_, st.sampled_from(NONLINEARITIES), windows, ends, st.integers(1, 4))
+
+
+@SLOW
+@settings(max_examples=8)
+@given(narrow_networks(), st.integers(1, 4), st.integers(1, 2), st.integers(0, 2**32 - 1))
+def test_many_zonal_windows_have_the_kernels_of_the_reference(net, bandlimit, channels, seed):
+    rng = np.random.default_rng(seed)
+    x, y = (signals(rng, n, bandlimit, channels) for n in (2, 9))
+    found, expected = net.kernel(x, y), net.kernel(x, y, engine="reference")
+    assert found.engine == "cpu"
+    close(net, x, y, found, expected, DOUBLE)
+
+
+def test_zonal_windows_in_lists_of_pairs_and_on_the_diagonal_are_entries_of_the_matrix(rng):
+    x, y = (signals(rng, n, 3, 2) for n in (5, 7))
+    first, second = rng.integers(5, size=20), rng.integers(7, size=20)
+    matrix, pairs = TWO_WINDOWS.kernel(x, y), TWO_WINDOWS.kernel_pairs(x, y, first, second)
+    assert (matrix.engine, pairs.engine) == ("cpu", "cpu")
+    close(TWO_WINDOWS, x, y, pairs, Kernels(matrix.nngp[first, second], matrix.ntk[first, second]), DOUBLE)
+    own, diagonal = TWO_WINDOWS.kernel(x, x), TWO_WINDOWS.kernel_diagonal(x)
+    close(TWO_WINDOWS, x, x, diagonal, Kernels(np.diag(own.nngp), np.diag(own.ntk)), DOUBLE)
+
+
+OTHER = one_layer(nn.Elementwise(lambda u: u + u**2), group=groups.octahedral())
+OTHER_REASON = "no dual of Quadrature"
+
+
+def test_what_it_cannot_run_is_refused_with_the_reason(rng):
+    with pytest.raises(InvalidArgumentError, match=f"'cpu', which cannot run this network: .*{OTHER_REASON}"):
+        OTHER.kernel(signals(rng, 2, 2, 1), engine="cpu")
+
+
+def test_what_it_cannot_run_goes_to_the_reference_and_says_so(rng, monkeypatch, caplog):
     monkeypatch.setattr(select, "_logged", set())
     caplog.set_level(logging.INFO, logger="equitangents")
-    found = net.kernel(signals(rng, 2, 2, 1))
+    found = OTHER.kernel(signals(rng, 2, 2, 1))
     assert found.engine == "reference"
-    assert any(reason in note for note in found.notes)
-    assert any(reason in record.message for record in caplog.records)
+    assert any(OTHER_REASON in note for note in found.notes)
+    assert any(OTHER_REASON in record.message for record in caplog.records)
 
 
 def test_what_it_can_run_has_the_notes_of_the_reference(rng):

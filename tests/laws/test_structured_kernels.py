@@ -113,7 +113,17 @@ def stages_case():
     return net, X, end(ls.flatten(ls.add(literal_conv(ls.dense(f, 1.0, 0.0)), literal_conv(f))))
 
 
-CASES = {f.__name__: f for f in (parallel_case, masked_case, graph_case, root_case, identity_case, stages_case)}
+def weighted_case():
+    """A weighted sum before a nonlinearity."""
+    net = N.Sequential(N.Dense(4), N.Parallel(conv(), N.Scale(0.5)), N.Sum(), N.Relu(), N.Flatten(), LAST)
+    f = ls.dense(ls.start(X), 1.0, 0.0)
+    return net, X, end(ls.flatten(ls.phi(ls.add(literal_conv(f), ls.times(f, 0.5)), "relu")))
+
+
+CASES = {
+    f.__name__: f
+    for f in (parallel_case, masked_case, graph_case, root_case, identity_case, stages_case, weighted_case)
+}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -152,6 +162,18 @@ def test_missing_positions_are_as_if_they_were_not_there():
     params, apply = net.init(jax.random.key(0), (5, 2)), jax.jit(net.apply)
     y = apply(params, et.Masked(x, np.arange(5) < 3 + np.zeros((4, 1))))
     assert np.allclose(y, apply(params, X[:, :3]), atol=1e-5)
+
+
+def test_masks_that_miss_no_position_change_nothing():
+    net = N.Sequential(conv(), N.Relu(), N.GlobalAvgPool(), LAST)
+    whole, plain = et.Masked(X, np.ones(X.shape[:-1], bool)), net.kernel(X)
+    for found, expected in (
+        (net.kernel(whole), plain),
+        (net.kernel(whole, whole[:2]), net.kernel(X, X[:2])),
+        (net.kernel_diagonal(whole), net.kernel_diagonal(X)),
+    ):
+        assert found.engine == expected.engine == plain.engine
+        np.testing.assert_array_equal(found.ntk, expected.ntk)
 
 
 def test_relabelled_nodes_are_the_same_graph():

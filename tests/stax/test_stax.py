@@ -95,14 +95,28 @@ def test_masks_and_graphs_come_as_arguments():
         (lambda: stax.AvgPool((2,), None, "SAME", normalize_edges=True), "Aggregate"),
         (lambda: stax.Dense(3, channel_axis=1), "positions, channels"),
         (lambda: stax.serial((None, None, None)), "nn.Layer"),
+        (lambda: stax.layer(lambda: None), "nn.Layer"),
+        (lambda: stax.Slice[:, 1:], "Aggregate"),
+        (lambda: stax.Aggregate(implementation=stax.AggregateImplementation.SPARSE.value), "dense adjacency"),
         (lambda: stax.MaxPool((2,)), "AvgPool"),
         (lambda: stax.GlobalSelfAttention(3, 3, 3, 2, pos_emb_type="SUM"), "channels of the input"),
-        (lambda: stax.serial(stax.Conv(3, (3,)), stax.Relu()).kernel_fn(X, None, "ntk"), "Flatten"),
+        (lambda: stax.serial(stax.Conv(3, (3,)), stax.Relu()).kernel_fn(X, None, "ntk"), "kernel_field.*Flatten"),
     ],
 )
 def test_what_is_not_there_names_our_own_way(make, own):
     with pytest.raises(NotImplementedError, match=own):
         make()
+
+
+def test_attention_takes_the_name_of_a_mechanism_and_the_enumeration_that_has_it():
+    made = [
+        stax.GlobalSelfAttention(3, 3, 3, 2, attention_mechanism=m, pos_emb_type=stax.PositionalEmbedding.NONE.name)
+        for m in ("RELU", stax.AttentionMechanism.RELU, stax.AttentionMechanism.RELU.name)
+    ]
+    networks = {stax.serial(layer, stax.Flatten()).kernel_fn.network for layer in made}
+    assert networks == {
+        nn.Sequential(nn.Attention(3, heads=2, key_channels=3, value_channels=3, mechanism="relu"), nn.Flatten())
+    }
 
 
 SCALED = {

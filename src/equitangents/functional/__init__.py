@@ -8,11 +8,13 @@ from equitangents.functional.empirical import (
     empirical_ntk_fn,
     ntk_vector_product,
 )
+from equitangents.functional.implementation import NtkImplementation
 from equitangents.functional.monte_carlo import monte_carlo_kernel_fn
 from equitangents.functional.taylor import linearize, taylor_expand
 
 __all__ = [
     "EmpiricalKernel",
+    "NtkImplementation",
     "batch",
     "empirical_kernel_fn",
     "empirical_nngp_fn",

@@ -67,6 +67,11 @@ class Layer(CheckedKeywords, abc.ABC):
         return False
 
     @property
+    def takes_numpy(self) -> bool:
+        """Whether `apply` makes NumPy arrays of NumPy arrays, without JAX; of a layer without parameters."""
+        return False
+
+    @property
     def joins(self) -> bool:
         """Whether it reads several signals side by side, as `Sum` does."""
         return False

@@ -166,6 +166,11 @@ class Identity(ParameterFree):
     """A layer that changes nothing, such as an empty residual branch."""
 
     @property
+    def takes_numpy(self) -> bool:
+        """Nothing is done to them."""
+        return True
+
+    @property
     def steers(self) -> bool:
         """It hands on features of any kind."""
         return True

@@ -20,8 +20,9 @@ from equitangents.kernels.structured import Add, Join, Split
 from equitangents.nn.layer import Layer, ParameterFree
 from equitangents.nn.sequential import Sequential, chain, run_layers
 from equitangents.nn.signal import Signal
-from equitangents.nn.steerable.sums import check_passed_on, check_summands, is_on_features, shape_of, summed
+from equitangents.nn.steerable.sums import check_passed_on, check_summands, shape_of, summed
 from equitangents.nn.structure import Structure
+from equitangents.steerable.positions import OnPoints, OnWhole
 
 
 @dataclass(frozen=True)
@@ -251,10 +252,11 @@ class Concatenate(_Joining):
 
     def _joined(self, signal: Branches, group: tuple[int, ...]) -> Signal:
         parts = [signal.parts[i] for i in group]
-        if is_on_features(parts[0]):
+        positions = parts[0].positions
+        if isinstance(positions, OnPoints | OnWhole):
             raise NetworkError(
                 "Concatenate does not join steerable features; let the branches end in the same features, such as "
-                f"{parts[0].positions.features}, and join them with Sum"
+                f"{positions.features}, and join them with Sum"
             )
         if any(part.positions != parts[0].positions for part in parts):
             raise NetworkError("Concatenate joins channels of signals on equal positions; these differ")

@@ -186,6 +186,11 @@ class GlobalAvgPool(_Pool):
 class Flatten(ParameterFree):
     """All positions' channels side by side.  Before a dense layer K' = mean over p of K(p,p)."""
 
+    @property
+    def takes_numpy(self) -> bool:
+        """It is a change of shape."""
+        return True
+
     def signal(self, signal: Signal) -> Signal:
         """A plain vector; features of different positions have different variances, so it is Gaussian no more."""
         positions = signal.positions

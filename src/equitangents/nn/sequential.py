@@ -25,13 +25,14 @@ from equitangents.keywords import CheckedKeywords
 from equitangents.nn.folding import fold
 from equitangents.nn.kernel_fields import cost_of_field, field_between, field_of_each
 from equitangents.nn.layer import Layer
-from equitangents.nn.lowering import count_given, program_of, structured_program_of
+from equitangents.nn.lowering import count_given, program_of, steerable_program_of, structured_program_of
 from equitangents.nn.readout import Readout
 from equitangents.nn.signal import Grid, Signal
+from equitangents.nn.steerable.ending import PointFeatures
 from equitangents.nn.steerable.outputs import turning_dimension
 from equitangents.nn.structure import Structure
 from equitangents.steerable.positions import OnPoints, OnWhole
-from equitangents.structured import Graphs, Inputs, Masked, checked, is_structured
+from equitangents.structured import Graphs, Inputs, Masked, checked, is_structured, without_empty_masks
 from equitangents.validation import check_array
 
 AnyProgram = Program | RotationProgram | StructuredProgram | SteerableProgram
@@ -150,7 +151,7 @@ class Sequential(CheckedKeywords):
 
     def kernel_diagonal(self, x: Inputs, engine: str | None = None) -> Kernels:
         """NNGP and NTK of every input with itself, each (N,): the diagonal of `kernel(x)` at the cost of N pairs."""
-        x = _check_inputs("x", x)
+        (x,) = without_empty_masks(_check_inputs("x", x))
         x, program = self.lowered(x)
         return self._existing(compute_diagonal(program, x, engine))
 
@@ -163,7 +164,9 @@ class Sequential(CheckedKeywords):
                 raise ShapeError(f"x2 has inputs of shape {x2.shape[1:]}; expected those of x1, {x1.shape[1:]}")
             if is_structured(x1) != is_structured(x2):
                 raise NetworkError("one of x1 and x2 has masks or graphs, the other none; give both")
-        return x1, x2
+        if x2 is None:
+            return (*without_empty_masks(x1), None)
+        return without_empty_masks(x1, x2)  # type: ignore[return-value]
 
     def _existing(self, kernels: Kernels) -> Any:
         """The kernels that the network has: all, or the NNGP alone."""
@@ -256,6 +259,11 @@ class Sequential(CheckedKeywords):
         if not count:
             return x
         dtype = precision.working_dtype(x)
+        if isinstance(x, np.ndarray) and all(layer.takes_numpy for layer in self._layers[:count]):
+            y: Any = x.astype(dtype, copy=False)
+            for layer, s in zip(self._layers[:count], self.signals(x.shape[1:]), strict=False):
+                y = layer.apply((), y, s)
+            return y
         with precision.scope(dtype):
             y = jnp.asarray(getattr(x, "x", x), dtype)
             signals = self.signals(x.shape[1:])
@@ -335,22 +343,11 @@ def _lower(layers: tuple[Layer, ...], input_shape: tuple[int, ...]) -> tuple[int
         return layers[-1].projected(layers[:-1], input_shape, _signals(layers, input_shape), _lower)
     signals, given = _ends_on_vector(layers, input_shape)
     if isinstance(signals[-1].positions, OnWhole):
-        return given, _steerable_program(layers[given:], signals[given:])
+        return given, steerable_program_of(layers[given:], signals[given:])
     folded = fold(layers[given:], signals[given:])
     if folded is not None:
         return given, Program(signals[given].positions.shape, *folded)
     return given, program_of(layers[given:], signals[given:])
-
-
-def _steerable_program(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> SteerableProgram:
-    """What steerable layers do to kernels, from given features on points to Gaussian ones of a whole input."""
-    if not signals[-1].gaussian:
-        raise NetworkError("after a nonlinearity of steerable features there is to be a linear layer: SteerableDense")
-    begin, end = signals[0].positions, signals[-1].positions
-    assert isinstance(begin, OnPoints | OnWhole)
-    assert isinstance(end, OnWhole)
-    ops = tuple(op for layer, signal in zip(layers, signals, strict=False) for op in layer.lower(signal))
-    return SteerableProgram(begin.count, begin.features, ops, end.features, whole=isinstance(begin, OnWhole))
 
 
 @lru_cache(maxsize=256)
@@ -360,14 +357,14 @@ def _lower_structured(
     """The same for inputs with masks or graphs, which always run over all pairs of positions."""
     signals, given = _ends_on_vector(layers, input_shape)
     if isinstance(signals[-1].positions, OnWhole):
-        return given, _steerable_program(layers[given:], signals[given:])
+        return given, steerable_program_of(layers[given:], signals[given:])
     return given, structured_program_of(layers[given:], signals[given:])
 
 
 def _ends_on_vector(layers: tuple[Layer, ...], input_shape: tuple[int, ...]) -> tuple[tuple[Signal, ...], int]:
     """(signals, how many leading layers are functions of the input alone) of a network with one output position."""
     signals = _signals(layers, input_shape)
-    if signals[-1].positions.count != 1:
+    if signals[-1].positions.count != 1 or isinstance(layers[-1], PointFeatures):
         raise NetworkError(
             f"the network ends on {signals[-1].positions}, so its kernel is a field; ask for kernel_field, or end it "
             "with Flatten, GlobalAvgPool or GroupPool (and a Dense layer), or steerable features with SteerablePool "

@@ -30,6 +30,7 @@ from equitangents.stax.elementwise import (
     Sign,
     Sin,
 )
+from equitangents.stax.enumerations import AggregateImplementation, AttentionMechanism, PositionalEmbedding
 from equitangents.stax.layers import StaxLayer
 from equitangents.stax.linear import (
     Aggregate,
@@ -48,25 +49,36 @@ from equitangents.stax.linear import (
 )
 from equitangents.stax.missing import (
     BatchNorm,
+    Bool,
     ConvTranspose,
+    Diagonal,
     DotGeneral,
     FanInProd,
     ImageResize,
     Index,
     MaxPool,
+    Slice,
+    layer,
+    requires,
+    supports_masking,
+    unmask_fn,
 )
 
 __all__ = [
     "ABRelu",
     "Abs",
     "Aggregate",
+    "AggregateImplementation",
+    "AttentionMechanism",
     "AvgPool",
     "BatchNorm",
+    "Bool",
     "Conv",
     "ConvLocal",
     "ConvTranspose",
     "Cos",
     "Dense",
+    "Diagonal",
     "DotGeneral",
     "Dropout",
     "Elementwise",
@@ -94,15 +106,21 @@ __all__ = [
     "MaxPool",
     "Monomial",
     "Polynomial",
+    "PositionalEmbedding",
     "Rbf",
     "RectifiedMonomial",
     "Relu",
     "Sigmoid_like",
     "Sign",
     "Sin",
+    "Slice",
     "StaxLayer",
     "SumPool",
+    "layer",
     "parallel",
     "repeat",
+    "requires",
     "serial",
+    "supports_masking",
+    "unmask_fn",
 ]

@@ -148,8 +148,8 @@ class Reading:
             if "its kernel is a field" not in str(error):
                 raise
             raise NotImplementedError(
-                "kernels of networks that end on positions are not here; end the network with Flatten() or "
-                "GlobalAvgPool()"
+                "kernel_fn gives no kernels between positions; kernel_fn.network.kernel_field(x1, x2) does, or end the "
+                "network with Flatten() or GlobalAvgPool()"
             ) from error
 
 

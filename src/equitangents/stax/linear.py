@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 
 from equitangents import nn
-from equitangents.stax.arguments import channel_last, only
+from equitangents.stax.arguments import channel_last, only, setting
+from equitangents.stax.enumerations import AttentionMechanism
 from equitangents.stax.layers import StaxLayer, triple
 
 _PADDINGS = {"SAME": "zero", "VALID": "valid", "CIRCULAR": "circular"}
@@ -149,7 +150,7 @@ def GlobalSelfAttention(
     W_query_std: float = 1.0,
     W_out_std: float = 1.0,
     b_std: float | None = None,
-    attention_mechanism: str = "SOFTMAX",
+    attention_mechanism: str | AttentionMechanism = "SOFTMAX",
     pos_emb_type: str = "NONE",
     **keywords: object,
 ) -> StaxLayer:
@@ -164,7 +165,7 @@ def GlobalSelfAttention(
             key_channels=n_chan_key,
             value_channels=n_chan_val,
             scaling="linear" if linear_scaling else "root",
-            mechanism=attention_mechanism.lower(),
+            mechanism=setting(attention_mechanism).lower(),
             W_query_std=W_query_std,
             W_key_std=W_key_std,
             W_value_std=W_value_std,

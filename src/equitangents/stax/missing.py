@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import NoReturn
 
+_LAYERS = "a layer of your own is a class here: see nn.Layer, and the guide on architectures of your own"
 _INSTEAD = {
     "ConvTranspose": "use nn.Aggregate(matrix) with the matrix that spreads positions, and nn.Conv after it",
     "ImageResize": "resize the inputs beforehand, or use nn.Aggregate(matrix) with the interpolation's weights",
@@ -12,18 +13,34 @@ _INSTEAD = {
     "FanInProd": "products of branches are not here; use nn.Sum or nn.Concatenate",
     "BatchNorm": "it has no kernel, since what it does to an input depends on the batch; use LayerNorm",
     "MaxPool": "it has no kernel in closed form; use AvgPool, or a convolution with strides",
+    "Slice": "use nn.Aggregate(matrix) with a row of the identity matrix for each position kept",
+    **dict.fromkeys(("layer", "requires", "supports_masking", "Bool", "Diagonal"), _LAYERS),
+    "unmask_fn": "outputs come without masks; give masks with the inputs, as Masked(x, mask) or mask_constant=",
 }
 
 
-def _missing(name: str, instead: str) -> Any:
-    def refused(*args: object, **keywords: object) -> NoReturn:
-        raise NotImplementedError(f"stax.{name}: {instead}")
+class Missing:
+    """Stands for a name of neural-tangents: calls and indices raise NotImplementedError, which says what to use."""
 
-    refused.__name__ = refused.__qualname__ = name
-    refused.__doc__ = f"Not here: {instead}."
-    return refused
+    def __init__(self, name: str, instead: str) -> None:
+        self.__name__ = self.__qualname__ = name
+        self.__doc__ = f"Not here: {instead}."
+        self._message = f"stax.{name}: {instead}"
+
+    def __call__(self, *args: object, **keywords: object) -> NoReturn:
+        """Say what to use instead."""
+        raise NotImplementedError(self._message)
+
+    def __getitem__(self, index: object) -> NoReturn:
+        """Say what to use instead."""
+        raise NotImplementedError(self._message)
 
 
 ConvTranspose, ImageResize, Index, DotGeneral, FanInProd, BatchNorm, MaxPool = (
-    _missing(name, instead) for name, instead in _INSTEAD.items()
+    Missing(name, _INSTEAD[name])
+    for name in ("ConvTranspose", "ImageResize", "Index", "DotGeneral", "FanInProd", "BatchNorm", "MaxPool")
+)
+Slice, layer, requires, supports_masking, Bool, Diagonal, unmask_fn = (
+    Missing(name, _INSTEAD[name])
+    for name in ("Slice", "layer", "requires", "supports_masking", "Bool", "Diagonal", "unmask_fn")
 )

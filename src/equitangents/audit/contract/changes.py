@@ -158,6 +158,7 @@ class Changes:
         name, transform = next(iter(self.transforms.items()))
         if len(references) > 1 or len(self.transforms) > 1:
             raise InvalidArgumentError("transforms with a reference are audited one at a time")
+        assert transform.reference is not None
         return x.replaced(self.move((name, transform.reference), x.leaves))
 
     def move(self, g: Any, leaves: Sequence[Any]) -> list[Any]:

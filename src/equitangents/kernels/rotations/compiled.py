@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import jax
@@ -12,13 +13,14 @@ import numpy as np
 
 from equitangents.groups import RotationGroup
 from equitangents.kernels.engines import cpu
-from equitangents.kernels.engines.cpu import RotationPlan
+from equitangents.kernels.engines.cpu import RotationPlan, SpherePlan, ZonalMean
 from equitangents.kernels.engines.cpu.library import threads
 from equitangents.kernels.levels import grid_levels
 from equitangents.kernels.plan import FibrePlan, has_dual
 from equitangents.kernels.program import FrozenArray, Op
+from equitangents.kernels.rotations.compiled_sphere import sphere_plan, values
 from equitangents.kernels.rotations.measured import turned_pairs
-from equitangents.kernels.rotations.program import RotationProgram
+from equitangents.kernels.rotations.program import RotationProgram, Zonal
 from equitangents.kernels.rotations.rings import Rings, rings_of
 from equitangents.kernels.rotations.rules import RotationRules
 from equitangents.kernels.rotations.tiles import check_memory
@@ -32,21 +34,21 @@ class CompiledRotations(RotationRules):
 
     def obstacle(self, program: RotationProgram) -> str | None:
         """Why the engine cannot run `program`, or None if it can."""
-        if program.sphere:
-            return "it has no rule for windows narrower than the sphere"
-        return cpu.obstacle(_at_once(program.field, program.vector))
+        pointwise = tuple(op for op in program.sphere if not isinstance(op, Zonal))
+        return cpu.obstacle(_at_once(pointwise + program.field, program.vector))
 
     def kernels(self, program: RotationProgram, resolution: int, x1: Any, x2: Any) -> tuple[np.ndarray, np.ndarray]:
         """(NNGP, NTK) between x1, (N1, B², C), and x2 (None: x1 with itself, at half the cost), each (N1, N2)."""
         plan = plan_of(program, resolution, x1.dtype.itemsize)
-        return cpu.kernels(plan, vectors(x1), None if x2 is None else vectors(x2))
+        of = partial(inputs, program, resolution)
+        return cpu.kernels(plan, of(x1), None if x2 is None else of(x2))
 
     def listed(
         self, program: RotationProgram, resolution: int, x1: np.ndarray, x2: np.ndarray, first: Any, second: Any
     ) -> tuple[np.ndarray, np.ndarray]:
         """(NNGP, NTK) of the pairs (x1[first[p]], x2[second[p]]), each (P,)."""
         plan = plan_of(program, resolution, x1.dtype.itemsize)
-        a, b = vectors(x1), vectors(x2)
+        a, b = (inputs(program, resolution, x) for x in (x1, x2))
         i, j = np.asarray(first), np.asarray(second)
         nngp, ntk = np.empty(len(i), x1.dtype), np.empty(len(i), x1.dtype)
         for start in range(0, len(i), step := _pairs_at_once(a)):
@@ -58,29 +60,40 @@ class CompiledRotations(RotationRules):
         """(NNGP, NTK) of a few pairs; see `measured.resolve`."""
         short = program if has_dual(program.vector) else replace(program, vector=())
         a, b = turned_pairs(program, r, x)
-        return cpu.listed(plan_of(short, r, a.dtype.itemsize), vectors(a), vectors(b))
+        return cpu.listed(plan_of(short, r, a.dtype.itemsize), *(inputs(short, r, v) for v in (a, b)))
 
     def traced(self, program: RotationProgram, resolution: int, x1: Any, x2: Any = None) -> tuple[Any, Any]:
         """As `kernels`, inside a JAX program; without derivatives."""
         plan = plan_of(program, resolution, x1.dtype.itemsize)
-        return cpu.traced_kernels(plan, vectors(x1), None if x2 is None else vectors(x2))
+        of = partial(inputs, program, resolution)
+        return cpu.traced_kernels(plan, of(x1), None if x2 is None else of(x2))
 
     def traced_listed(
         self, program: RotationProgram, resolution: int, x1: Any, x2: Any, first: Any, second: Any
     ) -> tuple[Any, Any]:
         """As `listed`, inside a JAX program; without derivatives."""
         plan = plan_of(program, resolution, x1.dtype.itemsize)
-        a, b = vectors(x1), vectors(x2)
+        a, b = (inputs(program, resolution, x) for x in (x1, x2))
         count = len(first)
         size = min(max(count, 1), _pairs_at_once(a))
         index = tuple(jnp.pad(jnp.asarray(i), (0, -count % size)).reshape(-1, size) for i in (first, second))
         nngp, ntk = jax.lax.map(lambda here: cpu.traced_listed(plan, a[here[0]], b[here[1]]), index)
         return nngp.reshape(-1)[:count], ntk.reshape(-1)[:count]
 
+    def products_on_sphere(self, program: RotationProgram, resolution: int, channels: int) -> int:
+        """Of D and Θ, but of D alone at the first window, where Θ is zero still."""
+        plan = sphere_plan(program, resolution)
+        windows = [op.coefficients.array.size for op in plan.sphere if isinstance(op, ZonalMean)]
+        north = (plan.rings + 1) // 2
+        there_and_back = [2 * north * n * (4 * plan.rings + n) for n in windows]
+        return int(plan.positions * channels + 2 * sum(there_and_back) - sum(there_and_back[:1]))
+
     def working_bytes(
         self, program: RotationProgram, resolution: int, channels: int, n1: int, n2: int | None, itemsize: int
     ) -> int:
         """Bytes held beyond inputs and results: signals scaled and prepared, the quadrature, and each thread's tile."""
+        if program.sphere:
+            return cpu.sphere_bytes(sphere_plan(program, resolution), channels, n1, n2 or 0, itemsize)
         B, size = program.bandlimit, program.bandlimit**2 * channels
         panels = cpu.working_bytes(_at_once(program.field, program.vector), size, n1, n2 or n1, itemsize)
         scaled = (n1 + (n2 or 0)) * size * itemsize
@@ -104,7 +117,12 @@ class CompiledRotations(RotationRules):
 
 
 def _pairs_at_once(vectors: Any) -> int:
-    return max(64, _GATHERED // (vectors.shape[1] * vectors.dtype.itemsize))
+    return max(64, _GATHERED // (math.prod(vectors.shape[1:]) * vectors.dtype.itemsize))
+
+
+def inputs(program: RotationProgram, resolution: int, x: Any) -> Any:
+    """Signals (N, B², C) as the engine takes them: as vectors, or at the points of the sphere."""
+    return values(program, resolution, x) if program.sphere else vectors(x)
 
 
 def vectors(x: Any) -> Any:
@@ -120,9 +138,11 @@ def _at_once(field: tuple[Op, ...], vector: tuple[Op, ...]) -> FibrePlan:
 
 
 @lru_cache(maxsize=16)
-def plan_of(program: RotationProgram, resolution: int, itemsize: int) -> FibrePlan | RotationPlan:
+def plan_of(program: RotationProgram, resolution: int, itemsize: int) -> FibrePlan | RotationPlan | SpherePlan:
     """What the engine runs; raises MemoryLimitError where that is too large."""
     check_memory(program, resolution, itemsize)
+    if program.sphere:
+        return sphere_plan(program, resolution)
     if program.readout == "flatten":
         return _at_once(program.field, program.vector)
     rings = rings_of(program.bandlimit, program.group, resolution)

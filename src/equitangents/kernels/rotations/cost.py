@@ -38,8 +38,8 @@ def kernel_cost(
 ) -> KernelCost:
     """The cost of kernels between n1 and n2 signals with `channels` channels (None: n1 with themselves).
 
-    The first call for a network runs a tile and compiles what the kernels themselves will run, which for windows
-    narrower than the sphere takes as long as a small kernel; later calls remember.
+    The first call for a network runs a tile, and on the reference engine compiles what the kernels themselves will
+    run; later calls remember.
     """
     chosen, note = choose_engine(program, engine)
     rules = rules_of(chosen)
@@ -61,7 +61,7 @@ def kernel_cost(
         layers=sum(layers),
         pairs=pairs,
         element_layers=pairs * (rotations * (points * layers[0] + layers[1]) + layers[2]),
-        multiply_adds=pairs * _correlation(program, found.value, channels),
+        multiply_adds=pairs * _products(program, found.value, channels, rules),
         seconds=seconds,
         uncertainty=uncertainty([rate.spread]) * _of_next_resolution(program, found.value),
         output_bytes=wanted.result_bytes,
@@ -107,14 +107,14 @@ def _layers(ops: tuple[Any, ...]) -> int:
     return found + window
 
 
-def _correlation(program: RotationProgram, resolution: int, channels: int) -> int:
-    """Multiply-adds of the inner products of one pair at all rotations, as they are computed."""
+def _products(program: RotationProgram, resolution: int, channels: int, rules: RotationRules) -> int:
+    """Multiply-adds of the inner products of one pair at all rotations, and of windows, as they are computed."""
     B = program.bandlimit
     products = sum((2 * l + 1) ** 2 for l in range(1, B))
     if program.readout == "flatten":
         return B * B * channels
     if program.sphere:
-        return nodes(program, resolution) * field_points(program, resolution) * B * B * channels
+        return nodes(program, resolution) * rules.products_on_sphere(program, resolution, channels)
     if not resolution:
         return products * (channels + program.group.order)
     rings, side, n = nodes(program, resolution) // (2 * resolution - 1) ** 2, 2 * B - 1, 2 * resolution - 1

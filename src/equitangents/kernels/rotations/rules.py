@@ -46,6 +46,10 @@ class RotationRules(ABC):
         """(NNGP, NTK) of a few pairs of signals at resolution r, in float64; see `measured.resolve`."""
 
     @abstractmethod
+    def products_on_sphere(self, program: RotationProgram, resolution: int, channels: int) -> int:
+        """Multiply-adds of a pair at one rotation, of fields on the sphere: inner products, and means over windows."""
+
+    @abstractmethod
     def working_bytes(
         self, program: RotationProgram, resolution: int, channels: int, n1: int, n2: int | None, itemsize: int
     ) -> int:

@@ -11,7 +11,7 @@ from equitangents.kernels.engines.reference.carry import DISTANCE, Carry
 from equitangents.kernels.rotations import measured, tiles
 from equitangents.kernels.rotations.fields import BATCH, sphere_resolution
 from equitangents.kernels.rotations.points import field_points, nodes
-from equitangents.kernels.rotations.program import RotationProgram
+from equitangents.kernels.rotations.program import RotationProgram, Zonal
 from equitangents.kernels.rotations.rules import Pair, RotationRules
 
 _FIELDS = 12  # fields alive at once, at most
@@ -43,6 +43,12 @@ class TiledRotations(RotationRules):
 
     def sample_values(self, program: RotationProgram, r: int, x: np.ndarray) -> Pair:
         return measured.sample_values(program, r, x)
+
+    def products_on_sphere(self, program: RotationProgram, resolution: int, channels: int) -> int:
+        points = field_points(program, resolution)
+        s = sphere_resolution(program.bandlimit, resolution)
+        windows = [min(op.coefficients.array.size, s) for op in program.sphere if isinstance(op, Zonal)]
+        return int(points * (program.bandlimit**2 * channels + sum(4 * n * n for n in windows)))
 
     def working_bytes(
         self, program: RotationProgram, resolution: int, channels: int, n1: int, n2: int | None, itemsize: int

@@ -4,7 +4,7 @@ from equitangents.kernels.engines.cpu.descriptor import Description, describe, o
 from equitangents.kernels.engines.cpu.features import computed_in_double
 from equitangents.kernels.engines.cpu.library import description as library_description
 from equitangents.kernels.engines.cpu.library import why_unavailable
-from equitangents.kernels.engines.cpu.memory import working_bytes
+from equitangents.kernels.engines.cpu.memory import sphere_bytes, working_bytes
 from equitangents.kernels.engines.cpu.rotation_plan import RotationPlan
 from equitangents.kernels.engines.cpu.run import (
     diagonal,
@@ -14,10 +14,15 @@ from equitangents.kernels.engines.cpu.run import (
     traced_kernels,
     traced_listed,
 )
+from equitangents.kernels.engines.cpu.sphere_plan import SphereMean, SpherePlan, Turns, ZonalMean
 
 __all__ = [
     "Description",
     "RotationPlan",
+    "SphereMean",
+    "SpherePlan",
+    "Turns",
+    "ZonalMean",
     "computed_in_double",
     "describe",
     "diagonal",
@@ -26,6 +31,7 @@ __all__ = [
     "library_description",
     "listed",
     "obstacle",
+    "sphere_bytes",
     "traced_kernels",
     "traced_listed",
     "why_unavailable",

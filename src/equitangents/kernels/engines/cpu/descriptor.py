@@ -15,6 +15,7 @@ import numpy as np
 from equitangents.kernels.engines.cpu.activations import STANDARDISED, described, name_of
 from equitangents.kernels.engines.cpu.features import computed_in_double
 from equitangents.kernels.engines.cpu.rotation_plan import RotationPlan
+from equitangents.kernels.engines.cpu.sphere_plan import SphereMean, SpherePlan, ZonalMean
 from equitangents.kernels.levels import GridLevel, Level
 from equitangents.kernels.plan import PairPlan
 from equitangents.kernels.program import Affine, Box, Decouple, Dual, FrozenArray, Pool, Standardise, Table
@@ -22,7 +23,7 @@ from equitangents.kernels.settled import is_total
 from equitangents.kernels.stages import AlongFibres, AnyPool, Stage, stages_of
 from equitangents.kernels.steps import Back, Fork, Join, Step, depth, unrolled
 
-_VERSION = 8
+_VERSION = 9
 _AXES = 3
 _DEPTH = 8  # residual branches inside each other
 _LARGEST = 2**31 - 1  # what an index of the engine can count
@@ -88,7 +89,7 @@ def _tables(plan: AlongFibres) -> list[FrozenArray]:
 
 
 @lru_cache(maxsize=64)
-def describe(plan: AlongFibres | RotationPlan, channels: int) -> Description:
+def describe(plan: AlongFibres | RotationPlan | SpherePlan, channels: int) -> Description:
     """The description of a plan that has no obstacle, for inputs with `channels` channels."""
     writer = _Writer(plan)
     return writer.description(channels)
@@ -100,7 +101,7 @@ def _three(values: Any, filler: int) -> list[int]:
 
 
 class _Writer:
-    def __init__(self, plan: AlongFibres | RotationPlan) -> None:
+    def __init__(self, plan: AlongFibres | RotationPlan | SpherePlan) -> None:
         self.plan = plan
         self.stages = stages_of(plan)
         self.vector, _ = unrolled(plan.vector)
@@ -114,10 +115,11 @@ class _Writer:
     def description(self, channels: int) -> Description:
         plan = self.plan
         self.real(plan.block_weight)
-        in_double = not isinstance(plan, RotationPlan) and computed_in_double(plan, channels)
+        in_double = not isinstance(plan, RotationPlan | SpherePlan) and computed_in_double(plan, channels)
         self.code += [_VERSION, channels, len(self.stages), len(self.vector), int(in_double), int(plan.single)]
         self.code += [self.table(plan.labels)]
         self.rotations()
+        self.sphere()
         for i, stage in enumerate(self.stages):
             self.stage(stage, self.stages[:i])
         for op in (*(op for stage in self.stages for op in stage.steps), *self.vector):
@@ -181,6 +183,16 @@ class _Writer:
         self.code += [plan.bandlimit, plan.weights.array.size, plan.azimuths]
         self.code += [self.real(x.array) for x in (plan.waves, plan.mixing, plan.weights)]
 
+    def sphere(self) -> None:
+        plan = self.plan
+        if not isinstance(plan, SpherePlan):
+            self.code += [0] * 14
+            return
+        turns = plan.turns
+        self.code += [plan.rings, plan.degrees, plan.bandlimit]
+        self.code += [turns.weights.array.size, turns.azimuths.array.size, turns.signs]
+        self.code += [self.real(table) for table in plan.tables()]
+
     def level(self, level: Level, torus: tuple[int, ...]) -> None:
         if isinstance(level, GridLevel):
             shape, step = _three(level.shape, 1), _three(level.step, 1)
@@ -189,7 +201,7 @@ class _Writer:
             rows = len(level.table.array)
             self.code += [0, *_three(torus, 1), *[1] * _AXES, 1, level.positions, self.table(level.table), rows]
 
-    def operation(self, op: Step) -> None:
+    def operation(self, op: Step | ZonalMean | SphereMean) -> None:
         box = [1] * _AXES + [1] * _AXES + [1] * _AXES + [1] * _AXES + [0] * _AXES + [1]
         index, weights, window, total, dual, slot = 0, 0, 0, 0, 0, 0
         numbers = (0.0, 0.0, 0.0, 0.0)
@@ -220,6 +232,10 @@ class _Writer:
             numbers = (*(op.shares or (1.0, 1.0)), 0.0, 0.0)
         elif isinstance(op, Back):
             kind, slot, window = 7, op.slot, int(op.moves)
+        elif isinstance(op, ZonalMean):
+            kind, weights, window = 8, self.real(op.coefficients.array), op.coefficients.array.size
+        elif isinstance(op, SphereMean):
+            kind, weights, window = 9, self.real(op.weights.array), op.weights.array.size
         else:
             assert isinstance(op, Decouple)
             kind = 4

@@ -12,6 +12,7 @@ import numpy as np
 from equitangents.kernels.engines.cpu.activations import described
 from equitangents.kernels.engines.cpu.features import computed_in_double
 from equitangents.kernels.engines.cpu.library import threads
+from equitangents.kernels.engines.cpu.sphere_plan import SphereMean, SpherePlan, ZonalMean
 from equitangents.kernels.program import Affine, Box, Dual
 from equitangents.kernels.stages import AlongFibres, StagedPlan, stages_of
 from equitangents.kernels.steps import Fork, Step, depth, unrolled
@@ -50,9 +51,26 @@ def _parts(plan: AlongFibres, channels: int, itemsize: int) -> tuple[int, int, i
     return each, tile + 5 * _LEAST * lanes * 8 + 2 * _VECTOR * plan.positions, lanes
 
 
-def _sides(op: Step) -> int:
+def sphere_bytes(plan: SpherePlan, channels: int, n1: int, n2: int, itemsize: int) -> int:
+    """Bytes for N1 × N2 pairs of signals on points of the sphere, which the inputs are made into, too."""
+    lanes = _VECTOR // itemsize
+    windows = [op.coefficients.array.size for op in plan.sphere if isinstance(op, ZonalMean)]
+    coefficients = plan.bandlimit**2 * channels + sum(n * n for n in windows)
+    steps = [*unrolled(plan.field)[0], *unrolled(plan.vector)[0]]
+    sides = coefficients + plan.positions * (2 + sum(_sides(op) for op in steps))
+    each = (2 * sides + 2 * plan.positions * channels) * itemsize
+    largest = max(_LEAST, _PANEL // max(each, 1) // _LEAST * _LEAST + _LEAST)
+    panels = sum(min(largest, -(-n // lanes) * lanes) * (each + 16) for n in (n1, n2))
+    points = plan.positions * (channels * _VECTOR + (7 + 3 * depth(steps)) * 2 * _VECTOR)
+    transforms = (4 * plan.degrees * (plan.rings + 1) + 4 * plan.rings + 6 * plan.degrees**2) * 2 * _VECTOR
+    tile = points + transforms + (sides + coefficients) * _VECTOR + 16 * _LEAST * _VECTOR
+    described = 4 * 8 * sum(table.size for table in plan.tables()) + 12 * plan.turns.count
+    return panels + threads() * tile + described + (n1 + n2) * plan.positions * channels * itemsize
+
+
+def _sides(op: Step | SphereMean | ZonalMean) -> int:
     """Numbers a position that an operation needs of each input alone."""
-    if isinstance(op, Affine | Fork):
+    if isinstance(op, Affine | Fork | SphereMean | ZonalMean):
         return int(isinstance(op, Affine))
     found = described(op.activation) if isinstance(op, Dual) else None
     return 2 if found is None else found.sides

@@ -17,8 +17,11 @@ from equitangents.kernels.engines.cpu.descriptor import Description, describe
 from equitangents.kernels.engines.cpu.library import TARGETS, library, registered, threads
 from equitangents.kernels.engines.cpu.result_memory import RESULTS
 from equitangents.kernels.engines.cpu.rotation_plan import RotationPlan
+from equitangents.kernels.engines.cpu.sphere_plan import SpherePlan
 from equitangents.kernels.scales import check_representable
 from equitangents.kernels.stages import AlongFibres, stages_of
+
+Runnable = AlongFibres | RotationPlan | SpherePlan
 
 _MESSAGE_SIZE = 256
 _WATCH_FROM = 2e8  # numbers to compute from which a thread watches for Ctrl-C
@@ -81,7 +84,7 @@ _KINDS = {"all": 1, "same": 2, "listed": 3}
 
 
 def kernels(
-    plan: AlongFibres | RotationPlan, x1: np.ndarray, x2: np.ndarray | None, instruction_set: int = -1
+    plan: Runnable, x1: np.ndarray, x2: np.ndarray | None, instruction_set: int = -1
 ) -> tuple[np.ndarray, np.ndarray]:
     """(NNGP, NTK) between x1, (N1, *positions, C), and x2 (None: x1 with itself, at half the cost).
 
@@ -118,7 +121,7 @@ def kept_of_each(plan: AlongFibres, x: np.ndarray, what: Kept) -> tuple[np.ndarr
     return _run(plan, x, None, (len(x),), -1, kept=what)
 
 
-def listed(plan: AlongFibres | RotationPlan, x1: np.ndarray, x2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def listed(plan: Runnable, x1: np.ndarray, x2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(NNGP, NTK) of every input of x1, (N, *positions, C), with that of x2 of its number, each (N,)."""
     return _run(plan, x1, x2, (len(x1),), -1)
 
@@ -131,7 +134,7 @@ def _of_mean_square(q: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def _run(
-    plan: AlongFibres | RotationPlan,
+    plan: Runnable,
     x1: np.ndarray,
     x2: np.ndarray | None,
     shape: tuple[int, ...],
@@ -182,13 +185,13 @@ def _run(
     return nngp, ntk
 
 
-def _work(plan: AlongFibres | RotationPlan, x: np.ndarray, pairs: int) -> float:
+def _work(plan: Runnable, x: np.ndarray, pairs: int) -> float:
     """Roughly how many numbers are computed."""
     return float(pairs) * _work_of_pair(plan, x.shape[-1])
 
 
 @lru_cache(maxsize=256)
-def _work_of_pair(plan: AlongFibres | RotationPlan, channels: int) -> int:
+def _work_of_pair(plan: Runnable, channels: int) -> int:
     each = (plan.positions * (len(stage.steps) + channels) + 1 for stage in stages_of(plan))
     return sum(len(stage.fibres.array) * n for stage, n in zip(stages_of(plan), each, strict=True))
 
@@ -208,17 +211,17 @@ def _interruptible(call: Any, cancel: ctypes.c_int32) -> int:
     return status[0]
 
 
-def traced_kernels(plan: AlongFibres | RotationPlan, x1: Any, x2: Any | None = None) -> tuple[Any, Any]:
+def traced_kernels(plan: Runnable, x1: Any, x2: Any | None = None) -> tuple[Any, Any]:
     """As `kernels`, for traced JAX arrays; without derivatives."""
     return _call(plan, x1, x2, (len(x1), len(x1) if x2 is None else len(x2)))
 
 
-def traced_listed(plan: AlongFibres | RotationPlan, x1: Any, x2: Any) -> tuple[Any, Any]:
+def traced_listed(plan: Runnable, x1: Any, x2: Any) -> tuple[Any, Any]:
     """As `listed`, for traced JAX arrays; without derivatives."""
     return _call(plan, x1, x2, (len(x1),))
 
 
-def _call(plan: AlongFibres | RotationPlan, x1: Any, x2: Any | None, size: tuple[int, ...]) -> tuple[Any, Any]:
+def _call(plan: Runnable, x1: Any, x2: Any | None, size: tuple[int, ...]) -> tuple[Any, Any]:
     d: Description = describe(plan, x1.shape[-1])
     other = x1 if x2 is None else x2
     shape = jax.ShapeDtypeStruct(size, x1.dtype)

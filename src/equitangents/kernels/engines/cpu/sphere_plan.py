@@ -1,0 +1,117 @@
+"""What the CPU engine runs under windows narrower than the sphere: a field on its points, at every relative rotation.
+
+Signals are their values at the points of a Gauss–Legendre grid, (N, points, C). The kernel of two signals at two
+points is the mean of products over channels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from equitangents.kernels.levels import Levels, TableLevel
+from equitangents.kernels.program import Branch, FrozenArray, Op
+
+
+@dataclass(frozen=True)
+class ZonalMean:
+    """Multiplies degree l of a field on the sphere by coefficients[l]; degrees beyond are dropped."""
+
+    coefficients: FrozenArray
+
+
+@dataclass(frozen=True)
+class SphereMean:
+    """The mean over the sphere: the sum with these weights of its points."""
+
+    weights: FrozenArray
+
+
+@dataclass(frozen=True)
+class Turns:
+    """Rotations ± R_z(α) R_y(β) R_z(γ) for all α and γ of `azimuths`; `matrices` has a row for each β.
+
+    That holds, degree after degree, the matrix of R_y(-β) among orders m ≥ 0, then that among m = -1, -2, ….
+    """
+
+    azimuths: FrozenArray
+    matrices: FrozenArray
+    weights: FrozenArray  # of one rotation, for each β
+    signs: int
+
+    @property
+    def count(self) -> int:
+        """How many rotations there are."""
+        return int(self.signs * self.weights.array.size * self.azimuths.array.size**2)
+
+
+@dataclass(frozen=True)
+class SpherePlan:
+    """At every rotation run `sphere`, which ends with a SphereMean, then `after`; average, then run `vector`.
+
+    `legendre` (degrees, degrees, northern rings): harmonics of degree l and order m at azimuth 0. `points`: for each
+    northern ring, the weight of its points in ∫ dx. `single`: one rotation, the readout being a mean over the sphere.
+    """
+
+    sphere: tuple[Op | ZonalMean | SphereMean, ...]
+    after: tuple[Op, ...]
+    vector: tuple[Op, ...]
+    bandlimit: int
+    rings: int
+    legendre: FrozenArray
+    points: FrozenArray
+    turns: Turns
+    single: bool
+
+    block_weight = 1.0
+
+    @property
+    def field(self) -> tuple[Op | ZonalMean | SphereMean, ...]:
+        """Everything that runs at every rotation."""
+        return self.sphere + self.after
+
+    @property
+    def positions(self) -> int:
+        """Points of the sphere."""
+        return self.rings * (2 * self.rings - 1)
+
+    @property
+    def degrees(self) -> int:
+        """Of all signals and windows, at most."""
+        return len(self.legendre.array)
+
+    @cached_property
+    def levels(self) -> Levels:
+        """The points, then a single position."""
+        points, one = (TableLevel(FrozenArray(np.arange(n, dtype=np.int32)[None])) for n in (self.positions, 1))
+        after = _still(self.after, one)
+        none = (None,) * len(self.sphere)
+        return Levels((points,) * len(self.sphere) + after.levels, none + after.branches)
+
+    @cached_property
+    def fibres(self) -> FrozenArray:
+        """As many as there are rotations."""
+        return FrozenArray(np.zeros(self.turns.count, np.int32))
+
+    @property
+    def labels(self) -> FrozenArray:
+        """Of the single position."""
+        return FrozenArray(np.zeros(1, np.int32))
+
+    def tables(self) -> list[np.ndarray]:
+        """Cosines and sines along a ring, Legendre functions, weights of points; the same of the rotations."""
+        m = np.arange(self.degrees)
+        azimuths = 2 * np.pi * np.arange(self.rings) / (2 * self.rings - 1)
+        packed = np.concatenate([self.legendre.array[k:, k].ravel() for k in m])
+        along, around = np.outer(m, azimuths), np.outer(self.turns.azimuths.array, m)
+        ours = [np.cos(along), np.sin(along), packed, self.points.array]
+        return [*ours, np.cos(around), np.sin(around), self.turns.matrices.array, self.turns.weights.array]
+
+
+def _still(ops: Sequence[Op], level: TableLevel) -> Levels:
+    """Levels of operations that leave all positions where they are."""
+    branches = tuple(_still(op.ops, level) if isinstance(op, Branch) else None for op in ops)
+    return Levels((level,) * (len(ops) + 1), branches)
