@@ -56,7 +56,8 @@ def sphere_bytes(plan: SpherePlan, channels: int, n1: int, n2: int, itemsize: in
     lanes = _VECTOR // itemsize
     windows = [op.coefficients.array.size for op in plan.sphere if isinstance(op, ZonalMean)]
     coefficients = plan.bandlimit**2 * channels + sum(n * n for n in windows)
-    steps = [*unrolled(plan.field)[0], *unrolled(plan.vector)[0]]
+    by_point = tuple(op for op in plan.field if not isinstance(op, ZonalMean | SphereMean))
+    steps = [*unrolled(by_point)[0], *unrolled(plan.vector)[0]]
     sides = coefficients + plan.positions * (2 + sum(_sides(op) for op in steps))
     each = (2 * sides + 2 * plan.positions * channels) * itemsize
     largest = max(_LEAST, _PANEL // max(each, 1) // _LEAST * _LEAST + _LEAST)
@@ -68,9 +69,9 @@ def sphere_bytes(plan: SpherePlan, channels: int, n1: int, n2: int, itemsize: in
     return panels + threads() * tile + described + (n1 + n2) * plan.positions * channels * itemsize
 
 
-def _sides(op: Step | SphereMean | ZonalMean) -> int:
+def _sides(op: Step) -> int:
     """Numbers a position that an operation needs of each input alone."""
-    if isinstance(op, Affine | Fork | SphereMean | ZonalMean):
+    if isinstance(op, Affine | Fork):
         return int(isinstance(op, Affine))
     found = described(op.activation) if isinstance(op, Dual) else None
     return 2 if found is None else found.sides
