@@ -11,6 +11,7 @@ import pytest
 
 from equitangents import studies
 from equitangents.errors import EquitangentsError
+from equitangents.studies.common.system_images import repeated_images
 from equitangents.studies.spurious_symmetries import groups, settings, study
 from equitangents.studies.spurious_symmetries import rank_test as ranks
 from equitangents.studies.spurious_symmetries.claims import claims
@@ -236,6 +237,7 @@ def test_settings_that_cannot_be_used_are_refused(change, message, tmp_path):
 
 
 def test_every_repetition_has_images_of_its_own():
-    found = settings.figure_images(settings.Settings(data="textures", train_images=20, test_images=10), None)
+    asked = settings.Settings(data="textures", train_images=20, test_images=10)
+    found = repeated_images(asked, None, asked.repetitions)
     assert len(found) == study.PRESETS["quick"].repetitions
     assert not np.array_equal(found[0].train_x, found[1].train_x)
