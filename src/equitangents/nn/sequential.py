@@ -165,7 +165,8 @@ class Sequential(CheckedKeywords):
                 raise NetworkError("one of x1 and x2 has masks or graphs, the other none; give both")
         if x2 is None:
             return (*without_empty_masks(x1), None)
-        return without_empty_masks(x1, x2)  # type: ignore[return-value]
+        x1, x2 = without_empty_masks(x1, x2)
+        return x1, x2
 
     def _existing(self, kernels: Kernels) -> Any:
         """The kernels that the network has: all, or the NNGP alone."""

@@ -56,12 +56,12 @@ def sphere_bytes(plan: SpherePlan, channels: int, n1: int, n2: int, itemsize: in
     lanes = _VECTOR // itemsize
     windows = [op.coefficients.array.size for op in plan.sphere if isinstance(op, ZonalMean)]
     coefficients = plan.bandlimit**2 * channels + sum(n * n for n in windows)
-    steps = [*unrolled(plan.field)[0], *unrolled(plan.vector)[0]]
-    sides = coefficients + plan.positions * (2 + sum(_sides(op) for op in steps))
+    after = [*unrolled(plan.after)[0], *unrolled(plan.vector)[0]]
+    sides = coefficients + plan.positions * (2 + sum(_sides(op) for op in (*plan.sphere, *after)))
     each = (2 * sides + 2 * plan.positions * channels) * itemsize
     largest = max(_LEAST, _PANEL // max(each, 1) // _LEAST * _LEAST + _LEAST)
     panels = sum(min(largest, -(-n // lanes) * lanes) * (each + 16) for n in (n1, n2))
-    points = plan.positions * (channels * _VECTOR + (7 + 3 * depth(steps)) * 2 * _VECTOR)
+    points = plan.positions * (channels * _VECTOR + (7 + 3 * depth(after)) * 2 * _VECTOR)
     transforms = (4 * plan.degrees * (plan.rings + 1) + 4 * plan.rings + 6 * plan.degrees**2) * 2 * _VECTOR
     tile = points + transforms + (sides + coefficients) * _VECTOR + 16 * _LEAST * _VECTOR
     described = 4 * 8 * sum(table.size for table in plan.tables()) + 12 * plan.turns.count
