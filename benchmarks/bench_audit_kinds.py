@@ -257,7 +257,7 @@ def _arguments(x: Any) -> tuple[Any, ...]:
     if isinstance(x, tuple):
         return x
     if hasattr(x, "mask"):
-        return x.x, x.mask
+        return tuple(a for a in (x.x, x.adjacency, x.mask) if a is not None)
     return (x.value,) if hasattr(x, "axis") else (x,)
 
 

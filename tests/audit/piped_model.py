@@ -39,7 +39,11 @@ def main(manner: str) -> None:
         time.sleep(60)
     if manner == "prints":
         print("loading", flush=True)
-    x = np.load(io.BytesIO(SOURCE.read()))
+    given = io.BytesIO(SOURCE.read())
+    x = np.load(given)
+    if manner == "weighted":
+        answer(scores(x) * np.load(given))
+        return
     if manner == "rows":
         answer(scores(x)[:3])
     elif manner == "two":

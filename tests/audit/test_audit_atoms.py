@@ -258,6 +258,12 @@ def test_charges_dipoles_and_node_features_are_tested_as_they_turn() -> None:
         feature("h", "3y")
 
 
+def test_dipoles_of_crystals_are_left_out_where_they_depend_on_the_choice_of_copies() -> None:
+    tests = ["rotation", "lattice translation", "supercell"]
+    report = et.audit.atoms(Features(), copper(), tests, elements=2, **FEW)
+    assert [r.test for r in report.rows if r.quantity == "dipole"] == ["rotation"]
+
+
 def test_the_report_is_written_in_every_form(tmp_path: Path) -> None:
     report = et.audit.atoms(
         Cluster(energy=lambda a: a.positions[0, 0]), CLUSTERS[:2], ["rotation", "translation"], **FEW
@@ -307,7 +313,14 @@ def test_the_command_line_audits_a_file_of_structures(tmp_path: Path, capsys: py
     with pytest.raises(SystemExit) as end:
         main([*run, "--fail-above", "0"])
     assert end.value.code == 3
-    for wrong in (base[:3], ["audit", "--calculator", "a:b"], [*base, "--group", "C4"], ["audit", "numpy:square"]):
+    nodes = [*base[:3], "--calculator", f"{__name__}:Features", "--tests", "rotation", "--features"]
+    with pytest.raises(SystemExit) as end:
+        main([*nodes, "node_feats=1x0e+1x1o", "--elements", "2"])
+    assert end.value.code == 0
+    assert "node_feats" in capsys.readouterr().out
+    model = ["audit", "numpy:square", "--data", "x.npy", "--group", "C4"]
+    for wrong in (base[:3], ["audit", "--calculator", "a:b"], [*base, "--group", "C4"], ["audit", "numpy:square"],
+                  [*nodes, "node_feats"], [*model, "--tests", "rotation"]):  # fmt: skip
         with pytest.raises(SystemExit) as end:
             main(wrong)
         assert end.value.code == 2

@@ -73,6 +73,18 @@ def test_several_answers_have_names() -> None:
     np.testing.assert_array_equal(found["sum"], X.sum((1, 2)))
 
 
+def test_an_array_that_is_left_over_is_no_silent_loss() -> None:
+    with pytest.raises(ModelError, match=r"wrote one more array after its answer; .* \(--answers a,b\)"):
+        et.audit(command("two"), "C4", X, effort="quick")
+
+
+def test_several_inputs_come_in_the_order_of_the_data() -> None:
+    x = {"pictures": X, "gain": np.arange(1.0, 9)[:, None]}
+    report = et.audit(command("weighted"), "C4", x, inputs={"pictures": "images", "gain": None}, effort="quick")
+    alone = et.audit(scores, "C4", X, effort="quick")
+    assert report.error.estimate.mean == pytest.approx(alone.error.estimate.mean)
+
+
 def test_commands_that_cannot_be_meant() -> None:
     for wrong in ("", "a 'b"):
         with pytest.raises(InvalidArgumentError, match="command is"):

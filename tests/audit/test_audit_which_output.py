@@ -8,6 +8,8 @@ from sklearn.linear_model import LogisticRegression
 
 import equitangents as et
 from audit.verdict_cases import IMAGES, QUIET, features, invariant
+from equitangents.audit.report.checks import each_below
+from equitangents.audit.report.page import html
 from equitangents.errors import NotFiniteError
 
 RNG = np.random.default_rng(0)
@@ -132,6 +134,19 @@ def test_a_scale_divides_the_violation() -> None:
     report = et.audit(f, "C4", IMAGES, output_scale=4.0, **QUIET)
     off = np.mean([np.abs(f(np.rot90(IMAGES, k, (1, 2))) - f(IMAGES)) for k in (1, 2, 3)])
     assert report.headline.error.estimate.mean == pytest.approx(off / 4)
+
+
+def test_every_output_says_what_its_error_is_relative_to() -> None:
+    f = lambda x: {"energy": 5 + x[:, 0, 0], "forces": x[:, 0, 1], "label": (x[:, 0, 0, 0] > 0).astype(int)}
+    report = et.audit(f, "C4", IMAGES, output_scale={"forces": 4.0}, **QUIET)
+    assert [o.unit for o in report.contract.outputs] == ["spread", "absolute", "classes"]
+    assert "of the spread between inputs (forces: of output_scale; label: of cases; " in report.sentence
+    for o, unit in zip(report.contract.outputs, ("the spread between inputs", "output_scale", "cases"), strict=True):
+        said = f"{100 * o.judged.mean:.3g} % [{100 * o.judged.low:.3g} %, {100 * o.judged.high:.3g} %] of {unit}"
+        assert f"output {o.name}: {said}" in report.summary()
+    assert each_below(report, {"forces": 1e-3})[0].said.endswith("of output_scale")
+    assert "of output_scale, fails under" in report.to_junit()
+    assert "% of cases</td>" in html(report)
 
 
 def test_outputs_that_vanish_only_where_the_inputs_are_still_are_broken() -> None:

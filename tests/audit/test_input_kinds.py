@@ -48,6 +48,8 @@ def test_states_turn_in_phase() -> None:
     assert verdict(lambda z: np.abs(z) ** 2, "SO2", z, inputs="states") == "equivariant"
     assert verdict(lambda z: z * np.abs(z), "D4", z, "states", inputs="states") == "equivariant"
     assert verdict(lambda z: z.real**2, "SO2", z, inputs="states") == "broken"
+    with pytest.raises(InvalidArgumentError, match="say with inputs= what it is, such as 'states'"):
+        verdict(np.abs, "SO2", z)
     with pytest.raises(InvalidTypeError, match="a phase turns complex numbers"):
         verdict(np.abs, "SO2", z.real, inputs="states")
 
@@ -85,6 +87,11 @@ def test_masked_sets_are_compared_where_they_have_members() -> None:
     padded = lambda p, m: np.where(m[..., None], np.tanh(p), noise[: len(p)])
     assert verdict(padded, "S_n", et.Masked(CLOUDS, mask), "points") == "equivariant"
     assert verdict(padded, "S_n", (CLOUDS, mask + 0.0), "points", inputs=("points", "points")) == "broken"
+    centre = lambda p, m: (p * m[..., None]).sum(1)
+    for kinds in ({}, {"inputs": "vectors"}):
+        assert verdict(centre, "SO3", et.Masked(CLOUDS, mask), "vectors", elements=3, **kinds) == "equivariant"
+    assert verdict(lambda s, m: (s * m[..., None]).sum(1), "reversal", et.Masked(CLOUDS, mask)) == "equivariant"
+    assert verdict(lambda s, m: (s * m[..., None]).sum(1), "sign", et.Masked(CLOUDS, mask), "values") == "equivariant"
     weighted = lambda p, m: (p * np.arange(4)[:, None] * m[..., None]).sum(1)
     assert verdict(weighted, "S_n", et.Masked(CLOUDS, mask)) == "broken"
 
@@ -101,9 +108,12 @@ def test_a_curve_over_strength_is_the_literal_one() -> None:
     assert all(p.error.low < p.error.mean < p.error.high for p in curve.points if not p.at_floor)
     worst = int(np.argmax(np.mean(off, axis=1)))
     assert f"at {strengths[worst]:g}, where it is largest; at the floor at 1" in curve.said
+    assert curve.said.endswith("all predictions stay the same at every strength")
     assert "loudness from 0.5 to 2" in report.sentence
     assert "(2 of 3 strengths)" in report.sentence
     assert (report.irreps, report.data, report.remedies, report.lie) == (None, None, [], [])
+    with pytest.raises(InvalidArgumentError, match="transforms form no group; remedies are for groups"):
+        report.remedy("average")
     assert "Over the strength of changes" in html(report)
 
 

@@ -138,6 +138,8 @@ def test_detectors_lists_of_dictionaries_scores_and_labels_are_read() -> None:
 
     kinds = {"boxes": Unordered(), "labels": Unordered("distance")}
     assert verdict(detector, "C4", IMAGES, kinds) == "equivariant"
+    with pytest.raises(ShapeError, match=r"a list with one entry an input: .*Unordered\(match='iou'\)"):
+        verdict(detector, "C4", IMAGES)
     with pytest.raises(ShapeError, match="most=1"):
         verdict(detector, "C4", IMAGES, {"boxes": Unordered(most=1), "labels": Unordered("distance", most=1)})
     columns = lambda x, label: np.stack([label(x), np.tile([0.9, 0.1], (len(x), 1))], axis=-1)

@@ -27,6 +27,8 @@ def scores(x):
     return x.reshape(len(x), -1) @ W
 def pooled(x):
     return x.sum((1, 2))
+def corners(x):
+    return np.stack([x[:, 0, 0, 0], x[:, 0, -1, 0], x[:, -1, -1, 0], x[:, -1, 0, 0]], 1)
 def both(x):
     return {"sum": 5 + pooled(x), "scores": scores(x)}
 """
@@ -53,6 +55,7 @@ def test_outputs_have_limits_of_their_own(folder: Path, capsys: pytest.CaptureFi
     assert "above: scores: mean relative error" in capsys.readouterr().err
     assert run("both", "--fail-above", "invariant=0.1") == 3
     assert run("both", "--fail-above", "energy=1") == 2
+    assert run("corners", "--outputs", "labels:3,0,1,2", "--fail-above", "labels=1e-6") == 0
     assert "the outputs are" in capsys.readouterr().err
 
 
@@ -86,6 +89,7 @@ def test_baseline_and_junit_on_the_command_line(folder: Path, capsys: pytest.Cap
     assert run("both", "--baseline", "good.json", "--junit", "bad.xml") == 3
     assert "worse by a paired test" in capsys.readouterr().err
     assert run("pooled", "--baseline", "none.json") == 2
+    assert capsys.readouterr().out == "", "nothing is audited before that is known"
     good, bad = (ElementTree.parse(name).getroot() for name in ("good.xml", "bad.xml"))
     assert (good.get("tests"), good.get("failures")) == ("3", "0")
     assert [case.get("name") for case in bad] == ["scores (invariant)", "sum (invariant)", "no worse than good.json"]

@@ -23,6 +23,11 @@ def inputs(count, dtype=np.float64, grid=(4, 4)):
     return np.random.default_rng(0).standard_normal((count, *grid, 1)).astype(dtype)
 
 
+def test_the_grid_is_that_of_the_output_also_after_a_pool_of_the_input():
+    pooled = n.Sequential(n.AvgPool((2, 2)), n.Conv(1, (2, 2)))
+    assert pooled.kernel_field(inputs(1, grid=(4, 6))).grid == (2, 3)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_the_result_says_what_it_is(dtype):
     x = inputs(3, dtype)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import equitangents as et
 from equitangents import nn
 from equitangents.steerable import Features, GaussianSum
 from examples import examples
@@ -148,6 +149,101 @@ def test_kernels_of_residual_networks_on_the_sphere_are_literal_sums_and_move():
     assert net.turning_outputs == 4
 
 
+def check_fields(group, layers, oracle, outputs, x):
+    """Fields are literal sums, move with the group point by point, and have the pooled kernel for a mean."""
+    features = Features(INPUTS[group], group)
+    begin = nn.PointCloud(group, features)
+    net = nn.Sequential(begin, *layers, nn.PointFeatures())
+    found, out, points = net.kernel_field(x[:1], x[1:]), Features(outputs, group), x.shape[1]
+    size = out.dimension
+    assert found.grid == (points, size)
+    g, h = element(group, 3), element(group, 4)
+    after = net.kernel_field(moved(x[:1], g, INPUTS[group], group), moved(x[1:], h, INPUTS[group], group))
+    pooled = nn.Sequential(begin, *layers, nn.SteerablePool()).kernel(x[:1], x[1:])
+    turns = [np.kron(np.eye(points), out.matrix(m)) for m in (g, h)]
+    expected = literal_steerable.fields_of(features, oracle, x[0], x[1])
+    for name, blocks in zip(("nngp", "ntk"), expected, strict=True):
+        field = getattr(found, name)[0, :, 0]
+        by_point = field.reshape(points, size, points, size)
+        at = 0
+        for n, kind in out.entries:
+            for _ in range(n):
+                here = slice(at, at + kind.dimension)
+                block = by_point[:, here, :, here].swapaxes(1, 2)
+                np.testing.assert_allclose(block, blocks[kind], rtol=1e-10, atol=1e-11)
+                at = here.stop
+        moved_field = getattr(after, name)[0, :, 0]
+        assert np.max(np.abs(moved_field - turns[0] @ field @ turns[1].T)) <= 1e-12 * np.max(np.abs(field))
+        np.testing.assert_allclose(by_point.mean((0, 2)), getattr(pooled, name)[0, 0], rtol=1e-12, atol=1e-14)
+    return net
+
+
+def test_fields_of_maps_at_points_are_products_of_features():
+    x = np.random.default_rng(1).normal(size=(2, 3, 4))
+    net = nn.Sequential(nn.PointCloud("SO(2)", "1x1"), nn.SteerableDense("1x1", W_std=2.0), nn.PointFeatures())
+    u, quarter = x[..., 2:], np.array([[0.0, -1.0], [1.0, 0.0]])
+    outer = np.einsum("ipa,jqb->ipajqb", u, u)
+    expected = 2 * (outer + np.einsum("ac,bd,ipcjqd->ipajqb", quarter, quarter, outer))
+    field = net.kernel_field(x)
+    np.testing.assert_allclose(field.ntk, expected.reshape(2, 6, 2, 6), rtol=1e-12, atol=1e-14)
+    assert field.grid == (3, 2)
+    some = net.kernel_field(x, positions=[[0, 5], [4, 2]])
+    np.testing.assert_allclose(some.nngp, field.nngp[:, [0, 4], :, [5, 2]].transpose(1, 2, 0), rtol=1e-13)
+
+
+@pytest.mark.slow
+def test_fields_at_points_are_literal_sums_move_and_are_fitted():
+    group, outputs, rings = "O(2)", "1x0o+1x1", ((1.0,), 0.7)
+    x = cloud(INPUTS[group], group, seed=2)
+    layers = (nn.SteerableConv(outputs, *rings, W_std=1.3),)
+    net = check_fields(group, layers, [("conv", outputs, *rings, 1.3, 0.0)], outputs, x)
+    field = net.kernel_field(x)
+    np.testing.assert_array_equal(field.ntk, field.ntk.transpose(2, 3, 0, 1))
+    same, each = net.kernel_field(x, positions="same"), net.kernel_field_diagonal(x)
+    np.testing.assert_allclose(same.nngp, np.einsum("ipjp->ijp", field.nngp), rtol=1e-13)
+    np.testing.assert_allclose(each.ntk, np.einsum("ipiq->ipq", field.ntk), rtol=1e-12, atol=1e-14)
+    some = net.kernel_field(x, positions=[[0, 5], [7, 2]])
+    np.testing.assert_allclose(some.ntk, field.ntk[:, [0, 7], :, [5, 2]].transpose(1, 2, 0), rtol=1e-13)
+    y = np.random.default_rng(0).normal(size=(2, 3, 3))
+    model = et.InfiniteEnsemble(net, ridge=1e-2).fit(x, y)
+    g = element(group, 5)
+    turned = model.predict(moved(x, g, INPUTS[group], group))
+    np.testing.assert_allclose(turned, model.predict(x) @ Features(outputs, group).matrix(g).T, atol=1e-9)
+    assert net.kernel_field_cost(x.shape[1:], 2).output_bytes == 2 * 18**2 * 4
+
+
+@pytest.mark.slow
+def test_fields_of_deep_networks_are_literal_sums_and_numbers_alone_are_alike():
+    group, rings, hidden = "SO(2)", ((1.0,), 0.7), "3x0+2x1"
+    x, outputs = cloud(INPUTS[group], group, seed=2), "1x0+1x1"
+    conv = nn.SteerableConv(hidden, *rings, W_std=1.3, b_std=0.4)
+    gate = nn.GatedNonlinearity(nn.Erf(), nn.Erf())
+    layers = conv, nn.Residual(gate, conv), nn.SteerableDense(outputs, W_std=1.1, b_std=0.3)
+    once = ("conv", hidden, *rings, 1.3, 0.4)
+    oracle = [once, ("branches", [], [("gate", True), once]), ("dense", outputs, 1.1, 0.3)]
+    net = check_fields(group, layers, oracle, outputs, x)
+    params = net.init(jax.random.key(0), x.shape[1:], "float64")
+    y, g = np.asarray(net.apply(params, x))[..., 0], element(group, 3)
+    turned = np.asarray(net.apply(params, moved(x, g, INPUTS[group], group)))[..., 0]
+    assert y.shape == (2, 3, 3)
+    np.testing.assert_allclose(turned, y @ Features(outputs, group).matrix(g).T, atol=1e-11)
+    with jax.enable_x64(True):
+        traced = jax.jit(lambda a: net.kernel_field(a).ntk)(jax.numpy.asarray(x))
+        np.testing.assert_allclose(np.asarray(traced), net.kernel_field(x).ntk, atol=1e-12)
+    both = nn.Sequential(nn.PointCloud(group, INPUTS[group]), conv, nn.SteerableDense("2x0"), nn.PointFeatures())
+    assert both.output_shape(x.shape[1:]) == (3, 2)
+    assert both.kernel_field(x).ntk.shape == (2, 3, 2, 3)
+    image = nn.Sequential(nn.PlaneImage("O(2)"), nn.SteerableConv("1x1", *rings), nn.PointFeatures())
+    pixels = np.random.default_rng(0).normal(size=(1, 3, 3, 1))
+    assert image.output_shape((3, 3, 1)) == (3, 3, 2, 1)
+    quarter = np.rot90(pixels, axes=(1, 2)).copy()
+    ordinary, rotated = (image.kernel_field(z).ntk.reshape(3, 3, 2, 3, 3, 2) for z in (pixels, quarter))
+    turn = np.array([[0.0, -1.0], [1.0, 0.0]])
+    expected = np.rot90(np.rot90(ordinary, axes=(0, 1)), axes=(3, 4))
+    expected = np.einsum("ab,ijbklc,dc->ijakld", turn, expected, turn)
+    np.testing.assert_allclose(rotated, expected, atol=1e-12)
+
+
 @pytest.mark.slow
 def test_kernels_of_functions_of_signals_on_the_sphere_are_literal_sums_and_move():
     group, hidden, outputs = "SO(3)", "2x0+2x1", "1x1"
@@ -272,8 +368,9 @@ def draws(net, x, samples):
     @jax.jit
     def one(key):
         params = net.init(key, x.shape[1:], "float64")
-        y = net.apply(params, x)
-        jacobian = jax.jacrev(lambda p: net.apply(p, x))(params)
+        outputs = lambda p: net.apply(p, x).reshape((len(x), -1))
+        y = outputs(params)
+        jacobian = jax.jacrev(outputs)(params)
         flat = jax.numpy.concatenate([leaf.reshape((*y.shape, -1)) for leaf in jax.tree.leaves(jacobian)], axis=-1)
         return jax.numpy.stack([jax.numpy.einsum("ia,jb->ijab", y, y), jax.numpy.einsum("iau,jbu->ijab", flat, flat)])
 
@@ -299,6 +396,11 @@ def wide_branches():
             nn.Parallel(nn.NormNonlinearity(), conv), nn.Sum(),
             nn.SteerableConv("1x0e+1x1", **RINGS), nn.SteerablePool(),
         ),
+        "field": (
+            cloud(INPUTS["O(2)"], "O(2)", seed=5)[:1],
+            nn.PointCloud("O(2)", INPUTS["O(2)"]), nn.SteerableConv(hidden, **RINGS, W_std=1.3, b_std=0.4),
+            nn.NormNonlinearity(), nn.SteerableConv("1x0e+1x1", **RINGS), nn.PointFeatures(),
+        ),
         "sphere": (
             signals, nn.SphereSignal(), nn.SteerableDense(sphere, W_std=1.3, b_std=0.4),
             nn.FourierNonlinearity(nn.Relu(), samples=3), nn.SteerableDense("1x0+1x1"),
@@ -312,13 +414,20 @@ def wide_branches():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["residual, points", "parallel, points", "sphere", "residual, sphere"])
+@pytest.mark.parametrize("name", ["residual, points", "parallel, points", "field", "sphere", "residual, sphere"])
 def test_wide_networks_with_branches_and_on_the_sphere_have_these_kernels_on_average(name):
     x, *layers = wide_branches()[name]
     net = nn.Sequential(*layers)
-    exact, found = net.kernel(x), draws(net, x, 400)
-    assert_jointly(found[:, 0], exact.nngp, factor=1.5, verdicts=8)
-    assert_jointly(found[:, 1], exact.ntk, factor=1.2, verdicts=8)
+    exact = field_between_outputs(net, x) if name == "field" else net.kernel(x)
+    found = draws(net, x, 400)
+    assert_jointly(found[:, 0], exact.nngp, factor=1.5, verdicts=10)
+    assert_jointly(found[:, 1], exact.ntk, factor=1.2, verdicts=10)
+
+
+def field_between_outputs(net, x):
+    """The field of one input as kernels between outputs, (1, 1, P D, P D)."""
+    field = net.kernel_field(x)
+    return et.kernels.Kernels(field.nngp.swapaxes(1, 2), field.ntk.swapaxes(1, 2))
 
 
 @pytest.mark.slow

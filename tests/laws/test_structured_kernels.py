@@ -113,7 +113,17 @@ def stages_case():
     return net, X, end(ls.flatten(ls.add(literal_conv(ls.dense(f, 1.0, 0.0)), literal_conv(f))))
 
 
-CASES = {f.__name__: f for f in (parallel_case, masked_case, graph_case, root_case, identity_case, stages_case)}
+def weighted_case():
+    """A weighted sum before a nonlinearity."""
+    net = N.Sequential(N.Dense(4), N.Parallel(conv(), N.Scale(0.5)), N.Sum(), N.Relu(), N.Flatten(), LAST)
+    f = ls.dense(ls.start(X), 1.0, 0.0)
+    return net, X, end(ls.flatten(ls.phi(ls.add(literal_conv(f), ls.times(f, 0.5)), "relu")))
+
+
+CASES = {
+    f.__name__: f
+    for f in (parallel_case, masked_case, graph_case, root_case, identity_case, stages_case, weighted_case)
+}
 
 
 @pytest.mark.parametrize("name", CASES)

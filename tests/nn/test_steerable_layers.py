@@ -38,7 +38,7 @@ def sphere(coefficients, *layers):
         (points(nn.SteerableDense("1x1")), "no equivariant kernel of this layer leads from 1x0 to 1"),
         (points(nn.SteerablePool(), CONV), "SteerableConv reads points; use SteerableDense"),
         (points(nn.SteerablePool(), nn.SteerablePool()), "these are features of a whole input"),
-        (lambda: nn.Sequential(CONV).signals((5, 3)), "begin the network with PointCloud or PlaneImage"),
+        (lambda: nn.Sequential(CONV).signals((5, 3)), "begin the network with PointCloud, PlaneImage, SphereSignal or"),
         (lambda: nn.Sequential(nn.PointCloud("SO(2)")).signals((5, 3)), "3 channels; expected 2 coordinates"),
         (
             lambda: nn.Sequential(nn.PointCloud("SO(2)")).signals((5, 5, 2)),
@@ -78,10 +78,21 @@ def sphere(coefficients, *layers):
             points(CONV, nn.NormNonlinearity(), nn.Residual(CONV, nn.NormNonlinearity())),
             "two summands of steerable features end in a nonlinearity",
         ),
+        (points(CONV, nn.NormNonlinearity(), nn.PointFeatures()), "PointFeatures needs a linear layer before it"),
+        (points(nn.SteerablePool(), nn.PointFeatures()), "PointFeatures ends a network on points"),
+        (points(CONV, nn.PointFeatures(), CONV), "whose outputs turn with the input and end a network"),
+        (
+            lambda: nn.Sequential(nn.PointCloud("SO(2)"), CONV, nn.PointFeatures()).kernel(np.zeros((1, 1, 2))),
+            "ask for kernel_field",
+        ),
         (points(CONV, nn.Parallel(CONV, CONV), nn.Concatenate()), "join them with Sum"),
         (points(CONV, nn.Residual(nn.Dense(3))), "does not read 5 points with features 4x0\\+2x1"),
         (lambda: nn.Sequential(nn.PointCloud("SO(2)"), CONV).kernel(np.zeros((1, 5, 2))), "or steerable features with"),
-        (lambda: nn.Sequential(nn.PointCloud("SO(2)"), CONV).kernel_field(np.zeros((1, 5, 2))), "and ask for kernel"),
+        (
+            lambda: nn.Sequential(nn.PointCloud("SO(2)"), CONV).kernel_field(np.zeros((1, 5, 2))),
+            "ends with PointFeatures, and has a kernel field",
+        ),
+        (lambda: NET.kernel_field(np.zeros((1, 5, 2))), "which has no positions; ask for kernel"),
         (
             lambda: nn.Sequential(*NET.layers[:4]).kernel(np.zeros((1, 5, 2))),
             "after a nonlinearity of steerable features there is to be a linear layer",

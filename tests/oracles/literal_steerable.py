@@ -13,7 +13,13 @@ from equitangents.steerable.irrep import SPACES, trivial
 
 
 def kernels(features, layers, x1, x2):
-    """(NNGP, NTK) of one pair of inputs: {irrep: (d, d)} each, by literal sums.
+    """(NNGP, NTK) of one pair of inputs: {irrep: (d, d)} each, by literal sums, of a network that ends on one point."""
+    fields = fields_of(features, layers, x1, x2)
+    return tuple({kind: field[0, 0] for kind, field in part.items()} for part in fields)
+
+
+def fields_of(features, layers, x1, x2):
+    """(NNGP, NTK) at all points of one pair of inputs: {irrep: (P, P', d, d)} each.
 
     x (P, n + channels) are points, (channels,) features of a whole input, which count as one point at the origin.
     """
@@ -22,7 +28,7 @@ def kernels(features, layers, x1, x2):
         x1, x2 = (np.concatenate([np.zeros(features.space), x])[None] for x in (x1, x2))
     pairs = {(a, b): _start(features, u, v) for (a, u), (b, v) in itertools.product(enumerate((x1, x2)), repeat=2)}
     pairs = _run(layers, pairs, [x[:, : features.space] for x in (x1, x2)], features.group)
-    return tuple({kind: field[part][0, 0] for kind, field in pairs[0, 1].items()} for part in range(2))
+    return tuple({kind: field[part] for kind, field in pairs[0, 1].items()} for part in range(2))
 
 
 def _run(layers, pairs, points, group):

@@ -55,6 +55,7 @@ def _output(task: Task, orbits: Orbits, judgement: Judgement, o: int) -> OutputC
         fails_under=[task.contract.label(task.elements[k]) for k in np.flatnonzero(judgement.above[o])],
         compared=None if action is None or action.compared is None else action.compared.words,
         matching=_matching(task, orbits.matched[o]) if o in orbits.matched else None,
+        unit=scales.unit_of(o, judgement.headline.unit),
     )
 
 

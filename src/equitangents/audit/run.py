@@ -119,7 +119,7 @@ def audit(
     inside = None if isinstance(parts.layers, bool) else parts.layers
     model = as_model(f, layers=inside, method=reading.method, select=check_select(reading.select))
     x, given_kinds, mask = structured(
-        x, reading.inputs, isinstance(model, NetworkModel | EnsembleModel), isinstance(action, str)
+        x, reading.inputs, isinstance(model, NetworkModel | EnsembleModel), action if isinstance(action, str) else None
     )
     batch = as_inputs(x)
     if batch.axes:

@@ -30,9 +30,9 @@ def sentence(
 ) -> str:
     """What the audit found, in one sentence for its headline."""
     kind = INVARIANT if all(o.action == INVARIANT for o in contract.outputs) else "equivariant"
-    group, headline = contract.group, judgement.headline
-    measured = f"{error_said(judgement)}{compared_said(contract.outputs)}, floor {number(headline.floor)}"
-    blank = vanishing(contract.outputs)
+    group, headline, outputs = contract.group, judgement.headline, contract.outputs
+    measured = f"{error_said(judgement, outputs)}{compared_said(outputs)}, floor {number(headline.floor)}"
+    blank = vanishing(outputs)
     where = _where(layers)
     tolerance = tolerance_said(headline.tolerance)
     if verdict == "equivariant":
@@ -67,8 +67,11 @@ def sentence(
     return f"{name} is not {kind} under {group}: {measured}{far}.{rest}"
 
 
-def error_said(judgement: Judgement) -> str:
-    """The headline's error with its interval and unit, then the same error in the other unit."""
+def error_said(judgement: Judgement, outputs: list[OutputContract]) -> str:
+    """The headline's error with its interval and unit, then the same error in the other unit.
+
+    Outputs whose errors are relative to something else than the headline's are named, but for masks and sets.
+    """
     unit, estimate = judgement.headline.unit, judgement.headline.error.estimate
     if unit == "classes":
         return f"the class changes in {interval(estimate)} of cases"
@@ -80,10 +83,11 @@ def error_said(judgement: Judgement) -> str:
     if unit == "absolute":
         return f"mean error {interval(estimate)} of output_scale"
     norm, spread = judgement.by_norm.estimate.mean, judgement.by_spread
+    own = "".join(f"{o.name}: {of(o.unit)}; " for o in outputs if o.unit in ("absolute", "classes"))
     if unit == "spread":
-        return f"{said} ({number(norm)} of ‖f(x)‖)"
+        return f"{said} ({own}{number(norm)} of ‖f(x)‖)"
     second = judgement.headline.reason if spread is None else f"{number(spread.estimate.mean)} {of('spread')}"
-    return f"{said} ({second})"
+    return f"{said} ({own}{second})"
 
 
 def compared_said(outputs: list[OutputContract]) -> str:
@@ -119,7 +123,7 @@ def _undecided(name: str, kind: str, contract: ContractSection, judgement: Judge
     headline = judgement.headline
     if judgement.scales.nothing:
         doubt = f"Whether {name} is {kind} under {contract.group} cannot be told from these inputs"
-        return f"{doubt}: {error_said(judgement)}."
+        return f"{doubt}: {error_said(judgement, contract.outputs)}."
     within = "" if headline.tolerance is None else f" to within {tolerance_said(headline.tolerance)}"
     why = ""
     if headline.tolerance is not None and headline.floor > headline.tolerance:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from equitangents.cli.audit_atoms import ABOVE, audit_atoms
+from equitangents.cli.audit_atoms import ABOVE, audit_atoms, irreps_of
 from equitangents.cli.audit_kinds import output_kinds, transforms
 
 if TYPE_CHECKING:
@@ -108,6 +108,10 @@ def audit(
         str | None,
         typer.Option(help="With --atoms: errors that count as small: forces=1,energy=0.1 (meV/Å, meV/atom)."),
     ] = None,
+    features: Annotated[
+        str | None,
+        typer.Option(help="With --atoms: further results, one row an atom, and their irreps: node_feats=8x0e+4x1o."),
+    ] = None,
     command: Annotated[
         str | None,
         typer.Option(
@@ -133,6 +137,7 @@ def audit(
     """
     from equitangents.audit.adapters.files import load_data, load_function, load_model
     from equitangents.audit.contract.trees import along_axis
+    from equitangents.audit.report.checks import read_baseline
     from equitangents.audit.run import audit as run
     from equitangents.errors import InvalidArgumentError
 
@@ -155,12 +160,15 @@ def audit(
         ):
             if given is not None:
                 raise typer.BadParameter(f"goes without {option}", param_hint="--atoms")
-        audit_atoms(atoms, calculator, tests, tolerances=_named(tolerances), elements=elements, limit=limit, seed=seed,
-                    fail_above=limits, html=html, json=json, markdown=markdown, junit=junit, badge=badge,
-                    baseline=baseline)  # fmt: skip
+        audit_atoms(atoms, calculator, tests, tolerances=_named(tolerances), features=irreps_of(features),
+                    elements=elements, limit=limit, seed=seed, fail_above=limits, html=html, json=json,
+                    markdown=markdown, junit=junit, badge=badge, baseline=baseline)  # fmt: skip
         return
     if command is not None and model is not None:
         raise typer.BadParameter("goes without MODEL", param_hint="--command")
+    for option, of_atoms in (("--tests", tests), ("--tolerances", tolerances), ("--features", features)):
+        if of_atoms is not None:
+            raise typer.BadParameter("goes with --atoms", param_hint=option)
     for option, told in (("--timeout", timeout), ("--answers", answers)):
         if command is None and told is not None:
             raise typer.BadParameter("goes with --command", param_hint=option)
@@ -169,6 +177,8 @@ def audit(
         if value is None:
             raise typer.BadParameter("is missing; or give --atoms and --calculator", param_hint=name)
     assert data is not None
+    if baseline is not None:
+        read_baseline(baseline)
     x, y = load_data(data, trust)
     f = _command(command, timeout, answers) if model is None else load_model(model, trust)
     x, y = _limited(x, y, limit, seed, batch_axis)

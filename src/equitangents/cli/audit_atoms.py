@@ -21,6 +21,7 @@ def audit_atoms(
     tests: str | None,
     *,
     tolerances: dict[str, float] | None,
+    features: dict[str, str] | None,
     elements: int | None,
     limit: int | None,
     seed: int,
@@ -38,10 +39,13 @@ def audit_atoms(
         raise typer.BadParameter("is missing; --atoms and --calculator go together", param_hint=missing)
     from equitangents.audit.adapters.files import load_calculator
     from equitangents.audit.adapters.optional import require
+    from equitangents.audit.potentials.checks import read_baseline
     from equitangents.audit.potentials.files import read_structures
     from equitangents.audit.potentials.run import atoms as run
 
     require("ase", "atoms")
+    if baseline is not None:
+        read_baseline(baseline)
     structures = read_structures(atoms, limit, seed)
     asked = None if tests is None else [test.strip() for test in tests.split(",")]
     report = run(
@@ -50,6 +54,7 @@ def audit_atoms(
         asked,
         elements=8 if elements is None else elements,
         tolerances=tolerances,
+        features=features,
         seed=seed,
         progress=True,
     )
@@ -66,6 +71,16 @@ def audit_atoms(
     if report.partial:
         raise typer.Exit(130)
     _fail(checks)
+
+
+def irreps_of(text: str | None) -> dict[str, str] | None:
+    """ "node_feats=8x0e+4x1o,hidden=2x0e" as irreps by name."""
+    if text is None:
+        return None
+    parts = [part.partition("=") for part in text.replace(" ", "").split(",")]
+    if not all(name and irreps for name, _, irreps in parts):
+        raise typer.BadParameter("expected NAME=IRREPS,… such as node_feats=8x0e+4x1o", param_hint="--features")
+    return {name: irreps for name, _, irreps in parts}
 
 
 def _checks(report: AtomsReport, limits: float | dict[str, float] | None, baseline: Path | None) -> list[Check]:

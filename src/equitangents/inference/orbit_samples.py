@@ -9,6 +9,7 @@ an irrep that stands for its conjugate, too. The covariance of all M|G| points i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import numpy as np
@@ -26,7 +27,7 @@ def sample_on_orbits(
     draws: int,
     outputs: int,
     *,
-    key: jax.Array,
+    key: Any,
 ) -> Float[np.ndarray, "draws m order outputs"]:
     """`draws` fields of mean 0 on the orbits of m inputs; blocks Ŝ with row (m, c), Hermitian; outputs independent."""
     parts = []
@@ -42,7 +43,7 @@ def sample_on_orbits(
     return GroupFourier(tuple(irreps)).inverse(parts).transpose(0, 1, 3, 2)
 
 
-def _standard(key: jax.Array, shape: tuple[int, int], is_real: bool) -> np.ndarray:
+def _standard(key: Any, shape: tuple[int, int], is_real: bool) -> np.ndarray:
     """Independent normal numbers of variance 1, real or circular complex."""
     with scope(np.float64):
         z = np.asarray(standard_normal(key, shape if is_real else (2, *shape), np.float64))

@@ -11,7 +11,7 @@ import numpy as np
 
 from equitangents._types import Params
 from equitangents.errors import NetworkError, ShapeError
-from equitangents.kernels.program import FrozenArray, Op
+from equitangents.kernels.program import FrozenArray
 from equitangents.kernels.structured import Mix
 from equitangents.nn.layer import ParameterFree
 from equitangents.nn.signal import Grid, Signal
@@ -76,6 +76,6 @@ class Aggregate(ParameterFree):
         y = y.reshape((x.shape[0], *self.signal(signal).positions.shape, x.shape[-1]))
         return structure.after(y, structure.mask if y.shape == x.shape else None)
 
-    def lower(self, signal: Signal) -> tuple[Op, ...]:
+    def lower(self, signal: Signal) -> tuple[Any, ...]:
         """One operation, with the matrix if there is one."""
         return (Mix(self._matrix),)

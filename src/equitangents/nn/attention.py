@@ -10,7 +10,6 @@ import jax.numpy as jnp
 
 from equitangents._types import DType, Params
 from equitangents.errors import InvalidArgumentError, NetworkError
-from equitangents.kernels.program import Op
 from equitangents.kernels.structured import Attend
 from equitangents.nn.layer import Layer, check_scale
 from equitangents.nn.signal import Grid, Signal
@@ -113,7 +112,7 @@ class Attention(Layer):
         how = {"identity": lambda v: v, "relu": jax.nn.relu, "abs": jnp.abs}[self.mechanism]
         return how(logits) if there is None else jnp.where(there, how(logits), 0)
 
-    def lower(self, signal: Signal) -> tuple[Op, ...]:
+    def lower(self, signal: Signal) -> tuple[Any, ...]:
         """One operation that reads each input's kernel with itself."""
         if self.scaling == "root" and self.mechanism != "identity":
             raise NetworkError(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from equitangents._types import Params
 from equitangents.errors import InvalidArgumentError, NetworkError
-from equitangents.kernels.program import Op
 from equitangents.kernels.structured import Drop
 from equitangents.nn.layer import ParameterFree, check_number
 from equitangents.nn.signal import Signal
@@ -59,6 +59,6 @@ class Dropout(ParameterFree):
         kept = jax.random.bernoulli(structure.key, 1 - self.rate, x.shape)
         return jnp.where(kept, x / (1 - self.rate), 0), structure
 
-    def lower(self, signal: Signal) -> tuple[Op, ...]:
+    def lower(self, signal: Signal) -> tuple[Any, ...]:
         """One operation in training, none at test time."""
         return () if self.mode == "test" else (Drop(1 - float(self.rate)),)

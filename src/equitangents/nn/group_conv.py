@@ -64,7 +64,7 @@ class GroupConv(Layer):
         """Convolved signals on the group, (N, |G|, channels)."""
         return convolution(signal.positions, self).apply(params, x)
 
-    def lower(self, signal: Signal) -> tuple[Op, ...]:
+    def lower(self, signal: Signal) -> tuple[Any, ...]:
         """Mean over the window, then weights and bias."""
         return convolution(signal.positions, self).lower()
 

@@ -18,12 +18,14 @@ from equitangents.kernels.fields.part import Part, part_of
 from equitangents.kernels.fields.result import KernelField, NngpKernelField
 from equitangents.kernels.program import Program
 from equitangents.kernels.rotations import RotationProgram
+from equitangents.kernels.steerable import SteerableProgram
 from equitangents.kernels.store.key import described
 from equitangents.kernels.structured import StructuredProgram
 from equitangents.nn.layer import Layer
-from equitangents.nn.lowering import count_given, program_of, structured_program_of
+from equitangents.nn.lowering import count_given, program_of, steerable_program_of, structured_program_of
 from equitangents.nn.rotation_fields import ends_on_rotations, rotation_field, rotation_field_of_each
 from equitangents.nn.signal import Blocks, Grid, OnGroup, Signal
+from equitangents.nn.steerable.ending import PointFeatures
 from equitangents.steerable.positions import OnPoints, OnWhole
 from equitangents.structured import is_structured
 
@@ -47,10 +49,10 @@ def field_between(net: _Network, x1: Any, x2: Any, positions: Any, engine: str |
         part = part_of(positions, signals[-1].positions.count)
         return _named(net, rotation_field(net.layers, signals, x1, x2, part, engine), x1)
     given, program, part = _asked(net, x1, positions)
-    if part.count == 1:
+    if part.count == 1 and not isinstance(program, SteerableProgram):
         return _of_one_position(net.kernel(x1, x2, engine), net, x1, part)
-    x1, x2 = net.after_given(given, x1), None if x2 is None else net.after_given(given, x2)
-    return _named(net, compute_field(program, x1, x2, part, engine), x1)
+    after = net.after_given(given, x1), None if x2 is None else net.after_given(given, x2)
+    return _named(net, compute_field(program, *after, part, engine), x1)
 
 
 def field_of_each(net: _Network, x: Any, positions: Any, engine: str | None) -> KernelField:
@@ -59,7 +61,7 @@ def field_of_each(net: _Network, x: Any, positions: Any, engine: str | None) -> 
         part = part_of(positions, signals[-1].positions.count)
         return _named(net, rotation_field_of_each(net.layers, signals, x, part, engine), x)
     given, program, part = _asked(net, x, positions)
-    if part.count == 1:
+    if part.count == 1 and not isinstance(program, SteerableProgram):
         return _of_one_position(net.kernel_diagonal(x, engine), net, x, part)
     return _named(net, compute_field_diagonal(program, net.after_given(given, x), part, engine), x)
 
@@ -120,17 +122,22 @@ def _named(net: _Network, found: KernelField, x: Any) -> Any:
 @lru_cache(maxsize=256)
 def _lower(
     layers: tuple[Layer, ...], signals: tuple[Signal, ...], structured: bool
-) -> tuple[int, Program | RotationProgram | StructuredProgram]:
+) -> tuple[int, Program | RotationProgram | StructuredProgram | SteerableProgram]:
     """(how many leading layers are functions of the input alone, the program of the rest, unfolded)."""
+    if isinstance(layers[-1], PointFeatures):
+        given = count_given(layers, signals)
+        return given, steerable_program_of(layers[given:-1], signals[given:-1])
     if layers[-1].is_last:
         raise NetworkError(
             "outputs that turn, of a Readout or of steerable features, have no positions: kernel gives them all, "
             "(N1, N2, d, d)"
         )
-    if isinstance(signals[-1].positions, OnPoints | OnWhole):
+    if isinstance(signals[-1].positions, OnWhole):
+        raise NetworkError(f"the network ends on {signals[-1].positions}, which has no positions; ask for kernel")
+    if isinstance(signals[-1].positions, OnPoints):
         raise NetworkError(
-            "networks on steerable features have kernels of whole inputs alone: end the network with SteerablePool, "
-            "and ask for kernel"
+            "a network on steerable features ends with PointFeatures, and has a kernel field, or with SteerablePool: "
+            "then ask for kernel"
         )
     if not isinstance(signals[-1].positions, Grid | OnGroup | Blocks):
         raise NetworkError(

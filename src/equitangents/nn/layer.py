@@ -37,7 +37,7 @@ class Layer(CheckedKeywords, abc.ABC):
         """The layer's output for x, (N, *positions, channels); `signal` describes x."""
 
     @abc.abstractmethod
-    def lower(self, signal: Signal) -> tuple[Op, ...]:
+    def lower(self, signal: Signal) -> tuple[Any, ...]:
         """Operations on kernels (`Op`, or `RotationOp` on rotations)."""
 
     @property

@@ -12,7 +12,7 @@ from equitangents._types import Params
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.groups import Group
 from equitangents.kernels.duals import Normalised
-from equitangents.kernels.program import Dual, Op
+from equitangents.kernels.program import Dual
 from equitangents.kernels.structured import Normalise
 from equitangents.nn.layer import ParameterFree, check_number
 from equitangents.nn.signal import Signal
@@ -55,7 +55,7 @@ class LayerNorm(ParameterFree):
         variance = jnp.mean((x - mean) ** 2, axis=axes, keepdims=True, where=where)
         return (x - mean) / jnp.sqrt(variance + self.eps)
 
-    def lower(self, signal: Signal) -> tuple[Op, ...]:
+    def lower(self, signal: Signal) -> tuple[Any, ...]:
         """A factor at each pair of positions, or one for each pair of inputs."""
         if signal.gaussian and not self.positions:
             return (Dual(Normalised(float(self.eps))),)

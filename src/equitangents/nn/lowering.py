@@ -7,9 +7,11 @@ from typing import Any
 from equitangents.errors import NetworkError
 from equitangents.kernels.program import GroupFibres, Op, Program
 from equitangents.kernels.rotations import RotationFibres, RotationProgram
+from equitangents.kernels.steerable import SteerableProgram
 from equitangents.kernels.structured import StructuredProgram, in_fields, is_structured, simplified
 from equitangents.nn.layer import Layer, ParameterFree
 from equitangents.nn.signal import Signal
+from equitangents.steerable.positions import OnPoints, OnWhole
 
 
 def count_given(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> int:
@@ -45,6 +47,18 @@ def structured_program_of(layers: tuple[Layer, ...], signals: tuple[Signal, ...]
         raise NetworkError("networks that lift to a group do not take inputs with missing positions (masks) or graphs")
     ops = tuple(op for layer, signal in zip(layers, signals, strict=False) for op in layer.lower(signal))
     return StructuredProgram(signals[0].positions.shape, ops)
+
+
+def steerable_program_of(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> SteerableProgram:
+    """What steerable layers do to kernels, from given features to Gaussian ones, of a whole input or on points."""
+    if not signals[-1].gaussian:
+        raise NetworkError("after a nonlinearity of steerable features there is to be a linear layer: SteerableDense")
+    begin, end = signals[0].positions, signals[-1].positions
+    assert isinstance(begin, OnPoints | OnWhole)
+    assert isinstance(end, OnPoints | OnWhole)
+    ops = tuple(op for layer, signal in zip(layers, signals, strict=False) for op in layer.lower(signal))
+    whole, field = isinstance(begin, OnWhole), isinstance(end, OnPoints)
+    return SteerableProgram(begin.count, begin.features, ops, end.features, whole=whole, field=field)
 
 
 def _held(ops: tuple[Any, ...]) -> str:

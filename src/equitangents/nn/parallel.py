@@ -16,13 +16,13 @@ import jax.numpy as jnp
 
 from equitangents._types import DType, Params
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
-from equitangents.kernels.program import Op
 from equitangents.kernels.structured import Add, Join, Split
 from equitangents.nn.layer import Layer, ParameterFree
 from equitangents.nn.sequential import Sequential, chain, run_layers
 from equitangents.nn.signal import Signal
-from equitangents.nn.steerable.sums import check_passed_on, check_summands, is_on_features, shape_of, summed
+from equitangents.nn.steerable.sums import check_passed_on, check_summands, shape_of, summed
 from equitangents.nn.structure import Structure
+from equitangents.steerable.positions import OnPoints, OnWhole
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ class Parallel(Layer):
             after.append(goes_on)
         return tuple(outputs), tuple(after)
 
-    def lower(self, signal: Any) -> tuple[Op, ...]:
+    def lower(self, signal: Any) -> tuple[Any, ...]:
         """One operation that holds those of all branches."""
         inputs, _, _ = self._inputs(signal)
         branches = []
@@ -237,7 +237,7 @@ class Sum(_Joining):
         sums = tuple(summed([x[i] for i in group], signal.parts[group[0]]) for group in groups)
         return sums[0] if len(sums) == 1 else sums
 
-    def lower(self, signal: Any) -> tuple[Op, ...]:
+    def lower(self, signal: Any) -> tuple[Any, ...]:
         """One operation for all groups."""
         return (Add(self.groups(signal)),)
 
@@ -252,10 +252,11 @@ class Concatenate(_Joining):
 
     def _joined(self, signal: Branches, group: tuple[int, ...]) -> Signal:
         parts = [signal.parts[i] for i in group]
-        if is_on_features(parts[0]):
+        positions = parts[0].positions
+        if isinstance(positions, OnPoints | OnWhole):
             raise NetworkError(
                 "Concatenate does not join steerable features; let the branches end in the same features, such as "
-                f"{parts[0].positions.features}, and join them with Sum"
+                f"{positions.features}, and join them with Sum"
             )
         if any(part.positions != parts[0].positions for part in parts):
             raise NetworkError("Concatenate joins channels of signals on equal positions; these differ")
@@ -272,7 +273,7 @@ class Concatenate(_Joining):
         found = tuple(jnp.concatenate([x[i] for i in group], axis=-1) for group in self.groups(signal))
         return found[0] if len(found) == 1 else found
 
-    def lower(self, signal: Any) -> tuple[Op, ...]:
+    def lower(self, signal: Any) -> tuple[Any, ...]:
         """One operation with each branch's share of channels."""
         groups = self.groups(signal)
         counts = [[signal.parts[i].channels for i in group] for group in groups]

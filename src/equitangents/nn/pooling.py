@@ -123,7 +123,7 @@ class SumPool(_Pool):
         size = int(np.prod(per_dimension("window", self.window, len(grid_shape(signal)))))
         return size * AvgPool(self.window).apply(params, x, signal)
 
-    def lower(self, signal: Signal) -> tuple[Op, ...]:
+    def lower(self, signal: Signal) -> tuple[Any, ...]:
         """Sums by block number."""
         (pool,) = AvgPool(self.window).lower(signal)
         assert isinstance(pool, Pool)
@@ -142,7 +142,7 @@ class GlobalSumPool(_Pool):
         """Sums over all positions, (N, channels)."""
         return x.sum(axis=tuple(range(1, x.ndim - 1)))
 
-    def lower(self, signal: Signal) -> tuple[Op, ...]:
+    def lower(self, signal: Signal) -> tuple[Any, ...]:
         """One operation that sums over all positions."""
         return (BlockSums(FrozenArray(np.zeros(signal.positions.count, np.int32)), 1),)
 

@@ -18,7 +18,7 @@ from equitangents._types import DType, Params
 from equitangents.errors import InvalidArgumentError, NetworkError
 from equitangents.groups import Representation
 from equitangents.groups.representations import as_representation
-from equitangents.kernels.program import FrozenArray, GroupFibres, Op
+from equitangents.kernels.program import FrozenArray, GroupFibres
 from equitangents.kernels.projected import PositionMoves, ProjectedProgram, RotationMoves
 from equitangents.nn.dense import Dense
 from equitangents.nn.layer import Layer, Weights, check_scale
@@ -103,7 +103,7 @@ class Readout(Layer):
             return y
         return y + self.b_std * (turns.sum(axis=0) @ params["b"])
 
-    def lower(self, signal: Signal) -> tuple[Op, ...]:
+    def lower(self, signal: Signal) -> tuple[Any, ...]:
         """Nothing: the kernels of the layers before it are projected, see `projected`."""
         raise NetworkError("a Readout is the last layer of a network, not part of another layer")
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 
 from equitangents._types import Params
-from equitangents.kernels.program import Op
 from equitangents.kernels.structured import Times
 from equitangents.nn.layer import ParameterFree, check_number
 from equitangents.nn.signal import Signal
@@ -30,6 +30,6 @@ class Scale(ParameterFree):
         """Every entry times the factor."""
         return self.factor * x
 
-    def lower(self, signal: Signal) -> tuple[Op, ...]:
+    def lower(self, signal: Signal) -> tuple[Any, ...]:
         """One operation that multiplies kernels by the square."""
         return (Times(float(self.factor)),)

@@ -25,9 +25,10 @@ from equitangents.keywords import CheckedKeywords
 from equitangents.nn.folding import fold
 from equitangents.nn.kernel_fields import cost_of_field, field_between, field_of_each
 from equitangents.nn.layer import Layer
-from equitangents.nn.lowering import count_given, program_of, structured_program_of
+from equitangents.nn.lowering import count_given, program_of, steerable_program_of, structured_program_of
 from equitangents.nn.readout import Readout
 from equitangents.nn.signal import Grid, Signal
+from equitangents.nn.steerable.ending import PointFeatures
 from equitangents.nn.steerable.outputs import turning_dimension
 from equitangents.nn.structure import Structure
 from equitangents.steerable.positions import OnPoints, OnWhole
@@ -165,8 +166,7 @@ class Sequential(CheckedKeywords):
                 raise NetworkError("one of x1 and x2 has masks or graphs, the other none; give both")
         if x2 is None:
             return (*without_empty_masks(x1), None)
-        x1, x2 = without_empty_masks(x1, x2)
-        return x1, x2
+        return without_empty_masks(x1, x2)
 
     def _existing(self, kernels: Kernels) -> Any:
         """The kernels that the network has: all, or the NNGP alone."""
@@ -343,22 +343,11 @@ def _lower(layers: tuple[Layer, ...], input_shape: tuple[int, ...]) -> tuple[int
         return layers[-1].projected(layers[:-1], input_shape, _signals(layers, input_shape), _lower)
     signals, given = _ends_on_vector(layers, input_shape)
     if isinstance(signals[-1].positions, OnWhole):
-        return given, _steerable_program(layers[given:], signals[given:])
+        return given, steerable_program_of(layers[given:], signals[given:])
     folded = fold(layers[given:], signals[given:])
     if folded is not None:
         return given, Program(signals[given].positions.shape, *folded)
     return given, program_of(layers[given:], signals[given:])
-
-
-def _steerable_program(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> SteerableProgram:
-    """What steerable layers do to kernels, from given features on points to Gaussian ones of a whole input."""
-    if not signals[-1].gaussian:
-        raise NetworkError("after a nonlinearity of steerable features there is to be a linear layer: SteerableDense")
-    begin, end = signals[0].positions, signals[-1].positions
-    assert isinstance(begin, OnPoints | OnWhole)
-    assert isinstance(end, OnWhole)
-    ops = tuple(op for layer, signal in zip(layers, signals, strict=False) for op in layer.lower(signal))
-    return SteerableProgram(begin.count, begin.features, ops, end.features, whole=isinstance(begin, OnWhole))
 
 
 @lru_cache(maxsize=256)
@@ -368,14 +357,14 @@ def _lower_structured(
     """The same for inputs with masks or graphs, which always run over all pairs of positions."""
     signals, given = _ends_on_vector(layers, input_shape)
     if isinstance(signals[-1].positions, OnWhole):
-        return given, _steerable_program(layers[given:], signals[given:])
+        return given, steerable_program_of(layers[given:], signals[given:])
     return given, structured_program_of(layers[given:], signals[given:])
 
 
 def _ends_on_vector(layers: tuple[Layer, ...], input_shape: tuple[int, ...]) -> tuple[tuple[Signal, ...], int]:
     """(signals, how many leading layers are functions of the input alone) of a network with one output position."""
     signals = _signals(layers, input_shape)
-    if signals[-1].positions.count != 1:
+    if signals[-1].positions.count != 1 or isinstance(layers[-1], PointFeatures):
         raise NetworkError(
             f"the network ends on {signals[-1].positions}, so its kernel is a field; ask for kernel_field, or end it "
             "with Flatten, GlobalAvgPool or GroupPool (and a Dense layer), or steerable features with SteerablePool "

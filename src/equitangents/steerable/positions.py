@@ -12,12 +12,14 @@ class OnPoints:
     """Features on `count` points; each point's channels are its coordinates and then its features.
 
     `given`: they are the input's own, as many copies as there are; after weights copies are infinitely many.
+    `grid`: that of the pixels that the points are, if they are.
     """
 
     features: Features
     count: int
     weights: None = None
     given: bool = True
+    grid: tuple[int, ...] = ()
 
     @property
     def shape(self) -> tuple[int, ...]:

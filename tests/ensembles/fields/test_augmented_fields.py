@@ -7,6 +7,7 @@ import pytest
 import equitangents as et
 from ensembles.fields.patch_kernels import PatchKernels, literal_fit
 from equitangents import actions
+from equitangents.ensembles.fields.targets import moved_targets
 from equitangents.errors import InvalidArgumentError, ShapeError
 
 NET = PatchKernels()
@@ -170,6 +171,11 @@ def test_images_that_are_symmetric_themselves_make_no_singular_problem():
     mean, covariance = model.predict(x_test, return_cov=True)
     assert not gap(mean.reshape(18, 2), literal[0]) > 1e-9
     assert not gap(covariance.reshape(18, 18), literal[1]) > 1e-9
+
+
+def test_a_label_action_that_changes_the_shape_of_fields_is_refused():
+    with pytest.raises(ShapeError, match=r"\(3, 3, 3, 1\); it must keep the shape"):
+        moved_targets(C4, lambda g, y: y[..., :1], fields()[1])
 
 
 @pytest.mark.parametrize("label_action", [None, pytest.param(VECTORS, marks=pytest.mark.slow)])

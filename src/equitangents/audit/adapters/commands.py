@@ -103,7 +103,9 @@ class Command(Model):
         pipe = self._pipe = self._open()
         if self._first is None or self._goes_on is False:
             found = self._exchange(pipe, arrays, count, limit, last=True)
-            self._first = self._first or time.monotonic() - began
+            if self._first is None:
+                self._first = time.monotonic() - began
+                pipe.no_more(_PATIENCE)
             self._close()
             return found
         patient = min(limit, began + max(_PATIENCE, _SLOWER * self._first))

@@ -11,7 +11,6 @@ import jax
 import numpy as np
 
 from equitangents import precision
-from equitangents._types import FileName
 from equitangents.audit.adapters.folding import Folded
 from equitangents.audit.adapters.footprints import Footprint, of_program
 from equitangents.audit.adapters.model import Keep, LayerTrace, Model
@@ -274,7 +273,7 @@ def _has(module: Any, base: type) -> bool:
     )
 
 
-def _dotted(path: FileName) -> str:
+def _dotted(path: Any) -> str:
     return ".".join(str(part) for part in path)
 
 

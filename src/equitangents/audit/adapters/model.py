@@ -147,7 +147,7 @@ def answer(output: Any, n: int, what: str = "f(x)", expected: Any = None) -> Ans
         raise ShapeError(f"{what} holds no array")
     axes = axes_of(expected, structure, len(arrays))
     arrays = [_batch_first(a, axis) for a, axis in zip(arrays, axes, strict=True)]
-    choose = f"; select= chooses among {', '.join(names)}" if len(names) > 1 else ""
+    choose = _choices(output, names, n, what)
     arrays = arrays if most is None else [_without_nan_rows(a) for a in arrays]
     for name, a in zip(names, arrays, strict=True):
         if a.dtype.kind not in "fiubc":
@@ -170,6 +170,22 @@ def answer(output: Any, n: int, what: str = "f(x)", expected: Any = None) -> Ans
     whole = tuple(a.ndim == 1 and a.dtype.kind in "iub" for a in arrays)
     paired = tuple(a.dtype.kind == "c" for a in arrays)
     return Answer(tuple(map(_as_real, arrays)), structure, dtype, whole, paired, tuple(axes))
+
+
+_NAMED = 6
+
+
+def _choices(output: Any, names: list[str], n: int, what: str) -> str:
+    """What could have been meant where one of several outputs cannot be audited; "" of a single one."""
+    if isinstance(output, list) and len(output) == n:
+        return (
+            f"; {what} is a list with one entry an input: of sets of different sizes output_action says what they are, "
+            "such as {'boxes': equitangents.audit.Unordered(match='iou')}"
+        )
+    if len(names) < 2:
+        return ""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"; select= chooses among {', '.join(names[:_NAMED])}{more}"
 
 
 def _as_real(a: np.ndarray) -> np.ndarray:

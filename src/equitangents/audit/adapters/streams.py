@@ -49,8 +49,7 @@ class Pipe:
 
     def send(self, arrays: Sequence[np.ndarray], last: bool) -> None:
         """Write the arrays, in the background; with `last` the process's input ends after them."""
-        if self._read.strip():
-            raise PipeError(f"wrote {len(self._read)} bytes more than its answer, {_quoted(bytes(self._read))}")
+        self.no_more(0.0)
         buffer = io.BytesIO()
         for a in arrays:
             np.lib.format.write_array(buffer, a, allow_pickle=False)
@@ -70,6 +69,18 @@ class Pipe:
         found = [self._array(limit) for _ in range(count)]
         self._answered += 1
         return found
+
+    def no_more(self, seconds: float) -> None:
+        """Wait so long for the output to end; raises PipeError if the process wrote more than its answer."""
+        limit = time.monotonic() + seconds
+        with self._changed:
+            while not self._ended and not self._read.strip() and (left := limit - time.monotonic()) > 0:
+                self._changed.wait(left)
+            more = bytes(self._read)
+        if more.startswith(_MAGIC):
+            raise PipeError("wrote one more array after its answer; name all of them, answers= (--answers a,b)")
+        if more.strip():
+            raise PipeError(f"wrote {len(more)} bytes more than its answer, {_quoted(more)}")
 
     def ends_within(self, seconds: float) -> bool:
         """Whether the process ends by itself that soon."""

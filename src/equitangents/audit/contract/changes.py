@@ -13,7 +13,6 @@ from typing import Any, final
 import jax
 import numpy as np
 
-from equitangents._types import AnyAction, GroupLike
 from equitangents.actions.given_maps import GivenMap
 from equitangents.audit.contract.comparisons import PixelClasses
 from equitangents.audit.contract.leaf_actions import Layout, LeafAction
@@ -106,7 +105,7 @@ class Strengths:
         self.name = " and ".join(_range(name, t.strengths) for name, t in transforms.items())
         self._several = len(transforms) > 1
 
-    def inverse(self, g: Element) -> Any:
+    def inverse(self, g: Any) -> Any:
         """There is none; the element itself, which whoever asks must not use."""
         return g
 
@@ -140,14 +139,14 @@ class Changes:
     lawless: bool = True
     """No group: no products, inverses, averages or irreps."""
 
-    def angle(self, g: Element) -> None:
+    def angle(self, g: Any) -> None:
         """No strength is an angle."""
 
-    def label(self, g: Element) -> str:
+    def label(self, g: Any) -> str:
         """A strength in words."""
         return self.group.label(g)
 
-    def moves_exactly(self, g: Element) -> bool:
+    def moves_exactly(self, g: Any) -> bool:
         """True: what a transform does is what it is, whether it interpolates or not."""
         return True
 
@@ -159,9 +158,10 @@ class Changes:
         name, transform = next(iter(self.transforms.items()))
         if len(references) > 1 or len(self.transforms) > 1:
             raise InvalidArgumentError("transforms with a reference are audited one at a time")
+        assert transform.reference is not None
         return x.replaced(self.move((name, transform.reference), x.leaves))
 
-    def move(self, g: Element, leaves: Sequence[Any]) -> list[Any]:
+    def move(self, g: Any, leaves: Sequence[Any]) -> list[Any]:
         """T_s of one batch; None, as it is given."""
         if g is None:
             return list(leaves)
@@ -170,7 +170,7 @@ class Changes:
         fn = self.transforms[name].of(self.layout, self.stated)
         return _changed(part, fn, name, s)
 
-    def orbit(self, elements: Sequence[Element], leaves: Sequence[Any]) -> Iterator[list[Any]]:
+    def orbit(self, elements: Sequence[Any], leaves: Sequence[Any]) -> Iterator[list[Any]]:
         """One strength after another."""
         for g in elements:
             yield self.move(g, leaves)
@@ -187,11 +187,7 @@ class Changes:
         """There is no better interpolation."""
 
     def output_actions(
-        self,
-        output_action: AnyAction,
-        structure: Any,
-        leaves: Sequence[np.ndarray],
-        complex_pairs: Sequence[bool] = (),
+        self, output_action: Any, structure: Any, leaves: Sequence[np.ndarray], complex_pairs: Sequence[bool] = ()
     ) -> list[LeafAction | None]:
         """How every output should follow: it stays, unless a transform says otherwise; sets and masks as such."""
         given = spread_over("output_action", output_action, structure, len(leaves))
@@ -212,10 +208,10 @@ class Changes:
 
 @final
 class _Stays(GivenMap):
-    def __init__(self, group: GroupLike):
+    def __init__(self, group: Any):
         vars(self).update(group=group, name="stays")
 
-    def __call__(self, g: Element, x: Any) -> Any:
+    def __call__(self, g: Any, x: Any) -> Any:
         return x
 
     def _key(self) -> tuple[Any, ...]:
@@ -226,14 +222,14 @@ class _Stays(GivenMap):
 class _Followed(GivenMap):
     """What a transform says of one of the outputs; functions of several outputs get that one alone."""
 
-    def __init__(self, group: GroupLike, transforms: Mapping[str, Transform], tree: Any, place: int, count: int):
+    def __init__(self, group: Any, transforms: Mapping[str, Transform], tree: Any, place: int, count: int):
         vars(self).update(group=group, name="as the transform says", transforms=transforms, place=place, count=count)
 
     transforms: Mapping[str, Transform]
     place: int
     count: int
 
-    def __call__(self, g: Element, x: Any) -> Any:
+    def __call__(self, g: Any, x: Any) -> Any:
         outputs = None if g is None else self.transforms[g[0]].outputs
         if outputs is None:
             return x
@@ -282,7 +278,7 @@ def named_transforms(given: Any) -> dict[str, Transform]:
     return found
 
 
-def without_motion(output_action: AnyAction) -> Any:
+def without_motion(output_action: Any) -> Any:
     """What a tree of output actions says beside how outputs move: which are sets, masks, and where batches are."""
     leaf = lambda part: part is None or isinstance(part, Batch | Unordered)
     return jax.tree.map(lambda part: part if _comparison(part) is not None or isinstance(part, Batch) else None,

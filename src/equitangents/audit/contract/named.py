@@ -124,7 +124,8 @@ def _vectors_or_images(named: GroupName, space: Space, only: str, array: Any) ->
             f"(N, P, {d})"
             + (", or on images of rank 4" if d == 2 else "")
             + "; say with inputs= what it is"
-            + (flattened("x", array.shape) if d == 2 else "")
+            + (", such as 'states' of complex amplitudes" if array.dtype.kind == "c" else "")
+            + (flattened("x", array.shape) if d == 2 and array.dtype.kind != "c" else "")
         )
     return candidates[0]
 

@@ -55,6 +55,8 @@ class Inputs:
     n: int
     axes: tuple[int, ...] = ()
     """Where the model has the batch of every leaf; empty: all along the first axis."""
+    keys: tuple[Any, ...] = ()
+    """Of a dictionary, its keys in the order in which they were given; leaves are in that of the sorted keys."""
 
     def rows(self, chosen: Any) -> tuple[Any, ...]:
         """The leaves of some inputs."""
@@ -68,14 +70,15 @@ class Inputs:
     def replaced(self, leaves: Sequence[Any]) -> Inputs:
         """Other arrays in place of these."""
         n = next(len(a) for a in leaves if not isinstance(a, Shared))
-        return Inputs(tuple(leaves), self.names, self.structure, n, self.axes)
+        return Inputs(tuple(leaves), self.names, self.structure, n, self.axes, self.keys)
 
     def tree(self, leaves: Sequence[Any] | None = None) -> Any:
         """What the model gets."""
         values = [a.value if isinstance(a, Shared) else a for a in (self.leaves if leaves is None else leaves)]
         if self.axes:
             values = [np.moveaxis(a, 0, axis) if axis else a for a, axis in zip(values, self.axes, strict=True)]
-        return jax.tree.unflatten(self.structure, values)
+        whole = jax.tree.unflatten(self.structure, values)
+        return {key: whole[key] for key in self.keys} if self.keys else whole
 
 
 def as_inputs(x: Any) -> Inputs:
@@ -101,7 +104,8 @@ def as_inputs(x: Any) -> Inputs:
             "zeros, and give a mask as a second input"
         )
     axes = tuple(leaf.axis if isinstance(leaf, Batch) else 0 for _, leaf in pairs)
-    return Inputs(leaves, names, structure, next(iter(sizes.values())), axes if any(axes) else ())
+    keys = tuple(x) if isinstance(x, dict) else ()
+    return Inputs(leaves, names, structure, next(iter(sizes.values())), axes if any(axes) else (), keys)
 
 
 def along_axis(x: Any, axis: int) -> Any:

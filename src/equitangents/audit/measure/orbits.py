@@ -261,7 +261,7 @@ def _names(structure: Any, count: int) -> list[str]:
     named = [".".join(_key(part) for part in path) for path, _ in paths]
     if named == [""]:
         return ["f(x)"]
-    return [f"output {name}" if name.isdigit() else name for name in named]
+    return [f"output {name}" if name.replace(".", "").isdigit() else name for name in named]
 
 
 def _key(part: Any) -> str:

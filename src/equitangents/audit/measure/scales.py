@@ -55,6 +55,14 @@ class Scales:
         """Whether every output vanishes and none has a scale."""
         return bool((self.vanishing & ~np.isfinite(self.given)).all())
 
+    def unit_of(self, output: int, unit: Unit) -> Unit:
+        """What an output's errors are divided by where the headline's are divided by `unit`."""
+        if np.isfinite(self.given[output]):
+            return "absolute"
+        if self.classes[output]:
+            return "share" if self.shares[output] else "classes"
+        return "norm" if unit == "spread" and np.isnan(self.spreads[output]) else unit
+
     def relative(self, unit: Unit, table: np.ndarray, rows: Any = slice(None), given: bool = True) -> np.ndarray:
         """A table (outputs, …, n) of norms over the divisors of this unit, for some rows of the sample.
 

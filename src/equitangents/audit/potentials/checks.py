@@ -43,7 +43,7 @@ def no_worse(report: AtomsReport, baseline: Path) -> list[Check]:
     Pairs are structures, of fewer than five their moves. The tests hold together at 5 % (Holm). Growth below twice the
     floor or the tolerance does not count. What is one number in each report, as a drift is, must keep its outcome.
     """
-    old = _read(baseline, report.structures_digest)
+    old = _rows(baseline, report.structures_digest)
     shared = [(r, old[r.test, r.quantity]) for r in report.rows if (r.test, r.quantity) in old]
     if not shared:
         raise InvalidArgumentError(f"baseline is {str(baseline)!r}, which has no test of this audit")
@@ -90,7 +90,8 @@ def _holm(values: list[float | None]) -> list[bool]:
     return rejected
 
 
-def _read(path: Path, digest: str) -> dict[tuple[str, str], dict[str, Any]]:
+def read_baseline(path: Path) -> dict[str, Any]:
+    """An earlier report as `to_json` wrote it; InvalidArgumentError if it is none."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -99,6 +100,12 @@ def _read(path: Path, digest: str) -> dict[tuple[str, str], dict[str, Any]]:
         raise InvalidArgumentError(
             f"baseline is {str(path)!r}, which is not an audit of a potential; write it with --json"
         )
+    return found
+
+
+def _rows(path: Path, digest: str) -> dict[tuple[str, str], dict[str, Any]]:
+    """The earlier rows by test and quantity; InvalidArgumentError if they are of other structures."""
+    found = read_baseline(path)
     if found.get("structures_digest") != digest:
         raise InvalidArgumentError(
             f"baseline is {str(path)!r}, an audit of other structures, with another seed or another number of moves; "

@@ -239,7 +239,8 @@ def _structures(known: Known) -> list[StructureResult]:
 
 def _structures_said(given: list[Any]) -> str:
     sizes = sorted(len(a) for a in given)
-    atoms_said = f"{sizes[0]} atoms" if sizes[0] == sizes[-1] else f"{sizes[0]} to {sizes[-1]} atoms"
+    count = f"{sizes[0]}" if sizes[0] == sizes[-1] else f"{sizes[0]} to {sizes[-1]}"
+    atoms_said = "one atom" if sizes[-1] == 1 else f"{count} atoms"
     return f"one structure of {atoms_said}" if len(given) == 1 else f"{len(given)} structures of {atoms_said}"
 
 

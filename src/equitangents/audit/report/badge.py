@@ -38,7 +38,7 @@ def as_svg(label: str, message: str, state: str) -> str:
     )
 
 
-def badge_text(path: FileName, label: str, message: str, state: str) -> str:
+def badge_text(path: FileName | None, label: str, message: str, state: str) -> str:
     """JSON for a path that ends in .json, SVG for all others."""
     as_text = as_json if path is not None and Path(path).suffix.lower() == ".json" else as_svg
     return as_text(label, message, state)

@@ -7,12 +7,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.special import stdtr
 
 from equitangents.audit.report.findings import Findings
-from equitangents.audit.report.judged import headline_of, output_error, unit_of, unscaled
+from equitangents.audit.report.judged import headline_of, output_error, unit_of, unit_of_output, unscaled
 from equitangents.audit.report.words import number
 from equitangents.errors import InvalidArgumentError
 
@@ -48,15 +49,26 @@ def each_below(report: Findings, limits: Mapping[str, float]) -> list[Check]:
     """
     found = []
     for name, limit in limits.items():
-        outputs = [o for o in report.contract.outputs if name in (o.name, o.action, o.action.split(" ")[0])]
+        outputs = [o for o in report.contract.outputs if name in (o.name, o.action, *_kinds(o.action))]
         if not outputs:
             known = [part for o in report.contract.outputs for part in (o.name, o.action)]
             raise InvalidArgumentError(f"fail_above names {name!r}; the outputs are {', '.join(dict.fromkeys(known))}")
         for o in outputs:
             error = output_error(o).mean
-            said = f"mean relative error {error:.3g} {'≤' if error <= limit else '>'} {limit:g}, {unit_of(report)}"
+            unit = unit_of_output(o, report)
+            said = f"mean relative error {error:.3g} {'≤' if error <= limit else '>'} {limit:g}, {unit}"
             found.append(Check(f"output {o.name} ≤ {limit:g}", bool(error <= limit), f"{o.name}: {said}"))
     return found
+
+
+_ALSO = {"permutation": ("labels",), "sets": ("unordered",)}
+"""What the kinds of some actions are called on the command line."""
+
+
+def _kinds(action: str) -> list[str]:
+    """The words by which outputs of an action can be named: "vectors", "4x0e+2x1o", "labels"."""
+    words = [word.strip("()") for word in action.split(" ")]
+    return [*words, *_ALSO.get(words[0], ())]
 
 
 def agrees(report: Findings, least: float) -> Check:
@@ -71,7 +83,7 @@ def agrees(report: Findings, least: float) -> Check:
 
 def no_worse(report: Findings, baseline: Path) -> Check:
     """Whether errors of the same inputs did not grow, by a paired one-sided t-test; below the floor they do not."""
-    old = _read(baseline)
+    old = read_baseline(baseline)
     now, before = np.array(report.input_errors, float), np.array(old["input_errors"], float)
     if old.get("inputs_digest") != report.inputs_digest or len(now) != len(before):
         raise InvalidArgumentError(
@@ -99,7 +111,8 @@ def grown(d: np.ndarray) -> float:
     return float(stdtr(len(d) - 1, -change / spread))
 
 
-def _read(path: Path) -> dict[str, object]:
+def read_baseline(path: Path) -> dict[str, Any]:
+    """An earlier report as `to_json` wrote it; InvalidArgumentError if it is none, or has no errors of inputs."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

@@ -23,8 +23,11 @@ def curve_said(name: str, points: Sequence[StrengthResult], unit: str, tolerance
     if kept:
         least = min(kept, key=lambda p: p.same_predictions.mean if p.same_predictions is not None else 1.0)
         assert least.same_predictions is not None
+        same = interval(least.same_predictions)
         parts.append(
-            f"{interval(least.same_predictions)} of predictions stay the same at {least.strength:g}, the fewest"
+            "all predictions stay the same at every strength"
+            if least.same_predictions.mean == 1
+            else f"{same} of predictions stay the same at {least.strength:g}, the fewest"
         )
     return "; ".join(parts)
 

@@ -34,6 +34,13 @@ def unit_of(report: Findings) -> str:
     return "in the outputs' own unit" if unscaled(report) else of(headline.unit)
 
 
+def unit_of_output(o: OutputContract, report: Findings) -> str:
+    """The same of one output, which may have a unit of its own."""
+    if o.unit is None or (o.unit == "absolute" and o.scale is None):
+        return unit_of(report)
+    return of(o.unit)
+
+
 def unscaled(report: Findings) -> bool:
     """Whether all outputs vanish, and errors are not relative to anything."""
     return headline_of(report).unit == "absolute" and all(o.scale is None for o in report.contract.outputs)

@@ -7,7 +7,7 @@ from xml.etree.ElementTree import Element, SubElement, tostring
 
 from equitangents.audit.report.checks import Check
 from equitangents.audit.report.findings import Findings
-from equitangents.audit.report.judged import output_error, unit_of
+from equitangents.audit.report.judged import output_error, unit_of_output
 from equitangents.audit.report.words import listed, number
 
 
@@ -38,7 +38,7 @@ def suite(title: str, model: str, cases: Sequence[Check], seconds: float, findin
 
 def _output(report: Findings, o: int) -> Check:
     output = report.contract.outputs[o]
-    said = f"mean error {number(output_error(output).mean)} {unit_of(report)}"
+    said = f"mean error {number(output_error(output).mean)} {unit_of_output(output, report)}"
     if output.fails_under:
         said += f", fails under {listed(output.fails_under)}"
     return Check(f"{output.name} ({output.action})", not output.fails_under, said)

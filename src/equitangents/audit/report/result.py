@@ -61,6 +61,8 @@ class AuditReport(Findings):
         Returns:
             The function or module; of ONNX the path.
         """
+        if not self.contract.law:
+            raise InvalidArgumentError("transforms form no group; remedies are for groups")
         if self.averaged is None:
             raise InvalidArgumentError("the report has no model: it was not made by an audit in this process")
         return self.averaged(name, path, form)

@@ -11,6 +11,7 @@ from equitangents.audit.report.judged import (
     set_error,
     set_floor,
     unit_of,
+    unit_of_output,
 )
 from equitangents.audit.report.rules import by_hand
 from equitangents.audit.report.sections import OutputContract, Remedy
@@ -113,7 +114,7 @@ def output_said(o: OutputContract, report: Findings) -> str:
     name = f"output {folded(o.name)}"
     if o.vanishes and o.scale is None:
         return f"{name}: vanishes, not judged"
-    said = f"{name}: {interval(output_error(o))} {'of output_scale' if o.scale is not None else unit_of(report)}"
+    said = f"{name}: {interval(output_error(o))} {unit_of_output(o, report)}"
     said += matching_said(o)
     if o.floor is not None:
         said += f", floor {number(o.floor)}"

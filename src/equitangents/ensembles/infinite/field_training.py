@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-import jax
 import numpy as np
 
 from equitangents._types import AnyAction, Network
@@ -122,7 +121,7 @@ class FieldTraining:
         field = len(x), *self.positions.shape
         return self.points.covariances(self._at(x), times).reshape(len(times), *field, *field)
 
-    def sample(self, x: Any, draws: int, time: float, *, key: jax.Array) -> np.ndarray:
+    def sample(self, x: Any, draws: int, time: float, *, key: Any) -> np.ndarray:
         """Networks drawn jointly over inputs and positions: (draws, M, *positions, outputs)."""
         found = self.points.sample(self._at(x), draws, time, key=key)
         return found.reshape(draws, len(x), *self.positions.shape, -1)
@@ -159,7 +158,7 @@ class FieldTraining:
         grid = n, order, *self.positions.shape
         return means, c.reshape(len(times), *grid, *grid)
 
-    def sample_orbits(self, x: Any, draws: int, time: float, *, key: jax.Array) -> np.ndarray:
+    def sample_orbits(self, x: Any, draws: int, time: float, *, key: Any) -> np.ndarray:
         """Draws of one network jointly over the orbits of all inputs: (draws, M, |G|, *positions, outputs)."""
         if self.positions.turning:
             found = self.sample(self._orbits(x), draws, time, key=key)

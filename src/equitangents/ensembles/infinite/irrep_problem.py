@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import jax
 import numpy as np
 
 from equitangents._types import GroupLike
@@ -122,7 +121,7 @@ class IrrepProblem:
             covariance[i] = between[:, :, relative_elements(group)].transpose(0, 2, 1, 3)
         return mean, covariance
 
-    def sample_orbits(self, x: Any, draws: int, time: float, *, key: jax.Array) -> np.ndarray:
+    def sample_orbits(self, x: Any, draws: int, time: float, *, key: Any) -> np.ndarray:
         """Draws of one network jointly over the orbits of all inputs: (draws, M, |G|, outputs).
 
         By irreps, without the covariance of all M|G| points.

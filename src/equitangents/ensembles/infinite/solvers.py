@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import jax
 import numpy as np
 
 from equitangents._types import AnyAction
@@ -141,7 +140,7 @@ class Training:
         """μ_t(x) at every time: (T, M, outputs)."""
         return self.mean_problem.means(x, times)
 
-    def sample(self, x: Any, draws: int, time: float, *, key: jax.Array) -> np.ndarray:
+    def sample(self, x: Any, draws: int, time: float, *, key: Any) -> np.ndarray:
         """Draws of one network jointly over all inputs: (draws, M, outputs)."""
         times = np.array([time])
         covariance = self.covariances(x, times)[0]
@@ -187,7 +186,7 @@ class Training:
         means = solved.means(flat, times).reshape(len(times), len(x), order, -1)
         return means, solved.covariances(flat, times).reshape(len(times), len(x), order, len(x), order)
 
-    def sample_orbits(self, x: Any, draws: int, time: float, *, key: jax.Array) -> np.ndarray:
+    def sample_orbits(self, x: Any, draws: int, time: float, *, key: Any) -> np.ndarray:
         """Draws of one network jointly over the orbits of all inputs: (draws, M, |G|, outputs)."""
         group, times = self._orbit_group(), np.array([time])
         solved = self._covariance_problem_at(times, points=0)

@@ -15,6 +15,8 @@ from equitangents.kernels.fields.compute import choose_for_field
 from equitangents.kernels.fields.part import Part
 from equitangents.kernels.fields.size import field_bytes
 from equitangents.kernels.program import Program
+from equitangents.kernels.steerable import SteerableProgram
+from equitangents.kernels.steerable import kernel_cost as steerable_cost
 from equitangents.kernels.structured import StructuredProgram
 from equitangents.kernels.structured import kernel_cost as structured_cost
 
@@ -57,5 +59,20 @@ def _(
     engine: str | None = None,
 ) -> KernelCost:
     found = structured_cost(program, channels, n1, n2, dtype, engine)
+    columns = n1 if n2 is None else n2
+    return replace(found, output_bytes=field_bytes(part, n1, columns, np.dtype(found.dtype).itemsize))
+
+
+@field_cost.register
+def _(
+    program: SteerableProgram,
+    channels: int,
+    n1: int,
+    n2: int | None,
+    part: Part,
+    dtype: DTypeLike,
+    engine: str | None = None,
+) -> KernelCost:
+    found = steerable_cost(program, channels, n1, n2, dtype, engine)
     columns = n1 if n2 is None else n2
     return replace(found, output_bytes=field_bytes(part, n1, columns, np.dtype(found.dtype).itemsize))

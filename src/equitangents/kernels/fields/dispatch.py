@@ -14,6 +14,9 @@ from equitangents.kernels.fields.result import KernelField
 from equitangents.kernels.fields.structured import compute_field as compute_structured
 from equitangents.kernels.fields.structured import compute_field_diagonal as compute_structured_diagonal
 from equitangents.kernels.program import Program
+from equitangents.kernels.steerable import SteerableProgram
+from equitangents.kernels.steerable.point_fields import compute_field as compute_steerable
+from equitangents.kernels.steerable.point_fields import compute_field_diagonal as compute_steerable_diagonal
 from equitangents.kernels.structured import StructuredProgram
 
 
@@ -37,5 +40,7 @@ def _missing(program: Any) -> str:
 
 compute_field.register(Program)(compute_program)
 compute_field.register(StructuredProgram)(compute_structured)
+compute_field.register(SteerableProgram)(compute_steerable)
+compute_field_diagonal.register(SteerableProgram)(compute_steerable_diagonal)
 compute_field_diagonal.register(StructuredProgram)(compute_structured_diagonal)
 compute_field_diagonal.register(Program)(compute_program_diagonal)

@@ -82,7 +82,7 @@ def is_steerable(ops: tuple[Any, ...]) -> bool:
 
 @dataclass(frozen=True)
 class SteerableProgram:
-    """Operations on the kernels of `features`, in order; `outputs` come out, of a whole input.
+    """Operations on the kernels of `features`, in order; `outputs` come out, of a whole input or, a `field`, on points.
 
     They are features on `points`, or of a whole input (N, channels), which then counts as one point.
     """
@@ -92,6 +92,7 @@ class SteerableProgram:
     ops: tuple[Op | Branching, ...]
     outputs: Features
     whole: bool = False
+    field: bool = False
 
     @property
     def coordinates(self) -> int:

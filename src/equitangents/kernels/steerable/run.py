@@ -6,6 +6,7 @@ outputs, with K(gx, g'x') = ρ(g) K(x, x') ρ(g')ᵀ.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -22,7 +23,8 @@ from equitangents.kernels.program import Branch
 from equitangents.kernels.result import Kernels
 from equitangents.kernels.scales import check_representable
 from equitangents.kernels.size import check_result
-from equitangents.kernels.steerable.execute import own, pair
+from equitangents.kernels.steerable.execute import own as own_fields
+from equitangents.kernels.steerable.execute import pair
 from equitangents.kernels.steerable.fields import Fields
 from equitangents.kernels.steerable.linear import filter_kernels
 from equitangents.kernels.steerable.program import Filter, Nonlinear, Norm, Sampled, SteerableProgram
@@ -39,54 +41,54 @@ _DEVIATIONS = 5.0  # how many root mean square norms of a vector a fitted functi
 
 def compute(program: SteerableProgram, x1: Any, x2: Any = None, engine: str | None = None) -> Kernels:
     """Kernels between x1 and x2 (None: x1 with itself), arrays (N, P, channels) or Masked."""
-    notes, dtype = _notes(engine), precision.working_dtype(x1, x2)
-    x1, x2 = (_on_points(program, x) for x in (x1, x2))
+    notes, dtype = notes_of(engine), precision.working_dtype(x1, x2)
+    x1, x2 = (on_points(program, x) for x in (x1, x2))
     inputs = (x1,) if x2 is None else (x1, x2)
     if any(precision.is_traced(leaf) for leaf in jax.tree.leaves(inputs)):
         with precision.scope(dtype):
-            return _result(inputs, _traced(program, [_typed(x, dtype) for x in inputs]), notes)
+            return _result(inputs, traced_blocks(program, [typed(x, dtype) for x in inputs]), notes)
     size = outputs(program)
     check_result(x1, x2, dtype, working_bytes(program, max(x.shape[1] for x in inputs)) + _square(inputs, size))
     with precision.scope(np.float64):
-        sides = [_typed(x, np.float64) for x in inputs]
-        known = [_variances(program, *side) for side in sides]
+        sides = [typed(x, np.float64) for x in inputs]
+        known = [known_variances(program, *side) for side in sides]
         n1, n2 = len(sides[0][0]), len(sides[-1][0])
-        first, second = np.triu_indices(n1) if x2 is None else _all(n1, n2)
-        blocks = _of_pairs(program, (sides[0], sides[-1]), (known[0], known[-1]), first, second)
+        first, second = np.triu_indices(n1) if x2 is None else every_pair(n1, n2)
+        blocks = of_pairs(program, (sides[0], sides[-1]), (known[0], known[-1]), first, second)
     found = np.empty((2, n1, n2, *blocks.shape[2:]))
     found[:, first, second] = blocks
     if x2 is None:
-        found[:, second, first] = _transposed(blocks, found.ndim)
+        found[:, second, first] = transposed(blocks, found.ndim)
         diagonal = np.arange(n1)
         own = found[:, diagonal, diagonal]
-        found[:, diagonal, diagonal] = (own + _transposed(own, found.ndim)) / 2
-    return _result(inputs, _cast(found, dtype, inputs), notes)
+        found[:, diagonal, diagonal] = (own + transposed(own, found.ndim)) / 2
+    return _result(inputs, cast_to(found, dtype, inputs), notes)
 
 
 def compute_diagonal(program: SteerableProgram, x: Any, engine: str | None = None) -> Kernels:
     """Kernels of each input with itself, (N,) or (N, D, D)."""
-    notes, dtype = _notes(engine), precision.working_dtype(x)
-    x = _on_points(program, x)
+    notes, dtype = notes_of(engine), precision.working_dtype(x)
+    x = on_points(program, x)
     if any(precision.is_traced(leaf) for leaf in jax.tree.leaves(x)):
         with precision.scope(dtype):
-            values, there = _typed(x, dtype)
+            values, there = typed(x, dtype)
             return _result(
-                (x,), jax.vmap(lambda a, m: _block(program, own(program, a, m)[1]), 0, 1)(values, there), notes
+                (x,), jax.vmap(lambda a, m: block(program, own_fields(program, a, m)[1]), 0, 1)(values, there), notes
             )
     with precision.scope(np.float64):
-        side = _typed(x, np.float64)
+        side = typed(x, np.float64)
         every = np.arange(len(side[0]))
-        known = _variances(program, *side)
-        blocks = _of_pairs(program, (side, side), (known, known), every, every)
-    return _result((x,), _cast(blocks, dtype, (x,)), notes)
+        known = known_variances(program, *side)
+        blocks = of_pairs(program, (side, side), (known, known), every, every)
+    return _result((x,), cast_to(blocks, dtype, (x,)), notes)
 
 
-def _on_points(program: SteerableProgram, x: Any) -> Any:
+def on_points(program: SteerableProgram, x: Any) -> Any:
     """Inputs (N, P, channels); features of whole inputs, (N, channels), as those of one point."""
     return x[:, None] if program.whole and x is not None else x
 
 
-def _transposed(blocks: np.ndarray, rank: int) -> np.ndarray:
+def transposed(blocks: np.ndarray, rank: int) -> np.ndarray:
     """K(x', x) of K(x, x'), (2, pairs) for kernels of rank 3 with their two parts, (2, pairs, D, D) for others."""
     return blocks if rank == 3 else np.swapaxes(blocks, -1, -2)
 
@@ -119,10 +121,12 @@ def _pair_bytes(program: SteerableProgram, points: int) -> int:
         elif isinstance(op, Sampled):
             space = program.features.space
             widest = max(widest, len(samples(space, op.resolution, 0).points))
-    return 8 * (points * widest) ** 2 * (3 * kernels + 2 * branches + 6)
+    ends = 4 * (outputs(program) * points) ** 2 if program.field else 0
+    return 8 * ((points * widest) ** 2 * (3 * kernels + 2 * branches + 6) + ends)
 
 
-def _notes(engine: str | None) -> tuple[str, ...]:
+def notes_of(engine: str | None) -> tuple[str, ...]:
+    """What a reader should know of the engine, where `engine` is asked for."""
     note = choose_where(lambda e: None if e.over_all_pairs else WHY, engine).note
     return (WHY,) if note is None else (note,)
 
@@ -131,19 +135,20 @@ def _square(inputs: tuple[Any, ...], size: int) -> int:
     return 4 * 8 * len(inputs[0]) * len(inputs[-1]) * size**2
 
 
-def _all(n1: int, n2: int) -> tuple[np.ndarray, np.ndarray]:
+def every_pair(n1: int, n2: int) -> tuple[np.ndarray, np.ndarray]:
+    """First and second numbers of all pairs of inputs."""
     first, second = np.indices((n1, n2)).reshape(2, -1)
     return first, second
 
 
-def _typed(x: Any, dtype: DType) -> tuple[Any, Any]:
+def typed(x: Any, dtype: DType) -> tuple[Any, Any]:
     """(x (N, P, channels), which points exist (N, P))."""
     values = jnp.asarray(getattr(x, "x", x)).astype(dtype)
     mask = getattr(x, "mask", None)
     return values, jnp.ones(values.shape[:2], dtype) if mask is None else jnp.asarray(mask).astype(dtype)
 
 
-def _variances(program: SteerableProgram, x: Any, there: Any) -> Any:
+def known_variances(program: SteerableProgram, x: Any, there: Any) -> Any:
     """Variances before every nonlinearity, of every input."""
     step = _at_once(program, x.shape[1], len(x))
     parts = [_compiled_own(program, *_filled(rows, step, x, there)) for rows in _batches(len(x), step)]
@@ -168,16 +173,23 @@ def _check_norms(program: SteerableProgram, known: Any) -> None:
                 )
 
 
-def _of_pairs(program: SteerableProgram, sides: Any, known: Any, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """NNGP and NTK of the pairs (x1[first], x2[second]), (2, pairs) or (2, pairs, D, D)."""
+def of_pairs(
+    program: SteerableProgram,
+    sides: Any,
+    known: Any,
+    first: np.ndarray,
+    second: np.ndarray,
+    part: Callable[[np.ndarray], np.ndarray] = lambda blocks: blocks,
+) -> np.ndarray:
+    """NNGP and NTK of the pairs (x1[first], x2[second]), (2, pairs) or a `part` of (2, pairs, D, D)."""
     step = _at_once(program, max(side[0].shape[1] for side in sides), len(first))
     parts = []
     for rows in _batches(len(first), step):
         at = [np.concatenate([index[rows], np.repeat(index[:1], step - len(rows))]) for index in (first, second)]
         chosen = [
-            jax.tree.map(lambda v, i=i: v[i], part) for part, i in zip(zip(sides, known, strict=True), at, strict=True)
+            jax.tree.map(lambda v, i=i: v[i], side) for side, i in zip(zip(sides, known, strict=True), at, strict=True)
         ]
-        parts.append(np.asarray(_compiled_pairs(program, *chosen))[:, : len(rows)])
+        parts.append(part(np.asarray(_compiled_pairs(program, *chosen))[:, : len(rows)]))
     return np.concatenate(parts, axis=1)
 
 
@@ -198,30 +210,35 @@ def _at_once(program: SteerableProgram, points: int, count: int) -> int:
 
 @partial(jax.jit, static_argnums=0)
 def _compiled_own(program: SteerableProgram, x: Any, there: Any) -> Any:
-    return jax.vmap(lambda a, m: own(program, a, m)[0])(x, there)
+    return jax.vmap(lambda a, m: own_fields(program, a, m)[0])(x, there)
 
 
 @partial(jax.jit, static_argnums=0)
 def _compiled_pairs(program: SteerableProgram, one: Any, other: Any) -> Any:
     def run(a: Any, b: Any) -> Any:
-        return _block(program, pair(program, a[0], b[0], a[1], b[1]))
+        return block(program, pair(program, a[0], b[0], a[1], b[1]))
 
     return jax.vmap(run, in_axes=0, out_axes=1)(one, other)
 
 
-def _traced(program: SteerableProgram, sides: list[Any]) -> Any:
+def traced_blocks(program: SteerableProgram, sides: list[Any]) -> Any:
     """(2, N1, N2) or (2, N1, N2, D, D) inside a JAX program."""
-    known = [jax.vmap(lambda a, m: own(program, a, m)[0])(*side) for side in sides]
+    known = [jax.vmap(lambda a, m: own_fields(program, a, m)[0])(*side) for side in sides]
     a, b = (sides[0], known[0]), (sides[-1], known[-1])
 
     def one(first: Any) -> Any:
-        return jax.vmap(lambda other: _block(program, pair(program, first[0], other[0], first[1], other[1])), 0, 1)(b)
+        return jax.vmap(lambda other: block(program, pair(program, first[0], other[0], first[1], other[1])), 0, 1)(b)
 
     return jax.vmap(one, 0, 1)(a)
 
 
-def _block(program: SteerableProgram, fields: Fields) -> Any:
-    """NNGP and NTK of one pair, (2,) or (2, D, D): every copy of an irrep has the same block, others are zero."""
+def block(program: SteerableProgram, fields: Fields) -> Any:
+    """NNGP and NTK of one pair, (2,) or (2, D, D): every copy of an irrep has the same block, others are zero.
+
+    Of a field (2, P, P) or (2, P D, P D), point by point.
+    """
+    if program.field:
+        return jnp.stack([_at_points(program, fields, part) for part in range(2)])
     if outputs(program) == 1:
         k, theta = fields[trivial(program.outputs.group)]
         return jnp.stack([k[0, 0, 0, 0], theta[0, 0, 0, 0]])
@@ -232,7 +249,22 @@ def _block(program: SteerableProgram, fields: Fields) -> Any:
     return jnp.stack(sides)
 
 
-def _cast(found: np.ndarray, dtype: DType, inputs: tuple[Any, ...]) -> np.ndarray:
+def _at_points(program: SteerableProgram, fields: Fields, part: int) -> Any:
+    """K or Θ between all points and components."""
+    if outputs(program) == 1:
+        return fields[trivial(program.outputs.group)][part][:, 0, :, 0]
+    first = fields[program.outputs.irreps[0]][part]
+    size = program.outputs.dimension
+    found = jnp.zeros((first.shape[0], size, first.shape[2], size), first.dtype)
+    for kind, _, at in program.outputs.parts():
+        for start in range(at.start, at.stop, kind.dimension):
+            here = slice(start, start + kind.dimension)
+            found = found.at[:, here, :, here].set(fields[kind][part])
+    return found.reshape((first.shape[0] * size, first.shape[2] * size))
+
+
+def cast_to(found: np.ndarray, dtype: DType, inputs: tuple[Any, ...]) -> np.ndarray:
+    """Kernels in the precision of the inputs; an error where that cannot hold them."""
     with np.errstate(over="ignore", under="ignore"):
         cast = found.astype(dtype)
     check_representable(dtype, (cast[0], cast[1]), tuple(np.asarray(getattr(x, "x", x)) for x in inputs))

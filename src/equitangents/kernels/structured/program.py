@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from equitangents.kernels.program import Box, Branch, FrozenArray, Op
+from equitangents.kernels.program import Box, Branch, FrozenArray, Op, Parallel
 
 Groups = tuple[tuple[int, ...], ...]
 
@@ -121,7 +121,7 @@ def flat(ops: tuple[Any, ...]) -> Iterator[Any]:
         yield op
         if isinstance(op, Branch):
             yield from flat(op.ops)
-        elif isinstance(op, Split):
+        elif isinstance(op, Split | Parallel):
             for branch in op.branches:
                 yield from flat(branch)
 

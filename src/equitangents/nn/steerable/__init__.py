@@ -1,5 +1,6 @@
 """Layers on steerable features: first layers, equivariant maps, nonlinearities that respect the group, pooling."""
 
+from equitangents.nn.steerable.ending import PointFeatures
 from equitangents.nn.steerable.linear import SteerableConv, SteerableDense
 from equitangents.nn.steerable.nonlinearity import FourierNonlinearity, GatedNonlinearity, SteerableNonlinearity
 from equitangents.nn.steerable.norm import NormNonlinearity
@@ -14,6 +15,7 @@ __all__ = [
     "NormNonlinearity",
     "PlaneImage",
     "PointCloud",
+    "PointFeatures",
     "SphereSignal",
     "SteerableConv",
     "SteerableDense",

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from equitangents.nn.layer import Layer
 from equitangents.nn.steerable.beginning import Beginning
+from equitangents.nn.steerable.ending import do_not_turn
 from equitangents.nn.steerable.linear import SteerableConv, SteerableDense
 from equitangents.nn.steerable.pool import SteerablePool
 from equitangents.steerable import Features
-from equitangents.steerable.irrep import trivial
 
 
 def steerable_outputs(layers: tuple[Layer, ...]) -> Features | None:
@@ -26,7 +26,7 @@ def steerable_outputs(layers: tuple[Layer, ...]) -> Features | None:
 def turning_dimension(layers: tuple[Layer, ...]) -> int | None:
     """How many outputs a steerable network has, if they turn with its input; None if not, and for other networks."""
     outputs = steerable_outputs(layers)
-    if outputs is None or set(outputs.irreps) == {trivial(outputs.group)}:
+    if outputs is None or do_not_turn(outputs):
         return None
     return outputs.dimension
 

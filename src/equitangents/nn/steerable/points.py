@@ -91,7 +91,8 @@ class PlaneImage(Beginning):
         found = self.features or Features(f"{signal.channels}x{trivial(self.group)}", self.group)
         if found.dimension != signal.channels:
             raise NetworkError(f"the images have {signal.channels} channels; features {found} have {found.dimension}")
-        return Signal(OnPoints(found, signal.positions.count), 2 + found.dimension, given=True)
+        positions = OnPoints(found, signal.positions.count, grid=signal.positions.shape)
+        return Signal(positions, 2 + found.dimension, given=True)
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """Coordinates and channels of every pixel, (N, H · W, 2 + C)."""

@@ -6,10 +6,9 @@ import numpy as np
 
 from equitangents.report import Figure, Section, Table
 from equitangents.report.palette import BLUE, GREEN, INK, ORANGE, PURPLE, VERMILLION
-from equitangents.report.verdict import with_interval
 from equitangents.statistics import bootstrap
 from equitangents.studies.augmented_cnn_to_gcnn.study import Results, Settings, shares
-from equitangents.studies.framework.page import Presentation, Records, RunFolder, columns, drawing, panels
+from equitangents.studies.framework.page import Presentation, Records, RunFolder, columns, drawing, panels, table
 
 _COLOURS = (BLUE, GREEN, ORANGE, PURPLE, VERMILLION, INK)
 
@@ -135,11 +134,8 @@ def _times(settings: Settings, results: Results, floor: Records, folder: RunFold
 def _table(settings: Settings, results: Results, floor: Records) -> Table:
     last = results.steps[-1]
     header = ["Channels", *(results.title(name) for name in results.sets)]
-    rows = [
-        [str(width), *(with_interval(e.value, e.interval) for e in floor.where(width=width, step=last).estimates)]
-        for width in sorted(settings.widths)
-    ]
-    return Table(
+    rows = [[str(width), *floor.where(width=width, step=last).estimates] for width in sorted(settings.widths)]
+    return table(
         f"Floor after {last} steps: squared distance of the means of infinitely many members, in per cent of the mean "
         "square prediction of one CNN; in brackets 95 % intervals over members.",
         header,

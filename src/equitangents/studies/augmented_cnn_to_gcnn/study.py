@@ -6,7 +6,7 @@ members of width n is D²(n) + A(n)/M. Claimed: it falls as 1/M to D², and D fa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -14,22 +14,19 @@ from typing import Literal
 
 import numpy as np
 
-from equitangents import actions, nn
+from equitangents import nn
 from equitangents.statistics import Estimate, exactly, excess_exponent, shared_level, squared_mean
 from equitangents.studies.common import networks
 from equitangents.studies.common.augmented_pairs import KINDS, AugmentedPair, distance_share
 from equitangents.studies.common.images import Images, load_images
 from equitangents.studies.common.orbit_spread import squares_of_means
+from equitangents.studies.common.orbits import SQUARE_GROUPS
 from equitangents.studies.framework.citations import EQUIVARIANT_KERNELS
 from equitangents.studies.framework.claims import EXACT, Claim, Records, claim
 from equitangents.studies.framework.drawing import name_of
 from equitangents.studies.framework.study import Arrays, RunFolder, Stage, Study, at_least, check
 
 STATED = "stated in arXiv 2406.06504"
-_GROUPS: dict[str, Callable[[], actions.Action]] = {
-    "C4": partial(actions.image_rotations, 4),
-    "D4": partial(actions.image_dihedral, 4),
-}
 BATCHES = 16  # disjoint groups of members that intervals are over
 _WITHIN = 5.0  # % of the mean square prediction
 
@@ -177,7 +174,7 @@ def _pair(settings: Settings, images: Images) -> AugmentedPair:
     return AugmentedPair(
         partial(cnn, settings, outputs),
         partial(gcnn, settings, outputs, side),
-        _GROUPS[settings.group](),
+        SQUARE_GROUPS[settings.group](),
         {name: x.astype(np.float64) for name, x in sets.items()},
         images.targets,
     )

@@ -20,6 +20,7 @@ from equitangents import actions, nn
 from equitangents.contenders.networks import count_multiplications
 from equitangents.ensembles import DeepEnsemble
 from equitangents.studies.common.images import Images, load_images
+from equitangents.studies.common.networks import patch_cnn
 from equitangents.studies.common.orbits import by_element, orbit_batch, same_predictions, there_and_back
 from equitangents.studies.common.training import train_recorded
 from equitangents.studies.framework.study import Arrays, RunFolder, Stage, Task, check
@@ -78,17 +79,8 @@ def rotations(n: int) -> actions.Action:
 
 
 def network(recipe: Recipe, classes: int) -> nn.Sequential:
-    """Patches without overlap, then 3×3 convolutions, then all positions into one dense layer."""
-    W_std, b_std = 2**0.5, 0.1
-    first, *others = recipe.channels
-    window = (recipe.patch, recipe.patch)
-    layers: list[nn.Layer] = [
-        nn.Conv(first, window, stride=recipe.patch, padding="zero", W_std=W_std, b_std=b_std),
-        nn.Relu(),
-    ]
-    for channels in others:
-        layers += [nn.Conv(channels, (3, 3), padding="zero", W_std=W_std, b_std=b_std), nn.Relu()]
-    return nn.Sequential(*layers, nn.Flatten(), nn.Dense(classes, W_std=0.5))
+    """The CNN of all ensembles."""
+    return patch_cnn(recipe.channels, classes, patch=recipe.patch, padding="zero", output_std=0.5)
 
 
 def train_on_orbits(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -20,22 +20,38 @@ def input_pictures(
     """The first image of every set under at most eight elements of the group, the identity first."""
     order = int(action.group.order)
     shown = sorted({round(k * order / _ACROSS) for k in range(_ACROSS)}) if order > _ACROSS else list(range(order))
-    with panels(
+    return picture_grid(
         folder,
         name,
-        titles=[f"element {g}" if g else titles[name] for name in sets for g in shown],
-        rows=len(sets),
+        [[np.asarray(action(g, x[:1]))[0] for g in shown] for x in sets.values()],
+        [f"element {g}" if g else titles[name] for name in sets for g in shown],
         size=(8.6, 1.5 * len(sets) + 0.3),
         caption="First image of each set and that image under elements of the group, as the networks see it.",
         alt="Images of every set in several orientations",
-    ) as drawn:
-        axes = iter(drawn)
-        for x in sets.values():
-            for g in shown:
-                panel = next(axes)
-                panel.imshow(visible(np.asarray(action(g, x[:1]))[0]), cmap="gray", interpolation="nearest")
-                panel.axis("off")
-                panel.title.set_fontsize(7)
+        fontsize=7,
+    )
+
+
+def picture_grid(
+    folder: RunFolder,
+    name: str,
+    rows: Sequence[Iterable[np.ndarray]],
+    titles: Sequence[str],
+    *,
+    size: tuple[float, float],
+    caption: str,
+    alt: str,
+    fontsize: float | None = None,
+) -> Figure:
+    """A figure of images (H, W, channels), a panel each, row by row; titles beyond the first row may be left out."""
+    shown = [image for row in rows for image in row]
+    every = [*titles, *[""] * (len(shown) - len(titles))]
+    with panels(folder, name, titles=every, rows=len(rows), size=size, caption=caption, alt=alt) as drawn:
+        for axes, image in zip(drawn, shown, strict=True):
+            axes.imshow(visible(image), cmap="gray", interpolation="nearest")
+            axes.axis("off")
+            if fontsize is not None:
+                axes.title.set_fontsize(fontsize)
     return drawn.figure
 
 

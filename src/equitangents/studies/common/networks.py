@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal
 
 from equitangents import nn
 from equitangents._types import Params
@@ -17,13 +18,13 @@ def mlp(
     *,
     W_std: float = 2**0.5,
     b_std: float = 0.1,
-    smooth: bool = False,
+    phi: type[nn.Layer] = nn.Relu,
     flatten: bool = False,
 ) -> nn.Sequential:
-    """Fully connected layers of `width` with ReLU (Erf if `smooth`), then `outputs`; `flatten` reads signals."""
+    """Fully connected layers of `width` with `phi` after each, then `outputs`; `flatten` reads signals."""
     hidden: list[nn.Layer] = [nn.Flatten()] if flatten else []
     for _ in range(hidden_layers):
-        hidden += [nn.Dense(width, W_std=W_std, b_std=b_std), nn.Erf() if smooth else nn.Relu()]
+        hidden += [nn.Dense(width, W_std=W_std, b_std=b_std), phi()]
     return nn.Sequential(*hidden, nn.Dense(outputs, W_std=W_std))
 
 
@@ -45,6 +46,26 @@ def cnn(
     for _ in range(hidden_layers):
         layers += [nn.Conv(width, (3, 3), padding="circular", W_std=W_std, b_std=b_std), nn.Relu()]
     return nn.Sequential(*layers, nn.GlobalAvgPool() if pooled else nn.Flatten(), nn.Dense(outputs))
+
+
+def patch_cnn(
+    channels: Sequence[int],
+    outputs: int,
+    *,
+    patch: int = 2,
+    padding: Literal["circular", "zero"] = "circular",
+    output_std: float = 0.2,
+) -> nn.Sequential:
+    """Patches without overlap, then 3×3 convolutions, with ReLU; then all positions into one dense layer.
+
+    Where the patches fill the image, quarter turns carry windows to windows.
+    """
+    first, *others = channels
+    std: dict[str, Any] = {"padding": padding, "W_std": 2**0.5, "b_std": 0.1}
+    layers: list[nn.Layer] = [nn.Conv(first, (patch, patch), stride=patch, **std), nn.Relu()]
+    for width in others:
+        layers += [nn.Conv(width, (3, 3), **std), nn.Relu()]
+    return nn.Sequential(*layers, nn.Flatten(), nn.Dense(outputs, W_std=output_std))
 
 
 def wallpaper_gcnn(

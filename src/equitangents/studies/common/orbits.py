@@ -5,10 +5,19 @@ The measures agree with those of `equitangents.metrics`, which take functions; t
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 from jaxtyping import Float, Int
 
+from equitangents import actions
 from equitangents.actions import Action
+
+SQUARE_GROUPS: dict[str, Callable[[], Action]] = {
+    "C4": partial(actions.image_rotations, 4),
+    "D4": partial(actions.image_dihedral, 4),
+}
 
 
 def orbit_batch(action: Action, x: Float[np.ndarray, "n ..."]) -> Float[np.ndarray, "order_n ..."]:

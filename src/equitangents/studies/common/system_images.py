@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -37,6 +38,35 @@ class SystemImages:
         return np.eye(self.classes)[self.train_y] - 1 / self.classes
 
 
+class Asked(Protocol):
+    """Which images: these fields of a study's settings."""
+
+    @property
+    def data(self) -> str:
+        """A data set, "textures" or "auto"."""
+
+    @property
+    def train_images(self) -> int:
+        """How many to train on."""
+
+    @property
+    def test_images(self) -> int:
+        """How many to test on."""
+
+    @property
+    def pixels(self) -> int:
+        """How many each side is averaged down to."""
+
+    @property
+    def seed(self) -> int:
+        """Which of them are chosen."""
+
+
+def asked_images(s: Asked, data_dir: Path | None) -> SystemImages:
+    """The images that settings ask for; raises where a file is missing, before anything is computed."""
+    return load_system_images(s.data, data_dir, train=s.train_images, test=s.test_images, pixels=s.pixels, seed=s.seed)
+
+
 def load_system_images(
     name: str, data_dir: Path | None, *, train: int, test: int, pixels: int, seed: int
 ) -> SystemImages:
@@ -59,12 +89,11 @@ def load_system_images(
     return SystemImages(name, sized(few.train_x), few.train_y, sized(few.test_x), few.test_y)
 
 
-def repeated_system_images(
-    name: str, data_dir: Path | None, repetitions: int, *, train: int, test: int, pixels: int, seed: int
-) -> list[SystemImages]:
-    """As `load_system_images`, for each of `repetitions` others, as far as the data have enough."""
+def repeated_images(s: Asked, data_dir: Path | None, repetitions: int) -> list[SystemImages]:
+    """As `asked_images`, for each of `repetitions` others, as far as the data have enough."""
+    train, test = s.train_images, s.test_images
     whole = load_system_images(
-        name, data_dir, train=repetitions * train, test=repetitions * test, pixels=pixels, seed=seed
+        s.data, data_dir, train=repetitions * train, test=repetitions * test, pixels=s.pixels, seed=s.seed
     )
     for what, asked, there in (("train_images", train, len(whole.train_x)), ("test_images", test, len(whole.test_x))):
         check(asked <= there, what, asked, f"at most {there}, which {whole.name} has")

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator
 
 from equitangents.contenders.turned_filters import exact_on_filters
 from equitangents.report import Figure, Section, Table
 from equitangents.report.palette import BLUE, GREEN, INK, MUTED, ORANGE, PURPLE, VERMILLION
-from equitangents.report.verdict import with_interval
 from equitangents.statistics import Estimate
 from equitangents.studies.common.foreign_inputs import why_foreign
 from equitangents.studies.common.images import is_own
@@ -19,11 +17,7 @@ from equitangents.studies.comparison.claims import stated_text
 from equitangents.studies.comparison.recommendation import recommendation
 from equitangents.studies.comparison.results import COSTS, MEASURES, Results, pairs
 from equitangents.studies.comparison.settings import Settings, covers, small_channels
-from equitangents.studies.framework import drawing
-from equitangents.studies.framework.folder import Columns, RunFolder
-from equitangents.studies.framework.panels import panels
-from equitangents.studies.framework.study import Presentation
-from equitangents.studies.framework.tables import columns
+from equitangents.studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels, table
 
 _WORDS = {
     "upright": "accuracy, upright",
@@ -133,22 +127,25 @@ def _amount(value: float) -> str:
 
 def _main_table(settings: Settings, results: Results) -> Table:
     rows = []
-    shown = lambda e: with_interval(e.value, e.interval)
     for name, labels in results.labels.items():
         kind = "" if exact_on_filters(settings.group) or not name.startswith("gcnn") else ", interpolated filters"
         costs = [_cost(results, name, c) for c in ("parameters", "training_seconds", "inference_seconds")]
-        numbers = [shown(results.estimate(labels, m)) for m in MEASURES]
-        amounts = [
-            _amount(costs[0]),
-            f"{costs[1]:.3g}",
-            f"{costs[2]:.2g}",
-            _amount(_cost(results, name, "multiplications")),
-        ]
-        rows.append([results.titles[name] + kind, *amounts, *numbers, stated_text(name, settings.group)])
+        numbers = [results.estimate(labels, m) for m in MEASURES]
+        times, products = (f"{costs[1]:.3g}", f"{costs[2]:.2g}"), _amount(_cost(results, name, "multiplications"))
+        rows.append(
+            [
+                results.titles[name] + kind,
+                _amount(costs[0]),
+                *times,
+                products,
+                *numbers,
+                stated_text(name, settings.group),
+            ]
+        )
     if results.floor:
-        numbers = [shown(results.estimate(results.floor, m)) for m in MEASURES]
+        numbers = [results.estimate(results.floor, m) for m in MEASURES]
         rows.append([_FLOOR, "", "", "", "", *numbers, ""])
-    return Table(
+    return table(
         f"Means over {settings.repetitions} repetitions; in brackets 95 % intervals over {covers(settings)}. "
         "Costs are medians. The source’s numbers (arXiv 2403.03103) are of rotated Fashion-MNIST, out of distribution, "
         f"out of {results.order}.",
@@ -223,9 +220,9 @@ def _not_told_apart(results: Results) -> Table:
         for (a, b), e in zip(found.rows, found.estimates, strict=True):
             if not _apart(e):
                 pair = f"{results.titles[a]} and {results.titles[b]}"
-                rows.append([pair, _WORDS[which], with_interval(e.value, e.interval)])
+                rows.append([pair, _WORDS[which], e])
     count = len(pairs(results, "rotated").rows)
-    return Table(
+    return table(
         f"Pairs that this run does not tell apart, of {count}: paired differences, in brackets intervals that hold for "
         "all pairs of a column’s measure together at 95 % (Bonferroni).",
         ["not distinguishable", "in", "difference"],
@@ -281,7 +278,7 @@ def _trade_off(settings: Settings, results: Results, folder: RunFolder) -> Figur
                 e = results.estimate(results.labels["gcnn"], which)
                 look = {"fmt": "D", "ms": 6, "label": results.titles["gcnn"]}
                 drawing.estimates(axes, [results.gcnn_multiplications], [e], INK.light, **look)
-            _plain_powers(axes)
+            axes.set_xscale("log")
         drawn.legend(columns=4)
     return drawn.figure
 
@@ -289,7 +286,3 @@ def _trade_off(settings: Settings, results: Results, folder: RunFolder) -> Figur
 def _too_dear(settings: Settings, results: Results) -> list[str]:
     dear = [small_channels(settings, k) for k in settings.shrink if k not in results.curves]
     return [f"Left out, since one network costs more: {' and '.join(map(str, c))} channels." for c in dear]
-
-
-def _plain_powers(axes: Axes) -> None:
-    axes.set_xscale("log")

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from equitangents.report import Figure, Section, Table
 from equitangents.report.palette import BLUE, GREEN, INK, PURPLE, VERMILLION
-from equitangents.report.verdict import with_interval
 from equitangents.studies.common.foreign_inputs import why_foreign
 from equitangents.studies.common.input_pictures import corners, input_pictures
 from equitangents.studies.comparison.results import MEASURES
 from equitangents.studies.comparison.settings import covers
 from equitangents.studies.comparison.sizes import Settings, SizesResults, cell_settings, title, words
-from equitangents.studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels
+from equitangents.studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels, table
 
 _LOOK = (BLUE, VERMILLION, GREEN, PURPLE)
 _GCNN = "group-convolutional network"
@@ -150,16 +149,8 @@ def _cells(results: SizesResults, over: str) -> Table:
             e = results.gain(cell, shrink, 0.95)
             score = r.estimate(results.largest(cell, shrink), "rotated").value
             better = "equivariant network" if e.low > 0 else "ensemble" if e.high < 0 else "not told apart"
-            rows.append(
-                [
-                    words(results, cell, shrink),
-                    f"{gcnn:.3f}",
-                    f"{score:.3f}",
-                    with_interval(e.value, e.interval),
-                    better,
-                ]
-            )
-    return Table(
+            rows.append([words(results, cell, shrink), f"{gcnn:.3f}", f"{score:.3f}", e, better])
+    return table(
         f"Accuracy over all orientations; in brackets 95 % intervals over {over}, each by itself.",
         ["task, training images, ensemble", _GCNN, "ensemble", "lead", "ahead"],
         rows,

@@ -7,11 +7,10 @@ import numpy as np
 from equitangents.report import Figure, Section, Table
 from equitangents.report.palette import BLUE, MUTED, VERMILLION
 from equitangents.report.verdict import with_interval
-from equitangents.statistics import Estimate
 from equitangents.studies.common.counted_runs import COUNTED
-from equitangents.studies.common.input_pictures import visible
+from equitangents.studies.common.input_pictures import picture_grid
 from equitangents.studies.finite_width_vec.results import GROUPS, INFERENCES, Results, Settings
-from equitangents.studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels
+from equitangents.studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels, table
 
 _COLOURS = {"I": BLUE, "O(3)^d": VERMILLION}
 _TITLES = {"I": "as they are", "O(3)^d": "rotated by O(3)^d"}
@@ -50,23 +49,16 @@ def _rows(results: Results) -> Columns:
 
 def _pictures(s: Settings, results: Results, folder: RunFolder) -> Figure:
     count = results.pictures.shape[1]
-    with panels(
+    return picture_grid(
         folder,
         "images",
-        titles=[_TITLES[g] if i == 0 else "" for g in GROUPS for i in range(count)],
-        rows=len(GROUPS),
+        list(results.pictures),
+        [_TITLES[g] if i == 0 else "" for g in GROUPS for i in range(count)],
         size=(1.5 * count, 3.4),
         caption=f"The first run’s images as the networks see them, {s.pixels}×{s.pixels} pixels.",
         alt="Sample images as they are and with channels rotated at every position",
-    ) as drawn:
-        axes = iter(drawn)
-        for g in range(len(GROUPS)):
-            for i in range(count):
-                panel = next(axes)
-                panel.imshow(visible(results.pictures[g, i]), cmap="gray", interpolation="nearest")
-                panel.axis("off")
-                panel.title.set_fontsize(8)
-    return drawn.figure
+        fontsize=8,
+    )
 
 
 def _figure(s: Settings, results: Results, folder: RunFolder) -> Figure:
@@ -83,9 +75,9 @@ def _figure(s: Settings, results: Results, folder: RunFolder) -> Figure:
     ) as drawn:
         for axes, how in zip(drawn, INFERENCES, strict=True):
             for k, group in enumerate(GROUPS):
-                colour, wide = _COLOURS[group].light, _drawable(results.wide(group))
+                colour, wide = _COLOURS[group].light, drawing.drawable(results.wide(group))
                 values = {w: results.accuracy(how, group, w) for w in results.widths}
-                shown = {w: _drawable(e) for w, e in values.items() if np.isfinite(e.value)}
+                shown = {w: drawing.drawable(e) for w, e in values.items() if np.isfinite(e.value)}
                 place = np.array(list(shown)) * 1.04 ** (k - 0.5)
                 drawing.estimates(axes, place, list(shown.values()), colour, label=_TITLES[group])
                 axes.axhspan(wide.low, wide.high, color=colour, alpha=0.12, lw=0)
@@ -97,13 +89,8 @@ def _figure(s: Settings, results: Results, folder: RunFolder) -> Figure:
     return drawn.figure
 
 
-def _drawable(e: Estimate) -> Estimate:
-    """Without a bar where there is no interval."""
-    return e if e.has_interval else Estimate(e.value, e.value, e.value, e.level)
-
-
 def _table(s: Settings, results: Results) -> Table:
-    rows = []
+    rows: list[list[object]] = []
     for how, group in results.best:
         cells = []
         for w in results.widths:
@@ -112,10 +99,9 @@ def _table(s: Settings, results: Results) -> Table:
             cells.append(f"{number}; {count} of {s.runs}")
         rows.append([f"{how}, {group}", *cells])
     for group in GROUPS:
-        e = results.wide(group)
-        rows.append([f"NTK, {group}", *[""] * (len(results.widths) - 1), with_interval(e.value, e.interval)])
+        rows.append([f"NTK, {group}", *[""] * (len(results.widths) - 1), results.wide(group)])
     caption = (
         "Test accuracy in percent by width, in brackets 95 % intervals, and how many runs count; in the last column "
         "that of the NTK."
     )
-    return Table(caption, ["", *(str(w) for w in results.widths)], rows)
+    return table(caption, ["", *(str(w) for w in results.widths)], rows)

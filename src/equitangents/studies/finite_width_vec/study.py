@@ -14,7 +14,7 @@ import numpy as np
 
 from equitangents.studies.common.counted_runs import by_key, counted_runs
 from equitangents.studies.common.moved_kernels import predicted
-from equitangents.studies.common.system_images import SystemImages, repeated_system_images
+from equitangents.studies.common.system_images import SystemImages, repeated_images
 from equitangents.studies.finite_width_vec.claims import claims
 from equitangents.studies.finite_width_vec.results import GROUPS, INFERENCES, Results, Settings
 from equitangents.studies.framework.citations import SYNERGY_AND_SYMMETRY
@@ -35,14 +35,6 @@ _EIGENVALUE_INPUTS = 64
 _PICTURES = 4
 
 
-def load(settings: Settings, data_dir: Path | None) -> list[SystemImages]:
-    """Images of every run; raises where a file is missing, before anything is computed."""
-    s = settings
-    return repeated_system_images(
-        s.data, data_dir, s.runs, train=s.train_images, test=s.test_images, pixels=s.pixels, seed=s.seed
-    )
-
-
 def check_settings(settings: Settings, data_dir: Path | None) -> None:
     """Widths that double, and runs enough for an interval."""
     s = settings
@@ -51,7 +43,7 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     check(s.needed <= s.runs, "needed", s.needed, f"at most runs, {s.runs}")
     powers = len(s.widths) >= 2 and list(s.widths) == sorted(set(s.widths)) and all(_is_power(w) for w in s.widths)
     check(powers, "widths", s.widths, "two or more powers of 2, increasing")
-    load(s, data_dir)
+    repeated_images(s, data_dir, s.runs)
 
 
 def _is_power(n: int) -> bool:
@@ -61,7 +53,7 @@ def _is_power(n: int) -> bool:
 def measure(settings: Settings, folder: RunFolder) -> Results:
     """The NTK, then every width, inference and group, one stage each."""
     s = settings
-    images = load(s, folder.data_dir)
+    images = repeated_images(s, folder.data_dir, s.runs)
     work: dict[Any, Stage] = {"limit": Stage("limit", "Infinite width", partial(_limit, s, images))}
     kinds = [(how, group) for how in INFERENCES for group in GROUPS]
     for width in s.widths:

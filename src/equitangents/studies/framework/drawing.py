@@ -27,6 +27,11 @@ def estimates(
     axes.errorbar(np.asarray(x, dtype=float), centre, np.maximum(bars, 0), color=colour, **look)
 
 
+def drawable(e: Estimate) -> Estimate:
+    """Without a bar where there is no interval."""
+    return e if e.has_interval else Estimate(e.value, e.value, e.value, e.level)
+
+
 def power(axes: Axes, x: Sequence[float] | np.ndarray, first: float, exponent: float, **look: Any) -> None:
     """A thin dotted line for comparison: `first` at the first x, and from there x to the `exponent`."""
     x = np.asarray(x, dtype=float)

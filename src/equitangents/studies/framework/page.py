@@ -7,6 +7,6 @@ from equitangents.studies.framework.folder import Columns, RunFolder
 from equitangents.studies.framework.panels import panels
 from equitangents.studies.framework.records import Records
 from equitangents.studies.framework.study import Presentation
-from equitangents.studies.framework.tables import columns
+from equitangents.studies.framework.tables import columns, table
 
-__all__ = ["Columns", "Presentation", "Records", "RunFolder", "columns", "drawing", "panels"]
+__all__ = ["Columns", "Presentation", "Records", "RunFolder", "columns", "drawing", "panels", "table"]

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from equitangents.errors import InvalidArgumentError
+from equitangents.report import Table
+from equitangents.report.verdict import with_interval
+from equitangents.statistics import Estimate
 from equitangents.studies.framework.folder import Columns
 
 
@@ -15,3 +18,9 @@ def columns(names: Sequence[str], rows: Iterable[Sequence[object]]) -> Columns:
         if len(row) != len(names):
             raise InvalidArgumentError(f"row {row} has {len(row)} entries; the columns are {', '.join(names)}")
     return {name: [row[i] for row in kept] for i, name in enumerate(names)}
+
+
+def table(caption: str, header: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
+    """A table of the page, in whose cells estimates stand with their intervals."""
+    cell = lambda x: with_interval(x.value, x.interval) if isinstance(x, Estimate) else str(x)
+    return Table(caption, header, [[cell(x) for x in row] for row in rows])

@@ -19,6 +19,7 @@ from jaxtyping import Float
 from equitangents import kernels, nn
 from equitangents._types import Network, Params
 from equitangents.studies.common.images import Images, load_images
+from equitangents.studies.common.networks import mlp
 from equitangents.studies.framework.citations import TANGENT_KERNEL, WIDE_NETWORKS
 from equitangents.studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
 from equitangents.studies.frozen_kernel.claims import claims
@@ -29,10 +30,8 @@ from equitangents.studies.frozen_kernel.settings import NAMES, NONLINEARITIES, P
 
 def network(settings: Settings, nonlinearity: str, width: int) -> nn.Sequential:
     """An MLP with one output, in NTK parametrisation."""
-    layers: list[nn.Layer] = [nn.Flatten()]
-    for _ in range(settings.hidden_layers):
-        layers += [nn.Dense(width, W_std=settings.W_std, b_std=settings.b_std), NONLINEARITIES[nonlinearity]()]
-    return nn.Sequential(*layers, nn.Dense(1, W_std=settings.W_std))
+    phi, s = NONLINEARITIES[nonlinearity], settings
+    return mlp(width, s.hidden_layers, W_std=s.W_std, b_std=s.b_std, phi=phi, flatten=True)
 
 
 def check_settings(settings: Settings, data_dir: Path | None) -> None:

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from equitangents.statistics import Estimate, exactly, mean_interval, shared_level
-from equitangents.studies.common.system_images import SystemImages, load_system_images
+from equitangents.statistics import Estimate, bootstrap, exactly, shared_level
+from equitangents.studies.common.system_images import SystemImages, asked_images
 from equitangents.studies.framework.citations import SYNERGY_AND_SYMMETRY
 from equitangents.studies.framework.claims import EXACT, P_VALUE, Claim, Records, claim
 from equitangents.studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
@@ -70,23 +70,17 @@ class Results:
     p_value: float
 
 
-def load(settings: Settings, data_dir: Path | None) -> SystemImages:
-    """The images; raises where a file is missing, before anything is computed."""
-    s = settings
-    return load_system_images(s.data, data_dir, train=s.train_images, test=s.test_images, pixels=s.pixels, seed=s.seed)
-
-
 def check_settings(settings: Settings, data_dir: Path | None) -> None:
     """Members enough for an interval, samples enough for a p-value below the level."""
     at_least(settings, train_images=20, test_images=2, pixels=2, depth=1, width=1, epochs=1, narrow=1)
     check(settings.members >= 5, "members", settings.members, "at least 5, for an interval")
     check(settings.sampled >= 6, "sampled", settings.sampled, "at least 6")
-    load(settings, data_dir)
+    asked_images(settings, data_dir)
 
 
 def measure(settings: Settings, folder: RunFolder) -> Results:
     """Accuracies for each law and group, then the tests of symmetry."""
-    images = load(settings, folder.data_dir)
+    images = asked_images(settings, folder.data_dir)
     scores: dict[tuple[str, str], np.ndarray] = {}
     work = {
         law: Stage(f"accuracy-{law}", f"First layer {law}", partial(_scores, law, settings, images)) for law in LAWS
@@ -128,14 +122,12 @@ def _symmetry(settings: Settings, task: Task) -> Arrays:
 
 def mean_score(scores: np.ndarray, level: float = 0.95) -> Estimate:
     """The mean accuracy in percent, with an interval over members."""
-    ends = mean_interval(100 * scores, level=level, bounds=(0, 100))
-    return Estimate(float(100 * scores.mean()), *ends, level)
+    return bootstrap(100 * scores, level=level, bounds=(0, 100))
 
 
 def difference(a: np.ndarray, b: np.ndarray, level: float) -> Estimate:
     """Mean of a minus mean of b, member by member (equal seeds), in percentage points."""
-    values = 100 * (a - b)
-    return Estimate(float(values.mean()), *mean_interval(values, level=level, bounds=(-100, 100)), level)
+    return bootstrap(100 * (a - b), level=level, bounds=(-100, 100))
 
 
 def claims(settings: Settings, results: Results) -> Sequence[Claim]:

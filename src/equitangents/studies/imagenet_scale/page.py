@@ -6,10 +6,9 @@ import numpy as np
 
 from equitangents.report import Figure, Section, Table
 from equitangents.report.palette import BLUE, GREEN, INK, MUTED, ORANGE, PURPLE, VERMILLION
-from equitangents.report.verdict import with_interval
 from equitangents.statistics import FEWEST, no_interval, paired_mean
-from equitangents.studies.common.input_pictures import visible
-from equitangents.studies.framework.page import Presentation, RunFolder, columns, drawing, panels
+from equitangents.studies.common.input_pictures import picture_grid
+from equitangents.studies.framework.page import Presentation, RunFolder, columns, drawing, panels, table
 from equitangents.studies.imagenet_scale.claims import dimension
 from equitangents.studies.imagenet_scale.results import PERMUTED, Results
 from equitangents.studies.imagenet_scale.settings import Settings
@@ -108,34 +107,28 @@ def _laws(results: Results) -> Table:
     rows = []
     for key, law in results.laws.items():
         cells = [*law.exponents, law.cusp, law.grows.difference, *results.halves.get(key, ())]
-        shown = [with_interval(e.value, e.interval) for e in cells]
-        rows.append([", ".join(key), *shown[:4], law.grows.verdict, *shown[4:]])
+        rows.append([", ".join(key), *cells[:4], law.grows.verdict, *cells[4:]])
     header = ["", "exponent before", "beyond", "cusp", "growth", "does it grow?"]
     if results.halves:
         header += ["smaller half alone", "larger half alone"]
-    return Table("Fitted power laws; in brackets 95 % intervals.", header, rows)
+    return table("Fitted power laws; in brackets 95 % intervals.", header, rows)
 
 
 def _permuted(results: Results) -> Table:
-    rows = [[n, with_interval(e.value, e.interval)] for n in results.permuted for e in [results.accuracy_permuted(n)]]
-    return Table("Accuracy in per cent; in brackets 95 % intervals.", ["", PERMUTED], rows)
+    rows = [[n, results.accuracy_permuted(n)] for n in results.permuted]
+    return table("Accuracy in per cent; in brackets 95 % intervals.", ["", PERMUTED], rows)
 
 
 def _images(settings: Settings, results: Results, folder: RunFolder) -> Figure:
     shape = results.shown.shape[1:]
     groups = (*settings.groups, *([PERMUTED] if results.permuted else []))
     moves = [transformation(group, shape, seed=settings.seed) for group in groups]
-    with panels(
+    return picture_grid(
         folder,
         "images",
-        titles=[g if i == 0 else "" for i in range(len(results.shown)) for g in groups],
-        rows=len(results.shown),
+        [[tau((image[None] / 255 - 0.5) / 0.25)[0] for tau in moves] for image in results.shown],
+        groups,
         size=(1.8 * len(groups), 1.7 * len(results.shown) + 0.2),
         caption="One test image of each of a few classes, as the networks see it, moved by each group.",
         alt="Images as they are and moved by each group",
-    ) as drawn:
-        seen = [tau((image[None] / 255 - 0.5) / 0.25)[0] for image in results.shown for tau in moves]
-        for axes, image in zip(drawn, seen, strict=True):
-            axes.imshow(visible(image), interpolation="nearest")
-            axes.axis("off")
-    return drawn.figure
+    )

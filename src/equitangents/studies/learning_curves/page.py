@@ -6,9 +6,8 @@ import numpy as np
 
 from equitangents.report import Figure, Section, Table
 from equitangents.report.palette import BLUE, GREEN, INK, MUTED, PURPLE, VERMILLION
-from equitangents.report.verdict import with_interval
 from equitangents.statistics import Estimate, paired_mean
-from equitangents.studies.framework.page import Presentation, RunFolder, columns, drawing, panels
+from equitangents.studies.framework.page import Presentation, RunFolder, columns, drawing, panels, table
 from equitangents.studies.learning_curves.claims import FULL
 from equitangents.studies.learning_curves.results import Results, off
 from equitangents.studies.learning_curves.settings import GROUPS, Settings
@@ -111,12 +110,10 @@ def _laws(results: Results) -> Table:
     rows = []
     for (model, group), law in results.laws.items():
         cells = [*law.exponents, law.cusp, law.grows.difference]
-        shown = [with_interval(e.value, e.interval) for e in cells]
-        at = law.at(FULL).times(100)
-        rows.append([f"{model}, {group}", *shown, law.grows.verdict, with_interval(at.value, at.interval)])
+        rows.append([f"{model}, {group}", *cells, law.grows.verdict, law.at(FULL).times(100)])
     header = ["", "exponent before", "after", "cusp", "growth", "does it grow?", f"error at {FULL:,}, %"]
     caption = f"Fitted power laws; in brackets 95 % intervals. At {FULL:,} the last power law is taken to go on."
-    return Table(caption, header, rows)
+    return table(caption, header, rows)
 
 
 def _ratios(settings: Settings, results: Results, folder: RunFolder) -> Figure:
@@ -148,9 +145,9 @@ def _ratios(settings: Settings, results: Results, folder: RunFolder) -> Figure:
 
 
 def _networks(settings: Settings, results: Results) -> Table:
-    rows = []
-    for (model, group), errors in results.networks.items():
-        cells = [paired_mean(row, bounds=(0, 1)) for row in errors]
-        rows.append([f"{model}, {group}", *(with_interval(e.value, e.interval) for e in cells)])
+    rows = [
+        [f"{model}, {group}", *(paired_mean(row, bounds=(0, 1)) for row in errors)]
+        for (model, group), errors in results.networks.items()
+    ]
     header = ["", *(f"{n:,} images" for n in settings.network_sizes)]
-    return Table("Classification errors of trained networks (NN); in brackets 95 % intervals.", header, rows)
+    return table("Classification errors of trained networks (NN); in brackets 95 % intervals.", header, rows)

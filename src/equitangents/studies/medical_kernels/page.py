@@ -6,9 +6,8 @@ import numpy as np
 
 from equitangents.report import Figure, Section, Table
 from equitangents.report.palette import BLUE, GREEN, INK, VERMILLION
-from equitangents.report.verdict import with_interval
 from equitangents.statistics.paired import paired_mean
-from equitangents.studies.framework.page import Presentation, Records, RunFolder, columns, drawing, panels
+from equitangents.studies.framework.page import Presentation, Records, RunFolder, columns, drawing, panels, table
 from equitangents.studies.medical_kernels.study import GROUPS, TITLES, Results, Settings, leads
 
 _COLOURS = dict(zip(TITLES, (INK, BLUE, VERMILLION), strict=True))
@@ -103,8 +102,8 @@ def _table(settings: Settings, results: Results) -> Table:
     for j, size in enumerate(settings.sizes):
         cells = [paired_mean(results.accuracy[model][:, j], bounds=(0, 1)) for model in TITLES]
         cells += [results.lead(group, j).times(100) for group in GROUPS]
-        rows.append([f"{size:,}", *(with_interval(e.value, e.interval) for e in cells)])
-    return Table(f"Accuracy; in brackets 95 % intervals over {settings.folds} splits.", header, rows)
+        rows.append([f"{size:,}", *cells])
+    return table(f"Accuracy; in brackets 95 % intervals over {settings.folds} splits.", header, rows)
 
 
 def _images(settings: Settings, results: Results, folder: RunFolder) -> Figure:

@@ -6,7 +6,7 @@ CNN learns from all copies of its images. Claimed: invariant kernels classify at
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from equitangents import actions, data, nn
+from equitangents import data, nn
 from equitangents.actions import grid
 from equitangents.ensembles import InfiniteEnsemble
 from equitangents.groups import wallpaper
@@ -25,7 +25,9 @@ from equitangents.statistics import Estimate, exactly, shared_level
 from equitangents.statistics.paired import paired_mean
 from equitangents.studies.common import kernel_classification
 from equitangents.studies.common.infinite import largest_difference, unit_times
+from equitangents.studies.common.networks import cnn
 from equitangents.studies.common.orbit_kernels import element_kernels, elements_of, subgroup_mean
+from equitangents.studies.common.orbits import SQUARE_GROUPS
 from equitangents.studies.common.tissue import Tissue, load_tissue
 from equitangents.studies.framework.citations import EQUIVARIANT_KERNELS
 from equitangents.studies.framework.claims import EXACT, Claim, Records, claim, decide
@@ -33,10 +35,7 @@ from equitangents.studies.framework.study import Arrays, RunFolder, Stage, Study
 
 STATED = "stated in arXiv 2406.06504"
 TITLES = {"cnn": "CNN", "C4": "group-convolutional, C4", "D4": "group-convolutional, D4"}
-GROUPS: dict[str, Callable[[], actions.Action]] = {
-    "C4": partial(actions.image_rotations, 4),
-    "D4": partial(actions.image_dihedral, 4),
-}
+GROUPS = SQUARE_GROUPS
 _CHANNELS, _W_STD, _B_STD = 8, 2**0.5, 0.1  # kernels do not depend on the number of channels
 _TIMES = (1.0, 100.0)  # at which augmented and invariant kernels are compared, in units of the fastest decay
 _SMALL = 8  # pixels of images on which the group convolutions themselves are computed
@@ -205,9 +204,7 @@ def _equal(settings: Settings, tissue: Tissue, task: Task) -> Arrays:
 
 def plain_on_grid() -> nn.Sequential:
     """A CNN of stride 1 with two hidden layers: what `group_convolutions` is the orbit mean of."""
-    wide: dict[str, Any] = {"padding": "circular", "W_std": _W_STD, "b_std": _B_STD}
-    convolutions = [layer for _ in range(2) for layer in (nn.Conv(_CHANNELS, (3, 3), **wide), nn.Relu())]
-    return nn.Sequential(*convolutions, nn.GlobalAvgPool(), nn.Dense(1))
+    return cnn(_CHANNELS, 2, W_std=_W_STD, b_std=_B_STD)
 
 
 def group_convolutions(group: str, pixels: int) -> nn.Sequential:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -12,12 +11,10 @@ from equitangents import actions, data, nn
 from equitangents.studies.common import networks
 from equitangents.studies.common.augmented_pairs import AugmentedPair
 from equitangents.studies.common.images import standardise
+from equitangents.studies.common.orbits import SQUARE_GROUPS
 from equitangents.studies.mlp_to_gcnn.settings import Settings
 
-GROUPS: dict[str, Callable[[], actions.Action]] = {
-    "C4": partial(actions.image_rotations, 4),
-    "D4": partial(actions.image_dihedral, 4),
-}
+GROUPS = SQUARE_GROUPS
 
 
 def image_action(settings: Settings) -> actions.Action:

@@ -26,8 +26,8 @@ from equitangents.studies.common.moving_outputs.results import (
     WRONG,
     Learning,
     Problem,
+    check_asked,
     check_sizes,
-    check_training,
     measure_learning,
 )
 from equitangents.studies.common.moving_outputs.trained import Training
@@ -126,15 +126,11 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     at_least(s, order=2, rings=1, bandlimit=2, noise=0, test=1, draws=2, hidden_layers=1, few=1)
     check(s.order % 2 == 0, "order", s.order, "even, so that every second turn is a subgroup")
     check(s.angles % s.order == 0, "angles", s.angles, f"a multiple of the order, {s.order}")
-    check(s.ridge > 0, "ridge", s.ridge, "positive")
     check(s.space_ridge > 0, "space_ridge", s.space_ridge, "positive")
     check(0 < s.accuracy < 1, "accuracy", s.accuracy, "between 0 and 1")
     check_sizes("sizes", s.sizes)
     check_sizes("space_sizes", s.space_sizes)
-    least = min(s.sizes[-1], s.space_sizes[-1], s.test)
-    check(s.few <= least, "few", s.few, f"at most {least}, inputs of a draw")
-    check_training(s.members, s.trained, s.sizes[-1], s.steps)
-    check(len(s.units) >= 1 and min(s.units) > 0, "units", s.units, "positive times")
+    check_asked(s, (s.sizes[-1], s.space_sizes[-1]), "inputs")
     known = (LETTERS, *data.names())
     check(s.data in known, "data", repr(s.data), f"one of {', '.join(known)}")
     held, needed = len(_upright(s.data, data_dir)), s.sizes[-1] + s.test

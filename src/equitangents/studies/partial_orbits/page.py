@@ -6,8 +6,7 @@ import numpy as np
 
 from equitangents.report import Figure, Section, Table
 from equitangents.report.palette import BLUE, GREEN, VERMILLION
-from equitangents.report.verdict import with_interval
-from equitangents.studies.framework.page import Presentation, RunFolder, columns, drawing, panels
+from equitangents.studies.framework.page import Presentation, RunFolder, columns, drawing, panels, table
 from equitangents.studies.partial_orbits.study import MODELS, SETS, Results, Settings, cases, images
 
 _WHAT = {
@@ -79,10 +78,9 @@ def _curves(settings: Settings, results: Results, folder: RunFolder) -> Figure:
 def _table(settings: Settings, results: Results) -> Table:
     rows = []
     for key in cases(settings):
-        cells = [results.estimate(key, what) for what in _WHAT]
         name = f"{key[0]}, {MODELS[key[1]]}, {key[2]}, {key[3]} missing"
-        rows.append([name, *(with_interval(e.value, e.interval) for e in cells)])
-    return Table("Shares of right classes; in brackets 95 % intervals over draws.", ["", *_WHAT.values()], rows)
+        rows.append([name, *(results.estimate(key, what) for what in _WHAT)])
+    return table("Shares of right classes; in brackets 95 % intervals over draws.", ["", *_WHAT.values()], rows)
 
 
 def _images(settings: Settings, folder: RunFolder) -> Figure:

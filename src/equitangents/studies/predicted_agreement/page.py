@@ -6,12 +6,11 @@ import numpy as np
 
 from equitangents.report import Figure, Section, Table
 from equitangents.report.palette import BLUE, GREEN, INK, MUTED, ORANGE, PURPLE
-from equitangents.report.verdict import with_interval
 from equitangents.studies.common.expected_agreement import SEVERAL
 from equitangents.studies.common.foreign_inputs import why_foreign
 from equitangents.studies.common.input_pictures import input_pictures
 from equitangents.studies.framework.claims import after
-from equitangents.studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels
+from equitangents.studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels, table
 from equitangents.studies.predicted_agreement.study import Results, Settings
 
 _SETS = (BLUE, GREEN, PURPLE, ORANGE)
@@ -148,8 +147,8 @@ def _exponents(results: Results) -> Table:
     rows = []
     for name, title in results.images.titles.items():
         cells = [results.exponent(name, step) for step in results.steps]
-        rows.append([title, *[with_interval(e.value, e.interval) if np.isfinite(e.value) else "–" for e in cells]])
-    return Table(
+        rows.append([title, *[e if np.isfinite(e.value) else "–" for e in cells]])
+    return table(
         "Exponent a in |difference| ∝ width^a of single networks; in brackets 95 % intervals over members. No number "
         "where the difference cannot be told from 0 at some width.",
         ["inputs", *[after(step) for step in results.steps]],

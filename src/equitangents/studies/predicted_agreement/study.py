@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from equitangents.statistics.rates import excess_exponent
 from equitangents.studies.common.expected_agreement import COVERS, SEVERAL, Trained, disjoint_scores, powers_of_two
 from equitangents.studies.common.images import Images, load_images
 from equitangents.studies.common.infinite import gradient_descent
+from equitangents.studies.common.networks import patch_cnn
 from equitangents.studies.common.orbits import same_predictions
 from equitangents.studies.common.training import ensemble_stage
 from equitangents.studies.framework.citations import EMERGENT_EQUIVARIANCE
@@ -112,12 +113,8 @@ class Results:
 
 
 def network(settings: Settings, outputs: int, width: int) -> nn.Sequential:
-    """Patches of 2×2, then 3×3 convolutions, then all positions into one dense layer."""
-    std: dict[str, Any] = {"padding": "circular", "W_std": 2**0.5, "b_std": 0.1}
-    layers: list[nn.Layer] = [nn.Conv(width, (2, 2), stride=2, **std), nn.Relu()]
-    for _ in range(settings.hidden_layers - 1):
-        layers += [nn.Conv(width, (3, 3), **std), nn.Relu()]
-    return nn.Sequential(*layers, nn.Flatten(), nn.Dense(outputs, W_std=settings.output_std))
+    """Patches of 2×2, then 3×3 convolutions, all of one width."""
+    return patch_cnn([width] * settings.hidden_layers, outputs, output_std=settings.output_std)
 
 
 def check_settings(settings: Settings, data_dir: Path | None) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from equitangents.report import Section, Table
 from equitangents.report.verdict import with_interval
 from equitangents.studies.common.resampling_floor import DEFINITION
-from equitangents.studies.framework.folder import Columns
-from equitangents.studies.framework.tables import columns
+from equitangents.studies.framework.page import Columns, columns, table
 from equitangents.studies.rotated_images.floor import INPUTS, MEMBERS, floor_rows
 from equitangents.studies.rotated_images.predicted import DRAWS, PREDICTED, judged_sets, trained
 from equitangents.studies.rotated_images.results import Results
@@ -68,8 +67,7 @@ def floor_section(settings: Settings, results: Results) -> Section:
     rows = []
     for name, (title, floor, control) in zip(results.floor, floor_rows(results), strict=True):
         ensemble = results.agreement(results.mean[name][-1])[:INPUTS].mean()
-        shown = [with_interval(e.value, e.interval) for e in (floor, control)]
-        rows.append([title, f"{ensemble:.2f}", *shown])
+        rows.append([title, f"{ensemble:.2f}", floor, control])
     stated = stated_agreement(settings)
     return Section(
         "What resampling leaves",
@@ -80,7 +78,7 @@ def floor_section(settings: Settings, results: Results) -> Section:
             + (f" The source states {stated}." if stated else "")
         ],
         [
-            Table(
+            table(
                 "Orbit same predictions; in brackets 95 % intervals over inputs.",
                 ["inputs", f"ensemble, of {settings.order}", f"resampling floor, of {settings.order}", "control, of 4"],
                 rows,

@@ -9,6 +9,7 @@ from typing import Literal
 from equitangents import nn
 from equitangents.studies.common.expected_agreement import powers_of_two
 from equitangents.studies.common.images import load_images
+from equitangents.studies.common.networks import patch_cnn
 from equitangents.studies.framework.settings import at_least, check
 
 STATED = "stated in arXiv 2403.03103"
@@ -93,13 +94,8 @@ PRESETS = {
 
 def network(settings: Settings, outputs: int) -> nn.Sequential:
     """The CNN: its windows are carried to windows by quarter turns, so its kernel is invariant under them."""
-    W_std, b_std = 2**0.5, 0.1
-    first, *others = settings.channels
-    # On images of even size these windows never meet the border, and keeping its kind keeps the kernel cheap.
-    layers = [nn.Conv(first, (2, 2), stride=2, padding=settings.padding, W_std=W_std, b_std=b_std), nn.Relu()]
-    for channels in others:
-        layers += [nn.Conv(channels, (3, 3), padding=settings.padding, W_std=W_std, b_std=b_std), nn.Relu()]
-    return nn.Sequential(*layers, nn.Flatten(), nn.Dense(outputs, W_std=settings.output_std))
+    # On images of even size the first windows never meet the border, and keeping its kind keeps the kernel cheap.
+    return patch_cnn(settings.channels, outputs, padding=settings.padding, output_std=settings.output_std)
 
 
 def check_settings(settings: Settings, data_dir: Path | None) -> None:

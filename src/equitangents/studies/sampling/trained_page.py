@@ -9,10 +9,9 @@ from matplotlib.axes import Axes
 
 from equitangents.report import Figure, Section, Table
 from equitangents.report.palette import BLUE, GREEN, MUTED, ORANGE, PURPLE
-from equitangents.report.verdict import with_interval
 from equitangents.statistics import Estimate
 from equitangents.studies.common.scores import covered, table_mean
-from equitangents.studies.framework.page import Columns, RunFolder, columns, drawing, panels
+from equitangents.studies.framework.page import Columns, RunFolder, columns, drawing, panels, table
 from equitangents.studies.sampling.trained_results import PAIRS, TrainedEnsembles
 
 _FLOOR = "floor of resampling"
@@ -123,12 +122,9 @@ def _row(axes: Axes, values: list[Estimate], shift: float, colour: str, label: s
 
 
 def _table(found: TrainedEnsembles) -> Table:
-    def row(way: str) -> list[str]:
-        shown = lambda e: with_interval(e.value, e.interval)
+    def row(way: str) -> list[object]:
         accuracy = table_mean(100 * found.accuracy(way), (0.0, 100.0))
-        return [found.titles[way], f"{found.steps[way]:,}", shown(accuracy)] + [
-            shown(_osp(found, way, name)) for name in found.sets
-        ]
+        return [found.titles[way], f"{found.steps[way]:,}", accuracy] + [_osp(found, way, name) for name in found.sets]
 
     def floor(way: str) -> list[str]:
         of: Callable[[np.ndarray], str] = lambda scores: f"{scores.mean():.4g}"
@@ -137,7 +133,7 @@ def _table(found: TrainedEnsembles) -> Table:
         ]
 
     header = ["Shown of every image", "steps", "accuracy, %", *(f"OSP, {found.images.titles[n]}" for n in found.sets)]
-    return Table(
+    return table(
         f"Accuracy and orbit same predictions (of {found.order}) over all orientations, each with its 95 % interval "
         "and, below, the floor of resampling.",
         header,

@@ -28,8 +28,8 @@ from equitangents.studies.common.moving_outputs.results import (
     WRONG,
     Learning,
     Problem,
+    check_asked,
     check_sizes,
-    check_training,
     measure_learning,
 )
 from equitangents.studies.common.moving_outputs.trained import Training
@@ -118,11 +118,8 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     """Sizes that increase, images enough, and windows that fit."""
     s = settings
     at_least(s, pixels=4, test=1, draws=2, hidden_layers=1, few=1)
-    check(s.ridge > 0, "ridge", s.ridge, "positive")
     check_sizes("sizes", s.sizes)
-    check(s.few <= min(s.sizes[-1], s.test), "few", s.few, f"at most {min(s.sizes[-1], s.test)}, images of a draw")
-    check_training(s.members, s.trained, s.sizes[-1], s.steps)
-    check(len(s.units) >= 1 and min(s.units) > 0, "units", s.units, "positive times")
+    check_asked(s, s.sizes[-1:], "images")
     if is_own(s):
         held, needed = len(_own(s.data, s.pixels)), s.sizes[-1] + s.test
         check(needed <= held, "sizes", s.sizes, f"so few that they and {s.test} test images are at most {held}")

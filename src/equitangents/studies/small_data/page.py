@@ -6,8 +6,7 @@ import numpy as np
 
 from equitangents.report import Figure, Section, Table
 from equitangents.report.palette import BLUE, GREEN, INK, MUTED, VERMILLION
-from equitangents.report.verdict import with_interval
-from equitangents.studies.framework.page import Presentation, RunFolder, columns, drawing, panels
+from equitangents.studies.framework.page import Presentation, RunFolder, columns, drawing, panels, table
 from equitangents.studies.small_data.claims import BEST, LAST, LEAD, leads
 from equitangents.studies.small_data.results import CNN, FOREST, KERNELS, MODELS, Results, kernel_name
 from equitangents.studies.small_data.settings import Settings
@@ -122,10 +121,7 @@ def _places(settings: Settings, number: int, count: int) -> np.ndarray:
 
 
 def _table(settings: Settings, results: Results) -> Table:
-    rows = []
-    for model in MODELS:
-        cells = [results.accuracy(model, i) for i in range(len(settings.sizes))]
-        rows.append([model, *(with_interval(e.value, e.interval) for e in cells)])
+    rows = [[model, *(results.accuracy(model, i) for i in range(len(settings.sizes)))] for model in MODELS]
     header = ["Training images", *(f"{size:,}" for size in settings.sizes)]
     words = "Percent of the test images classified rightly; in brackets 95 % intervals over test images and draws."
-    return Table(words, header, rows)
+    return table(words, header, rows)

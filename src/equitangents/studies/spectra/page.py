@@ -8,9 +8,9 @@ import numpy as np
 
 from equitangents.report import Figure, Section, Table
 from equitangents.report.palette import BLUE, GREEN, INK, VERMILLION
-from equitangents.report.verdict import format_number, with_interval
+from equitangents.report.verdict import format_number
 from equitangents.statistics import paired_mean
-from equitangents.studies.framework.page import Presentation, RunFolder, columns, drawing, panels
+from equitangents.studies.framework.page import Presentation, RunFolder, columns, drawing, panels, table
 from equitangents.studies.spectra.study import KINDS, Results, Settings
 
 _COLOURS = {"plain": INK, "right": BLUE, "subgroup": GREEN, "wrong": VERMILLION}
@@ -102,10 +102,9 @@ def _factors(results: Results) -> Table:
         for kind in KINDS:
             if kind in case.measured:
                 pair = (case.measured[kind], case.expected[kind])
-                cells = [with_interval(e.value, e.interval) for e in pair]
-                rows.append([f"{name}, {group}: {_NAMES[kind]}", str(case.orders[kind]), *cells])
+                rows.append([f"{name}, {group}: {_NAMES[kind]}", str(case.orders[kind]), *pair])
     caption = "Samples that the plain kernel needs over those with the group built in; in brackets 95 % intervals."
-    return Table(caption, ["", "order", "measured", "predicted"], rows)
+    return table(caption, ["", "order", "measured", "predicted"], rows)
 
 
 def _spectra(results: Results, folder: RunFolder) -> Figure:

@@ -6,11 +6,10 @@ import numpy as np
 
 from equitangents.report import Figure, Section, Table
 from equitangents.report.palette import BLUE, GREEN, INK, MUTED, PURPLE, VERMILLION
-from equitangents.report.verdict import with_interval
 from equitangents.statistics import Estimate, paired_mean
 from equitangents.studies.common.counted_runs import COUNTED
-from equitangents.studies.common.input_pictures import visible
-from equitangents.studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels
+from equitangents.studies.common.input_pictures import picture_grid
+from equitangents.studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, panels, table
 from equitangents.studies.spurious_symmetries.claims import FINITE, FULL, WIDE
 from equitangents.studies.spurious_symmetries.groups import ORDER, own_group
 from equitangents.studies.spurious_symmetries.pools import Pool, share
@@ -85,24 +84,17 @@ def _pool_rows(s: Settings, results: Results) -> Columns:
 
 
 def _pictures(s: Settings, results: Results, folder: RunFolder) -> Figure:
-    count = results.pictures.shape[1]
-    with panels(
+    rows = list(results.pictures.swapaxes(0, 1))
+    return picture_grid(
         folder,
         "images",
-        titles=[g if i == 0 else "" for i in range(count) for g in GROUPS],
-        rows=count,
-        size=(7.5, 1.5 * count + 0.3),
+        rows,
+        GROUPS,
+        size=(7.5, 1.5 * len(rows) + 0.3),
         caption="The same images moved by one random element of each group, as the networks see them, "
         f"{s.kernel_pixels}×{s.kernel_pixels} pixels.",
         alt="Sample images moved by each group",
-    ) as drawn:
-        axes = iter(drawn)
-        for i in range(count):
-            for g in range(len(GROUPS)):
-                panel = next(axes)
-                panel.imshow(visible(results.pictures[g, i]), cmap="gray", interpolation="nearest")
-                panel.axis("off")
-    return drawn.figure
+    )
 
 
 def _accuracies(s: Settings, results: Results, folder: RunFolder) -> Figure:
@@ -121,7 +113,7 @@ def _accuracies(s: Settings, results: Results, folder: RunFolder) -> Figure:
             for i, name in enumerate(ARCHITECTURES):
                 values = [results.accuracy(name, how, g) for g in GROUPS]
                 there = [k for k, e in enumerate(values) if np.isfinite(e.value)]
-                shown = [_drawable(values[k]) for k in there]
+                shown = [drawing.drawable(values[k]) for k in there]
                 drawing.estimates(
                     axes, place[there] + 0.09 * (i - 2.5), shown, _COLOURS[name].light, label=name, fmt="o"
                 )
@@ -130,19 +122,12 @@ def _accuracies(s: Settings, results: Results, folder: RunFolder) -> Figure:
     return drawn.figure
 
 
-def _drawable(e: Estimate) -> Estimate:
-    """Without a bar where there is no interval."""
-    return e if e.has_interval else Estimate(e.value, e.value, e.value, e.level)
-
-
 def _accuracy_table(results: Results) -> Table:
     rows = []
     for name in ARCHITECTURES:
         for how in INFERENCES:
-            cells = []
-            for g in GROUPS:
-                e = results.accuracy(name, how, g)
-                cells.append(with_interval(e.value, e.interval) if np.isfinite(e.value) else "none counts")
+            found = [results.accuracy(name, how, g) for g in GROUPS]
+            cells = [e if np.isfinite(e.value) else "none counts" for e in found]
             learnt = 100 * float(results.learnt[name, how].mean())
             last = 100 * float(results.last[name, how].mean())
             rows.append([f"{name}, {how}", own_group(name, how), *cells, f"{last:.1f}", f"{learnt:.0f}"])
@@ -150,7 +135,7 @@ def _accuracy_table(results: Results) -> Table:
         "Test accuracy in percent, in brackets 95 % intervals over repetitions; then, over all runs, the mean accuracy "
         "after the last epoch on test and on training images. “own group”: what Theorem 4.1 gives the algorithm."
     )
-    return Table(caption, ["", "own group", *GROUPS, "last, test", "last, training"], rows)
+    return table(caption, ["", "own group", *GROUPS, "last, test", "last, training"], rows)
 
 
 def _curves(s: Settings, results: Results, folder: RunFolder) -> Figure:
@@ -183,7 +168,7 @@ def _curves(s: Settings, results: Results, folder: RunFolder) -> Figure:
 
 def _curve(axes: object, name: str, pool: Pool, label: str, style: str, until: float) -> None:
     colour = _COLOURS[name].light
-    values = [_drawable(paired_mean(row, bounds=(0, 1))) for row in pool.errors]
+    values = [drawing.drawable(paired_mean(row, bounds=(0, 1))) for row in pool.errors]
     look = {"fmt": "o"} if style == "-" else {"mfc": "white", "fmt": _MARKERS[style]}
     drawing.estimates(axes, pool.sizes, values, colour, label=label, **look)  # type: ignore[arg-type]
     law = pool.law()
@@ -196,8 +181,7 @@ def _moved(s: Settings, results: Results) -> list[Table]:
     rows = []
     for name in s.moved:
         pool = results.pools[name]
-        accuracies = [share(right) for right in pool.moved]
-        rows.append([f"{name}, accuracy, %", *(with_interval(e.value, e.interval) for e in accuracies)])
+        rows.append([f"{name}, accuracy, %", *(share(right) for right in pool.moved)])
         rows.append([f"{name}, change of the kernel", *(_small(v) for v in pool.equal)])
         rows.append([f"{name}, change of predictions", *(_small(v) for v in pool.outputs)])
     if not rows:
@@ -207,7 +191,7 @@ def _moved(s: Settings, results: Results) -> list[Table]:
         f"Infinite width on moved images of {s.kernel_pixels}×{s.kernel_pixels} pixels, first fold, {count:,} test "
         "images; in brackets 95 % intervals over them. Changes are the largest, relative to the largest value, float32."
     )
-    return [Table(caption, ["", *GROUPS], rows)]
+    return [table(caption, ["", *GROUPS], rows)]
 
 
 def _small(value: float) -> str:
@@ -217,18 +201,16 @@ def _small(value: float) -> str:
 def _pools(s: Settings, results: Results) -> Table:
     rows = []
     for model, group, pixels, pool in _every_pool(s, results):
-        e, law = share(pool.tested), pool.law()
-        at, exponent = "", ""
-        if law is not None:
-            exponent = with_interval(law.exponent.value, law.exponent.interval)
-        theirs = ""
+        law, theirs = pool.law(), ""
+        at: str | Estimate = ""
         if results.source == "cifar10" and pixels == 32 and group == "I":
             if law is not None:
                 error = law.at(FULL).times(100)
-                at = with_interval(100 - error.value, (100 - min(error.high, 100.0), 100 - error.low))
+                at = Estimate(100 - error.value, 100 - min(error.high, 100.0), 100 - error.low)
             theirs = f"{WIDE[model]:.0f}" if model in WIDE else ""
-        accuracy = with_interval(e.value, e.interval)
-        rows.append([f"{model}, {group}, {pixels} pixels", f"{pool.most:,}", accuracy, exponent, at, theirs])
+        exponent = law.exponent if law is not None else ""
+        name = f"{model}, {group}, {pixels} pixels"
+        rows.append([name, f"{pool.most:,}", share(pool.tested), exponent, at, theirs])
     caption = (
         "Accuracy in percent with the largest training sets (in brackets 95 % intervals over test images), the last "
         f"exponent, and, of CIFAR-10 at 32×32 pixels, the accuracy that the power law leads to at {FULL:,} images "
@@ -237,4 +219,4 @@ def _pools(s: Settings, results: Results) -> Table:
         + "."
     )
     header = ["", "training images", "accuracy, %", "last exponent", f"at {FULL:,}, %", "source, %"]
-    return Table(caption, header, rows)
+    return table(caption, header, rows)

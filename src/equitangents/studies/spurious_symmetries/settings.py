@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from equitangents.studies.common.system_images import SystemImages, load_system_images, repeated_system_images
+from equitangents.studies.common.system_images import load_system_images, repeated_images
 from equitangents.studies.framework.study import at_least, check
 from equitangents.systems import ARCHITECTURES
 from equitangents.systems.data_groups import NAMES as GROUPS
@@ -80,7 +80,7 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     check(set(s.moved) <= set(s.models), "moved", s.moved, f"of the models, {', '.join(s.models)}")
     for name, count in (*(("images", n) for n in s.images), ("small_images", s.small_images)):
         check(len(sizes_of(count, s.folds, s.smallest)) >= 3, name, count, f"enough for 3 sizes from {s.smallest} on")
-    figure_images(s, data_dir)
+    repeated_images(s, data_dir, s.repetitions)
     pool_images(s, data_dir, max(s.images), s.kernel_pixels)
 
 
@@ -89,14 +89,6 @@ def sizes_of(count: int, folds: int, smallest: int) -> np.ndarray:
     most = count - -(-count // folds)
     steps = int(2 * np.log2(most / smallest)) + 1 if most >= smallest else 0
     return np.unique(np.round(np.geomspace(smallest, max(most, smallest), max(steps, 1))).astype(int))
-
-
-def figure_images(settings: Settings, data_dir: Path | None) -> list[SystemImages]:
-    """Training and test images of every repetition."""
-    s = settings
-    return repeated_system_images(
-        s.data, data_dir, s.repetitions, train=s.train_images, test=s.test_images, pixels=s.pixels, seed=s.seed
-    )
 
 
 def pool_images(settings: Settings, data_dir: Path | None, count: int, pixels: int) -> tuple[np.ndarray, np.ndarray]:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from equitangents.studies.common.system_images import repeated_images
 from equitangents.studies.framework.citations import SYNERGY_AND_SYMMETRY
 from equitangents.studies.framework.study import Arrays, RunFolder, Stage, Study, Task
 from equitangents.studies.spurious_symmetries.claims import claims
@@ -29,7 +30,6 @@ from equitangents.studies.spurious_symmetries.settings import (
     SMALL_MODELS,
     Settings,
     check_settings,
-    figure_images,
     pool_images,
     sizes_of,
 )
@@ -42,7 +42,7 @@ _PICTURES = 3
 def measure(settings: Settings, folder: RunFolder) -> Results:
     """Figure 2 architecture by architecture, then the pools of infinite width: a stage each."""
     s = settings
-    images = figure_images(s, folder.data_dir)
+    images = repeated_images(s, folder.data_dir, s.repetitions)
     work: dict[Any, Stage] = {}
     for name in ARCHITECTURES:
         work[name, "NTK"] = Stage(f"NTK-{name}", f"{name}, NTK", partial(kernel_accuracies, name, s, images))

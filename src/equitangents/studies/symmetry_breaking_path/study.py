@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from equitangents.statistics import Estimate, shared_level
-from equitangents.studies.common.system_images import SystemImages, load_system_images
+from equitangents.studies.common.system_images import SystemImages, asked_images
 from equitangents.studies.framework.citations import SYNERGY_AND_SYMMETRY
 from equitangents.studies.framework.claims import Claim, Records, claim
 from equitangents.studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
@@ -74,25 +74,19 @@ class Results:
     limit: dict[float, np.ndarray]
 
 
-def load(settings: Settings, data_dir: Path | None) -> SystemImages:
-    """The images; raises where a file is missing, before anything is computed."""
-    s = settings
-    return load_system_images(s.data, data_dir, train=s.train_images, test=s.test_images, pixels=s.pixels, seed=s.seed)
-
-
 def check_settings(settings: Settings, data_dir: Path | None) -> None:
     """A path that begins at the identity, members enough for an interval, channels that can be rotated."""
     at_least(settings, train_images=20, test_images=2, pixels=3, depth=1, members=5, epochs=1, ridge=0)
     times = settings.times
     check(len(times) >= 2 and times[0] == 0 and list(times) == sorted(set(times)), "times", times, "increasing from 0")
     check(len(settings.widths) >= 1 and min(settings.widths) >= 1, "widths", settings.widths, "at least one, from 1 on")
-    images = load(settings, data_dir)
+    images = asked_images(settings, data_dir)
     check(images.train_x.shape[-1] > 1, "data", settings.data, "images of several channels: O(1) has no path")
 
 
 def measure(settings: Settings, folder: RunFolder) -> Results:
     """Every width at every time, one stage each."""
-    images = load(settings, folder.data_dir)
+    images = asked_images(settings, folder.data_dir)
     work: dict[Any, Stage] = {"limit": Stage("limit", "Infinitely wide VEC", partial(_limit, settings, images))}
     for width in settings.widths:
         for i, t in enumerate(settings.times):

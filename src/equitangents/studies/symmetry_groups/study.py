@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from equitangents.statistics import Estimate, exactly, mean_interval, shared_level
+from equitangents.statistics import Estimate, bootstrap, exactly, shared_level
 from equitangents.studies.common.moved_kernels import predicted, relative
-from equitangents.studies.common.system_images import SystemImages, load_system_images
+from equitangents.studies.common.system_images import SystemImages, asked_images
 from equitangents.studies.framework.citations import SYNERGY_AND_SYMMETRY
 from equitangents.studies.framework.claims import EXACT, P_VALUE, Claim, claim
 from equitangents.studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
@@ -96,24 +96,18 @@ class Results:
     alarms: Estimate
 
 
-def load(settings: Settings, data_dir: Path | None) -> SystemImages:
-    """The images; raises where a file is missing, before anything is computed."""
-    s = settings
-    return load_system_images(s.data, data_dir, train=s.train_images, test=s.test_images, pixels=s.pixels, seed=s.seed)
-
-
 def check_settings(settings: Settings, data_dir: Path | None) -> None:
     """Images that blocks of 8 fit on, samples large enough for a p-value below the level."""
     at_least(settings, train_images=20, pooled_images=20, test_images=5, pixels=8, depth=1, finite_depth=1, width=1)
     at_least(settings, members=6, epochs=1, cases=1, ridge=0)
     check(settings.pooled_images <= settings.train_images, "pooled_images", settings.pooled_images,
           f"at most train_images, {settings.train_images}")  # fmt: skip
-    load(settings, data_dir)
+    asked_images(settings, data_dir)
 
 
 def measure(settings: Settings, folder: RunFolder) -> Results:
     """Kernels of every architecture on data moved by every group, then networks, then the alarms of the test."""
-    images = load(settings, folder.data_dir)
+    images = asked_images(settings, folder.data_dir)
     kernels, predictions, right, pooled, methods, numbers = {}, {}, {}, {}, {}, {}
     work = {"alarms": Stage("alarms", "False alarms of the two-sample test", partial(_alarms, settings))}
     for name in ARCHITECTURES:
@@ -194,13 +188,13 @@ def entries(expected: bool, *, finite: bool) -> list[tuple[str, str]]:
 
 def accuracy(right: np.ndarray, level: float = 0.95) -> Estimate:
     """The share of test images, with an interval over them."""
-    return Estimate(float(right.mean()), *mean_interval(right.astype(float), level=level, bounds=(0, 1)), level)
+    return bootstrap(right.astype(float), level=level, bounds=(0, 1))
 
 
 def ahead(results: Results, better: str, worse: str, level: float) -> Estimate:
     """Accuracy of one architecture minus that of another, same training and test images, in percentage points."""
     difference = 100 * (results.right_pooled[better].astype(float) - results.right_pooled[worse])
-    return Estimate(float(difference.mean()), *mean_interval(difference, level=level, bounds=(-100, 100)), level)
+    return bootstrap(difference, level=level, bounds=(-100, 100))
 
 
 def p_value(number: float) -> Estimate:

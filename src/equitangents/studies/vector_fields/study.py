@@ -25,8 +25,8 @@ from equitangents.studies.common.moving_outputs.results import (
     WRONG,
     Learning,
     Problem,
+    check_asked,
     check_sizes,
-    check_training,
     measure_learning,
 )
 from equitangents.studies.common.moving_outputs.trained import Training
@@ -114,11 +114,8 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     check(len(waves(s.waves)) > 0, "waves", s.waves, "a sum of two squares: 1, 2, 4, 5, 8, 9, 10, …")
     check(4 * s.waves < s.pixels**2, "waves", s.waves, f"below {s.pixels**2 / 4:g}, which the grid resolves")
     check(s.time > 0, "time", s.time, "positive")
-    check(s.ridge > 0, "ridge", s.ridge, "positive")
     check_sizes("sizes", s.sizes)
-    check(s.few <= min(s.sizes[-1], s.test), "few", s.few, f"at most {min(s.sizes[-1], s.test)}, flows of a draw")
-    check_training(s.members, s.trained, s.sizes[-1], s.steps)
-    check(len(s.units) >= 1 and min(s.units) > 0, "units", s.units, "positive times")
+    check_asked(s, s.sizes[-1:], "flows")
 
 
 def draw(settings: Settings, k: int) -> Sets:

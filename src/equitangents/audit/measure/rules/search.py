@@ -61,9 +61,10 @@ def search(contract: Contract, pairs: Pairs, name: str, outputs: int, resampler:
     tried = list(candidates(contract, pairs.rows(fit), finite))
     held = pairs.rows(test)
     unit, divisors = _divisors(held)
-    invariant = ratio(held.apart(None), np.broadcast_to(divisors, (len(held.z), len(test))))
+    still = held.apart(None)
+    invariant = ratio(still, np.broadcast_to(divisors, still.shape))
     tests = max(len(tried), 1) * (len(held.z) if finite else 1) * outputs
-    tested = [_tested(c, held, divisors, invariant, tests, finite) for c in tried]
+    tested = [_tested(c, held, divisors, still, tests, finite) for c in tried]
     chosen = _chosen([t for t in tested if t.holds])
     mean = lambda table: None if resampler is None else resampler.mean(table.mean(axis=0))
     best = min(tested, key=lambda t: float(t.errors.mean()), default=None)
@@ -97,12 +98,11 @@ def _divisors(pairs: Pairs) -> tuple[RuleUnit, Any]:
     return ("norm", sizes) if np.isfinite(by_norm) or not spread > 0 else ("spread", spread)
 
 
-def _tested(
-    candidate: Candidate, held: Pairs, divisors: Any, invariant: np.ndarray, tests: int, finite: bool
-) -> Tested:
+def _tested(candidate: Candidate, held: Pairs, divisors: Any, still: np.ndarray, tests: int, finite: bool) -> Tested:
+    """`still`: ‖f(ρ(g)x) − f(x)‖. The tests are of norms, since shares of ‖f(x)‖ have heavy tails where it is small."""
     off = held.apart(candidate.action)
     errors = ratio(off, np.broadcast_to(divisors, off.shape))
-    excess = errors - QUARTER * invariant.mean(axis=0)
+    excess = off - QUARTER * still.mean(axis=0)
     rows = excess if finite else excess.mean(axis=0, keepdims=True)  # of drawn elements, the mean over them
     return Tested(candidate, errors, bool(np.all([below_zero(row, tests) for row in rows])))
 

@@ -20,6 +20,7 @@ from equitangents.audit.report.judged import (
     set_error,
     set_floor,
     unit_of,
+    unit_of_output,
 )
 from equitangents.audit.report.page import charts
 from equitangents.audit.report.page.columns import columns
@@ -44,6 +45,7 @@ def html(report: Findings) -> str:
     jinja = environment()
     jinja.filters.update(relative=relative, share=share, between=between, count=count, folded=folded, how=how_known)
     jinja.filters.update(judged=error_of, judged_floor=floor_of, set_error=set_error, set_floor=set_floor)
+    jinja.filters.update(output_unit=lambda o: unit_of_output(o, report))
     jinja.filters.update(output_error=output_error, before_after=before_after, rule_said=rule_said, by_hand=by_hand)
     headline = headline_of(report)
     return jinja.get_template("audit.html.jinja").render(

@@ -45,9 +45,9 @@ class OutputContract:
     """How it should transform; "invariant": not at all."""
     error: Estimate
     judged: Estimate | None = None
-    """The same error in the headline's unit."""
+    """The same error in the headline's unit, or in the output's own, `unit`."""
     floor: float | None = None
-    """Mean over elements of its floors, in the headline's unit."""
+    """Mean over elements of its floors, in the same unit."""
     rms: float | None = None
     """Root mean square of its norm over the inputs."""
     spread: float | None = None
@@ -63,6 +63,9 @@ class OutputContract:
     """What its error is, of masks of classes and of sets; null: the norm of a difference."""
     matching: Matching | None = None
     """Of sets: what was matched, missed and extra."""
+    unit: Literal["norm", "spread", "absolute", "classes", "share"] | None = None
+    """What `judged` is relative to: that of the headline, but for class numbers, masks and sets, outputs with an
+    output_scale, and outputs without a spread."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from equitangents._types import DType
 from equitangents.kernels.engines import cpu
 from equitangents.kernels.engines.cpu import fields
 from equitangents.kernels.engines.protocol import Engine, Pair, Steps
@@ -36,7 +35,7 @@ class CpuEngine(Engine):
     def description(self) -> str:
         return cpu.library_description()
 
-    def obstacle(self, program: Program, dtype: DType) -> str | None:
+    def obstacle(self, program: Program, dtype: Any) -> str | None:
         return cpu.obstacle(self.steps(program))
 
     def steps(self, program: Program) -> Steps:
@@ -48,7 +47,7 @@ class CpuEngine(Engine):
                 return replace(found, why=str(error))
         return found
 
-    def field_obstacle(self, program: Program, part: Part, dtype: DType) -> str | None:
+    def field_obstacle(self, program: Program, part: Part, dtype: Any) -> str | None:
         return cpu.obstacle(self.field_steps(program, part).steps)
 
     def field_steps(self, program: Program, part: Part) -> FieldPlan:
@@ -91,7 +90,7 @@ class CpuEngine(Engine):
         return None if steps.vector and isinstance(steps.vector[0], Affine) else "no dense layer comes first"
 
     def means_of_distances(
-        self, steps: FibrePlan, d: np.ndarray, one: tuple[Any, Any], other: tuple[Any, Any], dtype: DType, side: int
+        self, steps: FibrePlan, d: np.ndarray, one: tuple[Any, Any], other: tuple[Any, Any], dtype: Any, side: int
     ) -> Pair:
         count, n1, n2 = d.shape
         values = cpu.kernels_of_distances(steps, d.reshape(count * n1, n2), np.tile(one[0], count), other[0], dtype)

@@ -56,21 +56,22 @@ def sphere_bytes(plan: SpherePlan, channels: int, n1: int, n2: int, itemsize: in
     lanes = _VECTOR // itemsize
     windows = [op.coefficients.array.size for op in plan.sphere if isinstance(op, ZonalMean)]
     coefficients = plan.bandlimit**2 * channels + sum(n * n for n in windows)
-    after = [*unrolled(plan.after)[0], *unrolled(plan.vector)[0]]
-    sides = coefficients + plan.positions * (2 + sum(_sides(op) for op in (*plan.sphere, *after)))
+    by_point = tuple(op for op in plan.field if not isinstance(op, ZonalMean | SphereMean))
+    steps = [*unrolled(by_point)[0], *unrolled(plan.vector)[0]]
+    sides = coefficients + plan.positions * (2 + sum(_sides(op) for op in steps))
     each = (2 * sides + 2 * plan.positions * channels) * itemsize
     largest = max(_LEAST, _PANEL // max(each, 1) // _LEAST * _LEAST + _LEAST)
     panels = sum(min(largest, -(-n // lanes) * lanes) * (each + 16) for n in (n1, n2))
-    points = plan.positions * (channels * _VECTOR + (7 + 3 * depth(after)) * 2 * _VECTOR)
+    points = plan.positions * (channels * _VECTOR + (7 + 3 * depth(steps)) * 2 * _VECTOR)
     transforms = (4 * plan.degrees * (plan.rings + 1) + 4 * plan.rings + 6 * plan.degrees**2) * 2 * _VECTOR
     tile = points + transforms + (sides + coefficients) * _VECTOR + 16 * _LEAST * _VECTOR
     described = 4 * 8 * sum(table.size for table in plan.tables()) + 12 * plan.turns.count
     return panels + threads() * tile + described + (n1 + n2) * plan.positions * channels * itemsize
 
 
-def _sides(op: Step | SphereMean | ZonalMean) -> int:
+def _sides(op: Step) -> int:
     """Numbers a position that an operation needs of each input alone."""
-    if isinstance(op, Affine | Fork | SphereMean | ZonalMean):
+    if isinstance(op, Affine | Fork):
         return int(isinstance(op, Affine))
     found = described(op.activation) if isinstance(op, Dual) else None
     return 2 if found is None else found.sides

@@ -7,7 +7,6 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from equitangents._types import DType
 from equitangents.kernels.engines import gpu
 from equitangents.kernels.engines.protocol import Engine, Pair
 from equitangents.kernels.plan import FibrePlan, plan
@@ -34,7 +33,7 @@ class GpuEngine(Engine):
     def content(self) -> str:
         return gpu.source_key()
 
-    def obstacle(self, program: Program, dtype: DType) -> str | None:
+    def obstacle(self, program: Program, dtype: Any) -> str | None:
         return gpu.obstacle(plan(program), dtype)
 
     def kernels(self, program: Program, x1: np.ndarray, x2: np.ndarray | None) -> Pair:

@@ -7,7 +7,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from equitangents._types import DType
 from equitangents.kernels.engines.protocol import Engine, Pair
 from equitangents.kernels.engines.reference import fields, means, run, sizes
 from equitangents.kernels.fields.part import Part
@@ -31,7 +30,7 @@ class ReferenceEngine(Engine):
     def description(self) -> str:
         return f"JAX on {jax.default_backend()}"
 
-    def obstacle(self, program: Program, dtype: DType) -> str | None:
+    def obstacle(self, program: Program, dtype: Any) -> str | None:
         return None
 
     def kernels(self, program: Program, x1: np.ndarray, x2: np.ndarray | None) -> Pair:
@@ -46,7 +45,7 @@ class ReferenceEngine(Engine):
     def working_bytes(self, program: Program, channels: int, n1: int, n2: int, itemsize: int) -> int:
         return sizes.working_bytes(plan(program), channels, n1, n2, itemsize)
 
-    def field_obstacle(self, program: Program, part: Part, dtype: DType) -> str | None:
+    def field_obstacle(self, program: Program, part: Part, dtype: Any) -> str | None:
         return None
 
     def field_kernels(self, program: Program, part: Part, x1: np.ndarray, x2: np.ndarray | None) -> Pair:
@@ -62,6 +61,6 @@ class ReferenceEngine(Engine):
         return None
 
     def means_of_distances(
-        self, steps: FibrePlan, d: np.ndarray, one: tuple[Any, Any], other: tuple[Any, Any], dtype: DType, side: int
+        self, steps: FibrePlan, d: np.ndarray, one: tuple[Any, Any], other: tuple[Any, Any], dtype: Any, side: int
     ) -> Pair:
         return means.means(steps, d, one, other, dtype, side)

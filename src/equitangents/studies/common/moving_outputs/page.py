@@ -8,10 +8,10 @@ import numpy as np
 
 from equitangents.report import Figure, Section, Table
 from equitangents.report.palette import BLUE, GREEN, INK, MEMBER, VERMILLION
-from equitangents.report.verdict import format_number, with_interval
+from equitangents.report.verdict import format_number
 from equitangents.studies.common.moving_outputs.over_time import MODELS
 from equitangents.studies.common.moving_outputs.results import PLAIN, SETS, WRONG, Learning
-from equitangents.studies.framework.page import Columns, RunFolder, columns, drawing, panels
+from equitangents.studies.framework.page import Columns, RunFolder, columns, drawing, panels, table
 
 _COLOURS = (INK, BLUE, GREEN, VERMILLION)
 _MODEL_COLOURS = dict(zip(MODELS, (VERMILLION, BLUE, INK), strict=True))
@@ -109,18 +109,17 @@ def trained_words(learning: Learning, titles: Mapping[str, str], noun: str) -> l
 def scores_table(learning: Learning, titles: Mapping[str, str], noun: str) -> Table:
     """A row for each training size, a column for each symmetry, of the first score; then the factors."""
     (score, title), *_ = titles.items()
-    rows = []
-    for j, size in enumerate(learning.sizes):
-        cells = [learning.mean(score, symmetry, j) for symmetry in learning.titles]
-        rows.append([f"{size:,}", *(with_interval(e.value, e.interval) for e in cells)])
-    saved = {symmetry: learning.saved(symmetry) for symmetry in learning.titles if symmetry not in (PLAIN, WRONG)}
-    factors = [with_interval(saved[s].value, saved[s].interval) if s in saved else "" for s in learning.titles]
+    rows: list[list[object]] = [
+        [f"{size:,}", *(learning.mean(score, symmetry, j) for symmetry in learning.titles)]
+        for j, size in enumerate(learning.sizes)
+    ]
+    factors = [learning.saved(symmetry) if symmetry not in (PLAIN, WRONG) else "" for symmetry in learning.titles]
     rows.append([f"{noun} saved, factor", *factors])
     caption = (
         f"{title}; in brackets 95 % intervals over draws. Last row: how many times as many {noun} the plain kernel "
         f"needs for the same squared error; more than {learning.sizes[-1] / learning.sizes[0]:g} cannot be measured."
     )
-    return Table(caption, [f"training {noun}", *learning.titles.values()], rows)
+    return table(caption, [f"training {noun}", *learning.titles.values()], rows)
 
 
 def fields_page(

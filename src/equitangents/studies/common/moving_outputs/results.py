@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -142,6 +143,18 @@ def check_sizes(name: str, sizes: Sequence[int]) -> None:
     """Two or more training sizes that increase."""
     check(list(sizes) == sorted(set(sizes)) and len(sizes) >= 2, name, tuple(sizes), "two or more, increasing")
     check(min(sizes) >= 1, name, tuple(sizes), "at least 1 each")
+
+
+def check_asked(s: Any, sizes: Sequence[int], noun: str) -> None:
+    """What settings of such a study ask for beside their own: a ridge, times, and inputs that a draw has.
+
+    `sizes` are those of the largest training sets of each task, `noun` what inputs are called.
+    """
+    check(s.ridge > 0, "ridge", s.ridge, "positive")
+    least = min(*sizes, s.test)
+    check(s.few <= least, "few", s.few, f"at most {least}, {noun} of a draw")
+    check_training(s.members, s.trained, s.sizes[-1], s.steps)
+    check(len(s.units) >= 1 and min(s.units) > 0, "units", s.units, "positive times")
 
 
 def check_training(members: int, inputs: int, most: int, steps: Sequence[int]) -> None:
