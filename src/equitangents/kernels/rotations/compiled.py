@@ -26,7 +26,7 @@ from equitangents.kernels.rotations.rules import RotationRules
 from equitangents.kernels.rotations.tiles import check_memory
 
 _GATHERED = 32 << 20  # bytes of signals that are gathered at a time for a list of pairs
-_SIDE = 64  # signals on each side of what is timed
+_SIDE, _SIDE_ON_SPHERE = 64, 16  # signals on each side of what is timed
 
 
 class CompiledRotations(RotationRules):
@@ -109,7 +109,8 @@ class CompiledRotations(RotationRules):
         self, program: RotationProgram, resolution: int, n1: int, n2: int | None, itemsize: int
     ) -> tuple[int, int]:
         """So many signals that the engine is busy; it has no tiles."""
-        return min(n1, _SIDE), min(n2 or n1, _SIDE)
+        side = _SIDE_ON_SPHERE if program.sphere else _SIDE
+        return min(n1, side), min(n2 or n1, side)
 
     def pieces(self, n1: int, n2: int | None, rows: int, columns: int) -> float:
         """By pairs of signals."""
