@@ -52,7 +52,7 @@ def sphere(coefficients, *layers):
         (sphere(5), "SphereSignal reads B² coefficients; 5 is not a square number"),
         (
             lambda: nn.Sequential(nn.SphereSignal(), nn.SteerableDense("1x0")).kernel(
-                et.Masked(np.zeros((1, 4, 1)), np.ones((1, 4), bool))
+                et.Masked(np.zeros((1, 4, 1)), np.arange(4)[None] > 0)
             ),
             "does not take inputs with missing positions",
         ),
