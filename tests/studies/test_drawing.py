@@ -16,3 +16,15 @@ def test_numbers_below_an_axis_stay_clear_of_one_another(width, numbered):
     drawing.logarithmic(axes, "x", ticks, base=2)
     labels = [label for label in axes.xaxis.get_major_formatter().format_ticks(axes.get_xticks()) if label]
     assert labels == (numbered or [f"{t:,}" for t in ticks])
+
+
+def test_a_logarithmic_axis_within_a_decade_has_numbers():
+    figure = Figure()
+    axes = figure.add_subplot()
+    axes.plot([100, 1000], [0.3, 0.85])
+    drawing.logarithmic(axes, "both", [100, 1000])
+    figure.canvas.draw()
+    assert [label.get_text() for label in axes.get_yticklabels() if label.get_text()]
+    low, high = axes.get_ylim()
+    shown = [t for t in axes.get_yticks() if low <= t <= high]
+    assert len(shown) >= 4

@@ -63,12 +63,18 @@ def logarithmic(
     base: int = 10,
     fine: bool = False,
 ) -> None:
-    """Logarithmic scales with plain numbers; `ticks` are those of x; `fine` marks 1, 2 and 5 of every decade of y."""
+    """Logarithmic scales with plain numbers; `ticks` are those of x; `fine` marks 1, 2 and 5 of every decade of y.
+
+    Where y spans less than a decade, all digits are marked: it may hold no power of ten.
+    """
     if which in ("x", "both"):
         axes.set_xscale("log", base=base)
     if which in ("y", "both"):
         axes.set_yscale("log")
-        if fine:
+        low, high = axes.get_ylim()
+        if high < 10 * low:
+            axes.yaxis.set_major_locator(LogLocator(subs=range(1, 10)))
+        elif fine:
             axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     if ticks is not None:
         axes.set_xticks([float(t) for t in ticks])

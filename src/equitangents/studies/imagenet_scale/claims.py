@@ -16,7 +16,7 @@ OFF = 0.05  # that exponents may be from the source's, our choice
 MOST_PERMUTED = 35.0  # per cent
 IMAGENET = (1_000_000, 1000, 224)  # fewest training images, classes and pixels that are compared with the source
 _SIZE = (
-    "It takes ImageNet: 1,281,167 images of 1,000 classes at 224×224 pixels (`--preset paper --set data=FOLDER`); "
+    "It takes ImageNet: 1,281,167 images of 1,000 classes at 224×224 pixels (preset paper, data=FOLDER); "
     "these are {images:,} of {classes:,} classes at {pixels}×{pixels}."
 )
 
