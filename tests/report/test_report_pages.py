@@ -108,6 +108,10 @@ class TestVerdict:
         assert format_number(float("nan")) == "not a number"
         assert format_number(4.0, (4.0, 4.0)) == "4.00"
 
+    def test_one_that_is_none_has_no_unit(self):
+        nan = float("nan")
+        assert _verdict(value=nan, interval=(nan, nan), unit="percentage points").number == "no number"
+
     def test_json_has_number_and_words(self):
         content = json.loads(json.dumps(_verdict().to_dict()))
         assert content["value"] == 0.5

@@ -48,7 +48,9 @@ class Verdict:
 
     @property
     def number(self) -> str:
-        """The value, rounded to what its interval supports, with its unit."""
+        """The value, rounded to what its interval supports, with its unit; "no number" where there is none."""
+        if math.isnan(self.value):
+            return "no number"
         return f"{format_number(self.value, self.interval, self.bounds)} {self.unit}".strip()
 
     @property
