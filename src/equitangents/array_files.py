@@ -10,7 +10,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from equitangents._types import FileName
+from equitangents._aliases import FileName
 from equitangents.errors import InvalidArgumentError
 
 WHY = "it is a pickle, and loading one runs whatever code its author put in; --trust (trust=True) loads it all the same"

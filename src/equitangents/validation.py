@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from equitangents._types import DType
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError
 
 logger = logging.getLogger("equitangents")
@@ -93,7 +92,7 @@ def _shape(part: Any) -> Any:
         return f"a ragged list of {len(part)}"
 
 
-def is_half(dtype: DType | None) -> bool:
+def is_half(dtype: object) -> bool:
     """Whether numbers of this type, of NumPy, JAX or PyTorch, have half precision: too few digits to compute with."""
     return str(dtype).removeprefix("torch.") in ("float16", "bfloat16")
 

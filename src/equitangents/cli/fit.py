@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from equitangents._types import Network
+from equitangents._aliases import Network
 from equitangents.cli import networks
 from equitangents.cli.announcements import announced
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from equitangents._types import Element
+from equitangents._aliases import Element
 
 
 def plane_turns(frequency: int, degrees: Any) -> Float[np.ndarray, "*batch d d"]:

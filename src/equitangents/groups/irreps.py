@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from jaxtyping import Inexact
 
-from equitangents._types import Element
+from equitangents._aliases import Element
 from equitangents.errors import EquitangentsError, MemoryLimitError
 from equitangents.groups.abelian_irreps import abelian_irreps
 from equitangents.groups.regular_representation import complex_structure, real_components, refine

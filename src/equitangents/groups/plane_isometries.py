@@ -8,7 +8,7 @@ from typing import Any, final
 import numpy as np
 from jaxtyping import Float
 
-from equitangents._types import Element
+from equitangents._aliases import Element
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.groups.group import read_only
 from equitangents.groups.harmonic_matrices import plane_isometries, plane_turns

@@ -9,7 +9,7 @@ from typing import Any, final
 import numpy as np
 from jaxtyping import Float
 
-from equitangents._types import Element
+from equitangents._aliases import Element
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.groups.harmonic_matrices import plane_turns
 from equitangents.groups.immutable import Immutable

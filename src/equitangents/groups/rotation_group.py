@@ -13,7 +13,7 @@ from typing import Any, final
 import numpy as np
 from jaxtyping import Float
 
-from equitangents._types import Element, Elements
+from equitangents._aliases import Element, Elements
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.groups.group import read_only
 from equitangents.groups.harmonic_matrices import space_rotations

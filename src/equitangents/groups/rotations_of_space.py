@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from equitangents._types import Element
+from equitangents._aliases import Element
 
 AXES = ("turn about x", "turn about y", "turn about z")
 

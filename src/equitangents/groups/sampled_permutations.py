@@ -8,7 +8,7 @@ from typing import Any, final
 import numpy as np
 from jaxtyping import Int
 
-from equitangents._types import Element
+from equitangents._aliases import Element
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.groups.immutable import Immutable
 from equitangents.groups.symmetry_group import SymmetryGroup

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Int
 
-from equitangents._types import Elements
+from equitangents._aliases import Elements
 from equitangents.errors import InvalidArgumentError
 from equitangents.groups.group import Group, read_only
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from equitangents._types import Element, Elements
+from equitangents._aliases import Element, Elements
 from equitangents.errors import InvalidArgumentError
 
 

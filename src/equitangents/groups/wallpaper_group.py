@@ -14,7 +14,7 @@ from typing import Any, final
 import numpy as np
 from jaxtyping import Int
 
-from equitangents._types import Element
+from equitangents._aliases import Element
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.groups.group import Group, check_table_order, read_only
 from equitangents.groups.translation_group import check_shape

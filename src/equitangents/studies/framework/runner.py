@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from equitangents._types import ExecutorLike
+from equitangents._aliases import ExecutorLike
 from equitangents.errors import InvalidArgumentError
 from equitangents.formatting import exact_duration
 from equitangents.studies.catalogue import StudyInfo, load, registry

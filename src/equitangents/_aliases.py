@@ -1,0 +1,17 @@
+"""Type aliases that load nothing, for modules that light commands import; `_types` has those of arrays, too."""
+
+from __future__ import annotations
+
+from os import PathLike
+from typing import Any
+
+FileName = str | PathLike[str]
+Params = Any  # a pytree of arrays, one entry a layer
+InputShape = tuple[int, ...]  # (*positions, channels), without the batch axis
+Network = Any  # an `nn.Sequential`, a pair of functions (init, apply), or a module of Flax, NNX or Equinox
+Element = Any  # of a group: a number where they are listed, else a rotation matrix, a permutation, (turn, shift) …
+Elements = Any  # several: a sequence of elements, or an array with one of them in each row
+GroupLike = Any  # a group of `equitangents.groups`, finite or compact
+AnyAction = Any  # an action of `equitangents.actions`, or what a function says it takes in its place: a name, a map
+ExecutorLike = Any  # a number of processes, an executor of `concurrent.futures`, a Dask client or its address
+Tree = Any  # arrays of numbers, by themselves or in tuples, lists and dictionaries: what JAX calls a pytree
