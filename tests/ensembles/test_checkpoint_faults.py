@@ -78,6 +78,20 @@ def test_a_damaged_checkpoint_is_said_and_the_one_before_it_goes_on_to_the_same_
     assert not told(caplog)  # it was written again
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["flipped", "cut", "empty", "gone"])
+def test_whatever_file_is_damaged_training_goes_on_to_the_same_numbers(whole, tmp_path, how):
+    for number, path in enumerate(files(whole[0] / "members-0-2", 3)):
+        directory = tmp_path / str(number)
+        shutil.copytree(whole[0], directory)
+        file = directory / path.relative_to(whole[0])
+        if how == "gone":
+            file.unlink()
+        else:
+            damaged(file, how)
+        assert same(fitted(directory), whole[1]), path
+
+
 def test_one_without_its_checksums_was_not_finished(copy, caplog):
     directory, run, params = copy
     (run / "3.json").unlink()  # as a kill between the two leaves it

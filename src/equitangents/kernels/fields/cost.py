@@ -58,9 +58,7 @@ def _(
     dtype: DTypeLike,
     engine: str | None = None,
 ) -> KernelCost:
-    found = structured_cost(program, channels, n1, n2, dtype, engine)
-    columns = n1 if n2 is None else n2
-    return replace(found, output_bytes=field_bytes(part, n1, columns, np.dtype(found.dtype).itemsize))
+    return _of_field(structured_cost(program, channels, n1, n2, dtype, engine), part, n1, n2)
 
 
 @field_cost.register
@@ -73,6 +71,10 @@ def _(
     dtype: DTypeLike,
     engine: str | None = None,
 ) -> KernelCost:
-    found = steerable_cost(program, channels, n1, n2, dtype, engine)
+    return _of_field(steerable_cost(program, channels, n1, n2, dtype, engine), part, n1, n2)
+
+
+def _of_field(pooled: KernelCost, part: Part, n1: int, n2: int | None) -> KernelCost:
+    """The cost of the pooled kernel, with the bytes of the field."""
     columns = n1 if n2 is None else n2
-    return replace(found, output_bytes=field_bytes(part, n1, columns, np.dtype(found.dtype).itemsize))
+    return replace(pooled, output_bytes=field_bytes(part, n1, columns, np.dtype(pooled.dtype).itemsize))
