@@ -57,15 +57,19 @@ class Refined:
         moved = ", ".join(f"{name} {self.start[name]:.4g} → {value:.4g}" for name, value in self.values.items())
         rise = f"{self.start_likelihood:.6g} → {self.log_marginal_likelihood:.6g}"
         parts = [f"{moved}: log marginal likelihood {rise}, in {self.evaluations} fits."]
+        inner = [name for name in self.slopes if name not in self.at_bound]
         if self.at_bound:
-            parts.append(f"{' and '.join(self.at_bound)} went as far as allowed, a factor of {_RANGE:,.0f}.")
-        if self.converged:
-            parts.append("It is level there: a maximum near the start, of which there may be others.")
-        else:
-            steepest = max(self.slopes, key=lambda name: abs(self.slopes[name]))
+            far = " and ".join(self.at_bound)
+            parts.append(f"{far} went as far as allowed, a factor of {_RANGE:,.0f}: beyond, it may be larger.")
+        if inner and not self.converged:
+            steepest = max(inner, key=lambda name: abs(self.slopes[name]))
             parts.append(
                 f"It is not level there: 1 % of {steepest} changes it by {abs(self.slopes[steepest]) / 100:.2g}."
             )
+        elif inner and self.at_bound:
+            parts.append(f"It is level in {' and '.join(inner)}.")
+        elif inner:
+            parts.append("It is level there: a maximum near the start, of which there may be others.")
         return " ".join([*parts, self.note]).strip()
 
     def __str__(self) -> str:
