@@ -24,6 +24,8 @@ from equitangents.scale import executors
 from equitangents.scale.tiles import Done
 
 LATENCY = 0.002  # seconds from client to worker, and back
+# All workers are threads of this process, each of which would take its memory for its own and pause.
+IN_THREADS: dict[str, Any] = {"processes": False, "dashboard_address": None, "threads_per_worker": 1, "memory_limit": 0}
 A_TASK = 0.003  # seconds of client and scheduler for a task, one after another: what `cost_of_a_task` measures
 
 
@@ -41,8 +43,7 @@ def on_dask(workers: int, tiles: int, seconds: float) -> float:
 
     import distributed
 
-    options: dict[str, Any] = {"processes": False, "dashboard_address": None, "threads_per_worker": 1}
-    with distributed.LocalCluster(n_workers=workers, **options) as cluster, distributed.Client(cluster) as client:
+    with distributed.LocalCluster(n_workers=workers, **IN_THREADS) as cluster, distributed.Client(cluster) as client:
         handed = executors.Tasks[Any, Done](partial(sleep, seconds), lambda item: False, lambda done: None)
         begin = time.monotonic()
         executors.compute_with(client, handed, list(range(tiles)))
@@ -53,8 +54,7 @@ def cost_of_a_task(tasks: int = 1000) -> float:
     """Processor seconds of Dask's client, scheduler and worker for a task that does nothing."""
     import distributed
 
-    options: dict[str, Any] = {"processes": False, "dashboard_address": None, "threads_per_worker": 1}
-    with distributed.LocalCluster(n_workers=1, **options) as cluster, distributed.Client(cluster) as client:
+    with distributed.LocalCluster(n_workers=1, **IN_THREADS) as cluster, distributed.Client(cluster) as client:
         pool = client.get_executor(pure=False)
         begin = time.process_time()
         for future in [pool.submit(int) for _ in range(tasks)]:
