@@ -78,7 +78,7 @@ registry: dict[str, StudyInfo] = {
             _EMERGENT,
             "One network, augmented ones, ensembles, group-convolutional networks, canonicalisation, averaging at "
             "test time and kernels, side by side: accuracy and invariance against cost, also on your own images.",
-            ("quick", "desk", "paper"),
+            (*_WITH_DESK, "desk-c8", "desk-c16"),
         ),
         StudyInfo(
             name="comparison-sizes",
