@@ -135,24 +135,27 @@ class _OnGPUs(Prepared):
         before = jax.config.jax_enable_x64
         try:
             with jax.enable_x64(True):
-                matrix = jax.make_array_from_callback(
-                    (filled, filled), NamedSharding(mesh, rows), lambda index: self._rows(index[0], filled)
-                )
+                each = filled // len(self._gpus)
+                parts = [  # one after another: this machine holds one of them at a time
+                    jax.device_put(self._rows(k * each, each, filled), gpu).block_until_ready()
+                    for k, gpu in enumerate(self._gpus)
+                ]
+                spread = NamedSharding(mesh, rows)
+                matrix = jax.make_array_from_single_device_arrays((filled, filled), spread, parts)
                 columns = jax.device_put(right, NamedSharding(mesh, PartitionSpec(None, None)))
                 found, status = self._potrs(matrix, columns, T_A=tile, mesh=mesh, in_specs=(rows,), return_status=True)
                 return np.asarray(found, np.float64)[:size], int(status)
         finally:
             jax.config.update("jax_enable_x64", before)  # which jaxmg sets for good
 
-    def _rows(self, rows: slice, filled: int) -> np.ndarray:
+    def _rows(self, first: int, count: int, filled: int) -> np.ndarray:
         """Some rows of Θ + δ with what fills them up: the mean diagonal on the diagonal."""
         system = self._system
-        first, stop = rows.indices(filled)[:2]
-        end = min(stop, system.size)
-        part = np.zeros((stop - first, filled))
+        end = min(first + count, system.size)
+        part = np.zeros((count, filled))
         if first < end:
             part[: end - first, : system.size] = system.matrix.block(slice(first, end), slice(None))
-        at = np.arange(first, stop)
+        at = np.arange(first, first + count)
         part[at - first, at] += np.where(at < system.size, system.delta, abs(system.unit) or 1.0)
         return part
 
