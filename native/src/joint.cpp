@@ -30,7 +30,7 @@ int64_t sides_of(const JointStep& step) {
     case JointKind::clear:
     case JointKind::combine: return 2 * step.before;
     case JointKind::normalise: return 5 * step.before;
-    case JointKind::mix: return by_input(step) ? step.size : 0;
+    case JointKind::mix: return !by_input(step) ? 0 : step.index ? step.size : step.before * step.before;
     default: return 0;
   }
 }
@@ -95,7 +95,7 @@ void OwnedJointPlan::read_step(Reader& code, const Description& d, JointStep& st
       step.weights = reals(step.size);
       break;
     case JointKind::mix:
-      step.index = table(step.after + 1 + step.size);
+      if (step.mixing <= Mixing::sum && step.mixing != Mixing::graph) step.index = table(step.after + 1 + step.size);
       if (step.mixing == Mixing::given) step.weights = reals(step.size);
       break;
     case JointKind::dual:
@@ -125,7 +125,7 @@ void OwnedJointPlan::place_sides() {
     if (step.kind == JointKind::mix || step.kind == JointKind::square) plan_.own_count = i + 1;
     if (step.kind == JointKind::mix)
       for (int64_t p = 0; p < step.after; ++p)
-        plan_.most_entries = std::max<int64_t>(plan_.most_entries, step.index[p + 1] - step.index[p]);
+        plan_.most_entries = std::max<int64_t>(plan_.most_entries, step.index ? step.index[p + 1] - step.index[p] : step.before);
   }
   plan_.side_end = at;
   plan_.side_size = at + 1;

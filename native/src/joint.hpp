@@ -25,8 +25,8 @@ struct JointStep {
   int from, to;           // fields (centres, present: masks); mix: `from` is spare
   int64_t before, after;  // positions
   Op op;                  // affine, dual
-  // window: (after, size), -1 outside the grid; mix: where rows begin (after + 1), then the columns of all entries (size);
-  // centres: (after); present: the block of each position, or -1
+  // window: (after, size), -1 outside the grid; mix: where rows begin (after + 1), then the columns of all entries (size),
+  // or null where A has all entries; centres: (after); present: the block of each position, or -1
   const int32_t* index;
   const double* weights;  // window: (size); mix that is given: of the entries
   int size;

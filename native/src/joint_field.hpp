@@ -133,7 +133,7 @@ struct JointField {
     double* own = cells + p * kCell;
     for (int l = Own ? 0 : same; l >= 0 && l < (Own ? L : same + 1); ++l) {
       own[l] = 0;
-      own[L + l] *= step.first;
+      own[L + l] = own[L + l] * step.first;
     }
   }
 
@@ -167,22 +167,21 @@ struct JointField {
   void mix(const JointStep& step) const {
     const int64_t n = step.before, m = step.after;
     double *cells = memory.field(step.to), *half = memory.field(step.from);
-    const int32_t* columns = step.index + m + 1;
     const bool given = step.mixing == Mixing::given;
     const auto listed = [&](int64_t p, auto&& of_input) {
-      const int32_t begin = step.index[p], size = step.index[p + 1] - begin;
-      if (given) return MixingRow<false>{step.weights + begin, columns + begin, size}.list(memory);
-      return of_input(step.side_at + begin, columns + begin, size);
+      const MixedRow row(step, p, memory);
+      if (given) return MixingRow<false>{step.weights + row.begin, row.columns, row.size}.list(memory);
+      return of_input(step.side_at + row.begin, row.columns, row.size);
     };
     for (int64_t p = 0; p < m; ++p) {
-      const int count = listed(p, [&](int64_t at, const int32_t* of, int size) {
+      const int count = listed(p, [&](int64_t at, const int32_t* of, int64_t size) {
         return MixingRow<Own>{sides1 + at * kStep, of, size}.list(memory);
       });
       mix_first(memory, count, cells, n, half + p * n * kCell);
     }
     const double s = step.first, t = step.second, b = step.third;
     for (int64_t r = 0; r < m; ++r) {
-      const int count = listed(r, [&](int64_t at, const int32_t* of, int size) {
+      const int count = listed(r, [&](int64_t at, const int32_t* of, int64_t size) {
         return MixingRow<true>{sides2 + at * L, of, size}.list(memory);
       });
       mix_second(memory, count, half, m, n, [&](int64_t p, Doubles k, Doubles theta) {

@@ -39,4 +39,14 @@ struct JointMemory {
   int64_t end;
 };
 
+// Row p of A: its entries from number `begin` on, and their columns.
+struct MixedRow {
+  int64_t begin, size;
+  const int32_t* columns;
+
+  MixedRow(const JointStep& step, int64_t p, const JointMemory& memory)
+      : begin(step.index ? step.index[p] : p * step.before), size(step.index ? step.index[p + 1] - begin : step.before),
+        columns(step.index ? step.index + step.after + 1 + begin : memory.identity) {}
+};
+
 }  // namespace eqt::EQT_ISA

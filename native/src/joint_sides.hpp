@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cmath>
+#include <limits>
 
 #include "joint_memory.hpp"
 #include "pointwise.hpp"
@@ -99,17 +100,17 @@ struct JointSides {
   // The entries of A that each input has of its own; `cells` is the field of K of inputs with themselves.
   void weights(const JointStep& step, const double* cells) const {
     if (step.mixing == Mixing::given || step.mixing == Mixing::graph) return;
-    const int32_t* columns = step.index + step.after + 1;
     for (int64_t p = 0; p < step.after; ++p) {
-      const int32_t begin = step.index[p], end = step.index[p + 1];
+      const MixedRow row(step, p, memory);
       if (step.mixing == Mixing::mean || step.mixing == Mixing::sum) {
         Doubles count{};
-        for (int32_t e = begin; e < end; ++e) count += there(step.mask_before, columns[e]);
+        for (int64_t e = 0; e < row.size; ++e) count += there(step.mask_before, row.columns[e]);
         const Doubles share = step.mixing == Mixing::sum ? splat(1.0) : 1 / maximum(count, splat(1.0));
-        for (int32_t e = begin; e < end; ++e) put(step.side_at + e, share * there(step.mask_before, columns[e]));
+        for (int64_t e = 0; e < row.size; ++e)
+          put(step.side_at + row.begin + e, share * there(step.mask_before, row.columns[e]));
         continue;
       }
-      attention(step, cells + p * step.before * 2 * L, begin, end, columns);
+      attention(step, cells + p * step.before * 2 * L, row);
     }
   }
 
@@ -122,12 +123,12 @@ struct JointSides {
       vanish(m, step.after);
       return finish(step);
     }
-    const int32_t* columns = step.index + step.after + 1;
     for (int64_t p = 0; p < step.after; ++p) {
+      const MixedRow row(step, p, memory);
       Doubles sum{};
-      for (int32_t e = step.index[p]; e < step.index[p + 1]; ++e) {
-        const Doubles w = step.weights ? splat(step.weights[e]) : load(lanes + (step.side_at + e) * L);
-        sum += w * load(m + columns[e] * int64_t(L));
+      for (int64_t e = 0; e < row.size; ++e) {
+        const int64_t at = row.begin + e;
+        sum += (step.weights ? splat(step.weights[at]) : load(lanes + (step.side_at + at) * L)) * load(m + row.columns[e] * int64_t(L));
       }
       store(old + p * L, sum);
     }
@@ -238,25 +239,24 @@ struct JointSides {
   }
 
   // One row of A from K: of softmax, or of a function of each logit.
-  void attention(const JointStep& step, const double* cells, int32_t begin, int32_t end, const int32_t* columns) const {
+  void attention(const JointStep& step, const double* cells, const MixedRow& row) const {
+    double* entries = lanes + (step.side_at + row.begin) * L;
     for (int l = 0; l < L; ++l) {
-      const auto logit = [&](int32_t e) { return step.fourth * cells[columns[e] * int64_t(2 * L) + l]; };
-      const auto kept = [&](int32_t e) {
-        return step.mask_before < 0 || lanes[(plan.mask_at[step.mask_before] + columns[e]) * L + l] > 0;
-      };
+      const auto logit = [&](int64_t e) { return step.fourth * cells[row.columns[e] * int64_t(2 * L) + l]; };
+      const auto kept = [&](int64_t e) { return there(step.mask_before, row.columns[e])[l] > 0; };
       double most = -std::numeric_limits<double>::infinity(), total = 0;
-      for (int32_t e = begin; e < end; ++e)
+      for (int64_t e = 0; e < row.size; ++e)
         if (kept(e) && logit(e) > most) most = logit(e);
-      for (int32_t e = begin; e < end; ++e) {
+      for (int64_t e = 0; e < row.size; ++e) {
         double value = logit(e);
         if (step.mixing == Mixing::softmax) value = kept(e) ? std::exp(value - most) : 0;
         if (step.mixing == Mixing::rectified) value = value < 0 ? 0 : value;
         if (step.mixing == Mixing::magnitude) value = std::abs(value);
         total += value;
-        lanes[(step.side_at + e) * L + l] = value;
+        entries[e * L + l] = value;
       }
       if (step.mixing != Mixing::softmax || total == 0) continue;
-      for (int32_t e = begin; e < end; ++e) lanes[(step.side_at + e) * L + l] /= total;
+      for (int64_t e = 0; e < row.size; ++e) entries[e * L + l] /= total;
     }
   }
 };

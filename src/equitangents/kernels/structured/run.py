@@ -201,7 +201,7 @@ def _fill(
     out: tuple[np.ndarray, np.ndarray],
     wanted: np.ndarray,
 ) -> None:
-    """Fill the wanted entries, (N1, N2), of both kernels, tile by tile; of symmetric ones, on and above the diagonal."""
+    """Fill the wanted entries, (N1, N2), of both kernels, tile by tile; symmetric ones from one half of the tiles."""
     rows, (n1, n2) = _side(program), wanted.shape
     with precision.scope(np.float64):
         for i in range(0, n1, rows):

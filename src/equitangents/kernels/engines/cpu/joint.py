@@ -57,9 +57,7 @@ class CompiledStructured(StructuredRules):
             )
         return None
 
-    def kernels(
-        self, program: StructuredProgram, one: Batch, other: Batch | None, instruction_set: int = -1
-    ) -> Pair:
+    def kernels(self, program: StructuredProgram, one: Batch, other: Batch | None, instruction_set: int = -1) -> Pair:
         """(NNGP, NTK) between two sets of inputs (None: the first with itself, at half the cost), each (N1, N2)."""
         return _run(program, one, other, (len(one.x), len((other or one).x)), instruction_set)
 

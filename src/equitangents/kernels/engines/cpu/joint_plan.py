@@ -96,11 +96,7 @@ class _Writer:
     def split(self, op: Split, fields: list[Field]) -> list[Field]:
         if len(fields) == 1:
             fields = [self.copied(fields[0]) for _ in op.branches[1:]] + fields
-        return [
-            found
-            for branch, field in zip(op.branches, fields, strict=True)
-            for found in self.run(branch, [field])
-        ]
+        return [found for branch, field in zip(op.branches, fields, strict=True) for found in self.run(branch, [field])]
 
     def residual(self, op: Branch, field: Field) -> Field:
         branch = self.run(op.ops, [self.copied(field)])[0]
@@ -160,9 +156,7 @@ class _Writer:
         assert found is not None  # see `why_not`
         weights = self.to.real(found.coefficients) if found.coefficients else 0
         numbers = (found.first, found.second, found.offset)
-        self.to.step(
-            Kind.DUAL, field, weights=weights, size=len(found.coefficients), dual=found.kind, numbers=numbers
-        )
+        self.to.step(Kind.DUAL, field, weights=weights, size=len(found.coefficients), dual=found.kind, numbers=numbers)
         return _touched(field)
 
     def decouple(self, op: Decouple, field: Field) -> Field:
@@ -221,7 +215,7 @@ class _Writer:
         if field.mask < 0:
             return self.by_matrix(field, member / (1 if sums else member.sum(axis=1, keepdims=True)), -1)
         mask = self.mask_of(Kind.PRESENT, field.mask, labels, op.blocks)
-        return self.mixed(field, *_entries(member), mixing=Mixing.SUM if sums else Mixing.MEAN, mask=mask)
+        return self.mixed(field, op.blocks, member, mixing=Mixing.SUM if sums else Mixing.MEAN, mask=mask)
 
     def window_pool(self, op: WindowPool, field: Field) -> Field:
         check_windows(field.mask >= 0)
@@ -229,14 +223,13 @@ class _Writer:
 
     def mix(self, op: Mix, field: Field) -> Field:
         if op.matrix is None:
-            full = np.ones((field.positions, field.positions), bool)
-            return self.mixed(field, *_entries(full), mixing=Mixing.GRAPH, mask=field.mask)
+            return self.mixed(field, field.positions, mixing=Mixing.GRAPH, mask=field.mask)
         matrix = op.matrix.array
         return self.by_matrix(field, matrix, field.mask if matrix.shape[0] == matrix.shape[1] else -1)
 
     def by_matrix(self, field: Field, matrix: np.ndarray, mask: int) -> Field:
         weights = self.to.real(matrix[matrix != 0])
-        return self.mixed(field, *_entries(matrix != 0), mixing=Mixing.GIVEN, mask=mask, weights=weights)
+        return self.mixed(field, len(matrix), matrix != 0, mixing=Mixing.GIVEN, mask=mask, weights=weights)
 
     def attend(self, op: Attend, field: Field) -> Field:
         if not op.linear:
@@ -246,16 +239,15 @@ class _Writer:
             self.to.step(Kind.SQUARE, field, numbers=numbers, total=True)
             self.to.step(Kind.DISTANCE, field)
             return _touched(field)
-        full = np.ones((field.positions, field.positions), bool)
         numbers = (op.value_var, 2.0, op.b_var, op.logit_scale)
         how = _MECHANISMS[op.mechanism]
-        return self.mixed(field, *_entries(full), mixing=how, mask=field.mask, numbers=numbers, centred=True)
+        return self.mixed(field, field.positions, mixing=how, mask=field.mask, numbers=numbers, centred=True)
 
     def mixed(
         self,
         field: Field,
-        index: np.ndarray,
-        entries: int,
+        after: int,
+        pattern: np.ndarray | None = None,
         *,
         mixing: Mixing,
         mask: int,
@@ -263,14 +255,15 @@ class _Writer:
         numbers: tuple[float, ...] = (1.0,),
         centred: bool = False,
     ) -> Field:
-        """K of D, the two products, and D of the new K, in place."""
+        """K of D, the two products, and D of the new K, in place; entries of A are where the pattern has them."""
         self.cleared(field)
         self.to.step(Kind.COVARIANCE, field)
-        after = len(index) - entries - 1
+        index = 0 if pattern is None else self.to.table(_entries(pattern))
+        entries = 0 if pattern is None else int(pattern.sum())
         spare = self.to.take(max(after, field.positions))
         spare.positions = field.positions
         self.to.step(
-            Kind.MIX, field, spare, after=after, index=self.to.table(index), weights=weights, size=entries,
+            Kind.MIX, field, spare, after=after, index=index, weights=weights, size=entries,
             mixing=mixing, total=centred, numbers=numbers, masks=(field.mask, mask),
         )  # fmt: skip
         self.to.give_back(spare)
@@ -300,11 +293,10 @@ def _touched(field: Field) -> Field:
     return field
 
 
-def _entries(pattern: np.ndarray) -> tuple[np.ndarray, int]:
-    """(where the rows of a matrix begin, then the columns of all entries; how many these are)."""
+def _entries(pattern: np.ndarray) -> np.ndarray:
+    """Where the rows of a matrix begin, then the columns of all entries."""
     begins = np.concatenate([[0], np.cumsum(pattern.sum(axis=1))])
-    columns = np.nonzero(pattern)[1]
-    return np.concatenate([begins, columns]), len(columns)
+    return np.concatenate([begins, np.nonzero(pattern)[1]])
 
 
 def _reads(box: Box) -> np.ndarray:
