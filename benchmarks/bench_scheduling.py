@@ -125,7 +125,7 @@ def cases() -> dict[str, tuple[Any, np.ndarray]]:
 
     rng = np.random.default_rng(0)
     flat = rng.normal(size=(4000, 784)).astype(np.float32)
-    images = rng.normal(size=(240, 32, 32, 3)).astype(np.float32)
+    images = rng.normal(size=(480, 32, 32, 3)).astype(np.float32)
     return {
         "FCN, 8 layers": (architecture("FCN", depth=8), flat),
         "VEC, 8 layers": (architecture("VEC", depth=8), images),
