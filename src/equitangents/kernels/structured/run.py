@@ -26,6 +26,7 @@ from equitangents.kernels.size import check_result
 from equitangents.kernels.structured.execute import Context, execute
 from equitangents.kernels.structured.fields import Pairs, Side, State
 from equitangents.kernels.structured.program import BlockSums, Mix, StructuredProgram, flat
+from equitangents.structured import Inputs
 
 _FIELDS = 16  # fields alive at once, at most, while a tile runs
 _MEMORY_LIMIT = 4 << 30  # bytes for one tile
@@ -45,7 +46,7 @@ class Batch:
         return Batch(*(None if part is None else part[at] for part in (self.x, self.mask, self.graphs)))
 
 
-def compute(program: StructuredProgram, x1: Any, x2: Any = None, engine: str | None = None) -> Kernels:
+def compute(program: StructuredProgram, x1: Inputs, x2: Inputs | None = None, engine: str | None = None) -> Kernels:
     """Kernels between x1 and x2 (None: x1 with itself), each (N1, N2); arrays, Masked or Graphs."""
     notes, dtype = notes_of(program, engine), precision.working_dtype(x1, x2)
     one = batch_of(program, x1)
@@ -77,7 +78,7 @@ def compute(program: StructuredProgram, x1: Any, x2: Any = None, engine: str | N
     return _as_given((x1, x2), nngp, ntk, notes)
 
 
-def compute_diagonal(program: StructuredProgram, x: Any, engine: str | None = None) -> Kernels:
+def compute_diagonal(program: StructuredProgram, x: Inputs, engine: str | None = None) -> Kernels:
     """Kernels of each input with itself, each (N,)."""
     notes, dtype = notes_of(program, engine), precision.working_dtype(x)
     batch = batch_of(program, x)

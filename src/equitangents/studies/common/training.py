@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from equitangents._types import Network
+from equitangents._protocols import FiniteNetwork
 from equitangents.actions import Action
 from equitangents.ensembles import DeepEnsemble
 from equitangents.studies.common.orbits import by_element, orbit_batch
@@ -28,7 +28,7 @@ def ensemble_stage(
     folder: RunFolder,
     stage: str,
     title: str,
-    net: Network,
+    net: FiniteNetwork,
     x: np.ndarray,
     y: np.ndarray,
     *,
@@ -56,7 +56,7 @@ def ensemble_stage(
 
 
 def train_recorded(
-    net: Network,
+    net: FiniteNetwork,
     x: np.ndarray,
     y: np.ndarray,
     *,
