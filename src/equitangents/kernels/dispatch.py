@@ -27,9 +27,9 @@ from equitangents.kernels.steerable import compute as compute_steerable
 from equitangents.kernels.steerable import compute_diagonal as compute_steerable_diagonal
 from equitangents.kernels.steerable import kernel_cost as steerable_cost
 from equitangents.kernels.structured import StructuredProgram
-from equitangents.kernels.structured import compute as compute_structured
-from equitangents.kernels.structured import compute_diagonal as compute_structured_diagonal
-from equitangents.kernels.structured import kernel_cost as structured_cost
+from equitangents.kernels.structured.cost import kernel_cost as structured_cost
+from equitangents.kernels.structured.run import compute as compute_structured
+from equitangents.kernels.structured.run import compute_diagonal as compute_structured_diagonal
 from equitangents.structured import Inputs
 
 

@@ -246,14 +246,17 @@ class Sequential(CheckedKeywords):
         n2: int | None = None,
         dtype: DTypeLike = "float32",
         engine: str | None = None,
+        *,
+        masked: bool = False,
     ) -> KernelCost:
         """What `kernel` will take for n1 and n2 inputs of `shape` = (*positions, channels), before it is run.
 
-        n2 None: n1 inputs with themselves. Work is counted, memory is as planned, and the time on this machine comes
-        from a short calibration; `print(net.kernel_cost((32, 32, 3), 1000))` says it in words. For a network that
-        samples rotations, on signals (B², C), the resolution is that of random signals of unit variance.
+        n2 None: n1 inputs with themselves. `masked`: inputs with missing positions. Work is counted, memory is as
+        planned, and the time on this machine comes from a short calibration; `print(net.kernel_cost((32, 32, 3),
+        1000))` says it in words. For a network that samples rotations, on signals (B², C), the resolution is that of
+        random signals of unit variance.
         """
-        given, program = self.lower(shape)
+        given, program = _lower_structured(self._layers, _check_input_shape(shape)) if masked else self.lower(shape)
         return kernel_cost(program, self.signals(shape)[given].channels, n1, n2, dtype, engine)
 
     def after_given(self, count: int, x: Inputs) -> Any:
