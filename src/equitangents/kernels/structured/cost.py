@@ -70,7 +70,7 @@ def _cost(
         seconds=elements * layer.seconds + products * product.seconds,
         uncertainty=_UNSURE * uncertainty([layer.spread, product.spread]),
         output_bytes=wanted.result_bytes,
-        working_bytes=working_bytes(program, chosen),
+        working_bytes=working_bytes(program, chosen, channels, wanted.rows, wanted.columns, wanted.itemsize),
         engine=chosen.name,
         form="pairs",
         dtype=wanted.dtype,

@@ -47,7 +47,8 @@ def compute(program: StructuredProgram, x1: Any, x2: Any = None, engine: str | N
         with precision.scope(dtype):
             nngp, ntk = _tile(program, typed(one, dtype), typed(other, dtype), same, DISTANCE)
         return Kernels(nngp, ntk, form="pairs", notes=notes)
-    check_result(one.x, None if x2 is None else other.x, dtype, working_bytes(program, chosen))
+    sizes = one.x.shape[-1], len(one.x), len(other.x), np.dtype(dtype).itemsize
+    check_result(one.x, None if x2 is None else other.x, dtype, working_bytes(program, chosen, *sizes))
     far = far_apart(*(norms(np.asarray(b.x, np.float64)) for b in (one, other)))
     if chosen.structured is None:
         nngp, ntk = np.empty(far.shape), np.empty(far.shape)
@@ -137,10 +138,15 @@ def notes_of_field(program: StructuredProgram, engine: str | None) -> tuple[str,
     return _told(program, choose_where(lambda e: None if e.over_all_pairs else why, engine))[1]
 
 
-def working_bytes(program: StructuredProgram, engine: Engine) -> int:
-    """Bytes of all threads' fields, or of one tile."""
+def working_bytes(program: StructuredProgram, engine: Engine, channels: int, n1: int, n2: int, itemsize: int) -> int:
+    """Bytes that kernels between n1 and n2 inputs take beyond these and the results."""
     if engine.structured is not None:
-        return engine.structured.working_bytes(program)
+        return engine.structured.working_bytes(program, channels, n1, n2, itemsize)
+    return tile_bytes(program)
+
+
+def tile_bytes(program: StructuredProgram) -> int:
+    """Bytes of one tile of the reference engine."""
     return _side(program) ** 2 * positions(program) ** 2 * _FIELDS * 8
 
 
