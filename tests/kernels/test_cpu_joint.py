@@ -139,6 +139,17 @@ def test_an_input_without_positions_has_a_kernel_of_zero(mixed):
     assert (np.diag(k.ntk)[kept] > 0).all()
 
 
+def test_strides_are_a_choice_among_positions(mixed):
+    """A strided window is there where the position that it is centred on is."""
+    x = et.Masked(mixed[1].x[:, :5], mixed[1].mask[:, ::-1][:, :5])
+    end = nn.Relu(), nn.Flatten(), nn.Dense(1)
+    strided, every = (nn.Conv(4, 3, stride=s, padding="zero", b_std=0.3) for s in (2, 1))
+    found = nn.Sequential(nn.Dense(4), strided, *end).kernel(x)
+    chosen = nn.Sequential(nn.Dense(4), every, end[0], nn.Aggregate(np.eye(5)[::2]), *end[1:]).kernel(x)
+    np.testing.assert_allclose(found.nngp, chosen.nngp, rtol=1e-13)
+    np.testing.assert_allclose(found.ntk, chosen.ntk, rtol=1e-13)
+
+
 def test_inputs_that_are_equal_where_they_exist_have_equal_kernels(mixed):
     """What stands at missing positions, and how inputs are padded, has no effect; the angle of equal inputs is 0."""
     net, x = mixed
