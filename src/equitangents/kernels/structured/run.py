@@ -116,10 +116,14 @@ def obstacle(program: StructuredProgram, engine: Engine, traced: bool = False) -
     if engine.over_all_pairs:
         return None
     if engine.structured is None:
-        return f"it runs along fibres only, and this network runs over all pairs of positions, since {program.why}"
+        return f"it runs along fibres only, {_not_along(program)}"
     if traced:
-        return f"inside JAX programs it runs along fibres only, and {program.why}"
+        return f"inside JAX programs it runs along fibres only, {_not_along(program)}"
     return engine.structured.obstacle(program)
+
+
+def _not_along(program: StructuredProgram) -> str:
+    return f"and this network runs over all pairs of positions, since {program.why}"
 
 
 def choice_of(program: StructuredProgram, engine: str | None, traced: bool = False) -> tuple[Engine, tuple[str, ...]]:
@@ -134,7 +138,7 @@ def _told(program: StructuredProgram, choice: Choice) -> tuple[Engine, tuple[str
 
 def notes_of_field(program: StructuredProgram, engine: str | None) -> tuple[str, ...]:
     """The same notes of a kernel field, which only engines that run every program over all pairs compute."""
-    why = f"it has no kernel fields over all pairs of positions, and {program.why}"
+    why = f"it has kernel fields along fibres only, {_not_along(program)}"
     return _told(program, choose_where(lambda e: None if e.over_all_pairs else why, engine))[1]
 
 

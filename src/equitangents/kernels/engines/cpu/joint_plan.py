@@ -239,8 +239,8 @@ class _Writer:
         if not op.linear:
             self.cleared(field)
             self.to.step(Kind.COVARIANCE, field)
-            numbers = (op.value_var * op.logit_scale**2, 0.0, op.b_var)
-            self.to.step(Kind.SQUARE, field, numbers=numbers, total=True)
+            weight = op.value_var * op.logit_scale**2
+            self.to.step(Kind.SQUARE, field, numbers=(weight, 0.0, op.b_var), total=True)
             self.to.step(Kind.DISTANCE, field)
             return _touched(field)
         numbers = (op.value_var, 2.0, op.b_var, op.logit_scale)
