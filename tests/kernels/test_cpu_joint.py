@@ -109,6 +109,29 @@ def test_networks_of_every_step_have_the_kernels_of_the_reference_engine(mixed):
         assert largest(ours, theirs, own, own) <= 1e-12
 
 
+GROUP = et.groups.wallpaper(rotations=4, reflections=False, shape=(3, 3))
+DROPPED = {
+    "windows on a group": (
+        nn.Lift(GROUP, 4, window=(2, 1), b_std=0.2), nn.Relu(), nn.Dropout(0.3), nn.GroupConv(4, window=(2, 1)),
+        nn.Erf(), nn.GroupPool(), nn.Dense(1),
+    ),
+    "own weights at every position, even windows, and pools that overlap": (
+        nn.LocallyConnected(3, 3, padding="zero", b_std=0.1), nn.Hermite(3), nn.Dropout(0.2),
+        nn.AvgPool(3, 2, "zero"), nn.Conv(4, 4, padding="zero", parametrisation="standard", b_std=0.3), nn.Gelu(),
+        nn.GlobalAvgPool(), nn.Dense(1),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", DROPPED)
+def test_networks_with_dropout_have_the_kernels_of_the_reference_engine(rng, name):
+    x = rng.standard_normal((5, 3, 3, 2) if "group" in name else (5, 9, 2))
+    found, exact = (nn.Sequential(*DROPPED[name]).kernel(x, engine=engine) for engine in ("cpu", "reference"))
+    for ours, theirs in ((found.nngp, exact.nngp), (found.ntk, exact.ntk)):
+        assert largest(ours, theirs, np.diag(theirs), np.diag(theirs)) <= 1e-12
+
+
 def test_instruction_sets_and_threads_agree_on_fields_of_all_pairs(mixed, monkeypatch):
     net, x = mixed
     program = net.lowered(x)[1]
