@@ -50,7 +50,7 @@ def ensemble_stage(
 
 
 def _train(
-    net: Network,
+    net: FiniteNetwork,
     x: np.ndarray,
     y: np.ndarray,
     record: Mapping[str, np.ndarray],
