@@ -113,7 +113,7 @@ def simulated(workers: int, tiles: int, seconds: float) -> float:
     queue, executors.Queue = executors.Queue, lambda: cluster  # type: ignore[misc,assignment]
     try:
         handed = executors.Tasks[Any, Done](lambda items: None, lambda item: False, lambda done: None)  # type: ignore[arg-type,return-value]
-        executors._hand_out(cluster, lambda: workers, handed, range(tiles))  # type: ignore[arg-type]
+        executors._hand_out(cluster, lambda: workers, handed, range(tiles))
     finally:
         executors.Queue = queue  # type: ignore[misc]
     return tiles * seconds / (workers * cluster.now)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from equitangents._aliases import Network
 from equitangents.cli import networks
 from equitangents.cli.announcements import announced
+from equitangents.kernels import KernelFunction
 
 if TYPE_CHECKING:
     from equitangents.ensembles import InfiniteEnsemble, InfiniteEnsembleClassifier
@@ -99,7 +99,7 @@ def fit(
     typer.echo(_said(model, out))
 
 
-def _kind(task: str, network: Network, x: Any, y: Any) -> type[InfiniteEnsemble | InfiniteEnsembleClassifier]:
+def _kind(task: str, network: KernelFunction, x: Any, y: Any) -> type[InfiniteEnsemble | InfiniteEnsembleClassifier]:
     from equitangents.ensembles import InfiniteEnsemble, InfiniteEnsembleClassifier
     from equitangents.ensembles.fields.targets import output_positions
 

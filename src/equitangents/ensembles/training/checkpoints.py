@@ -191,7 +191,7 @@ class CheckpointStore:
 
 
 class _DamagedError(Exception):
-    """What is wrong with a checkpoint."""
+    """A checkpoint that is incomplete or not as it was written; says what is wrong."""
 
 
 def _checksums(folder: Path) -> dict[str, list[int]]:

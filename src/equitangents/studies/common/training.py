@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from equitangents._types import Network
+from equitangents._protocols import FiniteNetwork
 from equitangents.actions import Action
 from equitangents.ensembles import DeepEnsemble
 from equitangents.studies.common.orbits import by_element, orbit_batch
@@ -29,7 +29,7 @@ def ensemble_stage(
     folder: RunFolder,
     stage: str,
     title: str,
-    net: Network,
+    net: FiniteNetwork,
     x: np.ndarray,
     y: np.ndarray,
     *,
@@ -50,7 +50,7 @@ def ensemble_stage(
 
 
 def _train(
-    net: Network,
+    net: FiniteNetwork,
     x: np.ndarray,
     y: np.ndarray,
     record: Mapping[str, np.ndarray],
@@ -66,7 +66,7 @@ def _train(
 
 
 def train_recorded(
-    net: Network,
+    net: FiniteNetwork,
     x: np.ndarray,
     y: np.ndarray,
     *,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from equitangents._aliases import ExecutorLike
+from equitangents._protocols import ExecutorLike
 from equitangents.errors import InvalidArgumentError
 from equitangents.files import may_write
 from equitangents.formatting import exact_duration
@@ -55,7 +55,7 @@ def run(
     data_dir: str | Path | None = None,
     progress: bool = True,
     force: bool = False,
-    executor: ExecutorLike = None,
+    executor: ExecutorLike | None = None,
 ) -> StudyResult:
     """Run study `name` and write its folder: config.json, results/, figures/, verdicts.json and report.html.
 
