@@ -15,6 +15,7 @@ from equitangents.ensembles.infinite import saving
 from equitangents.ensembles.storage.structure import Described, build
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFittedError, StoreError
 from equitangents.kernels import Kernels
+from permissions import public_folder, without_permission
 
 NET = nn.Sequential(nn.Flatten(), nn.Dense(1, W_std=1.5, b_std=0.1), nn.Relu(), nn.Dense(1))
 RNG = np.random.default_rng(0)
@@ -38,6 +39,17 @@ def test_a_saved_ensemble_predicts_the_same_to_the_last_bit(tmp_path, settings):
     assert repr(loaded) == repr(model)
     assert saving.fingerprint(loaded) == saving.fingerprint(model)
     np.testing.assert_array_equal(model.predict(NEW, time=4), loaded.predict(NEW, time=4))
+
+
+def test_a_saved_ensemble_is_loaded_where_nothing_may_be_written():
+    with public_folder() as folder:
+        model = et.InfiniteEnsemble(NET, ridge=1e-3, store=folder / "kernel").fit(X, Y)
+        model.save(folder / "m")
+        expected = et.InfiniteEnsemble.load(folder / "m").predict(NEW, return_std=True)
+        with without_permission(folder):
+            found = et.InfiniteEnsemble.load(folder / "m").predict(NEW, return_std=True)
+    for one, two in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, two)
 
 
 def test_models_that_differ_deep_inside_a_long_network_or_in_ones_own_have_other_fingerprints():

@@ -41,6 +41,7 @@ def verdicts(folder):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)  # each study twice, and workers that compile what this process has compiled
 @pytest.mark.parametrize("name", studies.registry)
 def test_two_workers_compute_what_one_does(name, tmp_path):
     one = run(name, tmp_path / "one").folder

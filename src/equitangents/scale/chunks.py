@@ -69,7 +69,7 @@ class Chunks:
             np.copyto(whole, np.nan, casting="unsafe")
         copy(values, whole[tuple(map(slice, values.shape))])
         checksum[:] = np.frombuffer(_CHECKSUM.pack(google_crc32c.value(numbers)), np.uint8)
-        return memoryview(content)
+        return content.data
 
     def read(self, index: Sequence[int]) -> np.ndarray:
         """One chunk, with NaN where nothing was written; FileNotFoundError, or DamagedChunkError."""
@@ -77,7 +77,7 @@ class Chunks:
         content = np.frombuffer(path.read_bytes(), np.uint8)
         if len(content) != self.nbytes:
             raise DamagedChunkError(f"{path} has {len(content)} bytes, not {self.nbytes}")
-        numbers, kept = content[: -_CHECKSUM.size], _CHECKSUM.unpack(content[-_CHECKSUM.size :])[0]
+        numbers, kept = content[: -_CHECKSUM.size], _CHECKSUM.unpack(content[-_CHECKSUM.size :].data)[0]
         if google_crc32c.value(numbers) != kept:
             raise DamagedChunkError(f"{path} does not have its checksum")
         return numbers.view(self._stored).reshape(self.shape).astype(self.dtype, copy=False)

@@ -10,6 +10,7 @@ from ensembles.fields.patch_kernels import PatchKernels
 from equitangents.ensembles.fields import store
 from equitangents.ensembles.fields.kernel import FieldKernel
 from equitangents.errors import InvalidTypeError, StoreError
+from permissions import public_folder, without_permission
 
 NET = et.nn.Sequential(et.nn.Conv(1, (3, 3), b_std=0.1), et.nn.Relu(), et.nn.Conv(1, (3, 3)))
 TURNS = et.actions.image_rotations(4)
@@ -58,6 +59,14 @@ def test_a_fit_that_was_stopped_goes_on_with_what_is_missing_and_the_next_reads_
     et.InfiniteEnsemble(NET, ridge=1e-2, store=tmp_path / "k").fit(X, 2 * Y)
     assert len(calls) - 10 == 10 - 3
     assert not np.max(np.abs(found.predict(NEW) - plain.predict(NEW))) > 1e-9
+
+
+def test_a_complete_store_is_fitted_from_where_nothing_may_be_written():
+    with public_folder() as folder:
+        expected = et.InfiniteEnsemble(NET, ridge=1e-2, store=folder / "k").fit(X, Y).predict(NEW)
+        with without_permission(folder):
+            found = et.InfiniteEnsemble(NET, ridge=1e-2, store=folder / "k").fit(X, Y).predict(NEW)
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_other_fields_networks_and_folders_are_refused(tmp_path):

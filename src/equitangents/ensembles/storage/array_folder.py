@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 import google_crc32c
 import numpy as np
 
-from equitangents.ensembles.storage.arrays import replace_directory
+from equitangents.ensembles.storage.arrays import directory_beside, replace_directory
 from equitangents.errors import StoreError
 
 ABOUT = "model.json"
@@ -23,10 +22,8 @@ _BLOCK = 2**26  # bytes that are checked at once
 
 def write_folder(path: Path, about: dict[str, Any], arrays: Sequence[np.ndarray]) -> None:
     """Write `about` and the arrays beside `path`, and move them there when all is on disk."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
+    new = directory_beside(path)
     try:
-        os.chmod(new, 0o777 & ~_umask())
         (new / "arrays").mkdir()
         files = [_write_array(new / "arrays" / f"{i}.npy", array) for i, array in enumerate(arrays)]
         content = about | {"arrays": files}
@@ -102,9 +99,3 @@ def _write(file: Path, content: bytes) -> None:
 
 def _checksum(content: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +26,14 @@ def load_arrays(directory: Path) -> dict[str, np.ndarray]:
         return {name: np.asarray(a) for name, a in checkpointer.restore(directory.absolute()).items()}
 
 
+def directory_beside(path: Path) -> Path:
+    """A new directory beside `path`, for `replace_directory`; whoever may read what this process makes may read it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))  # which is this user's alone
+    new.chmod(0o777 & ~_umask())
+    return new
+
+
 def replace_directory(new: Path, path: Path) -> None:
     """Move `new` to `path`; what was at `path` is there until then and gone afterwards."""
     old = path.with_name(path.name + ".old")
@@ -32,3 +42,9 @@ def replace_directory(new: Path, path: Path) -> None:
         path.rename(old)
     new.rename(path)
     shutil.rmtree(old, ignore_errors=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

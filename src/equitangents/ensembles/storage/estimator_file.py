@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import pickle
 import shutil
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from equitangents._version import __version__
-from equitangents.ensembles.storage.arrays import replace_directory
+from equitangents.ensembles.storage.arrays import directory_beside, replace_directory
 from equitangents.errors import InvalidArgumentError
 
 _FILE = "estimator.pkl"
@@ -47,8 +46,7 @@ def check_place(path: Path) -> None:
 
 def write(cls: type, path: Path, content: Mapping[str, Any], write_arrays: Callable[[Path], None]) -> None:
     """Write `content`, with the class and this version, and what `write_arrays` puts into the new directory."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
+    new = directory_beside(path)
     try:
         write_arrays(new)
         (new / _FILE).write_bytes(pickle.dumps({"class": cls.__name__, "version": __version__, **content}))
