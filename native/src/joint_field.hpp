@@ -80,7 +80,7 @@ struct JointField {
     const int64_t n = begin.before;
     for (int64_t p = 0; p < n; ++p) {
       double* cells = memory.field(begin.to) + p * n * kCell;
-      for (int i = s; i < end; ++i) {
+      for (int i = is_cleared(plan.steps[end - 1], p) ? end - 1 : s; i < end; ++i) {
         const JointStep& step = plan.steps[i];
         const JointStep* next = i + 1 < end ? &plan.steps[i + 1] : nullptr;
         const bool bends = next && next->kind == JointKind::dual && next->op.dual == DualKind::piecewise_linear;
@@ -93,6 +93,11 @@ struct JointField {
       }
     }
     return end;
+  }
+
+  // Whether a step leaves nothing of a row, since its position is missing.
+  bool is_cleared(const JointStep& step, int64_t p) const {
+    return !Own && step.kind == JointKind::clear && sides1[(step.side_at + 2 * p) * kStep] == 0;
   }
 
   void row(const JointStep& step, int64_t p, double* cells, int64_t n) const {
@@ -165,8 +170,35 @@ struct JointField {
 
   // K and Θ; the spare field holds what the first product makes of them.
   void mix(const JointStep& step) const {
+    const double s = step.first, t = step.second, b = step.third;
+    const int64_t m = step.after;
+    double* cells = memory.field(step.to);
+    const auto put = [&](int64_t r, int64_t p, Doubles k, Doubles theta) {
+      double* cell = cells + (p * m + r) * kCell;
+      store(cell, s * k + b);
+      store(cell + L, s * (theta + t * k) + b);
+    };
+    if (step.mixing >= Mixing::softmax) mix_full(step, put);
+    else mix_listed(step, put);
+  }
+
+  template <class F>
+  void mix_full(const JointStep& step, F&& put) const {
+    const int64_t n = step.before;
+    double* half = memory.field(step.from);
+    const double *of_first = sides1 + step.side_at * kStep, *of_second = sides2 + step.side_at * L;
+    FullProduct<Own>{of_first, n, n, memory.field(step.to), n * kCell, kCell, n}.each(
+        [&](int64_t p, int64_t column, Doubles k, Doubles theta) {
+          store(half + (p * n + column) * kCell, k);
+          store(half + (p * n + column) * kCell + L, theta);
+        });
+    FullProduct<true>{of_second, n, n, half, kCell, n * kCell, n}.each(put);
+  }
+
+  template <class F>
+  void mix_listed(const JointStep& step, F&& put) const {
     const int64_t n = step.before, m = step.after;
-    double *cells = memory.field(step.to), *half = memory.field(step.from);
+    double* half = memory.field(step.from);
     const bool given = step.mixing == Mixing::given;
     const auto listed = [&](int64_t p, auto&& of_input) {
       const MixedRow row(step, p, memory);
@@ -177,18 +209,13 @@ struct JointField {
       const int count = listed(p, [&](int64_t at, const int32_t* of, int64_t size) {
         return MixingRow<Own>{sides1 + at * kStep, of, size}.list(memory);
       });
-      mix_first(memory, count, cells, n, half + p * n * kCell);
+      mix_first(memory, count, memory.field(step.to), n, half + p * n * kCell);
     }
-    const double s = step.first, t = step.second, b = step.third;
     for (int64_t r = 0; r < m; ++r) {
       const int count = listed(r, [&](int64_t at, const int32_t* of, int64_t size) {
         return MixingRow<true>{sides2 + at * L, of, size}.list(memory);
       });
-      mix_second(memory, count, half, m, n, [&](int64_t p, Doubles k, Doubles theta) {
-        double* cell = cells + (p * m + r) * kCell;
-        store(cell, s * k + b);
-        store(cell + L, s * (theta + t * k) + b);
-      });
+      mix_second(memory, count, half, m, n, [&](int64_t p, Doubles k, Doubles theta) { put(r, p, k, theta); });
     }
   }
 

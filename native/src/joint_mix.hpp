@@ -1,4 +1,5 @@
-// K' = A K A'ᵀ and Θ' = A Θ A'ᵀ: one product after the other, of the entries that are not zero.
+// K' = A K A'ᵀ and Θ' = A Θ A'ᵀ: one product after the other, of the entries that are not zero; or, where all entries are
+// there, in blocks that keep sums in registers.
 #pragma once
 
 #include "joint_memory.hpp"
@@ -48,6 +49,53 @@ EQT_INLINE void listed_sum(const JointMemory& memory, int count, const double* c
     }
   }
 }
+
+// Products of rows of A without zeros with cells, four rows at a time.
+template <bool Lanes>
+struct FullProduct {
+  static constexpr int L = kLanes<double>, kRows = 4, kCells = EQT_BYTES == 64 ? 2 : 1;
+  const double* entries;  // (rows, size), by lanes or one for all
+  int64_t rows, size;
+  const double* cells;
+  int64_t step, jump;  // numbers between cells that are added, and between those that are not
+  int64_t count;       // of sums for each row
+
+  // Calls put(i, j, K, Θ) with the sums of row i and cell j.
+  template <class F>
+  void each(F&& put) const {
+    int64_t i = 0;
+    for (; i + kRows <= rows; i += kRows) along<kRows>(i, put);
+    for (; i < rows; ++i) along<1>(i, put);
+  }
+
+ private:
+  template <int R, class F>
+  void along(int64_t i, F&& put) const {
+    int64_t j = 0;
+    for (; j + kCells <= count; j += kCells) block<R, kCells>(i, j, put);
+    for (; j < count; ++j) block<R, 1>(i, j, put);
+  }
+
+  template <int R, int C, class F>
+  EQT_INLINE void block(int64_t i, int64_t j, F&& put) const {
+    Doubles k[R][C]{}, theta[R][C]{};
+    const double *row = entries + i * size * (Lanes ? L : 1), *cell = cells + j * jump;
+    for (int64_t e = 0; e < size; ++e, cell += step)
+#pragma GCC unroll 4
+      for (int r = 0; r < R; ++r) {
+        Doubles w;
+        if constexpr (Lanes) w = load(row + (r * size + e) * L);
+        else w = splat(row[r * size + e]);
+#pragma GCC unroll 2
+        for (int c = 0; c < C; ++c) {
+          k[r][c] += w * load(cell + c * jump);
+          theta[r][c] += w * load(cell + c * jump + L);
+        }
+      }
+    for (int r = 0; r < R; ++r)
+      for (int c = 0; c < C; ++c) put(i + r, j + c, k[r][c], theta[r][c]);
+  }
+};
 
 // half(p, b) = Σ_a A(p, a) of cells (a, b), for one p.
 inline void mix_first(const JointMemory& memory, int count, const double* cells, int64_t width, double* half) {

@@ -72,7 +72,7 @@ def test_many_random_networks_have_the_kernels_of_literal_sums(case):
 
 
 @pytest.mark.slow
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(grids())
 def test_random_networks_on_grids_have_the_kernels_of_the_reference_engine(case):
     net, x1, x2 = case
@@ -109,6 +109,29 @@ def test_networks_of_every_step_have_the_kernels_of_the_reference_engine(mixed):
         assert largest(ours, theirs, own, own) <= 1e-12
 
 
+GROUP = et.groups.wallpaper(rotations=4, reflections=False, shape=(3, 3))
+DROPPED = {
+    "windows on a group": (
+        nn.Lift(GROUP, 4, window=(2, 1), b_std=0.2), nn.Relu(), nn.Dropout(0.3), nn.GroupConv(4, window=(2, 1)),
+        nn.Erf(), nn.GroupPool(), nn.Dense(1),
+    ),
+    "own weights at every position, even windows, and pools that overlap": (
+        nn.LocallyConnected(3, 3, padding="zero", b_std=0.1), nn.Hermite(3), nn.Dropout(0.2),
+        nn.AvgPool(3, 2, "zero"), nn.Conv(4, 4, padding="zero", parametrisation="standard", b_std=0.3), nn.Gelu(),
+        nn.GlobalAvgPool(), nn.Dense(1),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", DROPPED)
+def test_networks_with_dropout_have_the_kernels_of_the_reference_engine(rng, name):
+    x = rng.standard_normal((5, 3, 3, 2) if "group" in name else (5, 9, 2))
+    found, exact = (nn.Sequential(*DROPPED[name]).kernel(x, engine=engine) for engine in ("cpu", "reference"))
+    for ours, theirs in ((found.nngp, exact.nngp), (found.ntk, exact.ntk)):
+        assert largest(ours, theirs, np.diag(theirs), np.diag(theirs)) <= 1e-12
+
+
 def test_instruction_sets_and_threads_agree_on_fields_of_all_pairs(mixed, monkeypatch):
     net, x = mixed
     program = net.lowered(x)[1]
@@ -137,6 +160,17 @@ def test_an_input_without_positions_has_a_kernel_of_zero(mixed):
     assert not k.ntk[2].any()
     assert not k.ntk[:, 2].any()
     assert (np.diag(k.ntk)[kept] > 0).all()
+
+
+def test_strides_are_a_choice_among_positions(mixed):
+    """A strided window is there where the position that it is centred on is."""
+    x = et.Masked(mixed[1].x[:, :5], mixed[1].mask[:, ::-1][:, :5])
+    end = nn.Relu(), nn.Flatten(), nn.Dense(1)
+    strided, every = (nn.Conv(4, 3, stride=s, padding="zero", b_std=0.3) for s in (2, 1))
+    found = nn.Sequential(nn.Dense(4), strided, *end).kernel(x)
+    chosen = nn.Sequential(nn.Dense(4), every, end[0], nn.Aggregate(np.eye(5)[::2]), *end[1:]).kernel(x)
+    np.testing.assert_allclose(found.nngp, chosen.nngp, rtol=1e-13)
+    np.testing.assert_allclose(found.ntk, chosen.ntk, rtol=1e-13)
 
 
 def test_inputs_that_are_equal_where_they_exist_have_equal_kernels(mixed):

@@ -59,7 +59,8 @@ def fit(
     solver: Annotated[
         str,
         typer.Option(
-            help="auto, eigh, cholesky, out-of-core, lanczos, pcg, sketch-and-project, nystrom or subset-of-regressors."
+            help="auto, eigh, cholesky, out-of-core, multi-gpu, lanczos, pcg, sketch-and-project, nystrom or "
+            "subset-of-regressors."
         ),
     ] = "auto",
     memory_limit: Annotated[float | None, typer.Option(help="GB that the fit may take; by default half of it.")] = None,

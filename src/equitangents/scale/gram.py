@@ -293,7 +293,7 @@ class GramStore(CheckedKeywords):
         logger.info("gram: %d of %d tiles computed%s, in %s", counted.computed, total, rest, self.path)
 
     def _tidy(self) -> None:
-        """Remove what processes left behind that were killed."""
+        """Remove what processes left behind that were killed, where this one may."""
         for name in self._work.arrays:
             folder = self.path / name / PARTIAL
             sweep(folder)

@@ -64,10 +64,11 @@ class InfiniteEnsemble(FieldRegressorMixin, InfiniteEnsembleBase):
         store: a folder in which the kernel of the training set is kept tile by tile (`scale.GramStore`; of fields two
             arrays over all points): a fit that was killed goes on, and the next one reads it; for the dense, explicit
             and orbit-averaged problems.
-        solver: what solves them: "eigh", "cholesky", "out-of-core", "lanczos", "pcg", "sketch-and-project", "nystrom",
-            "subset-of-regressors", or settings of one, such as `solvers.PCG(rank=500)`. "auto": "eigh" up
-            to 3,000 samples, else by memory and time; never an approximation. The approximations read a `store` if
-            one is given, which computes all of it first. `solution_` says what was used, and why.
+        solver: what solves them: "eigh", "cholesky", "out-of-core", "multi-gpu", "lanczos", "pcg",
+            "sketch-and-project", "nystrom", "subset-of-regressors", or settings of one, such as
+            `solvers.PCG(rank=500)`. "auto": "eigh" up to 3,000 samples, else by memory and time; never an
+            approximation. The approximations read a `store` if one is given, which computes all of it first.
+            `solution_` says what was used, and why.
 
     Attributes:
         solver_: which problem gives the mean, exactly in each case: "dense N×N"; "orbit-averaged N×N" for invariant

@@ -70,7 +70,7 @@ def _cost(
         seconds=elements * layer.seconds + products * product.seconds,
         uncertainty=_UNSURE * uncertainty([layer.spread, product.spread]),
         output_bytes=wanted.result_bytes,
-        working_bytes=working_bytes(program, chosen),
+        working_bytes=working_bytes(program, chosen, channels, wanted.rows, wanted.columns, wanted.itemsize),
         engine=chosen.name,
         form="pairs",
         dtype=wanted.dtype,
@@ -89,7 +89,7 @@ def _mixing(program: StructuredProgram) -> int:
             after = op.blocks
         elif isinstance(op, Mix) and op.matrix is not None:
             after = len(op.matrix.array)
-            found += 2 * np.count_nonzero(op.matrix.array) * (before + after)
+            found += 2 * int(np.count_nonzero(op.matrix.array)) * (before + after)
         elif isinstance(op, Mix | Attend):
             found += 4 * before**3
         elif isinstance(op, WindowPool) or hasattr(op, "out_shape"):
@@ -97,4 +97,4 @@ def _mixing(program: StructuredProgram) -> int:
         elif hasattr(op, "index"):
             after = len(op.index.array)
         before = after
-    return int(found)
+    return found

@@ -27,5 +27,5 @@ class StructuredRules(ABC):
         """(NNGP, NTK) of every input with itself, each (N,)."""
 
     @abstractmethod
-    def working_bytes(self, program: StructuredProgram) -> int:
+    def working_bytes(self, program: StructuredProgram, channels: int, n1: int, n2: int, itemsize: int) -> int:
         """Bytes that a run holds beyond inputs and results."""

@@ -48,7 +48,8 @@ def compute(program: StructuredProgram, x1: Inputs, x2: Inputs | None = None, en
         with precision.scope(dtype):
             nngp, ntk = _tile(program, typed(one, dtype), typed(other, dtype), same, DISTANCE)
         return Kernels(nngp, ntk, form="pairs", notes=notes)
-    check_result(one.x, None if x2 is None else other.x, dtype, working_bytes(program, chosen))
+    sizes = one.x.shape[-1], len(one.x), len(other.x), np.dtype(dtype).itemsize
+    check_result(one.x, None if x2 is None else other.x, dtype, working_bytes(program, chosen, *sizes))
     far = far_apart(*(norms(np.asarray(b.x, np.float64)) for b in (one, other)))
     if chosen.structured is None:
         nngp, ntk = np.empty(far.shape), np.empty(far.shape)
@@ -116,10 +117,14 @@ def obstacle(program: StructuredProgram, engine: Engine, traced: bool = False) -
     if engine.over_all_pairs:
         return None
     if engine.structured is None:
-        return f"it runs along fibres only, and this network runs over all pairs of positions, since {program.why}"
+        return f"it runs along fibres only, {_not_along(program)}"
     if traced:
-        return f"inside JAX programs it runs along fibres only, and {program.why}"
+        return f"inside JAX programs it runs along fibres only, {_not_along(program)}"
     return engine.structured.obstacle(program)
+
+
+def _not_along(program: StructuredProgram) -> str:
+    return f"and this network runs over all pairs of positions, since {program.why}"
 
 
 def choice_of(program: StructuredProgram, engine: str | None, traced: bool = False) -> tuple[Engine, tuple[str, ...]]:
@@ -134,14 +139,19 @@ def _told(program: StructuredProgram, choice: Choice) -> tuple[Engine, tuple[str
 
 def notes_of_field(program: StructuredProgram, engine: str | None) -> tuple[str, ...]:
     """The same notes of a kernel field, which only engines that run every program over all pairs compute."""
-    why = f"it has no kernel fields over all pairs of positions, and {program.why}"
+    why = f"it has kernel fields along fibres only, {_not_along(program)}"
     return _told(program, choose_where(lambda e: None if e.over_all_pairs else why, engine))[1]
 
 
-def working_bytes(program: StructuredProgram, engine: Engine) -> int:
-    """Bytes of all threads' fields, or of one tile."""
+def working_bytes(program: StructuredProgram, engine: Engine, channels: int, n1: int, n2: int, itemsize: int) -> int:
+    """Bytes that kernels between n1 and n2 inputs take beyond these and the results."""
     if engine.structured is not None:
-        return engine.structured.working_bytes(program)
+        return engine.structured.working_bytes(program, channels, n1, n2, itemsize)
+    return tile_bytes(program)
+
+
+def tile_bytes(program: StructuredProgram) -> int:
+    """Bytes of one tile of the reference engine."""
     return _side(program) ** 2 * positions(program) ** 2 * _FIELDS * 8
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,16 +44,25 @@ def ensemble_stage(
     With `orbits` inputs are recorded on their whole orbits, outputs (times, members, |G|, n, outputs). `keep` makes of
     what was recorded the arrays of the stage.
     """
-
-    checkpoints = folder.checkpoints(stage)
-
-    def train(task: Task) -> Arrays:
-        inputs = record if orbits is None else {name: orbit_batch(orbits, z) for name, z in record.items()}
-        options = {"optimizer": "gd", "epochs": int(max(record_at)), "checkpoints": checkpoints}
-        recorded = train_recorded(net, x, y, record=inputs, record_at=record_at, task=task, **{**options, **ensemble})
-        return keep(recorded if orbits is None else {name: by_element(orbits, z) for name, z in recorded.items()})
-
+    options = {"optimizer": "gd", "epochs": int(max(record_at)), "checkpoints": folder.checkpoints(stage), **ensemble}
+    train = partial(_train, net, x, y, record, record_at, orbits, keep, options)
     return Stage(stage, title, train, ensemble=True)
+
+
+def _train(
+    net: FiniteNetwork,
+    x: np.ndarray,
+    y: np.ndarray,
+    record: Mapping[str, np.ndarray],
+    record_at: Sequence[int] | np.ndarray,
+    orbits: Action | None,
+    keep: Callable[[Arrays], Arrays],
+    options: dict[str, Any],
+    task: Task,
+) -> Arrays:
+    inputs = record if orbits is None else {name: orbit_batch(orbits, z) for name, z in record.items()}
+    recorded = train_recorded(net, x, y, record=inputs, record_at=record_at, task=task, **options)
+    return keep(recorded if orbits is None else {name: by_element(orbits, z) for name, z in recorded.items()})
 
 
 def train_recorded(

@@ -14,13 +14,15 @@ from equitangents.formatting import memory_size
 from equitangents.kernels.engines.cpu.joint_plan import Described, describe, why_not
 from equitangents.kernels.engines.cpu.library import library, threads
 from equitangents.kernels.engines.cpu.run import Arrays, called
+from equitangents.kernels.program import Table, WindowPool
 from equitangents.kernels.structured.batch import Batch
-from equitangents.kernels.structured.program import StructuredProgram
+from equitangents.kernels.structured.program import StructuredProgram, flat
 from equitangents.kernels.structured.rules import Pair, StructuredRules
 
 _CELL = 128  # bytes of a pair of positions: two vectors, at most
 _MEMORY_LIMIT = 4 << 30  # bytes for the fields of all threads
-_PANELS = 3 * (48 << 20)  # bytes of prepared inputs, those of a vector aside
+_PANEL = 48 << 20  # bytes of prepared inputs that a panel holds, those of one more vector aside
+_LANES = 8  # inputs in a vector, at most
 
 
 class _Problem(ctypes.Structure):
@@ -65,14 +67,20 @@ class CompiledStructured(StructuredRules):
         """(NNGP, NTK) of every input with itself, each (N,)."""
         return _run(program, batch, None, (len(batch.x),), -1)
 
-    def working_bytes(self, program: StructuredProgram) -> int:
-        """The fields of all threads, and what is known of each input alone."""
+    def working_bytes(self, program: StructuredProgram, channels: int, n1: int, n2: int, itemsize: int) -> int:
+        """The fields of all threads, what is known of each input alone, and inputs and results in double precision."""
         found = _sized(program)
-        return _threads(found) * _bytes(found) + _PANELS
+        signal = int(np.prod(program.shape, dtype=np.int64)) * channels
+        each = (2 * found.sides + signal) * 8
+        panels = sum(min(_PANEL + _LANES * each, (n + _LANES) * each) for n in (n1, n2))
+        converted = ((n1 + n2) * signal + 2 * n1 * n2) * 8 if itemsize < 8 else 0
+        return _threads(found) * _bytes(found) + panels + converted
 
 
 def _sized(program: StructuredProgram) -> Described:
-    return describe(program, 1, masked=False)
+    """Of inputs with masks, which take more, where the program can have them."""
+    masked = bool(program.shape) and not any(isinstance(op, WindowPool | Table) for op in flat(program.ops))
+    return describe(program, 1, masked)
 
 
 def _bytes(found: Described) -> int:

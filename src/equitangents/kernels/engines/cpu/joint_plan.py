@@ -35,11 +35,12 @@ _ONES = (1.0, 1.0, 1.0, 1.0)
 
 
 class Described(NamedTuple):
-    """The arrays, how many fields are alive at once, and the most positions of one."""
+    """The arrays, how many fields are alive at once, the most positions of one, and numbers known of each input."""
 
     arrays: Description
     fields: int
     widest: int
+    sides: int
 
 
 def why_not(program: StructuredProgram) -> str | None:
@@ -66,9 +67,9 @@ def describe(program: StructuredProgram, channels: int, masked: bool) -> Describ
     writer.cleared(end)
     if registers.last != end.number:
         writer.scaled(end, 1.0)
-    return Described(
-        registers.description(channels, positions, reads_graphs(program)), registers.fields, registers.widest
-    )
+    graphs = reads_graphs(program)
+    sides = registers.sides + sum(registers.masks) + (positions**2 if graphs else 0) + 1
+    return Described(registers.description(channels, positions, graphs), registers.fields, registers.widest, sides)
 
 
 class _Writer:
@@ -156,7 +157,10 @@ class _Writer:
         assert found is not None  # see `why_not`
         weights = self.to.real(found.coefficients) if found.coefficients else 0
         numbers = (found.first, found.second, found.offset)
-        self.to.step(Kind.DUAL, field, weights=weights, size=len(found.coefficients), dual=found.kind, numbers=numbers)
+        self.to.step(
+            Kind.DUAL, field, weights=weights, size=len(found.coefficients), dual=found.kind, numbers=numbers,
+            sides=found.sides * field.positions,
+        )  # fmt: skip
         return _touched(field)
 
     def decouple(self, op: Decouple, field: Field) -> Field:
@@ -235,8 +239,8 @@ class _Writer:
         if not op.linear:
             self.cleared(field)
             self.to.step(Kind.COVARIANCE, field)
-            numbers = (op.value_var * op.logit_scale**2, 0.0, op.b_var)
-            self.to.step(Kind.SQUARE, field, numbers=numbers, total=True)
+            weight = op.value_var * op.logit_scale**2
+            self.to.step(Kind.SQUARE, field, numbers=(weight, 0.0, op.b_var), total=True)
             self.to.step(Kind.DISTANCE, field)
             return _touched(field)
         numbers = (op.value_var, 2.0, op.b_var, op.logit_scale)
@@ -260,11 +264,12 @@ class _Writer:
         self.to.step(Kind.COVARIANCE, field)
         index = 0 if pattern is None else self.to.table(_entries(pattern))
         entries = 0 if pattern is None else int(pattern.sum())
+        own = 0 if mixing in (Mixing.GIVEN, Mixing.GRAPH) else entries or field.positions**2
         spare = self.to.take(max(after, field.positions))
         spare.positions = field.positions
         self.to.step(
             Kind.MIX, field, spare, after=after, index=index, weights=weights, size=entries,
-            mixing=mixing, total=centred, numbers=numbers, masks=(field.mask, mask),
+            mixing=mixing, total=centred, numbers=numbers, masks=(field.mask, mask), sides=own,
         )  # fmt: skip
         self.to.give_back(spare)
         found = Field(field.number, after, mask)

@@ -37,6 +37,12 @@ class Kind(IntEnum):
     PRESENT = 15
 
 
+_SIDES = {
+    Kind.WINDOW: 1, Kind.AFFINE: 1, Kind.DECOUPLE: 1, Kind.COMBINE: 2, Kind.NORMALISE: 5, Kind.COVARIANCE: 1,
+    Kind.DISTANCE: 1, Kind.DROP: 1, Kind.CLEAR: 2,
+}  # fmt: skip
+
+
 class Mixing(IntEnum):
     """Where the weights of a mix come from: `Mixing` in native/src/joint.hpp."""
 
@@ -73,6 +79,7 @@ class Registers:
         self.masks = masks  # positions of each
         self.fields = 0
         self.widest = 0
+        self.sides = 0  # numbers that the steps need of each input alone
         self._free: list[int] = []
         self._reals: list[np.ndarray] = []
         self._tables: list[np.ndarray] = []
@@ -106,8 +113,12 @@ class Registers:
         dual: int = 0,
         numbers: tuple[float, ...] = (),
         masks: tuple[int, int] | None = None,
+        sides: int | None = None,
     ) -> None:
-        """One step from `source` (None: in place) to `to`, both of them fields, or numbers of masks."""
+        """One step from `source` (None: in place) to `to`, both of them fields, or numbers of masks.
+
+        `sides`: numbers that it needs of each input alone, where the kind of step does not say it.
+        """
         source = to if source is None else source
         number, origin = (f.number if isinstance(f, Field) else f for f in (to, source))
         before = source.positions if isinstance(source, Field) else self.masks[source]
@@ -118,6 +129,7 @@ class Registers:
         code += [index, weights, size, mixing, int(total), dual, four, *masks]
         self.steps += map(int, code)
         self.count += 1
+        self.sides += _SIDES.get(kind, 0) * before if sides is None else sides
         if isinstance(to, Field):
             self.last = to.number
 
