@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from equitangents._types import Network
 from equitangents.formatting import duration, memory_size
 from equitangents.kernels import KernelCost
-from equitangents.kernels.cost import check_dtype
+from equitangents.kernels.cost import CostedKernel, check_dtype
 from equitangents.scale.grid import Grid
 from equitangents.scale.side import side_of_tile
 from equitangents.validation import check_whole
@@ -49,7 +48,7 @@ class GramCost:
 
 
 def estimate(
-    net: Network,
+    net: CostedKernel,
     shape: tuple[int, ...],
     n1: int,
     n2: int | None = None,

@@ -15,11 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from equitangents._types import ExecutorLike, FileName, Network, Numbers
+from equitangents._protocols import TaskExecutor
+from equitangents._types import FileName, Numbers
 from equitangents.actions import Action
 from equitangents.errors import InvalidArgumentError, ShapeError, StoreError
 from equitangents.formatting import memory_size
 from equitangents.inference.group_fourier import fourier_irreps
+from equitangents.kernels import KernelFunction
 from equitangents.keywords import CheckedKeywords
 from equitangents.memory import check_fits
 from equitangents.scale.chunks import PARTIAL
@@ -81,7 +83,7 @@ class GramStore(CheckedKeywords):
     def __init__(
         self,
         path: FileName,
-        net: Network,
+        net: KernelFunction,
         x1: Numbers,
         x2: Numbers | None = None,
         *,
@@ -177,7 +179,7 @@ class GramStore(CheckedKeywords):
 
     def compute(
         self,
-        executor: ExecutorLike = None,
+        executor: TaskExecutor | None = None,
         resume: bool = True,
         *,
         workers: int | None = None,
@@ -239,7 +241,7 @@ class GramStore(CheckedKeywords):
         repair: bool = True,
         *,
         seed: int | None = None,
-        executor: ExecutorLike = None,
+        executor: TaskExecutor | None = None,
         workers: int | None = None,
     ) -> Verification:
         """Check all metadata, inputs and checksums, recompute `sample` tiles (None: all), and repair what is wrong.
@@ -266,7 +268,7 @@ class GramStore(CheckedKeywords):
         return f"GramStore({str(self.path)!r}, shape={self.shape}, {there} of {len(self.tiles)} tiles)"
 
     def _compute(
-        self, waiting: list[Tile], total: int, executor: ExecutorLike, workers: int | None, told: Told | None
+        self, waiting: list[Tile], total: int, executor: TaskExecutor | None, workers: int | None, told: Told | None
     ) -> None:
         counted = Progress(total - len(waiting), total, told)
 
@@ -291,7 +293,7 @@ class GramStore(CheckedKeywords):
         logger.info("gram: %d of %d tiles computed%s, in %s", counted.computed, total, rest, self.path)
 
     def _tidy(self) -> None:
-        """Remove what processes left behind that were killed."""
+        """Remove what processes left behind that were killed, where this one may."""
         for name in self._work.arrays:
             folder = self.path / name / PARTIAL
             sweep(folder)

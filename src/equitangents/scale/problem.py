@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from equitangents._types import Network
 from equitangents.actions import Action, check_finite_group
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
+from equitangents.kernels import KernelFunction
 from equitangents.kernels.invariance import is_invariant
 from equitangents.precision import working_dtype
 from equitangents.scale.identity import action_hash, engine_of, network_hash, row_digests, rows_of
@@ -37,7 +37,7 @@ def precision_of(precision: str | None, data: Data) -> np.dtype:
     return np.dtype(precision)
 
 
-def problem(net: Network, data: Data, action: Action | None, tile: int | None, dtype: np.dtype) -> Record:
+def problem(net: KernelFunction, data: Data, action: Action | None, tile: int | None, dtype: np.dtype) -> Record:
     """The record of a new store for the kernels of `data`; ShapeError and InvalidTypeError for what has none.
 
     `tile` None: a side that suits the network and the numbers of inputs.
@@ -66,7 +66,7 @@ def problem(net: Network, data: Data, action: Action | None, tile: int | None, d
     )
 
 
-def _elements(net: Network, x1: Any, x2: Any, action: Action, dtype: np.dtype) -> tuple[int, ...]:
+def _elements(net: KernelFunction, x1: Any, x2: Any, action: Action, dtype: np.dtype) -> tuple[int, ...]:
     """The inverse of every element, after checking that the action is one that can be used."""
     if not isinstance(action, Action):
         raise InvalidTypeError(f"action is {action!r}; expected an action of a finite group, of equitangents.actions")

@@ -19,7 +19,7 @@ from equitangents.kernels.program import Program
 _LEAST, _MOST = 64, 1000  # of a side, where tiles take long
 _TILES = 16  # of about so many along the longer side
 _LARGEST = 2000  # of a side, where tiles are fast
-_ENOUGH = 0.2  # of an engine's `quick_work`: work of some tenths of a second
+_ENOUGH = 0.4  # of an engine's `quick_work`: work of some tenths of a second
 
 
 def side_of_tile(kernel: Any, shape: tuple[int, ...], dtype: np.dtype, n1: int, n2: int | None = None) -> int:

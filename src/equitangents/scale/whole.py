@@ -80,13 +80,14 @@ def _put_on_disk(files: Sequence[File], partials: Sequence[Path]) -> None:
 
 
 def sweep(folder: Path) -> list[Path]:
-    """Remove what processes were writing in `folder` that are dead; returns what that was."""
+    """Remove what processes were writing in `folder` that are dead, where this one may; returns what that was."""
     removed = []
     with contextlib.suppress(FileNotFoundError):
         for path in folder.iterdir():
             if _is_abandoned(path):
-                shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-                removed.append(path)
+                with contextlib.suppress(OSError):  # another user's, or a disk that is only read
+                    shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+                    removed.append(path)
     return removed
 
 

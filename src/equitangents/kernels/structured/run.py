@@ -26,6 +26,7 @@ from equitangents.kernels.structured.batch import Batch, batch_of, check_alike, 
 from equitangents.kernels.structured.execute import Context, execute
 from equitangents.kernels.structured.fields import Pairs, Side, State
 from equitangents.kernels.structured.program import BlockSums, Mix, StructuredProgram, flat
+from equitangents.structured import Inputs
 
 logger = logging.getLogger("equitangents")
 
@@ -34,7 +35,7 @@ _MEMORY_LIMIT = 4 << 30  # bytes for one tile
 _FAR = 10.0  # of log2 of norms, beyond which the covariance is carried
 
 
-def compute(program: StructuredProgram, x1: Any, x2: Any = None, engine: str | None = None) -> Kernels:
+def compute(program: StructuredProgram, x1: Inputs, x2: Inputs | None = None, engine: str | None = None) -> Kernels:
     """Kernels between x1 and x2 (None: x1 with itself), each (N1, N2); arrays, Masked or Graphs."""
     traced = _traced(x1, x2)
     chosen, notes = choice_of(program, engine, traced)
@@ -67,7 +68,7 @@ def compute(program: StructuredProgram, x1: Any, x2: Any = None, engine: str | N
     return _as_given((x1, x2), nngp, ntk, chosen, notes)
 
 
-def compute_diagonal(program: StructuredProgram, x: Any, engine: str | None = None) -> Kernels:
+def compute_diagonal(program: StructuredProgram, x: Inputs, engine: str | None = None) -> Kernels:
     """Kernels of each input with itself, each (N,)."""
     traced = _traced(x)
     chosen, notes = choice_of(program, engine, traced)
