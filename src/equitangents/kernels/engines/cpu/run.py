@@ -33,6 +33,15 @@ class _Description(ctypes.Structure):
         ("", ctypes.c_void_p), ("_size", ctypes.c_int64))]  # fmt: skip
 
 
+@lru_cache(maxsize=64)
+def _described(plan: Runnable, channels: int) -> _Description:
+    """The description of a plan as the library takes it; it points into arrays that it keeps."""
+    arrays = describe(plan, channels)
+    found = _Description(*(v for a in (arrays.code, arrays.reals, arrays.tables) for v in (a.ctypes.data, a.size)))
+    found.arrays = arrays
+    return found
+
+
 class _Problem(ctypes.Structure):
     _fields_ = [
         ("x1", ctypes.c_void_p),
@@ -148,8 +157,7 @@ def _run(
     nngp, ntk = (RESULTS.array(found, x1.dtype) for _ in range(2))
     if nngp.size == 0:
         return nngp, ntk
-    d = describe(plan, x1.shape[-1])
-    description = _Description(*(v for a in (d.code, d.reals, d.tables) for v in (a.ctypes.data, a.size)))
+    description = _described(plan, x1.shape[-1])
     cancel, odd = ctypes.c_int32(0), ctypes.c_int32(0)
     problem = _Problem(
         x1=x1.ctypes.data,
@@ -168,7 +176,7 @@ def _run(
         targets=None if kept is None or kept.targets is None else kept.targets.ctypes.data,
         odd=ctypes.addressof(odd),
     )
-    function = getattr(library(), TARGETS[x1.dtype.name][0])
+    function = getattr(library(), TARGETS["float32" if x1.dtype.itemsize == 4 else "float64"][0])
     message = ctypes.create_string_buffer(_MESSAGE_SIZE)
 
     def call() -> int:
