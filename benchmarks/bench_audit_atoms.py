@@ -15,6 +15,8 @@ import numpy as np
 from ase import Atoms
 from ase.calculators.calculator import Calculator, all_changes
 
+from benchmarks.totals import totals
+
 MODELS = 10  # of each fault
 EXACT = 20  # potentials without a fault
 ELEMENTS = 6
@@ -216,19 +218,13 @@ def _counts(outcomes: list[str]) -> tuple[int, int, int]:
 
 def table(found: list[Line]) -> str:
     """Every line, and the totals with exact binomial intervals."""
-    from scipy.stats import binomtest
-
     rows = ["| planted fault | row | fails | undecided | false alarms | missed |", "|---|---|---|---|---|---|"]
     for one in found:
         wrong = ("–", str(one.wrong)) if one.planted else (str(one.wrong), "–")
         rows.append(f"| {one.name} | {one.test} | {one.fails} of {one.rows} | {one.undecided} | {' | '.join(wrong)} |")
-    said = []
-    for planted, words in ((False, "false alarms"), (True, "missed")):
-        chosen = [one for one in found if one.planted == planted]
-        wrong_count, of = sum(one.wrong for one in chosen), sum(one.rows for one in chosen)
-        ends = binomtest(wrong_count, of).proportion_ci(0.95)
-        said.append(f"{words}: {wrong_count} of {of}, 95 % interval {100 * ends.low:.1f} % to {100 * ends.high:.1f} %")
-    return "\n".join(rows) + "\n\n" + "; ".join(said)
+    alarms = [(one.wrong, one.rows) for one in found if not one.planted]
+    missed = [(one.wrong, one.rows) for one in found if one.planted]
+    return "\n".join(rows) + "\n\n" + totals(("false alarms", alarms), ("missed", missed))
 
 
 def main() -> None:

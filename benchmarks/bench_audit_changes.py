@@ -30,7 +30,7 @@ from benchmarks.bench_audit_kinds import (
     plant,
     series,
 )
-from benchmarks.bench_audit_verdicts import Case, Row, measure, table
+from benchmarks.bench_audit_verdicts import Case, Row, measure, totals_of
 
 
 @dataclass(frozen=True)
@@ -168,4 +168,4 @@ def rows_of(chosen: tuple[Case, ...] | None = None, models: int = MODELS, **sett
 def main() -> None:
     """The table, and the totals."""
     rows = rows_of()
-    print(by_kind(rows) + "\n\n" + table(rows).rpartition("\n")[2])
+    print(by_kind(rows) + "\n\n" + totals_of(rows))

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.bench_audit_verdicts import Case, Row, measure, table
+from benchmarks.bench_audit_verdicts import Case, Row, measure, totals_of
 
 MODELS = 20  # of each case
 INPUTS, FRESH = 64, 512
@@ -391,4 +391,4 @@ def by_kind(rows: list[Row]) -> str:
 def main() -> None:
     """The table of all kinds, and the totals."""
     rows = rows_of()
-    print(by_kind(rows) + "\n\n" + table(rows).rpartition("\n")[2])
+    print(by_kind(rows) + "\n\n" + totals_of(rows))

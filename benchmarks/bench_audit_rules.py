@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.bench_audit_kinds import MODELS, TURN, Array, Kind, clouds, harmonics, images, plant
+from benchmarks.totals import totals
 
 FREE = 50  # networks without a rule, of each kind
 OFF = 0.1
@@ -161,19 +162,13 @@ def _is_right(planted: Planted, off: float, seed: list[int]) -> bool:
 
 def table(found: list[Line]) -> str:
     """Every line, and the totals with exact binomial intervals."""
-    from scipy.stats import binomtest
-
     rows = ["| outputs | a rule was found | false alarms | missed or misnamed |", "|---|---|---|---|"]
     for one in found:
         cells = ("–", str(one.wrong)) if one.planted else (str(one.wrong), "–")
         rows.append(f"| {one.name} | {one.found} of {one.models} | {' | '.join(cells)} |")
-    said = []
-    for planted, words in ((False, "false alarms"), (True, "missed or misnamed")):
-        chosen = [one for one in found if one.planted == planted]
-        wrong, of = sum(one.wrong for one in chosen), sum(one.models for one in chosen)
-        ends = binomtest(wrong, of).proportion_ci(0.95)
-        said.append(f"{words}: {wrong} of {of}, 95 % interval {100 * ends.low:.1f} % to {100 * ends.high:.1f} %")
-    return "\n".join(rows) + "\n\n" + "; ".join(said)
+    alarms = [(one.wrong, one.models) for one in found if not one.planted]
+    missed = [(one.wrong, one.models) for one in found if one.planted]
+    return "\n".join(rows) + "\n\n" + totals(("false alarms", alarms), ("missed or misnamed", missed))
 
 
 def main() -> None:

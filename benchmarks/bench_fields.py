@@ -57,7 +57,7 @@ def main() -> None:
                 figures = compared(
                     lambda: net.kernel_field(x, y, positions, engine="cpu"),  # noqa: B023
                     lambda: pooled.kernel(x, y, engine="cpu"),  # noqa: B023
-                    lambda: [written(values) for values in (field.nngp, field.ntk)],  # noqa: B023
+                    lambda: [written(np.asarray(values)) for values in (field.nngp, field.ntk)],  # noqa: B023
                 )
                 print(f"{name:<30}{np.dtype(dtype).name:>9}{positions:>11}{figures}", flush=True)
 

@@ -13,6 +13,7 @@ import time
 import numpy as np
 
 import equitangents as et
+from benchmarks.growth import exponent
 from equitangents import nn
 from equitangents.molecules import AtomSignals, Molecules, kernels
 
@@ -80,11 +81,6 @@ def dense_seconds(bandlimit):
     return time.process_time() - start, group.order
 
 
-def _exponent(points):
-    x, y = np.log(np.array(points)).T
-    return float(np.polyfit(x, y, 1)[0])
-
-
 def main(full: bool = False) -> None:
     """Tables of rates and growth."""
     m = molecules(2)
@@ -96,9 +92,9 @@ def main(full: bool = False) -> None:
         seconds, resolution = seconds_a_pair(bandlimit)
         found.append((bandlimit, seconds))
         print(f"| {bandlimit} | {resolution} | {1 / seconds:.0f} | {1e6 * seconds / pairs:.1f} |", flush=True)
-    print(f"\ngrowth with the bandlimit: exponent {_exponent(found):.2f}")
+    print(f"\ngrowth with the bandlimit: exponent {exponent(found):.2f}")
     atoms = [(2 * heavy, seconds_a_pair(4, heavy=heavy)[0]) for heavy in ((4, 6, 9, 14) if full else (5, 9))]
-    print(f"growth with atoms at bandlimit 4: exponent {_exponent(atoms):.2f}")
+    print(f"growth with atoms at bandlimit 4: exponent {exponent(atoms):.2f}")
     print("\n| bandlimit | rotations | explicit sums, s a pair of atoms | ours, times faster |\n|---:|---:|---:|---:|")
     dense = []
     for bandlimit in (2, 3, 4) if full else (2, 3):
@@ -107,7 +103,7 @@ def main(full: bool = False) -> None:
         ours = dict(found).get(bandlimit)
         faster = "" if ours is None else f"{seconds * pairs / ours:,.0f}"
         print(f"| {bandlimit} | {order} | {seconds:.4f} | {faster} |", flush=True)
-    print(f"\ngrowth of explicit sums with the bandlimit: exponent {_exponent(dense):.2f}")
+    print(f"\ngrowth of explicit sums with the bandlimit: exponent {exponent(dense):.2f}")
 
 
 if __name__ == "__main__":

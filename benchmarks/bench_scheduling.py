@@ -3,7 +3,7 @@
 64 workers are threads of one LocalCluster; a tile sleeps for its time, and everything else is real: client, scheduler,
 messages. Of 1,000 workers only the handing out is real, the code of `scale.executors`, and its time is measured; the
 workers, a message's latency and what Dask's client and scheduler take for a task are figures in a model of time. The
-last lines are processor time of the store; the disk writes one tile while the next one is computed.
+last lines are times of a store beside those of its tiles in memory; one tile is written while the next one is computed.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +40,6 @@ def sleep(seconds: float, items: Sequence[Any]) -> Done:
 
 def on_dask(workers: int, tiles: int, seconds: float) -> float:
     """The efficiency of a real scheduler with sleeping tasks: tiles · seconds / (workers · time)."""
-    from functools import partial
-
     import distributed
 
     with distributed.LocalCluster(n_workers=workers, **IN_THREADS) as cluster, distributed.Client(cluster) as client:
@@ -114,44 +113,62 @@ def simulated(workers: int, tiles: int, seconds: float) -> float:
     queue, executors.Queue = executors.Queue, lambda: cluster  # type: ignore[misc,assignment]
     try:
         handed = executors.Tasks[Any, Done](lambda items: None, lambda item: False, lambda done: None)  # type: ignore[arg-type,return-value]
-        executors._hand_out(cluster, lambda: workers, handed, range(tiles))  # type: ignore[arg-type]
+        executors._hand_out(cluster, lambda: workers, handed, range(tiles))
     finally:
         executors.Queue = queue  # type: ignore[misc]
     return tiles * seconds / (workers * cluster.now)
 
 
-def store_of_a_tile(side: int = 1000, repeats: int = 7) -> dict[str, float]:
-    """Processor seconds, medians, that the store takes for a tile in float32 off the diagonal: four files of 4 MB."""
-    from equitangents.nn import Dense, Relu, Sequential
+def cases() -> dict[str, tuple[Any, np.ndarray]]:
+    """Networks whose tiles are fast and slow, and inputs of a few tiles, by name."""
+    from equitangents.systems import architecture
+
+    rng = np.random.default_rng(0)
+    flat = rng.normal(size=(4000, 784)).astype(np.float32)
+    images = rng.normal(size=(480, 32, 32, 3)).astype(np.float32)
+    return {
+        "FCN, 8 layers": (architecture("FCN", depth=8), flat),
+        "VEC, 8 layers": (architecture("VEC", depth=8), images),
+    }
+
+
+def overhead(net: Any, x: np.ndarray, repeats: int) -> dict[str, float]:
+    """Processor seconds and seconds, medians, of a new store, and of its tiles in memory, kept or in one matrix."""
     from equitangents.scale import GramStore
 
-    net = Sequential(Dense(1), Relu(), Dense(1))
-    x = np.random.default_rng(0).normal(size=(2 * side, 8)).astype(np.float32)
+    took: dict[str, list[tuple[float, float]]] = {}
     with tempfile.TemporaryDirectory() as folder:
-        store = GramStore(Path(folder) / "k", net, x, tile=side)
-        work, tile = store._work, (0, 1)
-        values = work.values(tile)
-        return {
-            "write": _median(lambda: work.write(tile, values), repeats),
-            "check and read inputs": _median(lambda: _check_and_read(work, tile), repeats),
-            "whether all is finite": _median(lambda: np.isfinite(values).all(), repeats),
-        }
+        for turn in range(repeats + 1):  # the first one warms up
+            store = GramStore(Path(folder) / str(turn), net, x)
+            parts = [tuple(slice(k * store.tile, (k + 1) * store.tile) for k in tile) for tile in store.tiles]
+            ways = {"store": store.compute, "tiles": partial(dropped, net, x, parts)}
+            for name, way in (ways | {"matrix": partial(assembled, net, x, parts)}).items():
+                begin, processor = time.monotonic(), time.process_time()
+                way()
+                if turn:
+                    took.setdefault(name, []).append((time.process_time() - processor, time.monotonic() - begin))
+    found = {"side": float(store.tile), "tiles": float(len(parts))}
+    for name, times in took.items():
+        found[f"{name}, processor"], found[f"{name}, clock"] = np.median(times, axis=0)
+    return found
 
 
-def _check_and_read(work: Any, tile: tuple[int, int]) -> None:
-    work.check()
-    work.is_there(tile)
-    for index in tile:
-        work._inputs("x1", index, slice(0, work.record.tile))
+def dropped(net: Any, x: np.ndarray, parts: Sequence[tuple[slice, ...]]) -> None:
+    """The kernels of all tiles, one after another, none of which is kept."""
+    for rows, columns in parts:
+        net.kernel(x[rows], None if rows == columns else x[columns])
 
 
-def _median(function: Callable[[], Any], repeats: int) -> float:
-    times = []
-    for _ in range(repeats):
-        begin = time.process_time()
-        function()
-        times.append(time.process_time() - begin)
-    return float(np.median(times))
+def assembled(net: Any, x: np.ndarray, parts: Sequence[tuple[slice, ...]]) -> np.ndarray:
+    """NNGP and NTK whole, both halves."""
+    whole = np.empty((2, len(x), len(x)), x.dtype)
+    for rows, columns in parts:
+        kernels = net.kernel(x[rows], None if rows == columns else x[columns])
+        for matrix, values in zip(whole, (kernels.nngp, kernels.ntk), strict=True):
+            matrix[rows, columns] = values
+            if rows != columns:
+                matrix[columns, rows] = values.T
+    return whole
 
 
 def main(full: bool = False) -> None:
@@ -163,8 +180,19 @@ def main(full: bool = False) -> None:
     for workers, count, seconds in [(64, 10_000, 1.0), (1000, 1_000_000, 0.3), (1000, 1_000_000, 1.0)]:
         share = simulated(workers, count, seconds)
         print(f"{workers:>6,} workers, {count:>9,} tiles of {seconds} s: {share:.1%} efficient")
-    parts = store_of_a_tile()
-    for name, took in parts.items():
-        print(f"store, a tile of 1000²: {name} {1e3 * took:.1f} ms")
-    whole = sum(parts.values())
-    print(f"together {1e3 * whole:.1f} ms of processor: 5 % of tiles that take {whole / 0.05:.2g} s or more")
+    store()
+
+
+def store(repeats: int = 3) -> None:
+    """Print what the store takes beyond the same tiles in memory."""
+    for name, (net, x) in cases().items():
+        found = overhead(net, x, repeats)
+        print(f"{name}, {len(x):,} inputs, {found['tiles']:.0f} tiles of {found['side']:.0f}²", flush=True)
+        for base, words in (("tiles", "the same tiles, dropped"), ("matrix", "the same tiles, put into both halves")):
+            for clock in ("processor", "clock"):
+                mine, theirs = found[f"store, {clock}"], found[f"{base}, {clock}"]
+                print(f"  {clock}: store {mine:.3f} s, {words} {theirs:.3f} s: {mine / theirs - 1:+.1%}", flush=True)
+
+
+if __name__ == "__main__":
+    store()

@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "engine.hpp"
+#include "joint.hpp"
 #include "window_geometry.hpp"
 
 namespace eqt {
@@ -14,8 +15,10 @@ namespace eqt {
   const Kernels<double>& kernels_double();        \
   const WindowLoops<float>& windows_float();      \
   const WindowLoops<double>& windows_double();    \
+  const JointLoops& joint_loops();                \
   }
-#define EQT_LOOPS(ISA) ISA::kernels_float, ISA::kernels_double, ISA::windows_float, ISA::windows_double
+#define EQT_LOOPS(ISA) \
+  ISA::kernels_float, ISA::kernels_double, ISA::windows_float, ISA::windows_double, ISA::joint_loops
 
 namespace {
 struct Variant {
@@ -25,6 +28,7 @@ struct Variant {
   const Kernels<double>& (*of_double)();
   const WindowLoops<float>& (*windows_of_float)();
   const WindowLoops<double>& (*windows_of_double)();
+  const JointLoops& (*joint)();
 };
 }  // namespace
 
@@ -95,5 +99,6 @@ template <>
 const WindowLoops<double>& window_loops<double>(int number) {
   return variant(number).windows_of_double();
 }
+const JointLoops& joint_loops(int number) { return variant(number).joint(); }
 
 }  // namespace eqt

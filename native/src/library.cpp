@@ -4,16 +4,17 @@
 #include <new>
 
 #include "engine.hpp"
+#include "joint.hpp"
 
 #define EQT_EXPORT extern "C" __attribute__((visibility("default")))
 
 namespace {
 
-template <class T>
-int run(const eqt::Description& description, const eqt::Problem<T>& problem, char* message, int message_size) {
+// What `work` returns, or -1 with a message where it fails.
+template <class F>
+int reported(char* message, int message_size, F&& work) {
   try {
-    const eqt::OwnedPlan plan(description);
-    return int(eqt::compute(plan.plan(), problem));
+    return work();
   } catch (const std::bad_alloc&) {
     std::snprintf(message, message_size, "out of memory");
   } catch (const std::exception& error) {
@@ -22,9 +23,20 @@ int run(const eqt::Description& description, const eqt::Problem<T>& problem, cha
   return -1;
 }
 
+template <class T>
+int run(const eqt::Description& description, const eqt::Problem<T>& problem, char* message, int message_size) {
+  return reported(message, message_size, [&] {
+    const eqt::OwnedPlan plan(description);
+    return int(eqt::compute(plan.plan(), problem));
+  });
+}
+
 }  // namespace
 
 // 0: done, 1: cancelled, -1: failed, with a message.
+EQT_EXPORT int eqt_joint(const eqt::Description* d, const eqt::JointProblem* p, char* message, int size) {
+  return reported(message, size, [&] { return int(eqt::compute_joint(eqt::OwnedJointPlan(*d).plan(), *p)); });
+}
 EQT_EXPORT int eqt_kernel_float(const eqt::Description* d, const eqt::Problem<float>* p, char* message, int size) {
   return run(*d, *p, message, size);
 }

@@ -5,39 +5,15 @@
 #include <stdexcept>
 #include <utility>
 
+#include "reading.hpp"
+
 namespace eqt {
 namespace {
 
 constexpr int kVersion = 9;
 
-}  // namespace
-
-// Takes numbers from an array one after another.
-class Reader {
- public:
-  Reader(const int32_t* at, int64_t size) : at_(at), end_(at + size) {}
-  int32_t next() {
-    if (at_ == end_) throw std::invalid_argument("the plan's description is too short");
-    return *at_++;
-  }
-  void next(int (&out)[kAxes]) {
-    for (int& value : out) value = next();
-  }
-
- private:
-  const int32_t *at_, *end_;
-};
-
-namespace {
-
 // One past the last position that a box's windows read, along an axis.
 int reach(const Op& op, int a) { return op.stride[a] * (op.out[a] - 1) - op.low[a] + op.window[a]; }
-
-template <class T>
-const T* within(const T* array, int64_t size, int64_t at, int64_t count) {
-  if (at < 0 || at + count > size) throw std::invalid_argument("a table of the plan lies outside the tables");
-  return array + at;
-}
 
 bool reads_outside(const Op& op) {
   for (int a = 0; a < kAxes; ++a)

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "fibre.hpp"
-#include "prepare.hpp"
+#include "variances.hpp"
 
 namespace eqt::EQT_ISA {
 
@@ -108,9 +108,9 @@ class TurnedTile {
         for (int64_t p = 0; p < plan_.positions_in; ++p) put(p, load(work_.field + p * L));
         continue;
       }
-      if (op.kind != OpKind::affine) of.put_sides(op, memory_.q, plan_.positions_in);
+      if (op.kind != OpKind::affine) of.sides().write(op, memory_.q, plan_.positions_in);
       of.advance(op, memory_.q, memory_.mean, plan_.positions_in, nullptr, 0);
-      if (op.kind == OpKind::affine) of.put_sides(op, memory_.q, plan_.positions_in);
+      if (op.kind == OpKind::affine) of.sides().write(op, memory_.q, plan_.positions_in);
     }
   }
 

@@ -8,10 +8,11 @@ from typing import Any
 FileName = str | PathLike[str]
 Params = Any  # a pytree of arrays, one entry a layer
 InputShape = tuple[int, ...]  # (*positions, channels), without the batch axis
-Network = Any  # an `nn.Sequential`, a pair of functions (init, apply), or a module of Flax, NNX or Equinox
+Network = Any  # what `DeepEnsemble` takes: a `FiniteNetwork`, a pair (init, apply), a module of Flax, NNX or Equinox
+AnyModel = (
+    Any  # what an audit asks: a function of a batch, a module, a file, an estimator, an ensemble, several of them
+)
 Element = Any  # of a group: a number where they are listed, else a rotation matrix, a permutation, (turn, shift) …
 Elements = Any  # several: a sequence of elements, or an array with one of them in each row
-GroupLike = Any  # a group of `equitangents.groups`, finite or compact
 AnyAction = Any  # an action of `equitangents.actions`, or what a function says it takes in its place: a name, a map
-ExecutorLike = Any  # a number of processes, an executor of `concurrent.futures`, a Dask client or its address
 Tree = Any  # arrays of numbers, by themselves or in tuples, lists and dictionaries: what JAX calls a pytree

@@ -10,11 +10,10 @@ import numpy.typing as npt
 
 from equitangents._aliases import (
     AnyAction,
+    AnyModel,
     Element,
     Elements,
-    ExecutorLike,
     FileName,
-    GroupLike,
     InputShape,
     Network,
     Params,
@@ -23,24 +22,27 @@ from equitangents._aliases import (
 
 __all__ = [
     "AnyAction",
+    "AnyModel",
     "ArrayLike",
     "DType",
     "Element",
     "Elements",
-    "ExecutorLike",
     "FileName",
-    "GroupLike",
     "InputShape",
     "Key",
     "Network",
     "Numbers",
     "Params",
+    "Spread",
+    "Targets",
     "Times",
     "Tree",
 ]
 
 ArrayLike = np.ndarray | jax.Array
 Numbers = npt.ArrayLike | jax.Array  # an array, or what NumPy makes one of: lists of numbers, a single number
+Targets = npt.ArrayLike | jax.Array  # classes (whole numbers, texts, truth values), (N,); or numbers to regress on
+Spread = tuple[np.ndarray, np.ndarray]  # the mean, and the standard deviation or covariance beside it
 Times = float | Sequence[float] | np.ndarray  # one training time, or several
 Key = int | jax.Array  # a seed, or a key of jax.random
 DType = np.dtype | type | str  # of numbers, by name or as NumPy has it

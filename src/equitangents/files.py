@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)  # of what this user may not write
 LEFTOVER = re.compile(r"\..+-[0-9a-f]{32}(\.\w+)?")  # the name of a file that was being written when its process died
+
+
+def may_write(folder: Path) -> bool:
+    """Whether this user may make files in a folder that is there; a full disk is another matter."""
+    return os.access(folder, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids)
 
 
 @contextlib.contextmanager

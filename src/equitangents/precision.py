@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import numpy as np
 
-_SINGLE = frozenset(map(np.dtype, (np.float32, np.float16, jax.dtypes.bfloat16)))
+_SINGLE = frozenset(np.dtype(kind) for kind in (np.float32, np.float16, jax.dtypes.bfloat16))
 
 
 def is_traced(x: Any) -> bool:

@@ -7,7 +7,6 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +24,7 @@ W = RNG.normal(size=(16, 3))
 ALONE = {"off_data": False, "data_test": None, "resamples": 50}
 
 
-@pytest.fixture(autouse=True)
-def _as_in_a_terminal() -> Iterator[None]:
-    """Ctrl-C raises, also where the tests run in the background of a shell, which ignores it."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
+pytestmark = pytest.mark.usefixtures("interruptible")
 
 
 class Counted:

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import importlib
-from pathlib import Path
 
 import pytest
 
 from equitangents.audit.measure import judge
 
-ROOT = Path(__file__).parents[2]
-
 
 @pytest.fixture
-def bench(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT))
+def bench():
     return importlib.import_module("benchmarks.bench_audit_verdicts")
 
 

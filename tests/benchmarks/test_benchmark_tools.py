@@ -14,11 +14,6 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture(autouse=True)
-def importable(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT))
-
-
 @pytest.mark.slow
 def test_a_job_runs_in_a_process_of_its_own():
     cases, peers = (importlib.import_module(f"benchmarks.{name}") for name in ("cases", "peers"))

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import importlib
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from equitangents import statistics
 
-ROOT = Path(__file__).parents[2]
-
 
 @pytest.fixture
-def bench(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT))
+def bench():
     return importlib.import_module("benchmarks.bench_coverage")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ from equitangents.contenders import Problem
 from equitangents.contenders.kinds import gcnn
 from equitangents.contenders.networks import count_parameters
 
-ROOT = Path(__file__).parents[2]
 PEER = """
 import json, sys
 import numpy as np
@@ -31,11 +29,6 @@ for line in sys.stdin:
         np.save(request["into"], -distances)
         print("{}", flush=True)
 """
-
-
-@pytest.fixture(autouse=True)
-def importable(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT))
 
 
 @pytest.fixture

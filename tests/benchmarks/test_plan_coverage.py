@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import importlib
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-
 
 @pytest.fixture
-def coverage(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT))
+def coverage():
     return importlib.import_module("benchmarks.bench_plan_coverage")
 
 

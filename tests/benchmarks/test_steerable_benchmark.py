@@ -1,7 +1,6 @@
 """The comparison with other libraries' equivariant kernels sees spaces that differ, and finds changes of basis."""
 
 import importlib
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,8 +11,7 @@ from oracles.group_elements import element
 
 
 @pytest.fixture
-def bench(monkeypatch):
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[2]))
+def bench():
     return importlib.import_module("benchmarks.bench_steerable")
 
 

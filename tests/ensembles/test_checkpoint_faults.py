@@ -12,6 +12,7 @@ from equitangents import DeepEnsemble
 from equitangents.ensembles.training import checkpoints
 from equitangents.errors import StoreError
 from equitangents.scale.whole import alone
+from permissions import public_folder, without_permission
 
 EPOCHS = {"epochs": 3, "augmentation": None}
 
@@ -153,3 +154,16 @@ def test_a_file_in_place_of_the_directory_is_one_line(tmp_path):
     (tmp_path / "taken").write_text("")
     with pytest.raises(StoreError, match="checkpoints cannot be written to"):
         fitted(tmp_path / "taken")
+
+
+def test_a_finished_training_is_read_where_nothing_may_be_written_and_an_unfinished_one_refused(whole):
+    with public_folder() as folder:
+        shutil.copytree(whole[0], folder / "run")
+        assert same(fitted(folder / "run"), whole[1])
+        before = checkpoints._checksums(folder)
+        with without_permission(folder):
+            assert same(fitted(folder / "run"), whole[1])
+            with pytest.raises(StoreError, match=r"checkpoints cannot be written to .*: Permission denied") as error:
+                fitted(folder / "run", epochs=5)
+        assert "\n" not in str(error.value)
+        assert checkpoints._checksums(folder) == before

@@ -116,14 +116,6 @@ def test_a_finished_run_is_read_and_not_repeated(tmp_path):
     assert not calls
 
 
-@pytest.fixture
-def interruptible():
-    """Ctrl-C raises KeyboardInterrupt, also in jobs that a shell started in the background, where it is ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 @pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_leaves_what_was_done(tmp_path, uninterrupted):
     def interrupt(epoch, _):

@@ -9,9 +9,11 @@ import equitangents as et
 from equitangents import nn
 from equitangents.kernels.engines import cpu, engine_of
 from equitangents.kernels.engines.cpu import fields, library
+from equitangents.kernels.engines.cpu.joint import CompiledStructured
 from equitangents.kernels.fields.part import part_of
 from equitangents.kernels.rotations import compiled
 from equitangents.kernels.stages import stages_of
+from equitangents.kernels.structured.batch import batch_of
 from equitangents.nn import kernel_fields
 
 NONLINEARITIES = (
@@ -157,6 +159,39 @@ def run_rotations(net, bandlimit, resolution, rng):
     return True
 
 
+def run_structured(rng):
+    """One random network with masks, graphs and attention, in every variant; matrices and diagonals."""
+    shape = tuple(int(n) for n in rng.integers(2, 6, int(rng.integers(1, 3))))
+    count = int(np.prod(shape))
+    layers = []
+    for _ in range(rng.integers(1, 3)):
+        conv = nn.Conv(1, 3, padding=str(rng.choice(["zero", "circular"])), b_std=0.1)
+        layers += [conv, NONLINEARITIES[rng.integers(len(NONLINEARITIES))]]
+        matrix = nn.Aggregate(rng.standard_normal((count, count)) / count)
+        layers += [(nn.Attention(1), matrix, nn.Dropout(0.5), nn.Residual(conv, nn.Relu()))[rng.integers(4)]]
+    if all(n % 2 == 0 for n in shape):
+        layers += [(nn.AvgPool(2), nn.SumPool(2))[rng.integers(2)]]
+    layers += [nn.Dense(1), nn.LayerNorm(positions=True), (nn.Flatten(), nn.GlobalAvgPool())[rng.integers(2)]]
+    net = nn.Sequential(*layers, nn.Dense(1), nn.Relu(), nn.Dense(1))
+
+    def batch():
+        x = rng.standard_normal((int(rng.integers(1, 20)), *shape, 2))
+        return et.Masked(x, rng.random(x.shape[:-1]) < 0.7) if masked else x
+
+    masked = bool(rng.integers(2))
+    x, y = batch(), batch()
+    program, engine = (
+        net.lowered(et.Masked(x, np.ones(x.shape[:-1], bool)) if not masked else x)[1],
+        CompiledStructured(),
+    )
+    one, other = (batch_of(program, v) for v in (x, y))
+    for number in range(len(library.instruction_sets())):
+        for second in (other, None):
+            assert all(np.isfinite(k).all() for k in engine.kernels(program, one, second, number))
+    engine.diagonal(program, one)
+    return True
+
+
 def main(path):
     """Count what ran."""
     sanitized = ctypes.CDLL(path)
@@ -166,7 +201,8 @@ def main(path):
     vectors = nn.Sequential(nn.Dense(1), nn.Relu(), nn.Dense(1))
     grids = (*(random_grid(rng) for _ in range(60)), *(random_pools(rng) for _ in range(60)))
     cases = [*grids, *groups(), *cosets(), *((vectors, (n,)) for n in (1, 130, 300))]
-    print(sum(run(net, shape, rng) for net, shape in cases) + sum(run_rotations(*case, rng) for case in rotations()))
+    ran = sum(run(net, shape, rng) for net, shape in cases) + sum(run_rotations(*case, rng) for case in rotations())
+    print(ran + sum(run_structured(rng) for _ in range(60)))
 
 
 if __name__ == "__main__":

@@ -126,10 +126,11 @@ CASES = {
 }
 
 
+@pytest.mark.parametrize("engine", ["cpu", "reference"])
 @pytest.mark.parametrize("name", CASES)
-def test_structured_kernels_are_the_literal_sums(name):
+def test_structured_kernels_are_the_literal_sums(name, engine):
     net, x, expected = CASES[name]()
-    kernel = net.kernel(x)
+    kernel = net.kernel(x, engine=engine)
     for found, literal in ((kernel.nngp, expected.K), (kernel.ntk, expected.T)):
         literal = literal[:, 0, :, 0]
         scale = np.sqrt(np.outer(np.diag(literal), np.diag(literal)))

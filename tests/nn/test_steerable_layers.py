@@ -61,7 +61,7 @@ def sphere(coefficients, *layers):
         (lambda: nn.SphereSignal("SO(2)"), "a group of space"),
         (lambda: nn.Sequential(nn.FeatureVector("SO(3)", "1x1")).signals((4,)), "4 channels; features 1x1 have 3"),
         (lambda: nn.Sequential(nn.FeatureVector("SO(3)", "1x1")).signals((3, 3)), "FeatureVector reads vectors"),
-        (points(nn.Residual(nn.SteerableConv("1x0"))), "features 1x0 of the input are as many copies as are given"),
+        (points(nn.Residual(nn.SteerableConv("1x0"))), "features 1x0 of the input have as many copies as are given"),
         (
             points(nn.SteerablePool(), nn.Parallel(nn.Identity(), nn.SteerableDense("1x0")), nn.Sum()),
             "as many copies as are given",
@@ -92,10 +92,10 @@ def sphere(coefficients, *layers):
             lambda: nn.Sequential(nn.PointCloud("SO(2)"), CONV).kernel_field(np.zeros((1, 5, 2))),
             "ends with PointFeatures, and has a kernel field",
         ),
-        (lambda: NET.kernel_field(np.zeros((1, 5, 2))), "which has no positions; ask for kernel"),
+        (lambda: NET.kernel_field(np.zeros((1, 5, 2))), r"use kernel\(\) in place of kernel_field\(\)"),
         (
             lambda: nn.Sequential(*NET.layers[:4]).kernel(np.zeros((1, 5, 2))),
-            "after a nonlinearity of steerable features there is to be a linear layer",
+            "a nonlinearity of steerable features needs a linear layer after it",
         ),
     ],
 )

@@ -112,7 +112,7 @@ def layer_norm(f, positions=False):
         sigma = np.sqrt((f.q * f.mask).sum(1, keepdims=True) / count - mu**2) + 0 * f.m
         mu = mu + 0 * f.m
     else:
-        mu, sigma = f.m, np.sqrt(f.q - f.m**2)
+        mu, sigma = f.m, np.sqrt(np.where(f.mask, f.q - f.m**2, 1.0))
     first, second = mu[:, :, None, None], mu[None, None]
     scale = sigma[:, :, None, None] * sigma[None, None]
     K = f.K - first * f.m[None, None] - f.m[:, :, None, None] * second + first * second

@@ -12,7 +12,7 @@ from equitangents.scale import GramStore
 NET = nn.Sequential(nn.Dense(1, W_std=1.5, b_std=0.1), nn.Relu(), nn.Dense(1))
 
 
-def store(path: Path, rows: int = 22, tile: int = 4) -> GramStore:
+def store(path: Path, rows: int = 22, tile: int | None = 4) -> GramStore:
     return GramStore(path, NET, np.random.default_rng(0).normal(size=(rows, 3)), tile=tile)
 
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -18,8 +15,11 @@ import psutil
 import pytest
 from stores import NET, content, store
 
+from equitangents import InfiniteEnsemble
 from equitangents.errors import MemoryLimitError, StoreError
 from equitangents.scale import whole
+from equitangents.solvers import OutOfCore
+from permissions import public_folder, without_permission
 
 A_DAY = 86400.0
 
@@ -45,37 +45,43 @@ def test_a_disk_without_room_is_one_line_and_the_rest_is_kept(tmp_path, monkeypa
     assert content(tmp_path / "k") == undisturbed
 
 
-@contextlib.contextmanager
-def without_permission(folder):
-    """Meanwhile this process may read the folder, and not write to it."""
-    if os.geteuid():
-        for path in (folder, *folder.rglob("*")):
-            path.chmod(0o555 if path.is_dir() else 0o444)
-        yield
-    else:
-        os.seteuid(65534)
-        try:
-            yield
-        finally:
-            os.seteuid(0)
-    for path in (folder, *folder.rglob("*")):
-        path.chmod(0o755 if path.is_dir() else 0o644)
+@pytest.fixture
+def folder():
+    with public_folder() as made:
+        yield made
 
 
-def test_a_store_that_may_not_be_written_is_one_line_and_can_be_read(undisturbed):
-    folder = Path(tempfile.mkdtemp())
-    folder.chmod(0o755)
-    try:
-        part = store(folder / "k").compute(shard=(0, 2))
-        with without_permission(folder / "k"):
-            with pytest.raises(StoreError, match="cannot be read or written: Permission denied") as error:
-                part.compute()
-            assert np.isfinite(part.ntk[:4, :4]).all()
-        assert "\n" not in str(error.value)
-        part.compute()
-        assert content(folder / "k") == undisturbed
-    finally:
-        shutil.rmtree(folder)
+def test_a_store_that_may_not_be_written_is_one_line_and_can_be_read(folder, undisturbed):
+    part = store(folder / "k").compute(shard=(0, 2))
+    with without_permission(folder / "k"):
+        with pytest.raises(StoreError, match="cannot be read or written: Permission denied") as error:
+            part.compute()
+        assert np.isfinite(part.ntk[:4, :4]).all()
+    assert "\n" not in str(error.value)
+    part.compute()
+    assert content(folder / "k") == undisturbed
+
+
+def test_a_complete_store_is_opened_verified_and_fitted_from_where_nothing_may_be_written(folder, undisturbed):
+    x, y = np.random.default_rng(0).normal(size=(22, 3)), np.ones((22, 1))
+    left = folder / "k" / "ntk" / ".partial" / f".{os.uname().nodename}+{2**22 + 1}+{'0' * 32}"
+    method = OutOfCore(path=folder / "factor", tile=8)
+
+    def coefficients():
+        model = InfiniteEnsemble(NET, store=folder / "k", solver=method, ridge=0.0).fit(x, y)
+        return model.predict(x)
+
+    store(folder / "k").compute()
+    expected = coefficients()
+    left.parent.mkdir()
+    left.write_bytes(b"of a process that died")
+    with without_permission(folder):
+        whole = store(folder / "k").compute()
+        assert (whole.missing, whole.verify(sample=2).ok) == (0, True)
+        np.testing.assert_array_equal(coefficients(), expected)
+    assert left.exists()
+    whole.compute()  # sweeps
+    assert content(folder / "k") == undisturbed
 
 
 class TestClocks:

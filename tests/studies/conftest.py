@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
+import sys
+from types import SimpleNamespace
+
 import pytest
 
+from equitangents import studies
+from equitangents.studies.catalogue import StudyInfo
 from studies.miniatures import run
+from studies.small import Small
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """A study of a moment, registered under two names."""
+    made = Small()
+    monkeypatch.setitem(sys.modules, "a_small_study", SimpleNamespace(STUDY=made.study(), present=made.present))
+    for name in ("small", "other"):
+        info = StudyInfo(name, "A small study", "nobody", ("quick",), "s", "a_small_study", "a_small_study")
+        monkeypatch.setitem(studies.registry, name, info)
+    return made
 
 
 @pytest.fixture(scope="session")

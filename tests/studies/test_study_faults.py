@@ -3,6 +3,7 @@
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from equitangents import studies
 from equitangents.cli.main import main
 from equitangents.errors import InvalidArgumentError
 from equitangents.studies.framework import stage_files
+from permissions import public_folder, without_permission
 from studies.small import FiveStages, five_stages
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
@@ -30,6 +32,10 @@ def whole(tmp_path, capsys):
     five_stages(tmp_path / "whole")
     capsys.readouterr()
     return tmp_path / "whole"
+
+
+def contents(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 class TestDamage:
@@ -142,6 +148,26 @@ class TestTheDisk:
                 five_stages(tmp_path / "run")
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+    def test_that_may_only_be_read_shows_a_finished_run_and_goes_on_with_none(self, capsys):
+        with public_folder() as folder:
+            done = five_stages(folder / "done")
+            again = five_stages(folder / "done", resume=True)  # imports what reading needs
+            shutil.copytree(folder / "done", folder / "cut")
+            (folder / "cut" / "report.html").unlink()
+            before = contents(folder)
+            capsys.readouterr()
+            with without_permission(folder):
+                shown = five_stages(folder / "done", resume=True)
+                for name, resume in (("done", False), ("cut", True)):
+                    with pytest.raises(InvalidArgumentError, match="where nothing can be written: Permission denied"):
+                        five_stages(folder / name, resume=resume)
+            assert contents(folder) == before
+        assert capsys.readouterr().out == ""
+        kept = [claim.to_dict() for claim in shown.claims]
+        assert kept == [{key: claim.to_dict()[key] for key in kept[0]} for claim in done.claims]
+        assert (shown.folder, shown.report, shown.summary) == (again.folder, again.report, again.summary)
+        assert shown.seconds >= again.seconds
 
     def test_a_stage_that_may_not_be_read_is_not_taken_for_damaged(self, whole, capsys, monkeypatch):
         def denied(self, *_, **__):

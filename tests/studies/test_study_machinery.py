@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,10 +12,9 @@ from equitangents.errors import InvalidArgumentError
 from equitangents.files import whole_file
 from equitangents.formatting import exact_duration
 from equitangents.report import outside_resources
-from equitangents.studies.catalogue import StudyInfo
 from equitangents.studies.framework.folder import RunFolder
 from equitangents.studies.framework.settings import as_text, changed
-from studies.small import Settings, Small
+from studies.small import Settings
 
 
 class TestSettings:
@@ -118,15 +116,6 @@ class TestFolder:
         RunFolder(tmp_path / "run", _config(), resume=True)
         assert not left.exists()
         assert (folder.path / "results" / "t.csv").read_text() == "a\n1\n"
-
-
-@pytest.fixture
-def small(monkeypatch):
-    made = Small()
-    monkeypatch.setitem(sys.modules, "a_small_study", SimpleNamespace(STUDY=made.study(), present=made.present))
-    info = StudyInfo("small", "A small study", "nobody", ("quick",), "s", "a_small_study", "a_small_study")
-    monkeypatch.setitem(studies.registry, "small", info)
-    return made
 
 
 def _contents(folder):

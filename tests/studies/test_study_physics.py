@@ -1,6 +1,7 @@
 """What the studies feed to the ensembles: lattices, orbits, images, and networks whose kernels keep the symmetry."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ from equitangents.studies.common.images import load_images, standardise
 from equitangents.studies.common.ising_lattice import energy, hot_spins, thermal_spins
 from equitangents.studies.common.orbit_spread import expected_squares
 from equitangents.studies.common.orbits import by_element, deviations, orbit_batch, relative_std, same_predictions
+from equitangents.studies.comparison.settings import Settings as ComparisonSettings
+from equitangents.studies.comparison.study import images_of
 from equitangents.studies.ising import study as ising
 from equitangents.studies.rotated_images import study as rotated_images
 from equitangents.studies.toy import study as toy
@@ -129,6 +132,19 @@ class TestImages:
         np.testing.assert_allclose(x.mean(axis=(1, 2, 3)), 0, atol=1e-6)
         np.testing.assert_allclose(x.std(axis=(1, 2, 3)), 1, atol=1e-5)
         assert not standardise(np.ones((1, 8, 8, 1))).any()
+
+    def test_what_turns_in_at_the_corners_is_the_border_of_images_that_are_zero_there(self):
+        settings = ComparisonSettings(train_images=30, test_images=20, foreign_images=10, group="C8")
+        means = images_of(settings, None)
+        borders = images_of(replace(settings, zero="border"), None)
+        for name, x in borders.sets.items():
+            for image, other in zip(x, means.sets[name], strict=True):
+                ring = [image[i, j, 0] for i, j in np.ndindex(8, 8) if {i, j} & {0, 7}]
+                assert np.median(ring) == pytest.approx(0, abs=1e-6)
+                np.testing.assert_allclose(image - other, (image - other)[0, 0, 0], atol=1e-6)
+        dark = borders.train_x.min(axis=(1, 2, 3))
+        assert np.mean(dark == 0) > 0.9  # digits are bright on black
+        assert means.train_x.min(axis=(1, 2, 3)).max() < 0
 
     def test_sets_share_a_shape_and_test_comes_first(self):
         settings = rotated_images.Settings(train_images=30, test_images=20, foreign_images=10)

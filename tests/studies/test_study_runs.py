@@ -16,20 +16,10 @@ from equitangents.cli.main import main
 from equitangents.errors import InvalidArgumentError
 from equitangents.studies.catalogue import StudyInfo
 from equitangents.studies.framework.lock import only_run
-from studies.small import Settings, Small, five_stages
+from studies.small import Settings, five_stages
 
 PROGRAM = [sys.executable, "-c", "from studies.small import command_line; command_line()"]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-
-
-@pytest.fixture
-def small(monkeypatch):
-    made = Small()
-    monkeypatch.setitem(sys.modules, "a_small_study", SimpleNamespace(STUDY=made.study(), present=made.present))
-    for name in ("small", "other"):
-        info = StudyInfo(name, "A small study", "nobody", ("quick",), "s", "a_small_study", "a_small_study")
-        monkeypatch.setitem(studies.registry, name, info)
-    return made
 
 
 def run(out, name="small", **how):

@@ -4,25 +4,13 @@ import json
 import os
 import sys
 import time
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from equitangents import studies
-from equitangents.studies.catalogue import StudyInfo
 from equitangents.studies.framework import folder
 from equitangents.studies.framework.sessions import Sessions, machine
-from studies.small import Small
-
-
-@pytest.fixture
-def small(monkeypatch):
-    made = Small()
-    monkeypatch.setitem(sys.modules, "a_small_study", SimpleNamespace(STUDY=made.study(), present=made.present))
-    info = StudyInfo("small", "A small study", "nobody", ("quick",), "s", "a_small_study", "a_small_study")
-    monkeypatch.setitem(studies.registry, "small", info)
-    return made
 
 
 def run(out, **how):

@@ -98,6 +98,11 @@ class TestIntervals:
             wrong += fit_power_law(SIZES, y).grows.verdict == "holds"
         assert wrong <= 10
 
+    def test_intervals_shrink_as_the_root_of_the_number_of_repetitions(self):
+        errors = SIZES[:, None] ** -0.3 * (1 + 0.1 * np.random.default_rng(0).normal(size=(12, 100)))
+        few, many = (fit_power_law(SIZES, errors[:, :count], segments=1).exponent.interval for count in (10, 100))
+        assert (few[1] - few[0]) / (many[1] - many[0]) == pytest.approx(10**0.5, rel=0.4)
+
     def test_what_a_repetition_shares_at_all_sizes_widens_the_height_and_not_the_slopes(self):
         rng = np.random.default_rng(2)
         y = joined(SIZES)[:, None] * np.exp(0.02 * rng.normal(size=(12, 6)))

@@ -115,7 +115,8 @@ def comparison(published: list[Record]) -> str:
     places = [0, *(found["header"].index(name) for name in README_COLUMNS)]
     facts = "; ".join(f"{key.lower()}: {value}" for key, value in run.facts.items() if key in ("Data", "Group"))
     others = [r for r in published if r.study == "comparison" and r.variant]
-    more = "".join(f", [{plain(r.variant)}](docs/results/{r.name}.md)" for r in others)
+    more = ", ".join(f"[{plain(r.variant)}](docs/results/{r.name}.md)" for r in others)
+    more = f"; the same for {more}" if more else ""
     return "\n\n".join(
         [
             f"What `{run.command}` found ({plain(facts)}), [with every number and setting](docs/results/comparison.md)"

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from equitangents import precision
-from equitangents._types import ArrayLike, Element, Elements, GroupLike, Tree
+from equitangents._types import ArrayLike, Element, Elements, Tree
 from equitangents.actions.group_action import GroupAction
 from equitangents.actions.remedies import channels_first
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotAnActionError, ShapeError
@@ -226,7 +226,7 @@ class PositionAction(Action):
         return flat[np.arange(len(x))[:, None], table[g]].reshape(x.shape)
 
 
-def check_group(name: str, group: GroupLike) -> Group:
+def check_group(name: str, group: SymmetryGroup) -> Group:
     """`group`, or an error that names `name`."""
     if isinstance(group, SymmetryGroup) and not isinstance(group, Group):
         many = "too many elements to list" if group.is_finite else "infinitely many elements"

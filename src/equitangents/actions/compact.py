@@ -10,6 +10,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
 from equitangents import precision
 from equitangents._types import ArrayLike, Element, Elements
@@ -36,7 +37,7 @@ class CompactAction(GroupAction):
         """ρ(g) x for a checked element and checked signals, NumPy or JAX."""
 
     @property
-    def weights(self) -> Any:
+    def weights(self) -> Float[np.ndarray, " nodes"] | None:
         """How much each node counts in a mean over the group; they sum to 1."""
         return self.group.weights
 

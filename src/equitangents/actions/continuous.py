@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float
 
 from equitangents import precision
-from equitangents._types import AnyAction, ArrayLike, Element, Elements
+from equitangents._types import ArrayLike, Element, Elements
 from equitangents.actions.compact import CompactAction
 from equitangents.actions.group_action import is_infinite
 from equitangents.actions.last_axis import check_last_axis, multiply
@@ -75,7 +75,7 @@ class ContinuousRotations(CompactAction):
         return f"<action {self.name} of {self.group.name}, {self.group.order} nodes>"
 
 
-def check_finite_group(name: str, action: AnyAction, what: str) -> None:
+def check_finite_group(name: str, action: object, what: str) -> None:
     """Raise InvalidTypeError, which names what can be done, if `action` is of more elements than can be listed."""
     if is_infinite(action):
         many = "too many elements" if action.group.is_finite else "infinitely many elements"

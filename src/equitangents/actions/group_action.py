@@ -10,13 +10,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, Self, TypeGuard
 
 import numpy as np
 
-from equitangents._types import AnyAction, Element, Elements, Tree
+from equitangents._types import Element, Elements, Tree
 from equitangents.errors import InvalidTypeError, ShapeError
 from equitangents.groups import SymmetryGroup
+from equitangents.groups.group_maps import GroupMap
 
 
 class GroupAction(ABC):
@@ -114,7 +115,7 @@ class GroupAction(ABC):
         return f"<action {self.name} of {self.group.name}{'' if self.exact else ', resampled'}>"
 
 
-def is_infinite(action: AnyAction) -> bool:
+def is_infinite(action: object) -> TypeGuard[GroupMap]:
     """Whether `action` is of a group whose elements cannot be listed, so that sums over all of them are impossible."""
     group = getattr(action, "group", None)
     return isinstance(group, SymmetryGroup) and group.elements is None

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, final
 
 import numpy as np
+import numpy.typing as npt
 from jaxtyping import Int
 
 from equitangents._types import Element
@@ -60,7 +61,7 @@ class GridMotions(PositionAction):
         return ()
 
 
-def permutations(group: Group, table: Any) -> Permutations:
+def permutations(group: Group, table: npt.ArrayLike) -> Permutations:
     """The action on positions, table[g, x] = g·x; on signals (N, P, C), (ρ(g) f)(x) = f(g⁻¹·x).
 
     Raises NotAnActionError with the witness unless table[g·h] is table[g] after table[h].

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, final
 
 import numpy as np
+import numpy.typing as npt
 
 from equitangents._types import ArrayLike, Element
 from equitangents.actions.action import Action, check_group
@@ -123,7 +124,7 @@ def direct_sum(*actions: Action) -> LinearAction:
     return LinearAction(actions[0].group, total, (2,), "direct sum of " + ", ".join(a.name for a in actions))
 
 
-def pullback(action: Action, group: Group, homomorphism: Any) -> PulledBackAction:
+def pullback(action: Action, group: Group, homomorphism: npt.ArrayLike) -> PulledBackAction:
     """The action of `group` in which h acts as homomorphism[h], an element of `action.group`.
 
     So the point group's action on labels becomes one of the whole wallpaper group. Raises NotAnActionError unless

@@ -10,13 +10,10 @@ from equitangents.actions.group_action import GroupAction
 from equitangents.actions.matrices import MatrixAction
 from equitangents.actions.vectors import linear
 from equitangents.groups import CompactIrrep, Group, Irrep, Representation, SymmetryGroup
-from equitangents.groups.representations import as_representation
-
-RepresentationLike = Irrep | CompactIrrep | Representation | np.ndarray
-"""An irrep, a sum of irreps, or matrices (order, d, d)."""
+from equitangents.groups.representations import RepresentationLike, as_representation
 
 
-def represented(group: SymmetryGroup, representation: Any) -> GroupAction:
+def represented(group: SymmetryGroup, representation: RepresentationLike) -> GroupAction:
     """The action of a group on vectors (N, d) by a representation: an irrep, a list of irreps, or matrices.
 
     Of a compact group, elements are given or drawn; of a finite one all are known. Irreps of SO(2), O(2), SO(3) and

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from jaxtyping import Float, Int
 
 from equitangents._types import ArrayLike, Elements
@@ -61,7 +62,7 @@ class ActionSubset:
         return f"<{self.name}: {self.action.name}>"
 
 
-def subset(action: GroupAction, elements: Elements, weights: Any = None) -> ActionSubset:
+def subset(action: GroupAction, elements: Elements, weights: npt.ArrayLike | None = None) -> ActionSubset:
     """The given elements of `action`'s group, for partial augmentation in `InfiniteEnsemble`.
 
     elements (size,): in any order, repeated ones count as often as they are given, as random draws do. Of SO(3) and
@@ -109,12 +110,16 @@ def sampled(action: CompactAction, count: int | None = None, *, seed: int = 0) -
     return subset(action, action.group.random(count, seed=seed))
 
 
-def whole_action(augmentation: Action | ActionSubset) -> GroupAction:
+Augmentation = Action | ActionSubset
+"""By what data are augmented: an action of a finite group, or some elements of one."""
+
+
+def whole_action(augmentation: Augmentation) -> GroupAction:
     """The action itself, or that of which a subset is taken."""
     return augmentation.action if isinstance(augmentation, ActionSubset) else augmentation
 
 
-def augmenting_elements(augmentation: Action | ActionSubset) -> np.ndarray:
+def augmenting_elements(augmentation: Augmentation) -> np.ndarray:
     """The elements that an augmentation applies, in the order of its `orbit`."""
     if isinstance(augmentation, ActionSubset):
         return augmentation.elements

@@ -54,7 +54,7 @@ class Turner:
 
 
 class _Matrices:
-    """The matrices used last, of all angles together at most `most` bytes: of large images each takes megabytes."""
+    """The matrices used last, at most `most` bytes for all angles together; for large images each takes megabytes."""
 
     def __init__(self, most: int):
         self._most, self._lock = most, threading.Lock()

@@ -9,6 +9,7 @@ from typing import Any, final, overload
 
 import jax.numpy as jnp
 import numpy as np
+import numpy.typing as npt
 from jaxtyping import Float, Int
 
 from equitangents import precision
@@ -101,7 +102,7 @@ class TrivialAction(Action):
         return ()
 
 
-def linear(group: Group, matrices: Any) -> LinearAction:
+def linear(group: Group, matrices: npt.ArrayLike) -> LinearAction:
     """The action M(g) x on vectors x (N, d), matrices (|G|, d, d) real.
 
     Raises NotAnActionError with the witness unless M(e) = 1 and M(g) M(h) = M(g·h) to 1e-8.
@@ -114,7 +115,7 @@ def linear(group: Group, matrices: Any) -> LinearAction:
     return LinearAction(group, check_matrices("matrices", group, matrices), (2,), "linear action on vectors")
 
 
-def channels(group: Group, representation: Any) -> LinearAction | LastAxisPermutation:
+def channels(group: Group, representation: npt.ArrayLike) -> LinearAction | LastAxisPermutation:
     """The action on the last axis of arrays of any rank, (N, ..., C): every position's channel vector alike.
 
     `representation`: real matrices (|G|, C, C), or a permutation table (|G|, C), table[g, c] = where channel c goes.
@@ -122,7 +123,7 @@ def channels(group: Group, representation: Any) -> LinearAction | LastAxisPermut
     return _on_last_axis(group, representation, None, "action on channels")
 
 
-def labels(group: Group, representation: Any) -> LinearAction | LastAxisPermutation:
+def labels(group: Group, representation: npt.ArrayLike) -> LinearAction | LastAxisPermutation:
     """The action on outputs (N, K), for equivariant labels; `representation` as in `channels`."""
     return _on_last_axis(group, representation, (2,), "action on labels")
 

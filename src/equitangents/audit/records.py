@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, TypedDict
 
+from equitangents.audit.contract.changes import Transforms
 from equitangents.audit.contract.leaf_actions import Custom, Layout
 from equitangents.audit.measure.task import Judging, RelativeTo
 from equitangents.errors import InvalidTypeError
@@ -61,7 +62,7 @@ class Parts(CheckedKeywords):
     theory: Any = None
     train: tuple[Any, Any] | None = None
     data_test: Literal["kernel", "classifier"] | None = "kernel"
-    transforms: Any = None
+    transforms: Transforms | None = None
 
 
 class Shorthands(TypedDict, total=False):
@@ -79,7 +80,7 @@ class Shorthands(TypedDict, total=False):
     theory: Any
     train: tuple[Any, Any] | None
     data_test: Literal["kernel", "classifier"] | None
-    transforms: Any
+    transforms: Transforms | None
     relative_to: RelativeTo
     tolerance: float | None
     output_scale: float | Mapping[str, float] | None

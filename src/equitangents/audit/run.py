@@ -9,7 +9,7 @@ from typing import Any, Unpack, get_args
 
 import numpy as np
 
-from equitangents._types import AnyAction
+from equitangents._types import AnyModel, Targets, Tree
 from equitangents.audit.adapters import as_model
 from equitangents.audit.adapters.callables import NetworkModel
 from equitangents.audit.adapters.estimators import EnsembleModel
@@ -17,6 +17,7 @@ from equitangents.audit.adapters.outputs import check_select
 from equitangents.audit.assemble import assemble
 from equitangents.audit.contract.changes import changes, is_transforms, named_transforms
 from equitangents.audit.contract.contract import make_contract
+from equitangents.audit.contract.given import AuditedAction, OutputAction
 from equitangents.audit.contract.structured import structured
 from equitangents.audit.contract.trees import as_inputs
 from equitangents.audit.contract.verify import verify
@@ -41,12 +42,12 @@ _FEW = 12
 
 
 def audit(
-    f: Any,
-    action: AnyAction,
-    x: Any,
-    output_action: AnyAction = None,
+    f: AnyModel,
+    action: AuditedAction,
+    x: Tree,
+    output_action: OutputAction = None,
     *,
-    y: Any = None,
+    y: Targets | None = None,
     elements: int | None = None,
     reading: Reading | None = None,
     parts: Parts | None = None,

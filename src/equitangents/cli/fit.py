@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from equitangents._aliases import Network
 from equitangents.cli import networks
 from equitangents.cli.announcements import announced
+from equitangents.kernels import KernelFunction
 
 if TYPE_CHECKING:
     from equitangents.ensembles import InfiniteEnsemble, InfiniteEnsembleClassifier
@@ -59,7 +59,8 @@ def fit(
     solver: Annotated[
         str,
         typer.Option(
-            help="auto, eigh, cholesky, out-of-core, lanczos, pcg, sketch-and-project, nystrom or subset-of-regressors."
+            help="auto, eigh, cholesky, out-of-core, multi-gpu, lanczos, pcg, sketch-and-project, nystrom or "
+            "subset-of-regressors."
         ),
     ] = "auto",
     memory_limit: Annotated[float | None, typer.Option(help="GB that the fit may take; by default half of it.")] = None,
@@ -98,7 +99,7 @@ def fit(
     typer.echo(_said(model, out))
 
 
-def _kind(task: str, network: Network, x: Any, y: Any) -> type[InfiniteEnsemble | InfiniteEnsembleClassifier]:
+def _kind(task: str, network: KernelFunction, x: Any, y: Any) -> type[InfiniteEnsemble | InfiniteEnsembleClassifier]:
     from equitangents.ensembles import InfiniteEnsemble, InfiniteEnsembleClassifier
     from equitangents.ensembles.fields.targets import output_positions
 

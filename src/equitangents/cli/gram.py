@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from equitangents._aliases import Network
 from equitangents.cli import networks
 from equitangents.cli.announcements import announced
 from equitangents.cli.files import part
+from equitangents.kernels.cost import CostedKernel
 
 if TYPE_CHECKING:
     from equitangents.scale import GramStore
@@ -103,7 +103,7 @@ def _action(group: str, x: Any) -> Any:
     return as_action("group", group, tuple(x.shape))
 
 
-def _print_estimate(net: Network, x1: Any, x2: Any, precision: str | None, tile: int | None) -> None:
+def _print_estimate(net: CostedKernel, x1: Any, x2: Any, precision: str | None, tile: int | None) -> None:
     from equitangents.precision import working_dtype
     from equitangents.scale import estimate
 

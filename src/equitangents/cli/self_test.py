@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 
 @dataclass(frozen=True)
@@ -28,9 +29,10 @@ def run_checks() -> list[Check]:
     return [check() for check in CHECKS]
 
 
-def relative_error(found: np.ndarray, expected: np.ndarray) -> float:
+def relative_error(found: ArrayLike, expected: ArrayLike) -> float:
     """Largest deviation in units of the largest expected number."""
-    return float(np.max(np.abs(np.asarray(found) - expected)) / np.max(np.abs(expected)))
+    wanted = np.asarray(expected)
+    return float(np.max(np.abs(np.asarray(found) - wanted)) / np.max(np.abs(wanted)))
 
 
 def _largest(*errors: float) -> float:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from equitangents.contenders.problem import Problem
+from equitangents.contenders.protocol import CountedContender
 
 
 class Averaged:
@@ -15,7 +14,7 @@ class Averaged:
     Of a contender that gives labels, not scores, it is the vote.
     """
 
-    def __init__(self, contender: Any, problem: Problem) -> None:
+    def __init__(self, contender: CountedContender, problem: Problem) -> None:
         self.contender, self.action, self.classes = contender, problem.action, problem.classes
 
     @property
@@ -28,12 +27,12 @@ class Averaged:
         """Those of one prediction for each of the |G| elements."""
         return int(self.action.group.order * self.contender.multiplications)
 
-    def fit(self, x: Any, y: Any) -> Averaged:
+    def fit(self, x: np.ndarray, y: np.ndarray) -> Averaged:
         """Train the contender whose predictions are averaged."""
         self.contender.fit(x, y)
         return self
 
-    def predict(self, x: Any) -> np.ndarray:
+    def predict(self, x: np.ndarray) -> np.ndarray:
         """Mean scores over the orbit, (N, classes)."""
         order = self.action.group.order
         total = np.zeros((len(x), self.classes))

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents import actions, nn
-from equitangents._types import DType, Params
+from equitangents._types import ArrayLike, DType, Params
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Canonicalised:
         first, second = jax.random.split(key)
         return self.scorer.init(first, input_shape, dtype), self.classifier.init(second, input_shape, dtype)
 
-    def apply(self, params: Params, x: Any) -> Any:
+    def apply(self, params: Params, x: ArrayLike) -> jax.Array:
         """(N, H, W, C) to (N, classes)."""
         scorer, classifier = params
         x = jnp.asarray(x, jax.tree.leaves(params)[0].dtype)

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from equitangents import nn
-from equitangents._types import DType, Params
+from equitangents._types import ArrayLike, DType, Params
 from equitangents.contenders.problem import Problem
 
 W_STD, B_STD, LAST_STD = 2**0.5, 0.1, 0.5
@@ -21,7 +21,7 @@ class Network(Protocol):
     def init(self, key: jax.Array, input_shape: tuple[int, ...], dtype: DType = "float32") -> Params:
         """Random parameters, a pytree."""
 
-    def apply(self, params: Params, x: Any) -> Any:
+    def apply(self, params: Params, x: ArrayLike) -> jax.Array:
         """What the network makes of images x, (N, classes)."""
 
 

@@ -17,3 +17,15 @@ class Contender(Protocol):
 
     def predict(self, x: Float[np.ndarray, "n height width channels"]) -> Num[np.ndarray, "n ..."]:
         """Scores (N, K), the largest of which decides, or labels (N,)."""
+
+
+class CountedContender(Contender, Protocol):
+    """A contender that says what it costs."""
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers are learnt."""
+
+    @property
+    def multiplications(self) -> int:
+        """How many multiplications one prediction takes."""

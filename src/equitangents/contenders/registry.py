@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from equitangents.contenders.problem import Problem
+from equitangents.contenders.protocol import Contender
 from equitangents.errors import InvalidArgumentError
 
 _BUILT_IN = (
@@ -25,7 +26,9 @@ _BUILT_IN = (
     "infinite",
     "invariant-kernel",
 )
-_registered: dict[str, Any] = {}
+Factory = Contender | Callable[..., Contender]
+"""What makes a contender: a function of nothing or of the `Problem`, a class, or a contender that is copied."""
+_registered: dict[str, Factory] = {}
 
 
 @dataclass(frozen=True)
@@ -34,10 +37,10 @@ class Entry:
 
     name: str
     title: str
-    factory: Any
+    factory: Factory
     unavailable: Callable[[Problem], str] = lambda problem: ""
 
-    def make(self, problem: Problem) -> Any:
+    def make(self, problem: Problem) -> Contender:
         """A new contender, not fitted. Raises InvalidArgumentError where it cannot be made, fit or predict."""
         try:
             made = _made(self.factory, problem)
@@ -54,7 +57,7 @@ class Entry:
         return made
 
 
-def register(name: str, factory: Any) -> None:
+def register(name: str, factory: Factory) -> None:
     """Make a contender of one's own known under `name`, in place of one of that name.
 
     `factory` is called without arguments, or with the `Problem` if it has a parameter that needs one, and returns an

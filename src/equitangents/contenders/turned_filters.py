@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents import actions
-from equitangents._types import DType, Params
+from equitangents._types import ArrayLike, DType, Params
 from equitangents.actions import Action
 from equitangents.contenders.networks import B_STD, LAST_STD, W_STD, count_parameters
 from equitangents.contenders.problem import Problem
@@ -46,7 +46,7 @@ class TurnedFilters:
         last = Weights(LAST_STD, 0.0).init(keys[-1], (positions, self.width, self.classes), (self.classes,), dtype)
         return (*hidden, last)
 
-    def apply(self, params: Params, x: Any) -> Any:
+    def apply(self, params: Params, x: ArrayLike) -> jax.Array:
         """(N, H, W, C) to (N, classes)."""
         lift, *convolutions, last = params
         quotients = _quotients(self.group)

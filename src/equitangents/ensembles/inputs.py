@@ -13,7 +13,6 @@ import sklearn.exceptions
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
-from equitangents._types import Network
 from equitangents.actions.remedies import channels_first, remedy
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, NotFittedError, ShapeError
 from equitangents.nn import Sequential
@@ -66,7 +65,7 @@ def check_inputs(estimator: BaseEstimator, x: Any, input_shape: tuple[int, ...] 
     return x
 
 
-def check_network(net: Network, x: Any) -> None:
+def check_network(net: object, x: Any) -> None:
     """Raise NetworkError, with what may be wrong about x (N, …), unless it can go into a network of layers."""
     if not isinstance(net, Sequential):
         return

@@ -145,7 +145,7 @@ class Group(SymmetryGroup):
         """What the element stands for, else its number."""
         return str(self.element(g)).replace(" ", "")
 
-    def is_same_group(self, other: Any) -> bool:
+    def is_same_group(self, other: SymmetryGroup) -> bool:
         """Whether both multiply alike under the same numbering."""
         return isinstance(other, Group) and self.has_same_table(other)
 
@@ -202,7 +202,7 @@ class Group(SymmetryGroup):
 
         return subgroup_of(self, elements)
 
-    def generated_subgroup(self, generators: Any) -> Subgroup:
+    def generated_subgroup(self, generators: Elements) -> Subgroup:
         """The smallest subgroup that contains `generators`."""
         from equitangents.groups.subgroup import Subgroup
 

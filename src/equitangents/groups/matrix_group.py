@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any, final
 
 import numpy as np
+import numpy.typing as npt
 from jaxtyping import Float, Int
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError
@@ -60,7 +61,7 @@ class MatrixGroup(Group):
         return ("matrices", self.matrices.shape, self.matrices.tobytes())
 
 
-def from_matrices(matrices: Any, name: str = "matrix group") -> MatrixGroup:
+def from_matrices(matrices: npt.ArrayLike, name: str = "matrix group") -> MatrixGroup:
     """The group of a closed list of real matrices (n, d, d), numbered in the list's order; `.matrices` keeps them.
 
     Matrices are equal if their entries agree to 1e-8 of the largest. Raises InvalidArgumentError with the witness if
@@ -88,7 +89,7 @@ def from_matrices(matrices: Any, name: str = "matrix group") -> MatrixGroup:
     return MatrixGroup(name, M, table)
 
 
-def generated_by_matrices(generators: Any, max_order: int = 1000, name: str = "matrix group") -> MatrixGroup:
+def generated_by_matrices(generators: npt.ArrayLike, max_order: int = 1000, name: str = "matrix group") -> MatrixGroup:
     """The smallest group of matrices that holds `generators` (k, d, d); the identity is element 0.
 
     Products are multiplied out, so that rounding errors grow with the length of words; give exact generators.

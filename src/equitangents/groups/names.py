@@ -80,7 +80,7 @@ class GroupName:
         return cyclic(n) if self.family == "C" else dihedral(n)
 
 
-def group_named(name: Any) -> SymmetryGroup:
+def group_named(name: str) -> SymmetryGroup:
     """The group called `name`: "C4", "D3", "S5", "SO2", "SO3", "O3", "octahedral", …
 
     >>> group_named("SO(3)").dimension, group_named("D4").order

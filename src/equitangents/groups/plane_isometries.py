@@ -15,7 +15,7 @@ from equitangents.groups.harmonic_matrices import plane_isometries, plane_turns
 from equitangents.groups.immutable import Immutable
 from equitangents.groups.plane_rotations import MAX_BANDLIMIT
 from equitangents.groups.rotations_of_space import rotation_angle
-from equitangents.groups.symmetry_group import CompactGroup, CompactIrrep, Flow
+from equitangents.groups.symmetry_group import CompactGroup, CompactIrrep, Flow, SymmetryGroup
 from equitangents.validation import check_whole
 
 TOLERANCE = 1e-8  # of g gᵀ = 1
@@ -116,7 +116,7 @@ class PlaneIsometries(Immutable, CompactGroup):
             for m, odd in kinds
         )
 
-    def is_same_group(self, other: Any) -> bool:
+    def is_same_group(self, other: SymmetryGroup) -> bool:
         """O(2), whatever its bandlimit."""
         return isinstance(other, PlaneIsometries)
 

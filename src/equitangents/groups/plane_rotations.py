@@ -13,7 +13,7 @@ from equitangents._aliases import Element
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.groups.harmonic_matrices import plane_turns
 from equitangents.groups.immutable import Immutable
-from equitangents.groups.symmetry_group import CompactGroup, CompactIrrep, Flow
+from equitangents.groups.symmetry_group import CompactGroup, CompactIrrep, Flow, SymmetryGroup
 from equitangents.validation import check_whole
 
 MAX_BANDLIMIT = 100_000
@@ -94,7 +94,7 @@ class PlaneRotations(Immutable, CompactGroup):
         """Frequencies 0 .. count − 1: the trivial one, then turns of a plane by m times the angle."""
         return tuple(_frequency(m) for m in range(count))
 
-    def is_same_group(self, other: Any) -> bool:
+    def is_same_group(self, other: SymmetryGroup) -> bool:
         """SO(2), whatever its bandlimit."""
         return isinstance(other, PlaneRotations)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.groups.group import Group, check_table_order
@@ -25,7 +26,7 @@ def direct_product(G: Group, H: Group) -> TableGroup:
     return _product(f"{G.name} x {H.name}", G, H, unmoved)
 
 
-def semidirect_product(N: Group, H: Group, automorphisms: Any) -> TableGroup:
+def semidirect_product(N: Group, H: Group, automorphisms: npt.ArrayLike) -> TableGroup:
     """The semidirect product N ⋊ H, with (n, h)(n′, h′) = (n · h(n′), h·h′).
 
     h(n) = automorphisms[h, n], an array (|H|, |N|).

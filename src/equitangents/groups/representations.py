@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from jaxtyping import Float
 
 from equitangents._aliases import Element
@@ -96,17 +97,22 @@ class Representation:
         """ρ of irreps of SO(3) or O(3) at orthogonal matrices; `reflections`: whether O(3) is meant."""
         return _blocks([_in_space(part, g, reflections) for part in self.parts])
 
-    def __add__(self, other: Any) -> Representation:
+    def __add__(self, other: RepresentationLike) -> Representation:
         return direct_sum(self, other)
 
-    def __radd__(self, other: Any) -> Representation:
+    def __radd__(self, other: RepresentationLike) -> Representation:
         return direct_sum(other, self)
 
     def __repr__(self) -> str:
         return f"<representation of dimension {self.dimension}: {self.name}>"
 
 
-def direct_sum(*parts: Any) -> Representation:
+_Summand = Representation | Irrep | CompactIrrep
+RepresentationLike = _Summand | np.ndarray | Sequence[_Summand]
+"""A representation, an irrep, matrices (order, d, d), or a list of irreps and representations: their direct sum."""
+
+
+def direct_sum(*parts: RepresentationLike) -> Representation:
     """The direct sum of irreps and representations, in this order.
 
     >>> from equitangents.groups import so3
@@ -119,7 +125,7 @@ def direct_sum(*parts: Any) -> Representation:
     return Representation(tuple(p for part in parts for p in as_representation("a part", part).parts))
 
 
-def representation(group: Group, matrices: Any) -> Representation:
+def representation(group: Group, matrices: npt.ArrayLike) -> Representation:
     """The representation of a finite group by given matrices ρ(g), (order, d, d), which are checked.
 
     Raises InvalidArgumentError unless they are orthogonal and ρ(g) ρ(h) = ρ(gh).
@@ -145,7 +151,7 @@ def regular(group: Group) -> Representation:
     return Representation((FiniteMatrices(matrices, f"the regular one of {group.name}"),))
 
 
-def as_representation(name: str, given: Any) -> Representation:
+def as_representation(name: str, given: RepresentationLike) -> Representation:
     """A representation, an irrep, a list of these (their direct sum), or matrices (order, d, d)."""
     if isinstance(given, Representation):
         return given

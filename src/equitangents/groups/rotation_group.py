@@ -26,7 +26,7 @@ from equitangents.groups.rotations_of_space import (
     rotation_label,
     turn_about,
 )
-from equitangents.groups.symmetry_group import CompactGroup, CompactIrrep, Flow
+from equitangents.groups.symmetry_group import CompactGroup, CompactIrrep, Flow, SymmetryGroup
 
 MAX_BANDLIMIT = 64  # a million rotations
 TOLERANCE = 1e-8  # of R Rᵀ = 1 in float64
@@ -162,7 +162,7 @@ class RotationGroup(Immutable, CompactGroup):
             for p in odd
         )
 
-    def is_same_group(self, other: Any) -> bool:
+    def is_same_group(self, other: SymmetryGroup) -> bool:
         """SO(3) or O(3), whatever the bandlimit."""
         return isinstance(other, RotationGroup) and self.reflections == other.reflections
 

@@ -39,7 +39,7 @@ class SymmetryGroup(ABC):
     """
 
     name: str
-    identity: Any
+    identity: Element
     dimension: int = 0
     """Of the group as a manifold; 0 for finite groups."""
     default_draws: int = 32
@@ -61,7 +61,7 @@ class SymmetryGroup(ABC):
         """The element that undoes a, a⁻¹."""
 
     @abstractmethod
-    def check_element(self, name: str, g: Element) -> Any:
+    def check_element(self, name: str, g: Element) -> Element:
         """`g` in the group's own form; otherwise an error that names `name`."""
 
     @abstractmethod

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any, final
 
 import numpy as np
+import numpy.typing as npt
 from jaxtyping import Int
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
@@ -73,7 +74,7 @@ def inverses_of(table: np.ndarray, identity: int) -> np.ndarray:
     return read_only((table == identity).argmax(axis=1).astype(np.int32))
 
 
-def from_table(table: Any, name: str = "group") -> TableGroup:
+def from_table(table: npt.ArrayLike, name: str = "group") -> TableGroup:
     """The group of a multiplication table (n, n) with table[a, b] = a·b; its numbering is kept.
 
     Raises InvalidArgumentError with the elements at fault if the table is not closed, has no identity, an element

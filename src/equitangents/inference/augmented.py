@@ -9,22 +9,22 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
-from equitangents._types import AnyAction
+from equitangents._types import ArrayLike, Element, Numbers
 from equitangents.errors import ShapeError
+from equitangents.groups.group_maps import FiniteGroupMap, GroupMap, OrbitMap
 
 
-def augment_inputs(action: AnyAction, x: Any) -> Any:
+def augment_inputs(action: OrbitMap, x: ArrayLike) -> ArrayLike:
     """All ρ_X(g) x_i, shape (|G|·N, …), in the order of `action.orbit`; of a subset of an action its elements alone."""
     orbit = action.orbit(x)
     return orbit.reshape(-1, *x.shape[1:])
 
 
-def augment_targets(label_action: Any | None, y: np.ndarray, elements: Iterable[Any]) -> np.ndarray:
+def augment_targets(label_action: GroupMap | None, y: np.ndarray, elements: Iterable[Element]) -> np.ndarray:
     """ρ_Y(g) y_i for all g of `elements`, shape (size·N, outputs); without a label action copies keep their targets."""
     if label_action is None:
         return np.tile(y, (len(list(elements)), 1))
@@ -34,7 +34,7 @@ def augment_targets(label_action: Any | None, y: np.ndarray, elements: Iterable[
     return np.concatenate(moved)
 
 
-def row_tolerances(a: Any, scale: float | None = None) -> np.ndarray:
+def row_tolerances(a: Numbers, scale: float | None = None) -> np.ndarray:
     """How far apart equal rows may be, (N,): symmetries given as matrices fix their inputs only up to rounding.
 
     1e-12 of `scale` (default: the largest entry of all), or 16 units in the last place of float32 of the row's own
@@ -46,7 +46,7 @@ def row_tolerances(a: Any, scale: float | None = None) -> np.ndarray:
     return np.maximum(1e-12 * scale, 16 * float(jnp.finfo(a.dtype).eps) * largest)
 
 
-def row_digests(a: Any, scale: float | None = None) -> list[bytes]:
+def row_digests(a: Numbers, scale: float | None = None) -> list[bytes]:
     """A digest of each row: the same for rows that agree to rounding, as `row_tolerances` has it."""
     a = np.asarray(a)
     # Powers of two, as equal rows agree in their largest entry only to rounding; 1.37 moves steps off round numbers.
@@ -61,7 +61,7 @@ def _digest(row: np.ndarray, grid: float) -> bytes:
     return hashlib.blake2b(steps.astype(np.int64).tobytes(), digest_size=16).digest()
 
 
-def orbit_digests(action: AnyAction, x: Any) -> list[bytes]:
+def orbit_digests(action: FiniteGroupMap, x: ArrayLike) -> list[bytes]:
     """A digest of each row's orbit: the same for x_i and every ρ_X(g) x_i.
 
     Where positions are only permuted, rows that no other row can be a permutation of get a digest of their own.

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from equitangents._types import AnyAction
+from equitangents._types import Numbers
 from equitangents.groups import Group
+from equitangents.groups.group_maps import FiniteGroupMap
 from equitangents.inference.augmented import row_tolerances
 
 _LABEL_TOLERANCE = 1e-11  # of the largest label, to which labels of equal inputs must agree
@@ -74,7 +75,7 @@ class DataOrbits:
         return np.flatnonzero(self.orbit == o)
 
 
-def find_orbits(action: AnyAction, x: Any) -> DataOrbits:
+def find_orbits(action: FiniteGroupMap, x: Numbers) -> DataOrbits:
     """The orbits of x (N, …) under an exact action."""
     rows = np.asarray(x)
     n, order, identity = len(rows), action.group.order, action.group.identity

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 
 from equitangents._types import Key
@@ -22,7 +20,7 @@ def as_key(name: str, key: Key) -> jax.Array:
     return jax.random.key(int(key))
 
 
-def check_sample(name: str, n: Any, key: Key) -> None:
+def check_sample(name: str, n: int, key: Key) -> None:
     """Raise unless n is a number of samples and key a jax.random key."""
     if not is_whole(n) or n < 1:
         raise InvalidArgumentError(f"{name} is {n!r}; expected the number of samples, at least 1")

@@ -10,10 +10,10 @@ from __future__ import annotations
 import abc
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from equitangents._types import Times
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 
 _ROUNDING = 1e-12  # a learning rate taken from `max_learning_rate` itself must not fail by its last digits
@@ -131,7 +131,7 @@ class Descent(Dynamics):
 DYNAMICS: dict[str, type[Dynamics]] = {"flow": Flow, "discrete": Descent}
 
 
-def as_times(time: Any) -> tuple[np.ndarray, bool]:
+def as_times(time: Times) -> tuple[np.ndarray, bool]:
     """`time` as a 1-d float64 array, and whether it was a single number. Times are ≥ 0; inf is a time.
 
     >>> as_times(0.5)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import jax
 import numpy as np
 import scipy.linalg
 
@@ -178,7 +179,7 @@ def _matrix(name: str, a: Any, columns: int | None = None) -> np.ndarray:
     return np.asarray(check_array(name, a, rank=2, shape=None if columns is None else (None, columns)), np.float64)
 
 
-def sample_gaussian(mean: np.ndarray, covariance: np.ndarray, n: int, *, key: Any) -> np.ndarray:
+def sample_gaussian(mean: np.ndarray, covariance: np.ndarray, n: int, *, key: jax.Array) -> np.ndarray:
     """n draws (n, M, outputs) from N(mean, covariance ⊗ 1): outputs independent, inputs jointly.
 
     mean (M, outputs), covariance (M, M), whose eigenvalues count as 0 where negative by rounding; `key` is a

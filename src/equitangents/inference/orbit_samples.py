@@ -27,7 +27,7 @@ def sample_on_orbits(
     draws: int,
     outputs: int,
     *,
-    key: Any,
+    key: jax.Array,
 ) -> Float[np.ndarray, "draws m order outputs"]:
     """`draws` fields of mean 0 on the orbits of m inputs; blocks Ŝ with row (m, c), Hermitian; outputs independent."""
     parts = []

@@ -8,11 +8,11 @@ each is 1.5 times the smallest σ_j of those that still change, with 20 Gauss-Le
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from scipy.special import ndtr
 
+from equitangents._types import Numbers
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.validation import check_array
 
@@ -25,7 +25,7 @@ _SMALLEST = 1e-150  # a std below this part of the row's size is that of a certa
 _BLOCK_ENTRIES = 2**20
 
 
-def argmax_probabilities(mean: Any, std: Any) -> np.ndarray:
+def argmax_probabilities(mean: Numbers, std: Numbers) -> np.ndarray:
     """Probability that output k is the largest of independent Gaussian outputs, (N, K), rows summing to 1.
 
     mean: (N, K); std: (N,), the same for all outputs, or (N, K). By composite Gauss-Legendre quadrature, to 1e-9 for

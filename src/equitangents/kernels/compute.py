@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents import precision
-from equitangents._types import DType
+from equitangents._types import ArrayLike, DType
 from equitangents.kernels import apart, by_scale, traced_scales
 from equitangents.kernels.engines import Engine, choose
 from equitangents.kernels.engines.reference import run as by_reference
@@ -30,7 +30,7 @@ from equitangents.kernels.tables import tables_of
 logger = logging.getLogger("equitangents")
 
 
-def compute(program: Program, x1: Any, x2: Any = None, engine: str | None = None) -> Kernels:
+def compute(program: Program, x1: ArrayLike, x2: ArrayLike | None = None, engine: str | None = None) -> Kernels:
     """Kernels of `program` between inputs x1, (N1, *positions, C), and x2 (None: x1 with itself).
 
     NumPy arrays give NumPy arrays in their own precision. JAX arrays, also traced ones, give JAX arrays, and are
@@ -119,7 +119,7 @@ def _differentiable(engine: Engine, program: Program, x1: Any, x2: Any, dtype: D
     return run(*(x.astype(dtype) for x in (x1, x2) if x is not None))
 
 
-def compute_diagonal(program: Program, x: Any, engine: str | None = None) -> Kernels:
+def compute_diagonal(program: Program, x: ArrayLike, engine: str | None = None) -> Kernels:
     """Kernels of each input x, (N, *positions, C), with itself: NNGP and NTK of shape (N,), at the cost of N pairs."""
     if precision.is_traced(x):
         return _traced_diagonal(program, x, engine)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,15 @@ from equitangents.validation import check_whole
 logger = logging.getLogger("equitangents")
 
 _ANNOUNCED = 10.0  # seconds from which a run is announced
+
+
+class CostedKernel(Protocol):
+    """A network, or an average of one, that says what its kernel will take before it is computed."""
+
+    def kernel_cost(
+        self, shape: tuple[int, ...], n1: int, n2: int | None = None, dtype: npt.DTypeLike = "float32"
+    ) -> KernelCost:
+        """The cost of the kernel between n1 and n2 inputs of `shape`; n2 None: of n1 inputs with themselves."""
 
 
 @dataclass(frozen=True)

@@ -27,33 +27,38 @@ from equitangents.kernels.steerable import compute as compute_steerable
 from equitangents.kernels.steerable import compute_diagonal as compute_steerable_diagonal
 from equitangents.kernels.steerable import kernel_cost as steerable_cost
 from equitangents.kernels.structured import StructuredProgram
-from equitangents.kernels.structured import compute as compute_structured
-from equitangents.kernels.structured import compute_diagonal as compute_structured_diagonal
-from equitangents.kernels.structured import kernel_cost as structured_cost
+from equitangents.kernels.structured.cost import kernel_cost as structured_cost
+from equitangents.kernels.structured.run import compute as compute_structured
+from equitangents.kernels.structured.run import compute_diagonal as compute_structured_diagonal
 from equitangents.structured import Inputs
 
 
 @singledispatch
-def compute(program: Any, x1: Inputs, x2: Inputs | None = None, engine: str | None = None) -> Kernels:
+def compute(program: object, x1: Inputs, x2: Inputs | None = None, engine: str | None = None) -> Kernels:
     """Kernels between x1 and x2 (None: x1 with itself), each (N1, N2)."""
     raise TypeError(f"{program!r} is not a program")
 
 
 @singledispatch
-def compute_diagonal(program: Any, x: Inputs, engine: str | None = None) -> Kernels:
+def compute_diagonal(program: object, x: Inputs, engine: str | None = None) -> Kernels:
     """Kernels of each input with itself, each (N,)."""
     raise TypeError(f"{program!r} is not a program")
 
 
 @singledispatch
-def compute_pairs(program: Any, x1: Any, x2: Any, first: Any, second: Any, engine: str | None = None) -> Kernels:
+def compute_pairs(program: object, x1: Any, x2: Any, first: Any, second: Any, engine: str | None = None) -> Kernels:
     """Kernels of the pairs (x1[first[p]], x2[second[p]]), each (P,)."""
     raise NetworkError("only networks that begin with a SphereLift have kernels of a list of pairs")
 
 
 @singledispatch
 def kernel_cost(
-    program: Any, channels: int, n1: int, n2: int | None = None, dtype: DTypeLike = "float32", engine: str | None = None
+    program: object,
+    channels: int,
+    n1: int,
+    n2: int | None = None,
+    dtype: DTypeLike = "float32",
+    engine: str | None = None,
 ) -> KernelCost:
     """What kernels between n1 and n2 inputs (None: n1 with themselves) will take, before they are computed."""
     raise TypeError(f"{program!r} is not a program")

@@ -10,7 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents import precision
-from equitangents._types import ArrayLike, Network, Params
+from equitangents._protocols import FiniteNetwork
+from equitangents._types import ArrayLike, Params
 from equitangents.errors import NetworkError
 from equitangents.memory import check_fits
 from equitangents.validation import check_array
@@ -18,7 +19,7 @@ from equitangents.validation import check_array
 _MEMORY = 512 << 20  # bytes for the Jacobians held at once
 
 
-def empirical(net: Network, params: Params, x1: ArrayLike, x2: ArrayLike | None = None) -> Any:
+def empirical(net: FiniteNetwork, params: Params, x1: ArrayLike, x2: ArrayLike | None = None) -> ArrayLike:
     """The finite-width NTK between x1 and x2 (None: x1), averaged over outputs: (N1, N2).
 
     That mean is what converges to `net.kernel(...).ntk`; `empirical_matrix` keeps all outputs, as this does for a
@@ -30,17 +31,17 @@ def empirical(net: Network, params: Params, x1: ArrayLike, x2: ArrayLike | None 
     return _in_callers_type(x1, _tiles(net, params, x1, x2, _mean_product, full=False))
 
 
-def empirical_matrix(net: Network, params: Params, x1: ArrayLike, x2: ArrayLike | None = None) -> Any:
+def empirical_matrix(net: FiniteNetwork, params: Params, x1: ArrayLike, x2: ArrayLike | None = None) -> ArrayLike:
     """The finite-width NTK between all outputs: (N1, N2, outputs, outputs)."""
     return _in_callers_type(x1, _tiles(net, params, x1, x2, _full_product, full=True))
 
 
-def outputs_turn(net: Network) -> bool:
+def outputs_turn(net: object) -> bool:
     """Whether the kernels of a network are those between all of its outputs."""
     return getattr(net, "turning_outputs", None) is not None
 
 
-def _in_callers_type(x: Any, result: Any) -> Any:
+def _in_callers_type(x: ArrayLike, result: jax.Array) -> ArrayLike:
     return result if isinstance(x, jax.Array) else np.asarray(result)
 
 
@@ -52,7 +53,7 @@ def _full_product(a: Any, b: Any) -> Any:
     return jnp.einsum("iou,jpu->ijop", a, b, precision="highest")
 
 
-def _tiles(net: Network, params: Params, x1: Any, x2: Any, product: Any, *, full: bool) -> Any:
+def _tiles(net: FiniteNetwork, params: Params, x1: Any, x2: Any, product: Any, *, full: bool) -> Any:
     x1 = check_array("x1", x1, min_rank=2)
     x2 = x1 if x2 is None else check_array("x2", x2, min_rank=2)
     leaves = jax.tree.leaves(params)
@@ -83,7 +84,7 @@ def _tiles(net: Network, params: Params, x1: Any, x2: Any, product: Any, *, full
 
 
 @partial(jax.jit, static_argnums=0)
-def _jacobian(net: Network, params: Params, x: Any) -> Any:
+def _jacobian(net: FiniteNetwork, params: Params, x: Any) -> Any:
     """(N, outputs, parameters)."""
 
     def one(example: Any) -> Any:

@@ -20,7 +20,7 @@ from equitangents.actions import Action
 from equitangents.actions.group_action import GroupAction
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.groups import Representation
-from equitangents.groups.representations import as_representation
+from equitangents.groups.representations import RepresentationLike, as_representation
 from equitangents.kernels.invariance import is_invariant
 from equitangents.kernels.projected.nodes import Nodes
 from equitangents.kernels.projected.sums import Sums, all_pairs, diagonal
@@ -35,7 +35,7 @@ _TOLERANCE = 1e-4, 1e-9  # of the invariance error in float32 and in float64
 class EquivariantAverage:
     """The kernel made from `base` by `action` and a representation of its group; see `equivariant_average`."""
 
-    base: Any  # a KernelFunction
+    base: KernelFunction
     action: GroupAction
     representation: Representation
 
@@ -128,7 +128,9 @@ class EquivariantAverage:
         return Kernels(nngp, ntk, term.engine, term.form, (*term.notes, note))
 
 
-def equivariant_average(net: KernelFunction, action: GroupAction, representation: Any) -> EquivariantAverage:
+def equivariant_average(
+    net: KernelFunction, action: GroupAction, representation: RepresentationLike
+) -> EquivariantAverage:
     """The equivariant kernel of any network: ∫ ρ(q) k(x, q x') dq, a (d, d) matrix for each pair of inputs.
 
     Training its ensemble on N samples with targets (N, d) gives, at every time and input, the mean of the ensemble of

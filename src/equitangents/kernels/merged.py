@@ -1,4 +1,4 @@
-"""Elements of a group at which a field must be the same are carried once.
+"""Where group elements must have equal values of a field, the value is computed once for all of them.
 
 A window S moved by g and by g' is the same set where g⁻¹g' S = S: along every fibre the field after it is the same at
 g and g', and lives on cosets. Windows that follow read cosets, some of them several times, as weights say: of C4,

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from equitangents import precision
-from equitangents._types import ArrayLike, Network
+from equitangents._protocols import ShapedNetwork
+from equitangents._types import ArrayLike
 from equitangents.errors import InvalidArgumentError
 from equitangents.kernels.empirical import _full_product, _jacobian, _mean_product, outputs_turn
 from equitangents.memory import check_fits
@@ -28,15 +29,15 @@ class MonteCarlo:
     a term of order 1/width.
     """
 
-    nngp: Any
-    ntk: Any
-    nngp_std_error: Any
-    ntk_std_error: Any
+    nngp: np.ndarray
+    ntk: np.ndarray
+    nngp_std_error: np.ndarray
+    ntk_std_error: np.ndarray
     samples: int
 
 
 def monte_carlo(
-    net: Network,
+    net: ShapedNetwork,
     x1: ArrayLike,
     x2: ArrayLike | None = None,
     *,
@@ -71,7 +72,7 @@ def monte_carlo(
     return MonteCarlo(nngp, ntk, error(nngp, nngp_square), error(ntk, ntk_square), samples)
 
 
-def _check_room(net: Network, x1: Any, x2: Any, dtype: np.dtype) -> None:
+def _check_room(net: ShapedNetwork, x1: Any, x2: Any, dtype: np.dtype) -> None:
     n1, n2 = len(x1), len(x1 if x2 is None else x2)
     params = jax.eval_shape(lambda key: net.init(key, x1.shape[1:], dtype="float32"), jax.random.key(0))
     outputs = net.output_shape(x1.shape[1:])[-1]
@@ -85,7 +86,7 @@ def _check_room(net: Network, x1: Any, x2: Any, dtype: np.dtype) -> None:
 
 
 @partial(jax.jit, static_argnums=0)
-def _sample(net: Network, key: jax.Array, x1: Any, x2: Any) -> tuple[Any, Any]:
+def _sample(net: ShapedNetwork, key: jax.Array, x1: Any, x2: Any) -> tuple[Any, Any]:
     params = net.init(key, x1.shape[1:], dtype=x1.dtype)
     y1, y2 = net.apply(params, x1), net.apply(params, x2)
     if outputs_turn(net):

@@ -10,7 +10,7 @@ import logging
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +20,7 @@ from numpy.typing import DTypeLike
 from equitangents._types import ArrayLike
 from equitangents.actions import Action, check_finite_group
 from equitangents.errors import InvalidTypeError
-from equitangents.kernels.cost import KernelCost, check_dtype, repeated
+from equitangents.kernels.cost import CostedKernel, KernelCost, check_dtype, repeated
 from equitangents.kernels.invariance import is_invariant
 from equitangents.kernels.result import KernelFunction, Kernels
 from equitangents.kernels.size import check_result, result_bytes
@@ -38,7 +38,7 @@ _BLOCK = 32  # inputs below which a symmetric matrix is computed in full
 class OrbitAverage:
     """The invariant kernel made from `base` by `action`; it has `.kernel` as a network has."""
 
-    base: Any  # a KernelFunction
+    base: KernelFunction
     action: Action
 
     def kernel(self, x1: ArrayLike, x2: ArrayLike | None = None) -> Kernels:
@@ -76,8 +76,9 @@ class OrbitAverage:
         """
         x = _random(jax.ShapeDtypeStruct((_SAMPLE, *shape), check_dtype(dtype)))
         order, columns = self.action.group.order, n1 if n2 is None else n2
+        costed = cast(CostedKernel, self.base)
         if not is_invariant(self.base, self.action, x):
-            return repeated([(self.base.kernel_cost(shape, n1, columns, dtype), order**2)], x[0].nbytes * columns)
+            return repeated([(costed.kernel_cost(shape, n1, columns, dtype), order**2)], x[0].nbytes * columns)
         base, elements = self._parts(x)
         whole = base.kernel_cost(shape, n1, columns, dtype)
         if n2 is not None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import jax
+import numpy as np
 
 from equitangents import notebook, precision
 from equitangents._types import ArrayLike
@@ -24,8 +25,8 @@ class Kernels:
     √(K(x,x) K(x',x')). Both are None where all is exact.
     """
 
-    nngp: Any
-    ntk: Any
+    nngp: ArrayLike
+    ntk: ArrayLike
     engine: str = field(default="reference", metadata={"static": True})
     form: str = field(default="fibre", metadata={"static": True})
     notes: tuple[str, ...] = field(default=(), metadata={"static": True})
@@ -46,7 +47,9 @@ class Kernels:
             facts.append(("error estimate", f"{self.error_estimate:.1e} at resolution {self.resolution}"))
         facts += [("note", note) for note in self.notes]
         return (
-            notebook.table("Kernels", facts) + notebook.picture("NNGP", self.nngp) + notebook.picture("NTK", self.ntk)
+            notebook.table("Kernels", facts)
+            + notebook.picture("NNGP", np.asarray(self.nngp))
+            + notebook.picture("NTK", np.asarray(self.ntk))
         )
 
 
@@ -58,7 +61,7 @@ class NngpKernels:
     All else is as in `Kernels`.
     """
 
-    nngp: Any
+    nngp: ArrayLike
     reason: str = field(default="", metadata={"static": True})
     engine: str = field(default="reference", metadata={"static": True})
     form: str = field(default="fibre", metadata={"static": True})

@@ -19,7 +19,6 @@ import numpy.typing as npt
 from scipy import fft
 
 from equitangents import precision
-from equitangents._types import Network
 from equitangents.actions import Action
 from equitangents.kernels import apart, by_scale
 from equitangents.kernels.calibration import Rate, timed, uncertainty
@@ -31,7 +30,7 @@ from equitangents.kernels.engines.reference.carry import COVARIANCE
 from equitangents.kernels.plan import FibrePlan, plan
 from equitangents.kernels.program import Program
 from equitangents.kernels.progress import Progress
-from equitangents.kernels.result import Kernels
+from equitangents.kernels.result import KernelFunction, Kernels
 from equitangents.kernels.scales import law_of
 from equitangents.kernels.size import check_result
 
@@ -106,7 +105,7 @@ def _tile_rate(mean: TranslationMean, shape: tuple[int, ...], dtype: str) -> Rat
     return Rate(seconds / len(x) ** 2, spread)
 
 
-def translation_mean(net: Network, action: Action, x: Any) -> TranslationMean | None:
+def translation_mean(net: KernelFunction, action: Action, x: Any) -> TranslationMean | None:
     """`net` averaged over the translations in `action`, or None where FFTs cannot do that.
 
     They can if the action holds all translations of the torus on which the inputs live, and the network is an MLP of
@@ -140,7 +139,7 @@ def _is_mlp(program: Any) -> bool:
     return vectors and isinstance(plan(program), FibrePlan)
 
 
-def _commutes(net: Network, action: Action, t: int, sample: Any, values: Any) -> bool:
+def _commutes(net: Any, action: Action, t: int, sample: Any, values: Any) -> bool:
     """Whether the leading layers carry a translated input to their translated output."""
     assert action.torus is not None
     grid = np.asarray(values).reshape(len(sample), *action.torus, -1)

@@ -12,8 +12,8 @@ from jaxtyping import Float
 from equitangents._types import Numbers
 from equitangents.actions.group_action import GroupAction
 from equitangents.actions.named import ActionLike
-from equitangents.actions.represented import RepresentationLike
 from equitangents.errors import ShapeError
+from equitangents.groups.representations import RepresentationLike
 from equitangents.metrics.measure import (
     Bootstrap,
     Measure,
@@ -86,12 +86,12 @@ def equivariance_error(
     """
     bootstrap = Bootstrap(confidence, resamples, seed)
     action, x = check_points(action, x)
-    output_action = checked_output_action(output_action, action)
+    on_outputs = checked_output_action(output_action, action)
     y = evaluate("f", f, x)
     size = norms(y)
     errors = []
     for k, g in enumerate(nodes_of(action)):
-        expected = y if output_action is None else moved_outputs(output_action, g, y)
+        expected = y if on_outputs is None else moved_outputs(on_outputs, g, y)
         measured = evaluate("f", f, action(g, x))
         if measured.shape != y.shape:
             raise ShapeError(f"f turns shape {x.shape} into {y.shape}, and after element {k} into {measured.shape}")

@@ -15,13 +15,15 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from equitangents._types import AnyAction, ArrayLike, Element, Numbers
+from equitangents._types import ArrayLike, Element, Numbers
 from equitangents.actions import as_action
 from equitangents.actions.group_action import GroupAction
 from equitangents.actions.named import ActionLike
 from equitangents.actions.remedies import flattened
 from equitangents.actions.represented import as_output_action
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError
+from equitangents.groups.group_maps import GroupMap
+from equitangents.groups.representations import RepresentationLike
 from equitangents.statistics import FEWEST, mean_interval
 from equitangents.validation import check_array, check_whole
 
@@ -142,7 +144,7 @@ def evaluate(name: str, f: Callable[[Any], Any], x: Any) -> Float[np.ndarray, " 
     return y
 
 
-def check_action(name: str, action: AnyAction) -> None:
+def check_action(name: str, action: object) -> None:
     """Raise InvalidTypeError unless `action` can be called as action(g, x) and has a group."""
     if not (callable(action) and hasattr(action, "group")):
         raise InvalidTypeError(
@@ -150,21 +152,20 @@ def check_action(name: str, action: AnyAction) -> None:
         )
 
 
-def checked_output_action(output_action: AnyAction, action: AnyAction) -> Any:
+def checked_output_action(output_action: GroupMap | RepresentationLike | None, action: GroupMap) -> GroupMap | None:
     """None, or an action of the same group, which may be given as a representation; raises for anything else."""
-    output_action = as_output_action(output_action, action.group)
-    if output_action is None:
+    found: GroupMap | None = as_output_action(output_action, action.group)
+    if found is None:
         return None
-    check_action("output_action", output_action)
-    if output_action.group != action.group:
+    check_action("output_action", found)
+    if found.group != action.group:
         raise InvalidArgumentError(
-            f"output_action is of group {output_action.group!r} and action of {action.group!r}; "
-            f"they must be of the same group"
+            f"output_action is of group {found.group!r} and action of {action.group!r}; they must be of the same group"
         )
-    return output_action
+    return found
 
 
-def moved_outputs(output_action: AnyAction, g: Element, y: np.ndarray) -> np.ndarray:
+def moved_outputs(output_action: GroupMap, g: Element, y: np.ndarray) -> np.ndarray:
     """ρ_Y(g) y for outputs (N, …); outputs (N,) meet it as (N, 1)."""
     moved = np.asarray(output_action(g, y if y.ndim > 1 else y[:, None]), dtype=np.float64)
     if moved.size != y.size or (y.ndim > 1 and moved.shape != y.shape):
@@ -172,12 +173,12 @@ def moved_outputs(output_action: AnyAction, g: Element, y: np.ndarray) -> np.nda
     return moved.reshape(y.shape)
 
 
-def carried_back(output_action: AnyAction, g: Element, y: np.ndarray) -> np.ndarray:
+def carried_back(output_action: GroupMap | None, g: Element, y: np.ndarray) -> np.ndarray:
     """ρ_Y(g)⁻¹ y, by the action of the inverse element; None: y itself."""
     return y if output_action is None else moved_outputs(output_action, output_action.group.inverse(g), y)
 
 
-def nodes_of(action: AnyAction) -> Sequence[Any] | np.ndarray:
+def nodes_of(action: GroupMap) -> Sequence[Any] | np.ndarray:
     """The elements by which a mean over the action's group is taken: all of a finite group, else its nodes."""
     nodes: Sequence[Any] | np.ndarray | None = action.group.nodes
     if nodes is None:
@@ -188,7 +189,7 @@ def nodes_of(action: AnyAction) -> Sequence[Any] | np.ndarray:
     return nodes
 
 
-def weights_of(action: AnyAction) -> Float[np.ndarray, " elements"]:
+def weights_of(action: GroupMap) -> Float[np.ndarray, " elements"]:
     """How much each of `nodes_of(action)` counts in a mean over the group; of a finite group all alike."""
     nodes_of(action)
     return np.asarray(action.group.weights)

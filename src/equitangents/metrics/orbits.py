@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
-from equitangents._types import AnyAction, Element, Numbers
+from equitangents._types import Element, Numbers
 from equitangents.actions.group_action import GroupAction, is_infinite
 from equitangents.actions.named import ActionLike
-from equitangents.actions.represented import RepresentationLike
 from equitangents.errors import ShapeError
+from equitangents.groups.group_maps import GroupMap
+from equitangents.groups.representations import RepresentationLike
 from equitangents.metrics.measure import (
     Bootstrap,
     Measure,
@@ -61,14 +62,14 @@ def orbit_same_predictions(
     """
     bootstrap = Bootstrap(confidence, resamples, seed)
     action, x = check_points(action, x)
-    output_action = checked_output_action(output_action, action)
-    reference = _predicted_class(f, x, None, output_action)
+    on_outputs = checked_output_action(output_action, action)
+    reference = _predicted_class(f, x, None, on_outputs)
     continuous = is_infinite(action)
     nodes = nodes_of(action)
     counts = weights_of(action) if continuous else np.ones(len(nodes))
     changed = np.zeros(len(x))  # so that no change is exactly the whole group, however its weights add up
     for g, count in zip(nodes, counts, strict=True):
-        differs = reference != _predicted_class(f, action(g, x), g, output_action)
+        differs = reference != _predicted_class(f, action(g, x), g, on_outputs)
         changed += count * differs.reshape(len(x), -1).mean(axis=1)
     same = (1.0 if continuous else len(nodes)) - changed
     bounds = (0.0, 1.0) if continuous else (1.0, float(len(nodes)))
@@ -99,8 +100,8 @@ def relative_orbit_std(
     """
     bootstrap = Bootstrap(confidence, resamples, seed)
     action, x = check_points(action, x)
-    output_action = checked_output_action(output_action, action)
-    orbit = np.stack([carried_back(output_action, g, evaluate("f", f, action(g, x))) for g in nodes_of(action)])
+    on_outputs = checked_output_action(output_action, action)
+    orbit = np.stack([carried_back(on_outputs, g, evaluate("f", f, action(g, x))) for g in nodes_of(action)])
     orbit = orbit.reshape(len(orbit), len(x), -1)
     largest = np.abs(orbit).max(axis=(0, 2))
     orbit /= np.where(largest > 0, largest, 1.0)[:, None]  # squares of large and small outputs stay in range
@@ -113,7 +114,7 @@ def relative_orbit_std(
 
 
 def _predicted_class(
-    f: Callable[[Any], Any], x: Any, g: Element, output_action: AnyAction
+    f: Callable[[Any], Any], x: Any, g: Element, output_action: GroupMap | None
 ) -> Int[np.ndarray, " N *positions"]:
     """Classes of f at x, which ρ(g) has moved (None: not), carried back."""
     scores = evaluate("f", f, x)

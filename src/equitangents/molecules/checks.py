@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from equitangents._types import Network
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.inference.dynamics import as_times
 from equitangents.molecules.molecules import Molecules
@@ -22,7 +21,7 @@ def check_molecules(name: str, value: Any) -> None:
         raise InvalidTypeError(f"{name} is of type {type(value).__name__}; expected equitangents.molecules.Molecules")
 
 
-def check_question(net: Network, method: str, signals: Any, pairs: Any) -> None:
+def check_question(net: object, method: str, signals: Any, pairs: Any) -> None:
     """Raise unless the network has the method that is needed, and signals and pairs are such."""
     if not callable(getattr(net, method, None)):
         raise InvalidTypeError(f"net is {net!r}; expected a network on spherical signals, which has `{method}`")

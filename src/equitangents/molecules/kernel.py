@@ -8,14 +8,14 @@ rounding). It is the kernel of a sum of independent networks, one for each eleme
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 from jaxtyping import Float
 from scipy.sparse import csr_array
 
-from equitangents._types import Network
 from equitangents.errors import InvalidArgumentError
+from equitangents.kernels import KernelFunction
 from equitangents.kernels.result import Kernels
 from equitangents.molecules.checks import check_molecules, check_question
 from equitangents.molecules.molecules import Molecules
@@ -26,7 +26,7 @@ _BLOCK = 4096  # atoms in a block of κ
 
 
 def kernel(
-    net: Network,
+    net: KernelFunction,
     molecules1: Molecules,
     molecules2: Molecules | None = None,
     *,
@@ -41,7 +41,7 @@ def kernel(
 
 
 def kernels(
-    net: Network,
+    net: KernelFunction,
     molecules1: Molecules,
     molecules2: Molecules | None = None,
     *,
@@ -96,7 +96,7 @@ def kernels(
 
 
 def kernels_diagonal(
-    net: Network, molecules: Molecules, *, signals: AtomSignals | None = None, pairs: Pairs = "same element"
+    net: KernelFunction, molecules: Molecules, *, signals: AtomSignals | None = None, pairs: Pairs = "same element"
 ) -> Kernels:
     """NNGP and NTK of each molecule with itself, each (N,), without the others'."""
     check_question(net, "kernel_pairs", signals, pairs)
@@ -107,7 +107,7 @@ def kernels_diagonal(
     return _result(own, fields.signals.dtype, [])
 
 
-def signals_for(net: Network) -> AtomSignals:
+def signals_for(net: KernelFunction) -> AtomSignals:
     """Signals that a network can read: those of `AtomSignals()`, or fewer degrees if its group holds fewer."""
     lift = next(iter(getattr(net, "layers", ())), None)
     limit = getattr(getattr(lift, "onto", None), "bandlimit", None)
@@ -138,7 +138,7 @@ def _in_order(fields: Neighbourhoods, which: Any = slice(None)) -> Neighbourhood
     return Neighbourhoods(*(x[which][order] for x in fields))
 
 
-def _blocks(net: Network, a: Neighbourhoods, b: Neighbourhoods | None) -> Iterator[tuple[slice, slice, Kernels]]:
+def _blocks(net: KernelFunction, a: Neighbourhoods, b: Neighbourhoods | None) -> Iterator[tuple[slice, slice, Kernels]]:
     """κ in blocks; of a symmetric problem those on and above the diagonal."""
     columns = a if b is None else b
     for i in range(0, len(a.signals), _BLOCK):
@@ -156,7 +156,7 @@ def _sum_over_atoms(fields: Neighbourhoods, which: slice, molecules: int) -> csr
     return csr_array((ones, (molecule, np.arange(len(molecule)))), shape=(molecules, len(molecule)))
 
 
-def _own(net: Network, fields: Neighbourhoods, molecules: int, pairs: Pairs) -> np.ndarray:
+def _own(net: KernelFunction, fields: Neighbourhoods, molecules: int, pairs: Pairs) -> np.ndarray:
     """(NNGP, NTK) of each molecule with itself, (2, N): only pairs of atoms within molecules."""
     first, second = [], []
     for m in range(molecules):
@@ -168,12 +168,12 @@ def _own(net: Network, fields: Neighbourhoods, molecules: int, pairs: Pairs) -> 
     if pairs == "same element":
         same = fields.element[i] == fields.element[j]
         i, j = i[same], j[same]
-    found = net.kernel_pairs(fields.signals, fields.signals, i, j)
+    found = cast(Any, net).kernel_pairs(fields.signals, fields.signals, i, j)
     twice = np.where(i == j, 1.0, 2.0)
     return np.stack([np.bincount(fields.molecule[i], twice * v, molecules) for v in (found.nngp, found.ntk)])
 
 
-def _root_of_own(net: Network, fields: Neighbourhoods, name: str, molecules: int, pairs: Pairs) -> np.ndarray:
+def _root_of_own(net: KernelFunction, fields: Neighbourhoods, name: str, molecules: int, pairs: Pairs) -> np.ndarray:
     """√k(m, m) for both kernels, (2, N)."""
     own = _own(net, fields, molecules, pairs)
     zero = np.flatnonzero(~(own > np.finfo(fields.signals.dtype).tiny).all(axis=0))

@@ -11,9 +11,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from equitangents._types import Network
 from equitangents.errors import InvalidArgumentError, NetworkError
 from equitangents.groups import so3
+from equitangents.kernels import KernelFunction
 from equitangents.kernels.rotations.resolution import LADDER
 from equitangents.molecules.kernel import Pairs
 from equitangents.molecules.molecules import Molecules
@@ -28,7 +28,7 @@ _ROUNDING = 16 * np.finfo(np.float64).eps  # of the kernel: differences below it
 
 
 def kernel_for_forces(
-    net: Network, molecules: Molecules, signals: AtomSignals | None = None, pairs: Pairs = "same element"
+    net: KernelFunction, molecules: Molecules, signals: AtomSignals | None = None, pairs: Pairs = "same element"
 ) -> SmoothKernel:
     """The kernel of energies and forces of molecules like these, at the resolution that its second derivatives need.
 
@@ -40,7 +40,7 @@ def kernel_for_forces(
 
 
 def kernel_for_tensors(
-    net: Network,
+    net: KernelFunction,
     molecules: Molecules,
     degrees: Sequence[int],
     signals: AtomSignals | None = None,

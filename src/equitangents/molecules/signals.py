@@ -92,7 +92,7 @@ class AtomSignals:
         """How many numbers there are in each direction."""
         return len(self.elements or ()) * len(self.powers)
 
-    def coefficients(self, numbers: Int[np.ndarray, "*n a"], positions: Float[ArrayLike, "*n a 3"]) -> Any:
+    def coefficients(self, numbers: Int[np.ndarray, "*n a"], positions: Float[ArrayLike, "*n a 3"]) -> ArrayLike:
         """Signals (..., A, B², channels) of padded molecules; differentiable in positions that are JAX arrays.
 
         Where there is no atom the signal is zero.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -18,9 +18,10 @@ import numpy as np
 from jaxtyping import Float
 
 from equitangents import precision
-from equitangents._types import Network
+from equitangents._types import ArrayLike
 from equitangents.errors import NetworkError
 from equitangents.groups import MatrixGroup, RotationGroup
+from equitangents.kernels import KernelFunction
 from equitangents.kernels.duals.erf import Erf
 from equitangents.kernels.duals.gelu import Gelu
 from equitangents.kernels.duals.trigonometric import Cos, Sin
@@ -64,7 +65,9 @@ class SmoothKernel:
     error_estimate: float | None = field(compare=False)
 
     @classmethod
-    def unresolved(cls, net: Network, molecules: Molecules, signals: AtomSignals | None, pairs: Pairs) -> SmoothKernel:
+    def unresolved(
+        cls, net: KernelFunction, molecules: Molecules, signals: AtomSignals | None, pairs: Pairs
+    ) -> SmoothKernel:
         """For a network of full windows and smooth nonlinearities, before a resolution is chosen.
 
         Raises NetworkError for others: of windows narrower than the sphere, nonlinearities after the readout, and
@@ -73,7 +76,7 @@ class SmoothKernel:
         check_molecules("molecules", molecules)
         check_question(net, "lower", signals, pairs)
         signals = (signals or signals_for(net)).for_molecules(molecules)
-        given, program = net.lower((signals.bandlimit**2, signals.channels))
+        given, program = cast(Any, net).lower((signals.bandlimit**2, signals.channels))
         if given or not isinstance(program, RotationProgram):
             raise NetworkError("forces need a network on spherical signals, which begins with a SphereLift")
         if program.sphere or any(not isinstance(op, Affine) for op in program.vector):
@@ -86,14 +89,14 @@ class SmoothKernel:
         """Relative rotations and weights; a flattening readout looks at Q = 1 alone."""
         return _nodes(self.program.group, self.program.readout, self.signals.bandlimit, self.resolution)
 
-    def kernel(self, x1: Any, x2: Any = None) -> Kernels:
+    def kernel(self, x1: ArrayLike, x2: ArrayLike | None = None) -> Kernels:
         """The kernel of signals (N, B², C), in float64: what `kernels` sums over atoms."""
         weights = self.nodes.weights[:, None]
         values = self._integrals(x1, x1 if x2 is None else x2, weights)[..., 0]
         nngp, ntk = _linear(self.program, values, constant=True)
         return Kernels(nngp, ntk, form="rotations", error_estimate=self.error_estimate, resolution=self.resolution)
 
-    def steered(self, x1: Any, x2: Any, degree: int) -> Float[np.ndarray, "2 n1 n2 d d"]:
+    def steered(self, x1: ArrayLike, x2: ArrayLike, degree: int) -> Float[np.ndarray, "2 n1 n2 d d"]:
         """∫ κ(Q) D^l(Q)ᵀ dQ, the kernel of readouts that turn as harmonics of a degree; NNGP and NTK.
 
         Turning the first signals multiplies it by D^l(R) from the left, turning the second by D^l(R)ᵀ from the right.
@@ -124,7 +127,7 @@ class SmoothKernel:
             found[:, start : start + step] = np.einsum("vnab,nm->vabm", values, weights, optimize=True)
         return found
 
-    def kernel_pairs(self, x1: Any, x2: Any, first: Any, second: Any) -> Kernels:
+    def kernel_pairs(self, x1: ArrayLike, x2: ArrayLike, first: np.ndarray, second: np.ndarray) -> Kernels:
         """The same for a list of pairs."""
         found = [self.kernel(x1[i : i + 1], x2[j : j + 1]) for i, j in zip(first, second, strict=True)]
         return Kernels(np.concatenate([k.nngp[0] for k in found]), np.concatenate([k.ntk[0] for k in found]))
@@ -155,14 +158,14 @@ class SmoothKernel:
 
 
 class _Atoms(NamedTuple):
-    """Signals c of atoms, directions t of each, and signals in all rotations: D(Q) c, of the other atom D(Q)ᵀ c'."""
+    """Signals c of atoms, the directions t of each, and the turned signals: D(Q) c, for the other atom D(Q)ᵀ c'."""
 
     signals: Any
     directions: Any
     turned: Any
 
     def at(self, i: Any) -> _Atoms:
-        """Those of one atom."""
+        """The same for one atom."""
         return _Atoms(self.signals[i], self.directions[i], self.turned[i])
 
 

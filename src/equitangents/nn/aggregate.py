@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpy.typing as npt
 
 from equitangents._types import Params
 from equitangents.errors import NetworkError, ShapeError
@@ -27,10 +28,10 @@ class Aggregate(ParameterFree):
     pool over them.
     """
 
-    def __init__(self, matrix: Any = None) -> None:
+    def __init__(self, matrix: npt.ArrayLike | None = None) -> None:
+        self._matrix: FrozenArray | None = None
         if matrix is not None:
-            matrix = FrozenArray(np.asarray(check_array("matrix", matrix, rank=2), np.float64))
-        self._matrix: FrozenArray | None = matrix
+            self._matrix = FrozenArray(np.asarray(check_array("matrix", matrix, rank=2), np.float64))
 
     def __repr__(self) -> str:
         return "Aggregate()" if self._matrix is None else f"Aggregate({self._matrix!r})"

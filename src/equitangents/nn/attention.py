@@ -63,7 +63,7 @@ class Attention(Layer):
             raise NetworkError(f"Attention reads positions of a grid (N, *grid, channels); it is on {signal.positions}")
         return replace(signal, channels=self.channels, gaussian=True, given=False, uneven=False)
 
-    def init(self, key: jax.Array, signal: Signal, dtype: DType) -> Any:
+    def init(self, key: jax.Array, signal: Signal, dtype: DType) -> Params:
         """key (heads, n, key channels), value (heads, n, value channels), out, and query and b where they count."""
         keys, n = jax.random.split(key, 5), signal.channels
         wide, deep = self.key_channels or self.channels, self.value_channels or self.channels

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import jax.numpy as jnp
 import numpy as np
+import numpy.typing as npt
 from numpy.typing import DTypeLike
 
 from equitangents.errors import NetworkError
@@ -28,6 +29,9 @@ from equitangents.nn.signal import Blocks, Grid, OnGroup, Signal
 from equitangents.nn.steerable.ending import PointFeatures
 from equitangents.steerable.positions import OnPoints, OnWhole
 from equitangents.structured import is_structured
+
+PositionPairs = Literal["all", "same"] | npt.ArrayLike
+"""All pairs of positions, each with itself, or a list of pairs (M, 2)."""
 
 
 class _Network(Protocol):
@@ -133,7 +137,10 @@ def _lower(
             "(N1, N2, d, d)"
         )
     if isinstance(signals[-1].positions, OnWhole):
-        raise NetworkError(f"the network ends on {signals[-1].positions}, which has no positions; ask for kernel")
+        raise NetworkError(
+            f"the network ends on {signals[-1].positions}, so there is no kernel between positions; use kernel() in "
+            "place of kernel_field()"
+        )
     if isinstance(signals[-1].positions, OnPoints):
         raise NetworkError(
             "a network on steerable features ends with PointFeatures, and has a kernel field, or with SteerablePool: "

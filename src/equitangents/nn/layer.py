@@ -83,7 +83,7 @@ class Layer(CheckedKeywords, abc.ABC):
 
     @property
     def steers(self) -> bool:
-        """Whether it reads steerable features, in irreps."""
+        """Whether it works on steerable features: features that rotations turn by irreps."""
         return False
 
     @property

@@ -52,7 +52,7 @@ def structured_program_of(layers: tuple[Layer, ...], signals: tuple[Signal, ...]
 def steerable_program_of(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> SteerableProgram:
     """What steerable layers do to kernels, from given features to Gaussian ones, of a whole input or on points."""
     if not signals[-1].gaussian:
-        raise NetworkError("after a nonlinearity of steerable features there is to be a linear layer: SteerableDense")
+        raise NetworkError("a nonlinearity of steerable features needs a linear layer after it, SteerableDense")
     begin, end = signals[0].positions, signals[-1].positions
     assert isinstance(begin, OnPoints | OnWhole)
     assert isinstance(end, OnPoints | OnWhole)

@@ -167,12 +167,12 @@ class Identity(ParameterFree):
 
     @property
     def takes_numpy(self) -> bool:
-        """Nothing is done to them."""
+        """True, since arrays come out as they went in."""
         return True
 
     @property
     def steers(self) -> bool:
-        """It hands on features of any kind."""
+        """True, since the identity also passes on steerable features."""
         return True
 
     def signal(self, signal: Signal) -> Signal:

@@ -188,7 +188,7 @@ class Flatten(ParameterFree):
 
     @property
     def takes_numpy(self) -> bool:
-        """It is a change of shape."""
+        """True, since flattening only changes the shape."""
         return True
 
     def signal(self, signal: Signal) -> Signal:

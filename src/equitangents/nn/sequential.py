@@ -23,7 +23,7 @@ from equitangents.kernels.steerable import SteerableProgram
 from equitangents.kernels.structured import StructuredProgram
 from equitangents.keywords import CheckedKeywords
 from equitangents.nn.folding import fold
-from equitangents.nn.kernel_fields import cost_of_field, field_between, field_of_each
+from equitangents.nn.kernel_fields import PositionPairs, cost_of_field, field_between, field_of_each
 from equitangents.nn.layer import Layer
 from equitangents.nn.lowering import count_given, program_of, steerable_program_of, structured_program_of
 from equitangents.nn.readout import Readout
@@ -174,7 +174,7 @@ class Sequential(CheckedKeywords):
         return kernels if reason is None else NngpKernels.of(kernels, reason)
 
     def kernel_field(
-        self, x1: ArrayLike, x2: ArrayLike | None = None, positions: Any = "all", engine: str | None = None
+        self, x1: ArrayLike, x2: ArrayLike | None = None, positions: PositionPairs = "all", engine: str | None = None
     ) -> KernelField:
         """NNGP and NTK between the P output positions of x1 and those of x2 (None: x1 at half cost), (N1, P, N2, P).
 
@@ -191,7 +191,9 @@ class Sequential(CheckedKeywords):
         x1, x2 = self._checked_pair(x1, x2)
         return field_between(self, x1, x2, positions, engine)
 
-    def kernel_field_diagonal(self, x: ArrayLike, positions: Any = "all", engine: str | None = None) -> KernelField:
+    def kernel_field_diagonal(
+        self, x: ArrayLike, positions: PositionPairs = "all", engine: str | None = None
+    ) -> KernelField:
         """The kernel field of every input with itself: (N, P, P), or (N, P) or (N, M) at some `positions`.
 
         What `kernel_field(x)` has for i = j, at the cost of N pairs: the covariances within each output, and with
@@ -204,7 +206,7 @@ class Sequential(CheckedKeywords):
         shape: tuple[int, ...],
         n1: int,
         n2: int | None = None,
-        positions: Any = "all",
+        positions: PositionPairs = "all",
         dtype: DTypeLike = "float32",
         engine: str | None = None,
     ) -> KernelCost:
@@ -244,14 +246,17 @@ class Sequential(CheckedKeywords):
         n2: int | None = None,
         dtype: DTypeLike = "float32",
         engine: str | None = None,
+        *,
+        masked: bool = False,
     ) -> KernelCost:
         """What `kernel` will take for n1 and n2 inputs of `shape` = (*positions, channels), before it is run.
 
-        n2 None: n1 inputs with themselves. Work is counted, memory is as planned, and the time on this machine comes
-        from a short calibration; `print(net.kernel_cost((32, 32, 3), 1000))` says it in words. For a network that
-        samples rotations, on signals (B², C), the resolution is that of random signals of unit variance.
+        n2 None: n1 inputs with themselves. `masked`: inputs with missing positions. Work is counted, memory is as
+        planned, and the time on this machine comes from a short calibration; `print(net.kernel_cost((32, 32, 3),
+        1000))` says it in words. For a network that samples rotations, on signals (B², C), the resolution is that of
+        random signals of unit variance.
         """
-        given, program = self.lower(shape)
+        given, program = _lower_structured(self._layers, _check_input_shape(shape)) if masked else self.lower(shape)
         return kernel_cost(program, self.signals(shape)[given].channels, n1, n2, dtype, engine)
 
     def after_given(self, count: int, x: Inputs) -> Any:

@@ -14,7 +14,7 @@ from typing import Any, cast
 import jax
 import numpy as np
 
-from equitangents._types import AnyAction, Numbers, Times
+from equitangents._types import Key, Network, Numbers, Targets, Times
 from equitangents.actions import as_action
 from equitangents.actions.action import Action
 from equitangents.actions.group_action import GroupAction
@@ -31,14 +31,14 @@ from equitangents.planning.names import of_data, of_elements, of_group, of_netwo
 from equitangents.planning.pilot import Pilot, ratios
 from equitangents.planning.pilot_law import PilotDraws
 from equitangents.planning.plan import Plan
-from equitangents.planning.source import Source, make_source, pilot_outputs, predicts_probabilities
+from equitangents.planning.source import HasMembers, Source, make_source, pilot_outputs, predicts_probabilities
 from equitangents.planning.violations import MEASURES, Violations
 from equitangents.planning.wanted import LEVEL, Interval, Wanted
 from equitangents.validation import check_whole
 
 
 def plan_ensemble(
-    ensemble: Any,
+    ensemble: Network,
     action: ActionLike,
     x: Numbers,
     target: float = 0.01,
@@ -49,11 +49,11 @@ def plan_ensemble(
     y: Numbers | None = None,
     output_action: GroupAction | None = None,
     over_inputs: str = "mean",
-    pilot: Any = None,
-    data: Any = None,
+    pilot: int | HasMembers | None = None,
+    data: tuple[Numbers, Targets] | None = None,
     data_name: str | None = None,
     draws: int = 2000,
-    seed: Any = 0,
+    seed: Key = 0,
     max_members: int = 1_000_000,
 ) -> Plan:
     """How many members bring an ensemble's violation of a symmetry to `target` or below.
@@ -194,8 +194,8 @@ def _by_theory(wanted: Wanted, violations_of: Callable[[Any], Violations], law: 
 
 def _by_pilot(
     source: Source,
-    action: AnyAction,
-    output_action: AnyAction,
+    action: Action,
+    output_action: GroupAction | None,
     wanted: Wanted,
     violations_of: Callable[[Any], Violations],
     theory: OrbitLaw | None,
@@ -220,7 +220,7 @@ def _by_pilot(
     return _Found(violations, members, interval, pilot, of_theory, equivariant)
 
 
-def _on_orbits(source: Source, action: AnyAction, theory: OrbitLaw | None) -> np.ndarray:
+def _on_orbits(source: Source, action: Action, theory: OrbitLaw | None) -> np.ndarray:
     """The pilot's outputs on the orbits, (m, n, |G|, K)."""
     outputs = pilot_outputs(source.pilot, orbit_batch(action, source.x))
     outputs = outputs.reshape(len(outputs), len(source.x), action.group.order, -1)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from equitangents import nn
-from equitangents._types import AnyAction, Network
+from equitangents.groups.group_maps import GroupMap
 
 
-def of_network(net: Network, *, infinite: bool) -> str:
+def of_network(net: object, *, infinite: bool) -> str:
     """The layers with their widths, which mean nothing where the network is infinitely wide.
 
     >>> of_network(nn.Sequential(nn.Flatten(), nn.Dense(32), nn.Relu(), nn.Dense(1)), infinite=False)
@@ -23,7 +23,7 @@ def of_network(net: Network, *, infinite: bool) -> str:
     return ", ".join(layers) + (", infinitely wide" if infinite else "")
 
 
-def of_group(action: AnyAction) -> str:
+def of_group(action: GroupMap) -> str:
     """The group and how it acts.
 
     >>> from equitangents import actions
@@ -34,7 +34,7 @@ def of_group(action: AnyAction) -> str:
     return action.group.name if name is None else f"{action.group.name}, {name}"
 
 
-def of_elements(action: AnyAction) -> str:
+def of_elements(action: object) -> str:
     """What the elements of the group are, in the plural.
 
     >>> from equitangents import actions

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from equitangents._types import AnyAction
 from equitangents.ensembles.orbits.draws import OrbitLaw
 from equitangents.ensembles.orbits.measures import carried_back, moved
 from equitangents.groups import Group
+from equitangents.groups.group_maps import FiniteGroupMap
 from equitangents.inference import check_memory
 
 _REPLICATES, _DRAWS = 16, 200  # laws of what the pilot might have been, and draws of each at least
@@ -68,7 +68,7 @@ class PilotDraws:
 def pilot_law(
     outputs: Float[np.ndarray, "networks n order outputs"],
     group: Group,
-    output_action: AnyAction,
+    output_action: FiniteGroupMap | None,
     *,
     equivariant: bool,
     about: Float[np.ndarray, "n outputs"] | None,
@@ -140,6 +140,6 @@ def _turns(group: Group, networks: int, rng: np.random.Generator) -> np.ndarray:
     return rng.choice(group.order, most, replace=False)
 
 
-def _carried_on(output_action: AnyAction, z: np.ndarray) -> np.ndarray:
+def _carried_on(output_action: FiniteGroupMap, z: np.ndarray) -> np.ndarray:
     """f_g = ρ_Y(g) z_g."""
     return np.stack([moved(output_action, g, z[..., g, :]) for g in range(output_action.group.order)], axis=-2)

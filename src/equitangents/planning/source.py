@@ -9,12 +9,13 @@ fitted finite                                 none          its own members
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from equitangents._types import AnyAction, Network
+from equitangents._types import Network
 from equitangents.actions import Action
+from equitangents.actions.group_action import GroupAction
 from equitangents.ensembles import (
     BaggedInfiniteEnsemble,
     DeepEnsemble,
@@ -50,6 +51,13 @@ _LEAST = 3
 _LINEAR = ("gd", "sgd", "momentum")  # optimizers that commute with every orthogonal change of the weights
 
 
+class HasMembers(Protocol):
+    """A fitted ensemble whose members can be asked one by one."""
+
+    def predict_members(self, x: np.ndarray) -> np.ndarray:
+        """The outputs of every member, (members, N, outputs)."""
+
+
 @dataclass(frozen=True, eq=False)
 class Source:
     """theory: a fitted infinite regression, or None. pilot: a fitted finite ensemble or anything with
@@ -74,7 +82,7 @@ class Source:
         """How outputs lie in rows, where they are fields."""
         return field_rows(self.theory if self.theory is not None else self.pilot)
 
-    def equivariant(self, action: Action, output_action: AnyAction) -> bool:
+    def equivariant(self, action: Action, output_action: GroupAction | None) -> bool:
         """Whether the mean of infinitely many trained networks is exactly equivariant, at any width.
 
         It is after training on all transformed copies if the initial weights are as likely as turned ones, which the
@@ -102,11 +110,11 @@ class Source:
 
 def make_source(
     ensemble: Any,
-    action: AnyAction,
+    action: Action,
     x: Any,
     y: Any,
     *,
-    output_action: AnyAction,
+    output_action: GroupAction | None,
     pilot: Any,
     data: Any,
     time: Any,
@@ -185,7 +193,7 @@ def _of_finite(ensemble: Any, x: Any, y: Any, pilot: Any, data: Any) -> Source:
     )
 
 
-def _ensemble_of(net: Network, action: AnyAction, output_action: AnyAction, data: Any, seed: int) -> Any:
+def _ensemble_of(net: Network, action: Action, output_action: GroupAction | None, data: Any, seed: int) -> Any:
     """A network's ensemble with the usual settings, trained on all transformed copies."""
     try:
         as_network(net)

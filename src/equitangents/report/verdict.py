@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
 from equitangents.formatting import superscript
@@ -68,11 +68,20 @@ class Verdict:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values, for JSON."""
-        fields = asdict(self)
-        fields["value"] = plain_number(self.value)
-        fields["interval"] = [plain_number(end) for end in self.interval]
-        fields["bounds"] = [bound if math.isfinite(bound) else None for bound in self.bounds]
-        return {**fields, "number": self.number, "uncertainty": self.uncertainty}
+        plain = asdict(self)
+        plain["value"] = plain_number(self.value)
+        plain["interval"] = [plain_number(end) for end in self.interval]
+        plain["bounds"] = [bound if math.isfinite(bound) else None for bound in self.bounds]
+        return {**plain, "number": self.number, "uncertainty": self.uncertainty}
+
+    @staticmethod
+    def from_dict(kept: Mapping[str, Any]) -> Verdict:
+        """The verdict of which `to_dict` made this; KeyError, TypeError or ValueError where it is something else."""
+        found = {field.name: kept[field.name] for field in fields(Verdict)}
+        found["value"], found["interval"] = read_number(kept["value"]), tuple(map(read_number, kept["interval"]))
+        low, high = kept["bounds"]
+        found["bounds"] = (-math.inf if low is None else low, math.inf if high is None else high)
+        return Verdict(**found)
 
 
 def plain_number(value: float) -> float | str | None:
@@ -82,6 +91,15 @@ def plain_number(value: float) -> float | str | None:
     (0.5, None, '-inf')
     """
     return None if math.isnan(value) else value if math.isfinite(value) else str(float(value))
+
+
+def read_number(kept: float | str | None) -> float:
+    """The number that `plain_number` made plain.
+
+    >>> read_number(0.5), read_number(None), read_number("-inf")
+    (0.5, nan, -inf)
+    """
+    return math.nan if kept is None else float(kept)
 
 
 def with_interval(value: float, interval: tuple[float, float]) -> str:

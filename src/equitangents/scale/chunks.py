@@ -9,15 +9,17 @@ import os
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import google_crc32c
 import numpy as np
 
-from equitangents.scale.whole import write_whole
+from equitangents.scale.whole import File, write_together
 
 _CHECKSUM = struct.Struct("<I")
+_BLOCK = 256  # rows and columns of a transposed matrix that are copied at once
 PARTIAL = ".partial"  # the folder in an array's where its files are written before they get their names
 
 
@@ -48,26 +50,37 @@ class Chunks:
 
     def write(self, index: Sequence[int], values: np.ndarray) -> None:
         """Put `values` (at most a chunk's size along every axis) in place; the rest is NaN."""
-        if values.shape == self.shape:
-            whole = values.astype(self._stored, copy=False)
-        else:
-            whole = np.full(self.shape, np.nan, self._stored)
-            whole[tuple(map(slice, values.shape))] = values
-        content = whole.tobytes()
+        write_together([self.file(index, values)])
+
+    def file(self, index: Sequence[int], values: np.ndarray, into: memoryview | None = None) -> File:
+        """The same as a file that is still to be written; what it holds is made in the memory `into`, if there is any.
+
+        The folder that it will lie in is made now.
+        """
         path = self.path(index)
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, [content, _CHECKSUM.pack(google_crc32c.value(content))], self.folder / PARTIAL)
+        return File(path, self.folder / PARTIAL, partial(self._content, values, into))
+
+    def _content(self, values: np.ndarray, into: memoryview | None) -> memoryview:
+        content = np.empty(self.nbytes, np.uint8) if into is None else np.frombuffer(into, np.uint8, self.nbytes)
+        numbers, checksum = content[: -_CHECKSUM.size], content[-_CHECKSUM.size :]
+        whole = numbers.view(self._stored).reshape(self.shape)
+        if values.shape != self.shape:
+            np.copyto(whole, np.nan, casting="unsafe")
+        copy(values, whole[tuple(map(slice, values.shape))])
+        checksum[:] = np.frombuffer(_CHECKSUM.pack(google_crc32c.value(numbers)), np.uint8)
+        return memoryview(content)
 
     def read(self, index: Sequence[int]) -> np.ndarray:
         """One chunk, with NaN where nothing was written; FileNotFoundError, or DamagedChunkError."""
         path = self.path(index)
-        content = path.read_bytes()
+        content = np.frombuffer(path.read_bytes(), np.uint8)
         if len(content) != self.nbytes:
             raise DamagedChunkError(f"{path} has {len(content)} bytes, not {self.nbytes}")
-        content, kept = content[: -_CHECKSUM.size], _CHECKSUM.unpack(content[-_CHECKSUM.size :])[0]
-        if google_crc32c.value(content) != kept:
+        numbers, kept = content[: -_CHECKSUM.size], _CHECKSUM.unpack(content[-_CHECKSUM.size :])[0]
+        if google_crc32c.value(numbers) != kept:
             raise DamagedChunkError(f"{path} does not have its checksum")
-        return np.frombuffer(content, self._stored).reshape(self.shape).astype(self.dtype, copy=False)
+        return numbers.view(self._stored).reshape(self.shape).astype(self.dtype, copy=False)
 
     def is_there(self, index: Sequence[int], last: Sequence[int] | None = None) -> bool:
         """Whether the file is there in its full length, and holds a number at the place `last` within the chunk."""
@@ -101,3 +114,14 @@ class Chunks:
             "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}],
             "attributes": attributes,
         }
+
+
+def copy(values: np.ndarray, target: np.ndarray) -> None:
+    """Copy what may be a transposed matrix, block by block, so that blocks stay in the processor's cache."""
+    if values.ndim < 2 or abs(values.strides[-1]) <= abs(values.strides[-2]):
+        np.copyto(target, values, casting="unsafe")
+        return
+    for i in range(0, values.shape[-2], _BLOCK):
+        for j in range(0, values.shape[-1], _BLOCK):
+            block = np.s_[..., i : i + _BLOCK, j : j + _BLOCK]
+            np.copyto(target[block], values[block], casting="unsafe")

@@ -6,15 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from equitangents._types import Network
 from equitangents.formatting import duration, memory_size
 from equitangents.kernels import KernelCost
-from equitangents.kernels.cost import check_dtype
+from equitangents.kernels.cost import CostedKernel, check_dtype
 from equitangents.scale.grid import Grid
+from equitangents.scale.side import side_of_tile
 from equitangents.validation import check_whole
 
-_SIDES = 64, 1000  # the side of a tile if none is given: at least, at most, and
-_TILES = 16  # of about so many along the longer side
 _COPIES = 4  # matrices of a tile's size that a worker holds while it assembles and writes, NNGP and NTK each
 
 
@@ -50,7 +48,7 @@ class GramCost:
 
 
 def estimate(
-    net: Network,
+    net: CostedKernel,
     shape: tuple[int, ...],
     n1: int,
     n2: int | None = None,
@@ -68,8 +66,9 @@ def estimate(
     """
     n1 = check_whole("n1", n1, 1)
     n2 = None if n2 is None else check_whole("n2", n2, 1)
-    size = np.dtype(check_dtype(precision)).itemsize
-    side = side_of_tile(max(n1, n2 or 0)) if tile is None else check_whole("tile", tile, 1)
+    dtype = np.dtype(check_dtype(precision))
+    size = dtype.itemsize
+    side = side_of_tile(net, shape, dtype, n1, n2) if tile is None else check_whole("tile", tile, 1)
     grid = Grid((n1,), None if n2 is None else (n2,), side)
     tiles = grid.tiles()
     places = sum(len(grid.places(each)) for each in tiles)
@@ -85,11 +84,6 @@ def estimate(
         memory=one.memory + tile_bytes(side, int(np.prod(shape)), size),
         precision=precision,
     )
-
-
-def side_of_tile(longest: int) -> int:
-    """The side of the tiles of a new store whose longer side is so many inputs."""
-    return min(max(_SIDES[0], -(-longest // _TILES)), _SIDES[1])
 
 
 def tile_bytes(side: int, numbers: int, itemsize: int) -> int:

@@ -12,12 +12,12 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import BrokenExecutor, Executor, Future
+from concurrent.futures import BrokenExecutor, Future
 from dataclasses import dataclass
 from queue import Queue
 from typing import Any, Generic, Protocol, TypeVar
 
-from equitangents._types import ExecutorLike
+from equitangents._protocols import TaskExecutor
 from equitangents.errors import (
     EquitangentsError,
     InvalidArgumentError,
@@ -74,14 +74,14 @@ class Tasks(Generic[Item, Result]):
     at_once: int = 64
 
 
-def compute_with(executor: ExecutorLike, tasks: Tasks[Item, Result], items: Sequence[Item]) -> None:
+def compute_with(executor: TaskExecutor, tasks: Tasks[Item, Result], items: Sequence[Item]) -> None:
     """By an executor of concurrent.futures, or a client of dask.distributed; BrokenExecutor if its workers died."""
     pool = executor.get_executor(pure=False) if hasattr(executor, "get_executor") else executor
     check_executor(executor)
     _hand_out(pool, lambda: workers_of(executor), tasks, items)
 
 
-def check_executor(executor: ExecutorLike) -> None:
+def check_executor(executor: object) -> None:
     """Raise InvalidTypeError for what is none."""
     if not callable(getattr(executor, "submit", None)) and not hasattr(executor, "get_executor"):
         raise InvalidTypeError(
@@ -89,7 +89,7 @@ def check_executor(executor: ExecutorLike) -> None:
         )
 
 
-def check_spread(executor: ExecutorLike) -> None:
+def check_spread(executor: object) -> None:
     """Raise unless `executor` is None, a number of processes, an address of Dask's, or an executor."""
     if executor is None or isinstance(executor, str):
         return
@@ -156,7 +156,9 @@ def dask_client(scheduler: str) -> Any:
         raise InvalidArgumentError(f"scheduler is {scheduler!r}, which does not answer: {error}") from None
 
 
-def _hand_out(pool: Executor, workers: Callable[[], int], tasks: Tasks[Item, Result], items: Sequence[Item]) -> None:
+def _hand_out(
+    pool: TaskExecutor, workers: Callable[[], int], tasks: Tasks[Item, Result], items: Sequence[Item]
+) -> None:
     """Keep every worker busy, with a task waiting; each is of as many items as take half a second, or longer for many
     workers.
     """
@@ -211,7 +213,7 @@ def _next(rest: Iterator[Item], size: int) -> list[Item]:
     return [item for _, item in zip(range(size), rest, strict=False)]
 
 
-def workers_of(executor: ExecutorLike) -> int:
+def workers_of(executor: int | TaskExecutor) -> int:
     """How many tasks an executor runs at once, now; a number of processes is itself."""
     if is_whole(executor):
         return int(executor)

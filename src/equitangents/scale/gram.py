@@ -15,15 +15,17 @@ from typing import Any
 
 import numpy as np
 
-from equitangents._types import ExecutorLike, FileName, Network, Numbers
+from equitangents._protocols import TaskExecutor
+from equitangents._types import FileName, Numbers
 from equitangents.actions import Action
 from equitangents.errors import InvalidArgumentError, ShapeError, StoreError
 from equitangents.formatting import memory_size
 from equitangents.inference.group_fourier import fourier_irreps
+from equitangents.kernels import KernelFunction
 from equitangents.keywords import CheckedKeywords
 from equitangents.memory import check_fits
 from equitangents.scale.chunks import PARTIAL
-from equitangents.scale.estimate import side_of_tile, tile_bytes
+from equitangents.scale.estimate import tile_bytes
 from equitangents.scale.executors import Tasks, compute_by_processes, compute_with
 from equitangents.scale.grid import Tile
 from equitangents.scale.irreps import IrrepGram
@@ -64,7 +66,8 @@ class GramStore(CheckedKeywords):
         action: an action of a group on x2: the arrays are (|G|, N1, N2) then, Θ(x1_i, ρ(g) x2_j), as problems with
             full augmentation need it. Without x2 the kernel has to be invariant, k(ρ(g)x, ρ(g)x′) = k(x, x′).
         precision: "float32" or "float64"; None: float32 where all inputs are, else float64.
-        tile: side of a tile; None: that of the store, or for a new one a sixteenth of the matrix, from 64 to 1000.
+        tile: side of a tile; None: that of the store, or for a new one a sixteenth of the matrix, from 64 to 1000, and
+            up to 2000 where the kernel is so fast that a tile would take less than some tenths of a second.
 
     Raises StoreError for a store of another problem, and where the disk is full or not to be written.
 
@@ -80,7 +83,7 @@ class GramStore(CheckedKeywords):
     def __init__(
         self,
         path: FileName,
-        net: Network,
+        net: KernelFunction,
         x1: Numbers,
         x2: Numbers | None = None,
         *,
@@ -176,7 +179,7 @@ class GramStore(CheckedKeywords):
 
     def compute(
         self,
-        executor: ExecutorLike = None,
+        executor: TaskExecutor | None = None,
         resume: bool = True,
         *,
         workers: int | None = None,
@@ -238,7 +241,7 @@ class GramStore(CheckedKeywords):
         repair: bool = True,
         *,
         seed: int | None = None,
-        executor: ExecutorLike = None,
+        executor: TaskExecutor | None = None,
         workers: int | None = None,
     ) -> Verification:
         """Check all metadata, inputs and checksums, recompute `sample` tiles (None: all), and repair what is wrong.
@@ -265,7 +268,7 @@ class GramStore(CheckedKeywords):
         return f"GramStore({str(self.path)!r}, shape={self.shape}, {there} of {len(self.tiles)} tiles)"
 
     def _compute(
-        self, waiting: list[Tile], total: int, executor: ExecutorLike, workers: int | None, told: Told | None
+        self, waiting: list[Tile], total: int, executor: TaskExecutor | None, workers: int | None, told: Told | None
     ) -> None:
         counted = Progress(total - len(waiting), total, told)
 
@@ -290,7 +293,7 @@ class GramStore(CheckedKeywords):
         logger.info("gram: %d of %d tiles computed%s, in %s", counted.computed, total, rest, self.path)
 
     def _tidy(self) -> None:
-        """Remove what processes left behind that were killed."""
+        """Remove what processes left behind that were killed, where this one may."""
         for name in self._work.arrays:
             folder = self.path / name / PARTIAL
             sweep(folder)
@@ -305,12 +308,10 @@ class GramStore(CheckedKeywords):
 
         return zarr.open_array(self._work.path / name, mode="r")
 
-    def _side(self, tile: int | None) -> int:
-        """The side of a tile: what is asked for, that of the store, or one for a new store."""
+    def _side(self, tile: int | None) -> int | None:
+        """The side of a tile that is asked for, or that of the store; None where neither is."""
         stored = read_record(self.path) if tile is None else None
-        if stored is not None:
-            return stored.tile
-        return tile or side_of_tile(max(x.shape[0] for x in self._data.values()))
+        return tile if stored is None else stored.tile
 
     def _check_memory(self, record: Record) -> None:
         """Raise MemoryLimitError where one tile does not fit in this process."""

@@ -14,13 +14,14 @@ import numpy as np
 
 from equitangents.actions import Action
 from equitangents.errors import InvalidTypeError
-from equitangents.kernels.engines import REFERENCE, choose
+from equitangents.kernels.engines import choose
 from equitangents.kernels.orbit import OrbitAverage
 from equitangents.kernels.program import Program
 from equitangents.kernels.rotations.compute import choose_engine
 from equitangents.kernels.store import KeptKernel
 from equitangents.kernels.store.key import described
 from equitangents.kernels.structured import StructuredProgram
+from equitangents.kernels.structured.run import choice_of
 from equitangents.validation import check_array
 
 _HASHED = 2**26  # bytes of the data that are read at once
@@ -41,7 +42,7 @@ def engine_of(kernel: Any, shape: tuple[int, ...], dtype: np.dtype) -> str:
     net = _network(kernel)
     program = net.lower(shape)[1]
     if isinstance(program, StructuredProgram):
-        return REFERENCE.name
+        return choice_of(program, None)[0].name
     choice = choose(program, None, dtype) if isinstance(program, Program) else choose_engine(program, None)
     return choice.engine.name
 

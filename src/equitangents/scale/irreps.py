@@ -49,12 +49,12 @@ class IrrepGram:
 
     @property
     def dtype(self) -> np.dtype:
-        """Of entries: float64, or complex128 for irreps of complex kind."""
+        """The type of the entries: float64, or complex128 for irreps of complex kind."""
         return np.dtype(np.float64 if self.irrep.is_real else np.complex128)
 
     @property
     def chunks(self) -> tuple[int, int]:
-        """What is read together, in rows and columns."""
+        """How many rows and columns are read at a time."""
         return self.tile * self.dimension, self.tile * self.dimension
 
     def __getitem__(self, key: tuple[Any, Any]) -> Inexact[np.ndarray, "rows columns"]:

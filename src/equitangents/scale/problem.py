@@ -6,14 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from equitangents._types import Network
 from equitangents.actions import Action, check_finite_group
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
+from equitangents.kernels import KernelFunction
 from equitangents.kernels.invariance import is_invariant
 from equitangents.precision import working_dtype
 from equitangents.scale.identity import action_hash, engine_of, network_hash, row_digests, rows_of
 from equitangents.scale.opening import Data
 from equitangents.scale.record import Inputs, Record
+from equitangents.scale.side import side_of_tile
 
 
 def opened(name: str, x: Any) -> Any:
@@ -36,8 +37,11 @@ def precision_of(precision: str | None, data: Data) -> np.dtype:
     return np.dtype(precision)
 
 
-def problem(net: Network, data: Data, action: Action | None, tile: int, dtype: np.dtype) -> Record:
-    """The record of a new store for the kernels of `data`; ShapeError and InvalidTypeError for what has none."""
+def problem(net: KernelFunction, data: Data, action: Action | None, tile: int | None, dtype: np.dtype) -> Record:
+    """The record of a new store for the kernels of `data`; ShapeError and InvalidTypeError for what has none.
+
+    `tile` None: a side that suits the network and the numbers of inputs.
+    """
     x1, x2 = data["x1"], data.get("x2")
     shape = tuple(x1.shape[1:])
     if x2 is not None and tuple(x2.shape[1:]) != shape:
@@ -57,12 +61,12 @@ def problem(net: Network, data: Data, action: Action | None, tile: int, dtype: n
         x2=inputs.get("x2"),
         engine=engine_of(net, shape, dtype),
         precision=dtype.name,
-        tile=tile,
+        tile=tile or side_of_tile(net, shape, dtype, x1.shape[0], None if x2 is None else x2.shape[0]),
         inverses=inverses,
     )
 
 
-def _elements(net: Network, x1: Any, x2: Any, action: Action, dtype: np.dtype) -> tuple[int, ...]:
+def _elements(net: KernelFunction, x1: Any, x2: Any, action: Action, dtype: np.dtype) -> tuple[int, ...]:
     """The inverse of every element, after checking that the action is one that can be used."""
     if not isinstance(action, Action):
         raise InvalidTypeError(f"action is {action!r}; expected an action of a finite group, of equitangents.actions")

@@ -6,9 +6,9 @@ import logging
 from collections.abc import Iterator, Sequence
 from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
-from equitangents._types import ExecutorLike
+from equitangents._protocols import ExecutorLike, TaskExecutor
 from equitangents.scale.executors import (
     Item,
     Result,
@@ -24,7 +24,7 @@ logger = logging.getLogger("equitangents")
 
 
 @contextmanager
-def opened(executor: ExecutorLike) -> Iterator[Any]:
+def opened(executor: ExecutorLike | None) -> Iterator[Any]:
     """`executor`, or a client of the Dask scheduler at this address, which is closed at the end."""
     if isinstance(executor, str):
         with dask_client(executor) as client:
@@ -33,7 +33,7 @@ def opened(executor: ExecutorLike) -> Iterator[Any]:
         yield executor
 
 
-def spread(executor: ExecutorLike, tasks: Tasks[Item, Result], items: Sequence[Item]) -> None:
+def spread(executor: int | TaskExecutor, tasks: Tasks[Item, Result], items: Sequence[Item]) -> None:
     """By so many processes of this machine, or by an opened executor, until every item is there.
 
     Where a worker of an executor dies and it takes no more tasks, processes of this machine compute the rest.
@@ -41,11 +41,12 @@ def spread(executor: ExecutorLike, tasks: Tasks[Item, Result], items: Sequence[I
     if is_whole(executor):
         compute_by_processes(int(executor), tasks, items)
         return
+    pool = cast(TaskExecutor, executor)
     try:
-        compute_with(executor, tasks, items)
+        compute_with(pool, tasks, items)
     except BrokenExecutor:
         waiting = [item for item in items if not tasks.is_there(item)]
-        count = workers_of(executor)
+        count = workers_of(pool)
         logger.warning(
             "%s: a worker of the executor died, and it takes no more tasks; %d processes of this machine take the %d "
             "%s that are missing",

@@ -7,9 +7,10 @@ the store, its own version or its engine are not those of the work.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,14 @@ from equitangents.actions import Action
 from equitangents.errors import MemoryLimitError, StoreError
 from equitangents.kernels.store.key import VERSION
 from equitangents.scale.chunks import Chunks, DamagedChunkError
+from equitangents.scale.direct import pages
 from equitangents.scale.grid import Tile
 from equitangents.scale.metadata import FIELDS, arrays, read_record
 from equitangents.scale.record import Record
+from equitangents.scale.whole import write_together
+
+Values = list[np.ndarray]  # NNGP and NTK of one tile, (rows, columns) each
+Read = Callable[[str, int], np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -65,39 +71,66 @@ class Work:
                 return False
         return True
 
-    def computed(self, tile: Tile) -> np.ndarray:
-        """The values of one tile, computed but for what of it was there before rows were added."""
-        return self.values(tile, self._known(tile) if len(self.record.grid.blocks(tile)) > 1 else None)
-
-    def write(self, tile: Tile, values: np.ndarray) -> None:
-        """Write NNGP and NTK of one tile, (2, rows, columns), where they are kept."""
-        places = self.record.grid.places(tile)
+    def write(self, tile: Tile, values: Values, into: memoryview | None = None) -> None:
+        """Write NNGP and NTK of one tile where they are kept; files are made in the memory `into` if there is any."""
         lead = (None,) * (len(tile) - 2)
-        for name, matrix in zip(FIELDS, values, strict=True):
-            for place in reversed(places):  # the mirror first: its own place, the last one, says that all is there
-                turned = matrix if place == tile else matrix.T
-                self.arrays[name].write(place, turned[lead])
+        places = self.record.grid.places(tile)
+        write_together(
+            [
+                self.arrays[name].file(place, (matrix if place == tile else matrix.T)[lead], into)
+                for name, matrix in zip(FIELDS, values, strict=True)
+                for place in reversed(places)  # the mirror first: its own place, the last one, says that all is there
+            ]
+        )
 
-    def values(self, tile: Tile, known: np.ndarray | None = None) -> np.ndarray:
-        """NNGP and NTK of one tile, (2, rows, columns); blocks that `known`, of that shape, holds are taken from it."""
-        grid = self.record.grid
+    def values(self, tile: Tile, known: Values | None = None, inputs: Read | None = None) -> Values:
+        """NNGP and NTK of one tile; blocks that `known` holds are taken from it. `inputs` is used in place of ours."""
+        grid, read = self.record.grid, inputs or self.inputs
         rows, columns = grid.spans(tile)
-        values = np.full((2, rows.stop - rows.start, columns.stop - columns.start), np.nan, self.record.precision)
-        down = self._inputs("x1", tile[-2], rows)
-        across = down if grid.halved(tile) else self._inputs("x1" if grid.symmetric else "x2", tile[-1], columns)
-        for block in grid.blocks(tile):
-            one, two = (slice(b.start - s.start, b.stop - s.start) for b, s in zip(block, (rows, columns), strict=True))
-            if known is not None and np.isfinite(known[:, one, two]).all():
-                values[:, one, two] = known[:, one, two]
-                continue
-            values[:, one, two] = self._kernels(tile, down[one], across[two], grid.halved(tile) and one == two)
-            if grid.halved(tile) and one != two:
-                values[:, two, one] = values[:, one, two].transpose(0, 2, 1)
-        if not np.isfinite(values).all():
+        halved = grid.halved(tile)
+        down = read("x1", tile[-2])[: rows.stop - rows.start]
+        across = down if halved else read("x1" if grid.symmetric else "x2", tile[-1])[: columns.stop - columns.start]
+        blocks = grid.blocks(tile)
+        if len(blocks) == 1:
+            values = self._kernels(tile, down, across, halved)
+        else:
+            values = [np.full((len(down), len(across)), np.nan, self.record.precision) for _ in FIELDS]
+            for block in blocks:
+                one, two = (
+                    slice(b.start - s.start, b.stop - s.start) for b, s in zip(block, (rows, columns), strict=True)
+                )
+                if known is not None and all(np.isfinite(matrix[one, two]).all() for matrix in known):
+                    parts = [matrix[one, two] for matrix in known]
+                else:
+                    parts = self._kernels(tile, down[one], across[two], halved and one == two)
+                for matrix, part in zip(values, parts, strict=True):
+                    matrix[one, two] = part
+                    if halved and one != two:
+                        matrix[two, one] = part.T
+        if not all(map(_is_finite, values)):
             raise StoreError(f"{_named(tile)} of the kernel holds NaN or infinite values; it was not kept")
         return values
 
-    def _kernels(self, tile: Tile, x1: np.ndarray, x2: np.ndarray, same: bool) -> np.ndarray:
+    def inputs(self, name: str, index: int) -> np.ndarray:
+        """The inputs of one row or column of tiles; where these are at the edge, NaN behind them."""
+        chunks = self.arrays[name]
+        try:
+            return chunks.read((index, *(0,) * (len(chunks.shape) - 1)))
+        except (DamagedChunkError, FileNotFoundError) as error:
+            raise StoreError(f"inputs of the store are damaged: {error}; verify() repairs them") from None
+
+    def known(self, tile: Tile) -> Values | None:
+        """What is on disk of a tile that grew, NaN where nothing is; None for one that did not grow."""
+        rows, columns = self.record.grid.spans(tile)
+        if len(self.record.grid.blocks(tile)) == 1:
+            return None
+        size = (slice(rows.stop - rows.start), slice(columns.stop - columns.start))
+        try:
+            return [self.arrays[name].read(tile)[(0,) * (len(tile) - 2)][size] for name in FIELDS]
+        except (FileNotFoundError, DamagedChunkError):
+            return None
+
+    def _kernels(self, tile: Tile, x1: np.ndarray, x2: np.ndarray, same: bool) -> Values:
         if self.action is not None:
             x2 = np.asarray(self.action(tile[0], x2))
         try:
@@ -112,24 +145,7 @@ class Work:
                 f"this worker computes by the {kernels.engine} engine, and the store holds numbers of the "
                 f"{self.record.engine} engine; EQUITANGENTS_ENGINE={self.record.engine} asks for it"
             )
-        return np.stack([np.asarray(getattr(kernels, name), self.record.precision) for name in FIELDS])
-
-    def _inputs(self, name: str, index: int, rows: slice) -> np.ndarray:
-        chunks = self.arrays[name]
-        try:
-            whole = chunks.read((index, *(0,) * (len(chunks.shape) - 1)))
-        except (DamagedChunkError, FileNotFoundError) as error:
-            raise StoreError(f"inputs of the store are damaged: {error}; verify() repairs them") from None
-        return whole[: rows.stop - rows.start]
-
-    def _known(self, tile: Tile) -> np.ndarray | None:
-        """What is on disk of a tile that grew, NaN where nothing is."""
-        rows, columns = self.record.grid.spans(tile)
-        size = (slice(rows.stop - rows.start), slice(columns.stop - columns.start))
-        try:
-            return np.stack([self.arrays[name].read(tile)[(0,) * (len(tile) - 2)][size] for name in FIELDS])
-        except (FileNotFoundError, DamagedChunkError):
-            return None
+        return [np.asarray(getattr(kernels, name), self.record.precision) for name in FIELDS]
 
 
 @dataclass(frozen=True)
@@ -153,11 +169,13 @@ def each_computed(work: Work, tiles: Iterable[Tile]) -> Iterator[Done]:
     try:
         with ThreadPoolExecutor(1) as writer:
             before: tuple[Tile, Future[None], float] | None = None
+            inputs = lru_cache(maxsize=2)(work.inputs)  # tiles that follow one another share a row
+            memory = pages(max(work.arrays[name].nbytes for name in FIELDS))
             for tile in tiles:
                 start = time.monotonic()
                 work.check()
                 there = work.is_there(tile)
-                values = None if there else work.computed(tile)
+                values = None if there else work.values(tile, work.known(tile), inputs)
                 if before is not None:
                     yield _written(*before)
                     before = None
@@ -165,7 +183,7 @@ def each_computed(work: Work, tiles: Iterable[Tile]) -> Iterator[Done]:
                 if values is None:
                     yield Done((tile,), 0, seconds)
                 else:
-                    before = tile, writer.submit(work.write, tile, values), seconds
+                    before = tile, writer.submit(work.write, tile, values, memory), seconds
             if before is not None:
                 yield _written(*before)
     except OSError as error:
@@ -184,6 +202,13 @@ def unwritable(path: Path, error: OSError) -> StoreError:
         f"the store in {path} cannot be read or written: {what}; what is complete there is kept, and the same call "
         "goes on from it"
     )
+
+
+def _is_finite(matrix: np.ndarray) -> bool:
+    """Whether it holds neither NaN nor infinity: the sum of its squares has none then, unless these are too large."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        flat = matrix.reshape(-1)
+        return bool(np.isfinite(np.dot(flat, flat)) or np.isfinite(matrix).all())
 
 
 def _named(tile: Tile) -> str:

@@ -7,6 +7,7 @@ from equitangents.solvers.in_time import Lanczos
 from equitangents.solvers.low_rank import Nystrom, SubsetOfRegressors
 from equitangents.solvers.matrices import KernelMatrix, SymmetricMatrix
 from equitangents.solvers.method import Method
+from equitangents.solvers.multi_gpu import MultiGPU
 from equitangents.solvers.out_of_core import OutOfCore
 from equitangents.solvers.pcg import PCG
 from equitangents.solvers.sketch_and_project import SketchAndProject
@@ -22,6 +23,7 @@ __all__ = [
     "KernelMatrix",
     "Lanczos",
     "Method",
+    "MultiGPU",
     "Nystrom",
     "OutOfCore",
     "Plan",

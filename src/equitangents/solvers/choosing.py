@@ -13,6 +13,7 @@ from equitangents.solvers.eigh import Eigh
 from equitangents.solvers.in_time import Lanczos
 from equitangents.solvers.low_rank import Nystrom, SubsetOfRegressors
 from equitangents.solvers.method import Method, Task
+from equitangents.solvers.multi_gpu import MultiGPU
 from equitangents.solvers.out_of_core import OutOfCore
 from equitangents.solvers.pcg import PCG
 from equitangents.solvers.sketch_and_project import SketchAndProject
@@ -21,7 +22,7 @@ from equitangents.validation import check_whole
 
 METHODS: dict[str, type[Method]] = {
     method.name: method
-    for method in (Eigh, Cholesky, OutOfCore, Lanczos, PCG, SketchAndProject, Nystrom, SubsetOfRegressors)
+    for method in (Eigh, Cholesky, OutOfCore, MultiGPU, Lanczos, PCG, SketchAndProject, Nystrom, SubsetOfRegressors)
 }
 SOLVERS = ("auto", *METHODS)
 DECOMPOSED = 3000  # samples up to which "auto" decomposes: seconds, and every time, ridge and left-out sample

@@ -229,8 +229,8 @@ class _OnDisk(Prepared):
         text = json.dumps(about, indent=1, sort_keys=True).encode()
         folder = self._base / hashlib.sha256(text).hexdigest()[:16]
         try:
-            folder.mkdir(parents=True, exist_ok=True)
             if not (folder / _RECORD).exists():
+                folder.mkdir(parents=True, exist_ok=True)
                 write_whole(folder / _RECORD, [text], folder / PARTIAL)
         except OSError as error:
             raise StoreError(f"the factor in {folder} cannot be written: {error.strerror or error}") from None

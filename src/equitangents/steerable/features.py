@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from equitangents._types import GroupLike
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
+from equitangents.groups import SymmetryGroup
 from equitangents.steerable.irrep import SPACES, Irrep, check_elements, group_name, irrep
 
 
@@ -38,7 +38,7 @@ class Features:
     group: str
     entries: tuple[tuple[int, Irrep], ...]
 
-    def __init__(self, text: str | Features, group: GroupLike = None) -> None:
+    def __init__(self, text: str | Features, group: SymmetryGroup | str | None = None) -> None:
         if isinstance(text, Features):
             if group is not None and group_name(group) != text.group:
                 raise InvalidArgumentError(f"features of {text.group} were given where {group_name(group)} acts")

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from equitangents._types import GroupLike
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
+from equitangents.groups import SymmetryGroup
 from equitangents.sphere import wigner
 
 SPACES = {"SO(2)": 2, "O(2)": 2, "SO(3)": 3, "O(3)": 3}
@@ -89,7 +89,7 @@ def has_parity(group: str, degree: int) -> bool:
     return group == "O(3)" or (group == "O(2)" and degree == 0)
 
 
-def group_name(group: GroupLike) -> str:
+def group_name(group: SymmetryGroup | str | None) -> str:
     """The name of one of the four groups, given by name or as a group of `equitangents.groups`."""
     name = getattr(group, "name", group)
     if not isinstance(name, str):

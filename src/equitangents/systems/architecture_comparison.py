@@ -11,12 +11,13 @@ import logging
 from collections.abc import Sequence
 from functools import partial
 from itertools import combinations
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
 
-from equitangents._types import Network
+from equitangents._types import Targets
 from equitangents.errors import InvalidArgumentError
+from equitangents.kernels import KernelFunction
 from equitangents.statistics import shared_level
 from equitangents.systems.architectures import architecture
 from equitangents.systems.candidates import (
@@ -30,7 +31,7 @@ from equitangents.systems.candidates import (
     notices,
 )
 from equitangents.systems.compared import ArchitectureComparison
-from equitangents.systems.curve_data import CurveData, curve_data
+from equitangents.systems.curve_data import CurveData, DataLike, curve_data
 from equitangents.systems.curves import ErrorName, LearningCurve, learning_curve
 from equitangents.systems.data_groups import NAMES, DataGroup
 from equitangents.systems.factors import AS_THEY_ARE, Factor, compared
@@ -45,8 +46,8 @@ _CHECKED = 12  # inputs whose kernel shows that a group is not noticed
 
 
 def compare_architectures(
-    data: Any,
-    y: Any = None,
+    data: DataLike,
+    y: Targets | None = None,
     *,
     architectures: Sequence[str] | None = None,
     groups: Sequence[str] = NAMES,
@@ -180,7 +181,7 @@ def _onward(step: Step, curves: int, paid: Affordable, done: float, total: float
     step(curves + done / total, paid.matrices)
 
 
-def _change(net: Network, x: np.ndarray, group: DataGroup, kernel: KernelName, seed: int) -> float:
+def _change(net: KernelFunction, x: np.ndarray, group: DataGroup, kernel: KernelName, seed: int) -> float:
     """By how much the kernel of a few inputs changes when they are moved, relative to its largest entry."""
     before, after = (np.asarray(getattr(net.kernel(part), kernel), np.float64) for part in (x, _moved(x, group, seed)))
     return float(np.abs(after - before).max() / np.abs(before).max())

@@ -14,9 +14,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal, overload
 
-from equitangents._types import Network
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.nn import AvgPool, Conv, Dense, Flatten, GlobalAvgPool, Layer, LocallyConnected, Relu, Sequential
 from equitangents.systems.parametrisations import Reparametrised, check_choice
@@ -31,6 +30,18 @@ W_STD, B_STD, WINDOW = 2**0.5, 0.1, 3
 _LAP = re.compile(r"LAP([1-9]\d*)")
 
 
+@overload
+def architecture(
+    name: str,
+    depth: int = 8,
+    width: int | None = None,
+    outputs: int = 1,
+    *,
+    first_layer: Literal["gaussian"] = "gaussian",
+) -> Sequential: ...
+
+
+@overload
 def architecture(
     name: str,
     depth: int = 8,
@@ -39,7 +50,18 @@ def architecture(
     *,
     parametrisation: str = "ntk",
     first_layer: str = "gaussian",
-) -> Any:
+) -> Sequential | Reparametrised: ...
+
+
+def architecture(
+    name: str,
+    depth: int = 8,
+    width: int | None = None,
+    outputs: int = 1,
+    *,
+    parametrisation: str = "ntk",
+    first_layer: str = "gaussian",
+) -> Sequential | Reparametrised:
     """One of FCN, LCN, VEC, GAP, LAP4 and LAP8 (LAPk pools over k × k for any k) with `depth` hidden layers.
 
     Args:
@@ -91,7 +113,7 @@ def _dense(channels: int) -> Dense:
     return Dense(channels, W_std=W_STD, b_std=B_STD)
 
 
-def with_outputs(net: Network, outputs: int) -> Any:
+def with_outputs(net: object, outputs: int) -> Any:
     """The network with a readout of so many outputs, where it ends with Dense; other networks must have them already.
 
     >>> with_outputs(architecture("FCN", depth=1, width=4), 10).layers[-1].channels
@@ -107,7 +129,7 @@ def with_outputs(net: Network, outputs: int) -> Any:
     return Sequential(*net.layers[:-1], replace(last, channels=outputs))
 
 
-def kind_of(net: Network) -> str:
+def kind_of(net: object) -> str:
     """Which of the architectures a network is, or "network" for others.
 
     >>> kind_of(architecture("LAP4", depth=2))

@@ -11,11 +11,12 @@ Conv                  one matrix for the channels of all positions
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 
-from equitangents._types import Network, Params
+from equitangents._protocols import FiniteNetwork
+from equitangents._types import Params
 from equitangents.errors import NetworkError
 from equitangents.nn import Conv, Dense, LocallyConnected, Sequential
 from equitangents.nn.patches import patches
@@ -25,7 +26,18 @@ from equitangents.systems.parametrisations import Reparametrised, first_linear, 
 from equitangents.systems.transformations import ChannelRotations, Transformation
 
 
-def why_uncoupled(net: Network, group: DataGroup) -> str | None:
+@runtime_checkable
+class CoupledNetwork(Protocol):
+    """A network that knows its coupled initialisations itself."""
+
+    def why_uncoupled(self, group: DataGroup) -> str | None:
+        """Why there is none for all elements of the group; None if there is."""
+
+    def coupled(self, params: Params, tau: Transformation) -> Params:
+        """Parameters that make of τx what `params` make of x."""
+
+
+def why_uncoupled(net: object, group: DataGroup) -> str | None:
     """Why there is no coupled initialisation of this network for all elements of the group, or None if there is one.
 
     >>> from equitangents.systems import architecture, data_group
@@ -35,8 +47,7 @@ def why_uncoupled(net: Network, group: DataGroup) -> str | None:
     """
     if group.letter == "I":
         return None
-    moves = getattr(net, "coupled", None)
-    if callable(moves):
+    if isinstance(net, CoupledNetwork):
         return net.why_uncoupled(group)
     if not isinstance(net, Sequential | Reparametrised):
         return f"{type(net).__name__} has no method `coupled`"
@@ -57,7 +68,7 @@ def _why_not_read_apart(layer: Any, flat: bool, group: DataGroup) -> str | None:
     return f"{type(layer).__name__} reads all positions by the same weights"
 
 
-def coupled(net: Network, params: Params, tau: Transformation) -> Any:
+def coupled(net: FiniteNetwork, params: Params, tau: Transformation) -> Params:
     """Parameters with which `net` makes of τx what it makes of x with `params`, for every x.
 
     `params` may be stacked over members, one leading axis. Raises NetworkError where `why_uncoupled` has a reason.
@@ -75,10 +86,11 @@ def coupled(net: Network, params: Params, tau: Transformation) -> Any:
         raise NetworkError(f"there is no coupled initialisation for {tau.group}: {reason}")
     if tau.group.letter == "I":
         return params
-    if callable(getattr(net, "coupled", None)):
+    if isinstance(net, CoupledNetwork):
         return net.coupled(params, tau)
-    i = first_linear(net)
-    layer, w = net.layers[i], params[i]["w"]
+    layered = cast(Sequential | Reparametrised, net)
+    i = first_linear(layered)
+    layer, w = layered.layers[i], params[i]["w"]
     given = np.asarray(w, np.float64)
     if isinstance(layer, Dense) and i > 0:
         moved = _by_signals(given, tau)

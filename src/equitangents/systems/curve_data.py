@@ -8,9 +8,13 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from equitangents._types import Numbers, Targets
 from equitangents.data.dataset import Dataset
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.validation import check_array, check_same_length
+
+DataLike = Dataset | Numbers | tuple[Numbers, Targets] | tuple[Numbers, Targets, Numbers, Targets]
+"""Inputs; (inputs, targets), the same followed by those to test on; or a data set."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +50,7 @@ class CurveData:
         return order, np.arange(self.pool, len(self.x))
 
 
-def curve_data(data: Any, y: Any = None, *, test: Any = 0.2) -> CurveData:
+def curve_data(data: DataLike, y: Targets | None = None, *, test: float | tuple[Numbers, Targets] = 0.2) -> CurveData:
     """What learning curves are measured on.
 
     data, y: inputs and targets; or a `Dataset`, or (x, y, test_x, test_y), in place of both and of `test`. Whole

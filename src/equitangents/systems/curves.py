@@ -7,7 +7,7 @@ one Cholesky factor a repetition serve all sizes, and the pool's spectrum predic
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 from sklearn.base import clone
 
 from equitangents import notebook
-from equitangents._types import FileName
+from equitangents._types import FileName, Numbers, Targets
 from equitangents.ensembles import InfiniteEnsemble, InfiniteEnsembleClassifier
 from equitangents.errors import InvalidArgumentError
 from equitangents.files import whole_file
@@ -25,7 +25,7 @@ from equitangents.kernels import Kernels
 from equitangents.report.verdict import with_interval
 from equitangents.statistics import Estimate, paired_mean
 from equitangents.systems.cavity import cavity_risk
-from equitangents.systems.curve_data import CurveData, curve_data, training_sizes
+from equitangents.systems.curve_data import CurveData, DataLike, curve_data, training_sizes
 from equitangents.systems.grams import KernelName, KernelTable, PoolKernel, check_ridge, pool_kernel
 from equitangents.systems.omniscient import omniscient_risk
 from equitangents.systems.power_laws import PowerLaw, fit_power_law
@@ -143,11 +143,11 @@ class LearningCurve:
 
 def learning_curve(
     model: Any,
-    data: Any,
-    y: Any = None,
+    data: DataLike,
+    y: Targets | None = None,
     *,
-    test: Any = 0.2,
-    sizes: Any = None,
+    test: float | tuple[Numbers, Targets] = 0.2,
+    sizes: Sequence[int] | np.ndarray | None = None,
     repetitions: int = 5,
     kernel: KernelName = "ntk",
     ridge: float = 1e-5,

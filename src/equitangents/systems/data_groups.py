@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from typing import Any
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 
@@ -88,7 +87,7 @@ class DataGroup:
         return self.name
 
 
-def data_group(name: Any, shape: tuple[int, ...]) -> DataGroup:
+def data_group(name: str | DataGroup, shape: tuple[int, ...]) -> DataGroup:
     """The group called `name` on signals of `shape` = (*positions, channels).
 
     In names 3 stands for the channels, as in the source, and c may be written for it; ⊗ may be written for x.

@@ -20,7 +20,8 @@ import numpy as np
 import optax
 
 from equitangents import precision
-from equitangents._types import Network, Params
+from equitangents._protocols import FiniteNetwork
+from equitangents._types import Params
 from equitangents.ensembles.training.batches import Batches
 from equitangents.ensembles.training.evaluation import evaluate, outputs, rows_at_once
 from equitangents.ensembles.training.plan import Plan, Workers, make_plan
@@ -67,7 +68,7 @@ class Labelled(NamedTuple):
     classes: np.ndarray
 
 
-def prepare(net: Network, x: np.ndarray, y: np.ndarray, steps: Steps) -> tuple[Recipe, Plan]:
+def prepare(net: FiniteNetwork, x: np.ndarray, y: np.ndarray, steps: Steps) -> tuple[Recipe, Plan]:
     """What is computed, and how many members and rows at a time."""
     size = min(steps.batch_size, len(x))
     batches = Batches(len(x), size, size, shuffle=size < len(x))
@@ -154,7 +155,7 @@ def _train_chunk(
     return Trained(arrays, stopped, losses, accuracy, np.reshape(watched, (len(watched), plan.chunk)))
 
 
-def member_outputs(net: Network, params: Params, x: np.ndarray, dtype: str) -> np.ndarray:
+def member_outputs(net: FiniteNetwork, params: Params, x: np.ndarray, dtype: str) -> np.ndarray:
     """Outputs (members, N, K) of stacked members."""
     with precision.scope(dtype):
         params = jax.tree.map(jnp.asarray, params)
@@ -162,7 +163,7 @@ def member_outputs(net: Network, params: Params, x: np.ndarray, dtype: str) -> n
     return evaluate(partial(outputs, net, PLAIN, params, None), x, dtype, size)
 
 
-def accuracies(net: Network, params: Params, x: np.ndarray, index: np.ndarray, dtype: str) -> np.ndarray:
+def accuracies(net: FiniteNetwork, params: Params, x: np.ndarray, index: np.ndarray, dtype: str) -> np.ndarray:
     """The share of inputs that each member classifies rightly, (members,); outputs that are not finite are wrong."""
     y = member_outputs(net, params, x, dtype)
     right = (y.argmax(axis=-1) == index) & np.isfinite(y).all(axis=-1)

@@ -62,7 +62,9 @@ class SDist:
         return self.value
 
 
-def s_dist(a: Any, b: Any, x: Numbers | None = None, *, level: float = 0.95) -> SDist:
+def s_dist(
+    a: FittedSystem | Numbers, b: FittedSystem | Numbers, x: Numbers | None = None, *, level: float = 0.95
+) -> SDist:
     """S-Dist of two ensembles: fitted systems at inputs x (N, …), or their outputs.
 
     Args:

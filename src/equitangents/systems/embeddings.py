@@ -34,7 +34,7 @@ class Embedded(NamedTuple):
     """A network and parameters of it."""
 
     net: Sequential
-    params: Any
+    params: Params
 
 
 def embed(net: Sequential, params: Params, target: str, input_shape: tuple[int, ...]) -> Embedded:

@@ -7,20 +7,22 @@ symmetry of the data get the same nested training sets; `factor` is by how many 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
 from equitangents import notebook
-from equitangents._types import GroupLike, Network
+from equitangents._types import Elements, Numbers, Targets
 from equitangents.actions import Action
+from equitangents.actions.named import ActionLike
 from equitangents.errors import InvalidArgumentError
-from equitangents.kernels import orbit_average
+from equitangents.groups import Group
+from equitangents.kernels import KernelFunction, orbit_average
 from equitangents.report.verdict import with_interval
 from equitangents.statistics import Estimate
-from equitangents.systems.curve_data import CurveData, curve_data, training_sizes
+from equitangents.systems.curve_data import CurveData, DataLike, curve_data, training_sizes
 from equitangents.systems.curves import PREDICTIONS, ErrorName, LearningCurve, kernel_curve, model_name
 from equitangents.systems.grams import KernelName, PoolKernel, check_ridge, symmetric_kernel
 from equitangents.systems.group_grams import finite_action, group_grams
@@ -154,15 +156,15 @@ class ExchangeRate:
 
 
 def exchange_rate(
-    net: Network,
-    group: GroupLike,
-    data: Any,
-    y: Any = None,
+    net: KernelFunction,
+    group: Group | ActionLike,
+    data: DataLike,
+    y: Targets | None = None,
     *,
-    subgroup: Any = None,
+    subgroup: Elements | None = None,
     wrong: Action | None = None,
-    test: Any = 0.2,
-    sizes: Any = None,
+    test: float | tuple[Numbers, Targets] = 0.2,
+    sizes: Sequence[int] | np.ndarray | None = None,
     repetitions: int = 10,
     error: ErrorName = "squared",
     kernel: KernelName = "ntk",

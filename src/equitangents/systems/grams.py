@@ -10,9 +10,8 @@ import numpy as np
 import scipy.linalg
 from jaxtyping import Float, Int
 
-from equitangents._types import Network
 from equitangents.errors import InvalidArgumentError, NotPositiveDefiniteError
-from equitangents.kernels import Kernels
+from equitangents.kernels import KernelFunction, Kernels
 from equitangents.systems.progress import Step
 from equitangents.validation import is_whole
 
@@ -69,7 +68,7 @@ class PoolKernel:
         return np.stack(found)
 
 
-def pool_kernel(net: Network, x: np.ndarray, pool: int, kernel: KernelName, step: Step) -> PoolKernel:
+def pool_kernel(net: KernelFunction, x: np.ndarray, pool: int, kernel: KernelName, step: Step) -> PoolKernel:
     """The kernel of a network, an orbit average, or a kept kernel, of x with the first `pool` of x, tile by tile."""
     if kernel not in ("ntk", "nngp"):
         raise InvalidArgumentError(f"kernel is {kernel!r}; expected 'ntk' or 'nngp'")
@@ -77,7 +76,7 @@ def pool_kernel(net: Network, x: np.ndarray, pool: int, kernel: KernelName, step
 
 
 def symmetric_kernel(
-    net: Network, x: np.ndarray, kernel: KernelName, step: Step, rows: int | None = None
+    net: KernelFunction, x: np.ndarray, kernel: KernelName, step: Step, rows: int | None = None
 ) -> Float[np.ndarray, "n columns"]:
     """The kernel of x with the first `rows` of it (None: all); of blocks off the diagonal one of each two."""
     n, columns = len(x), len(x) if rows is None else rows

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from equitangents._types import GroupLike, Network
 from equitangents.actions import Action, as_action, check_finite_group
+from equitangents.actions.named import ActionLike
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.groups import Group
-from equitangents.kernels import kernel_invariance_error
+from equitangents.kernels import KernelFunction, kernel_invariance_error
 from equitangents.systems.grams import KernelName
 from equitangents.systems.progress import Step
 
@@ -45,7 +45,7 @@ class GroupGrams:
 
 
 def group_grams(
-    net: Network, action: Action, x: np.ndarray, kernel: KernelName, step: Step, pool: int | None = None
+    net: KernelFunction, action: Action, x: np.ndarray, kernel: KernelName, step: Step, pool: int | None = None
 ) -> GroupGrams:
     """Raises InvalidArgumentError where the kernel is not invariant under the action, on a sample of inputs."""
     check_invariant(net, action, x)
@@ -60,7 +60,7 @@ def group_grams(
     return GroupGrams(group, matrices)
 
 
-def check_invariant(net: Network, action: Action, x: np.ndarray) -> None:
+def check_invariant(net: KernelFunction, action: Action, x: np.ndarray) -> None:
     """Raise InvalidArgumentError unless Θ(ρ(g)x, ρ(g)x′) = Θ(x, x′) on a sample."""
     bound = _INVARIANT[0] if x.dtype == np.float32 else _INVARIANT[1]
     error = kernel_invariance_error(net, action, x[:4])
@@ -71,7 +71,7 @@ def check_invariant(net: Network, action: Action, x: np.ndarray) -> None:
         )
 
 
-def finite_action(group: GroupLike, x: np.ndarray) -> Action:
+def finite_action(group: Group | ActionLike, x: np.ndarray) -> Action:
     """An exact action of a finite group on x: by name, of a group that has a name, or as it is."""
     action = as_action("group", group.name if isinstance(group, Group) else group, x.shape)
     check_finite_group("group", action, "a spectrum by irreps")

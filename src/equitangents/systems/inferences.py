@@ -25,9 +25,11 @@ import jax
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from equitangents._types import Network, Params
+from equitangents._protocols import FiniteNetwork
+from equitangents._types import Params
 from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
+from equitangents.kernels import KernelFunction
 from equitangents.systems.coupling import coupled
 from equitangents.systems.descent import Labelled, Steps, Trained, member_outputs, prepare, train
 from equitangents.systems.parametrisations import check_choice
@@ -63,7 +65,9 @@ class KernelInference:
 
     finite = False
 
-    def fit(self, net: Network, x: np.ndarray, y: np.ndarray, index: np.ndarray | None, *, seed: int) -> KernelModel:
+    def fit(
+        self, net: KernelFunction, x: np.ndarray, y: np.ndarray, index: np.ndarray | None, *, seed: int
+    ) -> KernelModel:
         """The model of inputs x (N, …) and targets y (N, K); nothing here is random."""
         if not callable(getattr(net, "kernel", None)):
             raise NetworkError(f"the network {net!r} has no kernel of infinite width; {self.name} needs one")
@@ -136,7 +140,7 @@ class GradientInference:
 
     def fit(
         self,
-        net: Network,
+        net: FiniteNetwork,
         x: np.ndarray,
         y: np.ndarray,
         index: np.ndarray | None,
@@ -177,11 +181,11 @@ class GradientInference:
             )
         return NetworkModel(net, trained, self.dtype)
 
-    def learning_rates(self, net: Network, params: Params, x: np.ndarray) -> np.ndarray:
+    def learning_rates(self, net: FiniteNetwork, params: Params, x: np.ndarray) -> np.ndarray:
         """η of members, given their stacked initial parameters and the training inputs."""
         return self._rates(net, x[: self.eigenvalue_inputs], params, range(len(jax.tree.leaves(params)[0])))
 
-    def _rates(self, net: Network, x: np.ndarray, params: Params, ids: Sequence[int]) -> np.ndarray:
+    def _rates(self, net: FiniteNetwork, x: np.ndarray, params: Params, ids: Sequence[int]) -> np.ndarray:
         if self.learning_rate is not None:
             return np.full(len(ids), self.learning_rate)
         of = lambda i: largest_eigenvalue(net, jax.tree.map(lambda a: a[i], params), x).value

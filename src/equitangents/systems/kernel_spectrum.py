@@ -14,9 +14,12 @@ import numpy as np
 from jaxtyping import Float
 
 from equitangents import notebook
-from equitangents._types import GroupLike, Network, Numbers
+from equitangents._types import Numbers
+from equitangents.actions.named import ActionLike
 from equitangents.errors import InvalidArgumentError
+from equitangents.groups import Group
 from equitangents.inference import FourierIrrep, GroupFourier, fourier_irreps
+from equitangents.kernels import KernelFunction
 from equitangents.systems.grams import KernelName
 from equitangents.systems.group_grams import GroupGrams, finite_action, group_grams
 from equitangents.systems.progress import Step, steps
@@ -122,7 +125,12 @@ class KernelSpectrum:
 
 
 def spectrum(
-    net: Network, group: GroupLike, x: Numbers, *, kernel: KernelName = "ntk", progress: bool | Step = False
+    net: KernelFunction,
+    group: Group | ActionLike,
+    x: Numbers,
+    *,
+    kernel: KernelName = "ntk",
+    progress: bool | Step = False,
 ) -> KernelSpectrum:
     """Eigenvalues of an infinite network's kernel on all copies of x, one isotypic component after another.
 

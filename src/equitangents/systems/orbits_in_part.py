@@ -13,8 +13,11 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from equitangents import notebook
-from equitangents._types import GroupLike, Network, Numbers
+from equitangents._types import Elements, Numbers, Targets
+from equitangents.actions.named import ActionLike
 from equitangents.errors import InvalidArgumentError, ShapeError
+from equitangents.groups import Group
+from equitangents.kernels import KernelFunction
 from equitangents.report.verdict import format_number, with_interval
 from equitangents.statistics import Estimate, mean_interval
 from equitangents.systems.curves import model_name
@@ -31,7 +34,7 @@ class PartialOrbits:
 
     `seen` (|G|, N) says which copies were trained on, `partial` (N,) which inputs are of classes seen in part. `test`
     and `test_partial` are the outputs at further inputs (|G|, T, K), from irreps, and which of those are of such
-    classes; `one_missing` (N, K) the outputs at an orientation that alone is missing. Labels are numbers of `classes`.
+    classes; `one_missing` (N, K) the outputs at an orientation that alone is missing. Targets are numbers of `classes`.
     """
 
     model: str
@@ -131,14 +134,14 @@ class PartialOrbits:
 
 
 def partial_orbits(
-    net: Network,
-    group: GroupLike,
+    net: KernelFunction,
+    group: Group | ActionLike,
     x: Numbers,
-    y: Any,
-    seen: Any,
+    y: Targets,
+    seen: int | Elements,
     *,
-    partial: Any = None,
-    test: tuple[Any, Any] | None = None,
+    partial: Targets | None = None,
+    test: tuple[Numbers, Targets] | None = None,
     kernel: KernelName = "ntk",
     ridge: float = 1e-6,
     level: float = 0.95,

@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 from equitangents import precision
-from equitangents._types import ArrayLike, DType, Network, Params
+from equitangents._types import ArrayLike, DType, Params
 from equitangents.errors import InvalidArgumentError, NetworkError
 from equitangents.nn import Conv, Dense, Layer, LocallyConnected, Sequential
 
@@ -57,7 +57,7 @@ class Reparametrised:
         with precision.scope(dtype):
             return self._scaled(params, 1)
 
-    def apply(self, params: Params, x: ArrayLike) -> Any:
+    def apply(self, params: Params, x: ArrayLike) -> jax.Array:
         """Outputs (N, outputs) for x (N, *positions, channels)."""
         with precision.scope(jax.tree.leaves(params)[0].dtype):
             return self.net.apply(self._scaled(params, -1), x)
@@ -80,7 +80,7 @@ class Reparametrised:
         return tuple(scaled)
 
 
-def first_linear(net: Network) -> int:
+def first_linear(net: Sequential | Reparametrised) -> int:
     """The number of the first layer that has weights."""
     for i, layer in enumerate(net.layers):
         if isinstance(layer, LINEAR):

@@ -68,7 +68,7 @@ class PatchNetwork:
             drawn = lambda of: {name: draw(shape) for name, shape in of.items()}
             return drawn(shapes) | {"blocks": tuple(drawn(block) for _ in range(self.depth))}
 
-    def apply(self, params: dict[str, Any], x: ArrayLike) -> Any:
+    def apply(self, params: dict[str, Any], x: ArrayLike) -> jax.Array:
         """Outputs of the network, (N, outputs)."""
         dtype = params["embed"].dtype
         with precision.scope(dtype):
@@ -127,7 +127,9 @@ class PatchNetwork:
         return x.reshape(-1, rows, p, across, p, c).swapaxes(2, 3).reshape(-1, rows * across, p * p * c)
 
 
-def patch_network(name: str, *, patch: int = 2, depth: int = 1, width: int = 16, outputs: int = 1) -> Any:
+def patch_network(
+    name: str, *, patch: int = 2, depth: int = 1, width: int = 16, outputs: int = 1
+) -> PatchNetwork | Sequential:
     """A small "ResNet", "Mixer" or "ViT" for `System`; a ResNet has no patches, and kernels of infinite width.
 
     >>> import jax, numpy as np

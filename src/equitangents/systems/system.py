@@ -7,9 +7,11 @@ from typing import Any, final
 
 import numpy as np
 
-from equitangents._types import Numbers
+from equitangents._protocols import FiniteNetwork
+from equitangents._types import Numbers, Targets
 from equitangents.ensembles.inputs import check_network
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
+from equitangents.kernels import KernelFunction
 from equitangents.systems.architectures import architecture, kind_of, with_outputs
 from equitangents.systems.descent import Labelled, Trained
 from equitangents.systems.inferences import (
@@ -55,7 +57,11 @@ class System:
     seed: int
 
     def __init__(
-        self, data: str | Transformation = "I", architecture: Any = "VEC", inference: Any = "NTK", seed: int = 0
+        self,
+        data: str | Transformation = "I",
+        architecture: str | FiniteNetwork | KernelFunction = "VEC",
+        inference: str | Inference = "NTK",
+        seed: int = 0,
     ) -> None:
         object.__setattr__(self, "data", data)
         object.__setattr__(self, "architecture", _network(architecture))
@@ -77,7 +83,7 @@ class System:
             return self.data
         return transformation(self.data, shape, seed=self.seed)
 
-    def fit(self, x: Numbers, y: Numbers, *, watch: tuple[Any, Any] | None = None) -> FittedSystem:
+    def fit(self, x: Numbers, y: Numbers, *, watch: tuple[Numbers, Targets] | None = None) -> FittedSystem:
         """The system trained on x (N, *positions, channels) and y.
 
         y: labels (N,), of whole numbers, texts or booleans: targets are 1 − 1/K for the class and −1/K for the others;
@@ -88,7 +94,7 @@ class System:
 
 
 def fit_moved(
-    system: System, x: Numbers, y: Numbers, tau: Transformation | None, watch: tuple[Any, Any] | None = None
+    system: System, x: Numbers, y: Numbers, tau: Transformation | None, watch: tuple[Numbers, Targets] | None = None
 ) -> FittedSystem:
     """As `system.fit`, from the coupled initialisation of `tau` on data that τ moved before; None: a plain one."""
     x = np.asarray(check_array("x", x, min_rank=2))

@@ -15,7 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents import precision
-from equitangents._types import Network, Numbers, Params
+from equitangents._protocols import FiniteNetwork
+from equitangents._types import Numbers, Params
 from equitangents.errors import NetworkError, NotFiniteError
 from equitangents.validation import check_array, check_whole
 
@@ -37,7 +38,7 @@ class Eigenvalue:
         return self.value
 
 
-def largest_eigenvalue(net: Network, params: Params, x: Numbers, *, steps: int = 24, seed: int = 0) -> Eigenvalue:
+def largest_eigenvalue(net: FiniteNetwork, params: Params, x: Numbers, *, steps: int = 24, seed: int = 0) -> Eigenvalue:
     """The largest eigenvalue of J Jᵀ/N, the tangent kernel between all outputs on x, over the number of inputs N.
 
     It does not carry 1/K: the loss (1/2KN) Σ_i |f(x_i) − y_i|² over K outputs has the curvature λ_max/K.
@@ -90,7 +91,7 @@ def _top(diagonal: np.ndarray, beside: np.ndarray, dtype: np.dtype) -> Eigenvalu
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def _lanczos(net: Network, steps: int, params: Params, x: Any, start: Any, mask: Any) -> Any:
+def _lanczos(net: FiniteNetwork, steps: int, params: Params, x: Any, start: Any, mask: Any) -> Any:
     """(diagonal, what stands beside it) of the tridiagonal matrix; all earlier directions are taken out twice."""
 
     def pulled(total: Any, block: Any) -> Any:

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from equitangents._types import Numbers
+from equitangents._types import ArrayLike, Numbers
 from equitangents.errors import ShapeError
 from equitangents.memory import check_fits
 from equitangents.systems.data_groups import DataGroup, data_group
@@ -60,7 +60,7 @@ class Transformation(abc.ABC):
             raise ShapeError(f"x has signals of shape {signals.shape[1:]}; this transformation moves {self.shape}")
         return self.moved(signals)
 
-    def moved(self, x: Any) -> Any:
+    def moved(self, x: ArrayLike) -> Any:
         """As a call, without its checks."""
         given = np.asarray(x)
         rows = given.reshape(len(given), self.group.positions, self.group.channels)
@@ -74,7 +74,7 @@ class Transformation(abc.ABC):
     def matrix(self) -> np.ndarray:
         """τ as a matrix (cd, cd) on signals written row-major, the channels of a position side by side."""
         basis = np.eye(self.group.positions * self.group.channels)
-        return self.moved(basis.reshape(-1, *self.shape)).reshape(basis.shape).T
+        return np.asarray(self.moved(basis.reshape(-1, *self.shape))).reshape(basis.shape).T
 
     def __repr__(self) -> str:
         return f"<an element of {self.group} on signals of shape {self.shape}>"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import equitangents.audit as audit
-from equitangents._types import AnyAction, GroupLike
+from equitangents._types import AnyModel, Tree
+from equitangents.audit.contract.given import AuditedAction, OutputAction
 from equitangents.audit.report.judged import headline_of, unit_of
 from equitangents.audit.report.result import AuditReport
 from equitangents.audit.report.words import listed, number
@@ -15,10 +16,10 @@ _RESAMPLES = 200
 
 
 def assert_equivariant(
-    model: Any,
-    group: GroupLike,
-    x: Any,
-    output_action: AnyAction = None,
+    model: AnyModel,
+    group: AuditedAction,
+    x: Tree,
+    output_action: OutputAction = None,
     *,
     tolerance: float | None = None,
     **entries: Any,

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from equitangents._types import AnyAction, FileName
+from equitangents._types import FileName
 from equitangents.actions import as_action
+from equitangents.actions.group_action import GroupAction
+from equitangents.actions.named import ActionLike
 from equitangents.audit.adapters.optional import require
 from equitangents.ensembles.deep.predictions import Members
 from equitangents.ensembles.fields.targets import Positions
@@ -46,8 +48,8 @@ class TorchEnsemble(Members, Estimator):
         self,
         factory: Callable[[], Any],
         members: int = 10,
-        augmentation: AnyAction = None,
-        label_action: AnyAction = None,
+        augmentation: ActionLike | None = None,
+        label_action: GroupAction | None = None,
         augmentation_mode: str = "full",
         optimizer: Any = "sgd",
         learning_rate: float = 0.1,

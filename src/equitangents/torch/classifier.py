@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from equitangents._types import Numbers, Targets
 from equitangents.ensembles.deep.predictions import Classification
 from equitangents.ensembles.scores import FieldClassifierMixin
 from equitangents.torch.base import TorchEnsemble
@@ -22,7 +21,7 @@ class EnsembleClassifier(FieldClassifierMixin, Classification, TorchEnsemble):
 
     _default_loss = "cross_entropy"
 
-    def fit(self, X: Any, y: Any) -> EnsembleClassifier:
+    def fit(self, X: Numbers, y: Targets) -> EnsembleClassifier:
         """X as `Ensemble.fit` takes it; y (N,) labels of any type, at least two different ones.
 
         Of modules that end on positions, with logits (N, K, *positions), y is (N, *positions).
@@ -31,7 +30,7 @@ class EnsembleClassifier(FieldClassifierMixin, Classification, TorchEnsemble):
         self._fit(x, targets)
         return self
 
-    def extend(self, members: int, X: Any, y: Any) -> EnsembleClassifier:
+    def extend(self, members: int, X: Numbers, y: Targets) -> EnsembleClassifier:
         """Train members up to `members` in all on the same data; those that are trained stay as they are."""
         self._check_fitted()
         x, targets = self._data(X, y, reset=False)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from equitangents._types import Numbers
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, ShapeError
 from equitangents.kernels import Kernels
 from equitangents.torch.factors import contracted, factors, structured_layers
@@ -54,7 +55,7 @@ class EmpiricalKernel:
         if not self.parameters:
             raise NetworkError("the module trains no parameters, so it has no tangent kernel")
 
-    def kernel(self, x1: Any, x2: Any = None) -> Kernels:
+    def kernel(self, x1: Numbers, x2: Numbers | None = None) -> Kernels:
         """Kernels between x1 and x2 (None: x1), each (N1, N2)."""
         with self._evaluated():
             a, b = self._inputs(x1, x2)
@@ -64,7 +65,7 @@ class EmpiricalKernel:
             nngp = f @ g.T / f.shape[1]
         return Kernels(nngp.cpu().numpy(), ntk.cpu().numpy(), engine="derivatives", form="empirical")
 
-    def ntk(self, x1: Any, x2: Any = None, form: str = "mean") -> np.ndarray:
+    def ntk(self, x1: Numbers, x2: Numbers | None = None, form: str = "mean") -> np.ndarray:
         """Θ in one of its forms: "mean" over outputs, (N1, N2); "each" output with itself, (N1, N2, outputs); "full",
         all pairs of them, (N1, N2, outputs, outputs).
         """
@@ -73,7 +74,7 @@ class EmpiricalKernel:
         with self._evaluated():
             return np.asarray(self._ntk(*self._inputs(x1, x2), form).cpu().numpy())
 
-    def product(self, x1: Any, x2: Any, vectors: Any) -> np.ndarray:
+    def product(self, x1: Numbers, x2: Numbers | None, vectors: Numbers) -> np.ndarray:
         """The product Θ(x1, x2) v, (N1, outputs), of v (N2, outputs); no Jacobian is held."""
         import torch
 

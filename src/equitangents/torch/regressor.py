@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from equitangents._types import Numbers, Targets
 from equitangents.ensembles.deep.predictions import Regression
 from equitangents.ensembles.scores import FieldRegressorMixin
 from equitangents.torch.base import TorchEnsemble
@@ -59,7 +60,7 @@ class Ensemble(FieldRegressorMixin, Regression, TorchEnsemble):
 
     _default_loss = "mse"
 
-    def fit(self, X: Any, y: Any) -> Ensemble:
+    def fit(self, X: Numbers, y: Targets) -> Ensemble:
         """Train all members on X (N, features) or (N, *positions, channels) and y (N,) or (N, outputs).
 
         Of modules that end on positions y is (N, *positions, outputs), whatever the layout; the loss is half of the
@@ -74,7 +75,7 @@ class Ensemble(FieldRegressorMixin, Regression, TorchEnsemble):
         self._fit(x, targets)
         return self
 
-    def extend(self, members: int, X: Any, y: Any) -> Ensemble:
+    def extend(self, members: int, X: Numbers, y: Targets) -> Ensemble:
         """Train members up to `members` in all on the same data; those that are trained stay as they are."""
         self._check_fitted()
         x, targets = self._data(X, y, reset=False)

@@ -76,14 +76,16 @@ def test_what_has_no_inverse_on_the_way_ends_the_climb_and_is_told(monkeypatch):
 
 def test_a_likelihood_without_a_number_is_no_maximum(monkeypatch):
     monkeypatch.setattr(InfiniteEnsemble, "log_marginal_likelihood_", np.nan)
-    with pytest.raises(InvalidArgumentError, match="not a finite number where this ensemble begins"):
+    with pytest.raises(InvalidArgumentError, match="not a finite number at this ensemble's own values"):
         InfiniteEnsemble(NET, ridge=0.01).refine(X, Y)
 
 
 def test_what_runs_away_stands_at_its_bound():
     found = InfiniteEnsemble(NET, ridge=1e-3).refine(X, 100 * RNG.normal(size=24), names=["ridge"])
     assert found.at_bound == ("ridge",)
-    assert str(found).endswith("ridge went as far as allowed, a factor of 10,000: beyond, it may be larger.")
+    assert str(found).endswith(
+        "ridge moved as far as allowed, by a factor of 10,000; beyond that the likelihood may be larger."
+    )
     assert found.values["ridge"] == pytest.approx(1e-3 * refining._RANGE)
 
 
@@ -91,8 +93,8 @@ def test_what_runs_away_stands_at_its_bound():
     ("names", "message"),
     [
         (["depth"], "name is 'depth'"),
-        (["b_std"], "b_std is 0, where a climb cannot begin"),
-        (["ridge"], "ridge is 0, where a climb cannot begin"),
+        (["b_std"], "b_std is 0, and refine changes values by factors"),
+        (["ridge"], "ridge is 0, and refine changes values by factors"),
         (["W_std"], r"W_std of the network's layers is \[1\.0, 2\.0\]"),
         (None, "nothing can be refined"),
     ],

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from equitangents._types import AnyModel
 from equitangents.audit.adapters.callables import CallableModel, NetworkModel
 from equitangents.audit.adapters.estimators import EnsembleModel, EstimatorModel, MembersModel
 from equitangents.audit.adapters.kernels import KernelModel
@@ -15,7 +16,9 @@ from equitangents.errors import InvalidTypeError
 from equitangents.nn import Sequential
 
 
-def as_model(f: Any, *, layers: Sequence[Any] | None = None, method: str | None = None, select: Select = None) -> Model:
+def as_model(
+    f: AnyModel, *, layers: Sequence[Any] | None = None, method: str | None = None, select: Select = None
+) -> Model:
     """An adapter for whatever f is, whose output is the one called `select`; raises InvalidTypeError if it is none."""
     if isinstance(f, list) and f:
         return MembersModel([as_model(member, method=method, select=select) for member in f])

@@ -16,6 +16,7 @@ from typing import Any, final
 import jax
 import numpy as np
 
+from equitangents._types import Tree
 from equitangents.audit.adapters.model import Model
 from equitangents.audit.adapters.streams import Pipe, PipeError
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ModelError
@@ -71,7 +72,7 @@ class Command(Model):
         """Whether the program answers more than one batch; None: not known yet."""
         self._first: float | None = None
 
-    def run(self, x: Any) -> Any:
+    def run(self, x: Tree) -> Tree:
         """What the program answers, by names if there are several arrays."""
         arrays = [np.ascontiguousarray(a) for a in _in_order(x)]
         count = 1 if self._answers is None else len(self._answers)

@@ -21,7 +21,7 @@ class Footprint:
     weights: int
     activations: int
     evaluated: int = 0
-    """Inputs that the model was given to find this out."""
+    """How many inputs the model was run on to count them."""
 
 
 def largest_alive(sizes: dict[str, int], steps: Sequence[tuple[Sequence[str], Sequence[str]]], kept: set[str]) -> int:
@@ -76,7 +76,7 @@ def _bytes(variable: Any) -> int:
 
 
 def together(parts: Iterable[Footprint | None]) -> Footprint | None:
-    """Of several models that work one after another; None if one of them is not known."""
+    """The footprint of several models that run one after another; None if that of any is unknown."""
     every = list(parts)
     known = [part for part in every if part is not None]
     if not known or len(known) < len(every):

@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from equitangents._types import Tree
 from equitangents.audit.adapters.footprints import Footprint
 from equitangents.audit.adapters.outputs import Select, chosen
 from equitangents.audit.contract.contract import OutputActions
@@ -37,7 +38,7 @@ class Answer:
     axes: tuple[int, ...] = ()
     """Where the model has the batch of every array; empty: all along the first axis."""
 
-    def tree(self, leaves: Sequence[np.ndarray]) -> Any:
+    def tree(self, leaves: Sequence[np.ndarray]) -> Tree:
         """Other arrays in place of these, as the model returns them."""
         paired = self.complex_pairs or (False,) * len(leaves)
         whole = [a[..., 0] + 1j * a[..., 1] if pair else a for a, pair in zip(leaves, paired, strict=True)]
@@ -51,9 +52,9 @@ class LayerTrace:
 
     name: str
     kind: str
-    inputs: Any
+    inputs: Tree
     """What was kept of the array that it read; None: not seen."""
-    outputs: Any
+    outputs: Tree
     rounding: float = 0.0
     """Of one operation of the layer, if that is coarser than the type of `outputs`: of half precision."""
 
@@ -77,17 +78,17 @@ class Model(ABC):
     foreign: bool = True
     """Whether what goes wrong inside comes from a library: its errors are then told in one line."""
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Tree) -> Tree:
         """The output that is audited, for one batch, as a plain tree."""
         return chosen(self.run(x), self.select)
 
-    def check_inputs(self, x: Any, axes: Sequence[int] = ()) -> None:  # noqa: B027
+    def check_inputs(self, x: Tree, axes: Sequence[int] = ()) -> None:  # noqa: B027
         """Raise ShapeError if the model is known not to take the batch x; nothing is computed.
 
         `axes`: where every array of x has its batch; empty: along the first axis.
         """
 
-    def failed(self, error: Exception, x: Any) -> Exception:
+    def failed(self, error: Exception, x: Tree) -> Exception:
         """What to raise where the model raised `error` for the batch x."""
         if isinstance(error, EquitangentsError) or not self.foreign:
             return error
@@ -101,25 +102,25 @@ class Model(ABC):
         return None
 
     @abstractmethod
-    def run(self, x: Any) -> Any:
+    def run(self, x: Tree) -> Tree:
         """The model's output for one batch."""
 
     def double(self) -> Callable[[Any], Any] | None:
         """`run` in double precision for float64 inputs; None if the model cannot."""
         return None
 
-    def trace(self, x: Any, keep: Keep = np.array) -> list[LayerTrace] | None:
+    def trace(self, x: Tree, keep: Keep = np.array) -> list[LayerTrace] | None:
         """Every layer's input and output for one batch, in order of execution; None if the model does not show them.
 
         `keep` says what is kept of an array; where `streams` it is called while the model runs.
         """
         return None
 
-    def batch_along(self, x: Any, axes: Sequence[int]) -> int | None:
+    def batch_along(self, x: Tree, axes: Sequence[int]) -> int | None:
         """The one size of batches that the model takes, where the arrays of x have it along `axes`; None: any."""
         return self.fixed_batch if axes[0] == 0 else None
 
-    def footprint(self, x: Any) -> Footprint | None:
+    def footprint(self, x: Tree) -> Footprint | None:
         """What the model holds for the batch x of one input; None if this is not known."""
         return None
 
@@ -169,14 +170,14 @@ def answer(output: Any, n: int, what: str = "f(x)", expected: Any = None) -> Ans
     dtype = min(floats, key=lambda d: d.itemsize) if floats else np.dtype(np.float64)
     whole = tuple(a.ndim == 1 and a.dtype.kind in "iub" for a in arrays)
     paired = tuple(a.dtype.kind == "c" for a in arrays)
-    return Answer(tuple(map(_as_real, arrays)), structure, dtype, whole, paired, tuple(axes))
+    return Answer(tuple(map(as_real, arrays)), structure, dtype, whole, paired, tuple(axes))
 
 
 _NAMED = 6
 
 
 def _choices(output: Any, names: list[str], n: int, what: str) -> str:
-    """What could have been meant where one of several outputs cannot be audited; "" of a single one."""
+    """The names that `select=` could take, for an error about one of several outputs; "" for a single output."""
     if isinstance(output, list) and len(output) == n:
         return (
             f"; {what} is a list with one entry an input: of sets of different sizes output_action says what they are, "
@@ -188,7 +189,8 @@ def _choices(output: Any, names: list[str], n: int, what: str) -> str:
     return f"; select= chooses among {', '.join(names[:_NAMED])}{more}"
 
 
-def _as_real(a: np.ndarray) -> np.ndarray:
+def as_real(a: np.ndarray) -> np.ndarray:
+    """Numbers as float64, complex ones as pairs along a new last axis."""
     return np.stack([a.real, a.imag], axis=-1).astype(np.float64) if a.dtype.kind == "c" else a.astype(np.float64)
 
 

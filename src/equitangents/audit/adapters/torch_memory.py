@@ -16,7 +16,7 @@ from equitangents.audit.adapters.footprints import Footprint
 
 
 class _Alive(TorchDispatchMode):
-    """Within it the bytes of all storages that operations make are counted, until they are freed."""
+    """A context that counts the bytes of all storages that operations make, until these are freed."""
 
     def __init__(self, known: list[Tensor]):
         super().__init__()
@@ -50,7 +50,7 @@ class _Alive(TorchDispatchMode):
 
 
 def footprint(module: Any, run: Callable[[], Any]) -> Footprint:
-    """Of `run`, which gives the module one input."""
+    """The footprint of a module, counted while `run` gives it one input."""
     held = [*module.parameters(), *module.buffers()]
     with inference_mode(), _Alive(held) as alive:
         run()
@@ -59,7 +59,7 @@ def footprint(module: Any, run: Callable[[], Any]) -> Footprint:
 
 @contextlib.contextmanager
 def layerwise(module: Any) -> Iterator[None]:
-    """Within it every submodule computes with its own tensors in double precision on the CPU, made for its call alone.
+    """A context in which every submodule computes in double precision on the CPU, with copies made for its call alone.
 
     So no more than the largest layer is held twice. Weights that a module reads off another one stay as they are:
     PyTorch then raises, as the types do not fit.

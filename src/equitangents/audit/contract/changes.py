@@ -12,6 +12,7 @@ from typing import Any, final
 
 import jax
 import numpy as np
+import numpy.typing as npt
 
 from equitangents.actions.given_maps import GivenMap
 from equitangents.audit.contract.comparisons import PixelClasses
@@ -50,7 +51,7 @@ class Transform:
     def __init__(
         self,
         fn: Callable[[Any, float], Any] | str,
-        strengths: Any,
+        strengths: npt.ArrayLike,
         *,
         reference: float | None = None,
         outputs: Callable[[Any, float], Any] | None = None,
@@ -258,7 +259,11 @@ def changes(given: Any, x: Inputs, layout: Layout | None, stated: bool, mask: in
     return Changes(group, transforms, x, moved, layout, stated, mask=mask)
 
 
-def is_transforms(given: Any) -> bool:
+Transforms = Transform | Sequence[Transform] | Mapping[str, Transform]
+"""One change, a list of changes, or changes by name."""
+
+
+def is_transforms(given: object) -> bool:
     """Whether these are transforms and no group."""
     if isinstance(given, Mapping):
         given = list(given.values())

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, final
 
 import numpy as np
@@ -34,7 +35,7 @@ class Labels:
     'equivariant'
     """
 
-    def __init__(self, permutation: Any) -> None:
+    def __init__(self, permutation: Sequence[int] | Sequence[Sequence[int]] | np.ndarray) -> None:
         try:
             rows = np.asarray(permutation)
         except ValueError:

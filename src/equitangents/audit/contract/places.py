@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal, final
 
 import numpy as np
@@ -85,7 +86,7 @@ class Keypoints:
         size: tuple[int, int] | None = None,
         normalized: bool = False,
         pixels: Pixels = "centres",
-        swapped: Any = None,
+        swapped: Sequence[int] | None = None,
     ) -> None:
         self.size, self.normalized, self.pixels = size, normalized, _check_pixels(pixels)
         self.swapped = None if swapped is None else np.asarray(swapped)

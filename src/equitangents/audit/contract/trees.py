@@ -13,6 +13,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from equitangents._types import Tree
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError
 from equitangents.validation import as_rectangular, is_half
 
@@ -26,7 +27,7 @@ class Shared:
     For the edges of a graph that all inputs share, say.
     """
 
-    value: Any
+    value: Tree
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +38,7 @@ class Batch:
     `Batch(kind, axis=1)`: that output's batch is along axis 1, and it moves as `kind` (None: invariant).
     """
 
-    value: Any
+    value: Tree
     axis: int = 1
 
     def __post_init__(self) -> None:

@@ -14,8 +14,9 @@ import numpy as np
 import scipy.linalg
 from scipy.spatial.distance import cdist
 
+from equitangents.audit.adapters.model import as_real
 from equitangents.audit.contract.trees import Inputs, Shared
-from equitangents.audit.measure.task import Task, as_real, flattened
+from equitangents.audit.measure.task import Task, flattened
 from equitangents.audit.report.sections import DataSection
 
 _INPUTS = 600

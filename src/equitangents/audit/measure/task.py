@@ -285,11 +285,6 @@ def pulled_back(actions: Sequence[LeafAction | None], inverse: Any, leaves: Sequ
     return [y if a is None else a.act(inverse, y) for a, y in zip(actions, leaves, strict=True)]
 
 
-def as_real(a: np.ndarray) -> np.ndarray:
-    """Numbers as float64, complex ones as pairs along a new last axis."""
-    return np.stack([a.real, a.imag], axis=-1).astype(np.float64) if a.dtype.kind == "c" else a.astype(np.float64)
-
-
 def flattened(leaves: Sequence[np.ndarray]) -> np.ndarray:
     """All outputs side by side, (N, D)."""
     return np.concatenate([y.reshape(len(y), -1) for y in leaves], axis=1).astype(np.float64, copy=False)

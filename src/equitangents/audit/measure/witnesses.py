@@ -8,10 +8,11 @@ from typing import Any, Literal
 import numpy as np
 
 from equitangents._types import Element
+from equitangents.audit.adapters.model import as_real
 from equitangents.audit.contract.leaf_actions import LeafAction
 from equitangents.audit.contract.trees import Inputs, Shared
 from equitangents.audit.measure.orbits import Orbits
-from equitangents.audit.measure.task import Task, as_real, flattened
+from equitangents.audit.measure.task import Task, flattened
 from equitangents.audit.report.sections import OrbitPoint, Witness
 
 _POINTS = 24

@@ -91,7 +91,7 @@ def _holm(values: list[float | None]) -> list[bool]:
 
 
 def read_baseline(path: Path) -> dict[str, Any]:
-    """An earlier report as `to_json` wrote it; InvalidArgumentError if it is none."""
+    """An earlier report as `to_json` wrote it; InvalidArgumentError if it is not one."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

@@ -18,8 +18,8 @@ from equitangents.groups import so3
 
 SYMMETRIES = ("rotation", "reflection", "translation", "lattice translation", "permutation", "supercell")
 _UNDEFINED = {"supercell": ("stresses", "dipole"), "lattice translation": ("dipole",)}
-"""What is no test of the potential: some calculators divide stresses of atoms by the cell's volume, and the dipole of a
-periodic structure depends on the choice of copies."""
+"""What is not compared, since it does not test the potential: some calculators divide the stresses of atoms by the
+cell's volume, and the dipole of a periodic structure depends on which copies of the atoms are chosen."""
 _LARGEST = 512  # atoms in a supercell
 
 

@@ -112,7 +112,7 @@ def grown(d: np.ndarray) -> float:
 
 
 def read_baseline(path: Path) -> dict[str, Any]:
-    """An earlier report as `to_json` wrote it; InvalidArgumentError if it is none, or has no errors of inputs."""
+    """An earlier report as `to_json` wrote it; InvalidArgumentError if it is not one, or lacks the errors of inputs."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

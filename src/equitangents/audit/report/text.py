@@ -87,15 +87,15 @@ def details(report: Findings) -> list[str]:
 
 
 def bill_said(report: Findings) -> str:
-    """What predictions of an ensemble cost in time and money, now and with the members that the law asks for."""
+    """What predictions of an ensemble take in hours, now and with the number of members that the law asks for."""
     t, known = report.timing, [m for m in report.remedies if m.passes_before is not None]
     now = report.ensemble.members if report.ensemble is not None else 1
     then = known[0].passes_after if known else None
     one = t.model_seconds / t.member_passes
     hours = lambda members: f"{one * members * 1e6 / 3600:.2g} h for a million inputs"
-    said = f"one forward pass of a member took {duration(one)} an input: {now} members take {hours(now)}"
+    said = f"one forward pass of a member took {duration(one)} per input: {now} members take {hours(now)}"
     whole = said if then is None else f"{said}; {then:,} members {hours(then)}"
-    return f"{whole}; times the price of an hour, that is their bill"
+    return f"{whole}; multiply the hours by the price of one for the cost"
 
 
 def passes_said(report: Findings) -> str:

@@ -15,7 +15,8 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
-from equitangents._types import ExecutorLike, FileName, Network
+from equitangents._protocols import ExecutorLike
+from equitangents._types import FileName, Network
 from equitangents.actions import as_action
 from equitangents.actions.group_action import GroupAction
 from equitangents.actions.named import ActionLike
@@ -84,7 +85,7 @@ class DeepEnsembleBase(Members, Estimator):
         checkpoints: Checkpoints | None = None,
         callback: Callable[[int, TrainingState], None] | None = None,
         progress: bool = False,
-        executor: ExecutorLike = None,
+        executor: ExecutorLike | None = None,
         **entries: Unpack[Shorthands],
     ) -> None:
         self.net = net

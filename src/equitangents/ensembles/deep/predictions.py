@@ -11,12 +11,12 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 import scipy.special
 
-from equitangents._types import Numbers
+from equitangents._types import Numbers, Spread
 from equitangents.ensembles.fields.targets import Positions
 from equitangents.ensembles.inputs import check_fields, check_inputs, check_targets
 from equitangents.ensembles.labels import centred_one_hot, classes_of, indices_of, labels_of
@@ -85,7 +85,19 @@ class Regression(Members):
 
     _squeeze: bool
 
-    def predict(self, X: Numbers, return_std: bool = False, return_cov: bool = False) -> Any:
+    @overload
+    def predict(self, X: Numbers) -> np.ndarray: ...
+
+    @overload
+    def predict(self, X: Numbers, *, return_std: Literal[True], return_cov: Literal[False] = False) -> Spread: ...
+
+    @overload
+    def predict(self, X: Numbers, *, return_std: Literal[False] = False, return_cov: Literal[True]) -> Spread: ...
+
+    @overload
+    def predict(self, X: Numbers, return_std: bool = False, return_cov: bool = False) -> np.ndarray | Spread: ...
+
+    def predict(self, X: Numbers, return_std: bool = False, return_cov: bool = False) -> np.ndarray | Spread:
         """Mean over members, (N, outputs), or (N,) for 1-d y; of fields (N, *positions, outputs), as y was given.
 
         With `return_std` also their standard deviation, of the mean's shape; with `return_cov` their covariance

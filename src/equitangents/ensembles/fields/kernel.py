@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from equitangents._types import Network
 from equitangents.ensembles.fields.points import FieldPoints
 from equitangents.kernels import Kernels
+from equitangents.kernels.fields.result import FieldFunction
 from equitangents.kernels.result import NngpKernels
 
 _ENTRIES = 2**22  # of a block of the field, NNGP and NTK each: 16 MB in float32, which an allocator uses again
@@ -21,7 +21,7 @@ class FieldKernel:
     net: a network that ends on positions, or anything with `kernel_field(x1, x2=None)`.
     """
 
-    def __init__(self, net: Network) -> None:
+    def __init__(self, net: FieldFunction) -> None:
         self.net = net
 
     def kernel(self, x1: Any, x2: Any = None) -> Any:
@@ -104,10 +104,11 @@ def _selected(matrix: np.ndarray, points: FieldPoints, chosen: np.ndarray, axis:
     return matrix.take(index, axis)
 
 
-def _same_positions(net: Network, signals: np.ndarray) -> Any:
+def _same_positions(net: FieldFunction, signals: np.ndarray) -> Any:
     """The field of each signal with itself at equal positions, (n, P)."""
-    if callable(getattr(net, "kernel_field_diagonal", None)):
-        return net.kernel_field_diagonal(signals, positions="same")
+    diagonal = getattr(net, "kernel_field_diagonal", None)
+    if callable(diagonal):
+        return diagonal(signals, positions="same")
     parts = [net.kernel_field(signals[i : i + 1]) for i in range(len(signals))]
     pick = lambda name: np.stack([np.asarray(getattr(part, name))[0, :, 0].diagonal() for part in parts])
     return Kernels(pick("nngp"), pick("ntk"))

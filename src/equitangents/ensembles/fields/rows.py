@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from equitangents._types import AnyAction, Element
+from equitangents._types import Element
+from equitangents.groups.group_maps import GroupMap
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,7 +18,7 @@ class FieldRows:
     grid: tuple[int, ...]
     outputs: int
 
-    def acting(self, output_action: AnyAction) -> Any:
+    def acting(self, output_action: GroupMap | None) -> RowAction | None:
         """An action on fields (N, *grid, outputs) as one on rows; None stays None."""
         return None if output_action is None else RowAction(output_action, (*self.grid, self.outputs))
 

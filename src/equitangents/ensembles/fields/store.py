@@ -77,10 +77,13 @@ class FieldStore:
 
     def compute(self) -> FieldStore:
         """Compute the tiles that are missing, and return this store."""
-        done = np.lib.format.open_memmap(self.path / _TILES, "r+")
-        arrays = {name: self._array(name, "r+") for name in _FIELDS}
-        waiting = [(i, j) for i, j in self._all() if not done[i, j]]
+        there = np.load(self.path / _TILES)
+        waiting = [(i, j) for i, j in self._all() if not there[i, j]]
+        if not waiting:  # also where nothing may be written
+            return self
         try:
+            done = np.lib.format.open_memmap(self.path / _TILES, "r+")
+            arrays = {name: self._array(name, "r+") for name in _FIELDS}
             for i, j in waiting:
                 rows, columns = self._parts[i], self._parts[j]
                 kernels = self.kernel.kernel(self.x[rows], None if i == j else self.x[columns])

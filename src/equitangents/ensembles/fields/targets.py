@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from equitangents._types import AnyAction, Network
+from equitangents._types import AnyAction
 from equitangents.actions.products import FieldAction
 from equitangents.actions.subset import augmenting_elements, whole_action
 from equitangents.ensembles.fields.turning import turning_outputs
 from equitangents.errors import InvalidArgumentError, NetworkError, ShapeError
 from equitangents.inference import augment_targets
+from equitangents.kernels import KernelFunction
+from equitangents.kernels.fields.result import FieldFunction
 from equitangents.nn import Sequential
 
 
@@ -63,7 +65,7 @@ class Positions:
         )
 
 
-def output_positions(net: Network, x: Any, y: Any) -> Positions | None:
+def output_positions(net: KernelFunction | FieldFunction, x: Any, y: Any) -> Positions | None:
     """The positions that a network ends on; None where it ends on one, and targets (N,) or (N, outputs) fit it.
 
     Of networks of one's own the shape of `kernel_field` says how many they are, and that of the targets y their grid.
@@ -79,9 +81,10 @@ def output_positions(net: Network, x: Any, y: Any) -> Positions | None:
         if math.prod(shape) > 1 or (shape and targets[1:-1] == shape):
             return Positions(shape)
         return None
-    if not callable(getattr(net, "kernel_field", None)) or len(targets) < 3:
+    field = getattr(net, "kernel_field", None)
+    if not callable(field) or len(targets) < 3:
         return None
-    count = net.kernel_field(x[:1]).nngp.shape[1]
+    count = field(x[:1]).nngp.shape[1]
     grids = (targets[1:-1], targets[1:], targets[2:-1])  # with outputs, without, and with a field for every copy
     return Positions(next((grid for grid in grids if math.prod(grid) == count), grids[0]))
 

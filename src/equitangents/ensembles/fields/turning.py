@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from equitangents._types import AnyAction, Network
 from equitangents.actions import Action
+from equitangents.actions.group_action import GroupAction
 from equitangents.ensembles.fields.invariance import KernelSymmetry
+from equitangents.kernels import KernelFunction
 from equitangents.kernels.invariance import moving_sample, sampled_elements, tolerance
 from equitangents.kernels.result import Kernels, NngpKernels
 
@@ -17,7 +18,7 @@ from equitangents.kernels.result import Kernels, NngpKernels
 class TurningField:
     """The field of a network whose kernels are (N1, N2, d, d): `kernel_field` (N1, d, N2, d)."""
 
-    def __init__(self, net: Network) -> None:
+    def __init__(self, net: KernelFunction) -> None:
         self.net = net
 
     def kernel_field(self, x1: Any, x2: Any = None) -> Any:
@@ -26,10 +27,10 @@ class TurningField:
 
     def kernel_field_diagonal(self, x: Any, positions: str = "same") -> Any:
         """The kernel of every output at every input with itself, (N, d)."""
-        return _each(self.net.kernel_diagonal(x), lambda k: np.einsum("naa->na", k))
+        return _each(cast(Any, self.net).kernel_diagonal(x), lambda k: np.einsum("naa->na", k))
 
 
-def turning_outputs(net: Network) -> int | None:
+def turning_outputs(net: object) -> int | None:
     """How many outputs turn into one another; None for networks whose outputs are alike."""
     found: int | None = getattr(net, "turning_outputs", None)
     return found
@@ -43,7 +44,7 @@ def _each(kernels: Any, change: Callable[[np.ndarray], np.ndarray]) -> Any:
 
 
 def turning_symmetry(
-    net: Network, augmentation: Action, label_action: AnyAction, x: Any, outputs: int
+    net: KernelFunction, augmentation: Action, label_action: GroupAction | None, x: Any, outputs: int
 ) -> KernelSymmetry:
     """Whether K(gx, x') = ρ_Y(g) K(x, x'): then copies (gx_i, ρ_Y(g)y_i) say nothing new. On a sample of x and of g."""
     sample = np.asarray(moving_sample(augmentation, x))

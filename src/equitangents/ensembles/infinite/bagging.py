@@ -6,13 +6,14 @@ output k, E_b Σ_b + Cov_b μ_b,k. Both are means over finitely many resamples h
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, overload
 
 import jax
 import numpy as np
 from sklearn.base import clone
 
-from equitangents._types import Key, Numbers, Times
+from equitangents._types import Key, Numbers, Spread, Times
+from equitangents.actions.named import ActionLike
 from equitangents.ensembles.fields.targets import output_positions
 from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
 from equitangents.ensembles.inputs import EstimatorNotFittedError, check_fields, check_inputs, check_targets
@@ -89,7 +90,7 @@ class BaggedInfiniteEnsemble(FieldRegressorMixin, OrbitQuestions, Estimator):
         return self.ensemble.time
 
     @property
-    def augmentation(self) -> Any:
+    def augmentation(self) -> ActionLike | None:
         """The action by which each resample is augmented, or None."""
         return self.ensemble.augmentation
 
@@ -98,7 +99,27 @@ class BaggedInfiniteEnsemble(FieldRegressorMixin, OrbitQuestions, Estimator):
         """Bytes that a computation may take."""
         return self.ensemble.memory_limit
 
-    def predict(self, x: Numbers, time: Times | None = None, return_std: bool = False, return_cov: bool = False) -> Any:
+    @overload
+    def predict(self, x: Numbers, time: Times | None = None) -> np.ndarray: ...
+
+    @overload
+    def predict(
+        self, x: Numbers, time: Times | None = None, *, return_std: Literal[True], return_cov: Literal[False] = False
+    ) -> Spread: ...
+
+    @overload
+    def predict(
+        self, x: Numbers, time: Times | None = None, *, return_std: Literal[False] = False, return_cov: Literal[True]
+    ) -> Spread: ...
+
+    @overload
+    def predict(
+        self, x: Numbers, time: Times | None = None, return_std: bool = False, return_cov: bool = False
+    ) -> np.ndarray | Spread: ...
+
+    def predict(
+        self, x: Numbers, time: Times | None = None, return_std: bool = False, return_cov: bool = False
+    ) -> np.ndarray | Spread:
         """Mean over resamples, (M, outputs) or (M,) for 1-d y; of fields (M, *positions, outputs), as y was given.
 
         With it the standard deviation of one member, of the mean's shape, or its covariance between inputs, (M, M) for
@@ -110,10 +131,13 @@ class BaggedInfiniteEnsemble(FieldRegressorMixin, OrbitQuestions, Estimator):
             raise InvalidArgumentError("return_std and return_cov are both True; at most one can be")
         x = self._query(x)
         times, single = as_times(self.time if time is None else time)
-        found = [self._predict(x, float(t), return_std, return_cov) for t in times]
+        found: list[Any] = [self._predict(x, float(t), return_std, return_cov) for t in times]
         if single:
             return found[0]
-        return tuple(map(np.stack, zip(*found, strict=True))) if return_std or return_cov else np.stack(found)
+        if not (return_std or return_cov):
+            return np.stack(found)
+        mean, spread = map(np.stack, zip(*found, strict=True))
+        return mean, spread
 
     def _predict(self, x: Any, time: float, return_std: bool, return_cov: bool) -> Any:
         """`predict` at one time."""

@@ -23,6 +23,8 @@ from equitangents.ensembles.orbits.questions import OrbitQuestions
 from equitangents.ensembles.parameters import Estimator
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.inference import DYNAMICS, Momentum, as_times
+from equitangents.kernels import KernelFunction
+from equitangents.kernels.fields.result import FieldFunction
 from equitangents.solvers import Method, Report
 from equitangents.solvers.choosing import as_method
 
@@ -37,7 +39,7 @@ class InfiniteEnsembleBase(OrbitQuestions, Estimator):
 
     def __init__(
         self,
-        net: Network,
+        net: KernelFunction | FieldFunction,
         augmentation: ActionLike | None = None,
         time: float = math.inf,
         learning_rate: float = 1.0,

@@ -12,9 +12,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from equitangents._types import AnyAction, Network
 from equitangents.actions import Action, ActionSubset, restrict
-from equitangents.actions.subset import augmenting_elements, whole_action
+from equitangents.actions.group_action import GroupAction
+from equitangents.actions.subset import Augmentation, augmenting_elements, whole_action
 from equitangents.ensembles.fields.action import PointAction
 from equitangents.ensembles.fields.kernel import FieldKernel
 from equitangents.ensembles.fields.points import FieldPoints
@@ -26,6 +26,8 @@ from equitangents.ensembles.infinite.solvers import Training
 from equitangents.ensembles.training.settings import check_actions
 from equitangents.errors import ShapeError
 from equitangents.inference import Dynamics
+from equitangents.kernels import KernelFunction
+from equitangents.kernels.fields.result import FieldFunction
 
 _SAME = 1e-12  # of the largest target: how well copies agree that are moved by nothing but their positions
 
@@ -191,9 +193,9 @@ class FieldTraining:
 
 
 def make_field_training(
-    net: Network,
-    augmentation: AnyAction,
-    label_action: AnyAction,
+    net: KernelFunction | FieldFunction,
+    augmentation: Augmentation | None,
+    label_action: GroupAction | None,
     x: Any,
     y: np.ndarray,
     positions: Positions,
@@ -203,15 +205,19 @@ def make_field_training(
 
     y (N, *positions, outputs), or (|G|, N, *positions, outputs), the target of every augmented copy.
     """
-    x, kernel = np.asarray(x), FieldKernel(TurningField(net) if positions.turning else net)
+    x, kernel = (
+        np.asarray(x),
+        FieldKernel(TurningField(cast(KernelFunction, net)) if positions.turning else cast(FieldFunction, net)),
+    )
     each_copy = y.ndim > len(positions.shape) + 2
     _check_copies(each_copy, augmentation, label_action, x, y[..., 0] if positions.turning else y)
     if isinstance(augmentation, ActionSubset) and augmentation.is_subgroup:
-        assert isinstance(augmentation.action, Action)
-        subgroup = augmentation.action.group.subgroup(augmentation.elements)
+        whole = augmentation.action
+        assert isinstance(whole, Action)
+        subgroup = whole.group.subgroup(augmentation.elements)
         y = y[np.argsort(augmentation.elements)] if each_copy else y
-        label_action = None if label_action is None else restrict(label_action, subgroup)
-        augmentation = restrict(augmentation.action, subgroup)
+        label_action = None if label_action is None else restrict(cast(Action, label_action), subgroup)
+        augmentation = restrict(whole, subgroup)
     source = FieldSource(kernel, augmentation, label_action, x, y, positions)
     moved, labels = _point_labels(source)
     points = FieldPoints.of(x, positions.count)
@@ -220,7 +226,7 @@ def make_field_training(
 
 
 def _check_copies(
-    each_copy: bool, augmentation: AnyAction, label_action: AnyAction, x: np.ndarray, y: np.ndarray
+    each_copy: bool, augmentation: Augmentation | None, label_action: GroupAction | None, x: np.ndarray, y: np.ndarray
 ) -> None:
     if each_copy and (augmentation is None or label_action is not None):
         raise ShapeError(
@@ -228,7 +234,7 @@ def _check_copies(
             "augmentation and no label_action"
         )
     check_actions(augmentation, label_action, x, y)
-    if each_copy and len(y) != (count := len(augmenting_elements(augmentation))):
+    if each_copy and augmentation is not None and len(y) != (count := len(augmenting_elements(augmentation))):
         raise ShapeError(f"y has shape {y.shape}; with a field for every augmented copy expected {count} of them first")
 
 

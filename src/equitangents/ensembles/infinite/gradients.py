@@ -8,16 +8,17 @@ dΘ/dθ comes from four kernel matrices near θ in float64 (Richardson), to abou
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from equitangents._types import Network
 from equitangents.ensembles.infinite.densities import target_evidence
 from equitangents.ensembles.infinite.problem import Problem
 from equitangents.ensembles.infinite.solvers import Training
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference.evidence import check_density
+from equitangents.kernels import KernelFunction
+from equitangents.nn import Sequential
 from equitangents.nn.residual import Residual
 from equitangents.nn.variants import vary
 
@@ -25,7 +26,7 @@ SCALES = ("W_std", "b_std")
 _STEP = 2e-3  # of the scale; half of it as well
 
 
-def likelihood_gradient(training: Training, net: Network, names: tuple[str, ...]) -> dict[str, float]:
+def likelihood_gradient(training: Training, net: KernelFunction, names: tuple[str, ...]) -> dict[str, float]:
     """d log p/dθ for each of `names`: "ridge", and the scales that all layers of `net` share."""
     for name in names:
         if name not in ("ridge", *SCALES):
@@ -68,17 +69,17 @@ def _weights(problem: Problem) -> np.ndarray:
     return np.asarray(solved @ solved.T - process.targets.shape[1] * inverse)
 
 
-def _derivative(net: Network, name: str, value: float, x: np.ndarray, field: str) -> np.ndarray:
+def _derivative(net: KernelFunction, name: str, value: float, x: np.ndarray, field: str) -> np.ndarray:
     """dΘ/dθ; Θ is even in every scale, so that it is 0 at 0."""
     if value == 0:
         return np.zeros((len(x), len(x)))
-    at = lambda scale: np.asarray(getattr(vary(net, **{name: scale}).kernel(x), field), np.float64)
+    at = lambda scale: np.asarray(getattr(vary(cast(Sequential, net), **{name: scale}).kernel(x), field), np.float64)
     central = lambda h: (at(value + h) - at(value - h)) / (2 * h)
     h = _STEP * value
     return (4 * central(h / 2) - central(h)) / 3
 
 
-def shared_scale(net: Network, name: str) -> float:
+def shared_scale(net: KernelFunction, name: str) -> float:
     """The value that all layers with weights share."""
     values = set(_values(getattr(net, "layers", ()), name))
     if len(values) != 1:

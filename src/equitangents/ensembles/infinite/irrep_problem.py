@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from equitangents._types import GroupLike
 from equitangents.actions import Action
 from equitangents.ensembles.infinite.kernel_transforms import (
     cross_transforms,
@@ -24,6 +23,7 @@ from equitangents.ensembles.infinite.kernel_transforms import (
 from equitangents.ensembles.infinite.problem import Field, Settings, diagonal
 from equitangents.ensembles.infinite.rows import blocks, data_orbits
 from equitangents.ensembles.infinite.spectral_report import spectral_report
+from equitangents.groups import Group
 from equitangents.inference import check_memory
 from equitangents.inference.data_orbits import DataOrbits
 from equitangents.inference.group_fourier import FourierIrrep, GroupFourier
@@ -257,7 +257,7 @@ def name_of(action: Action, irreps: Sequence[FourierIrrep]) -> str:
     return f"irreps of {action.group.name}: {blocks}, largest {largest if largest > 1 else ''}N"
 
 
-def relative_elements(group: GroupLike) -> np.ndarray:
+def relative_elements(group: Group) -> np.ndarray:
     """g⁻¹h for all g and h."""
     everything = np.arange(group.order)
     return group._compose(group.inverses[:, None], everything)

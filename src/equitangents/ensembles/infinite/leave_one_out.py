@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -55,8 +54,8 @@ class LabelsLeftOut:
     predictions, labels: (N,), labels as the classifier was given them. outputs: the K outputs behind the predictions.
     """
 
-    predictions: Any
-    labels: Any
+    predictions: np.ndarray
+    labels: np.ndarray
     outputs: LeaveOneOut
 
     @property

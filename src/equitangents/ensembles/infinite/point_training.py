@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from equitangents.ensembles.fields.invariance import KernelSymmetry, kernel_symm
 from equitangents.ensembles.fields.kernel import FieldKernel
 from equitangents.ensembles.fields.points import FieldPoints
 from equitangents.ensembles.fields.targets import Positions, moved_outputs, moved_targets
-from equitangents.ensembles.fields.turning import turning_symmetry
+from equitangents.ensembles.fields.turning import TurningField, turning_symmetry
 from equitangents.ensembles.infinite import problem
 from equitangents.ensembles.infinite.irrep_problem import IrrepProblem
 from equitangents.ensembles.infinite.problem import Problem, Settings
@@ -105,7 +105,7 @@ class PointTraining(Training):
             each_copy = source.y.ndim > len(source.positions.shape) + 2
             if each_copy:
                 return KernelSymmetry(np.inf, np.inf, 0.0)
-            net, count = source.kernel.net.net, source.positions.count
+            net, count = cast(TurningField, source.kernel.net).net, source.positions.count
             return turning_symmetry(net, source.augmentation, source.label_action, source.x, count)
         return kernel_symmetry(source.kernel, self.augmentation, self.x)
 

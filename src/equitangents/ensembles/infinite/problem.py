@@ -121,7 +121,7 @@ class Problem:
         blocks = []
         for rows in self._blocks(x):
             cross = self.kernel.kernel(rows, self.inputs)
-            projection = self.process.project(getattr(cross, self.field), cross.nngp)
+            projection = self.process.project(getattr(cross, self.field), np.asarray(cross.nngp))
             prior = diagonal(self.kernel, rows, "nngp")
             blocks.append(np.stack([projection.variance(prior, t) for t in times]))
         return np.concatenate(blocks, axis=1)
@@ -129,7 +129,7 @@ class Problem:
     def covariances(self, x: Any, times: np.ndarray) -> np.ndarray:
         """Σ_t of one output at every time: (T, M, M)."""
         cross = self.kernel.kernel(x, self.inputs)
-        projection = self.process.project(getattr(cross, self.field), cross.nngp)
+        projection = self.process.project(getattr(cross, self.field), np.asarray(cross.nngp))
         prior = np.asarray(self.kernel.kernel(x).nngp)
         return np.stack([projection.covariance(prior, t) for t in times])
 

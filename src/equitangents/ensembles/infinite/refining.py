@@ -29,11 +29,12 @@ _LEVEL = 1e-3  # d log p / d log θ at which the likelihood counts as level: 1 %
 
 @dataclass(frozen=True)
 class Refined:
-    """Where a climb of the log marginal likelihood ended: a maximum near its start, of which there may be others.
+    """Where climbing the log marginal likelihood ended; if `converged`, near a maximum, of which there may be more.
 
-    ensemble: with these values, fitted. values, start: by name. log_marginal_likelihood: at the end; start_likelihood:
-    before. slopes: d log p / d log θ at the end. at_bound: names that moved as far as they may, by a factor of 10,000.
-    converged: whether every other slope is below 0.001. evaluations: fits that it took. note: why it stopped early.
+    ensemble: fitted, with the values found. start, values: by name, before and after. start_likelihood,
+    log_marginal_likelihood: before and after. slopes: d log p / d log θ after. at_bound: names whose value moved by
+    the largest factor allowed, 10,000. converged: whether every other slope is below 0.001. evaluations: how many
+    ensembles were fitted. note: why it stopped early, if it did.
     """
 
     ensemble: Any
@@ -53,14 +54,15 @@ class Refined:
         return all(slope < _LEVEL for slope in inner)
 
     def summary(self) -> str:
-        """What changed, by how much, and whether it is a maximum."""
+        """What changed, by how much, and whether the likelihood is level there."""
         moved = ", ".join(f"{name} {self.start[name]:.4g} → {value:.4g}" for name, value in self.values.items())
         rise = f"{self.start_likelihood:.6g} → {self.log_marginal_likelihood:.6g}"
         parts = [f"{moved}: log marginal likelihood {rise}, in {self.evaluations} fits."]
         inner = [name for name in self.slopes if name not in self.at_bound]
         if self.at_bound:
             far = " and ".join(self.at_bound)
-            parts.append(f"{far} went as far as allowed, a factor of {_RANGE:,.0f}: beyond, it may be larger.")
+            reached = f"{far} moved as far as allowed, by a factor of {_RANGE:,.0f}"
+            parts.append(f"{reached}; beyond that the likelihood may be larger.")
         if inner and not self.converged:
             steepest = max(inner, key=lambda name: abs(self.slopes[name]))
             parts.append(
@@ -119,7 +121,7 @@ def refine(model: Any, X: Any, y: Any, names: Sequence[str] | None, evaluations:
     except _StoppedError as stopped:
         note = str(stopped)
     if not visited:
-        raise InvalidArgumentError("the log marginal likelihood is not a finite number where this ensemble begins")
+        raise InvalidArgumentError("the log marginal likelihood is not a finite number at this ensemble's own values")
     best = max(visited, key=lambda place: place.likelihood)
     found = Refined(
         best.ensemble,
@@ -152,7 +154,9 @@ def _start(model: Any, names: Sequence[str] | None) -> dict[str, float]:
             if name != "ridge" and model.augmentation is not None:
                 raise InvalidArgumentError(f"{name} has no gradient with augmentation; refine 'ridge' alone")
             if not value > 0:
-                raise InvalidArgumentError(f"{name} is 0, where a climb cannot begin; give a positive one")
+                raise InvalidArgumentError(
+                    f"{name} is 0, and refine changes values by factors; start from a positive one"
+                )
         except InvalidArgumentError:
             if names is not None:
                 raise

@@ -7,11 +7,11 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import Any, Literal, cast, overload
 
 import numpy as np
 
-from equitangents._types import Key, Numbers, Times
+from equitangents._types import Key, Numbers, Spread, Times
 from equitangents.actions import as_action
 from equitangents.ensembles.fields.targets import Positions, output_positions
 from equitangents.ensembles.fields.turning import turning_outputs
@@ -27,6 +27,7 @@ from equitangents.ensembles.inputs import check_fields, check_inputs, check_netw
 from equitangents.ensembles.scores import FieldRegressorMixin
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.inference import as_times, check_sample
+from equitangents.kernels import KernelFunction
 
 logger = logging.getLogger("equitangents")
 
@@ -63,10 +64,11 @@ class InfiniteEnsemble(FieldRegressorMixin, InfiniteEnsembleBase):
         store: a folder in which the kernel of the training set is kept tile by tile (`scale.GramStore`; of fields two
             arrays over all points): a fit that was killed goes on, and the next one reads it; for the dense, explicit
             and orbit-averaged problems.
-        solver: what solves them: "eigh", "cholesky", "out-of-core", "lanczos", "pcg", "sketch-and-project", "nystrom",
-            "subset-of-regressors", or settings of one, such as `solvers.PCG(rank=500)`. "auto": "eigh" up
-            to 3,000 samples, else by memory and time; never an approximation. The approximations read a `store` if
-            one is given, which computes all of it first. `solution_` says what was used, and why.
+        solver: what solves them: "eigh", "cholesky", "out-of-core", "multi-gpu", "lanczos", "pcg",
+            "sketch-and-project", "nystrom", "subset-of-regressors", or settings of one, such as
+            `solvers.PCG(rank=500)`. "auto": "eigh" up to 3,000 samples, else by memory and time; never an
+            approximation. The approximations read a `store` if one is given, which computes all of it first.
+            `solution_` says what was used, and why.
 
     Attributes:
         solver_: which problem gives the mean, exactly in each case: "dense N×N"; "orbit-averaged N×N" for invariant
@@ -122,7 +124,9 @@ class InfiniteEnsemble(FieldRegressorMixin, InfiniteEnsembleBase):
         self.augmentation_ = as_action("augmentation", self.augmentation, x.shape)
         check_network(self.net, x)
         self._data = x, y
-        return self, make_training(self.net, self.augmentation_, self.label_action, x, labels, settings)
+        return self, make_training(
+            cast(KernelFunction, self.net), self.augmentation_, self.label_action, x, labels, settings
+        )
 
     def _field_training(self, positions: Positions, settings: Settings, x: Any, y: Any) -> FieldTraining:
         """The problem of a network that ends on positions, checked and not yet solved."""
@@ -191,7 +195,9 @@ class InfiniteEnsemble(FieldRegressorMixin, InfiniteEnsembleBase):
         ['W_std', 'ridge']
         """
         self._check_fitted()
-        return likelihood_gradient(points_of(self._training), self.net, names or ("ridge", *SCALES))
+        return likelihood_gradient(
+            points_of(self._training), cast(KernelFunction, self.net), names or ("ridge", *SCALES)
+        )
 
     @property
     def leave_one_out_(self) -> LeaveOneOut:
@@ -212,7 +218,27 @@ class InfiniteEnsemble(FieldRegressorMixin, InfiniteEnsembleBase):
         name = predictor_name(self.kernel, time, training.settings.ridge, training.augmentation is not None)
         return LeaveOneOut(predictions, targets - predictions, time, name)
 
-    def predict(self, x: Numbers, time: Times | None = None, return_std: bool = False, return_cov: bool = False) -> Any:
+    @overload
+    def predict(self, x: Numbers, time: Times | None = None) -> np.ndarray: ...
+
+    @overload
+    def predict(
+        self, x: Numbers, time: Times | None = None, *, return_std: Literal[True], return_cov: Literal[False] = False
+    ) -> Spread: ...
+
+    @overload
+    def predict(
+        self, x: Numbers, time: Times | None = None, *, return_std: Literal[False] = False, return_cov: Literal[True]
+    ) -> Spread: ...
+
+    @overload
+    def predict(
+        self, x: Numbers, time: Times | None = None, return_std: bool = False, return_cov: bool = False
+    ) -> np.ndarray | Spread: ...
+
+    def predict(
+        self, x: Numbers, time: Times | None = None, return_std: bool = False, return_cov: bool = False
+    ) -> np.ndarray | Spread:
         """Mean (M, outputs), or (M,) for 1-d y; with it the std (M,) or the covariance (M, M) of one output.
 
         `time`: None for the constructor's, a number, or an array of T times, which puts an axis T in front of every

@@ -11,13 +11,13 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from equitangents._types import AnyAction
 from equitangents.actions import Action, ActionSubset, restrict
-from equitangents.actions.subset import augmenting_elements
+from equitangents.actions.group_action import GroupAction
+from equitangents.actions.subset import Augmentation, augmenting_elements
 from equitangents.ensembles.infinite import irrep_problem, problem
 from equitangents.ensembles.infinite.irrep_problem import IrrepProblem
 from equitangents.ensembles.infinite.problem import Problem, Settings
@@ -275,8 +275,8 @@ class Training:
 
 def make_training(
     kernel: KernelFunction,
-    augmentation: AnyAction,
-    label_action: AnyAction,
+    augmentation: Augmentation | None,
+    label_action: GroupAction | None,
     x: Any,
     labels: np.ndarray,
     settings: Settings,
@@ -289,15 +289,20 @@ def make_training(
             f"and no label_action; else expected (N,) or (N, outputs)"
         )
     check_actions(augmentation, label_action, x, labels)
-    if each_copy and labels.shape[:2] != (copies := len(augmenting_elements(augmentation)), len(x)):
+    if (
+        each_copy
+        and augmentation is not None
+        and labels.shape[:2] != (copies := len(augmenting_elements(augmentation)), len(x))
+    ):
         raise ShapeError(
             f"y has shape {labels.shape}; with a label for every augmented copy expected ({copies}, {len(x)}, outputs)"
         )
     if isinstance(augmentation, ActionSubset) and augmentation.is_subgroup:
-        assert isinstance(augmentation.action, Action)
-        subgroup = augmentation.action.group.subgroup(augmentation.elements)
+        whole = augmentation.action
+        assert isinstance(whole, Action)
+        subgroup = whole.group.subgroup(augmentation.elements)
         if each_copy:
             labels = labels[np.argsort(augmentation.elements)]
-        label_action = None if label_action is None else restrict(label_action, subgroup)
-        augmentation = restrict(augmentation.action, subgroup)
+        label_action = None if label_action is None else restrict(cast(Action, label_action), subgroup)
+        augmentation = restrict(whole, subgroup)
     return Training(kernel, augmentation, label_action, x, labels, settings)

@@ -18,7 +18,8 @@ import jax
 import jax.numpy as jnp
 
 from equitangents import precision
-from equitangents._types import DType, InputShape, Network
+from equitangents._protocols import FiniteNetwork
+from equitangents._types import DType, InputShape, Params
 from equitangents.errors import EquitangentsError, NetworkError
 
 TRAINED = "params"
@@ -27,8 +28,8 @@ TRAINED = "params"
 class Variables(NamedTuple):
     """What the `init` of a pair returns if its `apply` carries a state: parameters to be trained, and that state."""
 
-    params: Any
-    state: Any
+    params: Params
+    state: Params
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ def rebuilt(like: Any, arrays: dict[str, Any]) -> Any:
     return jax.tree.unflatten(jax.tree.structure(like), [arrays[name] for name in named(like)])
 
 
-def traits(net: Network, input_shape: InputShape, dtype: str) -> Traits:
+def traits(net: FiniteNetwork, input_shape: InputShape, dtype: str) -> Traits:
     """What `net` does with a batch, from its trace alone; raises NetworkError if it cannot take such inputs."""
     if not isinstance(net, ForeignNetwork):
         return ROWWISE

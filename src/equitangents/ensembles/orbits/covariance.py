@@ -13,12 +13,13 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from equitangents._types import AnyAction, Key, Numbers, Times
+from equitangents._types import Key, Numbers, Times
 from equitangents.actions import as_action
 from equitangents.actions.action import Action
 from equitangents.actions.named import ActionLike
 from equitangents.ensembles.fields.rows import field_rows
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
+from equitangents.groups.group_maps import OrbitMap
 from equitangents.inference import as_key, check_memory, sample_gaussian
 from equitangents.validation import check_array, check_whole
 
@@ -118,13 +119,13 @@ def orbit_moments(ensemble: Any, action: ActionLike, x: Numbers, time: Times | N
     return OrbitMoments(np.concatenate(means), np.concatenate(covariances))
 
 
-def is_own_action(ensemble: Any, action: AnyAction) -> bool:
+def is_own_action(ensemble: object, action: object) -> bool:
     """Whether the orbits are those that the ensemble was augmented with, so that it knows a shorter way to them."""
     own = getattr(ensemble, "augmentation_", None)
     return own is not None and hasattr(ensemble, "sample_orbits") and action == own
 
 
-def orbit_batch(action: AnyAction, x: Any) -> Any:
+def orbit_batch(action: OrbitMap, x: Numbers) -> np.ndarray:
     """All ρ(g)x_i as one batch (n·|G|, …), g fastest."""
     orbit = np.moveaxis(np.asarray(action.orbit(x)), 0, 1)
     return orbit.reshape(-1, *orbit.shape[2:])

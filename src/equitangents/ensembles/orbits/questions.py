@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from equitangents._types import Numbers, Times
-from equitangents.actions import as_action
+from equitangents.actions import Action, as_action
 from equitangents.actions.group_action import GroupAction
 from equitangents.actions.named import ActionLike
 from equitangents.ensembles.orbits.statistics import OrbitStatistics, orbit_statistics
@@ -57,10 +57,10 @@ class OrbitQuestions:
         Source: arXiv 2403.03103, section 4: the mean of M networks has covariance Σ_t/M.
         """
         ensemble, x, truth = self._orbit_question(x, y)
-        action = as_action("action", action, np.shape(x))
+        chosen: Action = as_action("action", action, np.shape(x))
         return orbit_statistics(
             ensemble,
-            action,
+            chosen,
             x,
             members,
             time=time,

@@ -16,13 +16,13 @@ import numpy as np
 import scipy.stats
 from jaxtyping import Float
 
-from equitangents._types import AnyAction
-from equitangents.actions import check_finite_group
+from equitangents.actions import Action, check_finite_group
 from equitangents.ensembles.fields.rows import FieldRows, field_rows
 from equitangents.ensembles.orbits import measures as orbit_measures
 from equitangents.ensembles.orbits.draws import OrbitLaw, orbit_law
 from equitangents.ensembles.training.settings import check_choice, check_number
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
+from equitangents.groups.group_maps import GroupMap
 from equitangents.inference import as_times
 from equitangents.validation import check_same_length, check_whole
 
@@ -220,13 +220,13 @@ class OrbitStatistics:
 
 def orbit_statistics(
     ensemble: Any,
-    action: AnyAction,
+    action: Action,
     x: Any,
     members: Sequence[int],
     *,
     time: Any,
     truth: np.ndarray | None,
-    output_action: AnyAction,
+    output_action: GroupMap | None,
     draws: int,
     seed: Any,
     confidence: float,
@@ -264,8 +264,8 @@ def orbit_statistics(
 
 
 def check_measures(
-    action: AnyAction,
-    output_action: AnyAction,
+    action: Action | None,
+    output_action: GroupMap | None,
     x: Any,
     truth: np.ndarray | None,
     confidence: float,

@@ -54,6 +54,8 @@ def train_alone(assignment: Assignment) -> Trained:
             if found is not None:
                 snapshot, plan = found[0], Plan(**found[1])
                 _check_progress(snapshot, schedule)
+            if snapshot is None or snapshot.epoch < schedule.epochs:
+                store.check_writable()
         with Workers() as workers:
             run = Run(job.in_blocks(plan.rows), plan, workers, record=sets, snapshot=snapshot)
             save = None if store is None else partial(_save, run, plan, store, workers)

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from equitangents._types import AnyAction
-from equitangents.actions.subset import augmenting_elements
+from equitangents.actions.group_action import GroupAction
+from equitangents.actions.subset import Augmentation, augmenting_elements
 from equitangents.ensembles.fields.targets import moved_targets
 from equitangents.inference import augment_inputs, augment_targets
 
@@ -27,7 +27,9 @@ class Augmented:
     copies: int
 
 
-def augment(action: AnyAction, label_action: AnyAction, mode: str, x: Any, y: np.ndarray, dtype: str) -> Augmented:
+def augment(
+    action: Augmentation | None, label_action: GroupAction | None, mode: str, x: Any, y: np.ndarray, dtype: str
+) -> Augmented:
     """The data that are trained on, in `dtype`; `action` None leaves them as they are.
 
     Targets may be fields, (N, *positions, outputs), which go with their positions, and end in one row each.

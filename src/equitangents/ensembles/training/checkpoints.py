@@ -19,6 +19,7 @@ import numpy as np
 from equitangents.ensembles.training.fingerprint import check_same
 from equitangents.ensembles.training.run import Snapshot
 from equitangents.errors import InvalidArgumentError, StoreError
+from equitangents.files import FORBIDDEN
 from equitangents.scale.whole import alone, write_whole
 
 if TYPE_CHECKING:
@@ -36,7 +37,8 @@ _LOCK = ".training"
 class CheckpointStore:
     """Checkpoints of one run under `directory`, numbered by epoch; the last two are kept.
 
-    One process at a time: StoreError for a second one, and where the directory cannot be written.
+    One process at a time: StoreError for a second one, and where the directory cannot be written. What is complete in a
+    directory that this user may read and not write is read: `check_writable` raises there.
     """
 
     def __init__(self, directory: Path, fingerprint: dict[str, str]) -> None:
@@ -45,21 +47,40 @@ class CheckpointStore:
         self.directory = directory
         self._fingerprint = fingerprint
         self._held = ExitStack()
+        self._forbidden: OSError | None = None
         try:
-            directory.mkdir(parents=True, exist_ok=True)
-            self._held.enter_context(
-                alone(directory / _LOCK, f"another process is training into {directory}; wait for it")
-            )
+            self._hold()
+            writable = self._forbidden is None
             self._manager: ocp.CheckpointManager = ocp.CheckpointManager(
                 directory.absolute(),
                 item_names=("arrays", "about"),
                 options=ocp.CheckpointManagerOptions(
-                    max_to_keep=_KEPT, enable_async_checkpointing=False, cleanup_tmp_directories=True
+                    max_to_keep=_KEPT,
+                    enable_async_checkpointing=False,
+                    cleanup_tmp_directories=writable,
+                    create=writable,
                 ),
             )
         except OSError as error:
             self._held.close()
             raise self._unwritable(error) from None
+
+    def _hold(self) -> None:
+        """Keep others out; where nothing may be written, nobody else trains, and only reading is left."""
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            self._held.enter_context(
+                alone(self.directory / _LOCK, f"another process is training into {self.directory}; wait for it")
+            )
+        except OSError as error:
+            if error.errno not in FORBIDDEN or not self.directory.is_dir():
+                raise
+            self._forbidden = error
+
+    def check_writable(self) -> None:
+        """Raise StoreError where no checkpoint can be written."""
+        if self._forbidden is not None:
+            raise self._unwritable(self._forbidden)
 
     def latest(self, *, resume: bool) -> tuple[Snapshot, dict[str, int]] | None:
         """The newest checkpoint that is whole and the plan that it was made with; None if there is none.
@@ -82,7 +103,7 @@ class CheckpointStore:
                 logger.warning("the checkpoint of epoch %d in %s is damaged: %s", epoch, self.directory, error)
                 damaged.append(epoch)
                 continue
-            for later in damaged:
+            for later in damaged if self._forbidden is None else ():
                 self._manager.delete(later)
             logger.info("going on from epoch %d of %s", epoch, self.directory)
             return found
@@ -170,7 +191,7 @@ class CheckpointStore:
 
 
 class _DamagedError(Exception):
-    """What is wrong with a checkpoint."""
+    """A checkpoint that is incomplete or not as it was written; says what is wrong."""
 
 
 def _checksums(folder: Path) -> dict[str, list[int]]:

@@ -11,7 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents import precision
-from equitangents._types import Network, Params
+from equitangents._protocols import FiniteNetwork
+from equitangents._types import Params
 from equitangents.ensembles.training.footprint import peak_bytes
 from equitangents.ensembles.training.plan import CACHE_BYTES, on_cpu
 from equitangents.ensembles.training.recipe import flat
@@ -23,7 +24,7 @@ _DEVICE_BYTES = 2**30
 
 
 @partial(jax.jit, static_argnames=("net", "variation"))
-def outputs(net: Network, variation: Variation, params: Params, start: Any, x: jax.Array) -> jax.Array:
+def outputs(net: FiniteNetwork, variation: Variation, params: Params, start: Any, x: jax.Array) -> jax.Array:
     """Outputs (members, N, outputs) of stacked members, less their baselines; of fields all numbers in a row."""
 
     def one(params: Params, start: Any) -> jax.Array:
@@ -35,7 +36,7 @@ def outputs(net: Network, variation: Variation, params: Params, start: Any, x: j
 
 
 @partial(jax.jit, static_argnames=("net", "variation"))
-def baselines(net: Network, variation: Variation, start: Any, x: jax.Array) -> jax.Array:
+def baselines(net: FiniteNetwork, variation: Variation, start: Any, x: jax.Array) -> jax.Array:
     """What is subtracted from the outputs of stacked members, (members, N, outputs)."""
     return jax.vmap(lambda start: flat(variation.baseline(net, start, x)))(start)
 
@@ -57,7 +58,7 @@ def evaluate(fn: Callable[[jax.Array], jax.Array], x: np.ndarray, dtype: str, si
     return np.concatenate(parts, axis=1)
 
 
-def rows_at_once(net: Network, params: Params, x: np.ndarray, dtype: str) -> int:
+def rows_at_once(net: FiniteNetwork, params: Params, x: np.ndarray, dtype: str) -> int:
     """Rows of x whose evaluation by stacked members stays within bounds: in the cache, or on the device."""
     leaves, structure = jax.tree.flatten(params)
     shapes = tuple((leaf.shape, np.dtype(leaf.dtype).name) for leaf in leaves)
@@ -65,7 +66,7 @@ def rows_at_once(net: Network, params: Params, x: np.ndarray, dtype: str) -> int
 
 
 @lru_cache(maxsize=128)
-def _rows_at_once(net: Network, structure: Any, shapes: Any, input_shape: tuple[int, ...], dtype: str) -> int:
+def _rows_at_once(net: FiniteNetwork, structure: Any, shapes: Any, input_shape: tuple[int, ...], dtype: str) -> int:
     target = 2 * CACHE_BYTES if on_cpu() else _DEVICE_BYTES
 
     def peak(rows: int) -> int:

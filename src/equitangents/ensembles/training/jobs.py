@@ -11,9 +11,10 @@ import jax
 import numpy as np
 
 from equitangents import precision
-from equitangents._types import AnyAction, Network, Params
+from equitangents._protocols import FiniteNetwork
+from equitangents._types import Params
 from equitangents.actions import as_action
-from equitangents.actions.subset import ActionSubset, augmenting_elements
+from equitangents.actions.subset import ActionSubset, Augmentation, augmenting_elements
 from equitangents.ensembles.inputs import check_network
 from equitangents.ensembles.networks import as_network, traits
 from equitangents.ensembles.training.alone import Assignment, train_alone
@@ -84,7 +85,7 @@ def prepare(estimator: Any, loss: str, x: Any, targets: np.ndarray, first: int, 
 
 
 def _recipe(
-    estimator: Any, net: Network, loss: str, data: Augmented, input_shape: tuple[int, ...], targets: np.ndarray
+    estimator: Any, net: FiniteNetwork, loss: str, data: Augmented, input_shape: tuple[int, ...], targets: np.ndarray
 ) -> Recipe:
     """How every member is trained: what does not differ between members."""
     batch_size = resolve_batch_size(estimator.optimizer, estimator.batch_size, data.samples)
@@ -150,7 +151,7 @@ def _variation(estimator: Any) -> Variation:
     return estimator.variation
 
 
-def augmented(estimator: Any, augmentation: AnyAction, x: Any, targets: np.ndarray) -> Augmented:
+def augmented(estimator: Any, augmentation: Augmentation | None, x: Any, targets: np.ndarray) -> Augmented:
     """The data that an estimator's members are trained on; raises where the copies are too many or cannot be made."""
     if augmentation is not None:
         order = len(augmenting_elements(augmentation))

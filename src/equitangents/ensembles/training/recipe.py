@@ -17,7 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from equitangents._types import InputShape, Network, Params
+from equitangents._protocols import FiniteNetwork
+from equitangents._types import InputShape, Params
 from equitangents.ensembles.networks.foreign import ROWWISE, ForeignNetwork, Traits, joined, split
 from equitangents.ensembles.training.batches import Batches
 from equitangents.ensembles.training.losses import loss_of
@@ -95,11 +96,13 @@ def _key_data(seed: Any, member: Any) -> tuple[jax.Array, jax.Array]:
 
 
 @partial(jax.jit, static_argnames=("net", "input_shape", "dtype"))
-def _init_params(net: Network, input_shape: InputShape, dtype: str, init_key: jax.Array) -> Params:
+def _init_params(net: FiniteNetwork, input_shape: InputShape, dtype: str, init_key: jax.Array) -> Params:
     return net.init(jax.random.wrap_key_data(init_key), input_shape, dtype)
 
 
-def _init_member(net: Network, input_shape: InputShape, dtype: str, seed: Any, member: Any) -> tuple[jax.Array, Params]:
+def _init_member(
+    net: FiniteNetwork, input_shape: InputShape, dtype: str, seed: Any, member: Any
+) -> tuple[jax.Array, Params]:
     """Keys in a program of their own, which all networks share."""
     init_key, order_key = _key_data(seed, member)
     return order_key, _init_params(net, input_shape, dtype, init_key)
@@ -210,7 +213,7 @@ def _loss(
     return (losses if weight is None else losses * weight).sum() / samples
 
 
-def _outputs(net: Network, params: Params, x: jax.Array) -> jax.Array:
+def _outputs(net: FiniteNetwork, params: Params, x: jax.Array) -> jax.Array:
     """Outputs in training of a network that treats each row of a batch alike, (N, outputs); of fields all numbers."""
     return flat(net.train(params, x, jax.random.key(0))[0] if isinstance(net, ForeignNetwork) else net.apply(params, x))
 

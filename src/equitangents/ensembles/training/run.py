@@ -12,7 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents import precision
-from equitangents._types import InputShape, Network, Params
+from equitangents._protocols import FiniteNetwork
+from equitangents._types import InputShape, Params
 from equitangents.ensembles.training.evaluation import baselines, evaluate, outputs, rows_at_once
 from equitangents.ensembles.training.plan import Plan, Workers
 from equitangents.ensembles.training.recipe import (
@@ -91,7 +92,7 @@ class Job:
 
 @partial(jax.jit, static_argnames=("variation", "net", "input_shape", "dtype"))
 def _start_member(
-    variation: Variation, net: Network, input_shape: InputShape, dtype: str, key: jax.Array, params: Params
+    variation: Variation, net: FiniteNetwork, input_shape: InputShape, dtype: str, key: jax.Array, params: Params
 ) -> Any:
     return variation.start(key, net, params, input_shape, dtype)
 

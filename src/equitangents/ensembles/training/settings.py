@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from equitangents._types import AnyAction
-from equitangents.actions.group_action import is_infinite
+from equitangents.actions.group_action import GroupAction, is_infinite
 from equitangents.actions.remedies import flattened
-from equitangents.actions.subset import whole_action
+from equitangents.actions.subset import Augmentation, whole_action
 from equitangents.ensembles.networks import as_network
 from equitangents.ensembles.training.losses import LOSSES
 from equitangents.ensembles.training.optimizers import check_optimizer
@@ -51,7 +50,7 @@ def check_settings(estimator: Any) -> None:
         raise InvalidTypeError(f"callback is {p.callback!r}; expected a function of (epoch, state), or None")
 
 
-def check_actions(augmentation: AnyAction, label_action: AnyAction, x: Any, y: Any) -> None:
+def check_actions(augmentation: Augmentation | None, label_action: GroupAction | None, x: Any, y: Any) -> None:
     """Raise unless the two are actions of one group; NotAnActionError if they are not actions on the first samples.
 
     augmentation: an action, some of its elements (`ActionSubset`), or None.

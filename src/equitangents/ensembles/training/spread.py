@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from equitangents._types import ExecutorLike
+from equitangents._protocols import ExecutorLike
 from equitangents.ensembles.training.alone import Assignment, train_alone
 from equitangents.ensembles.training.checkpoints import check_unused
 from equitangents.ensembles.training.trained import Trained, joined

@@ -18,7 +18,8 @@ import numpy as np
 import optax
 
 from equitangents import precision
-from equitangents._types import ArrayLike, InputShape, Network, Params
+from equitangents._protocols import FiniteNetwork
+from equitangents._types import ArrayLike, InputShape, Params
 from equitangents.ensembles.training.settings import check_number
 from equitangents.errors import NetworkError
 from equitangents.kernels import KernelFunction, Kernels
@@ -38,14 +39,14 @@ class Variation(CheckedKeywords):
     gathers: ClassVar[bool] = False
     """Whether members train on rows of their own."""
 
-    def check(self, net: Network, loss: str) -> None:
+    def check(self, net: FiniteNetwork, loss: str) -> None:
         """Raise if this variation is not for such a network or loss."""
 
-    def start(self, key: jax.Array, net: Network, params: Params, input_shape: InputShape, dtype: str) -> Any:
+    def start(self, key: jax.Array, net: FiniteNetwork, params: Params, input_shape: InputShape, dtype: str) -> Params:
         """What a member's baseline depends on, given its initial parameters."""
         return None
 
-    def baseline(self, net: Network, start: Any, x: jax.Array) -> jax.Array:
+    def baseline(self, net: FiniteNetwork, start: Params, x: jax.Array) -> jax.Array:
         """What is subtracted from a member's outputs, (N, outputs)."""
         raise NotImplementedError
 
@@ -72,11 +73,11 @@ class ZeroOutput(Variation):
 
     has_baseline: ClassVar[bool] = True
 
-    def start(self, key: jax.Array, net: Network, params: Params, input_shape: InputShape, dtype: str) -> Any:
+    def start(self, key: jax.Array, net: FiniteNetwork, params: Params, input_shape: InputShape, dtype: str) -> Params:
         """A copy of the initial parameters."""
         return jax.tree.map(jnp.copy, params)
 
-    def baseline(self, net: Network, start: Any, x: jax.Array) -> jax.Array:
+    def baseline(self, net: FiniteNetwork, start: Params, x: jax.Array) -> jax.Array:
         """The outputs at initialisation, f(x; θ_0)."""
         return net.apply(start, x)
 
@@ -116,7 +117,7 @@ class _Posterior(Variation):
     def __post_init__(self) -> None:
         check_number("noise", self.noise, "a finite number ≥ 0", lambda v: v >= 0)
 
-    def check(self, net: Network, loss: str) -> None:
+    def check(self, net: FiniteNetwork, loss: str) -> None:
         """Only the mean square has a Gaussian posterior, and the last layer must be a linear readout."""
         if loss != "mse":
             raise NetworkError(f"loss is {loss!r}; {type(self).__name__} samples a posterior of loss 'mse'")
@@ -153,13 +154,13 @@ class NTKPosterior(_Posterior):
 
     has_baseline: ClassVar[bool] = True
 
-    def start(self, key: jax.Array, net: Network, params: Params, input_shape: InputShape, dtype: str) -> Any:
+    def start(self, key: jax.Array, net: FiniteNetwork, params: Params, input_shape: InputShape, dtype: str) -> Params:
         """(θ_0, θ̃), θ̃ of the last layer zero."""
         direction = net.init(jax.random.fold_in(key, 0), input_shape, dtype)
         direction = (*direction[:-1], jax.tree.map(jnp.zeros_like, direction[-1]))
         return jax.tree.map(jnp.copy, params), direction
 
-    def baseline(self, net: Network, start: Any, x: jax.Array) -> jax.Array:
+    def baseline(self, net: FiniteNetwork, start: Params, x: jax.Array) -> jax.Array:
         """The random function that is not trained, with a minus: −δ(x)."""
         params, direction = start
         return -jax.jvp(lambda p: net.apply(p, x), (params,), (direction,))[1]

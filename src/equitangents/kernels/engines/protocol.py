@@ -1,6 +1,7 @@
 """What an engine is: it runs field programs, says which it cannot run, and what a run takes.
 
-An engine knows programs, not layers. It may also run programs on rotations (`rotations`).
+An engine knows programs, not layers. It may also run programs on rotations (`rotations`) and structured ones
+(`structured`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from equitangents.kernels.plan import FibrePlan, PairPlan, plan
 from equitangents.kernels.program import Program
 from equitangents.kernels.rotations.rules import RotationRules
 from equitangents.kernels.stages import StagedPlan
+from equitangents.kernels.structured.rules import StructuredRules
 
 Pair = tuple[Any, Any]
 Steps = FibrePlan | StagedPlan | PairPlan
@@ -37,6 +39,7 @@ class Engine(ABC):
     checks_fields: ClassVar[bool] = False  # whether `field_kernels` refuses them
     quick_work: ClassVar[float] = 2e8  # element-layers and multiply-adds below which no run takes ten seconds
     rotations: ClassVar[RotationRules | None] = None  # how it runs programs on rotations; None if it cannot
+    structured: ClassVar[StructuredRules | None] = None  # how it runs structured programs, if not as the reference does
 
     def why_unavailable(self) -> str | None:
         """Why it cannot run on this machine, or None if it can."""

@@ -18,7 +18,7 @@ from equitangents.kernels.program import Program
 from equitangents.kernels.steerable import SteerableProgram
 from equitangents.kernels.steerable import kernel_cost as steerable_cost
 from equitangents.kernels.structured import StructuredProgram
-from equitangents.kernels.structured import kernel_cost as structured_cost
+from equitangents.kernels.structured.cost import field_cost as structured_cost
 
 
 @singledispatch

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import jax
 import numpy as np
 
 from equitangents import notebook, precision
+from equitangents._types import ArrayLike
 from equitangents.errors import InvalidArgumentError, NetworkError
 from equitangents.formatting import memory_size
 from equitangents.kernels.result import Kernels
@@ -60,8 +61,8 @@ class KernelField(_Facts):
     `engine`, `form` and `notes` are as in `Kernels`; `memory` is what was planned beyond the inputs, in bytes.
     """
 
-    nngp: Any
-    ntk: Any
+    nngp: ArrayLike
+    ntk: ArrayLike
 
     def matrix(self) -> Kernels:
         """Kernels between all outputs, (N1 P, N2 P'): inputs first, then positions; of a field of all positions."""
@@ -80,7 +81,7 @@ class NngpKernelField(_Facts):
     All else is as in `KernelField`.
     """
 
-    nngp: Any
+    nngp: ArrayLike
     reason: str = field(default="", metadata={"static": True})
 
     @property
@@ -105,6 +106,13 @@ class NngpKernelField(_Facts):
             notes=found.notes,
             memory=found.memory,
         )
+
+
+class FieldFunction(Protocol):
+    """Anything that has kernel fields: a network that ends on positions, or a user's own object."""
+
+    def kernel_field(self, x1: ArrayLike, x2: ArrayLike | None = None) -> KernelField:
+        """The kernels between all positions of the outputs at `x1` and at `x2` (at `x1` if None)."""
 
 
 def _matrix(found: KernelField, values: Any) -> Any:

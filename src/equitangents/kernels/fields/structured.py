@@ -16,23 +16,14 @@ from equitangents.kernels.fields.part import Part
 from equitangents.kernels.fields.result import KernelField
 from equitangents.kernels.fields.size import check_field
 from equitangents.kernels.scales import check_representable, norms
+from equitangents.kernels.structured.batch import Batch, batch_of, check_alike, typed
 from equitangents.kernels.structured.program import StructuredProgram
-from equitangents.kernels.structured.run import (
-    Batch,
-    batch_of,
-    check_alike,
-    far_apart,
-    field_tile,
-    notes_of,
-    own_field,
-    typed,
-    working_bytes,
-)
+from equitangents.kernels.structured.run import far_apart, field_tile, notes_of_field, own_field, tile_bytes
 
 
 def compute_field(program: StructuredProgram, x1: Any, x2: Any, part: Part, engine: str | None = None) -> KernelField:
     """The field between x1 and x2 (None: x1 with itself) at a part of the pairs of positions, input by input."""
-    notes, dtype = notes_of(program, engine), precision.working_dtype(x1, x2)
+    notes, dtype = notes_of_field(program, engine), precision.working_dtype(x1, x2)
     one = batch_of(program, x1)
     other = one if x2 is None else batch_of(program, x2)
     check_alike(program, one, other)
@@ -44,7 +35,7 @@ def compute_field(program: StructuredProgram, x1: Any, x2: Any, part: Part, engi
             found = field_tile(program, typed(one, dtype), typed(other, dtype), jnp.asarray(same), DISTANCE)
             nngp, ntk = (layout.public(_picked(part, values)) for values in found)
         return KernelField(nngp, ntk, positions=part.kind, engine=REFERENCE.name, form="pairs", notes=notes)
-    memory = check_field(part, n1, n2, dtype, working_bytes(program))
+    memory = check_field(part, n1, n2, dtype, tile_bytes(program))
     nngp, ntk = layout.zeros((n1, n2), dtype), layout.zeros((n1, n2), dtype)
     logs1, logs2 = (norms(np.asarray(b.x, np.float64)) for b in (one, other))
     far = far_apart(logs1, logs2)
@@ -65,13 +56,13 @@ def compute_field(program: StructuredProgram, x1: Any, x2: Any, part: Part, engi
 
 def compute_field_diagonal(program: StructuredProgram, x: Any, part: Part, engine: str | None = None) -> KernelField:
     """The field of each input with itself."""
-    notes, dtype = notes_of(program, engine), precision.working_dtype(x)
+    notes, dtype = notes_of_field(program, engine), precision.working_dtype(x)
     batch = batch_of(program, x)
     if _traced(x):
         with precision.scope(dtype):
             nngp, ntk = (_picked(part, values) for values in own_field(program, typed(batch, dtype)))
         return KernelField(nngp, ntk, positions=part.kind, engine=REFERENCE.name, form="pairs", notes=notes)
-    memory = check_field(part, len(batch.x), 1, dtype, working_bytes(program))
+    memory = check_field(part, len(batch.x), 1, dtype, tile_bytes(program))
     nngp, ntk = (np.zeros((len(batch.x), *part.layout.tail), dtype) for _ in range(2))
     with precision.scope(np.float64):
         for i in range(len(batch.x)):

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents import precision
+from equitangents._types import ArrayLike
 from equitangents.kernels import apart, by_scale, traced_scales
 from equitangents.kernels.engines import Choice, Engine, choose_where
 from equitangents.kernels.engines.reference.carry import COVARIANCE
@@ -23,7 +24,7 @@ from equitangents.kernels.scales import Treatment, law_of
 from equitangents.kernels.size import check_result
 
 
-def compute(program: RotationProgram, x1: Any, x2: Any = None, engine: str | None = None) -> Kernels:
+def compute(program: RotationProgram, x1: ArrayLike, x2: ArrayLike | None = None, engine: str | None = None) -> Kernels:
     """Kernels between signals x1, (N1, B², C), and x2 (None: x1 with itself, at half the cost), each (N1, N2).
 
     Raises MemoryLimitError where they cannot fit in memory.
@@ -73,7 +74,7 @@ def _ways(program: RotationProgram, resolution: int, engine: Engine) -> by_scale
     )
 
 
-def compute_diagonal(program: RotationProgram, x: Any, engine: str | None = None) -> Kernels:
+def compute_diagonal(program: RotationProgram, x: ArrayLike, engine: str | None = None) -> Kernels:
     """Kernels of each signal with itself, (N,)."""
     return compute_pairs(program, x, x, np.arange(len(x)), np.arange(len(x)), engine)
 

@@ -59,7 +59,7 @@ def _run(ops: tuple[Any, ...], here: _Here, dual: _Dual) -> _Here:
 
 
 def _branched(op: Branching, several: tuple[_Here, ...], dual: _Dual) -> tuple[_Here, ...]:
-    """What goes on after the beginning or the end of branches."""
+    """The fields after branches begin or end."""
     if isinstance(op, Branch):
         return (_sum(several[0], _run(op.ops, several[0], dual)),)
     if isinstance(op, Split):

@@ -76,7 +76,7 @@ def compute_field_diagonal(program: SteerableProgram, x: Any, part: Part, engine
 
 
 def _checked(program: SteerableProgram, part: Part, x: Any, n1: int, n2: int, dtype: Any) -> int:
-    """Bytes that are planned; errors where they are too many."""
+    """How many bytes the field takes; raises MemoryLimitError where that is more than there is."""
     return check_field(part, n1, n2, dtype, working_bytes(program, x.shape[1]) + 2 * field_bytes(part, n1, n2, 8), True)
 
 

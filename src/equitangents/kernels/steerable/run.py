@@ -31,6 +31,7 @@ from equitangents.kernels.steerable.program import Filter, Nonlinear, Norm, Samp
 from equitangents.kernels.structured.program import Split, flat
 from equitangents.steerable import samples
 from equitangents.steerable.irrep import trivial
+from equitangents.structured import Inputs
 
 WHY = "features of steerable networks have matrices for kernels, over all pairs of points"
 _MEMORY = 256 << 20  # bytes for the pairs that run at once
@@ -39,7 +40,7 @@ _MOST = 64  # pairs at once
 _DEVIATIONS = 5.0  # how many root mean square norms of a vector a fitted function has to hold for
 
 
-def compute(program: SteerableProgram, x1: Any, x2: Any = None, engine: str | None = None) -> Kernels:
+def compute(program: SteerableProgram, x1: Inputs, x2: Inputs | None = None, engine: str | None = None) -> Kernels:
     """Kernels between x1 and x2 (None: x1 with itself), arrays (N, P, channels) or Masked."""
     notes, dtype = notes_of(engine), precision.working_dtype(x1, x2)
     x1, x2 = (on_points(program, x) for x in (x1, x2))
@@ -65,7 +66,7 @@ def compute(program: SteerableProgram, x1: Any, x2: Any = None, engine: str | No
     return _result(inputs, cast_to(found, dtype, inputs), notes)
 
 
-def compute_diagonal(program: SteerableProgram, x: Any, engine: str | None = None) -> Kernels:
+def compute_diagonal(program: SteerableProgram, x: Inputs, engine: str | None = None) -> Kernels:
     """Kernels of each input with itself, (N,) or (N, D, D)."""
     notes, dtype = notes_of(engine), precision.working_dtype(x)
     x = on_points(program, x)

@@ -1,6 +1,5 @@
 """Structured programs: networks with branches, masks, graphs, attention or dropout, over all pairs of positions."""
 
-from equitangents.kernels.structured.cost import kernel_cost
 from equitangents.kernels.structured.masks import centres
 from equitangents.kernels.structured.program import (
     Add,
@@ -15,7 +14,6 @@ from equitangents.kernels.structured.program import (
     Times,
     is_structured,
 )
-from equitangents.kernels.structured.run import compute, compute_diagonal
 from equitangents.kernels.structured.simplify import in_fields, simplified
 
 __all__ = [
@@ -30,10 +28,7 @@ __all__ = [
     "StructuredProgram",
     "Times",
     "centres",
-    "compute",
-    "compute_diagonal",
     "in_fields",
     "is_structured",
-    "kernel_cost",
     "simplified",
 ]

@@ -9,7 +9,6 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from equitangents.errors import NetworkError
 from equitangents.kernels.engines.reference import execute as fields
 from equitangents.kernels.engines.reference.carry import DISTANCE, Carry
 from equitangents.kernels.engines.reference.moments import Moments, field_moments
@@ -27,7 +26,7 @@ from equitangents.kernels.structured.fields import (
     right,
     thetas,
 )
-from equitangents.kernels.structured.masks import centres
+from equitangents.kernels.structured.masks import centres, check_windows
 from equitangents.kernels.structured.program import (
     Add,
     Attend,
@@ -89,8 +88,8 @@ def _one(op: Any, state: State, context: Context) -> State:
         return mixing.aggregated(op, state, context.graphs, carry)
     if isinstance(op, BlockSums) or (isinstance(op, Pool) and state.one.mask is not None):
         return mixing.pooled(op, state, context.tables, carry)
-    if isinstance(op, WindowPool) and state.one.mask is not None:
-        raise NetworkError("AvgPool takes masks where its windows are blocks: stride = window, without padding")
+    if isinstance(op, WindowPool):
+        check_windows(state.one.mask is not None)
     if isinstance(op, Pool | WindowPool | Flatten):
         return _pooled(op, state, context)
     return _plain(op, state, context)

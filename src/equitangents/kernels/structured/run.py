@@ -1,11 +1,11 @@
-"""Kernels of structured programs: in tiles of pairs of inputs, on the reference engine alone, in double precision.
+"""Kernels of structured programs: by a compiled engine, or in tiles of pairs of inputs in JAX; in double precision.
 
-Pairs of inputs of very different norm carry the covariance in place of the distance, as in field programs.
+Pairs of inputs of very different norm carry the covariance in place of the distance, as in field programs: in JAX.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import logging
 from functools import partial
 from typing import Any
 
@@ -14,103 +14,144 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents import precision
-from equitangents._types import DType
-from equitangents.errors import MemoryLimitError, NetworkError
-from equitangents.kernels.engines import choose_where
+from equitangents.errors import MemoryLimitError
+from equitangents.kernels.engines import Choice, Engine, choose_where
 from equitangents.kernels.engines.reference.carry import COVARIANCE, DISTANCE, Carry
 from equitangents.kernels.engines.reference.sizes import TILE_ELEMENTS
 from equitangents.kernels.program import Pool
 from equitangents.kernels.result import Kernels
 from equitangents.kernels.scales import check_representable, norms
 from equitangents.kernels.size import check_result
+from equitangents.kernels.structured.batch import Batch, batch_of, check_alike, typed
 from equitangents.kernels.structured.execute import Context, execute
 from equitangents.kernels.structured.fields import Pairs, Side, State
 from equitangents.kernels.structured.program import BlockSums, Mix, StructuredProgram, flat
+from equitangents.structured import Inputs
+
+logger = logging.getLogger("equitangents")
 
 _FIELDS = 16  # fields alive at once, at most, while a tile runs
 _MEMORY_LIMIT = 4 << 30  # bytes for one tile
 _FAR = 10.0  # of log2 of norms, beyond which the covariance is carried
 
 
-@dataclass(frozen=True, eq=False)
-class Batch:
-    """Inputs as they are computed with: x (N, P, C), mask (N, P) or None, adjacency (N, P, P) or None."""
-
-    x: Any
-    mask: Any
-    graphs: Any
-
-    def rows(self, at: slice) -> Batch:
-        """Some of the inputs."""
-        return Batch(*(None if part is None else part[at] for part in (self.x, self.mask, self.graphs)))
-
-
-def compute(program: StructuredProgram, x1: Any, x2: Any = None, engine: str | None = None) -> Kernels:
+def compute(program: StructuredProgram, x1: Inputs, x2: Inputs | None = None, engine: str | None = None) -> Kernels:
     """Kernels between x1 and x2 (None: x1 with itself), each (N1, N2); arrays, Masked or Graphs."""
-    notes, dtype = notes_of(program, engine), precision.working_dtype(x1, x2)
+    traced = _traced(x1, x2)
+    chosen, notes = choice_of(program, engine, traced)
+    dtype = precision.working_dtype(x1, x2)
     one = batch_of(program, x1)
     other = one if x2 is None else batch_of(program, x2)
     check_alike(program, one, other)
-    traced = any(precision.is_traced(leaf) for leaf in jax.tree.leaves((x1, x2)))
     if traced:
         same = jnp.eye(len(one.x), dtype=bool) if x2 is None else None
         with precision.scope(dtype):
             nngp, ntk = _tile(program, typed(one, dtype), typed(other, dtype), same, DISTANCE)
         return Kernels(nngp, ntk, form="pairs", notes=notes)
-    check_result(one.x, None if x2 is None else other.x, dtype, working_bytes(program))
-    rows = _side(program)
-    shape = len(one.x), len(other.x)
-    nngp, ntk = np.empty(shape), np.empty(shape)
-    logs1, logs2 = (norms(np.asarray(b.x, np.float64)) for b in (one, other))
-    with precision.scope(np.float64):
-        for i in range(0, shape[0], rows):
-            for j in range(i if x2 is None else 0, shape[1], rows):
-                here = slice(i, i + rows), slice(j, j + rows)
-                values = _concrete(program, one, other, here, x2 is None, far_apart(logs1[here[0]], logs2[here[1]]))
-                for out, part in zip((nngp, ntk), values, strict=True):
-                    out[here] = (part + part.T) / 2 if x2 is None and i == j else part
-                    if x2 is None and j > i:
-                        out[here[::-1]] = part.T
+    sizes = one.x.shape[-1], len(one.x), len(other.x), np.dtype(dtype).itemsize
+    check_result(one.x, None if x2 is None else other.x, dtype, working_bytes(program, chosen, *sizes))
+    far = far_apart(*(norms(np.asarray(b.x, np.float64)) for b in (one, other)))
+    if chosen.structured is None:
+        nngp, ntk = np.empty(far.shape), np.empty(far.shape)
+        _fill(program, one, other, x2 is None, DISTANCE, (nngp, ntk), np.ones_like(far))
+    else:
+        nngp, ntk = chosen.structured.kernels(program, one, None if x2 is None else other)
+    if far.any():
+        _fill(program, one, other, x2 is None, COVARIANCE, (nngp, ntk), far)
+    if far.any() and not chosen.over_all_pairs:
+        count = int(far.sum()) // (2 if x2 is None else 1)
+        notes = (*notes, f"{count} pairs of inputs of very different norm by the reference engine")
+        logger.info("%s", notes[-1])
     with np.errstate(over="ignore", under="ignore"):
         nngp, ntk = nngp.astype(dtype), ntk.astype(dtype)
     check_representable(dtype, (nngp, ntk), tuple(np.asarray(b.x) for b in (one, other)))
-    return _as_given((x1, x2), nngp, ntk, notes)
+    return _as_given((x1, x2), nngp, ntk, chosen, notes)
 
 
-def compute_diagonal(program: StructuredProgram, x: Any, engine: str | None = None) -> Kernels:
+def compute_diagonal(program: StructuredProgram, x: Inputs, engine: str | None = None) -> Kernels:
     """Kernels of each input with itself, each (N,)."""
-    notes, dtype = notes_of(program, engine), precision.working_dtype(x)
+    traced = _traced(x)
+    chosen, notes = choice_of(program, engine, traced)
+    dtype = precision.working_dtype(x)
     batch = batch_of(program, x)
-    if any(precision.is_traced(leaf) for leaf in jax.tree.leaves(x)):
+    check_alike(program, batch, batch)
+    if traced:
         with precision.scope(dtype):
             nngp, ntk = _own(program, typed(batch, dtype))
         return Kernels(nngp, ntk, form="pairs", notes=notes)
+    if chosen.structured is None:
+        nngp, ntk = _own_in_parts(program, batch)
+    else:
+        nngp, ntk = chosen.structured.diagonal(program, batch)
+    with np.errstate(over="ignore", under="ignore"):
+        nngp, ntk = nngp.astype(dtype), ntk.astype(dtype)
+    check_representable(dtype, (nngp, ntk), (np.asarray(batch.x),))
+    return _as_given(x, nngp, ntk, chosen, notes)
+
+
+def _own_in_parts(program: StructuredProgram, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
     size = _side(program) ** 2
     parts = []
     with precision.scope(np.float64):
         for i in range(0, len(batch.x), size):
             part = _filled(batch.rows(slice(i, i + size)), min(size, len(batch.x)))
             parts.append([np.asarray(v) for v in _compiled_own(program, *_leaves(part))])
-    nngp, ntk = (np.concatenate([p[n] for p in parts])[: len(batch.x)].astype(dtype) for n in range(2))
-    check_representable(dtype, (nngp, ntk), (np.asarray(batch.x),))
-    return _as_given(x, nngp, ntk, notes)
+    nngp, ntk = (np.concatenate([p[n] for p in parts])[: len(batch.x)] for n in range(2))
+    return nngp, ntk
 
 
-def _as_given(inputs: Any, nngp: np.ndarray, ntk: np.ndarray, notes: tuple[str, ...]) -> Kernels:
+def _traced(*inputs: Any) -> bool:
+    return any(precision.is_traced(leaf) for leaf in jax.tree.leaves(inputs))
+
+
+def _as_given(inputs: Any, nngp: np.ndarray, ntk: np.ndarray, by: Engine, notes: tuple[str, ...]) -> Kernels:
     """JAX arrays where any input is one."""
     if not any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(inputs)):
-        return Kernels(nngp, ntk, form="pairs", notes=notes)
+        return Kernels(nngp, ntk, engine=by.name, form="pairs", notes=notes)
     with precision.scope(nngp.dtype):
-        return Kernels(jnp.asarray(nngp), jnp.asarray(ntk), form="pairs", notes=notes)
+        return Kernels(jnp.asarray(nngp), jnp.asarray(ntk), engine=by.name, form="pairs", notes=notes)
 
 
-def why_not(program: StructuredProgram) -> str:
-    """Why no engine but the reference engine runs it."""
-    return f"it runs along fibres only, and this network runs over all pairs of positions, since {program.why}"
+def obstacle(program: StructuredProgram, engine: Engine, traced: bool = False) -> str | None:
+    """Why an engine cannot run the program, or None if it can."""
+    if engine.over_all_pairs:
+        return None
+    if engine.structured is None:
+        return f"it runs along fibres only, {_not_along(program)}"
+    if traced:
+        return f"inside JAX programs it runs along fibres only, {_not_along(program)}"
+    return engine.structured.obstacle(program)
 
 
-def working_bytes(program: StructuredProgram) -> int:
-    """Bytes of one tile."""
+def _not_along(program: StructuredProgram) -> str:
+    return f"and this network runs over all pairs of positions, since {program.why}"
+
+
+def choice_of(program: StructuredProgram, engine: str | None, traced: bool = False) -> tuple[Engine, tuple[str, ...]]:
+    """The engine that runs the program, and what a reader of the result should know of who computed it."""
+    return _told(program, choose_where(lambda e: obstacle(program, e, traced), engine))
+
+
+def _told(program: StructuredProgram, choice: Choice) -> tuple[Engine, tuple[str, ...]]:
+    note = choice.note
+    return choice.engine, (f"all pairs of positions: {program.why}",) if note is None else (note,)
+
+
+def notes_of_field(program: StructuredProgram, engine: str | None) -> tuple[str, ...]:
+    """The same notes of a kernel field, which only engines that run every program over all pairs compute."""
+    why = f"it has kernel fields along fibres only, {_not_along(program)}"
+    return _told(program, choose_where(lambda e: None if e.over_all_pairs else why, engine))[1]
+
+
+def working_bytes(program: StructuredProgram, engine: Engine, channels: int, n1: int, n2: int, itemsize: int) -> int:
+    """Bytes that kernels between n1 and n2 inputs take beyond these and the results."""
+    if engine.structured is not None:
+        return engine.structured.working_bytes(program, channels, n1, n2, itemsize)
+    return tile_bytes(program)
+
+
+def tile_bytes(program: StructuredProgram) -> int:
+    """Bytes of one tile of the reference engine."""
     return _side(program) ** 2 * positions(program) ** 2 * _FIELDS * 8
 
 
@@ -127,12 +168,6 @@ def positions(program: StructuredProgram) -> int:
     return most
 
 
-def notes_of(program: StructuredProgram, engine: str | None) -> tuple[str, ...]:
-    """What a reader of the result should know of who computed it; `engine` must be one that can."""
-    note = choose_where(lambda e: None if e.over_all_pairs else why_not(program), engine).note
-    return (f"all pairs of positions: {program.why}",) if note is None else (note,)
-
-
 def _side(program: StructuredProgram) -> int:
     """Inputs on each side of a tile; raises MemoryLimitError if even one pair is too large."""
     field = positions(program) ** 2
@@ -145,38 +180,8 @@ def _side(program: StructuredProgram) -> int:
     return max(1, int((TILE_ELEMENTS // field) ** 0.5))
 
 
-def batch_of(program: StructuredProgram, x: Any) -> Batch:
-    """Structured or plain inputs, positions in one axis."""
-    values, mask = getattr(x, "x", x), getattr(x, "mask", None)
-    flat_values = values.reshape((len(values), -1, values.shape[-1]))
-    if mask is not None and not program.shape:
-        mask = None  # vectors have no positions that could be missing
-    return Batch(
-        flat_values, None if mask is None else mask.reshape(flat_values.shape[:2]), getattr(x, "adjacency", None)
-    )
-
-
-def check_alike(program: StructuredProgram, one: Batch, other: Batch) -> None:
-    """Raise NetworkError unless both sets of inputs have masks, and graphs where the program reads them."""
-    if (one.mask is None) != (other.mask is None):
-        raise NetworkError("one of x1 and x2 has a mask, the other none; give both one (all True where all is there)")
-    if any(isinstance(op, Mix) and op.matrix is None for op in flat(program.ops)):
-        for name, batch in (("x1", one), ("x2", other)):
-            if batch.graphs is None:
-                raise NetworkError(
-                    f"the network aggregates over the graphs of its inputs, and {name} comes without: give "
-                    "Graphs(x, adjacency), or Aggregate a matrix"
-                )
-
-
 def _leaves(batch: Batch) -> tuple[Any, Any, Any]:
     return batch.x, batch.mask, batch.graphs
-
-
-def typed(batch: Batch, dtype: DType) -> Batch:
-    """The same as JAX arrays of `dtype`."""
-    graphs = None if batch.graphs is None else jnp.asarray(batch.graphs).astype(dtype)
-    return Batch(jnp.asarray(batch.x).astype(dtype), batch.mask, graphs)
 
 
 def _filled(batch: Batch, size: int) -> Batch:
@@ -198,21 +203,40 @@ def far_apart(logs1: np.ndarray, logs2: np.ndarray) -> np.ndarray:
     return np.isfinite(gap) & (gap > _FAR)
 
 
+def _fill(
+    program: StructuredProgram,
+    one: Batch,
+    other: Batch,
+    symmetric: bool,
+    carry: Carry,
+    out: tuple[np.ndarray, np.ndarray],
+    wanted: np.ndarray,
+) -> None:
+    """Fill the wanted entries, (N1, N2), of both kernels, tile by tile; symmetric ones from one half of the tiles."""
+    rows, (n1, n2) = _side(program), wanted.shape
+    with precision.scope(np.float64):
+        for i in range(0, n1, rows):
+            for j in range(i if symmetric else 0, n2, rows):
+                here = slice(i, i + rows), slice(j, j + rows)
+                if not wanted[here].any():
+                    continue
+                values = _concrete(program, one, other, here, symmetric, carry)
+                for whole, part in zip(out, values, strict=True):
+                    part = (part + part.T) / 2 if symmetric and i == j else part
+                    whole[here] = np.where(wanted[here], part, whole[here])
+                    if symmetric and j > i:
+                        whole[here[::-1]] = whole[here].T
+
+
 def _concrete(
-    program: StructuredProgram, one: Batch, other: Batch, here: tuple[slice, slice], symmetric: bool, far: np.ndarray
+    program: StructuredProgram, one: Batch, other: Batch, here: tuple[slice, slice], symmetric: bool, carry: Carry
 ) -> tuple[np.ndarray, np.ndarray]:
     """One tile of NumPy arrays; tiles are filled up so that equal shapes compile once."""
     size = tuple(min(_side(program), len(b.x)) for b in (one, other))
     a, b = (_filled(batch.rows(at), n) for batch, at, n in zip((one, other), here, size, strict=True))
-    rows, columns = far.shape
+    rows, columns = (len(batch.x[at]) for batch, at in zip((one, other), here, strict=True))
     same = np.eye(size[0], size[1]) > 0 if symmetric and here[0].start == here[1].start else np.zeros(size, bool)
-    nngp, ntk = (
-        np.asarray(v)[:rows, :columns].copy() for v in _compiled(program, _leaves(a), _leaves(b), same, DISTANCE)
-    )
-    if far.any():
-        others = _compiled(program, _leaves(a), _leaves(b), same, COVARIANCE)
-        for out, values in zip((nngp, ntk), others, strict=True):
-            out[far] = np.asarray(values)[:rows, :columns][far]
+    nngp, ntk = (np.asarray(v)[:rows, :columns] for v in _compiled(program, _leaves(a), _leaves(b), same, carry))
     return nngp, ntk
 
 

@@ -16,7 +16,7 @@ class Beginning(ParameterFree):
 
     @property
     def steers(self) -> bool:
-        """It is part of steerable networks."""
+        """True, since the layer works on steerable features."""
         return True
 
     @property
@@ -25,5 +25,5 @@ class Beginning(ParameterFree):
         return True
 
     def lower(self, signal: Signal) -> tuple[Op, ...]:
-        """No operation: it is a function of the input alone."""
+        """No operations, since a layer without weights only changes the inputs of the kernel."""
         return ()

@@ -35,12 +35,12 @@ class PointFeatures(ParameterFree):
 
     @property
     def steers(self) -> bool:
-        """It is part of steerable networks."""
+        """True, since the layer works on steerable features."""
         return True
 
     @property
     def is_last(self) -> bool:
-        """Without coordinates no steerable layer can follow."""
+        """True, since the coordinates are dropped here, and later steerable layers would need them."""
         return True
 
     def signal(self, signal: Signal) -> Signal:
@@ -67,10 +67,10 @@ class PointFeatures(ParameterFree):
         return values.reshape((len(x), *self.signal(signal).array_shape)), Structure(key=structure.key)
 
     def lower(self, signal: Signal) -> tuple[()]:
-        """No operation: kernels are those at points."""
+        """No operations, since the kernels at the points are the result."""
         return ()
 
 
 def do_not_turn(features: Features) -> bool:
-    """Whether features are numbers alone, whose kernels are those of one of them."""
+    """Whether all features are numbers that no rotation changes, so that one kernel describes each of them."""
     return set(features.irreps) == {trivial(features.group)}

@@ -42,7 +42,7 @@ class _Linear(Layer):
 
     @property
     def steers(self) -> bool:
-        """It is part of steerable networks."""
+        """True, since the layer works on steerable features."""
         return True
 
     def mask_after(self, mask: ArrayLike | None, signal: Signal) -> ArrayLike | None:

@@ -23,7 +23,7 @@ class SteerablePool(ParameterFree):
 
     @property
     def steers(self) -> bool:
-        """It is part of steerable networks."""
+        """True, since the layer works on steerable features."""
         return True
 
     def signal(self, signal: Signal) -> Signal:

@@ -18,7 +18,7 @@ def is_on_features(signal: Signal) -> bool:
 
 
 def summed(values: Sequence[Any], signal: Signal) -> Any:
-    """The sum of signals alike; coordinates of points, which lead the channels, are those of the first."""
+    """The sum of the branches' features; the points' coordinates, which lead the channels, are kept from the first."""
     total = values[0]
     for value in values[1:]:
         total = total + value
@@ -27,7 +27,7 @@ def summed(values: Sequence[Any], signal: Signal) -> Any:
 
 
 def shape_of(signal: Signal) -> str:
-    """What a message says of a signal: its features, or its shape."""
+    """How messages name what a branch returns: by its features, or by its shape."""
     return str(signal.positions if is_on_features(signal) else signal.array_shape)
 
 
@@ -35,7 +35,7 @@ def check_passed_on(signal: Signal) -> None:
     """Raise NetworkError for given steerable features that a branch without weights hands on to a sum."""
     if isinstance(signal.positions, OnPoints | OnWhole) and signal.positions.given:
         raise NetworkError(
-            f"the features {signal.positions.features} of the input are as many copies as are given, and a sum with "
+            f"the features {signal.positions.features} of the input have as many copies as are given, and a sum with "
             "them has no infinitely wide limit; put SteerableConv or SteerableDense before the branches"
         )
 

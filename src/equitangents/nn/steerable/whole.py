@@ -19,15 +19,15 @@ from equitangents.steerable.positions import OnWhole
 
 
 class _WholeInput(Beginning):
-    """A first layer after which there are no points."""
+    """A first layer whose output belongs to the whole input, not to points of it."""
 
     @property
     def on_points(self) -> bool:
-        """Features are of the whole input."""
+        """False, since the features belong to the whole input."""
         return False
 
     def mask_after(self, mask: ArrayLike | None, signal: Signal) -> None:
-        """There are no positions that could be missing."""
+        """None, since there are no positions that a mask could mark as missing."""
         if mask is not None:
             raise NetworkError(f"{self!r} does not take inputs with missing positions (masks)")
 
@@ -98,7 +98,7 @@ class SphereSignal(_WholeInput):
             raise NetworkError(f"SphereSignal has a group of space, 'SO(3)' or 'O(3)', not {self.group!r}")
 
     def signal(self, signal: Signal) -> Signal:
-        """As many copies of every degree as there are channels."""
+        """One copy of every degree for each channel of the input."""
         if not (signal.given and isinstance(signal.positions, Grid) and len(signal.positions.shape) == 1):
             raise NetworkError(
                 "SphereSignal reads harmonic coefficients (N, B², C), and is the first layer of a network"

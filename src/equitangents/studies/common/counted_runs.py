@@ -11,7 +11,7 @@ from functools import partial
 
 import numpy as np
 
-from equitangents._types import Network
+from equitangents._protocols import FiniteNetwork
 from equitangents.ensembles.training.plan import Workers
 from equitangents.studies.common.system_images import SystemImages
 from equitangents.studies.framework.study import Arrays
@@ -25,7 +25,7 @@ KEYS = ("best", "last", "learnt", "epochs")
 
 def counted_runs(
     group: str,
-    net: Network,
+    net: FiniteNetwork,
     learning: GradientInference,
     seed: int,
     images: Sequence[SystemImages],
@@ -53,7 +53,7 @@ def counting(best: np.ndarray, learnt: np.ndarray) -> np.ndarray:
 
 
 def _one(
-    group: str, net: Network, learning: GradientInference, seed: int, images: Sequence[SystemImages], r: int
+    group: str, net: FiniteNetwork, learning: GradientInference, seed: int, images: Sequence[SystemImages], r: int
 ) -> list[float]:
     one = images[r]
     fitted = System(group, net, learning, seed + r).fit(one.train_x, one.train_y, watch=(one.test_x, one.test_y))

@@ -15,12 +15,12 @@ import numpy as np
 from jaxtyping import Float
 
 from equitangents import precision
-from equitangents._types import Network
+from equitangents._protocols import FiniteNetwork
 from equitangents.studies.framework.progress import Task
 
 
 def boosted(
-    net: Network,
+    net: FiniteNetwork,
     x: Float[np.ndarray, "n ..."],
     y: Float[np.ndarray, " n"],
     points: Float[np.ndarray, "p ..."],
@@ -49,13 +49,13 @@ def boosted(
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
-def _stage(net: Network, rate: float, steps: int, keys: Any, x: Any, targets: Any, points: Any) -> Any:
+def _stage(net: FiniteNetwork, rate: float, steps: int, keys: Any, x: Any, targets: Any, points: Any) -> Any:
     """One network a run, trained on its own targets (runs, N): its outputs on the data and on the points."""
 
     def run(key: Any, y: Any) -> Any:
         loss = lambda params: ((net.apply(params, x)[:, 0] - y) ** 2).mean() / 2
         step = lambda _, params: jax.tree.map(lambda p, g: p - rate * g, params, jax.grad(loss)(params))
-        params = jax.lax.fori_loop(0, steps, step, net.init(key, x.shape[1:]))
+        params = jax.lax.fori_loop(0, steps, step, net.init(key, x.shape[1:], "float32"))
         return net.apply(params, x)[:, 0], net.apply(params, points)[:, 0]
 
     # one run after another: their weights stay in a core's cache

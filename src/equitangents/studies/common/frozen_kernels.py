@@ -44,7 +44,7 @@ class SymmetrisedKernel:
         x2 = x1 if x2 is None else x2
         one = FrozenKernel(self.net, self.params)
         order = self.action.group.order
-        ntk = sum(one.kernel(self.action(h, x1), self.action(h, x2)).ntk for h in range(order)) / order
+        ntk: Any = sum(one.kernel(self.action(h, x1), self.action(h, x2)).ntk for h in range(order)) / order
         return Kernels(nngp=np.zeros_like(ntk), ntk=ntk)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -102,35 +103,40 @@ def train_on_orbits(
     They train on (x, y), or on the training images. The arrays are those of `answers`, for every set with its name
     behind an underscore.
     """
+    data = images.train_x if x is None else x, images.targets if y is None else y
+    how = {"seed": seed, "checkpoints": folder.checkpoints(stage), **augmentation}
+    return Stage(stage, title, partial(_train, recipe, images, action, epochs, data, how), ensemble=True)
 
-    checkpoints = folder.checkpoints(stage)
 
-    def train(task: Task) -> Arrays:
-        turned = {name: orbit_batch(action, z) for name, z in images.sets.items()}
-        back = {f"back_{name}": there_and_back(action, z) for name, z in images.sets.items()}
-        recorded = train_recorded(
-            network(recipe, images.classes),
-            images.train_x if x is None else x,
-            images.targets if y is None else y,
-            epochs=max(epochs),
-            record={**turned, **back},
-            record_at=epochs,
-            checkpoints=checkpoints,
-            task=task,
-            members=recipe.networks,
-            optimizer="adam",
-            learning_rate=recipe.learning_rate,
-            batch_size=recipe.batch,
-            seed=seed,
-            **augmentation,
-        )
-        found: Arrays = {}
-        for name in images.sets:
-            of = answers(action, recipe.ensembles, recorded[name], recorded[f"back_{name}"])
-            found |= {f"{key}_{name}": values for key, values in of.items()}
-        return found
-
-    return Stage(stage, title, train, ensemble=True)
+def _train(
+    recipe: Recipe,
+    images: Images,
+    action: actions.Action,
+    epochs: Sequence[int],
+    data: tuple[np.ndarray, np.ndarray],
+    how: dict[str, Any],
+    task: Task,
+) -> Arrays:
+    turned = {name: orbit_batch(action, z) for name, z in images.sets.items()}
+    back = {f"back_{name}": there_and_back(action, z) for name, z in images.sets.items()}
+    recorded = train_recorded(
+        network(recipe, images.classes),
+        *data,
+        epochs=max(epochs),
+        record={**turned, **back},
+        record_at=epochs,
+        task=task,
+        members=recipe.networks,
+        optimizer="adam",
+        learning_rate=recipe.learning_rate,
+        batch_size=recipe.batch,
+        **how,
+    )
+    found: Arrays = {}
+    for name in images.sets:
+        of = answers(action, recipe.ensembles, recorded[name], recorded[f"back_{name}"])
+        found |= {f"{key}_{name}": values for key, values in of.items()}
+    return found
 
 
 def answers(

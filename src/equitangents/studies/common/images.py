@@ -136,6 +136,20 @@ def standardise(x: Float[np.ndarray, "n height width channels"]) -> Float[np.nda
     return (centred / np.where(scale > 1e-6, scale, 1)).astype(np.float32)
 
 
+def zero_at_border(images: Images) -> Images:
+    """Every image shifted so that the median of its outermost pixels, channel by channel, is 0.
+
+    What turns in at the corners of a turned image, and what convolutions see beyond its edge, is then its own border.
+    """
+    sets = {name: _shifted(x) for name, x in images.sets.items()}
+    return replace(images, train_x=_shifted(images.train_x), sets=sets)
+
+
+def _shifted(x: Float[np.ndarray, "n height width channels"]) -> Float[np.ndarray, "n height width channels"]:
+    ring = np.concatenate([x[:, 0], x[:, -1], x[:, 1:-1, 0], x[:, 1:-1, -1]], axis=1)
+    return x - np.median(ring, axis=1)[:, None, None]
+
+
 def _foreign(name: str, settings: ImageChoice, shape: tuple[int, int, int], data_dir: Path | None) -> np.ndarray:
     count = settings.foreign_images
     if name == "noise":

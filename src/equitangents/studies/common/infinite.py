@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from equitangents._types import Network
+from equitangents._types import ArrayLike
 from equitangents.actions import Action
 from equitangents.ensembles import InfiniteEnsemble
+from equitangents.kernels import KernelFunction
 from equitangents.studies.common.orbits import by_element, orbit_batch
 
 
@@ -21,12 +22,14 @@ def unit_times(model: InfiniteEnsemble, units: Sequence[float] | np.ndarray) -> 
     return np.asarray(units, dtype=np.float64) * float(model.max_learning_rate_) / 2 / model.learning_rate
 
 
-def largest_rate(net: Network, x: np.ndarray, y: np.ndarray, **options: Any) -> float:
+def largest_rate(net: KernelFunction, x: np.ndarray, y: np.ndarray, **options: Any) -> float:
     """The largest learning rate at which gradient descent in steps does not grow."""
     return float(InfiniteEnsemble(net, time=0.0, **options).fit(x, y).max_learning_rate_)
 
 
-def gradient_descent(net: Network, x: np.ndarray, y: np.ndarray, rate: float, **options: Any) -> InfiniteEnsemble:
+def gradient_descent(
+    net: KernelFunction, x: np.ndarray, y: np.ndarray, rate: float, **options: Any
+) -> InfiniteEnsemble:
     """An ensemble fitted by gradient descent in steps, with `rate` times the largest stable learning rate."""
     # The fastest direction is shared by all inputs and labels, so that only invariant labels are sure to show it.
     invariant = {key: value for key, value in options.items() if key != "label_action"}
@@ -42,6 +45,6 @@ def orbit_means(model: InfiniteEnsemble, action: Action, x: np.ndarray, times: n
     return by_element(action, mean if mean.ndim == 3 else mean[..., None])
 
 
-def largest_difference(a: np.ndarray, b: np.ndarray) -> float:
+def largest_difference(a: ArrayLike, b: ArrayLike) -> float:
     """max |a − b| / max |b|."""
-    return float(np.abs(a - b).max() / np.abs(b).max())
+    return float(np.abs(np.asarray(a) - np.asarray(b)).max() / np.abs(b).max())

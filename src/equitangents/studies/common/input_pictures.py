@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
 
 import numpy as np
 
@@ -62,8 +63,9 @@ def visible(image: np.ndarray) -> np.ndarray:
     return shades if image.shape[-1] == 3 else shades[..., 0]
 
 
-def corners(action: Action) -> list[str]:
+def corners(action: Action, zero: Literal["mean", "border"] = "mean") -> list[str]:
     """What fills the places that turn in from outside of the image, where an action has such places."""
     if action.exact:
         return []
-    return ["What turns in from outside of the image is 0, its mean grey value, whatever its border is."]
+    shade = {"mean": "its mean grey value, whatever its border is", "border": "the median of its border"}
+    return [f"What turns in from outside of the image is 0, {shade[zero]}."]

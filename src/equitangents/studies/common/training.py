@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
-from equitangents._types import Network
+from equitangents._protocols import FiniteNetwork
 from equitangents.actions import Action
 from equitangents.ensembles import DeepEnsemble
 from equitangents.studies.common.orbits import by_element, orbit_batch
@@ -28,7 +29,7 @@ def ensemble_stage(
     folder: RunFolder,
     stage: str,
     title: str,
-    net: Network,
+    net: FiniteNetwork,
     x: np.ndarray,
     y: np.ndarray,
     *,
@@ -43,20 +44,29 @@ def ensemble_stage(
     With `orbits` inputs are recorded on their whole orbits, outputs (times, members, |G|, n, outputs). `keep` makes of
     what was recorded the arrays of the stage.
     """
-
-    checkpoints = folder.checkpoints(stage)
-
-    def train(task: Task) -> Arrays:
-        inputs = record if orbits is None else {name: orbit_batch(orbits, z) for name, z in record.items()}
-        options = {"optimizer": "gd", "epochs": int(max(record_at)), "checkpoints": checkpoints}
-        recorded = train_recorded(net, x, y, record=inputs, record_at=record_at, task=task, **{**options, **ensemble})
-        return keep(recorded if orbits is None else {name: by_element(orbits, z) for name, z in recorded.items()})
-
+    options = {"optimizer": "gd", "epochs": int(max(record_at)), "checkpoints": folder.checkpoints(stage), **ensemble}
+    train = partial(_train, net, x, y, record, record_at, orbits, keep, options)
     return Stage(stage, title, train, ensemble=True)
 
 
+def _train(
+    net: FiniteNetwork,
+    x: np.ndarray,
+    y: np.ndarray,
+    record: Mapping[str, np.ndarray],
+    record_at: Sequence[int] | np.ndarray,
+    orbits: Action | None,
+    keep: Callable[[Arrays], Arrays],
+    options: dict[str, Any],
+    task: Task,
+) -> Arrays:
+    inputs = record if orbits is None else {name: orbit_batch(orbits, z) for name, z in record.items()}
+    recorded = train_recorded(net, x, y, record=inputs, record_at=record_at, task=task, **options)
+    return keep(recorded if orbits is None else {name: by_element(orbits, z) for name, z in recorded.items()})
+
+
 def train_recorded(
-    net: Network,
+    net: FiniteNetwork,
     x: np.ndarray,
     y: np.ndarray,
     *,

@@ -75,7 +75,10 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
     sections.append(
         Section(
             "The inputs as the networks see them",
-            ["The first image of each set, standardised, in some of its orientations.", *corners(problem.action)],
+            [
+                "The first image of each set, standardised, in some of its orientations.",
+                *corners(problem.action, settings.zero),
+            ],
             [input_pictures(folder, problem.action, results.images.sets, results.images.titles)],
         )
     )
@@ -92,6 +95,8 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
 
 def _notes(settings: Settings, results: Results) -> list[str]:
     notes = [f"Left out: {results_name}: {why}." for results_name, why in results.left_out.items()]
+    if settings.zero == "border":
+        notes.append("Then every image is shifted once more, so that the median of its outermost pixels is 0.")
     if not exact_on_filters(settings.group):
         notes.append(
             f"Filters of the group-convolutional networks for {settings.group} are 5×5 and turned by interpolation, so "

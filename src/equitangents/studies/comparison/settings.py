@@ -17,6 +17,7 @@ class Settings:
     other training images. Networks see every training image `epochs` times; `kernel_images` train kernel machines.
     `shrink` are the factors by which channels are divided for ensembles of small networks (empty: none), each of which
     has as many members as one group-convolutional network costs, at most `most_members`.
+    `zero`: the shade of an image that becomes 0, as what turns in at its corners: its mean, or its border's median.
     """
 
     data: str = "digits"
@@ -40,6 +41,7 @@ class Settings:
     kernel_images: int = 200
     shrink: tuple[int, ...] = (1, 2)
     most_members: int = 32
+    zero: Literal["mean", "border"] = "mean"
     seed: int = 0
 
 
@@ -78,9 +80,9 @@ PRESETS = {
         shrink=(1, 2, 4),
         most_members=256,
     ),
-    # resampled turns have no irreps to solve by: these kernel matrices have 4,800 rows, as those of `desk` would have
-    "desk-c8": replace(_DESK, group="C8", kernel_images=600, shrink=()),
-    "desk-c16": replace(_DESK, group="C16", kernel_images=300, shrink=()),
+    # turns that resample: corners turn in, and kernel matrices of 4,800 rows are solved whole, as there are no irreps
+    "desk-c8": replace(_DESK, group="C8", kernel_images=600, shrink=(), zero="border"),
+    "desk-c16": replace(_DESK, group="C16", kernel_images=300, shrink=(), zero="border"),
 }
 
 

@@ -19,7 +19,7 @@ from equitangents.contenders import Problem
 from equitangents.contenders.kinds import gcnn
 from equitangents.contenders.networks import cnn, count_multiplications
 from equitangents.contenders.trained import TrainedNetworks
-from equitangents.studies.common.images import Images, load_images
+from equitangents.studies.common.images import Images, load_images, zero_at_border
 from equitangents.studies.common.orbits import orbit_batch
 from equitangents.studies.comparison.claims import claims
 from equitangents.studies.comparison.results import COSTS, Curve, Results
@@ -29,6 +29,12 @@ from equitangents.studies.framework.progress import Task
 from equitangents.studies.framework.settings import at_least, check
 from equitangents.studies.framework.stages import Arrays, Stage, Stages
 from equitangents.studies.framework.study import Study
+
+
+def images_of(settings: Settings, data_dir: Path | None, repetition: int = 0) -> Images:
+    """Those of one repetition, with the shade that `zero` names at 0."""
+    images = load_images(settings, data_dir, draw=repetition)
+    return images if settings.zero == "mean" else zero_at_border(images)
 
 
 def problem_of(settings: Settings, images: Images, repetition: int = 0) -> Problem:
@@ -64,7 +70,7 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
             settings.pixels >= 4 and settings.pixels % 2 == 0, "pixels", settings.pixels, "an even number of at least 4"
         )
     entries = [contenders.find(name) for name in settings.contenders]
-    images = load_images(settings, data_dir)
+    images = images_of(settings, data_dir)
     problem = problem_of(settings, images)
     possible = [entry for entry in entries if not entry.unavailable(problem)]
     check(bool(possible), "contenders", settings.contenders, f"a list with one that there is for {settings.group}")
@@ -77,7 +83,7 @@ def measure(settings: Settings, folder: Stages) -> Results:
 
     Contenders are timed, so that no two of them run at once, whatever workers there are.
     """
-    images = load_images(settings, folder.data_dir)
+    images = images_of(settings, folder.data_dir)
     _same_data(folder, images)
     problem = problem_of(settings, images)
     entries = [contenders.find(name) for name in settings.contenders]
@@ -129,7 +135,7 @@ def _file(name: str) -> str:
 def _contender(
     entry: contenders.Entry, settings: Settings, folder: Stages, repetition: int, floor: bool, task: Task
 ) -> Arrays:
-    images = load_images(settings, folder.data_dir, draw=repetition)
+    images = images_of(settings, folder.data_dir, repetition)
     problem = problem_of(settings, images, repetition)
     orbits = {name: orbit_batch(problem.action, x) for name, x in images.sets.items()}
     outcome = contenders.run(entry, problem, images.train_x, images.train_y, orbits)
@@ -179,7 +185,7 @@ def _small(
     repetition: int,
     task: Task,
 ) -> Arrays:
-    images = load_images(settings, data_dir, draw=repetition)
+    images = images_of(settings, data_dir, repetition)
     problem = replace(problem_of(settings, images, repetition), channels=channels)
     model = TrainedNetworks(cnn(problem), problem, members=sizes[-1], augmented=True)
     model.fit(images.train_x, images.train_y)

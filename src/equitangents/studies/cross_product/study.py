@@ -11,14 +11,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from jaxtyping import Float
 from scipy.stats import special_ortho_group
 
 from equitangents import actions, groups
-from equitangents._types import GroupLike
+from equitangents.groups import MatrixGroup
 from equitangents.statistics import Estimate, bootstrap, exactly, shared_level, surviving_share
 from equitangents.studies.common.infinite import gradient_descent, orbit_means
 from equitangents.studies.common.networks import mlp
@@ -172,12 +172,12 @@ def _infinite(settings: Settings, name: str, task: Task) -> Arrays:
         "rate": np.array(model.learning_rate),
         "mean_error": mean_error,
         "covariance_error": covariance_error,
-        **_between(settings, model, inputs.group, sets["test"], times),
+        **_between(settings, model, cast(MatrixGroup, inputs.group), sets["test"], times),
         "truth_error": np.sqrt(((mean - truth) ** 2).sum(axis=(1, 2)) / (truth**2).sum()),
     }
 
 
-def _between(settings: Settings, model: Any, group: GroupLike, x: np.ndarray, times: np.ndarray) -> Arrays:
+def _between(settings: Settings, model: Any, group: MatrixGroup, x: np.ndarray, times: np.ndarray) -> Arrays:
     """|μ(Rx) − R μ(x)| under random rotations, its mean square relative to μ's, its largest, and the bound, (T, N)."""
     rotations = special_ortho_group.rvs(3, size=settings.rotations, random_state=settings.seed)
     predict = lambda z: model.predict(z, time=times)

@@ -77,7 +77,9 @@ def _limit(settings: Settings, images: list[SystemImages], task: Task) -> Arrays
         for r, one in enumerate(images):
             tau = transformation(group, one.train_x.shape[1:], seed=settings.seed + r)
             x, test = (np.asarray(tau(part), np.float32) for part in (one.train_x, one.test_x))
-            outputs = predicted(net.kernel(x).ntk, np.asarray(net.kernel(test, x).ntk), one.targets, settings.ridge)
+            outputs = predicted(
+                np.asarray(net.kernel(x).ntk), np.asarray(net.kernel(test, x).ntk), one.targets, settings.ridge
+            )
             right[i, r] = np.mean((outputs.argmax(axis=1) == one.test_y) & np.isfinite(outputs).all(axis=1))
             task.step(i * len(images) + r + 1, len(GROUPS) * len(images))
     return {"right": right}

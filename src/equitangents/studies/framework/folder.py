@@ -226,7 +226,7 @@ def _config(path: Path) -> dict[str, Any] | None:
 
 
 def _place_of_stages(path: Path, fingerprint: str) -> Path | None:
-    """Where complete stages of a run are, whose configuration cannot be read."""
+    """The folder that holds complete stages of this run, for a run whose configuration cannot be read; else None."""
     for place in (path / _NEW, path):
         files = sorted((place / "stages").glob("*.npz"))
         if any(stage_files.read(file, fingerprint) is not None for file in files):
@@ -235,7 +235,7 @@ def _place_of_stages(path: Path, fingerprint: str) -> Path | None:
 
 
 def _check_version(path: Path, begun: Mapping[str, Any], config: Mapping[str, Any]) -> None:
-    """Another version may compute other numbers: stages of two versions are not put together."""
+    """Raise InvalidArgumentError for a run of another version, whose stages may hold other numbers."""
     then, now = (found.get("versions", {}).get("equitangents") for found in (begun, config))
     if then is not None and now is not None and then != now:
         raise InvalidArgumentError(

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from equitangents._aliases import ExecutorLike
+from equitangents._protocols import ExecutorLike
 
 _EVERY = 60.0  # seconds between lines about one stage
 
@@ -29,7 +29,7 @@ class Task:
         bars: Any = None,
         identity: Any = None,
         interrupted: threading.Event | None = None,
-        executor: ExecutorLike = None,
+        executor: ExecutorLike | None = None,
     ) -> None:
         self.executor = executor
         self._bars = bars
@@ -86,7 +86,7 @@ def _say(line: str) -> None:
 class Progress:
     """Bars on the terminal by rich, lines where output is redirected, or nothing at all."""
 
-    def __init__(self, *, shown: bool = True, executor: ExecutorLike = None) -> None:
+    def __init__(self, *, shown: bool = True, executor: ExecutorLike | None = None) -> None:
         self.executor = executor
         self._bars: Any = None
         self._interrupted = threading.Event()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import platform
 import shlex
 from collections.abc import Mapping
@@ -10,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from equitangents._aliases import ExecutorLike
+from equitangents._protocols import ExecutorLike
 from equitangents.errors import InvalidArgumentError
+from equitangents.files import may_write
 from equitangents.formatting import exact_duration
 from equitangents.studies.catalogue import StudyInfo, load, registry
 
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from equitangents.report.verdict import Verdict
     from equitangents.studies.framework.folder import RunFolder
     from equitangents.studies.framework.study import Present, Study
+
+logger = logging.getLogger("equitangents")
 
 
 @dataclass(frozen=True)
@@ -51,12 +55,13 @@ def run(
     data_dir: str | Path | None = None,
     progress: bool = True,
     force: bool = False,
-    executor: ExecutorLike = None,
+    executor: ExecutorLike | None = None,
 ) -> StudyResult:
     """Run study `name` and write its folder: config.json, results/, figures/, verdicts.json and report.html.
 
     `out` is the folder, by default `runs/<name>-<preset>`. What an earlier run with the same settings left there is
-    replaced when the new one is complete; with `resume` the run goes on from it. A folder with a run of another study
+    replaced when the new one is complete; with `resume` the run goes on from it, and a finished one in a folder that
+    may not be written is shown as it is. A folder with a run of another study
     or with other settings is left alone, unless `force` is given. `settings` changes the preset, as text:
     {"members": "20"}. `data_dir` holds data files. A claim that fails is a result, not an error.
 
@@ -78,6 +83,8 @@ def run(
     check_spread(executor)
     study, present = load(info)
     from equitangents.studies.framework import settings as reading
+    from equitangents.studies.framework.claims import lead
+    from equitangents.studies.framework.finished import finished
     from equitangents.studies.framework.folder import RunFolder
     from equitangents.studies.framework.lock import only_run
     from equitangents.studies.framework.progress import Progress
@@ -94,6 +101,10 @@ def run(
         "data_dir": None if data is None else str(data),
     }
     RunFolder.examine(path, config, resume=resume, force=force)
+    if resume and not may_write(path) and (there := finished(path)) is not None:
+        logger.info("%s may not be written: its finished run is shown as it is", path)
+        verdicts, seconds = there
+        return StudyResult(info.name, preset, path, path / "report.html", lead(verdicts), verdicts, seconds)
     bars = Progress(shown=progress, executor=executor)
     with only_run(path):
         folder = RunFolder(path, config, resume=resume, force=force, data_dir=data, progress=bars)

@@ -17,7 +17,8 @@ import numpy as np
 from jaxtyping import Float
 
 from equitangents import kernels, nn
-from equitangents._types import Network, Params
+from equitangents._protocols import FiniteNetwork
+from equitangents._types import Params
 from equitangents.studies.common.images import Images, load_images
 from equitangents.studies.common.networks import mlp
 from equitangents.studies.framework.citations import TANGENT_KERNEL, WIDE_NETWORKS
@@ -92,7 +93,13 @@ def _networks(settings: Settings, images: Images, kind: Kind, width: int, task: 
 
 
 def trained(
-    net: Network, params: Params, x: np.ndarray, y: np.ndarray, seen: np.ndarray, fraction: float, steps: np.ndarray
+    net: FiniteNetwork,
+    params: Params,
+    x: np.ndarray,
+    y: np.ndarray,
+    seen: np.ndarray,
+    fraction: float,
+    steps: np.ndarray,
 ) -> Arrays:
     """Movement of the kernel on `seen` after `steps` of gradient descent on (1/2N) Σ (f − y)², and the loss."""
     largest = float(np.linalg.eigvalsh(np.asarray(kernels.empirical(net, params, x), np.float64))[-1])
@@ -110,7 +117,7 @@ def trained(
 
 
 @partial(jax.jit, static_argnums=0)
-def _descend(net: Network, params: Params, x: Any, y: Any, rate: Any, steps: Any) -> tuple[Any, Any]:
+def _descend(net: FiniteNetwork, params: Params, x: Any, y: Any, rate: Any, steps: Any) -> tuple[Any, Any]:
     """Parameters after `steps` of full-batch gradient descent, and the loss there."""
     loss = lambda p: jnp.mean((net.apply(p, x) - y) ** 2) / 2
     move = lambda _, p: jax.tree.map(lambda a, slope: a - rate * slope, p, jax.grad(loss)(p))

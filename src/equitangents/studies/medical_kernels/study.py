@@ -195,9 +195,8 @@ def _equal(settings: Settings, tissue: Tissue, task: Task) -> Arrays:
         differences[f"augmented CNN, {group}"] = largest_difference(a, b)
         convolutions, plain = group_convolutions(group, small.shape[1]), plain_on_grid()
         kernel, mean = convolutions.kernel(small), orbit_average(plain, action).kernel(small)
-        differences[f"group convolutions, {group}"] = max(
-            largest_difference(kernel.ntk, mean.ntk), largest_difference(kernel.nngp, mean.nngp)
-        )
+        both = largest_difference(kernel.ntk, mean.ntk), largest_difference(kernel.nngp, mean.nngp)
+        differences[f"group convolutions, {group}"] = float(np.max(both))
         task.step(done, len(GROUPS))
     return {"names": np.array(list(differences)), "differences": np.array(list(differences.values()))}
 

@@ -110,7 +110,7 @@ def _exact(settings: Settings, pair: AugmentedPair, width: int, task: Task) -> A
         times = unit_times(model, settings.times)
         return [model.predict(pair.sets[name], time=times) for name in SETS]
 
-    copies = augment_inputs(action, x), np.tile(pair.y, action.group.order)
+    copies = np.asarray(augment_inputs(action, x)), np.tile(pair.y, action.group.order)
     augmented = means(SymmetrisedKernel(net, params, action), *copies)
     task.step(1, 2)
     pairs = list(zip(augmented, means(pooled, x, pair.y), strict=True))

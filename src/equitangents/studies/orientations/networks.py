@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from equitangents import actions, groups, nn, sphere
-from equitangents._types import GroupLike
 from equitangents.studies.common.moving_outputs.kernels import PairKernel, Symmetry
 from equitangents.studies.common.moving_outputs.networks import STD
 from equitangents.studies.common.moving_outputs.results import PLAIN, RIGHT, WRONG
@@ -60,7 +59,7 @@ def plane_symmetries(order: int) -> dict[str, Symmetry]:
     }
 
 
-def coefficient_rotations(group: GroupLike, bandlimit: int) -> actions.Action:
+def coefficient_rotations(group: groups.MatrixGroup, bandlimit: int) -> actions.Action:
     """A finite group of rotations on coefficients (N, B²)."""
     matrices = [np.asarray(sphere.rotate(np.eye(bandlimit**2)[..., None], R))[..., 0].T for R in group.matrices]
     return actions.linear(group, np.stack(matrices))

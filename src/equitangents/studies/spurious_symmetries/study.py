@@ -7,7 +7,7 @@ largest training sets that a desk allows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -114,14 +114,26 @@ def _pool(
     """A pool whose images `before` moves first."""
     sizes = sizes_of(count, s.folds, s.smallest)
 
-    data_dir, kept = folder.data_dir, folder.checkpoints(stage)
-
-    def compute(task: Task) -> Arrays:
-        x, y = pool_images(s, data_dir, count, pixels)
-        x = np.asarray(rotate(x, before, seed=s.seed), x.dtype)
-        return measure_pool(name, s.kernel_depth, x, y, groups, sizes, s.folds, s.ridge, s.seed, kept, task.step)
-
+    images = partial(_moved_pool, s, folder.data_dir, count, pixels, before)
+    compute = partial(_measured_pool, s, images, name, groups, sizes, folder.checkpoints(stage))
     return _Pooled(Stage(stage, title, compute), groups, sizes)
+
+
+def _moved_pool(s: Settings, data_dir: Path | None, count: int, pixels: int, before: str) -> tuple[Any, Any]:
+    x, y = pool_images(s, data_dir, count, pixels)
+    return np.asarray(rotate(x, before, seed=s.seed), x.dtype), y
+
+
+def _measured_pool(
+    s: Settings,
+    images: Callable[[], tuple[Any, Any]],
+    name: str,
+    groups: Sequence[str],
+    sizes: np.ndarray,
+    kept: Path,
+    task: Task,
+) -> Arrays:
+    return measure_pool(name, s.kernel_depth, *images(), groups, sizes, s.folds, s.ridge, s.seed, kept, task.step)
 
 
 def _pictures(settings: Settings, data_dir: Path | None, task: Task) -> Arrays:

@@ -150,23 +150,6 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     both = (action, None)
     rate = settings.rate * min(largest_rate(network(settings), *train, augmentation=a) for a in both)
 
-    def infinite(augmentation: actions.Action | None, task: Task) -> Arrays:
-        options: dict[str, Any] = {"augmentation": augmentation, "learning_rate": rate, "dynamics": "discrete"}
-        model = InfiniteEnsemble(network(settings), time=0.0, **options).fit(*train)
-        arrays = {name: model.predict(points[name], time=times) for name in ("square", "circle")}
-        for name in ("inside", "outside"):
-            mean, covariance = model.predict(orbit_batch(action, points[name]), time=times, return_cov=True)
-            arrays[name] = by_element(action, mean[..., None])[..., 0]
-            arrays[f"violation_{name}"] = np.sqrt(expected_squares(action, covariance, len(points[name])))
-        return arrays
-
-    def kept(recorded: Arrays) -> Arrays:
-        arrays = {name: by_element(action, recorded[name])[..., 0] for name in ("inside", "outside")}
-        for name in ("square", "circle"):
-            outputs = recorded[name][..., 0]
-            arrays |= {f"{name}_members": outputs[:, :SHOWN_MEMBERS], f"{name}_mean": outputs.mean(axis=1)}
-        return arrays
-
     def training(suffix: str, words: str, augmentation: actions.Action | None, members: int) -> Stage:
         return ensemble_stage(
             folder,
@@ -182,12 +165,14 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
                 **{name: orbit_batch(action, points[name]) for name in ("inside", "outside")},
             },
             record_at=times,
-            keep=kept,
+            keep=partial(_kept, action),
             seed=settings.seed,
         )
 
     closed_form = lambda suffix, words, augmentation: Stage(
-        f"infinite{suffix}", f"Infinite width, closed form{words}", partial(infinite, augmentation)
+        f"infinite{suffix}",
+        f"Infinite width, closed form{words}",
+        partial(_infinite, settings, points, train, rate, augmentation),
     )
     without = ("-plain", " without augmentation", None)
     found = folder.stages(
@@ -217,6 +202,33 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
         truth={"square": _as_map(settings, truth["square"]), "circle": truth["circle"]},
         scale=float(truth["inside"].std()),
     )
+
+
+def _infinite(
+    settings: Settings,
+    points: dict[str, np.ndarray],
+    train: tuple[np.ndarray, np.ndarray],
+    rate: float,
+    augmentation: actions.Action | None,
+    task: Task,
+) -> Arrays:
+    times, action = training_times(settings), plane_rotations(settings.rotations)
+    options: dict[str, Any] = {"augmentation": augmentation, "learning_rate": rate, "dynamics": "discrete"}
+    model = InfiniteEnsemble(network(settings), time=0.0, **options).fit(*train)
+    arrays = {name: model.predict(points[name], time=times) for name in ("square", "circle")}
+    for name in ("inside", "outside"):
+        mean, covariance = model.predict(orbit_batch(action, points[name]), time=times, return_cov=True)
+        arrays[name] = by_element(action, mean[..., None])[..., 0]
+        arrays[f"violation_{name}"] = np.sqrt(expected_squares(action, covariance, len(points[name])))
+    return arrays
+
+
+def _kept(action: actions.Action, recorded: Arrays) -> Arrays:
+    arrays = {name: by_element(action, recorded[name])[..., 0] for name in ("inside", "outside")}
+    for name in ("square", "circle"):
+        outputs = recorded[name][..., 0]
+        arrays |= {f"{name}_members": outputs[:, :SHOWN_MEMBERS], f"{name}_mean": outputs.mean(axis=1)}
+    return arrays
 
 
 def _as_map(settings: Settings, values: np.ndarray) -> np.ndarray:

@@ -9,6 +9,7 @@ import numpy as np
 
 from equitangents.kernels.engines import cpu
 from equitangents.kernels.engines.cpu import fields
+from equitangents.kernels.engines.cpu.joint import CompiledStructured
 from equitangents.kernels.engines.protocol import Engine, Pair, Steps
 from equitangents.kernels.fields.part import Part
 from equitangents.kernels.fields.plan import FieldPlan, field_plan, staged_field_plan
@@ -29,6 +30,7 @@ class CpuEngine(Engine):
     checks_fields = True
     quick_work = 1e9
     rotations = CompiledRotations()
+    structured = CompiledStructured()
 
     def why_unavailable(self) -> str | None:
         return cpu.why_unavailable()

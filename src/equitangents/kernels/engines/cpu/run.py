@@ -28,18 +28,23 @@ _WATCH_FROM = 2e8  # numbers to compute from which a thread watches for Ctrl-C
 _CANCELLED = 1
 
 
-class _Description(ctypes.Structure):
+class Arrays(ctypes.Structure):
+    """Where the arrays of a description lie, which must outlive it."""
+
     _fields_ = [(name + end, kind) for name in ("code", "reals", "tables") for end, kind in (
         ("", ctypes.c_void_p), ("_size", ctypes.c_int64))]  # fmt: skip
 
+    @classmethod
+    def of(cls, d: Description) -> Arrays:
+        """Of one description."""
+        return cls(*(v for a in (d.code, d.reals, d.tables) for v in (a.ctypes.data, a.size)))
+
 
 @lru_cache(maxsize=64)
-def _described(plan: Runnable, channels: int) -> _Description:
-    """The description of a plan as the library takes it; it points into arrays that it keeps."""
-    arrays = describe(plan, channels)
-    found = _Description(*(v for a in (arrays.code, arrays.reals, arrays.tables) for v in (a.ctypes.data, a.size)))
-    found.arrays = arrays
-    return found
+def _described(plan: Runnable, channels: int) -> tuple[Arrays, Description]:
+    """Where the description of a plan lies, and that description."""
+    description = describe(plan, channels)
+    return Arrays.of(description), description
 
 
 class _Problem(ctypes.Structure):
@@ -157,7 +162,7 @@ def _run(
     nngp, ntk = (RESULTS.array(found, x1.dtype) for _ in range(2))
     if nngp.size == 0:
         return nngp, ntk
-    description = _described(plan, x1.shape[-1])
+    arrays, _description = _described(plan, x1.shape[-1])
     cancel, odd = ctypes.c_int32(0), ctypes.c_int32(0)
     problem = _Problem(
         x1=x1.ctypes.data,
@@ -177,20 +182,25 @@ def _run(
         odd=ctypes.addressof(odd),
     )
     function = getattr(library(), TARGETS["float32" if x1.dtype.itemsize == 4 else "float64"][0])
+    called(function, arrays, problem, cancel, _work(plan, x1, math.prod(shape)))
+    if odd.value:
+        check_representable(x1.dtype, (nngp, ntk), (x1,) if x2 is None else (x1, x2))
+    return nngp, ntk
+
+
+def called(function: Any, description: Arrays, problem: ctypes.Structure, cancel: ctypes.c_int32, work: float) -> None:
+    """Runs a function of the library on a problem of so many numbers; Ctrl-C stops it, through `cancel`."""
     message = ctypes.create_string_buffer(_MESSAGE_SIZE)
 
     def call() -> int:
         return int(function(ctypes.byref(description), ctypes.byref(problem), message, _MESSAGE_SIZE))
 
-    status = call() if _work(plan, x1, math.prod(shape)) < _WATCH_FROM else _interruptible(call, cancel)
+    status = call() if work < _WATCH_FROM else _interruptible(call, cancel)
     if status == _CANCELLED:
         raise KeyboardInterrupt
     if status != 0:
         text = message.value.decode()
         raise MemoryError(text) if text == "out of memory" else RuntimeError(f"the CPU engine failed: {text}")
-    if odd.value:
-        check_representable(x1.dtype, (nngp, ntk), (x1,) if x2 is None else (x1, x2))
-    return nngp, ntk
 
 
 def _work(plan: Runnable, x: np.ndarray, pairs: int) -> float:

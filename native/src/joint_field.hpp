@@ -1,0 +1,274 @@
+// All steps on the fields of one first input with a vector of second ones, or (`Own`) of a vector of inputs with themselves.
+#pragma once
+
+#include "joint_mix.hpp"
+#include "joint_rows.hpp"
+#include "joint_sides.hpp"
+
+namespace eqt::EQT_ISA {
+
+// Whether a step acts on each pair of positions alone, in place.
+inline bool in_rows(const JointStep& step) {
+  switch (step.kind) {
+    case JointKind::affine:
+    case JointKind::dual:
+    case JointKind::decouple:
+    case JointKind::combine:
+    case JointKind::normalise:
+    case JointKind::covariance:
+    case JointKind::distance:
+    case JointKind::drop:
+    case JointKind::clear: return true;
+    default: return false;
+  }
+}
+
+template <bool Own>
+struct JointField {
+  static constexpr int L = kLanes<double>, kCell = 2 * L;
+  static constexpr int kStep = Own ? L : 1;  // numbers between the sides of first inputs
+  const JointPlan& plan;
+  const JointMemory& memory;
+  const double *x1, *x2;
+  const double *sides1, *sides2;
+  int same;  // the lane whose second input is the first one; -1: none
+
+  Sides<double, Own> sides(int64_t at, int count, int64_t p) const {
+    return {sides1 + (at + p * count) * kStep, 0, sides2 + at * L, int64_t(count) * L, memory.identity};
+  }
+  Doubles first(int64_t at) const {
+    if constexpr (Own) return load(sides1 + at * L);
+    else return splat(sides1[at]);
+  }
+
+  // D(p, p') = mean over channels of (f1(p) - f2(p'))², Θ = 0; four second positions at a time.
+  void start() const {
+    const int64_t n = plan.positions;
+    for (int64_t p = 0; p < n; ++p) {
+      double* cells = memory.field(0) + p * n * kCell;
+      int64_t r = 0;
+      for (; r + 4 <= n; r += 4) start_of<4>(p, r, cells + r * kCell);
+      for (; r < n; ++r) start_of<1>(p, r, cells + r * kCell);
+    }
+  }
+
+  template <int N>
+  void start_of(int64_t p, int64_t r, double* cells) const {
+    const int c = plan.channels;
+    const double *a = x1 + p * c * kStep, *b = x2 + r * c * L;
+    Doubles sum[N]{};
+    for (int i = 0; i < c; ++i) {
+      Doubles f;
+      if constexpr (Own) f = load(a + i * L);
+      else f = splat(a[i]);
+      for (int k = 0; k < N; ++k) {
+        const Doubles gap = f - load(b + (int64_t(k) * c + i) * L);
+        sum[k] += gap * gap;
+      }
+    }
+    for (int k = 0; k < N; ++k) {
+      store(cells + k * kCell, sum[k] * (1.0 / c));
+      store(cells + k * kCell + L, Doubles{});
+    }
+  }
+
+  // Steps from number s on that act in rows of one field, row by row: the number of the first that does not.
+  int rows(int s) const {
+    const JointStep& begin = plan.steps[s];
+    int end = s + 1;
+    while (end < plan.step_count && in_rows(plan.steps[end]) && plan.steps[end].to == begin.to) ++end;
+    const int64_t n = begin.before;
+    for (int64_t p = 0; p < n; ++p) {
+      double* cells = memory.field(begin.to) + p * n * kCell;
+      for (int i = is_cleared(plan.steps[end - 1], p) ? end - 1 : s; i < end; ++i) {
+        const JointStep& step = plan.steps[i];
+        const JointStep* next = i + 1 < end ? &plan.steps[i + 1] : nullptr;
+        const bool bends = next && next->kind == JointKind::dual && next->op.dual == DualKind::piecewise_linear;
+        if (step.kind == JointKind::affine && !step.total && bends) {
+          fused<double, 2>(step.op, PiecewiseLinear<double>(next->op), 1.0, cells, 1, 1, cells, n, sides(next->side_at, 2, p));
+          ++i;
+        } else {
+          row(step, p, cells, n);
+        }
+      }
+    }
+    return end;
+  }
+
+  // Whether a step leaves nothing of a row, since its position is missing.
+  bool is_cleared(const JointStep& step, int64_t p) const {
+    return !Own && step.kind == JointKind::clear && sides1[(step.side_at + 2 * p) * kStep] == 0;
+  }
+
+  void row(const JointStep& step, int64_t p, double* cells, int64_t n) const {
+    switch (step.kind) {
+      case JointKind::affine: return affine_row(step.op, cells, n, sides(step.side_at, 1, p));
+      case JointKind::dual:
+        return with_dual<double>(step.op, [&](const auto& dual) {
+          constexpr int kSides = std::decay_t<decltype(dual)>::kSides;
+          dual_row(dual, cells, n, sides(step.side_at, kSides, p));
+        });
+      case JointKind::decouple: return decouple(step, p, cells, n);
+      case JointKind::combine:
+        return combine_row(step, memory.field(step.from) + p * n * kCell, cells, n, sides(step.side_at, 2, p));
+      case JointKind::normalise: return normalise_row(cells, n, sides(step.side_at, 5, p));
+      case JointKind::covariance: return covariance_row(cells, n, sides(step.side_at, 1, p));
+      case JointKind::distance: return distance_row(cells, n, sides(step.side_at, 1, p));
+      case JointKind::drop: return drop(step, p, cells, n);
+      case JointKind::clear: return clear_row(cells, n, sides(step.side_at, 2, p));
+      default: return;
+    }
+  }
+
+  void decouple(const JointStep& step, int64_t p, double* cells, int64_t n) const {
+    Sides<double, Own> of = sides(step.side_at, 1, p);
+    decouple_row(cells, p, of);
+    of.second += (p + 1) * L;
+    decouple_row(cells + (p + 1) * kCell, n - p - 1, of);
+  }
+
+  // A position's draw is independent of all others, but for an input with itself; the sides are what variances grow by.
+  void drop(const JointStep& step, int64_t p, double* cells, int64_t n) const {
+    const Sides<double, Own> of = sides(step.side_at, 1, p);
+    for (int64_t k = 0; k < n; ++k) {
+      Doubles x[1], y[1];
+      of.get(k, x, y);
+      store(cells + k * kCell, load(cells + k * kCell) + x[0] + y[0]);
+    }
+    double* own = cells + p * kCell;
+    for (int l = Own ? 0 : same; l >= 0 && l < (Own ? L : same + 1); ++l) {
+      own[l] = 0;
+      own[L + l] = own[L + l] * step.first;
+    }
+  }
+
+  // Both positions move along the window together; where one read falls outside, K = 0 and D is the other's variance.
+  void window(const JointStep& step) const {
+    const int64_t n = step.before, m = step.after;
+    const double* in = memory.field(step.from);
+    double* out = memory.field(step.to);
+    for (int64_t p = 0; p < m; ++p)
+      for (int64_t r = 0; r < m; ++r, out += kCell) {
+        Doubles d{}, theta{};
+        for (int s = 0; s < step.size; ++s) {
+          const int32_t a = step.index[p * step.size + s], b = step.index[r * step.size + s];
+          const double w = step.weights[s];
+          if (a >= 0 && b >= 0) {
+            const double* cell = in + (a * n + b) * kCell;
+            d += w * load(cell);
+            theta += w * load(cell + L);
+          } else if (a >= 0) {
+            d += w * first(step.side_at + a);
+          } else if (b >= 0) {
+            d += w * load(sides2 + (step.side_at + b) * L);
+          }
+        }
+        store(out, d);
+        store(out + L, theta);
+      }
+  }
+
+  // K and Θ; the spare field holds what the first product makes of them.
+  void mix(const JointStep& step) const {
+    const double s = step.first, t = step.second, b = step.third;
+    const int64_t m = step.after;
+    double* cells = memory.field(step.to);
+    const auto put = [&](int64_t r, int64_t p, Doubles k, Doubles theta) {
+      double* cell = cells + (p * m + r) * kCell;
+      store(cell, s * k + b);
+      store(cell + L, s * (theta + t * k) + b);
+    };
+    if (step.mixing >= Mixing::softmax) mix_full(step, put);
+    else mix_listed(step, put);
+  }
+
+  template <class F>
+  void mix_full(const JointStep& step, F&& put) const {
+    const int64_t n = step.before;
+    double* half = memory.field(step.from);
+    const double *of_first = sides1 + step.side_at * kStep, *of_second = sides2 + step.side_at * L;
+    FullProduct<Own>{of_first, n, n, memory.field(step.to), n * kCell, kCell, n}.each(
+        [&](int64_t p, int64_t column, Doubles k, Doubles theta) {
+          store(half + (p * n + column) * kCell, k);
+          store(half + (p * n + column) * kCell + L, theta);
+        });
+    FullProduct<true>{of_second, n, n, half, kCell, n * kCell, n}.each(put);
+  }
+
+  template <class F>
+  void mix_listed(const JointStep& step, F&& put) const {
+    const int64_t n = step.before, m = step.after;
+    double* half = memory.field(step.from);
+    const bool given = step.mixing == Mixing::given;
+    const auto listed = [&](int64_t p, auto&& of_input) {
+      const MixedRow row(step, p, memory);
+      if (given) return MixingRow<false>{step.weights + row.begin, row.columns, row.size}.list(memory);
+      return of_input(step.side_at + row.begin, row.columns, row.size);
+    };
+    for (int64_t p = 0; p < m; ++p) {
+      const int count = listed(p, [&](int64_t at, const int32_t* of, int64_t size) {
+        return MixingRow<Own>{sides1 + at * kStep, of, size}.list(memory);
+      });
+      mix_first(memory, count, memory.field(step.to), n, half + p * n * kCell);
+    }
+    for (int64_t r = 0; r < m; ++r) {
+      const int count = listed(r, [&](int64_t at, const int32_t* of, int64_t size) {
+        return MixingRow<true>{sides2 + at * L, of, size}.list(memory);
+      });
+      mix_second(memory, count, half, m, n, [&](int64_t p, Doubles k, Doubles theta) { put(r, p, k, theta); });
+    }
+  }
+
+  // K' = s K Σ K² + b and Θ' = s (4 K Σ K² + Θ Σ K² + 2 K Σ KΘ) + b, with sums over all pairs of positions.
+  void square(const JointStep& step) const {
+    const int64_t cells = step.before * step.before * kCell;
+    double* of = memory.field(step.to);
+    Doubles squares{}, products{};
+    for (int64_t i = 0; i < cells; i += kCell) {
+      const Doubles k = load(of + i);
+      squares += k * k;
+      products += k * load(of + i + L);
+    }
+    const double s = step.first, b = step.third;
+    for (int64_t i = 0; i < cells; i += kCell) {
+      const Doubles k = load(of + i), theta = load(of + i + L);
+      store(of + i, s * (k * squares) + b);
+      store(of + i + L, s * (4 * k * squares + theta * squares + 2 * k * products) + b);
+    }
+  }
+
+  // Positions become channels, so that only equal ones meet.
+  void flatten(const JointStep& step) const {
+    const double* in = memory.field(step.from);
+    Doubles d{}, theta{};
+    for (int64_t p = 0; p < step.before; ++p, in += (step.before + 1) * kCell) {
+      d += load(in);
+      theta += load(in + L);
+    }
+    double* out = memory.field(step.to);
+    store(out, d / double(step.before));
+    store(out + L, theta / double(step.before));
+  }
+
+  // A step that does not act in rows.
+  void at_once(const JointStep& step) const {
+    switch (step.kind) {
+      case JointKind::copy:
+        std::memcpy(memory.field(step.to), memory.field(step.from), size_t(step.before * step.before) * kCell * sizeof(double));
+        break;
+      case JointKind::window: return window(step);
+      case JointKind::mix: return mix(step);
+      case JointKind::square: return square(step);
+      case JointKind::flatten: return flatten(step);
+      default: break;
+    }
+  }
+
+  void result(double* k, double* theta) const {
+    const double* end = memory.field(plan.step_count ? plan.steps[plan.step_count - 1].to : 0);
+    store(k, first(plan.side_end) + load(sides2 + plan.side_end * L) - 0.5 * load(end));
+    store(theta, load(end + L));
+  }
+};
+
+}  // namespace eqt::EQT_ISA

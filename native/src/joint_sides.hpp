@@ -1,0 +1,264 @@
+// What is known of each input alone: variances q, means m and masks through all steps, for as many inputs as a vector has
+// lanes, and the sides made of them.
+#pragma once
+
+#include <cmath>
+#include <limits>
+
+#include "joint_memory.hpp"
+#include "pointwise.hpp"
+
+namespace eqt::EQT_ISA {
+
+struct JointSides {
+  static constexpr int L = kLanes<double>;
+  const JointPlan& plan;
+  const JointMemory& memory;
+  double* lanes;  // (side_size, lanes)
+
+  double* q(int field) const { return memory.variances + field * memory.positions; }
+  double* mean(int field) const { return memory.means + field * memory.positions; }
+  Doubles there(int mask, int64_t p) const {
+    return mask < 0 ? splat(1.0) : load(lanes + (plan.mask_at[mask] + p) * L);
+  }
+  void put(int64_t at, Doubles v) const { store(lanes + at * L, v); }
+
+  // The inputs themselves: their signals by lanes, masks and graphs.
+  void begin(const JointGroup& group) const {
+    const int64_t size = plan.positions * plan.channels, pairs = plan.positions * plan.positions;
+    for (int l = 0; l < L; ++l) {
+      const bool is_real = l < group.count;
+      for (int64_t i = 0; i < size; ++i) group.signals[i * L + l] = is_real ? group.inputs[l][i] : 0;
+      for (int64_t p = 0; p < plan.positions && plan.masks; ++p)
+        lanes[(plan.mask_at[0] + p) * L + l] = is_real && group.masks && group.masks[l][p];
+      for (int64_t e = 0; e < pairs && plan.graph_at >= 0; ++e)
+        lanes[(plan.graph_at + e) * L + l] = is_real && group.graphs ? group.graphs[l][e] : 0;
+    }
+    for (int64_t p = 0; p < plan.positions; ++p) {
+      Doubles square{}, sum{};
+      for (int c = 0; c < plan.channels; ++c) {
+        const Doubles x = load(group.signals + (p * plan.channels + c) * L);
+        square += x * x;
+        sum += x;
+      }
+      store(q(0) + p * L, square / double(plan.channels));
+      store(mean(0) + p * L, sum / double(plan.channels));
+    }
+  }
+
+  // All but `mix` and `square`, whose variances follow from their fields: see `after_mix`.
+  void advance(const JointStep& step) const {
+    double *v = q(step.to), *m = mean(step.to);
+    const int64_t n = step.before * L;
+    switch (step.kind) {
+      case JointKind::copy:
+        std::memcpy(v, q(step.from), n * sizeof(double));
+        std::memcpy(m, mean(step.from), n * sizeof(double));
+        break;
+      case JointKind::window: return window(step);
+      case JointKind::affine:
+        for (int64_t i = 0; i < n; i += L) store(v + i, step.first * load(v + i) + step.second);
+        vanish(m, step.before);
+        finish(step);
+        return put_each(step, 0.5, step.total ? step.second : 0);
+      case JointKind::dual: return dual(step);
+      case JointKind::decouple:
+      case JointKind::distance: return put_each(step, 1);
+      case JointKind::covariance: return put_each(step, 0.5);
+      case JointKind::combine: return combine(step);
+      case JointKind::normalise: return normalise(step);
+      case JointKind::drop:
+        for (int64_t p = 0; p < step.before; ++p) {
+          const Doubles grown = (step.first - 1) * load(v + p * L);
+          put(step.side_at + p, grown);
+          store(v + p * L, load(v + p * L) + grown);
+        }
+        break;
+      case JointKind::flatten: return flatten(step);
+      case JointKind::clear:
+        for (int64_t p = 0; p < step.before; ++p) {
+          put(step.side_at + 2 * p, there(step.mask_after, p));
+          put(step.side_at + 2 * p + 1, load(v + p * L));
+        }
+        break;
+      case JointKind::centres:
+        for (int64_t p = 0; p < step.after; ++p) put(plan.mask_at[step.to] + p, there(step.from, step.index[p]));
+        break;
+      case JointKind::present:
+        for (int64_t p = 0; p < step.after; ++p) put(plan.mask_at[step.to] + p, Doubles{});
+        for (int64_t p = 0; p < step.before; ++p)
+          if (step.index[p] >= 0) {
+            const int64_t b = plan.mask_at[step.to] + step.index[p];
+            put(b, maximum(load(lanes + b * L), there(step.from, p)));
+          }
+        break;
+      case JointKind::mix:
+      case JointKind::square: break;
+    }
+  }
+
+  // The entries of A that each input has of its own; `cells` is the field of K of inputs with themselves.
+  void weights(const JointStep& step, const double* cells) const {
+    if (step.mixing == Mixing::given || step.mixing == Mixing::graph) return;
+    for (int64_t p = 0; p < step.after; ++p) {
+      const MixedRow row(step, p, memory);
+      if (step.mixing == Mixing::mean || step.mixing == Mixing::sum) {
+        Doubles count{};
+        for (int64_t e = 0; e < row.size; ++e) count += there(step.mask_before, row.columns[e]);
+        const Doubles share = step.mixing == Mixing::sum ? splat(1.0) : 1 / maximum(count, splat(1.0));
+        for (int64_t e = 0; e < row.size; ++e)
+          put(step.side_at + row.begin + e, share * there(step.mask_before, row.columns[e]));
+        continue;
+      }
+      attention(step, cells + p * step.before * 2 * L, row);
+    }
+  }
+
+  // Variances are the diagonal of the new K; means are A m, or none.
+  void after_mix(const JointStep& step, const double* cells) const {
+    double *v = q(step.to), *m = mean(step.to), *old = mean(step.from);
+    const int64_t n = step.after * L;
+    for (int64_t p = 0; p < step.after; ++p) store(v + p * L, load(cells + p * (step.after + 1) * 2 * L));
+    if (step.total) {
+      vanish(m, step.after);
+      return finish(step);
+    }
+    for (int64_t p = 0; p < step.after; ++p) {
+      const MixedRow row(step, p, memory);
+      Doubles sum{};
+      for (int64_t e = 0; e < row.size; ++e) {
+        const int64_t at = row.begin + e;
+        sum += (step.weights ? splat(step.weights[at]) : load(lanes + (step.side_at + at) * L)) * load(m + row.columns[e] * int64_t(L));
+      }
+      store(old + p * L, sum);
+    }
+    std::memcpy(m, old, n * sizeof(double));
+    finish(step);
+  }
+
+  void end(int field) const { put(plan.side_end, 0.5 * load(q(field))); }
+
+ private:
+  static void vanish(double* m, int64_t positions) { std::memset(m, 0, size_t(positions) * L * sizeof(double)); }
+
+  // Missing positions have no variance and no mean, whatever a step made of them.
+  void finish(const JointStep& step) const {
+    if (step.mask_after < 0) return;
+    double *v = q(step.to), *m = mean(step.to);
+    for (int64_t p = 0; p < step.after; ++p) {
+      const auto kept = there(step.mask_after, p) > 0;
+      store(v + p * L, kept ? load(v + p * L) : Doubles{});
+      store(m + p * L, kept ? load(m + p * L) : Doubles{});
+    }
+  }
+
+  void put_each(const JointStep& step, double factor, double less = 0) const {
+    for (int64_t p = 0; p < step.before; ++p) put(step.side_at + p, factor * (load(q(step.to) + p * L) - less));
+  }
+
+  void window(const JointStep& step) const {
+    const double* in = q(step.from);
+    for (int64_t p = 0; p < step.before; ++p) put(step.side_at + p, load(in + p * L));
+    for (int64_t p = 0; p < step.after; ++p) {
+      Doubles sum{};
+      for (int s = 0; s < step.size; ++s) {
+        const int32_t r = step.index[p * step.size + s];
+        if (r >= 0) sum += step.weights[s] * load(in + int64_t(r) * L);
+      }
+      store(q(step.to) + p * L, sum);
+    }
+    vanish(mean(step.to), step.after);
+    finish(step);
+  }
+
+  void dual(const JointStep& step) const {
+    double *v = q(step.to), *m = mean(step.to);
+    with_dual<double>(step.op, [&](const auto& how) {
+      using Dual = std::decay_t<decltype(how)>;
+      for (int64_t p = 0; p < step.before; ++p) {
+        const Doubles before = load(v + p * L);
+        Doubles values[Dual::kSides];
+        how.sides(before, values);
+        for (int i = 0; i < Dual::kSides; ++i) put(step.side_at + p * Dual::kSides + i, values[i]);
+        const Doubles first = Dual::mean(step.op, before);
+        store(v + p * L, Dual::variance(step.op, before) + step.third * (2 * first + step.third));
+        store(m + p * L, first + step.third);
+      }
+    });
+    finish(step);
+  }
+
+  void combine(const JointStep& step) const {
+    double *v = q(step.to), *m = mean(step.to);
+    const double *w = q(step.from), *other = mean(step.from);
+    for (int64_t p = 0; p < step.before; ++p) {
+      const Doubles a = load(m + p * L), b = load(other + p * L);
+      put(step.side_at + 2 * p, a);
+      put(step.side_at + 2 * p + 1, b);
+      Doubles sum = step.first * load(v + p * L), mean = step.third * a;
+      if (step.second != 0) sum += step.second * load(w + p * L), mean += step.fourth * b;
+      if (step.total) sum += 2 * a * b;
+      store(v + p * L, sum);
+      store(m + p * L, mean);
+    }
+  }
+
+  void normalise(const JointStep& step) const {
+    double *v = q(step.to), *m = mean(step.to);
+    Doubles count{}, mean_of_all{}, square{};
+    for (int64_t p = 0; p < step.before; ++p) {
+      const Doubles here = there(step.mask_after, p);
+      count += here;
+      mean_of_all += here * load(m + p * L);
+      square += here * load(v + p * L);
+    }
+    count = maximum(count, splat(1.0));
+    mean_of_all /= count;
+    for (int64_t p = 0; p < step.before; ++p) {
+      const Doubles before = load(v + p * L), own = load(m + p * L), mu = step.total ? mean_of_all : own;
+      const Doubles variance = step.total ? square / count - mu * mu : before - own * own;
+      const Doubles inverse = 1 / square_root(maximum(variance, Doubles{}) + step.first);
+      const Doubles after = (before - 2 * mu * own + mu * mu) * inverse * inverse;
+      store(v + p * L, after);
+      store(m + p * L, (own - mu) * inverse);
+      const Doubles values[4] = {before, own, mu, inverse};
+      for (int i = 0; i < 4; ++i) put(step.side_at + 5 * p + i, values[i]);
+    }
+    finish(step);
+    for (int64_t p = 0; p < step.before; ++p) put(step.side_at + 5 * p + 4, load(v + p * L));
+  }
+
+  void flatten(const JointStep& step) const {
+    const auto averaged = [&](const double* from, double* to) {
+      Doubles sum{};
+      for (int64_t p = 0; p < step.before; ++p) sum += load(from + p * L);
+      store(to, sum / double(step.before));
+    };
+    averaged(q(step.from), q(step.to));
+    averaged(mean(step.from), mean(step.to));
+  }
+
+  // One row of A from K: of softmax, or of a function of each logit.
+  void attention(const JointStep& step, const double* cells, const MixedRow& row) const {
+    double* entries = lanes + (step.side_at + row.begin) * L;
+    for (int l = 0; l < L; ++l) {
+      const auto logit = [&](int64_t e) { return step.fourth * cells[row.columns[e] * int64_t(2 * L) + l]; };
+      const auto kept = [&](int64_t e) { return there(step.mask_before, row.columns[e])[l] > 0; };
+      double most = -std::numeric_limits<double>::infinity(), total = 0;
+      for (int64_t e = 0; e < row.size; ++e)
+        if (kept(e) && logit(e) > most) most = logit(e);
+      for (int64_t e = 0; e < row.size; ++e) {
+        double value = logit(e);
+        if (step.mixing == Mixing::softmax) value = kept(e) ? std::exp(value - most) : 0;
+        if (step.mixing == Mixing::rectified) value = value < 0 ? 0 : value;
+        if (step.mixing == Mixing::magnitude) value = std::abs(value);
+        total += value;
+        entries[e * L + l] = value;
+      }
+      if (step.mixing != Mixing::softmax || total == 0) continue;
+      for (int64_t e = 0; e < row.size; ++e) entries[e * L + l] /= total;
+    }
+  }
+};
+
+}  // namespace eqt::EQT_ISA

@@ -1,0 +1,74 @@
+// What the loops read of one input at each place of an operation: its sides, made from variances of as many inputs as a vector
+// of T has lanes, which are (positions, lanes) in double.
+#pragma once
+
+#include <type_traits>
+
+#include "pointwise.hpp"
+#include "tile.hpp"
+
+namespace eqt::EQT_ISA {
+
+template <class T>
+struct PreparedSides {
+  static constexpr int L = kLanes<T>;
+  static constexpr int D = kLanes<double>;
+  const Plan& plan;
+  const Group<T>& group;
+
+  // K doubles for each lane at one place of the layouts.
+  template <int K>
+  EQT_INLINE void put(int64_t at, int lane, const Doubles (&values)[K]) const {
+    for (int i = 0; i < K; ++i)
+      for (int l = 0; l < D; ++l) {
+        const T value = T(values[i][l]);
+        if (group.rows) group.rows[(lane + l) * plan.side_size + at + i] = value;
+        if (group.lanes) group.lanes[(at + i) * L + lane + l] = value;
+      }
+  }
+
+  void put_each(int64_t at, double factor, const double* q, int64_t positions, double less = 0) const {
+    for (int64_t p = 0; p < positions; ++p)
+      for (int lane = 0; lane < L; lane += D) {
+        const Doubles value[1] = {factor * (load(q + p * L + lane) - less)};
+        put(at + p, lane, value);
+      }
+  }
+
+  // The sides of `op`, whose variances before it are q, or after it for affine operations.
+  void write(const Op& op, const double* q, int64_t positions) const {
+    if (op.sides == 0) return;
+    if (op.kind == OpKind::affine) return put_each(op.side_at, 0.5, q, positions, op.total ? op.second : 0);
+    if (op.kind == OpKind::join) return;  // they are means: see `join`
+    if (op.kind != OpKind::dual) return put_each(op.side_at, 1, q, positions);
+    if (op.dual == DualKind::standardised) return put_standardised(op, q, positions);
+    with_dual<T>(op, [&](const auto& dual) {
+      using Dual = std::decay_t<decltype(dual)>;
+      for (int64_t p = 0; p < positions; ++p)
+        for (int lane = 0; lane < L; lane += D) {
+          Doubles values[Dual::kSides];
+          dual.sides(load(q + p * L + lane), values);
+          put(op.side_at + p * Dual::kSides, lane, values);
+        }
+    });
+  }
+
+  // 1/σ of the inputs in some lanes: σ² is the mean variance of all positions.
+  static Doubles standard(const Op& op, const double* q, int64_t positions, int lane) {
+    Doubles sum{};
+    for (int64_t p = 0; p < positions; ++p) sum += load(q + p * L + lane);
+    return 1 / square_root(sum / double(positions) + op.first);
+  }
+
+  void put_standardised(const Op& op, const double* q, int64_t positions) const {
+    for (int lane = 0; lane < L; lane += D) {
+      const Doubles factor = standard(op, q, positions, lane);
+      for (int64_t p = 0; p < positions; ++p) {
+        const Doubles values[2] = {factor, factor * load(q + p * L + lane)};
+        put(op.side_at + 2 * p, lane, values);
+      }
+    }
+  }
+};
+
+}  // namespace eqt::EQT_ISA

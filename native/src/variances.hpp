@@ -1,0 +1,110 @@
+// Variances q(p) of the inputs, and means E[f] where the plan needs them, through the operations at each position: (positions,
+// lanes) in double for as many inputs as a vector of T has lanes.
+#pragma once
+
+#include "prepared_sides.hpp"
+
+namespace eqt::EQT_ISA {
+
+// Variances and means of as many inputs as a vector has lanes, in `size` numbers each, as they go through the layers.
+template <class T>
+struct Carried {
+  double *q, *other, *mean, *kept;
+  int64_t size;
+  void* workspace;  // for fibres
+};
+
+template <class T>
+struct Variances {
+  static constexpr int L = kLanes<T>;
+  static constexpr int D = kLanes<double>;
+  const Plan& plan;
+  const Group<T>& group;
+
+  PreparedSides<T> sides() const { return {plan, group}; }
+
+  // Of the signals, which are written into the group too.
+  void signals(double* q, double* mean) const {
+    const int64_t size = plan.positions_in * plan.channels;
+    for (int64_t i = 0; i < plan.positions_in * L; i += D) {
+      store(q + i, Doubles{});
+      if (plan.means) store(mean + i, Doubles{});
+    }
+    for (int l = 0; l < L; ++l) {
+      const T* x = l < group.count ? group.inputs[l] : nullptr;
+      for (int64_t i = 0; i < size; ++i) {
+        const T value = x ? x[i] : T(0);
+        if (group.signals) group.signals[i * L + l] = value;
+        q[i / plan.channels * L + l] += double(value) * double(value) / plan.channels;
+        if (plan.means) mean[i / plan.channels * L + l] += double(value) / plan.channels;
+      }
+    }
+  }
+
+  // q, and E[f] where the plan needs it, after a pointwise operation; `kept` holds both at every fork, `size` apart.
+  void advance(const Op& op, double* q, double* mean, int64_t positions, double* kept, int64_t size) const {
+    const int64_t n = positions * L;
+    const size_t bytes = size_t(n) * sizeof(double);
+    double* before = kept + 2 * op.slot * size;
+    if (op.kind == OpKind::affine) {
+      for (int64_t i = 0; i < n; i += D) store(q + i, op.first * load(q + i) + op.second);
+      if (plan.means) std::memset(mean, 0, bytes);
+    } else if (op.kind == OpKind::dual) {
+      with_dual<T>(op, [&](const auto& dual) {
+        using Dual = std::decay_t<decltype(dual)>;
+        if (op.third != 0) return raise<Dual>(op, q, mean, n);
+        if (plan.means)
+          for (int64_t i = 0; i < n; i += D) store(mean + i, Dual::mean(op, load(q + i)));
+        if (op.dual == DualKind::standardised) return standardise(op, q, positions);
+        for (int64_t i = 0; i < n; i += D) store(q + i, Dual::variance(op, load(q + i)));
+      });
+    } else if (op.kind == OpKind::fork) {
+      std::memcpy(before, q, bytes);
+      if (plan.means) std::memcpy(before + size, mean, bytes);
+    } else if (op.kind == OpKind::back) {
+      std::memcpy(q, before, bytes);
+      if (plan.means) std::memcpy(mean, before + size, bytes);
+    } else if (op.kind == OpKind::join && op.total) {
+      for (int64_t i = 0; i < n; i += D) store(q + i, op.second * load(q + i) + op.first * load(before + i));
+      if (plan.means)
+        for (int64_t i = 0; i < n; i += D) store(mean + i, op.second * load(mean + i) + op.first * load(before + size + i));
+    } else if (op.kind == OpKind::join) {
+      for (int64_t i = 0; i < n; i += D) store(q + i, load(q + i) + load(before + i));
+      if (plan.means) join_means(op, before + size, q, mean, positions);
+    }
+  }
+
+  // Of φ + c: E[(φ + c)²] = E[φ²] + c (2 E[φ] + c).
+  template <class Dual>
+  void raise(const Op& op, double* q, double* mean, int64_t n) const {
+    for (int64_t i = 0; i < n; i += D) {
+      const Doubles before = load(q + i), first = Dual::mean(op, before);
+      store(q + i, Dual::variance(op, before) + op.third * (2 * first + op.third));
+      if (plan.means) store(mean + i, first + op.third);
+    }
+  }
+
+  // E[(f+g)²] = E[f²] + E[g²] + 2 E[f] E[g] for independent f, g.
+  void join_means(const Op& op, const double* before, double* q, double* mean, int64_t positions) const {
+    for (int64_t p = 0; p < positions; ++p)
+      for (int lane = 0; lane < L; lane += D) {
+        const int64_t i = p * L + lane;
+        const Doubles both[2] = {load(before + i), load(mean + i)};
+        if (op.sides) {
+          sides().put(op.side_at + 2 * p, lane, both);
+          store(q + i, load(q + i) + 2 * both[0] * both[1]);
+        }
+        store(mean + i, both[0] + both[1]);
+      }
+  }
+
+ private:
+  static void standardise(const Op& op, double* q, int64_t positions) {
+    for (int lane = 0; lane < L; lane += D) {
+      const Doubles factor = PreparedSides<T>::standard(op, q, positions, lane);
+      for (int64_t p = 0; p < positions; ++p) store(q + p * L + lane, factor * factor * load(q + p * L + lane));
+    }
+  }
+};
+
+}  // namespace eqt::EQT_ISA

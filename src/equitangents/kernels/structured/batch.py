@@ -1,0 +1,60 @@
+"""Inputs of structured programs as they are computed with: positions in one axis, masks and graphs beside them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+
+from equitangents._types import DType
+from equitangents.errors import NetworkError
+from equitangents.kernels.structured.program import Mix, StructuredProgram, flat
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """x (N, P, C), mask (N, P) or None, adjacency (N, P, P) or None."""
+
+    x: Any
+    mask: Any
+    graphs: Any
+
+    def rows(self, at: slice) -> Batch:
+        """Some of the inputs."""
+        return Batch(*(None if part is None else part[at] for part in (self.x, self.mask, self.graphs)))
+
+
+def batch_of(program: StructuredProgram, x: Any) -> Batch:
+    """Structured or plain inputs, positions in one axis."""
+    values, mask = getattr(x, "x", x), getattr(x, "mask", None)
+    flat_values = values.reshape((len(values), -1, values.shape[-1]))
+    if mask is not None and not program.shape:
+        mask = None  # vectors have no positions that could be missing
+    return Batch(
+        flat_values, None if mask is None else mask.reshape(flat_values.shape[:2]), getattr(x, "adjacency", None)
+    )
+
+
+def check_alike(program: StructuredProgram, one: Batch, other: Batch) -> None:
+    """Raise NetworkError unless both sets of inputs have masks, and graphs where the program reads them."""
+    if (one.mask is None) != (other.mask is None):
+        raise NetworkError("one of x1 and x2 has a mask, the other none; give both one (all True where all is there)")
+    if reads_graphs(program):
+        for name, batch in (("x1", one), ("x2", other)):
+            if batch.graphs is None:
+                raise NetworkError(
+                    f"the network aggregates over the graphs of its inputs, and {name} comes without: give "
+                    "Graphs(x, adjacency), or Aggregate a matrix"
+                )
+
+
+def reads_graphs(program: StructuredProgram) -> bool:
+    """Whether a graph comes with each input."""
+    return any(isinstance(op, Mix) and op.matrix is None for op in flat(program.ops))
+
+
+def typed(batch: Batch, dtype: DType) -> Batch:
+    """The same as JAX arrays of `dtype`."""
+    graphs = None if batch.graphs is None else jnp.asarray(batch.graphs).astype(dtype)
+    return Batch(jnp.asarray(batch.x).astype(dtype), batch.mask, graphs)

@@ -1,0 +1,42 @@
+"""The side of the tiles of a new store: as few tiles as give workers enough to share, and each long enough.
+
+Opening, naming and syncing the files of a tile takes about a millisecond, however large they are: tiles of fast kernels
+are larger. The side depends on sizes, network and engine alone, never on a measured time: jobs that begin a store at
+once agree on it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from equitangents.kernels.counting import count
+from equitangents.kernels.engines import choose
+from equitangents.kernels.program import Program
+
+_LEAST, _MOST = 64, 1000  # of a side, where tiles take long
+_TILES = 16  # of about so many along the longer side
+_LARGEST = 2000  # of a side, where tiles are fast
+_ENOUGH = 0.4  # of an engine's `quick_work`: work of some tenths of a second
+
+
+def side_of_tile(kernel: Any, shape: tuple[int, ...], dtype: np.dtype, n1: int, n2: int | None = None) -> int:
+    """For n1 inputs of `shape` and n2 others (None: the same ones)."""
+    longer, shorter = max(n1, n2 or n1), min(n1, n2 or n1)
+    side = min(max(_LEAST, -(-longer // _TILES)), _MOST)
+    enough = min(shorter, _LARGEST, math.isqrt(_pairs(kernel, shape, dtype)))
+    return max(side, -(-shorter // -(-shorter // enough))) if enough > side else side  # all about equally large
+
+
+def _pairs(kernel: Any, shape: tuple[int, ...], dtype: np.dtype) -> int:
+    """How many pairs of inputs are enough work for one tile, where that is known; else 0."""
+    if not hasattr(kernel, "lower"):
+        return 0
+    program = kernel.lower(shape)[1]
+    if not isinstance(program, Program):
+        return 0
+    engine = choose(program, None, dtype).engine
+    work = count(engine.steps(program))
+    return int(_ENOUGH * engine.quick_work / (work.element_layers + work.products * shape[-1] / 8))

@@ -1,0 +1,128 @@
+"""Tiles are written past the page cache where that is possible, are named when all is on disk, and take long enough."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+import numpy as np
+import pytest
+from stores import content, store
+
+from equitangents import nn
+from equitangents.scale import direct, estimate
+from equitangents.scale.chunks import Chunks
+from equitangents.scale.side import side_of_tile
+from equitangents.scale.tiles import _is_finite
+
+SIZE = direct._LARGE + 3 * direct.PAGE + 17
+
+
+def written(path, memory):
+    descriptor = direct.create(path, memory)
+    os.fsync(descriptor)
+    os.close(descriptor)
+    return path.read_bytes()
+
+
+@pytest.fixture
+def memory():
+    """Some bytes that begin at a page."""
+    made = direct.pages(SIZE)
+    made[:] = np.random.default_rng(0).bytes(SIZE)
+    return made
+
+
+class TestFilesPastTheCache:
+    @pytest.mark.parametrize("size", [SIZE, direct._LARGE, direct._LARGE - 1, 17, 0])
+    def test_hold_what_they_were_given(self, tmp_path, memory, size):
+        assert written(tmp_path / "file", memory[:size]) == memory[:size]
+
+    def test_may_begin_anywhere_in_memory(self, tmp_path, memory):
+        assert written(tmp_path / "file", memory[1:]) == memory[1:]
+
+    @pytest.mark.parametrize("call", ["open", "write"])
+    def test_are_ordinary_ones_where_the_file_system_cannot_do_that(self, tmp_path, memory, monkeypatch, call):
+        refused, real = [], getattr(os, call)
+
+        def refusing(what, *arguments):
+            if arguments[0] & direct._DIRECT if call == "open" else not refused:
+                refused.append(what)
+                raise OSError(errno.EINVAL, "Invalid argument")
+            return real(what, *arguments)
+
+        monkeypatch.setattr(os, call, refusing)
+        assert written(tmp_path / "file", memory) == memory
+        assert len(refused) == 1
+
+    def test_on_a_disk_that_takes_part_of_them_are_written_to_the_end(self, tmp_path, memory, monkeypatch):
+        real = os.write
+        monkeypatch.setattr(os, "write", lambda file, part: real(file, part[: min(len(part), 5000)]))
+        assert written(tmp_path / "file", memory[: direct._LARGE]) == memory[: direct._LARGE]
+
+
+def test_a_tile_gets_its_names_when_all_its_files_are_on_disk_its_own_place_last(tmp_path, monkeypatch):
+    fresh, calls = store(tmp_path / "k"), []
+    for name in ("fsync", "replace"):
+        real = getattr(os, name)
+        monkeypatch.setattr(os, name, lambda *a, name=name, real=real: (calls.append((name, str(a[-1]))), real(*a))[-1])
+    fresh._work.write((0, 1), fresh._work.values((0, 1)))
+    assert [name for name, _ in calls] == ["fsync"] * 4 + ["replace"] * 4
+    ends = [path[-len("nngp/c/1/0") :].lstrip("/") for _, path in calls[4:]]
+    assert ends == ["nngp/c/1/0", "nngp/c/0/1", "ntk/c/1/0", "ntk/c/0/1"]
+
+
+@pytest.mark.parametrize("shape", [(300, 513), (1, 300, 257), (7,), (4, 4, 4)])
+@pytest.mark.parametrize("turned", [False, True])
+def test_files_are_the_same_whichever_way_a_matrix_lies_in_memory(tmp_path, shape, turned):
+    values = np.random.default_rng(0).normal(size=shape)
+    chunks = Chunks(tmp_path, tuple(n + 2 for n in shape), np.dtype("float64"))
+    given = np.asfortranarray(values) if turned else values
+    chunks.write((0,) * len(shape), given)
+    made = chunks.path((0,) * len(shape)).read_bytes()
+    chunks.file((1,) * len(shape), given, memory := direct.pages(chunks.nbytes)).content()
+    assert made == memory
+    found = chunks.read((0,) * len(shape))
+    inside = tuple(map(slice, shape))
+    np.testing.assert_array_equal(found[inside], values)
+    assert np.isnan(found).sum() == found.size - values.size
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_numbers_are_finite_also_where_their_squares_are_not(dtype):
+    values = np.full((3, 4), 0.9 * np.finfo(dtype).max, dtype)
+    assert _is_finite(values)
+    for bad in (np.nan, np.inf, -np.inf):
+        values[1, 2] = bad
+        assert not _is_finite(values)
+
+
+class TestTheSideOfATile:
+    FAST = nn.Sequential(nn.Dense(1), nn.Relu(), nn.Dense(1))
+    SLOW = nn.Sequential(*(nn.Conv(1, 3), nn.Relu()) * 3, nn.GlobalAvgPool(), nn.Dense(1))
+
+    def side(self, net, shape, *sizes):
+        return side_of_tile(net, shape, np.dtype("float32"), *sizes)
+
+    def test_is_a_sixteenth_of_the_matrix_where_tiles_take_long(self):
+        sides = [self.side(self.SLOW, (16, 16, 3), n) for n in (5, 1600, 10_000, 50_000)]
+        assert sides == [64, 100, 625, 1000]
+
+    def test_is_larger_where_they_do_not_and_wastes_little_at_the_edges(self):
+        assert [self.side(self.FAST, (3,), n) for n in (5, 500, 2000, 2100)] == [64, 500, 2000, 1050]
+
+    def test_is_not_larger_than_the_shorter_side_of_a_matrix_that_is_not_square(self):
+        assert self.side(self.FAST, (3,), 1600, 10) == self.side(self.FAST, (3,), 10, 1600) == 100
+        assert self.side(self.FAST, (3,), 1600, 300) == 300
+
+    def test_of_an_estimate_is_that_of_the_store(self, tmp_path):
+        assert estimate(self.FAST, (3,), 70).tile == store(tmp_path / "k", rows=70, tile=None).tile == 70
+
+
+def test_inputs_are_read_once_a_row_of_tiles(tmp_path, monkeypatch):
+    fresh, read = store(tmp_path / "k", rows=12), []
+    real = Chunks.read
+    monkeypatch.setattr(Chunks, "read", lambda self, index: (read.append(index[0]), real(self, index))[1])
+    fresh.compute()
+    assert len(read) <= len(fresh.tiles) + 1
+    assert len(content(tmp_path / "k")) > 0

@@ -1,0 +1,43 @@
+"""What packages, workflows and the documentation name exists, and agrees with pyproject.toml."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+RECIPE = (ROOT / "packaging/conda/recipe.yaml").read_text()
+CONDA_NAMES = {"matplotlib": "matplotlib-base"}
+
+
+def section(name: str) -> list[str]:
+    """The requirements of one section of the recipe, without spaces."""
+    (found,) = re.findall(rf"^  +{name}:\n((?: +- .*\n)+)", RECIPE, re.M)
+    return [line.strip(" -").replace(" ", "") for line in found.splitlines()]
+
+
+def test_the_conda_recipe_requires_what_the_project_does():
+    wanted = [re.sub(r"^[\w-]+", lambda m: CONDA_NAMES.get(m[0], m[0]), d) for d in PROJECT["project"]["dependencies"]]
+    assert sorted(section("run")) == sorted([*wanted, "python" + PROJECT["project"]["requires-python"]])
+    assert set(PROJECT["build-system"]["requires"]) <= set(section("host"))
+
+
+def test_all_files_state_the_same_version():
+    version = PROJECT["project"]["version"]
+    assert f'version: "{version}"' in RECIPE
+    assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text()
+
+
+def test_workflows_run_targets_that_the_makefile_has():
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
+    workflows = "\n".join(path.read_text() for path in sorted((ROOT / ".github").rglob("*.yml")))
+    asked = set(re.findall(r"run: make ([a-z-]+)", workflows))
+    assert asked
+    assert asked <= targets
+
+
+def test_the_navigation_lists_every_page():
+    listed = set(re.findall(r"[\w./-]+\.md", (ROOT / "mkdocs.yml").read_text()))
+    assert {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")} - listed == set()
