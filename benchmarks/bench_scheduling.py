@@ -141,7 +141,7 @@ def overhead(net: Any, x: np.ndarray, repeats: int) -> dict[str, float]:
         for turn in range(repeats + 1):  # the first one warms up
             store = GramStore(Path(folder) / str(turn), net, x)
             parts = [tuple(slice(k * store.tile, (k + 1) * store.tile) for k in tile) for tile in store.tiles]
-            ways = {"store": store.compute, "tiles": partial(dropped, net, x, parts)}
+            ways: dict[str, Callable[[], Any]] = {"store": store.compute, "tiles": partial(dropped, net, x, parts)}
             for name, way in (ways | {"matrix": partial(assembled, net, x, parts)}).items():
                 begin, processor = time.monotonic(), time.process_time()
                 way()

@@ -132,7 +132,7 @@ class _OnGPUs(Prepared):
         right[:size] = targets
         mesh = Mesh(np.array(self._gpus), ("gpus",))
         rows = PartitionSpec("gpus", None)
-        before = jax.config.jax_enable_x64
+        before = jax.config.read("jax_enable_x64")
         try:
             with jax.enable_x64(True):
                 each = filled // len(self._gpus)
