@@ -147,31 +147,46 @@ struct RectifiedMonomial {
   }
 };
 
+// 1/n for n = 1, …, N.
+template <class T, int N>
+struct Reciprocals {
+  T of[N + 1]{};
+  constexpr Reciprocals() {
+    for (int n = 1; n <= N; ++n) of[n] = T(1.0 / n);
+  }
+};
+
 // Polynomials Σ_j c_j x^j: with a_n(q) = E[φ⁽ⁿ⁾], ρ = cos θ and b_n = a_n q^((n-1)/2)/√(n-1)!, E[φ'φ'] = Σ_n b_n b_n' ρⁿ⁻¹
 // and D' = (a_0 - a_0')² + Σ_n [(b_n √q1 - b_n' √q2)² + 2 r b_n b_n' (1 - ρⁿ)]/n, 1 - ρⁿ = 2s (1 + ρ + … + ρⁿ⁻¹).
 template <class T, int Degree>
 struct PolynomialDual {
   static constexpr int kSides = Degree + 3;  // √q, 1/(2√q), a_0, b_1, b_2, …
   using V = Vec<T>;
+  static constexpr Reciprocals<T, Degree> kShare{};
   const double* coefficients;
   int degree;
-  T share[Degree + 1];
 
-  explicit PolynomialDual(const Op& op) : coefficients(op.weights), degree(op.window_size - 1) {
-    share[0] = 0;
-    for (int n = 1; n <= Degree; ++n) share[n] = T(1.0 / n);
-  }
+  explicit PolynomialDual(const Op& op) : coefficients(op.weights), degree(op.window_size - 1) {}
 
   EQT_INLINE void pair(V& d, V& theta, const V (&x)[kSides], const V (&y)[kSides]) const {
     const V s = half_angle<T>(d, x, y), cosine = T(1) - T(2) * s, r = x[0] * y[0], four = T(4) * s * r;
     const V constant = x[2] - y[2];
     V distance = constant * constant, slope{}, power = T(1) - V{}, sum{};
-    for (int n = 1; n <= degree; ++n) {
+    const auto add = [&](int n) __attribute__((always_inline)) {
       const V both = x[2 + n] * y[2 + n], gap = x[2 + n] * x[0] - y[2 + n] * y[0];
       sum += power;
       slope += both * power;
-      distance += share[n] * (gap * gap + four * (both * sum));
+      distance += kShare.of[n] * (gap * gap + four * (both * sum));
       power *= cosine;
+    };
+    if constexpr (Degree <= kShort) {  // unrolled, so that the sides stay in registers
+#pragma GCC unroll 8
+      for (int n = 1; n <= Degree; ++n) {
+        if (n > degree) break;
+        add(n);
+      }
+    } else {
+      for (int n = 1; n <= degree; ++n) add(n);
     }
     d = distance;
     theta = theta * slope;

@@ -213,18 +213,28 @@ class Computation {
     loops_.pairs.readout(plan_, t);
     if (cancelled()) return;
     loops_.pairs.vector(plan_, t);
-    for (int64_t r = 0; r < count; ++r)
-      for (int64_t l = 0; l < lanes_ && j0 + l < columns.end; ++l) {
-        const int64_t i = i0 + r, j = j0 + l;
-        if (symmetric && j < i) continue;
-        put(i, j, t.k[r * lanes_ + l], t.theta[r * lanes_ + l]);
-        if (symmetric && j > i) put(j, i, t.k[r * lanes_ + l], t.theta[r * lanes_ + l]);
-      }
+    const int lanes = int(std::min<int64_t>(lanes_, columns.end - j0));
+    put(problem_.nngp, t.k, i0, j0, int(count), lanes, symmetric);
+    put(problem_.ntk, t.theta, i0, j0, int(count), lanes, symmetric);
   }
 
-  void put(int64_t i, int64_t j, double k, double theta) const {
-    problem_.nngp[i * problem_.n2 + j] = T(k);
-    problem_.ntk[i * problem_.n2 + j] = T(theta);
+  // Rows of a tile, and where kernels are symmetric its columns from the diagonal on, along which the result runs, too.
+  void put(T* out, const double* values, int64_t i0, int64_t j0, int count, int lanes, bool symmetric) const {
+    const int64_t n = problem_.n2;
+    bool odd = false;
+    for (int r = 0; r < count; ++r) {
+      T* row = out + (i0 + r) * n + j0;
+      for (int l = symmetric && i0 + r > j0 ? int(i0 + r - j0) : 0; l < lanes; ++l) {
+        row[l] = T(values[r * lanes_ + l]);
+        odd |= !(row[l] * T(0) == 0);
+      }
+    }
+    if (odd && problem_.odd) *problem_.odd = 1;
+    for (int l = 0; symmetric && l < lanes; ++l) {
+      T* row = out + (j0 + l) * n + i0;
+      const int above = int(std::min<int64_t>(count, j0 + l - i0));
+      for (int r = 0; r < above; ++r) row[r] = T(values[r * lanes_ + l]);
+    }
   }
 
   // Where the field of first inputs from number i and second ones from number j on goes; `listed`: from number i on.

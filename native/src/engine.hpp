@@ -26,7 +26,7 @@ struct Problem {
   FieldKind field = FieldKind::none;
   int64_t field_numbers = 0;  // of a pair of inputs
   const int32_t* targets = nullptr;
-  volatile int32_t* odd = nullptr;  // becomes 1 where a number of the field is not finite
+  volatile int32_t* odd = nullptr;  // becomes 1 where a number of the result is not finite
 };
 
 template <class T>

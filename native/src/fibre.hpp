@@ -21,6 +21,8 @@ struct Workspace {
   T* kept;
   int64_t kept_size;     // of one slot
   char* pairs;           // fields over pairs of positions: of each pair D, then Θ
+  int32_t* added;        // of each pool, how many fine fibres were added
+  char* begun;           // of each slab, whether its sums hold numbers of this pair of inputs
   double *d, *theta, *q;  // sums over fibres, (kTileRows, lanes)
   const T** rows;
   Place* places;
@@ -57,6 +59,8 @@ struct Workspace {
     places = reinterpret_cast<Place*>(take((plan.most_ops + 1) * int64_t(sizeof(Place))));
     partners = reinterpret_cast<int32_t*>(take(plan.columns * int64_t(sizeof(int32_t))));
     pairs = take(plan.pair_cells * 2 * kLanes<T> * int64_t(sizeof(double)));
+    added = reinterpret_cast<int32_t*>(take(plan.pools * int64_t(sizeof(int32_t))));
+    begun = take(plan.slabs);
     char* rest = take(SphereMemory<T>::bytes(plan, nullptr, nullptr));
     if (memory) SphereMemory<T>::bytes(plan, rest, &sphere);
     end = at - static_cast<char*>(memory);

@@ -167,12 +167,13 @@ void write_fields(const Plan& plan, const Tile<T>& tile) {
   const bool gathers = to.kind == FieldKind::all && plan.levels[plan.field_count].grid;
   for (int r = 0; r < tile.rows; ++r) {
     const T *x1 = Own ? tile.signals1 : tile.inputs[r], *sides1 = Own ? tile.sides1 : tile.sides[r];
-    if (plan.pooled) fill_pooled<T, Own>(plan, work, x1, tile.signals2, sides1, tile.sides2, tile.cancel);
+    const Feed<T, Own> feed(plan, work, x1, tile.signals2, sides1, tile.sides2, tile.cancel);
     FieldWriter<T, Own, S> writer{plan, to, static_cast<T*>(to.scratch), to.gathered, static_cast<S*>(to.k) + r * to.first,
                                   static_cast<S*>(to.theta) + r * to.first};
     int member = 0;
     for (int f = 0; f < plan.fibre_count; ++f) {
       if (tile.cancel && *tile.cancel) return;
+      if (plan.pooled) feed.reach(plan, f);
       find_places(plan, f, work.places, work.partners);
       const int32_t *q = plan.fibres + 3 * f, *next = q + 3;
       const bool diagonal = grid ? !q[0] && !q[1] && !q[2] : plan.single;

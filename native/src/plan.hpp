@@ -51,6 +51,7 @@ class OwnedPlan {
   void chain_stages();
   const Plan* chained(std::size_t count, const std::vector<Fibres>& fibres);
   void place_slabs(const Stage& stage, const Fibres& fibres, Pooled& pooled);
+  void find_last_fibres(Pooled& pooled);
 
   Plan plan_{};  // of the last stage
   std::vector<double> reals_;

@@ -51,7 +51,7 @@ void pool_variances(const Plan& plan, const Group<T>& group, Carried<T>& at) {
     if (values != at.mean) std::memcpy(at.mean, values, size_t(plan.levels[0].positions) * L * sizeof(double));
   }
   const Workspace<T> work(plan, at.workspace);
-  fill_pooled<T, true>(*pooled.own, work, group.signals, group.signals, group.lanes, group.lanes, nullptr);
+  Feed<T, true>(*pooled.own, work, group.signals, group.signals, group.lanes, group.lanes, nullptr).reach(*pooled.own, 0);
   const int64_t begin = pooled.own->pooled->begin;
   for (int64_t p = 0; p < plan.levels[0].positions; ++p) {
     const double part = part_on_grid(pooled, p);

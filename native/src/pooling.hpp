@@ -85,6 +85,27 @@ void add_window_row(const T* const* rows, int count, int width, int64_t stride, 
   }
 }
 
+// Windows of R × W on rows `row` apart, in m rows of n windows: `down` and `across` from one to the next, whose sums are in
+// rows `below` apart. Most windows are that small: nothing is decided row by row.
+template <class T, class S, int R, int W>
+void add_plane_of(const T* cells, int64_t row, int64_t down, int64_t across, int64_t m, int64_t n, S* sums, int64_t below) {
+  constexpr int L = kLanes<T>;
+  for (int64_t i = 0; i < m; ++i, cells += down, sums += below) {
+    const T* at = cells;
+    S* to = sums;
+    for (int64_t k = 0; k < n; ++k, at += across, to += 2 * L) {
+      Vec<T> d{}, theta{};
+      for (int r = 0; r < R; ++r)
+        for (int u = 0; u < W; ++u) {
+          d += load(at + r * row + 2 * L * u);
+          theta += load(at + r * row + 2 * L * u + L);
+        }
+      add_to<T, S>(to, d);
+      add_to<T, S>(to + L, theta);
+    }
+  }
+}
+
 // Adds a fibre of `fine`, whose field after all operations is `field`, to the coarse ones.
 template <class T, class S>
 struct Pooling {
@@ -95,6 +116,17 @@ struct Pooling {
   const T* field;
 
   S* sums() const { return work.template sums<S>(pooled.begin); }
+
+  // Sums begin at zero; slabs that are not needed any more leave the cache meanwhile.
+  void begin(int number) const {
+    char& begun = work.begun[pooled.slab_at + number];
+    if (begun) return;
+    begun = 1;
+    const Slab& slab = pooled.slabs[number];
+    int64_t cells = 1;
+    for (int a = 0; a < kAxes; ++a) cells *= slab.high[a] > slab.low[a] ? slab.high[a] - slab.low[a] : 0;
+    std::memset(sums() + 2 * L * slab.begin, 0, size_t(cells) * 2 * L * sizeof(S));
+  }
 
   void add_grid() const {
     each_overlap(pooled, 0, place.offset[0], place.torus, [&](const Overlap& z) {
@@ -112,6 +144,7 @@ struct Pooling {
       if (first < 0 || second < 0) continue;
       const int slab = pooled.slab_of_difference[second - first + m - 1];
       if (slab < 0) continue;
+      begin(slab);
       S* to = sums() + 2 * L * place_in(pooled.slabs[slab], 0, 0, first);
       add_to<T, S>(to, load(field + 2 * L * p));
       add_to<T, S>(to + L, load(field + 2 * L * p + L));
@@ -143,6 +176,12 @@ struct Pooling {
     const int *m = pooled.out, *s = pooled.stride;
     const int number = slab_of(z.blocks, y.blocks, x.blocks);
     if (number < 0) return;
+    begin(number);
+    const int high = y.to - y.from, wide = x.to - x.from;
+    if (pooled.inside && z.to - z.from == 1 && high <= 2 && wide <= 2) {
+      if (high == 1) return wide == 1 ? add_planes<1, 1>(z, y, x, number) : add_planes<1, 2>(z, y, x, number);
+      return wide == 1 ? add_planes<2, 1>(z, y, x, number) : add_planes<2, 2>(z, y, x, number);
+    }
     for (int bz = z.first_block(); bz < z.last_block(m[0]); ++bz)
       for (int by = y.first_block(); by < y.last_block(m[1]); ++by) {
         S* to = sums() + 2 * L * place_in(pooled.slabs[number], bz, by, x.first_block());
@@ -153,6 +192,18 @@ struct Pooling {
         for (int bx = x.first_block(); bx < x.last_block(m[2]); ++bx, to += 2 * L)
           add_window(z, s[0] * bz, y, s[1] * by, x, s[2] * bx, to);
       }
+  }
+
+  template <int R, int W>
+  void add_planes(const Overlap& z, const Overlap& y, const Overlap& x, int number) const {
+    const int *m = pooled.out, *s = pooled.stride, by = y.first_block(), bx = x.first_block();
+    const Slab& slab = pooled.slabs[number];
+    const int64_t row = 2 * L * int64_t(place.to[2] - place.from[2]), below = 2 * L * int64_t(slab.high[2] - slab.low[2]);
+    for (int bz = z.first_block(); bz < z.last_block(m[0]); ++bz) {
+      const T* cells = field + 2 * L * (place.row(s[0] * bz + z.from, s[1] * by + y.from) + s[2] * bx + x.from - place.from[2]);
+      add_plane_of<T, S, R, W>(cells, row, s[1] * row, 2 * L * s[2], y.last_block(m[1]) - by, x.last_block(m[2]) - bx,
+                               sums() + 2 * L * place_in(slab, bz, by, bx), below);
+    }
   }
 
   // The windows of a row of blocks, which lie on the grid with all their positions.
@@ -184,31 +235,60 @@ struct Pooling {
   }
 };
 
-// Fills the field over pairs of positions with which the stage `plan` begins, of one first input with a vector of others.
+// The fields over pairs of positions with which the stages of `plan` begin, of one first input with a vector of others.
+// Fine fibres are added until the slab that is asked for is complete, so that it is read while it is in the cache.
 template <class T, bool Own>
-void fill_pooled(const Plan& plan, const Workspace<T>& work, const T* x1, const T* x2, const T* sides1, const T* sides2,
-                 const volatile int32_t* cancel) {
-  const Pooled& pooled = *plan.pooled;
-  const Plan& fine = *pooled.fine;
-  if (fine.pooled) fill_pooled<T, Own>(fine, work, x1, x2, sides1, sides2, cancel);
-  const size_t number = pooled.narrow ? sizeof(T) : sizeof(double);
-  std::memset(work.template sums<T>(pooled.begin), 0, size_t(pooled.cells) * 2 * kLanes<T> * number);
-  for (int f = 0; f < fine.fibre_count; ++f) {
-    if (cancel && *cancel) return;
-    find_places(fine, f, work.places, work.partners);
-    const int32_t* q = fine.fibres + 3 * f;
-    const bool diagonal = fine.levels[0].grid && !q[0] && !q[1] && !q[2];
-    const Fibre<T, Own> fibre{fine, work, work.places, sides1, sides2, diagonal, f};
-    const T* field = fibre.run(x1, x2);
-    const auto add = [&](const auto& pooling) {
-      if (pooled.grid) pooling.add_grid();
-      else pooling.add_blocks(fine.positions_out);
-      for (int c = 0; c < pooled.carried; ++c) pooling.keep(pooled.carry[c], work.places[pooled.carry[c].level]);
-    };
-    const Place& last = work.places[fine.field_count];
-    if (pooled.narrow) add(Pooling<T, T>{pooled, work, last, field});
-    else add(Pooling<T, double>{pooled, work, last, field});
+struct Feed {
+  const Workspace<T>& work;
+  const T *x1, *x2, *sides1, *sides2;
+  const volatile int32_t* cancel;
+
+  Feed(const Plan& plan, const Workspace<T>& memory, const T* first, const T* second, const T* first_sides,
+       const T* second_sides, const volatile int32_t* stop)
+      : work(memory), x1(first), x2(second), sides1(first_sides), sides2(second_sides), cancel(stop) {
+    for (const Pooled* pooled = plan.pooled; pooled; pooled = pooled->fine->pooled) {
+      work.added[pooled->number] = 0;
+      std::memset(work.begun + pooled->slab_at, 0, size_t(pooled->slab_count));
+    }
   }
-}
+
+  // Completes what fibre number f of `plan`, which follows a pool, begins with.
+  void reach(const Plan& plan, int f) const {
+    const Pooled& pooled = *plan.pooled;
+    const Plan& fine = *pooled.fine;
+    const int slab = pooled.slab_of_fibre[f], last = pooled.last_of_slab[slab];
+    int32_t& next = work.added[pooled.number];
+    for (; next <= last; ++next) {
+      if (cancel && *cancel) return;
+      if (fine.pooled) reach(fine, next);
+      find_places(fine, next, work.places, work.partners);
+      const int32_t* q = fine.fibres + 3 * next;
+      const bool diagonal = fine.levels[0].grid && !q[0] && !q[1] && !q[2];
+      const Fibre<T, Own> fibre{fine, work, work.places, sides1, sides2, diagonal, next};
+      add(pooled, fibre.run(x1, x2));
+    }
+    begin(pooled, slab);
+  }
+
+ private:
+  template <class F>
+  EQT_INLINE void with_pooling(const Pooled& pooled, const T* field, F&& f) const {
+    const Place& last = work.places[pooled.fine->field_count];
+    if (pooled.narrow) f(Pooling<T, T>{pooled, work, last, field});
+    else f(Pooling<T, double>{pooled, work, last, field});
+  }
+
+  void add(const Pooled& pooled, const T* field) const {
+    with_pooling(pooled, field, [&](const auto& pooling) {
+      if (pooled.grid) pooling.add_grid();
+      else pooling.add_blocks(pooled.fine->positions_out);
+      for (int c = 0; c < pooled.carried; ++c) pooling.keep(pooled.carry[c], work.places[pooled.carry[c].level]);
+    });
+  }
+
+  void begin(const Pooled& pooled, int slab) const {
+    with_pooling(pooled, nullptr, [&](const auto& pooling) { pooling.begin(slab); });
+  }
+};
 
 }  // namespace eqt::EQT_ISA

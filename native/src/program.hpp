@@ -113,7 +113,8 @@ struct Carry {
 };
 
 // Where a stage begins that follows a pool: D and Θ of an earlier stage, averaged over a window of first positions and
-// one of second positions. The fine fibres are run one after another and added into the slabs of the coarse ones.
+// one of second positions. The fine fibres are run one after another and added into the slabs of the coarse ones, each of
+// which is run as soon as its slab is complete.
 struct Pooled {
   const Plan* fine;  // the earlier stage
   bool grid;         // windows on a grid, as in `Op`; else blocks of positions, coarse fibres by difference of their numbers
@@ -123,6 +124,8 @@ struct Pooled {
   const int32_t* blocks;  // by fine position: the block that it belongs to, or -1
   double scale;           // one over the number of pairs of positions in a pair of windows
   const Slab* slabs;
+  int slab_count, slab_at, number;  // of this pool: among the slabs and among the pools of all stages
+  const int32_t* last_of_slab;      // the last fine fibre that is added to it
   const int32_t* slab_of_fibre;       // of the coarse stage
   const int32_t* slab_of_difference;  // by differences of blocks, from 1 - n to n - 1 along each axis; -1: not needed
   int64_t begin, cells;               // of this field among all fields over pairs
@@ -165,6 +168,7 @@ struct Plan {
   int most_ops;                    // of a stage
   int64_t columns;                 // of all grids of a stage
   int64_t pair_cells;              // of all fields over pairs of positions
+  int pools, slabs;                // between all stages
 };
 
 }  // namespace eqt

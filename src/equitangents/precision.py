@@ -13,6 +13,8 @@ from typing import Any
 import jax
 import numpy as np
 
+_SINGLE = frozenset(np.dtype(kind) for kind in (np.float32, np.float16, jax.dtypes.bfloat16))
+
 
 def is_traced(x: Any) -> bool:
     """Whether `x` is a JAX tracer, i.e. its values are not known yet."""
@@ -21,8 +23,7 @@ def is_traced(x: Any) -> bool:
 
 def working_dtype(*arrays: Any) -> np.dtype:
     """float64 if any array is float64 (or integer), else float32."""
-    dtypes = [np.dtype(a.dtype) for a in arrays if a is not None]
-    if all(d == np.float32 or d == np.float16 or d.name == "bfloat16" for d in dtypes):
+    if all(np.dtype(a.dtype) in _SINGLE for a in arrays if a is not None):
         return np.dtype(np.float32)
     return np.dtype(np.float64)
 

@@ -86,3 +86,17 @@ def test_the_bare_loop_is_compiled_for_every_instruction_set_that_the_engine_has
         assert "-march=native" not in asked[-3]
     monkeypatch.setattr(rooflines, "instruction_sets", lambda: ("sse2", "avx2"))
     assert rooflines.bare_loop().instructions == "avx2"
+
+
+def test_every_instruction_set_is_compared_with_a_bare_loop_of_its_own(monkeypatch, capsys):
+    bench = importlib.import_module("benchmarks.bench_instruction_sets")
+    rooflines = importlib.import_module("benchmarks.rooflines")
+    ran = []
+    monkeypatch.setattr(bench, "bare_loop", lambda instructions: rooflines.Bare(1e9, 4e9, instructions))
+    monkeypatch.setattr(bench.cpu, "kernels", lambda steps, x, y, instruction_set: ran.append(instruction_set))
+    monkeypatch.setattr(bench, "shortest", lambda run, repeats: run() or bench.COUNT**2 * 3 * bench.SIDE**4 / 2e9)
+    monkeypatch.setattr(bench, "instruction_sets", lambda: ("sse2", "avx2", "avx512"))
+    bench.main()
+    assert ran == [0, 1, 2]
+    rows = capsys.readouterr().out.splitlines()[2:]
+    assert rows == [f"| {name} | 2.00 | 4.00 | 0.50 |" for name in ("sse2", "avx2", "avx512")]

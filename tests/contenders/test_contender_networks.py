@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from equitangents import contenders, nn
+from equitangents.contenders import rings
 from equitangents.contenders.canonical import Canonicalised
 from equitangents.contenders.networks import cnn, count_multiplications, count_parameters
 from equitangents.contenders.turned_filters import TurnedFilters, turned_filters
@@ -26,9 +27,33 @@ class TestGroupConvolutionalNetwork:
         assert np.std(y[0]) > 0.01
         np.testing.assert_allclose(y, np.broadcast_to(y[:1], y.shape), atol=1e-5)
 
-    def test_interpolated_filters_keep_quarter_turns_exact(self):
+    def test_steerable_filters_keep_quarter_turns_exact(self):
         y = outputs_on_orbit(TurnedFilters("C8", 2, 3), "C8")
         np.testing.assert_allclose(y[::2], np.broadcast_to(y[:1], y[::2].shape), atol=1e-5)
+
+    @pytest.mark.parametrize("side", [4, 5])
+    def test_filters_turn_as_functions_of_the_plane(self, side):
+        found = rings.turned(side, 8)
+        for g in range(8):
+            for b, (R, m, phase) in enumerate(rings.functions(side)):
+                image = found[g, :, b].reshape(side, side)
+                np.testing.assert_allclose(found[(g + 2) % 8, :, b].reshape(side, side), np.rot90(image), atol=1e-12)
+                at = [(j - (side - 1) / 2, (side - 1) / 2 - i) for i in range(side) for j in range(side)]
+                literal = np.array(
+                    [
+                        np.exp(-((np.hypot(*p) - R) ** 2) / 0.72)
+                        * (np.cos(m * (np.arctan2(p[1], p[0]) - phase - g * np.pi / 4)) if m and any(p) else m == 0)
+                        for p in at
+                    ]
+                )
+                along = (image.ravel() @ literal) / np.linalg.norm(image) / np.linalg.norm(literal)
+                assert along == pytest.approx(1, abs=1e-12)
+
+    def test_a_turn_by_45_degrees_costs_a_smooth_image_little(self):
+        row, column = np.mgrid[:14, :14] - 6.5
+        blob = np.exp(-((row - 2) ** 2 + (column + 1) ** 2) / 6) - np.exp(-((row + 2) ** 2 + column**2) / 5)
+        y = outputs_on_orbit(TurnedFilters("C8", 5, 3), "C8", np.stack([blob, blob.T])[..., None].astype(np.float32))
+        assert np.linalg.norm(y - y[:1]) <= 0.1 * np.linalg.norm(y)
 
     def test_it_has_about_as_many_parameters_as_the_plain_network(self):
         problem = contenders.Problem("C4", (14, 14, 1), 10)

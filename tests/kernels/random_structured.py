@@ -64,8 +64,15 @@ def blocks(draw, graphs, mask):
         return [linear, curve, attend], lambda f: ls.attention(hidden(f), 0.7, 1.0, 0.04, function)
     if kind == "normalised":
         scaled = nn.LayerNorm(positions=draw(st.booleans()), eps=0.0)
-        both = nn.Dense(4, b_std=0.3), scaled
-        return [*both, curve], lambda f: ls.phi(ls.layer_norm(ls.dense(f, 1.0, 0.3), scaled.positions), name)
+        if draw(st.booleans()):  # of means that are not zero
+            return (
+                [nn.Dense(4, b_std=0.3), curve, scaled],
+                lambda f: ls.layer_norm(ls.phi(ls.dense(f, 1.0, 0.3), name), scaled.positions),
+            )
+        return (
+            [nn.Dense(4, b_std=0.3), scaled, curve],
+            lambda f: ls.phi(ls.layer_norm(ls.dense(f, 1.0, 0.3), scaled.positions), name),
+        )
     if kind == "residual":
         # Both summands have means.
         return (
@@ -104,9 +111,10 @@ def ends(draw):
     )
     if draw(st.booleans()):
         return [readout, nn.Dense(1, b_std=0.1)], lambda f: ls.dense(law(f), 1.0, 0.1)
+    # After a pool the distance of parallel inputs is a difference of larger numbers, of which a kink takes the root.
     return (
-        [readout, nn.Dense(4), nn.Relu(), nn.Dense(1)],
-        lambda f: ls.dense(ls.phi(ls.dense(law(f), 1.0, 0.0), "relu"), 1.0, 0.0),
+        [readout, nn.Dense(4), nn.Erf(), nn.Dense(1)],
+        lambda f: ls.dense(ls.phi(ls.dense(law(f), 1.0, 0.0), "erf"), 1.0, 0.0),
     )
 
 

@@ -194,6 +194,41 @@ def test_doctor_prints_what_was_found_and_tests_anew_what_failed(plant, monkeypa
     assert findings.finding(engine).fault is None
 
 
+def test_doctor_says_what_it_knows_where_the_engine_that_is_asked_for_failed(plant, monkeypatch, capsys):
+    monkeypatch.setattr("equitangents.cli.self_test.run_checks", lambda: pytest.fail("by which engine?"))
+    monkeypatch.setenv("EQUITANGENTS_ENGINE", "planted")
+    in_this_process(monkeypatch, planted.Wrong)
+    plant(planted.Wrong)
+    with pytest.raises(
+        InvalidArgumentError, match="EQUITANGENTS_ENGINE is 'planted', whose test on this machine failed"
+    ):
+        doctor()
+    said = " ".join(capsys.readouterr().out.split())
+    assert "devices cpu:0" in said
+    assert "test of planted failed: its NTK between inputs differs" in said
+    assert "kernel engine none: EQUITANGENTS_ENGINE is 'planted'" in said
+
+
+def test_a_name_that_no_engine_has_is_refused_in_terms_of_what_gave_it(monkeypatch):
+    names = "'cpu', 'gpu', 'reference'"
+    with pytest.raises(InvalidArgumentError, match=f"^engine is 'cuda'; expected None or one of {names}$"):
+        select.engine_name("cuda")
+    monkeypatch.setenv("EQUITANGENTS_ENGINE", "cuda")
+    with pytest.raises(
+        InvalidArgumentError, match=f"^EQUITANGENTS_ENGINE is 'cuda'; expected nothing or one of {names}$"
+    ):
+        select.engine_name()
+
+
+def test_a_finding_that_cannot_be_kept_is_used_all_the_same(plant, monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("no folder")
+    monkeypatch.setenv("EQUITANGENTS_CACHE", str(tmp_path / "file"))
+    in_this_process(monkeypatch, planted.Wrong)
+    engine = plant(planted.Wrong)
+    assert findings.finding(engine).fault is not None
+    assert not findings.finding(engine).kept
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [planted.Right, *FAULTS], ids=lambda kind: kind.__name__)
 def test_what_a_child_process_finds(kind, plant):
@@ -204,7 +239,9 @@ def test_what_a_child_process_finds(kind, plant):
 @pytest.mark.slow
 def test_a_child_that_hangs_is_ended(plant, monkeypatch):
     monkeypatch.setattr(findings, "_SECONDS", 0.2)
-    assert str(findings.finding(plant(planted.Right))) == "failed: its test did not end within 0 s"
+    assert str(findings.finding(plant(planted.Right))) == (
+        "failed: its test did not end within 0 s, as on a machine that is busy with other work"
+    )
 
 
 @pytest.mark.slow

@@ -60,7 +60,10 @@ def conv(f, window, W, b, standard=None):
 
 def phi(f, name):
     a, b = f.q[:, :, None, None], f.q[None, None]
-    D = np.maximum(a + b - 2 * f.K, 0)
+    # Fields that are parallel or opposite to rounding are so: of their distance a kink takes the root.
+    root = np.sqrt(a * b)
+    alike = np.abs(np.abs(f.K) - root) <= 1e-14 * root
+    D = np.where(alike, (np.sqrt(a) - np.sign(f.K) * np.sqrt(b)) ** 2, np.maximum(a + b - 2 * f.K, 0))
     K, slope, _ = literal_duals.dual(name, a, b, f.K, D)
     return replace(f, K=K, T=f.T * slope, m=literal_duals.mean(name, f.q) + 0 * f.m).cleared()
 

@@ -13,7 +13,7 @@ PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "optax", "orbax-checkpoint", "sci
 def doctor() -> None:
     """Show versions, devices and the kernel engine, and test this installation on small kernels.
 
-    Exit status 1 if a number of the self-test is wrong.
+    Exit status 1 if a number of the self-test is wrong, 2 if the engine that EQUITANGENTS_ENGINE names cannot run here.
     """
     import jax
     from rich.console import Console
@@ -21,6 +21,7 @@ def doctor() -> None:
 
     import equitangents
     from equitangents.cli.self_test import run_checks
+    from equitangents.errors import InvalidArgumentError
     from equitangents.kernels.engines import engine_description, engines, finding
 
     about = Table.grid(padding=(0, 2))
@@ -32,15 +33,20 @@ def doctor() -> None:
     for engine in engines():
         if engine.why_unavailable() is None and (found := finding(engine, again=True)) is not None:
             about.add_row(f"test of {engine.name}", str(found))
-    about.add_row("kernel engine", engine_description())
+    console = Console()
+    try:
+        about.add_row("kernel engine", engine_description())
+    except InvalidArgumentError as error:
+        about.add_row("kernel engine", f"none: {error}")
+        console.print(about)
+        raise
+    console.print(about)
 
     checks = run_checks()
     table = Table("self-test", "error", "allowed", "")
     for check in checks:
         table.add_row(check.name, f"{check.error:.1e}", f"{check.allowed:.0e}", "ok" if check.passed else "WRONG")
 
-    console = Console()
-    console.print(about)
     console.print(table)
     if not all(check.passed for check in checks):
         typer.echo("equitangents: the self-test found wrong numbers; do not trust results from here", err=True)

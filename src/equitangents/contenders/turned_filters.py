@@ -1,8 +1,9 @@
 """A group-convolutional network whose filters are turned by the elements of a finite group of the plane.
 
 lift    F(g) = x ⋆ ρ(g)ψ;    group convolution    F′(g) = Σ_k F(g k) ⋆ ρ(g)ψ_k;    readout    Σ_g ⟨F(g), ρ(g)w⟩ / |G|.
-With ρ(g) exact on filters, quarter turns and reflections, the output is exactly invariant; otherwise filters are turned
-by splines within the disc that all turns share, and it is invariant up to that.
+With ρ(g) exact on filters, quarter turns and reflections, the output is exactly invariant. Otherwise ψ and w are sums
+of smooth functions of the plane, each turned as a function and sampled at the pixels (`rings`), and the output is
+invariant up to what the samples of images lose.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 from equitangents import actions
 from equitangents._types import ArrayLike, DType, Params
 from equitangents.actions import Action
+from equitangents.contenders import rings
 from equitangents.contenders.networks import B_STD, LAST_STD, W_STD, count_parameters
 from equitangents.contenders.problem import Problem
 from equitangents.nn.layer import Weights
@@ -27,8 +29,9 @@ from equitangents.nn.layer import Weights
 class TurnedFilters:
     """Lift, ReLU, blocks of 2×2 averaged, then `convolutions` group convolutions with ReLU, and the readout.
 
-    Filters are 3×3 where the group moves pixels to pixels, and 5×5 where they are interpolated. The readout has a
-    weight for every position, as the dense layer of a plain network has.
+    Where the group moves pixels to pixels, filters are 3×3 and have a weight for every pixel, and the readout has one
+    for every position, as the dense layer of a plain network has. Otherwise filters are 5×5, and they and the readout
+    have a weight for every function of `rings`.
     """
 
     group: str
@@ -38,8 +41,8 @@ class TurnedFilters:
 
     def init(self, key: jax.Array, input_shape: tuple[int, ...], dtype: DType = "float32") -> Params:
         """Weights (taps, inputs, width) of the lift, (taps, |G|, width, width) of convolutions, then the readout."""
-        order, taps = len(_quotients(self.group)), _filter_side(self.group) ** 2
-        positions = (input_shape[0] // 2) * (input_shape[1] // 2)
+        order, taps = len(_quotients(self.group)), _weights_of_a(_filter_side(self.group), self.group)
+        positions = _weights_of_a(input_shape[0] // 2, self.group)
         keys = jax.random.split(key, self.convolutions + 2)
         shapes = [(taps, input_shape[-1], self.width), *[(taps, order, self.width, self.width)] * self.convolutions]
         hidden = [Weights(W_STD, B_STD).init(k, s, (self.width,), dtype) for k, s in zip(keys, shapes, strict=False)]
@@ -96,28 +99,26 @@ def _filter_side(group: str) -> int:
     return 3 if exact_on_filters(group) else 5
 
 
+def _weights_of_a(side: int, group: str) -> int:
+    """Weights of one filter on a square."""
+    return side * side if exact_on_filters(group) else len(rings.functions(side))
+
+
 def _turned(group: str, side: int, weights: Any) -> Any:
-    """ρ(g) of weights (side², ...) on a square, for every g: (|G|, side², ...)."""
-    motion = _motion(group, side)
-    if motion.ndim == 2:
-        return weights[motion]
-    return jnp.einsum("gqp,p...->gq...", jnp.asarray(motion, weights.dtype), weights)
+    """Filters on a square from their weights (taps, ...), turned by every g: (|G|, side², ...)."""
+    if exact_on_filters(group):
+        return weights[_motion(group, side)]
+    basis = rings.turned(side, len(_quotients(group)))
+    return jnp.einsum("gpb,b...->gp...", jnp.asarray(basis, weights.dtype), weights)
 
 
 @lru_cache(maxsize=16)
 def _motion(group: str, side: int) -> np.ndarray:
-    """ρ(g) on the numbers of a square, row-major: where it reads each, (|G|, side²), or where it interpolates,
-    within the inscribed disc, matrices (|G|, side², side²).
-    """
+    """Where ρ(g) reads each number of a square, row-major, (|G|, side²)."""
     action: Action = actions.as_action("group", group, (1, side, side, 1))
-    if action.exact:
-        places = np.arange(side * side, dtype=np.float64).reshape((1, side, side, 1))
-        orbit = [np.asarray(action(g, places)) for g in range(action.group.order)]
-        return np.stack(orbit).reshape((action.group.order, -1)).astype(np.int32)
-    action = actions.image_rotations(action.group.order, mask="circle")
-    basis = np.eye(side * side).reshape((-1, side, side, 1))
-    turned = np.stack([np.asarray(action(g, basis)) for g in range(action.group.order)])
-    return np.swapaxes(turned.reshape((action.group.order, side * side, side * side)), 1, 2)
+    places = np.arange(side * side, dtype=np.float64).reshape((1, side, side, 1))
+    orbit = [np.asarray(action(g, places)) for g in range(action.group.order)]
+    return np.stack(orbit).reshape((action.group.order, -1)).astype(np.int32)
 
 
 @lru_cache(maxsize=16)

@@ -15,6 +15,7 @@ from equitangents.kernels.scales import (
     Law,
     Scales,
     Treatment,
+    are_ordinary,
     as_representable,
     check_representable,
     divided,
@@ -42,12 +43,13 @@ def all_pairs(
 ) -> tuple[Any, Any, list[str]]:
     """(NNGP, NTK, notes) between x1 and x2 (None: x1 with itself), each (N1, N2, *layout.tail), by an engine."""
     dtype = x1.dtype
-    scales = scales_of(law, dtype, x1, x2)
-    shape = len(x1), len(x1 if x2 is None else x2)
     inputs = (x1,) if x2 is None else (x1, x2)
-    if scales.ordinary or 0 in shape:
+    scales = None if are_ordinary(law, inputs) else scales_of(law, dtype, x1, x2)
+    shape = len(x1), len(x1 if x2 is None else x2)
+    if scales is None or scales.ordinary or 0 in shape:
         nngp, ntk = ways.engine(x1, x2)
-        _clear(scales, nngp, ntk)
+        if scales is not None:
+            _clear(scales, nngp, ntk)
         if not ways.checked:
             check_representable(dtype, (nngp, ntk), inputs)
         return nngp, ntk, []

@@ -79,6 +79,7 @@ def _ways(program: Program, engine: Engine) -> by_scale.Ways:
         common=lambda x1, x2, factor: _concrete(engine, apart.with_biases(program, factor), x1, x2),
         apart=apart_of,
         compiled=engine.compiles_shapes,
+        checked=engine.checks_kernels,
     )
 
 

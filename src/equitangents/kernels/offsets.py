@@ -29,10 +29,7 @@ def differences(steps: tuple[Step, ...], start: GridLevel, fibres: np.ndarray) -
 
 
 def finer(pool: Pool | WindowPool, level: Level, apart: np.ndarray) -> np.ndarray:
-    """The fibres, on the level before the pool, whose pairs of positions fall into windows that are `apart`.
-
-    Neighbours come one after another, so that what they are added to is near.
-    """
+    """The fibres, on the level before the pool, whose pairs of positions fall into windows that are `apart`."""
     if isinstance(level, TableLevel):
         assert isinstance(pool, Pool)
         return _joining(pool, level, apart)
@@ -45,9 +42,22 @@ def finer(pool: Pool | WindowPool, level: Level, apart: np.ndarray) -> np.ndarra
         offsets = np.stack(np.meshgrid(*each, indexing="ij"), axis=-1).reshape(-1, len(each))
     else:
         offsets = _finer(apart, box, level, slice(None))
-    stride = np.array(box.stride, np.int64)
-    order = np.lexsort([*(offsets % stride).T[::-1], *(offsets // stride).T[::-1]])
-    return offsets[order].astype(np.int32)
+    return offsets.astype(np.int32)
+
+
+_BAND = 8  # fibres of the first stage along the last axis but one
+
+
+def in_bands(fibres: np.ndarray, strides: int) -> np.ndarray:
+    """Fibres in bands of the last axis but one, from one end of the last axis to the other.
+
+    A pool adds few neighbours to one coarse fibre. The bands of a stage that follows pools of `strides` together are
+    those of the first: coarse fibres are complete, and still in the cache, when it is their turn.
+    """
+    if fibres.ndim < 2 or fibres.shape[1] < 2:
+        return fibres
+    *before, row, column = fibres.T
+    return fibres[np.lexsort([row, column, row // max(1, _BAND // strides), *reversed(before)])]
 
 
 def _finer(apart: np.ndarray, box: Box, level: GridLevel, axes: slice) -> np.ndarray:

@@ -22,6 +22,7 @@ from equitangents.kernels.program import (
     Dual,
     Flatten,
     FrozenArray,
+    HashedOnce,
     Op,
     Parallel,
     Pool,
@@ -35,7 +36,7 @@ from equitangents.kernels.settled import settled
 
 
 @dataclass(frozen=True)
-class FibrePlan:
+class FibrePlan(HashedOnce):
     """Run `field` along each fibre, weigh the pairs that `labels` puts into one block, then run `vector`."""
 
     field: tuple[Op, ...]
@@ -44,6 +45,8 @@ class FibrePlan:
     labels: FrozenArray  # int32 (P,), blocks of the readout, -1 where dropped
     block_weight: float  # the weight of one pair of positions
     vector: tuple[Op, ...]
+
+    __hash__ = HashedOnce.__hash__
 
     @property
     def single(self) -> bool:

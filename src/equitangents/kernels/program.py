@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -33,6 +33,30 @@ class FrozenArray:
 
     def __repr__(self) -> str:
         return f"FrozenArray(shape={self.array.shape}, dtype={self.array.dtype})"
+
+
+class HashedOnce:
+    """Frozen dataclasses that know their hash from the beginning: they are keys of many caches, asked in every call.
+
+    They name `__hash__` themselves, since dataclasses make one otherwise. A copy in another process hashes anew.
+    """
+
+    def __post_init__(self) -> None:
+        try:
+            found = hash(self._values())
+        except TypeError:  # it holds numbers of a JAX program that is traced, and is no key
+            return
+        object.__setattr__(self, "_hash", found)
+
+    def __hash__(self) -> int:
+        found = self.__dict__.get("_hash")
+        return hash(self._values()) if found is None else int(found)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self._values()
+
+    def _values(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, part.name) for part in fields(self))  # type: ignore[arg-type]
 
 
 class DualActivation(Protocol):
@@ -196,7 +220,7 @@ class GroupFibres:
 
 
 @dataclass(frozen=True)
-class Program:
+class Program(HashedOnce):
     """Operations on fields over the input's positions, in order.
 
     `shape` is the input's grid of positions, () for plain vectors. `lift` is set for networks that lift to a group.
@@ -206,6 +230,8 @@ class Program:
     ops: tuple[Op, ...]
     lift: GroupFibres | None = None
     form: Literal["auto", "pairs"] = field(default="auto")
+
+    __hash__ = HashedOnce.__hash__
 
 
 def arrays_of(program: Program) -> dict[str, np.ndarray]:

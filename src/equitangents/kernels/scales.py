@@ -26,6 +26,7 @@ _SPREAD = 4  # of logarithms of norms, up to which all pairs are near
 _RESOLVED = 12  # of logarithms of norms, up to which distances in double precision resolve products to single precision
 # Logarithms of norms at which every product of variances on the way is a normal number, with digits to spare.
 _COMFORTABLE = {"float32": (-20.0, 20.0), "float64": (-100.0, 240.0)}
+_NAMES = {4: "float32", 8: "float64"}
 _ODD = (duals.PiecewiseLinear, duals.Erf, duals.Gelu, duals.Sin)  # linear near 0 up to what does not matter there
 
 
@@ -179,6 +180,27 @@ class Scales:
                     columns = np.nonzero((self.bins2 == bin2) & ~self.zero2)[0]
                     how = treatment(self.law, int(bin1), int(bin2), self.dtype)
                     yield rows, columns, how, symmetric and bin1 == bin2
+
+
+def are_ordinary(law: Law, inputs: tuple[np.ndarray, ...]) -> bool:
+    """Whether the extreme norms alone show that all pairs are for the engine, as they are; then none of them is zero.
+
+    False does not say that they are not: see `scales_of`.
+    """
+    extremes = []
+    for x in inputs:
+        if not x.size:
+            return False
+        flat = x.reshape(len(x), -1)
+        with np.errstate(all="ignore"):
+            squares = np.einsum("ni,ni->n", flat, flat)
+        least, most = float(squares.min()), float(squares.max())
+        if not (least > 0 and most < np.inf):
+            return False
+        extremes += [least / flat.shape[1], most / flat.shape[1]]
+    low, high = _COMFORTABLE[_NAMES[inputs[0].dtype.itemsize]]
+    first, last = _keys(law, np.log2(np.array((min(extremes), max(extremes)))) / 2).tolist()
+    return low <= first and last <= high and last - first <= _SPREAD
 
 
 def scales_of(law: Law, dtype: DType, x1: np.ndarray, x2: np.ndarray | None) -> Scales:

@@ -26,7 +26,7 @@ from equitangents.kernels.levels import (
     grid_levels,
     lifted_levels,
 )
-from equitangents.kernels.offsets import begins_on_torus, differences, finer
+from equitangents.kernels.offsets import begins_on_torus, differences, finer, in_bands
 from equitangents.kernels.plan import FibrePlan, compose_readout, needed_fibres, split
 from equitangents.kernels.program import (
     Affine,
@@ -34,6 +34,7 @@ from equitangents.kernels.program import (
     Decouple,
     Dual,
     FrozenArray,
+    HashedOnce,
     Op,
     Pool,
     Program,
@@ -75,13 +76,15 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class StagedPlan:
+class StagedPlan(HashedOnce):
     """Run the stages, weigh the pairs that `labels` puts into one block, then run `vector`."""
 
     stages: tuple[Stage, ...]
     labels: FrozenArray  # int32 (P,), blocks of the readout, -1 where dropped
     block_weight: float  # the weight of one pair of positions
     vector: tuple[Op, ...]
+
+    __hash__ = HashedOnce.__hash__
 
     @property
     def single(self) -> bool:
@@ -128,7 +131,7 @@ def staged(program: Program) -> StagedPlan:
         raise NoFibresError("a branch after partial pooling mixes fibres")
     parts = _lifted(field, program) if program.lift is not None else _on_grids(field, program.shape)
     labels, affine = compose_readout(readout, parts[-1].levels[-1].positions)
-    stages = _stages(parts, needed_fibres(parts[-1].levels[-1], labels, program))
+    stages = _stages(parts, in_bands(needed_fibres(parts[-1].levels[-1], labels, program), _strides(parts)[-1]))
     sizes = np.bincount(labels[labels >= 0])
     weight = 1.0 / (len(sizes) * float(sizes[0]) ** 2)
     return StagedPlan(stages, FrozenArray(labels), weight, affine + vector)
@@ -159,13 +162,19 @@ def _stages(parts: list[_Part], last: np.ndarray) -> tuple[Stage, ...]:
 
 
 def _fibres(parts: list[_Part], last: np.ndarray) -> list[np.ndarray]:
-    """Those of each part, where the last one runs `last`."""
+    """Those of each part, where the last one runs `last`, in their order."""
     found = [last]
     for before, part in zip(reversed(parts[:-1]), reversed(parts[1:]), strict=True):
         assert part.pool is not None
         apart = differences(part.steps, _grid(part.levels[0]), found[0])
         found.insert(0, finer(part.pool, before.levels[-1], apart))
-    return found
+    return [*(in_bands(each, n) for each, n in zip(found[:-1], _strides(parts), strict=False)), last]
+
+
+def _strides(parts: list[_Part]) -> list[int]:
+    """Those of all pools before each part together, along the last axis but one."""
+    each = [1 if part.pool is None or part.pool.box is None else part.pool.box.stride[-2:][0] for part in parts]
+    return [prod(each[: k + 1]) for k in range(len(each))]
 
 
 def _grid(level: Level) -> GridLevel:

@@ -170,8 +170,8 @@ class Sequential(CheckedKeywords):
 
     def _existing(self, kernels: Kernels) -> Any:
         """The kernels that the network has: all, or the NNGP alone."""
-        reasons = [layer.no_ntk for layer in self._layers if layer.no_ntk is not None]
-        return NngpKernels.of(kernels, reasons[0]) if reasons else kernels
+        reason = _no_ntk(self._layers)
+        return kernels if reason is None else NngpKernels.of(kernels, reason)
 
     def kernel_field(
         self, x1: ArrayLike, x2: ArrayLike | None = None, positions: PositionPairs = "all", engine: str | None = None
@@ -335,6 +335,11 @@ def chain(layers: tuple[Layer, ...], signal: Signal) -> tuple[Signal, ...]:
         except NetworkError as error:
             raise NetworkError(f"layer {i}, {layer!r}: {error}") from None
     return tuple(signals)
+
+
+@lru_cache(maxsize=256)
+def _no_ntk(layers: tuple[Layer, ...]) -> str | None:
+    return next((layer.no_ntk for layer in layers if layer.no_ntk is not None), None)
 
 
 @lru_cache(maxsize=512)

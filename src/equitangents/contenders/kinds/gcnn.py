@@ -11,7 +11,7 @@ TITLE = "group-convolutional network"
 
 
 def network(problem: Problem) -> TurnedFilters:
-    """About as many parameters as the plain network. C4 and D4 are exact, C8 and C16 interpolate filters."""
+    """About as many parameters as the plain network. C4 and D4 are exact, C8 and C16 have steerable filters."""
     return turned_filters(problem, count_parameters(cnn(problem), problem.shape))
 
 

@@ -104,7 +104,7 @@ def _in_child(engine: Engine) -> Finding:
     try:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=_SECONDS, check=False)
     except subprocess.TimeoutExpired:
-        return Finding(f"its test did not end within {_SECONDS:.0f} s")
+        return Finding(f"its test did not end within {_SECONDS:.0f} s, as on a machine that is busy with other work")
     except OSError as error:
         return Finding(f"no child process could be started: {error}", tested=False)
     if done.returncode < 0:

@@ -35,7 +35,8 @@ class Engine(ABC):
     compiles_shapes: ClassVar[bool] = False  # whether it compiles for each number of inputs
     over_all_pairs: ClassVar[bool] = False  # whether it runs programs that join all pairs of positions
     takes_distances: ClassVar[bool] = False  # whether it has `means_of_distances`
-    checks_fields: ClassVar[bool] = False  # whether `field_kernels` refuses inputs whose kernels are not finite
+    checks_kernels: ClassVar[bool] = False  # whether `kernels` refuses inputs whose kernels are not finite
+    checks_fields: ClassVar[bool] = False  # whether `field_kernels` refuses them
     quick_work: ClassVar[float] = 2e8  # element-layers and multiply-adds below which no run takes ten seconds
     rotations: ClassVar[RotationRules | None] = None  # how it runs programs on rotations; None if it cannot
     structured: ClassVar[StructuredRules | None] = None  # how it runs structured programs, if not as the reference does

@@ -37,4 +37,5 @@ def engine_of(name: str, asked: str = "engine") -> Engine:
         if engine.name == name:
             return engine
     names = ", ".join(repr(engine.name) for engine in _ENGINES)
-    raise InvalidArgumentError(f"{asked} is {name!r}; expected None or one of {names}")
+    none = "None or" if asked == "engine" else "nothing or"
+    raise InvalidArgumentError(f"{asked} is {name!r}; expected {none} one of {names}")

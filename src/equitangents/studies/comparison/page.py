@@ -99,8 +99,8 @@ def _notes(settings: Settings, results: Results) -> list[str]:
         notes.append("Then every image is shifted once more, so that the median of its outermost pixels is 0.")
     if not exact_on_filters(settings.group):
         notes.append(
-            f"Filters of the group-convolutional networks for {settings.group} are 5×5 and turned by interpolation, so "
-            "that invariance holds up to that and to the resampling of images."
+            f"Filters of the group-convolutional networks for {settings.group} are 5×5 and sums of smooth functions, "
+            "each turned as a function of the plane: invariance holds up to what pixels of filters and images lose."
         )
     if results.floor:
         scores = np.mean([control(results.problem.action, results.floor[name]).mean() for name in results.images.sets])
@@ -133,7 +133,7 @@ def _amount(value: float) -> str:
 def _main_table(settings: Settings, results: Results) -> Table:
     rows = []
     for name, labels in results.labels.items():
-        kind = "" if exact_on_filters(settings.group) or not name.startswith("gcnn") else ", interpolated filters"
+        kind = "" if exact_on_filters(settings.group) or not name.startswith("gcnn") else ", steerable filters"
         costs = [_cost(results, name, c) for c in ("parameters", "training_seconds", "inference_seconds")]
         numbers = [results.estimate(labels, m) for m in MEASURES]
         times, products = (f"{costs[1]:.3g}", f"{costs[2]:.2g}"), _amount(_cost(results, name, "multiplications"))

@@ -26,6 +26,7 @@ class CpuEngine(Engine):
     name = "cpu"
     platforms = ("cpu",)
     takes_distances = True
+    checks_kernels = True
     checks_fields = True
     quick_work = 1e9
     rotations = CompiledRotations()

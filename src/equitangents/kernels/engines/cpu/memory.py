@@ -47,6 +47,7 @@ def _parts(plan: AlongFibres, channels: int, itemsize: int) -> tuple[int, int, i
     tile = (2 + kept) * max(plan.positions, margin, _LEAST) * 2 * _VECTOR  # fields of D and Θ, by lanes
     if isinstance(plan, StagedPlan):
         tile += plan.pairs_of_positions * 2 * lanes * 8  # fields over pairs of positions, in double
+        tile += sum(len(stage.fibres.array) + _VECTOR for stage in stages[1:])  # which of them were begun
         tile += (3 + 2 * kept) * max(plan.positions, margin) * lanes * 8  # variances, beside these
     return each, tile + 5 * _LEAST * lanes * 8 + 2 * _VECTOR * plan.positions, lanes
 

@@ -40,6 +40,13 @@ class Arrays(ctypes.Structure):
         return cls(*(v for a in (d.code, d.reals, d.tables) for v in (a.ctypes.data, a.size)))
 
 
+@lru_cache(maxsize=64)
+def _described(plan: Runnable, channels: int) -> tuple[Arrays, Description]:
+    """Where the description of a plan lies, and that description."""
+    description = describe(plan, channels)
+    return Arrays.of(description), description
+
+
 class _Problem(ctypes.Structure):
     _fields_ = [
         ("x1", ctypes.c_void_p),
@@ -155,7 +162,7 @@ def _run(
     nngp, ntk = (RESULTS.array(found, x1.dtype) for _ in range(2))
     if nngp.size == 0:
         return nngp, ntk
-    d = describe(plan, x1.shape[-1])
+    arrays, _description = _described(plan, x1.shape[-1])
     cancel, odd = ctypes.c_int32(0), ctypes.c_int32(0)
     problem = _Problem(
         x1=x1.ctypes.data,
@@ -174,8 +181,8 @@ def _run(
         targets=None if kept is None or kept.targets is None else kept.targets.ctypes.data,
         odd=ctypes.addressof(odd),
     )
-    function = getattr(library(), TARGETS[x1.dtype.name][0])
-    called(function, Arrays.of(d), problem, cancel, _work(plan, x1, math.prod(shape)))
+    function = getattr(library(), TARGETS["float32" if x1.dtype.itemsize == 4 else "float64"][0])
+    called(function, arrays, problem, cancel, _work(plan, x1, math.prod(shape)))
     if odd.value:
         check_representable(x1.dtype, (nngp, ntk), (x1,) if x2 is None else (x1, x2))
     return nngp, ntk
