@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from equitangents.errors import InvalidArgumentError
@@ -23,7 +24,12 @@ def records(results: Path) -> list[Record]:
     """Those published, in the order of the registry, variants behind their study."""
     found = [Record.from_json(path.read_text(encoding="utf-8")) for path in results.glob("*/run.json")]
     order = list(registry)
-    return sorted(found, key=lambda record: (order.index(record.study), record.variant))
+    return sorted(found, key=lambda record: (order.index(record.study), _counted(record.variant)))
+
+
+def _counted(text: str) -> list[tuple[int, str]]:
+    """What sorts C8 before C16."""
+    return [(int(number or 0), word) for number, word in re.findall(r"(\d*)(\D*)", text)]
 
 
 def made(root: Path) -> dict[Path, str]:

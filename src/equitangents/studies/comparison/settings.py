@@ -61,6 +61,14 @@ _DESK = Settings(
     shrink=(1, 2, 4),
     most_members=64,
 )
+# Turns that resample: corners turn in; kernel matrices of 4,800 rows are solved whole, as there are no irreps; and
+# ensembles of group-convolutional networks would train for an hour by themselves.
+_RESAMPLED = replace(
+    _DESK,
+    contenders=tuple(name for name in _DESK.contenders if name != "gcnn-ensemble"),
+    shrink=(),
+    zero="border",
+)
 PRESETS = {
     "quick": Settings(),
     "desk": _DESK,
@@ -80,17 +88,8 @@ PRESETS = {
         shrink=(1, 2, 4),
         most_members=256,
     ),
-    # turns that resample: corners turn in, and kernel matrices of 4,800 rows are solved whole, as there are no irreps
-    "desk-c8": replace(_DESK, group="C8", kernel_images=600, shrink=(), zero="border"),
-    # nor ensembles of group-convolutional networks, which for 16 turns would train for an hour by themselves
-    "desk-c16": replace(
-        _DESK,
-        group="C16",
-        kernel_images=300,
-        shrink=(),
-        zero="border",
-        contenders=tuple(name for name in _DESK.contenders if name != "gcnn-ensemble"),
-    ),
+    "desk-c8": replace(_RESAMPLED, group="C8", kernel_images=600),
+    "desk-c16": replace(_RESAMPLED, group="C16", kernel_images=300),
 }
 
 
