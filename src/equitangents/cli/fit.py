@@ -10,10 +10,10 @@ import typer
 
 from equitangents.cli import networks
 from equitangents.cli.announcements import announced
-from equitangents.kernels import KernelFunction
 
 if TYPE_CHECKING:
     from equitangents.ensembles import InfiniteEnsemble, InfiniteEnsembleClassifier
+    from equitangents.kernels import KernelFunction
 
 TASKS = ("auto", "regression", "classification")
 

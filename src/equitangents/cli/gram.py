@@ -13,9 +13,9 @@ import typer
 from equitangents.cli import networks
 from equitangents.cli.announcements import announced
 from equitangents.cli.files import part
-from equitangents.kernels.cost import CostedKernel
 
 if TYPE_CHECKING:
+    from equitangents.kernels.cost import CostedKernel
     from equitangents.scale import GramStore
 
 

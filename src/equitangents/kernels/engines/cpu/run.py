@@ -36,7 +36,7 @@ class Arrays(ctypes.Structure):
 
     @classmethod
     def of(cls, d: Description) -> Arrays:
-        """Of one description."""
+        """Addresses and lengths of what a description holds."""
         return cls(*(v for a in (d.code, d.reals, d.tables) for v in (a.ctypes.data, a.size)))
 
 
