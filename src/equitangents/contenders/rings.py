@@ -3,7 +3,7 @@
     B(r, φ) = exp(−(r − R)²/2σ²) cos(mφ) or sin(mφ),   R = 0, 1, 2, … (½, 1½, … on squares of even side),   m ≤ R.
 
 Turned by α they are B(r, φ − α), sampled anew, so that nothing is read between pixels. No wave on a ring is shorter
-than 2π pixels: with m ≤ 2R a trained network lost four times as much accuracy to turns of its images by 45°.
+than 2π pixels: with m ≤ 2R trained networks lost more of their accuracy when images turned by 45°.
 Source: Weiler & Cesa 2019, arXiv 1911.08251, section 2.5.
 """
 

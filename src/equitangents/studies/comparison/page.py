@@ -109,10 +109,9 @@ def _notes(settings: Settings, results: Results) -> list[str]:
             f"{results.titles[results.floor_of]}”."
         )
     if {"infinite", "invariant-kernel"} & results.labels.keys():
-        notes.append(
-            f"Kernel machines are trained on the first {results.problem.kernel_images:,} training images; the "
-            "invariant kernel sees them averaged over blocks of pixels."
-        )
+        said = f"Kernel machines are trained on the first {results.problem.kernel_images:,} training images"
+        blocks = "; the invariant kernel sees them averaged over blocks of pixels"
+        notes.append(said + (blocks if "invariant-kernel" in results.labels else "") + ".")
     return notes
 
 
