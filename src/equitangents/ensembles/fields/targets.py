@@ -70,7 +70,7 @@ def output_positions(net: KernelFunction | FieldFunction, x: Any, y: Any) -> Pos
 
     Of networks of one's own the shape of `kernel_field` says how many they are, and that of the targets y their grid.
     """
-    targets = np.shape(y)
+    targets = np.asarray(y).shape  # what only becomes an array, such as a data frame, may refuse NumPy's functions
     if (outputs := turning_outputs(net)) is not None:
         return Positions((outputs,), turning=True)
     if isinstance(net, Sequential):
