@@ -9,11 +9,13 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tools.results import overview, small
 from tools.results.__main__ import ROOT, main
 from tools.results.markup import parse
+from tools.results.page import counts, outcome
 from tools.results.record import Record
 
 from equitangents import studies
@@ -96,9 +98,13 @@ class TestThePageOfARun:
             for part in ("verdict", "number", "uncertainty", "meaning", "criterion", "measure"):
                 assert claim[part] in page.replace("\\", ""), part
 
-    def test_begins_with_the_outcome(self, root, folder, finished):
+    def test_begins_with_how_many_claims_hold(self, root, folder, finished):
         main([str(folder)], root)
-        assert published(root).splitlines()[2] == finished.summary
+        first = published(root).splitlines()[2]
+        assert first.startswith(finished.summary.split(" claim")[0])
+        for verdict, word in (("holds", "hold"), ("not decidable at this size", "not decided"), ("fails", "fail")):
+            count = sum(claim.verdict == verdict for claim in finished.claims)
+            assert count == 0 or re.search(rf"{count} (of \d+ claims |is |are )?{word}", first), (first, verdict)
 
     def test_has_all_settings_versions_the_machine_and_the_command(self, root, folder):
         main([str(folder)], root)
@@ -155,6 +161,23 @@ class TestThePageOfARun:
         assert "processor time not recorded" in published(root)
 
 
+class TestTheOutcome:
+    @pytest.mark.parametrize(
+        ("holding", "undecided", "failing", "words"),
+        [
+            (2, 0, 0, "2 of 2 claims hold."),
+            (1, 1, 0, "1 of 2 claims holds and 1 is not decided by a run of this size."),
+            (0, 2, 3, "0 of 5 claims hold, 2 are not decided by a run of this size and 3 fail."),
+            (1, 0, 1, "1 of 2 claims holds and 1 fails."),
+        ],
+    )
+    def test_counts_every_claim_once(self, holding, undecided, failing, words):
+        verdicts = ["holds"] * holding + ["not decidable at this size"] * undecided + ["fails"] * failing
+        record = SimpleNamespace(claims=[{"verdict": verdict} for verdict in verdicts])
+        assert outcome(record) == words
+        assert list(counts(record).values()) == [holding, undecided, failing]
+
+
 class TestPublishing:
     def test_twice_changes_nothing(self, root, folder):
         main([str(folder)], root)
@@ -178,7 +201,10 @@ class TestPublishing:
         gallery = (root / "docs/gallery.md").read_text()
         assert gallery.count("No run of it has been published yet") == len(studies.registry)
         assert main([str(folder)], root) == 0
-        assert f"[{NAME}]({NAME}.md)" in (root / "docs/results/index.md").read_text()
+        index = (root / "docs/results/index.md").read_text()
+        verdicts = [claim["verdict"] for claim in json.loads((folder / "verdicts.json").read_text())]
+        numbers = " | ".join(str(verdicts.count(v)) for v in ("holds", "not decidable at this size", "fails"))
+        assert f"| [{NAME}]({NAME}.md) | Is it &lt;large>? | {numbers} |" in index
         gallery = (root / "docs/gallery.md").read_text()
         assert gallery.count("No run of it has been published yet") == len(studies.registry) - 1
         assert f"](results/{NAME}/draws.svg)" in gallery
@@ -192,6 +218,7 @@ class TestPublishing:
         assert main([str(folder)], root) == 0
         assert main([str(folder), "--variant", "C8"], root) == 0
         assert published(root, f"{NAME}-C8").splitlines()[0].endswith(": C8")
+        assert f"| [{NAME}-C8]({NAME}-C8.md) | The same for C8. |" in (root / "docs/results/index.md").read_text()
         assert f"[report](results/{NAME}.md), [C8](results/{NAME}-C8.md)" in (root / "docs/gallery.md").read_text()
 
     def test_check_says_what_is_out_of_date_and_leaves_it(self, root, folder, capsys):

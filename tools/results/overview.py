@@ -9,7 +9,7 @@ from equitangents.errors import InvalidArgumentError
 from equitangents.formatting import exact_duration
 from equitangents.studies import registry
 from equitangents.studies.catalogue import StudyInfo
-from tools.results.page import figure, mark, measured, page, plain, table
+from tools.results.page import counts, figure, mark, measured, page, plain, table, variant
 from tools.results.record import Record
 
 README_COLUMNS = (
@@ -71,24 +71,40 @@ def index(published: list[Record]) -> str:
     lines = [
         "# Results",
         "Runs of the studies, each published with all of its numbers, its settings, the machine and the time it took. "
-        "`python -m tools.results FOLDER` makes a page from the folder of a finished run.",
+        "[Published runs](../guide/studies.md#published-runs) says how a page is made of a run.",
     ]
     if published:
         rows = [
             (
                 f"[{r.name}]({r.name}.md)",
-                plain(registry[r.study].summary),
-                plain(r.summary),
+                plain(_question(r)),
+                *(str(number) for number in counts(r).values()),
                 r.date or "not recorded",
                 exact_duration(r.seconds),
             )
             for r in published
         ]
-        header = ("study", "question", "verdicts", "date", "run time")
-        lines.append("\n".join("| " + " | ".join(row) + " |" for row in (header, ("---",) * len(header), *rows)))
+        header = ("study", "question", "hold", "undecided", "fail", "date", "run time")
+        sides = ("---", "---", "---:", "---:", "---:", "---", "---")
+        lines.append(
+            "*Hold*, *undecided* and *fail* count a study’s claims. A claim holds or fails only where its whole interval "
+            "of uncertainty meets or misses the criterion on its page; where the run was too small to tell, it is "
+            "undecided."
+        )
+        lines.append("\n".join("| " + " | ".join(row) + " |" for row in (header, sides, *rows)))
     else:
         lines.append("No run has been published yet.")
     return "\n\n".join(lines) + "\n"
+
+
+def _question(record: Record) -> str:
+    """The study's; of a further run what sets it apart."""
+    return f"The same for {_setting(record)}." if record.variant else registry[record.study].summary
+
+
+def _setting(record: Record) -> str:
+    """What a further run of a study was made with: its group, where it states one."""
+    return record.facts.get("Group", variant(record))
 
 
 def gallery(published: list[Record]) -> str:
@@ -103,7 +119,7 @@ def _shown(info: StudyInfo, runs: list[Record]) -> str:
     main = runs[0]
     parts += [figure(item, main, f"results/{main.name}") for item in main.figures[:1]]
     parts.append("\n".join(f"- {mark(c)}: {plain(c['claim'])}: {plain(measured(c))}" for c in main.claims))
-    reports = ", ".join(f"[{plain(run.variant) or 'report'}](results/{run.name}.md)" for run in runs)
+    reports = ", ".join(f"[{plain(variant(run)) or 'report'}](results/{run.name}.md)" for run in runs)
     return "\n\n".join(part for part in [*parts, f"All of it: {reports}."] if part)
 
 
@@ -121,16 +137,16 @@ def comparison(published: list[Record]) -> str:
     places = [0, *(found["header"].index(name) for name in README_COLUMNS)]
     facts = "; ".join(f"{key.lower()}: {value}" for key, value in run.facts.items() if key in ("Data", "Group"))
     others = [r for r in published if r.study == "comparison" and r.variant]
-    more = ", ".join(f"[{plain(r.variant)}](docs/results/{r.name}.md)" for r in others)
-    more = f"; the same for {more}" if more else ""
+    more = "; ".join(f"[{plain(_setting(r))}](docs/results/{r.name}.md)" for r in others)
     return "\n\n".join(
         [
-            f"What `{run.command}` found ({plain(facts)}), [with every number and setting](docs/results/comparison.md)"
-            f"{more}:",
+            f"What `{run.command}` found ({plain(facts)}), "
+            "[with every number and setting](docs/results/comparison.md):",
             table(
                 [found["header"][i] for i in places], [[row[i] for i in places] for row in found["rows"]], numbers=True
             ),
             f"*{plain(found['caption'])}*",
+            *([f"The same for other groups: {more}."] if more else []),
         ]
     )
 

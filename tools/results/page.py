@@ -23,8 +23,8 @@ _NOT_RECORDED = "not recorded"
 def page(record: Record, folder: Path) -> str:
     """The whole page; `folder` holds the record's files."""
     parts = [
-        f"# {plain(record.title)}" + (f": {plain(record.variant)}" if record.variant else ""),
-        plain(record.summary),
+        f"# {plain(record.title)}" + (f": {plain(variant(record))}" if record.variant else ""),
+        outcome(record),
         table(
             ("", ""), [*record.facts.items(), ("Source", registry[record.study].source), ("Run time", run_time(record))]
         ),
@@ -43,6 +43,32 @@ def page(record: Record, folder: Path) -> str:
         table(("", "version"), record.versions.items()),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def variant(record: Record) -> str:
+    """What sets a second run of a study apart, in words: C8 grey corners."""
+    return record.variant.replace("-", " ")
+
+
+def counts(record: Record) -> dict[str, int]:
+    """How many claims hold, are undecided and fail."""
+    verdicts = [claim["verdict"] for claim in record.claims]
+    holding, failing = verdicts.count("holds"), verdicts.count("fails")
+    return {"holds": holding, "undecided": len(verdicts) - holding - failing, "fails": failing}
+
+
+def outcome(record: Record) -> str:
+    """All verdicts in one sentence, as numbers: the claims themselves stand in a table below it."""
+    number = counts(record)
+    verb = "holds" if number["holds"] == 1 else "hold"
+    said = [f"{number['holds']} of {len(record.claims)} claims {verb}"]
+    if number["undecided"]:
+        said.append(
+            f"{number['undecided']} {'is' if number['undecided'] == 1 else 'are'} not decided by a run of this size"
+        )
+    if number["fails"]:
+        said.append(f"{number['fails']} {'fails' if number['fails'] == 1 else 'fail'}")
+    return ", ".join(said[:-1]) + (" and " if len(said) > 1 else "") + said[-1] + "."
 
 
 def plain(text: str) -> str:
