@@ -198,15 +198,17 @@ class TestPublishing:
     def test_brings_index_gallery_and_menu_up_to_date(self, root, folder):
         main([], root)
         assert "No run has been published yet" in (root / "docs/results/index.md").read_text()
-        gallery = (root / "docs/gallery.md").read_text()
-        assert gallery.count("No run of it has been published yet") == len(studies.registry)
+        unpublished = lambda: (root / "docs/gallery.md").read_text().split("### Not published yet")[1]
+        assert all(f"- `{name}`: " in unpublished() for name in studies.registry)
         assert main([str(folder)], root) == 0
         index = (root / "docs/results/index.md").read_text()
         verdicts = [claim["verdict"] for claim in json.loads((folder / "verdicts.json").read_text())]
         numbers = " | ".join(str(verdicts.count(v)) for v in ("holds", "not decidable at this size", "fails"))
         assert f"| [{NAME}]({NAME}.md) | Is it &lt;large>? | {numbers} |" in index
         gallery = (root / "docs/gallery.md").read_text()
-        assert gallery.count("No run of it has been published yet") == len(studies.registry) - 1
+        assert f"`{NAME}`" not in unpublished()
+        assert unpublished().count("\n- `") == len(studies.registry) - 1
+        assert outcome(Record.from_json((root / "docs/results" / NAME / "run.json").read_text())) in gallery
         assert f"](results/{NAME}/draws.svg)" in gallery
         assert f"](results/{NAME}.md)" in gallery
         assert all(info.name in gallery for info in studies.registry.values())
@@ -303,7 +305,8 @@ class TestTheTableOfTheReadme:
         table = {"kind": "table", "caption": "Of 4.", "header": list(header), "rows": [row]}
         section = {"title": "All contenders", "text": [], "shown": [table]}
         words = {"study": "comparison", "variant": "", "preset": "desk", "title": "T", "summary": "S.", "date": None}
-        none = {"claims": [], "settings": {}, "versions": {}, "machines": [], "files": []}
+        none = {"claims": [], "versions": {}, "machines": [], "files": []}
+        none["settings"] = {"kernel_images": "1200", "train_images": "10000"}
         times = {"seconds": 1.0, "processor_seconds": None, "interruptions": None}
         facts = {"Data": "Fashion-MNIST, 14×14", "Group": "C4, pixels move to pixels", "Seed": "0"}
         record = Record(
@@ -326,6 +329,7 @@ class TestTheTableOfTheReadme:
         assert f"|  | {' | '.join(overview.README_COLUMNS)} |" in readme
         assert f"| ensemble | {row} |" in readme
         assert "Fashion-MNIST, 14×14" in readme
+        assert "are trained on 1,200 of the 10,000 images" in readme
         assert readme.startswith("before\n")
         assert readme.endswith("\n\nafter\n")
 

@@ -9,7 +9,7 @@ from equitangents.errors import InvalidArgumentError
 from equitangents.formatting import exact_duration
 from equitangents.studies import registry
 from equitangents.studies.catalogue import StudyInfo
-from tools.results.page import counts, figure, mark, measured, page, plain, table, variant
+from tools.results.page import counts, figure, outcome, page, plain, table, variant
 from tools.results.record import Record
 
 README_COLUMNS = (
@@ -87,9 +87,8 @@ def index(published: list[Record]) -> str:
         header = ("study", "question", "hold", "undecided", "fail", "date", "run time")
         sides = ("---", "---", "---:", "---:", "---:", "---", "---")
         lines.append(
-            "*Hold*, *undecided* and *fail* count a study’s claims. A claim holds or fails only where its whole interval "
-            "of uncertainty meets or misses the criterion on its page; where the run was too small to tell, it is "
-            "undecided."
+            "*Hold*, *undecided* and *fail* count a study’s claims. A claim holds or fails only where its whole "
+            "interval meets or misses the criterion on its page; where the run was too small to tell, it is undecided."
         )
         lines.append("\n".join("| " + " | ".join(row) + " |" for row in (header, sides, *rows)))
     else:
@@ -108,19 +107,33 @@ def _setting(record: Record) -> str:
 
 
 def gallery(published: list[Record]) -> str:
-    """The gallery's part on studies: of each its main figure and its verdicts, or that there is no run yet."""
-    return "\n\n".join(_shown(info, [r for r in published if r.study == info.name]) for info in registry.values())
+    """The gallery's part on studies: of each its main figure and how its claims came out; then those without a run."""
+    parts, without = [], []
+    for info in registry.values():
+        runs = [r for r in published if r.study == info.name]
+        if runs:
+            parts.append(_shown(info, runs))
+        else:
+            without.append(f"- `{info.name}`: {plain(info.title)}")
+    if without:
+        parts += ["### Not published yet", "No run of these studies has been published:", "\n".join(without)]
+    return "\n\n".join(parts)
 
 
 def _shown(info: StudyInfo, runs: list[Record]) -> str:
-    parts = [f"### {plain(info.title)}", f"`equitangents reproduce {info.name}`: {plain(info.summary)}"]
-    if not runs:
-        return "\n\n".join([*parts, "No run of it has been published yet."])
     main = runs[0]
-    parts += [figure(item, main, f"results/{main.name}") for item in main.figures[:1]]
-    parts.append("\n".join(f"- {mark(c)}: {plain(c['claim'])}: {plain(measured(c))}" for c in main.claims))
-    reports = ", ".join(f"[{plain(variant(run)) or 'report'}](results/{run.name}.md)" for run in runs)
-    return "\n\n".join(part for part in [*parts, f"All of it: {reports}."] if part)
+    parts = [
+        f"### {plain(info.title)}",
+        f"`equitangents reproduce {info.name}`: {plain(info.summary)}",
+        *(figure(item, main, f"results/{main.name}") for item in main.figures[:1]),
+        outcome(main),
+        f"Every claim with its number: {', '.join(_link(run) for run in runs)}.",
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _link(run: Record) -> str:
+    return f"[{plain(variant(run)) or 'report'}](results/{run.name}.md)"
 
 
 def comparison(published: list[Record]) -> str:
@@ -145,10 +158,24 @@ def comparison(published: list[Record]) -> str:
             table(
                 [found["header"][i] for i in places], [[row[i] for i in places] for row in found["rows"]], numbers=True
             ),
-            f"*{plain(found['caption'])}*",
+            f"*{plain(found['caption'])} {_explained(run)}*",
             *([f"The same for other groups: {more}."] if more else []),
         ]
     )
+
+
+def _explained(run: Record) -> str:
+    """What the README's table leaves unsaid of its columns and rows."""
+    said = (
+        "OSP: in how many orientations the predicted class stays the same; foreign images are unlike the training data."
+    )
+    used, given = (run.settings.get(name, "") for name in ("kernel_images", "train_images"))
+    if used.isdigit() and given.isdigit() and int(used) < int(given):
+        said += (
+            f" Infinitely wide networks and the invariant kernel are trained on {int(used):,} of the {int(given):,} "
+            "images, all others on all of them."
+        )
+    return said
 
 
 def menu(published: list[Record]) -> str:
