@@ -15,6 +15,7 @@ from tools.results.record import Json, Record
 
 _MARKS = {"holds": "✓ holds", "fails": "✗ fails"}
 _SPECIAL = re.compile(r"([\\`*$<|])")
+_NAME = re.compile(r"(`[\w. =-]+`)")
 _ROWS, _COLUMNS = 24, 10  # of a table of numbers that stands in the page; larger ones are linked
 _SAID = "What it means"  # stands with each claim
 _NOT_RECORDED = "not recorded"
@@ -73,12 +74,14 @@ def outcome(record: Record) -> str:
 
 
 def plain(text: str) -> str:
-    """Text as it is, with nothing that Markdown reads otherwise.
+    """Text as it is, with nothing that Markdown reads otherwise but names between backticks.
 
-    >>> plain("2 * x < $3")
-    '2 \\\\* x &lt; \\\\$3'
+    >>> plain("2 * x < $3, `systems.cavity_risk`")
+    '2 \\\\* x &lt; \\\\$3, `systems.cavity_risk`'
     """
-    return _SPECIAL.sub(lambda m: "&lt;" if m[1] == "<" else f"\\{m[1]}", " ".join(text.split()))
+    parts = _NAME.split(" ".join(text.split()))
+    escaped = lambda part: _SPECIAL.sub(lambda m: "&lt;" if m[1] == "<" else f"\\{m[1]}", part)
+    return "".join(part if i % 2 else escaped(part) for i, part in enumerate(parts))
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], numbers: bool = False) -> str:
