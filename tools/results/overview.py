@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 
 from equitangents.errors import InvalidArgumentError
-from equitangents.formatting import exact_duration
 from equitangents.studies import registry
 from equitangents.studies.catalogue import StudyInfo
 from tools.results.page import counts, figure, outcome, page, plain, table, variant
@@ -79,13 +78,10 @@ def index(published: list[Record]) -> str:
                 f"[{r.name}]({r.name}.md)",
                 plain(_question(r)),
                 *(str(number) for number in counts(r).values()),
-                r.date or "not recorded",
-                exact_duration(r.seconds),
             )
             for r in published
         ]
-        header = ("study", "question", "hold", "undecided", "fail", "date", "run time")
-        sides = ("---", "---", "---:", "---:", "---:", "---", "---")
+        header, sides = ("study", "question", "hold", "undecided", "fail"), ("---", "---", "---:", "---:", "---:")
         lines.append(
             "*Hold*, *undecided* and *fail* count a study’s claims. A claim holds or fails only where its whole "
             "interval meets or misses the criterion on its page; where the run was too small to tell, it is undecided."
