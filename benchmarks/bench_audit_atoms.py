@@ -2,7 +2,7 @@
 
 Random pair potentials of clusters and crystals, in NumPy, that have all symmetries and conserve energy, and the same
 with one fault each. A false alarm is a test of an exact potential that fails, a miss one of a faulty potential that
-holds. `python -m benchmarks audit_atoms` prints the lines of docs/guide/audit-potentials.md.
+holds. `python -m benchmarks audit_atoms` prints the lines of docs/benchmarks.md.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 As in `bench_audit_kinds`, whose table this continues: models that are exactly invariant, and the same with a planted
 violation. Of changes it is `VIOLATION` of the spread between inputs, found on 512 other inputs as the mean over the
-strengths; of groups as there. `python -m benchmarks audit_changes` prints the lines of docs/guide/audit.md.
+strengths; of groups as there. `python -m benchmarks audit_changes` prints the lines of docs/benchmarks.md.
 """
 
 from __future__ import annotations

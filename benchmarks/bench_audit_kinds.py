@@ -3,7 +3,7 @@ and misses of planted violations of known size.
 
 A model is an equivariant part plus a share of one that is not; the share is found on 512 other inputs, by one element
 that is applied by hand here, so that the violation is known. Models whose outputs are masks or sets have a violation
-that is said in words. `python -m benchmarks audit_kinds` prints the table of docs/guide/audit.md.
+that is said in words. `python -m benchmarks audit_kinds` prints the table of docs/benchmarks.md.
 """
 
 from __future__ import annotations

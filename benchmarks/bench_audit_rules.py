@@ -2,7 +2,7 @@
 
 Random networks without a rule, and models whose outputs move by a known one, exactly or off by 10 % of the spread
 between inputs. A miss is a rule that was not found, or one of another kind than the planted. `python -m benchmarks
-audit_rules` prints the lines of docs/guide/audit.md.
+audit_rules` prints the lines of docs/benchmarks.md.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Every model is an invariant part plus a part of mean 0 along orbits, in a proportion found on 2,048 other inputs: its
 violation is known. A false alarm is the verdict "broken" for a violation that is no larger than the floor or the
 tolerance; a miss is "equivariant", within the tolerance or not, for one that is larger. "undecided" is neither.
-`python -m benchmarks audit_verdicts` prints the table of docs/guide/audit.md.
+`python -m benchmarks audit_verdicts` prints the table of docs/benchmarks.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Coverage of 95 % intervals by simulation: in which share of samples an interval holds the true number.
 
 Means of skewed, heavy-tailed and discrete values at 5, 10 and 50 samples, exponents, ratios, squared means and the
-tables of audits. `python -m benchmarks coverage` prints the tables of docs/guide/measures.md.
+tables of audits. `python -m benchmarks coverage` prints the tables of docs/benchmarks.md.
 """
 
 from __future__ import annotations

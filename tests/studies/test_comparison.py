@@ -11,10 +11,10 @@ from equitangents.errors import InvalidArgumentError, NotFiniteError, ShapeError
 from equitangents.report.verdict import with_interval
 from equitangents.studies.common.scores import table_mean
 from equitangents.studies.comparison.claims import claims
-from equitangents.studies.comparison.page import _too_dear
+from equitangents.studies.comparison.page import _not_run, _resampled, _too_dear
 from equitangents.studies.comparison.recommendation import recommendation
 from equitangents.studies.comparison.results import Results, pairs
-from equitangents.studies.comparison.settings import Settings
+from equitangents.studies.comparison.settings import PRESETS, Settings
 from equitangents.studies.comparison.study import _budget
 
 RNG = np.random.default_rng(0)
@@ -155,7 +155,24 @@ class TestConclusions:
         assert best == "dear"
         (e,) = pairs(results, "rotated").estimates
         assert f"less than that of dear by {with_interval(-e.value, (-e.high, -e.low))}" in said
-        assert "7 times as much time" in said
+        assert "One prediction takes 7 times as long." in said
+
+    def test_says_what_the_settings_leave_out_and_what_it_would_have_cost(self):
+        results = made({"plain": random_labels(0.5), "gcnn": random_labels(0.1)}, order=8)
+        results.costs["gcnn"]["training_seconds"] = np.array([71.0, 72, 73, 74, 300])
+        for costs, multiplications in zip(results.costs.values(), (100.0, 8700.0), strict=True):
+            costs["multiplications"] = np.full(5, multiplications)
+        results = replace(results, gcnn_multiplications=8700.0)
+        settings = replace(PRESETS["desk-c8"], repetitions=5, group_members=4)
+        group, small = _not_run(settings, results)
+        assert group.startswith("Not among the contenders of this run: group-convolutional ensemble. Its 4 networks in")
+        assert "5 repetitions would take about 24 min of processors, at 73 s a network" in group
+        assert "87 plain ones" in small
+        assert _not_run(PRESETS["desk"], results) == []
+
+    def test_two_shades_of_corners_are_told_apart(self):
+        shades = {_resampled(replace(PRESETS["desk-c8"], zero=zero)) for zero in ("mean", "border")}
+        assert len(shades) == 2
 
     def test_small_networks_that_cost_more_than_the_equivariant_one_are_left_out(self):
         settings = Settings(group="C2", channels=(64, 64))

@@ -126,7 +126,6 @@ class TestSpectra:
             decay=np.ones(1),
             condition=(100.0, 50.0),
             explicit=explicit,
-            sentence="",
         )
 
     def verdicts(self, **how):

@@ -9,11 +9,13 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tools.results import overview, small
 from tools.results.__main__ import ROOT, main
 from tools.results.markup import parse
+from tools.results.page import counts, outcome
 from tools.results.record import Record
 
 from equitangents import studies
@@ -96,9 +98,13 @@ class TestThePageOfARun:
             for part in ("verdict", "number", "uncertainty", "meaning", "criterion", "measure"):
                 assert claim[part] in page.replace("\\", ""), part
 
-    def test_begins_with_the_outcome(self, root, folder, finished):
+    def test_begins_with_how_many_claims_hold(self, root, folder, finished):
         main([str(folder)], root)
-        assert published(root).splitlines()[2] == finished.summary
+        first = published(root).splitlines()[2]
+        assert first.startswith(finished.summary.split(" claim")[0])
+        for verdict, word in (("holds", "hold"), ("not decidable at this size", "not decided"), ("fails", "fail")):
+            count = sum(claim.verdict == verdict for claim in finished.claims)
+            assert count == 0 or re.search(rf"{count} (of \d+ claims |is |are )?{word}", first), (first, verdict)
 
     def test_has_all_settings_versions_the_machine_and_the_command(self, root, folder):
         main([str(folder)], root)
@@ -155,6 +161,23 @@ class TestThePageOfARun:
         assert "processor time not recorded" in published(root)
 
 
+class TestTheOutcome:
+    @pytest.mark.parametrize(
+        ("holding", "undecided", "failing", "words"),
+        [
+            (2, 0, 0, "2 of 2 claims hold."),
+            (1, 1, 0, "1 of 2 claims holds and 1 is not decided by a run of this size."),
+            (0, 2, 3, "0 of 5 claims hold, 2 are not decided by a run of this size and 3 fail."),
+            (1, 0, 1, "1 of 2 claims holds and 1 fails."),
+        ],
+    )
+    def test_counts_every_claim_once(self, holding, undecided, failing, words):
+        verdicts = ["holds"] * holding + ["not decidable at this size"] * undecided + ["fails"] * failing
+        record = SimpleNamespace(claims=[{"verdict": verdict} for verdict in verdicts])
+        assert outcome(record) == words
+        assert list(counts(record).values()) == [holding, undecided, failing]
+
+
 class TestPublishing:
     def test_twice_changes_nothing(self, root, folder):
         main([str(folder)], root)
@@ -175,12 +198,17 @@ class TestPublishing:
     def test_brings_index_gallery_and_menu_up_to_date(self, root, folder):
         main([], root)
         assert "No run has been published yet" in (root / "docs/results/index.md").read_text()
-        gallery = (root / "docs/gallery.md").read_text()
-        assert gallery.count("No run of it has been published yet") == len(studies.registry)
+        unpublished = lambda: (root / "docs/gallery.md").read_text().split("### Not published yet")[1]
+        assert all(f"- `{name}`: " in unpublished() for name in studies.registry)
         assert main([str(folder)], root) == 0
-        assert f"[{NAME}]({NAME}.md)" in (root / "docs/results/index.md").read_text()
+        index = (root / "docs/results/index.md").read_text()
+        verdicts = [claim["verdict"] for claim in json.loads((folder / "verdicts.json").read_text())]
+        numbers = " | ".join(str(verdicts.count(v)) for v in ("holds", "not decidable at this size", "fails"))
+        assert f"| [{NAME}]({NAME}.md) | Is it &lt;large>? | {numbers} |" in index
         gallery = (root / "docs/gallery.md").read_text()
-        assert gallery.count("No run of it has been published yet") == len(studies.registry) - 1
+        assert f"`{NAME}`" not in unpublished()
+        assert unpublished().count("\n- `") == len(studies.registry) - 1
+        assert outcome(Record.from_json((root / "docs/results" / NAME / "run.json").read_text())) in gallery
         assert f"](results/{NAME}/draws.svg)" in gallery
         assert f"](results/{NAME}.md)" in gallery
         assert all(info.name in gallery for info in studies.registry.values())
@@ -192,6 +220,7 @@ class TestPublishing:
         assert main([str(folder)], root) == 0
         assert main([str(folder), "--variant", "C8"], root) == 0
         assert published(root, f"{NAME}-C8").splitlines()[0].endswith(": C8")
+        assert f"| [{NAME}-C8]({NAME}-C8.md) | The same for C8. |" in (root / "docs/results/index.md").read_text()
         assert f"[report](results/{NAME}.md), [C8](results/{NAME}-C8.md)" in (root / "docs/gallery.md").read_text()
 
     def test_check_says_what_is_out_of_date_and_leaves_it(self, root, folder, capsys):
@@ -276,7 +305,8 @@ class TestTheTableOfTheReadme:
         table = {"kind": "table", "caption": "Of 4.", "header": list(header), "rows": [row]}
         section = {"title": "All contenders", "text": [], "shown": [table]}
         words = {"study": "comparison", "variant": "", "preset": "desk", "title": "T", "summary": "S.", "date": None}
-        none = {"claims": [], "settings": {}, "versions": {}, "machines": [], "files": []}
+        none = {"claims": [], "versions": {}, "machines": [], "files": []}
+        none["settings"] = {"kernel_images": "1200", "train_images": "10000"}
         times = {"seconds": 1.0, "processor_seconds": None, "interruptions": None}
         facts = {"Data": "Fashion-MNIST, 14×14", "Group": "C4, pixels move to pixels", "Seed": "0"}
         record = Record(
@@ -299,6 +329,7 @@ class TestTheTableOfTheReadme:
         assert f"|  | {' | '.join(overview.README_COLUMNS)} |" in readme
         assert f"| ensemble | {row} |" in readme
         assert "Fashion-MNIST, 14×14" in readme
+        assert "are trained on 1,200 of the 10,000 images" in readme
         assert readme.startswith("before\n")
         assert readme.endswith("\n\nafter\n")
 

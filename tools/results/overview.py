@@ -6,10 +6,9 @@ import re
 from pathlib import Path
 
 from equitangents.errors import InvalidArgumentError
-from equitangents.formatting import exact_duration
 from equitangents.studies import registry
 from equitangents.studies.catalogue import StudyInfo
-from tools.results.page import figure, mark, measured, page, plain, table
+from tools.results.page import counts, figure, outcome, page, plain, table, variant
 from tools.results.record import Record
 
 README_COLUMNS = (
@@ -71,40 +70,66 @@ def index(published: list[Record]) -> str:
     lines = [
         "# Results",
         "Runs of the studies, each published with all of its numbers, its settings, the machine and the time it took. "
-        "`python -m tools.results FOLDER` makes a page from the folder of a finished run.",
+        "[Published runs](../guide/studies.md#published-runs) says how a page is made of a run.",
     ]
     if published:
         rows = [
             (
                 f"[{r.name}]({r.name}.md)",
-                plain(registry[r.study].summary),
-                plain(r.summary),
-                r.date or "not recorded",
-                exact_duration(r.seconds),
+                plain(_question(r)),
+                *(str(number) for number in counts(r).values()),
             )
             for r in published
         ]
-        header = ("study", "question", "verdicts", "date", "run time")
-        lines.append("\n".join("| " + " | ".join(row) + " |" for row in (header, ("---",) * len(header), *rows)))
+        header, sides = ("study", "question", "hold", "undecided", "fail"), ("---", "---", "---:", "---:", "---:")
+        lines.append(
+            "*Hold*, *undecided* and *fail* count a study’s claims. A claim holds or fails only where its whole "
+            "interval meets or misses the criterion on its page; where the run was too small to tell, it is undecided."
+        )
+        lines.append("\n".join("| " + " | ".join(row) + " |" for row in (header, sides, *rows)))
     else:
         lines.append("No run has been published yet.")
     return "\n\n".join(lines) + "\n"
 
 
+def _question(record: Record) -> str:
+    """The study's; of a further run what sets it apart."""
+    return f"The same for {_setting(record)}." if record.variant else registry[record.study].summary
+
+
+def _setting(record: Record) -> str:
+    """What a further run of a study was made with: its group, where it states one."""
+    return record.facts.get("Group", variant(record))
+
+
 def gallery(published: list[Record]) -> str:
-    """The gallery's part on studies: of each its main figure and its verdicts, or that there is no run yet."""
-    return "\n\n".join(_shown(info, [r for r in published if r.study == info.name]) for info in registry.values())
+    """The gallery's part on studies: of each its main figure and how its claims came out; then those without a run."""
+    parts, without = [], []
+    for info in registry.values():
+        runs = [r for r in published if r.study == info.name]
+        if runs:
+            parts.append(_shown(info, runs))
+        else:
+            without.append(f"- `{info.name}`: {plain(info.title)}")
+    if without:
+        parts += ["### Not published yet", "No run of these studies has been published:", "\n".join(without)]
+    return "\n\n".join(parts)
 
 
 def _shown(info: StudyInfo, runs: list[Record]) -> str:
-    parts = [f"### {plain(info.title)}", f"`equitangents reproduce {info.name}`: {plain(info.summary)}"]
-    if not runs:
-        return "\n\n".join([*parts, "No run of it has been published yet."])
     main = runs[0]
-    parts += [figure(item, main, f"results/{main.name}") for item in main.figures[:1]]
-    parts.append("\n".join(f"- {mark(c)}: {plain(c['claim'])}: {plain(measured(c))}" for c in main.claims))
-    reports = ", ".join(f"[{plain(run.variant) or 'report'}](results/{run.name}.md)" for run in runs)
-    return "\n\n".join(part for part in [*parts, f"All of it: {reports}."] if part)
+    parts = [
+        f"### {plain(info.title)}",
+        f"`equitangents reproduce {info.name}`: {plain(info.summary)}",
+        *(figure(item, main, f"results/{main.name}") for item in main.figures[:1]),
+        outcome(main),
+        f"Every claim with its number: {', '.join(_link(run) for run in runs)}.",
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _link(run: Record) -> str:
+    return f"[{plain(variant(run)) or 'report'}](results/{run.name}.md)"
 
 
 def comparison(published: list[Record]) -> str:
@@ -121,18 +146,32 @@ def comparison(published: list[Record]) -> str:
     places = [0, *(found["header"].index(name) for name in README_COLUMNS)]
     facts = "; ".join(f"{key.lower()}: {value}" for key, value in run.facts.items() if key in ("Data", "Group"))
     others = [r for r in published if r.study == "comparison" and r.variant]
-    more = ", ".join(f"[{plain(r.variant)}](docs/results/{r.name}.md)" for r in others)
-    more = f"; the same for {more}" if more else ""
+    more = "; ".join(f"[{plain(_setting(r))}](docs/results/{r.name}.md)" for r in others)
     return "\n\n".join(
         [
-            f"What `{run.command}` found ({plain(facts)}), [with every number and setting](docs/results/comparison.md)"
-            f"{more}:",
+            f"What `{run.command}` found ({plain(facts)}), "
+            "[with every number and setting](docs/results/comparison.md):",
             table(
                 [found["header"][i] for i in places], [[row[i] for i in places] for row in found["rows"]], numbers=True
             ),
-            f"*{plain(found['caption'])}*",
+            f"*{plain(found['caption'])} {_explained(run)}*",
+            *([f"The same for other groups: {more}."] if more else []),
         ]
     )
+
+
+def _explained(run: Record) -> str:
+    """What the README's table leaves unsaid of its columns and rows."""
+    said = (
+        "OSP: in how many orientations the predicted class stays the same; foreign images are unlike the training data."
+    )
+    used, given = (run.settings.get(name, "") for name in ("kernel_images", "train_images"))
+    if used.isdigit() and given.isdigit() and int(used) < int(given):
+        said += (
+            f" Infinitely wide networks and the invariant kernel are trained on {int(used):,} of the {int(given):,} "
+            "images, all others on all of them."
+        )
+    return said
 
 
 def menu(published: list[Record]) -> str:

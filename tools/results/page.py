@@ -15,6 +15,7 @@ from tools.results.record import Json, Record
 
 _MARKS = {"holds": "✓ holds", "fails": "✗ fails"}
 _SPECIAL = re.compile(r"([\\`*$<|])")
+_NAME = re.compile(r"(`[\w. =-]+`)")
 _ROWS, _COLUMNS = 24, 10  # of a table of numbers that stands in the page; larger ones are linked
 _SAID = "What it means"  # stands with each claim
 _NOT_RECORDED = "not recorded"
@@ -23,8 +24,8 @@ _NOT_RECORDED = "not recorded"
 def page(record: Record, folder: Path) -> str:
     """The whole page; `folder` holds the record's files."""
     parts = [
-        f"# {plain(record.title)}" + (f": {plain(record.variant)}" if record.variant else ""),
-        plain(record.summary),
+        f"# {plain(record.title)}" + (f": {plain(variant(record))}" if record.variant else ""),
+        outcome(record),
         table(
             ("", ""), [*record.facts.items(), ("Source", registry[record.study].source), ("Run time", run_time(record))]
         ),
@@ -35,8 +36,9 @@ def page(record: Record, folder: Path) -> str:
         *_numbers(record, folder),
         "## The run",
         table(("", ""), _run(record)),
-        "To repeat it" + (", where `FOLDER` holds the data sets" if "FOLDER" in record.command else "") + ":",
+        "To repeat it:",
         f"```\n{record.command}\n```",
+        "Data sets in files are read from `--data-dir FOLDER`, or from the folder that `EQUITANGENTS_DATA` names.",
         "### Settings",
         table(("setting", "value"), record.settings.items()),
         "### Versions",
@@ -45,13 +47,41 @@ def page(record: Record, folder: Path) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def plain(text: str) -> str:
-    """Text as it is, with nothing that Markdown reads otherwise.
+def variant(record: Record) -> str:
+    """What sets a second run of a study apart, in words: C8 grey corners."""
+    return record.variant.replace("-", " ")
 
-    >>> plain("2 * x < $3")
-    '2 \\\\* x &lt; \\\\$3'
+
+def counts(record: Record) -> dict[str, int]:
+    """How many claims hold, are undecided and fail."""
+    verdicts = [claim["verdict"] for claim in record.claims]
+    holding, failing = verdicts.count("holds"), verdicts.count("fails")
+    return {"holds": holding, "undecided": len(verdicts) - holding - failing, "fails": failing}
+
+
+def outcome(record: Record) -> str:
+    """All verdicts in one sentence, as numbers: the claims themselves stand in a table below it."""
+    number = counts(record)
+    verb = "holds" if number["holds"] == 1 else "hold"
+    said = [f"{number['holds']} of {len(record.claims)} claims {verb}"]
+    if number["undecided"]:
+        said.append(
+            f"{number['undecided']} {'is' if number['undecided'] == 1 else 'are'} not decided by a run of this size"
+        )
+    if number["fails"]:
+        said.append(f"{number['fails']} {'fails' if number['fails'] == 1 else 'fail'}")
+    return ", ".join(said[:-1]) + (" and " if len(said) > 1 else "") + said[-1] + "."
+
+
+def plain(text: str) -> str:
+    """Text as it is, with nothing that Markdown reads otherwise but names between backticks.
+
+    >>> plain("2 * x < $3, `systems.cavity_risk`")
+    '2 \\\\* x &lt; \\\\$3, `systems.cavity_risk`'
     """
-    return _SPECIAL.sub(lambda m: "&lt;" if m[1] == "<" else f"\\{m[1]}", " ".join(text.split()))
+    parts = _NAME.split(" ".join(text.split()))
+    escaped = lambda part: _SPECIAL.sub(lambda m: "&lt;" if m[1] == "<" else f"\\{m[1]}", part)
+    return "".join(part if i % 2 else escaped(part) for i, part in enumerate(parts))
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], numbers: bool = False) -> str:

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 def audit(
     model: Annotated[
-        str | None, typer.Argument(help="file.onnx, file.pt2 (torch.export), or package.module:object.")
+        str | None,
+        typer.Argument(help="file.onnx, file.pt2 (torch.export), file.pt (TorchScript), or package.module:object."),
     ] = None,
     data: Annotated[str | None, typer.Option(help="Inputs: .npy, or .npz with x and, if there are labels, y.")] = None,
     group: Annotated[
@@ -78,7 +79,7 @@ def audit(
     limit: Annotated[int | None, typer.Option(help="Use this many inputs, drawn at random.")] = None,
     batch_size: Annotated[int | None, typer.Option(help="Inputs at a time.")] = None,
     on_data_only: Annotated[bool, typer.Option("--on-data-only", help="No noise and no shuffled inputs.")] = False,
-    seed: Annotated[int, typer.Option(help="Of everything random in the audit.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of everything random in the audit.")] = 0,
     select: Annotated[
         str | None, typer.Option(help="Audit this one of several outputs, by name (logits) or position.")
     ] = None,

@@ -63,7 +63,9 @@ def fit(
             "subset-of-regressors."
         ),
     ] = "auto",
-    memory_limit: Annotated[float | None, typer.Option(help="GB that the fit may take; by default half of it.")] = None,
+    memory_limit: Annotated[
+        float | None, typer.Option(help="GB that the fit may take; by default half of what there is.")
+    ] = None,
     means_only: Annotated[
         bool, typer.Option("--means-only", help="Save what means need, a small file; no --std afterwards.")
     ] = False,

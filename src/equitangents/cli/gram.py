@@ -38,7 +38,7 @@ def gram(
         str | None, typer.Option(help="float32 or float64; by default that of the inputs, float64 for whole numbers.")
     ] = None,
     tile: Annotated[int | None, typer.Option(help="Side of a tile of a new store.")] = None,
-    workers: Annotated[int | None, typer.Option(help="So many processes of this machine.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Number of processes of this machine.")] = None,
     shard: Annotated[
         str | None, typer.Option(metavar="I/N", help="Only part I of N, I from 0 to N − 1: for job arrays.")
     ] = None,

@@ -31,7 +31,7 @@ def plan(
     inputs: Annotated[int, typer.Option(help="Plan for at most so many inputs.")] = 100,
     draws: Annotated[int, typer.Option(help="Ensembles that are drawn.")] = 2000,
     max_members: Annotated[int, typer.Option(help="The most members to consider.")] = 1_000_000,
-    seed: Annotated[int, typer.Option(help="Of the pilot and the draws.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the pilot and the draws.")] = 0,
     html: Annotated[Path | None, typer.Option(help="Write a page.")] = None,
     json: Annotated[Path | None, typer.Option(help="Write all numbers.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Write a drawing, .svg or .png.")] = None,

@@ -14,8 +14,8 @@ def reproduce(
     preset: Annotated[
         str,
         typer.Option(
-            help="quick: minutes on two cores; desk, where a study has it: about an hour on two cores; paper: the "
-            "sizes of the source."
+            help="quick: minutes on two cores; desk, where a study has it: some minutes to some hours; paper: the "
+            "sizes of the source, for a GPU."
         ),
     ] = "quick",
     out: Annotated[
@@ -25,7 +25,9 @@ def reproduce(
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting of the preset; repeatable.")
     ] = None,
-    data_dir: Annotated[Path | None, typer.Option(help="Folder with data sets that ship with no dependency.")] = None,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Folder of data sets in files; by default EQUITANGENTS_DATA.")
+    ] = None,
     data: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="Your own images, a NumPy archive with x and y, for studies of images."),

@@ -9,7 +9,7 @@ of them both sides are widened. Of more, the short side is Student's, of positiv
 the logarithm, which stays positive.
 
 Student's t alone covers the mean of 10 lognormal values (σ = 1) in 83 % of samples in place of 95 %. What these ends
-cover is measured by `python -m benchmarks coverage`; heavier tails than that still miss (docs/guide/measures.md).
+cover is measured by `python -m benchmarks coverage`; heavier tails than that still miss (docs/benchmarks.md).
 Resamples without any spread tell nothing of t: where they reach into the tail (nearly all values alike, as
 counts are), the end is that of Clopper & Pearson on the values' range. Fewer than 5 samples give no interval, and
 neither do samples that are all equal, unless the quantity is known to lie between bounds.

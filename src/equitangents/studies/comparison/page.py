@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.ticker import LogLocator
 
+from equitangents import contenders
 from equitangents.contenders.turned_filters import exact_on_filters
+from equitangents.formatting import duration
 from equitangents.report import Figure, Section, Table
 from equitangents.report.palette import BLUE, GREEN, INK, MUTED, ORANGE, PURPLE, VERMILLION
 from equitangents.statistics import Estimate
@@ -86,17 +88,24 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
     height, width, _ = problem.shape
     facts = {
         "Data": f"{results.images.titles['test']}, {height}×{width}" + (f". {split}" if is_own(settings.data) else ""),
-        "Group": f"{settings.group}, " + ("pixels move to pixels" if problem.action.exact else "resampled"),
+        "Group": f"{settings.group}, " + ("pixels move to pixels" if problem.action.exact else _resampled(settings)),
         "Networks": f"{' and '.join(map(str, settings.channels))} channels, Adam, step {settings.learning_rate:g}",
         "Intervals": f"95 %, over {over}",
     }
     return Presentation(tables, sections, facts)
 
 
+def _resampled(settings: Settings) -> str:
+    """What fills corners tells two runs of one group apart."""
+    return "resampled, corners filled with the " + ("image’s mean" if settings.zero == "mean" else "border’s shade")
+
+
 def _notes(settings: Settings, results: Results) -> list[str]:
-    notes = [f"Left out: {results_name}: {why}." for results_name, why in results.left_out.items()]
+    notes = []
     if settings.zero == "border":
         notes.append("Then every image is shifted once more, so that the median of its outermost pixels is 0.")
+    notes += [f"Left out: {contenders.find(name).title}: {why}." for name, why in results.left_out.items()]
+    notes += _not_run(settings, results)
     if not exact_on_filters(settings.group):
         notes.append(
             f"Filters of the group-convolutional networks for {settings.group} are 5×5 and sums of smooth functions, "
@@ -111,7 +120,32 @@ def _notes(settings: Settings, results: Results) -> list[str]:
     if {"infinite", "invariant-kernel"} & results.labels.keys():
         said = f"Kernel machines are trained on the first {results.problem.kernel_images:,} training images"
         blocks = "; the invariant kernel sees them averaged over blocks of pixels"
+        if "infinite" in results.labels and not results.problem.action.exact:
+            rows = results.order * results.problem.kernel_images
+            said += f", infinitely wide networks on all {results.order} orientations of each: {rows:,} inputs"
         notes.append(said + (blocks if "invariant-kernel" in results.labels else "") + ".")
+    return notes
+
+
+def _not_run(settings: Settings, results: Results) -> list[str]:
+    """Which of the standard contenders the settings leave out, and what the dearest of them would have cost."""
+    notes, missing = [], [name for name in Settings().contenders if name not in settings.contenders]
+    if missing:
+        titles = ", ".join(contenders.find(name).title for name in missing)
+        notes.append(f"Not among the contenders of this run: {titles}.")
+    if "gcnn-ensemble" in missing and "gcnn" in results.labels:
+        one, networks = _cost(results, "gcnn", "training_seconds"), settings.group_members * settings.repetitions
+        notes[-1] += (
+            f" Its {settings.group_members} networks in {settings.repetitions} repetitions would take about "
+            f"{duration(networks * one)} of processors, at {one:.3g} s a network"
+            + ("." if results.problem.action.exact else ", which is why the presets for C8 and C16 leave it out.")
+        )
+    if not settings.shrink and {"gcnn", "plain"} <= results.labels.keys():
+        times = results.gcnn_multiplications / _cost(results, "plain", "multiplications")
+        notes.append(
+            "No ensembles of small networks were trained at the cost of one group-convolutional network "
+            f"(`shrink` is empty): one such network takes as many multiplications as {times:.0f} plain ones."
+        )
     return notes
 
 
@@ -227,8 +261,8 @@ def _not_told_apart(results: Results) -> Table:
                 rows.append([pair, _WORDS[which], e])
     count = len(pairs(results, "rotated").rows)
     return table(
-        f"Pairs that this run does not tell apart, of {count}: paired differences, in brackets intervals that hold for "
-        "all pairs of a column’s measure together at 95 % (Bonferroni).",
+        f"Pairs that this run does not tell apart, of {count} for each measure: paired differences, in brackets "
+        "intervals that hold for all pairs of a measure together at 95 % (Bonferroni).",
         ["not distinguishable", "in", "difference"],
         rows or [["none", "", ""]],
     )

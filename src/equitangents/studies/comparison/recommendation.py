@@ -34,8 +34,8 @@ def recommendation(settings: Settings, results: Results) -> list[str]:
     if len(good) > 1:
         same = trained == used
         said.append(
-            f"Of these most accurate ones, {_named(results, trained)} is the cheapest to "
-            + ("train and to use." if same else f"train and {_named(results, used)} the cheapest to use.")
+            f"Cheapest to train of these most accurate ones{' and cheapest to use' if same else ''}: "
+            f"{_named(results, trained)}" + ("." if same else f"; cheapest to use: {_named(results, used)}.")
         )
     both = [name for name in good if name in (steady, *steady_equals)]
     if both:
@@ -70,14 +70,14 @@ def _what_it_may_cost(results: Results, accuracy: str, best: str, chosen: str) -
     ]
     return (
         f" Its accuracy is {_number(results, chosen, accuracy)}, less than that of {_named(results, best)} by "
-        f"{with_interval(behind[0], behind[1:])}, which these data do not tell from 0. One prediction costs "
-        f"{_times(results, chosen, best)} as much time."
+        f"{with_interval(behind[0], behind[1:])}, which these data do not tell from 0. One prediction takes "
+        f"{_times(results, chosen, best)}."
     )
 
 
 def _times(results: Results, a: str, b: str) -> str:
     first, second = (float(np.median(results.costs[name]["inference_seconds"])) for name in (a, b))
-    return f"{first / second:.2g} times" if second > 0 else "an unknown multiple, too short to measure,"
+    return f"{first / second:.2g} times as long" if second > 0 else "too short a time to compare"
 
 
 def _best(results: Results, measure: str) -> str:

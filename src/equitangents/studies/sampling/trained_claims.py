@@ -24,7 +24,7 @@ def _accuracy(found: TrainedEnsembles, systematic: str, random: str) -> Claim:
     difference = Records.over(
         lambda name: found.more_accurate(systematic, random), lambda name: found.images.titles[name], name=("test",)
     )
-    off = f"systematic minus random elements is {difference.times(100).span()} percentage points"
+    off = f"the former less the latter is {difference.times(100).span()} percentage points"
     return claim(
         f"Ensembles that are shown {shown} are equally accurate over the orbits of test images, to within 1 percentage "
         "point",
@@ -50,7 +50,7 @@ def _agreement(found: TrainedEnsembles, systematic: str, random: str) -> Claim:
         name=found.sets,
     )
     bound = _AGREEMENT * found.order
-    off = f"systematic minus random elements is {difference.span()} of {found.order} rotations"
+    off = f"the former less the latter is {difference.span()} of {found.order} rotations"
     return claim(
         f"Ensembles that are shown {shown} agree with themselves equally often, in and out of distribution, to within "
         "2 % of the rotations",

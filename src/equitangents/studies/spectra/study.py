@@ -86,7 +86,6 @@ class Case:
     decay: np.ndarray
     condition: tuple[float, float]
     explicit: float
-    sentence: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +155,7 @@ def _rates(settings: Settings, name: str, group: str, data_dir: Path | None, tas
         predict="inputs", progress=task.step,
     )  # fmt: skip
     numbers = lambda e: np.array([e.value, e.low, e.high])
-    arrays: dict[str, Any] = {"sentence": np.array(found.sentence)}
+    arrays: dict[str, Any] = {}
     for kind, curve in found.curves.items():
         assert curve.predicted is not None
         arrays[f"squared_{kind}"], arrays[f"predicted_{kind}"] = curve.of("squared"), curve.predicted
@@ -202,7 +201,6 @@ def _case(rates: Arrays, found: Arrays) -> Case:
         decay=found["decay"],
         condition=(plain, invariant),
         explicit=float(found["explicit"]),
-        sentence=str(rates["sentence"]),
     )
 
 
