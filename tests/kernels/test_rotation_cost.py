@@ -118,7 +118,7 @@ def test_a_tile_is_timed():
         (network(so3(4), resolution=8), (16, 4), 600),
         (network(o3(3), resolution=6), (9, 1), 900),
         (network(icosahedral()), (36, 3), 1500),
-        (network(so3(3), window=WINDOW, resolution=4), (9, 1), 24),
+        (network(so3(3), window=WINDOW, resolution=4), (9, 1), 100),
     ],
     ids=["SO(3)", "O(3)", "icosahedral", "narrow windows"],
 )
