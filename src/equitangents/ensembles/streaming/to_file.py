@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import shutil
 from collections.abc import Iterator
@@ -94,10 +95,16 @@ def predict_to_file(
                 pass
             logger.info("predict: %s is complete", out)
             return out
-        parts.open()
-        _check_disk(out, parts, mine)
-        _predict(parts, mine, x, asked, progress)
-        _finish(out, parts, x, asked, shard)
+        try:
+            parts.open()
+            _check_disk(out, parts, mine)
+            _predict(parts, mine, x, asked, progress)
+            _finish(out, parts, x, asked, shard)
+        except FileNotFoundError:
+            if not _made_elsewhere(out, parts, asked):
+                raise
+            shutil.rmtree(parts.folder, ignore_errors=True)  # what this one wrote after the other had removed them
+            logger.info("predict: another process made %s", out)
     return out
 
 
@@ -158,8 +165,10 @@ def _predict_chunk(parts: Parts, chunk: int, x: Any, asked: Predictor) -> None:
 def _finish(out: Path, parts: Parts, x: Any, asked: Predictor, shard: tuple[int, int] | None) -> None:
     """Make the file if all chunks are there, also those of other processes."""
     missing = sum(not parts.is_there(chunk) for chunk in parts.chunks)
-    if missing:
-        logger.info("predict: part %d/%d is done; %d of %d chunks are missing", *shard, missing, len(parts.chunks))  # type: ignore[misc]
+    if missing and shard is None:
+        raise FileNotFoundError(errno.ENOENT, f"{missing} chunks that were there are gone", str(parts.folder))
+    if missing and shard is not None:
+        logger.info("predict: part %d/%d is done; %d of %d chunks are missing", *shard, missing, len(parts.chunks))
         return
     with _finishing(out):
         for chunk in parts.chunks:
@@ -167,6 +176,14 @@ def _finish(out: Path, parts: Parts, x: Any, asked: Predictor, shard: tuple[int,
                 _predict_chunk(parts, chunk, x, asked)
         assemble(out, parts, asked.classes)
     logger.info("predict: %d predictions in %s", parts.count, out)
+
+
+def _made_elsewhere(out: Path, parts: Parts, asked: Predictor) -> bool:
+    """Whether the file is there and the parts are gone: another process with the same command was faster."""
+    files = (
+        [out] if out.suffix == ".zarr" else files_of(out, labelled(asked.arrays, asked.classes is not None)).values()
+    )
+    return read_record(parts.folder) is None and all(file.exists() for file in files)
 
 
 def _finishing(out: Path) -> AbstractContextManager[None]:
