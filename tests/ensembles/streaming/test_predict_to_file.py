@@ -17,6 +17,7 @@ from equitangents import nn
 from equitangents.ensembles import predict_to_file
 from equitangents.ensembles.streaming import to_file
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError, StoreError
+from equitangents.scale import whole
 
 NET = nn.Sequential(nn.Dense(1, W_std=1.5, b_std=0.1), nn.Relu(), nn.Dense(1))
 RNG = np.random.default_rng(0)
@@ -135,6 +136,25 @@ class TestInterrupted:
         path = predict_to_file(MODEL, NEW, out, rows=5)
         np.testing.assert_allclose(read(path)["mean"], MODEL.predict(NEW), rtol=1e-10)
         assert [file.name for file in tmp_path.iterdir()] == [f"p{suffix}"]
+
+    def test_a_process_that_comes_last_waits_for_the_one_that_makes_the_file(self, tmp_path, monkeypatch):
+        out, lock = tmp_path / "p.npy", tmp_path / ".p.npy.finishing"
+        made = predict_to_file(MODEL, NEW, tmp_path / "other.npy").read_bytes()
+
+        def all_there(parts, *rest):
+            predict(parts, *rest)
+            lock.write_text(whole.temporary_name())
+
+        def other(seconds):
+            shutil.rmtree(tmp_path / "p.npy.parts")
+            out.write_bytes(made)
+            lock.unlink()
+
+        predict = to_file._predict
+        monkeypatch.setattr(to_file, "_predict", all_there)
+        monkeypatch.setattr(to_file, "sleep", other)
+        assert predict_to_file(MODEL, NEW, out, rows=5) == out
+        assert sorted(file.name for file in tmp_path.iterdir()) == ["other.npy", "p.npy"]
 
     def test_parts_into_which_another_process_writes_are_removed_when_it_has(self, tmp_path, monkeypatch):
         remove, attempts = shutil.rmtree, []
