@@ -13,16 +13,18 @@ import numpy as np
 from equitangents._aliases import FileName
 from equitangents.errors import InvalidArgumentError
 
-WHY = "it is a pickle, and loading one runs whatever code its author put in; --trust (trust=True) loads it all the same"
+_PICKLED = "it is a pickle, and loading one runs whatever code its author put in"
+WHY = f"{_PICKLED}; --trust (trust=True) loads it all the same"
+_SAVED = "; save arrays of numbers, and labels as text by y.astype(str), not arrays of objects"
 _PICKLE = b"\x80"  # how pickles start since protocol 2
 _STARTS = {b"\x93NUMPY": "npy", b"PK": "npz", _PICKLE: "pickle"}
 
 
-def read_arrays(name: str, path: FileName, trust: bool = False) -> np.ndarray | dict[str, np.ndarray]:
+def read_arrays(name: str, path: FileName, trust: bool | None = None) -> np.ndarray | dict[str, np.ndarray]:
     """The array of an .npy file, or those of an .npz file by name.
 
-    Arrays of objects are pickles, and refused unless `trust`. Raises InvalidArgumentError that names `name` and says
-    what the file is instead.
+    Arrays of objects are pickles, and refused unless `trust`; None: whoever asks has no way to trust them. Raises
+    InvalidArgumentError that names `name` and says what the file is instead.
     """
     path = str(path)
     said = f"{name} is {path!r}, which"
@@ -32,7 +34,7 @@ def read_arrays(name: str, path: FileName, trust: bool = False) -> np.ndarray | 
         with open(path, "rb") as file:
             _check_start(said, file.read(4096))
             file.seek(0)
-            loaded = np.load(file, allow_pickle=trust)
+            loaded = np.load(file, allow_pickle=bool(trust))
             if isinstance(loaded, np.ndarray):
                 return loaded
             if not isinstance(loaded, np.lib.npyio.NpzFile):
@@ -42,7 +44,7 @@ def read_arrays(name: str, path: FileName, trust: bool = False) -> np.ndarray | 
         raise
     except ValueError as error:
         if "pickle" in str(error).lower():
-            raise InvalidArgumentError(f"{said} is not loaded: {WHY}") from None
+            raise InvalidArgumentError(f"{said} is not loaded: {refusal(trust)}") from None
         raise InvalidArgumentError(f"{said} NumPy cannot read: {error}") from None
     except (OSError, EOFError, BadZipFile, zlib.error, UnpicklingError) as error:
         raise InvalidArgumentError(f"{said} NumPy cannot read: {error}") from None
@@ -52,6 +54,21 @@ def read_arrays(name: str, path: FileName, trust: bool = False) -> np.ndarray | 
             f"{said} is an archive that holds {foreign[0]!r}, which is not an array; expected .npz"
         )
     return arrays
+
+
+def refusal(trust: bool | None) -> str:
+    """Why a pickle is not loaded, and what to do: trust it where that can be said, else save other arrays."""
+    return _PICKLED + _SAVED if trust is None else WHY + _SAVED
+
+
+def text_of(y: np.ndarray) -> np.ndarray:
+    """Bytes as text: they are UTF-8. Raises InvalidArgumentError that names y."""
+    try:
+        return np.char.decode(y, "utf-8")
+    except UnicodeDecodeError as error:
+        raise InvalidArgumentError(
+            f"y holds {error.object!r}, bytes that are not text in UTF-8; save labels as text or whole numbers"
+        ) from None
 
 
 def _check_start(said: str, start: bytes) -> None:

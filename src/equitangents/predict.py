@@ -98,6 +98,7 @@ def gradient_descent_mse_ensemble(
     def train(name: str) -> np.ndarray:
         if name not in kernels:
             kernels[name] = _array(kernel_fn(x_train, None, name, **kernel_fn_train_train_kwargs))
+            _check_rows(kernels[name], y, True)
         return kernels[name]
 
     def spectrum(name: str) -> Spectrum:
@@ -330,6 +331,8 @@ def _decomposed(kernel: np.ndarray, diag_reg: float, absolute: bool) -> Spectrum
 
 
 def _check_time(spectrum: Spectrum, time: float, *, needed: bool) -> None:
+    if not time >= 0:
+        raise InvalidArgumentError(f"t is {time}; times are ≥ 0, and None is infinite time")
     if np.isinf(time) and needed:
         spectrum.check_invertible()
 

@@ -92,6 +92,11 @@ def _shape(part: Any) -> Any:
         return f"a ragged list of {len(part)}"
 
 
+def copied(x: Any) -> Any:
+    """A NumPy array that may be written to, laid out as x is; anything else, which is not written to, itself."""
+    return x.copy(order="K") if isinstance(x, np.ndarray) else x
+
+
 def is_half(dtype: object) -> bool:
     """Whether numbers of this type, of NumPy, JAX or PyTorch, have half precision: too few digits to compute with."""
     if isinstance(dtype, np.dtype) and dtype.itemsize != 2:  # its name takes longer

@@ -13,6 +13,8 @@ import equitangents as et
 from equitangents.actions.turning import Turner
 from equitangents.audit.measure.intervals import Resampler
 from equitangents.audit.measure.probabilities import jensen_shannon
+from equitangents.audit.report.words import number
+from equitangents.errors import NotFiniteError
 
 QUIET = {"off_data": False, "data_test": None, "resamples": 200}
 
@@ -342,3 +344,24 @@ def test_intervals_are_not_needlessly_wide() -> None:
     alike = Resampler(9000, None, 0.9, 100, 0).mean(np.ones(9000), bounds=(0, 1))
     assert alike.high == 1
     assert 0.999 < alike.low < 1
+
+
+def test_a_model_that_works_in_place_is_audited_like_one_that_does_not():
+    x = np.random.default_rng(0).normal(size=(30, 4, 4, 1))
+    kept = x.copy()
+    plain = lambda x: (2 * x).reshape(len(x), -1)[:, :3]
+    in_place = lambda x: np.multiply(x, 2, out=x).reshape(len(x), -1)[:, :3]
+    first, second = (et.audit(f, "C4", x, resamples=200) for f in (plain, in_place))
+    np.testing.assert_array_equal(x, kept)
+    assert first.sentence == second.sentence
+    assert [element.error for element in first.elements] == [element.error for element in second.elements]
+
+
+def test_an_output_that_is_not_finite_is_named_with_its_place():
+    x = np.random.default_rng(0).normal(size=(6, 4, 4, 1))
+    with pytest.raises(NotFiniteError, match=r"f\(x\) holds NaN .* at index \(3, 1\)"):
+        et.audit(lambda x: np.where(np.arange(12).reshape(6, 2) == 7, np.nan, x[:, :2, 0, 0]), "C4", x)
+
+
+def test_large_errors_are_written_as_whole_per_cent():
+    assert [number(v) for v in (0.0512, 1.234, 15.74, 4321.0)] == ["5.12 %", "123 %", "1,574 %", "432,100 %"]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
 import equitangents as et
-from audit.verdict_cases import IMAGES, QUIET
+from audit.verdict_cases import IMAGES, QUIET, features
 from equitangents.audit.report.page import html
 from equitangents.audit.report.sections import Estimate
 from equitangents.errors import InvalidArgumentError
@@ -131,3 +132,18 @@ def test_batches_along_another_axis_show_no_layers() -> None:
     net = lambda x: x[0]
     report = et.audit(net, "reversal", x, inputs="sequences", layers=[net], **{**QUIET, "off_data": False})
     assert "another axis" in next(m.reason for m in report.missing if m.section == "layers")
+
+
+def test_an_average_of_a_random_model_is_measured_and_not_called_equivariant() -> None:
+    noise = np.random.default_rng(5)
+    f = lambda x: features(x) + noise.normal(size=(len(x), 3))
+    report = et.audit(f, "C4", IMAGES, **QUIET)
+    (averaged,) = (r for r in report.remedies if r.name == "averaging over the group at test time")
+    # f̄(x) and f̄(ρ(h)x) differ by two means of four draws: √2/2 of a draw's norm, over ‖f̄(x)‖
+    mean = lambda x: sum(f(np.rot90(x, k, (1, 2))) for k in range(4)) / 4
+    again = [mean(IMAGES) for _ in range(20)]
+    expected = np.mean([np.linalg.norm(a - b, axis=1) / np.linalg.norm(b, axis=1) for a, b in pairwise(again)])
+    assert averaged.error_after == pytest.approx(expected, rel=0.3)
+    assert averaged.after.mean > 0.1
+    assert "the model's own randomness" in averaged.note
+    assert not any(r.name == "canonical inputs" for r in report.remedies)

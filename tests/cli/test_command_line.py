@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import subprocess
 import sys
 
@@ -135,3 +136,11 @@ def test_a_crash_is_not_mistaken_for_bad_input(monkeypatch) -> None:
     monkeypatch.setattr("equitangents.studies.run", raising(ZeroDivisionError("crash")))
     with pytest.raises(ZeroDivisionError):
         main(["reproduce", "toy"])
+
+
+def test_characters_that_an_encoding_lacks_do_not_lose_the_answer() -> None:
+    program = "from equitangents.cli.main import main; import typer, equitangents.cli.main as m;"
+    program += "m.app.command('say')(lambda: typer.echo('∞ members'));main(['say'])"
+    environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, env=environment, check=False)
+    assert (found.returncode, found.stdout) == (0, b"? members\n"), found.stderr

@@ -250,3 +250,32 @@ def test_a_factor_on_disk_says_which_option_gives_it_a_place(run):
     status, _, err = run(*FIT[:-2], "--out", "model", "--solver", "out-of-core")
     assert status == 2
     assert "--store" in err.splitlines()[-1]
+
+
+def test_labels_in_bytes_are_text_in_utf_8(run, folder):
+    names = np.array(["Ärger", "b c", "ı"])[np.arange(9) % 3]
+    np.savez(folder / "bytes.npz", x=X, y=np.char.encode(names, "utf-8"))
+    assert run("fit", "--data", "bytes.npz", *MLP, "--ridge", 1e-9, "--out", "model")[0] == 0
+    assert run("predict", "model", "--data", "x.npy", "--out", "p.npy")[0] == 0
+    np.testing.assert_array_equal(np.load("p.npy"), names)
+    np.savez(folder / "latin.npz", x=X, y=np.char.encode(np.array(["Ärger", "b", "c"])[np.arange(9) % 3], "latin-1"))
+    status, _, err = run("fit", "--data", "latin.npz", *MLP, "--out", "model")
+    assert status == 2
+    assert "y holds b'\\xc4rger', bytes that are not text in UTF-8" in err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("fit", *MLP, "--out", "model"),
+        ("plan", "--group", "C4", "--pilot", 0),
+        ("systems",),
+        ("reproduce", "comparison", "--out", "run"),
+    ],
+)
+def test_arrays_of_objects_are_answered_with_what_can_be_saved_instead(run, folder, command):
+    np.savez(folder / "objects.npz", x=X, y=np.array(["a", "b", "c"] * 3, dtype=object))
+    status, _, err = run(*command, "--data", "objects.npz")
+    assert status == 2
+    assert "y.astype(str)" in err
+    assert "--trust" not in err

@@ -151,3 +151,19 @@ def test_a_network_of_ones_own_is_named_by_its_module(run, tmp_path, monkeypatch
     from my_gram_net import net
 
     np.testing.assert_allclose(kept(tmp_path), net.kernel(X).ntk, rtol=1e-12)
+
+
+def test_verify_makes_no_store_and_adds_no_rows_to_one(run, data, tmp_path):
+    status, _, err = run("--verify")
+    assert status == 2
+    assert "which holds no store; --verify checks one that is there" in err
+    assert not (tmp_path / "k.zarr").exists()
+    run("--tile", 4)
+    before = kept(tmp_path)
+    np.save(data, np.concatenate([X, X + 1]))
+    status, _, err = run("--verify")
+    assert status == 2
+    assert "data has 18 rows and the store in" in err
+    np.testing.assert_array_equal(kept(tmp_path), before)
+    np.save(data, X)
+    assert "nothing is damaged" in run("--verify")[1]

@@ -79,3 +79,9 @@ def test_data_and_group_are_settings_of_the_study(calls, capsys) -> None:
     assert calls[0][1]["settings"] == {"seed": "3", "data": "mine.npz", "group": "D4"}
     assert reproduce("comparison", "--group", "D4", "--set", "group=C4") == 2
     assert "group=C4" in capsys.readouterr().err
+
+
+def test_no_text_is_the_empty_list(calls) -> None:
+    reproduce("comparison", "--set", "shrink=")
+    assert calls[0][1]["settings"] == {"shrink": ""}
+    assert reproduce("comparison", "--set", "shrink") == 2

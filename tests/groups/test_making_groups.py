@@ -29,6 +29,10 @@ class TestTables:
         with pytest.raises(InvalidArgumentError, match=r"table|element"):
             groups.from_table(table)
 
+    def test_names_a_table_whose_rows_differ_in_length(self):
+        with pytest.raises(ShapeError, match="table is not a rectangular array"):
+            groups.from_table([[0, 1], [1]])
+
     def test_names_a_failure_of_associativity(self):
         # a loop of order 5: identity, and every row and column holds all elements, but it is no group
         loop = np.array([[0, 1, 2, 3, 4], [1, 0, 3, 4, 2], [2, 4, 0, 1, 3], [3, 2, 4, 0, 1], [4, 3, 1, 2, 0]])

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from equitangents import actions
-from equitangents.errors import ShapeError
+from equitangents import actions, groups
+from equitangents.errors import NotAnActionError, ShapeError
 from equitangents.metrics import equivariance_error, orbit_same_predictions, relative_orbit_std, s_dist
 
 ROT = actions.image_rotations(4)
@@ -28,3 +28,20 @@ def test_a_prediction_has_one_row_an_input(rows):
             measure(f, ROT, X)
     with pytest.raises(ShapeError, match="rows for 5 inputs"):
         s_dist(f, f, X)
+
+
+def test_a_model_that_works_in_place_is_measured_like_one_that_does_not():
+    plain = lambda x: (2 * x)[:, :2, 0, 0]
+    in_place = lambda x: np.multiply(x, 2, out=x)[:, :2, 0, 0]
+    x = X.copy()
+    for measure in (equivariance_error, relative_orbit_std, orbit_same_predictions):
+        np.testing.assert_array_equal(measure(in_place, ROT, x).values, measure(plain, ROT, X).values)
+    assert s_dist(in_place, plain, x).mean == 0
+    np.testing.assert_array_equal(x, X)
+
+
+def test_maps_that_are_no_action_are_refused():
+    drift = actions.from_function(groups.cyclic(2), lambda g, x: x + g, name="drift")
+    for measure in (equivariance_error, relative_orbit_std, orbit_same_predictions):
+        with pytest.raises(NotAnActionError, match="drift is not an action"):
+            measure(lambda x: x[:, :2, 0, 0], drift, X)

@@ -1,6 +1,9 @@
 """What networks refuse, and what they say."""
 
+import math
+
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -81,6 +84,10 @@ def test_a_network_that_ends_on_positions_has_no_kernel():
         (lambda: Sequential(Dense), "layers[0]"),
         (lambda: Elementwise(3), "fn"),
         (lambda: Elementwise(lambda x: (x > 0) * 1.0), "tolerance"),
+        (lambda: Elementwise(np.tanh), "such as jax.numpy.tanh"),
+        (lambda: Elementwise(math.tanh), "such as jax.numpy.tanh"),
+        (lambda: Elementwise(jnp.sum), "makes () of (2, 2); expected a function of JAX arrays, entry by entry"),
+        (lambda: Elementwise(jnp.log), "not finite at -2"),
     ],
 )
 def test_bad_specifications_are_refused_when_written(make, message):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -17,7 +18,7 @@ from stores import NET, content, store
 
 from equitangents import InfiniteEnsemble
 from equitangents.errors import MemoryLimitError, StoreError
-from equitangents.scale import whole
+from equitangents.scale import opening, whole
 from equitangents.solvers import OutOfCore
 from permissions import public_folder, without_permission
 
@@ -28,6 +29,16 @@ A_DAY = 86400.0
 def undisturbed(tmp_path):
     store(tmp_path / "whole").compute()
     return content(tmp_path / "whole")
+
+
+def test_a_new_store_that_does_not_fit_on_the_disk_leaves_nothing_behind(tmp_path, monkeypatch):
+    def full(*arguments):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(opening, "write_metadata", full)
+    with pytest.raises(StoreError, match="No space left on device"):
+        store(tmp_path / "k")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_disk_without_room_is_one_line_and_the_rest_is_kept(tmp_path, monkeypatch, undisturbed):

@@ -12,7 +12,7 @@ import scipy.linalg
 
 import equitangents as et
 from equitangents import predict
-from equitangents.errors import NotFiniteError, ShapeError
+from equitangents.errors import InvalidArgumentError, NotFiniteError, ShapeError
 
 RNG = np.random.default_rng(3)
 Y = RNG.normal(size=(6, 2))
@@ -199,3 +199,16 @@ def test_bad_kernels_and_targets_are_refused(start, kernel, targets, error):
 def test_a_kernel_that_is_nan_has_no_largest_learning_rate():
     with pytest.raises(NotFiniteError):
         predict.max_learning_rate(np.full((3, 3), np.nan))
+
+
+def test_times_before_the_start_and_targets_of_other_inputs_are_refused():
+    x = RNG.normal(size=(6, 3))
+    kernel_fn = et.stax.serial(et.stax.Dense(1), et.stax.Relu(), et.stax.Dense(1))[2]
+    one, many = predict.gradient_descent_mse(DD.ntk, Y), predict.gradient_descent_mse_ensemble(kernel_fn, x, Y)
+    for t in (-1.0, np.nan):
+        with pytest.raises(InvalidArgumentError, match=f"t is {t}; times are ≥ 0"):
+            one(t)
+        with pytest.raises(InvalidArgumentError, match=f"t is {t}; times are ≥ 0"):
+            many(t, x[:2], "ntk")
+    with pytest.raises(ShapeError, match=r"kernel has 6 rows, which y_train of shape \(4, 2\) does not fit"):
+        predict.gradient_descent_mse_ensemble(kernel_fn, x, Y[:4])(None, x[:2], "ntk")

@@ -100,8 +100,9 @@ class TestOwnModel:
     def test_it_gets_a_row_on_ones_own_arrays(self, group, models, own, tmp_path, monkeypatch):
         monkeypatch.setattr("equitangents.contenders.registry._registered", {})
         contenders.register("brightness", Brightness)
-        settings = {"data": own, "group": group, "contenders": "brightness", "shrink": "()", "foreign": "noise"}
+        settings = {"data": own, "group": group, "contenders": "brightness", "foreign": "noise"}
         result = studies.run("comparison", out=tmp_path / "run", settings=settings, progress=False)
+        assert not list(result.folder.rglob("small-*")), "small networks are compared with gcnn alone"
         rows = (result.folder / "results" / "contenders.csv").read_text().splitlines()
         assert [row.split(",")[0] for row in rows[1:]] == [name for name in models for _ in range(4)]
         assert "What to use" in result.report.read_text(encoding="utf-8")

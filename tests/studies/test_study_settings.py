@@ -8,7 +8,7 @@ import pytest
 
 from equitangents import studies
 from equitangents.data import DataNotFoundError
-from equitangents.errors import InvalidArgumentError
+from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.studies.framework.settings import as_text, changed
 from equitangents.studies.rotated_images.settings import STATED_AGREEMENT, stated_agreement
 from studies.miniatures import EXACT, TINY, study
@@ -101,3 +101,16 @@ def test_rotated_images_starts_at_the_sizes_of_the_source_for_every_group_that_i
 
 def _paper(group):
     return "paper" if group == "C4" else f"paper-{group.lower()}"
+
+
+def test_settings_that_are_no_text_are_answered_with_the_text_that_they_should_be():
+    preset = study("comparison").presets["quick"]
+    for value, text in ((3, "'3'"), ((8, 16), "'8,16'"), (None, "'none'")):
+        with pytest.raises(InvalidTypeError, match=f"settings are text, as after --set, such as {text}"):
+            changed(preset, {"channels": value})
+
+
+def test_the_text_of_no_list_is_read_as_no_list():
+    preset = study("comparison").presets["desk-c8"]
+    assert preset.shrink == ()
+    assert changed(preset, {"shrink": as_text(preset)["shrink"]}) == preset

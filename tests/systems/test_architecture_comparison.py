@@ -126,6 +126,11 @@ class TestCurves:
         inputs = dataclasses.replace(found, shape=shape).facts["Inputs"]
         assert ("images without channels" in inputs) == said
 
+    @pytest.mark.parametrize(("shape", "said"), [((3, 8, 8), True), ((8, 8, 3), False), ((3, 3, 3), False)])
+    def test_say_where_images_may_have_their_channels_first(self, found, shape, said):
+        inputs = dataclasses.replace(found, shape=shape).facts["Inputs"]
+        assert ("--layout channels_first" in inputs) == said
+
     def test_of_numbers_and_of_a_test_set_of_their_own(self, drawn):
         y = drawn.x.sum(axis=(1, 2, 3))
         own = compare_architectures((drawn.x[:40], y[:40], drawn.x[40:], y[40:]), **SMALL)

@@ -147,7 +147,7 @@ def assemble(
         why = _no_derivative(orbits) if flows else f"{task.contract.group.name} has no infinitesimal elements"
         missing.append(Missing("lie", why))
     shares = part("irreps", beyond("irreps", lambda: irreps(task, orbits)))
-    mending = lambda: remedies(task, orbits, y, ensemble, parts.train, judgement)
+    mending = lambda: remedies(task, orbits, y, ensemble, parts.train, judgement, floors)
     mended = beyond("remedies", mending, []) if lawful else []
     along = lambda: _checkpoints(task, parts.checkpoints or {}, headline.unit)
     points = measured("checkpoints", along, []) if parts.checkpoints else []

@@ -117,8 +117,10 @@ def _kind(task: str, network: KernelFunction, x: Any, y: Any) -> type[InfiniteEn
 def _targets(y: Any) -> Any:
     import numpy as np
 
+    from equitangents.array_files import text_of
+
     y = np.asarray(y)
-    return y.astype(str) if y.dtype.kind == "S" else y
+    return text_of(y) if y.dtype.kind == "S" else y
 
 
 def _check_place(out: Path) -> None:

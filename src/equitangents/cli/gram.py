@@ -71,6 +71,8 @@ def gram(
         return
     if out is None:
         raise typer.BadParameter("a folder for the store is needed", param_hint="--out")
+    if verify:
+        _check_is_there(out, {"data": x1, "against": x2})
     with announced("equitangents", err=True):
         action = None if group is None else _action(group, x1)
         store = GramStore(out, network, x1, x2, action=action, tile=tile, precision=precision)
@@ -89,6 +91,22 @@ def _say(store: GramStore, shard: str | None) -> None:
     if shard is not None:
         state = f"part {shard} is done, and {state if missing else 'the store is complete'}"
     typer.echo(f"{store.path}: {state}; arrays ntk and nngp, {shape}, {store.ntk.dtype}")
+
+
+def _check_is_there(out: Path, given: dict[str, Any]) -> None:
+    """Raise unless there is a store that has all rows: what only checks makes no store, and adds no rows to one."""
+    from equitangents.errors import InvalidArgumentError
+    from equitangents.scale.metadata import inputs, read_record
+
+    record = read_record(out)
+    if record is None:
+        raise InvalidArgumentError(f"out is {str(out)!r}, which holds no store; --verify checks one that is there")
+    for (name, x), stored in zip(given.items(), inputs(record).values(), strict=False):
+        if x is not None and x.shape[0] > stored.rows[-1]:
+            raise InvalidArgumentError(
+                f"{name} has {x.shape[0]:,} rows and the store in {out} {stored.rows[-1]:,}; give the inputs that it "
+                "was made of, or add the others without --verify first"
+            )
 
 
 def _inputs(name: str, path: Path) -> Any:

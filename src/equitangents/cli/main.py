@@ -7,6 +7,7 @@ Nothing heavy is imported here: `--help` and `list` start without JAX.
 from __future__ import annotations
 
 import errno
+import io
 import sys
 import traceback
 from collections.abc import Sequence
@@ -98,6 +99,7 @@ def _equitangents(
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line on `arguments` (default: those of the process) and exit with its status."""
+    _never_fail_to_write()
     try:
         status = app(arguments, prog_name="equitangents", standalone_mode=False)
     except UsageError as error:
@@ -110,6 +112,13 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     if status == 130:  # how typer itself reports Ctrl-C
         _stop("interrupted", 130)
     sys.exit(status or 0)
+
+
+def _never_fail_to_write() -> None:
+    """What the encoding of a terminal or pipe lacks, such as ∞ in Latin-1, becomes "?", and no result is lost."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="replace")
 
 
 def _stop(message: str, status: int) -> NoReturn:

@@ -85,11 +85,11 @@ def reproduce(
 
 
 def parse_settings(pairs: list[str]) -> dict[str, str]:
-    """`["members=20"]` -> `{"members": "20"}`; the study gives each value its type."""
+    """`["members=20"]` -> `{"members": "20"}`; the study gives each value its type. No text is the empty list."""
     changes: dict[str, str] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
-        if not (key and equals and value):
+        if not (key and equals):
             raise typer.BadParameter(f"{pair!r} is not of the form key=value", param_hint="--set")
         changes[key] = value
     return changes

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from equitangents.array_files import refusal
 from equitangents.data.dataset import Dataset, balanced
 from equitangents.errors import InvalidArgumentError, NotFiniteError, ShapeError
 
@@ -29,6 +30,8 @@ def load_own(path: str | Path, *, seed: int = 0) -> Dataset:
         with np.load(path, allow_pickle=False) as archive:
             arrays = {key: archive[key] for key in archive.files}
     except (OSError, ValueError, AttributeError, zipfile.BadZipFile) as error:
+        if "allow_pickle" in str(error):  # an array of objects
+            raise InvalidArgumentError(f"{path} is not loaded: {refusal(None)}") from None
         raise InvalidArgumentError(f"{path} is not a readable NumPy archive: {error}") from None
     held = ", ".join(arrays) or "nothing"
     for pair in (("x", "y"), ("x_test", "y_test")):

@@ -16,6 +16,7 @@ from jaxtyping import Int
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.groups.group import Group, check_table_order, read_only
+from equitangents.validation import as_rectangular
 
 
 @final
@@ -83,7 +84,7 @@ def from_table(table: npt.ArrayLike, name: str = "group") -> TableGroup:
     >>> from_table([[0, 1], [1, 0]]).order
     2
     """
-    table = np.asarray(table)
+    table = as_rectangular("table", table)
     if table.ndim != 2 or table.shape[0] != table.shape[1] or table.size == 0:
         raise ShapeError(f"table has shape {table.shape}; expected a square multiplication table (n, n)")
     if table.dtype.kind not in "iu":

@@ -5,7 +5,10 @@ element-layers = pairs of inputs × Σ over fibres and layers of positions; a sy
 
 from __future__ import annotations
 
+import contextlib
 import logging
+from collections.abc import Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -27,6 +30,7 @@ from equitangents.validation import check_whole
 logger = logging.getLogger("equitangents")
 
 _ANNOUNCED = 10.0  # seconds from which a run is announced
+_is_part: ContextVar[bool] = ContextVar("_is_part", default=False)
 
 
 class CostedKernel(Protocol):
@@ -182,9 +186,19 @@ def cost_of_steps(
     )
 
 
+@contextlib.contextmanager
+def as_part() -> Iterator[None]:
+    """Within it kernels are parts of a longer run, which says itself how long it takes: they are not announced."""
+    token = _is_part.set(True)
+    try:
+        yield
+    finally:
+        _is_part.reset(token)
+
+
 def announce(program: Program, x1: Any, x2: Any = None, engine: str | None = None) -> None:
     """Log how long the kernels of x1 and x2 (None: x1 with itself) will take, if that is long."""
-    if not logger.isEnabledFor(logging.INFO) or any(is_traced(x) for x in (x1, x2)):
+    if _is_part.get() or not logger.isEnabledFor(logging.INFO) or any(is_traced(x) for x in (x1, x2)):
         return
     dtype = working_dtype(x1, x2)
     chosen, _ = choose(program, engine, dtype)

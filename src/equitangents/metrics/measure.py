@@ -25,7 +25,7 @@ from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFinit
 from equitangents.groups.group_maps import GroupMap
 from equitangents.groups.representations import RepresentationLike
 from equitangents.statistics import FEWEST, mean_interval
-from equitangents.validation import check_array, check_whole
+from equitangents.validation import check_array, check_whole, copied
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ def evaluate(name: str, f: Callable[[Any], Any], x: Any) -> Float[np.ndarray, " 
         raise InvalidTypeError(
             f"{name} is {f!r}; expected a callable from a batch of inputs to a batch of outputs{hint}"
         )
-    y = np.asarray(check_array(f"{name}(x)", f(x)), dtype=np.float64)
+    y = np.asarray(check_array(f"{name}(x)", f(copied(x))), dtype=np.float64)  # f may work in place
     if len(y) != len(x):
         raise ShapeError(f"{name}(x) has {len(y)} rows for {len(x)} inputs; expected one row an input")
     return y
@@ -202,6 +202,8 @@ def check_points(action: ActionLike, x: Numbers) -> tuple[GroupAction, ArrayLike
     check_action("action", chosen)
     try:
         chosen(chosen.group.identity, signals[:1])
+        if hasattr(chosen, "verify"):
+            chosen.verify(signals[:1])
     except ShapeError as error:
         said = str(error).replace(str(signals[:1].shape), str(signals.shape))
         raise ShapeError(f"{said}{flattened('x', signals.shape)}") from None

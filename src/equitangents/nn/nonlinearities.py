@@ -215,9 +215,32 @@ class Elementwise(Nonlinearity):
         if not callable(self.fn):
             raise InvalidTypeError(f"fn is {self.fn!r}; expected a function of one array, applied elementwise")
         with jax.enable_x64(True):
+            self._check_fn()
             order, error = self._choose()
         object.__setattr__(self, "order", order)
         object.__setattr__(self, "quadrature_error", error)
+
+    def _check_fn(self) -> None:
+        """Raise, with a remedy, for a function that JAX cannot differentiate entry by entry on all real numbers."""
+        where = jnp.asarray([[-2.0, -0.3], [0.4, 1.5]])
+        wanted = "; expected a function of JAX arrays, entry by entry, such as jax.numpy.tanh"
+        both = jax.jit(lambda z: (self.fn(z), jax.grad(lambda u: jnp.sum(self.fn(u)))(z)))
+        try:
+            values, slopes = both(where)
+        except Exception as error:
+            said = next(iter(str(error).splitlines()), "")
+            raise InvalidArgumentError(
+                f"fn is {self.fn!r}, which JAX cannot differentiate ({type(error).__name__}: {said[:120]}){wanted}"
+            ) from error
+        if values.shape != where.shape:
+            raise InvalidArgumentError(f"fn is {self.fn!r}, which makes {values.shape} of {where.shape}{wanted}")
+        bad = ~(jnp.isfinite(values) & jnp.isfinite(slopes))
+        if bad.any():
+            at = float(where[bad][0])
+            raise InvalidArgumentError(
+                f"fn is {self.fn!r}, which is not finite at {at:g}, or has no finite derivative there; fields take all "
+                "real values"
+            )
 
     def _choose(self) -> tuple[int, float]:
         if self.order is not None:

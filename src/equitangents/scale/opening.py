@@ -73,10 +73,14 @@ def _make(path: Path, record: Record, data: Data) -> Record:
     path.parent.mkdir(parents=True, exist_ok=True)
     sweep(path.parent)
     partial = path.parent / temporary_name()
-    for name in FIELDS:
-        (partial / name).mkdir(parents=True)
-    restore_inputs(partial, record, data)
-    write_metadata(partial, record)
+    try:
+        for name in FIELDS:
+            (partial / name).mkdir(parents=True)
+        restore_inputs(partial, record, data)
+        write_metadata(partial, record)
+    except BaseException:  # a full disk is not left fuller
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
     try:
         os.rename(partial, path)
     except OSError:

@@ -19,6 +19,7 @@ import numpy as np
 from equitangents._version import __version__
 from equitangents.actions import Action
 from equitangents.errors import MemoryLimitError, StoreError
+from equitangents.kernels.cost import as_part
 from equitangents.kernels.store.key import VERSION
 from equitangents.scale.chunks import Chunks, DamagedChunkError
 from equitangents.scale.direct import pages
@@ -134,7 +135,8 @@ class Work:
         if self.action is not None:
             x2 = np.asarray(self.action(tile[0], x2))
         try:
-            kernels = self.kernel.kernel(x1) if same else self.kernel.kernel(x1, x2)
+            with as_part():
+                kernels = self.kernel.kernel(x1) if same else self.kernel.kernel(x1, x2)
         except MemoryError:
             raise MemoryLimitError(
                 f"{_named(tile)}, {len(x1)} × {len(x2)} inputs, does not fit in this worker's memory; give a smaller "

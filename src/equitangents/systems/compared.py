@@ -15,6 +15,7 @@ import numpy as np
 
 from equitangents import notebook
 from equitangents._types import FileName
+from equitangents.actions.remedies import looks_channels_first
 from equitangents.errors import InvalidArgumentError
 from equitangents.files import whole_file
 from equitangents.report.verdict import plain_number, with_interval
@@ -103,7 +104,9 @@ class ArchitectureComparison:
 
     @property
     def _other_reading(self) -> str:
-        """What (N, height, width) may have been meant to be: it is read as signals of `width` channels."""
+        """What inputs may have been meant to be that are read as signals of more channels than colours."""
+        if looks_channels_first((1, *self.shape)):
+            return " (if these are images (N, channels, height, width), move axis 1 last: --layout channels_first)"
         if len(self.shape) != 2 or self.shape[1] <= _MOST_COLOURS:
             return ""
         return f" (if these are images without channels, give them the shape (N, {self.shape[0]}, {self.shape[1]}, 1))"

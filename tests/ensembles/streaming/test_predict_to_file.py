@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import resource
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +17,7 @@ from equitangents import nn
 from equitangents.ensembles import predict_to_file
 from equitangents.ensembles.streaming import to_file
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError, StoreError
+from equitangents.scale import whole
 
 NET = nn.Sequential(nn.Dense(1, W_std=1.5, b_std=0.1), nn.Relu(), nn.Dense(1))
 RNG = np.random.default_rng(0)
@@ -112,6 +115,66 @@ class TestInterrupted:
         predict_to_file(MODEL, NEW, tmp_path / "p.npy", rows=5)
         assert done() == 2
         np.testing.assert_allclose(np.load(tmp_path / "p.npy"), MODEL.predict(NEW), rtol=1e-10)
+
+    @pytest.mark.parametrize("suffix", [".npy", ".npz", ".zarr"])
+    @pytest.mark.parametrize("when", [0, 2, "end"])
+    def test_another_process_that_makes_the_file_meanwhile_does_no_harm(self, tmp_path, monkeypatch, suffix, when):
+        call, out = to_file._predict_chunk, tmp_path / f"p{suffix}"
+
+        def other():
+            monkeypatch.setattr(to_file, "_predict_chunk", call)
+            predict_to_file(MODEL, NEW, out, rows=5)
+
+        def raced(parts, chunk, *rest):
+            if chunk == when:
+                other()
+            call(parts, chunk, *rest)
+            if (chunk, when) == (4, "end"):
+                other()
+
+        monkeypatch.setattr(to_file, "_predict_chunk", raced)
+        path = predict_to_file(MODEL, NEW, out, rows=5)
+        np.testing.assert_allclose(read(path)["mean"], MODEL.predict(NEW), rtol=1e-10)
+        assert [file.name for file in tmp_path.iterdir()] == [f"p{suffix}"]
+
+    def test_a_process_that_comes_last_waits_for_the_one_that_makes_the_file(self, tmp_path, monkeypatch):
+        out, lock = tmp_path / "p.npy", tmp_path / ".p.npy.finishing"
+        made = predict_to_file(MODEL, NEW, tmp_path / "other.npy").read_bytes()
+
+        def all_there(parts, *rest):
+            predict(parts, *rest)
+            lock.write_text(whole.temporary_name())
+
+        def other(seconds):
+            shutil.rmtree(tmp_path / "p.npy.parts")
+            out.write_bytes(made)
+            lock.unlink()
+
+        predict = to_file._predict
+        monkeypatch.setattr(to_file, "_predict", all_there)
+        monkeypatch.setattr(to_file, "sleep", other)
+        assert predict_to_file(MODEL, NEW, out, rows=5) == out
+        assert sorted(file.name for file in tmp_path.iterdir()) == ["other.npy", "p.npy"]
+
+    def test_parts_into_which_another_process_writes_are_removed_when_it_has(self, tmp_path, monkeypatch):
+        remove, attempts = shutil.rmtree, []
+
+        def busy(folder, *arguments, **keywords):
+            if Path(folder).name == "p.npy.parts" and not attempts:
+                attempts.append(folder)
+                raise OSError(errno.ENOTEMPTY, "Directory not empty", str(folder))
+            remove(folder, *arguments, **keywords)
+
+        monkeypatch.setattr(shutil, "rmtree", busy)
+        predict_to_file(MODEL, NEW, tmp_path / "p.npy", rows=5)
+        assert attempts
+        assert [file.name for file in tmp_path.iterdir()] == ["p.npy"]
+
+    def test_chunks_that_vanish_are_said(self, tmp_path, monkeypatch):
+        predict = to_file._predict
+        monkeypatch.setattr(to_file, "_predict", lambda p, *a: (predict(p, *a), shutil.rmtree(p.folder / "mean")))
+        with pytest.raises(StoreError, match="5 chunks that were there are gone"):
+            predict_to_file(MODEL, NEW, tmp_path / "p.npy", rows=5)
 
     def test_chunks_of_other_predictions_are_not_mixed_and_can_be_removed(self, tmp_path, monkeypatch):
         with monkeypatch.context() as patch:

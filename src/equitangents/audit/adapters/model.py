@@ -164,7 +164,8 @@ def answer(output: Any, n: int, what: str = "f(x)", expected: Any = None) -> Ans
             )
             raise ShapeError(f"{name} has shape {a.shape} for {n} inputs; expected one row an input{choose}{batch}")
         if not np.isfinite(a).all():
-            raise NotFiniteError(f"{name} holds NaN or infinite values")
+            where = tuple(int(i) for i in np.argwhere(~np.isfinite(a))[0])
+            raise NotFiniteError(f"{name} holds NaN or infinite values, the first of this batch at index {where}")
     given = [_dtype(leaf) for _, leaf in pairs]
     floats = [_real(d) for d in given if d.kind in "fc" or is_half(d)]
     dtype = min(floats, key=lambda d: d.itemsize) if floats else np.dtype(np.float64)

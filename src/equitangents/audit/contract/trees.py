@@ -15,7 +15,7 @@ import numpy as np
 
 from equitangents._types import Tree
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError
-from equitangents.validation import as_rectangular, is_half
+from equitangents.validation import as_rectangular, copied, is_half
 
 logger = logging.getLogger("equitangents.audit")
 
@@ -80,6 +80,10 @@ class Inputs:
             values = [np.moveaxis(a, 0, axis) if axis else a for a, axis in zip(values, self.axes, strict=True)]
         whole = jax.tree.unflatten(self.structure, values)
         return {key: whole[key] for key in self.keys} if self.keys else whole
+
+    def own_tree(self) -> Any:
+        """What the model gets, in arrays of its own: one that works in place leaves these inputs as they are."""
+        return self.tree([Shared(copied(a.value)) if isinstance(a, Shared) else copied(a) for a in self.leaves])
 
 
 def as_inputs(x: Any) -> Inputs:

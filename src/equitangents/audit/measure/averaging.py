@@ -58,7 +58,7 @@ class _Remedied:
 
     def _answer(self, inputs: Inputs) -> Answer:
         """The model's outputs; of a model that takes one batch size alone in such batches."""
-        size, run = self._model.fixed_batch, lambda x: self._model(x.tree())
+        size, run = self._model.fixed_batch, lambda x: self._model(x.own_tree())
         output = run(inputs) if size in (None, inputs.n) else filled_up(run, inputs, size, self._expected)
         return answer(output, inputs.n, expected=self._expected)
 

@@ -160,7 +160,7 @@ def _traced(task: Task, model: Model, x: Inputs) -> list[LayerTrace] | None:
     """The layers' features for x; what the model's library raises is told in one line."""
     began = time.perf_counter()
     try:
-        traces = model.trace(x.tree(), Folder())
+        traces = model.trace(x.own_tree(), Folder())
     except Exception as error:
         told = model.failed(error, x.tree())
         if told is error:

@@ -30,7 +30,12 @@ def check_labels(y: Any, n: int, classes: np.ndarray | None = None) -> np.ndarra
             raise InvalidArgumentError(f"y holds {y[0]!s}, and no label at all of the model's classes {known}")
         return np.where(same.any(axis=1), same.argmax(axis=1), -1)
     if y.dtype.kind not in "fiub":
-        raise InvalidTypeError(f"y has dtype {y.dtype}; expected class numbers, or real numbers like f(x)")
+        hint = (
+            ""
+            if y.dtype.kind not in "US"
+            else ("; classes by name are for models that know the names, of scikit-learn; number them, or leave y out")
+        )
+        raise InvalidTypeError(f"y has dtype {y.dtype}; expected class numbers, or real numbers like f(x){hint}")
     return y
 
 

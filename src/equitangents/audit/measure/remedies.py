@@ -10,6 +10,7 @@ import numpy as np
 
 from equitangents.audit.contract.leaf_actions import LeafAction
 from equitangents.audit.contract.trees import Inputs, as_inputs
+from equitangents.audit.measure.floors import Floors
 from equitangents.audit.measure.intervals import Resampler
 from equitangents.audit.measure.judge import Judgement
 from equitangents.audit.measure.members import more_members
@@ -31,25 +32,26 @@ def remedies(
     ensemble: EnsembleSection | None,
     train: Any,
     judgement: Judgement,
+    floors: Floors,
 ) -> list[Remedy]:
     """Every remedy with what it brings, measured on the sample where that is possible."""
     return [
-        _averaging(task, orbits, y, judgement),
+        _averaging(task, orbits, y, judgement, floors.deterministic),
         more_members(ensemble, judgement.headline.unit),
         _augmentation(task, orbits, y, train, judgement),
-        *_canonicalising(task, orbits, judgement),
+        *_canonicalising(task, orbits, judgement, floors.deterministic),
     ]
 
 
-def _averaging(task: Task, orbits: Orbits, y: np.ndarray | None, judgement: Judgement) -> Remedy:
-    """f̄(x) = mean over g of ρ(g)⁻¹f(ρ(g)x)."""
+def _averaging(task: Task, orbits: Orbits, y: np.ndarray | None, judgement: Judgement, deterministic: bool) -> Remedy:
+    """f̄(x) = mean over g of ρ(g)⁻¹f(ρ(g)x), which is equivariant by itself only if f answers the same each time."""
     phi = orbits.signals
     group, listed = task.contract.group, task.contract.is_complete
     mean = phi.mean(axis=0) if listed else phi[1:].mean(axis=0)
     before, name = task_error(phi[0], orbits, y, task.outputs)
     after, _ = task_error(mean, orbits, y, task.outputs)
     left: float | None
-    if task.complete and task.contract.exact and not orbits.no_mean:
+    if deterministic and task.complete and task.contract.exact and not orbits.no_mean:
         left, judged, note = 0.0, Estimate(0.0, 0.0, 0.0), "every element is averaged over, and the action is exact"
     elif orbits.no_mean:
         what = "class numbers" if orbits.class_numbers.any() else "masks of classes and sets in any order"
@@ -64,7 +66,8 @@ def _averaging(task: Task, orbits: Orbits, y: np.ndarray | None, judgement: Judg
         note = f"what is left of the violation after averaging over {E} random elements"
     else:
         left, judged = _left_after_averaging(task, orbits, judgement)
-        note = "on some inputs, turned once more; what is left is interpolation, or too few angles"
+        why = "interpolation, or too few angles" if deterministic else "the model's own randomness"
+        note = f"on some inputs, turned once more; what is left is {why}"
     times = len(task.elements) + listed
     return Remedy(
         name="averaging over the group at test time",
@@ -81,9 +84,9 @@ def _averaging(task: Task, orbits: Orbits, y: np.ndarray | None, judgement: Judg
     )
 
 
-def _canonicalising(task: Task, orbits: Orbits, judgement: Judgement) -> list[Remedy]:
-    """ρ(g)⁻¹f(ρ(g)x) for the g that moves x to a canonical position: exact where nothing is resampled."""
-    if not (task.contract.is_complete and task.contract.exact):
+def _canonicalising(task: Task, orbits: Orbits, judgement: Judgement, deterministic: bool) -> list[Remedy]:
+    """ρ(g)⁻¹f(ρ(g)x) for the g that moves x to a canonical position: exact where neither data nor f are random."""
+    if not (task.contract.is_complete and task.contract.exact and deterministic):
         return []
     return [
         Remedy(

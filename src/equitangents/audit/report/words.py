@@ -18,6 +18,8 @@ WORSE = "makes the model worse at its task"
 
 def number(value: float) -> str:
     """A relative error: per cent from 0.01 % on, powers of ten below; ∞ if it is infinite."""
+    if 10 <= value < 1e4:
+        return f"{100 * value:,.0f} %"
     return f"{100 * value:.3g} %" if 1e-4 <= value < 1e4 else format_number(value)
 
 

@@ -7,9 +7,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
+import time
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +25,7 @@ from equitangents.scale.chunks import Chunks
 
 SUFFIXES = (".npy", ".npz", ".zarr")
 _MADE = "made.json"  # which files the parts have become
+_ATTEMPTS, _PAUSE = 20, 0.1  # at removing parts, and seconds between them
 
 
 def check_suffix(path: Path) -> None:
@@ -68,7 +71,20 @@ def assemble(path: Path, parts: Parts, classes: list[Any] | None) -> None:
         made.append(_identity(partial))
         (parts.folder / _MADE).write_text(json.dumps(made))
         os.replace(partial, file)
-    shutil.rmtree(parts.folder)
+    _remove(parts.folder)
+
+
+def _remove(folder: Path) -> None:
+    """Remove parts, into which another process with the same command may still be writing."""
+    left = _ATTEMPTS
+    while folder.exists():
+        try:
+            shutil.rmtree(folder)
+        except OSError as error:
+            left -= 1
+            if not left or error.errno not in (errno.ENOTEMPTY, errno.ENOENT):
+                raise
+            time.sleep(_PAUSE)
 
 
 def is_made(file: Path, folder: Path) -> bool:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import shutil
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any
 
 import numpy as np
@@ -31,6 +33,7 @@ logger = logging.getLogger("equitangents")
 _ENTRIES = 2**25  # kernel entries of a chunk, about: 256 MB in float64
 _INPUT_BYTES = 2**27  # of the inputs of a chunk
 _ROWS = 64, 16384  # of a chunk, at least and at most
+_PATIENCE, _PAUSE = 60.0, 0.1  # seconds to wait for another process that makes the file, and between looks
 
 
 def predict_to_file(
@@ -94,10 +97,16 @@ def predict_to_file(
                 pass
             logger.info("predict: %s is complete", out)
             return out
-        parts.open()
-        _check_disk(out, parts, mine)
-        _predict(parts, mine, x, asked, progress)
-        _finish(out, parts, x, asked, shard)
+        try:
+            parts.open()
+            _check_disk(out, parts, mine)
+            _predict(parts, mine, x, asked, progress)
+            _finish(out, parts, x, asked, shard)
+        except FileNotFoundError:
+            if not _made_elsewhere(out, parts, asked):
+                raise
+            shutil.rmtree(parts.folder, ignore_errors=True)  # what this one wrote after the other had removed them
+            logger.info("predict: another process made %s", out)
     return out
 
 
@@ -158,10 +167,21 @@ def _predict_chunk(parts: Parts, chunk: int, x: Any, asked: Predictor) -> None:
 def _finish(out: Path, parts: Parts, x: Any, asked: Predictor, shard: tuple[int, int] | None) -> None:
     """Make the file if all chunks are there, also those of other processes."""
     missing = sum(not parts.is_there(chunk) for chunk in parts.chunks)
-    if missing:
-        logger.info("predict: part %d/%d is done; %d of %d chunks are missing", *shard, missing, len(parts.chunks))  # type: ignore[misc]
+    if missing and shard is None:
+        raise FileNotFoundError(errno.ENOENT, f"{missing} chunks that were there are gone", str(parts.folder))
+    if missing and shard is not None:
+        logger.info("predict: part %d/%d is done; %d of %d chunks are missing", *shard, missing, len(parts.chunks))
         return
-    with _finishing(out):
+    _check_record(parts)
+    with ExitStack() as alone_at_it:
+        try:
+            alone_at_it.enter_context(_finishing(out))
+        except StoreError:
+            if not _made_elsewhere(out, parts, asked):
+                raise
+            logger.info("predict: another process made %s", out)
+            return
+        _check_record(parts)
         for chunk in parts.chunks:
             if parts.read(chunk) is None:  # damaged
                 _predict_chunk(parts, chunk, x, asked)
@@ -169,9 +189,37 @@ def _finish(out: Path, parts: Parts, x: Any, asked: Predictor, shard: tuple[int,
     logger.info("predict: %d predictions in %s", parts.count, out)
 
 
+def _made_elsewhere(out: Path, parts: Parts, asked: Predictor) -> bool:
+    """Whether the file is there and the parts are gone: another process with the same command was faster.
+
+    One that is still at it is waited for.
+    """
+    files = (
+        [out] if out.suffix == ".zarr" else files_of(out, labelled(asked.arrays, asked.classes is not None)).values()
+    )
+    end = monotonic() + _PATIENCE
+    while True:
+        at_it = _lock(out).exists()
+        if read_record(parts.folder) is None and all(file.exists() for file in files):
+            return True
+        if not at_it or monotonic() > end:
+            return False
+        sleep(_PAUSE)
+
+
+def _check_record(parts: Parts) -> None:
+    """Raise FileNotFoundError if another process has removed the parts: chunks written since are not all there is."""
+    if read_record(parts.folder) != parts.record:
+        raise FileNotFoundError(errno.ENOENT, "what was predicted is gone", str(parts.folder))
+
+
 def _finishing(out: Path) -> AbstractContextManager[None]:
     """The lock of whoever makes the file."""
-    return alone(out.with_name(f".{out.name}.finishing"), f"another process is putting {out} together; wait for it")
+    return alone(_lock(out), f"another process is putting {out} together; wait for it")
+
+
+def _lock(out: Path) -> Path:
+    return out.with_name(f".{out.name}.finishing")
 
 
 def _is_done(out: Path, parts: Parts, asked: Predictor, force: bool) -> bool:

@@ -104,7 +104,8 @@ def measure(settings: Settings, folder: Stages) -> Results:
     }
     gather = lambda stages, key: np.stack([stage[key] for stage in stages])
     sets = list(images.sets)
-    affordable = [k for k in settings.shrink if _budget(settings, problem, k)]
+    shrink = settings.shrink if "gcnn" in found else ()  # small networks are compared with that alone
+    affordable = [k for k in shrink if _budget(settings, problem, k)]
     return Results(
         images=images,
         problem=problem,

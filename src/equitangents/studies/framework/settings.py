@@ -8,7 +8,7 @@ import typing
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from equitangents.errors import InvalidArgumentError
+from equitangents.errors import InvalidArgumentError, InvalidTypeError
 
 SettingsT = TypeVar("SettingsT")
 
@@ -38,6 +38,11 @@ def changed(settings: SettingsT, changes: Mapping[str, str] | None) -> SettingsT
         name = key.replace("-", "_")
         if name not in keys:
             raise InvalidArgumentError(f"there is no setting {key!r}; the settings are {', '.join(keys)}")
+        if not isinstance(text, str):
+            raise InvalidTypeError(
+                f"{key} was {text!r}, of type {type(text).__name__}; settings are text, as after --set, such as "
+                f"{_as_text(text)!r}"
+            )
         values[name] = _parse(key, text, hints[name])
     return dataclasses.replace(settings, **values)  # type: ignore[type-var]
 
@@ -89,11 +94,10 @@ def as_dict(settings: Any) -> dict[str, Any]:
 
 def as_text(settings: Any) -> dict[str, str]:
     """The settings as a reader would write them, in the form that `changed` reads."""
-    return {
-        name: ",".join(map(str, value))
-        if isinstance(value, tuple)
-        else str(value).lower()
-        if value is None
-        else str(value)
-        for name, value in ((f.name, getattr(settings, f.name)) for f in dataclasses.fields(settings))
-    }
+    return {f.name: _as_text(getattr(settings, f.name)) for f in dataclasses.fields(settings)}
+
+
+def _as_text(value: Any) -> str:
+    if isinstance(value, tuple | list):
+        return ",".join(map(str, value))
+    return "none" if value is None else str(value)
