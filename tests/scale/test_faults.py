@@ -89,6 +89,14 @@ class TestDamage:
         assert "sample=None" in str(found)
         assert content(tmp_path / "k") == good
 
+    def test_of_a_mirror_that_is_whole_itself_is_found(self, tmp_path):
+        whole = store(tmp_path / "k").compute()
+        good = content(tmp_path / "k")
+        chunks = whole._work.arrays["nngp"]
+        chunks.write((2, 1), chunks.read((2, 1)) * (1 + 1e-6))
+        assert whole.verify(sample=0).damaged == ((1, 2),)
+        assert content(tmp_path / "k") == good
+
     def test_of_every_record_is_said(self, tmp_path):
         store(tmp_path / "k")
         for path in (tmp_path / "k").rglob("zarr.json"):
