@@ -128,3 +128,14 @@ def test_multiplications_in_loops_are_counted_as_often_as_they_run():
 
     assert count_parameters(Repeated(), (3,)) == 9
     assert count_multiplications(Repeated(), (3,)) == 5 * 9
+
+
+def test_multiplications_of_a_convolution_are_those_of_its_sums():
+    class Convolved:
+        def init(self, key, input_shape, dtype="float32"):
+            return jnp.ones((3, 2, input_shape[-1], 6), dtype)
+
+        def apply(self, params, x):
+            return jax.lax.conv_general_dilated(x, params, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+
+    assert count_multiplications(Convolved(), (4, 5, 2)) == (4 * 5 * 6) * (3 * 2 * 2)
