@@ -224,6 +224,10 @@ def test_labels_that_a_turn_changes() -> None:
     by_radius = et.audit(lambda x: x, "C4", x, "vectors", y=(np.hypot(*x.T) > 1).astype(int), **settings).data
     assert by_sign.label_agreement < 0.75 < 0.9 < by_sign.label_agreement_untransformed
     assert by_radius.label_agreement > 0.85
+    distances = np.linalg.norm(x[:, None] - x, axis=2) + np.diag(np.full(150, np.inf))
+    nearest, sign = distances.argmin(axis=1), x[:, 0] > 0
+    assert by_sign.label_agreement_untransformed == pytest.approx(np.mean(sign[nearest] == sign))
+    assert by_sign.label_agreement_untransformed < 1
 
 
 def test_remedies_are_measured() -> None:

@@ -72,3 +72,11 @@ def test_flattened_rotations_have_the_mean_square_of_the_haar_measure(rng):
     turned, _ = run(Sequential(SphereLift(SO3, 4), Flatten()), other)
     np.testing.assert_allclose((turned**2).sum(), (flat**2).sum(), rtol=1e-10)
     np.testing.assert_allclose(ratio, 1 / 5, rtol=1e-10)
+
+
+def test_the_kernel_of_a_lift_is_the_mean_product_and_the_biases_variance(rng):
+    """Of windows that hold the whole group, which all positions share: W² x·x′/n + b²."""
+    x, other = rng.standard_normal((2, 4, 3, 3, 2))
+    net = Sequential(Lift(et.groups.translations((3, 3)), 1, W_std=1.3, b_std=0.5), Flatten(), Dense(1))
+    expected = 1.3**2 * np.einsum("nijc,mijc->nm", x, other) / 18 + 0.5**2
+    np.testing.assert_allclose(net.kernel(x, other).nngp, expected, rtol=1e-12)

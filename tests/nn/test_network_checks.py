@@ -52,6 +52,7 @@ IMAGE = (4, 4, 2)
         ((Conv(3, (3, 3)), Flatten(), Relu()), IMAGE, "before Flatten"),
         ((Residual(Dense(3)),), (5,), "equal shapes"),
         ((Residual(Relu()),), (5,), "a linear layer (Dense, Conv, ...)"),
+        ((Dense(5), Residual(Relu())), (5,), "a residual block needs a layer with weights"),
     ],
 )
 def test_layers_that_cannot_follow_are_named(layers, shape, message):

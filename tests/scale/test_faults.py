@@ -89,6 +89,23 @@ class TestDamage:
         assert "sample=None" in str(found)
         assert content(tmp_path / "k") == good
 
+    def test_is_told_relative_to_the_largest_entry_of_the_tile(self, tmp_path):
+        large = GramStore(tmp_path / "k", NET, 1000 * np.random.default_rng(0).normal(size=(6, 3)), tile=4).compute()
+        chunks = large._work.arrays["ntk"]
+        values = np.array(chunks.read((0, 0)))
+        assert values.max() > 1e4
+        values[0, 0] += 1e-3 * values.max()
+        chunks.write((0, 0), values)
+        assert large.verify(sample=None).largest_difference == pytest.approx(1e-3, rel=0.01)
+
+    def test_of_a_mirror_that_is_whole_itself_is_found(self, tmp_path):
+        whole = store(tmp_path / "k").compute()
+        good = content(tmp_path / "k")
+        chunks = whole._work.arrays["nngp"]
+        chunks.write((2, 1), chunks.read((2, 1)) * (1 + 1e-6))
+        assert whole.verify(sample=0).damaged == ((1, 2),)
+        assert content(tmp_path / "k") == good
+
     def test_of_every_record_is_said(self, tmp_path):
         store(tmp_path / "k")
         for path in (tmp_path / "k").rglob("zarr.json"):

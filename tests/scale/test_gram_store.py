@@ -217,8 +217,8 @@ class TestIsRefused:
         shutil.rmtree(path)
         with pytest.raises(StoreError, match="no store"):
             store.compute()
-        GramStore(path, NET, X + 1)
-        with pytest.raises(StoreError, match="replaced"):
+        GramStore(path, NET, X + 1, tile=4)
+        with pytest.raises(StoreError, match="has been replaced by another one"):  # the path says "replaced", too
             store.compute()
 
     def test_a_folder_that_holds_something_else(self, tmp_path):

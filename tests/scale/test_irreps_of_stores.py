@@ -44,6 +44,20 @@ def test_entries_are_sums_over_elements(elements):
     assert gram[3:3, :].shape == (0, 14)
 
 
+def test_of_complex_kind_they_stand_for_their_conjugates_too(tmp_path):
+    turns = actions.linear(groups.cyclic(3), np.stack([np.roll(np.eye(3), k, axis=0) for k in range(3)]))
+    theta = np.stack([NET.kernel(X, np.asarray(turns(g, X))).ntk for g in range(3)])
+    trivial, other = GramStore(tmp_path / "c3", NET, X, action=turns, tile=4).compute().irreps()
+    assert [(gram.count, gram.dtype, np.asarray(gram).dtype) for gram in (trivial, other)] == [
+        (1, np.float64, np.float64),
+        (2, np.complex128, np.complex128),
+    ]
+    literal = np.einsum("gij,g->ij", theta, other.irrep.matrices[:, 0, 0])
+    np.testing.assert_allclose(np.asarray(other), literal, atol=1e-12)
+    assert np.abs(literal.imag).max() > 0.01
+    assert other[:0, :].dtype == np.complex128
+
+
 def test_solvers_take_them(elements):
     gram, y = elements.irreps()[2], np.random.default_rng(1).normal(size=(14, 2))
     whole = np.asarray(gram)

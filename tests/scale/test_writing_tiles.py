@@ -10,6 +10,8 @@ import pytest
 from stores import content, store
 
 from equitangents import nn
+from equitangents.errors import StoreError
+from equitangents.kernels.result import Kernels
 from equitangents.scale import direct, estimate
 from equitangents.scale.chunks import Chunks
 from equitangents.scale.side import side_of_tile
@@ -95,6 +97,19 @@ def test_numbers_are_finite_also_where_their_squares_are_not(dtype):
     for bad in (np.nan, np.inf, -np.inf):
         values[1, 2] = bad
         assert not _is_finite(values)
+
+
+def test_a_kernel_that_is_not_finite_is_not_kept(tmp_path, monkeypatch):
+    fresh, kernel = store(tmp_path / "k"), nn.Sequential.kernel
+
+    def without_one(self, x1, x2=None):
+        found = kernel(self, x1, x2)
+        return Kernels(found.nngp, np.where(np.arange(len(x1))[:, None] == 1, np.inf, found.ntk), engine=found.engine)
+
+    monkeypatch.setattr(nn.Sequential, "kernel", without_one)
+    with pytest.raises(StoreError, match=r"tile \(\d, \d\) of the kernel holds NaN or infinite values"):
+        fresh.compute()
+    assert fresh.missing == len(fresh.tiles)
 
 
 class TestTheSideOfATile:

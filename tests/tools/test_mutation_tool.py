@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tools.mutate.faults import FaultError, load
 
 ROOT = Path(__file__).resolve().parents[2]
 FAULTS = """
@@ -105,3 +106,15 @@ def test_a_fault_that_cannot_be_planted_is_refused(tmp_path: Path) -> None:
         done = mutate(project(tmp_path, f"{head}faults = [{fault}]\n"), "--list")
         assert done.returncode == 2
         assert f"{find!r} occurs {count} times" in done.stderr
+
+
+def test_a_fault_of_the_engine_is_an_expression(tmp_path: Path) -> None:
+    (tmp_path / "native").mkdir()
+    (tmp_path / "native/sum.hpp").write_text("inline int sum(int a) { a += 1; return a + a; }")
+    fault = '{ says = "lost", find = "%s", put = "a" }'
+    head = FAULTS.partition("faults = [")[0].replace("src/sums.py", "native/sum.hpp")
+    folder = project(tmp_path, f"{head}faults = [{fault % 'a + a'}]\n") / "faults"
+    assert [found.find for found in load(folder, tmp_path)] == ["a + a"]
+    project(tmp_path, f"{head}faults = [{fault % 'a += 1; return a + a'}]\n")
+    with pytest.raises(FaultError, match="lost: faults of the compiled engine are expressions"):
+        load(folder, tmp_path)

@@ -93,6 +93,8 @@ def _problem(fault: Fault, root: Path) -> str | None:
     for place in (fault.path, *(test.partition("::")[0] for test in (*fault.tests, *fault.wide))):
         if not (root / place).exists():
             return f"{fault.name}: there is no {place}"
+    if fault.native and ";" in fault.find + fault.put:
+        return f"{fault.name}: faults of the compiled engine are expressions, and this one holds a statement"
     try:
         fault.planted((root / fault.path).read_text())
     except FaultError as error:

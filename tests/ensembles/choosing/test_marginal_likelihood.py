@@ -129,6 +129,19 @@ class TestAcrossAugmentationsItIsOfTheSamplesAsGiven:
         model = InfiniteEnsemble(mlp, augmentation=turns, label_action=classes, ridge=0.1)
         np.testing.assert_allclose(of_samples(model, x, y), log_density(C, y.reshape(20, 1)), rtol=1e-9)
 
+    def test_vectors_that_turn_and_are_reflected(self, rng):
+        """Whose irrep has dimension 2, beside an output that stays."""
+        square = actions.image_dihedral(4)
+        turn = np.tile(np.eye(3), (8, 1, 1))
+        turn[:, :2, :2] = np.real(square.group.irreps("real")[-1].matrices)
+        assert np.abs(turn[:, 0, 1]).max() == 1
+        vectors = actions.linear(square.group, turn)
+        x, y = rng.normal(size=(3, 3, 3, 1)), rng.normal(size=(3, 3))
+        mean = np.einsum("gba,ij->iagjb", turn / 8, np.eye(3)).reshape(9, 72)
+        C = mean @ np.kron(explicit(mlp, square, x, 0.1), np.eye(3)) @ mean.T
+        model = InfiniteEnsemble(mlp, augmentation=square, label_action=vectors, ridge=0.1)
+        np.testing.assert_allclose(of_samples(model, x, y), log_density(C, y.reshape(9, 1)), rtol=1e-9)
+
     def test_without_augmentation_it_is_the_marginal_likelihood(self, rng):
         x, y = rng.normal(size=(6, 3)), rng.normal(size=6)
         model = InfiniteEnsemble(mlp, ridge=0.1)

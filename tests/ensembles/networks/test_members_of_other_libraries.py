@@ -9,6 +9,7 @@ from flax import nnx
 from own_networks import MEANS, NETWORKS, OUTPUTS, Linen, Nnx, batches, init_key
 
 from equitangents import DeepEnsemble, DeepEnsembleClassifier, actions, audit, metrics, nn, plan_ensemble
+from equitangents.ensembles.networks.equinox import EquinoxNetwork
 
 SAMPLES, SIZE, EPOCHS, RATE = 7, 3, 3, 0.2
 SLOW = pytest.mark.slow
@@ -160,3 +161,24 @@ def test_what_a_network_raises_names_the_network_and_the_shape(rng):
 def test_what_is_no_network_is_refused_with_what_may_be_given(net, said, rng):
     with pytest.raises(TypeError, match=said):
         DeepEnsemble(net, 2).fit(rng.normal(size=(5, 2)), rng.normal(size=5))
+
+
+def test_dropout_of_an_equinox_module_is_for_training_alone(rng):
+    class Dropped(eqx.Module):
+        linear: eqx.nn.Linear
+        dropout: eqx.nn.Dropout
+
+        def __init__(self, key):
+            self.linear, self.dropout = eqx.nn.Linear(3, 40, key=key), eqx.nn.Dropout(0.5)
+
+        def __call__(self, x, key=None):
+            return self.dropout(self.linear(x), key=key)
+
+    net, x = EquinoxNetwork(Dropped), rng.normal(size=(2, 3)).astype(np.float32)
+    variables = net.init(jax.random.key(0), (3,), "float32")
+    whole = np.asarray(net.apply(variables, x))
+    np.testing.assert_allclose(whole, jax.vmap(net.member(variables).linear)(x), rtol=1e-6)
+    found = np.asarray(net.train(variables, x, jax.random.key(1))[0])
+    kept = found != 0
+    assert 10 < kept.sum() < 70
+    np.testing.assert_allclose(found[kept], 2 * whole[kept], rtol=1e-6)

@@ -1,0 +1,47 @@
+"""What a store knows its network, action and data by: whatever changes the numbers changes a hash."""
+
+import numpy as np
+import pytest
+
+from equitangents import actions, nn
+from equitangents.kernels import orbit_average
+from equitangents.scale import identity
+
+SHAPE, F64 = (4, 4, 1), np.dtype("float64")
+TURNS, DIHEDRAL = actions.image_rotations(4), actions.image_dihedral(4)
+
+
+def network(*leading, **scales):
+    return nn.Sequential(*leading, nn.Conv(1, (3, 3), **scales), nn.Relu(), nn.Flatten(), nn.Dense(1))
+
+
+def test_networks_are_told_apart_by_all_that_their_kernels_depend_on():
+    plain = network()
+    different = [
+        plain,
+        network(W_std=1.5),
+        network(nn.Relu()),
+        network(nn.Erf()),
+        orbit_average(plain, TURNS),
+        orbit_average(plain, DIHEDRAL),
+        orbit_average(orbit_average(plain, TURNS), TURNS),
+    ]
+    assert len({identity.network_hash(net, SHAPE) for net in different}) == len(different)
+    same = nn.Sequential(nn.Conv(64, (3, 3)), nn.Relu(), nn.Flatten(), nn.Dense(3))
+    assert identity.network_hash(same, SHAPE) == identity.network_hash(plain, SHAPE)
+
+
+def test_actions_are_told_apart_by_what_they_do():
+    found = {identity.action_hash(a, SHAPE) for a in (TURNS, DIHEDRAL, actions.image_rotations(8))}
+    assert len(found) == 3
+    assert identity.action_hash(actions.image_rotations(4), SHAPE) in found
+
+
+@pytest.mark.parametrize("block", [1, 3, 100])
+def test_hashes_of_rows_do_not_depend_on_how_many_are_read_at_once(block, monkeypatch):
+    x = np.random.default_rng(0).normal(size=(10, 3))
+    expected = [identity.row_digests("x", x[:n], F64, (n,))[0] for n in (4, 9)]
+    monkeypatch.setattr(identity, "_HASHED", block * 3 * 8)
+    assert list(identity.row_digests("x", x, F64, (4, 9))) == expected
+    assert len(set(expected)) == 2
+    assert identity.row_digests("x", x, np.dtype("float32"), (4,))[0] != expected[0]

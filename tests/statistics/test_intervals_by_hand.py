@@ -1,0 +1,155 @@
+"""Intervals against their formulas: where one end is Student's alone, leaving out written out, Fieller's equation."""
+
+import importlib
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from equitangents.statistics import Estimate, bootstrap, excess_exponent, log_ratio, power_law, squared_mean
+from equitangents.statistics.bootstrap import mean_interval, resample
+from equitangents.statistics.student import binomial_ends
+from equitangents.statistics.two_way import table_interval
+
+LONG_ABOVE = np.random.default_rng(0).exponential(size=12)  # of 10 and more samples the short side is one formula
+
+
+def student(x, degrees=None):
+    """t s / √n of independent values."""
+    return scipy.stats.t.ppf(0.975, degrees or len(x) - 1) * x.std(ddof=1) / np.sqrt(len(x))
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_side_of_the_shorter_tail_is_students(sign):
+    x = LONG_ABOVE - 1
+    short, long = sign * np.array(mean_interval(sign * x))[::sign]
+    assert short == pytest.approx(x.mean() - student(x), rel=1e-12)
+    assert long > x.mean() + 1.1 * student(x)
+
+
+def test_of_positive_samples_it_is_that_of_the_logarithm():
+    low, _ = mean_interval(LONG_ABOVE)
+    assert low == pytest.approx(LONG_ABOVE.mean() * np.exp(-student(LONG_ABOVE) / LONG_ABOVE.mean()), rel=1e-12)
+
+
+def test_resamples_have_means():
+    weights = resample(7, 50, 3)
+    np.testing.assert_allclose(weights.sum(axis=1), 1, rtol=1e-14)
+    assert weights.min() >= 0
+
+
+@pytest.mark.parametrize("shift", [0.0, 1.0])
+@pytest.mark.parametrize("n", [6, 12])
+def test_a_statistic_that_is_the_mean_has_the_interval_of_the_mean(n, shift):
+    x = LONG_ABOVE[:n] - shift
+    one, other = bootstrap(x), bootstrap(x, lambda means: means)
+    np.testing.assert_allclose([other.value, *other.interval], [one.value, *one.interval], rtol=1e-10)
+
+
+@pytest.mark.parametrize("hits", range(7))
+def test_shares_have_the_interval_of_clopper_and_pearson(hits):
+    exact = scipy.stats.binomtest(hits, 6).proportion_ci(method="exact")
+    np.testing.assert_allclose(binomial_ends(1 + hits / 3, 6, 0.95, (1.0, 3.0)), 1 + 2 * np.array(exact), rtol=1e-10)
+
+
+def test_equal_values_have_one_where_they_are_known_to_lie_between_bounds():
+    exact = scipy.stats.binomtest(6, 6).proportion_ci(method="exact")
+    np.testing.assert_allclose(mean_interval(np.ones(6), bounds=(0.0, 1.0)), exact, rtol=1e-10)
+    assert np.isnan(mean_interval(np.ones(6))).all()
+
+
+class TestMembers:
+    D = np.random.default_rng(1).normal(0.5, 1, size=(7, 4))
+    F = np.random.default_rng(2).normal(2.0, 1, size=(7, 4))
+
+    @staticmethod
+    def pairs(d):
+        return np.mean([d[i] @ d[j] for i in range(len(d)) for j in range(len(d)) if i != j]) / d.shape[1]
+
+    @pytest.mark.parametrize("name", ["squared_mean", "surviving_share", "second_moment_share"])
+    def test_values_are_means_over_pairs_and_each_is_left_out_in_turn(self, name, monkeypatch):
+        literal, arguments = {
+            "squared_mean": (self.pairs, [self.D]),
+            "surviving_share": (lambda d: self.pairs(d) / np.mean(d**2), [self.D]),
+            "second_moment_share": (lambda d, f: self.pairs(d) / np.mean(f**2), [self.D, self.F]),
+        }[name]
+        seen = []
+        module = importlib.import_module("equitangents.statistics.jackknife")
+        kept = lambda whole, left_out, level: (seen.append((whole, left_out)), Estimate(whole, np.nan, np.nan))[1]
+        monkeypatch.setattr(module, "jackknife", kept)
+        getattr(module, name)(*arguments)
+        ((whole, left_out),) = seen
+        assert whole == pytest.approx(literal(*arguments), rel=1e-12)
+        expected = [literal(*(np.delete(a, i, axis=0) for a in arguments)) for i in range(7)]
+        np.testing.assert_allclose(left_out, expected, rtol=1e-11)
+
+    def test_the_jackknife_of_a_mean_is_the_interval_of_the_mean(self):
+        module = importlib.import_module("equitangents.statistics.jackknife")
+        x = LONG_ABOVE - 1
+        found = module.jackknife(x.mean(), (x.sum() - x) / 11, 0.95)
+        assert found.low == pytest.approx(x.mean() - student(x), rel=1e-10)
+
+    def test_one_value_a_member_has_at_least_the_square_of_students_interval(self):
+        x = np.random.default_rng(0).normal(size=12)
+        x += x.std(ddof=1) / np.sqrt(12) - x.mean()  # then the squared mean is estimated as 0
+        found = squared_mean(x[:, None])
+        assert abs(found.value) <= 1e-12
+        assert found.high >= (x.mean() + student(x)) ** 2 * (1 - 1e-12)
+
+    def test_the_ends_of_a_quotient_solve_fiellers_equation(self):
+        module = importlib.import_module("equitangents.statistics.jackknife")
+        rng = np.random.default_rng(0)
+        above, below = rng.normal(1.0, 0.3, (20, 5)), rng.normal(2.0, 0.3, (30, 5))
+        found = module.quotient_of_squared_means(above, below)
+        a, b = squared_mean(above), squared_mean(below)
+        assert found.value == pytest.approx(a.value / b.value)
+        assert found.low < found.value < found.high
+        widths = [max(e.high - e.value, e.value - e.low) for e in (a, b)]
+        for end in found.interval:
+            distance = abs(a.value - end * b.value)
+            assert distance == pytest.approx(np.hypot(widths[0], end * widths[1]), rel=1e-9)
+
+    def test_a_quotient_by_what_may_be_nothing_is_not_decidable(self):
+        module = importlib.import_module("equitangents.statistics.jackknife")
+        below = np.random.default_rng(1).normal(0.4, 1.0, (8, 3))
+        b = squared_mean(below)
+        assert b.low < 0 < b.value
+        found = module.quotient_of_squared_means(self.D, below)
+        assert found.interval == (-np.inf, np.inf)
+
+
+def test_tables_have_the_variances_of_both_means():
+    rng = np.random.default_rng(3)
+    table = rng.exponential(2.0, (12, 1)) + rng.exponential(0.5, (1, 30)) + 0.1 * rng.normal(size=(12, 30)) - 2
+    low, high = table_interval(table, resample(12, 500, 0), resample(30, 500, 1), 0.95)
+    rows, columns = table.mean(axis=1), table.mean(axis=0)
+    error = np.sqrt(rows.var(ddof=1) / 12 + columns.var(ddof=1) / 30)
+    step = scipy.stats.t.ppf(0.975, 11) * error
+    assert low == pytest.approx(table.mean() - step, rel=1e-10)
+    assert high >= table.mean() + step
+
+
+class TestExponents:
+    def test_are_half_the_slope_of_logarithms(self):
+        x, samples = np.array([1.0, 3.0, 7.0]), LONG_ABOVE.reshape(4, 3)
+        slope = np.polyfit(np.log(x), np.log(samples.mean(axis=0)), 1)[0]
+        assert power_law(x, samples).value == pytest.approx(slope / 2)
+
+    def test_ratios_are_welchs_on_logarithms(self):
+        a, b = LONG_ABOVE, np.random.default_rng(4).exponential(3.0, 7)
+        found = log_ratio(a, b)
+        welch = scipy.stats.ttest_ind(np.log(a), np.log(b), equal_var=False).confidence_interval()
+        expected = [np.exp(np.log(a).mean() - np.log(b).mean()), *np.exp(welch)]
+        np.testing.assert_allclose([found.value, *found.interval], expected, rtol=1e-10)
+
+    def test_of_means_weigh_points_by_the_errors_of_their_logarithms(self):
+        rng, x = np.random.default_rng(5), np.array([1.0, 4.0, 16.0])
+        relative = np.array([0.02, 0.02, 0.5])
+        samples = [100 / n * (1 + r * rng.normal(size=300)) for n, r in zip(x, relative, strict=True)]
+        means = np.array([s.mean() for s in samples])
+        errors = np.array([s.std(ddof=1) / np.sqrt(300) for s in samples]) / means
+        (slope, _), covariance = np.polyfit(np.log(x), np.log(means), 1, w=1 / errors, cov="unscaled")
+        found, step = excess_exponent(x, samples), 1.97 * np.sqrt(covariance[0, 0])
+        assert abs(found.value - slope) <= 0.1 * step
+        assert 0.9 * step <= found.high - found.value <= 1.4 * step
+        assert 0.9 * step <= found.value - found.low <= 1.4 * step
