@@ -22,7 +22,13 @@ from equitangents.studies.framework.stages import Part, Stage
 from studies.miniatures import assert_same_tables, run
 from studies.small import five_stages
 
-PROGRAM = [sys.executable, "-c", "from studies.small import command_line; command_line()"]
+# SIGINT may be ignored where tests run in the background.
+PROGRAM = [
+    sys.executable,
+    "-c",
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    "from studies.small import command_line; command_line()",
+]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
 
 
