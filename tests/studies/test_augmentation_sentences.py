@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from equitangents.errors import InvalidArgumentError
 from equitangents.statistics import Estimate
@@ -146,6 +147,17 @@ def test_a_legend_of_several_panels_names_each_line_once(tmp_path):
         legend = drawn.canvas.legends[0]
         assert sorted(text.get_text() for text in legend.get_texts()) == ["a", "b", "both"]
     assert drawn.figure.name == "two"
+
+
+def test_a_legend_that_is_too_wide_for_the_canvas_takes_fewer_columns(tmp_path):
+    with panels(SimpleNamespace(figures=tmp_path), "wide", caption="c", alt="a") as drawn:
+        for k in range(6):
+            drawn[0].plot([0, 1], [0, k], label=f"an ensemble of so many networks, number {k}")
+        drawn.legend()
+        (legend,) = drawn.canvas.legends
+        renderer = FigureCanvasAgg(drawn.canvas).get_renderer()
+        assert legend.get_window_extent(renderer).width <= drawn.canvas.bbox.width
+        assert len(legend.get_texts()) == 6
 
 
 def test_the_span_of_records_is_from_the_smallest_to_the_largest():

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure as Canvas
 
 from equitangents.report import Figure, figures
@@ -31,14 +32,18 @@ class Panels:
     def legend(self, *sources: Axes, columns: int = 6, **look: Any) -> None:
         """One legend for all panels, below them, where no curve can run across it: the entries of `sources`, each once.
 
-        Without `sources` they are those of the first panel.
+        Without `sources` they are those of the first panel. It has as many columns as fit on the canvas.
         """
         entries: dict[str, Any] = {}
         for axes in sources or self.axes[:1]:
             for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
                 entries.setdefault(label, handle)
-        across = min(columns, max(len(entries), 1))
-        self.canvas.legend(entries.values(), entries, loc="outside lower center", ncols=across, **look)
+        renderer = FigureCanvasAgg(self.canvas).get_renderer()
+        for across in range(min(columns, max(len(entries), 1)), 0, -1):
+            legend = self.canvas.legend(entries.values(), entries, loc="outside lower center", ncols=across, **look)
+            if across == 1 or legend.get_window_extent(renderer).width <= self.canvas.bbox.width:
+                return
+            legend.remove()
 
 
 @contextlib.contextmanager
