@@ -50,10 +50,12 @@ def literal(grid, layers, readout):
     levels, torus = [(grid, True)], [True]
     for window, stride, padding, _ in layers:
         shape, wrap = levels[-1]
-        if padding == "circular" and not wrap:
-            return None
         out, _ = grid_reads(shape, window, stride, padding)
-        levels.append((out, padding == "circular" and all(n % s == 0 for n, s in zip(shape, stride, strict=True))))
+        alone = max(window) == 1 and out == shape  # reads no neighbour: padding does not matter
+        if padding == "circular" and not wrap and not alone:
+            return None
+        closed = padding == "circular" and all(n % s == 0 for n, s in zip(shape, stride, strict=True))
+        levels.append((out, wrap if alone else closed))
         torus.append(levels[-1][1])
     last, wrap = levels[-1]
     positions = list(np.ndindex(*last))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from equitangents.errors import NetworkError
+from equitangents.kernels.lone_windows import with_fitting_padding
 from equitangents.kernels.program import GroupFibres, Op, Program
 from equitangents.kernels.rotations import RotationFibres, RotationProgram
 from equitangents.kernels.steerable import SteerableProgram
@@ -38,7 +39,7 @@ def program_of(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> Progra
         if isinstance(lift, RotationFibres):
             raise NetworkError(f"after a SphereLift there is no kernel of a network that holds {_held(tuple(ops))}")
         return StructuredProgram(shape, tuple(ops))
-    return Program(shape, tuple(ops)) if lift is None else lift.program(shape, tuple(ops))
+    return Program(shape, with_fitting_padding(tuple(ops))) if lift is None else lift.program(shape, tuple(ops))
 
 
 def structured_program_of(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> StructuredProgram:
