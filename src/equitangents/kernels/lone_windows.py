@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from equitangents.kernels.program import Box, Op, Pool, WindowPool, with_inside
@@ -29,13 +30,14 @@ def _from(ops: tuple[Op, ...], closed: bool) -> tuple[tuple[Op, ...], bool]:
             closed = True  # after a pool all pairs of positions are there
         else:
             ends: list[bool] = []
-            op = with_inside(op, lambda inner, closed=closed, ends=ends: _inside(inner, closed and all(ends), ends))
+            op = with_inside(op, partial(_inside, closed, ends))
             closed = closed and all(ends)
         found.append(op)
     return tuple(found), closed
 
 
-def _inside(ops: tuple[Any, ...], closed: bool, ends: list[bool]) -> tuple[Any, ...]:
-    changed, end = _from(ops, closed)
+def _inside(closed: bool, ends: list[bool], ops: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A branch, which begins on a torus where the branches before it left one; `ends` gains whether this one does."""
+    changed, end = _from(ops, closed and all(ends))
     ends.append(end)
     return changed
