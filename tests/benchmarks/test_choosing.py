@@ -1,4 +1,7 @@
-"""Nested cross-validation does not find tune worse than a search over refits; the benchmark says what each costs."""
+"""Nested cross-validation does not find tune worse than a search over refits, at a tenth of the kernels or less.
+
+What each costs in time is for the benchmark to say: it is measured, and busy machines stretch it.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,8 @@ import importlib
 
 import numpy as np
 import pytest
+
+from equitangents import nn
 
 
 @pytest.fixture
@@ -21,7 +26,18 @@ def test_tune_is_not_worse_than_a_search_over_refits(case, bench):
     mean, low, _ = found.difference
     assert not low > 0, f"tune errs more by {mean:.3g}"
     assert np.mean(found.tuned) < 1  # the targets' variance, or every label wrong
-    assert 0 < found.tuning < found.search
+
+
+@pytest.mark.parametrize("case", range(4), ids=["regression", "likelihood", "digits", "groups"])
+def test_tune_computes_at_most_a_tenth_of_the_kernels_of_a_search_over_refits(case, bench, monkeypatch):
+    counted, kernel = [], nn.Sequential.kernel
+    monkeypatch.setattr(nn.Sequential, "kernel", lambda net, *a, **k: counted.append(net) or kernel(net, *a, **k))
+    _, model, grid, x, y, how = list(bench.cases(30))[case]
+    grid = {**grid, "depth": [1], "W_std": [1.4]}
+    model.tune(grid, x, y, **how)
+    tuned = len(counted)
+    bench.search(model, grid, x, y)
+    assert 0 < tuned <= (len(counted) - tuned) / 10
 
 
 def test_a_choice_that_is_worse_and_one_that_is_dear_are_seen(bench):
