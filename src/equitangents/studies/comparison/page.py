@@ -50,7 +50,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
             "All contenders",
             [
                 f"Trained on {len(results.images.train_x):,} images of {results.images.titles['test']} as they are, in "
-                f"{settings.repetitions} repetitions; {len(results.images.test_y):,} test images and foreign ones "
+                f"{_repetitions(settings)}; {len(results.images.test_y):,} test images and foreign ones "
                 f"({foreign}) are shown in all {results.order} orientations. Orbit same predictions (OSP) count the "
                 f"orientations with the class of the image as it is, of {results.order}. All networks see every "
                 f"training image {settings.epochs} times and have about as many parameters; an ensemble has them in "
@@ -127,6 +127,10 @@ def _notes(settings: Settings, results: Results) -> list[str]:
     return notes
 
 
+def _repetitions(settings: Settings) -> str:
+    return f"{settings.repetitions} repetition" + ("" if settings.repetitions == 1 else "s")
+
+
 def _not_run(settings: Settings, results: Results) -> list[str]:
     """Which of the standard contenders the settings leave out, and what the dearest of them would have cost."""
     notes, missing = [], [name for name in Settings().contenders if name not in settings.contenders]
@@ -136,9 +140,8 @@ def _not_run(settings: Settings, results: Results) -> list[str]:
     if "gcnn-ensemble" in missing and "gcnn" in results.labels:
         one, networks = _cost(results, "gcnn", "training_seconds"), settings.group_members * settings.repetitions
         notes[-1] += (
-            f" Its {settings.group_members} networks in {settings.repetitions} repetitions would take about "
-            f"{duration(networks * one)} of processors, at {one:.3g} s a network"
-            + ("." if results.problem.action.exact else ", which is why the presets for C8 and C16 leave it out.")
+            f" The {settings.group_members} networks of a group-convolutional ensemble in {_repetitions(settings)} "
+            f"would take about {duration(networks * one)} of processors, at {one:.3g} s a network."
         )
     if not settings.shrink and {"gcnn", "plain"} <= results.labels.keys():
         times = results.gcnn_multiplications / _cost(results, "plain", "multiplications")
@@ -184,7 +187,7 @@ def _main_table(settings: Settings, results: Results) -> Table:
         numbers = [results.estimate(results.floor, m) for m in MEASURES]
         rows.append([_FLOOR, "", "", "", "", *numbers, ""])
     return table(
-        f"Means over {settings.repetitions} repetitions; in brackets 95 % intervals over {covers(settings)}. "
+        f"Means over {_repetitions(settings)}; in brackets 95 % intervals over {covers(settings)}. "
         "Costs are medians. The source’s numbers (arXiv 2403.03103) are of rotated Fashion-MNIST, out of distribution, "
         f"out of {results.order}.",
         HEADER,
