@@ -167,8 +167,8 @@ class TestConclusions:
         settings = replace(PRESETS["desk-c8"], repetitions=5, group_members=4)
         group, small = _not_run(settings, results)
         assert group == (
-            "Not among the contenders of this run: group-convolutional ensemble. The 4 networks of a group-convolutional "
-            "ensemble in 5 repetitions would take about 24 min of processors, at 73 s a network."
+            "Not among the contenders of this run: group-convolutional ensemble. The 4 networks of a "
+            "group-convolutional ensemble in 5 repetitions would take about 24 min of processors, at 73 s a network."
         )
         assert "in 1 repetition would" in _not_run(replace(settings, repetitions=1), results)[0]
         assert "87 plain ones" in small
