@@ -118,15 +118,66 @@ class TestMembers:
         assert found.interval == (-np.inf, np.inf)
 
 
-def test_tables_have_the_variances_of_both_means():
-    rng = np.random.default_rng(3)
-    table = rng.exponential(2.0, (12, 1)) + rng.exponential(0.5, (1, 30)) + 0.1 * rng.normal(size=(12, 30)) - 2
-    low, high = table_interval(table, resample(12, 500, 0), resample(30, 500, 1), 0.95)
-    rows, columns = table.mean(axis=1), table.mean(axis=0)
-    error = np.sqrt(rows.var(ddof=1) / 12 + columns.var(ddof=1) / 30)
-    step = scipy.stats.t.ppf(0.975, 11) * error
-    assert low == pytest.approx(table.mean() - step, rel=1e-10)
-    assert high >= table.mean() + step
+class TestTables:
+    def interval(self, table, bounds=None, level=0.95):
+        E, n = table.shape
+        return table_interval(table, resample(E, 500, 0), resample(n, 500, 1), level, bounds)
+
+    def test_add_the_squares_of_both_sides_and_count_residuals_once(self):
+        rng = np.random.default_rng(3)
+        table = rng.exponential(2.0, (12, 1)) + rng.exponential(0.5, (1, 30)) + 0.1 * rng.normal(size=(12, 30)) - 2
+        low, high = self.interval(table)
+        rows, columns = table.mean(axis=1), table.mean(axis=0)
+        residual = sum((table[i, j] - rows[i] - columns[j] + table.mean()) ** 2 for i in range(12) for j in range(30))
+        twice = scipy.stats.t.ppf(0.975, 11 * 29) ** 2 * residual / (11 * 29 * 12 * 30)
+        both = np.sqrt(student(rows) ** 2 + student(columns) ** 2 - twice)
+        assert low == pytest.approx(table.mean() - both, rel=1e-10)
+        assert high >= table.mean() + both
+
+    def test_never_reach_less_far_than_one_side_alone(self):
+        table = np.random.default_rng(4).normal(size=(10, 40))
+        table -= table.mean(axis=1, keepdims=True) * np.linspace(0.9, 1, 10)[:, None]
+        low, high = self.interval(table)
+        for means in (table.mean(axis=0), table.mean(axis=1)):
+            assert low <= table.mean() - student(means) * (1 - 1e-9)
+            assert high >= table.mean() + student(means) * (1 - 1e-9)
+
+    @pytest.mark.parametrize("rows", [5, 10])
+    def test_nearly_constant_ones_have_intervals_about_as_short_as_constant_ones(self, rows):
+        table = np.full((rows, 200), 8.0)
+        constant = self.interval(table, (1, 8))
+        table[3, 17] = 7
+        low, high = self.interval(table, (1, 8))
+        assert constant == pytest.approx((1 + 7 * 0.025 ** (1 / 200), 8))
+        assert 7.98 <= low < table.mean() < high <= 8
+
+    def test_constant_ones_without_bounds_have_none(self):
+        assert np.isnan(self.interval(np.full((6, 9), 0.3))).all()
+        assert np.isnan(self.interval(np.full((6, 9), 0.3), (0, np.inf))).all()
+
+    def test_few_rows_or_columns_have_none(self):
+        table = np.random.default_rng(5).normal(size=(4, 30))
+        assert np.isnan(self.interval(table)).all()
+        assert np.isnan(self.interval(table.T)).all()
+
+    def test_lie_between_their_bounds(self):
+        table = (np.random.default_rng(6).random((6, 20)) < 0.95).astype(float)
+        low, high = self.interval(table, (0, 1), 0.999)
+        assert 0 <= low < table.mean() < high == 1
+
+
+def test_five_positive_samples_do_not_show_that_the_mean_is_positive():
+    x = np.array([0.1, 0.2, 0.3, 0.4, 2.0])
+    assert mean_interval(x)[0] < 0
+    assert mean_interval(x, bounds=(0, np.inf))[0] == 0
+    assert mean_interval(np.tile(x, 4))[0] > 0
+
+
+def test_of_five_samples_no_end_is_further_than_2_7_of_students_steps():
+    x = np.random.default_rng(7).normal(size=5)
+    low, high = mean_interval(x)
+    assert x.mean() - low <= 2.7 * student(x) * (1 + 1e-12)
+    assert high - x.mean() <= 2.7 * student(x) * (1 + 1e-12)
 
 
 class TestExponents:

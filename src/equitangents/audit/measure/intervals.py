@@ -1,8 +1,8 @@
 """Confidence intervals of means over inputs, and over sampled elements, by `equitangents.statistics`.
 
-A table of errors e(g, x) is resampled by rows and columns independently (Owen 2007, "The pigeonhole bootstrap"), which
-never understates the variance. Fewer than 5 inputs, or sampled elements, and errors that are all equal give no
-interval: its ends are NaN.
+The interval of a table of errors e(g, x) is put together from those of its row means and of its column means
+(`statistics.two_way`). Fewer than 5 inputs, or sampled elements, and errors that are all equal give no interval: its
+ends are NaN.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from jaxtyping import Float
 
 from equitangents.audit.report.sections import Estimate, Spread
 from equitangents.metrics.measure import Bootstrap
-from equitangents.statistics.bootstrap import Bounds, interval_of_mean, resample, within
+from equitangents.statistics.bootstrap import Bounds, interval_of_mean, resample
 from equitangents.statistics.two_way import table_interval
 
 _BLOCKS = 4096  # more inputs than these are averaged in blocks before they are resampled
@@ -45,7 +45,7 @@ class Resampler:
             values = blocked if table.ndim == 1 else blocked.mean(axis=0)
             low, high = interval_of_mean(values, self._columns, level, bounds)
         else:
-            low, high = within(*table_interval(blocked, self._rows, self._columns, level), bounds)
+            low, high = table_interval(blocked, self._rows, self._columns, level, bounds)
         return Estimate(mean, min(low, mean), max(high, mean)) if low <= high else Estimate(mean, math.nan, math.nan)
 
     def each(self, table: Float[np.ndarray, "rows inputs"]) -> list[Estimate]:

@@ -5,32 +5,31 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float
 
-from equitangents.statistics import Estimate, bootstrap
-from equitangents.statistics.bootstrap import RESAMPLES, resample
+from equitangents.statistics import Estimate, bootstrap, paired_mean
 from equitangents.statistics.student import FEWEST
-from equitangents.statistics.two_way import table_interval
 
 
 def table_mean(table: Float[np.ndarray, "repetitions n"], bounds: tuple[float, float], level: float = 0.95) -> Estimate:
-    """Over inputs and repetitions; over inputs alone with fewer than 5 repetitions, and where all of them are alike.
+    """Student's t over the repetitions' means on these inputs, from 5 repetitions on that are not all alike.
+
+    Each is a mean over many inputs, so that t holds for as few as five. Otherwise over inputs, of these repetitions.
 
     Example:
         >>> found = table_mean(np.array([[0.0, 1.0, 1.0, 0.0, 1.0, 1.0]] * 5) + 0.1 * np.arange(5)[:, None], (0, 2))
-        >>> round(found.value, 3), found.low < 0.6, found.high > 1
-        (0.867, True, True)
+        >>> round(found.value, 3), round(found.low, 3), round(found.high, 3)
+        (0.867, 0.67, 1.063)
     """
-    R, n = table.shape
-    if R >= FEWEST and np.ptp(table.mean(axis=1)) > 1e-12:
-        low, high = table_interval(table, resample(R, RESAMPLES, 1), resample(n, RESAMPLES, 0), level)
-        if np.isfinite(low) and np.isfinite(high):
-            return Estimate(float(table.mean()), max(low, bounds[0]), min(high, bounds[1]), level)
+    if len(table) >= FEWEST:
+        found = paired_mean(table.mean(axis=1), level, bounds)
+        if found.has_interval:
+            return found
     return bootstrap(table.mean(axis=0), level=level, bounds=bounds)
 
 
 def covered(repetitions: int, name: str) -> str:
-    """What such intervals are over: "inputs", and the repetitions, by their name, where there are enough of them.
+    """What such intervals are over: the repetitions, by their name, where there are enough of them, or "inputs".
 
     >>> covered(5, "ensembles"), covered(4, "ensembles")
-    ('inputs and ensembles', 'inputs')
+    ('ensembles, on these inputs', 'inputs')
     """
-    return f"inputs and {name}" if repetitions >= FEWEST else "inputs"
+    return f"{name}, on these inputs" if repetitions >= FEWEST else "inputs"

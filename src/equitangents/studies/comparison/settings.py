@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from equitangents.statistics.student import FEWEST
+from equitangents.studies.common.scores import covered
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ PRESETS = {
 
 def covers(settings: Settings) -> str:
     """What intervals are over."""
-    return "inputs and repetitions" if settings.repetitions >= FEWEST else "inputs"
+    return covered(settings.repetitions, "repetitions")
 
 
 def small_channels(settings: Settings, shrink: int) -> tuple[int, ...]:

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from equitangents.report import Figure, Section, Table
 from equitangents.report.palette import MUTED
 from equitangents.report.verdict import with_interval
+from equitangents.studies.common.scores import covered
 from equitangents.studies.continuous.image_results import ImageEnsembles
 from equitangents.studies.framework.page import Columns, RunFolder, columns, drawing, panels
 
@@ -157,7 +158,7 @@ def _against_cost(found: ImageEnsembles, folder: RunFolder) -> Figure:
         size=(8.6, 3.4),
         caption="Error and agreement over all angles against the training steps of every network, which are in "
         f"proportion to the cost; one curve a number of orientations, through {found.epochs[-1]} epochs, with 95 % "
-        f"intervals over inputs{' and ensembles' if found.recipe.ensembles >= 5 else ''}. Dashed: the floor of "
+        f"intervals over {covered(found.recipe.ensembles, 'ensembles')}. Dashed: the floor of "
         f"resampling for C{found.orders[-1]} after the last epoch.",
         alt="Error and agreement of image ensembles against training steps, for every k",
     ) as drawn:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from equitangents.statistics import exactly, shared_level
+from equitangents.studies.common.scores import covered
 from equitangents.studies.framework.claims import EXACT, Claim, Records, claim
 from equitangents.studies.small_data.results import CNN, FOREST, Results, kernel_name
 from equitangents.studies.small_data.settings import Settings
@@ -27,7 +28,7 @@ def leads(settings: Settings, results: Results, one: str, other: str, level: flo
 
 def covers(settings: Settings) -> str:
     """What intervals are over."""
-    return "test images and draws from one pool" if settings.draws >= 5 else "test images"
+    return covered(settings.draws, "draws from one pool")
 
 
 def claims(settings: Settings, results: Results) -> Sequence[Claim]:

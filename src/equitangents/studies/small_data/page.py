@@ -7,7 +7,7 @@ import numpy as np
 from equitangents.report import Figure, Section, Table
 from equitangents.report.palette import BLUE, GREEN, INK, MUTED, VERMILLION
 from equitangents.studies.framework.page import Presentation, RunFolder, columns, drawing, panels, table
-from equitangents.studies.small_data.claims import BEST, LAST, LEAD, leads
+from equitangents.studies.small_data.claims import BEST, LAST, LEAD, covers, leads
 from equitangents.studies.small_data.results import CNN, FOREST, KERNELS, MODELS, Results, kernel_name
 from equitangents.studies.small_data.settings import Settings
 
@@ -79,7 +79,7 @@ def _accuracy(settings: Settings, results: Results, folder: RunFolder) -> Figure
         xlabel="training images",
         ylabel="percent of the test images classified rightly",
         size=(8.6, 4.0),
-        caption=f"Means over {settings.draws} draws with 95 % intervals over test images and draws.",
+        caption=f"Means over {settings.draws} draws with 95 % intervals over {covers(settings)}.",
         alt="Accuracy against training images",
     ) as drawn:
         for k, (model, colour) in enumerate(_LINES):
@@ -98,7 +98,8 @@ def _lead(settings: Settings, results: Results, folder: RunFolder) -> Figure:
         xlabel="training images",
         ylabel="percentage points",
         size=(8.6, 3.6),
-        caption="Accuracy minus that of the trained CNN, paired by draw and test image, with 95 % intervals over both. "
+        caption=f"Accuracy minus that of the trained CNN, paired by draw and test image, with 95 % intervals over "
+        f"{covers(settings)}. "
         f"Shaded: {LEAD[0]:g} to {LEAD[1]:g} points, published for up to {LAST} images of CIFAR-10 against ResNet-34.",
         alt="Lead of kernels over the trained CNN against training images",
     ) as drawn:
@@ -123,5 +124,5 @@ def _places(settings: Settings, number: int, count: int) -> np.ndarray:
 def _table(settings: Settings, results: Results) -> Table:
     rows = [[model, *(results.accuracy(model, i) for i in range(len(settings.sizes)))] for model in MODELS]
     header = ["Training images", *(f"{size:,}" for size in settings.sizes)]
-    words = "Percent of the test images classified rightly; in brackets 95 % intervals over test images and draws."
+    words = f"Percent of the test images classified rightly; in brackets 95 % intervals over {covers(settings)}."
     return table(words, header, rows)
